@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Starts a run by publishing a command on JetStream, and waits for the answer.
+"""Starts a run by publishing a command on JetStream, and waits for the reply.
 
-Nothing but the standard library: a NATS client is a socket and a few words. docs/subjects.md says what
-is published here: subject, headers, JSON, reply, and what counts as done.
+It needs only the standard library, because a NATS client is a socket and a few commands. docs/subjects.md
+describes the subject, the headers, the body and the reply.
 
     holdpoint agent apply examples/echo.yaml
     python3 examples/publish.py echo '{"customer": "c-7"}'
     holdpoint contact put '{"id": "c-ada", "name": "Ada"}'
     python3 examples/publish.py echo '{"customer": "c-7"}' c-ada
 
-The second argument is the input of the run as JSON, the third a contact that is stored. Run this in the folder of `holdpoint up`, which leaves the
-address and key of its bus in holdpoint-data/cli.json (elsewhere: HOLDPOINT_DATA=DIR). For another bus set
-HOLDPOINT_NATS_URL (nats://[KEY@]host:port), and HOLDPOINT_WORKSPACE.
+The second argument is the input of the run as JSON, the third the id of a stored contact. Run this in the
+directory of `holdpoint up`, which writes the address and key of its bus to holdpoint-data/cli.json. For
+another directory set HOLDPOINT_DATA=DIR. For another bus set HOLDPOINT_NATS_URL (nats://[KEY@]host:port)
+and HOLDPOINT_WORKSPACE.
 """
 
 import json
@@ -36,7 +37,7 @@ class Nats:
             options |= {"user": urllib.parse.unquote(at.username), "pass": urllib.parse.unquote(at.password)}
         elif at.username:
             options |= {"auth_token": urllib.parse.unquote(at.username)}
-        # With keys (`holdpoint nats-config`) it is `_INBOX.`, the public half of the key, and a name.
+        # With keys (`holdpoint nats-config`) an inbox is `_INBOX.`, the public key, and a name.
         self.inbox = f"_INBOX.program.{os.urandom(12).hex()}"
         self.socket.sendall(f"CONNECT {json.dumps(options)}\r\nSUB {self.inbox}.* 1\r\n".encode())
 
@@ -47,7 +48,7 @@ class Nats:
         self.socket.sendall(line + head + body + b"\r\n")
 
     def fill(self, until):
-        """Reads what there is; TimeoutError when the time is over."""
+        """Reads the available bytes; TimeoutError after the deadline."""
         self.socket.settimeout(max(0.01, until - time.monotonic()))
         more = self.socket.recv(65536)
         if not more:
@@ -67,7 +68,7 @@ class Nats:
         return payload
 
     def message(self, until):
-        """The next message as (subject, JSON); None when the time is over."""
+        """The next message as (subject, JSON); None after the deadline."""
         while True:
             try:
                 words = self.line(until).split()
@@ -84,7 +85,7 @@ class Nats:
 
 
 def run_id():
-    """`run_` and a UUIDv7: sorts by time; the same one when asking again starts nothing twice."""
+    """`run_` and a UUIDv7, which sorts by time. A repeated command with the same id starts no second run."""
     random = int.from_bytes(os.urandom(10), "big")
     value = (int(time.time() * 1000) << 80) | random
     value = (value & ~(0xF << 76)) | (0x7 << 76)
@@ -93,7 +94,7 @@ def run_id():
 
 
 def connection():
-    """Address of the bus with its key, and workspace: from the environment, else as `holdpoint up` left them."""
+    """Address of the bus with its key, and workspace: from the environment, else from the file of `holdpoint up`."""
     left = {}
     path = os.path.join(os.environ.get("HOLDPOINT_DATA") or "holdpoint-data", "cli.json")
     if "HOLDPOINT_NATS_URL" not in os.environ:
@@ -101,7 +102,7 @@ def connection():
             with open(path) as file:
                 left = json.load(file)
         except FileNotFoundError:
-            sys.exit(f"no {path}: run this in the folder of `holdpoint up`, or set HOLDPOINT_DATA or HOLDPOINT_NATS_URL")
+            sys.exit(f"no {path}: run this in the directory of `holdpoint up`, or set HOLDPOINT_DATA or HOLDPOINT_NATS_URL")
     url = os.environ.get("HOLDPOINT_NATS_URL") or left["nats_url"]
     return url, os.environ.get("HOLDPOINT_WORKSPACE") or left.get("workspace", "default")
 
@@ -113,7 +114,7 @@ def start_run(nats, workspace, agent, given, contact):
     command = {"run": run, "agent": agent, "input": given, "contact": contact, "labels": {}}
     body = json.dumps({"actor": "publish.py", "command": command}).encode()
     stored, answered = f"{nats.inbox}.stored", f"{nats.inbox}.answered"
-    # A command counts when its answer has come; until then it is sent again, with the same id.
+    # A command is done when its reply has arrived. Until then it is sent again with the same id.
     for attempt in range(5):
         nats.publish(subject, stored, {"hp-reply": answered}, body)
         until = time.monotonic() + 2 + 2 * attempt
@@ -123,7 +124,7 @@ def start_run(nats, workspace, agent, given, contact):
                 sys.exit(f"not stored: {answer['error']}")
             if where == answered:
                 return answer
-    sys.exit("stored, and not answered: the executor is down; it will start the run when it is back")
+    sys.exit("stored without a reply: the executor is down and will start the run when it is back")
 
 
 def main():

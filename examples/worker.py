@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A worker without any library: one tool, `echo`, over a raw NATS socket (docs/protocol.md).
+"""A worker without any library: it offers one tool, `echo`, over a raw NATS socket (docs/protocol.md).
 
     holdpoint agent apply examples/echo.yaml
     python3 examples/worker.py
@@ -8,10 +8,11 @@ and in another terminal, from the same folder:
 
     holdpoint run start echo --input '{"customer": "c-7"}' --watch
 
-Run it in the folder of `holdpoint up`, which leaves the address and key of its bus in holdpoint-data/cli.json
-(elsewhere: HOLDPOINT_DATA=DIR). For another bus set HOLDPOINT_NATS_URL (nats://[KEY@]host:port).
+Run it in the directory of `holdpoint up`, which writes the address and key of its bus to
+holdpoint-data/cli.json. For another directory set HOLDPOINT_DATA=DIR. For another bus set
+HOLDPOINT_NATS_URL (nats://[KEY@]host:port).
 
-It does one step at a time, and asks before each: simple, not fast.
+It runs one step at a time and asks before each, which is simple but slow.
 """
 
 import binascii, json, os, queue, signal, socket, sys, threading, time, urllib.parse, uuid
@@ -21,19 +22,19 @@ NODE = f"python-{uuid.uuid4().hex[:12]}"  # new at every start
 
 
 class Parked(Exception):
-    """The tool has asked people and ends; its step comes back with the answer."""
+    """The tool has asked people and ends. Its step is dispatched again with the answer."""
 
 
 def echo(args, key, cancelled, people):
-    """The tool: `key` is the same for every attempt; a long one looks at `cancelled.is_set()`.
-    `people(question)` returns what they answered, or ends the tool until they have."""
+    """The tool. `key` is the same for every attempt. A long tool must check `cancelled.is_set()`.
+    `people(question)` returns the answer of a person, or parks the step until there is one."""
     if isinstance(args, dict) and "ask" in args:
         return args | {"answer": people(args["ask"])}
     return args
 
 
 class Nats:
-    """CONNECT, SUB, PUB, and requests by an inbox. A lost connection ends the program."""
+    """CONNECT, SUB, PUB, and requests with an inbox. A lost connection ends the program."""
 
     def __init__(self, url):
         at = urllib.parse.urlparse(url)
@@ -64,7 +65,7 @@ class Nats:
         return sid, messages
 
     def request(self, subject, body, patience):
-        """(status, body, reply subject) of the answer; None when none came in time."""
+        """(status, body, reply subject) of the reply; None after a timeout."""
         inbox = f"_INBOX.{uuid.uuid4().hex}"
         sid, messages = self.subscribe(inbox)
         self.publish(subject, body, inbox)
@@ -96,7 +97,7 @@ class Nats:
 
 
 def ask(nats, workspace, verb, aggregate, command, patience):
-    """The answer's `ok`, or None when nobody could say (a problem, silence, nobody there)."""
+    """The `ok` of the reply, or None (a problem, a timeout, or no responder)."""
     answer = nats.request(subject(workspace, "ask", verb, aggregate), body(command), patience)
     return json.loads(answer[1]).get("ok") if answer and not answer[0] else None
 
@@ -112,13 +113,13 @@ def body(command):
 class Worker:
     def __init__(self, nats):
         self.nats = nats
-        self.claim, self.lease_ms = None, 30000  # the step that was granted, and its lease
+        self.claim, self.lease_ms = None, 30000  # the granted step and its lease
         self.cancelled, self.heartbeat_now = threading.Event(), threading.Event()
-        self.beating = True
+        self.is_running = True
 
     def heartbeat(self):
-        """Keeps the lease, and learns what is to be stopped."""
-        while self.beating:
+        """Renews the lease and learns which steps to stop."""
+        while self.is_running:
             self.heartbeat_now.clear()
             claim, lease = self.claim, self.lease_ms if self.claim else 30000
             heartbeat = {"node": NODE, "tools": [TOOL], "working": [claim] if claim else [], "queue_depth": 0, "lease_ms": lease}
@@ -127,8 +128,8 @@ class Worker:
                 self.cancelled.set()
             self.heartbeat_now.wait(min(answer["again_ms"], lease / 3) / 1000 if answer else min(lease / 6000, 1))
 
-    def hear(self):
-        """Somebody asks whether this node is alive."""
+    def answer_probes(self):
+        """The executor probes a silent node before it ends its leases."""
         _, asked = self.nats.subscribe(f"hp.sys.node.{NODE}")
         while True:
             _, _, reply = asked.get()
@@ -142,7 +143,7 @@ class Worker:
         held = threading.Event()
         threading.Thread(target=self.progress, args=(ack, held), daemon=True).start()
         grant = self.may_start(step, delivery)
-        held.set()  # no progress after the last word
+        held.set()  # no progress acks after the final one
         if grant is None:
             return self.nats.publish(ack, b'-NAK {"delay": 1000000000}')
         if grant == "go":
@@ -162,7 +163,7 @@ class Worker:
             self.nats.publish(ack, b"+WPI")
 
     def may_start(self, step, delivery):
-        """`go`, `drop`, `uncertain`, or None: nothing was granted. Silence is asked about again."""
+        """`go`, `drop`, `uncertain`, or None if nothing was granted. Asks again after a timeout."""
         command = {"node": NODE, "steps": [{key: step[key] for key in ("run", "step", "dispatch")} | {"delivery": delivery}]}
         silent = False
         while True:
@@ -176,12 +177,12 @@ class Worker:
             time.sleep(0.5)
 
     def people(self, step, question):
-        """Asks by the same key every time: the second try is told the answer."""
+        """Asks with the same key every time, so a later attempt gets the answer."""
         command = {key: step[key] for key in ("run", "step", "dispatch")}
         command |= {"token": step.get("token"), "question": {"question": question, "mode": "park"}}
         asked = ask(self.nats, step["workspace"], "request_input", step["run"], command, 10)
         if asked is None:
-            raise RuntimeError("nobody could be asked")
+            raise RuntimeError("the question could not be opened")
         if asked["status"] == "open":
             raise Parked()
         return asked["answer"]
@@ -200,7 +201,7 @@ class Worker:
         return {key: step[key] for key in ("run", "step", "dispatch")} | {"result": action, "error_code": code, "parks": parks}
 
     def report(self, step, result):
-        """Until the executor has answered; after a second its command stream keeps it too."""
+        """Repeats until the executor replies. After a second the result is also stored in the stream."""
         command, stored, pause, since = {"node": NODE, "results": [result]}, False, 0.2, time.monotonic()
         while not self.cancelled.is_set():
             answer = ask(self.nats, step["workspace"], "step_results", step["run"], command, 1)
@@ -216,9 +217,9 @@ class Worker:
     def run(self):
         token = TOOL.replace(".", "~")
         name = f"steps-{token}"
-        threading.Thread(target=self.hear, daemon=True).start()
+        threading.Thread(target=self.answer_probes, daemon=True).start()
         threading.Thread(target=self.heartbeat, daemon=True).start()
-        # The executor makes the queue's consumer when a heartbeat tells it of the tool.
+        # The executor creates the consumer of the queue after a heartbeat with the tool.
         info, missing = f"$JS.API.CONSUMER.INFO.HP_STEPS.{name}", b'{"error": {}}'
         while "error" in json.loads((self.nats.request(info, b"", 5) or (None, missing))[1] or missing):
             time.sleep(0.1)
@@ -227,15 +228,15 @@ class Worker:
         try:
             while True:
                 message = self.nats.request(f"$JS.API.CONSUMER.MSG.NEXT.HP_STEPS.{name}", pull, 6)
-                if message and not message[0]:  # else a status: nothing came
+                if message and not message[0]:  # else a status without a message
                     self.step(message[1], message[2])
         except KeyboardInterrupt:
-            self.beating = False
+            self.is_running = False
             ask(self.nats, "sys", "deregister", NODE, {"node": NODE}, 1)
 
 
 def address():
-    """The bus with its key: from the environment, else as `holdpoint up` left it."""
+    """The bus with its key: from the environment, else from the file of `holdpoint up`."""
     if url := os.environ.get("HOLDPOINT_NATS_URL"):
         return url
     path = os.path.join(os.environ.get("HOLDPOINT_DATA") or "holdpoint-data", "cli.json")
@@ -243,7 +244,7 @@ def address():
         with open(path) as file:
             return json.load(file)["nats_url"]
     except FileNotFoundError:
-        sys.exit(f"no {path}: run this in the folder of `holdpoint up`, or set HOLDPOINT_DATA or HOLDPOINT_NATS_URL")
+        sys.exit(f"no {path}: run this in the directory of `holdpoint up`, or set HOLDPOINT_DATA or HOLDPOINT_NATS_URL")
 
 
 if __name__ == "__main__":

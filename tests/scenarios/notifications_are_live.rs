@@ -117,7 +117,7 @@ async fn a_terminal_shows_what_one_is_told() {
     let (code, all) = typed(&world, &["notifications", "read", "--all"]).await;
     assert_eq!((code, all.trim()), (Some(0), "1 read"));
     let (_, none) = typed(&world, &["notifications", "--unread"]).await;
-    assert!(none.contains("nothing there"), "{none}");
+    assert!(none.contains("No results."), "{none}");
     for wrong in [
         &["notifications", "read"][..],
         &["notifications", "read", "--all", "note_1"],

@@ -110,7 +110,7 @@ async fn preferences_webhooks_and_policies_are_kept() {
         "Europe/Berlin",
     ];
     let said = printed(&holdpoint(&world, &set).await);
-    assert!(said.contains("(shown this once)"), "{said}");
+    assert!(said.contains("(shown once)"), "{said}");
     printed(&holdpoint(&world, &["preferences", "set", "--chat-from", "normal"]).await);
     let shown = printed(&holdpoint(&world, &["preferences", "show"]).await);
     for words in [

@@ -19,7 +19,7 @@ async fn demo(kept: Option<&Path>) -> Output {
         .unwrap()
 }
 
-/// S0-AC1, S0-AC2, S0-AC4, S0-AC5, S0-AC7, S3-R1, M-6 in two stories, and people as they are (issue 4,
+/// S0-AC1, S0-AC2, S0-AC4, S0-AC5, S0-AC7, S3-R1, M-6 in two stories, and two simulated users (issue 4,
 /// Deliver 9), on real input and with real mail on disk.
 #[tokio::test]
 async fn the_demo_sends_exactly_the_expected_mails() {
@@ -28,7 +28,7 @@ async fn the_demo_sends_exactly_the_expected_mails() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{told}\n{said}");
     assert!(
-        told.contains("All 11 mails to contacts on disk are exactly the expected ones."),
+        told.contains("All 11 expected mails to contacts are on disk, and no others."),
         "{told}"
     );
     assert!(
@@ -40,20 +40,20 @@ async fn the_demo_sends_exactly_the_expected_mails() {
         "{told}"
     );
     assert!(told.contains("`demo --data DIR` keeps it"), "{told}");
-    for habit in [
-        "two at once        ",
-        "no answer          ada says true",
-        "twice              ",
-        "after three hours  bob says yes: it counts",
-        "never              nobody says anything",
-        "late               bob says yes, and reads: ",
+    for case in [
+        "both at once       ",
+        "invalid answer     Ada answers true. Holdpoint refuses it: ",
+        "twice              Ada answers no twice. Holdpoint records it once.",
+        "after three hours  Bob answers yes. Holdpoint records it.",
+        "never              Neither of them answers.",
+        "late               Bob answers yes. Holdpoint keeps it as a late answer and replies: ",
     ] {
-        assert!(told.contains(&format!("\n  {habit}")), "{habit}: {told}");
+        assert!(told.contains(&format!("\n  {case}")), "{case}: {told}");
     }
 }
 
-/// Issue 4, "Show": mails one can open. The folder is kept where one is named, and only a new one is
-/// taken: the clock of somebody's system must not be moved.
+/// Issue 4, "Show": mails that a reader can open. A named directory is kept, and only a new one is
+/// accepted, because the clock of a user's system must not be moved.
 #[tokio::test]
 async fn the_mails_of_the_demo_can_be_opened() {
     let folder = tempfile::tempdir().unwrap();

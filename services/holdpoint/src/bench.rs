@@ -1,13 +1,13 @@
-//! `bench`: measures a temporary system of separate processes, and checks that nothing was lost.
+//! `bench`: measures a temporary system of separate processes and checks that nothing was lost.
 //!
-//! One JSON line a result. What the shapes are, and what came out where: `docs/performance.md`.
+//! It prints one JSON line per result. `docs/performance.md` describes the measurements and results.
 
 mod check;
+mod child;
+mod instruction;
 mod load;
 mod machine;
-mod order;
-mod part;
-mod rig;
+mod temporary_system;
 mod worker;
 
 use std::path::Path;
@@ -16,14 +16,14 @@ use std::process::ExitCode;
 use anyhow::bail;
 use serde_json::{Value, json};
 
-use self::order::Order;
-use self::rig::Rig;
+use self::instruction::Instruction;
+use self::temporary_system::TemporarySystem;
 use crate::cli::{BenchArgs, Shape};
-use crate::exit::Outcome;
+use crate::exit::{ExitKind, Usage};
 use crate::output;
 
-pub(crate) use load::run as load;
-pub(crate) use worker::run as worker;
+pub(crate) use load::run as run_load;
+pub(crate) use worker::run as run_worker;
 
 /// The tool of the measured steps; it does nothing.
 const TOOL: &str = "bench_noop";
@@ -31,58 +31,50 @@ const TOOL: &str = "bench_noop";
 /// Steps of a measured run.
 const STEPS: usize = 3;
 
-/// Runs before those that are measured.
-const WARM: u64 = 500;
+/// Runs before the measured ones.
+const WARM_UP: u64 = 500;
 
+const EXECUTOR: &str = "executor";
+const SCHEDULER: &str = "scheduler";
 const LOAD: &str = "bench-load";
 const WORKER: &str = "bench-worker";
-const SCHEDULER: &str = "scheduler";
 
-/// Measures one shape. Fails when anything was lost or done twice.
+/// Fails if anything was lost or done twice.
 pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
     holdpoint_telemetry::start(holdpoint_telemetry::Default::Warn);
-    let mut rig = Rig::new(&args.database, args.keep).await?;
-    let before = limits(&rig.folder).await?;
+    let mut system = TemporarySystem::start(&args.database, args.keep).await?;
+    let directory = system.directory.clone();
+    let limits_before = machine_limits(&directory).await?;
     let measured = match args.shape {
-        Shape::P1 | Shape::P2 => runs(&mut rig, &args).await,
-        Shape::P3 => timers(&mut rig, &args).await,
+        Shape::P1 | Shape::P2 => measure_runs(&mut system, &args).await,
+        Shape::P3 => measure_timers(&mut system, &args).await,
     };
-    let after = limits(&rig.folder).await;
-    let nats = rig.nats_version();
-    let folder = rig.folder.clone();
-    rig.end().await?;
-    let Measured {
-        mut result,
-        is_whole,
-    } = measured?;
-    if let Value::Object(result) = &mut result {
-        let versions = json!({ "holdpoint": env!("CARGO_PKG_VERSION"), "nats_server": nats });
-        result.insert("limits_before".to_owned(), before);
-        result.insert("limits_after".to_owned(), after?);
-        result.insert("versions".to_owned(), versions);
+    let limits_after = machine_limits(&directory).await;
+    let nats_server = system.nats_version();
+    system.remove().await?;
+    let (mut result, is_complete) = measured?;
+    if let Value::Object(fields) = &mut result {
+        let versions =
+            json!({ "holdpoint": env!("CARGO_PKG_VERSION"), "nats_server": nats_server });
+        fields.insert("limits_before".to_owned(), limits_before);
+        fields.insert("limits_after".to_owned(), limits_after?);
+        fields.insert("versions".to_owned(), versions);
         if args.keep {
-            result.insert("folder".to_owned(), json!(folder));
+            fields.insert("folder".to_owned(), json!(directory));
         }
     }
     output::line(&result.to_string())?;
-    if !is_whole {
-        output::note("error: something was lost or done twice, see `tables` and `worker`");
-        return Ok(Outcome::Failed.into());
+    if !is_complete {
+        output::note("error: something was lost or done twice; see `tables` and `worker`");
+        return Ok(ExitKind::Failed.into());
     }
-    Ok(Outcome::Ok.into())
+    Ok(ExitKind::Ok.into())
 }
 
-/// What came out, and whether everything is there.
-struct Measured {
-    result: Value,
-    is_whole: bool,
-}
+/// A result, and whether everything was done exactly once.
+type Measured = (Value, bool);
 
-async fn runs(rig: &mut Rig, args: &BenchArgs) -> anyhow::Result<Measured> {
-    for name in [SCHEDULER, "executor", WORKER, LOAD] {
-        rig.start(name).await?;
-    }
-    let warm = rig.part(LOAD)?.order(&Order::Warm { runs: WARM }).await?;
+async fn measure_runs(system: &mut TemporarySystem, args: &BenchArgs) -> anyhow::Result<Measured> {
     let is_closed_loop = args.shape == Shape::P2;
     let (runs, window) = if is_closed_loop {
         (2_000, 1)
@@ -92,28 +84,33 @@ async fn runs(rig: &mut Rig, args: &BenchArgs) -> anyhow::Result<Measured> {
     let runs = args.runs.unwrap_or(runs);
     let window = args.in_flight.unwrap_or(window);
     if runs == 0 || window == 0 {
-        bail!(crate::exit::Usage(
-            "--runs and --in-flight are at least 1".to_owned()
+        bail!(Usage(
+            "--runs and --in-flight must be at least 1".to_owned()
         ));
     }
-    let order = Order::Runs {
+    for name in [SCHEDULER, EXECUTOR, WORKER, LOAD] {
+        system.start_process(name).await?;
+    }
+    let warm_up = Instruction::WarmUp { runs: WARM_UP };
+    let warm_up = system.process(LOAD)?.perform(&warm_up).await?;
+    system.begin_measurement();
+    let instruction = Instruction::Runs {
         runs,
         window,
         is_closed_loop,
         rate: args.rate,
     };
-    rig.begin();
-    let load = rig.part(LOAD)?.order(&order).await?;
-    let used = rig.used(runs);
-    rig.take(LOAD)?.stop().await?;
-    let worker = rig.take(WORKER)?.finish().await?;
-    rig.take("executor")?.stop().await?;
-    let last_seq = warm.get("last_seq").and_then(Value::as_u64).unwrap_or(0);
-    let tables = check::runs(&rig.tables.of("executor"), runs + WARM, last_seq).await?;
-    let count = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64);
-    let is_whole = tables.get("ok") == Some(&Value::Bool(true))
-        && count(&worker, "runs_with_each_step_once") == Some(runs + WARM)
-        && count(&worker, "executed_twice") == Some(0);
+    let load = system.process(LOAD)?.perform(&instruction).await?;
+    let used = system.usage_per(runs);
+    system.take_process(LOAD)?.stop().await?;
+    let worker = system.take_process(WORKER)?.finish().await?;
+    system.take_process(EXECUTOR)?.stop().await?;
+    let last_seq = number(&warm_up, "last_seq").unwrap_or(0);
+    let all = runs + WARM_UP;
+    let tables = check::check_runs(&system.tables.of(EXECUTOR), all, last_seq).await?;
+    let is_complete = tables.get("ok") == Some(&Value::Bool(true))
+        && number(&worker, "runs_with_each_step_once") == Some(all)
+        && number(&worker, "executed_twice") == Some(0);
     let result = json!({
         "bench": if is_closed_loop { "p2" } else { "p1" },
         "in_flight": window,
@@ -124,52 +121,57 @@ async fn runs(rig: &mut Rig, args: &BenchArgs) -> anyhow::Result<Measured> {
         "worker": worker,
         "tables": tables,
     });
-    Ok(Measured { result, is_whole })
+    Ok((result, is_complete))
 }
 
-async fn timers(rig: &mut Rig, args: &BenchArgs) -> anyhow::Result<Measured> {
-    rig.start(SCHEDULER).await?;
-    rig.start(LOAD).await?;
+async fn measure_timers(
+    system: &mut TemporarySystem,
+    args: &BenchArgs,
+) -> anyhow::Result<Measured> {
+    system.start_process(SCHEDULER).await?;
+    system.start_process(LOAD).await?;
     let timers = args.runs.unwrap_or(100_000);
-    let mut told = Vec::new();
+    let mut before = Vec::new();
     if args.far > 0 {
-        rig.begin();
-        let far = rig
-            .part(LOAD)?
-            .order(&Order::Far { timers: args.far })
-            .await?;
-        told.push(json!({ "set": far, "used_per_timer": rig.used(args.far) }));
+        system.begin_measurement();
+        let far = Instruction::FarTimers { timers: args.far };
+        let far = system.process(LOAD)?.perform(&far).await?;
+        before.push(json!({ "set": far, "used_per_timer": system.usage_per(args.far) }));
     }
-    told.push(rig.part(LOAD)?.order(&Order::One).await?);
-    rig.take(SCHEDULER)?.kill().await?;
-    let ready_ms = rig.start(SCHEDULER).await?;
-    let first = rig.part(LOAD)?.order(&Order::One).await?;
-    told.push(
+    let one = Instruction::OneTimer;
+    before.push(system.process(LOAD)?.perform(&one).await?);
+    system.take_process(SCHEDULER)?.kill().await?;
+    let ready_ms = system.start_process(SCHEDULER).await?;
+    let first = system.process(LOAD)?.perform(&one).await?;
+    before.push(
         json!({ "killed_with_waiting": args.far, "ready_after_ms": ready_ms, "then": first }),
     );
-    rig.begin();
-    let order = Order::Near {
+    system.begin_measurement();
+    let near = Instruction::NearTimers {
         timers,
         over_s: args.over,
     };
-    let near = rig.part(LOAD)?.order(&order).await?;
-    let used = rig.used(timers);
-    rig.take(LOAD)?.stop().await?;
-    rig.take(SCHEDULER)?.stop().await?;
-    let tables = check::timers(&rig.tables.of(SCHEDULER)).await?;
-    let count = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64);
-    let is_whole = count(&near, "lost") == Some(0)
-        && count(&tables, "timers_fired") == Some(timers + 2)
-        && count(&tables, "timers_pending") == Some(args.far);
+    let near = system.process(LOAD)?.perform(&near).await?;
+    let used = system.usage_per(timers);
+    system.take_process(LOAD)?.stop().await?;
+    system.take_process(SCHEDULER)?.stop().await?;
+    let tables = check::count_timers(&system.tables.of(SCHEDULER)).await?;
+    let is_complete = number(&near, "lost") == Some(0)
+        && number(&tables, "timers_fired") == Some(timers + 2)
+        && number(&tables, "timers_pending") == Some(args.far);
     let result = json!({
         "bench": "p3",
         "durability": durability(&args.database),
-        "before": told,
+        "before": before,
         "near": near,
         "used_per_timer": used,
         "tables": tables,
     });
-    Ok(Measured { result, is_whole })
+    Ok((result, is_complete))
+}
+
+fn number(value: &Value, name: &str) -> Option<u64> {
+    value.get(name).and_then(Value::as_u64)
 }
 
 fn durability(database: &str) -> &'static str {
@@ -180,7 +182,7 @@ fn durability(database: &str) -> &'static str {
     }
 }
 
-async fn limits(folder: &Path) -> anyhow::Result<Value> {
-    let folder = folder.to_owned();
-    Ok(tokio::task::spawn_blocking(move || machine::limits(&folder)).await?)
+async fn machine_limits(directory: &Path) -> anyhow::Result<Value> {
+    let directory = directory.to_owned();
+    Ok(tokio::task::spawn_blocking(move || machine::limits(&directory)).await?)
 }

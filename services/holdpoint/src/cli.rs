@@ -1,57 +1,66 @@
-//! What can be typed: commands, options and their help. It holds no behaviour.
+//! Commands, options and help of the command line. It holds no behaviour.
+//!
+//! Help of a command is a verb and an object; help of an option is a noun phrase or a verb and an
+//! object. Each is one sentence without a full stop.
 
-mod dead_letters;
-mod people;
+mod notifications;
 mod processes;
-mod telling;
+mod requests;
+mod runs;
+mod workspace;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use chrono::{DateTime, Utc};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use holdpoint_contracts::run::RunStatus;
-use serde_json::Value;
 
+use crate::parsers;
 use crate::serve::tables::Tables;
-use crate::value;
 
-pub(crate) use dead_letters::DeadCommand;
-pub(crate) use people::{
-    ActCommand, ApproveArgs, AskAgainArgs, AskArgs, HowArgs, InboxArgs, OneArgs, PauseArgs,
-    RequestCommand, StepAskArgs, ToArgs, TokenCommand, ToolCommand, UserCommand, WhichArgs,
-    WorkspaceCommand,
+pub(crate) use notifications::{
+    FollowCommand, NotificationsArgs, NotificationsCommand, PreferencesCommand, SetPreferences,
+    WebhooksCommand,
 };
 pub(crate) use processes::{
-    BenchArgs, BenchPartArgs, MigrateArgs, NatsConfigArgs, SecretsCommand, ServeArgs, ServerTls,
+    BenchArgs, BenchChildArgs, MigrateArgs, NatsConfigArgs, SecretsCommand, ServeArgs, ServerTls,
     Service, Shape, WorkerArgs,
 };
-
-pub(crate) use telling::{
-    FollowCommand, NotificationsArgs, NotificationsCommand, PoliciesCommand, PreferencesCommand,
-    SetPreferences, WebhooksCommand,
+pub(crate) use requests::{
+    ActCommand, ApproveArgs, AskAgainArgs, AskArgs, DecisionOptions, HoldOptions, InboxArgs,
+    RequestCommand, RequestRef, StepAskArgs,
+};
+pub(crate) use runs::{AgentCommand, ContactCommand, FilterArgs, RunCommand, RunRefs, StartArgs};
+pub(crate) use workspace::{
+    ClockCommand, DeadCommand, PoliciesCommand, TokenCommand, ToolCommand, UserCommand,
+    WorkspaceCommand,
 };
 
-/// Where `up` keeps its tables unless told otherwise, and where clients look for its address.
+/// Default data directory of `up`, in which clients look for its address.
 pub(crate) const DATA_DIR_DEFAULT: &str = "holdpoint-data";
 
+/// Priorities as request bodies spell them.
+const PRIORITIES: [&str; 5] = ["low", "normal", "high", "urgent", "critical"];
+
+/// At most 80 columns, because clap does not break these lines well.
 const AFTER_HELP: &str = "\
-Connection: --url and --token, or HOLDPOINT_URL and HOLDPOINT_TOKEN, or what a running `holdpoint up`
-has written to cli.json in its data directory. Instants are shown in UTC.
-The unique beginning of an id is enough. Other users see what is typed in the list of processes: give a
-secret in the environment, or as @FILE.
+Connection: --url and --token, else HOLDPOINT_URL and HOLDPOINT_TOKEN, else the
+file cli.json that a running `holdpoint up` keeps in its data directory.
+A unique prefix is enough for ids of runs, requests, notifications and webhooks.
+Instants are shown in UTC.
+Other users of this machine can read command lines. Pass a secret in the
+environment or as @FILE.
 
 Exit codes:
-  0    ok                           5    timed out, or accepted and not yet done
-  1    failed                       6    conflict
-  2    wrong usage                  7    Holdpoint cannot be reached
-  3    not found                    130  interrupted
-  4    rejected, or forbidden
+  0    ok                        5    timed out, or accepted but not done yet
+  1    failed                    6    conflict
+  2    invalid usage             7    Holdpoint is not reachable
+  3    not found                 75   parked: `ask --park` has no answer yet
+  4    rejected or forbidden     130  interrupted
 
-NO_COLOR switches colour off, CLICOLOR_FORCE=1 switches it on without a terminal.";
+NO_COLOR turns colour off. CLICOLOR_FORCE=1 turns it on without a terminal.";
 
-/// Durable runs of AI agents: they wait, ask, hand off, and survive restarts.
+/// Run AI agents durably: they wait, ask people, hand off work and survive restarts
 #[derive(Parser)]
 #[command(name = "holdpoint", version, after_help = AFTER_HELP)]
 pub(crate) struct Cli {
@@ -63,18 +72,18 @@ pub(crate) struct Cli {
 
 /// Options that every command takes.
 #[derive(Args, Default)]
-#[command(next_help_heading = "Options of every command")]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct GlobalArgs {
     /// Address of Holdpoint [default: http://127.0.0.1:7878]
     #[arg(long, global = true, env = "HOLDPOINT_URL")]
     pub(crate) url: Option<String>,
-    /// Token that the address wants; `@FILE` reads it from a file
+    /// Token for that address; `@FILE` reads it from a file
     #[arg(
         long,
         global = true,
         env = "HOLDPOINT_TOKEN",
         hide_env_values = true,
-        value_parser = value::secret
+        value_parser = parsers::secret
     )]
     pub(crate) token: Option<String>,
     /// Workspace [default: default]
@@ -83,13 +92,13 @@ pub(crate) struct GlobalArgs {
     /// Data directory of `up` [env: HOLDPOINT_DATA=] [default: holdpoint-data]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// Print the bodies of the API instead of tables
+    /// Print JSON bodies of the API instead of tables
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
 
 impl GlobalArgs {
-    /// The data directory: the option, else `HOLDPOINT_DATA`, else `./holdpoint-data`.
+    /// The option, else `HOLDPOINT_DATA`, else `./holdpoint-data`.
     pub(crate) fn data_dir(&self) -> PathBuf {
         let from_environment = || {
             let dir = std::env::var_os("HOLDPOINT_DATA").filter(|dir| !dir.is_empty())?;
@@ -100,326 +109,175 @@ impl GlobalArgs {
     }
 }
 
-/// What to do.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Run everything in this one process
+    /// Run everything in one process
     Up(UpArgs),
-    /// Show it all at work, in a temporary directory; with --data, in a new one that is kept
+    /// Play a story with waits, questions, approvals and real mails
     Demo(DemoArgs),
-    /// Run one service as a process of its own
+    /// Run one service as a separate process
     Serve(ServeArgs),
-    /// Do steps of runs: with tools of a file, or the built-in ones
+    /// Run steps with the tools of a file or the built-in tools
     Worker(WorkerArgs),
-    /// Bring tables up to date
+    /// Migrate the tables
     Migrate(MigrateArgs),
-    /// Make the secrets that services share
+    /// Create the secrets that services share
     #[command(subcommand)]
     Secrets(SecretsCommand),
-    /// Measure on a temporary system: one JSON line a result
+    /// Measure a temporary system; print one JSON line per result
     Bench(BenchArgs),
-    /// The worker of `bench`; started by it.
+    /// Run the worker of `bench`, which starts it
     #[command(hide = true)]
-    BenchWorker(BenchPartArgs),
-    /// The load of `bench`; started by it.
+    BenchWorker(BenchChildArgs),
+    /// Run the load of `bench`, which starts it
     #[command(hide = true)]
-    BenchLoad(BenchPartArgs),
-    /// Describe agents
+    BenchLoad(BenchChildArgs),
+    /// Manage agents
     #[command(subcommand)]
     Agent(AgentCommand),
-    /// Start, follow and steer runs
+    /// Start, watch and control runs
     #[command(subcommand)]
     Run(RunCommand),
-    /// Keep the contacts that runs are about
+    /// Manage the contacts that runs are about
     #[command(subcommand)]
     Contact(ContactCommand),
     #[command(flatten)]
     Request(RequestCommand),
-    /// Keep the people of the workspace
+    /// Manage users
     #[command(subcommand)]
     User(UserCommand),
-    /// Keep the tokens that open the workspace
+    /// Manage tokens
     #[command(subcommand)]
     Token(TokenCommand),
-    /// Keep the tools that are HTTP calls
+    /// Manage tools that are HTTP calls
     #[command(subcommand)]
     Tool(ToolCommand),
-    /// Show what you were told, and mark it as read
+    /// List your notifications, or mark them as read
     Notifications(NotificationsArgs),
     #[command(flatten)]
     Follow(FollowCommand),
-    /// Say by which ways you are told of what waits for you
+    /// Show or change how you are notified
     #[command(subcommand)]
     Preferences(PreferencesCommand),
-    /// Have programs and channels told of what happens to requests
+    /// Manage webhooks, which notify programs and chats of requests
     #[command(subcommand)]
     Webhooks(WebhooksCommand),
-    /// Keep the rules of who approves, and who is told when nobody acts
+    /// Manage approval and escalation policies
     #[command(subcommand)]
     Policies(PoliciesCommand),
-    /// Make a workspace, or stop everything in this one
-    #[command(subcommand, name = "workspace")]
-    Space(WorkspaceCommand),
-    /// Show the nodes that work
+    /// Create a workspace, or pause and resume this one
+    #[command(subcommand)]
+    Workspace(WorkspaceCommand),
+    /// List worker nodes
     Nodes,
-    /// Show which node works on which step
+    /// List the steps that nodes are working on
     Claims,
-    /// Inspect messages that could not be handled, decide them again, or remove them
+    /// Manage dead letters: messages that could not be handled
     #[command(subcommand)]
     Dead(DeadCommand),
-    /// Read the clock, or move it where it is a test clock
+    /// Show the clock, or advance a test clock
     #[command(subcommand)]
     Clock(ClockCommand),
-    /// Write a configuration for a NATS server: who may publish what, and a key for each
+    /// Write a NATS configuration with a key per client
     NatsConfig(NatsConfigArgs),
     /// Print completions for a shell
     Completions {
-        /// Which shell
+        /// Shell
         shell: Shell,
     },
 }
 
-/// How `up` runs. `data` and `json` are options of every command and are filled in from there.
-#[derive(Args, Debug, Clone)]
+/// Options of `up`.
+#[derive(Args)]
 pub(crate) struct UpArgs {
-    /// Where everything is kept.
+    /// From the global options.
     #[arg(skip)]
     pub(crate) data: PathBuf,
-    /// Print one line of JSON when ready.
+    /// From the global options; prints one line of JSON when ready.
     #[arg(skip)]
     pub(crate) json: bool,
-    /// Address to listen on; port 0 takes a free one
+    /// Address to listen on; port 0 takes a free port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7878")]
     pub(crate) http: SocketAddr,
-    /// A NATS server that runs already, instead of an own one; `@FILE` reads it from a file
-    #[arg(long, value_name = "URL", value_parser = value::secret)]
+    /// NATS server to use instead of starting one; `@FILE` reads it from a file
+    #[arg(long, value_name = "URL", value_parser = parsers::secret)]
     pub(crate) nats_url: Option<String>,
-    /// Where tables are kept: `postgres://…` or `sqlite:DIR` [default: the data directory]
+    /// Database: `postgres://…` or `sqlite:DIR` [default: the data directory]
     #[arg(
         long,
         value_name = "URL",
         env = "HOLDPOINT_DATABASE_URL",
         hide_env_values = true,
-        value_parser = value::tables
+        value_parser = parsers::tables
     )]
     pub(crate) database_url: Option<Tables>,
-    /// Let time stand still until `clock advance` moves it
+    /// Use a clock that moves only by `clock advance`
     #[arg(long)]
     pub(crate) test_clock: bool,
-    /// Replace the owner's token, which is kept over restarts, and revoke the old one
+    /// Replace the owner's token and revoke the old one
     #[arg(long)]
     pub(crate) new_token: bool,
 }
 
-/// How the demo runs. `data` is the option of every command, if it was given; it must be new or empty.
-#[derive(Args, Debug, Clone)]
+/// Options of `demo`.
+#[derive(Args)]
+#[command(
+    after_help = "The demo runs in a temporary directory. With --data DIR it keeps a new directory."
+)]
 pub(crate) struct DemoArgs {
-    /// Where to keep everything, instead of a temporary directory.
+    /// From the global options; a new or empty directory.
     #[arg(skip)]
     pub(crate) data: Option<PathBuf>,
-    /// No pauses between the lines
+    /// Omit the pauses between scenes
     #[arg(long)]
     pub(crate) fast: bool,
-    /// Contacts of your own: a column `id`, others become fields
+    /// File with your contacts: a column `id`; other columns become fields
     #[arg(long, value_name = "CSV")]
     pub(crate) contacts: Option<PathBuf>,
 }
 
-/// Commands about agents.
-#[derive(Subcommand)]
-pub(crate) enum AgentCommand {
-    /// Store agents; a changed text makes a new version
-    Apply {
-        /// YAML or JSON; `-` is standard input
-        #[arg(required = true, value_name = "FILE")]
-        files: Vec<PathBuf>,
-        /// Store nothing that has a warning
-        #[arg(long)]
-        strict: bool,
-    },
-    /// List agents
-    List(PageArgs),
-    /// Show one agent with its steps
-    Show {
-        /// Its name
-        name: String,
-    },
-    /// Show what a text compiles to; nothing is stored
-    Plan {
-        /// YAML or JSON; `-` is standard input
-        file: PathBuf,
-        /// Refuse what has a warning
-        #[arg(long)]
-        strict: bool,
-    },
-    /// Freeze all runs of an agent, and those that are started meanwhile
-    Pause {
-        /// Its name
-        name: String,
-        #[command(flatten)]
-        pause: PauseArgs,
-    },
-    /// Let a paused agent go on
-    Resume {
-        /// Its name
-        name: String,
-        /// How waits go on: with the time left, to the old due time, from the start, or ending now
-        #[arg(long, value_parser = value::resume_mode())]
-        mode: Option<String>,
-    },
-    /// Delete an agent; its open runs fail
-    Delete {
-        /// Its name
-        name: String,
-    },
-}
-
-/// Commands about runs.
-#[derive(Subcommand)]
-pub(crate) enum RunCommand {
-    /// Start a run, or one for each row of a file
-    Start(StartArgs),
-    /// List runs, newest first
-    List {
-        #[command(flatten)]
-        filter: FilterArgs,
-        /// Only later ones, RFC 3339
-        #[arg(long, value_name = "INSTANT")]
-        created_after: Option<DateTime<Utc>>,
-        #[command(flatten)]
-        page: PageArgs,
-    },
-    /// Show one run: what it waits for, who paused it, its steps
-    Show {
-        /// Its id
-        run: String,
-    },
-    /// Follow a run until it ends; exits 0 completed, 1 failed, 4 cancelled
-    Watch {
-        /// Its id
-        run: String,
-    },
-    /// Freeze runs: their clocks stop
-    Pause(ManyArgs),
-    /// Let paused runs go on
-    Resume {
-        #[command(flatten)]
-        which: ManyArgs,
-        /// How waits go on: with the time left, to the old due time, from the start, or ending now
-        #[arg(long, value_parser = value::resume_mode())]
-        mode: Option<String>,
-    },
-    /// End runs for good
-    Cancel {
-        #[command(flatten)]
-        which: ManyArgs,
-        /// Why, for people
-        #[arg(long)]
-        reason: Option<String>,
-    },
-}
-
-/// What to start.
-#[derive(Args)]
-pub(crate) struct StartArgs {
-    /// Which agent
-    pub(crate) agent: String,
-    /// What its steps see as `$input`: JSON, or a file that holds it
-    #[arg(long, value_name = "JSON", value_parser = value::json_or_file)]
-    pub(crate) input: Option<Value>,
-    /// Whom it is about: the id of a contact, or a JSON object with `id`
-    #[arg(long, value_name = "JSON|ID", value_parser = value::contact)]
-    pub(crate) contact: Option<Value>,
-    /// To find it again; may be repeated
-    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = value::label)]
-    pub(crate) labels: Vec<(String, String)>,
-    /// One run a row: column `id` is the contact, other columns are its fields
-    #[arg(long, value_name = "FILE", conflicts_with = "contact")]
-    pub(crate) csv: Option<PathBuf>,
-    /// Skip contacts that have a run of this agent
-    #[arg(long)]
-    pub(crate) once: bool,
-    /// Follow until it ends
-    #[arg(long)]
-    pub(crate) watch: bool,
-}
-
-/// Which runs, by what they have in common.
-#[derive(Args, Default)]
-pub(crate) struct FilterArgs {
-    /// Only of this agent
-    #[arg(long)]
-    pub(crate) agent: Option<String>,
-    /// Only with this status
-    #[arg(long)]
-    pub(crate) status: Option<RunStatus>,
-    /// Only with this label
-    #[arg(long, value_name = "NAME=VALUE", value_parser = value::label)]
-    pub(crate) label: Option<(String, String)>,
-}
-
-/// Runs by id, or all that a filter finds.
-#[derive(Args)]
-pub(crate) struct ManyArgs {
-    /// Ids or their unique beginnings; or say which with --agent, --status, --label
-    #[arg(
-        value_name = "RUN",
-        required_unless_present_any = ["agent", "status", "label"],
-        conflicts_with_all = ["agent", "status", "label"]
-    )]
-    pub(crate) runs: Vec<String>,
-    #[command(flatten)]
-    pub(crate) filter: FilterArgs,
-}
-
-/// Which part of a list.
+/// A part of a list.
 #[derive(Args)]
 pub(crate) struct PageArgs {
-    /// At most so many, 1 to 500
+    /// Maximum number of items, 1 to 500
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=500))]
     pub(crate) limit: u64,
-    /// Go on where the page before ended
+    /// Cursor that the previous page printed
     #[arg(long)]
     pub(crate) cursor: Option<String>,
 }
 
-/// Commands about contacts.
-#[derive(Subcommand)]
-pub(crate) enum ContactCommand {
-    /// Store a contact; what was known of it before is replaced
-    Put {
-        /// A JSON object with `id`, or a file that holds one
-        #[arg(value_name = "FILE|JSON", value_parser = value::contact_object)]
-        contact: Value,
-    },
-    /// Show one contact
-    Show {
-        /// Its id
-        id: String,
-    },
-    /// List contacts
-    List(PageArgs),
-    /// Change some fields: `replied=true score=7 note=` (empty removes; JSON is taken as JSON)
-    Set {
-        /// Its id
-        id: String,
-        /// What changes
-        #[arg(required = true, value_name = "KEY=VALUE", value_parser = value::field)]
-        fields: Vec<(String, Value)>,
-    },
+/// An object that has an id.
+#[derive(Args)]
+pub(crate) struct ById {
+    /// Id
+    pub(crate) id: String,
 }
 
-/// Commands about the clock.
-#[derive(Subcommand)]
-pub(crate) enum ClockCommand {
-    /// Show what time it is for Holdpoint
-    Show,
-    /// Move a test clock on; everything due until then happens in order
-    Advance {
-        /// How far, for example `5d` or `1d12h`
-        #[arg(value_parser = value::duration)]
-        by: String,
-    },
+/// An object that has a name.
+#[derive(Args)]
+pub(crate) struct ByName {
+    /// Name
+    pub(crate) name: String,
+}
+
+/// A pause of an agent or a workspace.
+#[derive(Args)]
+pub(crate) struct PauseArgs {
+    /// Effect on runs that wait
+    #[arg(long, value_parser = ["hold", "cancel"], default_value = "hold")]
+    pub(crate) waiting: String,
+    /// Effect on new runs: accept them paused, or refuse them
+    #[arg(long, value_parser = ["accept", "refuse"], default_value = "accept")]
+    pub(crate) new: String,
+}
+
+/// The end of a pause.
+#[derive(Args)]
+pub(crate) struct ResumeArgs {
+    /// How waits continue: with the time left, until the old deadline, from the start, or end now
+    #[arg(long, value_parser = ["continue", "keep_deadline", "restart", "now"])]
+    pub(crate) mode: Option<String>,
 }
 
 #[cfg(test)]

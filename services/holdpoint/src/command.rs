@@ -1,19 +1,20 @@
-//! The commands that are clients of the API: ask, then show the answer as a table or verbatim.
+//! Commands that are clients of the API: they send requests and show the responses as tables or JSON.
 
 mod agent;
 mod clock;
 mod contact;
 mod dead_letters;
+mod follow;
+mod nodes;
 mod notifications;
-mod people;
-mod policy;
+mod policies;
+mod preferences;
 mod request;
 pub(crate) mod run;
 mod short_id;
-mod space;
-mod telling;
-mod watching;
-mod work;
+mod users;
+mod webhooks;
+mod workspace;
 
 use std::process::ExitCode;
 
@@ -21,113 +22,152 @@ use chrono::{DateTime, Utc};
 use clap::CommandFactory;
 use clap_complete::Shell;
 use holdpoint_contracts::run::Page;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::cli::{Cli, GlobalArgs, PageArgs};
-use crate::client::{Body, Client, ClientError};
+use crate::client::{Body, Client, ClientError, Query};
 use crate::connection::Connection;
-use crate::exit::Outcome;
+use crate::exit::ExitKind;
 use crate::output;
 use crate::table::Rows;
 
-pub(crate) use work::{Claims, Nodes};
+pub(crate) use nodes::{Claims, Nodes};
 
-/// What a command works with.
-pub(crate) struct Session {
-    pub(crate) client: Client,
-    /// Whether programs read the answer.
-    pub(crate) json: bool,
-}
-
-impl Session {
-    /// Whether this is the tool of a step.
-    fn is_step(&self) -> bool {
-        self.client.is_step() && std::env::var_os("HOLDPOINT_RUN").is_some()
+/// Text for an empty list, by its path.
+fn empty_text(path: &str) -> &'static str {
+    match path {
+        "agents" => "No agents. Store one with `holdpoint agent apply FILE`.",
+        "contacts" => "No contacts. Store one with `holdpoint contact put JSON`.",
+        _ => "No results.",
     }
 }
 
-/// One group of commands.
-pub(crate) trait ClientCommand {
-    /// Asks and prints.
-    async fn perform(self, session: &Session) -> anyhow::Result<Outcome>;
+/// Client and output format of one command.
+pub(crate) struct Session {
+    client: Client,
+    /// Whether to print JSON instead of text.
+    json: bool,
 }
 
-/// Carries out a command against the API, until it is done or ctrl-c.
-pub(crate) async fn client(
+/// A group of commands.
+pub(crate) trait ClientCommand {
+    async fn perform(self, session: &Session) -> anyhow::Result<ExitKind>;
+}
+
+/// Carries out a command until it is done or until ctrl-c.
+pub(crate) async fn run_client_command(
     global: &GlobalArgs,
     command: impl ClientCommand,
 ) -> anyhow::Result<ExitCode> {
-    let client = Client::new(Connection::find(global)?)?;
     let session = Session {
-        client,
+        client: Client::new(Connection::find(global)?)?,
         json: global.json,
     };
     tokio::select! {
-        outcome = Box::pin(command.perform(&session)) => Ok(outcome?.into()),
+        kind = Box::pin(command.perform(&session)) => Ok(kind?.into()),
         interrupted = tokio::signal::ctrl_c() => {
             interrupted?;
             output::live_end();
-            Ok(Outcome::Interrupted.into())
+            Ok(ExitKind::Interrupted.into())
         }
     }
 }
 
-/// Prints completions for a shell.
-pub(crate) fn completions(shell: Shell) -> anyhow::Result<()> {
+pub(crate) fn print_completions(shell: Shell) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "holdpoint", &mut script);
     Ok(output::raw(&script)?)
 }
 
-/// Prints an answer verbatim for programs, or what a person reads.
-fn show<T>(
-    session: &Session,
-    answer: &Body<T>,
-    text: impl FnOnce(&T) -> String,
-) -> anyhow::Result<Outcome> {
-    if session.json {
-        output::line(&answer.text)?;
-    } else {
-        output::line(&text(&answer.value))?;
+impl Session {
+    /// Whether this process is the tool of a step.
+    fn is_step(&self) -> bool {
+        self.client.is_step() && std::env::var_os("HOLDPOINT_RUN").is_some()
     }
-    Ok(Outcome::Ok)
+
+    /// Prints a body verbatim for programs, or as text.
+    fn show<T>(&self, body: &Body<T>, text: impl FnOnce(&T) -> String) -> anyhow::Result<ExitKind> {
+        if self.json {
+            output::line(&body.text)?;
+        } else {
+            output::line(&text(&body.value))?;
+        }
+        Ok(ExitKind::Ok)
+    }
+
+    /// Reads an object and prints it as indented JSON.
+    async fn show_json(&self, path: &str) -> anyhow::Result<ExitKind> {
+        let body: Body<Value> = self.client.get(path, &[]).await?;
+        self.show(&body, |value| format!("{value:#}"))
+    }
+
+    /// Posts a body and prints the response.
+    async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        text: impl FnOnce(&T) -> String,
+    ) -> anyhow::Result<ExitKind> {
+        self.show(&self.client.post(path, body).await?, text)
+    }
+
+    /// Deletes an object and prints `text`.
+    async fn delete(&self, path: &str, text: String) -> anyhow::Result<ExitKind> {
+        let body: Body<Value> = self.client.delete(path).await?;
+        self.show(&body, |_| text)
+    }
+
+    /// Reads a list and prints one row per item.
+    async fn list<T: DeserializeOwned, const N: usize>(
+        &self,
+        path: &str,
+        query: &Query,
+        heading: [&str; N],
+        row: impl Fn(&T) -> [String; N],
+    ) -> anyhow::Result<ExitKind> {
+        let body: Body<Page<T>> = self.client.get(path, query).await?;
+        if self.json {
+            output::line(&body.text)?;
+            return Ok(ExitKind::Ok);
+        }
+        print_rows(&body.value, heading, row, empty_text(path))
+    }
 }
 
-/// A list as a table: one row an item.
-fn list<T>(
-    session: &Session,
-    answer: &Body<Page<T>>,
-    heading: &[&str],
-    row: impl Fn(&T) -> Vec<String>,
-) -> anyhow::Result<Outcome> {
-    if session.json {
-        output::line(&answer.text)?;
-        return Ok(Outcome::Ok);
-    }
-    let mut rows = Rows::new(heading);
-    for item in &answer.value.items {
+fn print_rows<T, const N: usize>(
+    page: &Page<T>,
+    heading: [&str; N],
+    row: impl Fn(&T) -> [String; N],
+    empty: &str,
+) -> anyhow::Result<ExitKind> {
+    let mut rows = Rows::new(&heading);
+    for item in &page.items {
         rows.push(row(item));
     }
     if rows.is_empty() {
-        output::note("nothing there");
+        output::note(empty);
     } else {
         output::line(&rows.render())?;
     }
-    note_more(answer.value.next_cursor.as_deref());
-    Ok(Outcome::Ok)
+    if let Some(cursor) = &page.next_cursor {
+        output::note(&format!("There are more results: --cursor {cursor}"));
+    }
+    Ok(ExitKind::Ok)
 }
 
-/// `limit` and `cursor` as they stand in a query.
 fn page_query(page: &PageArgs) -> Vec<(&'static str, String)> {
     let mut query = vec![("limit", page.limit.to_string())];
     query.extend(page.cursor.clone().map(|cursor| ("cursor", cursor)));
     query
 }
 
-/// Says how to see the rest of a list.
-fn note_more(next_cursor: Option<&str>) {
-    if let Some(cursor) = next_cursor {
-        output::note(&format!("there are more: --cursor {cursor}"));
+/// Inserts fields that have a value into a JSON object.
+fn set_fields<const N: usize>(body: &mut Value, fields: [(&str, Option<Value>); N]) {
+    if let Some(object) = body.as_object_mut() {
+        let set = fields.into_iter();
+        object.extend(set.filter_map(|(name, value)| Some((name.to_owned(), value?))));
     }
 }
 
@@ -136,8 +176,16 @@ fn instant(at: DateTime<Utc>) -> String {
     at.format("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-/// One of several results for programs: the body verbatim, or a line that says what failed.
-fn refusal_line(what: &str, name: &str, error: &ClientError) -> String {
-    let problem = serde_json::to_value(error.problem()).unwrap_or(Value::Null);
-    json!({ what: name, "problem": problem }).to_string()
+/// The text of a value that the API writes as a JSON string.
+fn api_text<T: Serialize>(value: &T) -> String {
+    match serde_json::to_value(value) {
+        Ok(Value::String(text)) => text,
+        Ok(other) => other.to_string(),
+        Err(_) => String::new(),
+    }
+}
+
+/// A line for programs that says which of several objects failed, and why.
+fn refusal_line(kind: &str, name: &str, error: &ClientError) -> String {
+    json!({ kind: name, "problem": error.problem() }).to_string()
 }

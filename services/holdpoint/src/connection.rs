@@ -1,4 +1,4 @@
-//! Which Holdpoint the commands speak to: options, environment, or what `up` left behind.
+//! The address that commands use: from options, the environment, or the file of a running `up`.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 use crate::cli::GlobalArgs;
 use crate::client::is_loopback;
 use crate::exit::Usage;
-use crate::private;
+use crate::file_privacy;
 
-/// Where `up` listens unless told otherwise.
+/// Default address of `up`.
 pub(crate) const URL_DEFAULT: &str = "http://127.0.0.1:7878";
-/// The workspace that `up` makes.
+/// The workspace that `up` creates.
 pub(crate) const WORKSPACE_DEFAULT: &str = "default";
-/// The file in the data directory by which a second terminal finds a running `up`.
+/// File in the data directory by which a second terminal finds a running `up`.
 pub(crate) const FILE_NAME: &str = "cli.json";
 
 /// Address, token and workspace. It has no `Debug`, so that a token cannot slip into a log.
@@ -25,10 +25,8 @@ pub(crate) const FILE_NAME: &str = "cli.json";
 pub(crate) struct Connection {
     /// Address without a path.
     pub(crate) url: String,
-    /// Sent as a bearer token, if there is one.
     #[serde(default)]
     pub(crate) token: Option<String>,
-    /// Whose runs and agents.
     #[serde(default = "workspace_default")]
     pub(crate) workspace: String,
 }
@@ -38,22 +36,22 @@ fn workspace_default() -> String {
 }
 
 impl Connection {
-    /// What was typed, completed by the file that `up` wrote into the data directory.
+    /// The options, completed by the file of `up` in the data directory.
     ///
     /// # Errors
-    /// When that file cannot be read or is not as `up` leaves it, and when there is no token.
+    /// When that file is not readable, not valid or not private, or when there is no token.
     pub(crate) fn find(global: &GlobalArgs) -> anyhow::Result<Self> {
         let is_complete = global.url.is_some() && global.token.is_some();
         let file = if is_complete {
             None
         } else {
-            Left::read(&global.data_dir())?
+            ConnectionFile::read(&global.data_dir())?
         };
-        let found = Self::complete(global, file.map(|left| left.connection))?;
+        let found = Self::complete(global, file.map(|file| file.connection))?;
         if found.token.is_none() {
             let path = global.data_dir().join(FILE_NAME);
             anyhow::bail!(Usage(format!(
-                "no token: {} is not there, or for another address. Run this in the folder of \
+                "no token: {} is missing or for another address; run this command in the directory of \
                  `holdpoint up`, or give --data DIR, --token or HOLDPOINT_TOKEN",
                 path.display()
             )));
@@ -61,26 +59,26 @@ impl Connection {
         Ok(found)
     }
 
-    /// A token that was written for one address is never sent to another. A token that was typed goes to
-    /// this machine or to an address that was typed, too: a file may have come with a project.
+    /// A token from the file is never sent to another address. A token from the options is sent only to
+    /// this machine or to an address from the options, because the file may have come with a project.
     fn complete(global: &GlobalArgs, file: Option<Self>) -> Result<Self, Usage> {
         let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-        let typed_url = given(&global.url).map(|url| url.trim_end_matches('/').to_owned());
-        let typed_token = given(&global.token);
+        let given_url = given(&global.url).map(|url| url.trim_end_matches('/').to_owned());
+        let given_token = given(&global.token);
         let file = file.filter(|file| {
-            typed_url
+            given_url
                 .as_deref()
                 .is_none_or(|url| url == file.url.trim_end_matches('/'))
         });
         if let Some(Self { url, token, .. }) = &file
-            && typed_url.is_none()
-            && typed_token.is_some()
-            && typed_token != *token
+            && given_url.is_none()
+            && given_token.is_some()
+            && given_token != *token
             && !is_on_this_machine(url)
         {
             let path = global.data_dir().join(FILE_NAME);
             return Err(Usage(format!(
-                "the token you gave is not sent to {url}, which {} names; give --url {url} if you mean it",
+                "refusing to send your token to {url}, which comes from {}; give --url {url} to allow it",
                 path.display()
             )));
         }
@@ -89,8 +87,8 @@ impl Connection {
             None => (None, None, None),
         };
         Ok(Self {
-            url: typed_url.or(url).unwrap_or_else(|| URL_DEFAULT.to_owned()),
-            token: typed_token.or(token),
+            url: given_url.or(url).unwrap_or_else(|| URL_DEFAULT.to_owned()),
+            token: given_token.or(token),
             workspace: given(&global.workspace)
                 .or(workspace)
                 .unwrap_or_else(workspace_default),
@@ -98,22 +96,22 @@ impl Connection {
     }
 }
 
-/// What `up` leaves in its data directory for the commands, workers and programs of its user.
+/// The file of `up` for the commands, workers and programs of the same user.
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Left {
+pub(crate) struct ConnectionFile {
     #[serde(flatten)]
     pub(crate) connection: Connection,
-    /// Address of the bus, with its key.
+    /// Address of the bus, including its key.
     #[serde(default)]
     pub(crate) nats_url: Option<String>,
 }
 
-impl Left {
-    /// Reads the file, if it is there.
+impl ConnectionFile {
+    /// Reads the file if it exists.
     ///
     /// # Errors
-    /// When it is not this user's alone, as `up` leaves it: it may have come with a project, and what is
-    /// typed would go where another wants it.
+    /// When other users can read or change it. Such a file may have come with a project, and would
+    /// send what the user enters to an address of its author.
     pub(crate) fn read(data_dir: &Path) -> anyhow::Result<Option<Self>> {
         let path = data_dir.join(FILE_NAME);
         let cannot_read = || format!("cannot read {}", path.display());
@@ -122,24 +120,21 @@ impl Left {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error).with_context(cannot_read),
         };
-        if !private::is_own(&file.metadata().with_context(cannot_read)?) {
+        if !file_privacy::is_private(&file.metadata().with_context(cannot_read)?) {
             anyhow::bail!(Usage(format!(
-                "{} is not used: it is not yours alone, as `holdpoint up` leaves it, and may have come with a \
-                 project. Give --url and --token, or run chmod 600 on it if it is yours",
+                "{} is not private, so it may have come with a project and is ignored; give --url and \
+                 --token, or run chmod 600 on it if `holdpoint up` wrote it",
                 path.display()
             )));
         }
         let mut text = String::new();
         file.read_to_string(&mut text).with_context(cannot_read)?;
-        let left = serde_json::from_str(&text)
-            .with_context(|| format!("{} is not as `up` writes it", path.display()))?;
-        Ok(Some(left))
+        let file = serde_json::from_str(&text)
+            .with_context(|| format!("{} is not a valid file of `holdpoint up`", path.display()))?;
+        Ok(Some(file))
     }
 
-    /// Writes the file, for this user alone.
-    ///
-    /// # Errors
-    /// When the disk refuses.
+    /// Replaces the file at once, readable only by this user.
     pub(crate) fn write(&self, data_dir: &Path) -> anyhow::Result<()> {
         let path = data_dir.join(FILE_NAME);
         let beside = data_dir.join(format!("{FILE_NAME}.new"));
@@ -170,7 +165,7 @@ fn is_on_this_machine(url: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn typed(url: Option<&str>, token: Option<&str>) -> GlobalArgs {
+    fn options(url: Option<&str>, token: Option<&str>) -> GlobalArgs {
         GlobalArgs {
             url: url.map(str::to_owned),
             token: token.map(str::to_owned),
@@ -191,12 +186,12 @@ mod tests {
     }
 
     #[test]
-    fn the_file_completes_what_was_not_typed() {
-        let found = completed(&typed(None, None), Some(written()));
+    fn the_file_completes_the_options() {
+        let found = completed(&options(None, None), Some(written()));
         assert!(found == written());
-        let found = completed(&typed(Some("http://127.0.0.1:9/"), None), Some(written()));
+        let found = completed(&options(Some("http://127.0.0.1:9/"), None), Some(written()));
         assert!(found == written());
-        let found = completed(&typed(None, Some("mine")), Some(written()));
+        let found = completed(&options(None, Some("mine")), Some(written()));
         assert_eq!(
             (found.url.as_str(), found.token.as_deref()),
             ("http://127.0.0.1:9", Some("mine"))
@@ -205,14 +200,14 @@ mod tests {
 
     #[test]
     fn a_token_is_not_sent_to_another_address() {
-        let found = completed(&typed(Some("http://other:9"), None), Some(written()));
+        let found = completed(&options(Some("http://other:9"), None), Some(written()));
         assert_eq!((found.url.as_str(), found.token), ("http://other:9", None));
         assert_eq!(found.workspace, WORKSPACE_DEFAULT);
     }
 
     /// Mend A-M12: a file that came with a project does not get the token of the person who runs a command.
     #[test]
-    fn a_typed_token_goes_to_no_address_of_a_file_but_this_machine() {
+    fn a_token_of_the_options_is_sent_to_no_address_of_a_file_except_this_machine() {
         let far = |url: &str| Connection {
             url: url.to_owned(),
             ..written()
@@ -222,53 +217,53 @@ mod tests {
             "http://127.0.0.1.evil.example:7878",
             "http://0.0.0.0@evil.example",
         ] {
-            let refused = Connection::complete(&typed(None, Some("mine")), Some(far(url)));
-            let told = refused.err().unwrap().to_string();
-            assert!(told.contains(url) && told.contains("--url"), "{told}");
-            let meant = completed(&typed(Some(url), Some("mine")), Some(far(url)));
+            let refused = Connection::complete(&options(None, Some("mine")), Some(far(url)));
+            let error = refused.err().unwrap().to_string();
+            assert!(error.contains(url) && error.contains("--url"), "{error}");
+            let meant = completed(&options(Some(url), Some("mine")), Some(far(url)));
             assert_eq!(
                 (meant.url.as_str(), meant.token.as_deref()),
                 (url, Some("mine"))
             );
             // The token that came with the address goes there.
-            let both = completed(&typed(None, None), Some(far(url)));
+            let both = completed(&options(None, None), Some(far(url)));
             assert_eq!(both.token.as_deref(), Some("secret"));
         }
         for url in ["http://localhost:1", "http://[::1]:1", "http://127.0.0.2:1"] {
-            let near = completed(&typed(None, Some("mine")), Some(far(url)));
+            let near = completed(&options(None, Some("mine")), Some(far(url)));
             assert_eq!(near.token.as_deref(), Some("mine"));
         }
     }
 
     /// Mend A-M12: what others may have written is not read, whatever it names.
     #[test]
-    fn a_file_that_is_not_ones_own_is_refused() {
+    fn a_file_that_is_not_private_is_refused() {
         use std::os::unix::fs::PermissionsExt as _;
 
         let dir = tempfile::tempdir().unwrap();
-        let left = Left {
+        let file = ConnectionFile {
             connection: written(),
             nats_url: Some("nats://key@127.0.0.1:1".to_owned()),
         };
-        left.write(dir.path()).unwrap();
-        left.write(dir.path()).unwrap();
-        let read = || Left::read(dir.path());
+        file.write(dir.path()).unwrap();
+        file.write(dir.path()).unwrap();
+        let read = || ConnectionFile::read(dir.path());
         let back = read().map_err(drop).unwrap().unwrap();
-        assert!(back.connection == left.connection && back.nats_url == left.nats_url);
+        assert!(back.connection == file.connection && back.nats_url == file.nats_url);
         for mode in [0o644, 0o620, 0o604] {
             let open = std::fs::Permissions::from_mode(mode);
             std::fs::set_permissions(dir.path().join(FILE_NAME), open).unwrap();
-            let told = read().err().unwrap().to_string();
+            let error = read().err().unwrap().to_string();
             assert!(
-                told.contains("not yours alone") && told.contains("chmod 600"),
-                "{told}"
+                error.contains("not private") && error.contains("chmod 600"),
+                "{error}"
             );
         }
     }
 
     #[test]
     fn without_anything_it_is_the_address_of_up() {
-        let found = completed(&typed(None, None), None);
+        let found = completed(&options(None, None), None);
         assert_eq!(
             (found.url.as_str(), found.workspace.as_str()),
             (URL_DEFAULT, "default")
@@ -276,16 +271,16 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_found_in_the_data_directory_and_garbage_is_told() {
+    fn the_file_is_found_in_the_data_directory_and_an_invalid_one_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let global = GlobalArgs {
             data: Some(dir.path().to_owned()),
             ..GlobalArgs::default()
         };
-        let told = Connection::find(&global).err().unwrap().to_string();
+        let error = Connection::find(&global).err().unwrap().to_string();
         assert!(
-            told.contains("no token") && told.contains("--data"),
-            "{told}"
+            error.contains("no token") && error.contains("--data"),
+            "{error}"
         );
         let path = dir.path().join(FILE_NAME);
         let write = |text: &str| {

@@ -1,15 +1,18 @@
-//! `demo`: a whole system in a temporary folder, driven through a story on real input.
+//! `demo`: a whole system in a temporary directory that plays three stories on real input.
 //!
-//! It reads contacts from a CSV file and agents from `examples/`, sends real mail into a maildir,
-//! waits five days on the virtual clock, is paused and resumed on the way, and follows up with who
-//! did not reply; then it asks people, who do what people do. It ends well only if all of that happened and the mails on
-//! disk are exactly the expected ones.
+//! 1. Outreach: contacts of a CSV file get real mails, five days of virtual time pass, one run is paused
+//!    and resumed, and contacts who did not reply get a follow-up.
+//! 2. Requests: people answer a question, take over a run and approve after an escalation.
+//! 3. Two simulated users answer late, twice, at the same time, with an invalid answer, or not at all.
+//!
+//! The exit code is 0 only if every step had the expected result and exactly the expected mails are on
+//! disk.
 
-mod habits;
 mod mails;
-mod people;
-mod stage;
-mod story;
+mod narrator;
+mod outreach_story;
+mod requests_story;
+mod simulated_people;
 mod timeline;
 
 use std::path::{Path, PathBuf};
@@ -19,38 +22,65 @@ use anyhow::{Context, bail};
 
 use crate::cli::DemoArgs;
 use crate::client::Client;
-use crate::command::run::table_file;
+use crate::command::run::contacts_file;
 use crate::connection::Connection;
-use crate::exit::{Outcome, Usage};
+use crate::exit::{ExitKind, Usage};
+use crate::file_privacy;
 use crate::output;
-use crate::private;
 use crate::up::{OwnerToken, Settings, System};
 
-/// Where the example files are, seen from the project's folder.
-const CONTACTS: &str = "examples/contacts.csv";
-const AGENT: &str = "examples/outreach.yaml";
-const CONCIERGE: &str = "examples/concierge.yaml";
+use narrator::Narrator;
+use outreach_story::OutreachStory;
+use requests_story::RequestsStory;
+use simulated_people::SimulatedPeople;
 
-/// Where the system keeps its mails, in its data folder.
+/// Directory of the mails in the data directory.
 const MAILS: &str = "mails";
 
-/// The same files as they were built in, for a binary that was taken elsewhere.
-const CONTACTS_BUILT_IN: &str = include_str!("../../../examples/contacts.csv");
-const AGENT_BUILT_IN: &str = include_str!("../../../examples/outreach.yaml");
-const CONCIERGE_BUILT_IN: &str = include_str!("../../../examples/concierge.yaml");
+/// An input file in the directory of the project, and its built-in copy for a binary without the project.
+struct Input {
+    path: &'static str,
+    built_in: &'static str,
+}
 
-/// Plays the story; the folder goes with the demo unless it was named.
+const CONTACTS: Input = Input {
+    path: "examples/contacts.csv",
+    built_in: include_str!("../../../examples/contacts.csv"),
+};
+const OUTREACH: Input = Input {
+    path: "examples/outreach.yaml",
+    built_in: include_str!("../../../examples/outreach.yaml"),
+};
+const CONCIERGE: Input = Input {
+    path: "examples/concierge.yaml",
+    built_in: include_str!("../../../examples/concierge.yaml"),
+};
+
+impl Input {
+    fn read(&self) -> String {
+        std::fs::read_to_string(self.path).unwrap_or_else(|_| self.built_in.to_owned())
+    }
+}
+
+/// Plays the stories. The data directory is deleted at the end unless `--data` names it.
 pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     holdpoint_telemetry::start(holdpoint_telemetry::Default::Warn);
-    private::raise_file_limit();
-    let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
+    file_privacy::raise_file_limit();
+    let temporary = tempfile::tempdir().context("cannot create a temporary directory")?;
     let data = match &args.data {
-        Some(own) => new_or_empty(own)?,
+        Some(data) => new_or_empty(data)?,
         None => temporary.path().join("data"),
     };
-    let contacts = table_file::read(&input(args.contacts.as_deref(), &temporary)?)?;
-    let agent = std::fs::read_to_string(AGENT).unwrap_or_else(|_| AGENT_BUILT_IN.to_owned());
-    output::line("Starting scheduler, executor, gateway, a worker and JetStream …")?;
+    let file = match &args.contacts {
+        Some(file) => file.clone(),
+        None => {
+            let file = temporary.path().join("contacts.csv");
+            std::fs::write(&file, CONTACTS.read())?;
+            file
+        }
+    };
+    let contacts = contacts_file::read(&file)?;
+    output::line("Starting all services, a worker and a NATS server …")?;
     let settings = Settings {
         data: data.clone(),
         http: ([127, 0, 0, 1], 0).into(),
@@ -60,22 +90,53 @@ pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
         token: OwnerToken::New,
     };
     let system = Box::pin(System::start(settings)).await?;
-    let told = tokio::select! {
-        told = Box::pin(tell(&system, &args, &agent, &contacts, &data)) => told,
-        _ = tokio::signal::ctrl_c() => {
-            output::note("interrupted");
-            Ok(Outcome::Interrupted)
-        }
+    let connection = system.running.connection();
+    let played = tokio::select! {
+        played = Box::pin(play(&connection, args.fast, &contacts)) => played.map(Some),
+        _ = tokio::signal::ctrl_c() => Ok(None),
     };
     system.stop().await;
-    let outcome = told?;
-    if outcome == Outcome::Ok {
-        output::line(&farewell(args.data.as_deref())?)?;
+    let Some(expected) = played? else {
+        output::note("Interrupted.");
+        return Ok(ExitKind::Interrupted.into());
+    };
+    let differences = mails::compare(&data.join(MAILS), &expected)?;
+    for difference in &differences {
+        output::note(&format!("error: {difference}"));
     }
-    Ok(outcome.into())
+    if !differences.is_empty() {
+        return Ok(ExitKind::Failed.into());
+    }
+    let count = expected.len();
+    output::line(&format!(
+        "\nAll {count} expected mails to contacts are on disk, and no others."
+    ))?;
+    output::line(&farewell(args.data.as_deref())?)?;
+    Ok(ExitKind::Ok.into())
 }
 
-/// A folder of one's own. The demo moves a clock and writes mails: nothing else may live there.
+/// Plays the three stories; returns the mails that contacts must have got.
+async fn play(
+    connection: &Connection,
+    fast: bool,
+    contacts: &[contacts_file::Row],
+) -> anyhow::Result<Vec<mails::Expected>> {
+    let narrator = Narrator {
+        client: Client::new(connection.clone())?,
+        fast,
+    };
+    let mut outreach = OutreachStory::new(&narrator, contacts)?;
+    outreach.play(&OUTREACH.read()).await?;
+    let requests = RequestsStory::new(&narrator, connection).await?;
+    requests.play(&CONCIERGE.read()).await?;
+    let people = SimulatedPeople::new(&narrator, connection).await?;
+    people.play().await?;
+    let mut expected = outreach.expected_mails();
+    expected.push(RequestsStory::expected_mail());
+    Ok(expected)
+}
+
+/// The demo moves a clock and writes mails, so the directory must not contain a system of the user.
 fn new_or_empty(dir: &Path) -> anyhow::Result<PathBuf> {
     let is_empty = match std::fs::read_dir(dir) {
         Ok(mut entries) => entries.next().is_none(),
@@ -84,78 +145,20 @@ fn new_or_empty(dir: &Path) -> anyhow::Result<PathBuf> {
     };
     if !is_empty {
         bail!(Usage(format!(
-            "{} is not empty: a system of yours may be in it, and the demo begins with nothing; name a new folder after --data",
+            "{} is not empty; the demo moves the clock of a system, so it needs a new or empty directory",
             dir.display()
         )));
     }
     Ok(dir.to_owned())
 }
 
-/// Where the mails are; or how to keep them.
 fn farewell(kept: Option<&Path>) -> anyhow::Result<String> {
     let Some(data) = kept else {
-        let how = "The folder of this demo is gone with it; `demo --data DIR` keeps it, with the mails to open.";
-        return Ok(how.to_owned());
+        let text =
+            "The demo has deleted its data directory. `demo --data DIR` keeps it, with the mails.";
+        return Ok(text.to_owned());
     };
-    let mail = mails::newest(&data.join(MAILS))?.context("no mail is there to be opened")?;
-    Ok(format!(
-        "Kept in {}. A mail to open: {}",
-        data.display(),
-        mail.display()
-    ))
-}
-
-/// The file of contacts: one's own, the project's, or the one that was built in.
-fn input(own: Option<&Path>, temporary: &tempfile::TempDir) -> anyhow::Result<PathBuf> {
-    if let Some(own) = own {
-        return Ok(own.to_owned());
-    }
-    if Path::new(CONTACTS).exists() {
-        return Ok(PathBuf::from(CONTACTS));
-    }
-    let path = temporary.path().join("contacts.csv");
-    std::fs::write(&path, CONTACTS_BUILT_IN)?;
-    Ok(path)
-}
-
-async fn tell(
-    system: &System,
-    args: &DemoArgs,
-    agent: &str,
-    contacts: &[table_file::Row],
-    data: &Path,
-) -> anyhow::Result<Outcome> {
-    let connection = Connection {
-        url: system.url.clone(),
-        token: Some(system.token.clone()),
-        workspace: system.workspace.to_string(),
-    };
-    let stage = stage::Stage {
-        client: Client::new(connection.clone())?,
-        fast: args.fast,
-    };
-    let mut story = story::Story::new(&stage, contacts)?;
-    story.tell(agent).await?;
-    let people = people::People::join(&stage, &connection).await?;
-    let concierge =
-        std::fs::read_to_string(CONCIERGE).unwrap_or_else(|_| CONCIERGE_BUILT_IN.to_owned());
-    people.tell(&concierge).await?;
-    habits::Habits::join(&stage, &connection)
-        .await?
-        .tell()
-        .await?;
-    let mut expected = story.expected_mails();
-    expected.extend(people::People::expected_mails());
-    let faults = mails::check(&data.join(MAILS), &expected)?;
-    if faults.is_empty() {
-        let count = expected.len();
-        output::line(&format!(
-            "\nAll {count} mails to contacts on disk are exactly the expected ones."
-        ))?;
-        return Ok(Outcome::Ok);
-    }
-    for fault in faults {
-        output::note(&format!("error: {fault}"));
-    }
-    Ok(Outcome::Failed)
+    let mail = mails::newest(&data.join(MAILS))?.context("there is no mail to open")?;
+    let (data, mail) = (data.display(), mail.display());
+    Ok(format!("The data is in {data}. A mail to open: {mail}"))
 }

@@ -1,52 +1,36 @@
-//! How the process ends: one code for each kind of outcome, the same for every command.
+//! Exit codes of the process, the same for every command.
 
 use std::process::ExitCode;
 
 use crate::client::ClientError;
 
-/// How it went, as scripts see it.
+/// How a command ended, as scripts see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// Done.
-    Ok,
-    /// It went wrong, or the run that was followed failed.
-    Failed,
-    /// Asked for in a way that makes no sense.
-    Usage,
-    /// There is no such thing.
-    NotFound,
-    /// Rules or a person said no.
-    Rejected,
-    /// Not done in time.
-    TimedOut,
-    /// Somebody or something was first.
-    Conflict,
-    /// Nobody answers at that address.
-    Unreachable,
-    /// A tool has asked people, and parks until they answer.
-    Parked,
-    /// Ctrl-c.
-    Interrupted,
+#[repr(u8)]
+pub(crate) enum ExitKind {
+    Ok = 0,
+    /// It failed, or the watched run failed.
+    Failed = 1,
+    Usage = 2,
+    NotFound = 3,
+    /// A rule or a person rejected it.
+    Rejected = 4,
+    /// It is not done in time.
+    TimedOut = 5,
+    /// Another user or program was first.
+    Conflict = 6,
+    Unreachable = 7,
+    /// A tool asked people and ends until they answer.
+    Parked = 75,
+    Interrupted = 130,
 }
 
-impl Outcome {
-    /// The number that the process ends with.
+impl ExitKind {
     pub(crate) const fn code(self) -> u8 {
-        match self {
-            Self::Ok => 0,
-            Self::Failed => 1,
-            Self::Usage => 2,
-            Self::NotFound => 3,
-            Self::Rejected => 4,
-            Self::TimedOut => 5,
-            Self::Conflict => 6,
-            Self::Unreachable => 7,
-            Self::Parked => 75,
-            Self::Interrupted => 130,
-        }
+        self as u8
     }
 
-    /// What an HTTP status of a refusal means here.
+    /// The kind of an HTTP status that is not 2xx.
     pub(crate) const fn of_status(status: u16) -> Self {
         match status {
             404 => Self::NotFound,
@@ -57,51 +41,33 @@ impl Outcome {
         }
     }
 
-    /// What an error means here.
     pub(crate) fn of_error(error: &anyhow::Error) -> Self {
         if error.is::<Usage>() {
             return Self::Usage;
         }
-        match error
-            .chain()
-            .find_map(|cause| cause.downcast_ref::<ClientError>())
-        {
-            Some(error) => error.outcome(),
-            None => Self::Failed,
-        }
+        let mut causes = error.chain();
+        let client_error = causes.find_map(|cause| cause.downcast_ref::<ClientError>());
+        client_error.map_or(Self::Failed, ClientError::exit_kind)
     }
 
-    /// Of many: all the same, or simply failed.
-    pub(crate) fn of_many(outcomes: impl IntoIterator<Item = Self>) -> Self {
-        let mut worst = Self::Ok;
-        for outcome in outcomes.into_iter().filter(|outcome| *outcome != Self::Ok) {
-            worst = if worst == Self::Ok || worst == outcome {
-                outcome
-            } else {
-                Self::Failed
-            };
-        }
-        worst
+    /// The common kind of several results; different failures are simply `Failed`.
+    pub(crate) fn of_many(kinds: impl IntoIterator<Item = Self>) -> Self {
+        let failures = kinds.into_iter().filter(|kind| *kind != Self::Ok);
+        let merge = |one: Self, other| if one == other { one } else { Self::Failed };
+        failures.reduce(merge).unwrap_or(Self::Ok)
     }
 }
 
-impl From<Outcome> for ExitCode {
-    fn from(outcome: Outcome) -> Self {
-        Self::from(outcome.code())
+impl From<ExitKind> for ExitCode {
+    fn from(kind: ExitKind) -> Self {
+        Self::from(kind.code())
     }
 }
 
-/// What was asked for makes no sense; the message says what would.
-#[derive(Debug)]
+/// An invalid command line; the message says what is allowed.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
-
-impl std::fmt::Display for Usage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
 
 #[cfg(test)]
 mod tests {
@@ -124,7 +90,7 @@ mod tests {
         ];
         for (status, code) in cases {
             let error = ClientError::from(Problem::new(status, "code", "detail"));
-            assert_eq!(Outcome::of_error(&error.into()).code(), code, "{status}");
+            assert_eq!(ExitKind::of_error(&error.into()).code(), code, "{status}");
         }
     }
 
@@ -134,22 +100,23 @@ mod tests {
             url: "http://h".to_owned(),
             reason: String::new(),
         };
-        assert_eq!(Outcome::of_error(&unreachable.into()).code(), 7);
+        assert_eq!(ExitKind::of_error(&unreachable.into()).code(), 7);
         assert_eq!(
-            Outcome::of_error(&anyhow::Error::new(ClientError::TimedOut)).code(),
+            ExitKind::of_error(&anyhow::Error::new(ClientError::TimedOut)).code(),
             5
         );
-        assert_eq!(Outcome::of_error(&anyhow::anyhow!("disk")).code(), 1);
+        assert_eq!(ExitKind::of_error(&anyhow::anyhow!("disk")).code(), 1);
         let usage = anyhow::Error::new(Usage("no".to_owned())).context("x");
-        assert_eq!(Outcome::of_error(&usage).code(), 2);
-        assert_eq!(Outcome::Interrupted.code(), 130);
+        assert_eq!(ExitKind::of_error(&usage).code(), 2);
+        assert_eq!(ExitKind::Interrupted.code(), 130);
+        assert_eq!(ExitKind::Parked.code(), 75);
     }
 
     #[test]
     fn many_end_alike_or_as_failed() {
-        use Outcome::{Conflict, Failed, NotFound, Ok};
-        assert_eq!(Outcome::of_many([Ok, Ok]), Ok);
-        assert_eq!(Outcome::of_many([Ok, Conflict, Conflict]), Conflict);
-        assert_eq!(Outcome::of_many([NotFound, Conflict, Conflict]), Failed);
+        use ExitKind::{Conflict, Failed, NotFound, Ok};
+        assert_eq!(ExitKind::of_many([Ok, Ok]), Ok);
+        assert_eq!(ExitKind::of_many([Ok, Conflict, Conflict]), Conflict);
+        assert_eq!(ExitKind::of_many([NotFound, Conflict, Conflict]), Failed);
     }
 }

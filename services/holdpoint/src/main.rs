@@ -1,7 +1,6 @@
-//! The `holdpoint` binary: everything in one process, and the command line that speaks to it.
+//! The `holdpoint` binary: all services in one process, single services, workers and the command line.
 //!
-//! Commands other than `up` and `demo` are clients of the REST API and know nothing that the API
-//! does not say.
+//! Most commands are clients of the REST API and know nothing that the API does not say.
 
 mod bench;
 mod cli;
@@ -10,14 +9,15 @@ mod command;
 mod connection;
 mod demo;
 mod exit;
+mod file_privacy;
 mod migrate;
 mod nats_config;
 mod output;
-mod private;
+mod parsers;
 mod serve;
+mod stop_signal;
 mod table;
 mod up;
-mod value;
 mod worker;
 
 use std::io;
@@ -27,16 +27,17 @@ use clap::Parser;
 
 use crate::cli::{Cli, Command, SecretsCommand};
 use crate::client::ClientError;
-use crate::exit::Outcome;
+use crate::command::run_client_command;
+use crate::exit::ExitKind;
 
-/// Statements of hundreds of rows are made and dropped all the time; see `docs/performance.md`.
+/// Chosen because large SQL statements are allocated and freed all the time; see `docs/performance.md`.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return misunderstood(&error),
+        Err(error) => return print_parse_error(&error),
     };
     let json = cli.global.json;
     match start(cli) {
@@ -46,7 +47,7 @@ fn main() -> ExitCode {
 }
 
 fn start(cli: Cli) -> anyhow::Result<ExitCode> {
-    // Fails only when there is one already, which will do.
+    // Fails only if a provider is installed already, which is good enough.
     drop(rustls::crypto::ring::default_provider().install_default());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -58,9 +59,10 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
 
 async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     let Cli { global, command } = cli;
-    if keeps_files(&command) {
-        private::keep_from_others();
+    if writes_private_files(&command) {
+        file_privacy::set_private_umask();
     }
+    let global = &global;
     match command {
         Command::Up(mut args) => {
             args.data = global.data_dir();
@@ -68,51 +70,49 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
             Box::pin(up::run(args)).await
         }
         Command::Demo(mut args) => {
-            args.data = global.data;
+            args.data.clone_from(&global.data);
             Box::pin(demo::run(args)).await
         }
-        Command::Worker(args) => Box::pin(worker::run(args, &global)).await,
-        Command::NatsConfig(args) => {
-            nats_config::write(&args)?;
-            Ok(Outcome::Ok.into())
-        }
-        Command::Completions { shell } => {
-            command::completions(shell)?;
-            Ok(Outcome::Ok.into())
-        }
+        Command::Worker(args) => Box::pin(worker::run(args, global)).await,
+        Command::NatsConfig(args) => done(nats_config::write(&args)),
+        Command::Completions { shell } => done(command::print_completions(shell)),
         Command::Serve(args) => Box::pin(serve::run(args)).await,
         Command::Migrate(args) => Box::pin(migrate::run(args)).await,
         Command::Secrets(SecretsCommand::New) => {
-            let fresh = holdpoint_auth::Secrets::fresh()?;
-            output::line(&serde_json::to_string_pretty(&fresh)?)?;
-            Ok(Outcome::Ok.into())
+            let secrets = holdpoint_auth::Secrets::fresh()?;
+            output::line(&serde_json::to_string_pretty(&secrets)?)?;
+            Ok(ExitKind::Ok.into())
         }
         Command::Bench(args) => Box::pin(bench::run(args)).await,
-        Command::BenchWorker(args) => Box::pin(bench::worker(args)).await,
-        Command::BenchLoad(args) => Box::pin(bench::load(args)).await,
-        Command::Agent(command) => command::client(&global, command).await,
-        Command::Run(command) => command::client(&global, command).await,
-        Command::Contact(command) => command::client(&global, command).await,
-        Command::Clock(command) => command::client(&global, command).await,
-        Command::Request(command) => command::client(&global, command).await,
-        Command::User(command) => command::client(&global, command).await,
-        Command::Token(command) => command::client(&global, command).await,
-        Command::Tool(command) => command::client(&global, command).await,
-        Command::Notifications(command) => command::client(&global, command).await,
-        Command::Follow(command) => command::client(&global, command).await,
-        Command::Preferences(command) => command::client(&global, command).await,
-        Command::Webhooks(command) => command::client(&global, command).await,
-        Command::Policies(command) => command::client(&global, command).await,
-        Command::Dead(command) => command::client(&global, command).await,
-        Command::Space(command) => command::client(&global, command).await,
-        Command::Nodes => command::client(&global, command::Nodes).await,
-        Command::Claims => command::client(&global, command::Claims).await,
+        Command::BenchWorker(args) => Box::pin(bench::run_worker(args)).await,
+        Command::BenchLoad(args) => Box::pin(bench::run_load(args)).await,
+        Command::Agent(command) => run_client_command(global, command).await,
+        Command::Run(command) => run_client_command(global, command).await,
+        Command::Contact(command) => run_client_command(global, command).await,
+        Command::Clock(command) => run_client_command(global, command).await,
+        Command::Request(command) => run_client_command(global, command).await,
+        Command::User(command) => run_client_command(global, command).await,
+        Command::Token(command) => run_client_command(global, command).await,
+        Command::Tool(command) => run_client_command(global, command).await,
+        Command::Notifications(command) => run_client_command(global, command).await,
+        Command::Follow(command) => run_client_command(global, command).await,
+        Command::Preferences(command) => run_client_command(global, command).await,
+        Command::Webhooks(command) => run_client_command(global, command).await,
+        Command::Policies(command) => run_client_command(global, command).await,
+        Command::Dead(command) => run_client_command(global, command).await,
+        Command::Workspace(command) => run_client_command(global, command).await,
+        Command::Nodes => run_client_command(global, command::Nodes).await,
+        Command::Claims => run_client_command(global, command::Claims).await,
     }
 }
 
-/// Whether a command makes tables, keys or mails. The tools of `worker --tools` are programs of their own,
-/// whose files are their business.
-fn keeps_files(command: &Command) -> bool {
+fn done(result: anyhow::Result<()>) -> anyhow::Result<ExitCode> {
+    result.map(|()| ExitKind::Ok.into())
+}
+
+/// Whether a command writes tables, keys or mails. The tools of `worker --tools` are separate programs,
+/// and the umask of their files is not ours to set.
+fn writes_private_files(command: &Command) -> bool {
     if let Command::Worker(args) = command {
         return args.builtin;
     }
@@ -129,31 +129,26 @@ fn keeps_files(command: &Command) -> bool {
     )
 }
 
-/// Help and version go to stdout and are no error; a wrong word is usage.
-fn misunderstood(error: &clap::Error) -> ExitCode {
+/// Help and version go to stdout and are not errors.
+fn print_parse_error(error: &clap::Error) -> ExitCode {
     drop(error.print());
     if error.use_stderr() {
-        Outcome::Usage.into()
+        ExitKind::Usage.into()
     } else {
-        Outcome::Ok.into()
+        ExitKind::Ok.into()
     }
 }
 
-/// Tells what went wrong, and gives the code to end with. A reader that went away is no error.
-fn report(error: &anyhow::Error, json: bool) -> Outcome {
-    let is_broken_pipe = |cause: &io::Error| cause.kind() == io::ErrorKind::BrokenPipe;
-    if error
-        .downcast_ref::<io::Error>()
-        .is_some_and(is_broken_pipe)
-    {
-        return Outcome::Ok;
+/// Prints an error. A closed stdout (`| head`) is not an error.
+fn report(error: &anyhow::Error, json: bool) -> ExitKind {
+    let io_error = error.downcast_ref::<io::Error>();
+    if io_error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+        return ExitKind::Ok;
     }
-    let body = error
-        .downcast_ref::<ClientError>()
-        .and_then(ClientError::body);
-    if let Some(body) = body.filter(|_| json) {
+    let client_error = error.downcast_ref::<ClientError>();
+    if let Some(body) = client_error.and_then(ClientError::body).filter(|_| json) {
         drop(output::line(body));
     }
     output::note(&format!("error: {error:#}"));
-    Outcome::of_error(error)
+    ExitKind::of_error(error)
 }

@@ -1,7 +1,7 @@
-//! `nats-config`: a server configuration in which every client may only what it needs.
+//! `nats-config`: a server configuration that gives each client only the permissions it needs.
 //!
-//! Clients prove who they are by a key whose seed only they have (`<client>.seed`, to be given as
-//! `HOLDPOINT_NATS_SEED`); the configuration holds the public halves. Running it again keeps the keys.
+//! A client authenticates with the seed of its key (`<client>.seed`, passed as `HOLDPOINT_NATS_SEED`).
+//! The configuration contains only public keys. A second call keeps existing keys.
 
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
@@ -17,13 +17,13 @@ use nkeys::KeyPair;
 use crate::cli::{NatsConfigArgs, ServerTls};
 use crate::output;
 
-/// Largest message: an agent's text of 1 MiB, escaped as JSON, with room.
+/// Largest message. The text of an agent has at most 1 MiB and grows when it is escaped as JSON.
 const PAYLOAD_MAX: &str = "4MB";
 
-/// Writes configuration and keys, and says what to do with them.
+/// Writes the configuration and the seeds, and prints how to use them.
 pub(crate) fn write(args: &NatsConfigArgs) -> anyhow::Result<()> {
     std::fs::create_dir_all(&args.out)
-        .with_context(|| format!("cannot make {}", args.out.display()))?;
+        .with_context(|| format!("cannot create {}", args.out.display()))?;
     let services = Client::SERVICES.into_iter();
     let services = services.map(|client| (format!("{}.seed", client.name()), client));
     let workers = args.workers.iter();
@@ -34,7 +34,7 @@ pub(crate) fn write(args: &NatsConfigArgs) -> anyhow::Result<()> {
     });
     let mut users = Vec::new();
     for (file, client) in services.chain(workers).chain(programs) {
-        let public = key(&args.out.join(&file))?;
+        let public = read_or_create_key(&args.out.join(&file))?;
         let inboxes = subject::inboxes_of(&public);
         let permissions = permissions(&client, &inboxes);
         users.push(User {
@@ -44,15 +44,14 @@ pub(crate) fn write(args: &NatsConfigArgs) -> anyhow::Result<()> {
             permissions,
         });
     }
-    warn_of_what_is_open(args);
+    warn_if_unencrypted(args);
     let path = args.out.join("nats.conf");
     std::fs::write(&path, config(args, &users)?)
         .with_context(|| format!("cannot write {}", path.display()))?;
     output::line(&format!("nats-server -c {}", path.display()))?;
     for user in &users {
-        let seed = args.out.join(&user.file);
+        let (seed, inboxes) = (args.out.join(&user.file), &user.inboxes);
         let seed = seed.display();
-        let inboxes = &user.inboxes;
         output::line(&format!(
             "HOLDPOINT_NATS_SEED=$(cat {seed})  # inboxes: {inboxes}"
         ))?;
@@ -60,34 +59,33 @@ pub(crate) fn write(args: &NatsConfigArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One client of the server.
 struct User {
-    /// Where its seed is.
+    /// File of its seed.
     file: String,
-    /// The public half of its key.
+    /// Its public key.
     public: String,
-    /// Where it listens for answers.
+    /// Subjects on which it receives replies.
     inboxes: String,
     permissions: Permissions,
 }
 
-/// A server that others can reach sends contacts, answers and step tokens as they are.
-fn warn_of_what_is_open(args: &NatsConfigArgs) {
+/// Without TLS, contacts, answers and step tokens travel in plain text.
+fn warn_if_unencrypted(args: &NatsConfigArgs) {
     if args.tls.is_none() && !args.listen.ip().is_loopback() {
         output::note(&format!(
-            "warning: {} is open to other machines and nothing on it is encrypted: give it a certificate \
-             with --tls-cert and --tls-key",
+            "warning: {} is reachable from other machines without encryption; give a certificate with \
+             --tls-cert and --tls-key",
             args.listen
         ));
     }
 }
 
-/// The public key of a seed that is there, or of a fresh one.
-fn key(path: &Path) -> anyhow::Result<String> {
-    let not_made = |error: nkeys::error::Error| anyhow!("{}: {error}", path.display());
+/// The public key of an existing seed, or of a new one.
+fn read_or_create_key(path: &Path) -> anyhow::Result<String> {
+    let invalid = |error: nkeys::error::Error| anyhow!("{}: {error}", path.display());
     if path.exists() {
         let seed = std::fs::read_to_string(path)?;
-        let pair = KeyPair::from_seed(seed.trim()).map_err(not_made)?;
+        let pair = KeyPair::from_seed(seed.trim()).map_err(invalid)?;
         return Ok(pair.public_key());
     }
     let pair = KeyPair::new_user();
@@ -97,21 +95,17 @@ fn key(path: &Path) -> anyhow::Result<String> {
         .mode(0o600)
         .open(path)
         .with_context(|| format!("cannot write {}", path.display()))?;
-    writeln!(file, "{}", pair.seed().map_err(not_made)?)?;
+    writeln!(file, "{}", pair.seed().map_err(invalid)?)?;
     Ok(pair.public_key())
 }
 
 fn config(args: &NatsConfigArgs, users: &[User]) -> Result<String, std::fmt::Error> {
     let mut text = String::from(
-        "# Written by `holdpoint nats-config`; write it again after an update of Holdpoint.\n",
+        "# Written by `holdpoint nats-config`. Write it again after an update of Holdpoint.\n",
     );
     writeln!(text, "listen: \"{}\"", args.listen)?;
     writeln!(text, "max_payload: {PAYLOAD_MAX}")?;
-    writeln!(
-        text,
-        "jetstream {{ store_dir: {:?} }}",
-        args.store.display().to_string()
-    )?;
+    writeln!(text, "jetstream {{ store_dir: {:?} }}", args.store)?;
     if let Some(tls) = &args.tls {
         write_tls(&mut text, tls)?;
     }
@@ -137,25 +131,18 @@ fn config(args: &NatsConfigArgs, users: &[User]) -> Result<String, std::fmt::Err
 
 fn write_tls(text: &mut String, tls: &ServerTls) -> std::fmt::Result {
     writeln!(text, "tls {{")?;
-    writeln!(
-        text,
-        "  cert_file: {:?}",
-        tls.tls_cert.display().to_string()
-    )?;
-    writeln!(text, "  key_file: {:?}", tls.tls_key.display().to_string())?;
+    writeln!(text, "  cert_file: {:?}", tls.tls_cert)?;
+    writeln!(text, "  key_file: {:?}", tls.tls_key)?;
     if let Some(ca) = &tls.tls_client_ca {
-        writeln!(text, "  ca_file: {:?}", ca.display().to_string())?;
+        writeln!(text, "  ca_file: {ca:?}")?;
         writeln!(text, "  verify: true")?;
     }
     writeln!(text, "}}")
 }
 
 fn quoted(subjects: &[String]) -> String {
-    let quoted: Vec<_> = subjects
-        .iter()
-        .map(|subject| format!("{subject:?}"))
-        .collect();
-    quoted.join(", ")
+    let quoted = subjects.iter().map(|subject| format!("{subject:?}"));
+    quoted.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -184,7 +171,7 @@ mod tests {
         assert!(first.contains("hp.acme.cmd.executor.*.start_run"));
     }
 
-    /// Mend A-H1: each key has inboxes of its own, those of two workspaces and of two workers too.
+    /// Mend A-H1: no two keys share inboxes, not even those of two workspaces or two workers.
     #[test]
     fn no_two_keys_share_inboxes() {
         let dir = tempfile::tempdir().unwrap();
@@ -202,7 +189,7 @@ mod tests {
         };
         write(&args).unwrap();
         let config = std::fs::read_to_string(args.out.join("nats.conf")).unwrap();
-        let heard: Vec<_> = config
+        let inboxes: Vec<_> = config
             .lines()
             .filter(|line| line.trim().starts_with("subscribe:"))
             .map(|line| {
@@ -211,9 +198,9 @@ mod tests {
                     .unwrap()
             })
             .collect();
-        let unlike: std::collections::BTreeSet<_> = heard.iter().collect();
-        assert_eq!((heard.len(), unlike.len()), (9, 9), "{heard:?}");
-        assert!(heard.iter().all(|inbox| inbox.starts_with("_INBOX.U")));
+        let distinct: std::collections::BTreeSet<_> = inboxes.iter().collect();
+        assert_eq!((inboxes.len(), distinct.len()), (9, 9), "{inboxes:?}");
+        assert!(inboxes.iter().all(|inbox| inbox.starts_with("_INBOX.U")));
         // Mend A-M9.
         assert!(config.contains("cert_file: \"/etc/nats/cert.pem\""));
         assert!(config.contains("verify: true"));

@@ -1,24 +1,24 @@
-//! The only place that writes to the terminal: results to stdout, messages to stderr.
+//! The only module that writes to the terminal: results to stdout, messages to stderr.
 //!
-//! A reader that goes away (`| head`) ends the process quietly; nothing here panics.
+//! A closed stdout (`| head`) ends the process quietly; nothing here panics.
 
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write};
 
 use holdpoint_contracts::{FieldError, Problem};
 
-/// A line of the result. What a terminal would obey instead of showing it is written as JSON writes it, so
-/// that a body stays the same JSON; colours of tables stay where colour is wanted.
+/// Prints a line of the result. Control characters are escaped as in JSON, so that a body stays the same
+/// JSON. The colours of tables are kept if colour is on.
 ///
 /// # Errors
 /// When stdout is closed.
 pub(crate) fn line(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{}", harmless(text, stdout_is_coloured()))?;
+    writeln!(out, "{}", escape(text, stdout_is_coloured()))?;
     out.flush()
 }
 
-/// Bytes of the result as they are.
+/// Prints bytes of the result unchanged.
 ///
 /// # Errors
 /// When stdout is closed.
@@ -28,43 +28,43 @@ pub(crate) fn raw(bytes: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-/// A message to the person at the terminal. If stderr is closed there is nobody to tell.
+/// Prints a message for the user. A closed stderr is ignored.
 pub(crate) fn note(text: &str) {
-    drop(writeln!(io::stderr().lock(), "{}", harmless(text, false)));
+    drop(writeln!(io::stderr().lock(), "{}", escape(text, false)));
 }
 
-/// A line on stderr that replaces the one before; nothing when nobody watches.
+/// Prints a line that replaces the previous one, if stderr is a terminal.
 pub(crate) fn live(text: &str) {
     let mut err = io::stderr().lock();
     if err.is_terminal() {
-        drop(write!(err, "\r\x1b[2K{}", harmless(text, false)));
+        drop(write!(err, "\r\x1b[2K{}", escape(text, false)));
         drop(err.flush());
     }
 }
 
-/// Ends a live line, so that the next message has a line of its own.
+/// Clears the live line before the next message.
 pub(crate) fn live_end() {
     live("");
 }
 
-/// Whether a terminal obeys a character instead of showing it: controls (also those above U+007F), and marks
-/// that turn the direction of a text, so that it reads as another.
-pub(crate) fn is_unseen(c: char) -> bool {
-    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    turns || c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
+/// Whether a terminal interprets a character instead of showing it: control characters (also those above
+/// U+007F), and marks that change the direction of a text, which make it read as another text.
+pub(crate) fn is_control(c: char) -> bool {
+    let changes_direction = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    changes_direction || c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
-/// The text with what is unseen written as `\u202e`. Lines and tabs stay.
-fn harmless(text: &str, coloured: bool) -> String {
+/// Escapes such characters as in `\u202e`, except line ends and tabs.
+fn escape(text: &str, coloured: bool) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
-        if coloured && let Some(colour) = colour_at(rest) {
+        if coloured && let Some(colour) = style_code_at(rest) {
             shown.push_str(colour);
             rest = rest.get(colour.len()..).unwrap_or_default();
             continue;
         }
-        if is_unseen(c) && !matches!(c, '\n' | '\t') {
+        if is_control(c) && !matches!(c, '\n' | '\t') {
             shown.push_str(&format!("\\u{:04x}", u32::from(c)));
         } else {
             shown.push(c);
@@ -74,8 +74,8 @@ fn harmless(text: &str, coloured: bool) -> String {
     shown
 }
 
-/// The code of a table at the beginning of a text: bold, one of its colours, or back to plain.
-fn colour_at(text: &str) -> Option<&str> {
+/// The style code at the start of a text, if it is one that tables use.
+fn style_code_at(text: &str) -> Option<&str> {
     const CODES: [&str; 8] = [
         "0", "1", "39", "38;5;8", "38;5;9", "38;5;10", "38;5;11", "38;5;14",
     ];
@@ -84,7 +84,6 @@ fn colour_at(text: &str) -> Option<&str> {
     CODES.contains(&code).then(|| text.get(..code.len() + 3))?
 }
 
-/// Whether stdout takes colour.
 pub(crate) fn stdout_is_coloured() -> bool {
     wants_colour(
         std::env::var_os("NO_COLOR").as_deref(),
@@ -93,14 +92,14 @@ pub(crate) fn stdout_is_coloured() -> bool {
     )
 }
 
-/// `NO_COLOR` wins over `CLICOLOR_FORCE`, which wins over what the terminal is.
+/// `NO_COLOR` has precedence over `CLICOLOR_FORCE`, which has precedence over the terminal.
 fn wants_colour(no_color: Option<&OsStr>, force: Option<&OsStr>, is_terminal: bool) -> bool {
     let no_color = no_color.is_some_and(|value| !value.is_empty());
     let force = force.is_some_and(|value| !value.is_empty() && value != "0");
     !no_color && (force || is_terminal)
 }
 
-/// A problem as people read it: what is wrong, its code, and each thing that is wrong.
+/// The detail and code of a problem, and one line per field error.
 pub(crate) fn problem_text(problem: &Problem) -> String {
     let mut text = format!("{} ({})", problem.detail, problem.code);
     for error in &problem.errors {
@@ -135,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colour_is_for_terminals_unless_somebody_says_otherwise() {
+    fn colour_is_for_terminals_unless_the_environment_decides() {
         let word = |text: &'static str| Some(OsStr::new(text));
         assert!(wants_colour(None, None, true));
         assert!(!wants_colour(None, None, false));
@@ -144,25 +143,25 @@ mod tests {
         assert!(!wants_colour(None, word("0"), false));
     }
 
-    /// Mend A-L1: no text from outside turns a line around or writes over it, in a table or as JSON.
+    /// Mend A-L1: no text from outside reverses or overwrites a line, in a table or as JSON.
     #[test]
-    fn what_a_terminal_would_obey_is_shown() {
+    fn control_characters_are_shown() {
         let evil = "a\u{202e}b\u{9b}2J\u{1b}[8mc\u{2066}\u{7f}\u{200f}\u{61c}\td\ne";
         let plain = "a\\u202eb\\u009b2J\\u001b[8mc\\u2066\\u007f\\u200f\\u061c\td\ne";
-        assert_eq!(harmless(evil, false), plain);
+        assert_eq!(escape(evil, false), plain);
         assert_eq!(
-            harmless(evil, true),
+            escape(evil, true),
             plain,
-            "concealing is no colour of a table"
+            "tables do not use the code that conceals text"
         );
         assert_eq!(
-            harmless("\u{1b}[38;5;10mok\u{1b}[0m ü", true),
+            escape("\u{1b}[38;5;10mok\u{1b}[0m ü", true),
             "\u{1b}[38;5;10mok\u{1b}[0m ü"
         );
 
         let value = serde_json::json!({ "question": "pay \u{202e}001\u{9b}?" });
-        let shown = harmless(&value.to_string(), false);
-        assert!(!shown.chars().any(is_unseen), "{shown}");
+        let shown = escape(&value.to_string(), false);
+        assert!(!shown.chars().any(is_control), "{shown}");
         assert_eq!(
             serde_json::from_str::<serde_json::Value>(&shown).unwrap(),
             value
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_says_where_what_and_what_was_perhaps_meant() {
+    fn a_problem_shows_place_message_and_suggestion() {
         let problem =
             Problem::new(422, "invalid_agent", "1 line is not understood").with_errors(vec![
                 FieldError {

@@ -1,13 +1,14 @@
-//! `serve`: one service as a process of its own, for production.
+//! `serve`: one service as a separate process, for production.
 //!
-//! It has nothing of its own beside its tables: the bus, the database and the secrets are given. It
-//! leaves on SIGTERM when the batch in its hands is through; what it did not take goes to the others.
+//! The process owns only its tables: bus, database and secrets are given. On SIGTERM it finishes its
+//! current batch; other replicas get what it did not fetch.
 
 mod health;
 pub(crate) mod secrets;
 pub(crate) mod tables;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,138 +16,153 @@ use std::time::Duration;
 use holdpoint_auth::Signer;
 use holdpoint_clock::Clock;
 use holdpoint_ids::Workspace;
-use holdpoint_kernel::Deps;
+use holdpoint_kernel::{Deps, KernelStatus};
 use holdpoint_notification::PublicUrl;
 use holdpoint_scheduler::Settling;
-use holdpoint_worker::targets::{self, EgressPolicy};
+use holdpoint_worker::targets::EgressPolicy;
 use serde_json::{Map, Value, json};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::cli::{ServeArgs, Service};
 use crate::connection::WORKSPACE_DEFAULT;
-use crate::exit::Outcome;
-use crate::output;
-use crate::private;
-use crate::up::tools::{self, Inline};
+use crate::stop_signal::StopSignal;
+use crate::up::builtin_tools::{self, InlineBuiltins};
+use crate::{file_privacy, output};
 
-/// Longest time for what is in its hands; what is left then comes again from the tables.
+/// Longest time to finish the current batch; after that the tables restore it at the next start.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
-/// Runs one service until it is told to stop.
 pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     holdpoint_telemetry::start(holdpoint_telemetry::Default::Info);
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    private::raise_file_limit();
-    let name = args.service.name();
-    let _lock = args.database_url.lock(name)?;
-    let running = Running::default();
+    let mut signal = StopSignal::listen()?;
+    file_privacy::raise_file_limit();
+    let name: &str = args.service.into();
+    let _lock = args.database.database_url.lock(name)?;
+    let running = RunningService::default();
     let mut ready = tokio::select! {
         ready = Box::pin(running.start(&args)) => ready?,
-        _ = interrupt.recv() => return Ok(Outcome::Interrupted.into()),
-        _ = terminate.recv() => return Ok(Outcome::Ok.into()),
+        kind = signal.received() => return Ok(kind.into()),
     };
     ready.insert("service".to_owned(), name.into());
     ready.insert("ready".to_owned(), true.into());
     output::line(&Value::Object(ready).to_string())?;
-    let outcome = tokio::select! {
-        _ = interrupt.recv() => Outcome::Interrupted,
-        _ = terminate.recv() => Outcome::Ok,
-    };
+    let kind = signal.received().await;
     running.stop.cancel();
     running.tracker.close();
-    if tokio::time::timeout(STOP_WITHIN, running.tracker.wait())
-        .await
-        .is_err()
-    {
+    let stopped = tokio::time::timeout(STOP_WITHIN, running.tracker.wait()).await;
+    if stopped.is_err() {
         tracing::warn!(
             service = name,
-            "did not finish in time; the next start goes on from the tables"
+            "did not stop in time; the next start continues from the tables"
         );
     }
-    Ok(outcome.into())
+    Ok(kind.into())
 }
 
-/// What runs in this process.
+/// Surroundings of the services of one process.
+pub(crate) struct Environment {
+    /// Addresses that tools and notifications may reach.
+    pub(crate) targets: EgressPolicy,
+    /// Directory of mails.
+    pub(crate) mails: PathBuf,
+    pub(crate) public_url: PublicUrl,
+    /// The kernels that a test clock waits for.
+    pub(crate) kernels: Settling,
+}
+
+/// Starts a service that runs on the kernel; the gateway does not.
+pub(crate) async fn start_on_kernel(
+    service: Service,
+    deps: &Deps,
+    environment: &Environment,
+    stop: CancellationToken,
+    tracker: &TaskTracker,
+) -> anyhow::Result<Option<KernelStatus>> {
+    let (targets, mails) = (environment.targets, &environment.mails);
+    let status = match service {
+        Service::Executor => {
+            let (bus, clock) = (deps.bus.clone(), deps.clock.clone());
+            let inline = InlineBuiltins::new(bus, clock, targets, mails)?;
+            let executor = holdpoint_executor::start(deps, Some(inline), stop, tracker);
+            executor.await?.activity()
+        }
+        Service::Scheduler => {
+            let kernels = environment.kernels.clone();
+            let scheduler = holdpoint_scheduler::start(deps, kernels, stop, tracker);
+            scheduler.await?.activity()
+        }
+        Service::Handoff => {
+            let handoff = holdpoint_handoff::start(deps, stop, tracker);
+            handoff.await?.activity()
+        }
+        Service::Notification => {
+            let url = environment.public_url.clone();
+            let outside = builtin_tools::notification_outside(targets, mails, url)?;
+            let notification = holdpoint_notification::start(deps, outside, stop, tracker);
+            notification.await?.activity()
+        }
+        Service::Gateway => return Ok(None),
+    };
+    Ok(Some(status))
+}
+
 #[derive(Default)]
-struct Running {
+struct RunningService {
     stop: CancellationToken,
     tracker: TaskTracker,
 }
 
-impl Running {
-    /// Starts the service; returns what else there is to say of it.
+impl RunningService {
+    /// Starts the service; returns additional fields of the line that says it is ready.
     async fn start(&self, args: &ServeArgs) -> anyhow::Result<Map<String, Value>> {
-        let name = args.service.name();
-        let mut said = Map::new();
+        let name: &str = args.service.into();
+        let mut fields = Map::new();
         let secrets = secrets::read(&args.secrets)?;
+        let replicas = args.nats_replicas.map(usize::from);
         let deps = Deps {
-            bus: args
-                .nats
-                .connect(&args.nats_url, name, args.nats_replicas.map(usize::from))
-                .await?,
+            bus: args.nats.connect(&args.nats_url, name, replicas).await?,
             clock: Clock::system(),
-            store: args.database_url.of(name),
+            store: args.database.database_url.of(name),
             keys: secrets.keys()?,
         };
-        let stop = self.stop.clone();
-        let mut activity = None;
-        match args.service {
-            Service::Executor => {
-                let allowed = std::env::var(targets::ALLOW_PRIVATE).ok();
-                let targets = EgressPolicy::of_serve(allowed.as_deref());
-                let (bus, clock) = (deps.bus.clone(), deps.clock.clone());
-                let inline = Inline::new(bus, clock, targets, &args.mails)?;
-                let runs = holdpoint_executor::start(&deps, Some(inline), stop, &self.tracker);
-                activity = Some(runs.await?.activity());
-            }
-            Service::Scheduler => {
-                let settling = Settling::default();
-                let timers = holdpoint_scheduler::start(&deps, settling, stop, &self.tracker);
-                activity = Some(timers.await?.activity());
-            }
-            Service::Handoff => {
-                let requests = holdpoint_handoff::start(&deps, stop, &self.tracker);
-                activity = Some(requests.await?.activity());
-            }
-            Service::Notification => {
-                let allowed = std::env::var(targets::ALLOW_PRIVATE).ok();
-                let targets = EgressPolicy::of_serve(allowed.as_deref());
-                let url = tools::public_url();
-                if url.is_none() {
-                    tracing::warn!("HOLDPOINT_PUBLIC_URL is not set: mails have no links");
-                }
-                let outside = tools::outside(targets, &args.mails, PublicUrl::of(url))?;
-                let told = holdpoint_notification::start(&deps, outside, stop, &self.tracker);
-                activity = Some(told.await?.activity());
-            }
-            Service::Gateway => {
-                let signer = secrets.signer()?;
-                self.gateway(args, &deps, signer, &mut said).await?;
-            }
-        }
-        if let Some(address) = args.health {
-            let stop = self.stop.clone();
-            let watched = health::Watched {
-                bus: deps.bus,
-                activity,
+        let tracker = &self.tracker;
+        let activity = if matches!(args.service, Service::Gateway) {
+            let signer = secrets.signer()?;
+            self.start_gateway(args, &deps, signer, &mut fields).await?;
+            None
+        } else {
+            let environment = Environment {
+                targets: builtin_tools::production_egress(),
+                mails: args.mails.clone(),
+                public_url: PublicUrl::of(builtin_tools::public_url()),
+                kernels: Settling::default(),
             };
-            let address = health::start(address, watched, stop, &self.tracker).await?;
-            said.insert("health".to_owned(), url(address));
+            if matches!(args.service, Service::Notification)
+                && builtin_tools::public_url().is_none()
+            {
+                tracing::warn!("HOLDPOINT_PUBLIC_URL is not set; mails have no links");
+            }
+            let stop = self.stop.clone();
+            start_on_kernel(args.service, &deps, &environment, stop, tracker).await?
+        };
+        if let Some(address) = args.health {
+            let bus = deps.bus;
+            let health = health::Health { bus, activity };
+            let address = health::start(address, health, self.stop.clone(), tracker).await?;
+            fields.insert("health".to_owned(), url(address));
         }
-        Ok(said)
+        Ok(fields)
     }
 
-    async fn gateway(
+    async fn start_gateway(
         &self,
         args: &ServeArgs,
         deps: &Deps,
         signer: Signer,
-        said: &mut Map<String, Value>,
+        fields: &mut Map<String, Value>,
     ) -> anyhow::Result<()> {
-        let gateway = holdpoint_gateway::Deps {
+        let deps = holdpoint_gateway::Deps {
             bus: deps.bus.clone(),
             clock: deps.clock.clone(),
             store: deps.store.clone(),
@@ -156,15 +172,14 @@ impl Running {
             not_ready: None,
         };
         let config = holdpoint_gateway::Config { http: args.http };
-        let gateway = holdpoint_gateway::start(gateway, config).await?;
-        said.insert("http".to_owned(), url(gateway.address()));
+        let gateway = holdpoint_gateway::start(deps, config).await?;
+        fields.insert("http".to_owned(), url(gateway.address()));
         if args.owner_token {
             let workspace: Workspace = WORKSPACE_DEFAULT.parse()?;
             let token = gateway.owner_token(&workspace).await?;
-            said.insert("token".to_owned(), json!(token));
+            fields.insert("token".to_owned(), json!(token));
         }
-        let stop = self.stop.clone();
-        self.tracker.spawn(gateway.serve(stop));
+        self.tracker.spawn(gateway.serve(self.stop.clone()));
         Ok(())
     }
 }

@@ -1,21 +1,20 @@
-//! Tables for people: columns, no borders, bold and colour only where it is wanted.
+//! Tables without borders, with style and colour only on request.
 
 use std::collections::BTreeSet;
 
 use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table, presets};
 
-use crate::output::{self, is_unseen};
+use crate::output::{self, is_control};
 
-/// Rows under a heading.
 pub(crate) struct Rows {
     table: Table,
     coloured: bool,
-    /// Columns that may be broken into lines: those with sentences in them.
-    with_sentences: BTreeSet<usize>,
+    /// Columns that may wrap, because they contain sentences.
+    wrapped_columns: BTreeSet<usize>,
 }
 
-/// Longest text that is never broken into lines: instants, and the few words of a status.
-const SHORT: usize = 24;
+/// Longest text that never wraps, such as an instant.
+const SHORT_MAX: usize = 24;
 
 impl Rows {
     /// An empty table for stdout.
@@ -48,16 +47,16 @@ impl Rows {
         let mut rows = Self {
             table,
             coloured,
-            with_sentences: BTreeSet::new(),
+            wrapped_columns: BTreeSet::new(),
         };
-        rows.keep_whole();
+        rows.set_wrapping();
         rows
     }
 
-    /// An id that is broken into lines cannot be copied: only columns of sentences are.
-    fn keep_whole(&mut self) {
+    /// Lets only columns of sentences wrap, because a wrapped id cannot be copied.
+    fn set_wrapping(&mut self) {
         for (index, column) in self.table.column_iter_mut().enumerate() {
-            if self.with_sentences.contains(&index) {
+            if self.wrapped_columns.contains(&index) {
                 column.remove_constraint();
             } else {
                 column.set_constraint(ColumnConstraint::ContentWidth);
@@ -65,53 +64,44 @@ impl Rows {
         }
     }
 
-    /// One row; a word that is a status gets its colour.
+    /// Adds a row; a status gets its colour.
     pub(crate) fn push<T: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = T>) {
-        let coloured = self.coloured;
-        let cells: Vec<_> = cells
-            .into_iter()
-            .map(|text| one_line(text.as_ref()))
-            .collect();
-        let is_sentence = |text: &String| text.contains(' ') && text.chars().count() > SHORT;
-        let with_sentences = cells.iter().enumerate();
-        let with_sentences = with_sentences.filter(|(_, text)| is_sentence(text));
-        self.with_sentences
-            .extend(with_sentences.map(|(index, _)| index));
+        let cells = cells.into_iter().map(|text| one_line(text.as_ref()));
+        let cells: Vec<_> = cells.collect();
+        let is_sentence = |text: &str| text.contains(' ') && text.chars().count() > SHORT_MAX;
+        let sentences = cells.iter().zip(0..).filter(|(text, _)| is_sentence(text));
+        self.wrapped_columns
+            .extend(sentences.map(|(_, index)| index));
         self.table.add_row(cells.into_iter().map(|text| {
-            let colour = if coloured { colour_of(&text) } else { None };
+            let colour = status_colour(&text).filter(|_| self.coloured);
             let cell = Cell::new(text);
             match colour {
                 Some(colour) => cell.fg(colour),
                 None => cell,
             }
         }));
-        self.keep_whole();
+        self.set_wrapping();
     }
 
-    /// Whether nothing was pushed.
     pub(crate) fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
 
-    /// The lines, without blanks at their ends.
+    /// The lines without trailing spaces.
     pub(crate) fn render(&self) -> String {
-        let lines: Vec<_> = self
-            .table
-            .lines()
-            .map(|line| line.trim_end().to_owned())
-            .collect();
-        lines.join("\n")
+        let lines = self.table.lines().map(|line| line.trim_end().to_owned());
+        lines.collect::<Vec<_>>().join("\n")
     }
 }
 
-/// A text from outside must not break a table, nor send codes to the terminal.
+/// Replaces line ends and control characters, which would break a table or control the terminal.
 pub(crate) fn one_line(text: &str) -> String {
     text.chars()
-        .map(|c| if is_unseen(c) { ' ' } else { c })
+        .map(|c| if is_control(c) { ' ' } else { c })
         .collect()
 }
 
-fn colour_of(word: &str) -> Option<Color> {
+fn status_colour(word: &str) -> Option<Color> {
     match word {
         "completed" | "active" | "started" => Some(Color::Green),
         "failed" | "refused" => Some(Color::Red),
@@ -148,9 +138,9 @@ run_22  completed";
         assert_eq!(table(false), expected);
     }
 
-    /// Mend D-4: on a narrow terminal a sentence is broken into lines, an id never is.
+    /// Mend D-4: on a narrow terminal a sentence wraps, but an id never does.
     #[test]
-    fn ids_are_never_broken() {
+    fn ids_never_wrap() {
         let mut rows = Rows::with_colour(&["RUN", "CREATED", "MESSAGE"], true);
         let id = "run_0193aaaabbbb7ccc8dddeeeeeeeeeeee";
         rows.push([

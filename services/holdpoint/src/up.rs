@@ -1,31 +1,30 @@
-//! `up`: everything in one process, on one folder.
+//! `up`: everything in one process, on one data directory.
 
+pub(crate) mod builtin_tools;
 mod system;
-pub(crate) mod tools;
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use holdpoint_bus::without_credentials;
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::UpArgs;
-use crate::connection::{Connection, Left};
-use crate::exit::Outcome;
-use crate::{output, private};
+use crate::connection::{Connection, ConnectionFile};
+use crate::exit::ExitKind;
+use crate::stop_signal::StopSignal;
+use crate::{file_privacy, output};
 
-pub(crate) use system::{OwnerToken, Settings, System};
+pub(crate) use system::{OwnerToken, RunningServices, Settings, System};
 
-/// Starts everything, says where it is, and runs until it is told to stop.
+/// Starts everything, prints the addresses, and runs until a signal.
 pub(crate) async fn run(args: UpArgs) -> anyhow::Result<ExitCode> {
     holdpoint_telemetry::start(holdpoint_telemetry::Default::Info);
-    // Before anything is started, so that an early ctrl-c still stops what was.
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    private::raise_file_limit();
-    // Closed to others before anything in it is believed.
-    private::make_folder(&args.data)?;
+    // First, so that an early ctrl-c still stops what was started.
+    let mut signal = StopSignal::listen()?;
+    file_privacy::raise_file_limit();
+    // Before the directory is read, because other users may have written into it.
+    file_privacy::create_private_dir(&args.data)?;
     let settings = Settings {
         data: args.data.clone(),
         http: args.http,
@@ -36,111 +35,119 @@ pub(crate) async fn run(args: UpArgs) -> anyhow::Result<ExitCode> {
     };
     let started = tokio::select! {
         started = Box::pin(System::start(settings)) => started,
-        _ = interrupt.recv() => return Ok(given_up(&args)),
-        _ = terminate.recv() => return Ok(given_up(&args)),
-    };
-    let mut system = started?;
-    leave_connection(&args.data, &system)?;
-    greet(&args, &system)?;
-    let outcome = loop {
-        tokio::select! {
-            _ = interrupt.recv() => break Outcome::Interrupted,
-            _ = terminate.recv() => break Outcome::Ok,
-            () = system.bus_is_stuck() => {
-                let anew = tokio::select! {
-                    anew = system.start_bus_anew() => anew,
-                    _ = interrupt.recv() => break Outcome::Interrupted,
-                    _ = terminate.recv() => break Outcome::Ok,
-                };
-                if let Err(error) = anew {
-                    output::note(&format!("error: our nats-server could not be started anew: {error:#}; start `up` again"));
-                    break Outcome::Failed;
-                }
+        _ = signal.received() => {
+            // Nothing was promised yet, and the bus survives being killed.
+            if args.nats_url.is_none() {
+                holdpoint_bus::server::kill_leftover(&args.data);
             }
-            () = system.bus_ended() => {
-                // Nothing is lost: what was not on the bus is in the tables. Whoever watches this
-                // process starts it again.
-                output::note("error: our nats-server has ended by itself; see nats-server.log in the data folder, and start `up` again");
-                break Outcome::Failed;
-            }
+            return Ok(ExitKind::Interrupted.into());
         }
     };
-    output::note("stopping: finishing what is at work, at most 10 s (again to stop at once)");
+    let mut system = started?;
+    write_connection(&args.data, &system)?;
+    print_addresses(&args, &system)?;
+    let kind = run_until_stopped(&mut system, &mut signal).await;
+    output::note(
+        "Stopping: finishing current work, at most 10 s. Press ctrl-c again to stop at once.",
+    );
     tokio::select! {
         () = system.stop() => {}
-        _ = interrupt.recv() => output::note("stopped at once; the next start goes on from the tables"),
-        _ = terminate.recv() => {}
+        _ = signal.received() => {
+            output::note("Stopped at once. The next start continues from the tables.");
+        }
     }
-    Ok(outcome.into())
+    Ok(kind.into())
 }
 
-/// Stopped while starting: nothing was promised yet, and the bus survives being killed.
-fn given_up(args: &UpArgs) -> ExitCode {
-    if args.nats_url.is_none() {
-        holdpoint_bus::server::kill_leftover(&args.data);
+/// Runs until a signal or until our NATS server is lost. Then the process ends, because its supervisor
+/// restarts it and the tables have everything that the bus lost.
+async fn run_until_stopped(system: &mut System, signal: &mut StopSignal) -> ExitKind {
+    loop {
+        tokio::select! {
+            kind = signal.received() => return kind,
+            () = system.bus_is_stuck() => {}
+            () = system.bus_ended() => {
+                output::note(
+                    "error: nats-server ended unexpectedly; see nats-server.log in the data directory \
+                     and start `up` again",
+                );
+                return ExitKind::Failed;
+            }
+        }
+        tokio::select! {
+            kind = signal.received() => return kind,
+            restarted = system.restart_bus() => if let Err(error) = restarted {
+                output::note(&format!(
+                    "error: cannot restart nats-server: {error:#}; start `up` again"
+                ));
+                return ExitKind::Failed;
+            }
+        }
     }
-    Outcome::Interrupted.into()
 }
 
-fn greet(args: &UpArgs, system: &System) -> anyhow::Result<()> {
-    let System {
+fn print_addresses(args: &UpArgs, system: &System) -> anyhow::Result<()> {
+    let RunningServices {
         url,
         token,
         login,
         workspace,
         nats_url,
         ..
-    } = system;
+    } = &system.running;
     if args.json {
         let line = json!({
             "url": url, "workspace": workspace, "token": token, "nats_url": nats_url,
             "login": login,
         });
-        output::line(&line.to_string())?;
-        return Ok(());
+        return Ok(output::line(&line.to_string())?);
     }
-    output::line("Holdpoint is up.")?;
-    output::line(&format!("  url        {url}"))?;
-    output::line(&format!("  inbox      {login} (opens once, within a day)"))?;
-    output::line(&format!("  workspace  {workspace}"))?;
-    output::line(&format!("  token      {token}"))?;
-    let bus = without_credentials(nats_url);
-    output::line(&format!("  bus        {bus} (its key: cli.json)"))?;
-    output::line(&format!("  data       {}", args.data.display()))?;
+    let (bus, data) = (without_credentials(nats_url), args.data.display());
+    let mut lines = vec![
+        "Holdpoint is up.".to_owned(),
+        format!("  url        {url}"),
+        format!("  inbox      {login} (one-time link, valid for a day)"),
+        format!("  workspace  {workspace}"),
+        format!("  token      {token}"),
+        format!("  bus        {bus} (key in cli.json)"),
+        format!("  data       {data}"),
+    ];
     if args.test_clock {
-        output::line("  clock      stands still; `holdpoint clock advance 5d` moves it")?;
+        lines.push("  clock      test clock; move it with `holdpoint clock advance 5d`".to_owned());
     }
-    output::line("In a second terminal, from this folder: `holdpoint run list`. Ctrl-c stops.")?;
-    Ok(())
+    let hint =
+        "Open a second terminal in this directory and run `holdpoint run list`. Ctrl-c stops.";
+    lines.push(hint.to_owned());
+    Ok(output::line(&lines.join("\n"))?)
 }
 
-/// The token that an earlier start on this folder has left, unless it is to be replaced.
+/// The token of the previous start, unless `--new-token` replaces it.
 fn owner_token(args: &UpArgs) -> OwnerToken {
     if args.new_token {
         return OwnerToken::Replaced;
     }
-    let left = Left::read(&args.data).unwrap_or_else(|error| {
-        tracing::warn!(%error, "the token of the start before is not used; there will be a new one");
+    let file = ConnectionFile::read(&args.data).unwrap_or_else(|error| {
+        tracing::warn!(%error, "the token of the previous start is ignored; creating a new one");
         None
     });
-    let kept = left.and_then(|left| left.connection.token);
-    kept.map_or(OwnerToken::New, OwnerToken::Kept)
+    let token = file.and_then(|file| file.connection.token);
+    token.map_or(OwnerToken::New, OwnerToken::Kept)
 }
 
-/// Leaves addresses, token and key where a second terminal finds them, readable by this user alone.
-fn leave_connection(data: &Path, system: &System) -> anyhow::Result<()> {
-    let left = Left {
+/// Writes addresses, token and bus key for a second terminal, readable only by this user.
+fn write_connection(data: &Path, system: &System) -> anyhow::Result<()> {
+    let running = &system.running;
+    let file = ConnectionFile {
         connection: Connection {
-            url: reachable(&system.url),
-            token: Some(system.token.clone()),
-            workspace: system.workspace.to_string(),
+            url: reachable(&running.url),
+            ..running.connection()
         },
-        nats_url: Some(system.nats_url.clone()),
+        nats_url: Some(running.nats_url.clone()),
     };
-    left.write(data)
+    file.write(data)
 }
 
-/// The address at which this machine reaches a listener on all of its addresses.
+/// The address at which this machine reaches a listener on all interfaces.
 fn reachable(url: &str) -> String {
     url.replacen("//0.0.0.0:", "//127.0.0.1:", 1)
         .replacen("//[::]:", "//[::1]:", 1)
@@ -150,16 +157,16 @@ fn reachable(url: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Mend A-M12: a token that is typed goes to a listener on all addresses by way of this machine.
+    /// Mend A-M12: a token of the options reaches a listener on all interfaces by way of this machine.
     #[test]
-    fn a_listener_on_all_addresses_is_reached_on_this_machine() {
-        for (url, left) in [
+    fn a_listener_on_all_interfaces_is_reached_on_this_machine() {
+        for (url, reached) in [
             ("http://0.0.0.0:7878", "http://127.0.0.1:7878"),
             ("http://[::]:7878", "http://[::1]:7878"),
             ("http://10.0.0.0:7878", "http://10.0.0.0:7878"),
             ("http://127.0.0.1:1", "http://127.0.0.1:1"),
         ] {
-            assert_eq!(reachable(url), left);
+            assert_eq!(reachable(url), reached);
         }
     }
 }

@@ -1,52 +1,42 @@
-//! What can go wrong between a command and Holdpoint, by what the person can do about it.
+//! Errors between a command and Holdpoint, sorted by what the user can do.
 
 use holdpoint_contracts::Problem;
 use serde::Deserialize;
 
-use crate::exit::Outcome;
+use crate::exit::ExitKind;
 use crate::output;
 
-/// Longest part of an unexpected answer that is shown, in characters.
+/// Longest part of an unexpected response that is shown, in characters.
 const SHOWN_MAX: usize = 300;
 
-/// Why there is no answer to use.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum ClientError {
-    /// Holdpoint said no: mend what was asked.
+    /// Holdpoint refused: change the request.
+    #[error("{}", output::problem_text(problem))]
     Refused {
-        /// Why.
         problem: Box<Problem>,
-        /// The body verbatim; empty when nothing was sent at all.
+        /// The body verbatim; empty if nothing was sent.
         text: String,
     },
-    /// Taken, but whoever has to carry it out is down: look again later.
+    /// The command is stored, but the service that handles it is down: check again later.
+    #[error(
+        "accepted as {command}; it will be done when the service that handles it is back \
+         (see `GET /commands/{command}`)"
+    )]
     Accepted {
-        /// To ask after.
         command: String,
         /// The body verbatim.
         text: String,
     },
-    /// Nobody answers there: start it, or mend the address.
-    Unreachable {
-        /// The address.
-        url: String,
-        /// What the connection said.
-        reason: String,
-    },
-    /// No answer in time: asking again is safe.
+    /// Start Holdpoint, or correct the address.
+    #[error("cannot reach {url} ({reason}); is `holdpoint up` running?")]
+    Unreachable { url: String, reason: String },
+    #[error("no response in time; it is safe to send the command again")]
     TimedOut,
-    /// The answer is not what this version knows: compare versions.
-    NotUnderstood {
-        /// What is odd about it.
-        reason: String,
-    },
-    /// The address is none.
-    Address {
-        /// As it was given.
-        url: String,
-        /// What is wrong with it.
-        reason: String,
-    },
+    #[error("unexpected response; is this the same version as the server? ({reason})")]
+    NotUnderstood { reason: String },
+    #[error("invalid address `{url}`: {reason}")]
+    Address { url: String, reason: String },
 }
 
 #[derive(Deserialize)]
@@ -55,22 +45,22 @@ struct Accepted {
 }
 
 impl ClientError {
-    /// The code that the process ends with.
-    pub(crate) fn outcome(&self) -> Outcome {
+    pub(crate) fn exit_kind(&self) -> ExitKind {
         match self {
-            Self::Refused { problem, .. } => Outcome::of_status(problem.status),
-            Self::Accepted { .. } | Self::TimedOut => Outcome::TimedOut,
-            Self::Unreachable { .. } => Outcome::Unreachable,
-            Self::NotUnderstood { .. } => Outcome::Failed,
-            Self::Address { .. } => Outcome::Usage,
+            Self::Refused { problem, .. } => ExitKind::of_status(problem.status),
+            Self::Accepted { .. } | Self::TimedOut => ExitKind::TimedOut,
+            Self::Unreachable { .. } => ExitKind::Unreachable,
+            Self::NotUnderstood { .. } => ExitKind::Failed,
+            Self::Address { .. } => ExitKind::Usage,
         }
     }
 
-    /// The body of a refusal, for programs.
+    /// The body of the response, for programs.
     pub(crate) fn body(&self) -> Option<&str> {
         match self {
-            Self::Refused { text, .. } => Some(text.as_str()).filter(|text| !text.is_empty()),
-            Self::Accepted { text, .. } => Some(text.as_str()),
+            Self::Refused { text, .. } | Self::Accepted { text, .. } => {
+                Some(text.as_str()).filter(|text| !text.is_empty())
+            }
             Self::Unreachable { .. }
             | Self::TimedOut
             | Self::NotUnderstood { .. }
@@ -80,14 +70,15 @@ impl ClientError {
 
     /// The problem that a program reads in place of a result.
     pub(crate) fn problem(&self) -> Problem {
-        match self {
-            Self::Refused { problem, .. } => (**problem).clone(),
-            Self::Unreachable { .. } => Problem::new(503, "unreachable", self.to_string()),
-            Self::Accepted { .. } => Problem::new(504, "not_done_yet", self.to_string()),
-            Self::TimedOut => Problem::new(504, "timed_out", self.to_string()),
-            Self::NotUnderstood { .. } => Problem::new(500, "not_understood", self.to_string()),
-            Self::Address { .. } => Problem::new(400, "invalid_url", self.to_string()),
-        }
+        let (status, code) = match self {
+            Self::Refused { problem, .. } => return (**problem).clone(),
+            Self::Unreachable { .. } => (503, "unreachable"),
+            Self::Accepted { .. } => (504, "not_done_yet"),
+            Self::TimedOut => (504, "timed_out"),
+            Self::NotUnderstood { .. } => (500, "not_understood"),
+            Self::Address { .. } => (400, "invalid_url"),
+        };
+        Problem::new(status, code, self.to_string())
     }
 
     pub(super) fn address(url: &str, reason: &impl std::fmt::Display) -> Self {
@@ -97,7 +88,7 @@ impl ClientError {
         }
     }
 
-    /// The innermost cause says it best: `Connection refused`.
+    /// Shows the innermost cause, which names the reason best: `Connection refused`.
     pub(super) fn unreachable(url: &str, error: &dyn std::error::Error) -> Self {
         let mut innermost = error;
         while let Some(cause) = innermost.source() {
@@ -109,27 +100,22 @@ impl ClientError {
         }
     }
 
-    pub(super) fn accepted(text: &str) -> Self {
-        match serde_json::from_str::<Accepted>(text) {
-            Ok(accepted) => Self::Accepted {
-                command: accepted.command_id,
-                text: text.to_owned(),
+    pub(super) fn accepted(text: String) -> Self {
+        match serde_json::from_str::<Accepted>(&text) {
+            Ok(Accepted { command_id }) => Self::Accepted {
+                command: command_id,
+                text,
             },
-            Err(error) => Self::NotUnderstood {
-                reason: error.to_string(),
-            },
+            Err(error) => error.into(),
         }
     }
 
-    /// What is no problem in JSON comes from something in between: it is shown as it came.
+    /// A body that is not a problem in JSON comes from a proxy and is shown as it is.
     pub(super) fn refused(status: u16, text: String) -> Self {
-        let problem = serde_json::from_str(&text).unwrap_or_else(|_no_problem| {
+        let problem = serde_json::from_str(&text).unwrap_or_else(|_not_a_problem| {
             let shown: String = text.chars().take(SHOWN_MAX).collect();
-            Problem::new(
-                status,
-                "unexpected_answer",
-                format!("HTTP {status}: {}", shown.trim()),
-            )
+            let detail = format!("HTTP {status}: {}", shown.trim());
+            Problem::new(status, "unexpected_answer", detail)
         });
         Self::Refused {
             problem: Box::new(problem),
@@ -147,29 +133,10 @@ impl From<Problem> for ClientError {
     }
 }
 
-impl std::fmt::Display for ClientError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Refused { problem, .. } => f.write_str(&output::problem_text(problem)),
-            Self::Accepted { command, .. } => write!(
-                f,
-                "accepted as {command} and stored; it will be done when the service that does it is \
-                 back (`GET /commands/{command}` tells)"
-            ),
-            Self::Unreachable { url, reason } => {
-                write!(
-                    f,
-                    "cannot reach {url} ({reason}); is `holdpoint up` running?"
-                )
-            }
-            Self::TimedOut => f.write_str("no answer in time; asking again is safe"),
-            Self::NotUnderstood { reason } => write!(
-                f,
-                "the answer is not what this version of holdpoint knows: {reason}"
-            ),
-            Self::Address { url, reason } => write!(f, "`{url}` is no address: {reason}"),
+impl From<serde_json::Error> for ClientError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::NotUnderstood {
+            reason: error.to_string(),
         }
     }
 }
-
-impl std::error::Error for ClientError {}

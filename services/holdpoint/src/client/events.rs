@@ -1,5 +1,4 @@
-//! What Holdpoint tells live, such as the history of a run: in order, without a gap, across lost
-//! connections.
+//! Live streams such as the history of a run: in order and without a gap, across lost connections.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -13,18 +12,17 @@ use serde::de::DeserializeOwned;
 use super::sse::{Frame, Parser, TooLong};
 use super::{Client, ClientError};
 
-/// Silence after which a connection is taken for dead; a living one sends comments.
+/// Silence after which a connection counts as lost; a live one sends comments.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
-/// Tries in a row without a byte before it is given up.
+/// Consecutive tries without a byte before an error is returned.
 const TRIES_MAX: u32 = 10;
 /// Pause before the first new try; it doubles up to [`BACKOFF_MAX`].
 const BACKOFF: Duration = Duration::from_millis(200);
 const BACKOFF_MAX: Duration = Duration::from_secs(3);
 
-/// What is told next.
 #[derive(Debug, Clone)]
 pub(crate) enum Live<T> {
-    /// Something happened; also as it came.
+    /// An item, parsed and verbatim.
     Item(Box<T>, String),
     /// Items before this point are no longer kept.
     Reset,
@@ -32,44 +30,43 @@ pub(crate) enum Live<T> {
 
 type Bytes = Pin<Box<dyn Stream<Item = Result<Vec<u8>, reqwest::Error>> + Send>>;
 
-/// What is being followed.
+/// A subscription to a live stream.
 pub(crate) struct Events<T> {
     client: Client,
     url: Url,
     /// Id of the last event.
     after: Option<String>,
-    /// Whether it was answered before.
-    begun: bool,
+    /// Whether a connection succeeded before. Only then is an unreachable server worth retrying.
+    was_connected: bool,
     connection: Option<(Bytes, Parser)>,
     frames: VecDeque<Frame>,
     tries: u32,
-    of: PhantomData<fn() -> T>,
+    item: PhantomData<fn() -> T>,
 }
 
 impl<T: DeserializeOwned> Events<T> {
-    pub(super) fn new(client: Client, url: Url, after: Option<String>) -> Self {
-        let frames = VecDeque::new();
+    pub(super) fn new(client: Client, url: Url) -> Self {
         Self {
             client,
             url,
-            after,
-            begun: false,
+            after: None,
+            was_connected: false,
             connection: None,
-            frames,
+            frames: VecDeque::new(),
             tries: 0,
-            of: PhantomData,
+            item: PhantomData,
         }
     }
 
-    /// Waits for what comes next, connecting again from the last item where it must. It does not
-    /// end by itself: the caller stops at the event it waits for.
+    /// Waits for the next item and reconnects after the last item if necessary. The stream does not
+    /// end: the caller stops at the item that it waits for.
     ///
     /// # Errors
     /// When Holdpoint refuses, or cannot be reached for some time.
     pub(crate) async fn next(&mut self) -> Result<Live<T>, ClientError> {
         loop {
             while let Some(frame) = self.frames.pop_front() {
-                if let Some(live) = self.understand(frame)? {
+                if let Some(live) = self.parse(frame)? {
                     return Ok(live);
                 }
             }
@@ -77,7 +74,7 @@ impl<T: DeserializeOwned> Events<T> {
         }
     }
 
-    fn understand(&mut self, frame: Frame) -> Result<Option<Live<T>>, ClientError> {
+    fn parse(&mut self, frame: Frame) -> Result<Option<Live<T>>, ClientError> {
         if let Some(id) = frame.id.filter(|id| !id.is_empty()) {
             self.after = Some(id);
         }
@@ -87,14 +84,11 @@ impl<T: DeserializeOwned> Events<T> {
         if frame.data.is_empty() {
             return Ok(None);
         }
-        let item = serde_json::from_str(&frame.data);
-        let item = item.map_err(|error| ClientError::NotUnderstood {
-            reason: error.to_string(),
-        })?;
+        let item = serde_json::from_str(&frame.data)?;
         Ok(Some(Live::Item(Box::new(item), frame.data)))
     }
 
-    /// One piece of the stream, or a new connection in place of a lost one.
+    /// Reads one chunk, or connects if there is no connection.
     async fn read_more(&mut self) -> Result<(), ClientError> {
         let Some((bytes, parser)) = &mut self.connection else {
             return self.connect().await;
@@ -104,7 +98,7 @@ impl<T: DeserializeOwned> Events<T> {
                 let frames = parser
                     .feed(&chunk)
                     .map_err(|TooLong| ClientError::NotUnderstood {
-                        reason: "an event without end".to_owned(),
+                        reason: "an event is longer than 4 MiB".to_owned(),
                     })?;
                 self.frames.extend(frames);
                 self.tries = 1;
@@ -129,7 +123,7 @@ impl<T: DeserializeOwned> Events<T> {
         }
         let response = match request.send().await {
             Ok(response) => response,
-            Err(_) if self.tries < TRIES_MAX && self.begun => return Ok(()),
+            Err(_) if self.tries < TRIES_MAX && self.was_connected => return Ok(()),
             Err(error) => return Err(self.client.unreachable(&error)),
         };
         let status = response.status();
@@ -143,7 +137,7 @@ impl<T: DeserializeOwned> Events<T> {
         if self.tries >= TRIES_MAX {
             return Err(ClientError::TimedOut);
         }
-        self.begun = true;
+        self.was_connected = true;
         let bytes = response
             .bytes_stream()
             .map(|chunk| chunk.map(|chunk| chunk.to_vec()));

@@ -1,20 +1,17 @@
-//! Server-sent events: bytes in, whole events out. It knows nothing of runs or connections.
+//! Parser of server-sent events. It knows neither runs nor connections.
 
-/// Longest event that is kept, in bytes; what is longer is dropped with its connection.
+/// Longest event, in bytes; a longer one is an error.
 const EVENT_MAX: usize = 4 * 1024 * 1024;
 
-/// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Frame {
-    /// `Last-Event-ID` from here on, where the event has one.
+    /// `Last-Event-ID` from here on, if the event has one.
     pub(super) id: Option<String>,
-    /// Its type; `message` unless it says.
+    /// Its type; the default is `message`.
     pub(super) event: String,
-    /// Its lines, joined.
     pub(super) data: String,
 }
 
-/// The event that is being read.
 #[derive(Debug, Default)]
 pub(super) struct Parser {
     line: Vec<u8>,
@@ -25,12 +22,12 @@ pub(super) struct Parser {
     size: usize,
 }
 
-/// An event is longer than anything Holdpoint sends.
+/// An event is longer than [`EVENT_MAX`].
 #[derive(Debug)]
 pub(super) struct TooLong;
 
 impl Parser {
-    /// Takes the next bytes, however they were cut, and gives the events that they complete.
+    /// Takes the next bytes, split anywhere, and returns the events that they complete.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<Vec<Frame>, TooLong> {
         let mut frames = Vec::new();
         for byte in bytes {
@@ -65,7 +62,7 @@ impl Parser {
             "data" => self.data.push(value.to_owned()),
             "event" => value.clone_into(&mut self.event),
             "id" => self.id = Some(value.to_owned()),
-            // A comment keeps the connection alive; `retry` is the client's own affair.
+            // A comment keeps the connection alive; the client has a fixed `retry`.
             _ => {}
         }
         None

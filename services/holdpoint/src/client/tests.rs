@@ -6,7 +6,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::exit::Outcome;
+use crate::exit::ExitKind;
 
 /// One scripted answer a connection; none hangs up without one.
 type Script = Vec<Option<String>>;
@@ -100,7 +100,7 @@ async fn a_problem_arrives_with_its_errors_and_verbatim() {
     )];
     let (client, served) = serve(script).await;
     let error = client.apply_agent("agent: a\n").await.unwrap_err();
-    assert_eq!(error.outcome(), Outcome::Rejected);
+    assert_eq!(error.exit_kind(), ExitKind::Rejected);
     assert_eq!(error.body(), Some(body));
     let text = error.to_string();
     assert!(text.contains("one line (invalid_agent)"), "{text}");
@@ -123,7 +123,7 @@ async fn a_problem_arrives_with_its_errors_and_verbatim() {
 }
 
 #[tokio::test]
-async fn a_lost_connection_is_answered_by_the_same_under_the_same_key() {
+async fn a_request_is_repeated_under_the_same_key_after_a_lost_connection() {
     let advanced = r#"{"now":"2026-01-06T00:00:00Z","settled":true,"unsettled":[]}"#;
     let (client, served) = serve(vec![None, answer("200 OK", "application/json", advanced)]).await;
     let answer = client.advance_clock("5d").await.unwrap();
@@ -140,19 +140,19 @@ async fn a_lost_connection_is_answered_by_the_same_under_the_same_key() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_told_with_what_to_do() {
+async fn an_unreachable_server_is_named_with_what_to_do() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
     let error = client(url.clone()).clock().await.unwrap_err();
-    assert_eq!(error.outcome(), Outcome::Unreachable);
+    assert_eq!(error.exit_kind(), ExitKind::Unreachable);
     let text = error.to_string();
     assert!(text.starts_with(&format!("cannot reach {url} (")), "{text}");
     assert!(text.ends_with("is `holdpoint up` running?"), "{text}");
 }
 
 #[tokio::test]
-async fn what_is_no_problem_is_shown_as_it_came_and_202_is_not_done() {
+async fn a_body_that_is_not_a_problem_is_shown_verbatim_and_202_is_not_done() {
     let script = vec![
         answer("502 Bad Gateway", "text/html", "<h1>proxy</h1>"),
         answer(
@@ -169,7 +169,7 @@ async fn what_is_no_problem_is_shown_as_it_came_and_202_is_not_done() {
         "HTTP 502: <h1>proxy</h1> (unexpected_answer)"
     );
     let error = client.clock().await.unwrap_err();
-    assert_eq!(error.outcome(), Outcome::TimedOut);
+    assert_eq!(error.exit_kind(), ExitKind::TimedOut);
     assert!(error.to_string().contains("cmd_1"), "{error}");
     let error = client.clock().await.unwrap_err();
     assert!(
@@ -182,8 +182,11 @@ async fn what_is_no_problem_is_shown_as_it_came_and_202_is_not_done() {
 async fn no_text_leads_to_another_path() {
     let client = client("http://127.0.0.1:9".to_owned());
     for run in ["..", ".", "", "a/b", "a?b", "run_1#", "%2e%2e"] {
-        let error = client.pause(run).await.unwrap_err();
-        assert_eq!(error.outcome(), Outcome::NotFound, "{run}: {error}");
+        let error = client
+            .change_run(run, "pause", &json!({}))
+            .await
+            .unwrap_err();
+        assert_eq!(error.exit_kind(), ExitKind::NotFound, "{run}: {error}");
     }
 }
 
@@ -208,7 +211,7 @@ async fn filters_are_encoded() {
 }
 
 #[tokio::test]
-async fn a_live_history_goes_on_after_a_lost_connection_without_a_gap() {
+async fn a_live_history_continues_after_a_lost_connection_without_a_gap() {
     let first = format!(
         ": hello\n\n{}{}id: 3\ndata: {{",
         item(1, "run.started"),
@@ -220,7 +223,7 @@ async fn a_live_history_goes_on_after_a_lost_connection_without_a_gap() {
         answer("200 OK", "text/event-stream", &second),
     ];
     let (client, served) = serve(script).await;
-    let mut events = client.events("run_1", 0).unwrap();
+    let mut events = client.run_events("run_1").unwrap();
     let mut seen = Vec::new();
     while seen.len() < 4 {
         seen.push(match events.next().await.unwrap() {
@@ -242,12 +245,17 @@ async fn a_live_history_goes_on_after_a_lost_connection_without_a_gap() {
 async fn a_live_history_that_is_refused_says_why() {
     let body = r#"{"status":404,"code":"not_found","detail":"there is no such run"}"#;
     let (client, _served) = serve(vec![answer("404 Not Found", "application/json", body)]).await;
-    let error = client.events("run_1", 0).unwrap().next().await.unwrap_err();
-    assert_eq!(error.outcome(), Outcome::NotFound);
+    let error = client
+        .run_events("run_1")
+        .unwrap()
+        .next()
+        .await
+        .unwrap_err();
+    assert_eq!(error.exit_kind(), ExitKind::NotFound);
 }
 
 #[test]
-fn an_address_that_is_none_is_usage() {
+fn an_invalid_address_is_a_usage_error() {
     for url in ["ftp://h", "h:1", "", "http://"] {
         let to = Connection {
             url: url.to_owned(),
@@ -255,6 +263,6 @@ fn an_address_that_is_none_is_usage() {
             workspace: "w".to_owned(),
         };
         let error = Client::new(to).map(drop).unwrap_err();
-        assert_eq!(error.outcome(), Outcome::Usage, "{url}: {error}");
+        assert_eq!(error.exit_kind(), ExitKind::Usage, "{url}: {error}");
     }
 }

@@ -4,15 +4,14 @@ use holdpoint_contracts::run::Page;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{ClientCommand, Session, instant, list, page_query, show};
+use super::{ClientCommand, Session, instant, page_query, print_rows};
 use crate::cli::DeadCommand;
 use crate::client::{Body, segment};
-use crate::exit::Outcome;
+use crate::exit::ExitKind;
 use crate::output;
 
-/// One line of the list.
 #[derive(Deserialize)]
-struct Line {
+struct DeadLetter {
     id: String,
     subject: String,
     reason: String,
@@ -20,71 +19,64 @@ struct Line {
     created_at: chrono::DateTime<chrono::Utc>,
 }
 
-/// A page of them.
 #[derive(Deserialize)]
-struct Letters {
+struct DeadLetters {
+    /// Services that did not respond.
     unavailable: Vec<String>,
     #[serde(flatten)]
-    page: Page<Line>,
+    page: Page<DeadLetter>,
 }
 
 impl ClientCommand for DeadCommand {
-    async fn perform(self, session: &Session) -> anyhow::Result<Outcome> {
+    async fn perform(self, session: &Session) -> anyhow::Result<ExitKind> {
         match self {
             Self::List(page) => {
-                let answer: Body<Letters> = session.client.get("dead", &page_query(&page)).await?;
-                let Body {
-                    text,
-                    value,
-                    status,
-                } = answer;
-                for service in &value.unavailable {
-                    let away = format!(
-                        "the {service} service does not answer: its dead letters are not listed"
-                    );
-                    output::note(&away);
-                }
-                let answer = Body {
-                    text,
-                    value: value.page,
-                    status,
-                };
-                let heading = ["ID", "SINCE", "MESSAGE", "REASON"];
-                list(session, &answer, &heading, |letter| {
-                    vec![
-                        letter.id.clone(),
-                        instant(letter.created_at),
-                        verb(&letter.subject).to_owned(),
-                        letter.reason.clone(),
-                    ]
-                })
+                let query = page_query(&page);
+                list(session, &session.client.get("dead", &query).await?)
             }
-            Self::Show { id } => {
-                let path = format!("dead/{}", segment(&id)?);
-                let answer: Body<Value> = session.client.get(&path, &[]).await?;
-                show(session, &answer, |letter| format!("{letter:#}"))
+            Self::Show(letter) => {
+                session
+                    .show_json(&format!("dead/{}", segment(&letter.id)?))
+                    .await
             }
             Self::Replay { ids } => {
                 for id in ids {
                     let path = format!("dead/{}/replay", segment(&id)?);
-                    let answer: Body<Value> = session.client.post(&path, &json!({})).await?;
-                    show(session, &answer, |_| format!("{id}  decided again"))?;
+                    let text = |_: &Value| format!("{id}  replayed");
+                    session.post(&path, &json!({}), text).await?;
                 }
-                Ok(Outcome::Ok)
+                Ok(ExitKind::Ok)
             }
             Self::Drop { ids } => {
                 for id in ids {
                     let path = format!("dead/{}", segment(&id)?);
-                    let answer: Body<Value> = session.client.delete(&path).await?;
-                    show(session, &answer, |_| format!("{id}  removed"))?;
+                    session.delete(&path, format!("{id}  removed")).await?;
                 }
-                Ok(Outcome::Ok)
+                Ok(ExitKind::Ok)
             }
         }
     }
 }
 
-/// What a message asks for: the last part of its subject.
-fn verb(subject: &str) -> &str {
-    subject.rsplit('.').next().unwrap_or(subject)
+fn list(session: &Session, body: &Body<DeadLetters>) -> anyhow::Result<ExitKind> {
+    for service in &body.value.unavailable {
+        output::note(&format!(
+            "The {service} service does not respond, so its dead letters are missing."
+        ));
+    }
+    if session.json {
+        output::line(&body.text)?;
+        return Ok(ExitKind::Ok);
+    }
+    let heading = ["ID", "SINCE", "MESSAGE", "REASON"];
+    let row = |letter: &DeadLetter| {
+        let verb = letter.subject.rsplit('.').next();
+        [
+            letter.id.clone(),
+            instant(letter.created_at),
+            verb.unwrap_or_default().to_owned(),
+            letter.reason.clone(),
+        ]
+    };
+    print_rows(&body.value.page, heading, row, "No results.")
 }

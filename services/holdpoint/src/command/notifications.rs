@@ -1,89 +1,83 @@
-//! `notifications`: what the caller was told, also as it comes, and marking it as read.
+//! `notifications`: list them, watch them live, and mark them as read.
 
 use holdpoint_contracts::notification::{AllRead, NotificationView};
-use holdpoint_contracts::run::Page;
 use serde_json::json;
 
 use super::short_id::Listed;
-use super::{ClientCommand, Session, instant, list, page_query, show};
+use super::{ClientCommand, Session, api_text, instant, page_query};
 use crate::cli::{NotificationsArgs, NotificationsCommand};
-use crate::client::{Body, Live, segment};
-use crate::exit::Outcome;
+use crate::client::{Live, segment};
+use crate::exit::ExitKind;
 use crate::output;
 use crate::table::one_line;
 
 impl ClientCommand for NotificationsArgs {
-    async fn perform(self, session: &Session) -> anyhow::Result<Outcome> {
+    async fn perform(self, session: &Session) -> anyhow::Result<ExitKind> {
+        let unread = self.unread.then(|| ("unread", true.to_string()));
         match self.command {
             Some(NotificationsCommand::Read { all: true, .. }) => {
-                let body = json!({});
-                let answer: Body<AllRead> =
-                    session.client.post("notifications/read", &body).await?;
-                show(session, &answer, |all| format!("{} read", all.read))
+                let text = |all: &AllRead| format!("{} read", all.read);
+                session.post("notifications/read", &json!({}), text).await
             }
-            Some(NotificationsCommand::Read { ids, .. }) => read(session, &ids).await,
-            None if self.watch => watch(session, self.unread).await,
+            Some(NotificationsCommand::Read { ids, .. }) => mark_as_read(session, &ids).await,
+            None if self.watch => {
+                let query: Vec<_> = unread.into_iter().collect();
+                watch(session, &query).await
+            }
             None => {
                 let mut query = page_query(&self.page);
-                query.extend(self.unread.then(|| ("unread", true.to_string())));
-                let answer: Body<Page<NotificationView>> =
-                    session.client.get("notifications", &query).await?;
+                query.extend(unread);
                 let heading = ["NOTIFICATION", "AT", "STATE", "TYPE", "TITLE"];
-                list(session, &answer, &heading, row)
+                session.list("notifications", &query, heading, row).await
             }
         }
     }
 }
 
-async fn read(session: &Session, ids: &[String]) -> anyhow::Result<Outcome> {
+async fn mark_as_read(session: &Session, ids: &[String]) -> anyhow::Result<ExitKind> {
     for id in ids {
         let id = session.whole_id(Listed::Notifications, id).await?;
         let path = format!("notifications/{}/read", segment(&id)?);
-        let answer: Body<NotificationView> = session.client.post(&path, &json!({})).await?;
-        show(session, &answer, line)?;
+        session.post(&path, &json!({}), line).await?;
     }
-    Ok(Outcome::Ok)
+    Ok(ExitKind::Ok)
 }
 
-/// Ends with ctrl-c, or when Holdpoint cannot be reached for some time.
-async fn watch(session: &Session, unread: bool) -> anyhow::Result<Outcome> {
-    let mut told = session.client.told(unread)?;
+/// Ends with ctrl-c, or when Holdpoint is unreachable for some time.
+async fn watch(session: &Session, query: &[(&'static str, String)]) -> anyhow::Result<ExitKind> {
+    let mut events = session
+        .client
+        .events::<NotificationView>("notifications", query)?;
     loop {
-        match told.next().await? {
-            Live::Reset => output::note("earlier ones are no longer kept"),
+        match events.next().await? {
+            Live::Reset => output::note("Earlier notifications are no longer kept."),
             Live::Item(_, text) if session.json => output::line(&text)?,
-            Live::Item(one, _) => output::line(&line(&one))?,
+            Live::Item(notification, _) => output::line(&line(&notification))?,
         }
     }
 }
 
-/// What has become of it: `new`, `read`, or how its request ended.
-fn state(one: &NotificationView) -> &'static str {
-    match (&one.decided, one.read_at) {
+/// `new`, `read`, or the outcome of its request.
+fn state(notification: &NotificationView) -> &'static str {
+    match (&notification.decided, notification.read_at) {
         (Some(end), _) => end.outcome.map_or(end.state.as_str(), |it| it.as_str()),
         (None, Some(_)) => "read",
         (None, None) => "new",
     }
 }
 
-fn kind(one: &NotificationView) -> String {
-    let kind = serde_json::to_value(one.kind).unwrap_or_default();
-    kind.as_str().unwrap_or_default().to_owned()
-}
-
-fn row(one: &NotificationView) -> Vec<String> {
-    vec![
-        one.id.to_string(),
-        instant(one.at),
-        state(one).to_owned(),
-        kind(one),
-        one.title.clone(),
+fn row(notification: &NotificationView) -> [String; 5] {
+    [
+        notification.id.to_string(),
+        instant(notification.at),
+        state(notification).to_owned(),
+        api_text(&notification.kind),
+        notification.title.clone(),
     ]
 }
 
-/// One notification on one line.
-fn line(one: &NotificationView) -> String {
-    let (at, kind) = (instant(one.at), kind(one));
-    let (state, title) = (state(one), one_line(&one.title));
-    format!("{at}  {state:<9}  {kind:<18}  {title}  ({})", one.id)
+fn line(notification: &NotificationView) -> String {
+    let [id, at, state, kind, title] = row(notification);
+    let title = one_line(&title);
+    format!("{at}  {state:<9}  {kind:<18}  {title}  ({id})")
 }

@@ -1,239 +1,215 @@
-//! What waits for a person: seeing it, acting on it, deciding it, and asking from a script (M-6).
+//! Requests and standalone holds (M-6).
 //!
-//! `holdpoint approve "Deploy 4.2?" --to @role.ops --wait && ./deploy` opens a hold that belongs to no
-//! run and stays until it is decided; the exit code says how.
+//! `holdpoint approve "Deploy 4.2?" --to @role.ops --wait && ./deploy` opens a hold that does not
+//! belong to a run and waits for the decision; the exit code is the outcome.
 
-mod acting;
-mod asking;
+mod act_on_request;
+mod ask_as_step;
 
 use anyhow::bail;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::{RequestStatus, RequestView};
 use holdpoint_contracts::hold::HoldOutcome;
-use holdpoint_contracts::run::Page;
 use holdpoint_ids::HoldId;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{ClientCommand, Session, instant, list, page_query, show};
-use crate::cli::{ApproveArgs, AskArgs, InboxArgs, RequestCommand, ToArgs};
+use super::{ClientCommand, Session, instant, page_query, set_fields};
+use crate::cli::{ApproveArgs, AskArgs, HoldOptions, InboxArgs, RequestCommand};
 use crate::client::Body;
-use crate::exit::{Outcome, Usage};
+use crate::exit::{ExitKind, Usage};
 use crate::output;
 
-/// How long one look at a hold may take at the server.
-const LOOK: &str = "30s";
+/// Longest time that one long poll of a hold takes at the server.
+const LONG_POLL: &str = "30s";
 
-/// What every id of a request begins with.
+/// Prefix of every id of a request.
 const HOLD_PREFIX: &str = "hold_";
 
-/// A hold that was opened.
 #[derive(Debug, Deserialize)]
-struct Opened {
+struct OpenedHold {
     id: HoldId,
     kind: String,
     deadline: Option<DateTime<Utc>>,
 }
 
 impl ClientCommand for RequestCommand {
-    async fn perform(self, session: &Session) -> anyhow::Result<Outcome> {
+    async fn perform(self, session: &Session) -> anyhow::Result<ExitKind> {
         match self {
-            Self::Inbox(args) => inbox(session, &args).await,
-            Self::Approve(args) => approve(session, &args).await,
-            Self::Act(acted) => acting::perform(session, acted).await,
-            Self::HandOff { message, to } => {
-                let asked = json!({ "kind": "handoff", "question": message });
-                open(session, asked, &to).await
+            Self::Inbox(args) => inbox(session, args).await,
+            Self::Approve(args) => approve(session, args).await,
+            Self::Act(command) => act_on_request::perform(session, command).await,
+            Self::HandOff { message, hold } => {
+                let body = json!({ "kind": "handoff", "question": message });
+                open(session, body, &hold).await
             }
-            Self::Ask(args) if session.is_step() => asking::ask(session, args).await,
-            Self::Ask(AskArgs {
-                question,
-                options,
-                schema,
-                link,
-                link_label,
-                to,
-                default,
-                step,
-            }) => {
-                asking::only_in_a_step(&step)?;
-                let mut asked = json!({ "kind": "input", "question": question });
-                match (asking::link(link, link_label), schema) {
-                    (Some(link), _) => set(&mut asked, "link", link),
-                    (None, Some(schema)) => set(&mut asked, "schema", schema),
-                    (None, None) => set(&mut asked, "options", json!(options)),
-                }
-                if let Some(default) = default {
-                    set(&mut asked, "default", read_answer(default));
-                }
-                open(session, asked, &to).await
-            }
+            Self::Ask(args) if session.is_step() => ask_as_step::ask(session, args).await,
+            Self::Ask(args) => ask(session, args).await,
             Self::Wait { duration, detach } => {
                 let body = json!({ "kind": "timer", "wait": duration });
-                let opened: Body<Opened> = session.client.post("holds", &body).await?;
+                let opened: Body<OpenedHold> = session.client.post("holds", &body).await?;
                 if detach {
-                    return show(session, &opened, |opened| opened.id.to_string());
+                    return session.show(&opened, |opened| opened.id.to_string());
                 }
-                until_closed(session, &opened.value).await
+                wait_until_closed(session, &opened.value).await
             }
         }
     }
 }
 
-/// An id or its beginning is approved, a text is asked about: what goes with the other one is refused, for the script
-/// that said it would wait for nothing.
-async fn approve(session: &Session, args: &ApproveArgs) -> anyhow::Result<Outcome> {
+async fn ask(session: &Session, args: AskArgs) -> anyhow::Result<ExitKind> {
+    ask_as_step::refuse_step_options(&args.step)?;
+    let mut body = json!({ "kind": "input", "question": args.question });
+    let link = ask_as_step::link(args.link, args.link_label);
+    let has_options = link.is_none() && args.schema.is_none();
+    let fields = [
+        ("options", has_options.then(|| json!(args.options))),
+        ("link", link),
+        ("schema", args.schema),
+        ("default", args.default.map(parse_answer)),
+    ];
+    set_fields(&mut body, fields);
+    open(session, body, &args.hold).await
+}
+
+/// Approves requests by id, or opens an approval with a text. Options that only fit the other form are
+/// refused: a script that said `--wait` must not continue without an approval.
+async fn approve(session: &Session, args: ApproveArgs) -> anyhow::Result<ExitKind> {
     let ApproveArgs {
-        what,
-        how,
+        ids_or_text,
+        options,
         comment,
-        to,
+        hold,
     } = args;
-    let is_id = |what: &String| what.starts_with(HOLD_PREFIX);
-    let text = what.iter().find(|one| !is_id(one));
-    let of_ids = comment.is_some() || !how.seen.is_empty() || how.all_or_none;
-    let wrong = match text {
-        Some(text) if what.len() > 1 => Some(format!(
-            "`{text}` is no id: several are approved by their ids, and what somebody is to approve is one text in quotes"
+    let is_id = |text: &&String| text.starts_with(HOLD_PREFIX);
+    let text = ids_or_text.iter().find(|text| !is_id(text));
+    let has_id_option = comment.is_some() || !options.seen.is_empty() || options.all_or_none;
+    let error = match text {
+        Some(text) if ids_or_text.len() > 1 => Some(format!(
+            "`{text}` is not an id of a request; give only ids, or one text in quotes"
         )),
-        Some(_) if of_ids => Some(
-            "--comment, --version and --all-or-none go with the id of a request that you approve; write all that is to be approved as the text".to_owned(),
+        Some(_) if has_id_option => Some(
+            "--comment, --version and --all-or-none need the id of a request; put everything that the \
+             approvers must know into the text"
+                .to_owned(),
         ),
-        None if to.opens() => Some(format!(
-            "`{}` is a request, which is approved here and now: leave out --wait, --to, --timeout, --on-timeout, --priority, --title, --assign and --policy, or write what is to be approved instead of an id",
-            what.first().map_or("", String::as_str)
+        None if hold.is_set() => Some(format!(
+            "`{}` is a request, which you approve now; omit --wait, --to, --timeout, --on-timeout, \
+             --priority, --title, --assign and --policy, or give a text instead of an id",
+            ids_or_text.first().map_or("", String::as_str)
         )),
         Some(_) | None => None,
     };
-    if let Some(wrong) = wrong {
-        bail!(Usage(wrong));
+    if let Some(error) = error {
+        bail!(Usage(error));
     }
-    match text {
-        None => {
-            let said = ("approve", json!({ "comment": comment }));
-            acting::decide(session, what, how, said).await
-        }
-        Some(text) => {
-            let asked = json!({ "kind": "approval", "question": text });
-            open(session, asked, to).await
-        }
+    if let Some(text) = text {
+        let body = json!({ "kind": "approval", "question": text });
+        return open(session, body, &hold).await;
     }
+    let decision = act_on_request::Action::new("approve", json!({ "comment": comment }));
+    act_on_request::decide(session, &ids_or_text, &options, decision).await
 }
 
-async fn inbox(session: &Session, args: &InboxArgs) -> anyhow::Result<Outcome> {
+async fn inbox(session: &Session, args: InboxArgs) -> anyhow::Result<ExitKind> {
     let mut query = page_query(&args.page);
     if !args.all {
         query.push(("status", RequestStatus::Open.as_str().to_owned()));
         query.push(("snoozed", args.snoozed.to_string()));
     }
-    query.extend(args.kind.clone().map(|kind| ("kind", kind)));
-    query.extend(args.assignee.clone().map(|name| ("assignee", name)));
-    query.extend(args.priority.clone().map(|one| ("priority", one)));
-    let answer: Body<Page<RequestView>> = session.client.get("requests", &query).await?;
+    query.extend(args.kind.map(|kind| ("kind", kind)));
+    query.extend(args.assignee.map(|name| ("assignee", name)));
+    query.extend(args.priority.map(|priority| ("priority", priority)));
     let heading = [
         "REQUEST", "KIND", "STATUS", "FOR", "QUESTION", "ANSWERS", "UNTIL",
     ];
-    list(session, &answer, &heading, |request| {
-        let whom = if let Some(name) = &request.assignee {
-            format!("@user.{name}")
-        } else if request.to.is_empty() {
-            "owners".to_owned()
-        } else {
-            request.to.join(", ")
-        };
-        vec![
-            request.id.to_string(),
-            request.kind.to_string(),
-            request.status.as_str().to_owned(),
-            whom,
-            // A task is known by its title, not by what is said about it.
-            request
-                .task
-                .as_ref()
-                .map_or_else(|| request.question.clone(), |task| task.title.clone()),
-            request.options.join(" | "),
-            request.deadline.map(instant).unwrap_or_default(),
-        ]
-    })
+    session.list("requests", &query, heading, inbox_row).await
 }
 
-/// A form is answered by an object; anything else is a text.
-fn read_answer(text: String) -> Value {
+fn inbox_row(request: &RequestView) -> [String; 7] {
+    let recipients = if let Some(name) = &request.assignee {
+        format!("@user.{name}")
+    } else if request.to.is_empty() {
+        "owners".to_owned()
+    } else {
+        request.to.join(", ")
+    };
+    // The title of a task says more than its question.
+    let task = request.task.as_ref();
+    [
+        request.id.to_string(),
+        request.kind.to_string(),
+        request.status.as_str().to_owned(),
+        recipients,
+        task.map_or(&request.question, |task| &task.title).clone(),
+        request.options.join(" | "),
+        request.deadline.map(instant).unwrap_or_default(),
+    ]
+}
+
+/// A JSON object answers a form; anything else is a text.
+fn parse_answer(text: String) -> Value {
     match serde_json::from_str(&text) {
         Ok(form @ Value::Object(_)) => form,
         Ok(_) | Err(_) => Value::String(text),
     }
 }
 
-fn set(body: &mut Value, name: &str, value: Value) {
-    if let Some(fields) = body.as_object_mut() {
-        fields.insert(name.to_owned(), value);
-    }
-}
-
-/// What is asked, with whom and how long. What happens when time is up is its kind's to say, but for a
-/// script that waits: that is told.
-fn put_to(mut body: Value, to: &ToArgs) -> Value {
-    set(&mut body, "priority", json!(to.priority()));
-    let assign = to.assign.as_deref().map(|word| word.replace('-', "_"));
-    let more = [
-        ("to", (!to.to.is_empty()).then(|| json!(to.to))),
-        ("policy", (!to.policy.is_empty()).then(|| json!(to.policy))),
-        ("timeout", to.timeout.as_ref().map(|text| json!(text))),
-        ("title", to.title.as_ref().map(|text| json!(text))),
-        ("assign", assign.map(|word| json!(word))),
+/// Adds the options to the body. Without `--on-timeout` the kind of the hold decides what a timeout
+/// does, except for a script that waits: it must get an error.
+fn with_options(mut body: Value, hold: &HoldOptions) -> Value {
+    let assign = hold.assign.as_deref().map(|word| word.replace('-', "_"));
+    let on_timeout = hold.on_timeout.as_deref();
+    let on_timeout = on_timeout.or(hold.wait.then_some("fail"));
+    let fields = [
+        ("priority", Some(json!(hold.priority()))),
+        ("to", (!hold.to.is_empty()).then(|| json!(hold.to))),
+        (
+            "policy",
+            (!hold.policy.is_empty()).then(|| json!(hold.policy)),
+        ),
+        ("timeout", hold.timeout.as_deref().map(Value::from)),
+        ("title", hold.title.as_deref().map(Value::from)),
+        ("assign", assign.map(Value::from)),
+        ("on_timeout", on_timeout.map(Value::from)),
     ];
-    for (name, value) in more {
-        if let Some(value) = value {
-            set(&mut body, name, value);
-        }
-    }
-    let on_timeout = to.on_timeout.as_deref();
-    if let Some(word) = on_timeout.or(to.wait.then_some("fail")) {
-        set(&mut body, "on_timeout", json!(word));
-    }
+    set_fields(&mut body, fields);
     body
 }
 
-async fn open(session: &Session, asked: Value, to: &ToArgs) -> anyhow::Result<Outcome> {
-    let body = put_to(asked, to);
-    let opened: Body<Opened> = session.client.post("holds", &body).await?;
-    if to.wait {
-        return until_closed(session, &opened.value).await;
+async fn open(session: &Session, body: Value, hold: &HoldOptions) -> anyhow::Result<ExitKind> {
+    let body = with_options(body, hold);
+    let opened: Body<OpenedHold> = session.client.post("holds", &body).await?;
+    if hold.wait {
+        return wait_until_closed(session, &opened.value).await;
     }
-    show(session, &opened, open_until)
+    session.show(&opened, opened_text)
 }
 
-fn open_until(opened: &Opened) -> String {
+fn opened_text(opened: &OpenedHold) -> String {
     let until = opened.deadline.map(instant).unwrap_or_default();
     format!("{}  {}  open until {until}", opened.id, opened.kind)
 }
 
-/// Looks at a hold until it is closed; a lost connection is looked past for a while.
-async fn until_closed(session: &Session, opened: &Opened) -> anyhow::Result<Outcome> {
+async fn wait_until_closed(session: &Session, opened: &OpenedHold) -> anyhow::Result<ExitKind> {
+    let id = opened.id;
     output::note(&format!(
-        "{} is open; waiting (ctrl-c leaves it open)",
-        opened.id
+        "{id} is open; waiting (it stays open after ctrl-c)"
     ));
-    let path = format!("holds/{}", opened.id);
-    let query = [("wait", LOOK.to_owned())];
+    let (path, query) = (format!("holds/{id}"), [("wait", LONG_POLL.to_owned())]);
     loop {
         let hold: Body<RequestView> = session.client.get(&path, &query).await?;
-        if hold.value.status.is_open() {
-            continue;
+        if !hold.value.status.is_open() {
+            session.show(&hold, closed_text)?;
+            return Ok(exit_of(hold.value.outcome));
         }
-        show(session, &hold, closing)?;
-        return Ok(exit_of(hold.value.outcome));
     }
 }
 
-fn closing(hold: &RequestView) -> String {
+fn closed_text(hold: &RequestView) -> String {
     let outcome = hold.outcome.map_or("withdrawn", HoldOutcome::as_str);
-    let by = hold
-        .decided_by
-        .as_deref()
-        .map(|by| format!(" by {by}"))
-        .unwrap_or_default();
+    let by = hold.decided_by.as_deref().map(|by| format!(" by {by}"));
+    let by = by.unwrap_or_default();
     match &hold.response {
         Some(Value::String(text)) => format!("{outcome}{by}: {text}"),
         Some(Value::Null) | None => format!("{outcome}{by}"),
@@ -241,8 +217,8 @@ fn closing(hold: &RequestView) -> String {
     }
 }
 
-/// How the process ends: `&& ./deploy` goes on only after a yes.
-fn exit_of(outcome: Option<HoldOutcome>) -> Outcome {
+/// `&& ./deploy` continues only after a positive outcome.
+const fn exit_of(outcome: Option<HoldOutcome>) -> ExitKind {
     match outcome {
         Some(
             HoldOutcome::Approved
@@ -250,10 +226,10 @@ fn exit_of(outcome: Option<HoldOutcome>) -> Outcome {
             | HoldOutcome::Completed
             | HoldOutcome::TakenOver
             | HoldOutcome::Fired,
-        ) => Outcome::Ok,
-        Some(HoldOutcome::Rejected) => Outcome::Rejected,
-        Some(HoldOutcome::Timeout) => Outcome::TimedOut,
-        Some(HoldOutcome::Cancelled) | None => Outcome::Failed,
+        ) => ExitKind::Ok,
+        Some(HoldOutcome::Rejected) => ExitKind::Rejected,
+        Some(HoldOutcome::Timeout) => ExitKind::TimedOut,
+        Some(HoldOutcome::Cancelled) | None => ExitKind::Failed,
     }
 }
 
@@ -261,10 +237,10 @@ fn exit_of(outcome: Option<HoldOutcome>) -> Outcome {
 mod tests {
     use super::*;
 
-    /// API, `on_timeout`: nothing said, a hold ends as its kind does; never an approval as a silent no.
+    /// API, `on_timeout`: without the option the kind of the hold decides; an approval never becomes a silent no.
     #[test]
-    fn what_happens_when_time_is_up_is_the_kinds_to_say_unless_a_script_waits() {
-        let to = |wait, on_timeout: Option<&str>| ToArgs {
+    fn the_kind_decides_what_a_timeout_does_unless_a_script_waits() {
+        let options = |wait, on_timeout: Option<&str>| HoldOptions {
             to: Vec::new(),
             timeout: None,
             on_timeout: on_timeout.map(str::to_owned),
@@ -274,35 +250,31 @@ mod tests {
             policy: Vec::new(),
             wait,
         };
-        for (wait, said, sent) in [
+        for (wait, given, sent) in [
             (false, None, None),
             (true, None, Some("fail")),
             (false, Some("continue"), Some("continue")),
             (true, Some("escalate"), Some("escalate")),
         ] {
-            let body = put_to(json!({ "kind": "approval" }), &to(wait, said));
+            let body = with_options(json!({ "kind": "approval" }), &options(wait, given));
             assert_eq!(body.get("on_timeout").and_then(Value::as_str), sent);
             assert_eq!(body["kind"], "approval");
-            assert_eq!(
-                body.get("timeout"),
-                None,
-                "its policies, or its kind, say how long"
-            );
+            assert_eq!(body.get("timeout"), None, "its policies or its kind decide");
         }
-        let said = ToArgs {
+        let given = HoldOptions {
             title: Some("Deploy".to_owned()),
             assign: Some("least-loaded".to_owned()),
             policy: vec!["on-call".to_owned()],
-            ..to(false, None)
+            ..options(false, None)
         };
-        let body = put_to(json!({}), &said);
+        let body = with_options(json!({}), &given);
         let expected = json!({
             "title": "Deploy", "assign": "least_loaded", "policy": ["on-call"], "priority": "normal",
         });
         assert_eq!(body, expected);
     }
 
-    /// M-6: the exit code says the outcome.
+    /// M-6: the exit code is the outcome.
     #[test]
     fn only_a_yes_lets_a_script_go_on() {
         let code = |outcome| exit_of(Some(outcome)).code();

@@ -1,4 +1,4 @@
-//! Ids by their beginning: a command takes as much of one as tells it from all others.
+//! Prefixes of ids: a command accepts the shortest text that identifies one object.
 
 use std::collections::BTreeSet;
 
@@ -11,16 +11,17 @@ use super::Session;
 use crate::client::{Body, ClientError, segment};
 use crate::exit::Usage;
 
-/// Characters of an id that must be typed after its kind.
-const SHORTEST: usize = 4;
-/// Items of a page, and pages that are looked through.
+/// Minimum number of characters after the kind.
+const PREFIX_MIN: usize = 4;
+/// Items of a page, and pages that are searched.
 const PAGE: usize = 500;
 const PAGES_MAX: usize = 200;
 /// Ids that an error names.
-const NAMED: usize = 5;
+const NAMED_MAX: usize = 5;
 
-/// The list in which an id is looked up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The list in which an id is searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub(super) enum Listed {
     Runs,
     Requests,
@@ -35,67 +36,53 @@ struct Item {
 }
 
 impl Listed {
-    const fn path(self) -> &'static str {
-        match self {
-            Self::Runs => "runs",
-            Self::Requests => "requests",
-            Self::Notifications => "notifications",
-            Self::Webhooks => "webhooks",
-            Self::Watches => "watches",
-        }
-    }
-
-    /// Whether a text is the beginning of such an id and not one itself.
-    fn is_beginning(self, text: &str) -> bool {
-        let is_whole = match self {
-            Self::Runs => text.parse::<RunId>().is_ok(),
-            Self::Requests => text.parse::<HoldId>().is_ok(),
-            Self::Notifications => text.parse::<NotificationId>().is_ok(),
-            Self::Webhooks => text.parse::<WebhookId>().is_ok(),
-            Self::Watches => text.parse::<RunId>().is_ok() || text.parse::<HoldId>().is_ok(),
-        };
-        let kinds: &[&str] = match self {
-            Self::Runs => &["run_"],
-            Self::Requests => &["hold_"],
-            Self::Notifications => &["note_"],
-            Self::Webhooks => &["wh_"],
-            Self::Watches => &["run_", "hold_"],
+    /// Whether a text is the beginning of such an id, but not a whole id.
+    fn is_prefix(self, text: &str) -> bool {
+        let (is_run, is_hold) = (
+            text.parse::<RunId>().is_ok(),
+            text.parse::<HoldId>().is_ok(),
+        );
+        let (is_whole, kinds): (bool, &[&str]) = match self {
+            Self::Runs => (is_run, &["run_"]),
+            Self::Requests => (is_hold, &["hold_"]),
+            Self::Notifications => (text.parse::<NotificationId>().is_ok(), &["note_"]),
+            Self::Webhooks => (text.parse::<WebhookId>().is_ok(), &["wh_"]),
+            Self::Watches => (is_run || is_hold, &["run_", "hold_"]),
         };
         !is_whole && kinds.iter().any(|kind| text.starts_with(kind))
     }
 }
 
 impl Session {
-    /// The whole id that begins like this; anything else as it was typed.
+    /// Completes a prefix of an id. Any other text is returned as it is.
     ///
     /// # Errors
-    /// When no id or several begin so, or when too little of it was typed.
+    /// When no id or several ids have the prefix, or when the prefix is too short.
     pub(super) async fn whole_id(&self, listed: Listed, text: &str) -> anyhow::Result<String> {
-        if !listed.is_beginning(text) {
+        if !listed.is_prefix(text) {
             return Ok(text.to_owned());
         }
         segment(text)?;
         let typed = text.split_once('_').map_or(0, |(_, rest)| rest.len());
-        if typed < SHORTEST {
+        if typed < PREFIX_MIN {
             let kind = text.get(..text.len() - typed).unwrap_or_default();
             anyhow::bail!(Usage(format!(
-                "`{text}` is too short: give at least {SHORTEST} characters after `{kind}`"
+                "`{text}` is too short; give at least {PREFIX_MIN} characters after `{kind}`"
             )));
         }
-        let found = self.begin_with(listed, text).await?;
-        let mut found: Vec<_> = found.into_iter().collect();
-        match found.pop() {
-            Some(one) if found.is_empty() => Ok(one),
-            None => {
-                let detail = format!("no id of {} begins with `{text}`", listed.path());
+        let found: Vec<_> = self.find_ids(listed, text).await?.into_iter().collect();
+        match found.as_slice() {
+            [id] => Ok(id.clone()),
+            [] => {
+                let list: &str = listed.into();
+                let detail = format!("no id in the list of {list} begins with `{text}`");
                 Err(ClientError::from(Problem::not_found(detail)).into())
             }
-            Some(one) => {
-                found.push(one);
-                let named: Vec<_> = found.iter().take(NAMED).map(String::as_str).collect();
-                let more = if found.len() > NAMED { ", …" } else { "" };
+            _ => {
+                let named: Vec<_> = found.iter().take(NAMED_MAX).map(String::as_str).collect();
+                let more = if found.len() > NAMED_MAX { ", …" } else { "" };
                 anyhow::bail!(Usage(format!(
-                    "{} ids begin with `{text}`: {}{more}; give more of the one you mean",
+                    "{} ids begin with `{text}`: {}{more}; give a longer prefix",
                     found.len(),
                     named.join(", ")
                 )))
@@ -103,7 +90,7 @@ impl Session {
         }
     }
 
-    /// Several, each as by [`Session::whole_id`].
+    /// Completes several texts, each as [`Session::whole_id`] does.
     pub(super) async fn whole_ids(
         &self,
         listed: Listed,
@@ -116,7 +103,7 @@ impl Session {
         Ok(ids)
     }
 
-    async fn begin_with(&self, listed: Listed, text: &str) -> anyhow::Result<BTreeSet<String>> {
+    async fn find_ids(&self, listed: Listed, prefix: &str) -> anyhow::Result<BTreeSet<String>> {
         let mut found = BTreeSet::new();
         let mut cursor: Option<String> = None;
         for _ in 0..PAGES_MAX {
@@ -125,23 +112,21 @@ impl Session {
                 query.push(("limit", PAGE.to_string()));
             }
             query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
-            let page: Body<Page<Item>> = self.client.get(listed.path(), &query).await?;
+            let page: Body<Page<Item>> = self.client.get(listed.into(), &query).await?;
             let page = page.value;
-            // Runs are listed by their ids, newest first: behind a smaller one there is none.
-            let is_past = listed == Listed::Runs
-                && page
-                    .items
-                    .last()
-                    .is_some_and(|last| last.id.as_str() < text);
+            // Runs are sorted by id, newest first: after a smaller id no other run has the prefix.
+            let last = page.items.last();
+            let is_past =
+                listed == Listed::Runs && last.is_some_and(|last| last.id.as_str() < prefix);
             let ids = page.items.into_iter().map(|item| item.id);
-            found.extend(ids.filter(|id| id.starts_with(text)));
+            found.extend(ids.filter(|id| id.starts_with(prefix)));
             match page.next_cursor {
                 Some(next) if !is_past => cursor = Some(next),
                 Some(_) | None => return Ok(found),
             }
         }
         anyhow::bail!(Usage(format!(
-            "`{text}` was looked for among the newest {}; give the whole id",
+            "`{prefix}` was searched among the newest {} ids only; give the whole id",
             PAGES_MAX * PAGE
         )))
     }
@@ -153,10 +138,10 @@ mod tests {
 
     /// Mend D-4: whole ids, names and texts are taken as they are.
     #[test]
-    fn only_beginnings_are_looked_up() {
+    fn only_prefixes_are_completed() {
         let run = "run_0193aaaabbbb7ccc8dddeeeeeeeeeeee";
         let hold = "hold_0193aaaabbbb7ccc8dddeeeeeeeeeeee-1";
-        for (listed, text, is_beginning) in [
+        for (listed, text, is_prefix) in [
             (Listed::Runs, run, false),
             (Listed::Runs, &run[..12], true),
             (Listed::Runs, "outreach", false),
@@ -166,7 +151,7 @@ mod tests {
             (Listed::Watches, "agent_outreach", false),
             (Listed::Watches, &run[..12], true),
         ] {
-            assert_eq!(listed.is_beginning(text), is_beginning, "{text}");
+            assert_eq!(listed.is_prefix(text), is_prefix, "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The live timeline: follows runs over SSE and prints a line for each thing that happens.
+//! The live timeline: watches runs over SSE and prints one line per event.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,15 +12,14 @@ use tokio::task::JoinSet;
 use crate::client::{Client, Live};
 use crate::output;
 
-/// Follows runs and prints what happens to them.
 pub(super) struct Timeline {
     client: Client,
     began: DateTime<Utc>,
-    /// Newest item that was printed, for each run.
+    /// Number of the last printed event, by run.
     seen: watch::Sender<BTreeMap<RunId, u64>>,
-    /// One printer at a time.
+    /// Lets one task print at a time.
     printer: Arc<Mutex<()>>,
-    followers: JoinSet<()>,
+    watchers: JoinSet<()>,
 }
 
 impl Timeline {
@@ -31,21 +30,21 @@ impl Timeline {
             began,
             seen,
             printer: Arc::default(),
-            followers: JoinSet::new(),
+            watchers: JoinSet::new(),
         }
     }
 
-    /// Follows a run to its end.
-    pub(super) fn follow(&mut self, run: RunId, name: String) -> anyhow::Result<()> {
-        let mut events = self.client.events(&run.to_string(), 0)?;
+    /// Prints the events of a run until its end.
+    pub(super) fn watch(&mut self, run: RunId, name: String) -> anyhow::Result<()> {
+        let mut events = self.client.run_events(&run.to_string())?;
         let (began, seen, printer) = (self.began, self.seen.clone(), Arc::clone(&self.printer));
-        self.followers.spawn(async move {
+        self.watchers.spawn(async move {
             while let Ok(live) = events.next().await {
                 let Live::Item(item, _) = live else { continue };
                 {
                     let _one = printer.lock().unwrap_or_else(PoisonError::into_inner);
-                    // A closed terminal is noticed where the story goes on.
-                    drop(output::line(&line(began, &name, &item)));
+                    // The story itself notices a closed terminal.
+                    drop(output::line(&event_line(began, &name, &item)));
                 }
                 seen.send_modify(|seen| {
                     seen.insert(item.run, item.seq);
@@ -58,16 +57,17 @@ impl Timeline {
         Ok(())
     }
 
-    /// Waits until everything up to these numbers was printed.
-    pub(super) async fn printed(&self, upto: &BTreeMap<RunId, u64>) {
+    /// Waits until the events up to these numbers are printed.
+    pub(super) async fn wait_until_printed(&self, last_seqs: &BTreeMap<RunId, u64>) {
         let mut seen = self.seen.subscribe();
         let all = |seen: &BTreeMap<RunId, u64>| {
-            upto.iter()
+            last_seqs
+                .iter()
                 .all(|(run, seq)| seen.get(run).is_some_and(|printed| printed >= seq))
         };
-        let patience = std::time::Duration::from_secs(10);
-        // A lost line is no reason to stop the story: the mails decide.
-        drop(tokio::time::timeout(patience, seen.wait_for(all)).await);
+        let at_most = std::time::Duration::from_secs(10);
+        // A lost line does not stop the story, because the mails decide about success.
+        drop(tokio::time::timeout(at_most, seen.wait_for(all)).await);
     }
 }
 
@@ -78,7 +78,7 @@ const fn is_last(kind: EventType) -> bool {
     )
 }
 
-fn line(began: DateTime<Utc>, name: &str, item: &HistoryItem) -> String {
+fn event_line(began: DateTime<Utc>, name: &str, item: &HistoryItem) -> String {
     let day = (item.at - began).num_days();
     let time = item.at.format("%H:%M:%S");
     let step = item.step.as_deref().unwrap_or("");

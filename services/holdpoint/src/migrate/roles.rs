@@ -1,42 +1,44 @@
-//! A database role for each service, which sees its own schema and no other (M-3).
+//! A database role per service, which sees only its schema (M-3).
 
 use anyhow::{Context, bail};
 use sea_orm::{ConnectionTrait, Database, DatabaseConnection};
 use serde_json::{Map, Value};
+use strum::VariantArray as _;
 use url::Url;
 
+use crate::cli::Service;
 use crate::exit::Usage;
 use crate::serve::tables::Tables;
 
-/// Makes role and schema of each service where they are missing, gives each role a fresh password,
-/// and returns the addresses to be given to the services.
-pub(super) async fn make(tables: &Tables, services: &[&str]) -> anyhow::Result<Map<String, Value>> {
+/// Creates missing roles and schemas, gives each role a new password, and returns the URL of each service.
+pub(super) async fn create_roles(tables: &Tables) -> anyhow::Result<Map<String, Value>> {
     let Tables::Postgres(address) = tables else {
         bail!(Usage(
-            "--roles is for postgres://…; SQLite files are kept apart by their owner".into()
+            "--roles needs postgres://…; SQLite files are protected by their owner".into()
         ));
     };
-    let base = Url::parse(address).context("the address of the database")?;
+    let base = Url::parse(address).context("invalid database URL")?;
     let db = Database::connect(address.as_str()).await?;
-    let mut addresses = Map::new();
-    for service in services {
+    let mut urls = Map::new();
+    for service in Service::VARIANTS {
+        let service: &str = service.into();
         let role = format!("holdpoint_{service}");
         let password = format!("{:032x}", rand::random::<u128>());
-        one(&db, service, &role, &password)
+        create_role(&db, service, &role, &password)
             .await
-            .with_context(|| format!("cannot make the role {role}"))?;
-        let mut own = base.clone();
-        if own.set_username(&role).is_err() || own.set_password(Some(&password)).is_err() {
-            bail!(Usage("this address of a database takes no user".into()));
+            .with_context(|| format!("cannot create the role {role}"))?;
+        let mut url = base.clone();
+        if url.set_username(&role).is_err() || url.set_password(Some(&password)).is_err() {
+            bail!(Usage("the database URL must allow a user".into()));
         }
-        addresses.insert((*service).to_owned(), own.to_string().into());
+        urls.insert(service.to_owned(), url.to_string().into());
     }
     db.close().await?;
-    Ok(addresses)
+    Ok(urls)
 }
 
-/// Names and password are ours: letters, digits and underscores.
-async fn one(
+/// Names and password contain only letters, digits and underscores, so they need no quoting.
+async fn create_role(
     db: &DatabaseConnection,
     schema: &str,
     role: &str,
@@ -48,7 +50,7 @@ async fn one(
              CREATE ROLE {role} LOGIN; END IF; END $$"
         ),
         format!("ALTER ROLE {role} PASSWORD '{password}'"),
-        // Whoever makes a schema for somebody must be of their kind.
+        // Postgres lets only members of a role create a schema for it.
         format!("GRANT {role} TO CURRENT_USER"),
         format!("CREATE SCHEMA IF NOT EXISTS \"{schema}\" AUTHORIZATION {role}"),
         format!("REVOKE ALL ON SCHEMA \"{schema}\" FROM PUBLIC"),

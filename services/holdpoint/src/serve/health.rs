@@ -1,4 +1,4 @@
-//! Two tiny pages for whoever watches a process: `/livez` and `/readyz`.
+//! `/livez` and `/readyz` for the supervisor of a process.
 
 use std::net::SocketAddr;
 
@@ -12,24 +12,24 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// What a process needs to be ready.
+/// The conditions of readiness.
 #[derive(Clone)]
-pub(super) struct Watched {
+pub(super) struct Health {
     pub(super) bus: Bus,
-    /// Of its kernel; none: it has none.
+    /// Absent in the gateway, which does not run on the kernel.
     pub(super) activity: Option<KernelStatus>,
 }
 
-impl Watched {
+impl Health {
     fn not_ready(&self) -> Option<&'static str> {
         if !self.bus.is_connected() {
-            return Some("the bus is away");
+            return Some("the bus is not connected");
         }
         self.activity.as_ref().and_then(KernelStatus::not_ready)
     }
 
-    /// What `/readyz` answers while it is ready: that, and what an operator should know.
-    fn ready(&self) -> String {
+    /// Body of `/readyz` when ready, including a warning for the operator.
+    fn ready_text(&self) -> String {
         let warning = self.activity.as_ref().and_then(KernelStatus::warning);
         warning.map_or_else(
             || "ready\n".to_owned(),
@@ -38,24 +38,24 @@ impl Watched {
     }
 }
 
-/// Answers until `stop`; returns where. Ready means that the bus is there and takes what is published,
-/// and that the tables are.
+/// Serves until `stop`; returns the address. Ready means that the bus accepts messages and that the
+/// database accepts commits.
 pub(super) async fn start(
     address: SocketAddr,
-    watched: Watched,
+    health: Health,
     stop: CancellationToken,
     tracker: &TaskTracker,
 ) -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind(address)
         .await
-        .with_context(|| format!("cannot listen on {address}: give another --health"))?;
+        .with_context(|| format!("cannot listen on {address}; give another --health address"))?;
     let address = listener.local_addr()?;
     let readyz = move || {
-        let (lacks, ready) = (watched.not_ready(), watched.ready());
+        let (reason, text) = (health.not_ready(), health.ready_text());
         async move {
-            match lacks {
-                None => (StatusCode::OK, ready),
-                Some(lacks) => (StatusCode::SERVICE_UNAVAILABLE, format!("{lacks}\n")),
+            match reason {
+                None => (StatusCode::OK, text),
+                Some(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
             }
         }
     };
@@ -65,7 +65,7 @@ pub(super) async fn start(
     tracker.spawn(async move {
         let serving = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned());
         if let Err(error) = serving.await {
-            tracing::error!(%error, "health is not answered any more");
+            tracing::error!(%error, "health server ended; supervisors will see this process as dead");
         }
     });
     Ok(address)

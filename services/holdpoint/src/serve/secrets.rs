@@ -1,27 +1,23 @@
-//! The secrets that all services of one installation share: one JSON file.
+//! The secrets file that all services of one installation share.
 
 use std::path::Path;
 
 use anyhow::Context;
 use holdpoint_auth::Secrets;
 
-use crate::private;
+use crate::file_privacy;
 
-/// Reads the file.
-///
 /// # Errors
-/// When it is not there, when others can read or change it, or when it is not what `holdpoint secrets new`
-/// prints.
+/// When the file is missing, readable or writable for other users, or not the output of
+/// `holdpoint secrets new`.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Secrets> {
-    let text = private::read_secret(path)?;
-    serde_json::from_str(&text).with_context(|| format!("{} cannot be read", path.display()))
+    let text = file_privacy::read_secret(path)?;
+    serde_json::from_str(&text)
+        .with_context(|| format!("{} is not a valid secrets file", path.display()))
 }
 
-/// Reads the file, or makes it with fresh ones, readable by this user alone.
-///
-/// # Errors
-/// When it can neither be read nor made.
-pub(crate) fn read_or_make(path: &Path) -> anyhow::Result<Secrets> {
+/// Reads the file, or creates it with new secrets, readable only by this user.
+pub(crate) fn read_or_create(path: &Path) -> anyhow::Result<Secrets> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
 

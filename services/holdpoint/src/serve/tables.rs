@@ -1,4 +1,4 @@
-//! Where services keep their tables: files of one folder, or schemas of one Postgres database.
+//! Location of the tables: files in one directory, or schemas of one Postgres database.
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use std::str::FromStr;
 use anyhow::{Context, bail};
 use holdpoint_store::Location;
 
-use crate::private::make_folder;
+use crate::file_privacy::create_private_dir;
 
 /// `postgres://…`, or `sqlite:DIR`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Tables {
-    /// One file a service in this folder.
+    /// One file per service in this directory.
     Sqlite(PathBuf),
-    /// One schema a service, named like it.
+    /// One schema per service with its name.
     Postgres(String),
 }
 
@@ -28,14 +28,13 @@ impl FromStr for Tables {
         let folder = text.strip_prefix("sqlite:").unwrap_or_default();
         let folder = folder.strip_prefix("//").unwrap_or(folder);
         if folder.is_empty() {
-            return Err("give postgres://USER:PASSWORD@HOST/DATABASE or sqlite:FOLDER".to_owned());
+            return Err("expected postgres://USER:PASSWORD@HOST/DATABASE or sqlite:DIR".to_owned());
         }
         Ok(Self::Sqlite(PathBuf::from(folder)))
     }
 }
 
 impl Tables {
-    /// Where one service keeps its own.
     pub(crate) fn of(&self, service: &str) -> Location {
         match self {
             Self::Sqlite(folder) => Location::Sqlite(folder.join(format!("{service}.db"))),
@@ -46,34 +45,34 @@ impl Tables {
         }
     }
 
-    /// Takes a service's files for this process alone; on Postgres replicas share its schema. Held
-    /// until the file is dropped, or the process ends in any way.
+    /// Locks the SQLite file of a service for this process, until the lock is dropped or the process
+    /// ends. On Postgres replicas share the schema, so there is no lock.
     ///
     /// # Errors
-    /// When another process has them.
+    /// When another process has the lock.
     pub(crate) fn lock(&self, service: &str) -> anyhow::Result<Option<File>> {
         let Self::Sqlite(folder) = self else {
             return Ok(None);
         };
-        make_folder(folder)?;
+        create_private_dir(folder)?;
         let path = folder.join(format!("{service}.lock"));
-        let taken = || {
+        let in_use = || {
             format!(
-                "{} is in use by another process: a SQLite file has one owner, replicas need \
+                "{} is in use by another process; a SQLite file has one owner, and replicas need \
                  --database-url postgres://…",
                 folder.join(format!("{service}.db")).display()
             )
         };
-        take(&path, taken).map(Some)
+        lock_file(&path, in_use).map(Some)
     }
 }
 
-/// Takes a lock file for this process, or says why it cannot be had.
-pub(crate) fn take(path: &Path, taken: impl FnOnce() -> String) -> anyhow::Result<File> {
+/// Locks a file for this process, or fails with the text `in_use`.
+pub(crate) fn lock_file(path: &Path, in_use: impl FnOnce() -> String) -> anyhow::Result<File> {
     let file = File::create(path).with_context(|| format!("cannot open {}", path.display()))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => bail!(taken()),
+        Err(TryLockError::WouldBlock) => bail!(in_use()),
         Err(TryLockError::Error(error)) => {
             Err(error).with_context(|| format!("cannot lock {}", path.display()))
         }
@@ -86,7 +85,7 @@ mod tests {
 
     /// M-3
     #[test]
-    fn an_address_names_files_or_schemas_of_their_own() {
+    fn an_address_names_a_file_or_a_schema_per_service() {
         let files: Tables = "sqlite:/var/lib/holdpoint".parse().unwrap();
         assert_eq!(
             files.of("executor"),
@@ -105,7 +104,7 @@ mod tests {
         }
     }
 
-    /// Two processes on one file would each believe that they alone write it.
+    /// Two processes on one file would each assume to be its only writer.
     #[test]
     fn replicas_on_sqlite_are_refused() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! All services, the built-in worker and the bus in one process: started in order, stopped in
-//! reverse.
+//! All services, the built-in worker and the bus in one process: started in order, stopped in reverse
+//! order.
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -19,118 +19,126 @@ use holdpoint_kernel::Deps;
 use holdpoint_notification::PublicUrl;
 use holdpoint_scheduler::Settling;
 use holdpoint_worker::targets::EgressPolicy;
+use strum::VariantArray as _;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::connection::WORKSPACE_DEFAULT;
-use crate::private::make_folder;
-use crate::serve::secrets;
-use crate::serve::tables::{Tables, take};
+use crate::cli::Service;
+use crate::connection::{Connection, WORKSPACE_DEFAULT};
+use crate::file_privacy::create_private_dir;
+use crate::serve::tables::{Tables, lock_file};
+use crate::serve::{Environment, secrets, start_on_kernel};
 
-use super::tools;
+use super::builtin_tools;
 
-/// Longest time that everything together gets to finish what it took in.
+/// Longest time in which all groups together stop.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
-
-/// Of that, what is left to the services and the bus once the edge and the worker have ended.
+/// The part of it that is reserved for the services and the bus.
 const STOP_SERVICES: Duration = Duration::from_secs(1);
 
-/// Longest time until everything must be ready.
+/// Longest time until everything is ready.
 const READY_WITHIN: Duration = Duration::from_secs(30);
+const READY_POLL: Duration = Duration::from_millis(20);
 
-/// How often readiness is looked at while starting.
-const READY_LOOK: Duration = Duration::from_millis(20);
-
-/// How often it is looked whether our own bus is stuck, and how long it must have been.
-const STUCK_LOOK: Duration = Duration::from_secs(1);
+/// Polling interval for a stuck bus, and how long it must be stuck.
+const STUCK_POLL: Duration = Duration::from_secs(1);
 const STUCK_AFTER: Duration = Duration::from_secs(5);
+/// Shortest time between two restarts of the bus. If a restart does not help, more do not help either.
+const RESTART_EVERY: Duration = Duration::from_secs(60);
+/// Longest time in which a restart is retried.
+const RESTART_WITHIN: Duration = Duration::from_secs(60);
+/// Free bytes of a disk that is not full.
+const FREE_BYTES_MIN: u64 = 4 << 20;
 
-/// It is started anew no more often: where that does not help, something else is wrong.
-const ANEW_EVERY: Duration = Duration::from_secs(60);
-
-/// How long it is tried to start it anew.
-const ANEW_WITHIN: Duration = Duration::from_secs(60);
-
-/// Free bytes with which a disk is no longer full.
-const ROOM_BYTES: u64 = 4 << 20;
-
-/// The file in the data folder that keeps the time of a test clock.
+/// File in the data directory that keeps the time of a test clock.
 const CLOCK: &str = "clock";
-
-/// The file in the data folder that names the built-in node.
+/// Directory of mails in the data directory.
+const MAILS: &str = "mails";
+/// File in the data directory that names the built-in node.
 const NODE: &str = "node";
 
-/// What to start, and where.
+/// Options of a start.
 #[derive(Clone)]
 pub(crate) struct Settings {
-    /// Everything that is kept.
+    /// Data directory.
     pub(crate) data: PathBuf,
-    /// Where to listen; port 0 takes a free one.
+    /// Address to listen on; port 0 takes a free port.
     pub(crate) http: SocketAddr,
-    /// A bus to use instead of one of our own.
+    /// A bus to use instead of starting one.
     pub(crate) nats_url: Option<String>,
-    /// Where services keep their tables, if not in `data`.
+    /// The default is the data directory.
     pub(crate) tables: Option<Tables>,
-    /// Whether time stands still until it is moved.
     pub(crate) test_clock: bool,
-    /// The owner's token of an earlier start, and whether it is replaced.
     pub(crate) token: OwnerToken,
 }
 
-/// Which token the owner gets.
+/// The owner's token after the start.
 #[derive(Clone, Default)]
 pub(crate) enum OwnerToken {
-    /// A new one; earlier ones stay.
+    /// A new one; earlier ones stay valid.
     #[default]
     New,
-    /// This one, while it opens the workspace.
+    /// This one, if it is still valid.
     Kept(String),
     /// A new one; earlier ones are revoked.
     Replaced,
 }
 
-/// A running system.
 pub(crate) struct System {
-    pub(crate) url: String,
-    pub(crate) token: String,
-    /// Signs a browser in, once.
-    pub(crate) login: String,
-    pub(crate) workspace: Workspace,
-    /// With the key of the bus.
-    pub(crate) nats_url: String,
-    edge: Part,
-    worker: Part,
-    services: Part,
+    pub(crate) running: RunningServices,
     nats: Provided,
-    /// How the kernels of this process are.
-    kernels: Settling,
-    /// Where the bus keeps what it stores.
+    /// Data directory, which also has the data of the bus.
     data: PathBuf,
-    /// When the bus was started anew last.
-    anew_at: Option<Instant>,
+    /// The last restart of the bus.
+    restarted_at: Option<Instant>,
     _locks: Vec<File>,
 }
 
-/// Things that stop together.
+/// Everything except the bus.
+pub(crate) struct RunningServices {
+    pub(crate) url: String,
+    pub(crate) token: String,
+    /// One-time link that signs a browser in.
+    pub(crate) login: String,
+    pub(crate) workspace: Workspace,
+    /// Includes the key of the bus.
+    pub(crate) nats_url: String,
+    edge: ServiceGroup,
+    worker: ServiceGroup,
+    services: ServiceGroup,
+    /// Status of all kernels of this process.
+    kernels: Settling,
+}
+
+impl RunningServices {
+    /// The owner's connection.
+    pub(crate) fn connection(&self) -> Connection {
+        Connection {
+            url: self.url.clone(),
+            token: Some(self.token.clone()),
+            workspace: self.workspace.to_string(),
+        }
+    }
+}
+
+/// Tasks that stop together.
 #[derive(Default)]
-struct Part {
+struct ServiceGroup {
     stop: CancellationToken,
     tracker: TaskTracker,
 }
 
-impl Part {
-    /// Tells them to stop and waits until they have, within bounds.
-    async fn stop(self, name: &str, by: Instant) {
+impl ServiceGroup {
+    /// Stops the tasks and waits for them until a deadline.
+    async fn stop(self, name: &str, deadline: Instant) {
         self.stop.cancel();
         self.tracker.close();
-        if tokio::time::timeout_at(by, self.tracker.wait())
-            .await
-            .is_err()
-        {
+        let stopped = tokio::time::timeout_at(deadline, self.tracker.wait()).await;
+        if stopped.is_err() {
             tracing::warn!(
-                part = name,
-                "did not stop in time; the next start goes on from the tables"
+                group = name,
+                "did not stop in time; the next start continues from the tables"
             );
         }
     }
@@ -140,27 +148,27 @@ impl System {
     /// Starts everything and returns once it is ready.
     ///
     /// # Errors
-    /// When the folder is in use, the bus is not to be had, or a service does not start.
+    /// When the data directory is in use, the bus is not available, or a service does not start.
     pub(crate) async fn start(settings: Settings) -> anyhow::Result<Self> {
-        make_folder(&settings.data)?;
-        let mut locks = vec![lock(&settings.data)?];
-        for service in [
-            "executor",
-            "scheduler",
-            "handoff",
-            "notification",
-            "gateway",
-        ] {
-            locks.extend(settings.tables().lock(service)?);
+        create_private_dir(&settings.data)?;
+        let mut locks = vec![lock_data_dir(&settings.data)?];
+        for service in Service::VARIANTS {
+            locks.extend(settings.tables().lock(service.into())?);
         }
         refuse_test_data(&settings)?;
-        let wanted = server::Settings {
+        let nats = server::provide(server::Settings {
             data_dir: settings.data.clone(),
             url: settings.nats_url.clone(),
-        };
-        let nats = server::provide(wanted).await?;
-        match Box::pin(Self::start_on(&settings, &nats.url)).await {
-            Ok(started) => Ok(started.on(nats, settings.data, locks)),
+        })
+        .await?;
+        match Box::pin(start_on_bus(&settings, &nats.url)).await {
+            Ok(running) => Ok(Self {
+                running,
+                nats,
+                data: settings.data,
+                restarted_at: None,
+                _locks: locks,
+            }),
             Err(error) => {
                 nats.stop().await;
                 Err(error)
@@ -168,166 +176,138 @@ impl System {
         }
     }
 
-    async fn start_on(settings: &Settings, nats_url: &str) -> anyhow::Result<Started> {
-        let clock = if settings.test_clock {
-            Clock::kept_in(&settings.data.join(CLOCK))?
-        } else {
-            Clock::system()
-        };
-        let services = Part::default();
-        let public_url = PublicUrl::default();
-        let part = (&services, &public_url);
-        let settling = start_services(settings, nats_url, &clock, part).await?;
-        let worker = Part::default();
-        let bus = Bus::connect(nats_url, "worker").await?;
-        let mails = settings.data.join("mails");
-        let node = tools::node()?;
-        std::fs::write(settings.data.join(NODE), node.as_str())
-            .context("cannot note the name of the built-in node")?;
-        let targets = EgressPolicy::AllowPrivate;
-        let builtin = tools::worker(bus, clock.clone(), node, targets, &mails)?;
-        settling.watch("steps with the built-in worker", builtin.busy());
-        let stop = worker.stop.clone();
-        worker.tracker.spawn(async move {
-            if let Err(error) = builtin.run(stop).await {
-                tracing::error!(error = &error as &dyn std::error::Error, "the worker ended");
-            }
-        });
-        let gateway = start_gateway(settings, nats_url, clock, settling.clone()).await?;
-        let workspace: Workspace = WORKSPACE_DEFAULT.parse()?;
-        let token = match &settings.token {
-            OwnerToken::New => gateway.owner_token(&workspace).await?,
-            OwnerToken::Kept(kept) => gateway.kept_owner_token(&workspace, kept).await?,
-            OwnerToken::Replaced => gateway.replace_owner_token(&workspace).await?,
-        };
-        let url = format!("http://{}", gateway.address());
-        public_url.tell(tools::public_url().or_else(|| Some(url.clone())));
-        let login = format!("{url}{}", gateway.owner_login(&workspace).await?);
-        let edge = Part::default();
-        let stop = edge.stop.clone();
-        edge.tracker.spawn(gateway.serve(stop));
-        until_ready(&url).await?;
-        let nats_url = nats_url.to_owned();
-        Ok(Started {
-            url,
-            token,
-            login,
-            workspace,
-            nats_url,
-            edge,
-            worker,
-            services,
-            kernels: settling,
-        })
-    }
-
-    /// Waits until our own bus has ended without being asked to; a given one is not watched.
+    /// Waits until the bus that we started ends unexpectedly. A given bus is not watched.
     pub(crate) async fn bus_ended(&self) {
         self.nats.ended().await;
     }
 
-    /// Waits until our own bus has said nothing for a while to what it is to store, though its disk has room: one
-    /// that has met a full disk stays silent until it is started anew.
+    /// Waits until the bus that we started has not acknowledged stored messages for some time although
+    /// its disk has space. After a full disk nats-server stays silent until it is restarted.
     pub(crate) async fn bus_is_stuck(&self) {
         let mut since = None;
         loop {
-            tokio::time::sleep(STUCK_LOOK).await;
-            let is_stuck = self.kernels.is_bus_silent() && has_room(&self.data);
+            tokio::time::sleep(STUCK_POLL).await;
+            let is_stuck = self.running.kernels.is_bus_silent() && has_free_space(&self.data);
             if !is_stuck || self.nats.pid().is_none() {
                 since = None;
                 continue;
             }
-            let is_soon = self.anew_at.is_some_and(|at| at.elapsed() < ANEW_EVERY);
-            if since.get_or_insert_with(Instant::now).elapsed() >= STUCK_AFTER && !is_soon {
+            let restarted_at = self.restarted_at;
+            let is_too_soon = restarted_at.is_some_and(|at| at.elapsed() < RESTART_EVERY);
+            if since.get_or_insert_with(Instant::now).elapsed() >= STUCK_AFTER && !is_too_soon {
                 return;
             }
         }
     }
 
-    /// Starts our own bus anew; everybody finds it at the same address. What keeps it from starting may
-    /// pass, such as a lack of file descriptors, so it is tried for a while.
-    pub(crate) async fn start_bus_anew(&mut self) -> anyhow::Result<()> {
-        tracing::warn!("our nats-server stores nothing though its disk has room: starting it anew");
-        self.anew_at = Some(Instant::now());
-        let by = Instant::now() + ANEW_WITHIN;
+    /// Restarts the bus at the same address. It retries for some time, because the obstacle may be
+    /// temporary, such as a lack of file descriptors.
+    pub(crate) async fn restart_bus(&mut self) -> anyhow::Result<()> {
+        tracing::warn!("nats-server stores nothing although its disk has space; restarting it");
+        self.restarted_at = Some(Instant::now());
+        let deadline = Instant::now() + RESTART_WITHIN;
         while let Err(error) = self.nats.start_anew().await {
-            if Instant::now() > by {
+            if Instant::now() > deadline {
                 return Err(error.into());
             }
-            tracing::warn!(%error, "our nats-server does not start; trying again");
+            tracing::warn!(%error, "nats-server did not start; retrying");
             tokio::time::sleep(STUCK_AFTER).await;
         }
         Ok(())
     }
 
-    /// Stops everything in reverse: callers, the worker, the services, the bus.
+    /// Stops everything in reverse order, so that no group loses what it calls.
     pub(crate) async fn stop(self) {
-        let by = Instant::now() + STOP_WITHIN;
-        self.edge.stop("gateway", by - STOP_SERVICES).await;
-        self.worker.stop("worker", by - STOP_SERVICES).await;
-        self.services.stop("services", by).await;
+        let deadline = Instant::now() + STOP_WITHIN;
+        let RunningServices {
+            edge,
+            worker,
+            services,
+            ..
+        } = self.running;
+        edge.stop("gateway", deadline - STOP_SERVICES).await;
+        worker.stop("worker", deadline - STOP_SERVICES).await;
+        services.stop("services", deadline).await;
         self.nats.stop().await;
     }
 }
 
-/// A system without what it stands on.
-struct Started {
-    url: String,
-    token: String,
-    login: String,
-    workspace: Workspace,
-    nats_url: String,
-    edge: Part,
-    worker: Part,
-    services: Part,
-    kernels: Settling,
+async fn start_on_bus(settings: &Settings, nats_url: &str) -> anyhow::Result<RunningServices> {
+    let clock = if settings.test_clock {
+        Clock::kept_in(&settings.data.join(CLOCK))?
+    } else {
+        Clock::system()
+    };
+    let services = ServiceGroup::default();
+    let public_url = PublicUrl::default();
+    let kernels = start_services(settings, nats_url, &clock, &services, &public_url).await?;
+    deregister_previous_node(nats_url, &settings.data).await?;
+    let worker = ServiceGroup::default();
+    start_worker(settings, nats_url, &clock, &kernels, &worker).await?;
+    let gateway = start_gateway(settings, nats_url, clock, kernels.clone()).await?;
+    let workspace: Workspace = WORKSPACE_DEFAULT.parse()?;
+    let token = match &settings.token {
+        OwnerToken::New => gateway.owner_token(&workspace).await?,
+        OwnerToken::Kept(kept) => gateway.kept_owner_token(&workspace, kept).await?,
+        OwnerToken::Replaced => gateway.replace_owner_token(&workspace).await?,
+    };
+    let url = format!("http://{}", gateway.address());
+    public_url.tell(builtin_tools::public_url().or_else(|| Some(url.clone())));
+    let login = format!("{url}{}", gateway.owner_login(&workspace).await?);
+    let edge = ServiceGroup::default();
+    edge.tracker.spawn(gateway.serve(edge.stop.clone()));
+    wait_until_ready(&url).await?;
+    Ok(RunningServices {
+        url,
+        token,
+        login,
+        workspace,
+        nats_url: nats_url.to_owned(),
+        edge,
+        worker,
+        services,
+        kernels,
+    })
 }
 
-impl Started {
-    fn on(self, nats: Provided, data: PathBuf, locks: Vec<File>) -> System {
-        let Self {
-            url,
-            token,
-            login,
-            workspace,
-            nats_url,
-            edge,
-            worker,
-            services,
-            kernels,
-        } = self;
-        System {
-            url,
-            token,
-            login,
-            workspace,
-            nats_url,
-            edge,
-            worker,
-            services,
-            nats,
-            kernels,
-            data,
-            anew_at: None,
-            _locks: locks,
+async fn start_worker(
+    settings: &Settings,
+    nats_url: &str,
+    clock: &Clock,
+    kernels: &Settling,
+    group: &ServiceGroup,
+) -> anyhow::Result<()> {
+    let bus = Bus::connect(nats_url, "worker").await?;
+    let node = builtin_tools::new_node_name()?;
+    std::fs::write(settings.data.join(NODE), node.as_str())
+        .context("cannot write the name of the built-in node")?;
+    let mails = settings.data.join(MAILS);
+    let targets = EgressPolicy::AllowPrivate;
+    let worker = builtin_tools::worker(bus, clock.clone(), node, targets, &mails)?;
+    kernels.watch("steps with the built-in worker", worker.busy());
+    let stop = group.stop.clone();
+    group.tracker.spawn(async move {
+        if let Err(error) = worker.run(stop).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(error, "the worker ended; built-in tools do not run");
         }
-    }
+    });
+    Ok(())
 }
 
-/// Whether what is stored there could grow.
-fn has_room(data: &Path) -> bool {
-    rustix::fs::statvfs(data).is_ok_and(|disk| disk.f_bavail * disk.f_frsize >= ROOM_BYTES)
+fn has_free_space(data: &Path) -> bool {
+    rustix::fs::statvfs(data).is_ok_and(|disk| disk.f_bavail * disk.f_frsize >= FREE_BYTES_MIN)
 }
 
-/// Two processes on one folder would each believe that they alone write the tables.
-fn lock(data: &Path) -> anyhow::Result<File> {
-    let taken = || {
+/// Two processes on one directory would each assume to be the only writer of the tables.
+fn lock_data_dir(data: &Path) -> anyhow::Result<File> {
+    let in_use = || {
         format!(
-            "{} is in use by another `holdpoint up`: stop that one, or take another --data folder",
+            "{} is in use by another `holdpoint up`; stop it, or give another --data directory",
             data.display()
         )
     };
-    take(&data.join("up.lock"), taken)
+    lock_file(&data.join("up.lock"), in_use)
 }
 
 impl Settings {
@@ -337,7 +317,7 @@ impl Settings {
     }
 }
 
-/// What was done on virtual time lies in a future that real time has not reached.
+/// Data of a test clock may be from a future that real time has not reached.
 fn refuse_test_data(settings: &Settings) -> anyhow::Result<()> {
     let clock = settings.data.join(CLOCK);
     if settings.test_clock || !clock.exists() {
@@ -345,70 +325,61 @@ fn refuse_test_data(settings: &Settings) -> anyhow::Result<()> {
     }
     let at = std::fs::read_to_string(&clock).unwrap_or_default();
     bail!(
-        "{} was used with a test clock, which stands at {at}: start with --test-clock, or take \
-         another --data folder",
+        "{} was used with a test clock, which is at {at}; start with --test-clock, or give another \
+         --data directory",
         settings.data.display()
     )
 }
 
-/// Every service has its own connection and its own tables, as it would as a process of its own.
+/// Each service has a separate connection and separate tables, as in a separate process. The executor
+/// is last, because it uses the others.
 async fn start_services(
     settings: &Settings,
     nats_url: &str,
     clock: &Clock,
-    (part, public_url): (&Part, &PublicUrl),
+    group: &ServiceGroup,
+    public_url: &PublicUrl,
 ) -> anyhow::Result<Settling> {
-    let secrets = secrets::read_or_make(&settings.data.join("secrets.json"))?;
-    let tables = settings.tables();
-    let deps = async |name: &str| -> anyhow::Result<Deps> {
-        Ok(Deps {
+    let secrets = secrets::read_or_create(&settings.data.join("secrets.json"))?;
+    let environment = Environment {
+        targets: EgressPolicy::AllowPrivate,
+        mails: settings.data.join(MAILS),
+        public_url: public_url.clone(),
+        kernels: Settling::default(),
+    };
+    for service in [
+        Service::Scheduler,
+        Service::Handoff,
+        Service::Notification,
+        Service::Executor,
+    ] {
+        let name: &'static str = service.into();
+        let deps = Deps {
             bus: Bus::connect(nats_url, name).await?,
             clock: clock.clone(),
-            store: tables.of(name),
+            store: settings.tables().of(name),
             keys: secrets.keys()?,
-        })
-    };
-    let settling = Settling::default();
-    let scheduler = deps("scheduler").await?;
-    let timers = holdpoint_scheduler::start(
-        &scheduler,
-        settling.clone(),
-        part.stop.clone(),
-        &part.tracker,
-    )
-    .await?;
-    settling.add("scheduler", timers.activity());
-    let handoff = deps("handoff").await?;
-    let requests = holdpoint_handoff::start(&handoff, part.stop.clone(), &part.tracker).await?;
-    settling.add("handoff", requests.activity());
-    let notification = deps("notification").await?;
-    let mails = settings.data.join("mails");
-    let outside = tools::outside(EgressPolicy::AllowPrivate, &mails, public_url.clone())?;
-    let (stop, tracker) = (part.stop.clone(), &part.tracker);
-    let notes = holdpoint_notification::start(&notification, outside, stop, tracker).await?;
-    settling.add("notification", notes.activity());
-    let executor = deps("executor").await?;
-    let targets = EgressPolicy::AllowPrivate;
-    let inline = tools::Inline::new(executor.bus.clone(), clock.clone(), targets, &mails)?;
-    let stop = part.stop.clone();
-    let runs = holdpoint_executor::start(&executor, Some(inline), stop, &part.tracker).await?;
-    settling.add("executor", runs.activity());
-    farewell(&executor.bus, &settings.data).await?;
-    Ok(settling)
+        };
+        let (stop, tracker) = (group.stop.clone(), &group.tracker);
+        let status = start_on_kernel(service, &deps, &environment, stop, tracker).await?;
+        if let Some(status) = status {
+            environment.kernels.add(name, status);
+        }
+    }
+    Ok(environment.kernels)
 }
 
-/// The built-in node of the process before is gone for certain: the folder's lock is ours. Its steps
-/// need not wait until their leases run out.
-async fn farewell(bus: &Bus, data: &Path) -> anyhow::Result<()> {
-    let Ok(node) = std::fs::read_to_string(data.join(NODE)) else {
+/// Ends the leases of the built-in node of the previous process now. We hold the lock of the directory,
+/// so that process has ended.
+async fn deregister_previous_node(nats_url: &str, data: &Path) -> anyhow::Result<()> {
+    let name = std::fs::read_to_string(data.join(NODE)).unwrap_or_default();
+    let Ok(node) = name.trim().parse() else {
         return Ok(());
     };
-    let Ok(node) = node.trim().parse() else {
-        return Ok(());
-    };
+    let bus = Bus::connect(nats_url, "worker").await?;
     let deregister = Envelope::of_service("worker", Deregister { node });
     if let Err(problem) = bus.ask(&SYSTEM_WORKSPACE.parse()?, &deregister).await {
-        tracing::warn!(%problem, "steps of the node before wait until their leases run out");
+        tracing::warn!(%problem, "cannot deregister the previous node; its steps wait for their leases");
     }
     Ok(())
 }
@@ -417,37 +388,36 @@ async fn start_gateway(
     settings: &Settings,
     nats_url: &str,
     clock: Clock,
-    settling: Settling,
+    kernels: Settling,
 ) -> anyhow::Result<Gateway> {
-    let secrets = secrets::read_or_make(&settings.data.join("secrets.json"))?;
+    let secrets = secrets::read_or_create(&settings.data.join("secrets.json"))?;
     let deps = holdpoint_gateway::Deps {
         bus: Bus::connect(nats_url, "gateway").await?,
         clock,
         store: settings.tables().of("gateway"),
         signer: std::sync::Arc::new(secrets.signer()?),
         keys: secrets.keys()?,
-        mails: Some(tools::mails(settings.data.join("mails"))),
-        not_ready: Some(std::sync::Arc::new(move || settling.not_ready())),
+        mails: Some(builtin_tools::mail_reader(settings.data.join(MAILS))),
+        not_ready: Some(std::sync::Arc::new(move || kernels.not_ready())),
     };
-    let config = holdpoint_gateway::Config {
-        http: settings.http,
-    };
+    let http = settings.http;
+    let config = holdpoint_gateway::Config { http };
     Ok(holdpoint_gateway::start(deps, config).await?)
 }
 
-async fn until_ready(url: &str) -> anyhow::Result<()> {
+async fn wait_until_ready(url: &str) -> anyhow::Result<()> {
     let client = reqwest::Client::builder().no_proxy().build()?;
     let started = std::time::Instant::now();
     loop {
-        let answer = client.get(format!("{url}/readyz")).send().await;
-        let reason = match answer {
-            Ok(answer) if answer.status().is_success() => return Ok(()),
-            Ok(answer) => answer.text().await.unwrap_or_default(),
+        let response = client.get(format!("{url}/readyz")).send().await;
+        let reason = match response {
+            Ok(response) if response.status().is_success() => return Ok(()),
+            Ok(response) => response.text().await.unwrap_or_default(),
             Err(error) => error.to_string(),
         };
         if started.elapsed() > READY_WITHIN {
             bail!("not ready after {} s: {reason}", READY_WITHIN.as_secs());
         }
-        tokio::time::sleep(READY_LOOK).await;
+        tokio::time::sleep(READY_POLL).await;
     }
 }

@@ -1,8 +1,8 @@
-//! Starts runs by core requests and sees them end by the executor's nudges.
+//! Starts runs by core requests and detects their ends by the executor's nudges.
 //!
-//! A nudge names runs with the number of their newest history item; a run of this shape always has
-//! the same number of items, so the number says that it is over. Nothing is polled, except for what
-//! is still open when nothing was heard for a while: nudges may be lost.
+//! A nudge names runs with the number of their newest history item. All measured runs have the same
+//! number of items, so the number shows the end of a run. Nudges may be lost. Therefore incomplete runs
+//! are queried when there was no nudge for some time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -22,22 +22,21 @@ use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::super::{STEPS, TOOL};
-use super::spread;
+use super::{micros, per_second, percentiles};
 use crate::connection::WORKSPACE_DEFAULT;
 
-/// The agent that is run.
 const AGENT: &str = "bench";
 
-/// How long nothing may be heard before what is open is asked for.
+/// Time without a nudge after which incomplete runs are queried.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// Longest time without any progress before the measurement is given up.
+/// Longest time without any progress.
 const GIVE_UP: Duration = Duration::from_secs(60);
 
-/// How often a start is asked again while the executor is busy.
-const TRIES_MAX: u32 = 20;
+/// Retries of a start while the executor is busy.
+const RETRIES_MAX: u32 = 20;
 
-/// How runs are started.
+/// Numbers and speed of runs; see `Instruction::Runs`.
 pub(super) struct Pace {
     pub(super) runs: u64,
     pub(super) window: usize,
@@ -45,8 +44,7 @@ pub(super) struct Pace {
     pub(super) rate: Option<u64>,
 }
 
-/// Starts runs of one agent.
-pub(super) struct Starter {
+pub(super) struct RunStarter {
     bus: Bus,
     workspace: Workspace,
     nudges: BoxStream<'static, Nudge>,
@@ -54,28 +52,25 @@ pub(super) struct Starter {
     last_seq: u64,
 }
 
-/// Where a measurement stands.
-struct Open {
-    /// Runs that are not over, and when they were asked for.
-    waiting: HashMap<RunId, Instant>,
+struct Progress {
+    /// Incomplete runs and the instants of their starts.
+    incomplete: HashMap<RunId, Instant>,
     latencies: Vec<u64>,
-    heard: Instant,
+    last_end: Instant,
 }
 
-impl Open {
-    fn over(&mut self, run: RunId) {
-        if let Some(asked) = self.waiting.remove(&run) {
-            let micros = asked.elapsed().as_micros();
-            self.latencies
-                .push(u64::try_from(micros).unwrap_or(u64::MAX));
-            self.heard = Instant::now();
+impl Progress {
+    fn record_end(&mut self, run: RunId) {
+        if let Some(started) = self.incomplete.remove(&run) {
+            self.latencies.push(micros(started.elapsed()));
+            self.last_end = Instant::now();
         }
     }
 }
 
-impl Starter {
-    /// Stores the agent, learns what a completed run looks like, and warms everything up.
-    pub(super) async fn warm(bus: Bus, runs: u64) -> anyhow::Result<(Self, Value)> {
+impl RunStarter {
+    /// Stores the agent, learns the length of a complete history, and starts some runs.
+    pub(super) async fn warm_up(bus: Bus, runs: u64) -> anyhow::Result<(Self, Value)> {
         let workspace: Workspace = WORKSPACE_DEFAULT.parse()?;
         let agent = ApplyAgent {
             agent: AGENT.parse()?,
@@ -90,7 +85,7 @@ impl Starter {
             nudges,
             last_seq: u64::MAX,
         };
-        starter.last_seq = starter.probe().await?;
+        starter.last_seq = starter.run_first().await?;
         if runs > 1 {
             let pace = Pace {
                 runs: runs - 1,
@@ -98,18 +93,17 @@ impl Starter {
                 is_closed_loop: true,
                 rate: None,
             };
-            starter.run(&pace).await?;
+            starter.measure(&pace).await?;
         }
         let last_seq = starter.last_seq;
         Ok((starter, json!({ "runs": runs, "last_seq": last_seq })))
     }
 
-    /// One run to its end, by asking.
-    async fn probe(&mut self) -> anyhow::Result<u64> {
+    /// Polls one run until its end; returns the number of its last history item.
+    async fn run_first(&self) -> anyhow::Result<u64> {
         let run = RunId::fresh();
-        start(self.bus.clone(), self.workspace.clone(), run, 0)
-            .await
-            .map_err(refused)?;
+        let started = start(self.bus.clone(), self.workspace.clone(), run, 0).await;
+        started.map_err(refused)?;
         let began = Instant::now();
         while !self.is_completed(run).await? {
             if began.elapsed() > GIVE_UP {
@@ -122,60 +116,48 @@ impl Starter {
             after: 0,
             limit: 500,
         };
-        let page = self
-            .bus
-            .query(&self.workspace, &query)
-            .await
-            .map_err(refused)?;
-        page.items
-            .last()
-            .map(|item| item.seq)
-            .context("a run without history")
+        let history = self.bus.query(&self.workspace, &query).await;
+        let items = history.map_err(refused)?.items;
+        let last = items.last().context("the run has no history")?;
+        Ok(last.seq)
     }
 
     async fn is_completed(&self, run: RunId) -> anyhow::Result<bool> {
-        let view = self
-            .bus
-            .query(&self.workspace, &GetRun::of(run))
-            .await
-            .map_err(refused)?;
-        Ok(view.status == RunStatus::Completed)
+        let view = self.bus.query(&self.workspace, &GetRun::of(run)).await;
+        Ok(view.map_err(refused)?.status == RunStatus::Completed)
     }
 
-    /// Starts runs at a pace and waits until all are completed.
-    pub(super) async fn run(&mut self, pace: &Pace) -> anyhow::Result<Value> {
+    /// Starts runs and waits until all are completed.
+    pub(super) async fn measure(&mut self, pace: &Pace) -> anyhow::Result<Value> {
         let began = Instant::now();
-        let mut open = Open {
-            waiting: HashMap::new(),
+        let mut progress = Progress {
+            incomplete: HashMap::new(),
             latencies: Vec::new(),
-            heard: began,
+            last_end: began,
         };
-        let mut asks: FuturesUnordered<BoxFuture<'static, Result<(), Problem>>> =
+        let mut starts: FuturesUnordered<BoxFuture<'static, Result<(), Problem>>> =
             FuturesUnordered::new();
-        let mut tick = interval(Duration::from_millis(if pace.rate.is_some() {
-            2
-        } else {
-            500
-        }));
+        let tick_ms = if pace.rate.is_some() { 2 } else { 500 };
+        let mut tick = interval(Duration::from_millis(tick_ms));
         tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut started = 0;
         let mut submitted_s = 0.0;
-        while started < pace.runs || !open.waiting.is_empty() || !asks.is_empty() {
+        while started < pace.runs || !progress.incomplete.is_empty() || !starts.is_empty() {
             let allowed = pace.allowed(began.elapsed());
-            while started < allowed && pace.has_room(asks.len(), open.waiting.len()) {
+            while started < allowed && pace.has_room(starts.len(), progress.incomplete.len()) {
                 let run = RunId::fresh();
-                open.waiting.insert(run, Instant::now());
-                asks.push(start(self.bus.clone(), self.workspace.clone(), run, started).boxed());
+                progress.incomplete.insert(run, Instant::now());
+                starts.push(start(self.bus.clone(), self.workspace.clone(), run, started).boxed());
                 started += 1;
                 submitted_s = began.elapsed().as_secs_f64();
             }
             tokio::select! {
                 Some(nudge) = self.nudges.next() => {
                     let ended = nudge.runs.iter().filter(|(_, seq)| *seq >= self.last_seq);
-                    ended.for_each(|(run, _)| open.over(*run));
+                    ended.for_each(|(run, _)| progress.record_end(*run));
                 }
-                Some(answer) = asks.next() => answer.map_err(refused)?,
-                _ = tick.tick() => self.look(&mut open).await?,
+                Some(reply) = starts.next() => reply.map_err(refused)?,
+                _ = tick.tick() => self.query_if_silent(&mut progress).await?,
             }
         }
         let seconds = began.elapsed().as_secs_f64();
@@ -183,25 +165,24 @@ impl Starter {
             "runs": pace.runs,
             "seconds": round(seconds),
             "submitted_after_s": round(submitted_s),
-            "runs_per_s": round(runs_per_second(pace.runs, seconds)),
-            "latency": spread(open.latencies),
+            "runs_per_s": round(per_second(pace.runs, seconds)),
+            "latency": percentiles(progress.latencies),
         }))
     }
 
-    /// Asks for what is open when nothing was heard for a while.
-    async fn look(&self, open: &mut Open) -> anyhow::Result<()> {
-        let silent = open.heard.elapsed();
-        if silent < SILENCE {
+    async fn query_if_silent(&self, progress: &mut Progress) -> anyhow::Result<()> {
+        let silence = progress.last_end.elapsed();
+        if silence < SILENCE {
             return Ok(());
         }
-        if silent > GIVE_UP {
-            bail!("{} runs do not complete", open.waiting.len());
+        if silence > GIVE_UP {
+            bail!("{} runs do not complete", progress.incomplete.len());
         }
-        let some: Vec<_> = open.waiting.keys().copied().take(100).collect();
+        let some: Vec<_> = progress.incomplete.keys().copied().take(100).collect();
         for run in some {
-            let asked = timeout(SILENCE, self.is_completed(run)).await;
-            if matches!(asked, Ok(Ok(true))) {
-                open.over(run);
+            let is_completed = timeout(SILENCE, self.is_completed(run)).await;
+            if matches!(is_completed, Ok(Ok(true))) {
+                progress.record_end(run);
             }
         }
         Ok(())
@@ -209,33 +190,29 @@ impl Starter {
 }
 
 impl Pace {
-    /// How many may have been started after so long.
+    /// Number of runs that may have started after a time.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         clippy::cast_precision_loss,
         reason = "a count of at most some millions"
     )]
-    fn allowed(&self, after: Duration) -> u64 {
-        match self.rate {
-            Some(rate) => self
-                .runs
-                .min((after.as_secs_f64() * rate as f64) as u64 + 1),
-            None => self.runs,
-        }
+    fn allowed(&self, elapsed: Duration) -> u64 {
+        let by_rate = |rate| (elapsed.as_secs_f64() * rate as f64) as u64 + 1;
+        self.runs.min(self.rate.map_or(self.runs, by_rate))
     }
 
-    fn has_room(&self, unanswered: usize, uncompleted: usize) -> bool {
-        let open = if self.is_closed_loop {
-            uncompleted
+    const fn has_room(&self, unanswered: usize, incomplete: usize) -> bool {
+        let in_flight = if self.is_closed_loop {
+            incomplete
         } else {
             unanswered
         };
-        open < self.window
+        in_flight < self.window
     }
 }
 
-/// Asks for one run until the executor has taken it.
+/// Starts one run and retries while the executor is busy.
 async fn start(bus: Bus, workspace: Workspace, run: RunId, number: u64) -> Result<(), Problem> {
     let agent = AGENT.parse().map_err(|_bad| Problem::internal())?;
     let command = StartRun {
@@ -251,12 +228,12 @@ async fn start(bus: Bus, workspace: Workspace, run: RunId, number: u64) -> Resul
         key: None,
         command,
     };
-    let mut tries = 0;
+    let mut retries = 0;
     loop {
         match bus.ask(&workspace, &envelope).await {
             Ok(_) => return Ok(()),
-            Err(problem) if problem.is_transient() && tries < TRIES_MAX => {
-                tries += 1;
+            Err(problem) if problem.is_transient() && retries < RETRIES_MAX => {
+                retries += 1;
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
             Err(problem) => return Err(problem),
@@ -264,25 +241,15 @@ async fn start(bus: Bus, workspace: Workspace, run: RunId, number: u64) -> Resul
     }
 }
 
-/// Steps one after the other, each called through the queue.
+/// Consecutive steps, each dispatched through the queue.
 fn agent_text() -> String {
-    let steps: Vec<_> = (1..=STEPS)
-        .map(|_| json!({ "tool": TOOL, "args": { "idempotent": true, "text": "a hundred bytes of arguments or so, as a step that writes a mail would have them at the least" } }))
-        .collect();
-    json!({ "agent": AGENT, "steps": steps }).to_string()
+    let step = json!({ "tool": TOOL, "args": { "idempotent": true, "text": "a hundred bytes of arguments or so, as a step that writes a mail would have them at the least" } });
+    json!({ "agent": AGENT, "steps": vec![step; STEPS] }).to_string()
 }
 
 fn refused(problem: Problem) -> anyhow::Error {
     let Problem { code, detail, .. } = problem;
     anyhow::anyhow!("refused ({code}): {detail}")
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a count of at most some millions"
-)]
-fn runs_per_second(runs: u64, seconds: f64) -> f64 {
-    runs as f64 / seconds
 }
 
 fn round(value: f64) -> f64 {

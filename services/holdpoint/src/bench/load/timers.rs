@@ -1,4 +1,4 @@
-//! Plays the owner of timers: sets them in bulk and sees when they fire.
+//! Acts as the owner of timers: sets them in bulk and receives them when they fire.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -16,33 +16,33 @@ use holdpoint_ids::{HoldId, RunId, Workspace};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::{ms, spread};
+use super::{micros, ms, per_second, percentiles};
 use crate::connection::WORKSPACE_DEFAULT;
 
-/// Alarms of one message, and messages without an answer.
+/// Timers of one message, and messages without a reply.
 const BATCH: u64 = 500;
 const WINDOW: usize = 8;
 
-/// Between the last timer's setting and the first one's due time, at the least.
+/// Shortest time between the last setting of a timer and the first due time.
 const LEAD: TimeDelta = TimeDelta::seconds(5);
 
-/// Alarms that are surely set within a second: the lead grows with their number.
+/// Timers that are certainly set within a second; the lead grows with their number.
 const SET_PER_SECOND: i64 = 5_000;
 
-/// How long to wait for what has not fired.
+/// Longest wait for timers that did not fire.
 const GIVE_UP: Duration = Duration::from_secs(30);
 
-/// One timer that fired: its id, how late it came, in microseconds.
+/// Id and delay in microseconds of a fired timer.
 type Fired = (String, u64);
 
-/// The service that the timers belong to; the executor's place, which does not run meanwhile.
-pub(super) struct Owner {
+/// The owner of the timers. It takes the place of the executor, which does not run.
+pub(super) struct TimerOwner {
     bus: Bus,
     fired: mpsc::UnboundedReceiver<Fired>,
 }
 
-impl Owner {
-    /// Starts listening, once.
+impl TimerOwner {
+    /// Starts listening at the first call.
     pub(super) async fn of<'a>(
         owner: &'a mut Option<Self>,
         bus: &Bus,
@@ -50,55 +50,55 @@ impl Owner {
         if owner.is_none() {
             *owner = Some(Self::start(bus.clone()).await?);
         }
-        owner.as_mut().context("no owner")
+        owner.as_mut().context("no timer owner")
     }
 
-    /// Takes what fires from the stream and from core requests, whichever way the scheduler goes.
+    /// Receives fired timers from the stream and as core requests, because the scheduler uses both.
     async fn start(bus: Bus) -> anyhow::Result<Self> {
-        let (said, fired) = mpsc::unbounded_channel();
+        let (sender, fired) = mpsc::unbounded_channel();
         let filter = subject::asks_filter(executor::SERVICE);
         let mut asks = bus.client().subscribe(filter).await?;
-        let (to, back) = (said.clone(), bus.clone());
+        let (to, replies) = (sender.clone(), bus.clone());
         tokio::spawn(async move {
             while let Some(message) = asks.next().await {
                 let reply = message.reply.map(|reply| reply.to_string());
-                answer(&back, reply, &take(&message.payload, &to)).await;
+                send_reply(&replies, reply, &receive(&message.payload, &to)).await;
             }
         });
         let wanted = StreamUse::Commands(executor::SERVICE);
         bus.provide_stream(wanted).await?;
-        let confirmed = bus.clone();
+        let replies = bus.clone();
         let filter = subject::commands_filter(executor::SERVICE);
-        let patience = Duration::from_secs(30);
+        let ack_wait = Duration::from_secs(30);
         let mut commands = bus
-            .pull(wanted, executor::SERVICE, &filter, patience)
+            .pull(wanted, executor::SERVICE, &filter, ack_wait)
             .await?;
         tokio::spawn(async move {
             while let Some(message) = commands.next().await {
                 let Ok(message) = message else { continue };
-                let answers = take(&message.payload, &said);
+                let reply = receive(&message.payload, &sender);
                 let headers = message.headers.as_ref();
-                let reply = headers.and_then(|headers| headers.get(subject::REPLY_HEADER));
-                answer(&confirmed, reply.map(ToString::to_string), &answers).await;
+                let to = headers.and_then(|headers| headers.get(subject::REPLY_HEADER));
+                send_reply(&replies, to.map(ToString::to_string), &reply).await;
                 drop(message.ack().await);
             }
         });
         Ok(Self { bus, fired })
     }
 
-    /// One timer that is due now.
+    /// Sets one timer that is due now, and waits for it.
     pub(super) async fn one(&mut self) -> anyhow::Result<Value> {
         let began = Instant::now();
         let due = Clock::system().now();
-        set(&self.bus, 0..1, |_| due).await?;
+        set_timers(&self.bus, 0..1, |_| due).await?;
         let fired = tokio::time::timeout(GIVE_UP, self.fired.recv()).await;
         fired
             .context("the timer did not fire")?
-            .context("nobody listens")?;
+            .context("the receiver has ended")?;
         Ok(json!({ "first_timer_after_ms": ms(micros(began.elapsed())) }))
     }
 
-    /// Alarms that come due evenly; answers when all have fired.
+    /// Sets timers that come due evenly, and waits until all have fired.
     pub(super) async fn near(&mut self, timers: u64, over_s: u64) -> anyhow::Result<Value> {
         let count = i64::try_from(timers)?;
         let clock = Clock::system();
@@ -109,7 +109,7 @@ impl Owner {
             first + TimeDelta::microseconds(number * over_us / count.max(1))
         };
         let began = Instant::now();
-        set(&self.bus, 0..timers, due).await?;
+        set_timers(&self.bus, 0..timers, due).await?;
         let set_s = began.elapsed().as_secs_f64();
         let is_in_time = clock.now() < first;
         let mut late = Vec::new();
@@ -125,65 +125,62 @@ impl Owner {
             *times.entry(id).or_default() += 1;
             last = Instant::now();
         }
-        // An owner drops what it knows the `rev` of: told again is no fault, fired twice is one, and the
-        // scheduler's table shows that.
+        // An owner ignores a known `rev`, so a second delivery is allowed. The scheduler's table shows
+        // whether a timer fired twice.
         let twice: u64 = times.values().map(|count| u64::from(*count) - 1).sum();
         Ok(json!({
             "timers": timers,
-            "set_per_s": rate(timers, set_s),
+            "set_per_s": per_second(timers, set_s).round(),
             "all_set_before_the_first_was_due": is_in_time,
             "fired": times.len(),
             "lost": timers - times.len() as u64,
-            "told_twice": twice,
-            "late_at_receipt": spread(late),
+            "delivered_twice": twice,
+            "late_at_receipt": percentiles(late),
             "seconds": last.duration_since(began).as_secs_f64().round(),
         }))
     }
 }
 
-/// One for each that fired.
-type Answers = Reply<Vec<Reply<TimerReply>>>;
+/// A reply per fired timer.
+type Replies = Reply<Vec<Reply<TimerReply>>>;
 
-/// Without one the scheduler tells it again.
-async fn answer(bus: &Bus, reply: Option<String>, answers: &Answers) {
-    if let (Some(reply), Ok(body)) = (reply, serde_json::to_vec(answers)) {
-        drop(bus.send(reply, body.into()).await);
+/// Without a reply the scheduler sends the timers again.
+async fn send_reply(bus: &Bus, to: Option<String>, reply: &Replies) {
+    if let (Some(to), Ok(body)) = (to, serde_json::to_vec(reply)) {
+        drop(bus.send(to, body.into()).await);
     }
 }
 
-/// Reads what fired, as the owner would.
-fn take(body: &[u8], said: &mpsc::UnboundedSender<Fired>) -> Answers {
+/// Handles fired timers as the executor would.
+fn receive(body: &[u8], sender: &mpsc::UnboundedSender<Fired>) -> Replies {
     let now = Clock::system().now();
     let Ok(envelope) = serde_json::from_slice::<Envelope<TimersFired>>(body) else {
         return Reply::Ok(Vec::new());
     };
     let fired = envelope.command.fired.into_iter();
-    Reply::Ok(
-        fired
-            .map(|it| {
-                let late = (now - it.due).to_std().unwrap_or_default();
-                // Nobody to tell: the measurement is over.
-                drop(said.send((it.id, micros(late))));
-                Reply::Ok(TimerReply::Applied)
-            })
-            .collect(),
-    )
+    let replies = fired.map(|timer| {
+        let late = (now - timer.due).to_std().unwrap_or_default();
+        // Fails only when the measurement is over.
+        drop(sender.send((timer.id, micros(late))));
+        Reply::Ok(TimerReply::Applied)
+    });
+    Reply::Ok(replies.collect())
 }
 
-/// Alarms that are due in a day and after.
-pub(super) async fn far(bus: &Bus, timers: u64) -> anyhow::Result<Value> {
+/// Sets timers that are due in a day or later.
+pub(super) async fn set_far(bus: &Bus, timers: u64) -> anyhow::Result<Value> {
     let first = Clock::system().now() + TimeDelta::days(1);
     let began = Instant::now();
     let due = |number: u64| {
         let number = i64::try_from(number).unwrap_or(0);
         first + TimeDelta::milliseconds(number * 86)
     };
-    set(bus, 0..timers, due).await?;
+    set_timers(bus, 0..timers, due).await?;
     let seconds = began.elapsed().as_secs_f64();
-    Ok(json!({ "far_timers": timers, "far_set_per_s": rate(timers, seconds) }))
+    Ok(json!({ "far_timers": timers, "far_set_per_s": per_second(timers, seconds).round() }))
 }
 
-async fn set(
+async fn set_timers(
     bus: &Bus,
     numbers: std::ops::Range<u64>,
     due: impl Fn(u64) -> DateTime<Utc>,
@@ -192,11 +189,7 @@ async fn set(
     let batches = (numbers.start..numbers.end).step_by(usize::try_from(BATCH)?);
     let commands = batches.map(|from| {
         let timers = (from..numbers.end.min(from + BATCH)).map(|number| SetTimer {
-            id: HoldId {
-                run: RunId::fresh(),
-                number: 1,
-            }
-            .to_string(),
+            id: new_hold_id(),
             rev: 1,
             due: Some(due(number)),
         });
@@ -205,7 +198,7 @@ async fn set(
             timers: timers.collect(),
         }
     });
-    let asked = stream::iter(commands).map(|command| {
+    let requests = stream::iter(commands).map(|command| {
         let (bus, workspace) = (bus.clone(), workspace.clone());
         async move {
             let envelope = Envelope::of_service(executor::SERVICE, command);
@@ -215,17 +208,10 @@ async fn set(
             }
         }
     });
-    asked.buffer_unordered(WINDOW).try_collect::<()>().await
+    requests.buffer_unordered(WINDOW).try_collect::<()>().await
 }
 
-fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a count of at most some millions"
-)]
-fn rate(count: u64, seconds: f64) -> f64 {
-    (count as f64 / seconds).round()
+fn new_hold_id() -> String {
+    let run = RunId::fresh();
+    HoldId { run, number: 1 }.to_string()
 }

@@ -1,35 +1,33 @@
-//! `run show`: one run on one screen.
+//! `run show`.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::run::{PausedBy, RunView, StepView, WaitingOn};
 
-use super::super::{Session, instant};
-use crate::exit::Outcome;
-use crate::output;
+use super::super::{Session, api_text, instant};
+use crate::exit::ExitKind;
 use crate::table::{Rows, one_line};
 
-pub(super) async fn show(session: &Session, run: &str) -> anyhow::Result<Outcome> {
-    let answer = session.client.run(run).await?;
-    if session.json {
-        output::line(&answer.text)?;
-        return Ok(Outcome::Ok);
-    }
-    // Time left is by Holdpoint's clock, which may be a test clock; without it, only due times.
-    let now = session
-        .client
-        .clock()
-        .await
-        .ok()
-        .map(|clock| clock.value.now);
-    output::line(&facts(&answer.value, now))?;
-    if !answer.value.steps.is_empty() {
-        output::line(&format!("\n{}", steps(&answer.value.steps, now)))?;
-    }
-    Ok(Outcome::Ok)
+pub(super) async fn show(session: &Session, run: &str) -> anyhow::Result<ExitKind> {
+    let body = session.client.run(run).await?;
+    // The time left depends on Holdpoint's clock, which may be a test clock. Without it only
+    // deadlines are shown.
+    let clock = if session.json {
+        None
+    } else {
+        session.client.clock().await.ok()
+    };
+    let now = clock.map(|clock| clock.value.now);
+    session.show(&body, |run| {
+        let mut text = facts(run, now);
+        if !run.steps.is_empty() {
+            text.push_str(&format!("\n\n{}", steps(&run.steps, now)));
+        }
+        text
+    })
 }
 
-/// Everything but the steps, a line each.
+/// All facts except the steps, one per line.
 pub(super) fn facts(run: &RunView, now: Option<DateTime<Utc>>) -> String {
     let mut facts = vec![
         ("run", run.id.to_string()),
@@ -37,38 +35,25 @@ pub(super) fn facts(run: &RunView, now: Option<DateTime<Utc>>) -> String {
         ("status", run.status.to_string()),
         ("message", run.message.clone()),
     ];
-    facts.extend(
-        run.contact
-            .iter()
-            .map(|contact| ("contact", contact.to_string())),
-    );
-    facts.extend(
-        run.labels
-            .iter()
-            .map(|(name, value)| ("label", format!("{name}={value}"))),
-    );
+    let contact = run.contact.iter();
+    facts.extend(contact.map(|contact| ("contact", contact.to_string())));
+    let labels = run.labels.iter();
+    facts.extend(labels.map(|(name, value)| ("label", format!("{name}={value}"))));
     facts.push(("created", instant(run.created_at)));
     facts.extend(run.ended_at.map(|at| ("ended", instant(at))));
-    facts.extend(
-        run.waiting_on
-            .iter()
-            .map(|hold| ("waits for", waits(hold, now))),
-    );
-    facts.extend(run.paused_by.iter().map(|pause| ("paused", paused(pause))));
+    let holds = run.waiting_on.iter();
+    facts.extend(holds.map(|hold| ("waits for", hold_text(hold, now))));
+    let pauses = run.paused_by.iter();
+    facts.extend(pauses.map(|pause| ("paused", pause_text(pause))));
     if let Some(result) = &run.result {
         let summary = result.get("summary").and_then(|summary| summary.as_str());
-        facts.push((
-            "result",
-            summary.map_or_else(|| result.to_string(), str::to_owned),
-        ));
+        let summary = summary.map_or_else(|| result.to_string(), str::to_owned);
+        facts.push(("result", summary));
     }
     if let Some(failure) = &run.failure {
-        let class = serde_json::to_value(failure.class).unwrap_or_default();
-        let class = class.as_str().unwrap_or_default();
-        facts.push((
-            "failure",
-            format!("{} ({}, {class})", failure.message, failure.code),
-        ));
+        let class = api_text(&failure.class);
+        let text = format!("{} ({}, {class})", failure.message, failure.code);
+        facts.push(("failure", text));
     }
     let lines: Vec<_> = facts
         .iter()
@@ -77,7 +62,7 @@ pub(super) fn facts(run: &RunView, now: Option<DateTime<Utc>>) -> String {
     lines.join("\n")
 }
 
-fn waits(hold: &WaitingOn, now: Option<DateTime<Utc>>) -> String {
+fn hold_text(hold: &WaitingOn, now: Option<DateTime<Utc>>) -> String {
     let left = match (hold.until, hold.remaining_ms) {
         (Some(until), _) => {
             let left = now.map(|now| format!("{} left, ", describe(positive(until - now))));
@@ -85,9 +70,9 @@ fn waits(hold: &WaitingOn, now: Option<DateTime<Utc>>) -> String {
         }
         (None, Some(ms)) => {
             let left = describe(std::time::Duration::from_millis(ms));
-            format!("{left} left when the clock was stopped")
+            format!("{left} left when it was paused")
         }
-        (None, None) => "without a limit".to_owned(),
+        (None, None) => "without a deadline".to_owned(),
     };
     // A hold on the run as a whole, such as a take-over, belongs to no step.
     let step = match hold.step.as_str() {
@@ -97,10 +82,10 @@ fn waits(hold: &WaitingOn, now: Option<DateTime<Utc>>) -> String {
     format!("{}{step}, {left}; then: {}", hold.kind, hold.then)
 }
 
-fn paused(pause: &PausedBy) -> String {
+fn pause_text(pause: &PausedBy) -> String {
     let mut text = format!("by {} at {}", pause.by, instant(pause.at));
     if !pause.in_flight.is_empty() {
-        text.push_str(&format!("; still at work: {}", pause.in_flight.join(", ")));
+        text.push_str(&format!("; still running: {}", pause.in_flight.join(", ")));
     }
     text
 }
@@ -110,25 +95,22 @@ fn steps(steps: &[StepView], now: Option<DateTime<Utc>>) -> String {
         "STEP", "STATUS", "ACTION", "ATTEMPTS", "STARTED", "TOOK", "ERROR",
     ]);
     for step in steps {
-        let took = step
-            .started_at
-            .zip(step.ended_at.or(now))
-            .map(|(from, to)| to - from);
+        let ended_at = step.ended_at.or(now);
+        let took = step.started_at.zip(ended_at).map(|(from, to)| to - from);
         rows.push([
             step.id.clone(),
             step.status.to_string(),
             step.action.clone(),
             step.attempts.to_string(),
             step.started_at.map(instant).unwrap_or_default(),
-            took.map(|took| describe(positive(took)))
-                .unwrap_or_default(),
+            took.map(positive).map(describe).unwrap_or_default(),
             step.error_code.clone().unwrap_or_default(),
         ]);
     }
     rows.render()
 }
 
-/// Clocks differ a little; less than nothing is nothing.
+/// Clocks differ slightly, so a difference may be negative.
 fn positive(delta: TimeDelta) -> std::time::Duration {
     delta.to_std().unwrap_or_default()
 }

@@ -1,13 +1,13 @@
-//! What a person reads of runs and their events.
+//! Texts of runs and their events.
 
 use holdpoint_contracts::history::{EventType, HistoryItem};
 use holdpoint_contracts::run::RunView;
 use serde_json::{Value, json};
 
-use super::watch::{ending, event_line};
+use super::watch::{event_line, exit_kind};
 use super::{filter_query, show};
 use crate::cli::FilterArgs;
-use crate::exit::Outcome;
+use crate::exit::ExitKind;
 
 const RUN: &str = "run_00000000000000000000000000000001";
 
@@ -48,7 +48,7 @@ fn a_waiting_run_says_what_it_waits_for_and_how_long() {
 }
 
 #[test]
-fn a_paused_run_says_who_stopped_it_and_what_is_left() {
+fn a_paused_run_shows_who_paused_it_and_the_time_left() {
     let paused = run(&json!({
         "waiting_on": [{
             "id": "hold_00000000000000000000000000000001-1", "kind": "timer", "step": "step-02",
@@ -60,18 +60,15 @@ fn a_paused_run_says_who_stopped_it_and_what_is_left() {
         }],
     }));
     let text = show::facts(&paused, None);
+    assert!(text.contains("2 hours left when it was paused"), "{text}");
     assert!(
-        text.contains("2 hours left when the clock was stopped"),
-        "{text}"
-    );
-    assert!(
-        text.contains("by owner at 2026-01-02 12:00:00; still at work: step-01"),
+        text.contains("by owner at 2026-01-02 12:00:00; still running: step-01"),
         "{text}"
     );
 }
 
 #[test]
-fn a_failed_run_says_whose_doing_and_its_code() {
+fn a_failed_run_shows_class_and_code() {
     let failed = run(&json!({
         "status": "failed", "waiting_on": [],
         "failure": {"class": "agent", "code": "tool_failed", "message": "mail bounced"},
@@ -100,8 +97,8 @@ fn an_event_is_one_line() {
 fn watching_ends_when_the_run_does() {
     let codes: Vec<_> = EventType::ALL
         .into_iter()
-        .filter_map(ending)
-        .map(Outcome::code)
+        .filter_map(exit_kind)
+        .map(ExitKind::code)
         .collect();
     assert_eq!(codes, [0, 1, 4]);
 }
@@ -132,5 +129,5 @@ fn a_hold_without_a_step_has_no_empty_brackets() {
         }],
     }));
     let text = show::facts(&taken, None);
-    assert!(text.contains("handoff, without a limit"), "{text}");
+    assert!(text.contains("handoff, without a deadline"), "{text}");
 }

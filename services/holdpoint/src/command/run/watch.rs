@@ -1,20 +1,20 @@
-//! `run watch`: the live history of a run, a line an event, until the run has ended.
+//! `run watch`: the live history of a run, one line per event, until the run ends.
 
 use chrono::NaiveDate;
 use holdpoint_contracts::history::{EventType, HistoryItem};
 
 use super::super::Session;
 use crate::client::Live;
-use crate::exit::Outcome;
+use crate::exit::ExitKind;
 use crate::output;
 use crate::table::one_line;
 
-pub(super) async fn watch(session: &Session, run: &str) -> anyhow::Result<Outcome> {
-    let mut events = session.client.events(run, 0)?;
+pub(super) async fn watch(session: &Session, run: &str) -> anyhow::Result<ExitKind> {
+    let mut events = session.client.run_events(run)?;
     let mut day = None;
     loop {
         match events.next().await? {
-            Live::Reset => output::note("earlier events are no longer kept"),
+            Live::Reset => output::note("Earlier events are no longer kept."),
             Live::Item(item, text) => {
                 if session.json {
                     output::line(&text)?;
@@ -22,22 +22,21 @@ pub(super) async fn watch(session: &Session, run: &str) -> anyhow::Result<Outcom
                     note_new_day(&mut day, item.at.date_naive());
                     output::line(&event_line(&item))?;
                 }
-                if let Some(outcome) = ending(item.kind) {
-                    return Ok(outcome);
+                if let Some(kind) = exit_kind(item.kind) {
+                    return Ok(kind);
                 }
             }
         }
     }
 }
 
-/// Lines show the time only, so a wait over days says where the next one begins.
+/// Lines show only the time, so the first line of each day is preceded by the date.
 fn note_new_day(day: &mut Option<NaiveDate>, now: NaiveDate) {
     if day.replace(now) != Some(now) {
         output::note(&format!("{now} (UTC)"));
     }
 }
 
-/// One event on one line: time, step, type, sentence.
 pub(super) fn event_line(item: &HistoryItem) -> String {
     let step = item.step.as_deref().unwrap_or("-");
     let kind = item.kind.as_str();
@@ -47,12 +46,12 @@ pub(super) fn event_line(item: &HistoryItem) -> String {
         .to_owned()
 }
 
-/// How the command ends at this event, if the run does.
-pub(super) const fn ending(kind: EventType) -> Option<Outcome> {
+/// How the command ends if this event ends the run.
+pub(super) const fn exit_kind(kind: EventType) -> Option<ExitKind> {
     match kind {
-        EventType::RunCompleted => Some(Outcome::Ok),
-        EventType::RunFailed => Some(Outcome::Failed),
-        EventType::RunCancelled => Some(Outcome::Rejected),
+        EventType::RunCompleted => Some(ExitKind::Ok),
+        EventType::RunFailed => Some(ExitKind::Failed),
+        EventType::RunCancelled => Some(ExitKind::Rejected),
         EventType::RunStarted
         | EventType::RunWaiting
         | EventType::RunResumed

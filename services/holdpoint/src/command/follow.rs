@@ -1,17 +1,16 @@
-//! `follow`, `unfollow` and `following`: of what the caller is told because they want to be.
+//! `follow`, `unfollow` and `following`: watches of requests, runs and agents.
 
 use holdpoint_contracts::notification::{WatchView, Watched};
-use holdpoint_contracts::run::Page;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::short_id::Listed;
-use super::{ClientCommand, Session, instant, list, show};
+use super::{ClientCommand, Session, instant};
 use crate::cli::FollowCommand;
-use crate::client::{Body, segment};
-use crate::exit::Outcome;
+use crate::client::segment;
+use crate::exit::ExitKind;
 
 impl ClientCommand for FollowCommand {
-    async fn perform(self, session: &Session) -> anyhow::Result<Outcome> {
+    async fn perform(self, session: &Session) -> anyhow::Result<ExitKind> {
         match self {
             Self::Follow { kind, id } => {
                 let id = match kind.as_str() {
@@ -20,32 +19,31 @@ impl ClientCommand for FollowCommand {
                     _agent => id,
                 };
                 let body = json!({ (kind.as_str()): id });
-                let answer: Body<WatchView> = session.client.post("watches", &body).await?;
-                show(session, &answer, |watch| {
+                let text = |watch: &WatchView| {
                     format!("{}  followed since {}", watch.id, instant(watch.since))
-                })
+                };
+                session.post("watches", &body, text).await
             }
             Self::Unfollow { id } => {
                 let id = watch_id(session.whole_id(Listed::Watches, &id).await?);
                 let path = format!("watches/{}", segment(&id)?);
-                let answer: Body<Value> = session.client.delete(&path).await?;
-                show(session, &answer, |_| format!("{id}  not followed any more"))
+                session
+                    .delete(&path, format!("{id}  no longer followed"))
+                    .await
             }
             Self::Following => {
-                let answer: Body<Page<WatchView>> = session.client.get("watches", &[]).await?;
-                list(session, &answer, &["ID", "SINCE"], |watch| {
-                    vec![watch.id.clone(), instant(watch.since)]
-                })
+                let row = |watch: &WatchView| [watch.id.clone(), instant(watch.since)];
+                session.list("watches", &[], ["ID", "SINCE"], row).await
             }
         }
     }
 }
 
-/// As `following` shows it; of an agent its name will do.
+/// The id as `following` shows it. A text that is not an id is the name of an agent.
 fn watch_id(id: String) -> String {
     match id.parse::<Watched>() {
         Ok(_) => id,
-        Err(_no_id) => format!("agent_{id}"),
+        Err(_not_an_id) => format!("agent_{id}"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The built-in worker of `up`, and the mails that it keeps as files.
+//! Built-in tools: for workers, for the executor, and the mails that they keep as files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use holdpoint_gateway::{Mails, WantedMails};
 use holdpoint_ids::{NodeName, RunId, ToolName};
 use holdpoint_mail::{MailHead, Mailer};
 use holdpoint_notification::{Outside, PublicUrl};
-use holdpoint_worker::targets::EgressPolicy;
+use holdpoint_worker::targets::{self, EgressPolicy};
 use holdpoint_worker::tool::{BoxFuture, Tool};
 use holdpoint_worker::tools;
 use holdpoint_worker::tools::http_request::{DEFAULT_TIMEOUT, HttpRequest};
 use holdpoint_worker::tools::send_email::{self, MailTransport, SendEmail};
 use holdpoint_worker::worker::{BusContacts, BusTasks, Worker, WorkerOptions, call_tool};
 
-use crate::private;
+use crate::file_privacy;
 
-/// Steps that the built-in worker does at the same time.
+/// Steps that the built-in worker runs concurrently.
 const CONCURRENCY: usize = 256;
 
-/// The worker that does the built-in tools, and the addresses that they may reach.
+/// A worker with the built-in tools; `targets` are the addresses that they may reach.
 pub(crate) fn worker(
     bus: Bus,
     clock: Clock,
@@ -33,24 +33,23 @@ pub(crate) fn worker(
     targets: EgressPolicy,
     mails: &Path,
 ) -> anyhow::Result<Worker> {
-    let builtin = builtin(bus.clone(), targets, mails)?;
+    let tools = builtin(bus.clone(), targets, mails)?;
     let options = WorkerOptions {
         node,
         concurrency: CONCURRENCY,
         clock,
     };
-    Ok(builtin
-        .into_iter()
-        .fold(Worker::new(bus, options), Worker::tool))
+    let worker = Worker::new(bus, options);
+    Ok(tools.into_iter().fold(worker, Worker::tool))
 }
 
-/// The ways out of the application for notifications: mails as the tool `send_email` sends them.
-pub(crate) fn outside(
+/// Access of the notification service to the outside. Mails go the same way as those of `send_email`.
+pub(crate) fn notification_outside(
     targets: EgressPolicy,
     mails: &Path,
     public_url: PublicUrl,
 ) -> anyhow::Result<Outside> {
-    let (transport, from) = mail_ways(mails)?;
+    let (transport, from) = mail_transport(mails)?;
     Ok(Outside {
         mailer: Mailer::new(transport, from.as_deref())?,
         targets,
@@ -58,26 +57,31 @@ pub(crate) fn outside(
     })
 }
 
-/// Where mails go and in whose name. Their links act as the person, so a folder of mails is closed to others.
-fn mail_ways(mails: &Path) -> anyhow::Result<(MailTransport, Option<String>)> {
+/// Transport and sender of mails. Links in mails act as the user, so a directory of mails is private.
+fn mail_transport(mails: &Path) -> anyhow::Result<(MailTransport, Option<String>)> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let transport =
         MailTransport::from_env(variable("HOLDPOINT_SMTP_URL").as_deref(), mails.to_owned())?;
     if let MailTransport::Maildir(folder) = &transport {
-        private::make_folder(folder)?;
+        file_privacy::create_private_dir(folder)?;
     }
     Ok((transport, variable("HOLDPOINT_MAIL_FROM")))
 }
 
-/// The value of `HOLDPOINT_PUBLIC_URL`: where people reach the installation.
+/// The egress policy outside of `up`: private addresses only with `HOLDPOINT_ALLOW_PRIVATE_TARGETS`.
+pub(crate) fn production_egress() -> EgressPolicy {
+    let allowed = std::env::var(targets::ALLOW_PRIVATE).ok();
+    EgressPolicy::of_serve(allowed.as_deref())
+}
+
+/// `HOLDPOINT_PUBLIC_URL`: the address under which users reach the installation.
 pub(crate) fn public_url() -> Option<String> {
     let url = std::env::var("HOLDPOINT_PUBLIC_URL").ok();
     url.filter(|url| !url.trim().is_empty())
 }
 
-/// The tools that every installation has.
 fn builtin(bus: Bus, targets: EgressPolicy, mails: &Path) -> anyhow::Result<Vec<Arc<dyn Tool>>> {
-    let (transport, from) = mail_ways(mails)?;
+    let (transport, from) = mail_transport(mails)?;
     Ok(tools::builtin(
         HttpRequest::new(targets, DEFAULT_TIMEOUT)?,
         SendEmail::new(transport, from.as_deref())?,
@@ -86,14 +90,13 @@ fn builtin(bus: Bus, targets: EgressPolicy, mails: &Path) -> anyhow::Result<Vec<
     ))
 }
 
-/// The built-in tools for the executor, which runs what is idempotent and nobody takes (S2-R7).
-pub(crate) struct Inline {
+/// The built-in tools for the executor, which itself runs idempotent steps that no node takes (S2-R7).
+pub(crate) struct InlineBuiltins {
     tools: Vec<Arc<dyn Tool>>,
     clock: Clock,
 }
 
-impl Inline {
-    /// With the addresses that they may reach.
+impl InlineBuiltins {
     pub(crate) fn new(
         bus: Bus,
         clock: Clock,
@@ -104,14 +107,14 @@ impl Inline {
         Ok(Arc::new(Self { tools, clock }))
     }
 
-    fn named(&self, name: &ToolName) -> Option<&Arc<dyn Tool>> {
+    fn find(&self, name: &ToolName) -> Option<&Arc<dyn Tool>> {
         self.tools.iter().find(|tool| tool.name() == name.as_str())
     }
 }
 
-impl InlineTools for Inline {
+impl InlineTools for InlineBuiltins {
     fn knows(&self, tool: &ToolName) -> bool {
-        self.named(tool).is_some()
+        self.find(tool).is_some()
     }
 
     fn call<'c>(
@@ -119,49 +122,48 @@ impl InlineTools for Inline {
         step_dispatch: &'c StepDispatch,
     ) -> BoxFuture<'c, (ActionResult, Option<String>)> {
         async move {
-            match self.named(&step_dispatch.tool) {
+            match self.find(&step_dispatch.tool) {
                 Some(tool) => call_tool(Arc::clone(tool), step_dispatch, &self.clock).await,
-                None => (
-                    ActionResult {
+                None => {
+                    let error = format!("`{}` is not a built-in tool", step_dispatch.tool);
+                    let result = ActionResult {
                         success: false,
-                        description: "There is no such tool here.".to_owned(),
-                        error: Some("There is no such tool here.".to_owned()),
+                        description: error.clone(),
+                        error: Some(error),
                         data: serde_json::Value::Null,
                         duration_ms: 0,
-                    },
-                    Some("unknown_tool".to_owned()),
-                ),
+                    };
+                    (result, Some("unknown_tool".to_owned()))
+                }
             }
         }
         .boxed()
     }
 }
 
-/// A name of its own for every start, so that a grant to the process before is not taken for one
-/// to this.
-pub(crate) fn node() -> anyhow::Result<NodeName> {
+/// A new name for every start, so that this process never uses a grant of the previous one.
+pub(crate) fn new_node_name() -> anyhow::Result<NodeName> {
     let id = RunId::fresh().to_string();
     let nonce: String = id.chars().rev().take(8).collect();
     Ok(format!("builtin-{nonce}").parse()?)
 }
 
-/// Lists what `send_email` has kept, for `GET /mails`.
-pub(super) fn mails(dir: PathBuf) -> Mails {
+/// Lists the mails on disk, for `GET /mails`.
+pub(super) fn mail_reader(dir: PathBuf) -> Mails {
     Arc::new(move |wanted: WantedMails| {
         let dir = dir.clone();
         async move {
             let WantedMails { shown, skip, limit } = wanted;
-            let reading = tokio::task::spawn_blocking(move || {
+            let page = tokio::task::spawn_blocking(move || {
                 let shown =
                     |head: &MailHead| shown(head.workspace.as_deref(), head.person.as_deref());
                 send_email::page(&dir, shown, (skip, limit))
             });
-            let (mails, next) = reading.await??;
-            let items = mails.into_iter();
+            let (mails, next) = page.await??;
+            let mails = mails.into_iter();
+            let items = mails.filter_map(|mail| serde_json::to_value(mail).ok());
             Ok(Page {
-                items: items
-                    .filter_map(|mail| serde_json::to_value(mail).ok())
-                    .collect(),
+                items: items.collect(),
                 next_cursor: next.map(|next| next.to_string()),
             })
         }

@@ -1,26 +1,25 @@
-//! Single values as people type them, on the command line and in the cells of a table.
+//! Parsers of single values on the command line and in the cells of a CSV file.
 //!
-//! What looks like a number but would not come back the same (a leading zero, more digits than a
-//! program can count) stays a text, so that postcodes and phone numbers survive.
+//! A number that JSON would change (a leading zero, too many digits) stays a text, so that postcodes
+//! and phone numbers survive.
 
 use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, anyhow, bail};
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use holdpoint_contracts::duration as durations;
 use holdpoint_ids::ContactId;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::private;
+use crate::file_privacy;
 use crate::serve::tables::Tables;
 
-/// Largest whole number that every JSON reader keeps exactly.
+/// Largest integer that every JSON reader keeps exactly.
 const WHOLE_MAX: u64 = 1 << 53;
-/// Largest file or standard input that is read, in bytes; the API takes no larger body.
+/// Largest file or standard input, in bytes; the API accepts no larger body.
 const FILE_MAX: u64 = 1024 * 1024;
 
-/// `true`, `false` and numbers by their type, everything else as text.
+/// `true`, `false` and numbers keep their type; anything else is a text.
 pub(crate) fn typed(text: &str) -> Value {
     if text.eq_ignore_ascii_case("true") {
         return Value::Bool(true);
@@ -33,18 +32,14 @@ pub(crate) fn typed(text: &str) -> Value {
 
 fn number(text: &str) -> Option<Value> {
     let digits = text.strip_prefix('-').unwrap_or(text);
-    let (whole, fraction) = match digits.split_once('.') {
-        Some((whole, fraction)) => (whole, Some(fraction)),
-        None => (digits, None),
-    };
+    let split = digits.split_once('.');
+    let (whole, fraction) = split.map_or((digits, None), |(whole, rest)| (whole, Some(rest)));
     let all_digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     if !all_digits(whole) || whole.len() > 1 && whole.starts_with('0') {
         return None;
     }
-    whole
-        .parse::<u64>()
-        .ok()
-        .filter(|whole| *whole <= WHOLE_MAX)?;
+    let integer = whole.parse::<u64>().ok();
+    integer.filter(|integer| *integer <= WHOLE_MAX)?;
     match fraction {
         None => text.parse::<i64>().ok().map(Value::from),
         Some(fraction) if all_digits(fraction) && fraction.len() <= 15 => {
@@ -54,22 +49,21 @@ fn number(text: &str) -> Option<Value> {
     }
 }
 
-/// `key=value` of a contact: empty removes, JSON in `{}`, `[]` or `""` is taken as it is.
+/// `key=value` of a contact. An empty value removes the field; a value in `{}`, `[]` or `""` is JSON.
 pub(crate) fn field(text: &str) -> Result<(String, Value), String> {
     let (name, value) = pair(text)?;
     let value = match value.trim() {
         "" | "null" => Value::Null,
         json if json.starts_with(['{', '[', '"']) => serde_json::from_str(json)
-            .map_err(|error| format!("the value of `{name}` is no JSON: {error}"))?,
+            .map_err(|error| format!("the value of `{name}` is not valid JSON: {error}"))?,
         plain => typed(plain),
     };
     if name == "id" {
-        return Err("an id does not change".to_owned());
+        return Err("`id` cannot be changed".to_owned());
     }
     Ok((name, value))
 }
 
-/// `name=value` of a label.
 pub(crate) fn label(text: &str) -> Result<(String, String), String> {
     pair(text).map(|(name, value)| (name, value.to_owned()))
 }
@@ -77,67 +71,63 @@ pub(crate) fn label(text: &str) -> Result<(String, String), String> {
 fn pair(text: &str) -> Result<(String, &str), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value)),
-        Some(_) | None => Err("write it as name=value".to_owned()),
+        Some(_) | None => Err("expected NAME=VALUE".to_owned()),
     }
 }
 
-/// A secret as it was typed, or from a file: `@FILE`. What is typed is in the list of processes.
+/// A secret, or `@FILE`, because command lines are visible in the process list.
 pub(crate) fn secret(text: &str) -> anyhow::Result<String> {
     match text.strip_prefix('@') {
-        Some(file) => Ok(private::read_secret(Path::new(file))?.trim().to_owned()),
+        Some(file) => Ok(file_privacy::read_secret(Path::new(file))?
+            .trim()
+            .to_owned()),
         None => Ok(text.to_owned()),
     }
 }
 
-/// Where tables are, as an address with a password or by `@FILE`.
+/// A database address, or `@FILE`, because the address contains a password.
 pub(crate) fn tables(text: &str) -> anyhow::Result<Tables> {
     secret(text)?.parse().map_err(|why: String| anyhow!(why))
 }
 
-/// A duration, checked here and sent as it was written.
+/// A valid duration, which is sent unchanged.
 pub(crate) fn duration(text: &str) -> Result<String, durations::DurationError> {
     durations::parse(text).map(|_| text.to_owned())
 }
 
-/// `yes` or `no`.
 pub(crate) fn yes_or_no(text: &str) -> Result<bool, String> {
     match text {
         "yes" | "true" => Ok(true),
         "no" | "false" => Ok(false),
-        other => Err(format!("`{other}` is neither yes nor no")),
+        other => Err(format!("invalid value `{other}`; expected yes or no")),
     }
 }
 
-/// Hours of the day, `22:00-07:00`, as bodies have them; `none` is null.
+/// Quiet hours, `22:00-07:00`, as in request bodies; `none` is null.
 pub(crate) fn hours(text: &str) -> Result<Value, String> {
     if text == "none" {
         return Ok(Value::Null);
     }
     let (from, to) = text
         .split_once('-')
-        .ok_or_else(|| "write it as 22:00-07:00, or none".to_owned())?;
+        .ok_or_else(|| "expected FROM-TO such as 22:00-07:00, or none".to_owned())?;
     Ok(serde_json::json!({ "from": from, "to": to }))
 }
 
-/// The words for how a wait goes on.
-pub(crate) fn resume_mode() -> impl TypedValueParser<Value = String> {
-    PossibleValuesParser::new(["continue", "keep_deadline", "restart", "now"])
-}
-
-/// JSON as it stands, or the file that holds it.
+/// JSON, or the name of a file that holds it.
 pub(crate) fn json_or_file(text: &str) -> anyhow::Result<Value> {
     let start = text.trim_start();
-    let is_json = start.starts_with(['{', '[', '"']) || serde_json::from_str::<Value>(text).is_ok();
-    if is_json {
-        return serde_json::from_str(text).map_err(|error| anyhow!("this is no JSON: {error}"));
+    let json = serde_json::from_str(text);
+    if json.is_ok() || start.starts_with(['{', '[', '"']) {
+        return json.map_err(|error| anyhow!("invalid JSON: {error}"));
     }
     let path = Path::new(text);
     let content = read_text(path)?;
     serde_json::from_str(&content)
-        .map_err(|error| anyhow!("{} holds no JSON: {error}", path.display()))
+        .map_err(|error| anyhow!("{} is not valid JSON: {error}", path.display()))
 }
 
-/// A JSON object with an `id`, or the file that holds it.
+/// A JSON object with an `id`, or the name of a file that holds it.
 pub(crate) fn contact_object(text: &str) -> anyhow::Result<Value> {
     let value = json_or_file(text)?;
     contact_id(&value)?;
@@ -152,17 +142,18 @@ pub(crate) fn contact(text: &str) -> anyhow::Result<Value> {
     Ok(Value::from(text.parse::<ContactId>()?.as_str()))
 }
 
-/// The id inside a contact's object.
 pub(crate) fn contact_id(contact: &Value) -> anyhow::Result<ContactId> {
-    let fields: &Map<String, Value> = contact.as_object().context("a contact is a JSON object")?;
+    let fields = contact
+        .as_object()
+        .context("a contact must be a JSON object")?;
     match fields.get("id") {
         Some(Value::String(id)) => Ok(id.parse()?),
-        Some(_) => bail!("the `id` of a contact is a text"),
+        Some(_) => bail!("the `id` of a contact must be a text"),
         None => bail!("a contact needs an `id`"),
     }
 }
 
-/// A whole text file, or standard input for `-`.
+/// Reads a text file, or standard input for `-`.
 pub(crate) fn read_text(path: &Path) -> anyhow::Result<String> {
     let mut content = String::new();
     let source: Box<dyn Read> = if path == Path::new("-") {
@@ -176,10 +167,7 @@ pub(crate) fn read_text(path: &Path) -> anyhow::Result<String> {
         .read_to_string(&mut content)
         .with_context(|| format!("cannot read {}", path.display()))?;
     if content.len() as u64 > FILE_MAX {
-        bail!(
-            "{} is larger than 1 MiB, the most that is taken",
-            path.display()
-        );
+        bail!("{} is larger than 1 MiB", path.display());
     }
     Ok(content)
 }
@@ -240,9 +228,9 @@ mod tests {
         }
     }
 
-    /// Mend A-L5: a secret need not stand in the list of processes.
+    /// Mend A-L5: a secret need not appear in the process list.
     #[test]
-    fn a_secret_is_typed_or_in_a_file() {
+    fn a_secret_is_an_argument_or_in_a_file() {
         use std::os::unix::fs::PermissionsExt as _;
 
         let dir = tempfile::tempdir().unwrap();
@@ -255,15 +243,15 @@ mod tests {
         set("hp_abc\n", 0o600);
         assert_eq!(secret(&at).unwrap(), "hp_abc");
         assert_eq!(secret("hp_typed").unwrap(), "hp_typed");
-        assert!(tables(&at).is_err(), "hp_abc is no place for tables");
+        assert!(tables(&at).is_err(), "hp_abc is not a database address");
         set("postgres://u:p@db/h\n", 0o600);
         let kept = Tables::Postgres("postgres://u:p@db/h".to_owned());
         assert_eq!(tables(&at).unwrap(), kept);
         set("hp_abc", 0o644);
-        let told = format!("{:#}", secret(&at).unwrap_err());
+        let error = format!("{:#}", secret(&at).unwrap_err());
         assert!(
-            told.contains("chmod 600") && !told.contains("hp_abc"),
-            "{told}"
+            error.contains("chmod 600") && !error.contains("hp_abc"),
+            "{error}"
         );
         assert!(secret("@/nonexistent").is_err());
     }

@@ -1,4 +1,4 @@
-//! A process that belongs to a measurement: it says one JSON line when ready and one for each order.
+//! A child process of a measurement. It prints one JSON line when ready and one per instruction.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -11,40 +11,40 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-use super::machine::Used;
-use super::order::Order;
+use super::instruction::Instruction;
+use super::machine::Usage;
 
-/// Longest time until a process is ready, or has ended.
-const SOON: Duration = Duration::from_secs(30);
+/// Longest time to start or to end.
+const START_OR_END_WITHIN: Duration = Duration::from_secs(30);
 
-/// Longest time for one order.
-const ORDER_WITHIN: Duration = Duration::from_secs(1_800);
+/// Longest time for one instruction.
+const INSTRUCTION_WITHIN: Duration = Duration::from_secs(1_800);
 
-/// A child of this process; it ends with it.
-pub(super) struct Part {
+/// It is killed when this is dropped.
+pub(super) struct BenchProcess {
     pub(super) name: &'static str,
     pub(super) pid: u32,
-    /// What it had used when the measurement began.
-    pub(super) before: Used,
+    /// Usage at the begin of the measurement.
+    pub(super) before: Usage,
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-impl Part {
-    /// Starts this very program with other words, and waits until it is ready. Its log goes to a
-    /// file of its name in `folder`.
+impl BenchProcess {
+    /// Starts this binary with other arguments and waits until it is ready. Its log goes to
+    /// `<name>.log` in `directory`.
     pub(super) async fn start(
         name: &'static str,
-        words: &[String],
-        folder: &Path,
+        args: &[String],
+        directory: &Path,
     ) -> anyhow::Result<Self> {
         let log = std::fs::File::options()
             .create(true)
             .append(true)
-            .open(folder.join(format!("{name}.log")))?;
+            .open(directory.join(format!("{name}.log")))?;
         let mut child = Command::new(std::env::current_exe()?)
-            .args(words)
+            .args(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)
@@ -52,59 +52,53 @@ impl Part {
             .spawn()
             .with_context(|| format!("cannot start {name}"))?;
         let stdout = child.stdout.take().context("no stdout")?;
-        let mut part = Self {
+        let mut process = Self {
             name,
-            pid: child.id().context("it ended at once")?,
-            before: Used::default(),
+            pid: child.id().context("the process ended at once")?,
+            before: Usage::default(),
             stdin: child.stdin.take(),
             lines: BufReader::new(stdout).lines(),
             child,
         };
-        part.line(SOON).await?;
-        Ok(part)
+        process.read_line(START_OR_END_WITHIN).await?;
+        Ok(process)
     }
 
-    async fn line(&mut self, within: Duration) -> anyhow::Result<Value> {
+    async fn read_line(&mut self, within: Duration) -> anyhow::Result<Value> {
         let line = timeout(within, self.lines.next_line()).await;
-        let line = line.with_context(|| format!("{} says nothing", self.name))??;
+        let line = line.with_context(|| format!("{} does not respond", self.name))??;
         let Some(line) = line else {
-            bail!("{} has ended; its log says why", self.name);
+            bail!("{} has ended; see its log", self.name);
         };
         Ok(serde_json::from_str(&line)?)
     }
 
-    /// Has it do something, and waits for what came of it.
-    pub(super) async fn order(&mut self, order: &Order) -> anyhow::Result<Value> {
-        let mut line = serde_json::to_string(order)?;
-        line.push('\n');
-        let stdin = self.stdin.as_mut().context("it takes no orders")?;
+    /// Sends an instruction and waits for its result.
+    pub(super) async fn perform(&mut self, instruction: &Instruction) -> anyhow::Result<Value> {
+        let line = format!("{}\n", serde_json::to_string(instruction)?);
+        let stdin = self.stdin.as_mut().context("it takes no instructions")?;
         stdin.write_all(line.as_bytes()).await?;
-        self.line(ORDER_WITHIN).await
+        self.read_line(INSTRUCTION_WITHIN).await
     }
 
-    /// Tells it that no more orders come, and hears its last word.
+    /// Closes stdin and waits for the last result.
     pub(super) async fn finish(mut self) -> anyhow::Result<Value> {
         self.stdin = None;
-        self.line(SOON).await
+        self.read_line(START_OR_END_WITHIN).await
     }
 
-    /// Kills it at once, as a power cut would.
+    /// Kills it as a power cut would.
     pub(super) async fn kill(mut self) -> anyhow::Result<()> {
         Ok(self.child.kill().await?)
     }
 
-    /// Asks it to end, and waits.
+    /// Sends SIGTERM and waits for the end.
     pub(super) async fn stop(mut self) -> anyhow::Result<()> {
         self.stdin = None;
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
         kill_process(pid.context("no process")?, Signal::TERM)?;
-        let ended = timeout(SOON, self.child.wait()).await;
+        let ended = timeout(START_OR_END_WITHIN, self.child.wait()).await;
         ended.with_context(|| format!("{} does not end", self.name))??;
         Ok(())
-    }
-
-    /// What it used since the measurement began.
-    pub(super) fn used(&self) -> Used {
-        Used::by(self.pid).since(self.before)
     }
 }

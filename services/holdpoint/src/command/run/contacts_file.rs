@@ -1,7 +1,7 @@
-//! A table of contacts in a CSV file: a column `id`, all others are fields of the contact.
+//! Contacts in a CSV file: a column `id`; all other columns are fields of the contact.
 //!
-//! The whole file is read and checked before anything is sent, so that a mistake in its last line
-//! does not leave half of it started.
+//! The whole file is checked before anything is sent, so that an error in the last line does not
+//! leave half of the runs started.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -13,25 +13,22 @@ use holdpoint_ids::ContactId;
 use serde_json::{Map, Value};
 
 use crate::exit::Usage;
-use crate::value::typed;
+use crate::parsers::typed;
 
-/// Most rows of a file.
 const ROWS_MAX: usize = 100_000;
 
-/// One contact and where it stands.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
-    /// Line of the file, from 1.
+    /// Line in the file, from 1.
     pub(crate) line: u64,
     pub(crate) id: ContactId,
-    /// Its fields with its id, as a run is started with.
+    /// The fields including the id, as the body of a new run has them.
     pub(crate) contact: Value,
 }
 
-/// Reads a file of contacts.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<Row>> {
-    let file =
-        std::fs::File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let file = std::fs::File::open(path);
+    let file = file.with_context(|| format!("cannot read {}", path.display()))?;
     rows(file).with_context(|| path.display().to_string())
 }
 
@@ -44,57 +41,54 @@ fn rows(source: impl Read) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     let mut lines = BTreeMap::new();
     for record in reader.records() {
-        let record = record.map_err(|error| Usage(unreadable(&error)))?;
+        let record = record.map_err(|error| Usage(error_text(&error)))?;
         let row = row(&columns, &record)?;
         if let Some(line) = lines.insert(row.id.clone(), row.line) {
             bail!(Usage(format!(
-                "line {}: `{}` is in line {line}, too",
+                "line {}: `{}` is already in line {line}",
                 row.line, row.id
             )));
         }
         rows.push(row);
         if rows.len() > ROWS_MAX {
-            bail!(Usage(format!("more than {ROWS_MAX} rows; split the file")));
+            bail!(Usage(format!(
+                "the file has more than {ROWS_MAX} rows; split it"
+            )));
         }
     }
     if rows.is_empty() {
-        bail!(Usage("there are no rows under the heading".to_owned()));
+        bail!(Usage("the file has no rows below the heading".to_owned()));
     }
     Ok(rows)
 }
 
-/// Names of the columns; some editors put a mark before the first one.
+/// Names of the columns. Some editors write a byte order mark before the first name.
 fn columns(heading: &StringRecord) -> Result<Vec<String>, Usage> {
     let mut seen = BTreeSet::new();
     let mut names = Vec::with_capacity(heading.len());
-    for (index, name) in heading.iter().enumerate() {
+    for (name, column) in heading.iter().zip(1..) {
         let name = name.trim_start_matches('\u{feff}').trim();
-        let column = index + 1;
         if name.is_empty() {
-            return Err(Usage(format!(
-                "line 1, column {column}: a column needs a name"
-            )));
+            let error = format!("line 1, column {column}: the name is missing");
+            return Err(Usage(error));
         }
         if !seen.insert(name.to_owned()) {
-            return Err(Usage(format!(
-                "line 1, column {column}: `{name}` is there twice"
-            )));
+            let error = format!("line 1, column {column}: `{name}` occurs twice");
+            return Err(Usage(error));
         }
         names.push(name.to_owned());
     }
     if seen.contains("id") {
         return Ok(names);
     }
-    let nearest = names.iter().position(|name| {
+    let is_similar = |name: &String| {
         let name = name.to_lowercase();
         name == "id" || name.ends_with("_id") || name == "contact"
-    });
-    let hint = nearest.and_then(|index| {
-        let name = names.get(index)?;
-        Some(format!(" (is it column {}, `{name}`?)", index + 1))
-    });
+    };
+    let similar = names.iter().zip(1..).find(|(name, _)| is_similar(name));
+    let hint = similar.map(|(name, column)| format!(" (is it column {column}, `{name}`?)"));
     Err(Usage(format!(
-        "line 1: there is no column `id`, the contact's id{}",
+        "line 1: the column `id` with the contact's id is missing{}",
         hint.unwrap_or_default()
     )))
 }
@@ -103,18 +97,18 @@ fn row(columns: &[String], record: &StringRecord) -> Result<Row, Usage> {
     let line = record.position().map_or(0, csv::Position::line);
     let mut id = None;
     let mut fields = Map::new();
-    for (index, (name, cell)) in columns.iter().zip(record).enumerate() {
+    for ((name, cell), column) in columns.iter().zip(record).zip(1..) {
         if name == "id" {
-            let parsed = cell.parse::<ContactId>().map_err(|error| {
-                Usage(format!("line {line}, column {} (`id`): {error}", index + 1))
-            })?;
+            let parsed = cell.parse::<ContactId>();
+            let at = format!("line {line}, column {column} (`id`)");
+            let parsed = parsed.map_err(|error| Usage(format!("{at}: {error}")))?;
             fields.insert(name.clone(), Value::from(parsed.as_str()));
             id = Some(parsed);
         } else if !cell.is_empty() {
             fields.insert(name.clone(), typed(cell));
         }
     }
-    let id = id.ok_or_else(|| Usage(format!("line {line}: there is no `id`")))?;
+    let id = id.ok_or_else(|| Usage(format!("line {line}: `id` is missing")))?;
     Ok(Row {
         line,
         id,
@@ -122,7 +116,7 @@ fn row(columns: &[String], record: &StringRecord) -> Result<Row, Usage> {
     })
 }
 
-fn unreadable(error: &csv::Error) -> String {
+fn error_text(error: &csv::Error) -> String {
     let line = error.position().map_or(0, csv::Position::line);
     match error.kind() {
         csv::ErrorKind::UnequalLengths {
@@ -130,11 +124,11 @@ fn unreadable(error: &csv::Error) -> String {
         } => {
             let column = (*len).min(*expected_len) + 1;
             format!(
-                "line {line}, column {column}: {len} cells where the heading has {expected_len}"
+                "line {line}, column {column}: the row has {len} cells, but the heading has {expected_len}"
             )
         }
         csv::ErrorKind::Utf8 { err, .. } => {
-            format!("line {line}, column {}: this is not UTF-8", err.field() + 1)
+            format!("line {line}, column {}: invalid UTF-8", err.field() + 1)
         }
         csv::ErrorKind::Io(_)
         | csv::ErrorKind::Seek
@@ -176,19 +170,16 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_with_line_and_column() {
+    fn an_error_names_line_and_column() {
         let cases = [
-            ("name\nAda\n", "line 1: there is no column `id`"),
+            ("name\nAda\n", "line 1: the column `id`"),
             ("contact_id,name\n1,Ada\n", "is it column 1, `contact_id`?"),
-            ("id,,name\n", "line 1, column 2: a column needs a name"),
-            ("id,name,name\n", "line 1, column 3: `name` is there twice"),
-            (
-                "id,name\nc1,Ada\nc 2,Bob\n",
-                "line 3, column 1 (`id`): `c 2` is no contact id",
-            ),
+            ("id,,name\n", "line 1, column 2: the name is missing"),
+            ("id,name,name\n", "line 1, column 3: `name` occurs twice"),
+            ("id,name\nc1,Ada\nc 2,Bob\n", "line 3, column 1 (`id`): "),
             (
                 "id,name\nc1,Ada,more\n",
-                "line 2, column 3: 3 cells where the heading has 2",
+                "line 2, column 3: the row has 3 cells, but the heading has 2",
             ),
             ("id,name\n", "no rows"),
         ];
@@ -200,7 +191,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .contains("line 2, column 2: this is not UTF-8"),
+                .contains("line 2, column 2: invalid UTF-8"),
             "{error:#}"
         );
     }

@@ -1,0 +1,65 @@
+//! Instructions of `bench` to its child processes: one JSON line per instruction and per result.
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use crate::output;
+
+/// Work for the load process, which prints the result when it is done.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub(super) enum Instruction {
+    /// Store the agent and start some runs, so that caches and connections are ready.
+    WarmUp { runs: u64 },
+    /// Start runs and wait until all are completed.
+    Runs {
+        runs: u64,
+        /// Maximum in flight.
+        window: usize,
+        /// Whether incomplete runs count as in flight, instead of unanswered starts.
+        is_closed_loop: bool,
+        /// Maximum of starts per second.
+        rate: Option<u64>,
+    },
+    /// Set timers that are due in a day or later.
+    FarTimers { timers: u64 },
+    /// Set one timer that is due now, and wait for it.
+    OneTimer,
+    /// Set timers that come due evenly over some seconds, and wait for all.
+    NearTimers { timers: u64, over_s: u64 },
+}
+
+/// Lines of stdin, which ends when the parent process ends.
+pub(super) struct Instructions(mpsc::UnboundedReceiver<String>);
+
+impl Instructions {
+    pub(super) fn new() -> Self {
+        let (sender, lines) = mpsc::unbounded_channel();
+        // A thread that ends with the process, because a read of stdin cannot be cancelled.
+        std::thread::spawn(move || {
+            for line in io::stdin().lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Self(lines)
+    }
+
+    /// The next instruction; `None` at the end.
+    pub(super) async fn next(&mut self) -> anyhow::Result<Option<Instruction>> {
+        let line = self.0.recv().await;
+        Ok(line.map(|line| serde_json::from_str(&line)).transpose()?)
+    }
+
+    pub(super) async fn wait_for_end(mut self) {
+        while self.0.recv().await.is_some() {}
+    }
+}
+
+pub(super) fn print_result(value: &Value) -> io::Result<()> {
+    output::line(&value.to_string())
+}

@@ -1,0 +1,167 @@
+//! The temporary system of a measurement: a directory, a bus, and services and a load as processes.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::Context;
+use holdpoint_bus::server::{self, Provided};
+use holdpoint_ids::RunId;
+use sea_orm::{ConnectionTrait, Database};
+use serde_json::{Map, Value, json};
+
+use super::child::BenchProcess;
+use super::machine::Usage;
+use crate::serve::secrets;
+use crate::serve::tables::Tables;
+
+pub(super) struct TemporarySystem {
+    pub(super) tables: Tables,
+    pub(super) directory: PathBuf,
+    temporary: Option<tempfile::TempDir>,
+    nats: Provided,
+    nats_before: Usage,
+    processes: Vec<BenchProcess>,
+    /// The Postgres server, and the temporary database on it.
+    database: Option<(String, String)>,
+}
+
+impl TemporarySystem {
+    /// Creates the directory and starts the bus, but no other process.
+    pub(super) async fn start(database: &str, keep: bool) -> anyhow::Result<Self> {
+        let temporary = tempfile::Builder::new()
+            .prefix("holdpoint-bench-")
+            .disable_cleanup(keep)
+            .tempdir()?;
+        let directory = temporary.path().to_owned();
+        let (tables, database) = if database == "sqlite" {
+            (Tables::Sqlite(directory.join("tables")), None)
+        } else {
+            let name = create_database(database).await?;
+            let mut url: reqwest::Url = database.parse()?;
+            url.set_path(&name);
+            let tables = Tables::Postgres(url.to_string());
+            (tables, Some((database.to_owned(), name)))
+        };
+        secrets::read_or_create(&directory.join("secrets.json"))?;
+        let nats = server::provide(server::Settings {
+            data_dir: directory.join("bus"),
+            url: None,
+        })
+        .await?;
+        Ok(Self {
+            tables,
+            directory,
+            temporary: Some(temporary),
+            nats,
+            nats_before: Usage::default(),
+            processes: Vec::new(),
+            database,
+        })
+    }
+
+    /// Starts a service, `bench-worker` or `bench-load`; returns the milliseconds until it is ready.
+    pub(super) async fn start_process(&mut self, name: &'static str) -> anyhow::Result<u128> {
+        let mut args = vec![
+            name.to_owned(),
+            "--nats-url".to_owned(),
+            self.nats.url.clone(),
+        ];
+        if !name.starts_with("bench-") {
+            let secrets = self.directory.join("secrets.json").display().to_string();
+            let database_url = match &self.tables {
+                Tables::Sqlite(directory) => format!("sqlite:{}", directory.display()),
+                Tables::Postgres(url) => url.clone(),
+            };
+            args.insert(0, "serve".to_owned());
+            args.extend(["--secrets".to_owned(), secrets]);
+            args.extend(["--database-url".to_owned(), database_url]);
+        }
+        let began = Instant::now();
+        let process = BenchProcess::start(name, &args, &self.directory).await?;
+        self.processes.push(process);
+        Ok(began.elapsed().as_millis())
+    }
+
+    pub(super) fn process(&mut self, name: &str) -> anyhow::Result<&mut BenchProcess> {
+        let index = self.index_of(name)?;
+        self.processes.get_mut(index).context("no process")
+    }
+
+    /// Removes a process from the system, so that the caller can end it.
+    pub(super) fn take_process(&mut self, name: &str) -> anyhow::Result<BenchProcess> {
+        let index = self.index_of(name)?;
+        Ok(self.processes.remove(index))
+    }
+
+    fn index_of(&self, name: &str) -> anyhow::Result<usize> {
+        let mut processes = self.processes.iter();
+        let index = processes.position(|process| process.name == name);
+        index.with_context(|| format!("{name} does not run"))
+    }
+
+    /// Resets the usage of all processes.
+    pub(super) fn begin_measurement(&mut self) {
+        self.nats_before = self.nats.pid().map(Usage::of).unwrap_or_default();
+        for process in &mut self.processes {
+            process.before = Usage::of(process.pid);
+        }
+    }
+
+    /// Usage of each process since then, divided by a number of runs or timers.
+    pub(super) fn usage_per(&self, count: u64) -> Value {
+        let nats = self.nats.pid();
+        let nats = nats.map(|pid| ("nats-server", Usage::of(pid).since(self.nats_before)));
+        let processes = self.processes.iter();
+        let processes = processes.map(|it| (it.name, Usage::of(it.pid).since(it.before)));
+        let all: Vec<_> = nats.into_iter().chain(processes).collect();
+        let each = all.iter().map(|(name, used)| {
+            let used = json!({
+                "cpu_ms": per(used.cpu_ms, count),
+                "written_bytes": per(used.written, count),
+                "peak_mb": used.peak_kb / 1_024,
+            });
+            ((*name).to_owned(), used)
+        });
+        let cpu_ms: u64 = all.iter().map(|(_, used)| used.cpu_ms).sum();
+        let written: u64 = all.iter().map(|(_, used)| used.written).sum();
+        json!({
+            "cpu_ms_each": per(cpu_ms, count),
+            "written_bytes_each": per(written, count),
+            "processes": each.collect::<Map<_, _>>(),
+        })
+    }
+
+    pub(super) fn nats_version(&self) -> String {
+        self.nats.version.to_string()
+    }
+
+    /// Stops all processes and removes directory and database.
+    pub(super) async fn remove(mut self) -> anyhow::Result<()> {
+        while let Some(process) = self.processes.pop() {
+            process.stop().await?;
+        }
+        self.nats.stop().await;
+        if let Some((url, name)) = &self.database {
+            let db = Database::connect(url).await?;
+            let drop = format!(r#"DROP DATABASE "{name}" WITH (FORCE)"#);
+            db.execute_unprepared(&drop).await?;
+        }
+        drop(self.temporary.take());
+        Ok(())
+    }
+}
+
+/// A new database, so that the schemas are empty and no data of the server is touched.
+async fn create_database(url: &str) -> anyhow::Result<String> {
+    let name = format!("bench_{}", RunId::fresh().uuid().simple());
+    let db = Database::connect(url).await;
+    let db = db.context("cannot connect to the Postgres server")?;
+    let create = format!(r#"CREATE DATABASE "{name}""#);
+    db.execute_unprepared(&create).await?;
+    Ok(name)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown with three places")]
+fn per(amount: u64, count: u64) -> f64 {
+    (amount as f64 / count.max(1) as f64 * 1_000.0).round() / 1_000.0
+}

@@ -1,0 +1,163 @@
+//! Commands about agents, runs and contacts.
+
+use std::path::PathBuf;
+
+use chrono::{DateTime, Utc};
+use clap::{Args, Subcommand};
+use holdpoint_contracts::run::RunStatus;
+use serde_json::Value;
+
+use super::{ById, ByName, PageArgs, PauseArgs, ResumeArgs};
+use crate::parsers;
+
+#[derive(Subcommand)]
+pub(crate) enum AgentCommand {
+    /// Store agents; a changed text becomes a new version
+    Apply {
+        /// YAML or JSON files; `-` is standard input
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// Refuse an agent that has warnings
+        #[arg(long)]
+        strict: bool,
+    },
+    /// List agents
+    List(PageArgs),
+    /// Show an agent with its steps
+    Show(ByName),
+    /// Show the compiled steps of a file without storing it
+    Plan {
+        /// YAML or JSON file; `-` is standard input
+        file: PathBuf,
+        /// Refuse an agent that has warnings
+        #[arg(long)]
+        strict: bool,
+    },
+    /// Pause all present and future runs of an agent
+    Pause {
+        #[command(flatten)]
+        agent: ByName,
+        #[command(flatten)]
+        pause: PauseArgs,
+    },
+    /// Resume a paused agent
+    Resume {
+        #[command(flatten)]
+        agent: ByName,
+        #[command(flatten)]
+        resume: ResumeArgs,
+    },
+    /// Delete an agent; its open runs fail
+    Delete(ByName),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum RunCommand {
+    /// Start a run, or one run for each row of a file
+    Start(StartArgs),
+    /// List runs, newest first
+    List {
+        #[command(flatten)]
+        filter: FilterArgs,
+        /// Only runs created after this instant (RFC 3339)
+        #[arg(long, value_name = "INSTANT")]
+        created_after: Option<DateTime<Utc>>,
+        #[command(flatten)]
+        page: PageArgs,
+    },
+    /// Show a run with its holds, pauses and steps
+    Show(ById),
+    /// Watch a run until it ends; exit 0 if completed, 1 if failed, 4 if cancelled
+    Watch(ById),
+    /// Pause runs; their timers stop
+    Pause(RunRefs),
+    /// Resume paused runs
+    Resume {
+        #[command(flatten)]
+        runs: RunRefs,
+        #[command(flatten)]
+        resume: ResumeArgs,
+    },
+    /// Cancel runs
+    Cancel {
+        #[command(flatten)]
+        runs: RunRefs,
+        /// Reason, recorded in the history
+        #[arg(long)]
+        reason: Option<String>,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct StartArgs {
+    /// Name of the agent
+    pub(crate) agent: String,
+    /// Input that steps read as `$input`: JSON, or a file that holds it
+    #[arg(long, value_name = "JSON", value_parser = parsers::json_or_file)]
+    pub(crate) input: Option<Value>,
+    /// Contact of the run: its id, or a JSON object with `id`
+    #[arg(long, value_name = "JSON|ID", value_parser = parsers::contact)]
+    pub(crate) contact: Option<Value>,
+    /// Label to filter by later; repeatable
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = parsers::label)]
+    pub(crate) labels: Vec<(String, String)>,
+    /// File with one contact per row: a column `id`; other columns become fields
+    #[arg(long, value_name = "FILE", conflicts_with = "contact")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Skip contacts that already have a run of this agent
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Watch the runs until they end
+    #[arg(long)]
+    pub(crate) watch: bool,
+}
+
+/// A filter on the list of runs.
+#[derive(Args, Default)]
+pub(crate) struct FilterArgs {
+    /// Only runs of this agent
+    #[arg(long)]
+    pub(crate) agent: Option<String>,
+    /// Only runs with this status
+    #[arg(long)]
+    pub(crate) status: Option<RunStatus>,
+    /// Only runs with this label
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parsers::label)]
+    pub(crate) label: Option<(String, String)>,
+}
+
+/// Runs by id, or all runs that match a filter.
+#[derive(Args)]
+pub(crate) struct RunRefs {
+    /// Ids, instead of the filters --agent, --status and --label
+    #[arg(
+        value_name = "RUN",
+        required_unless_present_any = ["agent", "status", "label"],
+        conflicts_with_all = ["agent", "status", "label"]
+    )]
+    pub(crate) runs: Vec<String>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ContactCommand {
+    /// Store a contact, replacing the stored one
+    Put {
+        /// JSON object with `id`, or a file that holds it
+        #[arg(value_name = "FILE|JSON", value_parser = parsers::contact_object)]
+        contact: Value,
+    },
+    /// Show a contact
+    Show(ById),
+    /// List contacts
+    List(PageArgs),
+    /// Set fields: `replied=true score=7 note=` (an empty value removes a field)
+    Set {
+        #[command(flatten)]
+        contact: ById,
+        /// Fields; a value that looks like JSON is read as JSON
+        #[arg(required = true, value_name = "KEY=VALUE", value_parser = parsers::field)]
+        fields: Vec<(String, Value)>,
+    },
+}

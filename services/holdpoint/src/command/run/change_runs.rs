@@ -1,0 +1,124 @@
+//! `run pause`, `resume` and `cancel`: one run, several, or all that match a filter.
+
+use anyhow::bail;
+use futures_util::{StreamExt, stream};
+use holdpoint_contracts::run::ChangedRun;
+use serde_json::Value;
+
+use super::super::short_id::Listed;
+use super::super::{Session, refusal_line};
+use super::{filter_query, for_each_run};
+use crate::cli::{FilterArgs, RunRefs};
+use crate::client::{Body, ClientError};
+use crate::exit::{ExitKind, Usage};
+use crate::output;
+
+/// Concurrent requests.
+pub(super) const CONCURRENCY: usize = 16;
+/// Runs that one command changes; more are refused, and a narrower filter is needed.
+const RUNS_MAX: usize = 100_000;
+
+/// A change of each run, and its texts.
+pub(super) struct Action {
+    name: &'static str,
+    body: Value,
+    done: &'static str,
+    unchanged: &'static str,
+}
+
+impl Action {
+    pub(super) const fn new(
+        name: &'static str,
+        body: Value,
+        done: &'static str,
+        unchanged: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            body,
+            done,
+            unchanged,
+        }
+    }
+
+    async fn perform(&self, session: &Session, run: &str) -> Result<Body<ChangedRun>, ClientError> {
+        let client = &session.client;
+        client.change_run(run, self.name, &self.body).await
+    }
+}
+
+/// Changes each run and prints one line per run, in the order of the runs.
+pub(super) async fn change_runs(
+    session: &Session,
+    refs: &RunRefs,
+    action: &Action,
+) -> anyhow::Result<ExitKind> {
+    let named = session.whole_ids(Listed::Runs, &refs.runs).await?;
+    if let [run] = named.as_slice() {
+        return print_changed(session, action, &action.perform(session, run).await?);
+    }
+    let runs = if named.is_empty() {
+        find_runs(session, &refs.filter).await?
+    } else {
+        named
+    };
+    if runs.is_empty() {
+        output::note("No results.");
+    }
+    let mut changes = stream::iter(&runs)
+        .map(|run| async move { (run, action.perform(session, run).await) })
+        .buffered(CONCURRENCY);
+    let mut kinds = Vec::with_capacity(runs.len());
+    while let Some((run, changed)) = changes.next().await {
+        kinds.push(match changed {
+            Ok(changed) => print_changed(session, action, &changed)?,
+            Err(error @ ClientError::Unreachable { .. }) => return Err(error.into()),
+            Err(error) => {
+                let text = format!("{run}  {error}");
+                let refusal = refusal_line("run", run, &error);
+                output::line(if session.json { &refusal } else { &text })?;
+                error.exit_kind()
+            }
+        });
+    }
+    Ok(ExitKind::of_many(kinds))
+}
+
+fn print_changed(
+    session: &Session,
+    action: &Action,
+    changed: &Body<ChangedRun>,
+) -> anyhow::Result<ExitKind> {
+    session.show(changed, |ChangedRun { run, changed, .. }| {
+        let change = if *changed {
+            action.done
+        } else {
+            action.unchanged
+        };
+        format!("{}  {change}  {}", run.id, run.message)
+    })
+}
+
+/// Ids of all runs that match the filter; ended runs only if the filter has a status.
+async fn find_runs(session: &Session, filter: &FilterArgs) -> anyhow::Result<Vec<String>> {
+    let query = filter_query(filter);
+    if query.is_empty() {
+        bail!(Usage(
+            "no runs given; expected ids, --agent, --status or --label".to_owned()
+        ));
+    }
+    let mut found = Vec::new();
+    for_each_run(session, &query, |run| {
+        if filter.status.is_some() || !run.status.is_final() {
+            found.push(run.id.to_string());
+        }
+        if found.len() > RUNS_MAX {
+            bail!(Usage(format!(
+                "the filter matches more than {RUNS_MAX} runs; use a narrower filter"
+            )));
+        }
+        Ok(())
+    })
+    .await?;
+    Ok(found)
+}

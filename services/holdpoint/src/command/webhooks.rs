@@ -1,0 +1,99 @@
+//! `webhooks`: addresses that are called on events of requests.
+
+use holdpoint_contracts::notification::{DeliveryView, WebhookAdded, WebhookView};
+use serde_json::json;
+
+use super::short_id::Listed;
+use super::{ClientCommand, Session, api_text, instant, page_query};
+use crate::cli::{ById, WebhooksCommand};
+use crate::client::{Body, segment};
+use crate::exit::ExitKind;
+
+impl ClientCommand for WebhooksCommand {
+    async fn perform(self, session: &Session) -> anyhow::Result<ExitKind> {
+        match self {
+            Self::List(page) => {
+                let heading = ["WEBHOOK", "STATUS", "FORMAT", "EVENTS", "URL", "LAST ERROR"];
+                let query = page_query(&page);
+                session.list("webhooks", &query, heading, webhook_row).await
+            }
+            Self::Add {
+                address,
+                events,
+                format,
+            } => {
+                let body = json!({ "url": address, "events": events, "format": format });
+                let text = |added: &WebhookAdded| {
+                    let (id, secret) = (added.webhook.id, &added.secret);
+                    format!("webhook  {id}\nsecret   {secret}   (shown once)")
+                };
+                session.post("webhooks", &body, text).await
+            }
+            Self::Enable(webhook) => set_enabled(session, &webhook, true).await,
+            Self::Disable(webhook) => set_enabled(session, &webhook, false).await,
+            Self::Deliveries { webhook, page } => {
+                let path = format!("{}/deliveries", path_of(session, &webhook).await?);
+                let heading = [
+                    "SINCE",
+                    "NOTIFICATION",
+                    "STATE",
+                    "TRIES",
+                    "NEXT",
+                    "LAST ERROR",
+                ];
+                let query = page_query(&page);
+                session.list(&path, &query, heading, delivery_row).await
+            }
+            Self::Remove(webhook) => {
+                let path = path_of(session, &webhook).await?;
+                let id = path.trim_start_matches("webhooks/");
+                session.delete(&path, format!("{id}  removed")).await
+            }
+        }
+    }
+}
+
+async fn path_of(session: &Session, webhook: &ById) -> anyhow::Result<String> {
+    let id = session.whole_id(Listed::Webhooks, &webhook.id).await?;
+    Ok(format!("webhooks/{}", segment(&id)?))
+}
+
+/// Replaces the webhook, because the API has no command for one field.
+async fn set_enabled(session: &Session, webhook: &ById, enabled: bool) -> anyhow::Result<ExitKind> {
+    let path = path_of(session, webhook).await?;
+    let current: Body<WebhookView> = session.client.get(&path, &[]).await?;
+    let WebhookView {
+        url,
+        events,
+        format,
+        ..
+    } = current.value;
+    let body = json!({ "url": url, "events": events, "format": format, "enabled": enabled });
+    let saved = session.client.put(&path, &body).await?;
+    session.show(&saved, |webhook: &WebhookView| {
+        let status = webhook.status.as_str();
+        format!("{}  {status}  {}", webhook.id, webhook.url)
+    })
+}
+
+fn webhook_row(webhook: &WebhookView) -> [String; 6] {
+    [
+        webhook.id.to_string(),
+        webhook.status.as_str().to_owned(),
+        webhook.format.as_str().to_owned(),
+        webhook.events.join(" "),
+        webhook.url.clone(),
+        webhook.last_error.clone().unwrap_or_default(),
+    ]
+}
+
+fn delivery_row(delivery: &DeliveryView) -> [String; 6] {
+    [
+        instant(delivery.at),
+        delivery.notification.to_string(),
+        api_text(&delivery.state),
+        delivery.attempts.to_string(),
+        delivery.next_at.map(instant).unwrap_or_default(),
+        delivery.last_error.clone().unwrap_or_default(),
+    ]
+}
