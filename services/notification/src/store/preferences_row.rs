@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{UserName, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded, readable};
+use holdpoint_store::{ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, guarded, readable};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, QueryOrder, QuerySelect};
@@ -120,7 +120,7 @@ pub(crate) async fn digests(
         .order_by_asc(Column::DigestAt)
         .order_by_asc(Column::Workspace)
         .order_by_asc(Column::Person)
-        .limit(limit)
+        .limit(limit.saturating_add(SPARE_ROWS))
         .select_only()
         .column(Column::DigestAt)
         .column(Column::Workspace)

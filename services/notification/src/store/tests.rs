@@ -74,6 +74,7 @@ async fn all(location: &Location) {
     same_columns(&db, watch_row::Entity).await;
     same_columns(&db, end_row::Entity).await;
     watches(&db).await;
+    an_unreadable_row_leaves_a_page_full(&db).await;
     copies::change_in_order(&db).await;
     copies::reminders_are_renewed(&db).await;
     each_fact_has_its_turn(&db).await;
@@ -227,6 +228,23 @@ async fn watches(db: &DatabaseConnection) {
     watch_row::forget(&tx, later).await.unwrap();
     assert_eq!(watch_row::load(&tx, &keys).await.unwrap(), []);
     tx.commit().await.unwrap();
+}
+
+/// Mend, finding `preferences_row.rs`: a page of digests that contains a row that cannot be read is full all
+/// the same. A short page would end the pass, and later rows would wait.
+async fn an_unreadable_row_leaves_a_page_full(db: &DatabaseConnection) {
+    let at = "2026-01-01T00:00:00+00:00";
+    let row = |person: &str| format!("('acme', '{person}', '{{}}', '{at}', 1, 0, '{at}', '{at}')");
+    let rows = ["not a name!", "ada", "bob"].map(row).join(", ");
+    let sql = format!(
+        "INSERT INTO preferences (workspace, person, said, digest_at, version, prior_version, created_at, \
+         updated_at) VALUES {rows}"
+    );
+    db.execute_unprepared(&sql).await.unwrap();
+    let now = at.parse().unwrap();
+    let page = preferences_row::digests(db, (None, now), 2).await.unwrap();
+    let names: Vec<_> = page.iter().map(|one| one.person.as_str()).collect();
+    assert_eq!(names, ["ada", "bob"]);
 }
 
 /// Facts that cannot be decided stay where they are: those behind them have their turn all the same.
