@@ -131,6 +131,8 @@ pub async fn start(
         after: None,
     };
     start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
+    let sweep = sweeps::RunEndWatches::default();
+    start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
     let pool = Pool {
         post,
         handle: handle.clone(),

@@ -43,6 +43,7 @@ pub(crate) use old::has_old;
 pub(crate) use preferences_row::{DigestPlace, digests};
 pub(crate) use recording::record;
 pub(crate) use turns::Turns;
+pub(crate) use webhook_row::enabled as enabled_webhooks;
 
 /// The number in a notification's id, as rows have it.
 const fn told_rev(id: NotificationId) -> u64 {

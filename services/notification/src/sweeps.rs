@@ -3,6 +3,7 @@
 
 mod digesting;
 mod forgetting;
+mod run_end_watches;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -24,6 +25,7 @@ use crate::store;
 
 pub(crate) use digesting::Digesting;
 pub(crate) use forgetting::Forgetting;
+pub(crate) use run_end_watches::RunEndWatches;
 
 /// Facts of one page of the sweep: each tells as many people as one commit takes.
 const FACTS: u64 = 4;

@@ -167,6 +167,9 @@ pub(crate) fn decide(
             || Err(Refusal::NoWebhook(*id).into()),
             |one| webhook::put(one, to, *enabled, now),
         ),
+        Input::WatchRunEnds { .. } => known
+            .webhook
+            .map_or_else(nothing, |one| Ok(webhook::watch_run_ends(one))),
         Input::Called { call, .. } => known
             .webhook
             .map_or_else(nothing, |one| webhook::called(one, call, lookup, now)),

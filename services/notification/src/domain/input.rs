@@ -87,6 +87,9 @@ pub enum Input {
     },
     /// Somebody who may removes one.
     RemoveWebhook { workspace: Workspace, id: WebhookId },
+    /// A sweep repeats for an enabled webhook what the executor is to report. A webhook that was added before
+    /// the executor could report the ends of all runs has never asked for them (Mend C-10).
+    WatchRunEnds { workspace: Workspace, id: WebhookId },
     /// One was called.
     Called {
         workspace: Workspace,
@@ -164,6 +167,7 @@ impl Input {
             Self::AddWebhook(new) => Key::Webhook(new.workspace.clone(), new.id),
             Self::RemoveWebhook { workspace, id }
             | Self::ChangeWebhook { workspace, id, .. }
+            | Self::WatchRunEnds { workspace, id }
             | Self::Called { workspace, id, .. } => Key::Webhook(workspace.clone(), *id),
             Self::Forget { .. } => Key::Old,
             Self::Users(_) => Key::Users,

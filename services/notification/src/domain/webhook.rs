@@ -338,6 +338,21 @@ pub(super) fn put(
     Ok(Outcome::Decided(Box::new(change)))
 }
 
+/// Repeats what the executor is to report. A repetition is a new revision: the executor may have forgotten
+/// the one that it acknowledged.
+pub(super) fn watch_run_ends(known: &Webhook) -> Outcome {
+    let next = Webhook {
+        version: known.version + 1,
+        ..known.clone()
+    };
+    let Some(watch) = ends(&next) else {
+        return Outcome::Unchanged(Reply::Done);
+    };
+    let mut change = change(next, Reply::Done);
+    change.effects.push(watch);
+    Outcome::Decided(Box::new(change))
+}
+
 /// The executor is to tell the ends of all runs, if the webhook wants any (Mend C-10).
 fn ends(webhook: &Webhook) -> Option<Effect> {
     webhook

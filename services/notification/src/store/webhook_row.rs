@@ -118,6 +118,32 @@ pub(super) async fn list(
     Ok(readable(rows, limit, |row| row.id.clone(), read))
 }
 
+/// Enabled webhooks of all workspaces, page by page.
+pub(crate) async fn enabled(
+    db: &impl ConnectionTrait,
+    after: Option<&(Workspace, WebhookId)>,
+    limit: u64,
+) -> Result<Vec<Webhook>, StoreError> {
+    let mut query = Entity::find().filter(COLUMN.status.eq(ACTIVE));
+    if let Some((workspace, id)) = after {
+        let same_workspace = Condition::all()
+            .add(COLUMN.workspace.eq(workspace.as_str()))
+            .add(COLUMN.id.gt(id.to_string()));
+        let later = Condition::any()
+            .add(COLUMN.workspace.gt(workspace.as_str()))
+            .add(same_workspace);
+        query = query.filter(later);
+    }
+    let rows = query
+        .order_by_asc(Column::Workspace)
+        .order_by_asc(Column::Id)
+        .limit(limit.saturating_add(SPARE_ROWS))
+        .all(db)
+        .await?;
+    let name = |row: &Model| format!("{}/{}", row.workspace, row.id);
+    Ok(readable(rows, limit, name, read))
+}
+
 /// Saves them under their guards; returns those that lost.
 pub(super) async fn save(
     db: &impl ConnectionTrait,

@@ -88,6 +88,25 @@ async fn a_webhook_alone_is_told(bench: &Bench, hook: &Called) {
         .unwrap();
 }
 
+/// Mend C-10: a webhook that existed before the service asked for all run ends makes it ask at its start.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_earlier_webhook_is_reported_run_ends() {
+    let bench = Bench::without_service(people(&[("ada", "admin")])).await;
+    bench
+        .insert_webhook("wh_01920000000070008000000000000007", "run.*")
+        .await;
+    let filter = subject::commands_filter(executor::SERVICE);
+    let mut commands = bench.bus.client().subscribe(filter).await.unwrap();
+    bench.serve().await;
+    let message = until(PATIENCE, "the executor is asked", async || {
+        commands.next().await
+    });
+    let envelope: Envelope<WatchRunEnds> =
+        serde_json::from_slice(&message.await.unwrap().payload).unwrap();
+    assert_eq!(envelope.command.of, [RunEndsOf::All]);
+    bench.end().await;
+}
+
 /// S0-T4: by mail, by a chat of one's own and by webhooks, each under an id that stays; said again it is
 /// told nobody twice.
 #[tokio::test(flavor = "multi_thread")]

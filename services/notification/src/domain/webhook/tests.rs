@@ -245,3 +245,35 @@ fn a_disabled_webhook_is_told_of_and_may_be_enabled_again() {
     let removed = after(remove(&off).unwrap());
     assert!(put(&removed, &to, true, now).is_err());
 }
+
+/// Mend C-10: a webhook that was added before run ends were reported asks for them when the service starts.
+#[test]
+fn an_earlier_webhook_asks_for_run_ends() {
+    let watch = |events: &str, standing| {
+        let earlier = Webhook {
+            events: vec![events.to_owned()],
+            standing,
+            ..webhook()
+        };
+        match super::watch_run_ends(&earlier) {
+            Outcome::Decided(change) => change.effects,
+            Outcome::Unchanged(_) => Vec::new(),
+        }
+    };
+    let active = Standing::Active {
+        failing_since: None,
+    };
+    let wanted = Effect::WatchRunEnds {
+        workspace: "acme".parse().unwrap(),
+        by: EndsFor::Webhook(webhook().id),
+        of: RunEndsOf::All,
+        rev: 2,
+    };
+    for events in ["*", "run.*", "run.failed"] {
+        assert_eq!(watch(events, active.clone()), [wanted.clone()], "{events}");
+    }
+    assert_eq!(watch("approval.*", active), []);
+    let since = DateTime::UNIX_EPOCH;
+    assert_eq!(watch("*", Standing::Disabled { since }), []);
+    assert_eq!(watch("*", Standing::Removed), []);
+}
