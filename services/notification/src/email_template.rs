@@ -1,4 +1,4 @@
-//! A notification as a mail: text and HTML. Texts of others are escaped, and lose what cannot be seen.
+//! Notifications as mails: text and HTML. Texts of users are escaped and lose invisible characters.
 
 mod answers;
 
@@ -10,25 +10,29 @@ use holdpoint_contracts::notification::{NotificationView, RequestEvent, RunEnded
 use maud::{DOCTYPE, Markup, html};
 
 use self::answers::Answers;
-use crate::domain::{end_message, end_title, title};
+use crate::domain::{request_title, run_end_message, run_end_title};
 
-/// What a mail says.
+/// The texts of a mail.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Words {
+pub(crate) struct EmailText {
     pub(crate) subject: String,
     pub(crate) text: String,
     pub(crate) html: String,
 }
 
-/// A mail leads to the request, where one sees whither it goes on from there: mails are forged.
+/// A mail links to the request only, because mails are forged.
 const ELSEWHERE: &str = "What is asked for is entered at its owner's own page, and never by mail or in Holdpoint: the request shows where.";
 
-/// Writes it, with a link to the request and one to each answer; without links it says where to go.
-pub(crate) fn words(fact: &RequestEvent, link: impl Fn(Option<Choice>) -> Option<String>) -> Words {
-    let request = &fact.request;
-    let subject = line(&title(fact));
+/// The mail of a request, with a link to the request and one to each answer. Without links it says where to
+/// decide.
+pub(crate) fn request_mail(
+    event: &RequestEvent,
+    link: impl Fn(Option<Choice>) -> Option<String>,
+) -> EmailText {
+    let request = &event.request;
+    let subject = line(&request_title(event));
     let message = clean(&request.question);
-    let (asks, then) = (asks(fact), then(request));
+    let (asks, then) = (asks(event), then(request));
     let lookup = link(None);
     let act = match &lookup {
         Some(link) => format!("Look at it and decide, as yourself (for you alone): {link}"),
@@ -59,14 +63,14 @@ pub(crate) fn words(fact: &RequestEvent, link: impl Fn(Option<Choice>) -> Option
             p { (act) }
         }
     };
-    Words {
+    EmailText {
         html: framed(&subject, &html),
         text: format!("{}\n", parts.join("\n\n")),
         subject,
     }
 }
 
-/// What is around every mail.
+/// The frame of every mail.
 fn framed(subject: &str, body: &Markup) -> String {
     let whole = html! {
         (DOCTYPE)
@@ -85,10 +89,10 @@ fn framed(subject: &str, body: &Markup) -> String {
     whole.into_string()
 }
 
-/// Writes how a run ended; without a base it has no link.
-pub(crate) fn ended(end: &RunEnded, base: Option<&str>) -> Words {
-    let subject = line(&end_title(end));
-    let message = clean(&end_message(end));
+/// The mail of a run end; without a base it has no link.
+pub(crate) fn run_end_mail(end: &RunEnded, base: Option<&str>) -> EmailText {
+    let subject = line(&run_end_title(end));
+    let message = clean(&run_end_message(end));
     let why = "You are told because you follow the run or its agent.";
     let link = base.map(|base| format!("{base}/runs/{}", end.run));
     let lookup = match &link {
@@ -104,21 +108,21 @@ pub(crate) fn ended(end: &RunEnded, base: Option<&str>) -> Words {
         }
         p { (why) }
     };
-    Words {
+    EmailText {
         text: format!("{message}\n\n{lookup}\n\n{why}\n"),
         html: framed(&subject, &html),
         subject,
     }
 }
 
-/// Requests and runs that a digest names; of more it says how many.
+/// Requests and runs that a digest names. More are only counted.
 const NAMED: usize = 20;
 
 /// Longest line of a digest, in characters.
 const LINE_CHARS_MAX: usize = 200;
 
-/// Writes what is open, and which runs have ended: a line and a link each, and how many more there are.
-pub(crate) fn digest(open: &[NotificationView], base: Option<&str>) -> Words {
+/// The digest of open requests and ended runs: a line and a link each, and the number of further ones.
+pub(crate) fn digest(open: &[NotificationView], base: Option<&str>) -> EmailText {
     let ended = open.iter().filter(|one| one.ended.is_some()).count();
     let subject = subject(open.len() - ended, ended);
     let short = |text: &str| line(text).chars().take(LINE_CHARS_MAX).collect::<String>();
@@ -157,7 +161,7 @@ pub(crate) fn digest(open: &[NotificationView], base: Option<&str>) -> Words {
         }
         @if let Some(more) = &more { p { (more) } }
     };
-    Words {
+    EmailText {
         html: framed(&subject, &html),
         text: format!("{}\n", parts.join("\n\n")),
         subject,
@@ -181,16 +185,16 @@ fn subject(waiting: usize, ended: usize) -> String {
     }
 }
 
-/// What helps to decide, in a few lines.
+/// The summary of the context, in a few lines.
 fn known(request: &RequestView) -> Vec<String> {
     let lines = request.context.as_array().into_iter().flatten();
     lines.filter_map(|one| one.as_str().map(line)).collect()
 }
 
-/// Who asks.
-pub(crate) fn asks(fact: &RequestEvent) -> String {
-    let request = &fact.request;
-    match (&request.agent, &request.step, &fact.by) {
+/// The sentence that names the asker.
+pub(crate) fn asks(event: &RequestEvent) -> String {
+    let request = &event.request;
+    match (&request.agent, &request.step, &event.by) {
         (Some(agent), Some(step), _) => format!("Agent {agent} asks, at {}.", line(step)),
         (Some(agent), None, _) => format!("Agent {agent} asks."),
         (None, _, Some(by)) if !by.starts_with("service:") => format!("{} asks.", line(by)),
@@ -198,7 +202,7 @@ pub(crate) fn asks(fact: &RequestEvent) -> String {
     }
 }
 
-/// Until when, and what happens then.
+/// The sentence that names the deadline and what follows it.
 pub(crate) fn then(request: &RequestView) -> String {
     let Some(deadline) = request.deadline else {
         return "There is no deadline.".to_owned();
@@ -211,7 +215,7 @@ pub(crate) fn then(request: &RequestView) -> String {
         (OnTimeout::Default, _) => "then the default answer counts",
         (OnTimeout::Continue, true) => "then the run goes on without you",
         (OnTimeout::Continue, false) => "then it ends, and nothing else happens",
-        (OnTimeout::Escalate, _) => "then others are told, and it stays open",
+        (OnTimeout::Escalate, _) => "then others are notified, and it stays open",
     };
     format!("It can be decided until {}; {then}.", at(deadline))
 }
@@ -220,7 +224,7 @@ fn at(instant: DateTime<Utc>) -> String {
     instant.format("%-d %b %Y, %H:%M UTC").to_string()
 }
 
-/// Without control characters, and without those that turn the direction of writing around.
+/// Removes control characters and those that reverse the direction of writing.
 pub(crate) fn clean(text: &str) -> String {
     let is_fit = |c: &char| {
         let turns = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
@@ -229,7 +233,7 @@ pub(crate) fn clean(text: &str) -> String {
     text.chars().filter(is_fit).collect()
 }
 
-/// The same on one line.
+/// Removes them too, and puts the text on one line.
 pub(crate) fn line(text: &str) -> String {
     let text: String = text
         .chars()
@@ -247,7 +251,7 @@ mod tests {
     use holdpoint_contracts::run::HoldKind;
 
     use super::*;
-    use crate::domain::tests::fact;
+    use crate::domain::testing::request_event as fact;
 
     /// S0-T4: who asks, until when, what then, and where to act.
     #[test]
@@ -256,7 +260,7 @@ mod tests {
         fact.request.agent = Some("outreach".parse().unwrap());
         fact.request.context = serde_json::json!(["Recommended action: Call her"]);
         fact.request.deadline = Some("2026-01-03T09:00:00Z".parse().unwrap());
-        let words = words(&fact, |_| {
+        let words = request_mail(&fact, |_| {
             Some("https://hold.example/tasks/1?action=handoff".to_owned())
         });
         assert_eq!(words.subject, "Agent handoff: Ann");
@@ -330,7 +334,7 @@ mod tests {
             "ended_at": "2026-03-02T09:07:00.000Z",
         }))
         .unwrap();
-        let told = ended(&end, Some("https://hold.example"));
+        let told = run_end_mail(&end, Some("https://hold.example"));
         assert_eq!(told.subject, "Run of outreach failed");
         assert!(told.text.contains("It took 7 minutes."), "{}", told.text);
         let link = "https://hold.example/runs/run_01920000000070008000000000000001";
@@ -338,7 +342,7 @@ mod tests {
             assert!(text.contains(link) && !text.contains('\r'), "{text}");
         }
         assert!(!told.html.contains("<b>"), "{}", told.html);
-        let slack = crate::slack::ended(&end, None).to_string();
+        let slack = crate::slack::run_end_message(&end, None).to_string();
         assert!(
             slack.contains("Run of outreach failed") && !slack.contains("<b>"),
             "{slack}"
@@ -369,7 +373,7 @@ mod tests {
             url: "https://vault.example/new".to_owned(),
             label: Some("Open the vault".to_owned()),
         });
-        let words = words(&fact, |_| Some("https://hold.example/l/abc".to_owned()));
+        let words = request_mail(&fact, |_| Some("https://hold.example/l/abc".to_owned()));
         for text in [&words.text, &words.html] {
             assert!(text.contains("entered at its owner"), "{text}");
             assert!(text.contains("https://hold.example/l/abc"), "{text}");
@@ -390,7 +394,7 @@ mod tests {
         fact.request.context = serde_json::json!([evil]);
         fact.request.kind = HoldKind::Input;
         fact.request.options = vec![evil.to_owned(), "\" onclick=\"x".to_owned()];
-        let words = words(&fact, |_| None);
+        let words = request_mail(&fact, |_| None);
         assert!(!words.html.contains(" onclick=\"x"), "{words:?}");
         assert!(!words.subject.contains(['\r', '\n', '\0']), "{words:?}");
         assert!(!words.html.contains("<script>"), "{words:?}");

@@ -201,7 +201,7 @@ impl System {
             OwnerToken::Replaced => gateway.replace_owner_token(&workspace).await?,
         };
         let url = format!("http://{}", gateway.address());
-        public_url.tell(tools::public_url().or_else(|| Some(url.clone())));
+        public_url.set(tools::public_url().or_else(|| Some(url.clone())));
         let login = format!("{url}{}", gateway.owner_login(&workspace).await?);
         let edge = Part::default();
         let stop = edge.stop.clone();

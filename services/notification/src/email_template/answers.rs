@@ -197,8 +197,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::domain::tests::fact;
-    use crate::letter::words;
+    use crate::domain::testing::request_event as fact;
+    use crate::email_template::request_mail as words;
 
     fn request(kind: HoldKind) -> RequestView {
         RequestView {

@@ -1,4 +1,4 @@
-//! One signed POST, and what its answer means.
+//! One signed POST, and the report that its response means.
 
 use holdpoint_auth::WebhookSecret;
 use holdpoint_egress::refusal;
@@ -7,13 +7,12 @@ use reqwest::header::CONTENT_TYPE;
 use url::Url;
 
 use super::{Pool, later, never};
-use crate::domain::Report;
+use crate::domain::AttemptReport;
 
-/// What is posted.
-pub(super) struct Letter<'l> {
-    /// For sentences: `callback`, `webhook`.
+pub(super) struct SignedRequest<'l> {
+    /// `callback`, `webhook` or `chat`, for error messages.
     pub(super) what: &'static str,
-    /// The same for every try.
+    /// The same for every attempt.
     pub(super) id: String,
     pub(super) address: &'l str,
     pub(super) secret: &'l WebhookSecret,
@@ -21,29 +20,29 @@ pub(super) struct Letter<'l> {
 }
 
 impl Pool {
-    /// Redirects are not followed, and nothing of the answer is read but its status.
-    pub(super) async fn post(&self, letter: &Letter<'_>) -> Report {
-        let what = letter.what;
-        let Ok(url) = Url::parse(letter.address) else {
-            return never(&format!("The {what} is no address."));
+    /// Sends it. Redirects are not followed, and only the status of the response is read.
+    pub(super) async fn post(&self, request: &SignedRequest<'_>) -> AttemptReport {
+        let what = request.what;
+        let Ok(url) = Url::parse(request.address) else {
+            return never(&format!("The {what} has an invalid address."));
         };
         if let Err(refused) = self.outside.targets.check(&url) {
             return never(&format!("The {what} is not called: {refused}."));
         }
         let timestamp = self.clock.now().timestamp();
-        let Ok(signature) = letter.secret.sign(&letter.id, timestamp, &letter.body) else {
+        let Ok(signature) = request.secret.sign(&request.id, timestamp, &request.body) else {
             return never(&format!("The {what} could not be signed."));
         };
-        let request = self
+        let call = self
             .client
             .post(url)
             .header(CONTENT_TYPE, "application/json")
-            .header("webhook-id", &letter.id)
+            .header("webhook-id", &request.id)
             .header("webhook-timestamp", timestamp)
             .header("webhook-signature", signature)
-            .body(letter.body.clone());
-        match request.send().await {
-            Ok(answer) => verdict(what, answer.status()),
+            .body(request.body.clone());
+        match call.send().await {
+            Ok(answer) => report_of(what, answer.status()),
             Err(error) => match refusal(&error) {
                 Some(refused) => never(&format!("The {what} is not called: {refused}.")),
                 None if error.is_timeout() => later(&format!("The {what} did not answer in time.")),
@@ -53,10 +52,10 @@ impl Pool {
     }
 }
 
-fn verdict(what: &str, status: StatusCode) -> Report {
+fn report_of(what: &str, status: StatusCode) -> AttemptReport {
     let code = status.as_u16();
     if status.is_success() {
-        return Report::Sent {
+        return AttemptReport::Sent {
             receipt: format!("HTTP {code}"),
         };
     }

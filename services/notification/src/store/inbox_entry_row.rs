@@ -1,4 +1,4 @@
-//! Table `copies`.
+//! Table `inbox_entries`.
 #![expect(
     clippy::disallowed_methods,
     reason = "the entity macro generates a nested save that begins"
@@ -16,15 +16,15 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, Func, OnConflict, Query};
 use sea_orm::{Condition, PaginatorTrait, QueryOrder, QuerySelect};
 
-use super::note_row::reminders;
-use super::old::Request;
-use super::told_rev;
+use super::event_row::reminders;
+use super::retention::HoldRow;
+use super::stored_rev;
 
-const TABLE: &str = "copies";
+const TABLE: &str = "inbox_entries";
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
-#[sea_orm(table_name = "copies")]
+#[sea_orm(table_name = "inbox_entries")]
 pub struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub workspace: String,
@@ -42,7 +42,7 @@ pub struct Model {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// A copy without what it is of.
+/// An entry without its event.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) person: UserName,
@@ -53,26 +53,26 @@ pub(super) struct Row {
     pub(super) watching: bool,
 }
 
-/// Where a page of a list begins.
+/// The last entry of the page before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Behind {
+pub(crate) struct PageStart {
     pub(crate) at: DateTime<Utc>,
     pub(crate) id: NotificationId,
 }
 
-/// Which copies a list is to have.
+/// The entries of a list.
 #[derive(Debug)]
-pub(crate) struct Filter<'f> {
+pub(crate) struct ListFilter<'f> {
     pub(crate) workspace: &'f Workspace,
     pub(crate) person: &'f UserName,
     pub(crate) unread: bool,
-    pub(crate) behind: Option<Behind>,
+    pub(crate) start: Option<PageStart>,
     pub(crate) limit: u64,
 }
 
-/// Which changes are wanted.
+/// The changes of a page.
 #[derive(Debug)]
-pub(crate) struct After<'f> {
+pub(crate) struct ChangesFilter<'f> {
     pub(crate) workspace: &'f Workspace,
     pub(crate) person: &'f UserName,
     pub(crate) unread: bool,
@@ -80,22 +80,26 @@ pub(crate) struct After<'f> {
     pub(crate) limit: u64,
 }
 
-/// The copies of one page: what they have in common, and who gets one.
-pub(super) struct Copies<'c> {
+/// The entries of one page: what they have in common, and the people who get one.
+pub(super) struct NewEntries<'c> {
     pub(super) workspace: &'c Workspace,
     pub(super) id: NotificationId,
     pub(super) at: DateTime<Utc>,
     pub(super) read_at: Option<DateTime<Utc>>,
     pub(super) seq: i64,
-    /// They are told because they watch.
+    /// They are notified only because they watch.
     pub(super) watching: bool,
-    /// It takes the place of an earlier reminder of the request.
+    /// It replaces an earlier reminder of the request.
     pub(super) renews: bool,
     pub(super) people: &'c [UserName],
 }
 
-/// When something was read, and by which change.
-type When = (DateTime<Utc>, i64);
+/// When entries were read, and the number of that change.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ChangedAt {
+    pub(super) at: DateTime<Utc>,
+    pub(super) seq: i64,
+}
 
 fn broken(error: impl std::fmt::Display) -> StoreError {
     StoreError::broken(TABLE, error)
@@ -120,7 +124,7 @@ fn is(person: &UserName, id: NotificationId) -> Result<Condition, StoreError> {
     Ok(Condition::all()
         .add(COLUMN.person.eq(person.as_str()))
         .add(COLUMN.hold.eq(id.hold.to_string()))
-        .add(COLUMN.rev.eq(number(told_rev(id))?)))
+        .add(COLUMN.rev.eq(number(stored_rev(id))?)))
 }
 
 pub(super) async fn load(
@@ -148,7 +152,7 @@ pub(super) async fn load(
 
 pub(super) async fn list(
     db: &impl ConnectionTrait,
-    filter: &Filter<'_>,
+    filter: &ListFilter<'_>,
 ) -> Result<Vec<Row>, StoreError> {
     let mut query = Entity::find()
         .filter(COLUMN.workspace.eq(filter.workspace.as_str()))
@@ -156,8 +160,8 @@ pub(super) async fn list(
     if filter.unread {
         query = query.filter(COLUMN.read_at.is_null());
     }
-    if let Some(Behind { at, id }) = filter.behind {
-        let (hold, rev) = (id.hold.to_string(), number(told_rev(id))?);
+    if let Some(PageStart { at, id }) = filter.start {
+        let (hold, rev) = (id.hold.to_string(), number(stored_rev(id))?);
         let same_hold = Condition::all()
             .add(COLUMN.at.eq(at))
             .add(COLUMN.hold.eq(hold.as_str()))
@@ -183,41 +187,41 @@ pub(super) async fn list(
     ))
 }
 
-/// Gives people their copies; who has one keeps it as it is.
-pub(super) async fn insert(db: &Transaction, all: &[Copies<'_>]) -> Result<(), StoreError> {
+/// Adds entries. One that exists stays as it is.
+pub(super) async fn insert(db: &Transaction, all: &[NewEntries<'_>]) -> Result<(), StoreError> {
     let mut rows = Vec::new();
-    for copies in all {
-        let rev = number(told_rev(copies.id))?;
-        rows.extend(copies.people.iter().map(|person| ActiveModel {
-            workspace: Set(copies.workspace.to_string()),
+    for entries in all {
+        let rev = number(stored_rev(entries.id))?;
+        rows.extend(entries.people.iter().map(|person| ActiveModel {
+            workspace: Set(entries.workspace.to_string()),
             person: Set(person.to_string()),
-            hold: Set(copies.id.hold.to_string()),
+            hold: Set(entries.id.hold.to_string()),
             rev: Set(rev),
-            at: Set(copies.at),
-            read_at: Set(copies.read_at),
-            seq: Set(copies.seq),
-            watching: Set(copies.watching),
+            at: Set(entries.at),
+            read_at: Set(entries.read_at),
+            seq: Set(entries.seq),
+            watching: Set(entries.watching),
         }));
     }
     let kept = OnConflict::columns([Column::Workspace, Column::Person, Column::Hold, Column::Rev])
         .do_nothing()
         .to_owned();
     insert_rows(db, rows, Some(&kept)).await?;
-    for copies in all.iter().filter(|copies| copies.renews) {
-        keep_newest(db, copies).await?;
+    for entries in all.iter().filter(|entries| entries.renews) {
+        keep_newest(db, entries).await?;
     }
     Ok(())
 }
 
-/// Removes all reminders of a request but the newest, for the people of these copies. Reminders may be
-/// told in another order than they were sent: an older one that arrives later is removed too.
-async fn keep_newest(db: &Transaction, copies: &Copies<'_>) -> Result<(), StoreError> {
-    let rev = number(told_rev(copies.id))?;
+/// Removes all reminders of a request except the newest, for the people of these entries. Reminders may be
+/// stored in another order than they were sent, so an older one that arrives later is removed too.
+async fn keep_newest(db: &Transaction, entries: &NewEntries<'_>) -> Result<(), StoreError> {
+    let rev = number(stored_rev(entries.id))?;
     let reminders = Condition::all()
-        .add(COLUMN.workspace.eq(copies.workspace.as_str()))
-        .add(COLUMN.hold.eq(copies.id.hold.to_string()))
-        .add(Expr::col(Column::Rev).in_subquery(reminders(copies.workspace, copies.id.hold)));
-    for people in copies.people.chunks(ROWS_PER_STATEMENT) {
+        .add(COLUMN.workspace.eq(entries.workspace.as_str()))
+        .add(COLUMN.hold.eq(entries.id.hold.to_string()))
+        .add(Expr::col(Column::Rev).in_subquery(reminders(entries.workspace, entries.id.hold)));
+    for people in entries.people.chunks(ROWS_PER_STATEMENT) {
         let of_these = COLUMN.person.is_in(people.iter().map(UserName::as_str));
         Entity::delete_many()
             .filter(reminders.clone())
@@ -240,10 +244,10 @@ async fn keep_newest(db: &Transaction, copies: &Copies<'_>) -> Result<(), StoreE
     Ok(())
 }
 
-/// The copies that changed after a mark, in the order of that.
-pub(super) async fn after(
+/// The entries that changed after a cursor, in the order of their changes.
+pub(super) async fn changes(
     db: &impl ConnectionTrait,
-    filter: &After<'_>,
+    filter: &ChangesFilter<'_>,
 ) -> Result<Vec<Row>, StoreError> {
     let mut query = Entity::find()
         .filter(COLUMN.workspace.eq(filter.workspace.as_str()))
@@ -252,7 +256,7 @@ pub(super) async fn after(
         query = query.filter(COLUMN.read_at.is_null());
     }
     if let Some(FeedCursor { seq, id }) = filter.after {
-        let (seq, hold, rev) = (number(seq)?, id.hold.to_string(), number(told_rev(id))?);
+        let (seq, hold, rev) = (number(seq)?, id.hold.to_string(), number(stored_rev(id))?);
         let same_hold = Condition::all()
             .add(COLUMN.seq.eq(seq))
             .add(COLUMN.hold.eq(hold.as_str()))
@@ -296,7 +300,7 @@ fn until(number_or_all: Option<u64>) -> Result<Condition, StoreError> {
     Ok(Condition::all().add(COLUMN.seq.lte(number(seq)?)))
 }
 
-/// How much a person has not read, but for what changed after a number.
+/// The number of unread entries of a person. Changes after `to` are not counted.
 pub(super) async fn unread(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
@@ -327,61 +331,65 @@ pub(crate) async fn some_unread(
     u64::try_from(found.len()).map_err(broken)
 }
 
-/// A copy was read just now; who was faster stays.
+/// Marks one entry as read. If it was read before, that instant stays.
 pub(super) async fn read(
     db: &impl ConnectionTrait,
-    (workspace, person, id): (&Workspace, &UserName, NotificationId),
-    (now, seq): When,
+    workspace: &Workspace,
+    person: &UserName,
+    id: NotificationId,
+    changed: ChangedAt,
 ) -> Result<(), StoreError> {
-    Entity::update_many()
-        .col_expr(Column::ReadAt, Expr::value(now))
-        .col_expr(Column::Seq, Expr::value(seq))
-        .filter(unread_of(workspace, person))
-        .filter(is(person, id)?)
-        .exec(db)
-        .await?;
-    Ok(())
+    let one = unread_of(workspace, person).add(is(person, id)?);
+    mark_read(db, one, changed).await
 }
 
-/// All copies of a person were read just now, but for what changed after a number.
+/// Marks all entries of a person as read. Changes after `to` stay unread.
 pub(super) async fn read_all(
     db: &impl ConnectionTrait,
-    (workspace, person, to): (&Workspace, &UserName, Option<u64>),
-    (now, seq): When,
+    workspace: &Workspace,
+    person: &UserName,
+    to: Option<u64>,
+    changed: ChangedAt,
 ) -> Result<(), StoreError> {
-    Entity::update_many()
-        .col_expr(Column::ReadAt, Expr::value(now))
-        .col_expr(Column::Seq, Expr::value(seq))
-        .filter(unread_of(workspace, person))
-        .filter(until(to)?)
-        .exec(db)
-        .await?;
-    Ok(())
+    let all = unread_of(workspace, person).add(until(to)?);
+    mark_read(db, all, changed).await
 }
 
-/// What is over: all its copies count as read, and say how it ended.
-pub(super) async fn settle(
+/// The entries of these holds ask no action any more: all count as read, and show how the request ended.
+pub(super) async fn read_holds(
     db: &impl ConnectionTrait,
-    (workspace, holds): (&Workspace, &[HoldId]),
-    (now, seq): When,
+    workspace: &Workspace,
+    holds: &[HoldId],
+    changed: ChangedAt,
 ) -> Result<(), StoreError> {
-    let first = Func::coalesce([Expr::col(Column::ReadAt), Expr::value(now)]);
     for chunk in holds.chunks(ROWS_PER_STATEMENT) {
-        Entity::update_many()
-            .col_expr(Column::ReadAt, first.clone().into())
-            .col_expr(Column::Seq, Expr::value(seq))
-            .filter(COLUMN.workspace.eq(workspace.as_str()))
-            .filter(COLUMN.hold.is_in(chunk.iter().map(HoldId::to_string)))
-            .exec(db)
-            .await?;
+        let all = Condition::all()
+            .add(COLUMN.workspace.eq(workspace.as_str()))
+            .add(COLUMN.hold.is_in(chunk.iter().map(HoldId::to_string)));
+        mark_read(db, all, changed).await?;
     }
     Ok(())
 }
 
-/// Forgets some copies of requests; how many.
-pub(super) async fn forget(
+async fn mark_read(
     db: &impl ConnectionTrait,
-    requests: &[Request],
+    which: Condition,
+    changed: ChangedAt,
+) -> Result<(), StoreError> {
+    let first = Func::coalesce([Expr::col(Column::ReadAt), Expr::value(changed.at)]);
+    Entity::update_many()
+        .col_expr(Column::ReadAt, first.into())
+        .col_expr(Column::Seq, Expr::value(changed.seq))
+        .filter(which)
+        .exec(db)
+        .await?;
+    Ok(())
+}
+
+/// Deletes some entries of these holds. Returns how many.
+pub(super) async fn delete(
+    db: &impl ConnectionTrait,
+    holds: &[HoldRow],
     most: u64,
 ) -> Result<u64, StoreError> {
     let key = [Column::Workspace, Column::Person, Column::Hold, Column::Rev];
@@ -389,12 +397,12 @@ pub(super) async fn forget(
     let some = Query::select()
         .columns(key)
         .from(Entity)
-        .and_where(of.in_tuples(requests.iter().cloned()))
+        .and_where(of.in_tuples(holds.iter().cloned()))
         .limit(most)
         .to_owned();
-    let gone = Entity::delete_many()
+    let deleted = Entity::delete_many()
         .filter(Expr::tuple(key.map(Expr::col)).in_subquery(some))
         .exec(db)
         .await?;
-    Ok(gone.rows_affected)
+    Ok(deleted.rows_affected)
 }

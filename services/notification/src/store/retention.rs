@@ -1,5 +1,5 @@
-//! What is known of requests that ended long ago: their notes, copies and deliveries; webhooks that were
-//! removed, and what is watched no more.
+//! Deletes what is past its retention: events with their inbox entries, deliveries and watches; removed
+//! webhooks, watches that ended, and digests.
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::notification::RequestEventKind;
@@ -7,96 +7,67 @@ use holdpoint_store::StoreError;
 use sea_orm::ConnectionTrait;
 use sea_orm::sea_query::{Alias, Expr, ExprTrait as _, Query, SelectStatement};
 
-use super::{copy_row, delivery_row, end_row, note_row, notice_row, watch_row, webhook_row};
+use super::{delivery_row, event_row, inbox_entry_row, watch_row, webhook_row};
 
-/// A request by its columns `workspace` and `hold`.
-pub(super) type Request = (String, String);
+/// The columns `workspace` and `hold`.
+pub(super) type HoldRow = (String, String);
 
-/// Requests of one page.
-const REQUESTS: u64 = 100;
+/// Holds of one page.
+const HOLDS: u64 = 100;
 
-/// Copies of one page: many people may have been told of one request.
-const COPIES: u64 = 1_000;
+/// Inbox entries of one page: many people may have been notified of one request.
+const ENTRIES: u64 = 1_000;
 
-/// Whether there is anything to forget.
-pub(crate) async fn has_old(
+pub(crate) async fn has_expired(
     db: &impl ConnectionTrait,
     before: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
-    let one = ended(before).limit(1).to_owned();
-    let is_ended = db.query_one(&one).await?.is_some();
-    let is_old = is_ended
-        || !notice_row::old(db, before, 1).await?.is_empty()
-        || !end_row::old(db, before, 1).await?.is_empty();
-    Ok(is_old || delivery_row::has_old_digest(db, before).await?)
+    let one = expired(before).limit(1).to_owned();
+    let has_event = db.query_one(&one).await?.is_some();
+    Ok(has_event || delivery_row::has_expired_digest(db, before).await?)
 }
 
-/// Forgets one page: copies first, and what they are of once there are none.
-pub(super) async fn forget(
+/// Deletes one page. Inbox entries go first, and their events once no entry is left.
+pub(super) async fn delete_expired(
     db: &impl ConnectionTrait,
     before: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    let page = ended(before).limit(REQUESTS).to_owned();
-    let old = db.query_all(&page).await?;
-    let mut requests: Vec<Request> = Vec::with_capacity(old.len());
-    for row in old {
-        requests.push((row.try_get("", "workspace")?, row.try_get("", "hold")?));
+    let page = expired(before).limit(HOLDS).to_owned();
+    let mut holds: Vec<HoldRow> = Vec::new();
+    for row in db.query_all(&page).await? {
+        holds.push((row.try_get("", "workspace")?, row.try_get("", "hold")?));
     }
-    webhook_row::forget(db, before).await?;
-    watch_row::forget(db, before).await?;
-    forget_notices(db, before).await?;
-    forget_ends(db, before).await?;
-    delivery_row::forget_digests(db, before).await?;
-    if requests.is_empty() || copy_row::forget(db, &requests, COPIES).await? > 0 {
+    webhook_row::delete_removed(db, before).await?;
+    watch_row::delete_ended(db, before).await?;
+    delivery_row::delete_expired_digests(db, before).await?;
+    if holds.is_empty() || inbox_entry_row::delete(db, &holds, ENTRIES).await? > 0 {
         return Ok(());
     }
-    delivery_row::forget(db, &requests).await?;
-    watch_row::forget_targets(db, &requests).await?;
-    note_row::forget(db, &requests).await
+    delivery_row::delete(db, &holds).await?;
+    watch_row::delete_targets(db, &holds).await?;
+    event_row::delete(db, &holds).await
 }
 
-/// The copies first; of what was told of the same thing since, they go as well.
-async fn forget_notices(
-    db: &impl ConnectionTrait,
-    before: DateTime<Utc>,
-) -> Result<(), StoreError> {
-    let old = notice_row::old(db, before, REQUESTS).await?;
-    if old.is_empty() || copy_row::forget(db, &old, COPIES).await? > 0 {
-        return Ok(());
-    }
-    delivery_row::forget(db, &old).await?;
-    notice_row::forget(db, &old, before).await
-}
-
-/// That runs ended, and that somebody watched them.
-async fn forget_ends(db: &impl ConnectionTrait, before: DateTime<Utc>) -> Result<(), StoreError> {
-    let old = end_row::old(db, before, REQUESTS).await?;
-    if old.is_empty() {
-        return Ok(());
-    }
-    watch_row::forget_targets(db, &old).await?;
-    end_row::forget(db, &old, before).await
-}
-
-/// Requests that ended before an instant, and of which nothing was heard since: one that is asked again
-/// has not ended.
-fn ended(before: DateTime<Utc>) -> SelectStatement {
+/// Holds whose last event ended them before an instant. A request that was opened again has not ended.
+fn expired(before: DateTime<Utc>) -> SelectStatement {
     let (end, other) = (Alias::new("ended"), Alias::new("other"));
     let column = |table: &Alias, name: &'static str| Expr::col((table.clone(), Alias::new(name)));
     // In the words of its index, and in their order.
     let ends = [
-        RequestEventKind::Decided,
-        RequestEventKind::Expired,
-        RequestEventKind::Withdrawn,
+        RequestEventKind::Decided.as_str(),
+        RequestEventKind::Expired.as_str(),
+        RequestEventKind::Withdrawn.as_str(),
+        event_row::RUN_END,
+        event_row::SYSTEM,
     ];
-    let ends = ends.map(|kind| format!("'{}'", kind.as_str())).join(",");
+    let ends = ends.map(|kind| format!("'{kind}'")).join(",");
     let is_newer = column(&other, "updated_at").gte(before);
     let is_again = column(&other, "kind")
         .eq(RequestEventKind::Opened.as_str())
         .and(column(&other, "rev").gt(column(&end, "rev")));
     let since = Query::select()
         .expr(Expr::val(1))
-        .from_as(note_row::Entity, other.clone())
+        .from_as(event_row::Entity, other.clone())
         .and_where(column(&other, "workspace").eq(column(&end, "workspace")))
         .and_where(column(&other, "hold").eq(column(&end, "hold")))
         .and_where(is_newer.or(is_again))
@@ -104,7 +75,7 @@ fn ended(before: DateTime<Utc>) -> SelectStatement {
     Query::select()
         .column((end.clone(), Alias::new("workspace")))
         .column((end.clone(), Alias::new("hold")))
-        .from_as(note_row::Entity, end.clone())
+        .from_as(event_row::Entity, end.clone())
         .and_where(Expr::cust(format!("ended.kind IN ({ends})")))
         .and_where(column(&end, "updated_at").lt(before))
         .and_where(Expr::not_exists(since))

@@ -1,4 +1,4 @@
-//! Looks for people who are to be mailed of what is open.
+//! Finds people whose digests are due.
 
 use std::time::Duration;
 
@@ -13,18 +13,17 @@ use crate::Notification;
 use crate::domain::Input;
 use crate::store::{self, DigestPlace};
 
-/// People of one pass; many want it at the same hour.
+/// People of one page; many choose the same hour.
 const PEOPLE: u64 = 200;
 
-/// Has digests made.
-pub(crate) struct Digesting {
+pub(crate) struct Digests {
     pub(crate) clock: Clock,
-    /// Where the last page of this pass ended. A person whose row a decision could not move is passed
-    /// over until the next pass.
+    /// The end of the last page of this pass. A row that no decision could change is skipped until the next
+    /// pass.
     pub(crate) after: Option<DigestPlace>,
 }
 
-impl Digesting {
+impl Digests {
     async fn page(
         &mut self,
         db: &DatabaseConnection,
@@ -35,7 +34,7 @@ impl Digesting {
         if is_full {
             self.after = due.last().cloned();
         }
-        let inputs = due.into_iter().map(|place| Input::Digest {
+        let inputs = due.into_iter().map(|place| Input::CreateDigest {
             workspace: place.workspace,
             person: place.person,
         });
@@ -47,8 +46,8 @@ impl Digesting {
     }
 }
 
-impl Sweep<Notification> for Digesting {
-    const NAME: &'static str = "digesting";
+impl Sweep<Notification> for Digests {
+    const NAME: &'static str = "digests";
     const EVERY: Duration = Duration::from_secs(5);
 
     fn page<'a>(

@@ -1,4 +1,4 @@
-//! Looks for what is known of requests that ended long ago: it goes, page by page.
+//! Deletes events and their notifications after a while, page by page.
 
 use std::time::Duration;
 
@@ -14,25 +14,24 @@ use crate::Notification;
 use crate::domain::Input;
 use crate::store;
 
-/// How long notifications and deliveries of a request are kept after it has ended.
+/// How long notifications and deliveries are kept after their request or run has ended.
 const KEPT_FOR: TimeDelta = TimeDelta::days(30);
 
-/// Has what is old forgotten.
-pub(crate) struct Forgetting {
+pub(crate) struct Retention {
     pub(crate) clock: Clock,
 }
 
-impl Forgetting {
+impl Retention {
     async fn page(
         &mut self,
         db: &DatabaseConnection,
     ) -> Result<SweepPage<Notification>, StoreError> {
         let before = self.clock.now() - KEPT_FOR;
-        let more = store::has_old(db, before).await?;
+        let more = store::has_expired(db, before).await?;
         Ok(SweepPage {
             more,
             inputs: more
-                .then_some(Input::Forget { before })
+                .then_some(Input::DeleteExpired { before })
                 .into_iter()
                 .collect(),
             messages: Vec::new(),
@@ -40,8 +39,8 @@ impl Forgetting {
     }
 }
 
-impl Sweep<Notification> for Forgetting {
-    const NAME: &'static str = "forgetting";
+impl Sweep<Notification> for Retention {
+    const NAME: &'static str = "retention";
     const EVERY: Duration = Duration::from_secs(10);
 
     fn page<'a>(

@@ -10,7 +10,7 @@ use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 
 use crate::Notification;
-use crate::domain::{Hook, Input, Webhook};
+use crate::domain::{Input, Webhook};
 use crate::store;
 
 /// Webhooks of one page.
@@ -35,8 +35,7 @@ impl RunEndWatches {
             let last = webhooks.last();
             self.after = last.map(|last| (last.workspace.clone(), last.id));
         }
-        let wants_ends = |one: &Webhook| one.hook().as_ref().is_some_and(Hook::wants_ends);
-        let wanting = webhooks.into_iter().filter(wants_ends);
+        let wanting = webhooks.into_iter().filter(Webhook::wants_ends);
         let inputs =
             wanting.map(|Webhook { workspace, id, .. }| Input::WatchRunEnds { workspace, id });
         Ok(SweepPage {

@@ -285,8 +285,8 @@ impl Bench {
         let at = "2026-01-01T00:00:00+00:00";
         let sql = format!(
             "INSERT INTO webhooks (workspace, id, url, events, format, secret, status, created_by, created_at, \
-             version, prior_version, updated_at) VALUES ('acme', '{id}', 'http://127.0.0.1:1/', '[\"{events}\"]', \
-             'standard', 'whsec_AAAA', 'active', 'ada', '{at}', 1, 0, '{at}')"
+             configured_version, version, prior_version, updated_at) VALUES ('acme', '{id}', 'http://127.0.0.1:1/', '[\"{events}\"]', \
+             'standard', 'whsec_AAAA', 'active', 'ada', '{at}', 1, 1, 0, '{at}')"
         );
         db.execute_unprepared(&sql).await.unwrap();
         db.close().await.unwrap();
@@ -294,7 +294,7 @@ impl Bench {
 
     pub(super) async fn copies(&self) -> u64 {
         let db = open_readers(&self.store(), 1).await.unwrap();
-        let copies = crate::store::tests::Copies::find();
+        let copies = crate::store::tests::InboxEntries::find();
         copies.count(&db).await.unwrap()
     }
 }

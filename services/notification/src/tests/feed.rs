@@ -9,7 +9,7 @@ use holdpoint_ids::HoldId;
 use holdpoint_testkit::until;
 
 use super::bench::{Bench, PATIENCE, acme, people};
-use crate::domain::tests::fact;
+use crate::domain::testing::request_event as fact;
 
 /// That a request was asked of everybody in `ops`, or what became of it.
 fn of(

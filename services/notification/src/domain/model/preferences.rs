@@ -1,56 +1,49 @@
-//! How one person wants to be told: by which ways, from which priority on, and when not (S4-R15).
+//! How one person wants to be notified: channels, lowest priorities and quiet hours (S4-R15).
 
 mod chat;
-mod digest;
-mod quiet;
-
-#[cfg(test)]
-mod tests;
+mod quiet_hours;
 
 use chrono::{DateTime, Utc};
 use chrono_tz::{TZ_VARIANTS, Tz};
 use holdpoint_contracts::hold::Priority;
-use holdpoint_contracts::notification::{self as contract, Channel, ChannelRule, PersonalChannel};
+use holdpoint_contracts::notification::{
+    self as contract, Channel, ChannelRule, Digest, PersonalChannel,
+};
 use holdpoint_contracts::{FieldError, Problem};
 use holdpoint_ids::{UserName, Workspace};
 
-use super::{Aggregate, Change, Effect, Outcome, Reply, Undecided};
-use quiet::Quiet;
+pub use chat::masked_preferences;
+pub(crate) use chat::merge_chat;
+pub use quiet_hours::QuietHours;
+pub(crate) use quiet_hours::{DAY, minutes_of_day};
 
-pub(crate) use chat::shown;
-pub(super) use digest::digest;
-
-/// From here on it leaves the application in quiet hours too.
-const BREAKS_QUIET: Priority = Priority::Urgent;
-
-/// Names of zones that are offered instead of one that is none.
+/// Zones that are suggested instead of an unknown one.
 const NEAREST_MAX: usize = 3;
 
-/// What one person has said.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Preferences {
     pub workspace: Workspace,
     pub person: UserName,
     pub said: contract::Preferences,
-    /// When they are next mailed of what is open; none: never.
+    /// When the next digest is due.
     pub digest_at: Option<DateTime<Utc>>,
     /// Rises with every change.
     pub version: u64,
 }
 
-/// What follows from it; by default that of somebody who never said anything.
+/// The rules that follow from preferences. The default is that of a person without preferences.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rules {
+pub struct DeliveryRules {
     order: Vec<PersonalChannel>,
     email: ChannelRule,
     chat: Option<ChannelRule>,
-    zone: Tz,
-    quiet: Option<Quiet>,
+    pub(in crate::domain) zone: Tz,
+    pub(in crate::domain) quiet: Option<QuietHours>,
     /// Minutes since midnight.
-    digest: Option<u32>,
+    pub(in crate::domain) digest: Option<u32>,
 }
 
-impl Default for Rules {
+impl Default for DeliveryRules {
     fn default() -> Self {
         Self {
             order: vec![PersonalChannel::Email],
@@ -63,16 +56,16 @@ impl Default for Rules {
     }
 }
 
-impl Rules {
-    /// Reads them.
+impl DeliveryRules {
+    /// Parses preferences.
     ///
     /// # Errors
-    /// 422 `invalid_body`, with everything that is wrong and where.
+    /// 422 `invalid_body` with every error and its place.
     pub fn read(said: &contract::Preferences) -> Result<Self, Problem> {
         let mut errors = chat::wrong(&said.channels);
-        let digest = digest::read(said.digest.as_ref(), &mut errors);
+        let digest = digest_time(said.digest.as_ref(), &mut errors);
         let zone = zone(&said.time_zone).map_err(|error| errors.push(*error));
-        let quiet = said.quiet_hours.as_ref().map(Quiet::read).transpose();
+        let quiet = said.quiet_hours.as_ref().map(QuietHours::read).transpose();
         let quiet = quiet.map_err(|wrong| errors.extend(wrong));
         match (zone, quiet) {
             (Ok(zone), Ok(quiet)) if errors.is_empty() => Ok(Self {
@@ -93,32 +86,22 @@ impl Rules {
         }
     }
 
-    /// Whether something of this priority is to go by a way.
+    /// Whether the person wants this priority through this channel.
     #[must_use]
-    pub fn wants(&self, way: PersonalChannel, priority: Priority) -> bool {
-        let rule = match way {
+    pub fn wants(&self, channel: PersonalChannel, priority: Priority) -> bool {
+        let rule = match channel {
             PersonalChannel::Email => Some(self.email),
             PersonalChannel::Chat => self.chat,
         };
         let takes = rule.is_some_and(|rule| rule.enabled && priority >= rule.from);
-        takes && self.order.contains(&way)
+        takes && self.order.contains(&channel)
     }
 
-    /// The first way for something of this priority, but for those that were tried.
+    /// The first channel for this priority that was not tried.
     #[must_use]
     pub fn next(&self, priority: Priority, tried: &[Channel]) -> Option<PersonalChannel> {
         let mut order = self.order.iter().copied();
-        order.find(|way| self.wants(*way, priority) && !tried.contains(&way.channel()))
-    }
-
-    /// Until when something of this priority is held back; none: it may leave now. The instant is
-    /// outside of quiet hours, and at most some days away.
-    #[must_use]
-    pub fn held_until(&self, priority: Priority, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        if priority >= BREAKS_QUIET {
-            return None;
-        }
-        self.quiet.as_ref()?.until(self.zone, now)
+        order.find(|one| self.wants(*one, priority) && !tried.contains(&one.channel()))
     }
 }
 
@@ -142,38 +125,15 @@ fn zone(name: &str) -> Result<Tz, Box<FieldError>> {
     })
 }
 
-/// From now on; what waits to be sent is looked at again. `fresh` signs the calls of a chat that is new.
-pub(super) fn put(
-    known: Option<&Preferences>,
-    (workspace, person): (&Workspace, &UserName),
-    (said, fresh): (&contract::Preferences, &str),
-    now: DateTime<Utc>,
-) -> Result<Outcome, Undecided> {
-    let said = chat::settled(known.map(|known| &known.said), said, fresh)?;
-    let mut answer = shown(&said);
-    if let (Some(chat), Some(stored)) = (&mut answer.channels.chat, &said.channels.chat) {
-        chat.secret = stored.secret.clone().filter(|secret| secret == fresh);
+/// Parses the time of day, or adds an error.
+fn digest_time(said: Option<&Digest>, errors: &mut Vec<FieldError>) -> Option<u32> {
+    let said = said?;
+    let read = minutes_of_day(&said.at).filter(|minutes| *minutes < DAY);
+    if read.is_none() {
+        errors.push(FieldError {
+            text: said.at.chars().take(100).collect(),
+            ..FieldError::at("/digest/at", "digest.at is a time of day such as 08:00")
+        });
     }
-    let answer = Reply::Preferences(answer);
-    if known.is_some_and(|known| known.said == said) {
-        return Ok(Outcome::Unchanged(answer));
-    }
-    let next = Preferences {
-        workspace: workspace.clone(),
-        person: person.clone(),
-        digest_at: Rules::read(&said)
-            .ok()
-            .and_then(|rules| rules.digest_after(now)),
-        said,
-        version: known.map_or(0, |known| known.version) + 1,
-    };
-    Ok(Outcome::Decided(Box::new(Change {
-        effects: vec![Effect::Reconsider {
-            workspace: workspace.clone(),
-            person: person.clone(),
-        }],
-        state: Aggregate::Preferences(Box::new(next)),
-        facts: Vec::new(),
-        reply: answer,
-    })))
+    read
 }

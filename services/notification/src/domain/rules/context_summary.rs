@@ -1,20 +1,20 @@
-//! What a mail tells of a request's context: a few short lines.
+//! The summary of a request's context: a few short lines for mails.
 
 use serde_json::{Map, Value};
 
-/// Lines at most; where there are more, the last one says so.
+/// Most lines; a last line reports that there are more.
 const LINES_MAX: usize = 12;
 /// Longest line, in characters.
 const LINE_CHARS_MAX: usize = 200;
-/// Entries of one list that are told.
+/// Entries of one list that are shown.
 const ENTRIES_MAX: usize = 3;
 /// These come first.
 const FIRST: [&str; 3] = ["recommended_action", "contact", "findings"];
 
-/// `Recommended action: Call her`, a line a field; what is too deep, or says nothing, is left out.
-pub(super) fn brief(context: &Value) -> Vec<String> {
+/// `Recommended action: Call her`, one line a field. Empty values and deeply nested ones are left out.
+pub(crate) fn context_summary(context: &Value) -> Vec<String> {
     let Value::Object(fields) = context else {
-        return told(context, 0)
+        return value_text(context, 0)
             .map(|text| cut(&text))
             .into_iter()
             .collect();
@@ -25,7 +25,13 @@ pub(super) fn brief(context: &Value) -> Vec<String> {
         .filter(|(name, _)| !FIRST.contains(&name.as_str()));
     let mut lines: Vec<String> = first
         .chain(others)
-        .filter_map(|(name, value)| Some(cut(&format!("{}: {}", words(name), told(value, 0)?))))
+        .filter_map(|(name, value)| {
+            Some(cut(&format!(
+                "{}: {}",
+                field_label(name),
+                value_text(value, 0)?
+            )))
+        })
         .collect();
     if lines.len() > LINES_MAX {
         lines.truncate(LINES_MAX);
@@ -34,8 +40,8 @@ pub(super) fn brief(context: &Value) -> Vec<String> {
     lines
 }
 
-/// A value on one line; none where it says nothing, or is a list or object in a list in another.
-fn told(value: &Value, depth: usize) -> Option<String> {
+/// A value on one line. `None`: it is empty, or nested too deeply.
+fn value_text(value: &Value, depth: usize) -> Option<String> {
     let text = match value {
         Value::Null => return None,
         Value::Bool(is) => (if *is { "yes" } else { "no" }).to_owned(),
@@ -49,27 +55,28 @@ fn told(value: &Value, depth: usize) -> Option<String> {
 }
 
 fn list(entries: &[Value], depth: usize) -> String {
-    let mut told: Vec<_> = entries
+    let mut texts: Vec<_> = entries
         .iter()
-        .filter_map(|entry| told(entry, depth + 1))
+        .filter_map(|entry| value_text(entry, depth + 1))
         .collect();
-    let over = told.len().saturating_sub(ENTRIES_MAX);
+    let over = texts.len().saturating_sub(ENTRIES_MAX);
     if over > 0 {
-        told.truncate(ENTRIES_MAX);
-        told.push(format!("{over} more"));
+        texts.truncate(ENTRIES_MAX);
+        texts.push(format!("{over} more"));
     }
-    told.join("; ")
+    texts.join("; ")
 }
 
 fn pairs(fields: &Map<String, Value>, depth: usize) -> String {
-    let pair =
-        |(name, value): (&String, &Value)| Some(format!("{name} {}", told(value, depth + 1)?));
+    let pair = |(name, value): (&String, &Value)| {
+        Some(format!("{name} {}", value_text(value, depth + 1)?))
+    };
     let pairs: Vec<_> = fields.iter().filter_map(pair).collect();
     pairs.join(", ")
 }
 
 /// `recommended_action` is `Recommended action`.
-fn words(name: &str) -> String {
+fn field_label(name: &str) -> String {
     let spaced = name.replace(['_', '-'], " ");
     let mut letters = spaced.chars();
     match letters.next() {
@@ -101,19 +108,19 @@ mod tests {
             "recommended_action": "Call her",
         });
         assert_eq!(
-            brief(&context),
+            context_summary(&context),
             [
                 "Recommended action: Call her",
                 "Contact: name Ann, score 7",
                 "Activities: kind call, text Wants a pilot; text b; text c; 1 more",
             ]
         );
-        assert_eq!(brief(&Value::Null), Vec::<String>::new());
-        assert_eq!(brief(&json!("Just\nthis")), ["Just this"]);
+        assert_eq!(context_summary(&Value::Null), Vec::<String>::new());
+        assert_eq!(context_summary(&json!("Just\nthis")), ["Just this"]);
         let many: Map<String, Value> = (0..40)
             .map(|n| (format!("f{n}"), json!("x".repeat(1_000))))
             .collect();
-        let lines = brief(&many.into());
+        let lines = context_summary(&many.into());
         assert_eq!(lines.len(), LINES_MAX + 1);
         assert!(lines.iter().all(|line| line.chars().count() <= 200));
     }

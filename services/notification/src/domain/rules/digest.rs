@@ -1,38 +1,27 @@
-//! One mail a day of what is open: when, and that it is one.
+//! One mail a day that gathers what is open.
 
 use chrono::{DateTime, Datelike as _, Days, Utc};
-use holdpoint_contracts::FieldError;
 use holdpoint_contracts::hold::Priority;
-use holdpoint_contracts::notification::Digest;
 use holdpoint_ids::NotificationId;
 
-use super::quiet::{self, instants};
-use super::{Preferences, Rules};
-use crate::domain::{Aggregate, Change, Effect, Outcome, Posting, Recipient, Reply};
+use super::quiet_hours::instants;
+use crate::domain::decision::{Outcome, decided};
+use crate::domain::effect::Effect;
+use crate::domain::model::{
+    Aggregate, DeliveryRules, DeliveryTarget, PlannedDelivery, Preferences,
+};
+use crate::domain::reply::Reply;
 
-/// How urgent it is that somebody looks: quiet hours hold it back.
+/// Quiet hours hold a digest back.
 const PRIORITY: Priority = Priority::Low;
 
-/// Days that are looked at for the next one; zones have skipped one.
+/// Days in which the next digest is searched: zones have skipped a day.
 const DAYS: u64 = 4;
 
-/// Reads the time of day, or says what is wrong.
-pub(super) fn read(said: Option<&Digest>, errors: &mut Vec<FieldError>) -> Option<u32> {
-    let said = said?;
-    let read = quiet::minutes(&said.at).filter(|minutes| *minutes < quiet::DAY);
-    if read.is_none() {
-        errors.push(FieldError {
-            text: said.at.chars().take(100).collect(),
-            ..FieldError::at("/digest/at", "digest.at is a time of day such as 08:00")
-        });
-    }
-    read
-}
-
-impl Rules {
-    /// The first instant after now at which clocks show the time of the digest. A day on which they skip
-    /// it has it a little later; one on which they show it twice has it once.
-    pub(super) fn digest_after(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+impl DeliveryRules {
+    /// The first instant after now at which clocks show the time of the digest. On a day on which they skip
+    /// it, it is a little later; on a day on which they show it twice, it comes once.
+    pub(in crate::domain) fn digest_after(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let minutes = self.digest?;
         let today = now.with_timezone(&self.zone).date_naive();
         let first = today.checked_sub_days(Days::new(1))?;
@@ -41,7 +30,7 @@ impl Rules {
         starts.find(|start| *start > now)
     }
 
-    /// The day that clocks show: 20260131.
+    /// The day that clocks show, such as 20260131.
     fn day(&self, at: DateTime<Utc>) -> u64 {
         let day = at.with_timezone(&self.zone).date_naive();
         let year = u64::try_from(day.year()).unwrap_or_default();
@@ -49,15 +38,15 @@ impl Rules {
     }
 }
 
-/// It is time for a digest: one a day, whatever is said in between and however often this is decided.
-/// Days that were missed are not made up for.
-pub(in crate::domain) fn digest(known: &Preferences, now: DateTime<Utc>) -> Outcome {
+/// Creates the digest that is due: at most one a day, however often preferences change in between. Missed
+/// days are skipped.
+pub(in crate::domain) fn create_digest(known: &Preferences, now: DateTime<Utc>) -> Outcome {
     let Some(due) = known.digest_at.filter(|due| *due <= now) else {
         return Outcome::Unchanged(Reply::Done);
     };
-    let rules = Rules::read(&known.said).unwrap_or_default();
-    let to = Recipient::Digest(known.person.clone());
-    let posting = Posting::when_wanted(to, &rules, PRIORITY, now);
+    let rules = DeliveryRules::read(&known.said).unwrap_or_default();
+    let to = DeliveryTarget::Digest(known.person.clone());
+    let posting = PlannedDelivery::after_quiet_hours(to, &rules, PRIORITY, now);
     let deliver = Effect::Deliver {
         workspace: known.workspace.clone(),
         id: NotificationId::digest(rules.day(due)),
@@ -69,10 +58,9 @@ pub(in crate::domain) fn digest(known: &Preferences, now: DateTime<Utc>) -> Outc
         version: known.version + 1,
         ..known.clone()
     };
-    Outcome::Decided(Box::new(Change {
-        state: Aggregate::Preferences(Box::new(next)),
-        effects: vec![deliver],
-        facts: Vec::new(),
-        reply: Reply::Done,
-    }))
+    decided(
+        Aggregate::Preferences(Box::new(next)),
+        vec![deliver],
+        Reply::Done,
+    )
 }

@@ -1,47 +1,62 @@
-//! How a request ended, as whoever wanted it asked is told: in the application, and nowhere else.
+//! Headlines and sentences of notifications.
 
+use std::time::Duration;
+
+use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::hold::HoldOutcome;
-use holdpoint_contracts::notification::{RequestEvent, RequestEventKind};
+use holdpoint_contracts::notification::{RequestEvent, RequestEventKind, RunEnded};
+use holdpoint_contracts::run::RunStatus;
 
-use super::fan_out::Audience;
-use super::note::{TITLE_CHARS_MAX, title as asked};
+/// Longest headline, in characters; the rest is in the message.
+const TITLE_CHARS_MAX: usize = 200;
 
-/// Longest answer that is quoted, in characters; all of it is at the request.
-const SAID_CHARS_MAX: usize = 500;
+/// Longest quoted answer, in characters; the request has all of it.
+const ANSWER_CHARS_MAX: usize = 500;
 
-/// What services are called where people are named.
+/// The prefix of actors that are services.
 const SERVICE: &str = "service:";
 
-/// Whoever wanted it asked, but for whoever ended it. That its run has ended, and it with it, is the
-/// run's news.
-pub(super) fn whom(fact: &RequestEvent) -> Vec<Audience> {
-    let by = person(fact);
-    if fact.kind == RequestEventKind::Withdrawn && by.is_none() {
-        return Vec::new();
-    }
-    let others = fact.request.asked_by.iter().map(String::as_str);
-    let others = others.filter(|name| Some(*name) != by);
-    let names = others.filter_map(|name| name.parse().ok());
-    names.map(Audience::User).collect()
+/// Cuts a headline to its limit.
+#[must_use]
+pub(crate) fn headline(text: &str) -> String {
+    text.chars().take(TITLE_CHARS_MAX).collect()
 }
 
-/// Who did it; none: time, or a service.
-fn person(fact: &RequestEvent) -> Option<&str> {
-    fact.by.as_deref().filter(|by| !by.starts_with(SERVICE))
+/// The person who acted. `None`: time, or a service.
+#[must_use]
+pub(crate) fn acting_person(event: &RequestEvent) -> Option<&str> {
+    event.by.as_deref().filter(|by| !by.starts_with(SERVICE))
 }
 
-/// `Approved`; none where nothing has ended.
-fn how(fact: &RequestEvent) -> Option<&'static str> {
-    let how = match (fact.kind, fact.request.outcome) {
+/// The title of a request, or the first line of its question.
+#[must_use]
+pub fn request_title(event: &RequestEvent) -> String {
+    let request = &event.request;
+    let text = request.title.as_deref().unwrap_or(&request.question);
+    let line = text.lines().next().unwrap_or_default();
+    let prefix = match event.kind {
+        RequestEventKind::Escalated if is_due_task(event) => "Due: ",
+        RequestEventKind::Escalated => "Nobody has acted yet: ",
+        RequestEventKind::Opened
+        | RequestEventKind::Assigned
+        | RequestEventKind::TakenOver
+        | RequestEventKind::Decided
+        | RequestEventKind::Expired
+        | RequestEventKind::Withdrawn => "",
+    };
+    headline(&format!("{prefix}{line}"))
+}
+
+/// `Approved`; `None` if the event is not an end.
+fn outcome_word(event: &RequestEvent) -> Option<&'static str> {
+    let word = match (event.kind, event.request.outcome) {
         (
             RequestEventKind::Opened
             | RequestEventKind::Assigned
             | RequestEventKind::Escalated
             | RequestEventKind::TakenOver,
             _,
-        ) => {
-            return None;
-        }
+        ) => return None,
         (RequestEventKind::Expired, _)
         | (RequestEventKind::Decided, Some(HoldOutcome::Timeout)) => "Time was up",
         (RequestEventKind::Withdrawn, _)
@@ -54,41 +69,95 @@ fn how(fact: &RequestEvent) -> Option<&'static str> {
         }
         (RequestEventKind::Decided, Some(HoldOutcome::Fired) | None) => "Decided",
     };
-    Some(how)
+    Some(word)
 }
 
 /// `Approved: Deploy 4.2?`
-pub(super) fn title(fact: &RequestEvent) -> Option<String> {
-    let title = format!("{}: {}", how(fact)?, asked(fact));
-    Some(title.chars().take(TITLE_CHARS_MAX).collect())
+#[must_use]
+pub(crate) fn request_end_title(event: &RequestEvent) -> Option<String> {
+    let word = outcome_word(event)?;
+    Some(headline(&format!("{word}: {}", request_title(event))))
 }
 
 /// `Rejected by ada`
-fn outcome(fact: &RequestEvent) -> Option<String> {
-    let how = how(fact)?;
-    Some(match person(fact) {
-        Some(by) => format!("{how} by {by}"),
-        None => format!("{how}, and nobody had decided"),
+fn outcome_with_actor(event: &RequestEvent) -> Option<String> {
+    let word = outcome_word(event)?;
+    Some(match acting_person(event) {
+        Some(by) => format!("{word} by {by}"),
+        None => format!("{word}, and nobody had decided"),
     })
 }
 
-/// `Rejected by ada.`, without what was said.
-pub(super) fn short(fact: &RequestEvent) -> Option<String> {
-    Some(format!("{}.", outcome(fact)?))
+/// `Rejected by ada.` Watchers read this: it does not quote the answer.
+#[must_use]
+pub(crate) fn request_end_summary(event: &RequestEvent) -> Option<String> {
+    Some(format!("{}.", outcome_with_actor(event)?))
 }
 
-/// `Rejected by ada: Not before Monday`. What was said is for whoever wanted it asked, who sees all of
-/// the request.
-pub(super) fn message(fact: &RequestEvent) -> Option<String> {
-    let mut message = outcome(fact)?;
-    let said = fact.request.response.as_ref();
-    let said = said.and_then(serde_json::Value::as_str).map(str::trim);
-    match said.filter(|said| !said.is_empty()) {
-        Some(said) => {
+/// `Rejected by ada: Not before Monday`. Only whoever asked reads this: they see all of the request.
+#[must_use]
+pub(crate) fn request_end_message(event: &RequestEvent) -> Option<String> {
+    let mut message = outcome_with_actor(event)?;
+    let answer = event.request.response.as_ref();
+    let answer = answer.and_then(serde_json::Value::as_str).map(str::trim);
+    match answer.filter(|answer| !answer.is_empty()) {
+        Some(answer) => {
             message.push_str(": ");
-            message.extend(said.chars().take(SAID_CHARS_MAX));
+            message.extend(answer.chars().take(ANSWER_CHARS_MAX));
         }
         None => message.push('.'),
     }
     Some(message)
+}
+
+/// The headline for a watcher: `Asked: Deploy 4.2?`, `With nina now: Deploy 4.2?`, or how it ended.
+#[must_use]
+pub(crate) fn watcher_title(event: &RequestEvent) -> String {
+    if let Some(title) = request_end_title(event) {
+        return title;
+    }
+    let title = request_title(event);
+    let prefix = match (event.kind, &event.request.assignee) {
+        (RequestEventKind::Assigned, Some(name)) => format!("With {name} now"),
+        (RequestEventKind::Assigned, None) => "With another person now".to_owned(),
+        _ => "Asked".to_owned(),
+    };
+    headline(&format!("{prefix}: {title}"))
+}
+
+/// `Run of outreach failed`
+#[must_use]
+pub fn run_end_title(end: &RunEnded) -> String {
+    let was = if end.status == RunStatus::Cancelled {
+        "was "
+    } else {
+        ""
+    };
+    headline(&format!("Run of {} {was}{}", end.agent, end.status))
+}
+
+/// The message of the run, and its duration.
+#[must_use]
+pub fn run_end_message(end: &RunEnded) -> String {
+    format!("{} It took {}.", end.message.trim_end(), run_duration(end))
+}
+
+/// `2 days 4 hours`; whole seconds from one second on.
+#[must_use]
+pub fn run_duration(end: &RunEnded) -> String {
+    let took_ms = match end.took_ms() {
+        short @ ..1_000 => short,
+        long => long - long % 1_000,
+    };
+    describe(Duration::from_millis(took_ms))
+}
+
+/// Whether a step has created a task that its run does not wait for.
+pub(crate) fn is_task(event: &RequestEvent) -> bool {
+    event.request.run.is_none() && event.request.task.is_some()
+}
+
+/// Whether it is a task whose deadline has passed (S0-T4).
+pub(crate) fn is_due_task(event: &RequestEvent) -> bool {
+    is_task(event) && event.request.deadline.is_some_and(|due| due <= event.at)
 }

@@ -1,111 +1,151 @@
-//! Who is told, page by page: the cursor is part of the note, and is committed with what it wrote.
+//! Which people an event is for: the recipients of a request, whoever asked for it, and watchers.
 
-use holdpoint_ids::{RoleName, UserName, Workspace};
-use serde::{Deserialize, Serialize};
+use holdpoint_contracts::hold::OPERATOR_TAKEOVER;
+use holdpoint_contracts::notification::{RequestEvent, RequestEventKind, Watched};
+use holdpoint_ids::{HoldId, UserName, Workspace};
 
-use super::{Fact, Lookup, LookupFn, Need, Person, Undecided};
+use super::notification_text::acting_person;
+use super::notification_view::type_of;
+use crate::domain::decision::{LookupFn, Undecided, load, load_all};
+use crate::domain::model::{
+    FanOutProgress, NotificationEvent, Recipient, RequestLifecycle, Subject, Subscription,
+};
+use crate::domain::need::{Fact, Need, Person};
 
-/// People that are told in one commit.
+/// People who are notified in one commit.
 pub const PAGE: usize = 1_000;
 
-/// Some of those who are told.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Audience {
-    /// `@user.<name>`
-    User(UserName),
-    /// `@role.<name>`: everybody who is active and has it.
-    Role(RoleName),
-}
-
-impl Audience {
-    /// Reads `@user.<name>` or `@role.<name>`.
-    #[must_use]
-    pub fn read(text: &str) -> Option<Self> {
-        if let Some(name) = text.strip_prefix("@user.") {
-            return name.parse().ok().map(Self::User);
-        }
-        text.strip_prefix("@role.")?.parse().ok().map(Self::Role)
-    }
-
-    /// The workspace's owners; none only where `owner` were no name.
-    #[must_use]
-    pub fn owners() -> Option<Self> {
-        holdpoint_auth::Role::Owner
-            .as_str()
-            .parse()
-            .ok()
-            .map(Self::Role)
-    }
-
-    /// Whom a fact concerns: what cannot be read is left out, and nobody means the owners.
-    #[must_use]
-    pub fn all_of(to: &[String]) -> Vec<Self> {
-        let mut all: Vec<_> = to.iter().filter_map(|text| Self::read(text)).collect();
-        if all.is_empty() {
-            all.extend(Self::owners());
-        }
-        all
-    }
-}
-
-/// How far telling has come.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FanOutProgress {
-    /// Everybody has it.
-    Done,
-    /// These are still to be told.
-    People {
-        /// In order; the first one perhaps in part.
-        left: Vec<Audience>,
-        /// The last one of the first role who was told.
-        after: Option<UserName>,
-    },
-    /// Those whom it concerns have it; those who watch are still to be told.
-    Watchers {
-        /// The last one who was told.
-        after: Option<UserName>,
-    },
-}
-
-/// Whom one page reaches, and what is left after it.
+/// The people of one page, and the fan-out that remains after it.
 #[derive(Debug, PartialEq)]
-pub(super) struct Page {
-    pub(super) people: Vec<Person>,
-    pub(super) rest: FanOutProgress,
+pub(crate) struct Page {
+    pub(crate) people: Vec<Person>,
+    pub(crate) rest: FanOutProgress,
 }
 
-/// Takes one page of at most `limit` people.
-pub(super) fn page(
+/// The recipients of a request event: those it concerns, or, once it has ended, whoever asked for it. People
+/// are not notified of their own actions. The exception is what they ask of themselves: a script of theirs
+/// may have asked.
+#[must_use]
+pub(crate) fn request_recipients(event: &RequestEvent) -> Vec<Recipient> {
+    if type_of(event).is_none() {
+        return Vec::new();
+    }
+    if event.kind.is_end() {
+        return askers(event);
+    }
+    // The person who takes a run over knows it.
+    let is_takeover = event.kind == RequestEventKind::Opened
+        && event.request.reason.as_deref() == Some(OPERATOR_TAKEOVER);
+    if is_takeover {
+        return Vec::new();
+    }
+    Recipient::parse_all(&event.to)
+}
+
+/// Whoever asked, except the person who ended the request. A request that was withdrawn with its run is not
+/// reported: the end of the run is.
+fn askers(event: &RequestEvent) -> Vec<Recipient> {
+    let by = acting_person(event);
+    if event.kind == RequestEventKind::Withdrawn && by.is_none() {
+        return Vec::new();
+    }
+    let others = event.request.asked_by.iter().map(String::as_str);
+    let others = others.filter(|name| Some(*name) != by);
+    let names = others.filter_map(|name| name.parse().ok());
+    names.map(Recipient::User).collect()
+}
+
+/// What a person may watch to be notified of an event. Empty: watchers are not notified of it.
+#[must_use]
+pub(crate) fn watch_targets(subject: &Subject) -> Vec<Watched> {
+    match subject {
+        Subject::Request { event, .. } => {
+            let is_news = match event.kind {
+                RequestEventKind::Escalated | RequestEventKind::TakenOver => false,
+                RequestEventKind::Opened
+                | RequestEventKind::Assigned
+                | RequestEventKind::Decided
+                | RequestEventKind::Expired
+                | RequestEventKind::Withdrawn => type_of(event).is_some(),
+            };
+            if !is_news {
+                return Vec::new();
+            }
+            let run = event.request.run.map(Watched::Run);
+            let agent = event.request.agent.clone().map(Watched::Agent);
+            let all = [Some(Watched::Request(event.id)), run, agent];
+            all.into_iter().flatten().collect()
+        }
+        Subject::RunEnd(end) => vec![Watched::Run(end.run), Watched::Agent(end.agent.clone())],
+        Subject::System(_) => Vec::new(),
+    }
+}
+
+/// One page of the names of watchers, in order.
+pub(crate) fn watchers(
     workspace: &Workspace,
-    left: &[Audience],
+    subject: &Subject,
     after: Option<&UserName>,
-    limit: usize,
+    lookup: LookupFn<'_>,
+) -> Result<Vec<UserName>, Undecided> {
+    let of = watch_targets(subject);
+    if of.is_empty() {
+        return Ok(Vec::new());
+    }
+    let need = Need::Watchers {
+        workspace: workspace.clone(),
+        of,
+        after: after.cloned(),
+        limit: PAGE,
+    };
+    Ok(load(need, lookup, Fact::into_names)?.unwrap_or_default())
+}
+
+/// One page of watchers. A person is not notified of their own action.
+pub(crate) fn watcher_page(
+    event: &NotificationEvent,
+    after: Option<&UserName>,
     lookup: LookupFn<'_>,
 ) -> Result<Page, Undecided> {
-    let roles = Roles {
-        workspace,
-        after,
-        limit,
-        lookup,
+    let mut names = watchers(&event.workspace, &event.subject, after, lookup)?;
+    let rest = match names.last() {
+        Some(last) if names.len() >= PAGE => FanOutProgress::Watchers {
+            after: Some(last.clone()),
+        },
+        Some(_) | None => FanOutProgress::Done,
     };
-    let members = roles.of_all(left)?;
+    names.retain(|name| event.by() != Some(name.as_str()));
+    let people = active_people(&event.workspace, &names, lookup)?;
+    Ok(Page { people, rest })
+}
+
+/// One page of at most [`PAGE`] people of these recipients. `after` is the last notified member of the first.
+pub(crate) fn recipient_page(
+    workspace: &Workspace,
+    left: &[Recipient],
+    after: Option<&UserName>,
+    lookup: LookupFn<'_>,
+) -> Result<Page, Undecided> {
+    let members = members_of_all(workspace, left, after, lookup)?;
     let mut names: Vec<UserName> = Vec::new();
     let mut rest = FanOutProgress::Done;
-    for (place, (audience, members)) in left.iter().zip(members).enumerate() {
-        let room = limit.saturating_sub(names.len());
+    let remaining = |place: usize, after: Option<UserName>| FanOutProgress::Recipients {
+        left: left.get(place..).unwrap_or_default().to_vec(),
+        after,
+    };
+    for (place, (recipient, members)) in left.iter().zip(members).enumerate() {
+        let room = PAGE.saturating_sub(names.len());
         if room == 0 {
-            rest = going_on(left, place, None);
+            rest = remaining(place, None);
             break;
         }
-        match audience {
-            Audience::User(name) => names.push(name.clone()),
-            Audience::Role(_) => {
-                let is_whole = members.len() < limit && members.len() <= room;
+        match recipient {
+            Recipient::User(name) => names.push(name.clone()),
+            Recipient::Role(_) => {
+                let is_whole = members.len() < PAGE && members.len() <= room;
                 names.extend(members.into_iter().take(room));
                 if !is_whole {
-                    rest = going_on(left, place, names.last().cloned());
+                    rest = remaining(place, names.last().cloned());
                     break;
                 }
             }
@@ -113,92 +153,89 @@ pub(super) fn page(
     }
     names.sort_unstable();
     names.dedup();
-    let people = people(workspace, &names, lookup)?;
+    let people = active_people(workspace, &names, lookup)?;
     Ok(Page { people, rest })
 }
 
-fn going_on(left: &[Audience], place: usize, after: Option<UserName>) -> FanOutProgress {
-    FanOutProgress::People {
-        left: left.get(place..).unwrap_or_default().to_vec(),
-        after,
-    }
-}
-
-struct Roles<'a> {
-    workspace: &'a Workspace,
-    after: Option<&'a UserName>,
-    limit: usize,
-    lookup: LookupFn<'a>,
-}
-
-impl Roles<'_> {
-    /// The members of each audience, nobody for a user; all needs are named at once.
-    fn of_all(&self, left: &[Audience]) -> Result<Vec<Vec<UserName>>, Undecided> {
-        let mut needs = Vec::new();
-        let mut all = Vec::with_capacity(left.len());
-        for (place, audience) in left.iter().enumerate() {
-            let Audience::Role(role) = audience else {
-                all.push(Vec::new());
-                continue;
-            };
-            let need = Need::Members {
-                workspace: self.workspace.clone(),
-                role: role.clone(),
-                after: self.after.filter(|_| place == 0).cloned(),
-                limit: self.limit,
-            };
-            match (self.lookup)(&need) {
-                Lookup::NotLoaded => needs.push(need),
-                Lookup::Found(Fact::Members(names)) => all.push(names),
-                Lookup::Found(
-                    Fact::Person(_)
-                    | Fact::RequestLifecycle(_)
-                    | Fact::Webhooks(_)
-                    | Fact::Unread(_)
-                    | Fact::WatchStatus(_)
-                    | Fact::Other,
-                )
-                | Lookup::Missing => {
-                    all.push(Vec::new());
-                }
-            }
-        }
-        if needs.is_empty() {
-            Ok(all)
+/// The members of each recipient; empty for a user.
+fn members_of_all(
+    workspace: &Workspace,
+    left: &[Recipient],
+    after: Option<&UserName>,
+    lookup: LookupFn<'_>,
+) -> Result<Vec<Vec<UserName>>, Undecided> {
+    let need = |(place, recipient): (usize, &Recipient)| {
+        let Recipient::Role(role) = recipient else {
+            return None;
+        };
+        Some(Need::Members {
+            workspace: workspace.clone(),
+            role: role.clone(),
+            after: after.filter(|_| place == 0).cloned(),
+            limit: PAGE,
+        })
+    };
+    let needs: Vec<_> = left.iter().enumerate().map(need).collect();
+    let is_role: Vec<_> = needs.iter().map(Option::is_some).collect();
+    let mut found = load_all(needs.into_iter().flatten(), lookup, Fact::into_names)?.into_iter();
+    let members = |is_role| {
+        if is_role {
+            found.next().flatten()
         } else {
-            Err(Undecided::NeedsMore(needs))
+            None
         }
+    };
+    let all = is_role.into_iter().map(members);
+    Ok(all.map(Option::unwrap_or_default).collect())
+}
+
+/// The recipients after which nobody was reached get the owners, unless these were tried.
+#[must_use]
+pub(crate) fn owners_instead_of(tried: &[Recipient]) -> FanOutProgress {
+    match Recipient::owners() {
+        Some(owners) if tried != [owners.clone()] => FanOutProgress::to(vec![owners]),
+        Some(_) | None => FanOutProgress::Done,
     }
 }
 
-/// Those of the names who are there and not disabled.
-pub(super) fn people(
+/// The people of these names who exist and are active.
+fn active_people(
     workspace: &Workspace,
     names: &[UserName],
     lookup: LookupFn<'_>,
 ) -> Result<Vec<Person>, Undecided> {
-    let mut needs = Vec::new();
-    let mut people = Vec::with_capacity(names.len());
-    for name in names {
-        let need = Need::Person(workspace.clone(), name.clone());
-        match lookup(&need) {
-            Lookup::NotLoaded => needs.push(need),
-            Lookup::Found(Fact::Person(user)) if user.active => people.push(user),
-            Lookup::Found(
-                Fact::Person(_)
-                | Fact::Members(_)
-                | Fact::RequestLifecycle(_)
-                | Fact::Webhooks(_)
-                | Fact::Unread(_)
-                | Fact::WatchStatus(_)
-                | Fact::Other,
-            )
-            | Lookup::Missing => {}
-        }
-    }
-    if needs.is_empty() {
-        Ok(people)
-    } else {
-        Err(Undecided::NeedsMore(needs))
-    }
+    let needs = names
+        .iter()
+        .map(|name| Need::Person(workspace.clone(), name.clone()));
+    let people = load_all(needs, lookup, Fact::into_person)?.into_iter();
+    Ok(people.flatten().filter(|person| person.active).collect())
+}
+
+/// The person of this name, if they exist and are active.
+pub(crate) fn active_person(
+    workspace: &Workspace,
+    name: &UserName,
+    lookup: LookupFn<'_>,
+) -> Result<Option<Person>, Undecided> {
+    let need = Need::Person(workspace.clone(), name.clone());
+    Ok(load(need, lookup, Fact::into_person)?.filter(|person| person.active))
+}
+
+/// The lifecycle of a request.
+pub(crate) fn request_lifecycle(
+    workspace: &Workspace,
+    hold: HoldId,
+    lookup: LookupFn<'_>,
+) -> Result<RequestLifecycle, Undecided> {
+    let need = Need::RequestLifecycle(workspace.clone(), hold);
+    Ok(load(need, lookup, Fact::into_lifecycle)?.unwrap_or_default())
+}
+
+/// The webhooks of a workspace, with their backlogs.
+pub(crate) fn subscriptions(
+    workspace: &Workspace,
+    lookup: LookupFn<'_>,
+) -> Result<Vec<Subscription>, Undecided> {
+    let need = Need::Webhooks(workspace.clone());
+    Ok(load(need, lookup, Fact::into_webhooks)?.unwrap_or_default())
 }

@@ -1,131 +1,68 @@
-//! What people are told of that is of no request: that a webhook is disabled, in the application and
-//! nowhere else; and how a run ended ([`end`](super::end)).
+//! What the person who added a webhook is notified of: it is disabled, or it is too far behind.
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::hold::Priority;
-use holdpoint_contracts::notification::{NotificationType, NotificationView, RunEnded};
-use holdpoint_ids::{HoldId, NotificationId, RunId, UserName};
-use serde::{Deserialize, Serialize};
+use holdpoint_ids::{HoldId, NotificationId, RunId};
 
-use super::fan_out::Audience;
-use super::{Effect, Fact, Lookup, LookupFn, Need, Undecided, Webhook, active};
+use super::notification_text::headline;
+use crate::domain::effect::Effect;
+use crate::domain::model::{
+    FanOutProgress, NotificationEvent, Recipient, Subject, SystemNotice, Webhook,
+};
 
-/// Owners that are told where whoever it concerns is gone.
-const OWNERS_MAX: usize = 100;
-
-/// Longest headline, in characters.
-const TITLE_CHARS_MAX: usize = 200;
-
-/// What is told.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Notice {
-    /// By which it is known.
-    pub id: NotificationId,
-    /// What it is about.
-    #[serde(rename = "type")]
-    pub kind: NotificationType,
-    pub title: String,
-    pub message: String,
-    /// How urgent it is.
-    pub priority: Priority,
-    pub at: DateTime<Utc>,
-    /// The end of a run, where it tells of that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub end: Option<Box<RunEnded>>,
+/// The webhook is disabled: why, and what to do. The version at which that happened identifies the notice.
+pub(crate) fn disabled_notice(webhook: &Webhook, now: DateTime<Utc>) -> Vec<Effect> {
+    let id = webhook.id;
+    let why = webhook.last_error.as_deref();
+    let message = format!(
+        "{} It is not called any more, and later events are not sent to it. Once it accepts calls again, \
+         enable it: holdpoint webhooks enable {id}",
+        why.unwrap_or("It accepted no call.")
+    );
+    notify(webhook, webhook.version, "is disabled", message, now)
 }
 
-impl Notice {
-    /// A webhook is called no more: why, and what to do. Known by the version at which that happened, so
-    /// that it is told once.
-    pub(super) fn disabled(webhook: &Webhook, at: DateTime<Utc>) -> Self {
-        let Webhook { id, url, .. } = webhook;
-        let host = url::Url::parse(url).ok();
-        let host = host.as_ref().and_then(url::Url::host_str);
-        let title = format!("Webhook to {} is disabled", host.unwrap_or("nowhere"));
-        let why = webhook.last_error.as_deref();
-        let message = format!(
-            "{} It is not called any more, and what happens meanwhile does not go there. Once it listens \
-             again, enable it: holdpoint webhooks enable {id}",
-            why.unwrap_or("It took no call.")
-        );
-        Self {
-            id: NotificationId {
-                hold: HoldId {
-                    run: RunId::from_uuid(id.uuid()),
-                    number: 0,
-                },
-                rev: Some(webhook.version),
-            },
-            kind: NotificationType::System,
-            title: title.chars().take(TITLE_CHARS_MAX).collect(),
-            message,
-            priority: Priority::High,
-            at,
-            end: None,
-        }
-    }
-
-    /// One person's copy.
-    pub(super) fn view(&self, read_at: Option<DateTime<Utc>>) -> NotificationView {
-        let run = self.end.as_ref().map(|end| end.run);
-        let link = run.map_or_else(|| "/".to_owned(), |run| format!("/runs/{run}"));
-        NotificationView {
-            id: self.id,
-            kind: self.kind,
-            title: self.title.clone(),
-            message: self.message.clone(),
-            priority: self.priority,
-            action_url: link.clone(),
-            link,
-            run,
-            request: None,
-            at: self.at,
-            read_at,
-            decided: None,
-            ended: self.end.as_ref().map(|end| end.shown()),
-        }
-    }
+/// The webhook is too far behind, and new deliveries are dropped. There is one notice a configuration.
+pub(crate) fn backlog_notice(webhook: &Webhook, reason: &str, now: DateTime<Utc>) -> Vec<Effect> {
+    let message = format!(
+        "New deliveries are dropped, because {reason}. Check why its calls fail or take long; new events are \
+         sent to it again once it has caught up."
+    );
+    let rev = webhook.configured_version;
+    notify(webhook, rev, "is too far behind", message, now)
 }
 
-/// Whoever added a webhook is told that it was disabled; the owners, where that person is gone.
-pub(super) fn tell(
+/// Stores a notice for the person who added the webhook, or for the owners if that person is gone.
+fn notify(
     webhook: &Webhook,
-    lookup: LookupFn<'_>,
-    now: DateTime<Utc>,
-) -> Result<Effect, Undecided> {
-    let by = &webhook.created_by;
-    let people = match active(&webhook.workspace, by, lookup)? {
-        Some(person) => vec![person.name],
-        None => owners(webhook, lookup)?,
+    rev: u64,
+    what: &str,
+    message: String,
+    at: DateTime<Utc>,
+) -> Vec<Effect> {
+    let url = url::Url::parse(&webhook.url).ok();
+    let host = url.as_ref().and_then(url::Url::host_str);
+    let notice = SystemNotice {
+        id: NotificationId {
+            // No run has the id of a webhook.
+            hold: HoldId {
+                run: RunId::from_uuid(webhook.id.uuid()),
+                number: 0,
+            },
+            rev: Some(rev),
+        },
+        title: headline(&format!(
+            "Webhook to {} {what}",
+            host.unwrap_or("an unknown host")
+        )),
+        message,
+        priority: Priority::High,
+        at,
     };
-    Ok(Effect::Notice {
-        workspace: webhook.workspace.clone(),
-        notice: Box::new(Notice::disabled(webhook, now)),
-        people,
-    })
-}
-
-fn owners(webhook: &Webhook, lookup: LookupFn<'_>) -> Result<Vec<UserName>, Undecided> {
-    let Some(Audience::Role(role)) = Audience::owners() else {
-        return Ok(Vec::new());
-    };
-    let need = Need::Members {
-        workspace: webhook.workspace.clone(),
-        role,
-        after: None,
-        limit: OWNERS_MAX,
-    };
-    match lookup(&need) {
-        Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
-        Lookup::Found(Fact::Members(names)) => Ok(names),
-        Lookup::Found(
-            Fact::Person(_)
-            | Fact::RequestLifecycle(_)
-            | Fact::Webhooks(_)
-            | Fact::Unread(_)
-            | Fact::WatchStatus(_)
-            | Fact::Other,
-        )
-        | Lookup::Missing => Ok(Vec::new()),
-    }
+    let event = NotificationEvent::new(
+        &webhook.workspace,
+        Subject::System(Box::new(notice)),
+        FanOutProgress::to(vec![Recipient::User(webhook.created_by.clone())]),
+    );
+    vec![Effect::StoreEvent(Box::new(event)), Effect::ContinueFanOut]
 }

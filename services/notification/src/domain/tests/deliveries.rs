@@ -1,12 +1,15 @@
 //! Examples and a property of what leaves the application: tried again, given up, taken over.
 
-use std::collections::BTreeMap;
-
-use holdpoint_contracts::notification::{self as contract, Channels, Chat, WebhookFormat};
+use holdpoint_contracts::notification::{
+    self as contract, Channel, Channels, Chat, PendingReason, PersonalChannel, WebhookFormat,
+};
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::{Fact, Lookup, Need, RequestLifecycle, Rules};
+use crate::domain::commands::claim_delivery::{LEASE, claim_delivery};
+use crate::domain::commands::record_attempt::record_attempt;
+use crate::domain::model::ERROR_CHARS_MAX;
+use crate::domain::rules::retry_schedule::FALLBACK_AFTER;
 
 /// Ada, who has an address and is told by these ways.
 fn ada(order: &[PersonalChannel]) -> Person {
@@ -30,7 +33,7 @@ fn ada(order: &[PersonalChannel]) -> Person {
         active: true,
         has_mail: true,
         may_look: true,
-        rules: Rules::read(&said).unwrap(),
+        rules: DeliveryRules::read(&said).unwrap(),
     }
 }
 
@@ -42,7 +45,7 @@ fn lookup(person: &Person, course: RequestLifecycle) -> impl Fn(&Need) -> Lookup
         Need::Members { .. }
         | Need::Webhooks(_)
         | Need::Watchers { .. }
-        | Need::WatchStatus(..)
+        | Need::WatchCount(..)
         | Need::Unread { .. } => Lookup::Missing,
     }
 }
@@ -61,7 +64,7 @@ const OVER: RequestLifecycle = RequestLifecycle {
 
 /// By mail alone, of something that is open.
 fn claim(delivery: &Delivery, now: DateTime<Utc>) -> Outcome {
-    super::claim(
+    claim_delivery(
         delivery,
         &lookup(&ada(&[PersonalChannel::Email]), OPEN),
         now,
@@ -69,31 +72,14 @@ fn claim(delivery: &Delivery, now: DateTime<Utc>) -> Outcome {
     .unwrap()
 }
 
-fn reported(delivery: &Delivery, attempt: u32, report: &Report, now: DateTime<Utc>) -> Outcome {
+fn reported(
+    delivery: &Delivery,
+    attempt: u32,
+    report: &AttemptReport,
+    now: DateTime<Utc>,
+) -> Outcome {
     let person = ada(&[PersonalChannel::Email]);
-    super::reported(delivery, (attempt, report), &lookup(&person, OPEN), now).unwrap()
-}
-
-pub(in crate::domain) fn delivery() -> Delivery {
-    let hold = "hold_01920000000070008000000000000001-1".parse().unwrap();
-    Delivery {
-        key: DeliveryKey {
-            workspace: "acme".parse().unwrap(),
-            note: NotificationId::opened(hold),
-            to: Recipient::Mail("ada".parse().unwrap()),
-        },
-        priority: Priority::Normal,
-        after: Vec::new(),
-        at: DateTime::UNIX_EPOCH,
-        changed_at: DateTime::UNIX_EPOCH,
-        phase: Phase::Pending {
-            next_at: DateTime::UNIX_EPOCH,
-            waits: PendingReason::Turn,
-        },
-        attempts: 0,
-        last_error: None,
-        version: 1,
-    }
+    record_attempt(delivery, attempt, report, &lookup(&person, OPEN), now).unwrap()
 }
 
 fn after(step: Outcome) -> (Delivery, Vec<Effect>) {
@@ -106,8 +92,8 @@ fn after(step: Outcome) -> (Delivery, Vec<Effect>) {
     (*next, change.effects)
 }
 
-fn later() -> Report {
-    Report::Later("no answer".to_owned())
+fn later() -> AttemptReport {
+    AttemptReport::Later("no answer".to_owned())
 }
 
 /// M-5: dispatched once a lease; tried again later and later, and then given up with the reason.
@@ -147,7 +133,7 @@ fn a_hand_out_without_a_word_is_followed_by_another_and_late_good_news_counts() 
         reported(&second, 1, &later(), now),
         Outcome::Unchanged(Reply::Done)
     );
-    let sent = Report::Sent {
+    let sent = AttemptReport::Sent {
         receipt: "250".to_owned(),
     };
     let (done, _) = after(reported(&second, 1, &sent, now));
@@ -162,7 +148,7 @@ fn a_hand_out_without_a_word_is_followed_by_another_and_late_good_news_counts() 
 fn what_cannot_help_is_not_tried_again() {
     let now = DateTime::UNIX_EPOCH;
     let (first, _) = after(claim(&delivery(), now));
-    let never = Report::Never("x".repeat(5_000));
+    let never = AttemptReport::Never("x".repeat(5_000));
     let (done, _) = after(reported(&first, 1, &never, now));
     assert_eq!(done.phase, Phase::Failed);
     assert_eq!(done.last_error.unwrap().len(), ERROR_CHARS_MAX);
@@ -178,9 +164,10 @@ fn what_is_urgent_falls_over_soon() {
         let mut one = delivery();
         one.priority = Priority::Urgent;
         loop {
-            let (claimed, _) = after(super::claim(&one, &lookup, now).unwrap());
-            let report = (claimed.attempts, &later());
-            let (next, effects) = after(super::reported(&claimed, report, &lookup, now).unwrap());
+            let (claimed, _) = after(claim_delivery(&one, &lookup, now).unwrap());
+            let (attempt, report) = (claimed.attempts, later());
+            let step = record_attempt(&claimed, attempt, &report, &lookup, now);
+            let (next, effects) = after(step.unwrap());
             one = next;
             let Phase::Pending { next_at, .. } = one.phase else {
                 return (one.phase, now - DateTime::UNIX_EPOCH, effects.len());
@@ -190,7 +177,7 @@ fn what_is_urgent_falls_over_soon() {
     };
     assert_eq!(
         by(&[PersonalChannel::Email, PersonalChannel::Chat]),
-        (Phase::Failed, FALLS_OVER_AFTER, 1)
+        (Phase::Failed, FALLBACK_AFTER, 1)
     );
     let (phase, took, effects) = by(&[PersonalChannel::Email]);
     assert_eq!((phase, effects), (Phase::Failed, 0));
@@ -206,30 +193,30 @@ fn what_is_over_falls_over_to_nobody() {
         DateTime::UNIX_EPOCH,
     );
     let (open, over) = (lookup(&person, OPEN), lookup(&person, OVER));
-    let (claimed, _) = after(super::claim(&delivery(), &open, now).unwrap());
-    let never = Report::Never("550 no such user".to_owned());
-    let (done, effects) = after(super::reported(&claimed, (1, &never), &over, now).unwrap());
+    let (claimed, _) = after(claim_delivery(&delivery(), &open, now).unwrap());
+    let never = AttemptReport::Never("550 no such user".to_owned());
+    let (done, effects) = after(record_attempt(&claimed, 1, &never, &over, now).unwrap());
     assert_eq!((done.phase, effects.len()), (Phase::Dropped, 0));
     assert!(done.last_error.unwrap().contains("550"));
 
-    let (_, effects) = after(super::reported(&claimed, (1, &never), &open, now).unwrap());
+    let (_, effects) = after(record_attempt(&claimed, 1, &never, &open, now).unwrap());
     let [Effect::Deliver { to, .. }] = &effects[..] else {
         panic!("{effects:?}");
     };
     assert_eq!(to[0].after, [Channel::Email]);
     let mut chat = claimed;
     chat.key.to = to[0].to.clone();
-    let sent = Report::Sent {
+    let sent = AttemptReport::Sent {
         receipt: "HTTP 200".to_owned(),
     };
-    let (mut told, effects) = after(super::reported(&chat, (1, &sent), &over, now).unwrap());
+    let (mut told, effects) = after(record_attempt(&chat, 1, &sent, &over, now).unwrap());
     let [Effect::Deliver { id, to, .. }] = &effects[..] else {
         panic!("{effects:?}");
     };
     assert_eq!((id.rev, &to[0].to), (Some(2), &chat.key.to));
     told.key.note = *id;
     told.phase = chat.phase;
-    let (_, effects) = after(super::reported(&told, (1, &sent), &over, now).unwrap());
+    let (_, effects) = after(record_attempt(&told, 1, &sent, &over, now).unwrap());
     assert!(
         effects.is_empty(),
         "that was the word on the end: {effects:?}"
@@ -304,22 +291,22 @@ impl Notice {
                 continue;
             };
             let is_of_end = id.rev.is_some();
-            for posting in to.into_iter().filter(|_| !is_of_end) {
-                self.insert(posting);
+            for planned in to.into_iter().filter(|_| !is_of_end) {
+                self.insert(planned);
             }
         }
     }
 
-    fn insert(&mut self, posting: Posting) {
+    fn insert(&mut self, planned: PlannedDelivery) {
         let mut new = delivery();
         new.priority = Priority::Urgent;
         new.at = self.now;
         new.phase = Phase::Pending {
-            next_at: posting.due_at,
-            waits: posting.waits,
+            next_at: planned.due_at,
+            waits: planned.waits,
         };
-        new.after = posting.after;
-        new.key.to = posting.to;
+        new.after = planned.after;
+        new.key.to = planned.to;
         let channel = new.key.to.channel();
         assert!(!self.rows.contains_key(&channel), "by {channel:?} twice");
         self.rows.insert(channel, new);
@@ -344,9 +331,10 @@ impl Notice {
                     Event::Takes,
                 ) => {
                     let receipt = "250".to_owned();
-                    super::reported(
+                    record_attempt(
                         &one,
-                        (one.attempts, &Report::Sent { receipt }),
+                        one.attempts,
+                        &AttemptReport::Sent { receipt },
                         &lookup,
                         self.now,
                     )
@@ -357,7 +345,7 @@ impl Notice {
                         ..
                     },
                     Event::Fails,
-                ) => super::reported(&one, (one.attempts, &later()), &lookup, self.now),
+                ) => record_attempt(&one, one.attempts, &later(), &lookup, self.now),
                 (
                     Phase::Pending {
                         waits: PendingReason::Answer,
@@ -365,10 +353,10 @@ impl Notice {
                     },
                     Event::Refuses,
                 ) => {
-                    let never = Report::Never("no".to_owned());
-                    super::reported(&one, (one.attempts, &never), &lookup, self.now)
+                    let never = AttemptReport::Never("no".to_owned());
+                    record_attempt(&one, one.attempts, &never, &lookup, self.now)
                 }
-                _ => super::claim(&one, &lookup, self.now),
+                _ => claim_delivery(&one, &lookup, self.now),
             };
             self.commit(step.unwrap());
         }
@@ -386,8 +374,8 @@ proptest! {
         let now = DateTime::UNIX_EPOCH;
         let person = ada(&orders(first));
         let mut notice = Notice { rows: BTreeMap::new(), course: OPEN, now, person };
-        let posting = Posting::first(&notice.person, Priority::Urgent, now).unwrap();
-        notice.insert(posting);
+        let planned = PlannedDelivery::to_person(&notice.person, Priority::Urgent, Vec::new(), now).unwrap();
+        notice.insert(planned);
         let mut was_open = true;
         // In the end every try is refused, and time goes on.
         let end = (0..80).map(|n| if n % 2 == 0 { Event::Sweep(3_000) } else { Event::Refuses });
@@ -397,9 +385,9 @@ proptest! {
             let (told, open) = (told.count(), notice.open().len());
             prop_assert!(told + open <= 1, "told or on its way by two: {:?}", notice.rows);
             let tried: Vec<_> = notice.rows.keys().copied().collect();
-            let left = notice.person.next(Priority::Urgent, &tried);
+            let left = notice.person.next_channel(Priority::Urgent, &tried);
             let has_just_ended = was_open && told + open == 0;
-            let is_lost = has_just_ended && !notice.course.is_over() && left.is_some();
+            let is_lost = has_just_ended && !notice.course.has_ended() && left.is_some();
             prop_assert!(!is_lost, "another way would take it: {:?}", notice.rows);
             was_open = open == 1;
         }

@@ -1,14 +1,15 @@
 //! Examples and properties of quiet hours (S4-R15).
 
-use chrono::{TimeDelta, Timelike as _};
+use chrono::Timelike as _;
 use holdpoint_contracts::notification::{Channels, Day, QuietHours};
-use holdpoint_ids::NotificationId;
 use proptest::prelude::*;
 
-use super::*;
-use holdpoint_contracts::notification::PendingReason;
+use chrono_tz::Tz;
+use holdpoint_contracts::notification::{self as contract, PendingReason, PersonalChannel};
 
-use crate::domain::{Delivery, Fact, Lookup, Need, Person, Phase, delivery};
+use super::*;
+use crate::domain::commands::claim_delivery::claim_delivery;
+use crate::domain::rules::digest::create_digest as digest;
 
 const ZONES: [&str; 8] = [
     "UTC",
@@ -39,7 +40,7 @@ fn at(text: &str) -> DateTime<Utc> {
 }
 
 fn held(said: &contract::Preferences, now: &str) -> Option<DateTime<Utc>> {
-    let rules = Rules::read(said).unwrap();
+    let rules = DeliveryRules::read(said).unwrap();
     rules.held_until(Priority::Normal, at(now))
 }
 
@@ -80,7 +81,7 @@ fn a_clock_that_is_put_forward_or_back_breaks_no_quiet() {
 /// S4-R15: what is urgent reaches people.
 #[test]
 fn what_is_urgent_is_not_held_back() {
-    let rules = Rules::read(&said("UTC", "00:00", "23:00", &[])).unwrap();
+    let rules = DeliveryRules::read(&said("UTC", "00:00", "23:00", &[])).unwrap();
     let now = at("2026-01-10T12:00:00Z");
     for priority in Priority::ALL {
         let is_held = rules.held_until(priority, now).is_some();
@@ -93,16 +94,16 @@ fn what_is_urgent_is_not_held_back() {
 fn a_channel_begins_at_a_priority() {
     let mut wanted = contract::Preferences::default();
     assert!(
-        Rules::read(&wanted)
+        DeliveryRules::read(&wanted)
             .unwrap()
             .wants(PersonalChannel::Email, Priority::Low)
     );
     wanted.channels.email.from = Priority::High;
-    let rules = Rules::read(&wanted).unwrap();
+    let rules = DeliveryRules::read(&wanted).unwrap();
     let mailed = |priority| rules.wants(PersonalChannel::Email, priority);
     assert!(mailed(Priority::High) && !mailed(Priority::Normal));
     wanted.channels.email.enabled = false;
-    let rules = Rules::read(&wanted).unwrap();
+    let rules = DeliveryRules::read(&wanted).unwrap();
     assert!(!rules.wants(PersonalChannel::Email, Priority::Critical));
 }
 
@@ -121,7 +122,7 @@ fn ada(said: &contract::Preferences) -> Preferences {
 fn a_digest_is_due_once_a_day() {
     let mut wanted = said("Europe/Berlin", "22:00", "07:00", &[]);
     let next = |wanted: &contract::Preferences, now: &str| {
-        Rules::read(wanted).unwrap().digest_after(at(now))
+        DeliveryRules::read(wanted).unwrap().digest_after(at(now))
     };
     assert_eq!(next(&wanted, "2026-01-10T00:00:00Z"), None);
     for (time, now, due) in [
@@ -141,7 +142,7 @@ fn a_digest_is_due_once_a_day() {
     wanted.digest = Some(contract::Digest {
         at: "24:00".to_owned(),
     });
-    let problem = Rules::read(&wanted).unwrap_err();
+    let problem = DeliveryRules::read(&wanted).unwrap_err();
     assert_eq!(problem.errors[0].pointer.as_deref(), Some("/digest/at"));
 }
 
@@ -201,7 +202,7 @@ fn what_is_no_zone_or_no_hour_is_refused() {
         ("UTC", "00:00", "24:00", &[], &["/quiet_hours/days"]),
         ("UTC", "00:00", "24:00", &Day::ALL, &["/quiet_hours/days"]),
     ] {
-        let problem = Rules::read(&said(zone, from, to, days)).unwrap_err();
+        let problem = DeliveryRules::read(&said(zone, from, to, days)).unwrap_err();
         assert_eq!(
             (problem.status, problem.code.as_str()),
             (422, "invalid_body")
@@ -213,7 +214,7 @@ fn what_is_no_zone_or_no_hour_is_refused() {
             .collect();
         assert_eq!(told, pointers, "{problem}");
     }
-    let problem = Rules::read(&said("berlin", "22:00", "07:00", &[])).unwrap_err();
+    let problem = DeliveryRules::read(&said("berlin", "22:00", "07:00", &[])).unwrap_err();
     assert_eq!(problem.errors[0].nearest, ["Europe/Berlin"]);
 }
 
@@ -267,7 +268,7 @@ fn mail(next_at: DateTime<Utc>) -> Delivery {
             next_at,
             waits: PendingReason::Turn,
         },
-        ..delivery::tests::delivery()
+        ..delivery()
     }
 }
 
@@ -280,7 +281,7 @@ proptest! {
         start in instant(),
         passes in proptest::collection::vec(1_i64..2_000, 1..6),
     ) {
-        let rules = Rules::read(&said).unwrap();
+        let rules = DeliveryRules::read(&said).unwrap();
         let lookup = |need: &Need| match need {
             Need::Person(_, name) => Lookup::Found(Fact::Person(Person {
                 name: name.clone(),
@@ -289,14 +290,14 @@ proptest! {
                 may_look: true,
                 rules: rules.clone(),
             })),
-            Need::Members { .. } | Need::RequestLifecycle(..) | Need::Webhooks(_) | Need::Watchers { .. } | Need::WatchStatus(..) | Need::Unread { .. } => Lookup::Missing,
+            Need::Members { .. } | Need::RequestLifecycle(..) | Need::Webhooks(_) | Need::Watchers { .. } | Need::WatchCount(..) | Need::Unread { .. } => Lookup::Missing,
         };
         let (mut one, mut now) = (mail(start), start);
         // Passes at any time, and at last one at the very instant that it waits for.
         for minutes in passes.into_iter().map(Some).chain([None]) {
             let Phase::Pending { next_at, .. } = one.phase else { panic!("lost") };
             now = minutes.map_or(next_at.max(now), |minutes| now + TimeDelta::minutes(minutes));
-            let Ok(Outcome::Decided(change)) = delivery::claim(&one, &lookup, now) else {
+            let Ok(Outcome::Decided(change)) = claim_delivery(&one, &lookup, now) else {
                 prop_assert!(next_at > now, "due, and nothing happens");
                 continue;
             };

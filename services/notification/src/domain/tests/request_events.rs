@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::*;
 
-fn told_of(fact: &RequestEvent) -> Vec<Audience> {
-    note::whom(fact)
+fn told_of(fact: &RequestEvent) -> Vec<Recipient> {
+    request_recipients(fact)
 }
 
 pub(super) fn ended(kind: RequestEventKind, by: Option<&str>, asked_by: &[&str]) -> RequestEvent {
@@ -17,8 +17,8 @@ pub(super) fn ended(kind: RequestEventKind, by: Option<&str>, asked_by: &[&str])
     fact
 }
 
-fn users(names: &[&str]) -> Vec<Audience> {
-    let user = |name: &&str| Audience::User(name.parse().unwrap());
+fn users(names: &[&str]) -> Vec<Recipient> {
+    let user = |name: &&str| Recipient::User(name.parse().unwrap());
     names.iter().map(user).collect()
 }
 
@@ -65,25 +65,26 @@ fn how_it_ended_is_no_owners_news_and_leaves_nothing() {
         | Need::Person(..)
         | Need::Webhooks(_)
         | Need::Watchers { .. }
-        | Need::WatchStatus(..)
+        | Need::WatchCount(..)
         | Need::Unread { .. } => found(&world, need),
     };
     let tell = |names: &[&str]| {
         let mut note = noted(fact.clone(), false);
-        note.fan = FanOutProgress::People {
+        note.fan_out = FanOutProgress::Recipients {
             left: users(names),
             after: None,
         };
-        let Ok(Outcome::Decided(change)) = note::go_on(&note, &lookup, DateTime::UNIX_EPOCH) else {
+        let Ok(Outcome::Decided(change)) = continue_fan_out(&note, &lookup, DateTime::UNIX_EPOCH)
+        else {
             panic!("nothing happened");
         };
         change
     };
     let change = tell(&["gone"]);
-    let Aggregate::Note(note) = &change.state else {
+    let Aggregate::Event(note) = &change.state else {
         panic!("no note");
     };
-    assert_eq!(note.fan, FanOutProgress::Done);
+    assert_eq!(note.fan_out, FanOutProgress::Done);
     let change = tell(&["gone", "cleo"]);
     assert!(
         !change
@@ -91,7 +92,7 @@ fn how_it_ended_is_no_owners_news_and_leaves_nothing() {
             .iter()
             .any(|one| matches!(one, Effect::Deliver { .. }))
     );
-    let is_unread = |one: &Effect| matches!(one, Effect::Copies { read_at: None, people, .. } if people.len() == 1);
+    let is_unread = |one: &Effect| matches!(one, Effect::AddInboxEntries { read_at: None, people, .. } if people.len() == 1);
     assert!(change.effects.iter().any(is_unread), "{:?}", change.effects);
 }
 
@@ -112,7 +113,17 @@ fn it_says_how_it_ended() {
     fact.request.title = Some("Deploy 4.2?".to_owned());
     fact.request.outcome = Some(HoldOutcome::Rejected);
     fact.request.response = Some(json!("Not before Monday"));
-    let view = |fact: &RequestEvent| note::view(&noted(fact.clone(), false), None, None).unwrap();
+    let view = |fact: &RequestEvent| {
+        let entry = InboxEntry {
+            workspace: acme(),
+            person: "cleo".parse().unwrap(),
+            event: Box::new(noted(fact.clone(), false)),
+            request_end: None,
+            watching: false,
+            read_at: None,
+        };
+        view(&entry).unwrap()
+    };
     let shown = view(&fact);
     assert_eq!(shown.title, "Rejected: Deploy 4.2?");
     assert_eq!(shown.message, "Rejected by ada: Not before Monday");
@@ -150,7 +161,7 @@ proptest! {
         let told = told_of(&fact);
         if kind.is_end() {
             for one in &told {
-                let Audience::User(name) = one else { panic!("{one:?} is no person") };
+                let Recipient::User(name) = one else { panic!("{one:?} is no person") };
                 prop_assert!(asked_by.contains(name.as_str()));
                 prop_assert_ne!(Some(name.as_str()), by.as_deref());
             }
@@ -160,7 +171,7 @@ proptest! {
         } else if kind == RequestEventKind::TakenOver {
             prop_assert!(told.is_empty());
         } else {
-            prop_assert_eq!(told, Audience::all_of(&fact.to));
+            prop_assert_eq!(told, Recipient::parse_all(&fact.to));
         }
     }
 }

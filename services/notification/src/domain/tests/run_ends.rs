@@ -4,9 +4,10 @@
     reason = "a test names what it looks for, and passes by or fails on anything else"
 )]
 
-use holdpoint_contracts::notification::{PersonalChannel, RunEndRecorded, RunEnded, WebhookFormat};
+use std::sync::Arc;
+
+use holdpoint_contracts::notification::{PersonalChannel, RunEndRecorded, RunEnded, Watched};
 use holdpoint_contracts::run::RunStatus;
-use holdpoint_ids::WebhookId;
 use proptest::prelude::*;
 
 use super::*;
@@ -35,9 +36,9 @@ fn lookup<'w>(world: &'w World, watching: &'w [String]) -> impl Fn(&Need) -> Loo
             let after = after.as_ref().map_or("", |name| name.as_str());
             let later = watching.iter().filter(|name| name.as_str() > after);
             let names = later.take(*limit).map(|name| name.parse().unwrap());
-            Lookup::Found(Fact::Members(names.collect()))
+            Lookup::Found(Fact::Names(names.collect()))
         }
-        Need::WatchStatus(..)
+        Need::WatchCount(..)
         | Need::RequestLifecycle(..)
         | Need::Members { .. }
         | Need::Person(..)
@@ -56,7 +57,7 @@ fn given(
 
 /// All effects of telling an end, page after page.
 fn told(end: &RunEnded, lookup: LookupFn<'_>) -> Vec<Effect> {
-    let input = Input::Ended {
+    let input = Input::RecordRunEnd {
         workspace: acme(),
         end: Box::new(end.clone()),
     };
@@ -73,7 +74,7 @@ fn told(end: &RunEnded, lookup: LookupFn<'_>) -> Vec<Effect> {
         ))),
         "twice is once"
     );
-    let go_on = Input::EndGoesOn(EndKey::of(&acme(), end));
+    let go_on = Input::ContinueFanOut(EventKey::of_run_end(&acme(), end));
     while let Ok(Outcome::Decided(change)) = given(Some(&state), &go_on, lookup) {
         effects.extend(change.effects);
         state = change.state;
@@ -86,12 +87,14 @@ fn people(effects: &[Effect]) -> (Vec<String>, Vec<String>) {
     let (mut copies, mut outside) = (Vec::new(), Vec::new());
     for effect in effects {
         match effect {
-            Effect::Notice { people, .. } => copies.extend(people.iter().map(ToString::to_string)),
+            Effect::AddInboxEntries { people, .. } => {
+                copies.extend(people.iter().map(ToString::to_string))
+            }
             Effect::Deliver { to, .. } => {
-                let names = to.iter().filter_map(|posting| posting.to.name());
+                let names = to.iter().filter_map(|planned| planned.to.name());
                 outside.extend(names.map(ToString::to_string));
             }
-            Effect::More => {}
+            Effect::ContinueFanOut | Effect::StoreEvent(_) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -132,11 +135,21 @@ fn an_end_says_what_how_and_how_long() {
     let lookup = lookup(&world, &watching);
     let shown = |status| {
         let effects = told(&run_ended(status), &lookup);
-        let mut notices = effects.iter().filter_map(|effect| match effect {
-            Effect::Notice { notice, .. } => Some(notice.view(None)),
-            _ => None,
-        });
-        notices.next_back().unwrap()
+        assert_eq!(people(&effects).0, ["ada"]);
+        let subject = Subject::RunEnd(Box::new(run_ended(status)));
+        let entry = InboxEntry {
+            workspace: acme(),
+            person: "ada".parse().unwrap(),
+            event: Box::new(NotificationEvent::new(
+                &acme(),
+                subject,
+                FanOutProgress::Done,
+            )),
+            request_end: None,
+            watching: false,
+            read_at: None,
+        };
+        view(&entry).unwrap()
     };
     let completed = shown(RunStatus::Completed);
     let run = run_ended(RunStatus::Completed).run;
@@ -162,7 +175,7 @@ fn an_end_says_what_how_and_how_long() {
 #[test]
 fn an_end_that_nobody_watches_is_forgotten() {
     let world = world(&[("ada", &["member"])]);
-    let input = Input::Ended {
+    let input = Input::RecordRunEnd {
         workspace: acme(),
         end: Box::new(run_ended(RunStatus::Failed)),
     };
@@ -190,7 +203,7 @@ fn who_follows_too_late_is_told_at_once() {
         since: Some(DateTime::UNIX_EPOCH),
         version: 5,
     };
-    let input = Input::EndedBefore {
+    let input = Input::RunEndedBefore {
         workspace: acme(),
         person: watch.person.clone(),
         end: Box::new(end),
@@ -227,7 +240,7 @@ fn who_is_new_and_follows_too_late_is_told_in_the_application() {
             since: Some(DateTime::UNIX_EPOCH),
             version: 1,
         };
-        let input = Input::EndedBefore {
+        let input = Input::RunEndedBefore {
             workspace: acme(),
             person: watch.person.clone(),
             end: Box::new(end.clone()),
@@ -274,13 +287,20 @@ fn the_executor_hears_what_is_watched() {
 /// them all.
 #[test]
 fn a_webhook_hears_of_ends_that_nobody_watches() {
-    let hook = |events: &[&str], active| Hook {
-        id: "wh_01920000000070008000000000000007".parse().unwrap(),
-        events: names(events),
-        format: WebhookFormat::Standard,
-        active,
+    let hook = |events: &[&str], active| Subscription {
+        webhook: Arc::new(Webhook {
+            events: names(events),
+            state: match active {
+                true => webhook().state,
+                false => WebhookState::Disabled {
+                    since: DateTime::UNIX_EPOCH,
+                },
+            },
+            ..webhook()
+        }),
+        pending: 0,
     };
-    let input = Input::Ended {
+    let input = Input::RecordRunEnd {
         workspace: acme(),
         end: Box::new(run_ended(RunStatus::Failed)),
     };
@@ -304,7 +324,10 @@ fn a_webhook_hears_of_ends_that_nobody_watches() {
                 assert!(calls, "{hook:?}");
                 let told = |effect: &Effect| matches!(effect, Effect::Deliver { .. });
                 assert!(change.effects.iter().any(told));
-                assert!(!change.effects.contains(&Effect::More), "nobody watches");
+                assert!(
+                    !change.effects.contains(&Effect::ContinueFanOut),
+                    "nobody watches"
+                );
                 assert_eq!(change.reply, Reply::RunEndRecorded(noted));
             }
             Ok(Outcome::Unchanged(answer)) => {
@@ -328,13 +351,15 @@ fn webhooks_and_rights_are_looked_at() {
         (&["run.completed", "input.*"], false),
     ] {
         let lookup = |need: &Need| match need {
-            Need::Webhooks(_) => Lookup::Found(Fact::Webhooks(vec![Hook {
-                id,
-                events: names(events),
-                format: WebhookFormat::Standard,
-                active: true,
+            Need::Webhooks(_) => Lookup::Found(Fact::Webhooks(vec![Subscription {
+                webhook: Arc::new(Webhook {
+                    id,
+                    events: names(events),
+                    ..webhook()
+                }),
+                pending: 0,
             }])),
-            Need::Watchers { after, .. } => Lookup::Found(Fact::Members(match after {
+            Need::Watchers { after, .. } => Lookup::Found(Fact::Names(match after {
                 None => vec!["ada".parse().unwrap()],
                 Some(_) => Vec::new(),
             })),
@@ -343,9 +368,9 @@ fn webhooks_and_rights_are_looked_at() {
                 active: true,
                 has_mail: true,
                 may_look: false,
-                rules: Rules::default(),
+                rules: DeliveryRules::default(),
             })),
-            Need::WatchStatus(..)
+            Need::WatchCount(..)
             | Need::RequestLifecycle(..)
             | Need::Members { .. }
             | Need::Unread { .. } => Lookup::Missing,
@@ -359,7 +384,7 @@ fn webhooks_and_rights_are_looked_at() {
                 _ => None,
             })
             .collect();
-        let wanted = wants.then_some(Recipient::Webhook(id));
+        let wanted = wants.then_some(DeliveryTarget::Webhook(id));
         assert_eq!(calls, wanted.into_iter().collect::<Vec<_>>(), "{events:?}");
     }
 }
@@ -372,7 +397,7 @@ fn an_end_goes_by_the_way_that_a_person_wants() {
     let base = lookup(&world, &watching);
     let mut said = holdpoint_contracts::notification::Preferences::default();
     said.channels.email.from = Priority::High;
-    let rules = Rules::read(&said).unwrap();
+    let rules = DeliveryRules::read(&said).unwrap();
     let lookup = |need: &Need| match (need, base(need)) {
         (Need::Person(..), Lookup::Found(Fact::Person(person))) => {
             Lookup::Found(Fact::Person(Person {
@@ -416,7 +441,7 @@ proptest! {
         prop_assert_eq!(&copies, &watching);
         prop_assert_eq!(&outside, &watching);
         for effect in &effects {
-            if let Effect::Notice { people, .. } = effect {
+            if let Effect::AddInboxEntries { people, .. } = effect {
                 prop_assert!(people.len() <= PAGE);
             }
         }

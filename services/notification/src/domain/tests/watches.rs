@@ -3,7 +3,7 @@
 use holdpoint_contracts::notification::Watched;
 use proptest::prelude::*;
 
-use super::telling::{ended, kinds};
+use super::request_events::{ended, kinds};
 use super::*;
 
 /// Who watches what a fact is of; each need is answered as the tables do.
@@ -16,9 +16,9 @@ fn lookup<'w>(world: &'w World, watching: &'w [&'w str]) -> impl Fn(&Need) -> Lo
             let after = after.as_ref().map_or("", |name| name.as_str());
             let later = watching.iter().filter(|name| **name > after);
             let names = later.take(*limit).map(|name| name.parse().unwrap());
-            Lookup::Found(Fact::Members(names.collect()))
+            Lookup::Found(Fact::Names(names.collect()))
         }
-        Need::WatchStatus(..) => Lookup::Found(Fact::WatchStatus(0)),
+        Need::WatchCount(..) => Lookup::Found(Fact::Count(0)),
         Need::RequestLifecycle(..)
         | Need::Members { .. }
         | Need::Person(..)
@@ -30,25 +30,25 @@ fn lookup<'w>(world: &'w World, watching: &'w [&'w str]) -> impl Fn(&Need) -> Lo
 /// All copies that a fact makes, in order: whose, and whether they only watch. Nothing leaves the
 /// application for who watches.
 fn copies(fact: &RequestEvent, lookup: LookupFn<'_>) -> Vec<(String, bool)> {
-    let told = Input::Told {
+    let told = Input::RecordRequestEvent {
         workspace: acme(),
-        fact: Box::new(fact.clone()),
+        event: Box::new(fact.clone()),
     };
     let Ok(Outcome::Decided(first)) = asked(None, &told, lookup) else {
         panic!("not stored");
     };
     let (mut state, mut all) = (first.state, Vec::new());
     loop {
-        let Aggregate::Note(note) = &state else {
+        let Aggregate::Event(note) = &state else {
             panic!("no note");
         };
-        let go_on = Input::GoOn(note.key());
+        let go_on = Input::ContinueFanOut(note.key());
         let Ok(Outcome::Decided(change)) = asked(Some(&state), &go_on, lookup) else {
             return all;
         };
         let mut concerned = Vec::new();
         for effect in &change.effects {
-            if let Effect::Copies {
+            if let Effect::AddInboxEntries {
                 people, watching, ..
             } = effect
             {
@@ -121,9 +121,9 @@ fn who_watches_is_told_beside_those_it_concerns() {
 #[test]
 fn what_nobody_watches_costs_no_page() {
     let world = everybody();
-    let told = Input::Told {
+    let told = Input::RecordRequestEvent {
         workspace: acme(),
-        fact: Box::new(ended(RequestEventKind::Expired, None, &[])),
+        event: Box::new(ended(RequestEventKind::Expired, None, &[])),
     };
     for (watching, fan) in [
         (&[][..], FanOutProgress::Done),
@@ -135,13 +135,13 @@ fn what_nobody_watches_costs_no_page() {
             panic!("not stored");
         };
         assert_eq!(
-            change.effects.contains(&Effect::More),
+            change.effects.contains(&Effect::ContinueFanOut),
             fan != FanOutProgress::Done
         );
-        let Aggregate::Note(note) = change.state else {
+        let Aggregate::Event(note) = change.state else {
             panic!("no note");
         };
-        assert_eq!(note.fan, fan);
+        assert_eq!(note.fan_out, fan);
     }
 }
 
@@ -168,22 +168,26 @@ fn a_watcher_reads_how_it_ended_and_not_what_was_said() {
     fact.request.title = Some("Deploy 4.2?".to_owned());
     fact.request.outcome = Some(holdpoint_contracts::hold::HoldOutcome::Rejected);
     fact.request.response = Some("Not before Monday".into());
-    let copy = |fact: &RequestEvent, watching| Copy {
-        workspace: acme(),
-        person: "bob".parse().unwrap(),
-        of: Subject::Note(Box::new(noted(fact.clone(), false)), None),
-        read_at: None,
-        watching,
+    let copy = |fact: &RequestEvent, watching| {
+        let entry = InboxEntry {
+            workspace: acme(),
+            person: "bob".parse().unwrap(),
+            event: Box::new(noted(fact.clone(), false)),
+            request_end: None,
+            read_at: None,
+            watching,
+        };
+        view(&entry)
     };
-    let shown = copy(&fact, true).view().unwrap();
+    let shown = copy(&fact, true).unwrap();
     assert_eq!(shown.title, "Rejected: Deploy 4.2?");
     assert_eq!(shown.message, "Rejected by ada.");
     assert_eq!(shown.priority, Priority::Normal);
     assert_eq!(shown.action_url, shown.link);
-    let concerned = copy(&fact, false).view().unwrap();
+    let concerned = copy(&fact, false).unwrap();
     assert_eq!(concerned.message, "Rejected by ada: Not before Monday");
     fact.kind = RequestEventKind::Opened;
-    let shown = copy(&fact, true).view().unwrap();
+    let shown = copy(&fact, true).unwrap();
     assert_eq!(shown.title, "Asked: Deploy 4.2?");
     assert_eq!(
         shown.kind,
@@ -191,7 +195,7 @@ fn a_watcher_reads_how_it_ended_and_not_what_was_said() {
         "it asks nothing of them"
     );
     (fact.kind, fact.request.assignee) = (RequestEventKind::Assigned, Some("nina".to_owned()));
-    let shown = copy(&fact, true).view().unwrap();
+    let shown = copy(&fact, true).unwrap();
     assert_eq!(shown.title, "With nina now: Deploy 4.2?");
 }
 
@@ -214,7 +218,7 @@ fn a_thing_is_watched_once() {
         of: agent.clone(),
     };
     assert_eq!(watch.key(), unwatch.key());
-    let count = |count| move |_: &Need| Lookup::Found(Fact::WatchStatus(count));
+    let count = |count| move |_: &Need| Lookup::Found(Fact::Count(count));
     let decide = |state: Option<&Aggregate>, input, watched| {
         decide(state, input, &count(watched), DateTime::UNIX_EPOCH)
     };
@@ -226,9 +230,9 @@ fn a_thing_is_watched_once() {
     assert_eq!(full, Err(Refusal::TooManyWatches.into()));
     assert_eq!(Refusal::TooManyWatches.problem().status, 409);
     let (state, answer) = changed(decide(None, &watch, WATCHES_MAX - 1));
-    assert!(matches!(answer, Reply::WatchStatus(added) if added.new));
+    assert!(matches!(answer, Reply::WatchAdded(added) if added.new));
     let again = decide(Some(&state), &watch, WATCHES_MAX);
-    assert!(matches!(again, Ok(Outcome::Unchanged(Reply::WatchStatus(known))) if !known.new));
+    assert!(matches!(again, Ok(Outcome::Unchanged(Reply::WatchAdded(known))) if !known.new));
     let (state, _) = changed(decide(Some(&state), &unwatch, 0));
     let gone = decide(Some(&state), &unwatch, 0);
     assert_eq!(gone, Err(Refusal::NoWatch(agent).into()));

@@ -1,48 +1,20 @@
 //! Examples of webhooks: of what they are told, and how long they are called.
 
+use std::sync::Arc;
+
+use holdpoint_contracts::executor::RunEndsOf;
+use holdpoint_contracts::notification::{WebhookFormat, WebhookStatus};
+
 use super::*;
-use crate::domain::tests::fact;
-use crate::domain::{Effect, Person, Rules};
+use crate::domain::commands::add_webhook::add_webhook as add;
+use crate::domain::commands::change_webhook::change_webhook as put;
+use crate::domain::commands::record_call::{DISABLED_AFTER, record_call};
+use crate::domain::commands::remove_webhook::remove_webhook as remove;
+use crate::domain::commands::watch_run_ends::watch_run_ends;
+use crate::domain::rules::webhook_backlog::{PENDING_DELIVERIES_MAX, plan_calls};
 
-/// Olga, who adds webhooks, is there or gone; otto is an owner.
-fn olga(active: bool) -> impl Fn(&Need) -> Lookup {
-    move |need: &Need| match need {
-        Need::Person(_, name) => Lookup::Found(Fact::Person(Person {
-            name: name.clone(),
-            active,
-            has_mail: true,
-            may_look: true,
-            rules: Rules::default(),
-        })),
-        Need::Members { .. } => Lookup::Found(Fact::Members(vec!["otto".parse().unwrap()])),
-        Need::RequestLifecycle(..)
-        | Need::Webhooks(_)
-        | Need::Watchers { .. }
-        | Need::WatchStatus(..)
-        | Need::Unread { .. } => Lookup::Missing,
-    }
-}
-
-fn called(known: &Webhook, call: &Call, now: DateTime<Utc>) -> Outcome {
-    super::called(known, call, &olga(true), now).unwrap()
-}
-
-fn webhook() -> Webhook {
-    Webhook {
-        workspace: "acme".parse().unwrap(),
-        id: "wh_01920000000070008000000000000001".parse().unwrap(),
-        url: "https://crm.example/hook".to_owned(),
-        events: vec!["*".to_owned()],
-        format: WebhookFormat::Standard,
-        secret: "whsec_AAAA".to_owned(),
-        created_by: "olga".parse().unwrap(),
-        created_at: DateTime::UNIX_EPOCH,
-        standing: Standing::Active {
-            failing_since: None,
-        },
-        last_error: None,
-        version: 1,
-    }
+fn called(known: &Webhook, call: &CallOutcome, now: DateTime<Utc>) -> Outcome {
+    record_call(known, call, now)
 }
 
 fn after(step: Outcome) -> Webhook {
@@ -60,7 +32,7 @@ fn after(step: Outcome) -> Webhook {
 fn a_webhook_is_told_of_what_it_wants() {
     let handoff = |kind| fact(3, kind, &[]);
     let told = |events: &[&str], format, kind| {
-        let mut hook = webhook().hook().unwrap();
+        let mut hook = webhook();
         hook.events = events.iter().map(|event| (*event).to_owned()).collect();
         hook.format = format;
         hook.wants(&handoff(kind))
@@ -113,17 +85,14 @@ fn a_webhook_is_told_of_what_it_wants() {
     }
     let mut timer = handoff(RequestEventKind::Expired);
     timer.request.kind = HoldKind::Timer;
-    assert!(
-        !webhook().hook().unwrap().wants(&timer),
-        "it concerns nobody"
-    );
+    assert!(!webhook().wants(&timer), "it concerns nobody");
 }
 
 #[test]
 fn what_is_no_address_or_no_event_is_refused_with_where() {
     let words = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
     let fine = words(&["*", "approval.*", "input.answered"]);
-    assert!(check("https://crm.example/x", &fine).is_ok());
+    assert!(check_webhook("https://crm.example/x", &fine).is_ok());
     for (url, events, pointers) in [
         ("ftp://crm.example", &["*"][..], &["/url"][..]),
         ("https://", &["*"], &["/url"]),
@@ -135,7 +104,7 @@ fn what_is_no_address_or_no_event_is_refused_with_where() {
             &["/url", "/events/1", "/events/2"],
         ),
     ] {
-        let problem = check(url, &words(events)).unwrap_err();
+        let problem = check_webhook(url, &words(events)).unwrap_err();
         assert_eq!((problem.status, &*problem.code), (422, "invalid_body"));
         let told: Vec<_> = problem
             .errors
@@ -149,7 +118,7 @@ fn what_is_no_address_or_no_event_is_refused_with_where() {
 /// Whoever takes nothing for days is not called any more; one call that is taken begins anew.
 #[test]
 fn a_webhook_that_fails_for_days_is_disabled() {
-    let failed = Call::Failed("The webhook answered 500.".to_owned());
+    let failed = CallOutcome::Failed("The webhook answered 500.".to_owned());
     let start = DateTime::UNIX_EPOCH;
     let one = after(called(&webhook(), &failed, start));
     assert_eq!(one.view().failing_since, Some(start));
@@ -158,10 +127,10 @@ fn a_webhook_that_fails_for_days_is_disabled() {
         called(&one, &failed, day_four),
         Outcome::Unchanged(Reply::Done)
     );
-    let well = after(called(&one, &Call::Taken, day_four));
+    let well = after(called(&one, &CallOutcome::Accepted, day_four));
     assert_eq!(well.view().failing_since, None);
     assert_eq!(
-        called(&well, &Call::Taken, day_four),
+        called(&well, &CallOutcome::Accepted, day_four),
         Outcome::Unchanged(Reply::Done)
     );
     let day_five = start + DISABLED_AFTER;
@@ -170,7 +139,7 @@ fn a_webhook_that_fails_for_days_is_disabled() {
         (over.status, over.disabled_at),
         (WebhookStatus::Disabled, Some(day_five))
     );
-    let gone = Call::Refused("The webhook answered 410.".to_owned());
+    let gone = CallOutcome::Refused("The webhook answered 410.".to_owned());
     assert_eq!(
         after(called(&well, &gone, start)).view().status,
         WebhookStatus::Disabled
@@ -179,16 +148,15 @@ fn a_webhook_that_fails_for_days_is_disabled() {
 
 #[test]
 fn there_is_room_for_so_many_and_the_same_again_is_the_same() {
-    let lookup = |count: usize| {
-        move |_: &Need| Lookup::Found(Fact::Webhooks(vec![webhook().hook().unwrap(); count]))
-    };
+    let lookup =
+        |count: usize| move |_: &Need| Lookup::Found(Fact::Webhooks(vec![subscription(0); count]));
     let added = after(add(None, &webhook(), &lookup(WEBHOOKS_MAX - 1)).unwrap());
     let refused = add(None, &webhook(), &lookup(WEBHOOKS_MAX)).unwrap_err();
     assert_eq!(refused, Undecided::Refused(Refusal::TooManyWebhooks));
     let again = add(Some(&added), &webhook(), &lookup(WEBHOOKS_MAX)).unwrap();
     assert!(matches!(again, Outcome::Unchanged(Reply::WebhookAdded(_))));
     let removed = after(remove(&added).unwrap());
-    assert!(removed.secret.is_empty() && removed.hook().is_none());
+    assert!(removed.secret.is_empty() && removed.state == WebhookState::Removed);
     assert_eq!(
         remove(&removed).unwrap_err(),
         Undecided::Refused(Refusal::NoWebhook(added.id))
@@ -199,25 +167,20 @@ fn there_is_room_for_so_many_and_the_same_again_is_the_same() {
 /// by whom it is enabled again, it begins anew.
 #[test]
 fn a_disabled_webhook_is_told_of_and_may_be_enabled_again() {
-    let gone = Call::Refused("The webhook answered 410.".to_owned());
+    let gone = CallOutcome::Refused("The webhook answered 410.".to_owned());
     let now = DateTime::UNIX_EPOCH;
+    // Olga, who added it, is active or disabled; otto is an owner.
     let told = |active, known: &Webhook| {
-        let step = super::called(known, &gone, &olga(active), now).unwrap();
-        let Outcome::Decided(change) = step else {
+        let Outcome::Decided(change) = record_call(known, &gone, now) else {
             return (Vec::new(), None);
         };
         let Aggregate::Webhook(next) = change.state else {
             panic!("no webhook");
         };
-        let mut names = Vec::new();
-        for effect in change.effects {
-            let Effect::Notice { notice, people, .. } = effect else {
-                panic!("{effect:?}");
-            };
-            assert!(notice.message.contains("410") && notice.title.contains("crm.example"));
-            names.extend(people.iter().map(ToString::to_string));
-        }
-        (names, Some(*next))
+        (
+            notified(&change.effects, active, &["410", "crm.example"]),
+            Some(*next),
+        )
     };
     assert_eq!(told(false, &webhook()).0, ["otto"]);
     let (people, disabled) = told(true, &webhook());
@@ -225,7 +188,7 @@ fn a_disabled_webhook_is_told_of_and_may_be_enabled_again() {
     let disabled = disabled.unwrap();
     assert_eq!(told(true, &disabled).0, [""; 0], "once");
 
-    let to = Wording {
+    let to = WebhookConfig {
         url: disabled.url.clone(),
         events: vec!["approval.*".to_owned()],
         format: WebhookFormat::Slack,
@@ -252,15 +215,15 @@ fn an_earlier_webhook_asks_for_run_ends() {
     let watch = |events: &str, standing| {
         let earlier = Webhook {
             events: vec![events.to_owned()],
-            standing,
+            state: standing,
             ..webhook()
         };
-        match super::watch_run_ends(&earlier) {
+        match watch_run_ends(&earlier) {
             Outcome::Decided(change) => change.effects,
             Outcome::Unchanged(_) => Vec::new(),
         }
     };
-    let active = Standing::Active {
+    let active = WebhookState::Active {
         failing_since: None,
     };
     let wanted = Effect::WatchRunEnds {
@@ -274,6 +237,87 @@ fn an_earlier_webhook_asks_for_run_ends() {
     }
     assert_eq!(watch("approval.*", active), []);
     let since = DateTime::UNIX_EPOCH;
-    assert_eq!(watch("*", Standing::Disabled { since }), []);
-    assert_eq!(watch("*", Standing::Removed), []);
+    assert_eq!(watch("*", WebhookState::Disabled { since }), []);
+    assert_eq!(watch("*", WebhookState::Removed), []);
+}
+
+fn subscription(pending: u64) -> Subscription {
+    Subscription {
+        webhook: Arc::new(webhook()),
+        pending,
+    }
+}
+
+/// The people that a stored notice reaches. Olga, who added the webhook, is active or disabled; otto is an
+/// owner.
+fn notified(effects: &[Effect], is_olga_active: bool, parts: &[&str]) -> Vec<String> {
+    let [Effect::StoreEvent(event), Effect::ContinueFanOut] = effects else {
+        panic!("{effects:?}");
+    };
+    let Subject::System(notice) = &event.subject else {
+        panic!("{event:?}");
+    };
+    for part in parts {
+        let text = format!("{} {}", notice.title, notice.message);
+        assert!(text.contains(part), "{text}");
+    }
+    let roles: &[&'static str] = if is_olga_active { &["admin"] } else { &[] };
+    let world = world(&[("olga", roles), ("otto", &["owner"])]);
+    let lookup = |need: &Need| found(&world, need);
+    let (mut event, mut names) = ((**event).clone(), Vec::new());
+    while let Ok(Outcome::Decided(change)) = continue_fan_out(&event, &lookup, DateTime::UNIX_EPOCH)
+    {
+        for effect in &change.effects {
+            let Effect::AddInboxEntries { people, .. } = effect else {
+                panic!("a notice stays in the application: {effect:?}");
+            };
+            names.extend(people.iter().map(ToString::to_string));
+        }
+        let Aggregate::Event(next) = change.state else {
+            panic!("no event");
+        };
+        event = *next;
+    }
+    names
+}
+
+/// Mend C-10: deliveries to one webhook are bounded. At the bound a new one is dropped with the reason, and the
+/// person who added the webhook gets one notice a configuration.
+#[test]
+fn a_webhook_that_is_too_far_behind_gets_no_further_deliveries() {
+    let now = DateTime::UNIX_EPOCH;
+    let plan = |all| plan_calls(&acme(), all, |_| true, now);
+    let last = plan(vec![subscription(PENDING_DELIVERIES_MAX - 1)]);
+    assert_eq!(last.deliveries[0].dropped, None);
+    assert_eq!(last.notices, []);
+    let Some((_, Fact::Webhooks(all))) = last.fact else {
+        panic!("later events of the batch would not count it");
+    };
+    assert_eq!(all, [subscription(PENDING_DELIVERIES_MAX)]);
+    let over = plan(all);
+    let reason = "the webhook is too far behind: 10,000 deliveries are pending";
+    assert_eq!(over.deliveries[0].dropped.as_deref(), Some(reason));
+    assert_eq!(
+        notified(&over.notices, true, &[reason, "too far behind"]),
+        ["olga"]
+    );
+    let id = |notices: &[Effect]| match &notices[0] {
+        Effect::StoreEvent(event) => event.id(),
+        other => panic!("{other:?}"),
+    };
+    let again = plan(vec![subscription(PENDING_DELIVERIES_MAX)]);
+    assert_eq!(id(&again.notices), id(&over.notices), "stored once");
+    let changed = Subscription {
+        webhook: Arc::new(Webhook {
+            configured_version: 7,
+            ..webhook()
+        }),
+        pending: PENDING_DELIVERIES_MAX,
+    };
+    let anew = plan(vec![changed]);
+    assert_ne!(
+        id(&anew.notices),
+        id(&over.notices),
+        "reported anew after a change"
+    );
 }

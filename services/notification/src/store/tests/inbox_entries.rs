@@ -8,10 +8,12 @@ use holdpoint_ids::{HoldId, NotificationId, UserName, Workspace};
 use holdpoint_store::begin_write;
 use sea_orm::DatabaseConnection;
 
-use super::super::copy_row::{self, After, Copies, Filter};
-use super::super::{change_row, copy_row::Behind, note_row};
-use crate::domain::tests::fact;
-use crate::domain::{FanOutProgress, Note};
+use super::super::inbox_entry_row::{
+    self, ChangedAt, ChangesFilter, ListFilter, NewEntries, PageStart,
+};
+use super::super::{change_row, event_row};
+use crate::domain::testing::request_event as fact;
+use crate::domain::{FanOutProgress, NotificationEvent, Subject};
 
 /// Who is told of what, on which tables.
 struct Desk<'d> {
@@ -31,7 +33,7 @@ fn person(name: &str) -> UserName {
 }
 
 impl Desk<'_> {
-    /// One commit of what changes copies, under its number.
+    /// One commit of what changes entries, under its number.
     async fn commit(
         &self,
         workspace: &Workspace,
@@ -48,7 +50,7 @@ impl Desk<'_> {
     async fn told(&self, workspace: &Workspace, number: u32, people: &[&str]) -> i64 {
         let people: Vec<_> = people.iter().map(|name| person(name)).collect();
         self.commit(workspace, async |tx, seq| {
-            let copies = Copies {
+            let entries = NewEntries {
                 workspace,
                 id: note(number),
                 at: self.now + TimeDelta::minutes(i64::from(number)),
@@ -58,7 +60,7 @@ impl Desk<'_> {
                 seq,
                 people: &people,
             };
-            copy_row::insert(tx, &[copies]).await.unwrap();
+            inbox_entry_row::insert(tx, &[entries]).await.unwrap();
         })
         .await
     }
@@ -72,14 +74,14 @@ impl Desk<'_> {
     ) -> Vec<(u32, u64, bool)> {
         let (person, mut all) = (person(name), Vec::new());
         loop {
-            let filter = After {
+            let filter = ChangesFilter {
                 workspace: &self.workspace,
                 person: &person,
                 unread,
                 after,
                 limit: 1,
             };
-            let page = copy_row::after(self.db, &filter).await.unwrap();
+            let page = inbox_entry_row::changes(self.db, &filter).await.unwrap();
             let Some(row) = page.first() else {
                 return all;
             };
@@ -95,22 +97,22 @@ impl Desk<'_> {
     /// Numbers of the requests, newest first, page by page of one.
     async fn listed(&self, name: &str, unread: bool) -> Vec<u32> {
         let (person, mut all) = (person(name), Vec::new());
-        let mut behind = None;
+        let mut start = None;
         loop {
-            let filter = Filter {
+            let filter = ListFilter {
                 workspace: &self.workspace,
                 person: &person,
                 unread,
-                behind,
+                start,
                 limit: 1,
             };
-            let page = copy_row::list(self.db, &filter).await.unwrap();
+            let page = inbox_entry_row::list(self.db, &filter).await.unwrap();
             let Some(row) = page.first() else {
                 return all;
             };
             let number = row.hold.number;
             all.push(number);
-            behind = Some(Behind {
+            start = Some(PageStart {
                 at: self.now + TimeDelta::minutes(i64::from(number)),
                 id: note(number),
             });
@@ -119,7 +121,7 @@ impl Desk<'_> {
 
     async fn unread(&self, name: &str, until: Option<u64>) -> u64 {
         let person = person(name);
-        copy_row::unread(self.db, &self.workspace, &person, until)
+        inbox_entry_row::unread(self.db, &self.workspace, &person, until)
             .await
             .unwrap()
     }
@@ -159,16 +161,20 @@ pub(super) async fn change_in_order(db: &DatabaseConnection) {
     let ada = person("ada");
     let later = desk.now + TimeDelta::hours(1);
     desk.commit(acme, async |tx, seq| {
-        let one = (acme, &ada, note(1));
-        copy_row::read(tx, one, (later, seq)).await.unwrap();
+        let changed = ChangedAt { at: later, seq };
+        inbox_entry_row::read(tx, acme, &ada, note(1), changed)
+            .await
+            .unwrap();
     })
     .await;
     let all = [(2, 2, false), (3, 4, false), (1, 5, true)];
     assert_eq!(desk.news("ada", None, false).await, all);
     assert_eq!(desk.news("ada", None, true).await, all[..2]);
     desk.commit(acme, async |tx, seq| {
-        let until = (acme, &ada, Some(2));
-        copy_row::read_all(tx, until, (later, seq)).await.unwrap();
+        let changed = ChangedAt { at: later, seq };
+        inbox_entry_row::read_all(tx, acme, &ada, Some(2), changed)
+            .await
+            .unwrap();
     })
     .await;
     let all = [(3, 4, false), (1, 5, true), (2, 6, true)];
@@ -176,16 +182,23 @@ pub(super) async fn change_in_order(db: &DatabaseConnection) {
     assert_eq!(desk.listed("ada", true).await, [3]);
     let first = desk.now + TimeDelta::hours(2);
     desk.commit(acme, async |tx, seq| {
-        let ended = (acme, &[note(1).hold, note(3).hold][..]);
-        copy_row::settle(tx, ended, (first, seq)).await.unwrap();
+        let ended = [note(1).hold, note(3).hold];
+        let changed = ChangedAt { at: first, seq };
+        inbox_entry_row::read_holds(tx, acme, &ended, changed)
+            .await
+            .unwrap();
     })
     .await;
     let all = [(2, 6, true), (1, 7, true), (3, 7, true)];
     assert_eq!(desk.news("ada", None, false).await, all);
-    let rows = copy_row::load(db, acme, &[(&ada, note(1))]).await.unwrap();
+    let rows = inbox_entry_row::load(db, acme, &[(&ada, note(1))])
+        .await
+        .unwrap();
     assert_eq!(rows[0].read_at, Some(later), "it was read before it ended");
     assert_eq!(desk.unread("bob", None).await, 1, "the other request");
-    let some = copy_row::some_unread(db, &other, &ada, 9).await.unwrap();
+    let some = inbox_entry_row::some_unread(db, &other, &ada, 9)
+        .await
+        .unwrap();
     assert_eq!(some, 1, "in the other workspace nothing has happened");
 }
 
@@ -207,19 +220,16 @@ pub(super) async fn reminders_are_renewed(db: &DatabaseConnection) {
         (5, RequestEventKind::Escalated, &["ada", "eve"]),
     ];
     for (rev, kind, people) in told {
-        let told = Note {
-            workspace: workspace.clone(),
-            fact: fact(rev, kind, &[]),
-            again: false,
-            fan: FanOutProgress::Done,
-            told: 0,
-            version: 1,
+        let subject = Subject::Request {
+            event: Box::new(fact(rev, kind, &[])),
+            reopened: false,
         };
+        let told = NotificationEvent::new(&workspace, subject, FanOutProgress::Done);
         let people: Vec<_> = people.iter().map(|name| person(name)).collect();
         desk.commit(&workspace, async |tx, seq| {
-            let lost = note_row::save(tx, &[(&told, 0)], now).await;
+            let lost = event_row::save(tx, &[(&told, 0)], now).await;
             assert_eq!(lost.unwrap(), []);
-            let copies = Copies {
+            let entries = NewEntries {
                 workspace: &workspace,
                 id: told.id(),
                 at: now,
@@ -229,20 +239,20 @@ pub(super) async fn reminders_are_renewed(db: &DatabaseConnection) {
                 seq,
                 people: &people,
             };
-            copy_row::insert(tx, &[copies]).await.unwrap();
+            inbox_entry_row::insert(tx, &[entries]).await.unwrap();
         })
         .await;
     }
     for (name, expected) in [("ada", &[7, 2, 0][..]), ("bob", &[3, 0]), ("eve", &[5])] {
         let person = person(name);
-        let filter = Filter {
+        let filter = ListFilter {
             workspace: &workspace,
             person: &person,
             unread: true,
-            behind: None,
+            start: None,
             limit: 10,
         };
-        let rows = copy_row::list(db, &filter).await.unwrap();
+        let rows = inbox_entry_row::list(db, &filter).await.unwrap();
         let revs: Vec<_> = rows.iter().map(|row| row.rev).collect();
         assert_eq!(revs, expected, "{name}");
     }

@@ -1,20 +1,19 @@
-//! A person's own chat: which addresses will do, what is kept of them, and what is shown.
+//! A person's own chat: which addresses are valid, what is stored of them, and what is shown.
 
 use holdpoint_contracts::FieldError;
 use holdpoint_contracts::notification::{Channels, PersonalChannel, Preferences};
 
-use crate::domain::Refusal;
-use crate::domain::webhook::{URL_BYTES_MAX, address};
+use crate::domain::model::webhook::{URL_BYTES_MAX, parse_url};
 
 /// Ends an address that is not shown whole.
 const MORE: &str = "…";
 
-/// Everything that is wrong with the ways, as far as they say it by themselves.
+/// Every error of the channels that shows without stored preferences.
 pub(super) fn wrong(channels: &Channels) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let order = &channels.order;
-    let count = |way: &PersonalChannel| order.iter().filter(|one| *one == way).count();
-    let is_twice = order.iter().any(|way| count(way) > 1);
+    let count = |channel: &PersonalChannel| order.iter().filter(|one| *one == channel).count();
+    let is_twice = order.iter().any(|channel| count(channel) > 1);
     if order.is_empty() || is_twice {
         let message =
             "channels.order names email, chat or both, each once; to be told by none, disable them";
@@ -26,7 +25,7 @@ pub(super) fn wrong(channels: &Channels) -> Vec<FieldError> {
         errors.push(FieldError::at("/channels/chat", message));
     }
     let url = chat.and_then(|chat| chat.url.as_deref());
-    if url.is_some_and(|url| address(url).is_none()) {
+    if url.is_some_and(|url| parse_url(url).is_none()) {
         let message = format!(
             "channels.chat.url is an http or https address of at most {URL_BYTES_MAX} bytes"
         );
@@ -35,15 +34,16 @@ pub(super) fn wrong(channels: &Channels) -> Vec<FieldError> {
     errors
 }
 
-/// With the address and the secret that are known, where nothing new is said of them.
-pub(super) fn settled(
+/// Completes new preferences with the stored address and secret of the chat. `None`: the address of the
+/// chat is missing. `fresh` signs the calls of a new chat.
+pub(crate) fn merge_chat(
     known: Option<&Preferences>,
     said: &Preferences,
     fresh: &str,
-) -> Result<Preferences, Refusal> {
-    let mut settled = said.clone();
-    let Some(chat) = &mut settled.channels.chat else {
-        return Ok(settled);
+) -> Option<Preferences> {
+    let mut merged = said.clone();
+    let Some(chat) = &mut merged.channels.chat else {
+        return Some(merged);
     };
     let before = known.and_then(|known| known.channels.chat.as_ref());
     let known_url = before.and_then(|before| before.url.as_ref());
@@ -57,16 +57,17 @@ pub(super) fn settled(
         None
     };
     if chat.url.is_none() {
-        return Err(Refusal::NoChatAddress);
+        return None;
     }
     let same = before.filter(|before| before.url == chat.url);
     let secret = same.and_then(|before| before.secret.clone());
     chat.secret = secret.or_else(|| Some(fresh.to_owned()));
-    Ok(settled)
+    Some(merged)
 }
 
-/// As a person sees them: whoever knows the whole address of a chat may write there.
-pub(crate) fn shown(said: &Preferences) -> Preferences {
+/// Preferences as their person sees them. The address of a chat is masked: it alone lets anybody post there.
+#[must_use]
+pub fn masked_preferences(said: &Preferences) -> Preferences {
     let mut shown = said.clone();
     if let Some(chat) = &mut shown.channels.chat {
         chat.url = chat.url.as_deref().map(masked);
@@ -77,6 +78,6 @@ pub(crate) fn shown(said: &Preferences) -> Preferences {
 
 /// `https://hooks.slack.example/…`
 fn masked(url: &str) -> String {
-    let origin = address(url).map(|url| url.origin().ascii_serialization());
+    let origin = parse_url(url).map(|url| url.origin().ascii_serialization());
     format!("{}/{MORE}", origin.unwrap_or_default())
 }
