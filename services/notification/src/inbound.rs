@@ -165,9 +165,13 @@ impl Reader<'_> {
         DeliveryRules::read(&preferences)?;
         self.may_call_chat(&preferences)?;
         let input = Input::PutPreferences {
-            workspace: self.parts.workspace.clone(),
-            person,
-            preferences,
+            new: Box::new(crate::domain::Preferences {
+                workspace: self.parts.workspace.clone(),
+                person,
+                said: preferences,
+                digest_at: None,
+                version: 1,
+            }),
             fresh: WebhookSecret::fresh().write(),
         };
         Ok(DecodedCommand::one(input, envelope.key))

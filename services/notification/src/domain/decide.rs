@@ -23,7 +23,7 @@ use super::commands::watch_run_ends::watch_run_ends;
 use super::decision::{Decision, LookupFn, NotificationDomain, Outcome, decided};
 use super::effect::Effect;
 use super::input::Input;
-use super::model::{Aggregate, Key, Preferences, Watch};
+use super::model::{Aggregate, Key, Watch};
 use super::need::{Fact, Need};
 use super::refusal::Refusal;
 use super::reply::Reply;
@@ -95,101 +95,78 @@ pub(crate) fn decide(
     lookup: LookupFn<'_>,
     now: DateTime<Utc>,
 ) -> Decision {
-    let gone = || Ok(Outcome::Unchanged(Reply::Done));
     let event = state.and_then(Aggregate::as_event);
     let delivery = state.and_then(Aggregate::as_delivery);
     let preferences = state.and_then(Aggregate::as_preferences);
     let webhook = state.and_then(Aggregate::as_webhook);
     let known_watch = state.and_then(Aggregate::as_watch);
     match input {
-        Input::RecordRequestEvent { .. } if state.is_some() => Ok(Outcome::Unchanged(
-            Reply::EventRecorded(EventRecorded::Known),
-        )),
+        Input::RecordRequestEvent { .. } if state.is_some() => {
+            let reply = Reply::EventRecorded(EventRecorded::Known);
+            Ok(Outcome::Unchanged(reply))
+        }
         Input::RecordRequestEvent { workspace, event } => {
             record_request_event(workspace, event, lookup, now)
         }
         Input::RecordRunEnd { workspace, end } => {
             record_run_end(event, workspace, end, lookup, now)
         }
-        Input::ContinueFanOut(_) => {
-            event.map_or_else(gone, |event| continue_fan_out(event, lookup, now))
-        }
+        Input::ContinueFanOut(_) => known(event, |one| continue_fan_out(one, lookup, now)),
         Input::RunEndedBefore { end, .. } => {
-            known_watch.map_or_else(gone, |one| run_ended_before(one, end, lookup, now))
+            known(known_watch, |one| run_ended_before(one, end, lookup, now))
         }
-        Input::ReadNotification { id, .. } => state
-            .and_then(Aggregate::as_inbox_entry)
-            .map(|entry| read_notification(entry, now))
-            .ok_or_else(|| Refusal::NoNotification(*id).into()),
+        Input::ReadNotification { id, .. } => {
+            let entry = state.and_then(Aggregate::as_inbox_entry);
+            let entry = entry.ok_or(Refusal::NoNotification(*id))?;
+            Ok(read_notification(entry, now))
+        }
         Input::ReadNotifications {
             workspace,
             person,
             until,
         } => read_notifications(workspace, person, *until, lookup),
-        Input::ClaimDelivery(_) => {
-            delivery.map_or_else(gone, |one| claim_delivery(one, lookup, now))
-        }
+        Input::ClaimDelivery(_) => known(delivery, |one| claim_delivery(one, lookup, now)),
         Input::RecordAttempt {
             attempt, report, ..
-        } => delivery.map_or_else(gone, |one| {
+        } => known(delivery, |one| {
             record_attempt(one, *attempt, report, lookup, now)
         }),
         Input::ShowSecret { workspace, fresh } => {
-            let known = state.and_then(Aggregate::as_secret);
-            Ok(show_secret(known, workspace, fresh))
+            let secret = state.and_then(Aggregate::as_secret);
+            Ok(show_secret(secret, workspace, fresh))
         }
-        Input::PutPreferences {
-            workspace,
-            person,
-            preferences: said,
-            fresh,
-        } => {
-            let new = Preferences {
-                workspace: workspace.clone(),
-                person: person.clone(),
-                said: said.clone(),
-                digest_at: None,
-                version: 1,
-            };
-            put_preferences(preferences, new, fresh, now)
-        }
-        Input::CreateDigest { .. } => {
-            preferences.map_or_else(gone, |known| Ok(create_digest(known, now)))
-        }
+        Input::PutPreferences { new, fresh } => put_preferences(preferences, new, fresh, now),
+        Input::CreateDigest { .. } => known(preferences, |one| Ok(create_digest(one, now))),
         Input::Watch {
             workspace,
             person,
             of,
         } => {
-            let new = Watch {
-                workspace: workspace.clone(),
-                person: person.clone(),
-                of: of.clone(),
-                since: Some(now),
-                version: 1,
-            };
+            let new = Watch::new(workspace, person, of, now);
             watch(known_watch, new, lookup)
         }
         Input::Unwatch { of, .. } => unwatch(known_watch, of),
         Input::AddWebhook(new) => add_webhook(webhook, new, lookup),
-        Input::RemoveWebhook { id, .. } => {
-            webhook.map_or_else(|| Err(Refusal::NoWebhook(*id).into()), remove_webhook)
-        }
+        Input::RemoveWebhook { id, .. } => remove_webhook(webhook.ok_or(Refusal::NoWebhook(*id))?),
         Input::ChangeWebhook {
             id, to, enabled, ..
-        } => webhook.map_or_else(
-            || Err(Refusal::NoWebhook(*id).into()),
-            |one| change_webhook(one, to, *enabled, now),
-        ),
-        Input::WatchRunEnds { .. } => webhook.map_or_else(gone, |one| Ok(watch_run_ends(one))),
+        } => {
+            let webhook = webhook.ok_or(Refusal::NoWebhook(*id))?;
+            change_webhook(webhook, to, *enabled, now)
+        }
+        Input::WatchRunEnds { .. } => known(webhook, |one| Ok(watch_run_ends(one))),
         Input::RecordCall { outcome, .. } => {
-            webhook.map_or_else(gone, |one| Ok(record_call(one, outcome, now)))
+            known(webhook, |one| Ok(record_call(one, outcome, now)))
         }
         Input::DeleteExpired { before } => {
             Ok(without_state(Effect::DeleteExpired { before: *before }))
         }
         Input::Users(changes) => Ok(without_state(Effect::Users(changes.clone()))),
     }
+}
+
+fn known<'s, T>(state: Option<&'s T>, decide: impl FnOnce(&'s T) -> Decision) -> Decision {
+    state.map_or_else(|| Ok(Outcome::Unchanged(Reply::Done)), decide)
 }
 
 fn without_state(effect: Effect) -> Outcome {

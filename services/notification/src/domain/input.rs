@@ -2,11 +2,11 @@
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::UserChange;
-use holdpoint_contracts::notification::{Preferences, RequestEvent, RunEnded, Watched};
+use holdpoint_contracts::notification::{RequestEvent, RunEnded, Watched};
 use holdpoint_ids::{NotificationId, UserName, WebhookId, Workspace};
 
 use super::model::{
-    AttemptReport, CallOutcome, DeliveryKey, EventKey, Key, Webhook, WebhookConfig,
+    AttemptReport, CallOutcome, DeliveryKey, EventKey, Key, Preferences, Webhook, WebhookConfig,
 };
 
 /// Everything that can happen to one aggregate. A `person` is the caller, vouched for by the gateway.
@@ -45,9 +45,7 @@ pub enum Input {
     },
     /// A person sets their preferences, which are valid.
     PutPreferences {
-        workspace: Workspace,
-        person: UserName,
-        preferences: Preferences,
+        new: Box<Preferences>,
         /// Signs the calls of a new chat.
         fresh: String,
     },
@@ -137,10 +135,10 @@ impl Input {
                 Key::Delivery(key.clone())
             }
             Self::ShowSecret { workspace, .. } => Key::Secret(workspace.clone()),
-            Self::PutPreferences {
-                workspace, person, ..
+            Self::PutPreferences { new, .. } => {
+                Key::Preferences(new.workspace.clone(), new.person.clone())
             }
-            | Self::CreateDigest { workspace, person } => {
+            Self::CreateDigest { workspace, person } => {
                 Key::Preferences(workspace.clone(), person.clone())
             }
             Self::Watch {

@@ -11,7 +11,7 @@ use crate::domain::reply::Reply;
 /// Sets preferences; deliveries that wait are decided again. `fresh` signs the calls of a new chat.
 pub(crate) fn put_preferences(
     known: Option<&Preferences>,
-    mut new: Preferences,
+    new: &Preferences,
     fresh: &str,
     now: DateTime<Utc>,
 ) -> Decision {
@@ -26,6 +26,7 @@ pub(crate) fn put_preferences(
         return Ok(Outcome::Unchanged(reply));
     }
     let rules = DeliveryRules::read(&said).ok();
+    let mut new = new.clone();
     new.digest_at = rules.and_then(|rules| rules.digest_after(now));
     new.said = said;
     new.version += known.map_or(0, |known| known.version);

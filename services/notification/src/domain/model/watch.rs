@@ -21,6 +21,18 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// The first version of a watch.
+    #[must_use]
+    pub fn new(workspace: &Workspace, person: &UserName, of: &Watched, now: DateTime<Utc>) -> Self {
+        Self {
+            workspace: workspace.clone(),
+            person: person.clone(),
+            of: of.clone(),
+            since: Some(now),
+            version: 1,
+        }
+    }
+
     /// As the API shows it; `None` once the person has stopped watching.
     #[must_use]
     pub fn view(&self) -> Option<WatchView> {

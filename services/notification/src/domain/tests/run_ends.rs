@@ -88,7 +88,7 @@ fn people(effects: &[Effect]) -> (Vec<String>, Vec<String>) {
     for effect in effects {
         match effect {
             Effect::AddInboxEntries { people, .. } => {
-                copies.extend(people.iter().map(ToString::to_string))
+                copies.extend(people.iter().map(ToString::to_string));
             }
             Effect::Deliver { to, .. } => {
                 let names = to.iter().filter_map(|planned| planned.to.name());

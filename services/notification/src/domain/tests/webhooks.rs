@@ -233,7 +233,7 @@ fn an_earlier_webhook_asks_for_run_ends() {
         rev: 2,
     };
     for events in ["*", "run.*", "run.failed"] {
-        assert_eq!(watch(events, active.clone()), [wanted.clone()], "{events}");
+        assert_eq!(watch(events, active.clone()), std::slice::from_ref(&wanted), "{events}");
     }
     assert_eq!(watch("approval.*", active), []);
     let since = DateTime::UNIX_EPOCH;
@@ -301,9 +301,11 @@ fn a_webhook_that_is_too_far_behind_gets_no_further_deliveries() {
         notified(&over.notices, true, &[reason, "too far behind"]),
         ["olga"]
     );
-    let id = |notices: &[Effect]| match &notices[0] {
-        Effect::StoreEvent(event) => event.id(),
-        other => panic!("{other:?}"),
+    let id = |notices: &[Effect]| {
+        let Effect::StoreEvent(event) = &notices[0] else {
+            panic!("{notices:?}");
+        };
+        event.id()
     };
     let again = plan(vec![subscription(PENDING_DELIVERIES_MAX)]);
     assert_eq!(id(&again.notices), id(&over.notices), "stored once");

@@ -56,9 +56,7 @@ pub(crate) fn merge_chat(
     } else {
         None
     };
-    if chat.url.is_none() {
-        return None;
-    }
+    chat.url.as_ref()?;
     let same = before.filter(|before| before.url == chat.url);
     let secret = same.and_then(|before| before.secret.clone());
     chat.secret = secret.or_else(|| Some(fresh.to_owned()));
