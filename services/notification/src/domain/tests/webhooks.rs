@@ -233,7 +233,11 @@ fn an_earlier_webhook_asks_for_run_ends() {
         rev: 2,
     };
     for events in ["*", "run.*", "run.failed"] {
-        assert_eq!(watch(events, active.clone()), std::slice::from_ref(&wanted), "{events}");
+        assert_eq!(
+            watch(events, active.clone()),
+            std::slice::from_ref(&wanted),
+            "{events}"
+        );
     }
     assert_eq!(watch("approval.*", active), []);
     let since = DateTime::UNIX_EPOCH;
