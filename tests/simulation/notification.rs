@@ -14,8 +14,9 @@ use holdpoint_handoff::domain::{Aggregate as Asked, Request};
 use holdpoint_ids::{HoldId, NotificationId, RunId, UserName};
 use holdpoint_notification::Notification;
 use holdpoint_notification::domain::{
-    Aggregate, Audience, Delivery, DeliveryKey, Effect, Fact, FanOutProgress, Input, Key, Need,
-    Note, Person, Phase, Recipient, Report, RequestLifecycle, Rules,
+    Aggregate, AttemptReport, Delivery, DeliveryKey, DeliveryRules, DeliveryTarget, Effect, Fact,
+    Input, Key, Need, NotificationDomain, NotificationEvent, Person, Phase, Recipient,
+    RequestLifecycle,
 };
 
 use crate::people::{is_standing, requests};
@@ -26,9 +27,9 @@ use crate::world::{World, acme, around};
 /// A delivery is not dispatched again within it, but for a report (`LEASE` of the service).
 const LEASE: TimeDelta = TimeDelta::minutes(2);
 
-/// One person's copy.
+/// One person's inbox entry.
 #[derive(Debug)]
-struct Copy {
+struct Entry {
     is_read: bool,
     renews: bool,
 }
@@ -36,9 +37,9 @@ struct Copy {
 /// Rows of the notification service.
 #[derive(Default)]
 pub(crate) struct NotificationRows {
-    /// The read copy of users.
+    /// The read entry of users.
     users: BTreeMap<UserName, UserView>,
-    copies: BTreeMap<(NotificationId, UserName), Copy>,
+    entries: BTreeMap<(NotificationId, UserName), Entry>,
 }
 
 impl Tables for Notification {
@@ -46,29 +47,32 @@ impl Tables for Notification {
 
     fn keep_rows(rows: &mut NotificationRows, effects: &[Effect], _: DateTime<Utc>) {
         for effect in effects {
-            match effect {
-                Effect::Copies {
-                    id,
-                    people,
-                    read_at,
-                    renews,
-                    ..
-                } => rows.copy(*id, people, read_at.is_some(), *renews),
-                Effect::Notice { notice, people, .. } => rows.copy(notice.id, people, false, false),
-                _ => {}
+            if let Effect::AddInboxEntries {
+                id,
+                people,
+                read_at,
+                renews,
+                ..
+            } = effect
+            {
+                rows.add(*id, people, read_at.is_some(), *renews);
             }
         }
         for effect in effects {
-            if let Effect::Settle { hold, .. } = effect {
-                let all = rows.copies.iter_mut();
+            if let Effect::ReadRequestEntries { hold, .. } = effect {
+                let all = rows.entries.iter_mut();
                 all.filter(|((id, _), _)| id.hold == *hold)
-                    .for_each(|(_, copy)| copy.is_read = true);
+                    .for_each(|(_, entry)| entry.is_read = true);
             }
         }
     }
 
     fn make_states(states: &mut HashMap<Key, Aggregate>, effects: &[Effect], now: DateTime<Utc>) {
         for effect in effects {
+            if let Effect::StoreEvent(event) = effect {
+                let stored = Aggregate::Event(event.clone());
+                states.entry(Key::Event(event.key())).or_insert(stored);
+            }
             let Effect::Deliver {
                 workspace,
                 id,
@@ -84,7 +88,7 @@ impl Tables for Notification {
                     _ => false,
                 })
             };
-            let begins_twice = |to: &Recipient| to.name().is_some_and(is_told);
+            let begins_twice = |to: &DeliveryTarget| to.name().is_some_and(is_told);
             let new = to
                 .iter()
                 .filter(|one| !one.after.is_empty() || !begins_twice(&one.to));
@@ -127,7 +131,7 @@ impl Tables for Notification {
                 let members = users.filter(|user| user.active && user.roles.contains(role));
                 let names = members.map(|user| user.name.clone());
                 let names = names.filter(|name| after.as_ref().is_none_or(|after| name > after));
-                Fact::Members(names.take(*limit).collect())
+                Fact::Names(names.take(*limit).collect())
             }
             Need::Person(_, name) => {
                 let user = rows.users.get(name)?;
@@ -136,7 +140,7 @@ impl Tables for Notification {
                     active: user.active,
                     has_mail: user.email.is_some(),
                     may_look: true,
-                    rules: Rules::default(),
+                    rules: DeliveryRules::default(),
                 })
             }
             Need::Watchers {
@@ -147,11 +151,11 @@ impl Tables for Notification {
                     .map(|(name, _)| name.clone())
                     .filter(|name| after.as_ref().is_none_or(|after| name > after))
                     .collect();
-                Fact::Members(watching.into_iter().take(*limit).collect())
+                Fact::Names(watching.into_iter().take(*limit).collect())
             }
-            Need::WatchStatus(_, person) => {
+            Need::WatchCount(_, person) => {
                 let watching = watches(states).filter(|(name, _)| *name == person);
-                Fact::WatchStatus(watching.count() as u64)
+                Fact::Count(watching.count() as u64)
             }
             Need::Webhooks(_) => Fact::Webhooks(Vec::new()),
             Need::RequestLifecycle(..) | Need::Unread { .. } => return None,
@@ -161,27 +165,26 @@ impl Tables for Notification {
     /// Its rows have columns only, but for facts.
     fn stored(state: Aggregate) -> Aggregate {
         match state {
-            Aggregate::Note(it) => Aggregate::Note(through_json(&it)),
-            Aggregate::End(it) => Aggregate::End(through_json(&it)),
+            Aggregate::Event(it) => Aggregate::Event(through_json(&it)),
             other => other,
         }
     }
 }
 
 impl NotificationRows {
-    /// Who has one keeps it.
-    fn copy(&mut self, id: NotificationId, people: &[UserName], is_read: bool, renews: bool) {
+    /// An entry that exists stays as it is.
+    fn add(&mut self, id: NotificationId, people: &[UserName], is_read: bool, renews: bool) {
         for name in people {
             let key = (id, name.clone());
-            if self.copies.contains_key(&key) {
+            if self.entries.contains_key(&key) {
                 continue;
             }
             if renews {
-                self.copies.retain(|(other, person), copy| {
-                    !(other.hold == id.hold && person == name && copy.renews)
+                self.entries.retain(|(other, person), entry| {
+                    !(other.hold == id.hold && person == name && entry.renews)
                 });
             }
-            self.copies.insert(key, Copy { is_read, renews });
+            self.entries.insert(key, Entry { is_read, renews });
         }
     }
 }
@@ -205,25 +208,13 @@ fn deliveries(states: &HashMap<Key, Aggregate>) -> Vec<&Delivery> {
     all
 }
 
-/// Facts and ends whose people are not all told.
-fn untold(notification: &SimService<Notification>) -> Vec<Input> {
-    let mut keys: Vec<_> = notification
-        .states
-        .iter()
-        .filter(|(_, state)| match state {
-            Aggregate::Note(note) => note.fan != FanOutProgress::Done,
-            Aggregate::End(end) => end.fan != FanOutProgress::Done,
-            _ => false,
-        })
-        .map(|(key, _)| key.clone())
-        .collect();
+/// Events whose fan-out is pending.
+fn pending_fan_outs(notification: &SimService<Notification>) -> Vec<Input> {
+    let events = notification.states.values().filter_map(Aggregate::as_event);
+    let pending = events.filter(|event| event.fan_out.is_pending());
+    let mut keys: Vec<_> = pending.map(NotificationEvent::key).collect();
     keys.sort();
-    let goes_on = |key| match key {
-        Key::Note(key) => Some(Input::GoOn(key)),
-        Key::End(key) => Some(Input::EndGoesOn(key)),
-        _ => None,
-    };
-    keys.into_iter().filter_map(goes_on).collect()
+    keys.into_iter().map(Input::ContinueFanOut).collect()
 }
 
 /// What is out, in the memory of the process.
@@ -261,7 +252,7 @@ impl World {
     /// `sweeps.rs` of the service: people who are still to be told, and deliveries that are due.
     pub(crate) fn notify(&mut self) {
         self.notification.rows.users = self.users();
-        let inputs = untold(&self.notification);
+        let inputs = pending_fan_outs(&self.notification);
         if !inputs.is_empty() {
             self.notification.submit(inputs, &mut around!(self));
         }
@@ -271,7 +262,9 @@ impl World {
         };
         let all = deliveries(&self.notification.states);
         let due = all.into_iter().filter(is_due);
-        let inputs: Vec<_> = due.map(|one| Input::Claim(one.key.clone())).collect();
+        let inputs: Vec<_> = due
+            .map(|one| Input::ClaimDelivery(one.key.clone()))
+            .collect();
         if !inputs.is_empty() {
             self.notification.submit(inputs, &mut around!(self));
         }
@@ -313,15 +306,15 @@ impl World {
             tries.push(attempt);
         }
         let report = match fails {
-            true => Report::Later("Nobody answers.".to_owned()),
-            false => Report::Sent {
+            true => AttemptReport::Later("Nobody answers.".to_owned()),
+            false => AttemptReport::Sent {
                 receipt: "250 taken".to_owned(),
             },
         };
         if self.cruel && self.chance.one_in(8) {
             return true;
         }
-        let reported = Input::Reported {
+        let reported = Input::RecordAttempt {
             key: key.clone(),
             attempt,
             report,
@@ -346,7 +339,7 @@ impl World {
 
     /// When the service itself has something to do; none: nothing any more.
     pub(crate) fn next_to_notify(&self) -> Option<DateTime<Utc>> {
-        if !untold(&self.notification).is_empty() || !self.outside.jobs.is_empty() {
+        if !pending_fan_outs(&self.notification).is_empty() || !self.outside.jobs.is_empty() {
             return Some(self.now);
         }
         let all = deliveries(&self.notification.states);
@@ -379,12 +372,12 @@ impl World {
     /// What of the last of [`MET`](crate::requests::MET) has happened.
     pub(crate) fn notified(&self) -> [bool; 4] {
         let is_again = |one: &&Delivery| one.attempts > 1;
-        let copies = &self.notification.rows.copies;
+        let entries = &self.notification.rows.entries;
         let of_end = |person: &str| {
             let is_it = |(id, name): &(NotificationId, UserName)| {
                 id.hold.number == 0 && name.as_str() == person
             };
-            copies.keys().any(is_it)
+            entries.keys().any(is_it)
         };
         [
             deliveries(&self.notification.states).iter().any(is_again),
@@ -399,57 +392,61 @@ impl World {
         if spec.kind == HoldKind::Timer {
             return;
         }
-        let course = self.course(request.id);
+        let lifecycle = self.lifecycle(request.id);
         let unread = self.unread(request.id);
-        let Some(asked) = course.opened else {
+        let Some(asked) = lifecycle.opened else {
             assert!(!is_standing(request), "nobody is told of {request:#?}");
             return;
         };
         assert_eq!(
             is_standing(request),
-            !course.is_over(),
-            "{request:#?} {course:?}"
+            !lifecycle.has_ended(),
+            "{request:#?} {lifecycle:?}"
         );
-        let notes = self.notification.states.values();
-        let notes: Vec<&Note> = notes
-            .filter_map(|state| match state {
-                Aggregate::Note(note) if note.fact.id == request.id => Some(&**note),
-                _ => None,
-            })
+        let states = self.notification.states.values();
+        let events: Vec<_> = states
+            .filter_map(Aggregate::as_event)
+            .filter_map(|event| Some((event.id(), event.as_request()?)))
+            .filter(|(_, event)| event.id == request.id)
             .collect();
-        if course.is_over() || course.taken > Some(asked) {
+        if lifecycle.has_ended() || lifecycle.taken > Some(asked) {
             let is_news = |id: &&NotificationId| {
-                let of = notes.iter().find(|note| note.id() == **id);
-                of.is_some_and(|note| note.fact.kind.is_end() || Some(note.fact.rev) > course.taken)
+                let of = events.iter().find(|(of, _)| of == *id);
+                of.is_some_and(|(_, event)| {
+                    event.kind.is_end() || Some(event.rev) > lifecycle.taken
+                })
             };
             let stale: Vec<_> = unread.iter().map(|(id, _)| id).collect();
             let all_news = stale.iter().all(is_news);
             assert!(
                 all_news,
-                "to be looked at for nothing: {stale:?} {course:?}"
+                "to be looked at for nothing: {stale:?} {lifecycle:?}"
             );
         } else if spec.reason.as_deref() != Some(OPERATOR_TAKEOVER) {
-            let note = notes.iter().find(|note| note.fact.rev == asked).unwrap();
-            for name in self.named(&note.fact.to) {
-                let copy = (note.id(), name);
-                assert!(unread.contains(&&copy), "{copy:?} is missing: {request:#?}");
+            let (id, event) = events.iter().find(|(_, event)| event.rev == asked).unwrap();
+            for name in self.named(&event.to) {
+                let entry = (*id, name);
+                assert!(
+                    unread.contains(&&entry),
+                    "{entry:?} is missing: {request:#?}"
+                );
             }
         }
     }
 
-    fn course(&self, hold: HoldId) -> RequestLifecycle {
+    fn lifecycle(&self, hold: HoldId) -> RequestLifecycle {
         match self
             .notification
             .fact(&Need::RequestLifecycle(acme(), hold))
         {
-            Some(Fact::RequestLifecycle(course)) => *course,
+            Some(Fact::RequestLifecycle(lifecycle)) => *lifecycle,
             _ => RequestLifecycle::default(),
         }
     }
 
     fn unread(&self, hold: HoldId) -> Vec<&(NotificationId, UserName)> {
-        let copies = self.notification.rows.copies.iter();
-        let unread = copies.filter(|((id, _), copy)| id.hold == hold && !copy.is_read);
+        let entries = self.notification.rows.entries.iter();
+        let unread = entries.filter(|((id, _), entry)| id.hold == hold && !entry.is_read);
         unread.map(|(key, _)| key).collect()
     }
 
@@ -457,10 +454,10 @@ impl World {
     fn named(&self, to: &[String]) -> Vec<UserName> {
         let all = self.users();
         let of = |audience| match audience {
-            Audience::User(name) => vec![name],
-            Audience::Role(_) => all.keys().cloned().collect(),
+            Recipient::User(name) => vec![name],
+            Recipient::Role(_) => all.keys().cloned().collect(),
         };
-        Audience::all_of(to).into_iter().flat_map(of).collect()
+        Recipient::parse_all(to).into_iter().flat_map(of).collect()
     }
 
     fn end_is_told(&self, id: RunId) {
@@ -470,15 +467,13 @@ impl World {
         if !run.is_final() {
             return;
         }
-        let ends = self.notification.states.values();
-        let mut ends = ends.filter_map(|state| match state {
-            Aggregate::End(end) if end.end.run == id => Some(&end.end),
-            _ => None,
-        });
-        let end = ends.next();
+        let states = self.notification.states.values();
+        let ends = states.filter_map(Aggregate::as_event);
+        let mut ends = ends.filter_map(NotificationEvent::as_run_end);
+        let end = ends.find(|end| end.run == id);
         let is_told = |person: &str| {
-            let copies = self.notification.rows.copies.keys();
-            let mut ids = copies.filter(|(at, name)| {
+            let entries = self.notification.rows.entries.keys();
+            let mut ids = entries.filter(|(at, name)| {
                 at.hold.run == id && at.hold.number == 0 && name.as_str() == person
             });
             ids.next().is_some() || end.is_some_and(|end| end.by.as_deref() == Some(person))
@@ -500,8 +495,8 @@ pub(crate) fn rewrite(fault: Fault) -> Option<Rewrite<Notification>> {
 fn nothing_is_settled(
     _: Option<&Aggregate>,
     _: &Input,
-    decision: &mut Decided<holdpoint_notification::domain::NotificationDomain>,
+    decision: &mut Decided<NotificationDomain>,
 ) {
-    let is_kept = |effect: &Effect| !matches!(effect, Effect::Settle { .. });
+    let is_kept = |effect: &Effect| !matches!(effect, Effect::ReadRequestEntries { .. });
     decision.effects.retain(is_kept);
 }

@@ -15,16 +15,15 @@ use holdpoint_kernel::DecodedCommand;
 use holdpoint_egress::EgressPolicy;
 use url::Url;
 
-use crate::domain::{Input, Rules, Standing, Webhook, Wording, check};
+use crate::domain::{DeliveryRules, Input, Webhook, WebhookConfig, WebhookState, check_webhook};
 
-/// Most facts that one message may bring; more are refused whole.
-const FACTS_MAX: usize = 1_000;
+/// Events of one message; a message with more is refused whole.
+const EVENTS_MAX: usize = 1_000;
 
-/// What a command is read with.
 pub(crate) struct Reader<'a> {
     pub(crate) parts: &'a Parts,
     pub(crate) trust: &'a Trust,
-    /// Which addresses may be called.
+    /// The addresses that may be called.
     pub(crate) targets: EgressPolicy,
     /// When the command came.
     pub(crate) now: DateTime<Utc>,
@@ -34,12 +33,12 @@ impl Reader<'_> {
     /// Reads one command.
     pub(crate) fn decode(&self, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
         match self.parts.verb.as_str() {
-            RecordRequestEvents::VERB => self.facts(read(body)?),
-            RecordRunEnds::VERB => self.ends(read(body)?),
+            RecordRequestEvents::VERB => self.request_events(read(body)?),
+            RecordRunEnds::VERB => self.run_ends(read(body)?),
             ReadNotification::VERB => {
                 let envelope: Envelope<ReadNotification> = read(body)?;
                 let caller = self.caller(&envelope, body, Right::Look)?;
-                let input = Input::Read {
+                let input = Input::ReadNotification {
                     workspace: self.parts.workspace.clone(),
                     person: caller.user,
                     id: envelope.command.id,
@@ -80,7 +79,7 @@ impl Reader<'_> {
             ShowWebhookSecret::VERB => {
                 let envelope: Envelope<ShowWebhookSecret> = read(body)?;
                 self.caller(&envelope, body, Right::Administer)?;
-                let input = Input::Secret {
+                let input = Input::ShowSecret {
                     workspace: self.parts.workspace.clone(),
                     fresh: WebhookSecret::fresh().write(),
                 };
@@ -106,10 +105,11 @@ impl Reader<'_> {
             secret: WebhookSecret::fresh().write(),
             created_by: caller.user,
             created_at: self.now,
-            standing: Standing::Active {
+            state: WebhookState::Active {
                 failing_since: None,
             },
             last_error: None,
+            configured_version: 1,
             version: 1,
         };
         Ok(DecodedCommand::one(
@@ -126,7 +126,7 @@ impl Reader<'_> {
         let input = Input::ChangeWebhook {
             workspace: self.parts.workspace.clone(),
             id: wanted.id,
-            to: Box::new(Wording {
+            to: Box::new(WebhookConfig {
                 url: wanted.url,
                 events: wanted.events,
                 format: wanted.format,
@@ -137,13 +137,10 @@ impl Reader<'_> {
     }
 
     fn may_call(&self, url: &str, events: &[String]) -> Result<(), Problem> {
-        let url = check(url, events)?;
+        let url = check_webhook(url, events)?;
         if url.scheme() == "http" && self.targets == EgressPolicy::PublicOnly {
             let host = url.host_str().unwrap_or_default();
-            tracing::warn!(
-                host,
-                "what this webhook is told goes unencrypted: https is better"
-            );
+            tracing::warn!(host, "this webhook is called without encryption; use https");
         }
         self.targets.check(&url).map_err(|refused| {
             let message = format!("url: {refused}");
@@ -159,15 +156,22 @@ impl Reader<'_> {
             preferences,
         } = envelope.command;
         if caller.user != person {
-            let detail = format!("`{}` may not say how `{person}` is told", caller.user);
+            let detail = format!(
+                "`{}` may not change the preferences of `{person}`",
+                caller.user
+            );
             return Err(Problem::new(403, "forbidden", detail));
         }
-        Rules::read(&preferences)?;
+        DeliveryRules::read(&preferences)?;
         self.may_call_chat(&preferences)?;
-        let input = Input::Prefer {
-            workspace: self.parts.workspace.clone(),
-            person,
-            said: preferences,
+        let input = Input::PutPreferences {
+            new: Box::new(crate::domain::Preferences {
+                workspace: self.parts.workspace.clone(),
+                person,
+                said: preferences,
+                digest_at: None,
+                version: 1,
+            }),
             fresh: WebhookSecret::fresh().write(),
         };
         Ok(DecodedCommand::one(input, envelope.key))
@@ -178,10 +182,13 @@ impl Reader<'_> {
         let caller = self.caller(&envelope, body, Right::Look)?;
         let ReadNotifications { person, until } = envelope.command;
         if caller.user != person {
-            let detail = format!("`{}` may not say what `{person}` has read", caller.user);
+            let detail = format!(
+                "`{}` may not mark notifications of `{person}` as read",
+                caller.user
+            );
             return Err(Problem::new(403, "forbidden", detail));
         }
-        let input = Input::ReadAll {
+        let input = Input::ReadNotifications {
             workspace: self.parts.workspace.clone(),
             person,
             until,
@@ -189,7 +196,7 @@ impl Reader<'_> {
         Ok(DecodedCommand::one(input, envelope.key))
     }
 
-    /// Anybody may name a chat: where only public addresses are called, what is told goes encrypted.
+    /// Any user may set a chat address. If only public addresses may be called, it must be encrypted.
     fn may_call_chat(&self, preferences: &Preferences) -> Result<(), Problem> {
         let chat = preferences.channels.chat.as_ref();
         let Some(url) = chat.and_then(|chat| chat.url.as_deref()) else {
@@ -200,57 +207,60 @@ impl Reader<'_> {
             let wrong = FieldError::at("/channels/chat/url", message.clone());
             Problem::invalid_body(message).with_errors(vec![wrong])
         };
-        let url = Url::parse(url).map_err(|_no_url| refuse("that is no address"))?;
+        let url = Url::parse(url).map_err(|_no_url| refuse("must be an address"))?;
         let is_plain = url.scheme() != "https";
         if is_plain && self.targets == EgressPolicy::PublicOnly {
-            return Err(refuse("only https addresses are called"));
+            return Err(refuse("must be an https address"));
         }
         let checked = self.targets.check(&url);
         checked.map_err(|refused| refuse(&refused.to_string()))
     }
 
-    fn facts(
+    fn request_events(
         &self,
         envelope: Envelope<RecordRequestEvents>,
     ) -> Result<DecodedCommand<Input>, Problem> {
-        let facts = envelope.command.facts;
-        if !(1..=FACTS_MAX).contains(&facts.len()) {
-            let count = facts.len();
+        let events = envelope.command.facts;
+        if !(1..=EVENTS_MAX).contains(&events.len()) {
+            let count = events.len();
             return Err(Problem::invalid_body(format!(
-                "{count} facts in one message; 1 to {FACTS_MAX} are taken"
+                "a message must have 1 to {EVENTS_MAX} events, not {count}"
             )));
         }
-        if facts.iter().any(|fact| i64::try_from(fact.rev).is_err()) {
-            return Err(Problem::invalid_body("rev: 63 bits at most"));
+        if events.iter().any(|event| i64::try_from(event.rev).is_err()) {
+            return Err(Problem::invalid_body("rev must have at most 63 bits"));
         }
-        let inputs = facts.into_iter().map(|fact| Input::Told {
+        let inputs = events.into_iter().map(|event| Input::RecordRequestEvent {
             workspace: self.parts.workspace.clone(),
-            fact: Box::new(fact),
+            event: Box::new(event),
         });
         Ok(DecodedCommand::many(inputs.collect()))
     }
 
-    fn ends(&self, envelope: Envelope<RecordRunEnds>) -> Result<DecodedCommand<Input>, Problem> {
+    fn run_ends(
+        &self,
+        envelope: Envelope<RecordRunEnds>,
+    ) -> Result<DecodedCommand<Input>, Problem> {
         let ends = envelope.command.ends;
-        if !(1..=FACTS_MAX).contains(&ends.len()) {
+        if !(1..=EVENTS_MAX).contains(&ends.len()) {
             let count = ends.len();
             return Err(Problem::invalid_body(format!(
-                "{count} ends in one message; 1 to {FACTS_MAX} are taken"
+                "a message must have 1 to {EVENTS_MAX} ends, not {count}"
             )));
         }
         if let Some(live) = ends.iter().find(|end| !end.status.is_final()) {
             let RunEnded { run, status, .. } = live;
-            let detail = format!("status: `{run}` is `{status}`, and that is no end");
+            let detail = format!("status of `{run}` must be final, not `{status}`");
             return Err(Problem::invalid_body(detail));
         }
-        let inputs = ends.into_iter().map(|end| Input::Ended {
+        let inputs = ends.into_iter().map(|end| Input::RecordRunEnd {
             workspace: self.parts.workspace.clone(),
             end: Box::new(end),
         });
         Ok(DecodedCommand::many(inputs.collect()))
     }
 
-    /// Who asks, as the gateway vouches: what is a person's own nobody else changes.
+    /// The caller, vouched for by the gateway.
     fn caller<C: Command>(
         &self,
         envelope: &Envelope<C>,
@@ -262,7 +272,7 @@ impl Reader<'_> {
             .caller(envelope, body, &self.parts.workspace, self.now)
             .map_err(holdpoint_auth::AuthError::problem)?;
         let claims = claims.ok_or_else(|| {
-            let detail = "this needs a person, and a proof of who asks";
+            let detail = "this needs an assertion that is signed for a person";
             Problem::new(403, "forbidden", detail)
         })?;
         authorize(Some(&claims), right)?;

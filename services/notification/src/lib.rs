@@ -1,18 +1,16 @@
-//! The notification service: who is told what of requests, and by which ways.
+//! The notification service: who is notified of requests and run ends, and through which channels.
 //!
-//! The handoff service says what happened to a request and whom it concerns, the executor how runs ended
-//! that somebody watches; this service knows who that is by its read copy of users, and tells each of them
-//! once. It decides in `domain`, translates
-//! in `inbound` and `outbound`, keeps rows in `store` and answers questions in `queries`; the loop
-//! around all that is the kernel's. It never decides a request, and asks no other service for one.
+//! The handoff service reports request events and their recipients, and the executor reports run ends that are
+//! watched. This service resolves the people by its user directory and notifies each of them once. It decides
+//! in `domain`, translates in `inbound` and `outbound`, keeps rows in `store` and replies to queries in
+//! `queries`; the loop is the kernel's. It must never decide a request.
 
 pub mod domain;
+mod email_template;
 mod inbound;
-mod letter;
 mod outbound;
 mod queries;
 mod sending;
-mod service;
 mod slack;
 mod store;
 mod sweeps;
@@ -25,63 +23,121 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use holdpoint_auth::Trust;
 use holdpoint_bus::BusError;
+use holdpoint_clock::Clock;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::UserChange;
-use holdpoint_kernel::{Deps, Handle, KernelError, Vital, serve_queries, start_sweep};
+use holdpoint_contracts::subject::Parts;
+use holdpoint_egress::EgressPolicy;
+use holdpoint_kernel::{
+    DecodedCommand, Deps, Handle, KernelError, Service, Vital, serve_queries, start_sweep,
+};
 use holdpoint_store::{StoreError, migrate, open_readers};
 use holdpoint_user_directory::{DirectoryWriter, UserDirectory};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use sending::Pool;
+use domain::{Input, NotificationDomain};
+use inbound::Reader;
+use sending::{Pool, Post};
+use sweeps::Wake;
 
 pub use sending::{Jobs, Outside, PublicUrl};
-pub use service::Notification;
 
-/// Connections that answer queries and sweep.
+/// Connections for queries and sweeps.
 const READERS: u32 = 4;
+
+/// The notification service, for the kernel.
+#[derive(Debug)]
+pub struct Notification {
+    pub(crate) trust: Trust,
+    /// The addresses that webhooks may have.
+    pub(crate) targets: EgressPolicy,
+    /// Assertions expire by it.
+    pub(crate) clock: Clock,
+    pub(crate) fan_out_wake: Arc<Wake>,
+    pub(crate) delivery_wake: Arc<Wake>,
+    pub(crate) post: Arc<Post>,
+}
+
+impl Notification {
+    /// The jobs are the claimed deliveries that the pool sends.
+    #[must_use]
+    pub fn new(
+        trust: Trust,
+        targets: EgressPolicy,
+        clock: Clock,
+        public_url: PublicUrl,
+    ) -> (Self, Jobs) {
+        let (post, jobs) = Post::new(public_url);
+        let service = Self {
+            trust,
+            targets,
+            clock,
+            fan_out_wake: Arc::default(),
+            delivery_wake: Arc::default(),
+            post,
+        };
+        (service, jobs)
+    }
+}
+
+impl Service for Notification {
+    const NAME: &'static str = holdpoint_contracts::notification::SERVICE;
+    type Domain = NotificationDomain;
+
+    fn decode(&self, parts: &Parts, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
+        let reader = Reader {
+            parts,
+            trust: &self.trust,
+            targets: self.targets,
+            now: self.clock.now(),
+        };
+        reader.decode(body)
+    }
+}
 
 /// The notification service could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum NotificationError {
-    /// Its tables are not to be had.
+    /// Its tables are unavailable.
     #[error("cannot prepare the notification service's tables")]
     Store(#[from] StoreError),
-    /// The bus refused.
+    /// The bus is unavailable.
     #[error("cannot attach the notification service to the bus")]
     Bus(#[from] BusError),
     /// The kernel did not start.
     #[error("cannot start the notification service")]
     Kernel(#[from] KernelError),
-    /// No client for callbacks.
-    #[error("cannot prepare what calls back; are there no root certificates?")]
+    /// The client for callbacks cannot be built.
+    #[error("cannot prepare the client for callbacks; check the root certificates")]
     Callbacks(#[from] reqwest::Error),
 }
 
-/// The database thread writes the copy of users, like everything.
+/// Writes the user directory through the database thread, like all tables.
 struct Kernel(Handle<Notification>);
 
 impl DirectoryWriter for Kernel {
-    fn apply(&self, facts: Vec<UserChange>) -> BoxFuture<'_, Result<(), Problem>> {
+    fn apply(&self, changes: Vec<UserChange>) -> BoxFuture<'_, Result<(), Problem>> {
         async move {
-            if self.0.submit(vec![domain::Input::Users(facts)]).await {
+            if self.0.submit(vec![Input::Users(changes)]).await {
                 return Ok(());
             }
-            let detail = "the copy of the users cannot be written now; try again";
+            let detail = "the user directory cannot be written now; try again";
             Err(Problem::unavailable(detail))
         }
         .boxed()
     }
 }
 
-/// Longest time for one callback with its answer.
+/// Longest time for one callback with its response.
 const CALLBACK_WITHIN: Duration = Duration::from_secs(15);
 
 /// Starts the notification service; it ends with `stop`, when `tracker` is empty.
 ///
 /// # Errors
-/// [`NotificationError`] when tables or bus are not to be had.
+/// [`NotificationError`] if tables or bus are unavailable.
 pub async fn start(
     deps: &Deps,
     outside: Outside,
@@ -96,8 +152,8 @@ pub async fn start(
         deps.clock.clone(),
         outside.public_url.clone(),
     );
-    let telling = Arc::clone(&service.telling);
-    let delivering = Arc::clone(&service.delivering);
+    let fan_out_wake = Arc::clone(&service.fan_out_wake);
+    let delivery_wake = Arc::clone(&service.delivery_wake);
     let post = Arc::clone(&service.post);
     let service = Arc::new(service);
     let handle = holdpoint_kernel::start(deps, service, stop.clone(), tracker).await?;
@@ -105,31 +161,32 @@ pub async fn start(
     let sink = Arc::new(Kernel(handle.clone()));
     let people = UserDirectory::with(deps.bus.clone(), readers.clone(), sink);
     tracker.spawn(vital("users").run(people.clone().keep(stop.clone())));
-    let sweep = sweeps::Telling {
-        wake: Arc::clone(&telling),
+    let sweep = sweeps::FanOut {
+        wake: Arc::clone(&fan_out_wake),
         people,
-        facts: store::Turns::default(),
-        ends: store::Turns::default(),
+        queue: store::FairQueue::default(),
     };
     let nudge = start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
-    telling.wakes(nudge, handle.activity());
+    fan_out_wake.connect(nudge, handle.activity());
     post.open(handle.activity());
-    let sweep = sweeps::Delivering {
-        wake: Arc::clone(&delivering),
+    let sweep = sweeps::DueDeliveries {
+        wake: Arc::clone(&delivery_wake),
         post: Arc::clone(&post),
         clock: deps.clock.clone(),
         since: None,
     };
     let nudge = start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
-    delivering.wakes(nudge.clone(), handle.activity());
-    let sweep = sweeps::Forgetting {
+    delivery_wake.connect(nudge.clone(), handle.activity());
+    let sweep = sweeps::Retention {
         clock: deps.clock.clone(),
     };
     start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
-    let sweep = sweeps::Digesting {
+    let sweep = sweeps::Digests {
         clock: deps.clock.clone(),
         after: None,
     };
+    start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
+    let sweep = sweeps::RunEndWatches::default();
     start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
     let pool = Pool {
         post,
@@ -147,7 +204,7 @@ pub async fn start(
     Ok(handle)
 }
 
-/// A part whose panic ends the process: people would not be told, and nothing would say so.
+/// A part whose panic ends the process: otherwise people would silently not be notified.
 pub(crate) const fn vital(part: &'static str) -> Vital {
     Vital {
         service: "notification",

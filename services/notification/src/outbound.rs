@@ -1,4 +1,4 @@
-//! Effects to messages, and desired states: translation only.
+//! Effects to nudges and desired states: translation only.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,58 +9,92 @@ use holdpoint_contracts::notification::{NotificationNudge, SERVICE};
 use holdpoint_contracts::subject;
 use holdpoint_ids::{UserName, Workspace};
 use holdpoint_kernel::{
-    Acknowledged, AfterRefusal, DesiredState, RefusedState, read_first, rows_as_command,
+    Acknowledged, AfterRefusal, DesiredState, Outbound, RefusedState, read_first, rows_as_command,
 };
 
-use crate::domain::{Effect, Input};
+use crate::Notification;
+use crate::domain::{ChangedInboxes, Effect, Input, NotificationDomain};
 
-/// People that a nudge names; where more are concerned it names nobody, and all look.
+/// People that a nudge names. For more people it names nobody, and every reader looks.
 const NAMES_MAX: usize = 100;
 
-/// One nudge a workspace: whose notifications have changed.
-pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
-    let mut changed: BTreeMap<&Workspace, Option<BTreeSet<&UserName>>> = BTreeMap::new();
-    for effect in effects {
-        match effect {
-            // It is only kept, for what leaves the application.
-            Effect::Notice { people, .. } if people.is_empty() => {}
-            Effect::Copies {
-                workspace, people, ..
+/// The desired state that the executor reports run ends.
+const WATCH_RUN_ENDS: &str = "watch_run_ends";
+
+impl Outbound<NotificationDomain> for Notification {
+    fn desired_states(&self, effects: &[Effect]) -> Vec<DesiredState> {
+        effects.iter().filter_map(desired_state).collect()
+    }
+
+    fn desired_state_command(
+        &self,
+        kind: &str,
+        workspace: &Workspace,
+        bodies: &[&str],
+    ) -> Result<Outgoing, serde_json::Error> {
+        if kind != WATCH_RUN_ENDS {
+            let unknown = format!("unknown kind of desired state: `{kind}`");
+            return Err(serde::ser::Error::custom(unknown));
+        }
+        let first = WatchRunEnds {
+            of: read_first(bodies)?,
+        };
+        rows_as_command(SERVICE, workspace, &first, ("of", bodies))
+    }
+
+    /// The run had ended before the person began to watch it. A webhook gets later ends only.
+    fn acknowledged(&self, desired_state: &Acknowledged<'_>) -> Option<Input> {
+        let (person, _of) = desired_state.id.split_once('/')?;
+        let reply: RunEndWatched = serde_json::from_value(desired_state.answer.clone()).ok()?;
+        Some(Input::RunEndedBefore {
+            workspace: desired_state.workspace.clone(),
+            person: person.parse().ok()?,
+            end: reply.ended?,
+        })
+    }
+
+    /// A run or agent that does not exist never ends. Every other desired state stays until the executor
+    /// accepts it.
+    fn refused(&self, desired_state: &RefusedState<'_>) -> AfterRefusal<Input> {
+        if desired_state.is_about_nothing() {
+            AfterRefusal::LetGo
+        } else {
+            AfterRefusal::Keep
+        }
+    }
+
+    /// The kernel calls this after the commit, so it also wakes the sweeps and sends claimed deliveries.
+    fn nudges(&self, effects: &[Effect]) -> Vec<(String, Bytes)> {
+        if effects.contains(&Effect::ContinueFanOut) {
+            self.fan_out_wake.begin();
+        }
+        for effect in effects {
+            if let Effect::Send { key, attempt } = effect {
+                self.post.send(key, *attempt);
             }
-            | Effect::Notice {
-                workspace, people, ..
-            } => {
-                let names = changed
-                    .entry(workspace)
-                    .or_insert_with(|| Some(BTreeSet::new()));
+        }
+        if effects.iter().any(Effect::has_due_deliveries) {
+            self.delivery_wake.begin();
+        }
+        inbox_nudges(effects)
+    }
+}
+
+/// One nudge a workspace: whose inboxes have changed.
+fn inbox_nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
+    // `None`: any inbox may have changed.
+    let mut changed: BTreeMap<&Workspace, Option<BTreeSet<&UserName>>> = BTreeMap::new();
+    for (workspace, inboxes) in effects.iter().filter_map(Effect::changed_inboxes) {
+        let names = changed
+            .entry(workspace)
+            .or_insert_with(|| Some(BTreeSet::new()));
+        match inboxes {
+            ChangedInboxes::Of(people) => {
                 if let Some(names) = names {
                     names.extend(people);
                 }
             }
-            Effect::Read {
-                workspace, person, ..
-            }
-            | Effect::ReadAll {
-                workspace, person, ..
-            } => {
-                let names = changed
-                    .entry(workspace)
-                    .or_insert_with(|| Some(BTreeSet::new()));
-                if let Some(names) = names {
-                    names.insert(person);
-                }
-            }
-            Effect::Settle { workspace, .. } => {
-                changed.insert(workspace, None);
-            }
-            Effect::More
-            | Effect::WatchRunEnds { .. }
-            | Effect::Users(_)
-            | Effect::Deliver { .. }
-            | Effect::FollowUp { .. }
-            | Effect::Reconsider { .. }
-            | Effect::Forget { .. }
-            | Effect::Send { .. } => {}
+            ChangedInboxes::Any => *names = None,
         }
     }
     changed.into_iter().filter_map(nudge).collect()
@@ -72,73 +106,33 @@ fn nudge((workspace, names): (&Workspace, Option<BTreeSet<&UserName>>)) -> Optio
         people: few.into_iter().flatten().cloned().collect(),
     };
     let body = serde_json::to_vec(&nudge)
-        .inspect_err(|error| tracing::error!(%error, "a nudge that cannot be written"))
+        .inspect_err(
+            |error| tracing::error!(%error, "a nudge cannot be serialized; it is not sent"),
+        )
         .ok()?;
     Some((subject::live(workspace, SERVICE), body.into()))
 }
 
-/// Which ends the executor is to tell of.
-const WATCH_ENDS: &str = "watch_run_ends";
-
-/// What is wanted of the executor.
-pub(crate) fn desired_states(effects: &[Effect]) -> Vec<DesiredState> {
-    let desired_state = |effect: &Effect| {
-        let Effect::WatchRunEnds {
-            workspace,
-            by,
-            of,
-            rev,
-        } = effect
-        else {
-            return None;
-        };
-        let body = serde_json::to_string(of)
-            .inspect_err(|error| tracing::error!(%error, "a desired state that cannot be written"))
-            .ok()?;
-        Some(DesiredState {
-            kind: WATCH_ENDS,
-            workspace: workspace.clone(),
-            id: format!("{by}/{of}"),
-            rev: *rev,
-            body,
-        })
+fn desired_state(effect: &Effect) -> Option<DesiredState> {
+    let Effect::WatchRunEnds {
+        workspace,
+        by,
+        of,
+        rev,
+    } = effect
+    else {
+        return None;
     };
-    effects.iter().filter_map(desired_state).collect()
-}
-
-/// The command that carries desired states.
-pub(crate) fn desired_state_command(
-    kind: &str,
-    workspace: &Workspace,
-    bodies: &[&str],
-) -> Result<Outgoing, serde_json::Error> {
-    if kind != WATCH_ENDS {
-        let unknown = format!("no desired state is of kind `{kind}`");
-        return Err(serde::ser::Error::custom(unknown));
-    }
-    let first = WatchRunEnds {
-        of: read_first(bodies)?,
-    };
-    rows_as_command(SERVICE, workspace, &first, ("of", bodies))
-}
-
-/// What does not exist never ends: nobody has to be told. Everything else stays until the executor
-/// takes it.
-pub(crate) fn refused(desired_state: &RefusedState<'_>) -> AfterRefusal<Input> {
-    match desired_state.is_about_nothing() {
-        true => AfterRefusal::LetGo,
-        false => AfterRefusal::Keep,
-    }
-}
-
-/// What the answer means: the run had ended before somebody began to watch it. A webhook wants all ends from
-/// now on, and none of before.
-pub(crate) fn confirmed(desired_state: &Acknowledged<'_>) -> Option<Input> {
-    let (person, _of) = desired_state.id.split_once('/')?;
-    let answer: RunEndWatched = serde_json::from_value(desired_state.answer.clone()).ok()?;
-    Some(Input::EndedBefore {
-        workspace: desired_state.workspace.clone(),
-        person: person.parse().ok()?,
-        end: answer.ended?,
+    let body = serde_json::to_string(of)
+        .inspect_err(
+            |error| tracing::error!(%error, "a desired state cannot be serialized; it is not sent"),
+        )
+        .ok()?;
+    Some(DesiredState {
+        kind: WATCH_RUN_ENDS,
+        workspace: workspace.clone(),
+        id: format!("{by}/{of}"),
+        rev: *rev,
+        body,
     })
 }

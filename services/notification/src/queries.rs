@@ -1,4 +1,4 @@
-//! Answers questions about one person's notifications. Who asks has been checked by the gateway.
+//! Replies to queries. The gateway has checked the caller.
 
 use chrono::DateTime;
 use futures_util::FutureExt;
@@ -20,16 +20,15 @@ use sea_orm::DatabaseConnection;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::domain::{Delivery, Refusal, Watch, Webhook, shown};
-use crate::store::{self, Behind, Last};
+use crate::domain::{Delivery, Refusal, Watch, Webhook, WebhookState, masked_preferences};
+use crate::store::{self, Last, PageStart};
 
 /// Most items of one page.
 const LIMIT_MAX: u64 = 500;
 
-/// Most bytes of JSON in one page: an answer must fit the bus, whatever its items hold.
+/// Most bytes of JSON in one page: a reply must fit the bus, however large its items are.
 const PAGE_BYTES_MAX: usize = 512 * 1024;
 
-/// Answers the notification service's queries.
 #[derive(Debug)]
 pub(crate) struct NotificationQueries {
     db: DatabaseConnection,
@@ -64,7 +63,7 @@ impl Queries for NotificationQueries {
                     .await
                     .and_then(json),
                 GetNotificationFeed::NAME => {
-                    self.news(workspace, &read(body)?).await.and_then(json)
+                    self.feed(workspace, &read(body)?).await.and_then(json)
                 }
                 CountUnread::NAME => self.unread(workspace, &read(body)?).await.and_then(json),
                 ListNotifications::NAME => self.list(workspace, &read(body)?).await.and_then(json),
@@ -84,14 +83,17 @@ fn read<Q: Query>(body: &[u8]) -> Result<Q, Problem> {
 
 fn json(answer: impl Serialize) -> Result<Value, Problem> {
     serde_json::to_value(answer).map_err(|error| {
-        tracing::error!(%error, "an answer that cannot be written");
+        tracing::error!(%error, "a reply cannot be serialized");
         Problem::internal()
     })
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "as map_err gives it")]
 fn failed(error: StoreError) -> Problem {
-    tracing::error!(error = &error as &dyn std::error::Error, "a query failed");
+    tracing::error!(
+        error = &error as &dyn std::error::Error,
+        "query failed; the caller is asked to try again"
+    );
     Problem::unavailable("the notification service's tables cannot be read now; try again")
 }
 
@@ -100,9 +102,9 @@ fn cursor_of(view: &NotificationView) -> String {
     format!("{}_{}", view.at.timestamp_millis(), view.id)
 }
 
-fn behind(cursor: &str) -> Option<Behind> {
+fn start(cursor: &str) -> Option<PageStart> {
     let (at, id) = cursor.split_once('_')?;
-    Some(Behind {
+    Some(PageStart {
         at: DateTime::from_timestamp_millis(at.parse().ok()?)?,
         id: id.parse().ok()?,
     })
@@ -112,11 +114,11 @@ fn limited(limit: u64) -> Result<u64, Problem> {
     if (1..=LIMIT_MAX).contains(&limit) {
         return Ok(limit);
     }
-    let detail = format!("`limit` is 1 to {LIMIT_MAX}, not {limit}");
+    let detail = format!("`limit` must be 1 to {LIMIT_MAX}, not {limit}");
     Err(Problem::new(400, "invalid_query", detail))
 }
 
-/// Keeps one page; whether there is more, of which one was asked for.
+/// Keeps one page. Returns whether the one extra item that was queried exists.
 fn cut<T>(items: &mut Vec<T>, limit: u64) -> bool {
     let kept = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = items.len() > kept;
@@ -125,11 +127,11 @@ fn cut<T>(items: &mut Vec<T>, limit: u64) -> bool {
 }
 
 fn no_cursor() -> Problem {
-    let detail = "`cursor` is not one that a page before gave";
+    let detail = "`cursor` must be the `next_cursor` of an earlier page";
     Problem::new(400, "invalid_query", detail)
 }
 
-/// As many of the items as one page takes, by number and by bytes: one at least.
+/// The number of items that fit one page, by count and bytes; at least one.
 fn fitting<T>(items: &[T], limit: u64, view: impl Fn(&T) -> &NotificationView) -> usize {
     let mut bytes = 0;
     let beyond = items.iter().position(|item| {
@@ -140,7 +142,7 @@ fn fitting<T>(items: &[T], limit: u64, view: impl Fn(&T) -> &NotificationView) -
     beyond.unwrap_or(items.len()).max(1).min(limit)
 }
 
-/// One page; one item more was asked for, to know whether there are more.
+/// One page. One extra item was queried, to know whether more exist.
 fn page(mut items: Vec<NotificationView>, limit: u64) -> Page<NotificationView> {
     let fitting = fitting(&items, limit, |item| item);
     let more = items.len() > fitting;
@@ -159,7 +161,7 @@ impl NotificationQueries {
         workspace: &Workspace,
         query: &GetNotification,
     ) -> Result<NotificationView, Problem> {
-        let found = store::copy(&self.db, workspace, &query.person, query.id).await;
+        let found = store::entry(&self.db, workspace, &query.person, query.id).await;
         let found = found.map_err(failed)?;
         found.ok_or_else(|| Refusal::NoNotification(query.id).problem())
     }
@@ -170,7 +172,9 @@ impl NotificationQueries {
         query: &GetWebhook,
     ) -> Result<WebhookView, Problem> {
         let found = store::webhook(&self.db, workspace, query.id).await;
-        let found = found.map_err(failed)?.filter(|one| one.hook().is_some());
+        let found = found
+            .map_err(failed)?
+            .filter(|one| one.state != WebhookState::Removed);
         let missing = || Refusal::NoWebhook(query.id).problem();
         found.map(|one| one.view()).ok_or_else(missing)
     }
@@ -195,7 +199,7 @@ impl NotificationQueries {
         Ok(Page { items, next_cursor })
     }
 
-    /// The cursor is as that of notifications. A webhook that is not there is not found.
+    /// The cursor is like that of notifications.
     async fn to_webhook(
         &self,
         workspace: &Workspace,
@@ -203,7 +207,7 @@ impl NotificationQueries {
     ) -> Result<Page<DeliveryView>, Problem> {
         let limit = limited(query.limit)?;
         let last = query.cursor.as_deref();
-        let last = last.map(|cursor| behind(cursor).ok_or_else(no_cursor));
+        let last = last.map(|cursor| start(cursor).ok_or_else(no_cursor));
         let known = store::webhook(&self.db, workspace, query.webhook).await;
         if known.map_err(failed)?.is_none() {
             return Err(Refusal::NoWebhook(query.webhook).problem());
@@ -219,7 +223,7 @@ impl NotificationQueries {
         Ok(Page { items, next_cursor })
     }
 
-    /// One page has them all.
+    /// All are on one page.
     async fn watches(
         &self,
         workspace: &Workspace,
@@ -242,7 +246,7 @@ impl NotificationQueries {
         found.map_err(failed)
     }
 
-    /// Of somebody who never said anything: what that means.
+    /// A person without preferences gets the default.
     async fn preferences(
         &self,
         workspace: &Workspace,
@@ -250,10 +254,10 @@ impl NotificationQueries {
     ) -> Result<Preferences, Problem> {
         let found = store::preferences(&self.db, workspace, &query.person).await;
         let said = found.map_err(failed)?.unwrap_or_default();
-        Ok(shown(&said))
+        Ok(masked_preferences(&said))
     }
 
-    /// The cursor is `<number of the fact>_<channel>_<person>` of the last one.
+    /// The cursor is `<revision of the event>_<channel>_<person>` of the last one.
     async fn deliveries(
         &self,
         workspace: &Workspace,
@@ -291,32 +295,32 @@ impl NotificationQueries {
     ) -> Result<Page<NotificationView>, Problem> {
         let limit = limited(query.limit)?;
         let last = query.cursor.as_deref();
-        let last = last.map(|cursor| behind(cursor).ok_or_else(no_cursor));
-        let filter = store::Filter {
+        let last = last.map(|cursor| start(cursor).ok_or_else(no_cursor));
+        let filter = store::ListFilter {
             workspace,
             person: &query.person,
             unread: query.unread,
-            behind: last.transpose()?,
+            start: last.transpose()?,
             limit: limit + 1,
         };
         let items = store::list(&self.db, &filter).await.map_err(failed)?;
         Ok(page(items, limit))
     }
 
-    async fn news(
+    async fn feed(
         &self,
         workspace: &Workspace,
         query: &GetNotificationFeed,
     ) -> Result<FeedPage, Problem> {
         let limit = limited(query.limit)?;
-        let filter = store::After {
+        let filter = store::ChangesFilter {
             workspace,
             person: &query.person,
             unread: query.unread,
             after: query.after,
             limit: limit + 1,
         };
-        let found = store::news(&self.db, &filter).await;
+        let found = store::feed(&self.db, &filter).await;
         let (mut items, newest) = found.map_err(failed)?;
         let fitting = fitting(&items, limit, |item: &FeedItem| &item.notification);
         let more = items.len() > fitting;
@@ -328,7 +332,7 @@ impl NotificationQueries {
         })
     }
 
-    /// The number first: what changes meanwhile is beyond it.
+    /// Reads the number first: a change in the meantime gets a higher one.
     async fn unread(&self, workspace: &Workspace, query: &CountUnread) -> Result<Unread, Problem> {
         let newest = store::newest(&self.db, workspace).await.map_err(failed)?;
         let count =

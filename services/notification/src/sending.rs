@@ -1,14 +1,14 @@
-//! What leaves the application: mails to people and the outcome of holds to whoever asked for them.
+//! What leaves the application: mails to people, and calls of chats, webhooks and callbacks.
 //!
-//! A bounded pool outside the database thread. It is given what was claimed and committed, reads what
-//! to send from the tables, and says what came of it as an input. It decides nothing: not what is
-//! sent, not whether it is tried again. No text of another side is stored (S0-R5).
+//! A bounded pool outside of the database thread. It receives claimed deliveries after their commit, reads
+//! their payloads from the tables, and reports results as inputs. It never decides what is sent or retried.
+//! No text of a receiver is stored (S0-R5).
 
 mod callback;
 mod chat;
 mod digest;
 mod mail;
-mod post;
+mod signed_request;
 mod webhook;
 
 use std::collections::{HashMap, HashSet};
@@ -27,42 +27,41 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::domain::{DeliveryKey, Input, Recipient, Report, TRIES_MAX};
+use crate::domain::{AttemptReport, DeliveryKey, DeliveryTarget, Input, TRIES_MAX};
 use crate::store;
 use crate::{Notification, vital};
 
-/// Deliveries of one way that are on their way at the same time: a mail server that hangs keeps no
-/// callback waiting.
+/// Concurrent deliveries of one channel, so that a hanging mail server delays no callback.
 const AT_WORK_MAX: usize = 16;
 
-/// Of these, calls of one webhook or chat: one that hangs keeps no other waiting.
+/// Concurrent calls of one webhook or chat, so that a hanging one delays no other.
 const AT_WORK_OF_ONE: usize = 4;
 
-/// Longest time for one try; shorter than its lease.
+/// Longest time for one attempt; shorter than its lease.
 const SEND_WITHIN: Duration = Duration::from_secs(45);
 
-/// Why somebody is not told how a run ended who has lost their roles since.
+/// Why a run end is dropped for a person who has lost their roles since.
 const BARRED: &str = "The person may not look at runs any more.";
 
-/// Whoever moves the clock waits so long for one try, in real time: a dead server holds nobody up.
+/// How long the test clock waits for one attempt, in real time: a dead server does not block it.
 const SETTLE_WITHIN: Duration = Duration::from_secs(2);
 
-/// Where people reach the installation; links in mails begin with it. In one process with the gateway
-/// it is known a moment after the start: nothing is sent before. Cheap to clone.
+/// The address of the installation, with which links in mails begin. In one process with the gateway it is
+/// known a moment after the start, and nothing is sent before. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct PublicUrl(Arc<OnceLock<Option<String>>>);
 
 impl PublicUrl {
-    /// Known from the start; none: mails have no links.
+    /// An address that is known from the start. `None`: mails have no links.
     #[must_use]
     pub fn of(url: Option<String>) -> Self {
         let known = Self::default();
-        known.tell(url);
+        known.set(url);
         known
     }
 
-    /// Says where it is; only the first word counts.
-    pub fn tell(&self, url: Option<String>) {
+    /// Sets the address. Only the first call counts.
+    pub fn set(&self, url: Option<String>) {
         let url = url.map(|url| url.trim_end_matches('/').to_owned());
         drop(self.0.set(url));
     }
@@ -72,7 +71,7 @@ impl PublicUrl {
     }
 }
 
-/// The ways out of the application.
+/// The channels out of the application.
 #[derive(Debug, Clone)]
 pub struct Outside {
     pub mailer: Mailer,
@@ -113,7 +112,7 @@ impl Post {
         (Arc::new(post), Jobs(taken))
     }
 
-    /// From here on what is claimed is sent; before, nothing is to be claimed.
+    /// Claimed deliveries are sent from now on; before, nothing may be claimed.
     pub(crate) fn open(&self, activity: KernelStatus) {
         drop(self.activity.set(activity));
     }
@@ -123,18 +122,20 @@ impl Post {
         let Some(activity) = self.activity.get() else {
             return;
         };
-        // Still at work under a lease of before: that one may yet end well.
+        // An attempt under an earlier lease is still running and may succeed.
         if !self.at_work().insert(key.clone()) {
             return;
         }
         activity.begin();
         let key = key.clone();
         if self.jobs.send(Job { key, attempt }).is_err() {
-            tracing::debug!("stopping: what was claimed is sent when its lease is over");
+            tracing::debug!(
+                "stopping; a claimed delivery is attempted again when its lease expires"
+            );
         }
     }
 
-    /// How many more may be claimed now; none while it is not known where links lead.
+    /// How many more may be claimed now; 0 while the address of the installation is unknown.
     pub(crate) fn room(&self, channel: Channel) -> usize {
         if self.public_url.known().is_none() {
             return 0;
@@ -145,21 +146,21 @@ impl Post {
     }
 
     /// How many more calls of one webhook or chat may be claimed now.
-    pub(crate) fn room_of(&self, to: &Recipient) -> usize {
+    pub(crate) fn room_of(&self, to: &DeliveryTarget) -> usize {
         let at_work = self.at_work();
         let taken = at_work.iter().filter(|key| key.to == *to);
         AT_WORK_OF_ONE.saturating_sub(taken.count())
     }
 
-    /// Webhooks and chats that take no more calls now.
-    pub(crate) fn busy(&self) -> Vec<Recipient> {
-        let mut taken: HashMap<Recipient, usize> = HashMap::new();
+    /// Webhooks and chats at their limit of concurrent calls.
+    pub(crate) fn busy(&self) -> Vec<DeliveryTarget> {
+        let mut taken: HashMap<DeliveryTarget, usize> = HashMap::new();
         for key in &*self.at_work() {
             match key.to {
-                Recipient::Webhook(_) | Recipient::Chat(_) => {
+                DeliveryTarget::Webhook(_) | DeliveryTarget::Chat(_) => {
                     *taken.entry(key.to.clone()).or_default() += 1;
                 }
-                Recipient::Mail(_) | Recipient::Callback | Recipient::Digest(_) => {}
+                DeliveryTarget::Mail(_) | DeliveryTarget::Callback | DeliveryTarget::Digest(_) => {}
             }
         }
         taken.retain(|_, count| *count >= AT_WORK_OF_ONE);
@@ -175,19 +176,42 @@ impl Post {
     }
 }
 
-/// A delivery that is out. A try that panics must leave its place to others, too.
-struct Out<'a> {
+/// A delivery that is being sent. However the attempt ends, also by a panic or because it was cut off, the drop
+/// releases its place, ends what the kernel counted, and wakes the sweep.
+struct InFlight<'a, W: Fn()> {
     post: &'a Post,
     key: &'a DeliveryKey,
+    /// Counted until the attempt ends or takes longer than [`SETTLE_WITHIN`].
+    counted: Option<KernelStatus>,
+    wake_sweep: W,
 }
 
-impl Drop for Out<'_> {
-    fn drop(&mut self) {
-        self.post.at_work().remove(self.key);
+impl<W: Fn()> InFlight<'_, W> {
+    async fn run(mut self, attempt: impl Future<Output = ()>) {
+        let mut attempt = std::pin::pin!(attempt);
+        let in_time = tokio::time::timeout(SETTLE_WITHIN, &mut attempt).await;
+        self.stop_counting();
+        if in_time.is_err() {
+            attempt.await;
+        }
+    }
+
+    fn stop_counting(&mut self) {
+        if let Some(status) = self.counted.take() {
+            status.end();
+        }
     }
 }
 
-/// What a try needs.
+impl<W: Fn()> Drop for InFlight<'_, W> {
+    fn drop(&mut self) {
+        self.stop_counting();
+        self.post.at_work().remove(self.key);
+        (self.wake_sweep)();
+    }
+}
+
+/// What an attempt needs.
 #[derive(Clone)]
 pub(crate) struct Pool {
     pub(crate) post: Arc<Post>,
@@ -202,7 +226,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Sends what is dispatched until `stop`; what is cut off is sent when its lease is over.
+    /// Sends until `stop`. An attempt that is cut off is repeated when its lease expires.
     pub(crate) fn start(self, mut jobs: Jobs, stop: CancellationToken, tracker: &TaskTracker) {
         let tries = tracker.clone();
         tracker.spawn(vital("sending").run(async move {
@@ -214,69 +238,63 @@ impl Pool {
     }
 
     async fn run(self, job: Job) {
-        let out = Out {
+        let in_flight = InFlight {
             post: &self.post,
             key: &job.key,
+            counted: Some(self.handle.activity()),
+            wake_sweep: || self.nudge.now(),
         };
-        let activity = self.handle.activity();
-        let mut whole = Box::pin(self.whole(&job));
-        let in_time = tokio::time::timeout(SETTLE_WITHIN, &mut whole).await;
-        activity.end();
-        if in_time.is_err() {
-            whole.await;
-        }
-        drop(out);
-        self.nudge.now();
+        in_flight.run(self.attempt_and_report(&job)).await;
     }
 
-    async fn whole(&self, job: &Job) {
+    async fn attempt_and_report(&self, job: &Job) {
         let tried = tokio::time::timeout(SEND_WITHIN, self.attempt(&job.key)).await;
         let report = tried.unwrap_or_else(|_late| later("It took too long to be sent."));
-        if let Report::Later(error) | Report::Never(error) = &report {
+        if let AttemptReport::Later(error) | AttemptReport::Never(error) = &report {
             let id = job.key.stable_id();
-            if matches!(report, Report::Never(_)) || job.attempt >= TRIES_MAX {
-                tracing::warn!(delivery = id, attempt = job.attempt, %error, "given up");
+            if matches!(report, AttemptReport::Never(_)) || job.attempt >= TRIES_MAX {
+                tracing::warn!(delivery = id, attempt = job.attempt, %error, "delivery failed; it is not attempted again");
             } else {
-                tracing::info!(delivery = id, attempt = job.attempt, %error, "not delivered yet");
+                tracing::info!(delivery = id, attempt = job.attempt, %error, "delivery failed; it will be attempted again");
             }
         }
-        let input = Input::Reported {
+        let input = Input::RecordAttempt {
             key: job.key.clone(),
             attempt: job.attempt,
             report,
         };
         if !self.handle.submit(vec![input]).await {
-            tracing::warn!("what came of a delivery is not stored; it will be made again");
+            tracing::warn!("the result of a delivery is not stored; it will be attempted again");
         }
     }
 
-    async fn attempt(&self, key: &DeliveryKey) -> Report {
+    async fn attempt(&self, key: &DeliveryKey) -> AttemptReport {
         match &key.to {
-            Recipient::Digest(name) => self.digest(key, name).await,
-            Recipient::Mail(_)
-            | Recipient::Callback
-            | Recipient::Webhook(_)
-            | Recipient::Chat(_) => self.attempt_note(key).await,
+            DeliveryTarget::Digest(name) => self.digest(key, name).await,
+            DeliveryTarget::Mail(_)
+            | DeliveryTarget::Callback
+            | DeliveryTarget::Webhook(_)
+            | DeliveryTarget::Chat(_) => self.attempt_event(key).await,
         }
     }
 
-    async fn attempt_note(&self, key: &DeliveryKey) -> Report {
-        let parcel = match store::parcel(&self.readers, key).await {
-            Ok(Some(parcel)) => parcel,
-            Ok(None) => return never("What it is of is not there any more."),
+    async fn attempt_event(&self, key: &DeliveryKey) -> AttemptReport {
+        let payload = match store::delivery_payload(&self.readers, key).await {
+            Ok(Some(payload)) => payload,
+            Ok(None) => return never("The event is past its retention."),
             Err(error) => return unread("a delivery", &error),
         };
         match &key.to {
-            Recipient::Mail(_) => self.mail(key, &parcel).await,
-            Recipient::Callback => self.call_back(key, &parcel).await,
-            Recipient::Webhook(id) => self.call_webhook(key, *id, &parcel).await,
-            Recipient::Chat(_) => self.chat(key, &parcel).await,
-            Recipient::Digest(_) => never("A digest is of no notification."),
+            DeliveryTarget::Mail(_) => self.mail(key, &payload).await,
+            DeliveryTarget::Callback => self.call_back(key, &payload).await,
+            DeliveryTarget::Webhook(id) => self.call_webhook(key, *id, &payload).await,
+            DeliveryTarget::Chat(_) => self.chat(key, &payload).await,
+            DeliveryTarget::Digest(_) => never("A digest has no event."),
         }
     }
 }
 
-fn unread(what: &str, error: &StoreError) -> Report {
+fn unread(what: &str, error: &StoreError) -> AttemptReport {
     tracing::warn!(
         error = error as &dyn std::error::Error,
         "{what} cannot be read"
@@ -284,42 +302,57 @@ fn unread(what: &str, error: &StoreError) -> Report {
     later("The tables could not be read.")
 }
 
-fn later(error: &str) -> Report {
-    Report::Later(error.to_owned())
+fn later(error: &str) -> AttemptReport {
+    AttemptReport::Later(error.to_owned())
 }
 
-fn dropped(why: &str) -> Report {
-    Report::Dropped(why.to_owned())
+fn dropped(why: &str) -> AttemptReport {
+    AttemptReport::Dropped(why.to_owned())
 }
 
-fn never(error: &str) -> Report {
-    Report::Never(error.to_owned())
+fn never(error: &str) -> AttemptReport {
+    AttemptReport::Never(error.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::panic::AssertUnwindSafe;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::FutureExt as _;
 
     use super::*;
 
-    /// Four such tries would end all calls of a webhook, and sixteen all of a way, until the next start.
-    #[test]
-    fn a_try_that_panics_leaves_its_place() {
-        let (post, _jobs) = Post::new(PublicUrl::of(None));
+    /// Mend, finding `sending.rs`: an attempt that panics releases its place, is counted no more, and wakes
+    /// the sweep. Four such attempts would otherwise end all calls of a webhook until the next start.
+    #[tokio::test]
+    async fn an_attempt_that_panics_leaks_nothing() {
+        let (post, mut jobs) = Post::new(PublicUrl::of(None));
+        let (status, wakes) = (KernelStatus::default(), AtomicUsize::new(0));
+        post.open(status.clone());
         let key = DeliveryKey {
             workspace: "acme".parse().unwrap(),
             note: "note_00000000000000000000000000000001-1".parse().unwrap(),
-            to: Recipient::Callback,
+            to: DeliveryTarget::Callback,
         };
-        post.at_work().insert(key.clone());
-        let tries = AssertUnwindSafe(|| {
-            let _out = Out {
+        for panics in [true, false] {
+            post.send(&key, 1);
+            assert_eq!(status.in_flight(), 1);
+            let job = jobs.0.recv().await.unwrap();
+            let in_flight = InFlight {
                 post: &post,
-                key: &key,
+                key: &job.key,
+                counted: Some(status.clone()),
+                wake_sweep: || {
+                    wakes.fetch_add(1, Ordering::Relaxed);
+                },
             };
-            panic!("a defect");
-        });
-        assert!(catch_unwind(tries).is_err());
-        assert!(!post.is_at_work(&key));
+            let run = in_flight.run(async { assert!(!panics, "a defect") });
+            let ended = AssertUnwindSafe(run).catch_unwind().await;
+            assert_eq!(ended.is_err(), panics);
+            assert!(!post.is_at_work(&key));
+            assert_eq!(status.in_flight(), 0, "the test clock would wait for ever");
+        }
+        assert_eq!(wakes.into_inner(), 2);
     }
 }

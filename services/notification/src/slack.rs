@@ -1,9 +1,8 @@
-//! What happened to a request, or how a run ended, as a message to a channel of people: JSON as Slack's incoming webhooks
-//! take it, and what speaks like them.
+//! Request events and run ends as chat messages: JSON for Slack's incoming webhooks and compatible receivers.
 //!
-//! Its buttons are links to pages that want a log-in: whoever reads a channel is nobody in particular.
-//! An incoming webhook cannot change what it has sent, so an end is a message of its own. What helps to
-//! decide stays on the page; of an answer only what was offered, and why somebody decided, is told.
+//! Buttons link to pages that require a log-in, because the readers of a channel are unknown. An incoming
+//! webhook cannot edit a message, so an end is a separate message. The context stays on the page. An answer is
+//! quoted only if it was an offered option or the reason of a decision.
 
 use holdpoint_contracts::handoff::RequestView;
 use holdpoint_contracts::hold::HoldOutcome;
@@ -11,8 +10,8 @@ use holdpoint_contracts::notification::{RequestEvent, RequestEventKind, RunEnded
 use holdpoint_contracts::run::RunStatus;
 use serde_json::{Value, json};
 
-use crate::domain::{end_title, link, title, took};
-use crate::letter::{asks, clean, line, then};
+use crate::domain::{link, request_title, run_duration, run_end_title};
+use crate::email_template::{asks, clean, line, then};
 
 /// Slack's limits, in characters.
 const HEADER_MAX: usize = 150;
@@ -21,19 +20,19 @@ const CONTEXT_MAX: usize = 1_000;
 /// Longest reason or comment that is quoted.
 const QUOTE_MAX: usize = 500;
 
-/// Writes it; without an address of the installation it has no buttons.
-pub(crate) fn message(fact: &RequestEvent, base: Option<&str>) -> Value {
-    let head = format!("{}: {}", label(fact), line(&title(fact)));
-    let said = said(fact);
+/// The message of a request event; without the address of the installation it has no buttons.
+pub(crate) fn message(event: &RequestEvent, base: Option<&str>) -> Value {
+    let head = format!("{}: {}", label(event), line(&request_title(event)));
+    let said = said(event);
     let mut blocks = vec![
         json!({ "type": "header", "text": plain(&head, HEADER_MAX) }),
         json!({ "type": "section", "text": plain(&said, SECTION_MAX) }),
     ];
-    if !fact.kind.is_end() {
-        let request = &fact.request;
+    if !event.kind.is_end() {
+        let request = &event.request;
         let told = format!(
             "{} Priority: {}. {}",
-            asks(fact),
+            asks(event),
             request.priority.as_str(),
             then(request)
         );
@@ -41,13 +40,13 @@ pub(crate) fn message(fact: &RequestEvent, base: Option<&str>) -> Value {
         blocks.push(json!({ "type": "context", "elements": [told] }));
     }
     if let Some(base) = base {
-        let buttons = buttons(fact, base);
+        let buttons = buttons(event, base);
         blocks.push(json!({ "type": "actions", "elements": buttons }));
     }
     with_text(&head, &blocks)
 }
 
-/// What is shown, and the text where that cannot be.
+/// The blocks, and the text for readers that cannot show blocks.
 fn with_text(head: &str, blocks: &[Value]) -> Value {
     json!({
         "text": fit(head, HEADER_MAX),
@@ -69,20 +68,20 @@ fn button(action: &str, text: &str, url: &str) -> Value {
     })
 }
 
-/// Writes how a run ended. Of what it says only why it failed is told: whoever
-/// reads a channel is nobody in particular.
-pub(crate) fn ended(end: &RunEnded, base: Option<&str>) -> Value {
-    let head = line(&end_title(end));
+/// The message of a run end. Only the reason of a failure is quoted, because the readers of a channel are
+/// unknown.
+pub(crate) fn run_end_message(end: &RunEnded, base: Option<&str>) -> Value {
+    let head = line(&run_end_title(end));
     let said = match (end.status, &end.by) {
         (RunStatus::Failed, _) => clean(&end.message),
         (RunStatus::Cancelled, Some(by)) => format!("{} has cancelled it.", line(by)),
         (_, _) => "Nothing is left to do.".to_owned(),
     };
-    let took = format!("It took {}.", took(end));
+    let duration = format!("It took {}.", run_duration(end));
     let mut blocks = vec![
         json!({ "type": "header", "text": plain(&head, HEADER_MAX) }),
         json!({ "type": "section", "text": plain(&said, SECTION_MAX) }),
-        json!({ "type": "context", "elements": [plain(&took, CONTEXT_MAX)] }),
+        json!({ "type": "context", "elements": [plain(&duration, CONTEXT_MAX)] }),
     ];
     if let Some(base) = base {
         let url = format!("{base}/runs/{}", end.run);
@@ -93,30 +92,30 @@ pub(crate) fn ended(end: &RunEnded, base: Option<&str>) -> Value {
     with_text(&head, &blocks)
 }
 
-fn buttons(fact: &RequestEvent, base: &str) -> Vec<Value> {
-    let words = if fact.kind.is_end() {
+fn buttons(event: &RequestEvent, base: &str) -> Vec<Value> {
+    let words = if event.kind.is_end() {
         "Look at it"
     } else {
         "Look at it and decide"
     };
-    let url = format!("{base}{}", link(fact.request.id));
+    let url = format!("{base}{}", link(event.request.id));
     let request = button("open_request", words, &url);
-    let run = fact.request.run;
+    let run = event.request.run;
     let run = run.map(|run| button("open_run", "Look at the run", &format!("{base}/runs/{run}")));
     std::iter::once(request).chain(run).collect()
 }
 
-/// In two or three words.
-fn label(fact: &RequestEvent) -> &'static str {
+/// The headline prefix.
+fn label(event: &RequestEvent) -> &'static str {
     use holdpoint_contracts::run::HoldKind::{Approval, Handoff, Input, Timer};
-    match (fact.kind, fact.request.kind) {
+    match (event.kind, event.request.kind) {
         (RequestEventKind::Opened, Approval) => "Approval wanted",
         (RequestEventKind::Opened, Input | Timer) => "Answer wanted",
         (RequestEventKind::Opened, Handoff) => "Person wanted",
         (RequestEventKind::Assigned, _) => "Reassigned",
         (RequestEventKind::Escalated, _) => "Escalated",
         (RequestEventKind::TakenOver, _) => "Taken over",
-        (RequestEventKind::Decided, _) => outcome(&fact.request),
+        (RequestEventKind::Decided, _) => outcome(&event.request),
         (RequestEventKind::Expired, _) => "Time was up",
         (RequestEventKind::Withdrawn, _) => "Withdrawn",
     }
@@ -135,21 +134,21 @@ fn outcome(request: &RequestView) -> &'static str {
     }
 }
 
-/// What is asked; or who did what.
-fn said(fact: &RequestEvent) -> String {
-    let by = fact.by.as_deref().map(line);
+/// The question, or the action and its actor.
+fn said(event: &RequestEvent) -> String {
+    let by = event.by.as_deref().map(line);
     let by = by.filter(|by| !by.is_empty() && !by.starts_with("service:"));
     let who = by.as_deref().unwrap_or("Holdpoint");
-    match fact.kind {
-        RequestEventKind::Opened | RequestEventKind::Escalated => clean(&fact.request.question),
-        RequestEventKind::Assigned => match &fact.request.assignee {
+    match event.kind {
+        RequestEventKind::Opened | RequestEventKind::Escalated => clean(&event.request.question),
+        RequestEventKind::Assigned => match &event.request.assignee {
             Some(now) => format!("{} has it now.", line(now)),
             None => "Somebody else has it now.".to_owned(),
         },
         RequestEventKind::TakenOver => format!("{who} has taken it over: nobody else need look."),
         RequestEventKind::Decided => {
-            let done = outcome(&fact.request).to_lowercase();
-            let quote = quote(&fact.request);
+            let done = outcome(&event.request).to_lowercase();
+            let quote = quote(&event.request);
             quote.map_or_else(
                 || format!("{who}: {done}."),
                 |quote| format!("{who}: {done}. {quote}"),
@@ -160,7 +159,7 @@ fn said(fact: &RequestEvent) -> String {
     }
 }
 
-/// The reason or comment of an approval, or which of the options was taken.
+/// The reason or comment of an approval, or the chosen option.
 fn quote(request: &RequestView) -> Option<String> {
     let text = request.response.as_ref()?.as_str()?;
     let is_decision = matches!(
@@ -172,12 +171,12 @@ fn quote(request: &RequestView) -> Option<String> {
     is_told.then(|| line(text).chars().take(QUOTE_MAX).collect())
 }
 
-/// A text that is shown as it is: no links, no mentions, no marks.
+/// A text without links, mentions and formatting.
 fn plain(text: &str, most: usize) -> Value {
     json!({ "type": "plain_text", "text": fit(text, most), "emoji": false })
 }
 
-/// Escaped as Slack wants it, and no longer than allowed. Never empty: that is refused.
+/// Escapes and cuts a text. It is never empty, because Slack refuses an empty text.
 fn fit(text: &str, most: usize) -> String {
     let mut fitting = String::new();
     let mut length = 0;
@@ -204,7 +203,7 @@ fn fit(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::tests::fact;
+    use crate::domain::testing::request_event as fact;
 
     const BASE: Option<&str> = Some("https://hold.example");
 

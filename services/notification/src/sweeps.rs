@@ -1,8 +1,9 @@
-//! What the notification service looks for in its tables from time to time: facts whose people are
-//! not all told, and deliveries that are due. It decides nothing: what it finds becomes an input.
+//! Background passes: events whose fan-out is pending, and deliveries that are due. A sweep never decides:
+//! what it finds becomes an input.
 
-mod digesting;
-mod forgetting;
+mod digests;
+mod retention;
+mod run_end_watches;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -18,33 +19,31 @@ use holdpoint_user_directory::UserDirectory;
 use sea_orm::DatabaseConnection;
 
 use crate::Notification;
-use crate::domain::{DeliveryKey, Input, Recipient};
+use crate::domain::{DeliveryKey, DeliveryTarget, Input};
 use crate::sending::Post;
 use crate::store;
 
-pub(crate) use digesting::Digesting;
-pub(crate) use forgetting::Forgetting;
+pub(crate) use digests::Digests;
+pub(crate) use retention::Retention;
+pub(crate) use run_end_watches::RunEndWatches;
 
-/// Facts of one page of the sweep: each tells as many people as one commit takes.
-const FACTS: u64 = 4;
+/// Events of one page. Each notifies up to a page of people, all in one commit.
+const EVENTS: u64 = 8;
 
-/// The same of ends of runs: they mostly have few who watch, and may be many.
-const ENDS: u64 = 20;
-
-/// Deliveries that are looked at in one pass: more than the pool takes.
+/// Due deliveries that one pass reads; more than the pool takes.
 const DUE_MAX: u64 = 100;
 
-/// How long who is who is asked for; what has come until then stays, and the next pass goes on.
-const ASK_WITHIN: Duration = Duration::from_secs(5);
+/// How long a refresh of the user directory may take. Its pages stay, and the next pass continues.
+const REFRESH_WITHIN: Duration = Duration::from_secs(5);
 
-/// Whether more is known to come: whoever moves the clock waits for it.
+/// Wakes a sweep, and counts the work that commits have left for it: the test clock waits for that work.
 #[derive(Debug, Default)]
 pub(crate) struct Wake {
     counts: Mutex<Counts>,
     sweep: OnceLock<(SweepTrigger, KernelStatus)>,
 }
 
-/// Commits that left something to do, and as many of them as are through.
+/// Commits that left work, and how many of them are finished.
 #[derive(Debug, Default)]
 struct Counts {
     wanted: u64,
@@ -52,7 +51,7 @@ struct Counts {
 }
 
 impl Wake {
-    /// Something was committed that the sweep goes on with at once.
+    /// A commit has left work for the sweep.
     pub(crate) fn begin(&self) {
         let Some((nudge, activity)) = self.sweep.get() else {
             return;
@@ -68,7 +67,7 @@ impl Wake {
         self.counts().wanted
     }
 
-    /// All that was wanted at the beginning of a look is through.
+    /// All work that was left before a pass began is finished.
     fn end(&self, wanted: u64) {
         let Some((_, activity)) = self.sweep.get() else {
             return;
@@ -80,8 +79,8 @@ impl Wake {
         }
     }
 
-    /// From here on commits wake the sweep.
-    pub(crate) fn wakes(&self, nudge: SweepTrigger, activity: KernelStatus) {
+    /// Commits wake the sweep from now on.
+    pub(crate) fn connect(&self, nudge: SweepTrigger, activity: KernelStatus) {
         drop(self.sweep.set((nudge, activity)));
     }
 
@@ -90,53 +89,48 @@ impl Wake {
     }
 }
 
-/// Tells people, page by page.
-pub(crate) struct Telling {
+/// Continues pending fan-outs, page by page.
+pub(crate) struct FanOut {
     pub(crate) wake: Arc<Wake>,
     pub(crate) people: UserDirectory,
-    /// Of facts of requests.
-    pub(crate) facts: store::Turns,
-    /// Of ends of runs.
-    pub(crate) ends: store::Turns,
+    pub(crate) queue: store::FairQueue,
 }
 
-impl Telling {
+impl FanOut {
     async fn page(
         &mut self,
         db: &DatabaseConnection,
     ) -> Result<SweepPage<Notification>, StoreError> {
         let wanted = self.wake.wanted();
-        let facts = self.facts.next(db, FACTS).await?;
-        let ends = self.ends.next(db, ENDS).await?;
+        let events = self.queue.next(db, EVENTS).await?;
         let mut page = SweepPage {
             more: false,
             inputs: Vec::new(),
             messages: Vec::new(),
         };
-        if facts.is_empty() && ends.is_empty() {
+        if events.is_empty() {
             self.wake.end(wanted);
-        } else if self.knows_everybody().await {
+        } else if self.refresh_people().await {
             page.more = true;
-            let ends = ends.into_iter().map(Input::EndGoesOn);
-            page.inputs = facts.into_iter().map(Input::GoOn).chain(ends).collect();
+            page.inputs = events.into_iter().map(Input::ContinueFanOut).collect();
         }
         Ok(page)
     }
 
-    /// Somebody who was made, or got a role, before they were asked must be told: whom the copy does not
-    /// know would be left out for good. So nobody is told by a copy that may be behind.
-    async fn knows_everybody(&self) -> bool {
-        let refreshed = tokio::time::timeout(ASK_WITHIN, self.people.refresh()).await;
+    /// A user who was created, or got a role, before the event must be notified. A stale user directory would
+    /// leave them out for good, so nobody is notified by one.
+    async fn refresh_people(&self) -> bool {
+        let refreshed = tokio::time::timeout(REFRESH_WITHIN, self.people.refresh()).await;
         let is_current = matches!(refreshed, Ok(Ok(())));
         if !is_current {
-            tracing::warn!("who is who cannot be asked for: people are told when it can");
+            tracing::warn!("user directory cannot be refreshed; people are notified once it can");
         }
         is_current
     }
 }
 
-impl Sweep<Notification> for Telling {
-    const NAME: &'static str = "telling";
+impl Sweep<Notification> for FanOut {
+    const NAME: &'static str = "fan_out";
     const EVERY: Duration = Duration::from_secs(5);
 
     fn page<'a>(
@@ -147,19 +141,19 @@ impl Sweep<Notification> for Telling {
     }
 }
 
-/// How long whoever moves the clock waits for deliveries that are due, in real time.
+/// How long the test clock waits for due deliveries, in real time.
 const SETTLE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Hands out what is due, as much as the pool takes; what came of it wakes it again.
-pub(crate) struct Delivering {
+/// Claims due deliveries, as many as the pool takes. Each result wakes the sweep again.
+pub(crate) struct DueDeliveries {
     pub(crate) wake: Arc<Wake>,
     pub(crate) post: Arc<Post>,
     pub(crate) clock: Clock,
-    /// Since when somebody may be waiting.
+    /// Since when the test clock may be waiting.
     pub(crate) since: Option<Instant>,
 }
 
-impl Delivering {
+impl DueDeliveries {
     async fn page(
         &mut self,
         db: &DatabaseConnection,
@@ -186,7 +180,7 @@ impl Delivering {
             is_done &= due.is_empty();
             self.keep_fair(&mut due);
             due.truncate(self.post.room(channel));
-            inputs.extend(due.into_iter().map(Input::Claim));
+            inputs.extend(due.into_iter().map(Input::ClaimDelivery));
         }
         if is_done || since.elapsed() > SETTLE_WITHIN {
             self.since = None;
@@ -200,13 +194,13 @@ impl Delivering {
     }
 }
 
-impl Delivering {
-    /// Leaves as many calls of one webhook or chat as it may have at a time.
+impl DueDeliveries {
+    /// Keeps as many calls of each webhook or chat as it may have at a time.
     fn keep_fair(&self, due: &mut Vec<DeliveryKey>) {
-        let mut room: HashMap<Recipient, usize> = HashMap::new();
+        let mut room: HashMap<DeliveryTarget, usize> = HashMap::new();
         due.retain(|key| match key.to {
-            Recipient::Mail(_) | Recipient::Callback | Recipient::Digest(_) => true,
-            Recipient::Webhook(_) | Recipient::Chat(_) => {
+            DeliveryTarget::Mail(_) | DeliveryTarget::Callback | DeliveryTarget::Digest(_) => true,
+            DeliveryTarget::Webhook(_) | DeliveryTarget::Chat(_) => {
                 let left = room.entry(key.to.clone());
                 let left = left.or_insert_with(|| self.post.room_of(&key.to));
                 let has_room = *left > 0;
@@ -217,8 +211,8 @@ impl Delivering {
     }
 }
 
-impl Sweep<Notification> for Delivering {
-    const NAME: &'static str = "delivering";
+impl Sweep<Notification> for DueDeliveries {
+    const NAME: &'static str = "due_deliveries";
     const EVERY: Duration = Duration::from_secs(1);
 
     fn page<'a>(

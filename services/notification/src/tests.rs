@@ -1,9 +1,9 @@
 //! The whole service on a real bus, from the fact to the copy; the handoff service is played.
 
 mod bench;
-mod ends;
-mod news;
+mod feed;
 mod outside;
+mod run_ends;
 mod servers;
 
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use holdpoint_contracts::notification::{
 use holdpoint_ids::NotificationId;
 use holdpoint_testkit::until;
 
-use crate::domain::tests::fact;
+use crate::domain::testing::request_event as fact;
 use bench::{Bench, PATIENCE, acme, people};
 
 /// M-5, S0-T4: whoever is concerned has a copy, under an id that was known before.

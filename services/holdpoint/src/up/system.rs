@@ -252,7 +252,7 @@ async fn start_on_bus(settings: &Settings, nats_url: &str) -> anyhow::Result<Run
         OwnerToken::Replaced => gateway.replace_owner_token(&workspace).await?,
     };
     let url = format!("http://{}", gateway.address());
-    public_url.tell(builtin_tools::public_url().or_else(|| Some(url.clone())));
+    public_url.set(builtin_tools::public_url().or_else(|| Some(url.clone())));
     let login = format!("{url}{}", gateway.owner_login(&workspace).await?);
     let edge = ServiceGroup::default();
     edge.tracker.spawn(gateway.serve(edge.stop.clone()));

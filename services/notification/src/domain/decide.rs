@@ -1,18 +1,34 @@
-//! Which aggregate an input is for, and what it does there.
+//! Selects the command of an input.
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::notification::{
-    EventRecorded, PendingReason, RunEndRecorded, WebhookSecretView,
-};
+use holdpoint_contracts::notification::{EventRecorded, PendingReason};
 use holdpoint_decision::Decider;
-use holdpoint_ids::Workspace;
 
-use super::{
-    Aggregate, Change, Copy, Delivery, Effect, End, Fact, FanOutProgress, Input, Key, LookupFn,
-    Need, Note, NotificationDomain, Outcome, Phase, Preferences, Refusal, Reply, Secret, Undecided,
-    Watch, Webhook, copy, delivery, end, note, preferences, watch, webhook,
-};
+use super::commands::add_webhook::add_webhook;
+use super::commands::change_webhook::change_webhook;
+use super::commands::claim_delivery::claim_delivery;
+use super::commands::put_preferences::put_preferences;
+use super::commands::read_notifications::{read_notification, read_notifications};
+use super::commands::record_attempt::record_attempt;
+use super::commands::record_call::record_call;
+use super::commands::record_request_events::record_request_event;
+use super::commands::record_run_ends::record_run_end;
+use super::commands::remove_webhook::remove_webhook;
+use super::commands::run_ended_before::run_ended_before;
+use super::commands::show_secret::show_secret;
+use super::commands::unwatch::unwatch;
+use super::commands::watch::watch;
+use super::commands::watch_run_ends::watch_run_ends;
+use super::decision::{Decision, LookupFn, NotificationDomain, Outcome, decided};
+use super::effect::Effect;
+use super::input::Input;
+use super::model::{Aggregate, Key, Watch};
+use super::need::{Fact, Need};
+use super::refusal::Refusal;
+use super::reply::Reply;
+use super::rules::digest::create_digest;
+use super::rules::fan_out::continue_fan_out;
 
 impl Decider for NotificationDomain {
     type Key = Key;
@@ -33,20 +49,12 @@ impl Decider for NotificationDomain {
         input: &Input,
         lookup: LookupFn<'_>,
         now: DateTime<Utc>,
-    ) -> Result<Outcome, Undecided> {
+    ) -> Decision {
         decide(state, input, lookup, now)
     }
 
-    fn aggregate(need: &Need) -> Option<Key> {
-        match need {
-            Need::Members { .. }
-            | Need::Person(..)
-            | Need::RequestLifecycle(..)
-            | Need::Webhooks(_)
-            | Need::Watchers { .. }
-            | Need::WatchStatus(..)
-            | Need::Unread { .. } => None,
-        }
+    fn aggregate(_: &Need) -> Option<Key> {
+        None
     }
 
     fn fact(_: &Aggregate) -> Option<Fact> {
@@ -55,35 +63,24 @@ impl Decider for NotificationDomain {
 
     fn version(state: &Aggregate) -> u64 {
         match state {
-            Aggregate::Note(note) => note.version,
-            Aggregate::End(end) => end.version,
-            Aggregate::Copy(copy) => copy.version(),
+            Aggregate::Event(event) => event.version,
+            Aggregate::InboxEntry(entry) => entry.version(),
             Aggregate::Delivery(delivery) => delivery.version,
             Aggregate::Preferences(preferences) => preferences.version,
             Aggregate::Webhook(webhook) => webhook.version,
             Aggregate::Watch(watch) => watch.version,
-            Aggregate::Secret(_) | Aggregate::Users => 1,
+            Aggregate::Secret(_) | Aggregate::Stateless => 1,
         }
     }
 
-    /// A fact whose people are still being told is soon decided again.
+    /// The next page of a pending fan-out and the report of a dispatched delivery come soon. A delivery that
+    /// waits longer is read again each time, because changed preferences move its row beside its state.
     fn is_hot(state: &Aggregate) -> bool {
-        match state {
-            Aggregate::Note(note) => note.fan != FanOutProgress::Done,
-            Aggregate::End(end) => end.fan != FanOutProgress::Done,
-            // Claimed: what came of it is soon told. What waits longer is read anew each time: a person
-            // may have changed when it is due, beside its state.
-            Aggregate::Delivery(one) => {
-                let is_out = |waits: &PendingReason| *waits == PendingReason::Answer;
-                matches!(&one.phase, Phase::Pending { waits, .. } if is_out(waits))
-            }
-            Aggregate::Copy(_)
-            | Aggregate::Secret(_)
-            | Aggregate::Preferences(_)
-            | Aggregate::Webhook(_)
-            | Aggregate::Watch(_)
-            | Aggregate::Users => false,
-        }
+        let is_fanning = state
+            .as_event()
+            .is_some_and(|event| event.fan_out.is_pending());
+        let pending = state.as_delivery().and_then(|one| one.phase.as_pending());
+        is_fanning || pending.is_some_and(|(_, waits)| waits == PendingReason::Answer)
     }
 
     fn problem(refusal: &Refusal) -> Problem {
@@ -91,152 +88,87 @@ impl Decider for NotificationDomain {
     }
 }
 
-/// Decides what an input does. Total and pure: same arguments, same answer.
+/// Decides what an input does. A sweep or a sender may name a row that is gone by now; that changes nothing.
 pub(crate) fn decide(
     state: Option<&Aggregate>,
     input: &Input,
     lookup: LookupFn<'_>,
     now: DateTime<Utc>,
-) -> Result<Outcome, Undecided> {
-    let known = Known::of(state);
+) -> Decision {
+    let event = state.and_then(Aggregate::as_event);
+    let delivery = state.and_then(Aggregate::as_delivery);
+    let preferences = state.and_then(Aggregate::as_preferences);
+    let webhook = state.and_then(Aggregate::as_webhook);
+    let known_watch = state.and_then(Aggregate::as_watch);
     match input {
-        Input::Told { workspace, fact } => match state {
-            Some(_) => Ok(Outcome::Unchanged(Reply::EventRecorded(
-                EventRecorded::Known,
-            ))),
-            None => note::told(workspace, fact, lookup, now),
-        },
-        Input::GoOn(_) => known
-            .note
-            .map_or_else(nothing, |note| note::go_on(note, lookup, now)),
-        Input::Ended { workspace, end } => match state {
-            Some(_) => Ok(Outcome::Unchanged(Reply::RunEndRecorded(
-                RunEndRecorded::Known,
-            ))),
-            None => end::told(workspace, end, lookup, now),
-        },
-        Input::EndGoesOn(_) => known
-            .end
-            .map_or_else(nothing, |known| end::go_on(known, lookup, now)),
-        Input::EndedBefore { end, .. } => known
-            .watch
-            .map_or_else(nothing, |watch| end::ended_before(watch, end, lookup, now)),
-        Input::Read { id, .. } => known
-            .copy
-            .map(|copy| copy::read(copy, now))
-            .ok_or_else(|| Refusal::NoNotification(*id).into()),
-        Input::ReadAll {
+        Input::RecordRequestEvent { .. } if state.is_some() => {
+            let reply = Reply::EventRecorded(EventRecorded::Known);
+            Ok(Outcome::Unchanged(reply))
+        }
+        Input::RecordRequestEvent { workspace, event } => {
+            record_request_event(workspace, event, lookup, now)
+        }
+        Input::RecordRunEnd { workspace, end } => {
+            record_run_end(event, workspace, end, lookup, now)
+        }
+        Input::ContinueFanOut(_) => known(event, |one| continue_fan_out(one, lookup, now)),
+        Input::RunEndedBefore { end, .. } => {
+            known(known_watch, |one| run_ended_before(one, end, lookup, now))
+        }
+        Input::ReadNotification { id, .. } => {
+            let entry = state.and_then(Aggregate::as_inbox_entry);
+            let entry = entry.ok_or(Refusal::NoNotification(*id))?;
+            Ok(read_notification(entry, now))
+        }
+        Input::ReadNotifications {
             workspace,
             person,
             until,
-        } => copy::read_all(workspace, person, *until, lookup),
-        Input::Claim(_) => known
-            .delivery
-            .map_or_else(nothing, |one| delivery::claim(one, lookup, now)),
-        Input::Reported {
+        } => read_notifications(workspace, person, *until, lookup),
+        Input::ClaimDelivery(_) => known(delivery, |one| claim_delivery(one, lookup, now)),
+        Input::RecordAttempt {
             attempt, report, ..
-        } => known.delivery.map_or_else(nothing, |one| {
-            delivery::reported(one, (*attempt, report), lookup, now)
+        } => known(delivery, |one| {
+            record_attempt(one, *attempt, report, lookup, now)
         }),
-        Input::Secret { workspace, fresh } => Ok(known.secret.map_or_else(
-            || made(workspace, fresh),
-            |one| Outcome::Unchanged(shown(one)),
-        )),
-        Input::Prefer {
-            workspace,
-            person,
-            said,
-            fresh,
-        } => preferences::put(known.preferences, (workspace, person), (said, fresh), now),
-        Input::Digest { .. } => known
-            .preferences
-            .map_or_else(nothing, |said| Ok(preferences::digest(said, now))),
+        Input::ShowSecret { workspace, fresh } => {
+            let secret = state.and_then(Aggregate::as_secret);
+            Ok(show_secret(secret, workspace, fresh))
+        }
+        Input::PutPreferences { new, fresh } => put_preferences(preferences, new, fresh, now),
+        Input::CreateDigest { .. } => known(preferences, |one| Ok(create_digest(one, now))),
         Input::Watch {
             workspace,
             person,
             of,
-        } => watch::add(known.watch, (workspace, person, of), lookup, now),
-        Input::Unwatch { of, .. } => watch::remove(known.watch, of),
-        Input::AddWebhook(new) => webhook::add(known.webhook, new, lookup),
-        Input::RemoveWebhook { id, .. } => known
-            .webhook
-            .map_or_else(|| Err(Refusal::NoWebhook(*id).into()), webhook::remove),
+        } => {
+            let new = Watch::new(workspace, person, of, now);
+            watch(known_watch, new, lookup)
+        }
+        Input::Unwatch { of, .. } => unwatch(known_watch, of),
+        Input::AddWebhook(new) => add_webhook(webhook, new, lookup),
+        Input::RemoveWebhook { id, .. } => remove_webhook(webhook.ok_or(Refusal::NoWebhook(*id))?),
         Input::ChangeWebhook {
             id, to, enabled, ..
-        } => known.webhook.map_or_else(
-            || Err(Refusal::NoWebhook(*id).into()),
-            |one| webhook::put(one, to, *enabled, now),
-        ),
-        Input::Called { call, .. } => known
-            .webhook
-            .map_or_else(nothing, |one| webhook::called(one, call, lookup, now)),
-        Input::Forget { before } => Ok(alone(Effect::Forget { before: *before })),
-        Input::Users(facts) => Ok(alone(Effect::Users(facts.clone()))),
-    }
-}
-
-/// The aggregate as what it is: a key names one kind, so of these one is there at most.
-#[derive(Default)]
-struct Known<'s> {
-    note: Option<&'s Note>,
-    end: Option<&'s End>,
-    copy: Option<&'s Copy>,
-    delivery: Option<&'s Delivery>,
-    secret: Option<&'s Secret>,
-    preferences: Option<&'s Preferences>,
-    webhook: Option<&'s Webhook>,
-    watch: Option<&'s Watch>,
-}
-
-impl<'s> Known<'s> {
-    fn of(state: Option<&'s Aggregate>) -> Self {
-        let mut known = Self::default();
-        match state {
-            Some(Aggregate::Note(note)) => known.note = Some(note),
-            Some(Aggregate::End(end)) => known.end = Some(end),
-            Some(Aggregate::Copy(copy)) => known.copy = Some(copy),
-            Some(Aggregate::Delivery(one)) => known.delivery = Some(one),
-            Some(Aggregate::Secret(secret)) => known.secret = Some(secret),
-            Some(Aggregate::Preferences(said)) => known.preferences = Some(said),
-            Some(Aggregate::Webhook(webhook)) => known.webhook = Some(webhook),
-            Some(Aggregate::Watch(watch)) => known.watch = Some(watch),
-            Some(Aggregate::Users) | None => {}
+        } => {
+            let webhook = webhook.ok_or(Refusal::NoWebhook(*id))?;
+            change_webhook(webhook, to, *enabled, now)
         }
-        known
+        Input::WatchRunEnds { .. } => known(webhook, |one| Ok(watch_run_ends(one))),
+        Input::RecordCall { outcome, .. } => {
+            known(webhook, |one| Ok(record_call(one, outcome, now)))
+        }
+        Input::DeleteExpired { before } => {
+            Ok(without_state(Effect::DeleteExpired { before: *before }))
+        }
+        Input::Users(changes) => Ok(without_state(Effect::Users(changes.clone()))),
     }
 }
 
-/// A sweep found it in the tables, and it has gone since.
-const fn nothing() -> Result<Outcome, Undecided> {
-    Ok(Outcome::Unchanged(Reply::Done))
+fn known<'s, T>(state: Option<&'s T>, decide: impl FnOnce(&'s T) -> Decision) -> Decision {
+    state.map_or_else(|| Ok(Outcome::Unchanged(Reply::Done)), decide)
 }
 
-/// An effect without a state of its own.
-fn alone(effect: Effect) -> Outcome {
-    Outcome::Decided(Box::new(Change {
-        state: Aggregate::Users,
-        effects: vec![effect],
-        facts: Vec::new(),
-        reply: Reply::Done,
-    }))
-}
-
-fn made(workspace: &Workspace, fresh: &str) -> Outcome {
-    let secret = Secret {
-        workspace: workspace.clone(),
-        text: fresh.to_owned(),
-    };
-    let answer = shown(&secret);
-    Outcome::Decided(Box::new(Change {
-        state: Aggregate::Secret(Box::new(secret)),
-        effects: Vec::new(),
-        facts: Vec::new(),
-        reply: answer,
-    }))
-}
-
-fn shown(secret: &Secret) -> Reply {
-    Reply::Secret(WebhookSecretView {
-        secret: secret.text.clone(),
-    })
+fn without_state(effect: Effect) -> Outcome {
+    decided(Aggregate::Stateless, vec![effect], Reply::Done)
 }

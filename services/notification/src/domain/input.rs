@@ -1,119 +1,108 @@
-//! Everything that can happen in this service, and to which aggregate.
+//! Everything that can happen in this service, and the aggregate that it happens to.
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::UserChange;
-use holdpoint_contracts::notification::{self as contract, RequestEvent, RunEnded, Watched};
+use holdpoint_contracts::notification::{RequestEvent, RunEnded, Watched};
 use holdpoint_ids::{NotificationId, UserName, WebhookId, Workspace};
 
-use super::{Call, DeliveryKey, EndKey, Key, NoteKey, Report, Webhook, Wording};
+use super::model::{
+    AttemptReport, CallOutcome, DeliveryKey, EventKey, Key, Preferences, Webhook, WebhookConfig,
+};
 
-/// Everything that can happen to one aggregate.
+/// Everything that can happen to one aggregate. A `person` is the caller, vouched for by the gateway.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
-    /// The handoff service says what happened to a request; it says so until it is confirmed.
-    Told {
+    /// The handoff service reports a change of a request until it is acknowledged.
+    RecordRequestEvent {
         workspace: Workspace,
-        fact: Box<RequestEvent>,
+        event: Box<RequestEvent>,
     },
-    /// The sweep goes on with those who are still to be told.
-    GoOn(NoteKey),
-    /// The executor says how a run ended that somebody may watch; it says so until it is confirmed.
-    Ended {
+    /// The executor reports the end of a run that may be watched until it is acknowledged.
+    RecordRunEnd {
         workspace: Workspace,
         end: Box<RunEnded>,
     },
-    /// The sweep goes on with those who are still to be told of an end.
-    EndGoesOn(EndKey),
-    /// The executor says that a run had ended before somebody began to watch it.
-    EndedBefore {
+    /// A sweep found an event whose fan-out is pending.
+    ContinueFanOut(EventKey),
+    /// The executor replies that a run had ended before the person began to watch it.
+    RunEndedBefore {
         workspace: Workspace,
         person: UserName,
         end: Box<RunEnded>,
     },
-    /// A person has read their copy.
-    Read {
+    /// A person marks one notification as read.
+    ReadNotification {
         workspace: Workspace,
-        /// Who, as the gateway vouches.
         person: UserName,
         id: NotificationId,
     },
-    /// A person has read all that they were told.
-    ReadAll {
+    /// A person marks all their notifications as read.
+    ReadNotifications {
         workspace: Workspace,
-        /// Who, as the gateway vouches.
         person: UserName,
-        /// But for what changed after this number; none: all.
+        /// Notifications that changed after this number stay unread.
         until: Option<u64>,
     },
-    /// A person says how they want to be told.
-    Prefer {
-        workspace: Workspace,
-        /// Who, as the gateway vouches.
-        person: UserName,
-        /// What; it can be read as [`Rules`](super::preferences::Rules).
-        said: contract::Preferences,
-        /// Signs the calls of a chat that is new.
+    /// A person sets their preferences, which are valid.
+    PutPreferences {
+        new: Box<Preferences>,
+        /// Signs the calls of a new chat.
         fresh: String,
     },
-    /// The sweep found that a person is to be mailed of what is open.
-    Digest {
+    /// A sweep found that a digest is due.
+    CreateDigest {
         workspace: Workspace,
         person: UserName,
     },
-    /// A person wants to be told of something.
+    /// A person begins to watch something.
     Watch {
         workspace: Workspace,
-        /// Who, as the gateway vouches.
         person: UserName,
         of: Watched,
     },
-    /// A person wants to be told of it no more.
+    /// A person stops watching something.
     Unwatch {
         workspace: Workspace,
-        /// Who, as the gateway vouches.
         person: UserName,
         of: Watched,
     },
-    /// Somebody who may adds a program that is told of events.
+    /// An administrator adds a webhook.
     AddWebhook(Box<Webhook>),
-    /// Somebody who may changes one, or has it called again.
+    /// An administrator changes, disables or enables a webhook.
     ChangeWebhook {
         workspace: Workspace,
         id: WebhookId,
-        /// How it is to be.
-        to: Box<Wording>,
-        /// Whether it is called.
+        to: Box<WebhookConfig>,
         enabled: bool,
     },
-    /// Somebody who may removes one.
+    /// An administrator removes a webhook.
     RemoveWebhook { workspace: Workspace, id: WebhookId },
-    /// One was called.
-    Called {
+    /// A sweep repeats for an enabled webhook what the executor is to report. A webhook that was added before
+    /// the executor could report the ends of all runs has never asked for them (Mend C-10).
+    WatchRunEnds { workspace: Workspace, id: WebhookId },
+    /// The sender reports the result of a call to a webhook.
+    RecordCall {
         workspace: Workspace,
         id: WebhookId,
-        /// What came of it.
-        call: Call,
+        outcome: CallOutcome,
     },
-    /// The sweep found a delivery due: it is dispatched, to this process and no other.
-    Claim(DeliveryKey),
-    /// What came of a try to deliver.
-    Reported {
+    /// A sweep found a delivery due. It is dispatched to this process alone.
+    ClaimDelivery(DeliveryKey),
+    /// The sender reports the result of one attempt.
+    RecordAttempt {
         key: DeliveryKey,
         attempt: u32,
-        report: Report,
+        report: AttemptReport,
     },
-    /// Somebody wants what callbacks are signed with; it is made where there is none.
-    Secret {
+    /// An administrator or the sender reads the signing secret; it is made on first use.
+    ShowSecret {
         workspace: Workspace,
-        /// It becomes this one.
+        /// The value of a new secret.
         fresh: String,
     },
-    /// The sweep found something that nobody needs any more.
-    Forget {
-        /// What had ended before this.
-        before: DateTime<Utc>,
-    },
-    /// The handoff service says who is who.
+    /// A sweep found rows that expired before this instant.
+    DeleteExpired { before: DateTime<Utc> },
+    /// The handoff service reports changes of users.
     Users(Vec<UserChange>),
 }
 
@@ -122,33 +111,34 @@ impl Input {
     #[must_use]
     pub fn key(&self) -> Key {
         match self {
-            Self::Told { workspace, fact } => Key::Note(NoteKey {
-                workspace: workspace.clone(),
-                hold: fact.id,
-                rev: fact.rev,
-            }),
-            Self::Ended { workspace, end } => Key::End(EndKey::of(workspace, end)),
-            Self::EndGoesOn(key) => Key::End(key.clone()),
-            Self::EndedBefore {
+            Self::RecordRequestEvent { workspace, event } => {
+                Key::Event(EventKey::of_request(workspace, event))
+            }
+            Self::RecordRunEnd { workspace, end } => {
+                Key::Event(EventKey::of_run_end(workspace, end))
+            }
+            Self::ContinueFanOut(key) => Key::Event(key.clone()),
+            Self::RunEndedBefore {
                 workspace,
                 person,
                 end,
             } => Key::Watch(workspace.clone(), person.clone(), Watched::Run(end.run)),
-            Self::GoOn(key) => Key::Note(key.clone()),
-            Self::Read {
+            Self::ReadNotification {
                 workspace,
                 person,
                 id,
-            } => Key::Copy(workspace.clone(), person.clone(), *id),
-            Self::ReadAll {
+            } => Key::InboxEntry(workspace.clone(), person.clone(), *id),
+            Self::ReadNotifications {
                 workspace, person, ..
-            } => Key::Reading(workspace.clone(), person.clone()),
-            Self::Claim(key) | Self::Reported { key, .. } => Key::Delivery(key.clone()),
-            Self::Secret { workspace, .. } => Key::Secret(workspace.clone()),
-            Self::Prefer {
-                workspace, person, ..
+            } => Key::Inbox(workspace.clone(), person.clone()),
+            Self::ClaimDelivery(key) | Self::RecordAttempt { key, .. } => {
+                Key::Delivery(key.clone())
             }
-            | Self::Digest { workspace, person } => {
+            Self::ShowSecret { workspace, .. } => Key::Secret(workspace.clone()),
+            Self::PutPreferences { new, .. } => {
+                Key::Preferences(new.workspace.clone(), new.person.clone())
+            }
+            Self::CreateDigest { workspace, person } => {
                 Key::Preferences(workspace.clone(), person.clone())
             }
             Self::Watch {
@@ -164,8 +154,9 @@ impl Input {
             Self::AddWebhook(new) => Key::Webhook(new.workspace.clone(), new.id),
             Self::RemoveWebhook { workspace, id }
             | Self::ChangeWebhook { workspace, id, .. }
-            | Self::Called { workspace, id, .. } => Key::Webhook(workspace.clone(), *id),
-            Self::Forget { .. } => Key::Old,
+            | Self::WatchRunEnds { workspace, id }
+            | Self::RecordCall { workspace, id, .. } => Key::Webhook(workspace.clone(), *id),
+            Self::DeleteExpired { .. } => Key::Expired,
             Self::Users(_) => Key::Users,
         }
     }

@@ -1,30 +1,28 @@
-//! Every way to say no, and how it is told.
+//! The rules that reject an input, and the problem that the caller receives.
 
 use holdpoint_contracts::notification::Watched;
 use holdpoint_contracts::{FieldError, Problem};
 use holdpoint_ids::{NotificationId, WebhookId};
 
-use super::{WATCHES_MAX, WEBHOOKS_MAX};
+use super::model::{WATCHES_MAX, WEBHOOKS_MAX};
 
-/// Why something was not done.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Refusal {
-    /// The caller has no such notification; perhaps somebody else has.
+    /// The caller has no such notification; another user may have it.
     NoNotification(NotificationId),
-    /// There is no such webhook, or no more.
+    /// The webhook does not exist or was removed.
     NoWebhook(WebhookId),
-    /// The workspace has as many webhooks as there may be.
+    /// The workspace is at the limit of webhooks.
     TooManyWebhooks,
     /// The caller does not watch that.
     NoWatch(Watched),
-    /// The caller watches as much as one may.
+    /// The caller is at the limit of watches.
     TooManyWatches,
-    /// A person wants to be told by a chat, and has not said where it is.
+    /// Preferences name a chat whose address is unknown.
     NoChatAddress,
 }
 
 impl Refusal {
-    /// How it is told.
     #[must_use]
     pub fn problem(&self) -> Problem {
         match self {
@@ -35,18 +33,18 @@ impl Refusal {
             Self::TooManyWebhooks => Problem::new(
                 409,
                 "too_many_webhooks",
-                format!("there are {WEBHOOKS_MAX} webhooks, which is the most; remove one first"),
+                format!("the workspace has {WEBHOOKS_MAX} webhooks, the maximum; remove one first"),
             ),
             Self::NoWatch(of) => Problem::not_found(format!("you do not follow `{of}`")),
             Self::TooManyWatches => Problem::new(
                 409,
                 "too_many_watches",
-                format!("you follow {WATCHES_MAX} things, which is the most; unfollow one first"),
+                format!("you follow {WATCHES_MAX} things, the maximum; unfollow one first"),
             ),
             Self::NoChatAddress => {
-                let message = "channels.chat.url is not known: give the whole address of the chat";
-                let wrong = FieldError::at("/channels/chat/url", message);
-                Problem::invalid_body(message).with_errors(vec![wrong])
+                let message = "channels.chat.url is unknown: give the whole address of the chat";
+                let error = FieldError::at("/channels/chat/url", message);
+                Problem::invalid_body(message).with_errors(vec![error])
             }
         }
     }

@@ -1,96 +1,29 @@
-//! The core by examples: whom a fact reaches, page by page, whatever is in between.
+//! The core by examples: the people that an event reaches, page by page.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use chrono::{DateTime, TimeDelta};
-use holdpoint_contracts::handoff::{RequestStatus, RequestView};
-use holdpoint_contracts::hold::{OnTimeout, Priority, Task};
+use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{NotificationType, RequestEvent, RequestEventKind};
 use holdpoint_contracts::run::HoldKind;
-use serde_json::Value;
+use holdpoint_ids::{NotificationId, WebhookId};
 
+use super::decide::decide;
+use super::rules::fan_out::continue_fan_out;
+use super::rules::notification_view::{action_url, type_of};
+use super::rules::recipients::request_recipients;
+use super::testing::{acme, delivery, request, request_event as fact, stored as noted, webhook};
 use super::*;
 
-mod ends;
-mod telling;
-mod watching;
-
-pub(crate) fn request(kind: HoldKind) -> RequestView {
-    let id: HoldId = "hold_01920000000070008000000000000001-1".parse().unwrap();
-    let task = Task {
-        id: id.to_string(),
-        title: "Personal outreach to Ann".to_owned(),
-        description: String::new(),
-        tags: vec!["agent-handoff".to_owned()],
-        priority: Priority::High,
-    };
-    RequestView {
-        id,
-        kind,
-        run: Some(id.run),
-        step: None,
-        agent: None,
-        status: RequestStatus::Open,
-        version: 1,
-        to: Vec::new(),
-        question: "Agent outreach needs your attention for Ann".to_owned(),
-        options: Vec::new(),
-        reason: None,
-        context: Value::Null,
-        deadline: None,
-        remaining_ms: None,
-        on_timeout: OnTimeout::Continue,
-        actions: Vec::new(),
-        outcome: None,
-        response: None,
-        decided_by: None,
-        decided_at: None,
-        effect: None,
-        escalated_at: None,
-        late: Vec::new(),
-        created_at: DateTime::UNIX_EPOCH,
-        title: Some("Agent handoff: Ann".to_owned()),
-        assignee: None,
-        priority: Priority::High,
-        schema: None,
-        link: None,
-        task: Some(task),
-        warm_lead: false,
-        votes: None,
-        history: Vec::new(),
-        also: Vec::new(),
-        default: None,
-        snoozed_until: None,
-        snoozed_by: Vec::new(),
-        unchanged_since: None,
-        asks_again: None,
-        steps_left: None,
-        callback: None,
-        timer_unconfirmed: false,
-        asked_by: Vec::new(),
-        redacted: false,
-    }
-}
-
-pub(crate) fn fact(rev: u64, kind: RequestEventKind, to: &[&str]) -> RequestEvent {
-    let request = request(HoldKind::Handoff);
-    RequestEvent {
-        id: request.id,
-        rev,
-        kind,
-        by: None,
-        at: DateTime::UNIX_EPOCH,
-        to: to.iter().map(ToString::to_string).collect(),
-        request: Box::new(request),
-    }
-}
+mod deliveries;
+mod preferences;
+mod request_events;
+mod run_ends;
+mod watches;
+mod webhooks;
 
 /// Users by name, with their roles; whoever has none is disabled.
 type World = BTreeMap<String, Vec<&'static str>>;
-
-fn acme() -> Workspace {
-    "acme".parse().unwrap()
-}
 
 fn found(world: &World, need: &Need) -> Lookup {
     match need {
@@ -102,7 +35,7 @@ fn found(world: &World, need: &Need) -> Lookup {
                 .iter()
                 .filter(|(name, roles)| name.as_str() > after && roles.contains(&role.as_str()));
             let names = names.take(*limit).map(|(name, _)| name.parse().unwrap());
-            Lookup::Found(Fact::Members(names.collect()))
+            Lookup::Found(Fact::Names(names.collect()))
         }
         Need::Person(_, name) => match world.get(name.as_str()) {
             Some(roles) => Lookup::Found(Fact::Person(Person {
@@ -110,14 +43,14 @@ fn found(world: &World, need: &Need) -> Lookup {
                 active: !roles.is_empty(),
                 has_mail: true,
                 may_look: true,
-                rules: Rules::default(),
+                rules: DeliveryRules::default(),
             })),
             None => Lookup::Missing,
         },
         Need::RequestLifecycle(..)
         | Need::Webhooks(_)
         | Need::Watchers { .. }
-        | Need::WatchStatus(..)
+        | Need::WatchCount(..)
         | Need::Unread { .. } => Lookup::Missing,
     }
 }
@@ -147,9 +80,9 @@ fn asked(
 
 /// Who is told of a fact, in order, and in how many commits.
 fn reached(world: &World, to: &[&str]) -> (Vec<String>, u32) {
-    let told = Input::Told {
+    let told = Input::RecordRequestEvent {
         workspace: acme(),
-        fact: Box::new(fact(1, RequestEventKind::Opened, to)),
+        event: Box::new(fact(1, RequestEventKind::Opened, to)),
     };
     let lookup = |need: &Need| found(world, need);
     let Ok(Outcome::Decided(first)) = asked(None, &told, &lookup) else {
@@ -157,16 +90,16 @@ fn reached(world: &World, to: &[&str]) -> (Vec<String>, u32) {
     };
     let (mut state, mut names, mut pages) = (first.state, Vec::new(), 0);
     loop {
-        let Aggregate::Note(note) = &state else {
+        let Aggregate::Event(note) = &state else {
             panic!("no note");
         };
-        let go_on = Input::GoOn(note.key());
+        let go_on = Input::ContinueFanOut(note.key());
         let Ok(Outcome::Decided(change)) = asked(Some(&state), &go_on, &lookup) else {
             return (names, pages);
         };
         pages += 1;
         for effect in change.effects {
-            if let Effect::Copies { people, .. } = effect {
+            if let Effect::AddInboxEntries { people, .. } = effect {
                 names.extend(people.iter().map(ToString::to_string));
             }
         }
@@ -267,7 +200,7 @@ fn a_notification_says_what_it_is_and_where_to_act() {
     ] {
         let mut fact = fact(7, kind, &[]);
         fact.request.kind = of;
-        assert_eq!(note::type_of(&fact), wanted, "{kind:?} {of:?}");
+        assert_eq!(type_of(&fact), wanted, "{kind:?} {of:?}");
     }
     let opened = fact(7, RequestEventKind::Opened, &[]);
     let id = noted(opened.clone(), false).id();
@@ -289,7 +222,7 @@ fn a_task_is_due_when_its_time_is_up() {
     fact.request.kind = HoldKind::Handoff;
     fact.request.run = None;
     fact.request.task =
-        serde_json::from_value(serde_json::json!({ "id": "t", "title": "Call" })).ok();
+        serde_json::from_value(serde_json::json!({ "id": "t", "title": "CallOutcome" })).ok();
     let kinds = [
         (TimeDelta::zero(), NotificationType::TaskDue, "Due: "),
         (
@@ -300,20 +233,9 @@ fn a_task_is_due_when_its_time_is_up() {
     ];
     for (left, kind, begin) in kinds {
         fact.request.deadline = Some(fact.at + left);
-        assert_eq!(note::type_of(&fact), Some(kind));
-        assert!(title(&fact).starts_with(begin));
-        assert!(asks_somebody(kind), "it leaves the application");
-    }
-}
-
-fn noted(fact: RequestEvent, again: bool) -> Note {
-    Note {
-        workspace: acme(),
-        fact,
-        again,
-        fan: FanOutProgress::Done,
-        told: 0,
-        version: 1,
+        assert_eq!(type_of(&fact), Some(kind));
+        assert!(request_title(&fact).starts_with(begin));
+        assert!(asks_a_person(kind), "it leaves the application");
     }
 }
 
@@ -330,11 +252,11 @@ fn what_is_asked_again_is_not_over() {
         facts.rotate_left(1);
         let mut course = RequestLifecycle::default();
         for (kind, rev) in facts {
-            course.note(kind, rev);
+            course.record(kind, rev);
         }
-        assert!(!course.is_over(), "{facts:?}");
-        course.note(RequestEventKind::Decided, 5);
-        assert!(course.is_over());
+        assert!(!course.has_ended(), "{facts:?}");
+        course.record(RequestEventKind::Decided, 5);
+        assert!(course.has_ended());
     }
 }
 
@@ -348,11 +270,12 @@ fn whoever_is_asked_is_mailed() {
     let lookup = |need: &Need| found(&world, need);
     let mailed = |fact: &RequestEvent| {
         let mut note = noted(fact.clone(), false);
-        note.fan = FanOutProgress::People {
-            left: Audience::all_of(&fact.to),
+        note.fan_out = FanOutProgress::Recipients {
+            left: Recipient::parse_all(&fact.to),
             after: None,
         };
-        let Ok(Outcome::Decided(change)) = note::go_on(&note, &lookup, DateTime::UNIX_EPOCH) else {
+        let Ok(Outcome::Decided(change)) = continue_fan_out(&note, &lookup, DateTime::UNIX_EPOCH)
+        else {
             panic!("nobody was told");
         };
         let count = |effect: &Effect| {

@@ -1,35 +1,37 @@
-//! The outcome of a hold that stands alone, posted to the address that it was asked with (M-6), signed
-//! as Standard Webhooks says.
+//! The callback of a standalone hold: its outcome, signed as Standard Webhooks requires (M-6).
 
 use holdpoint_auth::WebhookSecret;
 use holdpoint_contracts::instant;
 use holdpoint_contracts::notification::RequestEvent;
 use serde_json::{Value, json};
 
-use super::post::Letter;
+use super::signed_request::SignedRequest;
 use super::{Pool, later, never};
-use crate::domain::{DeliveryKey, Input, Report};
-use crate::store::{self, DeliveryPayload, FeedPage};
+use crate::domain::{AttemptReport, DeliveryKey, Input};
+use crate::store::{self, DeliveryPayload};
 
 impl Pool {
-    pub(super) async fn call_back(&self, key: &DeliveryKey, parcel: &DeliveryPayload) -> Report {
-        let FeedPage::Request { note, .. } = &parcel.of else {
-            return never("The end of a run has no address to be called.");
+    pub(super) async fn call_back(
+        &self,
+        key: &DeliveryKey,
+        payload: &DeliveryPayload,
+    ) -> AttemptReport {
+        let Some(event) = payload.event.as_request() else {
+            return never("Only a request has a callback.");
         };
-        let fact = &note.fact;
-        let address = fact.request.callback.as_deref().unwrap_or_default();
+        let address = event.request.callback.as_deref().unwrap_or_default();
         let Some(secret) = self.secret(key).await else {
-            return later("What callbacks are signed with could not be read.");
+            return later("The signing key of callbacks could not be read.");
         };
-        let body = outcome(fact).to_string();
-        let letter = Letter {
+        let body = outcome(event).to_string();
+        let request = SignedRequest {
             what: "callback",
             id: key.stable_id(),
             address,
             secret: &secret,
             body,
         };
-        self.post(&letter).await
+        self.post(&request).await
     }
 
     /// Made when it is first used.
@@ -37,7 +39,7 @@ impl Pool {
         if let Some(text) = self.stored_secret(key).await {
             return WebhookSecret::read(&text).ok();
         }
-        let input = Input::Secret {
+        let input = Input::ShowSecret {
             workspace: key.workspace.clone(),
             fresh: WebhookSecret::fresh().write(),
         };
@@ -55,17 +57,17 @@ impl Pool {
     }
 }
 
-/// `{id, outcome, data, by, at}`, and `asks_again` where it asked an earlier hold again: whoever is called
-/// back may know only that one.
-fn outcome(fact: &RequestEvent) -> Value {
+/// `{id, outcome, data, by, at}`. `asks_again` names the earlier hold that it repeats: the receiver may know
+/// only that one.
+fn outcome(event: &RequestEvent) -> Value {
     let mut body = json!({
-        "id": fact.id,
-        "outcome": fact.request.outcome,
-        "data": fact.request.response,
-        "by": fact.request.decided_by,
-        "at": instant::write(fact.at),
+        "id": event.id,
+        "outcome": event.request.outcome,
+        "data": event.request.response,
+        "by": event.request.decided_by,
+        "at": instant::write(event.at),
     });
-    if let (Some(before), Some(fields)) = (fact.request.asks_again, body.as_object_mut()) {
+    if let (Some(before), Some(fields)) = (event.request.asks_again, body.as_object_mut()) {
         fields.insert("asks_again".to_owned(), json!(before));
     }
     body

@@ -1,23 +1,23 @@
-//! One notification to a person's own chat, and how what it told of ended.
+//! One notification to a person's own chat, and the end of its request.
 
 use holdpoint_auth::WebhookSecret;
 
-use super::post::Letter;
+use super::signed_request::SignedRequest;
 use super::webhook::body;
 use super::{BARRED, Pool, dropped, never, unread};
-use crate::domain::{DeliveryKey, GONE, OVER, Report};
-use crate::store::{self, DeliveryPayload, FeedPage, may_look};
+use crate::domain::{AttemptReport, DeliveryKey, PERSON_GONE, SETTLED};
+use crate::store::{self, DeliveryPayload, may_look};
 
 impl Pool {
-    /// Not to somebody who was disabled meanwhile, and not of what is over: but that it is.
-    pub(super) async fn chat(&self, key: &DeliveryKey, parcel: &DeliveryPayload) -> Report {
-        let Some(person) = parcel.person.as_ref().filter(|person| person.active) else {
-            return dropped(GONE);
+    /// Dropped if the person was disabled in the meantime, or if the request needs no action any more.
+    pub(super) async fn chat(&self, key: &DeliveryKey, payload: &DeliveryPayload) -> AttemptReport {
+        let Some(person) = payload.person.as_ref().filter(|person| person.active) else {
+            return dropped(PERSON_GONE);
         };
-        if parcel.of.is_void() {
-            return dropped(OVER);
+        if payload.is_void() {
+            return dropped(SETTLED);
         }
-        if matches!(parcel.of, FeedPage::End(_)) && !may_look(&person.roles) {
+        if payload.event.as_run_end().is_some() && !may_look(&person.roles) {
             return dropped(BARRED);
         }
         let said = store::preferences(&self.readers, &key.workspace, &person.name).await;
@@ -32,16 +32,16 @@ impl Pool {
         };
         let secret = chat.secret.as_deref().unwrap_or_default();
         let Ok(secret) = WebhookSecret::read(secret) else {
-            return never("What the chat is signed with cannot be read.");
+            return never("The signing key of the chat cannot be read.");
         };
         let base = self.outside.public_url.known().and_then(Option::as_deref);
-        let letter = Letter {
+        let request = SignedRequest {
             what: "chat",
             id: key.stable_id(),
             address,
             secret: &secret,
-            body: body(chat.format, &key.workspace, &parcel.of, base).to_string(),
+            body: body(chat.format, &key.workspace, &payload.event, base).to_string(),
         };
-        self.post(&letter).await
+        self.post(&request).await
     }
 }

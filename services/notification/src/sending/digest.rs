@@ -1,4 +1,4 @@
-//! One mail a day to a person of what is open, and which runs have ended, that was told by no other way.
+//! One mail a day with open requests and run ends that reached the person through no other channel.
 
 use std::collections::HashSet;
 
@@ -8,45 +8,45 @@ use holdpoint_store::StoreError;
 use holdpoint_user_directory::table::User;
 
 use super::{Pool, dropped, unread};
-use crate::domain::{DeliveryKey, GONE, Report, Rules, asks_somebody};
-use crate::letter;
-use crate::store::{self, Filter, may_look};
+use crate::domain::{AttemptReport, DeliveryKey, DeliveryRules, PERSON_GONE, asks_a_person};
+use crate::email_template;
+use crate::store::{self, ListFilter, may_look};
 
-/// Of the newest notifications of a person so many are looked at.
+/// The newest notifications of a person that a digest reads.
 const LOOKED_AT: u64 = 500;
 
 impl Pool {
-    /// Of things as they are now: what was decided in the meantime is not told.
-    pub(super) async fn digest(&self, key: &DeliveryKey, name: &UserName) -> Report {
+    /// Reads the notifications as they are now, without requests that were decided in the meantime.
+    pub(super) async fn digest(&self, key: &DeliveryKey, name: &UserName) -> AttemptReport {
         let found = store::person(&self.readers, &key.workspace, name).await;
         let (person, rules) = match found {
             Ok(Some((person, rules))) if person.active => (person, rules),
-            Ok(Some(_) | None) => return dropped(GONE),
+            Ok(Some(_) | None) => return dropped(PERSON_GONE),
             Err(error) => return unread("a person", &error),
         };
         let open = match self.open(key, &person, &rules).await {
-            Ok(open) if open.is_empty() => return dropped("There was nothing to tell."),
+            Ok(open) if open.is_empty() => return dropped("There was nothing to report."),
             Ok(open) => open,
             Err(error) => return unread("a digest", &error),
         };
         let base = self.outside.public_url.known().and_then(Option::as_deref);
-        self.send_mail(key, &person, letter::digest(&open, base))
+        self.send_mail(key, &person, email_template::digest(&open, base))
             .await
     }
 
-    /// The newest first, each request once; and how runs ended since the last one, as far as that is not
-    /// read, and the person may still look at runs.
+    /// Newest first, and each request once. Run ends count if they came since the last digest, are unread, and
+    /// the person may still look at runs.
     async fn open(
         &self,
         key: &DeliveryKey,
         person: &User,
-        rules: &Rules,
+        rules: &DeliveryRules,
     ) -> Result<Vec<NotificationView>, StoreError> {
-        let filter = Filter {
+        let filter = ListFilter {
             workspace: &key.workspace,
             person: &person.name,
             unread: false,
-            behind: None,
+            start: None,
             limit: LOOKED_AT,
         };
         let since = store::last_digest(&self.readers, key).await?;
@@ -59,7 +59,7 @@ impl Pool {
                     && may_look(&person.roles)
                     && rules.next(one.priority, &[]).is_none();
             }
-            let is_open = one.decided.is_none() && asks_somebody(one.kind);
+            let is_open = one.decided.is_none() && asks_a_person(one.kind);
             let leaves = rules.next(one.priority, &[]).is_some();
             let is_new = one.request.is_some_and(|request| known.insert(request));
             is_open && !leaves && is_new

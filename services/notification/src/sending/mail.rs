@@ -8,48 +8,49 @@ use holdpoint_mail::{Letter, escape, read_mailbox};
 use holdpoint_user_directory::table::User;
 
 use super::{BARRED, Pool, dropped, later, never};
-use crate::domain::{DeliveryKey, GONE, OVER, Report};
-use crate::letter::{self, Words};
-use crate::store::{DeliveryPayload, FeedPage, may_look};
+use crate::domain::{AttemptReport, DeliveryKey, PERSON_GONE, SETTLED, Subject};
+use crate::email_template::{self, EmailText};
+use crate::store::{DeliveryPayload, may_look};
 
-/// How long the link of a mail decides; later whoever has it signs in.
+/// How long the link of a mail decides. Later its reader signs in.
 const LINK_VALID: TimeDelta = TimeDelta::days(14);
 
 impl Pool {
-    /// Not to somebody who was disabled meanwhile, and not of what is over.
-    pub(super) async fn mail(&self, key: &DeliveryKey, parcel: &DeliveryPayload) -> Report {
-        let Some(person) = parcel.person.as_ref().filter(|person| person.active) else {
-            return dropped(GONE);
+    /// Dropped if the person was disabled in the meantime, or if the request needs no action any more.
+    pub(super) async fn mail(&self, key: &DeliveryKey, payload: &DeliveryPayload) -> AttemptReport {
+        let Some(person) = payload.person.as_ref().filter(|person| person.active) else {
+            return dropped(PERSON_GONE);
         };
-        let words = match &parcel.of {
-            // Of a request nobody is told the end by mail: what would be mailed is a question.
-            FeedPage::Request { note, has_ended } if *has_ended || note.fact.kind.is_end() => {
-                return dropped(OVER);
+        let text = match &payload.event.subject {
+            // The end of a request is never mailed: a mail asks for an action.
+            Subject::Request { event, .. } if payload.is_settled || event.kind.is_end() => {
+                return dropped(SETTLED);
             }
-            FeedPage::Request { note, .. } => {
-                let link = |choice| self.link(key, &person.name, &note.fact, choice);
-                letter::words(&note.fact, link)
+            Subject::Request { event, .. } => {
+                let link = |choice| self.link(key, &person.name, event, choice);
+                email_template::request_mail(event, link)
             }
-            FeedPage::End(_) if !may_look(&person.roles) => return dropped(BARRED),
-            FeedPage::End(end) => {
+            Subject::RunEnd(_) if !may_look(&person.roles) => return dropped(BARRED),
+            Subject::RunEnd(end) => {
                 let base = self.outside.public_url.known().and_then(Option::as_deref);
-                letter::ended(end, base)
+                email_template::run_end_mail(end, base)
             }
+            Subject::System(_) => return never("A system notice is not mailed."),
         };
-        self.send_mail(key, person, words).await
+        self.send_mail(key, person, text).await
     }
 
-    /// Under a name that stays the same however often it is tried.
+    /// Sends a mail under a `Message-ID` that is the same for every attempt.
     pub(super) async fn send_mail(
         &self,
         key: &DeliveryKey,
         person: &User,
-        Words {
+        EmailText {
             subject,
             text,
             html,
-        }: Words,
-    ) -> Report {
+        }: EmailText,
+    ) -> AttemptReport {
         let address = person.email.as_deref().unwrap_or_default();
         let is_clean = !address.chars().any(char::is_control);
         let Some(to) = read_mailbox(address).filter(|_| is_clean) else {
@@ -70,29 +71,29 @@ impl Pool {
         };
         let file = format!("{}/{id}", key.workspace);
         match self.outside.mailer.send(letter, &file).await {
-            Ok(()) => Report::Sent {
+            Ok(()) => AttemptReport::Sent {
                 receipt: message_id,
             },
-            Err(fault) if fault.is_final() => never(&fault.to_string()),
-            Err(fault) => later(&fault.to_string()),
+            Err(error) if error.is_final() => never(&error.to_string()),
+            Err(error) => later(&error.to_string()),
         }
     }
 
-    /// Where this person decides it, without signing in, perhaps with an answer that stands in the mail;
-    /// none where nobody said where we are.
+    /// The page where this person decides without signing in, with the answer of the link. `None`: the address of
+    /// the installation is unknown.
     fn link(
         &self,
         key: &DeliveryKey,
         person: &UserName,
-        fact: &RequestEvent,
+        event: &RequestEvent,
         choice: Option<Choice>,
     ) -> Option<String> {
         let base = self.outside.public_url.known()?.as_deref()?;
         let claims = LinkClaims {
             workspace: key.workspace.clone(),
             person: person.clone(),
-            request: fact.id,
-            version: fact.rev,
+            request: event.id,
+            version: event.rev,
             expires_at: self.clock.now() + LINK_VALID,
             choice,
         };

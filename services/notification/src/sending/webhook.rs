@@ -1,4 +1,4 @@
-//! One event to a webhook of the workspace, signed as Standard Webhooks says.
+//! One event to a webhook of the workspace, signed as Standard Webhooks requires.
 
 use holdpoint_auth::WebhookSecret;
 use holdpoint_contracts::instant;
@@ -8,100 +8,106 @@ use holdpoint_contracts::notification::{
 use holdpoint_ids::{WebhookId, Workspace};
 use serde_json::{Value, json};
 
-use super::post::Letter;
+use super::signed_request::SignedRequest;
 use super::{Pool, dropped, never, unread};
-use crate::domain::{Call, DeliveryKey, Input, OVER, Report, Standing, link};
+use crate::domain::{
+    AttemptReport, CallOutcome, DeliveryKey, Input, NotificationEvent, SETTLED, Subject,
+    WebhookState, link,
+};
 use crate::slack;
-use crate::store::{self, DeliveryPayload, FeedPage};
+use crate::store::{self, DeliveryPayload};
 
 impl Pool {
-    /// What came of it counts for the webhook, too: one that never listens is not called for ever.
+    /// Calls a webhook and records the result at it: a webhook that accepts no call is disabled after a while.
     pub(super) async fn call_webhook(
         &self,
         key: &DeliveryKey,
         id: WebhookId,
-        parcel: &DeliveryPayload,
-    ) -> Report {
-        let report = match self.tell_webhook(key, id, parcel).await {
+        payload: &DeliveryPayload,
+    ) -> AttemptReport {
+        let report = match self.send_to_webhook(key, id, payload).await {
             Ok(report) => report,
             Err(not_called) => return *not_called,
         };
-        let call = match &report {
-            Report::Sent { .. } => Call::Taken,
-            Report::Later(error) => Call::Failed(error.clone()),
-            Report::Never(error) => Call::Refused(error.clone()),
-            Report::Dropped(_) => return report,
+        let outcome = match &report {
+            AttemptReport::Sent { .. } => CallOutcome::Accepted,
+            AttemptReport::Later(error) => CallOutcome::Failed(error.clone()),
+            AttemptReport::Never(error) => CallOutcome::Refused(error.clone()),
+            AttemptReport::Dropped(_) => return report,
         };
-        let input = Input::Called {
+        let input = Input::RecordCall {
             workspace: key.workspace.clone(),
             id,
-            call,
+            outcome,
         };
         if !self.handle.submit(vec![input]).await {
-            tracing::warn!(webhook = %id, "what came of a call is not stored; the next one says it");
+            tracing::warn!(webhook = %id, "the result of a call is not stored; the next call will be recorded");
         }
         report
     }
 
-    /// What came of the call; or, as an error, why there was none, which is not the other side's doing.
-    async fn tell_webhook(
+    /// The report of the call. The error is the reason why no call was made; it does not count against the
+    /// webhook.
+    async fn send_to_webhook(
         &self,
         key: &DeliveryKey,
         id: WebhookId,
-        parcel: &DeliveryPayload,
-    ) -> Result<Report, Box<Report>> {
+        payload: &DeliveryPayload,
+    ) -> Result<AttemptReport, Box<AttemptReport>> {
         let not_called = |report| Err(Box::new(report));
         let found = store::webhook(&self.readers, &key.workspace, id).await;
         let webhook = match found {
             Ok(Some(webhook)) => webhook,
-            Ok(None) => return not_called(dropped("The webhook is not there any more.")),
+            Ok(None) => return not_called(dropped("The webhook was removed.")),
             Err(error) => return not_called(unread("a webhook", &error)),
         };
-        match webhook.standing {
-            Standing::Active { .. } => {}
-            Standing::Disabled { .. } => return not_called(dropped("The webhook is disabled.")),
-            Standing::Removed => return not_called(dropped("The webhook is not there any more.")),
+        match webhook.state {
+            WebhookState::Active { .. } => {}
+            WebhookState::Disabled { .. } => {
+                return not_called(dropped("The webhook is disabled."));
+            }
+            WebhookState::Removed => return not_called(dropped("The webhook was removed.")),
+        }
+        if webhook.format == WebhookFormat::Slack && payload.is_void() {
+            return not_called(dropped(SETTLED));
         }
         let base = self.outside.public_url.known().and_then(Option::as_deref);
-        let body = match webhook.format {
-            WebhookFormat::Slack if parcel.of.is_void() => return not_called(dropped(OVER)),
-            WebhookFormat::Standard | WebhookFormat::Slack => {
-                body(webhook.format, &key.workspace, &parcel.of, base)
-            }
-        };
+        let body = body(webhook.format, &key.workspace, &payload.event, base);
         let Ok(secret) = WebhookSecret::read(&webhook.secret) else {
-            return not_called(never("What the webhook is signed with cannot be read."));
+            return not_called(never("The signing key of the webhook cannot be read."));
         };
-        let letter = Letter {
+        let request = SignedRequest {
             what: "webhook",
             id: key.stable_id(),
             address: &webhook.url,
             secret: &secret,
             body: body.to_string(),
         };
-        Ok(self.post(&letter).await)
+        Ok(self.post(&request).await)
     }
 }
 
-/// What is posted, in the words of a format.
+/// The body of a call.
 pub(super) fn body(
     format: WebhookFormat,
     workspace: &Workspace,
-    news: &FeedPage,
+    event: &NotificationEvent,
     base: Option<&str>,
 ) -> Value {
-    match (format, news) {
-        (WebhookFormat::Standard, FeedPage::Request { note, .. }) => {
-            event(workspace, &note.fact, base)
+    match (format, &event.subject) {
+        (WebhookFormat::Standard, Subject::Request { event, .. }) => {
+            request_body(workspace, event, base)
         }
-        (WebhookFormat::Slack, FeedPage::Request { note, .. }) => slack::message(&note.fact, base),
-        (WebhookFormat::Standard, FeedPage::End(end)) => ended(workspace, end, base),
-        (WebhookFormat::Slack, FeedPage::End(end)) => slack::ended(end, base),
+        (WebhookFormat::Slack, Subject::Request { event, .. }) => slack::message(event, base),
+        (WebhookFormat::Standard, Subject::RunEnd(end)) => run_end_body(workspace, end, base),
+        (WebhookFormat::Slack, Subject::RunEnd(end)) => slack::run_end_message(end, base),
+        // No rule delivers a system notice.
+        (WebhookFormat::Standard | WebhookFormat::Slack, Subject::System(_)) => Value::Null,
     }
 }
 
-/// The same of a run that has ended.
-fn ended(workspace: &Workspace, end: &RunEnded, base: Option<&str>) -> Value {
+/// `{type, timestamp, data}` of a run end.
+fn run_end_body(workspace: &Workspace, end: &RunEnded, base: Option<&str>) -> Value {
     json!({
         "type": run_event_name(end.status),
         "timestamp": instant::write(end.ended_at),
@@ -120,18 +126,18 @@ fn ended(workspace: &Workspace, end: &RunEnded, base: Option<&str>) -> Value {
     })
 }
 
-/// `{type, timestamp, data}`.
-fn event(workspace: &Workspace, fact: &RequestEvent, base: Option<&str>) -> Value {
-    let request = &fact.request;
+/// `{type, timestamp, data}` of a request event.
+fn request_body(workspace: &Workspace, event: &RequestEvent, base: Option<&str>) -> Value {
+    let request = &event.request;
     json!({
-        "type": event_name(request.kind, fact.kind),
-        "timestamp": instant::write(fact.at),
+        "type": event_name(request.kind, event.kind),
+        "timestamp": instant::write(event.at),
         "data": {
             "workspace": workspace,
             "request": request.id,
             "kind": request.kind,
             "status": request.status,
-            "version": fact.rev,
+            "version": event.rev,
             "run": request.run,
             "step": request.step,
             "agent": request.agent,
@@ -142,7 +148,7 @@ fn event(workspace: &Workspace, fact: &RequestEvent, base: Option<&str>) -> Valu
             "to": request.to,
             "assignee": request.assignee,
             "deadline": request.deadline.map(instant::write),
-            "by": fact.by,
+            "by": event.by,
             "outcome": request.outcome,
             "response": request.response,
             "asks_again": request.asks_again,

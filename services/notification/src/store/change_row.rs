@@ -1,4 +1,4 @@
-//! Table `changes`: how often the notifications of a workspace have changed.
+//! Table `changes`: the number of the last commit that changed inbox entries, for each workspace.
 #![expect(
     clippy::disallowed_methods,
     reason = "the entity macro generates a nested save that begins"
@@ -26,8 +26,8 @@ pub struct Model {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The number of the change that this commit is, for each workspace. The rows are held until it is
-/// through, so that numbers appear in their order: whoever has read up to one misses none below it.
+/// The number of this commit in each workspace. The rows stay locked until the commit, so that numbers become
+/// visible in their order: a reader of the feed never misses a lower number.
 pub(super) async fn next<'w>(
     db: &impl ConnectionTrait,
     workspaces: &BTreeSet<&'w Workspace>,
@@ -49,15 +49,16 @@ pub(super) async fn next<'w>(
             .await?;
         for Model { workspace, seq } in rows {
             let of = chunk.iter().find(|one| one.as_str() == workspace);
-            let of = of.ok_or_else(|| StoreError::broken(TABLE, "a workspace nobody asked for"))?;
+            let of =
+                of.ok_or_else(|| StoreError::broken(TABLE, "a workspace that was not requested"))?;
             numbers.insert(*of, seq);
         }
     }
     Ok(numbers)
 }
 
-/// The number of the newest change; 0 where there was none.
-pub(super) async fn newest(
+/// The number of the newest change; 0 if there was none.
+pub(crate) async fn newest(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
 ) -> Result<u64, StoreError> {

@@ -7,21 +7,21 @@
 
 mod pages;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{Channel, PendingReason};
-use holdpoint_ids::{NotificationId, UserName, Workspace};
+use holdpoint_ids::{NotificationId, UserName, WebhookId, Workspace};
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, guarded, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict};
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
-use super::old::Request;
-use super::told_rev;
-use crate::domain::{Delivery, DeliveryKey, Key, Phase, Posting, Recipient};
+use super::retention::HoldRow;
+use super::stored_rev;
+use crate::domain::{Delivery, DeliveryKey, DeliveryTarget, Key, Phase, PlannedDelivery};
 
 pub(crate) use pages::{Last, of_request, of_webhook};
 
@@ -32,7 +32,7 @@ const WEBHOOK: &str = Channel::Webhook.as_str();
 const CHAT: &str = Channel::Chat.as_str();
 const DIGEST: &str = Channel::Digest.as_str();
 
-/// The ways to people, one after another.
+/// The personal channels.
 const OF_PEOPLE: [&str; 2] = [EMAIL, CHAT];
 
 #[sea_orm::model]
@@ -74,13 +74,13 @@ fn number(value: u64) -> Result<i64, StoreError> {
 }
 
 /// The columns `channel` and `target`.
-fn columns_of(to: &Recipient) -> (&'static str, String) {
+fn columns_of(to: &DeliveryTarget) -> (&'static str, String) {
     match to {
-        Recipient::Mail(person) => (EMAIL, person.to_string()),
-        Recipient::Callback => (CALLBACK, String::new()),
-        Recipient::Webhook(id) => (WEBHOOK, id.to_string()),
-        Recipient::Chat(person) => (CHAT, person.to_string()),
-        Recipient::Digest(person) => (DIGEST, person.to_string()),
+        DeliveryTarget::Mail(person) => (EMAIL, person.to_string()),
+        DeliveryTarget::Callback => (CALLBACK, String::new()),
+        DeliveryTarget::Webhook(id) => (WEBHOOK, id.to_string()),
+        DeliveryTarget::Chat(person) => (CHAT, person.to_string()),
+        DeliveryTarget::Digest(person) => (DIGEST, person.to_string()),
     }
 }
 
@@ -91,7 +91,7 @@ fn id_of(key: &DeliveryKey) -> Result<Id, StoreError> {
     Ok((
         key.workspace.to_string(),
         key.note.hold.to_string(),
-        number(told_rev(key.note))?,
+        number(stored_rev(key.note))?,
         channel.to_owned(),
         target,
     ))
@@ -99,11 +99,11 @@ fn id_of(key: &DeliveryKey) -> Result<Id, StoreError> {
 
 fn key_of(row: &Model) -> Result<DeliveryKey, StoreError> {
     let to = match row.channel.as_str() {
-        EMAIL => Recipient::Mail(row.target.parse().map_err(broken)?),
-        CALLBACK => Recipient::Callback,
-        WEBHOOK => Recipient::Webhook(row.target.parse().map_err(broken)?),
-        CHAT => Recipient::Chat(row.target.parse().map_err(broken)?),
-        DIGEST => Recipient::Digest(row.target.parse().map_err(broken)?),
+        EMAIL => DeliveryTarget::Mail(row.target.parse().map_err(broken)?),
+        CALLBACK => DeliveryTarget::Callback,
+        WEBHOOK => DeliveryTarget::Webhook(row.target.parse().map_err(broken)?),
+        CHAT => DeliveryTarget::Chat(row.target.parse().map_err(broken)?),
+        DIGEST => DeliveryTarget::Digest(row.target.parse().map_err(broken)?),
         other => return Err(broken(format!("channel `{other}`"))),
     };
     let rev = u64::try_from(row.rev).map_err(broken)?;
@@ -178,12 +178,12 @@ pub(super) async fn load(
     Ok(found)
 }
 
-/// What is due of one way, the longest first, but for what goes to the busy.
+/// Due deliveries of one channel, the longest due first, except those to busy targets.
 pub(crate) async fn due(
     db: &impl ConnectionTrait,
     channel: Channel,
     now: DateTime<Utc>,
-    busy: &[Recipient],
+    busy: &[DeliveryTarget],
     limit: u64,
 ) -> Result<Vec<DeliveryKey>, StoreError> {
     let rows = Entity::find()
@@ -202,36 +202,61 @@ pub(crate) async fn due(
     rows.iter().map(key_of).collect()
 }
 
+/// The pending deliveries of webhooks. One grouped query a batch: a query a row would make a full backlog slow.
+pub(super) async fn pending_of_webhooks(
+    db: &impl ConnectionTrait,
+    webhooks: &[WebhookId],
+) -> Result<HashMap<String, u64>, StoreError> {
+    let mut pending = HashMap::new();
+    for chunk in webhooks.chunks(ROWS_PER_STATEMENT) {
+        let counts = Entity::find()
+            .filter(COLUMN.channel.eq(WEBHOOK))
+            .filter(COLUMN.state.eq("pending"))
+            .filter(COLUMN.target.is_in(chunk.iter().map(WebhookId::to_string)))
+            .select_only()
+            .column(Column::Target)
+            .column_as(Column::Target.count(), "pending")
+            .group_by(Column::Target)
+            .into_tuple::<(String, i64)>()
+            .all(db)
+            .await?;
+        for (webhook, count) in counts {
+            pending.insert(webhook, u64::try_from(count).map_err(broken)?);
+        }
+    }
+    Ok(pending)
+}
+
 /// New deliveries of one notification.
 pub(super) struct New<'n> {
     pub(super) workspace: &'n Workspace,
     pub(super) note: NotificationId,
     pub(super) priority: Priority,
-    pub(super) to: &'n [Posting],
+    pub(super) to: &'n [PlannedDelivery],
 }
 
-/// Of these, the names of people who are told of it already, by whichever way.
-async fn told(db: &impl ConnectionTrait, new: &New<'_>) -> Result<HashSet<String>, StoreError> {
-    let first = new.to.iter().filter(|posting| posting.after.is_empty());
-    let people = first.filter_map(|posting| posting.to.person());
+/// The people who have a delivery of this notification already, through any channel.
+async fn notified(db: &impl ConnectionTrait, new: &New<'_>) -> Result<HashSet<String>, StoreError> {
+    let first = new.to.iter().filter(|planned| planned.after.is_empty());
+    let people = first.filter_map(|planned| planned.to.person());
     let names: Vec<_> = people.map(|(name, _)| name.as_str()).collect();
-    let mut told = HashSet::new();
+    let mut notified = HashSet::new();
     for chunk in names.chunks(ROWS_PER_STATEMENT) {
         let rows = Entity::find()
             .filter(COLUMN.workspace.eq(new.workspace.as_str()))
             .filter(COLUMN.hold.eq(new.note.hold.to_string()))
-            .filter(COLUMN.rev.eq(number(told_rev(new.note))?))
+            .filter(COLUMN.rev.eq(number(stored_rev(new.note))?))
             .filter(COLUMN.channel.is_in(OF_PEOPLE))
             .filter(COLUMN.target.is_in(chunk.iter().copied()))
             .select_only()
             .column(Column::Target)
             .into_tuple::<String>();
-        told.extend(rows.all(db).await?);
+        notified.extend(rows.all(db).await?);
     }
-    Ok(told)
+    Ok(notified)
 }
 
-/// New deliveries; one that is there stays as it is, and nobody begins to be told by two ways.
+/// Creates deliveries. One that exists stays as it is, and no person begins with two channels.
 pub(super) async fn insert(
     db: &Transaction,
     all: &[New<'_>],
@@ -239,14 +264,14 @@ pub(super) async fn insert(
 ) -> Result<(), StoreError> {
     let mut rows = Vec::new();
     for new in all {
-        let told = told(db, new).await?;
-        let to = new.to.iter().filter(|posting| {
-            let begins = posting.after.is_empty();
-            let person = posting.to.person().filter(|_| begins);
-            person.is_none_or(|(name, _)| !told.contains(name.as_str()))
+        let notified = notified(db, new).await?;
+        let to = new.to.iter().filter(|planned| {
+            let begins = planned.after.is_empty();
+            let person = planned.to.person().filter(|_| begins);
+            person.is_none_or(|(name, _)| !notified.contains(name.as_str()))
         });
-        for posting in to {
-            rows.push(fresh(new, posting, now)?);
+        for planned in to {
+            rows.push(fresh(new, planned, now)?);
         }
     }
     let keys = [
@@ -260,21 +285,27 @@ pub(super) async fn insert(
     insert_rows(db, rows, Some(&kept)).await
 }
 
-fn fresh(new: &New<'_>, posting: &Posting, now: DateTime<Utc>) -> Result<ActiveModel, StoreError> {
-    let (channel, target) = columns_of(&posting.to);
+fn fresh(
+    new: &New<'_>,
+    planned: &PlannedDelivery,
+    now: DateTime<Utc>,
+) -> Result<ActiveModel, StoreError> {
+    let (channel, target) = columns_of(&planned.to);
+    let is_pending = planned.dropped.is_none();
+    let state = if is_pending { "pending" } else { "dropped" };
     Ok(ActiveModel {
         workspace: Set(new.workspace.to_string()),
         hold: Set(new.note.hold.to_string()),
-        rev: Set(number(told_rev(new.note))?),
+        rev: Set(number(stored_rev(new.note))?),
         channel: Set(channel.to_owned()),
         target: Set(target),
         priority: Set(new.priority.as_str().to_owned()),
-        after: Set(written_after(&posting.after)?),
-        state: Set("pending".to_owned()),
+        after: Set(written_after(&planned.after)?),
+        state: Set(state.to_owned()),
         attempts: Set(0),
-        next_at: Set(Some(posting.due_at)),
-        waits: Set(Some(posting.waits.as_str().to_owned())),
-        last_error: Set(None),
+        next_at: Set(is_pending.then_some(planned.due_at)),
+        waits: Set(is_pending.then(|| planned.waits.as_str().to_owned())),
+        last_error: Set(planned.dropped.clone()),
         receipt: Set(None),
         version: Set(1),
         prior_version: Set(0),
@@ -283,13 +314,13 @@ fn fresh(new: &New<'_>, posting: &Posting, now: DateTime<Utc>) -> Result<ActiveM
     })
 }
 
-/// The chats that were told of a request are told of this, too.
-pub(super) async fn follow_up(
+/// The chats that received a request are notified of its end, too.
+pub(super) async fn notify_chats_of_end(
     db: &Transaction,
     new: &New<'_>,
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    let told = Entity::find()
+    let chats = Entity::find()
         .filter(COLUMN.workspace.eq(new.workspace.as_str()))
         .filter(COLUMN.hold.eq(new.note.hold.to_string()))
         .filter(COLUMN.channel.eq(CHAT))
@@ -300,10 +331,10 @@ pub(super) async fn follow_up(
         .into_tuple::<String>()
         .all(db)
         .await?;
-    let mut to = Vec::with_capacity(told.len());
-    for name in told {
-        let chat = Recipient::Chat(name.parse().map_err(broken)?);
-        to.push(Posting::at_once(chat, now));
+    let mut to = Vec::with_capacity(chats.len());
+    for name in chats {
+        let chat = DeliveryTarget::Chat(name.parse().map_err(broken)?);
+        to.push(PlannedDelivery::at_once(chat, now));
     }
     let chats = New {
         workspace: new.workspace,
@@ -314,9 +345,8 @@ pub(super) async fn follow_up(
     insert(db, &[chats], now).await
 }
 
-/// What waits for the end of a person's quiet hours, or for another try, is due: it is decided anew
-/// whether and when and how it goes. What is on its way is left alone. No version changes: whoever
-/// claims one of them at this moment has seen nothing else.
+/// Makes the deliveries of a person due that wait for quiet hours or a retry, so that they are decided again.
+/// A dispatched delivery stays leased. No version changes, because a concurrent claim reads the same state.
 pub(super) async fn reconsider(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
@@ -404,20 +434,17 @@ fn active(one: &Delivery, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, 
     })
 }
 
-/// Forgets all deliveries of requests.
-pub(super) async fn forget(
-    db: &impl ConnectionTrait,
-    requests: &[Request],
-) -> Result<(), StoreError> {
+/// Deletes all deliveries of these holds.
+pub(super) async fn delete(db: &impl ConnectionTrait, holds: &[HoldRow]) -> Result<(), StoreError> {
     let of = Expr::tuple([Expr::col(Column::Workspace), Expr::col(Column::Hold)]);
     Entity::delete_many()
-        .filter(of.in_tuples(requests.iter().cloned()))
+        .filter(of.in_tuples(holds.iter().cloned()))
         .exec(db)
         .await?;
     Ok(())
 }
 
-/// When the digest before this one was made; none: there was none.
+/// When the digest before this one was created.
 pub(crate) async fn last_digest(
     db: &impl ConnectionTrait,
     key: &DeliveryKey,
@@ -435,8 +462,8 @@ pub(crate) async fn last_digest(
     Ok(last.map(|row| row.created_at))
 }
 
-/// Whether a digest has come to its end before an instant.
-pub(super) async fn has_old_digest(
+/// Whether a digest ended before an instant.
+pub(super) async fn has_expired_digest(
     db: &impl ConnectionTrait,
     before: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
@@ -449,8 +476,8 @@ pub(super) async fn has_old_digest(
     Ok(old.is_some())
 }
 
-/// Forgets digests that have come to their end before an instant.
-pub(super) async fn forget_digests(
+/// Deletes digests that ended before an instant.
+pub(super) async fn delete_expired_digests(
     db: &impl ConnectionTrait,
     before: DateTime<Utc>,
 ) -> Result<(), StoreError> {

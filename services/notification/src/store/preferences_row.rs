@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{UserName, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded, readable};
+use holdpoint_store::{ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, guarded, readable};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
-use crate::domain::{Key, Preferences, Rules};
+use crate::domain::{DeliveryRules, Key, Preferences};
 
 const TABLE: &str = "preferences";
 
@@ -40,7 +40,7 @@ fn broken(error: impl std::fmt::Display) -> StoreError {
     StoreError::broken(TABLE, error)
 }
 
-/// Of those who have said anything.
+/// The preferences of the people who have set any.
 pub(super) async fn load(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
@@ -66,25 +66,25 @@ pub(super) async fn load(
     Ok(found)
 }
 
-/// What follows from what people have said. What cannot be read any more, because the zone is gone
-/// from the database, keeps nobody from being told: it counts as if nothing had been said.
+/// The delivery rules of people. Preferences become invalid when their time zone disappears from the database.
+/// Their person is notified by the default rules then.
 pub(super) async fn rules(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
     people: &[UserName],
-) -> Result<BTreeMap<UserName, Rules>, StoreError> {
+) -> Result<BTreeMap<UserName, DeliveryRules>, StoreError> {
     let all = load(db, workspace, people).await?;
     let rules = all.into_iter().map(|one| {
-        let rules = Rules::read(&one.said).unwrap_or_else(|problem| {
-            tracing::warn!(%workspace, person = %one.person, %problem, "preferences cannot be read");
-            Rules::default()
+        let rules = DeliveryRules::read(&one.said).unwrap_or_else(|problem| {
+            tracing::warn!(%workspace, person = %one.person, %problem, "invalid preferences; the default rules apply");
+            DeliveryRules::default()
         });
         (one.person, rules)
     });
     Ok(rules.collect())
 }
 
-/// Who is to be mailed of what is open, and since when.
+/// A person whose digest is due, and since when.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DigestPlace {
     pub(crate) at: DateTime<Utc>,
@@ -92,7 +92,7 @@ pub(crate) struct DigestPlace {
     pub(crate) person: UserName,
 }
 
-/// People who are to be mailed of what is open, the longest due first. A page begins after a place.
+/// A page of the people whose digests are due, the longest due first.
 pub(crate) async fn digests(
     db: &impl ConnectionTrait,
     (after, now): (Option<&DigestPlace>, DateTime<Utc>),
@@ -120,7 +120,7 @@ pub(crate) async fn digests(
         .order_by_asc(Column::DigestAt)
         .order_by_asc(Column::Workspace)
         .order_by_asc(Column::Person)
-        .limit(limit)
+        .limit(limit.saturating_add(SPARE_ROWS))
         .select_only()
         .column(Column::DigestAt)
         .column(Column::Workspace)

@@ -1,33 +1,33 @@
 //! One suite for both databases: SQLite always, Postgres where there is one.
 
-mod copies;
-mod ends;
+mod inbox_entries;
+mod run_ends;
 
 use std::collections::BTreeSet;
 
 use holdpoint_migrations::notification::Migrator;
 use holdpoint_store::{Location, begin_write, is_sqlite, migrate, open_writer};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait as _, DatabaseConnection, EntityTrait, Iterable, QueryOrder as _,
-    Statement,
+    ColumnTrait, ConnectionTrait as _, DatabaseConnection, EntityTrait, Iterable, Statement,
 };
-use sea_orm_migration::MigratorTrait as _;
 
 use holdpoint_contracts::notification::{Channel, RequestEventKind, Watched};
 use holdpoint_ids::Workspace;
 use holdpoint_testkit::Plans;
 
-use super::old::{forget, has_old};
-use super::turns::Turns;
+use super::fair_queue::FairQueue;
+use super::retention::{delete_expired as forget, has_expired};
 use super::{
-    change_row, copy_row, delivery_row, end_row, note_row, notice_row, preferences_row, secret_row,
-    watch_row, webhook_row,
+    change_row, delivery_row, event_row, inbox_entry_row, preferences_row, secret_row, watch_row,
+    webhook_row,
 };
 
-use crate::domain::tests::fact;
-use crate::domain::{EndKey, FanOutProgress, Need, Note, NoteKey, Watch};
+use crate::domain::testing::{request_event as fact, webhook};
+use crate::domain::{
+    DeliveryTarget, FanOutProgress, Need, NotificationEvent, PlannedDelivery, Subject, Watch,
+};
 
-pub(crate) use copy_row::Entity as Copies;
+pub(crate) use inbox_entry_row::Entity as InboxEntries;
 
 /// Migrated columns are those of the entity, and as nullable.
 async fn same_columns<E: EntityTrait>(db: &DatabaseConnection, entity: E) {
@@ -59,64 +59,28 @@ async fn all(location: &Location) {
     migrate::<Migrator>(location).await.unwrap();
     let db = open_writer(location).await.unwrap();
     let instant = "2026-01-01T00:00:00Z".parse().unwrap();
-    assert!(!has_old(&db, instant).await.unwrap());
+    assert!(!has_expired(&db, instant).await.unwrap());
     let tx = begin_write(&db).await.unwrap();
     forget(&tx, instant).await.unwrap();
     tx.commit().await.unwrap();
-    same_columns(&db, note_row::Entity).await;
-    same_columns(&db, copy_row::Entity).await;
+    same_columns(&db, event_row::Entity).await;
+    same_columns(&db, inbox_entry_row::Entity).await;
     same_columns(&db, change_row::Entity).await;
-    same_columns(&db, notice_row::Entity).await;
     same_columns(&db, delivery_row::Entity).await;
     same_columns(&db, secret_row::Entity).await;
     same_columns(&db, preferences_row::Entity).await;
     same_columns(&db, webhook_row::Entity).await;
     same_columns(&db, watch_row::Entity).await;
-    same_columns(&db, end_row::Entity).await;
     watches(&db).await;
-    copies::change_in_order(&db).await;
-    copies::reminders_are_renewed(&db).await;
+    an_unreadable_row_leaves_a_page_full(&db).await;
+    inbox_entries::change_in_order(&db).await;
+    inbox_entries::reminders_are_renewed(&db).await;
+    // It reads all pending fan-outs, so it comes before those that leave some.
+    run_ends::run_ends(&db).await;
     each_fact_has_its_turn(&db).await;
-    ends::ends(&db).await;
-    ends::each_has_its_turn(&db).await;
+    backlogs_are_counted(&db).await;
     same_columns(&db, holdpoint_user_directory::table::row::user::Entity).await;
     same_columns(&db, holdpoint_user_directory::table::row::role::Entity).await;
-}
-
-/// What waited or had left before there were priorities and webhooks is as it was.
-async fn deliveries_are_kept(location: &Location) {
-    let db = open_writer(location).await.unwrap();
-    if let Location::Postgres { schema, .. } = location {
-        let sql = format!("CREATE SCHEMA {schema}");
-        db.execute_unprepared(&sql).await.unwrap();
-    }
-    Migrator::up(&db, Some(2)).await.unwrap();
-    let at = "'2026-01-01T00:00:00+00:00'";
-    let hold = "'hold_01920000000070008000000000000001-1'";
-    let sql = format!(
-        "INSERT INTO deliveries VALUES \
-         ('acme', {hold}, 1, 'email', 'ada', 'pending', 2, {at}, 'no answer', NULL, 3, 2, {at}, {at}), \
-         ('acme', {hold}, 1, 'callback', '', 'sent', 1, NULL, NULL, '202', 2, 1, {at}, {at})"
-    );
-    db.execute_unprepared(&sql).await.unwrap();
-    db.close().await.unwrap();
-    migrate::<Migrator>(location).await.unwrap();
-    let db = open_writer(location).await.unwrap();
-    let rows = delivery_row::Entity::find().order_by_asc(delivery_row::COLUMN.channel);
-    let rows = rows.all(&db).await.unwrap();
-    let shown = rows.iter().map(|row| {
-        let (channel, target) = (row.channel.as_str(), row.target.as_str());
-        (channel, target, row.state.as_str(), row.next_at.is_some())
-    });
-    assert_eq!(
-        shown.collect::<Vec<_>>(),
-        [
-            ("callback", "", "sent", false),
-            ("email", "ada", "pending", true)
-        ]
-    );
-    assert!(rows.iter().all(|row| row.priority == "normal"));
-    assert_eq!((rows[1].attempts, rows[1].version), (2, 3));
 }
 
 fn in_folder(folder: &tempfile::TempDir) -> Location {
@@ -134,10 +98,6 @@ fn in_schema(postgres: &holdpoint_testkit::TestPostgres, schema: &str) -> Locati
 async fn on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     all(&in_folder(&folder)).await;
-    let folder = tempfile::tempdir().unwrap();
-    deliveries_are_kept(&in_folder(&folder)).await;
-    let folder = tempfile::tempdir().unwrap();
-    ends::earlier_watches_are_told(&in_folder(&folder)).await;
 }
 
 /// What is looked for every few seconds is found by an index, however much is kept: SQLite takes one of a
@@ -150,14 +110,17 @@ async fn sweeps_read_no_whole_table() {
     let db = open_writer(&location).await.unwrap();
     let plans = Plans::of(&db);
     let now = "2026-01-01T00:00:00Z".parse().unwrap();
-    Turns::default().next::<NoteKey>(&plans, 9).await.unwrap();
-    Turns::default().next::<EndKey>(&plans, 9).await.unwrap();
-    has_old(&plans, now).await.unwrap();
+    FairQueue::default().next(&plans, 9).await.unwrap();
+    has_expired(&plans, now).await.unwrap();
     preferences_row::digests(&plans, (None, now), 9)
         .await
         .unwrap();
     let mail = Channel::Email;
     delivery_row::due(&plans, mail, now, &[], 9).await.unwrap();
+    let webhooks = [webhook().id];
+    delivery_row::pending_of_webhooks(&plans, &webhooks)
+        .await
+        .unwrap();
     assert_eq!(plans.whole_tables(), Vec::<String>::new());
 }
 
@@ -167,8 +130,6 @@ async fn on_postgres() {
         return;
     };
     all(&in_schema(&postgres, "notification")).await;
-    deliveries_are_kept(&in_schema(&postgres, "earlier")).await;
-    ends::earlier_watches_are_told(&in_schema(&postgres, "watches")).await;
 }
 
 /// Who watches is found by what they watch: each once, by name, page by page, and no more once they do
@@ -224,44 +185,102 @@ async fn watches(db: &DatabaseConnection) {
     let keys = [(&workspace, cleo, &agent), (&workspace, cleo, &run)];
     assert_eq!(watch_row::load(&tx, &keys).await.unwrap(), [gone]);
     let later = "2026-01-02T00:00:00Z".parse().unwrap();
-    watch_row::forget(&tx, later).await.unwrap();
+    watch_row::delete_ended(&tx, later).await.unwrap();
     assert_eq!(watch_row::load(&tx, &keys).await.unwrap(), []);
     tx.commit().await.unwrap();
 }
 
-/// Facts that cannot be decided stay where they are: those behind them have their turn all the same.
+/// Mend, finding `preferences_row.rs`: a page of digests that contains a row that cannot be read is full all
+/// the same. A short page would end the pass, and later rows would wait.
+async fn an_unreadable_row_leaves_a_page_full(db: &DatabaseConnection) {
+    let at = "2026-01-01T00:00:00+00:00";
+    let row = |person: &str| format!("('acme', '{person}', '{{}}', '{at}', 1, 0, '{at}', '{at}')");
+    let rows = ["not a name!", "ada", "bob"].map(row).join(", ");
+    let sql = format!(
+        "INSERT INTO preferences (workspace, person, said, digest_at, version, prior_version, created_at, \
+         updated_at) VALUES {rows}"
+    );
+    db.execute_unprepared(&sql).await.unwrap();
+    let now = at.parse().unwrap();
+    let page = preferences_row::digests(db, (None, now), 2).await.unwrap();
+    let names: Vec<_> = page.iter().map(|one| one.person.as_str()).collect();
+    assert_eq!(names, ["ada", "bob"]);
+}
+
+/// Events that cannot be decided stay where they are, and block no other. Request events and run ends share
+/// one queue.
 async fn each_fact_has_its_turn(db: &DatabaseConnection) {
-    let note = |number: u32| {
-        let mut fact = fact(1, RequestEventKind::Opened, &["@role.ops"]);
-        fact.id.number = number;
-        Note {
-            workspace: "turns".parse().unwrap(),
-            fact,
-            again: false,
-            fan: FanOutProgress::Watchers { after: None },
-            told: 0,
-            version: 1,
-        }
+    let workspace: Workspace = "turns".parse().unwrap();
+    let event = |number: u32| {
+        let subject = if number.is_multiple_of(2) {
+            let mut end = run_ends::end(number);
+            end.run = run_ends::run(number);
+            Subject::RunEnd(Box::new(end))
+        } else {
+            let mut event = fact(1, RequestEventKind::Opened, &["@role.ops"]);
+            event.id.run = run_ends::run(number);
+            Subject::Request {
+                event: Box::new(event),
+                reopened: false,
+            }
+        };
+        let fan_out = FanOutProgress::Watchers { after: None };
+        NotificationEvent::new(&workspace, subject, fan_out)
     };
     let tx = begin_write(db).await.unwrap();
     let now: chrono::DateTime<chrono::Utc> = "2026-01-01T00:00:00Z".parse().unwrap();
     for number in 1..=6 {
         let at = now + chrono::TimeDelta::seconds(i64::from(number));
-        let lost = note_row::save(&tx, &[(&note(number), 0)], at).await;
+        let lost = event_row::save(&tx, &[(&event(number), 0)], at).await;
         assert_eq!(lost.unwrap(), []);
     }
     tx.commit().await.unwrap();
-    let mut turns = Turns::default();
+    let mut queue = FairQueue::default();
     for expected in [[1, 2, 3, 4], [1, 2, 5, 6], [1, 2, 3, 4]] {
-        let keys: Vec<NoteKey> = turns.next(db, 4).await.unwrap();
-        let numbers: Vec<_> = keys.iter().map(|key| key.hold.number).collect();
-        assert_eq!(numbers, expected);
+        let keys = queue.next(db, 4).await.unwrap();
+        assert_eq!(keys, expected.map(|number| event(number).key()));
     }
-    let mut done = note(1);
-    (done.fan, done.version) = (FanOutProgress::Done, 2);
+    let mut done = event(1);
+    (done.fan_out, done.version) = (FanOutProgress::Done, 2);
     let tx = begin_write(db).await.unwrap();
-    note_row::save(&tx, &[(&done, 1)], now).await.unwrap();
+    event_row::save(&tx, &[(&done, 1)], now).await.unwrap();
     tx.commit().await.unwrap();
-    let keys: Vec<NoteKey> = Turns::default().next(db, 1).await.unwrap();
-    assert_eq!(keys[0].hold.number, 2);
+    let keys = FairQueue::default().next(db, 1).await.unwrap();
+    assert_eq!(keys, [event(2).key()]);
+}
+
+/// Mend C-10: pending deliveries of webhooks are counted; one that is stored as dropped is not, and keeps its
+/// reason.
+async fn backlogs_are_counted(db: &DatabaseConnection) {
+    let now = "2026-01-01T00:00:00Z".parse().unwrap();
+    let workspace = webhook().workspace;
+    let event = crate::domain::testing::stored(fact(1, RequestEventKind::Opened, &[]), false);
+    let other = "wh_01920000000070008000000000000002".parse().unwrap();
+    let to = |id, dropped: Option<&str>| PlannedDelivery {
+        dropped: dropped.map(str::to_owned),
+        ..PlannedDelivery::at_once(DeliveryTarget::Webhook(id), now)
+    };
+    let all = [to(webhook().id, None), to(other, Some("too far behind"))];
+    let new = delivery_row::New {
+        workspace: &workspace,
+        note: event.id(),
+        priority: event.priority(),
+        to: &all,
+    };
+    let tx = begin_write(db).await.unwrap();
+    delivery_row::insert(&tx, &[new], now).await.unwrap();
+    tx.commit().await.unwrap();
+    let ids = [webhook().id, other];
+    let pending = delivery_row::pending_of_webhooks(db, &ids).await.unwrap();
+    assert_eq!(
+        pending.into_iter().collect::<Vec<_>>(),
+        [(webhook().id.to_string(), 1)]
+    );
+    let row = delivery_row::of_webhook(db, (&workspace, other), None, 9).await;
+    let view = row.unwrap().remove(0).view();
+    assert_eq!(
+        view.state,
+        holdpoint_contracts::notification::DeliveryState::Dropped
+    );
+    assert_eq!(view.last_error.as_deref(), Some("too far behind"));
 }

@@ -8,16 +8,16 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::notification::Watched;
+use holdpoint_contracts::notification::{WatchStatus, Watched};
 use holdpoint_ids::{UserName, Workspace};
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded, readable};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{Alias, Expr, ExprTrait as _, Query, SelectStatement};
+use sea_orm::sea_query::{Expr, ExprTrait as _};
 use sea_orm::{Condition, PaginatorTrait, QueryOrder, QuerySelect};
 
-use super::end_row;
-use super::old::Request;
+use super::event_row::end_of_watched_run;
+use super::retention::HoldRow;
 use crate::domain::{Key, Need, Watch};
 
 const TABLE: &str = "watches";
@@ -44,7 +44,6 @@ fn broken(error: impl std::fmt::Display) -> StoreError {
     StoreError::broken(TABLE, error)
 }
 
-/// By what it is known.
 pub(super) fn key(watch: &Watch) -> Key {
     let Watch {
         workspace,
@@ -85,30 +84,17 @@ pub(super) async fn load(
     Ok(found)
 }
 
-/// Not runs that have ended: there is nothing more to watch, and they go after a while.
+/// A run that has ended is not watched any more; its watch is deleted after a while.
 fn watched_by(workspace: &Workspace, person: &UserName) -> Condition {
     Condition::all()
         .add(COLUMN.workspace.eq(workspace.as_str()))
         .add(COLUMN.person.eq(person.as_str()))
         .add(COLUMN.since.is_not_null())
-        .add(Expr::not_exists(ended()))
-}
-
-/// The end of the run that a row is of.
-fn ended() -> SelectStatement {
-    let of = |table: &'static str, column: &'static str| {
-        Expr::col((Alias::new(table), Alias::new(column)))
-    };
-    Query::select()
-        .expr(Expr::val(1))
-        .from(end_row::Entity)
-        .and_where(of("ends", "workspace").eq(of(TABLE, "workspace")))
-        .and_where(of("ends", "run").eq(of(TABLE, "target")))
-        .to_owned()
+        .add(Expr::not_exists(end_of_watched_run()))
 }
 
 /// What a person watches, by id.
-pub(super) async fn list(
+pub(crate) async fn list(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
     person: &UserName,
@@ -126,7 +112,7 @@ pub(super) async fn list(
     ))
 }
 
-/// How much a person watches.
+/// The number of things that a person watches.
 pub(super) async fn count(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
@@ -136,20 +122,25 @@ pub(super) async fn count(
     Ok(found.count(db).await?)
 }
 
-/// Whether a person watches something, and how many do.
-pub(super) async fn watching(
+/// Whether a person watches something, and how many people do.
+pub(crate) async fn watching(
     db: &impl ConnectionTrait,
-    (workspace, person, of): (&Workspace, &UserName, &Watched),
-) -> Result<(bool, u64), StoreError> {
+    workspace: &Workspace,
+    person: &UserName,
+    of: &Watched,
+) -> Result<WatchStatus, StoreError> {
     let all = Entity::find()
         .filter(COLUMN.workspace.eq(workspace.as_str()))
         .filter(COLUMN.target.eq(of.to_string()))
         .filter(COLUMN.since.is_not_null());
     let own = all.clone().filter(COLUMN.person.eq(person.as_str()));
-    Ok((own.count(db).await? > 0, all.count(db).await?))
+    Ok(WatchStatus {
+        is_watched: own.count(db).await? > 0,
+        watchers: all.count(db).await?,
+    })
 }
 
-/// What [`Need::Watchers`] names.
+/// The fields of [`Need::Watchers`].
 struct Wanted<'n> {
     need: &'n Need,
     of: &'n [Watched],
@@ -157,8 +148,8 @@ struct Wanted<'n> {
     limit: usize,
 }
 
-/// Who watches what needs name. Mostly nobody does, so one statement a workspace finds out what is
-/// watched at all, and only that is asked for by name.
+/// The watchers that needs ask for. Most targets have none, so one statement a workspace finds the watched
+/// targets, and only these are queried for names.
 pub(super) async fn watchers(
     db: &impl ConnectionTrait,
     needs: &[Need],
@@ -198,7 +189,7 @@ pub(super) async fn watchers(
     Ok(found)
 }
 
-/// Those of the targets that anybody watches.
+/// The targets that have a watcher.
 async fn watched(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
@@ -222,7 +213,7 @@ async fn watched(
     Ok(found)
 }
 
-/// Who watches any of the targets: each once, by name, after one.
+/// A page of the people who watch any of the targets: each once, by name.
 async fn names(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
@@ -291,8 +282,8 @@ fn active(one: &Watch, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, Sto
     })
 }
 
-/// Forgets what was watched no more before an instant.
-pub(super) async fn forget(
+/// Deletes watches that ended before an instant.
+pub(super) async fn delete_ended(
     db: &impl ConnectionTrait,
     before: DateTime<Utc>,
 ) -> Result<(), StoreError> {
@@ -304,14 +295,21 @@ pub(super) async fn forget(
     Ok(())
 }
 
-/// Nobody watches requests and runs any more that are forgotten.
-pub(super) async fn forget_targets(
+/// Deletes the watches of deleted requests and runs. A run end has the hold id of its run with number 0.
+pub(super) async fn delete_targets(
     db: &impl ConnectionTrait,
-    targets: &[Request],
+    holds: &[HoldRow],
 ) -> Result<(), StoreError> {
+    let target = |(workspace, hold): &HoldRow| {
+        let run = hold
+            .strip_suffix("-0")
+            .and_then(|hold| hold.strip_prefix("hold_"));
+        let target = run.map_or_else(|| hold.clone(), |run| format!("run_{run}"));
+        (workspace.clone(), target)
+    };
     let of = Expr::tuple([Expr::col(Column::Workspace), Expr::col(Column::Target)]);
     Entity::delete_many()
-        .filter(of.in_tuples(targets.iter().cloned()))
+        .filter(of.in_tuples(holds.iter().map(target)))
         .exec(db)
         .await?;
     Ok(())

@@ -15,7 +15,7 @@ use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
-use crate::domain::{Key, Standing, Webhook};
+use crate::domain::{Key, Webhook, WebhookState};
 
 const TABLE: &str = "webhooks";
 const ACTIVE: &str = WebhookStatus::Active.as_str();
@@ -40,6 +40,7 @@ pub struct Model {
     pub failing_since: Option<DateTimeUtc>,
     pub disabled_at: Option<DateTimeUtc>,
     pub last_error: Option<String>,
+    pub configured_version: i64,
     pub version: i64,
     pub prior_version: i64,
     pub updated_at: DateTimeUtc,
@@ -52,12 +53,12 @@ fn broken(error: impl std::fmt::Display) -> StoreError {
 }
 
 fn read(row: Model) -> Result<Webhook, StoreError> {
-    let standing = match (row.status.as_str(), row.disabled_at) {
-        (ACTIVE, None) => Standing::Active {
+    let state = match (row.status.as_str(), row.disabled_at) {
+        (ACTIVE, None) => WebhookState::Active {
             failing_since: row.failing_since,
         },
-        (DISABLED, Some(since)) => Standing::Disabled { since },
-        (REMOVED, None) => Standing::Removed,
+        (DISABLED, Some(since)) => WebhookState::Disabled { since },
+        (REMOVED, None) => WebhookState::Removed,
         (other, _) => return Err(broken(format!("status `{other}`"))),
     };
     let format = WebhookFormat::ALL
@@ -72,8 +73,9 @@ fn read(row: Model) -> Result<Webhook, StoreError> {
         secret: row.secret,
         created_by: row.created_by.parse().map_err(broken)?,
         created_at: row.created_at,
-        standing,
+        state,
         last_error: row.last_error,
+        configured_version: u64::try_from(row.configured_version).map_err(broken)?,
         version: u64::try_from(row.version).map_err(broken)?,
     })
 }
@@ -97,8 +99,8 @@ pub(super) async fn load(
     Ok(found)
 }
 
-/// Those of a workspace that were not removed, oldest first, after one.
-pub(super) async fn list(
+/// A page of the webhooks of a workspace that were not removed, oldest first.
+pub(crate) async fn list(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
     after: Option<WebhookId>,
@@ -118,6 +120,32 @@ pub(super) async fn list(
     Ok(readable(rows, limit, |row| row.id.clone(), read))
 }
 
+/// Enabled webhooks of all workspaces, page by page.
+pub(crate) async fn enabled(
+    db: &impl ConnectionTrait,
+    after: Option<&(Workspace, WebhookId)>,
+    limit: u64,
+) -> Result<Vec<Webhook>, StoreError> {
+    let mut query = Entity::find().filter(COLUMN.status.eq(ACTIVE));
+    if let Some((workspace, id)) = after {
+        let same_workspace = Condition::all()
+            .add(COLUMN.workspace.eq(workspace.as_str()))
+            .add(COLUMN.id.gt(id.to_string()));
+        let later = Condition::any()
+            .add(COLUMN.workspace.gt(workspace.as_str()))
+            .add(same_workspace);
+        query = query.filter(later);
+    }
+    let rows = query
+        .order_by_asc(Column::Workspace)
+        .order_by_asc(Column::Id)
+        .limit(limit.saturating_add(SPARE_ROWS))
+        .all(db)
+        .await?;
+    let name = |row: &Model| format!("{}/{}", row.workspace, row.id);
+    Ok(readable(rows, limit, name, read))
+}
+
 /// Saves them under their guards; returns those that lost.
 pub(super) async fn save(
     db: &impl ConnectionTrait,
@@ -133,6 +161,7 @@ pub(super) async fn save(
         "failing_since",
         "disabled_at",
         "last_error",
+        "configured_version",
         "updated_at",
     ];
     let mut losers = Vec::new();
@@ -169,14 +198,15 @@ fn active(one: &Webhook, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, S
         failing_since: Set(view.failing_since),
         disabled_at: Set(view.disabled_at),
         last_error: Set(one.last_error.clone()),
+        configured_version: Set(i64::try_from(one.configured_version).map_err(broken)?),
         version: Set(i64::try_from(one.version).map_err(broken)?),
         prior_version: Set(i64::try_from(read).map_err(broken)?),
         updated_at: Set(now),
     })
 }
 
-/// Forgets those that were removed before an instant.
-pub(super) async fn forget(
+/// Deletes webhooks that were removed before an instant.
+pub(super) async fn delete_removed(
     db: &impl ConnectionTrait,
     before: DateTime<Utc>,
 ) -> Result<(), StoreError> {

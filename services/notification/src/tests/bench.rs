@@ -20,10 +20,11 @@ use holdpoint_egress::EgressPolicy;
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::Deps;
 use holdpoint_mail::{Mail, MailTransport, Mailer};
-use holdpoint_store::{Location, begin_write, open_readers, open_writer};
+use holdpoint_migrations::notification::Migrator;
+use holdpoint_store::{Location, begin_write, migrate, open_readers, open_writer};
 use holdpoint_testkit::{TestNats, nats, until};
 use holdpoint_user_directory::table;
-use sea_orm::{EntityTrait, PaginatorTrait};
+use sea_orm::{ConnectionTrait as _, EntityTrait, PaginatorTrait};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -277,9 +278,23 @@ impl Bench {
         tx.commit().await.unwrap();
     }
 
+    /// A webhook that an earlier version of the service has stored.
+    pub(super) async fn insert_webhook(&self, id: &str, events: &str) {
+        migrate::<Migrator>(&self.store()).await.unwrap();
+        let db = open_writer(&self.store()).await.unwrap();
+        let at = "2026-01-01T00:00:00+00:00";
+        let sql = format!(
+            "INSERT INTO webhooks (workspace, id, url, events, format, secret, status, created_by, created_at, \
+             configured_version, version, prior_version, updated_at) VALUES ('acme', '{id}', 'http://127.0.0.1:1/', '[\"{events}\"]', \
+             'standard', 'whsec_AAAA', 'active', 'ada', '{at}', 1, 1, 0, '{at}')"
+        );
+        db.execute_unprepared(&sql).await.unwrap();
+        db.close().await.unwrap();
+    }
+
     pub(super) async fn copies(&self) -> u64 {
         let db = open_readers(&self.store(), 1).await.unwrap();
-        let copies = crate::store::tests::Copies::find();
+        let copies = crate::store::tests::InboxEntries::find();
         copies.count(&db).await.unwrap()
     }
 }

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 
 use super::bench::{Bench, PATIENCE, acme, people};
 use super::servers::{Called, mail_server};
-use crate::domain::tests::fact;
+use crate::domain::testing::request_event as fact;
 
 /// A hold that was asked with a callback has ended.
 fn ended(callback: &str) -> RequestEvent {

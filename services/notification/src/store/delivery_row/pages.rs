@@ -8,7 +8,7 @@ use sea_orm::{Condition, QueryOrder, QuerySelect};
 
 use super::{COLUMN, Column, Entity, WEBHOOK, number, read};
 use crate::domain::Delivery;
-use crate::store::{Behind, told_rev};
+use crate::store::{PageStart, stored_rev};
 
 /// Where a page of a list begins: the last one's number, channel and target.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,13 +22,13 @@ pub(crate) struct Last {
 pub(crate) async fn of_request(
     db: &impl ConnectionTrait,
     (workspace, hold): (&Workspace, HoldId),
-    behind: Option<Last>,
+    start: Option<Last>,
     limit: u64,
 ) -> Result<Vec<Delivery>, StoreError> {
     let mut query = Entity::find()
         .filter(COLUMN.workspace.eq(workspace.as_str()))
         .filter(COLUMN.hold.eq(hold.to_string()));
-    if let Some(last) = behind {
+    if let Some(last) = start {
         let same_rev = COLUMN.rev.eq(last.rev);
         let same_channel = same_rev.clone().and(COLUMN.channel.eq(&*last.channel));
         let any = Condition::any()
@@ -56,14 +56,14 @@ pub(crate) async fn of_request(
 pub(crate) async fn of_webhook(
     db: &impl ConnectionTrait,
     (workspace, webhook): (&Workspace, WebhookId),
-    behind: Option<Behind>,
+    start: Option<PageStart>,
     limit: u64,
 ) -> Result<Vec<Delivery>, StoreError> {
     let mut query = Entity::find()
         .filter(COLUMN.channel.eq(WEBHOOK))
         .filter(COLUMN.workspace.eq(workspace.as_str()))
         .filter(COLUMN.target.eq(webhook.to_string()));
-    if let Some(Behind { at, id }) = behind {
+    if let Some(PageStart { at, id }) = start {
         let hold = id.hold.to_string();
         let same_at = Condition::all()
             .add(COLUMN.created_at.eq(at))
@@ -71,7 +71,7 @@ pub(crate) async fn of_webhook(
         let same_hold = Condition::all()
             .add(COLUMN.created_at.eq(at))
             .add(COLUMN.hold.eq(&*hold))
-            .add(COLUMN.rev.lt(number(told_rev(id))?));
+            .add(COLUMN.rev.lt(number(stored_rev(id))?));
         let before = COLUMN.created_at.lt(at);
         query = query.filter(Condition::any().add(before).add(same_at).add(same_hold));
     }

@@ -1,0 +1,17 @@
+//! One file per command.
+
+pub(crate) mod add_webhook;
+pub(crate) mod change_webhook;
+pub(crate) mod claim_delivery;
+pub(crate) mod put_preferences;
+pub(crate) mod read_notifications;
+pub(crate) mod record_attempt;
+pub(crate) mod record_call;
+pub(crate) mod record_request_events;
+pub(crate) mod record_run_ends;
+pub(crate) mod remove_webhook;
+pub(crate) mod run_ended_before;
+pub(crate) mod show_secret;
+pub(crate) mod unwatch;
+pub(crate) mod watch;
+pub(crate) mod watch_run_ends;

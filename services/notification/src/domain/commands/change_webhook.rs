@@ -1,0 +1,44 @@
+//! `change_webhook`: an administrator changes, disables or enables a webhook.
+
+use chrono::{DateTime, Utc};
+
+use super::watch_run_ends::ask_for_ends;
+use crate::domain::decision::{Decision, decided};
+use crate::domain::model::{Aggregate, Webhook, WebhookConfig, WebhookState};
+use crate::domain::refusal::Refusal;
+use crate::domain::reply::Reply;
+
+/// Changes a webhook. Its failures are forgotten if it gets another address or is enabled again.
+pub(crate) fn change_webhook(
+    known: &Webhook,
+    to: &WebhookConfig,
+    enabled: bool,
+    now: DateTime<Utc>,
+) -> Decision {
+    let is_elsewhere = known.url != to.url;
+    let state = match (&known.state, enabled) {
+        (WebhookState::Removed, _) => return Err(Refusal::NoWebhook(known.id).into()),
+        (WebhookState::Active { failing_since }, true) => WebhookState::Active {
+            failing_since: failing_since.filter(|_| !is_elsewhere),
+        },
+        (WebhookState::Disabled { .. }, true) => WebhookState::Active {
+            failing_since: None,
+        },
+        (WebhookState::Active { .. }, false) => WebhookState::Disabled { since: now },
+        (WebhookState::Disabled { since }, false) => WebhookState::Disabled { since: *since },
+    };
+    let begins_anew = is_elsewhere || enabled && !known.is_active();
+    let next = Webhook {
+        url: to.url.clone(),
+        events: to.events.clone(),
+        format: to.format,
+        state,
+        last_error: known.last_error.clone().filter(|_| !begins_anew),
+        configured_version: known.version + 1,
+        version: known.version + 1,
+        ..known.clone()
+    };
+    let effects = ask_for_ends(&next).into_iter().collect();
+    let reply = Reply::Webhook(Box::new(next.view()));
+    Ok(decided(Aggregate::Webhook(Box::new(next)), effects, reply))
+}

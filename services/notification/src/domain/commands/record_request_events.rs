@@ -1,0 +1,96 @@
+//! `record_request_events`: the handoff service reports a change of a request.
+//!
+//! The event is stored, webhooks are called at once, and the fan-out sweep notifies people page by page.
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::notification::{EventRecorded, RequestEvent, RequestEventKind};
+use holdpoint_ids::Workspace;
+
+use crate::domain::decision::{Decision, LookupFn, both, with_fact};
+use crate::domain::effect::Effect;
+use crate::domain::model::{
+    Aggregate, DeliveryTarget, FanOutProgress, NotificationEvent, PlannedDelivery, Subject,
+};
+use crate::domain::need::{Fact, Need};
+use crate::domain::reply::Reply;
+use crate::domain::rules::context_summary::context_summary;
+use crate::domain::rules::recipients::{
+    request_lifecycle, request_recipients, subscriptions, watchers,
+};
+use crate::domain::rules::webhook_backlog::plan_calls;
+
+/// Records an event that is not stored yet.
+pub(crate) fn record_request_event(
+    workspace: &Workspace,
+    event: &RequestEvent,
+    lookup: LookupFn<'_>,
+    now: DateTime<Utc>,
+) -> Decision {
+    let lifecycle = request_lifecycle(workspace, event.id, lookup);
+    let (mut lifecycle, webhooks) = both(lifecycle, subscriptions(workspace, lookup))?;
+    let reopened = event.kind == RequestEventKind::Opened && lifecycle.opened.is_some();
+    lifecycle.record(event.kind, event.rev);
+    let subject = Subject::Request {
+        event: Box::new(without_details(event)),
+        reopened,
+    };
+    let recipients = request_recipients(event);
+    let fan_out = if !recipients.is_empty() {
+        FanOutProgress::to(recipients)
+    } else if watchers(workspace, &subject, None, lookup)?.is_empty() {
+        FanOutProgress::Done
+    } else {
+        FanOutProgress::Watchers { after: None }
+    };
+    let new = NotificationEvent::new(workspace, subject, fan_out);
+    let (id, priority) = (new.id(), new.priority());
+    let mut effects = Vec::new();
+    if new.fan_out.is_pending() {
+        effects.push(Effect::ContinueFanOut);
+    }
+    let has_ended = event.kind.is_end() && lifecycle.has_ended();
+    // After a take-over the request asks nothing of the others.
+    if has_ended || event.kind == RequestEventKind::TakenOver {
+        effects.push(Effect::ReadRequestEntries {
+            workspace: workspace.clone(),
+            hold: event.id,
+        });
+    }
+    let calls = plan_calls(workspace, webhooks, |webhook| webhook.wants(event), now);
+    let is_called_back = event.kind.is_end() && event.request.callback.is_some();
+    let callback = is_called_back.then(|| PlannedDelivery::at_once(DeliveryTarget::Callback, now));
+    let to: Vec<_> = callback.into_iter().chain(calls.deliveries).collect();
+    if !to.is_empty() {
+        effects.push(Effect::Deliver {
+            workspace: workspace.clone(),
+            id,
+            priority,
+            to,
+        });
+    }
+    effects.extend(calls.notices);
+    if has_ended {
+        effects.push(Effect::NotifyChatsOfEnd {
+            workspace: workspace.clone(),
+            id,
+            priority,
+        });
+    }
+    let need = Need::RequestLifecycle(workspace.clone(), event.id);
+    let lifecycle = (need, Fact::RequestLifecycle(lifecycle));
+    Ok(with_fact(
+        Aggregate::Event(Box::new(new)),
+        effects,
+        Reply::EventRecorded(EventRecorded::Stored),
+        std::iter::once(lifecycle).chain(calls.fact),
+    ))
+}
+
+/// The stored part of an event. Its context becomes a few lines; the request itself has all of it.
+fn without_details(event: &RequestEvent) -> RequestEvent {
+    let mut event = event.clone();
+    event.request.context = context_summary(&event.request.context).into();
+    event.request.history.clear();
+    event.request.late.clear();
+    event
+}

@@ -1,0 +1,21 @@
+//! `show_webhook_secret`: the key that signs callbacks. It is made on first use.
+
+use holdpoint_contracts::notification::WebhookSecretView;
+use holdpoint_ids::Workspace;
+
+use crate::domain::decision::{Outcome, decided};
+use crate::domain::model::{Aggregate, Secret};
+use crate::domain::reply::Reply;
+
+pub(crate) fn show_secret(known: Option<&Secret>, workspace: &Workspace, fresh: &str) -> Outcome {
+    let text = known.map_or(fresh, |known| &known.text).to_owned();
+    let reply = Reply::Secret(WebhookSecretView {
+        secret: text.clone(),
+    });
+    if known.is_some() {
+        return Outcome::Unchanged(reply);
+    }
+    let workspace = workspace.clone();
+    let secret = Aggregate::Secret(Box::new(Secret { workspace, text }));
+    decided(secret, Vec::new(), reply)
+}

@@ -1,0 +1,120 @@
+//! Values that a decision returns and the service carries out.
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::executor::RunEndsOf;
+use holdpoint_contracts::handoff::UserChange;
+use holdpoint_contracts::hold::Priority;
+use holdpoint_ids::{HoldId, NotificationId, UserName, Workspace};
+
+use super::model::{DeliveryKey, EndsFor, NotificationEvent, PlannedDelivery};
+
+/// Something to store beside the state, to send, or both.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Adds a notification to the inboxes of people. An entry that exists stays as it is.
+    AddInboxEntries {
+        workspace: Workspace,
+        id: NotificationId,
+        people: Vec<UserName>,
+        at: DateTime<Utc>,
+        /// Set if the notification asks no action any more.
+        read_at: Option<DateTime<Utc>>,
+        /// They are notified only because they watch.
+        watching: bool,
+        /// It replaces an earlier reminder of its request.
+        renews: bool,
+    },
+    /// Stores an event that another aggregate has caused. An event that exists stays as it is.
+    StoreEvent(Box<NotificationEvent>),
+    /// Creates deliveries. One that exists stays as it is, and a person who has a delivery of this
+    /// notification gets another one only after it has failed.
+    Deliver {
+        workspace: Workspace,
+        id: NotificationId,
+        priority: Priority,
+        to: Vec<PlannedDelivery>,
+    },
+    /// A request has ended. The chats that received it are notified of the end, too.
+    NotifyChatsOfEnd {
+        workspace: Workspace,
+        id: NotificationId,
+        priority: Priority,
+    },
+    /// Preferences have changed. Deliveries that wait for quiet hours or a retry are due now and decided again.
+    Reconsider {
+        workspace: Workspace,
+        person: UserName,
+    },
+    /// Attempts a claimed delivery.
+    Send { key: DeliveryKey, attempt: u32 },
+    /// Asks the executor to report run ends.
+    WatchRunEnds {
+        workspace: Workspace,
+        by: EndsFor,
+        of: RunEndsOf,
+        /// The version of the watch or webhook.
+        rev: u64,
+    },
+    /// More people are to be notified: wakes the fan-out sweep.
+    ContinueFanOut,
+    /// A request needs no action any more: all its inbox entries count as read.
+    ReadRequestEntries { workspace: Workspace, hold: HoldId },
+    ReadEntry {
+        workspace: Workspace,
+        person: UserName,
+        id: NotificationId,
+    },
+    ReadAllEntries {
+        workspace: Workspace,
+        person: UserName,
+        /// Entries that changed after this number stay unread.
+        until: Option<u64>,
+    },
+    /// Deletes one page of the rows that expired before this instant.
+    DeleteExpired { before: DateTime<Utc> },
+    /// Updates the user directory.
+    Users(Vec<UserChange>),
+}
+
+/// The inboxes that an effect changes in one workspace.
+pub(crate) enum ChangedInboxes<'e> {
+    Of(&'e [UserName]),
+    Any,
+}
+
+impl Effect {
+    pub(crate) fn changed_inboxes(&self) -> Option<(&Workspace, ChangedInboxes<'_>)> {
+        match self {
+            Self::AddInboxEntries {
+                workspace, people, ..
+            } => Some((workspace, ChangedInboxes::Of(people))),
+            Self::ReadEntry {
+                workspace, person, ..
+            }
+            | Self::ReadAllEntries {
+                workspace, person, ..
+            } => {
+                let one = std::slice::from_ref(person);
+                Some((workspace, ChangedInboxes::Of(one)))
+            }
+            Self::ReadRequestEntries { workspace, .. } => Some((workspace, ChangedInboxes::Any)),
+            Self::StoreEvent(_)
+            | Self::Deliver { .. }
+            | Self::NotifyChatsOfEnd { .. }
+            | Self::Reconsider { .. }
+            | Self::Send { .. }
+            | Self::WatchRunEnds { .. }
+            | Self::ContinueFanOut
+            | Self::DeleteExpired { .. }
+            | Self::Users(_) => None,
+        }
+    }
+
+    /// Whether a delivery may be due now.
+    pub(crate) const fn has_due_deliveries(&self) -> bool {
+        matches!(
+            self,
+            Self::Deliver { .. } | Self::NotifyChatsOfEnd { .. } | Self::Reconsider { .. }
+        )
+    }
+}

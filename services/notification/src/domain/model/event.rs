@@ -1,0 +1,281 @@
+//! One event that people and programs are notified of, and how far its fan-out has come.
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::hold::Priority;
+use holdpoint_contracts::notification::{RequestEnd, RequestEvent, RequestEventKind, RunEnded};
+use holdpoint_contracts::run::RunStatus;
+use holdpoint_ids::{HoldId, NotificationId, RunId, UserName, Workspace};
+use serde::{Deserialize, Serialize};
+
+use super::recipient::Recipient;
+
+/// Identifies an event. Requests have holds with numbers from 1; run ends and notices use number 0.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EventKey {
+    pub workspace: Workspace,
+    pub hold: HoldId,
+    /// The version of the request after the event, the instant of the run end in milliseconds, or the
+    /// revision of the notice.
+    pub rev: u64,
+}
+
+impl EventKey {
+    #[must_use]
+    pub fn of_request(workspace: &Workspace, event: &RequestEvent) -> Self {
+        Self {
+            workspace: workspace.clone(),
+            hold: event.id,
+            rev: event.rev,
+        }
+    }
+
+    #[must_use]
+    pub fn of_run_end(workspace: &Workspace, end: &RunEnded) -> Self {
+        let ended_ms = end.ended_at.timestamp_millis();
+        Self {
+            workspace: workspace.clone(),
+            hold: without_request(end.run),
+            rev: u64::try_from(ended_ms).unwrap_or_default(),
+        }
+    }
+}
+
+/// A hold id that no request has: run ends and notices are identified by it.
+const fn without_request(run: RunId) -> HoldId {
+    HoldId { run, number: 0 }
+}
+
+/// What an event is about.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Subject {
+    /// A request has changed.
+    Request {
+        event: Box<RequestEvent>,
+        /// It was opened before, ended, and is open again.
+        #[serde(default)]
+        reopened: bool,
+    },
+    /// A run has ended.
+    RunEnd(Box<RunEnded>),
+    /// The installation itself has something to report.
+    System(Box<SystemNotice>),
+}
+
+/// A report of the installation, such as a disabled webhook.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SystemNotice {
+    pub id: NotificationId,
+    pub title: String,
+    pub message: String,
+    pub priority: Priority,
+    pub at: DateTime<Utc>,
+}
+
+/// How far the fan-out has come. The cursor is committed with the inbox entries of its page.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FanOutProgress {
+    /// The end of a run was stored for one late watcher. The executor has not reported it here, so its
+    /// other watchers have yet to be notified.
+    NotStarted,
+    /// These recipients are pending.
+    Recipients {
+        /// In order; the first one may be notified in part.
+        left: Vec<Recipient>,
+        /// The last notified member of the first role.
+        after: Option<UserName>,
+    },
+    /// All recipients are notified; watchers are pending.
+    Watchers {
+        /// The last notified watcher.
+        after: Option<UserName>,
+    },
+    Done,
+}
+
+impl FanOutProgress {
+    /// The beginning for some recipients. Watchers follow after them.
+    #[must_use]
+    pub const fn to(left: Vec<Recipient>) -> Self {
+        Self::Recipients { left, after: None }
+    }
+
+    /// Whether the sweep has to continue it.
+    #[must_use]
+    pub const fn is_pending(&self) -> bool {
+        match self {
+            Self::Recipients { .. } | Self::Watchers { .. } => true,
+            Self::NotStarted | Self::Done => false,
+        }
+    }
+}
+
+/// An event and its fan-out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NotificationEvent {
+    pub workspace: Workspace,
+    pub subject: Subject,
+    pub fan_out: FanOutProgress,
+    /// Recipients who were reached.
+    pub notified: u64,
+    /// Rises with every page.
+    pub version: u64,
+}
+
+impl NotificationEvent {
+    #[must_use]
+    pub fn new(workspace: &Workspace, subject: Subject, fan_out: FanOutProgress) -> Self {
+        Self {
+            workspace: workspace.clone(),
+            subject,
+            fan_out,
+            notified: 0,
+            version: 1,
+        }
+    }
+
+    #[must_use]
+    pub fn key(&self) -> EventKey {
+        match &self.subject {
+            Subject::Request { event, .. } => EventKey::of_request(&self.workspace, event),
+            Subject::RunEnd(end) => EventKey::of_run_end(&self.workspace, end),
+            Subject::System(notice) => EventKey {
+                workspace: self.workspace.clone(),
+                hold: notice.id.hold,
+                rev: notice.id.rev.unwrap_or_default(),
+            },
+        }
+    }
+
+    /// The public id of its notification. The first opening of a request has the id of the request alone,
+    /// whatever its version was.
+    #[must_use]
+    pub fn id(&self) -> NotificationId {
+        let EventKey { hold, rev, .. } = self.key();
+        let is_first = match &self.subject {
+            Subject::Request { event, reopened } => {
+                event.kind == RequestEventKind::Opened && !reopened
+            }
+            Subject::RunEnd(_) | Subject::System(_) => false,
+        };
+        NotificationId {
+            hold,
+            rev: (!is_first).then_some(rev),
+        }
+    }
+
+    #[must_use]
+    pub fn as_request(&self) -> Option<&RequestEvent> {
+        if let Subject::Request { event, .. } = &self.subject {
+            Some(event)
+        } else {
+            None
+        }
+    }
+
+    #[must_use]
+    pub fn as_run_end(&self) -> Option<&RunEnded> {
+        if let Subject::RunEnd(end) = &self.subject {
+            Some(end)
+        } else {
+            None
+        }
+    }
+
+    #[must_use]
+    pub fn at(&self) -> DateTime<Utc> {
+        match &self.subject {
+            Subject::Request { event, .. } => event.at,
+            Subject::RunEnd(end) => end.ended_at,
+            Subject::System(notice) => notice.at,
+        }
+    }
+
+    /// Who caused it. `None`: time, or the installation.
+    #[must_use]
+    pub fn by(&self) -> Option<&str> {
+        match &self.subject {
+            Subject::Request { event, .. } => event.by.as_deref(),
+            Subject::RunEnd(end) => end.by.as_deref(),
+            Subject::System(_) => None,
+        }
+    }
+
+    #[must_use]
+    pub fn priority(&self) -> Priority {
+        match &self.subject {
+            Subject::Request { event, .. } => event.request.priority,
+            Subject::RunEnd(end) => run_end_priority(end.status),
+            Subject::System(notice) => notice.priority,
+        }
+    }
+
+    /// Whether it reports the end of a request.
+    #[must_use]
+    pub fn is_request_end(&self) -> bool {
+        self.as_request().is_some_and(|event| event.kind.is_end())
+    }
+
+    /// What earlier notifications of the request show from now on: how it ended, or who took its run over.
+    #[must_use]
+    pub fn request_end(&self) -> Option<RequestEnd> {
+        let event = self.as_request()?;
+        let is_shown = event.kind.is_end() || event.kind == RequestEventKind::TakenOver;
+        is_shown.then(|| RequestEnd {
+            state: event.kind,
+            outcome: event.request.outcome,
+            by: event.by.clone(),
+            at: event.at,
+        })
+    }
+}
+
+/// A failed run may need a person; a completed one does not.
+const fn run_end_priority(status: RunStatus) -> Priority {
+    match status {
+        RunStatus::Failed => Priority::High,
+        RunStatus::Completed => Priority::Low,
+        RunStatus::Cancelled
+        | RunStatus::Queued
+        | RunStatus::Running
+        | RunStatus::Waiting
+        | RunStatus::AwaitingApproval
+        | RunStatus::AwaitingInput
+        | RunStatus::PausedForIntervention => Priority::Normal,
+    }
+}
+
+/// The newest versions at which a request was opened, ended and taken over. A request that has ended may
+/// be opened again: its run was paused at the instant of its deadline.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RequestLifecycle {
+    pub opened: Option<u64>,
+    pub ended: Option<u64>,
+    pub taken: Option<u64>,
+}
+
+impl RequestLifecycle {
+    /// Adds one event. Events may arrive in any order.
+    pub fn record(&mut self, kind: RequestEventKind, rev: u64) {
+        if kind == RequestEventKind::Opened {
+            self.opened = self.opened.max(Some(rev));
+        } else if kind.is_end() {
+            self.ended = self.ended.max(Some(rev));
+        } else if kind == RequestEventKind::TakenOver {
+            self.taken = self.taken.max(Some(rev));
+        }
+    }
+
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended > self.opened
+    }
+
+    /// Whether an event of this version asks no action any more: the request has ended, or its run was
+    /// taken over later.
+    #[must_use]
+    pub fn is_settled(&self, rev: u64) -> bool {
+        self.has_ended() || self.taken > Some(rev)
+    }
+}

@@ -1,0 +1,119 @@
+//! Data that a decision may lack, and the loaded values.
+
+use holdpoint_contracts::hold::Priority;
+use holdpoint_contracts::notification::{Channel, PersonalChannel, Watched};
+use holdpoint_ids::{HoldId, RoleName, UserName, Workspace};
+
+use super::model::{DeliveryRules, RequestLifecycle, Subscription};
+
+/// One value that a decision may lack.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Need {
+    /// A page of the active users with a role, by name.
+    Members {
+        workspace: Workspace,
+        role: RoleName,
+        /// The last name of the page before.
+        after: Option<UserName>,
+        limit: usize,
+    },
+    /// A page of the people who watch any of these, by name, each once.
+    Watchers {
+        workspace: Workspace,
+        of: Vec<Watched>,
+        /// The last name of the page before.
+        after: Option<UserName>,
+        limit: usize,
+    },
+    Person(Workspace, UserName),
+    RequestLifecycle(Workspace, HoldId),
+    /// The webhooks of a workspace, with their backlogs.
+    Webhooks(Workspace),
+    /// The number of things that a person watches.
+    WatchCount(Workspace, UserName),
+    /// The number of unread inbox entries of a person.
+    Unread {
+        workspace: Workspace,
+        person: UserName,
+        /// Entries that changed after this number are not counted.
+        until: Option<u64>,
+    },
+}
+
+/// The value of a need.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fact {
+    /// For [`Need::Members`] and [`Need::Watchers`].
+    Names(Vec<UserName>),
+    Person(Person),
+    RequestLifecycle(RequestLifecycle),
+    Webhooks(Vec<Subscription>),
+    /// For [`Need::Unread`] and [`Need::WatchCount`].
+    Count(u64),
+}
+
+impl Fact {
+    pub(crate) fn into_names(self) -> Option<Vec<UserName>> {
+        if let Self::Names(names) = self {
+            Some(names)
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn into_person(self) -> Option<Person> {
+        if let Self::Person(person) = self {
+            Some(person)
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn into_lifecycle(self) -> Option<RequestLifecycle> {
+        if let Self::RequestLifecycle(lifecycle) = self {
+            Some(lifecycle)
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn into_webhooks(self) -> Option<Vec<Subscription>> {
+        if let Self::Webhooks(all) = self {
+            Some(all)
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn into_count(self) -> Option<u64> {
+        if let Self::Count(count) = self {
+            Some(count)
+        } else {
+            None
+        }
+    }
+}
+
+/// What decisions read of a user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Person {
+    pub name: UserName,
+    /// A disabled user is never notified.
+    pub active: bool,
+    pub has_mail: bool,
+    /// Whether their roles let them read runs and requests.
+    pub may_look: bool,
+    pub rules: DeliveryRules,
+}
+
+impl Person {
+    /// The first channel for this priority that the person wants, can receive, and that was not tried.
+    #[must_use]
+    pub fn next_channel(&self, priority: Priority, tried: &[Channel]) -> Option<PersonalChannel> {
+        if self.has_mail {
+            return self.rules.next(priority, tried);
+        }
+        let without_mail: Vec<_> = tried.iter().copied().chain([Channel::Email]).collect();
+        self.rules.next(priority, &without_mail)
+    }
+}

@@ -1,0 +1,177 @@
+//! Who is told how a request ended, and in which words.
+
+use holdpoint_contracts::hold::{HoldOutcome, OPERATOR_TAKEOVER};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn told_of(fact: &RequestEvent) -> Vec<Recipient> {
+    request_recipients(fact)
+}
+
+pub(super) fn ended(kind: RequestEventKind, by: Option<&str>, asked_by: &[&str]) -> RequestEvent {
+    let mut fact = fact(2, kind, &["@role.ops"]);
+    fact.by = by.map(str::to_owned);
+    fact.request.asked_by = asked_by.iter().map(ToString::to_string).collect();
+    fact
+}
+
+fn users(names: &[&str]) -> Vec<Recipient> {
+    let user = |name: &&str| Recipient::User(name.parse().unwrap());
+    names.iter().map(user).collect()
+}
+
+/// People, Deliver 7: whoever asked, or started the run, is told how it ended, by somebody else or by
+/// time; not of what they ended themselves, and not that it went with its run.
+#[test]
+fn whoever_asked_is_told_how_it_ended() {
+    use RequestEventKind::{Decided, Expired, Withdrawn};
+    for (kind, by, asked_by, told) in [
+        (Decided, Some("ada"), &["cleo"][..], &["cleo"][..]),
+        (Decided, Some("cleo"), &["cleo"], &[]),
+        (
+            Decided,
+            Some("ada"),
+            &["service:executor", "cleo"],
+            &["cleo"],
+        ),
+        (Decided, Some("cleo"), &["bob", "cleo"], &["bob"]),
+        (Expired, None, &["cleo"], &["cleo"]),
+        (Expired, Some("service:scheduler"), &["cleo"], &["cleo"]),
+        (Withdrawn, Some("ada"), &["cleo"], &["cleo"]),
+        (Withdrawn, None, &["cleo"], &[]),
+        (Withdrawn, Some("service:executor"), &["cleo"], &[]),
+        (Decided, Some("ada"), &[], &[]),
+    ] {
+        let fact = ended(kind, by, asked_by);
+        assert_eq!(told_of(&fact), users(told), "{kind:?} by {by:?}");
+    }
+}
+
+/// Nobody stands in for whoever asked: there is nothing to do, so no owner is told in their place; and it
+/// stays in the application.
+#[test]
+fn how_it_ended_is_no_owners_news_and_leaves_nothing() {
+    let fact = ended(RequestEventKind::Decided, Some("ada"), &["gone", "cleo"]);
+    let world = world(&[("gone", &[]), ("olga", &["owner"]), ("cleo", &["member"])]);
+    let lookup = |need: &Need| match need {
+        Need::RequestLifecycle(..) => Lookup::Found(Fact::RequestLifecycle(RequestLifecycle {
+            opened: Some(1),
+            ended: Some(2),
+            taken: None,
+        })),
+        Need::Members { .. }
+        | Need::Person(..)
+        | Need::Webhooks(_)
+        | Need::Watchers { .. }
+        | Need::WatchCount(..)
+        | Need::Unread { .. } => found(&world, need),
+    };
+    let tell = |names: &[&str]| {
+        let mut note = noted(fact.clone(), false);
+        note.fan_out = FanOutProgress::Recipients {
+            left: users(names),
+            after: None,
+        };
+        let Ok(Outcome::Decided(change)) = continue_fan_out(&note, &lookup, DateTime::UNIX_EPOCH)
+        else {
+            panic!("nothing happened");
+        };
+        change
+    };
+    let change = tell(&["gone"]);
+    let Aggregate::Event(note) = &change.state else {
+        panic!("no note");
+    };
+    assert_eq!(note.fan_out, FanOutProgress::Done);
+    let change = tell(&["gone", "cleo"]);
+    assert!(
+        !change
+            .effects
+            .iter()
+            .any(|one| matches!(one, Effect::Deliver { .. }))
+    );
+    let is_unread = |one: &Effect| matches!(one, Effect::AddInboxEntries { read_at: None, people, .. } if people.len() == 1);
+    assert!(change.effects.iter().any(is_unread), "{:?}", change.effects);
+}
+
+/// Whoever takes a run over knows it.
+#[test]
+fn whoever_barges_in_is_not_told_so() {
+    let mut fact = fact(1, RequestEventKind::Opened, &["@user.nina"]);
+    assert_eq!(told_of(&fact), users(&["nina"]));
+    fact.request.reason = Some(OPERATOR_TAKEOVER.to_owned());
+    assert_eq!(told_of(&fact), []);
+    fact.kind = RequestEventKind::Assigned;
+    assert_eq!(told_of(&fact), users(&["nina"]), "given to her later");
+}
+
+#[test]
+fn it_says_how_it_ended() {
+    let mut fact = ended(RequestEventKind::Decided, Some("ada"), &["cleo"]);
+    fact.request.title = Some("Deploy 4.2?".to_owned());
+    fact.request.outcome = Some(HoldOutcome::Rejected);
+    fact.request.response = Some(json!("Not before Monday"));
+    let view = |fact: &RequestEvent| {
+        let entry = InboxEntry {
+            workspace: acme(),
+            person: "cleo".parse().unwrap(),
+            event: Box::new(noted(fact.clone(), false)),
+            request_end: None,
+            watching: false,
+            read_at: None,
+        };
+        view(&entry).unwrap()
+    };
+    let shown = view(&fact);
+    assert_eq!(shown.title, "Rejected: Deploy 4.2?");
+    assert_eq!(shown.message, "Rejected by ada: Not before Monday");
+    fact.request.outcome = Some(HoldOutcome::Approved);
+    fact.request.response = None;
+    assert_eq!(view(&fact).message, "Approved by ada.");
+    (fact.kind, fact.by) = (RequestEventKind::Expired, None);
+    assert_eq!(view(&fact).title, "Time was up: Deploy 4.2?");
+    assert_eq!(view(&fact).message, "Time was up, and nobody had decided.");
+}
+
+pub(super) fn kinds() -> impl Strategy<Value = RequestEventKind> {
+    prop::sample::select(vec![
+        RequestEventKind::Opened,
+        RequestEventKind::Assigned,
+        RequestEventKind::Escalated,
+        RequestEventKind::TakenOver,
+        RequestEventKind::Decided,
+        RequestEventKind::Expired,
+        RequestEventKind::Withdrawn,
+    ])
+}
+
+proptest! {
+    /// Of an end nobody is told who brought it about, nobody but those who asked, and each once in the
+    /// order in which they are named.
+    #[test]
+    fn nobody_is_told_of_what_they_ended(
+        kind in kinds(),
+        by in prop::option::of("[a-d]"),
+        asked_by in prop::collection::btree_set("[a-d]", 0..4),
+    ) {
+        let names: Vec<_> = asked_by.iter().map(String::as_str).collect();
+        let fact = ended(kind, by.as_deref(), &names);
+        let told = told_of(&fact);
+        if kind.is_end() {
+            for one in &told {
+                let Recipient::User(name) = one else { panic!("{one:?} is no person") };
+                prop_assert!(asked_by.contains(name.as_str()));
+                prop_assert_ne!(Some(name.as_str()), by.as_deref());
+            }
+            let others = names.iter().filter(|name| Some(**name) != by.as_deref()).count();
+            let is_silent = kind == RequestEventKind::Withdrawn && by.is_none();
+            prop_assert_eq!(told.len(), if is_silent { 0 } else { others });
+        } else if kind == RequestEventKind::TakenOver {
+            prop_assert!(told.is_empty());
+        } else {
+            prop_assert_eq!(told, Recipient::parse_all(&fact.to));
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Deletes what is past its retention: events with their inbox entries, deliveries and watches; removed
+//! webhooks, watches that ended, and digests.
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::notification::RequestEventKind;
+use holdpoint_store::StoreError;
+use sea_orm::ConnectionTrait;
+use sea_orm::sea_query::{Alias, Expr, ExprTrait as _, Query, SelectStatement};
+
+use super::{delivery_row, event_row, inbox_entry_row, watch_row, webhook_row};
+
+/// The columns `workspace` and `hold`.
+pub(super) type HoldRow = (String, String);
+
+/// Holds of one page.
+const HOLDS: u64 = 100;
+
+/// Inbox entries of one page: many people may have been notified of one request.
+const ENTRIES: u64 = 1_000;
+
+pub(crate) async fn has_expired(
+    db: &impl ConnectionTrait,
+    before: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    let one = expired(before).limit(1).to_owned();
+    let has_event = db.query_one(&one).await?.is_some();
+    Ok(has_event || delivery_row::has_expired_digest(db, before).await?)
+}
+
+/// Deletes one page. Inbox entries go first, and their events once no entry is left.
+pub(super) async fn delete_expired(
+    db: &impl ConnectionTrait,
+    before: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let page = expired(before).limit(HOLDS).to_owned();
+    let mut holds: Vec<HoldRow> = Vec::new();
+    for row in db.query_all(&page).await? {
+        holds.push((row.try_get("", "workspace")?, row.try_get("", "hold")?));
+    }
+    webhook_row::delete_removed(db, before).await?;
+    watch_row::delete_ended(db, before).await?;
+    delivery_row::delete_expired_digests(db, before).await?;
+    if holds.is_empty() || inbox_entry_row::delete(db, &holds, ENTRIES).await? > 0 {
+        return Ok(());
+    }
+    delivery_row::delete(db, &holds).await?;
+    watch_row::delete_targets(db, &holds).await?;
+    event_row::delete(db, &holds).await
+}
+
+/// Holds whose last event ended them before an instant. A request that was opened again has not ended.
+fn expired(before: DateTime<Utc>) -> SelectStatement {
+    let (end, other) = (Alias::new("ended"), Alias::new("other"));
+    let column = |table: &Alias, name: &'static str| Expr::col((table.clone(), Alias::new(name)));
+    // In the words of its index, and in their order.
+    let ends = [
+        RequestEventKind::Decided.as_str(),
+        RequestEventKind::Expired.as_str(),
+        RequestEventKind::Withdrawn.as_str(),
+        event_row::RUN_END,
+        event_row::SYSTEM,
+    ];
+    let ends = ends.map(|kind| format!("'{kind}'")).join(",");
+    let is_newer = column(&other, "updated_at").gte(before);
+    let is_again = column(&other, "kind")
+        .eq(RequestEventKind::Opened.as_str())
+        .and(column(&other, "rev").gt(column(&end, "rev")));
+    let since = Query::select()
+        .expr(Expr::val(1))
+        .from_as(event_row::Entity, other.clone())
+        .and_where(column(&other, "workspace").eq(column(&end, "workspace")))
+        .and_where(column(&other, "hold").eq(column(&end, "hold")))
+        .and_where(is_newer.or(is_again))
+        .to_owned();
+    Query::select()
+        .column((end.clone(), Alias::new("workspace")))
+        .column((end.clone(), Alias::new("hold")))
+        .from_as(event_row::Entity, end.clone())
+        .and_where(Expr::cust(format!("ended.kind IN ({ends})")))
+        .and_where(column(&end, "updated_at").lt(before))
+        .and_where(Expr::not_exists(since))
+        .to_owned()
+}

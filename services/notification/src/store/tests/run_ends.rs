@@ -1,0 +1,103 @@
+//! Ends of runs as rows, and what they do to what is watched.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_contracts::notification::{RunEnded, Watched};
+use holdpoint_contracts::run::RunStatus;
+use holdpoint_ids::{RunId, UserName, Workspace};
+use holdpoint_store::begin_write;
+use sea_orm::DatabaseConnection;
+
+use super::super::{event_row, retention, watch_row, watching};
+use crate::domain::{FanOutProgress, Key, NotificationEvent, Subject, Watch};
+
+fn acme() -> Workspace {
+    "ends".parse().unwrap()
+}
+
+fn now() -> DateTime<Utc> {
+    "2026-01-01T00:00:00Z".parse().unwrap()
+}
+
+pub(super) fn run(number: u32) -> RunId {
+    format!("run_{number:032x}").parse().unwrap()
+}
+
+pub(super) fn end(number: u32) -> RunEnded {
+    RunEnded {
+        run: run(number),
+        agent: "outreach".parse().unwrap(),
+        status: RunStatus::Failed,
+        message: "It failed.".to_owned(),
+        by: None,
+        started_at: now(),
+        ended_at: now() + TimeDelta::milliseconds(7),
+        watch: 1,
+        workspace_watch: 0,
+    }
+}
+
+fn event(number: u32) -> NotificationEvent {
+    let subject = Subject::RunEnd(Box::new(end(number)));
+    NotificationEvent::new(&acme(), subject, FanOutProgress::Watchers { after: None })
+}
+
+/// S0-T4: an end is stored once, and found as long as people are to be told; a run that has ended is
+/// watched no more, and both go after their time.
+pub(super) async fn run_ends(db: &DatabaseConnection) {
+    let ada: UserName = "ada".parse().unwrap();
+    let (first, second) = (event(1), event(2));
+    let watch = |of: Watched| Watch {
+        workspace: acme(),
+        person: ada.clone(),
+        of,
+        since: Some(now()),
+        version: 1,
+    };
+    let agent = Watched::Agent("outreach".parse().unwrap());
+    let run = Watched::Run(run(1));
+    let watches = [watch(agent.clone()), watch(run.clone())];
+    let tx = begin_write(db).await.unwrap();
+    let new: Vec<_> = watches.iter().map(|one| (one, 0)).collect();
+    assert_eq!(watch_row::save(&tx, &new, now()).await.unwrap(), []);
+    assert_eq!(watch_row::count(&tx, &acme(), &ada).await.unwrap(), 2);
+    let found = watching(&tx, &acme(), &ada, &run).await.unwrap();
+    assert_eq!((found.is_watched, found.watchers), (true, 1));
+    let bob: UserName = "bob".parse().unwrap();
+    let found = watching(&tx, &acme(), &bob, &run).await.unwrap();
+    assert_eq!((found.is_watched, found.watchers), (false, 1));
+
+    let both = [(&first, 0), (&second, 0)];
+    assert_eq!(event_row::save(&tx, &both, now()).await.unwrap(), []);
+    let key = first.key();
+    let lost = event_row::save(&tx, &both[..1], now()).await.unwrap();
+    assert_eq!(lost, [Key::Event(key.clone())], "once");
+    let loaded = event_row::load(&tx, &[&key]).await.unwrap();
+    assert_eq!(loaded, std::slice::from_ref(&first));
+    assert_eq!(event_row::fanning(&tx, 0, 9).await.unwrap().len(), 2);
+    let done = NotificationEvent {
+        fan_out: FanOutProgress::Done,
+        version: 2,
+        ..first.clone()
+    };
+    assert_eq!(
+        event_row::save(&tx, &[(&done, 1)], now()).await.unwrap(),
+        []
+    );
+    let left = event_row::fanning(&tx, 0, 9).await.unwrap();
+    assert_eq!(left, [second.key()]);
+
+    let listed = watch_row::list(&tx, &acme(), &ada).await.unwrap();
+    assert_eq!(listed, watches[..1], "the run has ended");
+    assert_eq!(watch_row::count(&tx, &acme(), &ada).await.unwrap(), 1);
+    let later = now() + TimeDelta::days(1);
+    assert!(retention::has_expired(&tx, later).await.unwrap());
+    retention::delete_expired(&tx, later).await.unwrap();
+    assert_eq!(event_row::load(&tx, &[&key]).await.unwrap(), []);
+    let keys = [
+        (&watches[0].workspace, &ada, &run),
+        (&watches[0].workspace, &ada, &agent),
+    ];
+    let kept = watch_row::load(&tx, &keys).await.unwrap();
+    assert_eq!(kept, watches[..1]);
+    tx.commit().await.unwrap();
+}
