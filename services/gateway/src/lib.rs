@@ -19,6 +19,7 @@ mod owners;
 mod pages;
 mod params;
 mod problem;
+mod repetition;
 mod rights;
 mod router;
 mod routes;

@@ -33,6 +33,19 @@ impl FromRequestParts<App> for Params {
     }
 }
 
+/// Nothing stands in the query: a parameter is refused.
+#[derive(Debug)]
+pub(crate) struct NoParams;
+
+impl FromRequestParts<App> for NoParams {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Self, ApiError> {
+        Params::read(&parts.uri)?.only(&[])?;
+        Ok(Self)
+    }
+}
+
 impl Params {
     /// The query of any address.
     pub(crate) fn read(uri: &Uri) -> Result<Self, Problem> {

@@ -28,8 +28,8 @@ pub(crate) struct ProblemBody {
     kind: String,
     title: String,
     status: u16,
-    code: String,
-    detail: String,
+    pub(crate) code: String,
+    pub(crate) detail: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     errors: Vec<FieldError>,
     /// Members of the code's own, such as `winner` (RFC 9457, 3.2).

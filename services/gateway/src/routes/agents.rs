@@ -24,7 +24,7 @@ use crate::app::App;
 use crate::body::Body;
 use crate::caller::{Caller, PathId};
 use crate::concurrency::ConcurrencyPermit;
-use crate::params::Params;
+use crate::params::{NoParams, Params};
 use crate::problem::ApiError;
 
 pub(crate) fn routes() -> Router<App> {
@@ -59,6 +59,7 @@ impl FromRequestParts<App> for Planning {
 async fn apply(
     State(app): State<App>,
     planning: Planning,
+    _: NoParams,
     body: Body,
 ) -> Result<Response, ApiError> {
     let caller = &planning.caller;
@@ -102,6 +103,7 @@ async fn warned(app: &App, caller: &Caller, mut applied: AppliedAgent) -> Applie
 async fn plan(
     State(app): State<App>,
     planning: Planning,
+    _: NoParams,
     body: Body,
 ) -> Result<Json<PlannedAgent>, ApiError> {
     let caller = &planning.caller;
@@ -138,6 +140,7 @@ async fn show(
     State(app): State<App>,
     caller: Caller,
     PathId(agent): PathId<AgentName>,
+    _: NoParams,
 ) -> Result<Json<AgentView>, ApiError> {
     caller.may(Right::Look)?;
     Ok(Json(

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::app::App;
 use crate::body::{Body, invalid_field};
 use crate::caller::User;
+use crate::params::NoParams;
 use crate::problem::ApiError;
 
 /// The farthest that one advance goes: 400 days.
@@ -43,7 +44,7 @@ struct AdvanceBody {
     settle_ms: Option<u64>,
 }
 
-async fn now(State(app): State<App>) -> Json<Now> {
+async fn now(State(app): State<App>, _: NoParams) -> Json<Now> {
     Json(Now {
         now: app.clock.now().to_rfc3339_opts(SecondsFormat::Millis, true),
     })
@@ -53,6 +54,7 @@ async fn now(State(app): State<App>) -> Json<Now> {
 async fn advance(
     State(app): State<App>,
     user: User,
+    _: NoParams,
     body: Body,
 ) -> Result<Json<AdvancedClock>, ApiError> {
     user.runs_installation(Right::Administer)?;

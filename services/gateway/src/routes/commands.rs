@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::caller::{Caller, PathId};
+use crate::params::NoParams;
 use crate::problem::{ApiError, ProblemBody, database_away};
 use crate::store::commands;
 
@@ -35,6 +36,7 @@ async fn show(
     State(app): State<App>,
     caller: Caller,
     PathId(id): PathId<CommandId>,
+    _: NoParams,
 ) -> Result<Json<CommandView>, ApiError> {
     caller.may(Right::Look)?;
     let progress = commands::progress(&app.readers, id)

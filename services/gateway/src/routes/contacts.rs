@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 use crate::app::App;
 use crate::body::{Body, invalid_field};
 use crate::caller::{Caller, PathId, Reader};
-use crate::params::Params;
+use crate::params::{NoParams, Params};
 use crate::problem::ApiError;
 
 pub(crate) fn routes() -> Router<App> {
@@ -81,6 +81,7 @@ async fn show(
     State(app): State<App>,
     reader: Reader,
     PathId(contact): PathId<ContactId>,
+    _: NoParams,
 ) -> Result<Json<ContactView>, ApiError> {
     reader.sees_contact(&contact)?;
     Ok(Json(
@@ -94,6 +95,7 @@ async fn put(
     State(app): State<App>,
     caller: Caller,
     PathId(contact): PathId<ContactId>,
+    _: NoParams,
     body: Body,
 ) -> Result<Response, ApiError> {
     caller.may(Right::Ask)?;
@@ -109,6 +111,7 @@ async fn patch(
     State(app): State<App>,
     caller: Caller,
     PathId(contact): PathId<ContactId>,
+    _: NoParams,
     body: Body,
 ) -> Result<Response, ApiError> {
     caller.may(Right::Ask)?;
@@ -123,6 +126,7 @@ async fn forget(
     State(app): State<App>,
     caller: Caller,
     PathId(contact): PathId<ContactId>,
+    _: NoParams,
 ) -> Result<Response, ApiError> {
     caller.may(Right::Operate)?;
     let answered = app
@@ -149,6 +153,7 @@ async fn say(
     State(app): State<App>,
     caller: Caller,
     PathId(contact): PathId<ContactId>,
+    _: NoParams,
     body: Body,
 ) -> Result<Response, ApiError> {
     caller.may(Right::Ask)?;

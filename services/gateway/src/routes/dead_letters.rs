@@ -17,9 +17,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::app::App;
+use crate::body::Body;
 use crate::caller::{Caller, PathId, quoted};
 use crate::params::Params;
 use crate::problem::ApiError;
+use crate::repetition;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -190,12 +192,20 @@ async fn replay(
     caller: Caller,
     PathId(letter): PathId<Letter>,
     params: Params,
+    body: Body,
 ) -> Result<Json<Value>, ApiError> {
+    caller.may(Right::Administer)?;
     params.only(&[])?;
+    let key = body.key.as_ref();
+    if let Some(answer) = repetition::find_answer(&app, key).await? {
+        return Ok(Json(answer));
+    }
     let request = DeadLetterRequest::Replay { id: letter.id };
     let answer: Value = ask(&app, &caller, &letter, request).await?;
     let id = format!("{}-{}", letter.service, letter.id);
-    Ok(Json(json!({ "id": id, "answer": answer })))
+    let answer = json!({ "id": id, "answer": answer });
+    repetition::keep_answer(&app, &caller, key, &answer).await;
+    Ok(Json(answer))
 }
 
 async fn remove(

@@ -9,16 +9,18 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use chrono::{DateTime, Utc};
 use holdpoint_auth::{Right, WebhookSecret};
-use holdpoint_contracts::Problem;
 use holdpoint_contracts::run::Page;
+use holdpoint_contracts::{Problem, instant};
 use holdpoint_ids::{HookName, UserName, Workspace};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::body::Body;
 use crate::caller::{Caller, PathId};
-use crate::params::Params;
+use crate::params::{NoParams, Params};
 use crate::problem::{ApiError, database_away};
+use crate::repetition;
 use crate::store::hooks::{self, Added, Hook};
 
 /// Hooks of one workspace.
@@ -68,6 +70,12 @@ async fn make(
     caller.may(Right::Administer)?;
     params.only(&[])?;
     let HookBody { name } = body.json()?;
+    if let Some(made) = repetition::find_answer(&app, body.key.as_ref()).await? {
+        return Ok((
+            StatusCode::CREATED,
+            Json(made_before(&app, &caller, &name, &made).await?),
+        ));
+    }
     let hook = Hook {
         name,
         secret: WebhookSecret::fresh(),
@@ -77,6 +85,8 @@ async fn make(
     let added = hooks::add(&app.writer, &caller.workspace, &hook, HOOKS_MAX).await;
     match added.map_err(database_away)? {
         Added::Done => {
+            let made = json!(instant::write(hook.created_at));
+            repetition::keep_answer(&app, &caller, body.key.as_ref(), &made).await;
             let secret = hook.secret.write();
             let view = view(&caller.workspace, hook, Some(secret));
             Ok((StatusCode::CREATED, Json(view)))
@@ -95,6 +105,26 @@ async fn make(
             format!("a workspace has {HOOKS_MAX} inbound hooks at most; remove one"),
         ))),
     }
+}
+
+/// The hook that was made under a key. The kept answer is the instant of its making: a secret is stored with
+/// its hook only, and one that was removed is not made again.
+async fn made_before(
+    app: &App,
+    caller: &Caller,
+    name: &HookName,
+    made: &Value,
+) -> Result<HookView, Problem> {
+    let hook = hooks::find(&app.writer, &caller.workspace, name).await;
+    let hook = hook.map_err(database_away)?;
+    let hook = hook.filter(|hook| *made == instant::write(hook.created_at));
+    let hook = hook.ok_or_else(|| {
+        let detail =
+            format!("the hook `{name}` of this Idempotency-Key was removed; use a new key");
+        Problem::new(409, "key_spent", detail)
+    })?;
+    let secret = hook.secret.write();
+    Ok(view(&caller.workspace, hook, Some(secret)))
 }
 
 /// By name; no list shows a secret.
@@ -119,6 +149,7 @@ async fn remove(
     State(app): State<App>,
     caller: Caller,
     PathId(name): PathId<HookName>,
+    _: NoParams,
 ) -> Result<StatusCode, ApiError> {
     caller.may(Right::Administer)?;
     let was_there = hooks::remove(&app.writer, &caller.workspace, &name).await;

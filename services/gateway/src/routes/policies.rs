@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use crate::app::App;
 use crate::body::{Body, from_json, invalid_field};
 use crate::caller::{Caller, PathId};
-use crate::params::Params;
+use crate::params::{NoParams, Params};
 use crate::problem::ApiError;
 
 pub(crate) fn routes() -> Router<App> {
@@ -43,6 +43,7 @@ async fn show(
     State(app): State<App>,
     caller: Caller,
     PathId(name): PathId<PolicyName>,
+    _: NoParams,
 ) -> Result<Json<PolicyView>, ApiError> {
     caller.may(Right::Look)?;
     let policy = app

@@ -27,7 +27,7 @@ use tokio::time::Instant;
 use crate::app::App;
 use crate::body::{Body, in_body};
 use crate::caller::{Caller, PathId, Reader};
-use crate::params::{Params, invalid};
+use crate::params::{NoParams, Params, invalid};
 use crate::problem::ApiError;
 use crate::routes::requests;
 
@@ -127,6 +127,7 @@ async fn show(
     State(app): State<App>,
     reader: Reader,
     PathId(run): PathId<RunId>,
+    _: NoParams,
 ) -> Result<Json<RunView>, ApiError> {
     reader.sees(run)?;
     let query = GetRun {

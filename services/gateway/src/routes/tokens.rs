@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::body::{Body, invalid_field};
 use crate::caller::{Caller, PathId};
 use crate::forward::{key_reused, key_spent};
-use crate::params::Params;
+use crate::params::{NoParams, Params};
 use crate::problem::{ApiError, database_away};
 use crate::rights::{grants, narrowed};
 use crate::store::tokens::{self, Holder, Minted, NewToken, TokenId, TokenView};
@@ -129,6 +129,7 @@ async fn revoke(
     State(app): State<App>,
     caller: Caller,
     PathId(id): PathId<TokenId>,
+    _: NoParams,
 ) -> Result<StatusCode, ApiError> {
     caller.may(Right::Administer)?;
     of_no_owner(&app, &caller, id).await?;

@@ -16,7 +16,7 @@ use crate::answered::CommandOutcome;
 use crate::app::App;
 use crate::body::Body;
 use crate::caller::{Caller, PathId};
-use crate::params::Params;
+use crate::params::{NoParams, Params};
 use crate::problem::ApiError;
 
 pub(crate) fn routes() -> Router<App> {
@@ -43,6 +43,7 @@ async fn show(
     State(app): State<App>,
     caller: Caller,
     PathId(name): PathId<UserName>,
+    _: NoParams,
 ) -> Result<Json<UserView>, ApiError> {
     caller.may(Right::Administer)?;
     Ok(Json(

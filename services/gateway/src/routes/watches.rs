@@ -6,7 +6,7 @@ use axum::routing::{delete, get};
 use axum::{Json, Router};
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::executor::WatchRunEnds;
+use holdpoint_contracts::executor::{RunEndsOf, WatchRunEnds};
 use holdpoint_contracts::message::IdempotencyKey;
 use holdpoint_contracts::notification::{
     ListWatches, Unwatch, Watch, WatchAdded, WatchView, Watched,
@@ -95,22 +95,26 @@ pub(crate) async fn follow(
 ) -> Result<WatchAdded, Problem> {
     match &of {
         Watched::Request(id) => drop(app.request(caller, *id).await?),
-        Watched::Run(_) | Watched::Agent(_) => watch_run_ends(app, caller, &of).await?,
+        Watched::Run(_) | Watched::Agent(_) => {
+            watch_run_ends(app, caller, of.clone().into()).await?;
+        }
     }
     let added = app.ask(caller, key, Watch { of: of.clone() }).await?;
     if let Watched::Agent(name) = &of
         && added.new
-        && let Err(problem) = watch_run_ends(app, caller, &of).await
+        && let Err(problem) = watch_run_ends(app, caller, of.clone().into()).await
     {
         tracing::info!(%problem, agent = %name, "the notification service asks for its ends");
     }
     Ok(added)
 }
 
-async fn watch_run_ends(app: &App, caller: &Caller, of: &Watched) -> Result<(), Problem> {
-    let command = WatchRunEnds {
-        of: vec![of.clone().into()],
-    };
+pub(super) async fn watch_run_ends(
+    app: &App,
+    caller: &Caller,
+    of: RunEndsOf,
+) -> Result<(), Problem> {
+    let command = WatchRunEnds { of: vec![of] };
     for answer in app.ask(caller, None, command).await? {
         Result::from(answer)?;
     }

@@ -7,6 +7,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
+use holdpoint_contracts::executor::RunEndsOf;
 use holdpoint_contracts::notification::{
     AddWebhook, ChangeWebhook, DeliveryView, GetWebhook, ListWebhookDeliveries, ListWebhooks,
     RemoveWebhook, ShowWebhookSecret, WebhookAdded, WebhookFormat, WebhookSecretView, WebhookView,
@@ -15,6 +16,7 @@ use holdpoint_contracts::run::Page;
 use holdpoint_ids::WebhookId;
 use serde::Deserialize;
 
+use super::watches as watch;
 use crate::app::App;
 use crate::body::Body;
 use crate::caller::{Caller, PathId};
@@ -64,7 +66,10 @@ async fn add(
         events,
         format,
     };
+    let has_ends = has_run_ends(&command.events);
+    watch_run_ends(&app, &caller, has_ends).await;
     let added = app.ask(&caller, body.key, command).await?;
+    watch_run_ends(&app, &caller, has_ends).await;
     Ok((StatusCode::CREATED, Json(added)))
 }
 
@@ -106,7 +111,29 @@ async fn change(
         format,
         enabled,
     };
-    Ok(Json(app.ask(&caller, body.key, command).await?))
+    let has_ends = has_run_ends(&command.events);
+    watch_run_ends(&app, &caller, has_ends).await;
+    let changed = app.ask(&caller, body.key, command).await?;
+    watch_run_ends(&app, &caller, has_ends).await;
+    Ok(Json(changed))
+}
+
+fn has_run_ends(events: &[String]) -> bool {
+    events
+        .iter()
+        .any(|event| event == "*" || event.starts_with("run."))
+}
+
+/// The executor reports all ends of runs from its commit of this on. It is asked before the command, so that no
+/// end falls between. It is asked again afterwards: until then the notification service may have told it that
+/// no webhook wants the ends. A failure delays deliveries only, as the notification service resends its desired state.
+async fn watch_run_ends(app: &App, caller: &Caller, is_wanted: bool) {
+    if !is_wanted {
+        return;
+    }
+    if let Err(problem) = watch::watch_run_ends(app, caller, RunEndsOf::All).await {
+        tracing::info!(%problem, "the executor does not report run ends yet; the notification service will ask for them");
+    }
 }
 
 async fn show(

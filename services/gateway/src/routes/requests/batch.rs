@@ -23,7 +23,7 @@ use crate::app::App;
 use crate::body::{Body, invalid_field, key_of_part};
 use crate::caller::Caller;
 use crate::params::Params;
-use crate::problem::ApiError;
+use crate::problem::{ApiError, ProblemBody};
 
 /// Most requests of one batch.
 const IDS_MAX: usize = DecideRequests::IDS_MAX;
@@ -62,7 +62,7 @@ struct Decided {
     #[serde(skip_serializing_if = "Option::is_none")]
     votes: Option<Votes>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    problem: Option<Problem>,
+    problem: Option<ProblemBody>,
 }
 
 pub(super) async fn decide(
@@ -182,7 +182,7 @@ fn result(id: HoldId, decided: Result<DecidedOne, Problem>) -> Decided {
             recorded: false,
             effect: None,
             votes: None,
-            problem: Some(problem),
+            problem: Some(problem.into()),
         },
     }
 }
