@@ -1,7 +1,7 @@
-//! How much of a request somebody sees (issue 4, "redacted per viewer").
+//! Requests as one user may see them. Every route and page reads requests through this module.
 //!
-//! The one place where users read requests: [`redact_for`] decides it, and every route and page asks
-//! through here; [`runs`] hides the same answers in runs. Owns no rule of who may decide: that is the handoff service's.
+//! It hides the answers and the contact data from uninvolved users. It must not decide who may decide a request;
+//! that is a rule of the handoff service.
 
 pub(crate) mod runs;
 
@@ -13,14 +13,14 @@ use holdpoint_ids::HoldId;
 use serde_json::Value;
 
 use crate::app::App;
-use crate::caller::Caller;
-use crate::rights::grants;
+use crate::auth::caller::Caller;
+use crate::auth::token_scope::grants;
 
-/// Of a context, what everybody who may look is shown: what is to be done, and which steps there were.
-const SHOWN: [&str; 2] = ["recommended_action", "actions"];
+/// Fields of a context that every user with the right to look sees.
+const CONTEXT_SHOWN: [&str; 2] = ["recommended_action", "actions"];
 
 impl App {
-    /// One request, as far as the caller may see it.
+    /// A request as the caller may see it.
     pub(crate) async fn request(
         &self,
         caller: &Caller,
@@ -33,7 +33,7 @@ impl App {
         Ok(redact_for(&caller.claims, found))
     }
 
-    /// A page of requests, each as far as the caller may see it.
+    /// A page of requests as the caller may see them.
     pub(crate) async fn requests(
         &self,
         caller: &Caller,
@@ -48,18 +48,18 @@ impl App {
     }
 }
 
-/// All of a request for whom it concerns; for anybody else what is asked, without what people said and
-/// without what is known of the contact.
+/// The whole request for its parties. Other users see the question, without answers, notes and contact data.
 pub(crate) fn redact_for(claims: &Claims, request: RequestView) -> RequestView {
-    let request = put_away_by(claims, request);
-    match concerns(claims, &request) {
-        true => request,
-        false => redacted(request),
+    let request = with_snooze_of(claims, request);
+    if is_party(claims, &request) {
+        request
+    } else {
+        redact(request)
     }
 }
 
-/// What one has put away is out of one's own way, and of nobody else's.
-pub(crate) fn put_away_by(claims: &Claims, request: RequestView) -> RequestView {
+/// The request with the snooze of one user, as a snooze hides it from that user only.
+pub(crate) fn with_snooze_of(claims: &Claims, request: RequestView) -> RequestView {
     let mut own = request.snoozed_by.iter();
     let own = own.find(|one| one.by == claims.user.as_str());
     RequestView {
@@ -68,8 +68,8 @@ pub(crate) fn put_away_by(claims: &Claims, request: RequestView) -> RequestView 
     }
 }
 
-/// It concerns operators and those above them, who has it, who wanted it asked, and who may decide it.
-fn concerns(claims: &Claims, request: &RequestView) -> bool {
+/// Whether a user sees the whole request: an operator, the assignee, a requester, or a user who may decide it.
+fn is_party(claims: &Claims, request: &RequestView) -> bool {
     let name = claims.user.as_str();
     let has_it = request.assignee.as_deref() == Some(name);
     if has_it || request.asked_by.iter().any(|by| by == name) {
@@ -85,20 +85,20 @@ fn concerns(claims: &Claims, request: &RequestView) -> bool {
         || grants(&claims.roles, Right::Decide) && asked.any(is_named)
 }
 
-/// A context that no agent wrote may hold anything, so only what is known to be harmless stays.
-fn redacted(mut request: RequestView) -> RequestView {
+/// Removes answers, notes and contact data. Programs can put anything into a context, so only known fields stay.
+fn redact(mut request: RequestView) -> RequestView {
     if let Some(fields) = request.context.as_object_mut() {
-        fields.retain(|name, _| SHOWN.contains(&name.as_str()));
+        fields.retain(|name, _| CONTEXT_SHOWN.contains(&name.as_str()));
     } else {
         request.context = Value::Null;
     }
-    for handled in &mut request.history {
-        handled.note = None;
+    for entry in &mut request.history {
+        entry.note = None;
     }
     RequestView {
         response: None,
         late: Vec::new(),
-        // Its query often carries a secret (A-M2).
+        // The query of a URL often contains a secret (A-M2).
         callback: None,
         redacted: true,
         ..request
@@ -205,6 +205,6 @@ mod tests {
         );
         let mut free = request();
         free.context = json!("zoe@zoe.example");
-        assert_eq!(redacted(free).context, Value::Null);
+        assert_eq!(redact(free).context, Value::Null);
     }
 }

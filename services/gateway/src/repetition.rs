@@ -4,9 +4,8 @@ use holdpoint_contracts::{IdempotencyKey, Problem};
 use serde_json::Value;
 
 use crate::app::App;
-use crate::caller::Caller;
-use crate::forward::key_reused;
-use crate::problem::database_away;
+use crate::auth::caller::Caller;
+use crate::problem::{database_away, key_reused};
 use crate::store::commands::answers::{self, GivenAnswer, KeyUse};
 
 /// The answer that was given under a key in the last 24 hours.

@@ -1,14 +1,13 @@
-//! `/hooks/inbound`: ways in for programs outside, which sign what they send (Standard Webhooks).
+//! `/hooks/inbound`: endpoints for other programs, which sign their messages (Standard Webhooks).
 
-mod reply;
-mod signed;
+mod contact_reply;
+mod signature;
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use chrono::{DateTime, Utc};
-use holdpoint_auth::{Right, WebhookSecret};
+use holdpoint_auth::WebhookSecret;
 use holdpoint_contracts::run::Page;
 use holdpoint_contracts::{Problem, instant};
 use holdpoint_ids::{HookName, UserName, Workspace};
@@ -16,20 +15,24 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::body::Body;
-use crate::caller::{Caller, PathId};
-use crate::params::{NoParams, Params};
-use crate::problem::{ApiError, database_away};
+use crate::auth::may::{Administer, May};
+use crate::body::JsonBody;
+use crate::params::NoParams;
+use crate::path::PathId;
+use crate::problem::{ApiError, ApiResult, database_away};
 use crate::repetition;
 use crate::store::hooks::{self, Added, Hook};
 
-/// Hooks of one workspace.
+/// Most hooks of one workspace.
 const HOOKS_MAX: u64 = 100;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
-        .route("/hooks/inbound", get(list).post(make))
-        .route("/hooks/inbound/{name}", post(reply::take).delete(remove))
+        .route("/hooks/inbound", get(list).post(create))
+        .route(
+            "/hooks/inbound/{name}",
+            post(contact_reply::record_reply).delete(remove),
+        )
 }
 
 #[derive(Debug, Deserialize)]
@@ -41,7 +44,7 @@ struct HookBody {
 #[derive(Debug, Serialize)]
 struct HookView {
     name: HookName,
-    /// Where to post, from the root of this server.
+    /// Path of the endpoint, from the root of this server.
     path: String,
     made_by: UserName,
     #[serde(with = "holdpoint_contracts::instant")]
@@ -60,21 +63,17 @@ fn view(workspace: &Workspace, hook: Hook, secret: Option<String>) -> HookView {
     }
 }
 
-/// What comes in by it is done on behalf of whoever makes it, as long as they are there.
-async fn make(
-    State(app): State<App>,
-    caller: Caller,
-    params: Params,
-    body: Body,
-) -> Result<(StatusCode, Json<HookView>), ApiError> {
-    caller.may(Right::Administer)?;
-    params.only(&[])?;
-    let HookBody { name } = body.json()?;
-    if let Some(made) = repetition::find_answer(&app, body.key.as_ref()).await? {
-        return Ok((
-            StatusCode::CREATED,
-            Json(made_before(&app, &caller, &name, &made).await?),
-        ));
+/// Messages of the hook act for the user who made it, as long as that user is active.
+async fn create(
+    caller: May<Administer>,
+    _: NoParams,
+    body: JsonBody<HookBody>,
+) -> ApiResult<(StatusCode, Json<HookView>)> {
+    let (app, key) = (&caller.app, body.key.as_ref());
+    let HookBody { name } = body.value;
+    if let Some(made) = repetition::find_answer(app, key).await? {
+        let view = read_repeated(&caller, &name, &made).await?;
+        return Ok((StatusCode::CREATED, Json(view)));
     }
     let hook = Hook {
         name,
@@ -83,39 +82,40 @@ async fn make(
         created_at: app.clock.now(),
     };
     let added = hooks::add(&app.writer, &caller.workspace, &hook, HOOKS_MAX).await;
+    let refused = |code, detail| Err(ApiError(Problem::new(409, code, detail)));
     match added.map_err(database_away)? {
         Added::Done => {
             let made = json!(instant::write(hook.created_at));
-            repetition::keep_answer(&app, &caller, body.key.as_ref(), &made).await;
+            repetition::keep_answer(app, &caller, key, &made).await;
             let secret = hook.secret.write();
             let view = view(&caller.workspace, hook, Some(secret));
             Ok((StatusCode::CREATED, Json(view)))
         }
-        Added::Known => Err(ApiError(Problem::new(
-            409,
+        Added::Known => refused(
             "already_exists",
             format!(
-                "there is a hook `{}`; its secret was shown once: remove it and make it again for a new one",
+                "inbound hook `{}` exists; remove it and create it again for a new secret",
                 hook.name
             ),
-        ))),
-        Added::Full => Err(ApiError(Problem::new(
-            409,
+        ),
+        Added::Full => refused(
             "too_many_hooks",
-            format!("a workspace has {HOOKS_MAX} inbound hooks at most; remove one"),
-        ))),
+            format!("too many inbound hooks; expected at most {HOOKS_MAX}, so remove one"),
+        ),
     }
 }
 
-/// The hook that was made under a key. The kept answer is the instant of its making: a secret is stored with
-/// its hook only, and one that was removed is not made again.
-async fn made_before(
-    app: &App,
-    caller: &Caller,
+/// The hook that was created under a key. The stored answer is the instant of creation, as a secret is stored with
+/// its hook only.
+///
+/// # Errors
+/// 409 for a hook that was removed since.
+async fn read_repeated(
+    caller: &May<Administer>,
     name: &HookName,
     made: &Value,
 ) -> Result<HookView, Problem> {
-    let hook = hooks::find(&app.writer, &caller.workspace, name).await;
+    let hook = hooks::find(&caller.app.writer, &caller.workspace, name).await;
     let hook = hook.map_err(database_away)?;
     let hook = hook.filter(|hook| *made == instant::write(hook.created_at));
     let hook = hook.ok_or_else(|| {
@@ -127,15 +127,9 @@ async fn made_before(
     Ok(view(&caller.workspace, hook, Some(secret)))
 }
 
-/// By name; no list shows a secret.
-async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    params: Params,
-) -> Result<Json<Page<HookView>>, ApiError> {
-    caller.may(Right::Administer)?;
-    params.only(&[])?;
-    let hooks = hooks::list(&app.readers, &caller.workspace).await;
+/// By name, without secrets.
+async fn list(caller: May<Administer>, _: NoParams) -> ApiResult<Json<Page<HookView>>> {
+    let hooks = hooks::list(&caller.app.readers, &caller.workspace).await;
     let hooks = hooks.map_err(database_away)?.into_iter();
     Ok(Json(Page {
         items: hooks
@@ -146,19 +140,14 @@ async fn list(
 }
 
 async fn remove(
-    State(app): State<App>,
-    caller: Caller,
+    caller: May<Administer>,
     PathId(name): PathId<HookName>,
     _: NoParams,
-) -> Result<StatusCode, ApiError> {
-    caller.may(Right::Administer)?;
-    let was_there = hooks::remove(&app.writer, &caller.workspace, &name).await;
+) -> ApiResult<StatusCode> {
+    let was_there = hooks::remove(&caller.app.writer, &caller.workspace, &name).await;
     if was_there.map_err(database_away)? {
         return Ok(StatusCode::NO_CONTENT);
     }
-    Err(ApiError(no_hook(&name)))
-}
-
-fn no_hook(name: &HookName) -> Problem {
-    Problem::not_found(format!("there is no inbound hook `{name}`"))
+    let detail = format!("inbound hook `{name}` not found");
+    Err(ApiError(Problem::not_found(detail)))
 }

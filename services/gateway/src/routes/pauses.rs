@@ -1,11 +1,8 @@
-//! Pausing and resuming an agent, or the whole workspace (S0-AC4, S0-T6).
+//! Pausing and resuming an agent or the whole workspace (S0-AC4, S0-T6).
 
 use axum::Router;
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::IntoResponse;
 use axum::routing::post;
-use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::{PauseNew, PauseScope, PauseWaiting, ResumeScope};
 use holdpoint_contracts::run::ResumeMode;
@@ -13,10 +10,11 @@ use holdpoint_ids::AgentName;
 use serde::Deserialize;
 
 use crate::app::App;
-use crate::body::Body;
-use crate::caller::{Caller, PathId};
+use crate::auth::may::{Administer, May, Operate};
+use crate::body::OptionalJson;
 use crate::params::Params;
-use crate::problem::ApiError;
+use crate::path::PathId;
+use crate::problem::ApiResult;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -28,101 +26,77 @@ pub(crate) fn routes() -> Router<App> {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PauseBody {
+pub(super) struct PauseBody {
     #[serde(default)]
-    waiting: Option<PauseWaiting>,
+    pub(super) waiting: Option<PauseWaiting>,
     #[serde(default)]
     new: Option<PauseNew>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ResumeBody {
+pub(super) struct ResumeBody {
     #[serde(default)]
     mode: Option<ResumeMode>,
 }
 
 async fn pause_agent(
-    State(app): State<App>,
-    caller: Caller,
+    caller: May<Operate>,
     PathId(agent): PathId<AgentName>,
     params: Params,
-    body: Body,
-) -> Result<Response, ApiError> {
-    caller.may(Right::Operate)?;
-    let pause = read_pause(Some(agent), params, &body)?;
-    let answered = app.command(&caller, body.key, pause).await?;
-    Ok(answered.with_status(StatusCode::OK))
+    body: OptionalJson<PauseBody>,
+) -> ApiResult<impl IntoResponse> {
+    let pause = read_pause(Some(agent), params, body.value)?;
+    caller.command(body.key, pause).await
 }
 
 async fn pause_all(
-    State(app): State<App>,
-    caller: Caller,
+    caller: May<Administer>,
     params: Params,
-    body: Body,
-) -> Result<Response, ApiError> {
-    caller.may(Right::Administer)?;
-    let pause = read_pause(None, params, &body)?;
-    let answered = app.command(&caller, body.key, pause).await?;
-    Ok(answered.with_status(StatusCode::OK))
+    body: OptionalJson<PauseBody>,
+) -> ApiResult<impl IntoResponse> {
+    let pause = read_pause(None, params, body.value)?;
+    caller.command(body.key, pause).await
 }
 
 async fn resume_agent(
-    State(app): State<App>,
-    caller: Caller,
+    caller: May<Operate>,
     PathId(agent): PathId<AgentName>,
     params: Params,
-    body: Body,
-) -> Result<Response, ApiError> {
-    caller.may(Right::Operate)?;
-    let resume = read_resume(Some(agent), params, &body)?;
-    let answered = app.command(&caller, body.key, resume).await?;
-    Ok(answered.with_status(StatusCode::OK))
+    body: OptionalJson<ResumeBody>,
+) -> ApiResult<impl IntoResponse> {
+    let agent = Some(agent);
+    let mode = body.value.read_mode(params)?;
+    caller.command(body.key, ResumeScope { agent, mode }).await
 }
 
 async fn resume_all(
-    State(app): State<App>,
-    caller: Caller,
+    caller: May<Administer>,
     params: Params,
-    body: Body,
-) -> Result<Response, ApiError> {
-    caller.may(Right::Administer)?;
-    let resume = read_resume(None, params, &body)?;
-    let answered = app.command(&caller, body.key, resume).await?;
-    Ok(answered.with_status(StatusCode::OK))
+    body: OptionalJson<ResumeBody>,
+) -> ApiResult<impl IntoResponse> {
+    let agent = None;
+    let mode = body.value.read_mode(params)?;
+    caller.command(body.key, ResumeScope { agent, mode }).await
 }
 
-/// Both words stand in the body or in the query; the body's count.
+/// Both words are in the body or in the query; the body wins.
 fn read_pause(
     agent: Option<AgentName>,
     params: Params,
-    body: &Body,
+    body: PauseBody,
 ) -> Result<PauseScope, Problem> {
     let params = params.only(&["waiting", "new"])?;
-    let PauseBody { waiting, new } = body.json_or_empty()?;
     Ok(PauseScope {
         agent,
-        waiting: match waiting {
-            Some(waiting) => waiting,
-            None => params.read_word("waiting")?.unwrap_or_default(),
-        },
-        new: match new {
-            Some(new) => new,
-            None => params.read_word("new")?.unwrap_or_default(),
-        },
+        waiting: params.read_word_unless(body.waiting, "waiting")?,
+        new: params.read_word_unless(body.new, "new")?,
     })
 }
 
-fn read_resume(
-    agent: Option<AgentName>,
-    params: Params,
-    body: &Body,
-) -> Result<ResumeScope, Problem> {
-    let params = params.only(&["mode"])?;
-    let ResumeBody { mode } = body.json_or_empty()?;
-    let mode = match mode {
-        Some(mode) => mode,
-        None => params.read_word("mode")?.unwrap_or_default(),
-    };
-    Ok(ResumeScope { agent, mode })
+impl ResumeBody {
+    /// The mode of the body, else of the query.
+    pub(super) fn read_mode(self, params: Params) -> Result<ResumeMode, Problem> {
+        params.only(&["mode"])?.read_word_unless(self.mode, "mode")
+    }
 }

@@ -1,37 +1,33 @@
-//! One request, asked and waited for: until it is not open any more, or until the time is over.
+//! `GET /requests/{id}`: a request, or a long poll for its end.
 
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use futures_util::{Stream, StreamExt};
-use holdpoint_contracts::Problem;
-use holdpoint_contracts::handoff::{self, GetRequest, RequestNudge, RequestView};
-use holdpoint_contracts::{duration, subject};
+use holdpoint_contracts::handoff::RequestView;
+use holdpoint_contracts::{Problem, duration};
 use holdpoint_ids::HoldId;
 use tokio::time::Instant;
 
-use super::LOOK_AT_MOST;
 use crate::app::App;
-use crate::caller::{PathId, Reader};
+use crate::auth::run_reader::RunReader;
 use crate::params::{Params, invalid};
-use crate::problem::ApiError;
+use crate::path::PathId;
+use crate::problem::ApiResult;
+use crate::redaction::redact_for;
 use crate::routes::asking;
-use crate::sight::redact_for;
+use crate::use_cases::await_request::await_request;
 
-/// The longest that one asks and waits.
+/// Longest long poll.
 const WAIT_MAX: Duration = Duration::from_mins(1);
-/// A lost nudge is made up for after this time.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-/// One request, as far as the reader may see it; with `wait`, when it is not open any more, or when
-/// that time is over.
+/// The request as far as the reader may see it. With `wait`, once it has ended or that time is over.
 pub(crate) async fn show(
     State(app): State<App>,
-    reader: Reader,
+    reader: RunReader,
     PathId(id): PathId<HoldId>,
     params: Params,
-) -> Result<Json<RequestView>, ApiError> {
+) -> ApiResult<Json<RequestView>> {
     let params = params.only(&["wait"])?;
     let wait = params
         .read_as::<String>("wait")?
@@ -39,65 +35,19 @@ pub(crate) async fn show(
     let Some(claims) = reader.user() else {
         return Ok(Json(asking::show_to_step(&app, &reader, id, wait).await?));
     };
-    let by = Instant::now() + wait;
-    let is_closed = |request: &RequestView| !request.status.is_open();
-    let request = until(&app, (&reader, id), by, is_closed).await?;
+    let deadline = Instant::now() + wait;
+    let has_ended = |request: &RequestView| !request.status.is_open();
+    let request = await_request(&app, &reader, id, deadline, has_ended).await?;
     Ok(Json(redact_for(claims, request)))
 }
 
 fn read_wait(text: &str) -> Result<Duration, Problem> {
-    let wait = duration::parse(text).map_err(|error| invalid(format!("`wait`: {error}")))?;
+    let wait =
+        duration::parse(text).map_err(|error| invalid(format!("invalid `wait`: {error}")))?;
     if wait > WAIT_MAX {
-        return Err(invalid("`wait` is 60 seconds at most; ask again after it"));
+        return Err(invalid("invalid `wait`; expected at most 60 seconds"));
     }
     Ok(wait)
-}
-
-/// Looks when the owner nudges, and now and then in case a nudge was lost.
-pub(in crate::routes) async fn until(
-    app: &App,
-    (reader, id): (&Reader, HoldId),
-    by: Instant,
-    has_ended: impl Fn(&RequestView) -> bool,
-) -> Result<RequestView, Problem> {
-    let (workspace, query) = (&reader.workspace, GetRequest { id });
-    if by <= Instant::now() {
-        return app.bus.query(workspace, &query).await;
-    }
-    let _permit = app.streams.take(workspace, &reader.name())?;
-    let nudges = subject::live(workspace, handoff::SERVICE);
-    let mut nudges = app.bus.client().subscribe(nudges).await.map_err(|error| {
-        tracing::warn!(%error, "no nudges");
-        Problem::unavailable("waiting is not possible at the moment; try again")
-    })?;
-    loop {
-        let asked_at = Instant::now();
-        let request = app.bus.query(workspace, &query).await?;
-        let is_over = Instant::now() >= by || app.closing.is_cancelled();
-        if has_ended(&request) || is_over {
-            return Ok(request);
-        }
-        let again = by.min(asked_at + LOOK_AGAIN);
-        tokio::select! {
-            () = nudged(&mut nudges, id) => {
-                tokio::time::sleep_until(by.min(asked_at + LOOK_AT_MOST)).await;
-            }
-            () = tokio::time::sleep_until(again) => {}
-            () = app.closing.cancelled() => {}
-        }
-    }
-}
-
-/// Waits for a nudge that names a request, or that cannot be read.
-async fn nudged(nudges: &mut (impl Stream<Item = async_nats::Message> + Unpin), id: HoldId) {
-    while let Some(message) = nudges.next().await {
-        match serde_json::from_slice::<RequestNudge>(&message.payload) {
-            Ok(nudge) if !nudge.requests.contains_key(&id) => {}
-            Ok(_) | Err(_) => return,
-        }
-    }
-    // The bus is going away; the slow look goes on.
-    std::future::pending::<()>().await;
 }
 
 #[cfg(test)]
