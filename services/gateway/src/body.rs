@@ -254,7 +254,7 @@ fn any_json(bytes: &[u8]) -> Result<Value, Problem> {
 fn quoted_message(message: &str) -> String {
     // Serde's message does not say how to write `"decision": "approve"`.
     if message.starts_with("invalid type: unit variant") {
-        return "must be an object with this word as its field, such as {\"approve\": {}}"
+        return "must be an object with this name as its field, such as {\"approve\": {}}"
             .to_owned();
     }
     message.chars().take(500).collect()

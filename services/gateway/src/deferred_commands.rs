@@ -240,7 +240,7 @@ impl Sender {
             key: Some(&command.key),
             command: &text.unwrap_or_default(),
         };
-        let assertion = app.assertions.of(&claims, &asserted, now)?;
+        let assertion = app.assertions.sign(&claims, &asserted, now)?;
         if let Some(fields) = envelope.as_object_mut() {
             fields.insert("assertion".to_owned(), assertion.into());
         }

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_stands_once_and_a_value_is_short() {
+    fn a_name_occurs_once_and_a_value_is_short() {
         assert!(params("limit=1&limit=2").is_err());
         assert!(params(&format!("status={}", "x".repeat(2_000))).is_err());
         assert!(params("status=%ff").is_ok_and(|it| it.read_as::<u8>("status").is_err()));

@@ -4,6 +4,8 @@
 //! that is a rule of the handoff service.
 
 pub(crate) mod runs;
+#[cfg(test)]
+mod testing;
 
 use holdpoint_auth::{Claims, Right};
 use holdpoint_contracts::Problem;
@@ -110,43 +112,12 @@ mod tests {
     use chrono::DateTime;
     use serde_json::json;
 
+    use super::testing::{claims, request};
     use super::*;
 
-    pub(super) fn request() -> RequestView {
-        let view = json!({
-            "id": "hold_0193aaaabbbb7ccc8dddeeeeeeeeeeee-1", "kind": "handoff",
-            "run": "run_0193aaaabbbb7ccc8dddeeeeeeeeeeee", "step": "step-02", "agent": "outreach",
-            "status": "completed", "version": 3, "to": ["@role.sales"], "also": ["@user.bob"],
-            "assignee": "nina", "asked_by": ["cleo"], "question": "Agent requires attention",
-            "options": [], "reason": null, "deadline": null, "remaining_ms": null,
-            "on_timeout": "continue", "actions": [], "outcome": "completed",
-            "context": {
-                "contact": { "email": "zoe@zoe.example" }, "deals": [{ "value": 12000 }],
-                "activities": [{ "text": "said yes" }], "emails": [{ "to": "zoe@zoe.example" }],
-                "findings": [{ "finding": "said yes" }], "recommended_action": "Call",
-                "conditions": [{ "values": { "contact.email": "zoe@zoe.example" } }],
-                "searches": [{ "result": "zoe@zoe.example" }], "actions": [{ "step": "step-01" }],
-            },
-            "response": { "notes": "said yes" }, "decided_by": "nina", "decided_at": null,
-            "late": [{ "by": "bob", "at": "2026-01-01T00:00:00Z", "data": "said yes" }],
-            "history": [{ "action": "completed", "by": "nina", "at": "2026-01-01T00:00:00Z", "note": "said yes" }],
-            "created_at": "2025-12-31T12:00:00Z", "callback": "https://ci.example/done?key=s3cret",
-        });
-        serde_json::from_value(view).unwrap()
-    }
-
-    pub(super) fn claims(user: &str, roles: &[&str]) -> Claims {
-        Claims {
-            workspace: "acme".parse().unwrap(),
-            user: user.parse().unwrap(),
-            roles: roles.iter().map(|role| role.parse().unwrap()).collect(),
-            expires_at: DateTime::UNIX_EPOCH,
-        }
-    }
-
-    /// Issue 4, Deliver 4: who may decide it, has it, wanted it or operates sees all; nobody else.
+    /// Issue 4, Deliver 4: parties see the whole request, and no other user.
     #[test]
-    fn only_whom_it_concerns_sees_all_of_it() {
+    fn only_parties_see_the_whole_request() {
         for (user, roles, sees_all) in [
             ("eva", &["owner"][..], true),
             ("eva", &["admin"], true),
@@ -169,9 +140,9 @@ mod tests {
         }
     }
 
-    /// Issue 4: what one has put away is away for them alone.
+    /// Issue 4: a snooze applies to its user only.
     #[test]
-    fn what_somebody_has_put_away_is_away_for_them_alone() {
+    fn a_snooze_applies_to_its_user_only() {
         let mut away = request();
         let until = DateTime::UNIX_EPOCH;
         away.snoozed_until = Some(until);
@@ -182,17 +153,17 @@ mod tests {
         for (user, seen) in [("nina", Some(until)), ("eva", None)] {
             let shown = redact_for(&claims(user, &["owner"]), away.clone());
             assert_eq!(shown.snoozed_until, seen, "{user}");
-            assert_eq!(shown.snoozed_by.len(), 1, "who has is shown");
+            assert_eq!(shown.snoozed_by.len(), 1, "the snoozers are shown");
         }
     }
 
-    /// Issue 4, Deliver 4: nothing that people said, nothing of the contact; what is asked stays.
+    /// Issue 4, Deliver 4: answers, notes and contact data are removed; the question stays.
     #[test]
-    fn what_is_left_out_is_what_people_said_and_the_contact() {
+    fn answers_and_contact_data_are_removed() {
         let seen = redact_for(&claims("eva", &["viewer"]), request());
         let text = serde_json::to_string(&seen).unwrap();
-        for gone in ["zoe@zoe.example", "said yes", "12000", "s3cret"] {
-            assert!(!text.contains(gone), "{gone} in {text}");
+        for hidden in ["zoe@zoe.example", "said yes", "12000", "s3cret"] {
+            assert!(!text.contains(hidden), "{hidden} in {text}");
         }
         assert_eq!(
             seen.context,

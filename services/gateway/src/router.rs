@@ -50,7 +50,7 @@ pub(crate) fn router(app: App) -> Router {
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(path_not_found)
         .layer(CatchPanicLayer::custom(problem::panicked))
-        .layer(middleware::from_fn(tls::keep_to_tls))
+        .layer(middleware::from_fn(tls::enforce_tls))
         .layer(middleware::from_fn(body_limits::limit))
         .layer(middleware::from_fn(access_log::log_request))
         .with_state(app)

@@ -231,7 +231,7 @@ mod tests {
     use holdpoint_contracts::handoff::RequestView;
     use serde_json::json;
 
-    use super::super::tests::{claims, request};
+    use super::super::testing::{claims, request};
     use super::*;
 
     fn asked(number: u32, step: Option<&str>, to: &str) -> RequestView {
@@ -262,7 +262,7 @@ mod tests {
         }
     }
 
-    /// All that a history says of an answer, with a word that only the answer has.
+    /// History items about one answer, which alone contains `s3cret`.
     fn history() -> Vec<HistoryItem> {
         let id = asked(1, None, "").id;
         vec![
@@ -293,7 +293,7 @@ mod tests {
         ]
     }
 
-    /// Mend A-M2: to whom the request hides an answer the history hides it, too, and to nobody else.
+    /// Mend A-M2: the history hides an answer from the same users as its request.
     #[test]
     fn an_answer_is_hidden_in_the_history_as_in_its_request() {
         let requests = || {

@@ -59,7 +59,7 @@ async fn apply(planning: Planning<Operate>, _: NoParams, body: Body) -> ApiResul
     let text = body.agent_text()?.to_owned();
     let agent = match find_name(&text) {
         Some(agent) => agent,
-        // The executor reads the name, or says what is wrong with the text.
+        // The executor finds the name, or refuses the text with its errors.
         None => plan_text(caller, &text).await?.0.agent,
     };
     let outcome = caller.command(body.key, ApplyAgent { agent, text }).await?;

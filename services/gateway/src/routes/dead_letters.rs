@@ -18,10 +18,10 @@ use crate::app::App;
 use crate::auth::may::{Administer, May};
 use crate::body::Body;
 use crate::excerpt::excerpt;
+use crate::idempotency;
 use crate::params::{NoParams, Params};
 use crate::path::PathId;
 use crate::problem::ApiResult;
-use crate::repetition;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -187,14 +187,14 @@ async fn replay(
     body: Body,
 ) -> ApiResult<Json<Value>> {
     let key = body.key.as_ref();
-    if let Some(answer) = repetition::find_answer(&caller.app, key).await? {
+    if let Some(answer) = idempotency::find_answer(&caller.app, key).await? {
         return Ok(Json(answer));
     }
     let request = DeadLetterRequest::Replay { id: letter.id };
     let reply: Value = ask_service(&caller, &letter, request).await?;
     let id = format!("{}-{}", letter.service, letter.id);
     let answer = json!({ "id": id, "answer": reply });
-    repetition::keep_answer(&caller.app, &caller, key, &answer).await;
+    idempotency::keep_answer(&caller.app, &caller, key, &answer).await;
     Ok(Json(answer))
 }
 

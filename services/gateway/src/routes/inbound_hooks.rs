@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::auth::may::{Administer, May};
 use crate::body::JsonBody;
+use crate::idempotency;
 use crate::params::NoParams;
 use crate::path::PathId;
 use crate::problem::{ApiError, ApiResult, database_away};
-use crate::repetition;
 use crate::store::hooks::{self, Added, Hook};
 
 /// Most hooks of one workspace.
@@ -71,7 +71,7 @@ async fn create(
 ) -> ApiResult<(StatusCode, Json<HookView>)> {
     let (app, key) = (&caller.app, body.key.as_ref());
     let HookBody { name } = body.value;
-    if let Some(made) = repetition::find_answer(app, key).await? {
+    if let Some(made) = idempotency::find_answer(app, key).await? {
         let view = read_repeated(&caller, &name, &made).await?;
         return Ok((StatusCode::CREATED, Json(view)));
     }
@@ -86,7 +86,7 @@ async fn create(
     match added.map_err(database_away)? {
         Added::Done => {
             let made = json!(instant::write(hook.created_at));
-            repetition::keep_answer(app, &caller, key, &made).await;
+            idempotency::keep_answer(app, &caller, key, &made).await;
             let secret = hook.secret.write();
             let view = view(&caller.workspace, hook, Some(secret));
             Ok((StatusCode::CREATED, Json(view)))

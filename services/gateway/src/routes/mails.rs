@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_elses_mail_is_not_shown() {
+    fn a_mail_is_not_shown_to_other_users() {
         let played = |name: &str| played(name, true);
         assert!(is_of_workspace(Some("acme"), "acme"));
         assert!(!is_of_workspace(Some("other"), "acme"));
@@ -91,7 +91,7 @@ mod tests {
 
     /// Mend A-H3: a mail without a workspace is a mail of `default`, and of no other.
     #[test]
-    fn a_mail_without_a_workspace_is_of_the_first_one_only() {
+    fn a_mail_without_a_workspace_belongs_to_the_first_one() {
         assert!(!is_of_workspace(None, "acme"));
         assert!(is_of_workspace(None, "default"));
     }

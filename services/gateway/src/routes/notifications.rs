@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::handoff::{DecideRequest, Decided, Decision};
+use holdpoint_contracts::handoff::{Decided, Decision};
 use holdpoint_contracts::notification::{
     FeedCursor, GetNotification, ListNotifications, NotificationView, ReadNotification,
     ReadNotifications,
@@ -114,10 +114,6 @@ async fn respond(
         let detail = format!("`{id}` is not about a request, so it cannot be answered");
         ApiError(Problem::new(409, "not_a_request", detail))
     })?;
-    let command = DecideRequest {
-        id: request,
-        decision: Decision::Respond { answer },
-        version,
-    };
-    decide(&caller, body.key, command).await
+    let decision = Decision::Respond { answer };
+    decide(&caller, body.key, request, decision, version).await
 }

@@ -46,7 +46,7 @@ async fn pause_agent(
     params: Params,
     body: OptionalJson<PauseBody>,
 ) -> ApiResult<impl IntoResponse> {
-    let pause = read_pause(Some(agent), params, body.value)?;
+    let pause = read_pause(Some(agent), params, &body.value)?;
     caller.command(body.key, pause).await
 }
 
@@ -55,7 +55,7 @@ async fn pause_all(
     params: Params,
     body: OptionalJson<PauseBody>,
 ) -> ApiResult<impl IntoResponse> {
-    let pause = read_pause(None, params, body.value)?;
+    let pause = read_pause(None, params, &body.value)?;
     caller.command(body.key, pause).await
 }
 
@@ -84,7 +84,7 @@ async fn resume_all(
 fn read_pause(
     agent: Option<AgentName>,
     params: Params,
-    body: PauseBody,
+    body: &PauseBody,
 ) -> Result<PauseScope, Problem> {
     let params = params.only(&["waiting", "new"])?;
     Ok(PauseScope {

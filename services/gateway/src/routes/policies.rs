@@ -82,7 +82,7 @@ mod tests {
         read_policy(from_json(body.as_bytes())?)
     }
 
-    /// API, Policy: what is wrong is said at its place.
+    /// API, Policy: an error points to its field.
     #[test]
     fn a_policy_is_read_by_its_kind() {
         let rungs = r#"{"name": "on-call", "kind": "escalation", "rungs": [

@@ -89,16 +89,12 @@ pub(super) async fn complete(
 ) -> ApiResult<CommandOutcome<Decided>> {
     let it = body.value;
     check_length("/notes", &it.notes)?;
-    let command = DecideRequest {
-        id,
-        decision: Decision::Complete(Completion {
-            notes: it.notes,
-            outcome_type: it.outcome_type,
-            disposition: it.disposition,
-        }),
-        version: it.version,
-    };
-    decide(&caller, body.key, command).await
+    let decision = Decision::Complete(Completion {
+        notes: it.notes,
+        outcome_type: it.outcome_type,
+        disposition: it.disposition,
+    });
+    decide(&caller, body.key, id, decision, it.version).await
 }
 
 /// `PUT /runs/{run}/complete-handoff`.
@@ -133,7 +129,7 @@ pub(super) async fn complete_run(
     }
 }
 
-/// S0-R4: the second user who completes a handoff is told that the run does not wait.
+/// S0-R4: the second user who completes a handoff gets the text for a run that does not wait.
 fn with_fixed_text(problem: Problem) -> Problem {
     match &*problem.code {
         "already_decided" => Problem::new(409, "not_waiting", NOT_WAITING),

@@ -52,12 +52,7 @@ pub(super) async fn respond(
 ) -> ApiResult<CommandOutcome<Decided>> {
     let RespondBody { answer, version } = body.value;
     let decision = Decision::Respond { answer };
-    let command = DecideRequest {
-        id,
-        decision,
-        version,
-    };
-    decide(&caller, body.key, command).await
+    decide(&caller, body.key, id, decision, version).await
 }
 
 pub(super) async fn approve(
@@ -71,12 +66,7 @@ pub(super) async fn approve(
         check_length("/comment", comment)?;
     }
     let decision = Decision::Approve { comment };
-    let command = DecideRequest {
-        id,
-        decision,
-        version,
-    };
-    decide(&caller, body.key, command).await
+    decide(&caller, body.key, id, decision, version).await
 }
 
 pub(super) async fn reject(
@@ -92,12 +82,7 @@ pub(super) async fn reject(
         return Err(ApiError(problem));
     }
     let decision = Decision::Reject { reason };
-    let command = DecideRequest {
-        id,
-        decision,
-        version,
-    };
-    decide(&caller, body.key, command).await
+    decide(&caller, body.key, id, decision, version).await
 }
 
 /// # Errors
@@ -114,8 +99,15 @@ pub(super) fn check_length(pointer: &str, text: &str) -> Result<(), Problem> {
 pub(in crate::routes) async fn decide(
     caller: &May<Decide>,
     key: Option<IdempotencyKey>,
-    command: DecideRequest,
+    id: HoldId,
+    decision: Decision,
+    version: Option<u64>,
 ) -> ApiResult<CommandOutcome<Decided>> {
+    let command = DecideRequest {
+        id,
+        decision,
+        version,
+    };
     let outcome = decide_request(&caller.app, caller, key, command).await;
     Ok(outcome.map_err(|problem| {
         ["respond", "approve", "reject", "complete"]

@@ -3,9 +3,7 @@
 use axum::Json;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::GetRun;
-use holdpoint_contracts::handoff::{
-    DecideRequest, Decided, Decision, ListRequests, RequestStatus, RequestView,
-};
+use holdpoint_contracts::handoff::{Decided, Decision, ListRequests, RequestStatus, RequestView};
 use holdpoint_contracts::run::{HoldKind, WaitingOn};
 use holdpoint_ids::{HoldId, RunId};
 use serde::Deserialize;
@@ -41,12 +39,9 @@ pub(super) async fn confirm(
 ) -> ApiResult<CommandOutcome<Decided>> {
     let ConfirmBody { answers, version } = body.value;
     let answer = Value::Object(answers);
-    let command = DecideRequest {
-        id: find_request(&caller, run).await?,
-        decision: Decision::Respond { answer },
-        version,
-    };
-    let decided = decide(&caller, body.key, command).await;
+    let decision = Decision::Respond { answer };
+    let id = find_request(&caller, run).await?;
+    let decided = decide(&caller, body.key, id, decision, version).await;
     decided.map_err(|ApiError(problem)| ApiError(rewrite_pointers(problem, "/answer", "/answers")))
 }
 

@@ -1,4 +1,4 @@
-//! Answers that the gateway remembers itself, for requests that no other service answers under a key.
+//! Idempotency of requests that the gateway answers itself: it stores the answer under the caller's key.
 
 use holdpoint_contracts::{IdempotencyKey, Problem};
 use serde_json::Value;
