@@ -247,18 +247,6 @@ impl Edge {
             .unwrap()
     }
 
-    pub(super) async fn put(&self, path: &str, body: Value) -> Response {
-        let request = self.request(Method::PUT, path).json(&body);
-        request.send().await.unwrap()
-    }
-
-    /// The same POST under an idempotency key.
-    pub(super) async fn post_under(&self, key: &str, path: &str, body: Value) -> Response {
-        let request = self.request(Method::POST, path).json(&body);
-        let request = request.header("idempotency-key", key);
-        request.send().await.unwrap()
-    }
-
     /// Adds one item to the history and tells whoever listens.
     pub(super) async fn happens(&self, run: RunId, kind: EventType) {
         let seq = {

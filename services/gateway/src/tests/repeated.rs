@@ -10,6 +10,20 @@ use serde_json::{Value, json};
 
 use super::edge::{Edge, ok, refusal};
 
+impl Edge {
+    pub(super) async fn put(&self, path: &str, body: Value) -> Response {
+        let request = self.request(Method::PUT, path).json(&body);
+        request.send().await.unwrap()
+    }
+
+    /// The same POST under an idempotency key.
+    pub(super) async fn post_under(&self, key: &str, path: &str, body: Value) -> Response {
+        let request = self.request(Method::POST, path).json(&body);
+        let request = request.header("idempotency-key", key);
+        request.send().await.unwrap()
+    }
+}
+
 /// Mend: an inbound hook is made once under a key, and its secret is shown again.
 #[tokio::test]
 async fn an_inbound_hook_is_made_once_under_a_key() {
