@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_util::StreamExt;
 use holdpoint_contracts::subject;
-use reqwest::Method;
+use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
 use super::edge::{Edge, ok, refusal};
