@@ -1,4 +1,4 @@
-//! Bodies: read within limits, checked for their type, digested for the caller's idempotency key.
+//! Request bodies: their limits, media types and JSON, and the caller's idempotency key.
 
 use axum::body::Body as HttpBody;
 use axum::extract::{FromRequest, FromRequestParts, OriginalUri, Request};
@@ -6,25 +6,24 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use futures_util::StreamExt;
 use holdpoint_contracts::value_limits::{self, LimitExceeded};
-use holdpoint_contracts::{FieldError, IdempotencyKey, Problem};
+use holdpoint_contracts::{FieldError, IdempotencyKey, Problem, duration};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::app::App;
-use crate::arrival::is_too_slow;
-use crate::caller::{Bearer, quoted};
+use crate::auth::caller::Bearer;
+use crate::body_limits::{BODY_MAX, is_too_slow, too_large};
+use crate::excerpt::excerpt;
 use crate::problem::ApiError;
 
-/// The largest body, in bytes.
-pub(crate) const BODY_MAX: usize = 1024 * 1024;
 /// Longest `Idempotency-Key`, in characters.
 const KEY_MAX: usize = 255;
 
-/// A body that has arrived, and the key it was sent under.
+/// A complete body with its idempotency key.
 #[derive(Debug)]
 pub(crate) struct Body {
-    /// The caller's key and what was asked under it.
+    /// The caller's key with a digest of the request.
     pub(crate) key: Option<IdempotencyKey>,
     bytes: Vec<u8>,
     media_type: Option<String>,
@@ -66,20 +65,59 @@ pub(crate) async fn arrived(body: HttpBody) -> Result<Vec<u8>, Problem> {
     Ok(bytes)
 }
 
-pub(crate) fn too_large() -> Problem {
-    let detail = format!("a body has {BODY_MAX} bytes at most");
-    Problem::new(413, "too_large", detail)
-}
-
 fn broken_off(error: &axum::Error) -> Problem {
     if is_too_slow(error) {
         return Problem::new(408, "body_too_slow", "the body did not arrive in time");
     }
-    Problem::new(400, "invalid_body", format!("the body broke off: {error}"))
+    Problem::new(
+        400,
+        "invalid_body",
+        format!("the body ended early: {error}"),
+    )
+}
+
+/// A body that is a JSON object.
+#[derive(Debug)]
+pub(crate) struct JsonBody<T> {
+    pub(crate) key: Option<IdempotencyKey>,
+    pub(crate) value: T,
+}
+
+/// A body that is a JSON object or empty, which means `{}`.
+#[derive(Debug)]
+pub(crate) struct OptionalJson<T> {
+    pub(crate) key: Option<IdempotencyKey>,
+    pub(crate) value: T,
+}
+
+impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
+        let body = Body::from_request(request, app).await?;
+        let value = body.json()?;
+        Ok(Self {
+            key: body.key,
+            value,
+        })
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest<App> for OptionalJson<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
+        let body = Body::from_request(request, app).await?;
+        let value = body.json_or_empty()?;
+        Ok(Self {
+            key: body.key,
+            value,
+        })
+    }
 }
 
 impl Body {
-    /// What the JSON body says.
+    /// The JSON object in the body.
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         if !self.bytes.is_empty() {
             self.must_be("JSON (`application/json`)", is_json)?;
@@ -87,7 +125,7 @@ impl Body {
         from_json(&self.bytes)
     }
 
-    /// The same where no body means `{}`.
+    /// The JSON object in the body; an empty body means `{}`.
     pub(crate) fn json_or_empty<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         if self.bytes.is_empty() {
             from_json(b"{}")
@@ -130,20 +168,23 @@ impl Body {
             .map_err(|error| Problem::new(400, "invalid_text", format!("not UTF-8: {error}")))
     }
 
-    /// A body of no stated type is taken as what the route expects.
+    /// A body without a type is taken as what the route expects.
     fn must_be(&self, expected: &str, is: impl Fn(&str) -> bool) -> Result<(), Problem> {
         match self.media_type.as_deref() {
             Some(found) if !is(found) => Err(Problem::new(
                 415,
                 "unsupported_media_type",
-                format!("`{}` is not taken here; send {expected}", quoted(found)),
+                format!(
+                    "unsupported media type `{}`; expected {expected}",
+                    excerpt(found)
+                ),
             )),
             Some(_) | None => Ok(()),
         }
     }
 }
 
-/// The same key for one part of what was asked under it.
+/// The key of one part of a request.
 pub(crate) fn key_of_part(key: &IdempotencyKey, part: &str, content: &[u8]) -> IdempotencyKey {
     IdempotencyKey {
         key: scoped(&[&key.key, part]),
@@ -151,12 +192,15 @@ pub(crate) fn key_of_part(key: &IdempotencyKey, part: &str, content: &[u8]) -> I
     }
 }
 
-/// Reads an object: what is no JSON is 400, what is JSON of another shape is 422 and says where.
+/// Reads a JSON object.
+///
+/// # Errors
+/// 400 for invalid JSON. 422 with a pointer for JSON of another shape.
 pub(crate) fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let value = any_json(bytes)?;
-    // Said here because serde would take an array for the fields in their order.
+    // Serde would read an array as the fields in their order.
     if !value.is_object() {
-        return Err(invalid_field("", "a JSON object is expected"));
+        return Err(invalid_field("", "must be a JSON object"));
     }
     serde_path_to_error::deserialize(value).map_err(|error| {
         let pointer = pointer(error.path());
@@ -176,8 +220,14 @@ pub(crate) fn invalid_field(pointer: &str, message: &str) -> Problem {
         .with_errors(vec![FieldError::at(pointer, message)])
 }
 
-/// Says of faults where they are in the body that was sent, not in the command that was made of it.
-pub(crate) fn in_body(mut problem: Problem, command: &str, body: &str) -> Problem {
+/// The milliseconds of a duration such as `2h`.
+pub(crate) fn parse_duration_ms(pointer: &str, text: &str) -> Result<u64, Problem> {
+    let time = duration::parse(text).map_err(|error| invalid_field(pointer, &error.to_string()))?;
+    u64::try_from(time.as_millis()).map_err(|error| invalid_field(pointer, &error.to_string()))
+}
+
+/// Rewrites pointers into a command as pointers into the body that the caller sent.
+pub(crate) fn rewrite_pointers(mut problem: Problem, command: &str, body: &str) -> Problem {
     for error in &mut problem.errors {
         let rest = error.pointer.as_deref();
         if let Some(rest) = rest.and_then(|at| at.strip_prefix(command)) {
@@ -187,19 +237,24 @@ pub(crate) fn in_body(mut problem: Problem, command: &str, body: &str) -> Proble
     problem
 }
 
-/// Reads JSON that every later stage can take, too.
+/// Reads JSON within the limits that all services share.
 fn any_json(bytes: &[u8]) -> Result<Value, Problem> {
     value_limits::check_json(bytes).map_err(LimitExceeded::problem)?;
-    let value = serde_json::from_slice(bytes)
-        .map_err(|error| Problem::new(400, "invalid_json", format!("this is not JSON: {error}")))?;
+    let value = serde_json::from_slice(bytes).map_err(|error| {
+        Problem::new(
+            400,
+            "invalid_json",
+            format!("request body is not valid JSON: {error}"),
+        )
+    })?;
     value_limits::check(&value).map_err(LimitExceeded::problem)?;
     Ok(value)
 }
 
 fn quoted_message(message: &str) -> String {
-    // In serde's words nobody learns what to write instead of `"decision": "approve"`.
+    // Serde's message does not say how to write `"decision": "approve"`.
     if message.starts_with("invalid type: unit variant") {
-        return "an object is expected with this word as its field, such as {\"approve\": {}}"
+        return "must be an object with this name as its field, such as {\"approve\": {}}"
             .to_owned();
     }
     message.chars().take(500).collect()
@@ -332,7 +387,7 @@ mod tests {
             FieldError::at("/decision/respond/answer/city", "this is required"),
             FieldError::at("/version", "no number"),
         ]);
-        let problem = in_body(problem, "/decision/respond/answer", "/answers");
+        let problem = rewrite_pointers(problem, "/decision/respond/answer", "/answers");
         let pointers: Vec<_> = problem.errors.iter().map(|it| &it.pointer).collect();
         assert_eq!(
             pointers,

@@ -1,5 +1,5 @@
-//! How many things of a kind may be under way: in all, of a workspace and of one caller. There are limits
-//! for live streams with long polls, and for agents that are compiled.
+//! Limits of concurrent work: in total, for a workspace and for a caller. They apply to live streams with long polls,
+//! and to agents that are compiled.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,15 +10,15 @@ use holdpoint_ids::Workspace;
 /// Limits of one kind.
 #[derive(Debug)]
 struct Limits {
-    /// In all; one more is told to come back (503).
+    /// In total; one more is refused with 503.
     all: usize,
-    /// Of one workspace; one more is refused (429).
+    /// For one workspace; one more is refused with 429.
     workspace: usize,
-    /// Of one user or step; one more is refused (429).
+    /// For one user or step; one more is refused with 429.
     caller: usize,
     /// The stable code of 429.
     code: &'static str,
-    /// As people call them.
+    /// The name in errors.
     what: &'static str,
 }
 
@@ -31,7 +31,7 @@ const STREAMS: Limits = Limits {
     what: "live streams",
 };
 
-/// Agents that are planned or applied: each holds a body in memory and waits for the compiler.
+/// Agents that are planned or applied. Each holds a body in memory and waits for the compiler.
 const PLANS: Limits = Limits {
     all: 8,
     workspace: 4,
@@ -40,7 +40,7 @@ const PLANS: Limits = Limits {
     what: "agents being compiled",
 };
 
-/// Who has how many under way.
+/// Counts the permits of each caller.
 #[derive(Debug, Clone)]
 pub(crate) struct ConcurrencyLimit {
     limits: &'static Limits,
@@ -53,7 +53,7 @@ struct Open {
     by_workspace: HashMap<Workspace, HashMap<String, usize>>,
 }
 
-/// The right to one, as long as it lives.
+/// Permits one piece of work until it is dropped.
 #[derive(Debug)]
 pub(crate) struct ConcurrencyPermit {
     limit: ConcurrencyLimit,
@@ -62,12 +62,10 @@ pub(crate) struct ConcurrencyPermit {
 }
 
 impl ConcurrencyLimit {
-    /// Of live streams and long polls.
     pub(crate) fn of_streams() -> Self {
         Self::new(&STREAMS)
     }
 
-    /// Of agents that are compiled.
     pub(crate) fn of_plans() -> Self {
         Self::new(&PLANS)
     }
@@ -79,7 +77,8 @@ impl ConcurrencyLimit {
         }
     }
 
-    /// A permit, or why there is none.
+    /// # Errors
+    /// 503 or 429 at a limit.
     pub(crate) fn take(
         &self,
         workspace: &Workspace,
@@ -90,7 +89,7 @@ impl ConcurrencyLimit {
         if open.all >= limits.all {
             let Limits { all, what, .. } = limits;
             return Err(Problem::unavailable(format!(
-                "there are {all} {what}, which is the most; try again"
+                "too many {what}; at most {all} are allowed, so try again later"
             )));
         }
         let callers = open.by_workspace.get(workspace);

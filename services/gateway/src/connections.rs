@@ -1,7 +1,7 @@
-//! TCP connections: how many there may be, and for how long one may be silent.
+//! TCP connections: their number, and how long one may be silent.
 //!
-//! All connections share one router. `axum::serve` copies the whole router for each (0.38 MB, Mend A-M13)
-//! and knows neither a limit of connections nor a time for a header.
+//! All connections share one router. `axum::serve` copies the whole router for each (0.38 MB, A-M13), and limits
+//! neither the number of connections nor the time for a header.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,24 +18,24 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Connections at a time, where the limit of open files allows them.
+/// Most open connections, if the limit of open files allows them.
 const CONNECTIONS_MAX: usize = 8_192;
-/// Fewer than this are never the limit.
+/// The limit is never below this.
 const CONNECTIONS_MIN: usize = 64;
-/// One address gets this part of all connections: a proxy needs many, and others need the rest.
+/// One address gets at most this fraction of all connections. A proxy needs many, and others need the rest.
 const ADDRESS_PART: usize = 2;
-/// Connections get this part of the files that the process may open; tables, bus and tools need the rest.
+/// Connections get this fraction of the files that the process may open. Tables, bus and tools need the rest.
 const FILES_PART: u64 = 2;
-/// How long a client may take for the head of a request, and be silent between two requests.
+/// How long a client may take for the head of a request, and be idle between two requests.
 const HEAD_MAX: Duration = Duration::from_secs(15);
-/// Bytes that are kept of what a connection sends before somebody reads it; a head must fit in.
+/// Most unread bytes of a connection. The head of a request must fit in.
 const BUFFER_MAX: usize = 32 * 1_024;
-/// Pause after an accept that failed for want of files or memory.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-/// The answer to a connection that is one too many.
+/// Pause after an accept that failed because files or memory are exhausted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// The answer to a connection above the limit.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
-/// Who has how many connections.
+/// The open connections by address.
 #[derive(Debug)]
 pub(crate) struct Connections {
     most: usize,
@@ -48,17 +48,17 @@ struct Open {
     by_address: HashMap<IpAddr, usize>,
 }
 
-/// The right to one connection, as long as it lives.
+/// One counted connection; dropping it frees its place.
 #[derive(Debug)]
-struct Place {
+struct ConnectionPermit {
     connections: Arc<Connections>,
     address: IpAddr,
 }
 
 impl Connections {
-    /// As many as the limit of open files allows.
+    /// Limited by the open files of the process.
     pub(crate) fn of_process() -> Self {
-        // No limit at all allows as many as there may be.
+        // Without a limit of files only `CONNECTIONS_MAX` applies.
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let half = usize::try_from(files / FILES_PART).unwrap_or(usize::MAX);
         Self::at_most(half.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX))
@@ -71,8 +71,8 @@ impl Connections {
         }
     }
 
-    /// A place, unless there are too many in all or from this address.
-    fn take(self: &Arc<Self>, peer: IpAddr) -> Option<Place> {
+    /// None if there are too many connections in total or from this address.
+    fn take(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionPermit> {
         let address = network(peer);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let of_address = open.by_address.get(&address).copied().unwrap_or(0);
@@ -82,14 +82,14 @@ impl Connections {
         open.all += 1;
         open.by_address.insert(address, of_address + 1);
         drop(open);
-        Some(Place {
+        Some(ConnectionPermit {
             connections: self.clone(),
             address,
         })
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut open = self
             .connections
@@ -106,7 +106,7 @@ impl Drop for Place {
     }
 }
 
-/// Whom a connection is counted for: a host that has one IPv6 address has its whole /64.
+/// The address for which a connection counts. A host with one IPv6 address has its whole /64.
 fn network(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(v6) => {
@@ -117,15 +117,20 @@ fn network(peer: IpAddr) -> IpAddr {
     }
 }
 
-/// Takes connections until `closing`, then lets requests finish.
+/// Accepts connections until `closing`, then lets requests finish.
 pub(crate) async fn serve(listener: TcpListener, router: Router, closing: CancellationToken) {
     let connections = Arc::new(Connections::of_process());
     let tasks = TaskTracker::new();
     while let Some(accepted) = closing.run_until_cancelled(listener.accept()).await {
         match accepted {
             Ok((stream, peer)) => match connections.take(peer.ip()) {
-                Some(place) => {
-                    tasks.spawn(converse(stream, router.clone(), closing.clone(), place));
+                Some(permit) => {
+                    tasks.spawn(serve_connection(
+                        stream,
+                        router.clone(),
+                        closing.clone(),
+                        permit,
+                    ));
                 }
                 None => refuse(&stream, peer),
             },
@@ -136,10 +141,15 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, closing: Cancel
     tasks.wait().await;
 }
 
-/// One connection, from its first byte to its end.
-async fn converse(stream: TcpStream, router: Router, closing: CancellationToken, place: Place) {
+/// Serves one connection until its end.
+async fn serve_connection(
+    stream: TcpStream,
+    router: Router,
+    closing: CancellationToken,
+    permit: ConnectionPermit,
+) {
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "a connection without TCP_NODELAY");
+        tracing::debug!(%error, "TCP_NODELAY cannot be set; answers may be delayed");
     }
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -155,18 +165,18 @@ async fn converse(stream: TcpStream, router: Router, closing: CancellationToken,
         }
     };
     if let Err(error) = served {
-        tracing::debug!(%error, "a connection ended early");
+        tracing::debug!(%error, "connection ended early");
     }
-    drop(place);
+    drop(permit);
 }
 
-/// Says so, as far as the client listens, and closes the connection.
+/// Answers 503, if the client reads it, and closes the connection.
 fn refuse(stream: &TcpStream, peer: SocketAddr) {
-    let told = stream.try_write(FULL).is_ok();
-    tracing::debug!(%peer, told, "too many connections; this one is closed");
+    let is_answered = stream.try_write(FULL).is_ok();
+    tracing::debug!(%peer, is_answered, "too many connections; this one is closed");
 }
 
-/// A connection that broke off before it was taken costs nothing; a lack of files or memory needs a pause.
+/// Pauses if files or memory are exhausted. A connection that broke off before its accept needs no pause.
 async fn pause_after(error: &io::Error) {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     if matches!(
@@ -175,8 +185,8 @@ async fn pause_after(error: &io::Error) {
     ) {
         return;
     }
-    tracing::warn!(%error, "no connection can be taken; trying again");
-    tokio::time::sleep(ACCEPT_AGAIN).await;
+    tracing::warn!(%error, "no connection can be accepted; trying again");
+    tokio::time::sleep(ACCEPT_PAUSE).await;
 }
 
 #[cfg(test)]

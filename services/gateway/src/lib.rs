@@ -1,145 +1,80 @@
-//! The gateway: HTTP, pages and live events at the edge, and the tokens and sessions that open it.
+//! The gateway: HTTP API, pages and live events.
 //!
-//! It owns tokens, sessions, and commands that were accepted while their owner was down: it translates a
-//! request into a command or a query, vouches for the caller, asks the owner over the bus, and
-//! answers. It must never hold a rule of the domain, never read another
-//! service's table, and never write a token into a log.
+//! It owns tokens, sessions, inbound hooks, and commands that were accepted while their service was down. It
+//! translates a request into a command or a query, signs who the caller is, and sends it over the bus.
+//! It must never contain a rule of the domain, read a table of another service, or log a token.
 
-mod access;
-mod answered;
+mod access_log;
 mod app;
-mod arrival;
-mod assertions;
+mod auth;
 mod body;
-mod caller;
+mod body_limits;
+mod command_outcome;
 mod concurrency;
 mod connections;
-mod forward;
-mod owners;
+mod deferred_commands;
+mod deps;
+mod excerpt;
+mod idempotency;
 mod pages;
 mod params;
+mod path;
 mod problem;
-mod rights;
+mod redaction;
 mod router;
 mod routes;
-mod sight;
+mod send_command;
 mod sse;
 mod store;
 #[cfg(test)]
 mod tests;
+mod time_zones;
 mod tls;
+mod use_cases;
 
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use futures_util::future::BoxFuture;
-use holdpoint_auth::{Keys, Signer};
-use holdpoint_bus::Bus;
-use holdpoint_clock::Clock;
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::run::Page;
 use holdpoint_ids::Workspace;
-use holdpoint_store::{Location, StoreError};
+use holdpoint_store::StoreError;
 use holdpoint_telemetry::Vital;
-use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Tables};
+use crate::auth::bootstrap_owner;
 
-/// Readers of the gateway's database: one statement a request.
+pub use crate::deps::{Config, Deps, IsMailShown, Mails, NotReady, WantedMails};
+
+/// Connections that read. A request takes one for one statement.
 const READERS: u32 = 4;
 
-/// How long requests that are under way may take once the end was asked for.
+/// How long open requests may take after the stop.
 const END_WAIT: Duration = Duration::from_secs(10);
-
-/// A page of the mails that were kept as files instead of sent, newest last.
-pub type Mails =
-    Arc<dyn Fn(WantedMails) -> BoxFuture<'static, io::Result<Page<Value>>> + Send + Sync>;
-
-/// Whether a mail is shown, by its workspace and its person.
-pub type IsMailShown = Box<dyn Fn(Option<&str>, Option<&str>) -> bool + Send>;
-
-/// Which mails a page has.
-pub struct WantedMails {
-    /// Whether one is shown.
-    pub shown: IsMailShown,
-    /// So many of those that are shown come before the page; a page's `next_cursor` is that of the next.
-    pub skip: usize,
-    /// So many are on it at most.
-    pub limit: usize,
-}
-
-impl fmt::Debug for WantedMails {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WantedMails")
-            .field("skip", &self.skip)
-            .field("limit", &self.limit)
-            .finish_non_exhaustive()
-    }
-}
-
-/// What services of the same process lack to do their work; empty: nothing.
-pub type NotReady = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
-
-/// What the gateway works with.
-#[derive(Clone)]
-pub struct Deps {
-    /// Where commands and queries go.
-    pub bus: Bus,
-    /// The one source of time.
-    pub clock: Clock,
-    /// The gateway's own database.
-    pub store: Location,
-    /// Vouches for callers towards the owners of commands.
-    pub signer: Arc<Signer>,
-    /// Checks the tokens of steps.
-    pub keys: Keys,
-    /// Answers `GET /mails`; none: there is no such route.
-    pub mails: Option<Mails>,
-    /// What `/readyz` tells besides what the gateway finds itself.
-    pub not_ready: Option<NotReady>,
-}
-
-impl fmt::Debug for Deps {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Deps")
-            .field("mails", &self.mails.is_some())
-            .finish_non_exhaustive()
-    }
-}
-
-/// How the gateway is set up.
-#[derive(Debug, Clone, Copy)]
-pub struct Config {
-    /// Where to listen; port 0 takes a free one.
-    pub http: SocketAddr,
-}
 
 /// The gateway could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
-    /// The address is taken or not ours.
-    #[error("cannot listen on {address}: give another --http")]
+    /// The address is in use, or does not belong to this machine.
+    #[error("cannot listen on {address}; choose another address with --http")]
     Listen {
-        /// What was asked for.
         address: SocketAddr,
         #[source]
         source: io::Error,
     },
-    /// The database could not be opened or brought up to date.
+    /// The database could not be opened or migrated.
     #[error("cannot open the gateway's database")]
     Store(#[from] StoreError),
-    /// A workspace's owner could not be made, or a token of it.
-    #[error("cannot make a token of the workspace's owner")]
+    /// The user `owner` of a workspace, or a token of that user, could not be created.
+    #[error("cannot create a token for the owner of the workspace")]
     Owner(#[source] Problem),
 }
 
-/// A gateway that listens; connections are taken once [`Gateway::serve`] runs.
+/// A gateway that listens. It accepts connections once [`Gateway::serve`] runs.
 pub struct Gateway {
     address: SocketAddr,
     listener: TcpListener,
@@ -155,10 +90,10 @@ impl fmt::Debug for Gateway {
     }
 }
 
-/// Brings the database up to date and binds the listener.
+/// Migrates the database and binds the listener.
 ///
 /// # Errors
-/// [`GatewayError`] when the address is taken or the database cannot be used.
+/// [`GatewayError`] when the address or the database cannot be used.
 pub async fn start(deps: Deps, config: Config) -> Result<Gateway, GatewayError> {
     holdpoint_store::migrate::<holdpoint_migrations::gateway::Migrator>(&deps.store).await?;
     let writer = holdpoint_store::open_writer(&deps.store).await?;
@@ -172,8 +107,8 @@ pub async fn start(deps: Deps, config: Config) -> Result<Gateway, GatewayError> 
     if !address.ip().is_loopback() {
         tracing::warn!(
             %address,
-            "other machines can reach this address, and HTTP on it is not encrypted: tokens and answers can \
-             be read on the way; put a proxy with TLS before it"
+            "other machines can reach this address without encryption, so tokens and answers can be read in \
+             transit; put a TLS proxy in front of it"
         );
     }
     let closing = CancellationToken::new();
@@ -187,26 +122,25 @@ pub async fn start(deps: Deps, config: Config) -> Result<Gateway, GatewayError> 
 }
 
 impl Gateway {
-    /// Where it listens.
+    /// The address that it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Makes a token for the user `owner` of a workspace, and the user where there is none. It does
-    /// not expire, and earlier ones stay valid as long as they are among the newest hundred; only
-    /// its digest is stored, so it can be shown this once.
+    /// Creates a token for the user `owner` of a workspace, and the user if it does not exist. The token does
+    /// not expire. The newest hundred tokens stay valid. Only the digest is stored.
     ///
     /// # Errors
-    /// [`GatewayError::Owner`] when it cannot be stored, or when the handoff service, which has
-    /// the users, does not answer within fifteen seconds.
+    /// [`GatewayError::Owner`] when it cannot be stored, or when the handoff service does not answer within
+    /// fifteen seconds.
     pub async fn owner_token(&self, workspace: &Workspace) -> Result<String, GatewayError> {
-        owners::token(&self.app, workspace, None)
+        bootstrap_owner::create_token(&self.app, workspace, None)
             .await
             .map_err(GatewayError::Owner)
     }
 
-    /// The owner's token from an earlier start, if it still opens the workspace; else a new one.
+    /// The owner's token from an earlier start if it is still valid, else a new one.
     ///
     /// # Errors
     /// As [`Gateway::owner_token`].
@@ -215,41 +149,42 @@ impl Gateway {
         workspace: &Workspace,
         kept: &str,
     ) -> Result<String, GatewayError> {
-        owners::kept_token(&self.app, workspace, kept)
+        bootstrap_owner::reuse_token(&self.app, workspace, kept)
             .await
             .map_err(GatewayError::Owner)
     }
 
-    /// Makes a token for the owner and revokes those that were made by [`Gateway::owner_token`] before.
+    /// Creates a token for the owner and revokes all earlier ones of [`Gateway::owner_token`].
     ///
     /// # Errors
     /// As [`Gateway::owner_token`].
     pub async fn replace_owner_token(&self, workspace: &Workspace) -> Result<String, GatewayError> {
-        owners::replace_token(&self.app, workspace)
+        bootstrap_owner::replace_token(&self.app, workspace)
             .await
             .map_err(GatewayError::Owner)
     }
 
-    /// Makes the path of a link that signs a browser in as the user `owner` of a workspace: once, and
-    /// within a day. A link made before opens nothing any more.
+    /// Creates the path of a link that signs a browser in as the user `owner`, once and within a day. It
+    /// revokes earlier links.
     ///
     /// # Errors
     /// [`GatewayError::Owner`] when it cannot be stored.
     pub async fn owner_login(&self, workspace: &Workspace) -> Result<String, GatewayError> {
-        owners::login(&self.app, workspace)
+        bootstrap_owner::create_login_path(&self.app, workspace)
             .await
             .map_err(GatewayError::Owner)
     }
 
-    /// Takes connections, keeps the copy of users and brings accepted commands to their owners until
-    /// `stop`; then ends live streams, lets requests finish for at most
-    /// ten seconds, and returns.
+    /// Serves until `stop`, keeps the user directory current and sends deferred commands. After `stop` it ends
+    /// live streams and waits at most ten seconds for open requests.
     pub async fn serve(self, stop: CancellationToken) {
         let closing = self.app.closing.clone();
         let tasks = self.app.tasks.clone();
         let users = self.app.people.clone().keep(closing.clone());
         tasks.spawn(vital("users").run(users));
-        tasks.spawn(vital("forwarding").run(forward::run(self.app, closing.clone())));
+        tasks.spawn(
+            vital("deferred_commands").run(deferred_commands::run(self.app, closing.clone())),
+        );
         let too_long = async {
             stop.cancelled().await;
             closing.cancel();
@@ -263,14 +198,14 @@ impl Gateway {
         tokio::select! {
             () = all => {}
             () = too_long => {
-                tracing::warn!("some requests did not end in time and were cut off");
+                tracing::warn!("requests did not end within ten seconds; their connections are closed");
             }
         }
     }
 }
 
-/// A part whose panic ends the process: accepted commands would not be brought to their services, and nothing would say so.
-pub(crate) const fn vital(part: &'static str) -> Vital {
+/// A task whose panic ends the process. Otherwise deferred commands would not be sent, and nothing would report it.
+const fn vital(part: &'static str) -> Vital {
     Vital {
         service: "gateway",
         part,

@@ -38,9 +38,7 @@ use axum::routing::{get, post};
 use holdpoint_contracts::Problem;
 
 use crate::app::App;
-use crate::body::BODY_MAX;
-
-pub(crate) use zone::Zones;
+use crate::body_limits::BODY_MAX;
 
 /// A problem as a page, with the headers that every page has.
 pub(crate) fn refused(problem: &Problem) -> Response {

@@ -1,4 +1,4 @@
-//! Filters and pages in the query of a URL. What is not known is refused, never ignored.
+//! Filters and pages in the query of a URL. An unknown parameter is refused, never ignored.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -11,17 +11,17 @@ use holdpoint_contracts::Problem;
 use serde::de::DeserializeOwned;
 
 use crate::app::App;
-use crate::caller::quoted;
+use crate::excerpt::excerpt;
 use crate::problem::ApiError;
 
-/// Items of a page unless `limit` says more or less.
+/// Items of a page without `limit`.
 const LIMIT_DEFAULT: u64 = 100;
 /// The most items of a page.
 const LIMIT_MAX: u64 = 500;
 /// Longest value of a filter or cursor.
 const VALUE_MAX: usize = 1_024;
 
-/// What stood in the query, each name once.
+/// The parameters of a query, each name once.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Params(BTreeMap<String, String>);
 
@@ -33,43 +33,80 @@ impl FromRequestParts<App> for Params {
     }
 }
 
+/// A query without parameters.
+#[derive(Debug)]
+pub(crate) struct NoParams;
+
+/// The parameters of a list without filters.
+#[derive(Debug)]
+pub(crate) struct PageParams {
+    pub(crate) limit: u64,
+    pub(crate) cursor: Option<String>,
+}
+
+impl FromRequestParts<App> for PageParams {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Self, ApiError> {
+        let params = Params::read(&parts.uri)?.only(&["limit", "cursor"])?;
+        Ok(Self {
+            limit: params.limit()?,
+            cursor: params.read_as("cursor")?,
+        })
+    }
+}
+
+impl FromRequestParts<App> for NoParams {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Self, ApiError> {
+        Params::read(&parts.uri)?.only(&[])?;
+        Ok(Self)
+    }
+}
+
 impl Params {
-    /// The query of any address.
+    /// # Errors
+    /// 400 for an invalid query, a long value and a repeated name.
     pub(crate) fn read(uri: &Uri) -> Result<Self, Problem> {
         let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri)
-            .map_err(|error| invalid(format!("the query cannot be read: {error}")))?;
+            .map_err(|error| invalid(format!("invalid query: {error}")))?;
         let mut found = BTreeMap::new();
         for (name, value) in pairs {
             if value.len() > VALUE_MAX {
-                let name = quoted(&name);
+                let name = excerpt(&name);
                 return Err(invalid(format!(
-                    "`{name}` is longer than {VALUE_MAX} characters"
+                    "`{name}` is too long; expected at most {VALUE_MAX} characters"
                 )));
             }
             if found.insert(name.clone(), value).is_some() {
-                return Err(invalid(format!("`{}` is given twice", quoted(&name))));
+                return Err(invalid(format!(
+                    "`{}` is given twice; expected once",
+                    excerpt(&name)
+                )));
             }
         }
         Ok(Self(found))
     }
 
-    /// The same if it holds nothing but these names.
+    /// # Errors
+    /// 400 for a parameter with another name.
     pub(crate) fn only(self, known: &[&str]) -> Result<Self, Problem> {
         match self.0.keys().find(|name| !known.contains(&name.as_str())) {
             None => Ok(self),
             Some(name) if known.is_empty() => Err(invalid(format!(
-                "`{}` is not known; this takes no query",
-                quoted(name)
+                "unknown parameter `{}`; this route takes none",
+                excerpt(name)
             ))),
             Some(name) => Err(invalid(format!(
-                "`{}` is not known; known are {}",
-                quoted(name),
+                "unknown parameter `{}`; expected {}",
+                excerpt(name),
                 known.join(", ")
             ))),
         }
     }
 
-    /// One value, read as what it must be.
+    /// One value, parsed.
     pub(crate) fn read_as<T: FromStr<Err: Display>>(
         &self,
         name: &str,
@@ -79,10 +116,10 @@ impl Params {
         };
         text.parse()
             .map(Some)
-            .map_err(|error| invalid(format!("invalid `{name}` `{}`: {error}", quoted(text))))
+            .map_err(|error| invalid(format!("invalid `{name}` `{}`: {error}", excerpt(text))))
     }
 
-    /// One value that is a word of an enumeration, as it is written in bodies.
+    /// One value of an enumeration, written as in bodies.
     pub(crate) fn read_word<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Problem> {
         let Some(text) = self.0.get(name) else {
             return Ok(None);
@@ -90,7 +127,7 @@ impl Params {
         serde_json::from_value(text.as_str().into())
             .map(Some)
             .map_err(|error: serde_json::Error| {
-                // Of serde's sentence only the list of words is for people.
+                // Only the list of words in serde's message helps the caller.
                 let error = error.to_string();
                 let allowed = error
                     .split_once(", expected ")
@@ -98,9 +135,21 @@ impl Params {
                 let allowed = allowed.trim_start_matches("one of ");
                 invalid(format!(
                     "invalid `{name}` `{}`; expected {allowed}",
-                    quoted(text)
+                    excerpt(text)
                 ))
             })
+    }
+
+    /// A word of the body, else of the query, else the default.
+    pub(crate) fn read_word_unless<T: DeserializeOwned + Default>(
+        &self,
+        in_body: Option<T>,
+        name: &str,
+    ) -> Result<T, Problem> {
+        match in_body {
+            Some(word) => Ok(word),
+            None => Ok(self.read_word(name)?.unwrap_or_default()),
+        }
     }
 
     /// `limit`, from 1 to 500.
@@ -115,7 +164,7 @@ impl Params {
     }
 }
 
-/// 400: something in the query is invalid.
+/// 400: a parameter is invalid.
 pub(crate) fn invalid(detail: impl Into<String>) -> Problem {
     Problem::new(400, "invalid_query", detail)
 }
@@ -140,7 +189,7 @@ mod tests {
         );
         assert_eq!(
             problem.detail,
-            "`stauts` is not known; known are limit, status"
+            "unknown parameter `stauts`; expected limit, status"
         );
     }
 
@@ -168,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_stands_once_and_a_value_is_short() {
+    fn a_name_occurs_once_and_a_value_is_short() {
         assert!(params("limit=1&limit=2").is_err());
         assert!(params(&format!("status={}", "x".repeat(2_000))).is_err());
         assert!(params("status=%ff").is_ok_and(|it| it.read_as::<u8>("status").is_err()));

@@ -1,18 +1,19 @@
-//! Saying no over HTTP (RFC 9457). Every error of the gateway leaves through here.
+//! Problems over HTTP (RFC 9457). Every error of the API has this form.
 
 use std::any::Any;
 
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use holdpoint_contracts::{FieldError, Problem};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::pages;
-
-/// A problem on its way out.
+/// A problem as a response.
 #[derive(Debug)]
 pub(crate) struct ApiError(pub(crate) Problem);
+
+/// What a handler returns.
+pub(crate) type ApiResult<T> = Result<T, ApiError>;
 
 impl From<Problem> for ApiError {
     fn from(problem: Problem) -> Self {
@@ -20,19 +21,19 @@ impl From<Problem> for ApiError {
     }
 }
 
-/// A problem as it stands in a body; also a part of a batch's answer.
+/// A problem in a body. The answer to a batch has one for each part that failed.
 #[derive(Debug, Serialize)]
 pub(crate) struct ProblemBody {
-    /// Names the kind of problem; the same for the same code.
+    /// The same for the same code.
     #[serde(rename = "type")]
     kind: String,
     title: String,
     status: u16,
-    code: String,
-    detail: String,
+    pub(crate) code: String,
+    pub(crate) detail: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     errors: Vec<FieldError>,
-    /// Members of the code's own, such as `winner` (RFC 9457, 3.2).
+    /// Members that depend on the code, such as `winner` (RFC 9457, 3.2).
     #[serde(flatten)]
     data: Map<String, Value>,
 }
@@ -41,7 +42,7 @@ impl From<Problem> for ProblemBody {
     fn from(problem: Problem) -> Self {
         let title = status(&problem)
             .canonical_reason()
-            .unwrap_or("ApiError")
+            .unwrap_or("Error")
             .to_owned();
         Self {
             kind: format!("urn:holdpoint:problem:{}", problem.code),
@@ -62,7 +63,7 @@ impl From<Problem> for ProblemBody {
     }
 }
 
-/// What is no error status cannot be a problem: then it is our fault.
+/// The status of a problem. A service that sends another status than an error has a defect: 500.
 pub(crate) fn status(problem: &Problem) -> StatusCode {
     StatusCode::from_u16(problem.status)
         .ok()
@@ -88,49 +89,38 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// The gateway's own database does not answer: logged here, told as "try again".
+/// Logs that the gateway's database does not answer. The caller gets 503.
 pub(crate) fn database_away(error: impl Into<holdpoint_store::StoreError>) -> Problem {
     let error: &dyn std::error::Error = &error.into();
-    tracing::error!(error, "the gateway's database does not answer");
+    tracing::error!(
+        error,
+        "the gateway's database does not answer; the request is refused with 503"
+    );
     Problem::unavailable("the gateway's database does not answer; try again")
 }
 
-/// There is no such path.
-pub(crate) async fn no_such_path(uri: Uri, headers: HeaderMap) -> Response {
-    let path = uri.path();
-    if is_for_people(&uri, &headers) {
-        return pages::refused(&Problem::not_found(format!(
-            "There is no page at {path}. The address may be incomplete."
-        )));
-    }
-    ApiError(Problem::not_found(format!("there is nothing at {path}"))).into_response()
+/// 422: the key was used for another request.
+pub(crate) fn key_reused() -> Problem {
+    Problem::new(
+        422,
+        "idempotency_key_reused",
+        "this Idempotency-Key was used for another body; use a new key for a new request",
+    )
 }
 
-/// The path exists with other methods; the header `Allow` lists them.
-pub(crate) async fn no_such_method(method: Method, uri: Uri, headers: HeaderMap) -> Response {
-    let path = uri.path();
-    let refused = |detail| Problem::new(405, "method_not_allowed", detail);
-    if is_for_people(&uri, &headers) {
-        let detail = format!("{path} is the address of a form. Open its page and use the form.");
-        return pages::refused(&refused(detail));
-    }
-    let detail = format!("{method} is not possible at {path}; `Allow` says what is");
-    ApiError(refused(detail)).into_response()
+/// 409: the token of this key is not shown again.
+pub(crate) fn key_spent() -> Problem {
+    Problem::new(
+        409,
+        "key_spent",
+        "the token of this Idempotency-Key was created more than 24 hours ago or has expired; use a new key for a new token",
+    )
 }
 
-/// Whether a browser asks, for something that is not below the API.
-fn is_for_people(uri: &Uri, headers: &HeaderMap) -> bool {
-    let accepts_pages = headers
-        .get(header::ACCEPT)
-        .and_then(|accept| accept.to_str().ok())
-        .is_some_and(|accept| accept.contains("text/html"));
-    accepts_pages && !uri.path().starts_with("/v1/")
-}
-
-/// A handler panicked: logged here, and nothing of it leaves.
+/// Logs the panic of a handler. The caller gets 500 without details.
 #[expect(
     clippy::needless_pass_by_value,
-    reason = "the layer gives the payload away"
+    reason = "the layer passes the payload by value"
 )]
 pub(crate) fn panicked(payload: Box<dyn Any + Send + 'static>) -> Response {
     let text = payload
@@ -138,8 +128,8 @@ pub(crate) fn panicked(payload: Box<dyn Any + Send + 'static>) -> Response {
         .map(String::as_str)
         .or_else(|| payload.downcast_ref::<&str>().copied());
     tracing::error!(
-        panic = text.unwrap_or("without words"),
-        "a handler panicked"
+        panic = text.unwrap_or("without a message"),
+        "a handler panicked; the request is answered with 500"
     );
     ApiError(Problem::internal()).into_response()
 }

@@ -1,20 +1,21 @@
-//! All routes together, and what is around every one of them.
+//! All routes, and the layers around them.
 
 use axum::Router;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Uri, header};
 use axum::middleware;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
+use holdpoint_contracts::Problem;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::app::App;
+use crate::problem::{self, ApiError};
 use crate::routes::{
-    agents, asking, clock, commands, contacts, dead_letters, health, holds, hooks, mails,
-    notifications, policies, preferences, requests, runs, scopes, sessions, tokens, tools, users,
+    agents, asking, clock, commands, contacts, dead_letters, health, holds, inbound_hooks, mails,
+    notifications, pauses, policies, preferences, requests, runs, sessions, tokens, tools, users,
     watches, webhooks, workspaces,
 };
-use crate::{access, arrival, pages, problem, tls};
+use crate::{access_log, body_limits, pages, tls};
 
-/// The whole surface.
 pub(crate) fn router(app: App) -> Router {
     let workspace = Router::new()
         .merge(agents::routes())
@@ -22,7 +23,7 @@ pub(crate) fn router(app: App) -> Router {
         .merge(commands::routes())
         .merge(contacts::routes())
         .merge(holds::routes())
-        .merge(hooks::routes())
+        .merge(inbound_hooks::routes())
         .merge(dead_letters::routes())
         .merge(mails::routes())
         .merge(notifications::routes())
@@ -30,7 +31,7 @@ pub(crate) fn router(app: App) -> Router {
         .merge(preferences::routes())
         .merge(requests::routes())
         .merge(runs::routes())
-        .merge(scopes::routes())
+        .merge(pauses::routes())
         .merge(sessions::routes())
         .merge(tokens::routes())
         .merge(tools::routes())
@@ -41,25 +42,58 @@ pub(crate) fn router(app: App) -> Router {
         .nest("/v1/workspaces/{workspace}", workspace)
         .merge(workspaces::routes())
         .merge(clock::routes())
-        .layer(middleware::map_response(not_kept));
+        .layer(middleware::map_response(forbid_caching));
     Router::new()
         .merge(api)
         .merge(health::routes())
         .merge(pages::routes())
-        .method_not_allowed_fallback(problem::no_such_method)
-        .fallback(problem::no_such_path)
+        .method_not_allowed_fallback(method_not_allowed)
+        .fallback(path_not_found)
         .layer(CatchPanicLayer::custom(problem::panicked))
-        .layer(middleware::from_fn(tls::keep_to_tls))
-        .layer(middleware::from_fn(arrival::watch))
-        .layer(middleware::from_fn(access::log))
+        .layer(middleware::from_fn(tls::enforce_tls))
+        .layer(middleware::from_fn(body_limits::limit))
+        .layer(middleware::from_fn(access_log::log_request))
         .with_state(app)
 }
 
-/// Answers hold what only their caller may know, and some a token: no cache keeps them.
-async fn not_kept(mut response: Response) -> Response {
+/// Answers contain data for their caller only, and some a token. No cache may keep them.
+async fn forbid_caching(mut response: Response) -> Response {
     response
         .headers_mut()
         .entry(header::CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-store"));
     response
+}
+
+async fn path_not_found(uri: Uri, headers: HeaderMap) -> Response {
+    let path = uri.path();
+    if expects_page(&uri, &headers) {
+        return pages::refused(&Problem::not_found(format!(
+            "There is no page at {path}. The address may be incomplete."
+        )));
+    }
+    ApiError(Problem::not_found(format!("path {path} not found"))).into_response()
+}
+
+/// The header `Allow` lists the methods of the path.
+async fn method_not_allowed(method: Method, uri: Uri, headers: HeaderMap) -> Response {
+    let path = uri.path();
+    let refused = |detail| Problem::new(405, "method_not_allowed", detail);
+    if expects_page(&uri, &headers) {
+        let detail = format!("{path} is the address of a form. Open its page and use the form.");
+        return pages::refused(&refused(detail));
+    }
+    let detail = format!(
+        "method {method} is not allowed at {path}; the header `Allow` lists the allowed ones"
+    );
+    ApiError(refused(detail)).into_response()
+}
+
+/// Whether a browser asks for a path outside the API.
+fn expects_page(uri: &Uri, headers: &HeaderMap) -> bool {
+    let accepts_pages = headers
+        .get(header::ACCEPT)
+        .and_then(|accept| accept.to_str().ok())
+        .is_some_and(|accept| accept.contains("text/html"));
+    accepts_pages && !uri.path().starts_with("/v1/")
 }

@@ -1,4 +1,4 @@
-//! One file a resource; each gives its routes. A handler translates, calls and answers.
+//! One file for each resource with its routes. A handler translates, calls and answers.
 
 pub(crate) mod agents;
 pub(crate) mod asking;
@@ -8,14 +8,14 @@ pub(crate) mod contacts;
 pub(crate) mod dead_letters;
 pub(crate) mod health;
 pub(crate) mod holds;
-pub(crate) mod hooks;
+pub(crate) mod inbound_hooks;
 pub(crate) mod mails;
 pub(crate) mod notifications;
+pub(crate) mod pauses;
 pub(crate) mod policies;
 pub(crate) mod preferences;
 pub(crate) mod requests;
 pub(crate) mod runs;
-pub(crate) mod scopes;
 pub(crate) mod sessions;
 pub(crate) mod tokens;
 pub(crate) mod tools;

@@ -1,4 +1,7 @@
-//! Server-sent events of the API: who asks for them, from where on, and how they are sent.
+//! Server-sent events of the API.
+//!
+//! A stream subscribes to nudges before it reads, and a nudge only makes it read again. So a lost nudge costs a
+//! moment and no item.
 
 use std::convert::Infallible;
 use std::str::FromStr;
@@ -7,19 +10,27 @@ use std::time::Duration;
 use axum::http::{HeaderMap, HeaderName, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use futures_util::StreamExt;
+use futures_util::{Stream, StreamExt};
 use holdpoint_contracts::Problem;
+use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
-/// A lost nudge is made up for after this time.
-pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// A comment as a sign of life, so that proxies keep the connection.
+use crate::app::App;
+use crate::auth::run_reader::StreamToken;
+use crate::concurrency::ConcurrencyPermit;
+
+/// A lost nudge delays an item by at most this time.
+const READ_INTERVAL_MAX: Duration = Duration::from_secs(5);
+/// A comment is sent at this interval, so that proxies keep the connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Items that wait for a slow reader; then no more are read.
+const ITEMS_AHEAD: usize = 64;
 
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// Whether a stream is asked for by name.
+/// Whether `Accept` names an event stream.
 pub(crate) fn wants_stream(headers: &HeaderMap) -> bool {
     headers
         .get_all(header::ACCEPT)
@@ -30,34 +41,176 @@ pub(crate) fn wants_stream(headers: &HeaderMap) -> bool {
         .any(|range| range.trim().eq_ignore_ascii_case("text/event-stream"))
 }
 
-/// The event after which a reader goes on; `what` says what its id is.
+/// The event after which a reader continues; `expected` describes a valid id.
 pub(crate) fn last_event_id<T: FromStr>(
     headers: &HeaderMap,
-    what: &str,
+    expected: &str,
 ) -> Result<Option<T>, Problem> {
     let Some(value) = headers.get("last-event-id") else {
         return Ok(None);
     };
     let id = value.to_str().ok().and_then(|text| text.parse().ok());
-    id.map(Some).ok_or_else(|| wrong_last_event_id(what))
+    id.map(Some).ok_or_else(|| invalid_last_event_id(expected))
 }
 
-pub(crate) fn wrong_last_event_id(what: &str) -> Problem {
+pub(crate) fn invalid_last_event_id(expected: &str) -> Problem {
     Problem::new(
         400,
         "invalid_last_event_id",
-        format!("`Last-Event-ID` {what}"),
+        format!("invalid `Last-Event-ID`; expected {expected}"),
     )
 }
 
-/// Sends what comes out of a channel, until that is closed.
-pub(crate) fn answer<T: Send + 'static>(
-    items: mpsc::Receiver<T>,
-    as_event: impl Fn(&T) -> Event + Send + 'static,
-) -> Response {
-    let events = ReceiverStream::new(items).map(move |item| Ok::<_, Infallible>(as_event(&item)));
-    let sse = Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE));
-    ([(BUFFERING, "no")], sse).into_response()
+/// What a stream reads, item after item.
+pub(crate) trait LiveSource: Send + Sync + 'static {
+    type Item: Send + 'static;
+    type Nudge: Send;
+
+    /// Pause after a page before the next nudge is awaited, however many nudges come.
+    const READ_INTERVAL_MIN: Duration = Duration::ZERO;
+
+    /// The items after the last sent one.
+    fn read(&self) -> impl Future<Output = Result<LivePage<Self::Item>, Problem>> + Send;
+
+    /// Whether there may be new items.
+    fn is_about(&self, nudge: &Self::Nudge) -> bool;
+
+    /// Notes that an item was sent; the next page begins after it.
+    fn mark_sent(&mut self, item: &Self::Item);
+
+    fn write_event(item: &Self::Item) -> Event;
+}
+
+/// A part of a stream.
+pub(crate) struct LivePage<T> {
+    pub(crate) items: Vec<T>,
+    pub(crate) next: Next,
+}
+
+/// What follows a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Another page.
+    Page,
+    /// Nothing until a nudge.
+    Nudge,
+    /// The end of the stream.
+    End,
+}
+
+/// One open stream.
+pub(crate) struct LiveStream<S> {
+    pub(crate) app: App,
+    /// Checked before every page, so that a revoked token ends the stream.
+    pub(crate) token: StreamToken,
+    pub(crate) source: S,
+    pub(crate) permit: ConcurrencyPermit,
+}
+
+impl<S: LiveSource> LiveStream<S> {
+    /// Sends a first page and then what follows. The stream ends with its source or its token, when the reader
+    /// disconnects, and when the gateway stops.
+    pub(crate) fn respond(
+        self,
+        first: LivePage<S::Item>,
+        nudges: impl Stream<Item = S::Nudge> + Send + Unpin + 'static,
+    ) -> Response {
+        let (sender, receiver) = mpsc::channel(ITEMS_AHEAD);
+        let (tasks, closing) = (self.app.tasks.clone(), self.app.closing.clone());
+        tasks.spawn(async move {
+            let closed = sender.clone();
+            tokio::select! {
+                () = self.send_pages(first, nudges, &sender) => {}
+                () = closed.closed() => {}
+                () = closing.cancelled() => {}
+            }
+        });
+        let events =
+            ReceiverStream::new(receiver).map(|item| Ok::<_, Infallible>(S::write_event(&item)));
+        let sse = Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE));
+        ([(BUFFERING, "no")], sse).into_response()
+    }
+
+    async fn send_pages(
+        mut self,
+        first: LivePage<S::Item>,
+        mut nudges: impl Stream<Item = S::Nudge> + Send + Unpin,
+        sender: &mpsc::Sender<S::Item>,
+    ) {
+        let _permit = self.permit;
+        let mut page = first;
+        loop {
+            for item in page.items {
+                self.source.mark_sent(&item);
+                if sender.send(item).await.is_err() {
+                    return;
+                }
+            }
+            match page.next {
+                Next::Page => {}
+                Next::Nudge => {
+                    tokio::time::sleep(S::READ_INTERVAL_MIN).await;
+                    let nudge = await_nudge(&self.source, &mut nudges);
+                    drop(tokio::time::timeout(READ_INTERVAL_MAX, nudge).await);
+                }
+                Next::End => return,
+            }
+            page = match read_page(&self.app, &self.token, &self.source).await {
+                Some(page) => page,
+                None => return,
+            };
+        }
+    }
+}
+
+/// The next page. It is read until its service answers; none for an invalid token or a permanent problem.
+async fn read_page<S: LiveSource>(
+    app: &App,
+    token: &StreamToken,
+    source: &S,
+) -> Option<LivePage<S::Item>> {
+    loop {
+        let page = match token.is_valid(app).await {
+            Ok(true) => source.read().await,
+            Ok(false) => return None,
+            Err(problem) => Err(problem),
+        };
+        match page {
+            Ok(page) => return Some(page),
+            Err(problem) if problem.is_transient() => tokio::time::sleep(READ_INTERVAL_MAX).await,
+            Err(problem) => {
+                tracing::warn!(%problem, "live events cannot be read; the stream is closed");
+                return None;
+            }
+        }
+    }
+}
+
+async fn await_nudge<S: LiveSource>(
+    source: &S,
+    nudges: &mut (impl Stream<Item = S::Nudge> + Unpin),
+) {
+    while let Some(nudge) = nudges.next().await {
+        if source.is_about(&nudge) {
+            return;
+        }
+    }
+    // The subscription ended with its connection; the slow reads continue.
+    std::future::pending::<()>().await;
+}
+
+/// 503: the bus refused the subscription.
+pub(crate) fn live_unavailable(error: &impl std::fmt::Display) -> Problem {
+    tracing::warn!(%error, "cannot subscribe to nudges; the stream is refused with 503");
+    Problem::unavailable("live events are not available at the moment; try again")
+}
+
+/// An event with JSON data.
+pub(crate) fn write_json(event: Event, data: &impl Serialize) -> Event {
+    event.json_data(data).unwrap_or_else(|error| {
+        tracing::error!(%error, "live event cannot be serialized; the reader gets a comment instead");
+        Event::default().comment("an event that cannot be shown")
+    })
 }
 
 #[cfg(test)]
@@ -83,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_last_event_id_is_what_an_event_had() {
-        let read = |headers: &HeaderMap| last_event_id::<u64>(headers, "is a number");
+        let read = |headers: &HeaderMap| last_event_id::<u64>(headers, "a number");
         assert_eq!(read(&HeaderMap::new()).unwrap(), None);
         assert_eq!(read(&headers("last-event-id", "7")).unwrap(), Some(7));
         for wrong in ["x", "-1", "", "1.5"] {

@@ -16,6 +16,7 @@ mod notifications;
 mod page_behavior;
 mod pages;
 mod people;
+mod repeated;
 mod runs;
 mod sessions;
 mod settings;

@@ -1,15 +1,15 @@
-//! Whether a browser speaks TLS to us, through a proxy, and what it is told then.
+//! Detects browsers that use TLS through a proxy, and makes them keep to it.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::Response;
 
-/// For a year browsers use nothing but TLS with this host. Other hosts of the domain are not ours to bind.
+/// Browsers use only TLS with this host for a year. Other hosts of the domain are not affected.
 const TLS_ONLY: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
-/// Whether the browser speaks TLS to the first proxy. Each proxy adds its word on the right, in
-/// `Forwarded` (RFC 7239) or in `X-Forwarded-Proto`, so the first one is of the browser.
+/// Whether the browser uses TLS to the first proxy. Each proxy appends to `Forwarded` (RFC 7239) or
+/// `X-Forwarded-Proto`, so the first entry is about the browser.
 pub(crate) fn came_by_tls(headers: &HeaderMap) -> bool {
     let first = |name: &str| {
         let text = headers.get(name)?.to_str().ok()?;
@@ -26,9 +26,9 @@ pub(crate) fn came_by_tls(headers: &HeaderMap) -> bool {
     forwarded.is_some_and(is_https) || first("x-forwarded-proto").is_some_and(is_https)
 }
 
-/// Whoever came by TLS comes by nothing else from then on. Over plain HTTP it is not said: it would not
-/// count, and `up` on loopback has no TLS.
-pub(crate) async fn keep_to_tls(request: Request, next: Next) -> Response {
+/// Answers a TLS request with `Strict-Transport-Security`. Browsers ignore that over plain HTTP, and `up` on
+/// loopback has no TLS.
+pub(crate) async fn enforce_tls(request: Request, next: Next) -> Response {
     let is_tls = came_by_tls(request.headers());
     let mut response = next.run(request).await;
     if is_tls {

@@ -17,11 +17,11 @@ use super::person::{Fields, PageError, Person, Posted};
 use super::request;
 use super::schema::{FieldFault, FormSchema};
 use super::words;
-use crate::answered::CommandOutcome;
 use crate::app::App;
+use crate::command_outcome::CommandOutcome;
 use crate::problem;
-use crate::routes::requests::decided;
-use crate::sight::put_away_by;
+use crate::redaction::with_snooze_of;
+use crate::use_cases::decide_request::decide_request;
 
 /// The script sends it, and gets the card alone.
 pub(super) const FRAGMENT: &str = "x-holdpoint-fragment";
@@ -124,7 +124,7 @@ pub(super) async fn done(
                 decision,
                 version,
             };
-            let decided = decided(app, caller, None, command).await?;
+            let decided = decide_request(app, caller, None, command).await?;
             decided.map(|decided| decided.request)
         }
         FormAction::Act(action) => {
@@ -134,7 +134,7 @@ pub(super) async fn done(
                 version,
             };
             let answered = app.command(caller, None, command).await?;
-            answered.map(|view| put_away_by(&caller.claims, view))
+            answered.map(|view| with_snooze_of(&caller.claims, view))
         }
         FormAction::Withdraw => {
             let command = WithdrawHold { id, version };

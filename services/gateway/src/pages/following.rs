@@ -13,7 +13,7 @@ use maud::{Markup, html};
 use super::live::{Fragment, key_of};
 use super::person::{Fields, PageError, Person, Posted, encoded};
 use crate::app::App;
-use crate::routes::watches::follow;
+use crate::use_cases::watch::watch;
 
 /// How long a page waits to know who follows; without that it shows no button.
 const ASKED_WITHIN: Duration = Duration::from_millis(500);
@@ -110,7 +110,7 @@ pub(super) async fn act(State(app): State<App>, posted: Posted) -> Result<Respon
         .map_err(wrong)?;
     let back = back(&fields, &of);
     match fields.get("do") {
-        Some("follow") => drop(follow(&app, caller, None, of).await?),
+        Some("follow") => drop(watch(&app, caller, None, of).await?),
         Some("unfollow") => match app.ask(caller, None, Unwatch { of }).await {
             Ok(_) => {}
             // Another tab was faster.

@@ -23,11 +23,11 @@ use super::frame;
 use super::person::{Fields, PageError, Person, cookie};
 use super::request;
 use crate::app::App;
+use crate::auth::caller::{Caller, claims};
 use crate::body::from_json;
-use crate::caller::{Caller, claims};
 use crate::problem::{self, ApiError};
-use crate::routes::requests;
 use crate::store::tokens::Holder;
+use crate::use_cases::decide_request::decide_request;
 
 /// What a link may do; everything else is done by somebody who is signed in.
 const DECISIONS: [&str; 4] = ["respond", "approve", "reject", "complete"];
@@ -209,7 +209,7 @@ impl Link {
             decision,
             version: Some(self.claims.version),
         };
-        let answered = requests::decided(app, caller, None, command).await?;
+        let answered = decide_request(app, caller, None, command).await?;
         Ok(answered.with_status(StatusCode::OK))
     }
 

@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use super::frame;
 use super::person::{Fields, PageError, Posted, cookie, forget, keep, own_path, same_origin};
 use crate::app::App;
-use crate::caller::claims;
+use crate::auth::caller::claims;
 use crate::params::Params;
 use crate::problem::database_away;
 use crate::store::sessions;

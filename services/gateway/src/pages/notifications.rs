@@ -18,8 +18,8 @@ use super::live::{Fragment, Item, key_of};
 use super::person::{PageError, Person, Posted, encoded};
 use super::text::{clean, line};
 use super::words::{self, Tone};
-use crate::answered::CommandOutcome;
 use crate::app::App;
+use crate::command_outcome::CommandOutcome;
 use crate::params::Params;
 
 /// Notifications on one page that are not read, and as many of all.

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::{frame, zone};
 use crate::app::App;
-use crate::caller::{Caller, claims};
+use crate::auth::caller::{Caller, claims};
 use crate::problem::database_away;
 use crate::store::sessions;
 use crate::tls::came_by_tls;
@@ -315,7 +315,7 @@ impl Person {
             expires_at: now,
         };
         Self {
-            caller: Caller::played(claims, true),
+            caller: Caller::for_test(claims, true),
             others: Vec::new(),
             now,
             zone: Tz::UTC,

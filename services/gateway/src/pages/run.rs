@@ -21,7 +21,7 @@ use super::request::people;
 use super::text::{clean, line, spoken};
 use super::{context, timeline, words};
 use crate::app::App;
-use crate::rights::grants;
+use crate::auth::token_scope::grants;
 
 mod clocks;
 pub(super) mod control;
@@ -159,11 +159,11 @@ async fn load(app: &App, person: &Person, run: RunId) -> Result<Whole, Problem> 
     );
     let mut history = history?;
     let claims = &person.caller.claims;
-    let view = match app.hidden(workspace, Some(claims), run).await {
+    let view = match app.redaction_of(workspace, Some(claims), run).await {
         Some(hidden) => {
             let items = history.items.into_iter();
-            history.items = items.map(|item| hidden.item(item)).collect();
-            hidden.run(view)
+            history.items = items.map(|item| hidden.redact_item(item)).collect();
+            hidden.redact_run(view)
         }
         None => view,
     };

@@ -187,7 +187,7 @@ async fn tell(State(app): State<App>, posted: Posted) -> Result<Response, PageEr
     };
     // The answer may be the only one that ever shows a secret: now or not at all.
     let answer = app.ask(&person.caller, None, command).await;
-    app.zones.forget(&person.caller);
+    app.zones.forget(&person.caller.claims);
     match answer {
         Ok(now) => match now.channels.chat.and_then(|chat| chat.secret) {
             Some(secret) => {

@@ -1,16 +1,13 @@
-//! `/agents`: definitions, and starting runs of them.
+//! `/agents`: agent definitions, and starting runs of them.
 
 mod batch;
 mod start;
 
-use axum::extract::{FromRequestParts, State};
-use axum::http::StatusCode;
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use holdpoint_auth::Right;
-use holdpoint_contracts::Problem;
 use holdpoint_contracts::agent::AgentView;
 use holdpoint_contracts::executor::{
     AppliedAgent, ApplyAgent, DeleteAgent, GetAgent, ListAgents, PlanAgent, PlannedAgent,
@@ -19,35 +16,36 @@ use holdpoint_contracts::run::Page;
 use holdpoint_ids::AgentName;
 use serde::Deserialize;
 
-use crate::answered::CommandOutcome;
 use crate::app::App;
+use crate::auth::may::{Demand, Look, May, Operate};
 use crate::body::Body;
-use crate::caller::{Caller, PathId};
+use crate::command_outcome::CommandOutcome;
 use crate::concurrency::ConcurrencyPermit;
-use crate::params::Params;
-use crate::problem::ApiError;
+use crate::params::{NoParams, PageParams};
+use crate::path::PathId;
+use crate::problem::{ApiError, ApiResult};
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
         .route("/agents", get(list).post(apply))
         .route("/agents/plan", post(plan))
         .route("/agents/{agent}", get(show).delete(remove))
-        .route("/agents/{agent}/runs", post(start::one))
-        .route("/agents/{agent}/runs:batch", post(batch::many))
+        .route("/agents/{agent}/runs", post(start::start_one))
+        .route("/agents/{agent}/runs:batch", post(batch::start_many))
 }
 
-/// A caller who may have one more agent compiled. It is taken before the body is read: bodies that wait
-/// for the compiler would fill the memory.
-struct Planning {
-    caller: Caller,
+/// A caller who may have one more agent compiled. The permit is taken before the body is read, because bodies
+/// that wait for the compiler would fill the memory.
+struct Planning<D> {
+    caller: May<D>,
     _permit: ConcurrencyPermit,
 }
 
-impl FromRequestParts<App> for Planning {
+impl<D: Demand> FromRequestParts<App> for Planning<D> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let caller = Caller::from_request_parts(parts, app).await?;
+        let caller = May::from_request_parts(parts, app).await?;
         let user = caller.claims.user.as_str();
         Ok(Self {
             _permit: app.plans.take(&caller.workspace, user)?,
@@ -56,113 +54,69 @@ impl FromRequestParts<App> for Planning {
     }
 }
 
-async fn apply(
-    State(app): State<App>,
-    planning: Planning,
-    body: Body,
-) -> Result<Response, ApiError> {
+async fn apply(planning: Planning<Operate>, _: NoParams, body: Body) -> ApiResult<Response> {
     let caller = &planning.caller;
-    caller.may(Right::Operate)?;
-    let text = body.agent_text()?;
-    let agent = match name_in(text) {
+    let text = body.agent_text()?.to_owned();
+    let agent = match find_name(&text) {
         Some(agent) => agent,
-        // The executor says what is wrong with the text, or what it is called after all.
-        None => plan_of(&app, caller, text).await?.agent,
+        // The executor finds the name, or refuses the text with its errors.
+        None => plan_text(caller, &text).await?.0.agent,
     };
-    let text = text.to_owned();
-    let answered = app
-        .command(caller, body.key, ApplyAgent { agent, text })
-        .await?;
-    let answered = match answered {
-        CommandOutcome::Done(applied) => CommandOutcome::Done(warned(&app, caller, applied).await),
+    let outcome = caller.command(body.key, ApplyAgent { agent, text }).await?;
+    let outcome = match outcome {
+        CommandOutcome::Done(applied) => CommandOutcome::Done(with_warnings(caller, applied).await),
         accepted @ CommandOutcome::Accepted(_) => accepted,
     };
-    Ok(answered.respond(|applied| {
-        let status = if applied.changed {
-            StatusCode::CREATED
-        } else {
-            StatusCode::OK
-        };
-        (status, Json(applied)).into_response()
-    }))
+    Ok(outcome.created_if(|applied| applied.changed))
 }
 
-/// The agent with its warnings. It is stored already, so that a question that fails costs no more than
-/// the warnings.
-async fn warned(app: &App, caller: &Caller, mut applied: AppliedAgent) -> AppliedAgent {
+/// The agent with its warnings. It is stored already, so a failed query costs only the warnings.
+async fn with_warnings(caller: &May<Operate>, mut applied: AppliedAgent) -> AppliedAgent {
     let query = GetAgent {
         agent: applied.agent.agent.clone(),
     };
-    if let Ok(view) = app.bus.query(&caller.workspace, &query).await {
+    if let Ok(Json(view)) = caller.query(query).await {
         applied.agent.warnings = view.warnings;
     }
     applied
 }
 
-async fn plan(
-    State(app): State<App>,
-    planning: Planning,
-    body: Body,
-) -> Result<Json<PlannedAgent>, ApiError> {
-    let caller = &planning.caller;
-    caller.may(Right::Look)?;
-    Ok(Json(plan_of(&app, caller, body.agent_text()?).await?))
+async fn plan(planning: Planning<Look>, _: NoParams, body: Body) -> ApiResult<Json<PlannedAgent>> {
+    plan_text(&planning.caller, body.agent_text()?).await
 }
 
-async fn plan_of(app: &App, caller: &Caller, text: &str) -> Result<PlannedAgent, Problem> {
-    app.bus
-        .query(
-            &caller.workspace,
-            &PlanAgent {
-                text: text.to_owned(),
-            },
-        )
-        .await
+async fn plan_text<D: Demand>(caller: &May<D>, text: &str) -> ApiResult<Json<PlannedAgent>> {
+    let text = text.to_owned();
+    caller.query(PlanAgent { text }).await
 }
 
 async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    params: Params,
-) -> Result<Json<Page<AgentView>>, ApiError> {
-    caller.may(Right::Look)?;
-    let params = params.only(&["limit", "cursor"])?;
-    let query = ListAgents {
-        limit: params.limit()?,
-        cursor: params.read_as("cursor")?,
-    };
-    Ok(Json(app.bus.query(&caller.workspace, &query).await?))
+    caller: May<Look>,
+    PageParams { limit, cursor }: PageParams,
+) -> ApiResult<Json<Page<AgentView>>> {
+    caller.query(ListAgents { limit, cursor }).await
 }
 
 async fn show(
-    State(app): State<App>,
-    caller: Caller,
+    caller: May<Look>,
     PathId(agent): PathId<AgentName>,
-) -> Result<Json<AgentView>, ApiError> {
-    caller.may(Right::Look)?;
-    Ok(Json(
-        app.bus
-            .query(&caller.workspace, &GetAgent { agent })
-            .await?,
-    ))
+    _: NoParams,
+) -> ApiResult<Json<AgentView>> {
+    caller.query(GetAgent { agent }).await
 }
 
-/// Its open runs fail, and its name is free again (S0-AC9).
+/// Fails the open runs of the agent and frees its name (S0-AC9).
 async fn remove(
-    State(app): State<App>,
-    caller: Caller,
+    caller: May<Operate>,
     PathId(agent): PathId<AgentName>,
-    params: Params,
-) -> Result<Response, ApiError> {
-    caller.may(Right::Operate)?;
-    params.only(&[])?;
-    let answered = app.command(&caller, None, DeleteAgent { agent }).await?;
-    Ok(answered.with_status(StatusCode::OK))
+    _: NoParams,
+) -> ApiResult<impl IntoResponse> {
+    caller.command(None, DeleteAgent { agent }).await
 }
 
-/// The agent's name, if it is easy to see; everything else is read by the executor alone. It is where the
-/// command goes, and the executor refuses a text that names another agent.
-fn name_in(text: &str) -> Option<AgentName> {
+/// The name of the agent if it is easy to find. It addresses the command; only the executor reads the whole text,
+/// and refuses one that names another agent.
+fn find_name(text: &str) -> Option<AgentName> {
     #[derive(Deserialize)]
     struct Name {
         agent: AgentName,
@@ -190,7 +144,7 @@ mod tests {
             "# who\nagent: 'outreach'  # the name\n",
             r#"{"agent":"outreach"}"#,
         ] {
-            assert_eq!(name_in(text).unwrap().as_str(), "outreach", "{text}");
+            assert_eq!(find_name(text).unwrap().as_str(), "outreach", "{text}");
         }
     }
 
@@ -204,7 +158,7 @@ mod tests {
             "{",
             "agent: a\nagent: b",
         ] {
-            assert_eq!(name_in(text), None, "{text}");
+            assert_eq!(find_name(text), None, "{text}");
         }
     }
 }

@@ -13,25 +13,22 @@ use axum::routing::post;
 use holdpoint_auth::Right;
 use holdpoint_contracts::asking::{RequestInput, ToolQuestion};
 use holdpoint_contracts::executor::GetRun;
-use holdpoint_contracts::handoff::{Effect, GetRequest, RequestStatus, RequestView};
+use holdpoint_contracts::handoff::{Effect, RequestStatus, RequestView};
 use holdpoint_contracts::{Actor, Envelope, Problem};
-use holdpoint_ids::{HoldId, RunId, Workspace};
+use holdpoint_ids::{HoldId, RunId};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use super::requests::waiting;
-use crate::answered::CommandOutcome;
 use crate::app::App;
+use crate::auth::run_reader::{QuestionSource, RunReader};
 use crate::body::{Body, invalid_field};
-use crate::caller::{PathId, QuestionSource, Reader};
+use crate::command_outcome::CommandOutcome;
 use crate::params::Params;
+use crate::path::PathId;
 use crate::problem::ApiError;
+use crate::use_cases::await_request::{await_request, read_when_delivered};
 
-/// How long what was asked may be on its way to its owner …
-const ON_ITS_WAY: Duration = Duration::from_secs(3);
-/// … and how often it is looked.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// How often it is looked whether a paused run goes on.
 const LOOK_AT_RUN: Duration = Duration::from_millis(500);
 
@@ -100,22 +97,22 @@ fn read(question: Map<String, Value>) -> Result<ToolQuestion, Problem> {
 /// long as that is paused. With `wait`, then, or when that time is over.
 pub(super) async fn show_to_step(
     app: &App,
-    reader: &Reader,
+    reader: &RunReader,
     id: HoldId,
     wait: Duration,
 ) -> Result<RequestView, ApiError> {
-    reader.sees(id.run)?;
+    reader.require_run(id.run)?;
     let run = app
         .bus
         .query(&reader.workspace, &GetRun::of(id.run))
         .await?;
     let is_asked = run.waiting_on.iter().any(|on| on.id == id);
-    let request = once_there(app, &reader.workspace, id, is_asked).await?;
-    if !reader.asked(request.step.as_deref()) {
+    let request = read_when_delivered(app, &reader.workspace, id, is_asked).await?;
+    if !reader.may_read_question_of(request.step.as_deref()) {
         return Err(Problem::not_found(format!("there is no request `{id}`")).into());
     }
     let by = Instant::now() + wait;
-    let request = waiting::until(app, (reader, id), by, has_ended).await?;
+    let request = await_request(app, reader, id, by, has_ended).await?;
     let is_kept = request.effect == Some(Effect::OnResume) && is_kept(app, reader, id, by).await?;
     Ok(match has_ended(&request) && !is_kept {
         true => request,
@@ -124,7 +121,7 @@ pub(super) async fn show_to_step(
 }
 
 /// Whether the run is paused and keeps what was decided; looks until then whether it goes on.
-async fn is_kept(app: &App, reader: &Reader, id: HoldId, by: Instant) -> Result<bool, Problem> {
+async fn is_kept(app: &App, reader: &RunReader, id: HoldId, by: Instant) -> Result<bool, Problem> {
     let query = GetRun::of(id.run);
     let _permit = app.streams.take(&reader.workspace, &reader.name())?;
     loop {
@@ -137,24 +134,6 @@ async fn is_kept(app: &App, reader: &Reader, id: HoldId, by: Instant) -> Result<
             return Ok(true);
         }
         tokio::time::sleep_until(by.min(now + LOOK_AT_RUN)).await;
-    }
-}
-
-/// What the executor has asked a moment ago may be on its way.
-pub(super) async fn once_there(
-    app: &App,
-    workspace: &Workspace,
-    id: HoldId,
-    is_asked: bool,
-) -> Result<RequestView, Problem> {
-    let by = Instant::now() + ON_ITS_WAY;
-    loop {
-        match app.bus.query(workspace, &GetRequest { id }).await {
-            Err(problem) if problem.status == 404 && is_asked && Instant::now() < by => {
-                tokio::time::sleep(LOOK_AGAIN).await;
-            }
-            other => return other,
-        }
     }
 }
 

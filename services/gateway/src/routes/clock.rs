@@ -1,4 +1,4 @@
-//! `/v1/clock`: what time it is, and moving it where it is a test clock.
+//! `/v1/clock`: reading the time, and advancing a test clock.
 
 use std::time::Duration;
 
@@ -12,15 +12,16 @@ use holdpoint_contracts::{IdempotencyKey, Problem, duration};
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
-use crate::body::{Body, invalid_field};
-use crate::caller::User;
-use crate::problem::ApiError;
+use crate::auth::caller::User;
+use crate::body::{OptionalJson, invalid_field};
+use crate::params::NoParams;
+use crate::problem::{ApiError, ApiResult};
 
-/// The farthest that one advance goes: 400 days.
+/// Longest advance: 400 days.
 const BY_MAX: Duration = Duration::from_secs(400 * 24 * 60 * 60);
-/// How long an advance waits, in real time, for what it woke.
+/// How long an advance waits, in real time, until the work that it triggered is finished.
 const SETTLE_MS_DEFAULT: u64 = 10_000;
-/// The longest it can be told to wait.
+/// Longest such wait.
 const SETTLE_MS_MAX: u64 = 60_000;
 
 pub(crate) fn routes() -> Router<App> {
@@ -31,7 +32,7 @@ pub(crate) fn routes() -> Router<App> {
 
 #[derive(Debug, Serialize)]
 struct Now {
-    /// With milliseconds, also where they are zero.
+    /// Always with milliseconds.
     now: String,
 }
 
@@ -43,29 +44,31 @@ struct AdvanceBody {
     settle_ms: Option<u64>,
 }
 
-async fn now(State(app): State<App>) -> Json<Now> {
+async fn now(State(app): State<App>, _: NoParams) -> Json<Now> {
     Json(Now {
         now: app.clock.now().to_rfc3339_opts(SecondsFormat::Millis, true),
     })
 }
 
-/// Owner and admin of the first workspace only: time is that of all workspaces. Advances queue: each begins when the one before has come to rest.
+/// Owner and admin of the first workspace only, because all workspaces share the time. Concurrent advances run one
+/// after the other.
 async fn advance(
     State(app): State<App>,
     user: User,
-    body: Body,
-) -> Result<Json<AdvancedClock>, ApiError> {
-    user.runs_installation(Right::Administer)?;
+    _: NoParams,
+    body: OptionalJson<AdvanceBody>,
+) -> ApiResult<Json<AdvancedClock>> {
+    user.require_installation_right(Right::Administer)?;
     if !app.clock.is_test() {
-        let detail = "this clock is not moved; start with `--test-clock`";
+        let detail = "the clock cannot be advanced; start with `--test-clock`";
         return Err(ApiError(Problem::not_found(detail)));
     }
-    let advance = read(&body.json_or_empty()?)?;
-    // A task of its own: a caller that goes away and asks again under its key must find the answer.
+    let advance = read_advance(&body.value)?;
+    // In a separate task, so that a caller whose connection breaks finds the answer under its key.
     let tasks = app.tasks.clone();
     let moving = tasks.spawn(async move {
         let mut last = app.advances.lock().await;
-        if let Some(known) = answered_before(last.as_ref(), body.key.as_ref())? {
+        if let Some(known) = find_repeated(last.as_ref(), body.key.as_ref())? {
             return Ok(known);
         }
         let advanced = app.bus.advance_clock(&advance).await?;
@@ -73,25 +76,25 @@ async fn advance(
         Ok::<_, Problem>(advanced)
     });
     let advanced = moving.await.map_err(|error| {
-        tracing::error!(%error, "an advance ended early");
+        tracing::error!(%error, "advance of the clock failed; the request is answered with 500");
         Problem::internal()
     })?;
     Ok(Json(advanced?))
 }
 
-fn read(body: &AdvanceBody) -> Result<AdvanceClock, Problem> {
+fn read_advance(body: &AdvanceBody) -> Result<AdvanceClock, Problem> {
     let by = duration::parse(&body.by).map_err(|error| invalid_field("/by", &error.to_string()))?;
     if by.is_zero() || by > BY_MAX {
         return Err(invalid_field(
             "/by",
-            "time moves on by more than nothing and at most 400 days",
+            "must be more than 0 and at most 400 days",
         ));
     }
     let settle_ms = body.settle_ms.unwrap_or(SETTLE_MS_DEFAULT);
     if settle_ms > SETTLE_MS_MAX {
         return Err(invalid_field(
             "/settle_ms",
-            &format!("it is {SETTLE_MS_MAX} at most"),
+            &format!("must be at most {SETTLE_MS_MAX}"),
         ));
     }
     let by_ms =
@@ -99,8 +102,8 @@ fn read(body: &AdvanceBody) -> Result<AdvanceClock, Problem> {
     Ok(AdvanceClock { by_ms, settle_ms })
 }
 
-/// Asked again under the key of the last advance: the same answer, and time stays where it is.
-fn answered_before(
+/// The answer to the last advance if this request repeats it.
+fn find_repeated(
     last: Option<&(IdempotencyKey, AdvancedClock)>,
     key: Option<&IdempotencyKey>,
 ) -> Result<Option<AdvancedClock>, Problem> {
@@ -109,7 +112,7 @@ fn answered_before(
             if known.digest == key.digest {
                 return Ok(Some(answer.clone()));
             }
-            let detail = "this `Idempotency-Key` was used for another advance";
+            let detail = "this Idempotency-Key was used for another advance; use a new key";
             Err(Problem::new(422, "idempotency_key_reused", detail))
         }
         (Some(_) | None, Some(_) | None) => Ok(None),
@@ -121,7 +124,7 @@ mod tests {
     use super::*;
 
     fn by(text: &str) -> Result<AdvanceClock, Problem> {
-        read(&AdvanceBody {
+        read_advance(&AdvanceBody {
             by: text.to_owned(),
             settle_ms: None,
         })
@@ -154,13 +157,13 @@ mod tests {
             unsettled: Vec::new(),
         };
         let last = (key("a", "1"), answer.clone());
-        let again = |asked: &IdempotencyKey| answered_before(Some(&last), Some(asked));
+        let again = |asked: &IdempotencyKey| find_repeated(Some(&last), Some(asked));
         assert_eq!(again(&key("a", "1")).unwrap(), Some(answer));
         assert_eq!(again(&key("b", "1")).unwrap(), None);
         assert_eq!(
             again(&key("a", "2")).unwrap_err().code,
             "idempotency_key_reused"
         );
-        assert_eq!(answered_before(Some(&last), None).unwrap(), None);
+        assert_eq!(find_repeated(Some(&last), None).unwrap(), None);
     }
 }

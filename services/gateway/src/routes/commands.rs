@@ -1,17 +1,17 @@
-//! `GET /commands/{id}`: how far a command has come that was answered with 202.
+//! `GET /commands/{id}`: the progress of a command that was answered with 202.
 
-use axum::extract::State;
 use axum::routing::get;
 use axum::{Json, Router};
-use holdpoint_auth::Right;
 use holdpoint_contracts::{Problem, Reply};
 use holdpoint_ids::CommandId;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::app::App;
-use crate::caller::{Caller, PathId};
-use crate::problem::{ApiError, ProblemBody, database_away};
+use crate::auth::may::{Look, May};
+use crate::params::NoParams;
+use crate::path::PathId;
+use crate::problem::{ApiResult, ProblemBody, database_away};
 use crate::store::commands;
 
 pub(crate) fn routes() -> Router<App> {
@@ -23,25 +23,24 @@ struct CommandView {
     id: CommandId,
     /// `accepted` or `done`.
     state: &'static str,
-    /// What its owner said.
+    /// The reply of the service.
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<Value>,
-    /// Why its owner did not do it.
+    /// Why the service refused it.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<ProblemBody>,
 }
 
 async fn show(
-    State(app): State<App>,
-    caller: Caller,
+    caller: May<Look>,
     PathId(id): PathId<CommandId>,
-) -> Result<Json<CommandView>, ApiError> {
-    caller.may(Right::Look)?;
-    let progress = commands::progress(&app.readers, id)
+    _: NoParams,
+) -> ApiResult<Json<CommandView>> {
+    let progress = commands::progress(&caller.app.readers, id)
         .await
         .map_err(database_away)?
         .filter(|progress| progress.workspace == caller.workspace.as_str())
-        .ok_or_else(|| Problem::not_found(format!("there is no command `{id}`")))?;
+        .ok_or_else(|| Problem::not_found(format!("command `{id}` not found")))?;
     let (state, answer, problem) = match progress.answer {
         None => ("accepted", None, None),
         Some(Reply::Ok(answer)) => ("done", Some(answer), None),

@@ -1,4 +1,4 @@
-//! `/contacts`: whom runs are about.
+//! `/contacts`: the people and companies that runs are about.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -6,7 +6,6 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use chrono::{DateTime, Utc};
-use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::contact::{Activity, ActivityKind, ContactView};
 use holdpoint_contracts::executor::{
@@ -18,19 +17,24 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::app::App;
-use crate::body::{Body, invalid_field};
-use crate::caller::{Caller, PathId, Reader};
-use crate::params::Params;
-use crate::problem::ApiError;
+use crate::auth::may::{Ask, May, Operate};
+use crate::auth::run_reader::RunReader;
+use crate::body::{JsonBody, invalid_field};
+use crate::params::{NoParams, Params};
+use crate::path::PathId;
+use crate::problem::ApiResult;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
         .route("/contacts", get(list))
         .route(
             "/contacts/{contact}",
-            get(show).put(put).patch(patch).delete(forget),
+            get(show).put(put).patch(patch).delete(remove),
         )
-        .route("/contacts/{contact}/activities", get(activities).post(say))
+        .route(
+            "/contacts/{contact}/activities",
+            get(list_activities).post(add_activity),
+        )
 }
 
 #[derive(Debug, Deserialize)]
@@ -47,122 +51,105 @@ struct ActivityBody {
 
 async fn list(
     State(app): State<App>,
-    reader: Reader,
+    reader: RunReader,
     params: Params,
-) -> Result<Json<Page<ContactView>>, ApiError> {
+) -> ApiResult<Json<Page<ContactView>>> {
     let params = params.only(&["limit", "cursor", "email"])?;
-    if let Some(own) = reader.own_contacts() {
-        let Some(contact) = own.cloned() else {
-            return Ok(Json(only(None)));
+    let Some(own) = reader.own_contacts() else {
+        let query = ListContacts {
+            limit: params.limit()?,
+            cursor: params.read_as("cursor")?,
+            email: params.read_as("email")?,
         };
-        let contact = app
-            .bus
-            .query(&reader.workspace, &GetContact { contact })
-            .await?;
-        return Ok(Json(only(Some(contact))));
-    }
-    let query = ListContacts {
-        limit: params.limit()?,
-        cursor: params.read_as("cursor")?,
-        email: params.read_as("email")?,
+        return Ok(Json(app.bus.query(&reader.workspace, &query).await?));
     };
-    Ok(Json(app.bus.query(&reader.workspace, &query).await?))
-}
-
-/// A list of one or none.
-fn only<T>(item: Option<T>) -> Page<T> {
-    Page {
-        items: item.into_iter().collect(),
-        next_cursor: None,
+    let mut items = Vec::new();
+    if let Some(contact) = own.cloned() {
+        let query = GetContact { contact };
+        items.push(app.bus.query(&reader.workspace, &query).await?);
     }
+    Ok(Json(Page {
+        items,
+        next_cursor: None,
+    }))
 }
 
 async fn show(
     State(app): State<App>,
-    reader: Reader,
+    reader: RunReader,
     PathId(contact): PathId<ContactId>,
-) -> Result<Json<ContactView>, ApiError> {
-    reader.sees_contact(&contact)?;
-    Ok(Json(
-        app.bus
-            .query(&reader.workspace, &GetContact { contact })
-            .await?,
-    ))
+    _: NoParams,
+) -> ApiResult<Json<ContactView>> {
+    reader.require_contact(&contact)?;
+    let query = GetContact { contact };
+    Ok(Json(app.bus.query(&reader.workspace, &query).await?))
 }
 
 async fn put(
-    State(app): State<App>,
-    caller: Caller,
+    caller: May<Ask>,
     PathId(contact): PathId<ContactId>,
-    body: Body,
-) -> Result<Response, ApiError> {
-    caller.may(Right::Ask)?;
-    let fields = without_id(body.json()?, &contact)?;
-    let answered = app
-        .command(&caller, body.key, PutContact { contact, fields })
-        .await?;
-    Ok(answered.with_status(StatusCode::OK))
+    _: NoParams,
+    body: JsonBody<Map<String, Value>>,
+) -> ApiResult<impl IntoResponse> {
+    let fields = without_id(body.value, &contact)?;
+    caller
+        .command(body.key, PutContact { contact, fields })
+        .await
 }
 
 /// RFC 7386.
 async fn patch(
-    State(app): State<App>,
-    caller: Caller,
+    caller: May<Ask>,
     PathId(contact): PathId<ContactId>,
-    body: Body,
-) -> Result<Response, ApiError> {
-    caller.may(Right::Ask)?;
-    let patch = without_id(body.json()?, &contact)?;
-    let answered = app
-        .command(&caller, body.key, PatchContact { contact, patch })
-        .await?;
-    Ok(answered.with_status(StatusCode::OK))
+    _: NoParams,
+    body: JsonBody<Map<String, Value>>,
+) -> ApiResult<impl IntoResponse> {
+    let patch = without_id(body.value, &contact)?;
+    caller
+        .command(body.key, PatchContact { contact, patch })
+        .await
 }
 
-async fn forget(
-    State(app): State<App>,
-    caller: Caller,
+async fn remove(
+    caller: May<Operate>,
     PathId(contact): PathId<ContactId>,
-) -> Result<Response, ApiError> {
-    caller.may(Right::Operate)?;
-    let answered = app
-        .command(&caller, None, DeleteContact { contact })
-        .await?;
-    Ok(answered.respond(|()| StatusCode::NO_CONTENT.into_response()))
+    _: NoParams,
+) -> ApiResult<Response> {
+    let outcome = caller.command(None, DeleteContact { contact }).await?;
+    Ok(outcome.without_content())
 }
 
-/// The last ones, newest first.
-async fn activities(
+/// The last activities, newest first.
+async fn list_activities(
     State(app): State<App>,
-    reader: Reader,
+    reader: RunReader,
     PathId(contact): PathId<ContactId>,
     params: Params,
-) -> Result<Json<Page<Activity>>, ApiError> {
-    reader.sees_contact(&contact)?;
+) -> ApiResult<Json<Page<Activity>>> {
+    reader.require_contact(&contact)?;
     let limit = params.only(&["limit"])?.limit()?;
     let query = ListActivities { contact, limit };
     Ok(Json(app.bus.query(&reader.workspace, &query).await?))
 }
 
-/// What was said to or by the contact; under one key once (S0-AC7).
-async fn say(
-    State(app): State<App>,
-    caller: Caller,
+/// Records something that was said to or by the contact (S0-AC7).
+async fn add_activity(
+    caller: May<Ask>,
     PathId(contact): PathId<ContactId>,
-    body: Body,
-) -> Result<Response, ApiError> {
-    caller.may(Right::Ask)?;
+    _: NoParams,
+    body: JsonBody<ActivityBody>,
+) -> ApiResult<Response> {
     let ActivityBody {
         kind,
         subject,
         text,
         at,
-    } = body.json()?;
+    } = body.value;
     let activity = Activity {
         kind,
         subject,
         text,
-        at: at.unwrap_or_else(|| app.clock.now()),
+        at: at.unwrap_or_else(|| caller.app.clock.now()),
     };
     let command = AddActivity {
         contact,
@@ -170,11 +157,11 @@ async fn say(
         activity,
         patch: Map::new(),
     };
-    let answered = app.command(&caller, body.key, command).await?;
-    Ok(answered.with_status(StatusCode::CREATED))
+    let outcome = caller.command(body.key, command).await?;
+    Ok(outcome.with_status(StatusCode::CREATED))
 }
 
-/// The id stands in the path; a body may say it again, and nothing else.
+/// The fields without the id. A body may repeat the id of the path.
 fn without_id(
     mut fields: Map<String, Value>,
     contact: &ContactId,
@@ -182,7 +169,7 @@ fn without_id(
     match fields.shift_remove("id") {
         Some(id) if id != contact.as_str() => Err(invalid_field(
             "/id",
-            "an id does not change; it is the one in the path",
+            "must be the id of the path; an id cannot change",
         )),
         Some(_) | None => Ok(fields),
     }

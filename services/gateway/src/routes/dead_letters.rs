@@ -1,13 +1,11 @@
-//! `/dead`: messages that a service could not handle. Owner and admin see those of their workspace, and
-//! replay or drop them. An id names the service, too: `executor-12`.
+//! `/dead`: messages that a service could not handle. Owners and admins read, replay and drop those of their
+//! workspace. An id contains the service: `executor-12`.
 
 use std::collections::BTreeMap;
 
-use axum::extract::State;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use futures_util::future::join_all;
-use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::dead_letter::{
     DeadLetter, DeadLetterRequest, DeadLetterSummary, SERVICES,
@@ -17,9 +15,13 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::caller::{Caller, PathId, quoted};
-use crate::params::Params;
-use crate::problem::ApiError;
+use crate::auth::may::{Administer, May};
+use crate::body::Body;
+use crate::excerpt::excerpt;
+use crate::idempotency;
+use crate::params::{NoParams, Params};
+use crate::path::PathId;
+use crate::problem::ApiResult;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -28,19 +30,19 @@ pub(crate) fn routes() -> Router<App> {
         .route("/dead/{letter}/replay", post(replay))
 }
 
-/// A letter of one of the services.
+/// A dead letter of one of the services.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Letter {
+struct LetterId {
     service: &'static str,
     id: i64,
 }
 
-impl std::str::FromStr for Letter {
+impl std::str::FromStr for LetterId {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let unknown = || {
-            let (services, text) = (SERVICES.join(", "), quoted(text));
+            let (services, text) = (SERVICES.join(", "), excerpt(text));
             format!(
                 "`{text}` is not the id of a dead letter; expected SERVICE-NUMBER with one of the services {services}"
             )
@@ -59,16 +61,11 @@ impl std::str::FromStr for Letter {
 struct Letters {
     items: Vec<Value>,
     next_cursor: Option<String>,
-    /// Services that did not answer: their letters are not among the items.
+    /// Services that did not answer. Their letters are missing from the items.
     unavailable: Vec<&'static str>,
 }
 
-async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    params: Params,
-) -> Result<Json<Letters>, ApiError> {
-    caller.may(Right::Administer)?;
+async fn list(caller: May<Administer>, params: Params) -> ApiResult<Json<Letters>> {
     let params = params.only(&["limit", "cursor"])?;
     let (limit, cursor) = (params.limit()?, params.read_as::<String>("cursor")?);
     let shown = read_cursor(cursor.as_deref())?;
@@ -77,9 +74,9 @@ async fn list(
             before: shown.get(service).copied(),
             limit,
         };
-        let (app, workspace) = (&app, &caller.workspace);
+        let (bus, workspace) = (&caller.app.bus, &caller.workspace);
         async move {
-            let answer = app.bus.dead_letters(workspace, service, &request).await;
+            let answer = bus.dead_letters(workspace, service, &request).await;
             (service, answer)
         }
     });
@@ -92,7 +89,7 @@ async fn list(
                 found.extend(letters.into_iter().map(|letter| (service, letter)));
             }
             Err(problem) => {
-                tracing::warn!(service, %problem, "dead letters cannot be listed");
+                tracing::warn!(service, %problem, "dead letters of a service cannot be listed; the page is incomplete");
                 unavailable.push(service);
             }
         }
@@ -113,10 +110,10 @@ fn page(
         (std::cmp::Reverse((letter.created_at, letter.id)), *service)
     });
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    // Each service gives as many as are asked for: fewer in all are all there are.
+    // Each service sends up to `limit` letters, so fewer in total are all.
     let is_full = found.len() >= limit;
     found.truncate(limit);
-    // Of a service that did not answer nothing was shown, and the next page begins there.
+    // A service that did not answer keeps its position for the next page.
     for (service, letter) in &found {
         shown.insert(service, letter.id);
     }
@@ -130,7 +127,7 @@ fn page(
     }
 }
 
-/// A letter with its service, which its id names too.
+/// A letter with its service.
 #[derive(Serialize)]
 struct Shown<L> {
     #[serde(flatten)]
@@ -138,7 +135,7 @@ struct Shown<L> {
     service: &'static str,
 }
 
-/// The body of the API: `id` is that of the API.
+/// A letter as the API shows it, with the service in its id.
 fn item(service: &'static str, letter: impl Serialize) -> Value {
     let mut item = json!(Shown { letter, service });
     if let Some(id) = item.get_mut("id") {
@@ -147,7 +144,7 @@ fn item(service: &'static str, letter: impl Serialize) -> Value {
     item
 }
 
-/// The last letter that was shown of each service: `executor-12,handoff-3`.
+/// The last shown letter of each service: `executor-12,handoff-3`.
 fn write_cursor(shown: &BTreeMap<&'static str, i64>) -> String {
     let ids: Vec<_> = shown
         .iter()
@@ -160,11 +157,11 @@ fn read_cursor(cursor: Option<&str>) -> Result<BTreeMap<&'static str, i64>, Prob
     let letters = cursor.into_iter().flat_map(|cursor| cursor.split(','));
     letters
         .map(|text| {
-            let letter: Letter = text.parse().map_err(|_unknown: String| {
+            let letter: LetterId = text.parse().map_err(|_unknown: String| {
                 Problem::new(
                     400,
                     "invalid_cursor",
-                    "take `cursor` from `next_cursor` of the page before",
+                    "invalid `cursor`; expected `next_cursor` of the page before",
                 )
             })?;
             Ok((letter.service, letter.id))
@@ -173,55 +170,56 @@ fn read_cursor(cursor: Option<&str>) -> Result<BTreeMap<&'static str, i64>, Prob
 }
 
 async fn show(
-    State(app): State<App>,
-    caller: Caller,
-    PathId(letter): PathId<Letter>,
-    params: Params,
-) -> Result<Json<Value>, ApiError> {
-    params.only(&[])?;
+    caller: May<Administer>,
+    PathId(letter): PathId<LetterId>,
+    _: NoParams,
+) -> ApiResult<Json<Value>> {
     let request = DeadLetterRequest::Show { id: letter.id };
-    let found: DeadLetter = ask(&app, &caller, &letter, request).await?;
+    let found: DeadLetter = ask_service(&caller, &letter, request).await?;
     Ok(Json(item(letter.service, found)))
 }
 
-/// Answers what the message's sender would have been told.
+/// Answers with the reply that the sender of the message would have got.
 async fn replay(
-    State(app): State<App>,
-    caller: Caller,
-    PathId(letter): PathId<Letter>,
-    params: Params,
-) -> Result<Json<Value>, ApiError> {
-    params.only(&[])?;
+    caller: May<Administer>,
+    PathId(letter): PathId<LetterId>,
+    _: NoParams,
+    body: Body,
+) -> ApiResult<Json<Value>> {
+    let key = body.key.as_ref();
+    if let Some(answer) = idempotency::find_answer(&caller.app, key).await? {
+        return Ok(Json(answer));
+    }
     let request = DeadLetterRequest::Replay { id: letter.id };
-    let answer: Value = ask(&app, &caller, &letter, request).await?;
+    let reply: Value = ask_service(&caller, &letter, request).await?;
     let id = format!("{}-{}", letter.service, letter.id);
-    Ok(Json(json!({ "id": id, "answer": answer })))
+    let answer = json!({ "id": id, "answer": reply });
+    idempotency::keep_answer(&caller.app, &caller, key, &answer).await;
+    Ok(Json(answer))
 }
 
 async fn remove(
-    State(app): State<App>,
-    caller: Caller,
-    PathId(letter): PathId<Letter>,
-    params: Params,
-) -> Result<Json<Value>, ApiError> {
-    params.only(&[])?;
+    caller: May<Administer>,
+    PathId(letter): PathId<LetterId>,
+    _: NoParams,
+) -> ApiResult<Json<Value>> {
     let request = DeadLetterRequest::Drop { id: letter.id };
-    let dropped: DeadLetterSummary = ask(&app, &caller, &letter, request).await?;
+    let dropped: DeadLetterSummary = ask_service(&caller, &letter, request).await?;
     Ok(Json(item(letter.service, dropped)))
 }
 
-/// Asks the service that keeps a letter. The log says who did, for a letter may hold secrets.
-async fn ask<A: DeserializeOwned>(
-    app: &App,
-    caller: &Caller,
-    letter: &Letter,
+/// Asks the service that stores a letter. The log names the user, as a letter may contain secrets.
+async fn ask_service<A: DeserializeOwned>(
+    caller: &May<Administer>,
+    letter: &LetterId,
     request: DeadLetterRequest,
-) -> Result<A, ApiError> {
-    caller.may(Right::Administer)?;
+) -> ApiResult<A> {
     let (user, workspace) = (&caller.claims.user, &caller.workspace);
-    tracing::info!(%user, %workspace, service = letter.service, ?request, "dead letters");
-    let answer = app.bus.dead_letters(workspace, letter.service, &request);
-    Ok(answer.await?)
+    tracing::info!(%user, %workspace, service = letter.service, ?request, "access to a dead letter");
+    let bus = &caller.app.bus;
+    Ok(bus
+        .dead_letters(workspace, letter.service, &request)
+        .await?)
 }
 
 #[cfg(test)]
@@ -277,13 +275,13 @@ mod tests {
             "executor-x",
             "executor",
         ] {
-            assert!(text.parse::<Letter>().is_err(), "{text}");
+            assert!(text.parse::<LetterId>().is_err(), "{text}");
             assert_eq!(read_cursor(Some(text)).unwrap_err().status, 400, "{text}");
         }
-        let expected = Letter {
+        let expected = LetterId {
             service: "handoff",
             id: 12,
         };
-        assert_eq!("handoff-12".parse::<Letter>().unwrap(), expected);
+        assert_eq!("handoff-12".parse::<LetterId>().unwrap(), expected);
     }
 }

@@ -1,4 +1,4 @@
-//! `/livez` and `/readyz`: whether the process runs, and whether it can do its work.
+//! `/livez` and `/readyz`: the process runs, and it can do its work.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use tokio::time::timeout;
 use crate::app::App;
 use crate::problem::ApiError;
 
-/// How long what we need may take to answer.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// Where services are asked something; it need not hold anything.
+/// How long a dependency may take to answer.
+const ANSWER_MAX: Duration = Duration::from_secs(1);
+/// Workspace of the probing queries. It need not exist.
 const PROBED_WORKSPACE: &str = "default";
 
 pub(crate) fn routes() -> Router<App> {
@@ -45,9 +45,9 @@ async fn ready(State(app): State<App>) -> Result<Json<Health>, ApiError> {
         cursor: None,
     };
     let (database, executor, handoff) = tokio::join!(
-        database(&app),
-        service(&app, &agents),
-        service(&app, &users)
+        probe_database(&app),
+        probe_service(&app, &agents),
+        probe_service(&app, &users)
     );
     let bus = if app.bus.is_connected() {
         Ok(())
@@ -76,18 +76,18 @@ async fn ready(State(app): State<App>) -> Result<Json<Health>, ApiError> {
     ))
 }
 
-async fn database(app: &App) -> Result<(), String> {
-    match timeout(PATIENCE, app.readers.ping()).await {
+async fn probe_database(app: &App) -> Result<(), String> {
+    match timeout(ANSWER_MAX, app.readers.ping()).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(_)) | Err(_) => Err("the gateway's database does not answer".to_owned()),
     }
 }
 
-/// Any answer will do, if it is not one of distress.
-async fn service<Q: Query + Sync>(app: &App, query: &Q) -> Result<(), String> {
+/// Every answer below 500 shows that the service works.
+async fn probe_service<Q: Query + Sync>(app: &App, query: &Q) -> Result<(), String> {
     let silent = || format!("the {} service does not answer", Q::SERVICE);
     let workspace: Workspace = PROBED_WORKSPACE.parse().map_err(|_never| silent())?;
-    match timeout(PATIENCE, app.bus.query(&workspace, query)).await {
+    match timeout(ANSWER_MAX, app.bus.query(&workspace, query)).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(problem)) if problem.status < 500 => Ok(()),
         Ok(Err(_)) | Err(_) => Err(silent()),

@@ -19,13 +19,14 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::requests;
-use super::requests::acting::{PlainBody, milliseconds};
-use crate::answered::CommandOutcome;
+use super::requests::actions::VersionBody;
+use super::requests::wait;
 use crate::app::App;
-use crate::body::{Body, invalid_field};
-use crate::caller::{Caller, PathId};
+use crate::auth::caller::Caller;
+use crate::body::{Body, invalid_field, parse_duration_ms};
+use crate::command_outcome::CommandOutcome;
 use crate::params::{Params, invalid};
+use crate::path::PathId;
 use crate::problem::ApiError;
 
 /// An input's time unless said (S3-R1).
@@ -44,7 +45,7 @@ const DATA_MAX: usize = 128 * 1024;
 pub(crate) fn routes() -> Router<App> {
     Router::new()
         .route("/holds", post(open))
-        .route("/holds/{id}", get(requests::waiting::show).delete(withdraw))
+        .route("/holds/{id}", get(wait::show).delete(withdraw))
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -167,7 +168,7 @@ async fn withdraw(
 ) -> Result<Response, ApiError> {
     caller.may(Right::Ask)?;
     let in_query = params.only(&["version"])?.read_as("version")?;
-    let PlainBody { version: in_body } = body.json_or_empty()?;
+    let VersionBody { version: in_body } = body.json_or_empty()?;
     if in_query.is_some() && in_body.is_some() {
         return Err(ApiError(invalid("`version` is given twice")));
     }
@@ -277,7 +278,7 @@ fn named(policy: Option<Value>) -> Result<(Policy, Vec<PolicyName>), Problem> {
 fn rungs(rungs: Vec<RungBody>) -> Result<Vec<Rung>, Problem> {
     let rung = |(place, rung): (usize, RungBody)| {
         Ok(Rung {
-            after_ms: milliseconds(&format!("/ladder/{place}/after"), &rung.after)?,
+            after_ms: parse_duration_ms(&format!("/ladder/{place}/after"), &rung.after)?,
             act: rung.act,
             to: OneOrMany::all(rung.to),
         })

@@ -1,16 +1,14 @@
-//! `/notifications`: what the caller was told. Everybody sees their own copies and no other. A narrowed token
-//! marks none as read: the person has not read it.
+//! `/notifications`: the notifications of the caller. Every user reads only their own. A narrowed token marks none as
+//! read, because it does not prove that the person has read it.
 
 mod live;
 
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::handoff::Decision;
+use holdpoint_contracts::handoff::{Decided, Decision};
 use holdpoint_contracts::notification::{
     FeedCursor, GetNotification, ListNotifications, NotificationView, ReadNotification,
     ReadNotifications,
@@ -18,12 +16,16 @@ use holdpoint_contracts::notification::{
 use holdpoint_ids::NotificationId;
 use serde::Deserialize;
 
-use super::requests;
+use super::requests::decisions::{RespondBody, decide};
 use crate::app::App;
-use crate::body::Body;
-use crate::caller::{Caller, PathId, StreamToken};
-use crate::params::Params;
-use crate::problem::ApiError;
+use crate::auth::caller::Caller;
+use crate::auth::may::{Decide, Demand, InPerson, Look, May};
+use crate::auth::run_reader::StreamToken;
+use crate::body::{Body, JsonBody, OptionalJson};
+use crate::command_outcome::CommandOutcome;
+use crate::params::{NoParams, Params};
+use crate::path::PathId;
+use crate::problem::{ApiError, ApiResult};
 use crate::sse::{last_event_id, wants_stream};
 
 pub(crate) fn routes() -> Router<App> {
@@ -38,25 +40,20 @@ pub(crate) fn routes() -> Router<App> {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ReadAllBody {
-    /// Id of a live event: what changed later stays as it is.
+    /// Id of a live event. Later changes stay unread.
     #[serde(default)]
     until: Option<FeedCursor>,
 }
 
-/// Newest first; or live, in the order in which they changed.
-async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    params: Params,
-    headers: HeaderMap,
-) -> Result<Response, ApiError> {
-    caller.may(Right::Look)?;
+/// Newest first; or live, in the order of their changes.
+async fn list(caller: May<Look>, params: Params, headers: HeaderMap) -> ApiResult<Response> {
     let params = params.only(&["unread", "limit", "cursor"])?;
     let unread = params.read_as("unread")?.unwrap_or(false);
     if wants_stream(&headers) {
-        let resumed = last_event_id(&headers, live::WHAT)?;
-        let standing = StreamToken::of(&headers);
-        return Ok(live::stream(app, (caller, standing), unread, resumed).await?);
+        let after = last_event_id(&headers, live::EVENT_ID)?;
+        let token = StreamToken::of(&headers);
+        let reader = Caller::clone(&caller);
+        return Ok(live::stream(&caller.app, reader, token, unread, after).await?);
     }
     let query = ListNotifications {
         person: caller.claims.user.clone(),
@@ -64,75 +61,59 @@ async fn list(
         limit: params.limit()?,
         cursor: params.read_as("cursor")?,
     };
-    let page = app.bus.query(&caller.workspace, &query).await?;
-    Ok(Json(page).into_response())
+    Ok(caller.query(query).await?.into_response())
 }
 
 async fn show(
-    State(app): State<App>,
-    caller: Caller,
+    caller: May<Look>,
     PathId(id): PathId<NotificationId>,
-    params: Params,
-) -> Result<Json<NotificationView>, ApiError> {
-    caller.may(Right::Look)?;
-    params.only(&[])?;
-    Ok(Json(own(&app, &caller, id).await?))
+    _: NoParams,
+) -> ApiResult<Json<NotificationView>> {
+    read_own(&caller, id).await
 }
 
-async fn own(app: &App, caller: &Caller, id: NotificationId) -> Result<NotificationView, Problem> {
+async fn read_own<D: Demand>(
+    caller: &May<D>,
+    id: NotificationId,
+) -> ApiResult<Json<NotificationView>> {
     let person = caller.claims.user.clone();
-    let query = GetNotification { person, id };
-    app.bus.query(&caller.workspace, &query).await
+    caller.query(GetNotification { person, id }).await
 }
 
 async fn read(
-    State(app): State<App>,
-    caller: Caller,
+    caller: May<InPerson<Look>>,
     PathId(id): PathId<NotificationId>,
-    params: Params,
+    _: NoParams,
     body: Body,
-) -> Result<Response, ApiError> {
-    caller.may(Right::Look)?;
-    caller.in_person()?;
-    params.only(&[])?;
-    let command = ReadNotification { id };
-    let answered = app.command(&caller, body.key, command).await?;
-    Ok(answered.with_status(StatusCode::OK))
+) -> ApiResult<impl IntoResponse> {
+    caller.command(body.key, ReadNotification { id }).await
 }
 
 async fn read_all(
-    State(app): State<App>,
-    caller: Caller,
-    params: Params,
-    body: Body,
-) -> Result<Response, ApiError> {
-    caller.may(Right::Look)?;
-    caller.in_person()?;
-    params.only(&[])?;
-    let ReadAllBody { until } = body.json_or_empty()?;
+    caller: May<InPerson<Look>>,
+    _: NoParams,
+    body: OptionalJson<ReadAllBody>,
+) -> ApiResult<impl IntoResponse> {
     let command = ReadNotifications {
         person: caller.claims.user.clone(),
-        until: until.map(|mark| mark.seq),
+        until: body.value.until.map(|mark| mark.seq),
     };
-    let answered = app.command(&caller, body.key, command).await?;
-    Ok(answered.with_status(StatusCode::OK))
+    caller.command(body.key, command).await
 }
 
-/// Answers the question that the notification is of, as `/requests/{id}/respond` does.
+/// Answers the request of the notification, as `/requests/{id}/respond` does.
 async fn respond(
-    State(app): State<App>,
-    caller: Caller,
+    caller: May<Decide>,
     PathId(id): PathId<NotificationId>,
-    params: Params,
-    body: Body,
-) -> Result<Response, ApiError> {
-    caller.may(Right::Decide)?;
-    params.only(&[])?;
-    let requests::RespondBody { answer, version } = body.json()?;
-    let request = own(&app, &caller, id).await?.request.ok_or_else(|| {
-        let detail = format!("`{id}` asks nothing: it is of no request");
-        Problem::new(409, "not_a_request", detail)
+    _: NoParams,
+    body: JsonBody<RespondBody>,
+) -> ApiResult<CommandOutcome<Decided>> {
+    let RespondBody { answer, version } = body.value;
+    let Json(notification) = read_own(&caller, id).await?;
+    let request = notification.request.ok_or_else(|| {
+        let detail = format!("`{id}` is not about a request, so it cannot be answered");
+        ApiError(Problem::new(409, "not_a_request", detail))
     })?;
     let decision = Decision::Respond { answer };
-    requests::decide(&app, &caller, body, (request, decision, version)).await
+    decide(&caller, body.key, request, decision, version).await
 }

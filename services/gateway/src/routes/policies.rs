@@ -1,12 +1,9 @@
-//! `/policies`: who approves, and who is told when nobody acts, by name. They are the handoff service's;
-//! owner and admin change them.
+//! `/policies`: named rules of approval and escalation. Owners and admins change them.
 
-use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::{
     DeletePolicy, GetPolicy, ListPolicies, PolicyRules, PolicyView, PutPolicy,
@@ -17,82 +14,63 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::app::App;
-use crate::body::{Body, from_json, invalid_field};
-use crate::caller::{Caller, PathId};
-use crate::params::Params;
-use crate::problem::ApiError;
+use crate::auth::may::{Administer, Look, May};
+use crate::body::{JsonBody, from_json, invalid_field};
+use crate::params::NoParams;
+use crate::path::PathId;
+use crate::problem::ApiResult;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
         .route("/policies", get(list).post(put))
-        .route("/policies/{name}", get(show).delete(delete))
+        .route("/policies/{name}", get(show).delete(remove))
 }
 
-async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    params: Params,
-) -> Result<Json<Page<PolicyView>>, ApiError> {
-    caller.may(Right::Look)?;
-    params.only(&[])?;
-    let policies = app.bus.query(&caller.workspace, &ListPolicies {}).await?;
-    Ok(Json(policies))
+async fn list(caller: May<Look>, _: NoParams) -> ApiResult<Json<Page<PolicyView>>> {
+    caller.query(ListPolicies {}).await
 }
 
 async fn show(
-    State(app): State<App>,
-    caller: Caller,
+    caller: May<Look>,
     PathId(name): PathId<PolicyName>,
-) -> Result<Json<PolicyView>, ApiError> {
-    caller.may(Right::Look)?;
-    let policy = app
-        .bus
-        .query(&caller.workspace, &GetPolicy { name })
-        .await?;
-    Ok(Json(policy))
+    _: NoParams,
+) -> ApiResult<Json<PolicyView>> {
+    caller.query(GetPolicy { name }).await
 }
 
 async fn put(
-    State(app): State<App>,
-    caller: Caller,
-    params: Params,
-    body: Body,
-) -> Result<Response, ApiError> {
-    caller.may(Right::Administer)?;
-    params.only(&[])?;
-    let policy = read(body.json()?)?;
-    let answered = app.command(&caller, body.key, policy).await?;
-    Ok(answered.with_status(StatusCode::CREATED))
+    caller: May<Administer>,
+    _: NoParams,
+    body: JsonBody<Map<String, Value>>,
+) -> ApiResult<Response> {
+    let outcome = caller.command(body.key, read_policy(body.value)?).await?;
+    Ok(outcome.with_status(StatusCode::CREATED))
 }
 
-async fn delete(
-    State(app): State<App>,
-    caller: Caller,
+async fn remove(
+    caller: May<Administer>,
     PathId(name): PathId<PolicyName>,
-    params: Params,
-) -> Result<Response, ApiError> {
-    caller.may(Right::Administer)?;
-    params.only(&[])?;
-    let answered = app.command(&caller, None, DeletePolicy { name }).await?;
-    Ok(answered.with_status(StatusCode::OK))
+    _: NoParams,
+) -> ApiResult<impl IntoResponse> {
+    caller.command(None, DeletePolicy { name }).await
 }
 
-/// `{name, kind, …}`: by its kind, so that what is wrong is said at its place.
-fn read(mut body: Map<String, Value>) -> Result<PutPolicy, Problem> {
+/// Reads `{name, kind, …}` by its kind, so that pointers of errors are exact.
+fn read_policy(mut body: Map<String, Value>) -> Result<PutPolicy, Problem> {
     let name = body.remove("name").unwrap_or_default();
     let name = name.as_str().unwrap_or_default().parse();
     let name =
         name.map_err(|error: holdpoint_ids::IdError| invalid_field("/name", &error.to_string()))?;
     let kind = body.remove("kind").unwrap_or_default();
     let rules = match kind.as_str() {
-        Some("approval") => PolicyRules::Approval(rest(body)?),
-        Some("escalation") => PolicyRules::Escalation(rest(body)?),
-        Some(_) | None => return Err(invalid_field("/kind", "one of approval, escalation")),
+        Some("approval") => PolicyRules::Approval(read_rules(body)?),
+        Some("escalation") => PolicyRules::Escalation(read_rules(body)?),
+        Some(_) | None => return Err(invalid_field("/kind", "must be approval or escalation")),
     };
     Ok(PutPolicy { name, rules })
 }
 
-fn rest<T: DeserializeOwned>(body: Map<String, Value>) -> Result<T, Problem> {
+fn read_rules<T: DeserializeOwned>(body: Map<String, Value>) -> Result<T, Problem> {
     from_json(Value::Object(body).to_string().as_bytes())
 }
 
@@ -101,10 +79,10 @@ mod tests {
     use super::*;
 
     fn policy(body: &str) -> Result<PutPolicy, Problem> {
-        read(from_json(body.as_bytes())?)
+        read_policy(from_json(body.as_bytes())?)
     }
 
-    /// API, Policy: what is wrong is said at its place.
+    /// API, Policy: an error points to its field.
     #[test]
     fn a_policy_is_read_by_its_kind() {
         let rungs = r#"{"name": "on-call", "kind": "escalation", "rungs": [

@@ -1,44 +1,28 @@
-//! `/runs`: what runs, and stopping, resuming and ending it.
+//! `/runs`: reading, pausing, resuming, canceling and taking over runs.
 
+mod confirm;
 mod events;
 
-use std::time::Duration;
-
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use chrono::{DateTime, Utc};
-use holdpoint_auth::Right;
 use holdpoint_contracts::executor::{
-    CancelRun, GetRun, ListRuns, PauseNew, PauseRun, PauseWaiting, ResumeRun, TakeOverRun,
+    CancelRun, GetRun, ListRuns, PauseRun, ResumeRun, TakeOverRun,
 };
-use holdpoint_contracts::handoff::{
-    Decision, GetRequest, ListRequests, RequestStatus, RequestView,
-};
-use holdpoint_contracts::problem::Problem;
-use holdpoint_contracts::run::{HoldKind, Page, ResumeMode, RunView, WaitingOn};
-use holdpoint_ids::{HoldId, RunId};
+use holdpoint_contracts::run::{ChangedRun, Page, RunView};
+use holdpoint_ids::RunId;
 use serde::Deserialize;
-use serde_json::{Map, Value};
-use tokio::time::Instant;
 
+use super::pauses::{PauseBody, ResumeBody};
 use crate::app::App;
-use crate::body::{Body, in_body};
-use crate::caller::{Caller, PathId, Reader};
-use crate::params::{Params, invalid};
-use crate::problem::ApiError;
-use crate::routes::requests;
-
-/// Why a request asks for what a run lacks, as the executor says it.
-const MISSING_INPUT: &str = "missing_input";
-/// Answered questions of one run that are looked at.
-const QUESTIONS_MAX: u64 = 500;
-/// How long the owner of a question has to hear of it.
-const HEARD_WAIT: Duration = Duration::from_secs(2);
-/// How often it is asked whether it has.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+use crate::auth::may::{Look, May, Operate};
+use crate::auth::run_reader::RunReader;
+use crate::body::OptionalJson;
+use crate::command_outcome::CommandOutcome;
+use crate::params::{NoParams, Params, invalid};
+use crate::path::PathId;
+use crate::problem::{ApiError, ApiResult};
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -48,25 +32,8 @@ pub(crate) fn routes() -> Router<App> {
         .route("/runs/{run}/pause", post(pause))
         .route("/runs/{run}/resume", post(resume))
         .route("/runs/{run}/cancel", post(cancel))
-        .route("/runs/{run}/confirm", post(confirm))
+        .route("/runs/{run}/confirm", post(confirm::confirm))
         .route("/runs/{run}/take-over", post(take_over))
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PauseBody {
-    #[serde(default)]
-    waiting: Option<PauseWaiting>,
-    /// A pause of an agent says it of runs to come; of one run there is none.
-    #[serde(default)]
-    new: Option<PauseNew>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ResumeBody {
-    #[serde(default)]
-    mode: Option<ResumeMode>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -78,23 +45,10 @@ struct CancelBody {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ConfirmBody {
-    answers: Map<String, Value>,
-    #[serde(default)]
-    version: Option<u64>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct TakeOverBody {}
 
-async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    params: Params,
-) -> Result<Json<Page<RunView>>, ApiError> {
-    caller.may(Right::Look)?;
-    let known = [
+async fn list(caller: May<Look>, params: Params) -> ApiResult<Json<Page<RunView>>> {
+    let params = params.only(&[
         "status",
         "agent",
         "hold",
@@ -102,15 +56,15 @@ async fn list(
         "created_after",
         "limit",
         "cursor",
-    ];
-    let params = params.only(&known)?;
+    ])?;
     let label: Option<String> = params.read_as("label")?;
     if label.as_ref().is_some_and(|label| !label.contains('=')) {
-        return Err(ApiError(invalid("`label` is `name=value`")));
+        return Err(ApiError(invalid("invalid `label`; expected `name=value`")));
     }
-    let created_after = params
-        .read_as::<DateTime<Utc>>("created_after")
-        .map_err(|_error| invalid("`created_after` is an instant such as 2026-12-01T00:00:00Z"))?;
+    let created_after = params.read_as::<DateTime<Utc>>("created_after");
+    let created_after = created_after.map_err(|_error| {
+        invalid("invalid `created_after`; expected an instant such as 2026-12-01T00:00:00Z")
+    })?;
     let query = ListRuns {
         limit: params.limit()?,
         cursor: params.read_as("cursor")?,
@@ -120,154 +74,68 @@ async fn list(
         created_after,
         hold: params.read_word("hold")?,
     };
-    Ok(Json(app.bus.query(&caller.workspace, &query).await?))
+    caller.query(query).await
 }
 
 async fn show(
     State(app): State<App>,
-    reader: Reader,
+    reader: RunReader,
     PathId(run): PathId<RunId>,
-) -> Result<Json<RunView>, ApiError> {
-    reader.sees(run)?;
+    _: NoParams,
+) -> ApiResult<Json<RunView>> {
+    reader.require_run(run)?;
     let query = GetRun {
         run,
-        raw_errors: reader.operates(),
+        raw_errors: reader.is_operator(),
     };
     let view = app.bus.query(&reader.workspace, &query).await?;
-    let hidden = app.hidden(&reader.workspace, reader.user(), run).await;
-    Ok(Json(match hidden {
-        Some(hidden) => hidden.run(view),
+    let redaction = app.redaction_of(&reader.workspace, reader.user(), run);
+    Ok(Json(match redaction.await {
+        Some(redaction) => redaction.redact_run(view),
         None => view,
     }))
 }
 
-/// Freezes the run (S0-AC4).
+/// Freezes the run (S0-AC4). `new` of the body concerns future runs of an agent, so it has no effect here.
 async fn pause(
-    State(app): State<App>,
-    caller: Caller,
+    caller: May<Operate>,
     PathId(run): PathId<RunId>,
-    params: Params,
-    body: Body,
-) -> Result<Response, ApiError> {
-    caller.may(Right::Operate)?;
-    params.only(&[])?;
-    // A run that is there already is not a new one: `new` is checked, and has nothing to do.
-    let PauseBody { waiting, new } = body.json_or_empty()?;
-    let _unused = new;
-    let waiting = waiting.unwrap_or_default();
-    let pause = PauseRun { run, waiting };
-    let answered = app.command(&caller, body.key, pause).await?;
-    Ok(answered.with_status(StatusCode::OK))
+    _: NoParams,
+    body: OptionalJson<PauseBody>,
+) -> ApiResult<CommandOutcome<ChangedRun>> {
+    let waiting = body.value.waiting.unwrap_or_default();
+    caller.command(body.key, PauseRun { run, waiting }).await
 }
 
-/// Lets it go on; the mode stands in the body or in the query, the body's counts (S0-AC4).
+/// Resumes the run. The mode is in the body or in the query; the body wins (S0-AC4).
 async fn resume(
-    State(app): State<App>,
-    caller: Caller,
+    caller: May<Operate>,
     PathId(run): PathId<RunId>,
     params: Params,
-    body: Body,
-) -> Result<Response, ApiError> {
-    caller.may(Right::Operate)?;
-    let params = params.only(&["mode"])?;
-    let ResumeBody { mode } = body.json_or_empty()?;
-    let mode = match mode {
-        Some(mode) => mode,
-        None => params.read_word("mode")?.unwrap_or_default(),
-    };
-    let answered = app
-        .command(&caller, body.key, ResumeRun { run, mode })
-        .await?;
-    Ok(answered.with_status(StatusCode::OK))
+    body: OptionalJson<ResumeBody>,
+) -> ApiResult<CommandOutcome<ChangedRun>> {
+    let mode = body.value.read_mode(params)?;
+    caller.command(body.key, ResumeRun { run, mode }).await
 }
 
-/// Ends it (S2-R13).
+/// Cancels the run (S2-R13).
 async fn cancel(
-    State(app): State<App>,
-    caller: Caller,
+    caller: May<Operate>,
     PathId(run): PathId<RunId>,
-    params: Params,
-    body: Body,
-) -> Result<Response, ApiError> {
-    caller.may(Right::Operate)?;
-    params.only(&[])?;
-    let CancelBody { reason } = body.json_or_empty()?;
-    let answered = app
-        .command(&caller, body.key, CancelRun { run, reason })
-        .await?;
-    Ok(answered.with_status(StatusCode::OK))
+    _: NoParams,
+    body: OptionalJson<CancelBody>,
+) -> ApiResult<CommandOutcome<ChangedRun>> {
+    let CancelBody { reason } = body.value;
+    caller.command(body.key, CancelRun { run, reason }).await
 }
 
-/// Says what it lacks before its first step (S2-R12): an answer to the request that asks for it, so
-/// that of two who answer one wins, whichever way they came.
-async fn confirm(
-    State(app): State<App>,
-    caller: Caller,
-    PathId(run): PathId<RunId>,
-    params: Params,
-    body: Body,
-) -> Result<Response, ApiError> {
-    caller.may(Right::Decide)?;
-    params.only(&[])?;
-    let ConfirmBody { answers, version } = body.json()?;
-    let id = asked_first(&app, &caller, run).await?;
-    let answer = Value::Object(answers);
-    let decision = Decision::Respond { answer };
-    requests::decide(&app, &caller, body, (id, decision, version))
-        .await
-        .map_err(|ApiError(problem)| ApiError(in_body(problem, "/answer", "/answers")))
-}
-
-/// The request for what a run lacks before its first step.
-async fn asked_first(app: &App, caller: &Caller, run: RunId) -> Result<HoldId, Problem> {
-    let view = app.bus.query(&caller.workspace, &GetRun::of(run)).await?;
-    // A question of a step names the step.
-    let is_first = |on: &&WaitingOn| on.kind == HoldKind::Input && on.step.is_empty();
-    let Some(first) = view.waiting_on.iter().find(is_first) else {
-        return answered_first(app, caller, run).await;
-    };
-    // Who answers as soon as the run is there may be before the desired state that tells the owner of it.
-    let query = GetRequest { id: first.id };
-    let by = Instant::now() + HEARD_WAIT;
-    while let Err(problem) = app.bus.query(&caller.workspace, &query).await
-        && problem.status == 404
-        && Instant::now() < by
-    {
-        tokio::time::sleep(LOOK_AGAIN).await;
-    }
-    Ok(first.id)
-}
-
-/// The same where it is answered already: whoever repeats their answer is told what became of it, and
-/// anybody else who was first.
-async fn answered_first(app: &App, caller: &Caller, run: RunId) -> Result<HoldId, Problem> {
-    let query = ListRequests {
-        limit: QUESTIONS_MAX,
-        status: Some(RequestStatus::Decided),
-        kind: Some(HoldKind::Input),
-        run: Some(run),
-        ..ListRequests::default()
-    };
-    let page = app.bus.query(&caller.workspace, &query).await?;
-    let is_first = |request: &RequestView| request.reason.as_deref() == Some(MISSING_INPUT);
-    let first = page.items.into_iter().find(is_first);
-    first.map(|request| request.id).ok_or_else(|| {
-        let detail = format!("run `{run}` does not wait for inputs; see its `questions`");
-        Problem::new(409, "nothing_asked", detail)
-    })
-}
-
-/// The caller becomes its owner; the agent is fenced off until they hand it back.
+/// Makes the caller the owner of the run. Its agent is fenced off until the caller hands it back.
 async fn take_over(
-    State(app): State<App>,
-    caller: Caller,
+    caller: May<Operate>,
     PathId(run): PathId<RunId>,
-    params: Params,
-    body: Body,
-) -> Result<Response, ApiError> {
-    caller.may(Right::Operate)?;
-    params.only(&[])?;
-    let TakeOverBody {} = body.json_or_empty()?;
-    let answered = app.command(&caller, body.key, TakeOverRun { run }).await?;
-    Ok(answered.with_status(StatusCode::OK))
+    _: NoParams,
+    body: OptionalJson<TakeOverBody>,
+) -> ApiResult<CommandOutcome<ChangedRun>> {
+    let TakeOverBody {} = body.value;
+    caller.command(body.key, TakeOverRun { run }).await
 }

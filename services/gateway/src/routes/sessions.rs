@@ -1,5 +1,5 @@
-//! `/sessions`: in which browsers somebody is signed in, and ending that. Everybody sees and ends their
-//! own; administrators those of others by `?user=`. A narrowed token does neither: it is not the person.
+//! `/sessions`: the browsers in which a user is signed in. Users read and end their own sessions, and
+//! administrators those of others with `?user=`. A narrowed token does neither, as it does not prove the person.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -11,10 +11,11 @@ use holdpoint_contracts::run::Page;
 use holdpoint_ids::UserName;
 
 use crate::app::App;
-use crate::caller::{Caller, PathId};
+use crate::auth::caller::Caller;
+use crate::auth::token_scope::grants;
 use crate::params::Params;
-use crate::problem::{ApiError, database_away};
-use crate::rights::grants;
+use crate::path::PathId;
+use crate::problem::{ApiError, ApiResult, database_away};
 use crate::store::sessions::own::{self, SessionId, SessionView};
 
 pub(crate) fn routes() -> Router<App> {
@@ -23,13 +24,13 @@ pub(crate) fn routes() -> Router<App> {
         .route("/sessions/{id}", delete(end))
 }
 
-/// Newest first; there are never many.
+/// Newest first, without pages.
 async fn list(
     State(app): State<App>,
     caller: Caller,
     params: Params,
-) -> Result<Json<Page<SessionView>>, ApiError> {
-    let user = whose(&caller, params)?;
+) -> ApiResult<Json<Page<SessionView>>> {
+    let user = select_user(&caller, params)?;
     let whose = (&caller.workspace, &user);
     let items = own::list(&app.readers, whose, None, app.clock.now())
         .await
@@ -45,47 +46,45 @@ async fn end(
     caller: Caller,
     PathId(id): PathId<SessionId>,
     params: Params,
-) -> Result<StatusCode, ApiError> {
-    let user = whose(&caller, params)?;
-    of_no_owner(&app, &caller, &user).await?;
+) -> ApiResult<StatusCode> {
+    let user = select_user(&caller, params)?;
+    guard_owner(&app, &caller, &user).await?;
     let whose = (&caller.workspace, &user);
     let ended = own::end(&app.writer, whose, Some(id)).await;
     if ended.map_err(database_away)? == 0 {
-        let detail = format!("there is no session `{id}` of `{user}`");
+        let detail = format!("session `{id}` of `{user}` not found");
         return Err(ApiError(Problem::not_found(detail)));
     }
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn end_all(
-    State(app): State<App>,
-    caller: Caller,
-    params: Params,
-) -> Result<StatusCode, ApiError> {
-    let user = whose(&caller, params)?;
-    of_no_owner(&app, &caller, &user).await?;
+async fn end_all(State(app): State<App>, caller: Caller, params: Params) -> ApiResult<StatusCode> {
+    let user = select_user(&caller, params)?;
+    guard_owner(&app, &caller, &user).await?;
     own::end(&app.writer, (&caller.workspace, &user), None)
         .await
         .map_err(database_away)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The caller, or whom an administrator names.
-fn whose(caller: &Caller, params: Params) -> Result<UserName, Problem> {
+/// The caller, or the user that an administrator names.
+fn select_user(caller: &Caller, params: Params) -> Result<UserName, Problem> {
     let params = params.only(&["user"])?;
     let named: Option<UserName> = params.read_as("user")?;
     let user = named.unwrap_or_else(|| caller.claims.user.clone());
-    let right = match user == caller.claims.user {
-        true => Right::Look,
-        false => Right::Administer,
+    let right = if user == caller.claims.user {
+        Right::Look
+    } else {
+        Right::Administer
     };
     caller.may(right)?;
     caller.in_person()?;
     Ok(user)
 }
 
-/// Sessions of owners are ended by owners, as their tokens are revoked by owners.
-async fn of_no_owner(app: &App, caller: &Caller, user: &UserName) -> Result<(), Problem> {
+/// # Errors
+/// 403 for an administrator who ends a session of an owner.
+async fn guard_owner(app: &App, caller: &Caller, user: &UserName) -> Result<(), Problem> {
     if *user == caller.claims.user {
         return Ok(());
     }

@@ -1,6 +1,5 @@
-//! `/tokens`: what opens the workspace; owner and admin only.
+//! `/tokens`: the API tokens of the workspace; owner and admin only.
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::{delete, get};
 use axum::{Json, Router};
@@ -12,17 +11,18 @@ use holdpoint_ids::UserName;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
-use crate::body::{Body, invalid_field};
-use crate::caller::{Caller, PathId};
-use crate::forward::{key_reused, key_spent};
-use crate::params::Params;
-use crate::problem::{ApiError, database_away};
-use crate::rights::{grants, narrowed};
+use crate::auth::caller::Caller;
+use crate::auth::may::{Administer, InPerson, May};
+use crate::auth::token_scope::{grants, narrow_roles};
+use crate::body::{JsonBody, invalid_field};
+use crate::params::{NoParams, Params};
+use crate::path::PathId;
+use crate::problem::{ApiError, ApiResult, database_away, key_reused, key_spent};
 use crate::store::tokens::{self, Holder, Minted, NewToken, TokenId, TokenView};
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
-        .route("/tokens", get(list).post(make))
+        .route("/tokens", get(list).post(create))
         .route("/tokens/{id}", delete(revoke))
 }
 
@@ -36,7 +36,7 @@ struct TokenBody {
     expires_in: Option<String>,
 }
 
-/// The only answer that ever shows the token.
+/// Only this answer shows the token.
 #[derive(Debug, Serialize)]
 struct MadeToken {
     id: TokenId,
@@ -47,36 +47,27 @@ struct MadeToken {
     expires_at: Option<DateTime<Utc>>,
 }
 
-/// A token never has more than its user, nor makes its maker more than they are.
-async fn make(
-    State(app): State<App>,
-    caller: Caller,
-    params: Params,
-    body: Body,
-) -> Result<(StatusCode, Json<MadeToken>), ApiError> {
-    caller.may(Right::Administer)?;
-    // A new token outlasts the one that asks for it.
-    caller.in_person()?;
-    params.only(&[])?;
-    let wanted: TokenBody = body.json()?;
-    let role = wanted.role.as_deref().map(role).transpose()?;
-    let now = app.clock.now();
-    let expires_at = wanted
-        .expires_in
-        .as_deref()
-        .map(|text| expiry(text, now))
-        .transpose()?;
-    let user = app.people.find(&caller.workspace, &wanted.user).await?;
-    let user = user
-        .filter(|user| user.active)
-        .ok_or_else(|| invalid_field("/user", &format!("there is no user `{}`", wanted.user)))?;
-    let roles = narrowed(&user.roles, role);
-    within(&caller, &roles)?;
-    in_own_name(&caller, &wanted.user, &roles)?;
+/// Creates a token with at most the rights of its user and of its maker. It outlasts the token of the request, so
+/// a narrowed one is refused.
+async fn create(
+    caller: May<InPerson<Administer>>,
+    _: NoParams,
+    body: JsonBody<TokenBody>,
+) -> ApiResult<(StatusCode, Json<MadeToken>)> {
+    let now = caller.app.clock.now();
+    let TokenBody {
+        user,
+        role,
+        expires_in,
+    } = body.value;
+    let role = role.as_deref().map(parse_role).transpose()?;
+    let expires_at = expires_in.as_deref().map(|text| parse_expiry(text, now));
+    let expires_at = expires_at.transpose()?;
+    check_rights(&caller, &user, role).await?;
     let new = NewToken {
         holder: Holder {
             workspace: caller.workspace.clone(),
-            user: wanted.user.clone(),
+            user: user.clone(),
             role,
         },
         expires_at,
@@ -84,10 +75,8 @@ async fn make(
         asked: body.key,
         made_by: Some(caller.claims.user.clone()),
     };
-    let minted = tokens::mint(&app.writer, &new, now)
-        .await
-        .map_err(database_away)?;
-    let (id, token) = match minted {
+    let minted = tokens::mint(&caller.app.writer, &new, now).await;
+    let (id, token) = match minted.map_err(database_away)? {
         Minted::Token(id, token) => (id, token),
         Minted::KeyReused => return Err(ApiError(key_reused())),
         Minted::KeySpent => return Err(ApiError(key_spent())),
@@ -95,58 +84,61 @@ async fn make(
     let made = MadeToken {
         id,
         token,
-        user: wanted.user,
+        user,
         role: role.map(Role::as_str),
         expires_at,
     };
     Ok((StatusCode::CREATED, Json(made)))
 }
 
+/// # Errors
+/// 422 where there is no such active user. 403 for a token that the caller must not create.
+async fn check_rights(
+    caller: &May<InPerson<Administer>>,
+    name: &UserName,
+    role: Option<Role>,
+) -> Result<(), Problem> {
+    let user = caller.app.people.find(&caller.workspace, name).await?;
+    let user = user.filter(|user| user.active);
+    let user = user.ok_or_else(|| invalid_field("/user", &format!("user `{name}` not found")))?;
+    let roles = narrow_roles(&user.roles, role);
+    require_rights(caller, &roles)?;
+    require_own_name(caller, name, &roles)
+}
+
 /// Oldest first.
-async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    params: Params,
-) -> Result<Json<Page<TokenView>>, ApiError> {
-    caller.may(Right::Administer)?;
+async fn list(caller: May<Administer>, params: Params) -> ApiResult<Json<Page<TokenView>>> {
     let params = params.only(&["limit", "cursor"])?;
     let limit = params.limit()?;
     let page = (params.read_as("cursor")?, limit + 1);
-    let mut items = tokens::list(&app.readers, &caller.workspace, page, app.clock.now())
-        .await
-        .map_err(database_away)?;
+    let app = &caller.app;
+    let items = tokens::list(&app.readers, &caller.workspace, page, app.clock.now()).await;
+    let mut items = items.map_err(database_away)?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let has_more = items.len() > limit;
     items.truncate(limit);
-    let next_cursor = items
-        .last()
-        .filter(|_last| has_more)
-        .map(|last| last.id.to_string());
+    let last = items.last().filter(|_last| has_more);
+    let next_cursor = last.map(|last| last.id.to_string());
     Ok(Json(Page { items, next_cursor }))
 }
 
 async fn revoke(
-    State(app): State<App>,
-    caller: Caller,
+    caller: May<Administer>,
     PathId(id): PathId<TokenId>,
-) -> Result<StatusCode, ApiError> {
-    caller.may(Right::Administer)?;
-    of_no_owner(&app, &caller, id).await?;
-    let was_there = tokens::revoke(&app.writer, &caller.workspace, id)
-        .await
-        .map_err(database_away)?;
-    if was_there {
-        Ok(StatusCode::NO_CONTENT)
-    } else {
-        Err(ApiError(Problem::not_found(format!(
-            "there is no token `{id}`"
-        ))))
+    _: NoParams,
+) -> ApiResult<StatusCode> {
+    guard_owner_token(&caller, id).await?;
+    let was_there = tokens::revoke(&caller.app.writer, &caller.workspace, id).await;
+    if was_there.map_err(database_away)? {
+        return Ok(StatusCode::NO_CONTENT);
     }
+    let detail = format!("token `{id}` not found");
+    Err(ApiError(Problem::not_found(detail)))
 }
 
-/// A token that decides in another person's name is made by owners only: an administrator would otherwise
-/// give two approvals (A-M3).
-fn in_own_name(
+/// # Errors
+/// 403 for an administrator whose token decides for another user: it could give two approvals (A-M3).
+fn require_own_name(
     caller: &Caller,
     user: &UserName,
     roles: &[holdpoint_ids::RoleName],
@@ -155,12 +147,14 @@ fn in_own_name(
     if !decides_for_another || caller.may(Right::Own).is_ok() {
         return Ok(());
     }
-    let detail = "a token that decides for another user is made by owners only; narrow it to `agent` or `viewer`";
+    let detail = "only owners can create a token that decides for another user; narrow it to `agent` or `viewer`";
     Err(Problem::new(403, "forbidden", detail))
 }
 
-/// Tokens of owners are revoked by owners.
-async fn of_no_owner(app: &App, caller: &Caller, id: TokenId) -> Result<(), Problem> {
+/// # Errors
+/// 403 for an administrator who revokes a token of an owner.
+async fn guard_owner_token(caller: &May<Administer>, id: TokenId) -> Result<(), Problem> {
+    let app = &caller.app;
     let user = tokens::user_of(&app.readers, &caller.workspace, id)
         .await
         .map_err(database_away)?;
@@ -174,30 +168,31 @@ async fn of_no_owner(app: &App, caller: &Caller, id: TokenId) -> Result<(), Prob
     Ok(())
 }
 
-/// No token for an owner from somebody who is none.
-fn within(caller: &Caller, roles: &[holdpoint_ids::RoleName]) -> Result<(), Problem> {
+/// # Errors
+/// 403 for a token with more rights than the caller.
+fn require_rights(caller: &Caller, roles: &[holdpoint_ids::RoleName]) -> Result<(), Problem> {
     Right::ALL
         .into_iter()
         .filter(|right| grants(roles, *right))
         .try_for_each(|right| authorize(Some(&caller.claims), right))
 }
 
-fn role(name: &str) -> Result<Role, Problem> {
+fn parse_role(name: &str) -> Result<Role, Problem> {
     Role::named(name).ok_or_else(|| {
         let known: Vec<_> = Role::ALL.into_iter().map(Role::as_str).collect();
-        let message = format!("no role that grants rights; those are {}", known.join(", "));
+        let message = format!("must be one of {}", known.join(", "));
         invalid_field("/role", &message)
     })
 }
 
-fn expiry(text: &str, now: DateTime<Utc>) -> Result<DateTime<Utc>, Problem> {
+fn parse_expiry(text: &str, now: DateTime<Utc>) -> Result<DateTime<Utc>, Problem> {
     let wrong = |message: &str| invalid_field("/expires_in", message);
     let time = duration::parse(text).map_err(|error| wrong(&error.to_string()))?;
     if time.is_zero() {
-        return Err(wrong("a token is good for more than no time"));
+        return Err(wrong("must be longer than 0"));
     }
     chrono::TimeDelta::from_std(time)
         .ok()
         .and_then(|time| now.checked_add_signed(time))
-        .ok_or_else(|| wrong("that is too far away; leave it out for a token that stays"))
+        .ok_or_else(|| wrong("is too far in the future; omit it for a token that does not expire"))
 }

@@ -1,53 +1,45 @@
-//! `/tools`, `/nodes`, `/claims`: what steps can call, who does it, and who is at it.
+//! `/tools`, `/nodes`, `/claims`: tools, the workers that call them, and the steps that workers hold.
 
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::{delete, get};
 use axum::{Json, Router};
 use holdpoint_auth::Right;
 use holdpoint_contracts::executor::{DeleteTool, ListClaims, ListNodes, ListTools, PutTool};
 use holdpoint_contracts::run::Page;
 use holdpoint_contracts::steps::{ClaimView, NodeView};
-use holdpoint_contracts::tool::ToolView;
+use holdpoint_contracts::tool::{ToolSpec, ToolView};
 use holdpoint_ids::ToolName;
 
 use crate::app::App;
-use crate::body::Body;
-use crate::caller::{Caller, PathId};
-use crate::params::Params;
-use crate::problem::ApiError;
+use crate::auth::may::{Look, May, Operate};
+use crate::body::JsonBody;
+use crate::params::{NoParams, PageParams, Params};
+use crate::path::PathId;
+use crate::problem::ApiResult;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
         .route("/tools", get(list).post(put))
         .route("/tools/{tool}", delete(remove))
-        .route("/nodes", get(nodes))
-        .route("/claims", get(claims))
+        .route("/nodes", get(list_nodes))
+        .route("/claims", get(list_claims))
 }
 
 async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    params: Params,
-) -> Result<Json<Page<ToolView>>, ApiError> {
-    caller.may(Right::Look)?;
-    let params = params.only(&["limit", "cursor"])?;
-    let query = ListTools {
-        limit: params.limit()?,
-        cursor: params.read_as("cursor")?,
-    };
-    let mut page = app.bus.query(&caller.workspace, &query).await?;
+    caller: May<Look>,
+    PageParams { limit, cursor }: PageParams,
+) -> ApiResult<Json<Page<ToolView>>> {
+    let Json(mut page) = caller.query(ListTools { limit, cursor }).await?;
     if caller.may(Right::Operate).is_err() {
         page.items.iter_mut().for_each(mask);
     }
     Ok(Json(page))
 }
 
-/// Stands for what is not shown.
+/// Replaces a secret.
 const MASKED: &str = "***";
 
-/// Keys are in headers, and anywhere in an address but its host. Who may not register tools sees none.
+/// Hides headers and all of the address except its host, because both may contain keys.
 fn mask(view: &mut ToolView) {
     let call = &mut view.tool.http;
     for value in call.headers.values_mut() {
@@ -61,70 +53,41 @@ fn masked(url: &str) -> String {
         return MASKED.to_owned();
     };
     let end = rest.find(['/', '\\', '?', '#']).unwrap_or(rest.len());
-    let (host, behind) = rest.split_at(end);
+    let (host, path) = rest.split_at(end);
     let host = match host.rsplit_once('@') {
         Some((_login, host)) => format!("{MASKED}@{host}"),
         None => host.to_owned(),
     };
-    let behind = match behind {
-        "" | "/" => behind.to_owned(),
+    let path = match path {
+        "" | "/" => path.to_owned(),
         _ => format!("/{MASKED}"),
     };
-    format!("{scheme}://{host}{behind}")
+    format!("{scheme}://{host}{path}")
 }
 
-/// 201, or 200 where it was registered so already.
-async fn put(
-    State(app): State<App>,
-    caller: Caller,
-    params: Params,
-    body: Body,
-) -> Result<Response, ApiError> {
-    caller.may(Right::Operate)?;
-    params.only(&[])?;
-    let tool = body.json()?;
-    let answered = app.command(&caller, body.key, PutTool { tool }).await?;
-    Ok(answered.respond(|tool| {
-        let status = if tool.changed {
-            StatusCode::CREATED
-        } else {
-            StatusCode::OK
-        };
-        (status, Json(tool)).into_response()
-    }))
+/// 201 for a new or changed tool, else 200.
+async fn put(caller: May<Operate>, _: NoParams, body: JsonBody<ToolSpec>) -> ApiResult<Response> {
+    let tool = body.value;
+    let outcome = caller.command(body.key, PutTool { tool }).await?;
+    Ok(outcome.created_if(|tool| tool.changed))
 }
 
 async fn remove(
-    State(app): State<App>,
-    caller: Caller,
+    caller: May<Operate>,
     PathId(name): PathId<ToolName>,
-    params: Params,
-) -> Result<Response, ApiError> {
-    caller.may(Right::Operate)?;
-    params.only(&[])?;
-    let answered = app.command(&caller, None, DeleteTool { name }).await?;
-    Ok(answered.respond(|()| StatusCode::NO_CONTENT.into_response()))
+    _: NoParams,
+) -> ApiResult<Response> {
+    let outcome = caller.command(None, DeleteTool { name }).await?;
+    Ok(outcome.without_content())
 }
 
-async fn nodes(
-    State(app): State<App>,
-    caller: Caller,
-    params: Params,
-) -> Result<Json<Page<NodeView>>, ApiError> {
-    caller.may(Right::Look)?;
-    params.only(&[])?;
-    Ok(Json(app.bus.query(&caller.workspace, &ListNodes {}).await?))
+async fn list_nodes(caller: May<Look>, _: NoParams) -> ApiResult<Json<Page<NodeView>>> {
+    caller.query(ListNodes {}).await
 }
 
-async fn claims(
-    State(app): State<App>,
-    caller: Caller,
-    params: Params,
-) -> Result<Json<Page<ClaimView>>, ApiError> {
-    caller.may(Right::Look)?;
+async fn list_claims(caller: May<Look>, params: Params) -> ApiResult<Json<Page<ClaimView>>> {
     let limit = params.only(&["limit"])?.limit()?;
-    let query = ListClaims { limit };
-    Ok(Json(app.bus.query(&caller.workspace, &query).await?))
+    caller.query(ListClaims { limit }).await
 }
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
-//! `/users`: people and programs of the workspace. They are the handoff service's; owner and admin
-//! change them, and only owners make or unmake owners.
+//! `/users`: people and programs of the workspace. Owners and admins change them, and only owners change owners.
 
-use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use holdpoint_auth::{Right, Role};
@@ -12,12 +10,13 @@ use holdpoint_contracts::handoff::{DisableUser, GetUser, ListUsers, PutUser, Use
 use holdpoint_contracts::run::Page;
 use holdpoint_ids::{RoleName, UserName};
 
-use crate::answered::CommandOutcome;
 use crate::app::App;
-use crate::body::Body;
-use crate::caller::{Caller, PathId};
-use crate::params::Params;
-use crate::problem::ApiError;
+use crate::auth::may::{Administer, May};
+use crate::body::JsonBody;
+use crate::command_outcome::CommandOutcome;
+use crate::params::{NoParams, PageParams};
+use crate::path::PathId;
+use crate::problem::ApiResult;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -26,83 +25,62 @@ pub(crate) fn routes() -> Router<App> {
 }
 
 async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    params: Params,
-) -> Result<Json<Page<UserView>>, ApiError> {
-    caller.may(Right::Administer)?;
-    let params = params.only(&["limit", "cursor"])?;
-    let query = ListUsers {
-        limit: params.limit()?,
-        cursor: params.read_as("cursor")?,
-    };
-    Ok(Json(app.bus.query(&caller.workspace, &query).await?))
+    caller: May<Administer>,
+    PageParams { limit, cursor }: PageParams,
+) -> ApiResult<Json<Page<UserView>>> {
+    caller.query(ListUsers { limit, cursor }).await
 }
 
 async fn show(
-    State(app): State<App>,
-    caller: Caller,
+    caller: May<Administer>,
     PathId(name): PathId<UserName>,
-) -> Result<Json<UserView>, ApiError> {
-    caller.may(Right::Administer)?;
-    Ok(Json(
-        app.bus.query(&caller.workspace, &GetUser { name }).await?,
-    ))
+    _: NoParams,
+) -> ApiResult<Json<UserView>> {
+    caller.query(GetUser { name }).await
 }
 
-async fn put(
-    State(app): State<App>,
-    caller: Caller,
-    params: Params,
-    body: Body,
-) -> Result<Response, ApiError> {
-    caller.may(Right::Administer)?;
-    params.only(&[])?;
-    let user: PutUser = body.json()?;
-    guard_owners(&app, &caller, &user.name, &user.roles).await?;
-    let answered = app.command(&caller, body.key, user).await?;
-    take(&app, &caller, &answered).await?;
-    Ok(answered.with_status(StatusCode::CREATED))
+async fn put(caller: May<Administer>, _: NoParams, body: JsonBody<PutUser>) -> ApiResult<Response> {
+    let user = body.value;
+    guard_owners(&caller, &user.name, &user.roles).await?;
+    let outcome = caller.command(body.key, user).await?;
+    update_directory(&caller, &outcome).await?;
+    Ok(outcome.with_status(StatusCode::CREATED))
 }
 
 async fn disable(
-    State(app): State<App>,
-    caller: Caller,
+    caller: May<Administer>,
     PathId(name): PathId<UserName>,
-    params: Params,
-) -> Result<Response, ApiError> {
-    caller.may(Right::Administer)?;
-    params.only(&[])?;
-    guard_owners(&app, &caller, &name, &[]).await?;
-    let answered = app.command(&caller, None, DisableUser { name }).await?;
-    take(&app, &caller, &answered).await?;
-    Ok(answered.with_status(StatusCode::OK))
+    _: NoParams,
+) -> ApiResult<impl IntoResponse> {
+    guard_owners(&caller, &name, &[]).await?;
+    let outcome = caller.command(None, DisableUser { name }).await?;
+    update_directory(&caller, &outcome).await?;
+    Ok(outcome)
 }
 
-/// Who becomes an owner, or is one, is changed by owners only.
+/// # Errors
+/// 403 for an administrator who changes an owner, or makes one.
 async fn guard_owners(
-    app: &App,
-    caller: &Caller,
+    caller: &May<Administer>,
     name: &UserName,
     roles: &[RoleName],
 ) -> Result<(), Problem> {
     let is_owner = |role: &RoleName| role.as_str() == Role::Owner.as_str();
-    let known = app.people.known(&caller.workspace, name).await?;
-    let was = known.is_some_and(|user| user.roles.iter().any(is_owner));
-    if was || roles.iter().any(is_owner) {
+    let known = caller.app.people.known(&caller.workspace, name).await?;
+    let was_owner = known.is_some_and(|user| user.roles.iter().any(is_owner));
+    if was_owner || roles.iter().any(is_owner) {
         caller.may(Right::Own)?;
     }
     Ok(())
 }
 
-/// What was changed here counts here at once.
-async fn take(
-    app: &App,
-    caller: &Caller,
-    answered: &CommandOutcome<UserView>,
+/// A change is effective at this gateway before its answer.
+async fn update_directory(
+    caller: &May<Administer>,
+    outcome: &CommandOutcome<UserView>,
 ) -> Result<(), Problem> {
-    match answered {
-        CommandOutcome::Done(user) => app.people.take(&caller.workspace, user).await,
+    match outcome {
+        CommandOutcome::Done(user) => caller.app.people.take(&caller.workspace, user).await,
         CommandOutcome::Accepted(_) => Ok(()),
     }
 }

@@ -1,12 +1,10 @@
-//! `/webhooks`: programs that are told of what happens to requests, and what callbacks are signed with.
-//! Owner and admin only.
+//! `/webhooks`: programs that are notified of events, and the secret that signs callbacks. Owner and admin only.
+//! A webhook outlasts the token that made it, so a narrowed token is refused.
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::get;
 use axum::{Json, Router};
-use holdpoint_auth::Right;
-use holdpoint_contracts::Problem;
+use holdpoint_contracts::executor::RunEndsOf;
 use holdpoint_contracts::notification::{
     AddWebhook, ChangeWebhook, DeliveryView, GetWebhook, ListWebhookDeliveries, ListWebhooks,
     RemoveWebhook, ShowWebhookSecret, WebhookAdded, WebhookFormat, WebhookSecretView, WebhookView,
@@ -16,17 +14,21 @@ use holdpoint_ids::WebhookId;
 use serde::Deserialize;
 
 use crate::app::App;
-use crate::body::Body;
-use crate::caller::{Caller, PathId};
-use crate::params::Params;
-use crate::problem::ApiError;
+use crate::auth::may::{Administer, InPerson, May};
+use crate::body::JsonBody;
+use crate::params::{NoParams, PageParams};
+use crate::path::PathId;
+use crate::problem::ApiResult;
+use crate::use_cases::watch;
+
+type Administrator = May<InPerson<Administer>>;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
         .route("/webhooks", get(list).post(add))
-        .route("/webhooks/secret", get(secret))
+        .route("/webhooks/secret", get(show_secret))
         .route("/webhooks/{id}", get(show).put(change).delete(remove))
-        .route("/webhooks/{id}/deliveries", get(deliveries))
+        .route("/webhooks/{id}/deliveries", get(list_deliveries))
 }
 
 #[derive(Debug, Deserialize)]
@@ -38,34 +40,28 @@ struct WebhookBody {
     format: WebhookFormat,
 }
 
-/// A webhook outlasts the token that made it, so a narrowed token has no say in it.
-fn may(caller: &Caller) -> Result<(), Problem> {
-    caller.may(Right::Administer)?;
-    caller.in_person()
-}
-
-/// The only answer that ever shows its secret: so it is done now or not at all, and never kept for later.
+/// Only this answer shows the secret, so the command is never stored for later.
 async fn add(
-    State(app): State<App>,
-    caller: Caller,
-    params: Params,
-    body: Body,
-) -> Result<(StatusCode, Json<WebhookAdded>), ApiError> {
-    may(&caller)?;
-    params.only(&[])?;
+    caller: Administrator,
+    _: NoParams,
+    body: JsonBody<WebhookBody>,
+) -> ApiResult<(StatusCode, Json<WebhookAdded>)> {
     let WebhookBody {
         url,
         events,
         format,
-    } = body.json()?;
+    } = body.value;
+    let has_run_ends = has_run_ends(&events);
     let command = AddWebhook {
         id: WebhookId::fresh(),
         url,
         events,
         format,
     };
-    let added = app.ask(&caller, body.key, command).await?;
-    Ok((StatusCode::CREATED, Json(added)))
+    watch_run_ends(&caller, has_run_ends).await;
+    let added = caller.ask(body.key, command).await?;
+    watch_run_ends(&caller, has_run_ends).await;
+    Ok((StatusCode::CREATED, added))
 }
 
 #[derive(Debug, Deserialize)]
@@ -83,22 +79,20 @@ const fn yes() -> bool {
     true
 }
 
-/// All of it is as the body says; its secret stays, and is not shown.
+/// Replaces all of it except the secret, which is not shown.
 async fn change(
-    State(app): State<App>,
-    caller: Caller,
+    caller: Administrator,
     PathId(id): PathId<WebhookId>,
-    params: Params,
-    body: Body,
-) -> Result<Json<WebhookView>, ApiError> {
-    may(&caller)?;
-    params.only(&[])?;
+    _: NoParams,
+    body: JsonBody<ChangeBody>,
+) -> ApiResult<Json<WebhookView>> {
     let ChangeBody {
         url,
         events,
         format,
         enabled,
-    } = body.json()?;
+    } = body.value;
+    let has_run_ends = has_run_ends(&events);
     let command = ChangeWebhook {
         id,
         url,
@@ -106,72 +100,69 @@ async fn change(
         format,
         enabled,
     };
-    Ok(Json(app.ask(&caller, body.key, command).await?))
+    watch_run_ends(&caller, has_run_ends).await;
+    let changed = caller.ask(body.key, command).await?;
+    watch_run_ends(&caller, has_run_ends).await;
+    Ok(changed)
+}
+
+fn has_run_ends(events: &[String]) -> bool {
+    events
+        .iter()
+        .any(|event| event == "*" || event.starts_with("run."))
+}
+
+/// The executor reports all run ends from its commit of this on (C-10). It is asked before the command, so that no
+/// end falls between. It is asked again afterwards: until then the notification service may have told it that no
+/// webhook wants the ends. A failure only delays deliveries, as the notification service resends its desired state.
+async fn watch_run_ends(caller: &Administrator, is_wanted: bool) {
+    if is_wanted
+        && let Err(problem) = watch::watch_run_ends(&caller.app, caller, RunEndsOf::All).await
+    {
+        tracing::info!(%problem, "the executor does not report run ends yet; the notification service will ask for them");
+    }
 }
 
 async fn show(
-    State(app): State<App>,
-    caller: Caller,
+    caller: Administrator,
     PathId(id): PathId<WebhookId>,
-    params: Params,
-) -> Result<Json<WebhookView>, ApiError> {
-    may(&caller)?;
-    params.only(&[])?;
-    let query = GetWebhook { id };
-    Ok(Json(app.bus.query(&caller.workspace, &query).await?))
+    _: NoParams,
+) -> ApiResult<Json<WebhookView>> {
+    caller.query(GetWebhook { id }).await
 }
 
 /// Oldest first.
 async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    params: Params,
-) -> Result<Json<Page<WebhookView>>, ApiError> {
-    may(&caller)?;
-    let params = params.only(&["limit", "cursor"])?;
-    let query = ListWebhooks {
-        limit: params.limit()?,
-        cursor: params.read_as("cursor")?,
-    };
-    Ok(Json(app.bus.query(&caller.workspace, &query).await?))
+    caller: Administrator,
+    PageParams { limit, cursor }: PageParams,
+) -> ApiResult<Json<Page<WebhookView>>> {
+    caller.query(ListWebhooks { limit, cursor }).await
 }
 
 async fn remove(
-    State(app): State<App>,
-    caller: Caller,
+    caller: Administrator,
     PathId(id): PathId<WebhookId>,
-    params: Params,
-) -> Result<StatusCode, ApiError> {
-    may(&caller)?;
-    params.only(&[])?;
-    app.ask(&caller, None, RemoveWebhook { id }).await?;
+    _: NoParams,
+) -> ApiResult<StatusCode> {
+    let Json(_removed) = caller.ask(None, RemoveWebhook { id }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Newest first.
-async fn deliveries(
-    State(app): State<App>,
-    caller: Caller,
+async fn list_deliveries(
+    caller: Administrator,
     PathId(webhook): PathId<WebhookId>,
-    params: Params,
-) -> Result<Json<Page<DeliveryView>>, ApiError> {
-    may(&caller)?;
-    let params = params.only(&["limit", "cursor"])?;
+    PageParams { limit, cursor }: PageParams,
+) -> ApiResult<Json<Page<DeliveryView>>> {
     let query = ListWebhookDeliveries {
         webhook,
-        limit: params.limit()?,
-        cursor: params.read_as("cursor")?,
+        limit,
+        cursor,
     };
-    Ok(Json(app.bus.query(&caller.workspace, &query).await?))
+    caller.query(query).await
 }
 
-/// The secret that callbacks are signed with; made when it is first asked for or used.
-async fn secret(
-    State(app): State<App>,
-    caller: Caller,
-    params: Params,
-) -> Result<Json<WebhookSecretView>, ApiError> {
-    params.only(&[])?;
-    may(&caller)?;
-    Ok(Json(app.ask(&caller, None, ShowWebhookSecret {}).await?))
+/// The secret that signs callbacks. It is created when it is first used or read.
+async fn show_secret(caller: Administrator, _: NoParams) -> ApiResult<Json<WebhookSecretView>> {
+    caller.ask(None, ShowWebhookSecret {}).await
 }

@@ -1,4 +1,4 @@
-//! `POST /v1/workspaces`: a new tenant with an owner of its own.
+//! `POST /v1/workspaces`: a new tenant with its first owner.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -10,23 +10,22 @@ use holdpoint_ids::Workspace;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
+use crate::auth::bootstrap_owner;
+use crate::auth::caller::User;
 use crate::body::{Body, invalid_field};
-use crate::caller::User;
-use crate::owners;
-use crate::params::Params;
-use crate::problem::{ApiError, database_away};
+use crate::params::NoParams;
+use crate::problem::{ApiError, ApiResult, database_away};
 use crate::store::tokens;
 use crate::store::workspaces::{self, Claimed};
 
-/// Names that subjects use for something else.
-const TAKEN: [&str; 2] = [subject::SYSTEM_WORKSPACE, "timers"];
+/// Names with another meaning in subjects.
+const RESERVED: [&str; 2] = [subject::SYSTEM_WORKSPACE, "timers"];
 
-/// Workspaces of one installation that are made here. Those who make some at the same moment on Postgres
-/// may make a few more.
+/// Most workspaces of an installation. Concurrent requests on Postgres may exceed it by a few.
 const WORKSPACES_MAX: u64 = 1_000;
 
 pub(crate) fn routes() -> Router<App> {
-    Router::new().route("/v1/workspaces", post(make))
+    Router::new().route("/v1/workspaces", post(create))
 }
 
 #[derive(Debug, Deserialize)]
@@ -38,29 +37,28 @@ struct WorkspaceBody {
 #[derive(Debug, Serialize)]
 struct MadeWorkspace {
     workspace: Workspace,
-    /// Of its owner; shown this once.
+    /// Token of the owner. Only this answer shows it.
     token: String,
 }
 
-/// Owners of the first workspace may: they run the installation, and learn which names are taken (A-L4).
-async fn make(
+/// Only owners of the first workspace may create one, because they learn which names are taken (A-L4).
+async fn create(
     State(app): State<App>,
     user: User,
-    params: Params,
+    _: NoParams,
     body: Body,
-) -> Result<(StatusCode, Json<MadeWorkspace>), ApiError> {
-    user.runs_installation(Right::Own)?;
-    params.only(&[])?;
+) -> ApiResult<(StatusCode, Json<MadeWorkspace>)> {
+    user.require_installation_right(Right::Own)?;
     let WorkspaceBody { workspace } = body.json()?;
-    if TAKEN.contains(&workspace.as_str()) {
+    if RESERVED.contains(&workspace.as_str()) {
         return Err(ApiError(invalid_field(
             "/workspace",
-            "the system uses this name itself; take another one",
+            "is reserved; choose another name",
         )));
     }
     claim(&app, &user, &workspace, &body).await?;
-    is_not_given_away(&app, &workspace, &body).await?;
-    let token = owners::token(&app, &workspace, body.key).await?;
+    require_first_token(&app, &workspace, &body).await?;
+    let token = bootstrap_owner::create_token(&app, &workspace, body.key).await?;
     workspaces::note_token(&app.writer, &workspace, app.clock.now())
         .await
         .map_err(database_away)?;
@@ -70,9 +68,11 @@ async fn make(
     ))
 }
 
-/// The maker gets the token again as long as it was not revoked: afterwards the workspace belongs to its own
-/// owners (A-H4).
-async fn is_not_given_away(app: &App, workspace: &Workspace, body: &Body) -> Result<(), Problem> {
+/// The maker gets the token again until it is revoked. Then the workspace belongs to its owners alone (A-H4).
+///
+/// # Errors
+/// 409 for a workspace whose first token was revoked.
+async fn require_first_token(app: &App, workspace: &Workspace, body: &Body) -> Result<(), Problem> {
     let has_token = workspaces::has_token(&app.writer, workspace);
     if !has_token.await.map_err(database_away)? {
         return Ok(());
@@ -84,27 +84,27 @@ async fn is_not_given_away(app: &App, workspace: &Workspace, body: &Body) -> Res
     if is_there.map_err(database_away)? {
         return Ok(());
     }
-    let detail = format!("the workspace `{workspace}` was made, and its first token was revoked");
+    let detail = format!("workspace `{workspace}` exists, and its first token was revoked");
     Err(Problem::new(409, "workspace_exists", detail))
 }
 
-/// One maker wins. Who began and did not come to the end, or asks again under the same key, goes on.
+/// Reserves the name for one maker. A maker who failed half-way, or repeats the request under its key, continues.
 async fn claim(app: &App, user: &User, workspace: &Workspace, body: &Body) -> Result<(), Problem> {
     let exists = || {
-        let detail = format!("the name `{workspace}` is taken");
+        let detail = format!("the name `{workspace}` is in use; choose another name");
         Problem::new(409, "workspace_exists", detail)
     };
     let key = body.key.as_ref().map_or("", |key| key.key.as_str());
     let maker = format!("{}/{}/{key}", user.0.workspace, user.0.user);
     app.people.refresh().await?;
-    let is_lived_in = holdpoint_user_directory::table::any_in(&app.readers, workspace)
+    let has_users = holdpoint_user_directory::table::any_in(&app.readers, workspace)
         .await
         .map_err(database_away)?;
-    if is_lived_in && key.is_empty() {
+    if has_users && key.is_empty() {
         return Err(exists());
     }
-    // A workspace of before this table has people and no row.
-    let maker_if_new = if is_lived_in { "" } else { maker.as_str() };
+    // A workspace that is older than this table has users and no row.
+    let maker_if_new = if has_users { "" } else { maker.as_str() };
     let bound = (WORKSPACES_MAX, app.clock.now());
     let claimed = workspaces::claim(&app.writer, workspace, maker_if_new, bound)
         .await
@@ -113,7 +113,7 @@ async fn claim(app: &App, user: &User, workspace: &Workspace, body: &Body) -> Re
         Claimed::By(first) if first == maker => Ok(()),
         Claimed::By(_other) => Err(exists()),
         Claimed::Full => {
-            let detail = format!("an installation has {WORKSPACES_MAX} workspaces at most");
+            let detail = format!("too many workspaces; expected at most {WORKSPACES_MAX}");
             Err(Problem::new(409, "too_many_workspaces", detail))
         }
     }

@@ -1,5 +1,6 @@
 //! Commands that were accepted while their owner was down: stored before the caller hears 202.
 
+pub(crate) mod answers;
 pub(super) mod row;
 
 use chrono::{DateTime, Utc};

@@ -104,7 +104,7 @@ impl std::str::FromStr for TokenId {
             .and_then(|number| number.parse().ok())
             .map(Self)
             .ok_or_else(|| {
-                let text = crate::caller::quoted(text);
+                let text = crate::excerpt::excerpt(text);
                 format!("`{text}` is no token id: expected `{ID_PREFIX}` and a number")
             })
     }

@@ -60,6 +60,51 @@ async fn the_executor_knows_who_follows_an_agent_before_they_are_answered() {
     }
 }
 
+/// Mend C-10: a run that ends after a webhook was added is delivered, also where the desired state of the
+/// notification service is still on its way. An executor that does not answer refuses no webhook.
+#[tokio::test]
+async fn the_executor_knows_of_a_webhook_for_run_ends_before_it_is_answered() {
+    let watched = ["watch_run_ends", "add_webhook", "watch_run_ends"];
+    for (events, verbs) in [
+        (json!(["run.completed"]), &watched[..]),
+        (json!(["request.opened", "*"]), &watched),
+        (json!(["request.opened"]), &watched[1..2]),
+    ] {
+        let edge = Edge::new().await;
+        edge.play("notification").await;
+        let webhook = json!({ "url": "https://x.example", "events": events });
+        assert_eq!(edge.post("/webhooks", webhook.clone()).await.status(), 201);
+        assert_eq!(edge.verbs(), verbs);
+        let path = "/webhooks/wh_0193aaaabbbb7ccc8dddeeeeeeeeeeee";
+        ok(edge.put(path, webhook).await).await;
+        let verbs = verbs.iter().map(|verb| verb.replace("add", "change"));
+        assert_eq!(edge.verbs()[verbs.len()..], verbs.collect::<Vec<_>>());
+        let of = &edge.played.lock().unwrap().asked[0].1["command"]["of"];
+        assert!(of.is_null() || *of == json!(["all"]), "{of}");
+    }
+    let edge = Edge::without_executor().await;
+    edge.play("notification").await;
+    let webhook = json!({ "url": "https://x.example", "events": ["*"] });
+    assert_eq!(edge.post("/webhooks", webhook).await.status(), 201);
+}
+
+/// Mend: a batch of decisions tells its problems as every other answer does (RFC 9457).
+#[tokio::test]
+async fn a_refused_decision_of_a_batch_is_a_whole_problem() {
+    let edge = Edge::new().await;
+    let mut refusal = super::edge::problem(409, "already_decided")["problem"].take();
+    refusal["data"] = json!({ "winner": "bob" });
+    edge.played.lock().unwrap().refusal = Some(refusal);
+    let batch = json!({ "ids": [REQUEST], "decision": { "approve": {} } });
+    let results = ok(edge.post("/requests:batch", batch).await).await;
+    let problem = &results["items"][0]["problem"];
+    assert_eq!(problem["type"], "urn:holdpoint:problem:already_decided");
+    assert_eq!(
+        (&problem["title"], &problem["winner"]),
+        (&json!("Conflict"), &json!("bob"))
+    );
+}
+
 /// Issue 4, version on every decision: each way to decide says what was seen.
 #[tokio::test]
 async fn every_way_to_decide_says_which_version_was_seen() {

@@ -145,6 +145,44 @@ async fn what_is_not_there_is_404_and_what_is_not_known_400() {
     assert_eq!(refusal(outside).await, (404, "not_found".to_owned()));
 }
 
+/// Mend: an unknown parameter is refused on every route, never ignored.
+#[tokio::test]
+async fn an_unknown_parameter_is_refused_everywhere() {
+    let edge = Edge::new().await;
+    for (method, path) in [
+        (Method::POST, "/agents"),
+        (Method::POST, "/agents/plan"),
+        (Method::GET, "/agents/outreach"),
+        (
+            Method::GET,
+            "/commands/cmd_0193aaaabbbb7ccc8dddeeeeeeeeeeee",
+        ),
+        (Method::GET, "/contacts/c1"),
+        (Method::PUT, "/contacts/c1"),
+        (Method::PATCH, "/contacts/c1"),
+        (Method::DELETE, "/contacts/c1"),
+        (Method::POST, "/contacts/c1/activities"),
+        (Method::DELETE, "/hooks/inbound/crm"),
+        (Method::GET, "/policies/default"),
+        (Method::GET, "/runs/run_0193aaaabbbb7ccc8dddeeeeeeeeeeee"),
+        (Method::DELETE, "/tokens/tok_1"),
+        (Method::GET, "/users/ada"),
+    ] {
+        let request = edge.request(method, &format!("{path}?dryrun=1"));
+        let refused = refusal(request.body("").send().await.unwrap()).await;
+        assert_eq!(refused, (400, "invalid_query".to_owned()), "{path}");
+    }
+    for (method, path) in [
+        (Method::GET, "/v1/clock?dryrun=1"),
+        (Method::POST, "/v1/clock/advance?dryrun=1"),
+    ] {
+        let request = edge.bare(method, path).bearer_auth(&edge.token);
+        let refused = refusal(request.send().await.unwrap()).await;
+        assert_eq!(refused, (400, "invalid_query".to_owned()), "{path}");
+    }
+    assert!(edge.verbs().is_empty());
+}
+
 #[tokio::test]
 async fn another_method_is_405_and_says_which_are_there() {
     let edge = Edge::new().await;

@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use super::super::person::Person;
 use super::super::text::line;
-use crate::answered::CommandOutcome;
 use crate::app::App;
+use crate::command_outcome::CommandOutcome;
 
 /// How long the page waits for the request by which the run is handed back.
 const HEARD_WAIT: Duration = Duration::from_secs(2);

@@ -1,27 +1,25 @@
-//! `POST /agents/{agent}/runs:batch`: many runs at once, one JSON body a line, a result each.
+//! `POST /agents/{agent}/runs:batch`: starting many runs, with one JSON body and one result a line.
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
 use futures_util::{StreamExt, stream};
-use holdpoint_auth::Right;
+use holdpoint_contracts::Problem;
 use holdpoint_contracts::run::RunView;
-use holdpoint_contracts::{IdempotencyKey, Problem};
 use holdpoint_ids::{AgentName, CommandId};
 use serde::Serialize;
 
 use super::start;
-use crate::answered::CommandOutcome;
-use crate::app::App;
+use crate::auth::may::{Ask, May};
 use crate::body::{Body, from_json, key_of_part};
-use crate::caller::{Caller, PathId};
-use crate::params::Params;
-use crate::problem::{ApiError, ProblemBody, status};
+use crate::command_outcome::CommandOutcome;
+use crate::params::NoParams;
+use crate::path::PathId;
+use crate::problem::{ApiResult, ProblemBody, status};
 
-/// The most lines of a batch; more are refused as a whole.
+/// Most lines of a batch; a longer batch is refused.
 const LINES_MAX: usize = 1_000;
-/// Starts of one batch that are under way at a time.
-const AT_A_TIME: usize = 64;
+/// Starts of one batch that are sent at the same time.
+const AT_ONCE: usize = 64;
 
 /// Results in the order of the lines.
 #[derive(Debug, Serialize)]
@@ -29,10 +27,10 @@ pub(super) struct Results {
     items: Vec<LineResult>,
 }
 
-/// What became of one line.
+/// The result of one line.
 #[derive(Debug, Serialize)]
 struct LineResult {
-    /// From 1, empty lines counted.
+    /// From 1; empty lines count.
     line: usize,
     status: u16,
     #[serde(flatten)]
@@ -44,40 +42,28 @@ struct LineResult {
 enum Outcome {
     Run(Box<RunView>),
     Problem(ProblemBody),
-    /// Accepted, with the executor down.
+    /// Accepted while the executor is down.
     CommandId(CommandId),
 }
 
-pub(super) async fn many(
-    State(app): State<App>,
-    caller: Caller,
+pub(super) async fn start_many(
+    caller: May<Ask>,
     PathId(agent): PathId<AgentName>,
-    params: Params,
+    _: NoParams,
     body: Body,
-) -> Result<Json<Results>, ApiError> {
-    caller.may(Right::Ask)?;
-    params.only(&[])?;
-    let lines = lines(body.lines()?)?;
-    let (app, caller, agent, key) = (&app, &caller, &agent, body.key.as_ref());
+) -> ApiResult<Json<Results>> {
+    let lines = read_lines(body.lines()?)?;
+    let (caller, agent, key) = (&caller, &agent, body.key.as_ref());
     let starts = lines.into_iter().map(|(line, text)| async move {
         let key = key.map(|key| key_of_part(key, &format!("#{line}"), text.as_bytes()));
-        LineResult::new(
-            line,
-            start_line(app, caller, agent.clone(), &text, key).await,
-        )
+        let started = match from_json(text.as_bytes()) {
+            Ok(body) => start::start(caller, agent.clone(), body, key).await,
+            Err(problem) => Err(problem),
+        };
+        LineResult::new(line, started)
     });
-    let items = stream::iter(starts).buffered(AT_A_TIME).collect().await;
+    let items = stream::iter(starts).buffered(AT_ONCE).collect().await;
     Ok(Json(Results { items }))
-}
-
-async fn start_line(
-    app: &App,
-    caller: &Caller,
-    agent: AgentName,
-    text: &str,
-    key: Option<IdempotencyKey>,
-) -> Result<CommandOutcome<RunView>, Problem> {
-    start::begin(app, caller, agent, from_json(text.as_bytes())?, key).await
 }
 
 impl LineResult {
@@ -95,8 +81,8 @@ impl LineResult {
     }
 }
 
-/// Lines that say something, each with its number.
-fn lines(text: &str) -> Result<Vec<(usize, String)>, Problem> {
+/// The lines that are not empty, with their numbers.
+fn read_lines(text: &str) -> Result<Vec<(usize, String)>, Problem> {
     let lines: Vec<_> = (1..)
         .zip(text.lines())
         .filter(|(_, line)| !line.trim().is_empty())
@@ -104,7 +90,7 @@ fn lines(text: &str) -> Result<Vec<(usize, String)>, Problem> {
         .collect();
     if lines.len() > LINES_MAX {
         let detail = format!(
-            "a batch has {LINES_MAX} lines at most, this has {}",
+            "batch too long: {} lines; expected at most {LINES_MAX}",
             lines.len()
         );
         return Err(Problem::new(413, "too_large", detail));
@@ -119,9 +105,9 @@ mod tests {
     #[test]
     fn empty_lines_count_and_say_nothing() {
         let both = [(1, "{}".to_owned()), (3, "[]".to_owned())];
-        assert_eq!(lines("{}\n\n[]\n").unwrap(), both);
-        assert!(lines(&"{}\n".repeat(1_000)).is_ok());
-        assert_eq!(lines(&"{}\n".repeat(1_001)).unwrap_err().status, 413);
+        assert_eq!(read_lines("{}\n\n[]\n").unwrap(), both);
+        assert!(read_lines(&"{}\n".repeat(1_000)).is_ok());
+        assert_eq!(read_lines(&"{}\n".repeat(1_001)).unwrap_err().status, 413);
     }
 
     #[test]

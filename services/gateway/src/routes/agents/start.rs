@@ -1,11 +1,9 @@
-//! `POST /agents/{agent}/runs`: one run.
+//! `POST /agents/{agent}/runs`: starting one run.
 
 use std::collections::BTreeMap;
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use holdpoint_auth::Right;
 use holdpoint_contracts::executor::{PutContact, StartRun};
 use holdpoint_contracts::run::RunView;
 use holdpoint_contracts::{IdempotencyKey, Problem};
@@ -13,12 +11,12 @@ use holdpoint_ids::{AgentName, ContactId, RunId};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use crate::answered::CommandOutcome;
-use crate::app::App;
-use crate::body::{Body, invalid_field};
-use crate::caller::{Caller, PathId};
-use crate::params::Params;
-use crate::problem::ApiError;
+use crate::auth::may::{Ask, May};
+use crate::body::{OptionalJson, invalid_field};
+use crate::command_outcome::CommandOutcome;
+use crate::params::NoParams;
+use crate::path::PathId;
+use crate::problem::ApiResult;
 
 /// Body of a start; also one line of a batch.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -32,7 +30,7 @@ pub(super) struct StartBody {
     labels: BTreeMap<String, String>,
 }
 
-/// Whom a run is about: somebody known, or somebody to be stored first.
+/// The contact of a run: the id of a stored one, or an object to be stored first.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
 enum ContactBody {
@@ -40,56 +38,52 @@ enum ContactBody {
     New(Map<String, Value>),
 }
 
-pub(super) async fn one(
-    State(app): State<App>,
-    caller: Caller,
+pub(super) async fn start_one(
+    caller: May<Ask>,
     PathId(agent): PathId<AgentName>,
-    params: Params,
-    body: Body,
-) -> Result<Response, ApiError> {
-    caller.may(Right::Ask)?;
-    params.only(&[])?;
-    let start = body.json_or_empty()?;
-    let run = begin(&app, &caller, agent, start, body.key).await?;
+    _: NoParams,
+    body: OptionalJson<StartBody>,
+) -> ApiResult<Response> {
+    let run = start(&caller, agent, body.value, body.key).await?;
     Ok(run.with_status(StatusCode::CREATED))
 }
 
-/// Stores the contact if it came along, then starts.
-pub(super) async fn begin(
-    app: &App,
-    caller: &Caller,
+/// Stores the contact of the body, if it has one, then starts the run.
+pub(super) async fn start(
+    caller: &May<Ask>,
     agent: AgentName,
-    start: StartBody,
+    body: StartBody,
     key: Option<IdempotencyKey>,
 ) -> Result<CommandOutcome<RunView>, Problem> {
+    let app = &caller.app;
     let mut after = None;
-    let contact = match start.contact {
+    let contact = match body.contact {
         None => None,
         Some(ContactBody::Known(id)) => Some(contact_id("/contact", &id)?),
         Some(ContactBody::New(fields)) => {
             let put = put_contact(fields)?;
             let contact = put.contact.clone();
-            // Under the caller's key too: asking again must not undo what was learnt since.
+            // Under the caller's key, so that a repetition does not undo later changes of the contact.
             let key = key.as_ref().map(|key| IdempotencyKey {
                 key: format!("{}/contact", key.key),
                 digest: key.digest.clone(),
             });
-            // With the executor down, the start waits behind the contact.
+            // While the executor is down, the start must not overtake the contact.
             if let CommandOutcome::Accepted(id) = app.command(caller, key, put).await? {
                 after = Some(id);
             }
             Some(contact)
         }
     };
-    let StartBody { input, labels, .. } = start;
-    let start = StartRun {
+    let StartBody { input, labels, .. } = body;
+    let command = StartRun {
         run: RunId::fresh(),
         agent,
         input,
         contact,
         labels,
     };
-    app.command_after(caller, key, after, start).await
+    app.command_after(caller, key, after, command).await
 }
 
 fn put_contact(mut fields: Map<String, Value>) -> Result<PutContact, Problem> {
@@ -100,7 +94,7 @@ fn put_contact(mut fields: Map<String, Value>) -> Result<PutContact, Problem> {
         }),
         Some(_) | None => Err(invalid_field(
             "/contact/id",
-            "a contact has an `id`, a text",
+            "must be the id of the contact, as text",
         )),
     }
 }
@@ -110,7 +104,7 @@ fn contact_id(pointer: &str, id: &str) -> Result<ContactId, Problem> {
         .map_err(|error: holdpoint_ids::IdError| invalid_field(pointer, &error.to_string()))
 }
 
-/// `null` says the same as leaving it out.
+/// `null` means the same as an absent field.
 fn or_null<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }

@@ -1,14 +1,11 @@
-//! `POST /requests:batch`: one decision on many requests, with a result each; with `atomic` on all of
-//! them or on none.
+//! `POST /requests:batch`: one decision on many requests, with a result for each. With `atomic` all of them are
+//! decided or none.
 
 use std::collections::{BTreeMap, HashSet};
 
 use axum::Json;
-use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
-use holdpoint_auth::Right;
 use holdpoint_contracts::handoff::{
     DecideRequest, DecideRequests, DecidedOne, Decision, Effect, Votes,
 };
@@ -18,65 +15,60 @@ use holdpoint_ids::HoldId;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::answered::CommandOutcome;
-use crate::app::App;
-use crate::body::{Body, invalid_field, key_of_part};
-use crate::caller::Caller;
-use crate::params::Params;
-use crate::problem::ApiError;
+use crate::auth::may::{Decide, May};
+use crate::body::{JsonBody, invalid_field, key_of_part};
+use crate::command_outcome::CommandOutcome;
+use crate::params::NoParams;
+use crate::problem::{ApiError, ApiResult, ProblemBody};
 
 /// Most requests of one batch.
 const IDS_MAX: usize = DecideRequests::IDS_MAX;
 
-/// Code of a batch that is all or none, and of which none was decided.
+/// Code of an atomic batch of which no request was decided.
 const NONE_DECIDED: &str = "none_decided";
 
-/// Decisions that are on their way at a time.
+/// Decisions of a batch that are sent at the same time.
 const AT_ONCE: usize = 16;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct BatchBody {
+pub(super) struct BatchBody {
     ids: Vec<HoldId>,
     decision: Decision,
     #[serde(default)]
     atomic: bool,
-    /// As they were seen, where that matters.
     #[serde(default)]
     versions: BTreeMap<HoldId, u64>,
 }
 
 #[derive(Debug, Serialize)]
 struct Results {
-    items: Vec<Decided>,
+    items: Vec<DecisionResult>,
 }
 
-/// What became of one of them: `effect`, or `problem`.
+/// The result for one request: `effect` or `problem`.
 #[derive(Debug, Serialize)]
-struct Decided {
+struct DecisionResult {
     id: HoldId,
     recorded: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     effect: Option<Effect>,
-    /// So far, where more are needed.
+    /// Present while more approvals are needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     votes: Option<Votes>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    problem: Option<Problem>,
+    problem: Option<ProblemBody>,
 }
 
 pub(super) async fn decide(
-    State(app): State<App>,
-    caller: Caller,
-    params: Params,
-    body: Body,
-) -> Result<Response, ApiError> {
-    params.only(&[])?;
-    caller.may(Right::Decide)?;
-    let batch: BatchBody = body.json()?;
-    check(&batch)?;
+    caller: May<Decide>,
+    _: NoParams,
+    body: JsonBody<BatchBody>,
+) -> ApiResult<Response> {
+    let JsonBody { key, value: batch } = body;
+    check_ids(&batch)?;
     if batch.atomic {
-        return together(&app, &caller, body.key, batch).await;
+        return decide_together(&caller, key, batch).await;
     }
     let BatchBody {
         ids,
@@ -90,40 +82,35 @@ pub(super) async fn decide(
             decision: decision.clone(),
             version: versions.get(&id).copied(),
         };
-        let id_text = id.to_string();
-        let key = body.key.as_ref();
-        let key = key.map(|key| key_of_part(key, &id_text, key.digest.as_bytes()));
-        let (app, caller) = (&app, &caller);
-        async move {
-            let answered = app.command(caller, key, command).await;
-            result(id, answered.map(one))
-        }
+        let part = key.as_ref();
+        let part = part.map(|key| key_of_part(key, &id.to_string(), key.digest.as_bytes()));
+        let (app, caller) = (&caller.app, &caller);
+        async move { result_of(id, app.command(caller, part, command).await.map(summarize)) }
     });
     let items = results.buffered(AT_ONCE).collect().await;
     Ok(Json(Results { items }).into_response())
 }
 
-/// All or none, in one commit of their owner.
-async fn together(
-    app: &App,
-    caller: &Caller,
+/// Decides all or none, in one commit of the handoff service.
+async fn decide_together(
+    caller: &May<Decide>,
     key: Option<IdempotencyKey>,
     batch: BatchBody,
-) -> Result<Response, ApiError> {
+) -> ApiResult<Response> {
     let command = DecideRequests {
         ids: batch.ids.clone(),
         decision: batch.decision,
         versions: batch.versions,
     };
-    let replies = match app.command(caller, key, command).await? {
+    let replies = match caller.command(key, command).await? {
         CommandOutcome::Done(replies) => replies,
-        later @ CommandOutcome::Accepted(_) => return Ok(later.with_status(StatusCode::OK)),
+        later @ CommandOutcome::Accepted(_) => return Ok(later.into_response()),
     };
-    let told = batch.ids.into_iter().zip(replies);
-    let items: Vec<_> = told
-        .map(|(id, reply)| result(id, Result::from(reply)))
+    let results = batch.ids.into_iter().zip(replies);
+    let items: Vec<_> = results
+        .map(|(id, reply)| result_of(id, Result::from(reply)))
         .collect();
-    match items.iter().find_map(stopped) {
+    match items.iter().find_map(reason_to_abort) {
         None => Ok(Json(Results { items }).into_response()),
         Some(detail) => {
             let problem = Problem::new(409, NONE_DECIDED, detail);
@@ -132,31 +119,35 @@ async fn together(
     }
 }
 
-/// Whether this is one of those that stopped all, and why.
-fn stopped(one: &Decided) -> Option<String> {
+/// Why a request aborted the batch, if it did.
+fn reason_to_abort(one: &DecisionResult) -> Option<String> {
     let problem = one.problem.as_ref()?;
     let detail = &problem.detail;
-    (problem.code != BATCH_ABORTED).then(|| format!("none was decided: `{}`: {detail}", one.id))
+    (problem.code != BATCH_ABORTED)
+        .then(|| format!("no request was decided because of `{}`: {detail}", one.id))
 }
 
-fn check(batch: &BatchBody) -> Result<(), Problem> {
+fn check_ids(batch: &BatchBody) -> Result<(), Problem> {
     if batch.ids.is_empty() || batch.ids.len() > IDS_MAX {
-        return Err(invalid_field("/ids", &format!("1 to {IDS_MAX} requests")));
+        return Err(invalid_field(
+            "/ids",
+            &format!("must have 1 to {IDS_MAX} ids"),
+        ));
     }
     let unique: HashSet<_> = batch.ids.iter().collect();
     if batch.atomic && unique.len() < batch.ids.len() {
-        return Err(invalid_field("/ids", "each once"));
+        return Err(invalid_field("/ids", "must not repeat an id"));
     }
     if let Some(other) = batch.versions.keys().find(|id| !unique.contains(id)) {
         let pointer = format!("/versions/{other}");
-        return Err(invalid_field(&pointer, "it is none of `ids`"));
+        return Err(invalid_field(&pointer, "must be one of `ids`"));
     }
     Ok(())
 }
 
-/// Stored for later counts as recorded and not yet heard of.
-fn one(answered: CommandOutcome<holdpoint_contracts::handoff::Decided>) -> DecidedOne {
-    match answered {
+/// A command that was stored for later counts as recorded with a pending effect.
+fn summarize(outcome: CommandOutcome<holdpoint_contracts::handoff::Decided>) -> DecidedOne {
+    match outcome {
         CommandOutcome::Done(decided) => DecidedOne {
             effect: decided.effect,
             votes: decided.request.votes_so_far(),
@@ -168,21 +159,21 @@ fn one(answered: CommandOutcome<holdpoint_contracts::handoff::Decided>) -> Decid
     }
 }
 
-fn result(id: HoldId, decided: Result<DecidedOne, Problem>) -> Decided {
+fn result_of(id: HoldId, decided: Result<DecidedOne, Problem>) -> DecisionResult {
     match decided {
-        Ok(DecidedOne { effect, votes }) => Decided {
+        Ok(DecidedOne { effect, votes }) => DecisionResult {
             id,
             recorded: true,
             effect: Some(effect),
             votes,
             problem: None,
         },
-        Err(problem) => Decided {
+        Err(problem) => DecisionResult {
             id,
             recorded: false,
             effect: None,
             votes: None,
-            problem: Some(problem),
+            problem: Some(problem.into()),
         },
     }
 }

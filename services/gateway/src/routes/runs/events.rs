@@ -1,7 +1,4 @@
-//! `GET /runs/{run}/events`: history as a page, or live.
-//!
-//! Live, it subscribes before it reads, and a nudge only makes it read again: what a nudge says is
-//! never sent, so a lost one costs a moment and no item.
+//! `GET /runs/{run}/events`: the history as a page, or live.
 
 mod live;
 
@@ -15,45 +12,48 @@ use holdpoint_contracts::run::Page;
 use holdpoint_ids::RunId;
 
 use crate::app::App;
-use crate::caller::{PathId, Reader, StreamToken};
+use crate::auth::run_reader::{RunReader, StreamToken};
 use crate::params::{Params, invalid};
-use crate::problem::ApiError;
+use crate::path::PathId;
+use crate::problem::{ApiError, ApiResult};
 use crate::sse::{last_event_id, wants_stream};
 
-/// History after a number: `after`, or the `cursor` of the page before.
+/// The history after a number, which is `after` or the `cursor` of the page before.
 pub(super) async fn events(
     State(app): State<App>,
-    reader: Reader,
+    reader: RunReader,
     PathId(run): PathId<RunId>,
     params: Params,
     headers: HeaderMap,
-) -> Result<Response, ApiError> {
-    reader.sees(run)?;
+) -> ApiResult<Response> {
+    reader.require_run(run)?;
     let params = params.only(&["after", "cursor", "limit"])?;
     let after = match (params.read_as("after")?, params.read_as("cursor")?) {
-        (Some(_), Some(_)) => return Err(ApiError(invalid("give `after` or `cursor`, not both"))),
+        (Some(_), Some(_)) => {
+            return Err(ApiError(invalid("expected `after` or `cursor`, not both")));
+        }
         (after, cursor) => after.or(cursor).unwrap_or(0),
     };
     let limit = params.limit()?;
     if wants_stream(&headers) {
-        let resumed = last_event_id(&headers, "is the number of an event")?;
-        let whose = (reader, StreamToken::of(&headers));
-        return Ok(live::stream(app, whose, run, after, resumed).await?);
+        let resumed = last_event_id(&headers, "the number of an event")?;
+        let token = StreamToken::of(&headers);
+        let source = live::History {
+            app,
+            reader,
+            run,
+            after,
+        };
+        return Ok(live::stream(source, token, resumed).await?);
     }
     let query = GetHistory { run, after, limit };
     let mut page = app.bus.query(&reader.workspace, &query).await?;
-    let hidden = app.hidden(&reader.workspace, reader.user(), run).await;
-    if let Some(hidden) = hidden {
-        page.items = page
-            .items
-            .into_iter()
-            .map(|item| hidden.item(item))
-            .collect();
-    }
-    Ok(Json(as_list(page)).into_response())
+    let (workspace, user) = (&reader.workspace, reader.user());
+    page.items = app.redact_items(workspace, user, run, page.items).await;
+    Ok(Json(as_page(page)).into_response())
 }
 
-fn as_list(page: HistoryPage) -> Page<HistoryItem> {
+fn as_page(page: HistoryPage) -> Page<HistoryItem> {
     let reached = page.items.last().map(|item| item.seq);
     let next_cursor = reached
         .filter(|seq| *seq < page.last_seq)

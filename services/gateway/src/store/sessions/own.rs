@@ -57,7 +57,7 @@ impl std::str::FromStr for SessionId {
             .and_then(|number| number.parse().ok())
             .map(Self)
             .ok_or_else(|| {
-                let text = crate::caller::quoted(text);
+                let text = crate::excerpt::excerpt(text);
                 format!("`{text}` is no session id: expected `{ID_PREFIX}` and a number")
             })
     }

@@ -1,47 +1,47 @@
-//! What a token may at most: its user's rights, and no more than the role it is narrowed to.
+//! The rights of a token: those of its user, limited by the role that the token is narrowed to.
 
 use holdpoint_auth::{Claims, Right, Role, authorize, may};
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::subject::FIRST_WORKSPACE;
 use holdpoint_ids::RoleName;
 
-/// 403 where somebody has not got a right in the first workspace, of those who run the installation: for
-/// what concerns all workspaces (A-L4).
-pub(crate) fn runs_installation(claims: &Claims, right: Right) -> Result<(), Problem> {
+/// 403 where the caller lacks a right in the first workspace. Its users run the installation, and only they
+/// do what affects all workspaces (A-L4).
+pub(crate) fn require_installation_right(claims: &Claims, right: Right) -> Result<(), Problem> {
     authorize(Some(claims), right)?;
     if claims.workspace.as_str() == FIRST_WORKSPACE {
         return Ok(());
     }
     let detail = format!(
-        "this concerns the whole installation, which is run from the workspace `{FIRST_WORKSPACE}`"
+        "this affects the whole installation; only users of the workspace `{FIRST_WORKSPACE}` may do it"
     );
     Err(Problem::new(403, "forbidden", detail))
 }
 
-/// A user's roles, narrowed. The rights are those that both the user and `cap` have; roles that
-/// grant none (they name a group, for `@role.`) stay.
-pub(crate) fn narrowed(roles: &[RoleName], cap: Option<Role>) -> Vec<RoleName> {
+/// Roles with the rights that both the user and `cap` have. Roles without rights are kept, because they
+/// name a group for `@role.`.
+pub(crate) fn narrow_roles(roles: &[RoleName], cap: Option<Role>) -> Vec<RoleName> {
     let Some(cap) = cap else {
         return roles.to_vec();
     };
-    let mut kept = groups(roles);
+    let mut kept = group_roles(roles);
     let has = |right| may(cap, right) && grants(roles, right);
-    kept.extend(highest(has).and_then(|role| role.as_str().parse().ok()));
+    kept.extend(highest_role(has).and_then(|role| role.as_str().parse().ok()));
     kept
 }
 
-/// Whether a narrowing took no right away.
-pub(crate) fn is_whole(roles: &[RoleName], kept: &[RoleName]) -> bool {
+/// Whether narrowed roles have all rights of the roles before.
+pub(crate) fn has_all_rights(roles: &[RoleName], kept: &[RoleName]) -> bool {
     Right::ALL
         .into_iter()
         .all(|right| grants(roles, right) == grants(kept, right))
 }
 
-/// What is left of roles that a caller had, now that the user has others.
-pub(crate) fn still(now: &[RoleName], then: &[RoleName]) -> Vec<RoleName> {
-    match highest(|right| grants(then, right)) {
-        Some(cap) => narrowed(now, Some(cap)),
-        None => groups(now),
+/// The current roles of a user, limited to the rights of earlier ones.
+pub(crate) fn limit_to_earlier(now: &[RoleName], then: &[RoleName]) -> Vec<RoleName> {
+    match highest_role(|right| grants(then, right)) {
+        Some(cap) => narrow_roles(now, Some(cap)),
+        None => group_roles(now),
     }
 }
 
@@ -53,8 +53,8 @@ pub(crate) fn grants(roles: &[RoleName], right: Right) -> bool {
         .any(|role| may(role, right))
 }
 
-/// The built-in role with the most rights of which `has` allows every one.
-fn highest(has: impl Fn(Right) -> bool) -> Option<Role> {
+/// The built-in role with the most rights that has no right beyond `has`.
+fn highest_role(has: impl Fn(Right) -> bool) -> Option<Role> {
     let rights = |role: Role| {
         Right::ALL
             .into_iter()
@@ -66,7 +66,7 @@ fn highest(has: impl Fn(Right) -> bool) -> Option<Role> {
         .max_by_key(|role| rights(*role).count())
 }
 
-fn groups(roles: &[RoleName]) -> Vec<RoleName> {
+fn group_roles(roles: &[RoleName]) -> Vec<RoleName> {
     let is_group = |role: &&RoleName| Role::named(role.as_str()).is_none();
     roles.iter().filter(is_group).cloned().collect()
 }
@@ -91,7 +91,11 @@ mod tests {
             (&["ops"], Some(Role::Owner), &["ops"]),
             (&["operator"], None, &["operator"]),
         ] {
-            assert_eq!(narrowed(&roles(user), cap), roles(left), "{user:?} {cap:?}");
+            assert_eq!(
+                narrow_roles(&roles(user), cap),
+                roles(left),
+                "{user:?} {cap:?}"
+            );
         }
     }
 
@@ -106,16 +110,22 @@ mod tests {
             (&["member", "ops"], Some(Role::Agent), false),
         ] {
             let user = roles(user);
-            let kept = narrowed(&user, cap);
-            assert_eq!(is_whole(&user, &kept), whole, "{user:?} {cap:?}");
+            let kept = narrow_roles(&user, cap);
+            assert_eq!(has_all_rights(&user, &kept), whole, "{user:?} {cap:?}");
         }
     }
 
     #[test]
-    fn what_waited_is_done_with_what_is_left() {
+    fn a_deferred_command_keeps_no_right_that_its_caller_lost() {
         let owner = roles(&["owner"]);
-        assert_eq!(still(&roles(&["viewer"]), &owner), roles(&["viewer"]));
-        assert_eq!(still(&owner, &roles(&["agent"])), roles(&["agent"]));
-        assert_eq!(still(&owner, &roles(&["ops"])), roles(&[]));
+        assert_eq!(
+            limit_to_earlier(&roles(&["viewer"]), &owner),
+            roles(&["viewer"])
+        );
+        assert_eq!(
+            limit_to_earlier(&owner, &roles(&["agent"])),
+            roles(&["agent"])
+        );
+        assert_eq!(limit_to_earlier(&owner, &roles(&["ops"])), roles(&[]));
     }
 }

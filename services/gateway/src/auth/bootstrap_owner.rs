@@ -1,4 +1,4 @@
-//! The first user of a workspace: its `owner`, and tokens of it that nobody had to ask for.
+//! The first user of a workspace, `owner`, with its tokens and login links.
 
 use std::time::Duration;
 
@@ -8,25 +8,23 @@ use holdpoint_ids::{RoleName, UserName, Workspace};
 use tokio::time::Instant;
 
 use crate::app::App;
-use crate::forward::{key_reused, key_spent};
-use crate::problem::database_away;
+use crate::problem::{database_away, key_reused, key_spent};
 use crate::store::sessions;
 use crate::store::tokens::{self, Holder, Minted, NewToken};
 
-/// Name of the user, as of the role.
+/// Name of the user and of its role.
 const OWNER: &str = "owner";
 /// How long the handoff service may take to answer while everything starts.
 const PATIENCE: Duration = Duration::from_secs(15);
 const TRY_AGAIN: Duration = Duration::from_millis(100);
 
-/// A token of the workspace's owner, who is made where there is none. Earlier ones stay valid, as
-/// long as they are among the newest hundred.
-pub(crate) async fn token(
+/// Creates a token of the owner, and the owner if it does not exist. The newest hundred tokens stay valid.
+pub(crate) async fn create_token(
     app: &App,
     workspace: &Workspace,
     asked: Option<IdempotencyKey>,
 ) -> Result<String, Problem> {
-    let user = ready(app, workspace).await?;
+    let user = await_owner(app, workspace).await?;
     let holder = Holder {
         workspace: workspace.clone(),
         user,
@@ -53,14 +51,13 @@ pub(crate) async fn token(
     }
 }
 
-/// The token that the owner has from an earlier start, if it still opens the workspace with all rights
-/// of the owner; else a new one.
-pub(crate) async fn kept_token(
+/// The token of an earlier start if it still has all rights of the owner, else a new one.
+pub(crate) async fn reuse_token(
     app: &App,
     workspace: &Workspace,
     kept: &str,
 ) -> Result<String, Problem> {
-    let user = ready(app, workspace).await?;
+    let user = await_owner(app, workspace).await?;
     let holder = tokens::holder(&app.readers, kept, app.clock.now())
         .await
         .map_err(database_away)?;
@@ -70,24 +67,24 @@ pub(crate) async fn kept_token(
     if is_good {
         return Ok(kept.to_owned());
     }
-    token(app, workspace, None).await
+    create_token(app, workspace, None).await
 }
 
-/// A new token of the owner in place of all that `up` has printed for this workspace before.
+/// Creates a token and revokes all that `up` has printed for this workspace.
 pub(crate) async fn replace_token(app: &App, workspace: &Workspace) -> Result<String, Problem> {
-    ready(app, workspace).await?;
+    await_owner(app, workspace).await?;
     tokens::revoke_printed(&app.writer, workspace)
         .await
         .map_err(database_away)?;
-    token(app, workspace, None).await
+    create_token(app, workspace, None).await
 }
 
-/// The owner's name, once the workspace has an owner.
-async fn ready(app: &App, workspace: &Workspace) -> Result<UserName, Problem> {
-    let user = named::<UserName>()?;
+/// Waits until the workspace has an owner. The handoff service may still be starting.
+async fn await_owner(app: &App, workspace: &Workspace) -> Result<UserName, Problem> {
+    let user = parse_name::<UserName>()?;
     let by = Instant::now() + PATIENCE;
     loop {
-        match ensure(app, workspace, &user).await {
+        match ensure_owner(app, workspace, &user).await {
             Ok(()) => return Ok(user),
             Err(problem) if problem.is_transient() && Instant::now() < by => {
                 tokio::time::sleep(TRY_AGAIN).await;
@@ -97,22 +94,22 @@ async fn ready(app: &App, workspace: &Workspace) -> Result<UserName, Problem> {
     }
 }
 
-/// The path of a one-time link for the workspace's owner.
-pub(crate) async fn login(app: &App, workspace: &Workspace) -> Result<String, Problem> {
-    let user = named::<UserName>()?;
+/// The path of a one-time link for the owner.
+pub(crate) async fn create_login_path(app: &App, workspace: &Workspace) -> Result<String, Problem> {
+    let user = parse_name::<UserName>()?;
     let code = sessions::make_login(&app.writer, workspace, &user, app.clock.now())
         .await
         .map_err(database_away)?;
     Ok(format!("/login/{code}"))
 }
 
-/// A workspace without anybody gets its owner: the one thing that is done without a person's
-/// proof, and that the handoff service takes from the gateway only there.
-async fn ensure(app: &App, workspace: &Workspace, name: &UserName) -> Result<(), Problem> {
-    let role = named::<RoleName>()?;
+/// Creates the owner of a workspace without users. It is the only command without a signed assertion, and the
+/// handoff service accepts it only there.
+async fn ensure_owner(app: &App, workspace: &Workspace, name: &UserName) -> Result<(), Problem> {
+    let role = parse_name::<RoleName>()?;
     if let Some(user) = app.people.find(workspace, name).await? {
         if !user.active || !user.roles.contains(&role) {
-            tracing::warn!(%workspace, "the user `owner` is disabled or no owner any more; another owner can mend that");
+            tracing::warn!(%workspace, "the user `owner` is disabled or has lost its role; its tokens have fewer rights until another owner restores it");
         }
         return Ok(());
     }
@@ -126,9 +123,9 @@ async fn ensure(app: &App, workspace: &Workspace, name: &UserName) -> Result<(),
     app.people.take(workspace, &made).await
 }
 
-fn named<T: std::str::FromStr<Err = holdpoint_ids::IdError>>() -> Result<T, Problem> {
+fn parse_name<T: std::str::FromStr<Err = holdpoint_ids::IdError>>() -> Result<T, Problem> {
     OWNER.parse().map_err(|error| {
-        tracing::error!(%error, "the owner has no name");
+        tracing::error!(%error, "invalid name of the owner");
         Problem::internal()
     })
 }

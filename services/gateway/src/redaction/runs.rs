@@ -1,5 +1,5 @@
-//! How much of a run somebody sees. What a request hides of people's answers from a user, the run hides
-//! from the same user, in its steps, its input and its history (A-M2). What later steps were given stays.
+//! Runs as one user may see them. A run hides the answers that its requests hide from the same user: in its steps, its
+//! input and its history (A-M2). Inputs of later steps stay visible.
 
 use std::collections::BTreeSet;
 
@@ -10,16 +10,16 @@ use holdpoint_contracts::run::{ActionResult, Page, RunView, StepView};
 use holdpoint_ids::{HoldId, RunId, Workspace};
 use serde_json::Value;
 
-use super::concerns;
+use super::is_party;
 use crate::app::App;
-use crate::rights::grants;
+use crate::auth::token_scope::grants;
 
-/// Requests of one run that are looked at. Answers to further ones are hidden.
+/// Most requests of one run that are read. Answers to further ones are hidden.
 const REQUESTS_MAX: u64 = 500;
-/// Why a request asks for what a run lacks, as the executor says it.
-const MISSING_INPUT: &str = "missing_input";
-/// Of the result of a question or a handoff, what is shown to everybody: how it was opened, who ended it.
-const SHOWN_OF_RESULTS: [&str; 10] = [
+/// Reason of the request for the missing inputs of a run.
+pub(crate) const MISSING_INPUT: &str = "missing_input";
+/// Fields of the result of a question or handoff that every reader sees.
+const RESULT_SHOWN: [&str; 10] = [
     "scheduled",
     "resume_at",
     "task_id",
@@ -31,32 +31,32 @@ const SHOWN_OF_RESULTS: [&str; 10] = [
     "by",
     "at",
 ];
-/// Of an answer in the history.
-const SHOWN_OF_ANSWERS: [&str; 5] = ["hold", "request", "question", "by", "at"];
+/// Fields of an answer in the history that every reader sees.
+const ANSWER_SHOWN: [&str; 5] = ["hold", "request", "question", "by", "at"];
 
-/// What of a run is hidden from a user.
+/// The parts of a run that are hidden from a user.
 #[derive(Debug, Default)]
-pub(crate) struct Hidden {
-    /// Requests that the user sees all of.
-    seen: BTreeSet<HoldId>,
-    /// Steps with a request that the user does not see all of; an empty name is the run itself.
+pub(crate) struct RunRedaction {
+    /// Requests that the user sees completely.
+    visible: BTreeSet<HoldId>,
+    /// Steps with a request that is redacted for the user. An empty name is the run itself.
     steps: BTreeSet<String>,
-    /// Members of the input that people were asked for.
+    /// Fields of the input that a person supplied.
     inputs: BTreeSet<String>,
-    /// Not all requests are known: what might be an answer is hidden.
-    is_unsure: bool,
+    /// Not all requests are known, so everything that may be an answer is hidden.
+    is_incomplete: bool,
 }
 
 impl App {
-    /// What of a run is hidden from a user; none: nothing. To be asked for after the run was read, so that
-    /// no request comes between.
-    pub(crate) async fn hidden(
+    /// The redaction of a run for a user; none for operators and steps. It must be read after the run, so that it
+    /// includes all requests of the run.
+    pub(crate) async fn redaction_of(
         &self,
         workspace: &Workspace,
         user: Option<&Claims>,
         run: RunId,
-    ) -> Option<Hidden> {
-        // A step sees its own run: its tool works with what people said.
+    ) -> Option<RunRedaction> {
+        // A step sees its whole run, because its tool works with the answers.
         let claims = user.filter(|claims| !grants(&claims.roles, Right::Operate))?;
         let query = ListRequests {
             limit: REQUESTS_MAX,
@@ -65,68 +65,90 @@ impl App {
         };
         let found = self.bus.query(workspace, &query).await;
         if let Err(problem) = &found {
-            tracing::info!(%problem, %run, "the requests of a run are not known: all answers are hidden");
+            tracing::info!(%problem, %run, "requests of a run cannot be read; all its answers are hidden");
         }
-        Some(Hidden::of(claims, found.ok()))
+        Some(RunRedaction::of(claims, found.ok()))
     }
 }
 
-impl Hidden {
+impl App {
+    /// History items as a user may see them.
+    pub(crate) async fn redact_items(
+        &self,
+        workspace: &Workspace,
+        user: Option<&Claims>,
+        run: RunId,
+        items: Vec<HistoryItem>,
+    ) -> Vec<HistoryItem> {
+        if items.is_empty() {
+            return items;
+        }
+        match self.redaction_of(workspace, user, run).await {
+            Some(redaction) => {
+                let items = items.into_iter();
+                items.map(|item| redaction.redact_item(item)).collect()
+            }
+            None => items,
+        }
+    }
+}
+
+impl RunRedaction {
     fn of(claims: &Claims, requests: Option<Page<RequestView>>) -> Self {
         let Some(requests) = requests else {
             return Self {
-                is_unsure: true,
+                is_incomplete: true,
                 ..Self::default()
             };
         };
-        let mut hidden = Self {
-            is_unsure: requests.next_cursor.is_some(),
+        let mut redaction = Self {
+            is_incomplete: requests.next_cursor.is_some(),
             ..Self::default()
         };
         for request in requests.items {
-            if concerns(claims, &request) {
-                hidden.seen.insert(request.id);
+            if is_party(claims, &request) {
+                redaction.visible.insert(request.id);
                 continue;
             }
             if request.reason.as_deref() == Some(MISSING_INPUT) {
                 let schema = request.schema.as_ref();
                 let fields = schema.and_then(|it| it.get("properties")?.as_object());
-                hidden
+                redaction
                     .inputs
                     .extend(fields.into_iter().flat_map(|it| it.keys().cloned()));
             }
-            hidden.steps.insert(request.step.unwrap_or_default());
+            redaction.steps.insert(request.step.unwrap_or_default());
         }
-        hidden
+        redaction
     }
 
     fn hides(&self, step: &str) -> bool {
-        self.is_unsure || self.steps.contains(step)
+        self.is_incomplete || self.steps.contains(step)
     }
 
-    /// Whether what an item says of a request is for the user.
-    fn is_seen(&self, data: &Value, member: &str) -> bool {
+    /// Whether the user sees the request that an item names.
+    fn is_visible(&self, data: &Value, member: &str) -> bool {
         let id = data.get(member).and_then(Value::as_str);
         let id = id.and_then(|id| id.parse().ok());
-        id.is_some_and(|id: HoldId| self.seen.contains(&id))
+        id.is_some_and(|id: HoldId| self.visible.contains(&id))
     }
 
-    /// The run without what people said.
-    pub(crate) fn run(&self, mut run: RunView) -> RunView {
-        if self.is_unsure {
+    /// The run without hidden answers.
+    pub(crate) fn redact_run(&self, mut run: RunView) -> RunView {
+        if self.is_incomplete {
             run.input = None;
         } else if let Some(input) = run.input.as_mut().and_then(Value::as_object_mut) {
             input.retain(|name, _| !self.inputs.contains(name));
         }
         for step in &mut run.steps {
-            self.step(step);
+            self.redact_step(step);
         }
         run
     }
 
-    fn step(&self, step: &mut StepView) {
+    fn redact_step(&self, step: &mut StepView) {
         let is_of_people = ["ask", "handoff"].contains(&step.kind.as_str());
-        // Until it ends, the result is that of its opening.
+        // Before its end, the result describes only its start.
         if !is_of_people || step.ended_at.is_none() || !self.hides(&step.id) {
             return;
         }
@@ -137,67 +159,67 @@ impl Hidden {
             ..
         }) = &mut step.response
         {
-            *description = ended(data);
-            *error = error.take().map(|_said| "It did not succeed.".to_owned());
-            keep(data, &SHOWN_OF_RESULTS);
+            *description = describe_end(data);
+            *error = error.take().map(|_answer| "It did not succeed.".to_owned());
+            keep_fields(data, &RESULT_SHOWN);
         }
     }
 
-    /// An item of the history without what people said.
-    pub(crate) fn item(&self, mut item: HistoryItem) -> HistoryItem {
+    /// An item of the history without hidden answers.
+    pub(crate) fn redact_item(&self, mut item: HistoryItem) -> HistoryItem {
         let kind = item.kind;
-        if kind == EventType::InputAnswered && !self.is_seen(&item.data, "hold") {
-            item.message = ended(&item.data);
-            keep(&mut item.data, &SHOWN_OF_ANSWERS);
+        if kind == EventType::InputAnswered && !self.is_visible(&item.data, "hold") {
+            item.message = describe_end(&item.data);
+            keep_fields(&mut item.data, &ANSWER_SHOWN);
         }
-        if kind == EventType::HandoffCompleted && !self.is_seen(&item.data, "request") {
-            keep(&mut item.data, &SHOWN_OF_ANSWERS);
+        if kind == EventType::HandoffCompleted && !self.is_visible(&item.data, "request") {
+            keep_fields(&mut item.data, &ANSWER_SHOWN);
         }
         if kind == EventType::RunResumed && self.hides(item.step.as_deref().unwrap_or_default()) {
             match &item.step {
                 Some(_) => {
-                    item.message = ended(&item.data);
-                    keep(&mut item.data, &SHOWN_OF_ANSWERS);
+                    item.message = describe_end(&item.data);
+                    keep_fields(&mut item.data, &ANSWER_SHOWN);
                 }
-                // Of a whole run only a person who had taken it over leaves notes.
+                // Only a user who has taken over the run leaves notes.
                 None => drop(item.data.as_object_mut().and_then(|it| it.remove("notes"))),
             }
         }
         if let Some(values) = item.data.get_mut("values").and_then(Value::as_object_mut) {
-            values.retain(|path, _| !self.names(path));
+            values.retain(|path, _| !self.hides_path(path));
         }
         item
     }
 
-    /// Whether a path of an expression leads to what people said: `$step-03.answer`, `run.intervention.notes`,
+    /// Whether a path of an expression leads to a hidden answer: `$step-03.answer`, `run.intervention.notes`,
     /// `input.amount`.
-    fn names(&self, path: &str) -> bool {
+    fn hides_path(&self, path: &str) -> bool {
         let mut parts = path.trim_start_matches('$').split(['.', '[']);
         let (root, member) = (parts.next().unwrap_or_default(), parts.next());
         match (root, member) {
             ("run", Some("intervention")) => self.hides(""),
             ("input", Some(member)) => {
                 let member = member.trim_end_matches(']').trim_matches('"');
-                self.is_unsure || self.inputs.contains(member)
+                self.is_incomplete || self.inputs.contains(member)
             }
-            ("input", None) => self.is_unsure || !self.inputs.is_empty(),
+            ("input", None) => self.is_incomplete || !self.inputs.is_empty(),
             ("contact" | "run" | "item", _) => false,
             (step, _) => self.hides(step),
         }
     }
 }
 
-/// That it ended, without how.
-fn ended(data: &Value) -> String {
+/// A message without the answer.
+fn describe_end(data: &Value) -> String {
     match data.get("by").and_then(Value::as_str) {
-        Some("timeout") => "Nobody answered in time.".to_owned(),
+        Some("timeout") => "No answer arrived in time.".to_owned(),
         Some(by) => format!("{by} has answered."),
         None => "It has ended.".to_owned(),
     }
 }
 
-/// Of an object only these members; of anything else nothing.
-fn keep(data: &mut Value, shown: &[&str]) {
+/// Keeps only these fields of an object, and nothing of another value.
+fn keep_fields(data: &mut Value, shown: &[&str]) {
     match data.as_object_mut() {
         Some(fields) => fields.retain(|name, _| shown.contains(&name.as_str())),
         None => *data = Value::Null,
@@ -209,7 +231,7 @@ mod tests {
     use holdpoint_contracts::handoff::RequestView;
     use serde_json::json;
 
-    use super::super::tests::{claims, request};
+    use super::super::testing::{claims, request};
     use super::*;
 
     fn asked(number: u32, step: Option<&str>, to: &str) -> RequestView {
@@ -240,7 +262,7 @@ mod tests {
         }
     }
 
-    /// All that a history says of an answer, with a word that only the answer has.
+    /// History items about one answer, which alone contains `s3cret`.
     fn history() -> Vec<HistoryItem> {
         let id = asked(1, None, "").id;
         vec![
@@ -271,7 +293,7 @@ mod tests {
         ]
     }
 
-    /// Mend A-M2: to whom the request hides an answer the history hides it, too, and to nobody else.
+    /// Mend A-M2: the history hides an answer from the same users as its request.
     #[test]
     fn an_answer_is_hidden_in_the_history_as_in_its_request() {
         let requests = || {
@@ -286,9 +308,9 @@ mod tests {
             ("bob", &["member"], requests(), false),
             ("bob", &["member"], None, true),
         ] {
-            let hidden = Hidden::of(&claims(user, roles), requests);
+            let hidden = RunRedaction::of(&claims(user, roles), requests);
             for before in history() {
-                let after = hidden.item(before.clone());
+                let after = hidden.redact_item(before.clone());
                 let text = serde_json::to_string(&after).unwrap();
                 assert_eq!(text.contains("s3cret"), !is_hidden, "{user}: {text}");
                 assert_eq!(after == before, !is_hidden, "{user}: {text}");
@@ -298,21 +320,21 @@ mod tests {
                 );
             }
         }
-        let hidden = Hidden::of(&claims("eva", &["viewer"]), requests());
+        let hidden = RunRedaction::of(&claims("eva", &["viewer"]), requests());
         let wait = item(
             EventType::RunResumed,
             Some("wait"),
             "Going on.",
             json!({ "by": "time" }),
         );
-        assert_eq!(hidden.item(wait.clone()), wait);
+        assert_eq!(hidden.redact_item(wait.clone()), wait);
         let resumed = item(
             EventType::RunResumed,
             None,
             "Resumed.",
             json!({ "mode": "now" }),
         );
-        assert_eq!(hidden.item(resumed.clone()), resumed);
+        assert_eq!(hidden.redact_item(resumed.clone()), resumed);
     }
 
     /// Mend A-M2: what people were asked for before the first step, and what an operator left behind.
@@ -321,7 +343,7 @@ mod tests {
         let mut first = asked(1, None, "@user.bob");
         first.reason = Some(MISSING_INPUT.to_owned());
         first.schema = Some(json!({ "properties": { "amount": {} } }));
-        let hidden = Hidden::of(&claims("eva", &["viewer"]), page(vec![first]));
+        let hidden = RunRedaction::of(&claims("eva", &["viewer"]), page(vec![first]));
         for (path, is_hidden) in [
             ("input.amount", true),
             ("input[\"amount\"]", true),
@@ -332,7 +354,7 @@ mod tests {
             ("contact.replied", false),
             ("$q.answer", false),
         ] {
-            assert_eq!(hidden.names(path), is_hidden, "{path}");
+            assert_eq!(hidden.hides_path(path), is_hidden, "{path}");
         }
     }
 }

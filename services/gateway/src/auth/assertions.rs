@@ -1,5 +1,5 @@
-//! What the gateway signs about its callers: each command by itself, so that what is read on the way to its
-//! owner is worth nothing for another one.
+//! Assertions: the gateway signs for each command who its caller is. An assertion that is intercepted is worthless for
+//! another command.
 
 use std::sync::Arc;
 
@@ -7,10 +7,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_auth::{Asserted, AuthError, Claims, Signer};
 use holdpoint_contracts::{Command, Envelope, Problem};
 
-/// How long an assertion is worth something.
+/// How long an assertion is valid.
 pub(crate) const VALID_FOR: TimeDelta = TimeDelta::minutes(5);
 
-/// The signer.
 #[derive(Debug)]
 pub(crate) struct Assertions {
     signer: Arc<Signer>,
@@ -28,30 +27,30 @@ impl Assertions {
         envelope: Envelope<C>,
         now: DateTime<Utc>,
     ) -> Result<Envelope<C>, Problem> {
-        let vouched = self.signer.vouch(&lasting(claims, now), envelope);
-        vouched.map_err(|error| unsigned(&error))
+        let vouched = self.signer.vouch(&with_expiry(claims, now), envelope);
+        vouched.map_err(|error| signing_failed(&error))
     }
 
-    /// An assertion for a command that is written already.
-    pub(crate) fn of(
+    /// An assertion for a serialized command.
+    pub(crate) fn sign(
         &self,
         claims: &Claims,
         asserted: &Asserted<'_>,
         now: DateTime<Utc>,
     ) -> Result<String, Problem> {
-        let signed = self.signer.sign(&lasting(claims, now), asserted);
-        signed.map_err(|error| unsigned(&error))
+        let signed = self.signer.sign(&with_expiry(claims, now), asserted);
+        signed.map_err(|error| signing_failed(&error))
     }
 }
 
-fn lasting(claims: &Claims, now: DateTime<Utc>) -> Claims {
+fn with_expiry(claims: &Claims, now: DateTime<Utc>) -> Claims {
     Claims {
         expires_at: now + VALID_FOR,
         ..claims.clone()
     }
 }
 
-fn unsigned(error: &AuthError) -> Problem {
-    tracing::error!(%error, "an assertion that cannot be signed");
+fn signing_failed(error: &AuthError) -> Problem {
+    tracing::error!(%error, "assertion cannot be signed; the command is refused with 500");
     Problem::internal()
 }

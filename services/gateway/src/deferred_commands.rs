@@ -1,8 +1,8 @@
-//! Commands whose owner was down: kept in the gateway's table, and brought to the owner until it
-//! has answered, across restarts, always under the same idempotency key.
+//! Commands whose service was down. The gateway stores them and sends them until the service has replied, across
+//! restarts and always under the same idempotency key.
 //!
-//! The owner is asked by core request, each time with an assertion of that moment. No command lies in a
-//! stream with one that would have to last for hours.
+//! They are sent as core requests, each time with a new assertion. In a stream an assertion would have to be
+//! valid for hours.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -20,34 +20,34 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
-use crate::caller::Caller;
-use crate::problem::database_away;
-use crate::rights::still;
+use crate::auth::caller::Caller;
+use crate::auth::token_scope::limit_to_earlier;
+use crate::problem::{database_away, key_reused};
 use crate::store::commands::{self, Accepted, Stored};
 
-/// Commands of one workspace that may be on their way to one service; one more is told 503.
+/// Most stored commands of one workspace for one service; one more is refused with 503.
 pub(crate) const OPEN_MAX: u64 = 10_000;
-/// Commands that are brought in one go.
+/// Commands of one round.
 const ROUND: u64 = 200;
-/// Callers whose commands are brought at the same time; those of one caller go one after the other.
+/// Callers whose commands are sent at the same time. Those of one caller are sent in their order.
 const CALLERS_AT_ONCE: usize = 16;
-/// First pause after a round in vain, and the longest.
+/// First pause after a round without a reply, and the longest.
 const PAUSE_FIRST: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// Pause when there is nothing to bring; a new command ends it.
+/// Pause without stored commands. A new command ends it.
 const PAUSE_IDLE: Duration = Duration::from_mins(1);
-/// As long as owners remember a key, an answer is kept.
+/// Replies are kept as long as services remember a key.
 const REMEMBERED_FOR: TimeDelta = TimeDelta::hours(24);
 
-/// Stores a command; from then on it will be done, or refused by its owner.
-pub(crate) async fn accept<C: Command>(
+/// Stores a command. From then on its service will do it or refuse it.
+pub(crate) async fn store<C: Command>(
     app: &App,
     caller: &Caller,
     mut envelope: Envelope<C>,
     after: Option<CommandId>,
 ) -> Result<CommandId, Problem> {
     let id = CommandId::fresh();
-    // A start without a caller's key names its run; for all others `App::command` has made a key.
+    // Only a start can be without a key, because it names its run. `App::command` makes all other keys.
     let key = envelope.key.clone().unwrap_or_else(|| IdempotencyKey {
         key: id.to_string(),
         digest: String::new(),
@@ -63,7 +63,7 @@ pub(crate) async fn accept<C: Command>(
         subject: envelope.command.subject(&caller.workspace),
         ask_subject: envelope.command.ask_subject(&caller.workspace),
         envelope: serde_json::to_value(&envelope).map_err(|error| {
-            tracing::error!(%error, "a command that cannot be written");
+            tracing::error!(%error, "command cannot be serialized; it is refused");
             Problem::internal()
         })?,
         key,
@@ -78,58 +78,40 @@ pub(crate) async fn accept<C: Command>(
         Accepted::Under(id) => Ok(id),
         Accepted::KeyReused => Err(key_reused()),
         Accepted::Full => Err(Problem::unavailable(format!(
-            "the {} service is down, and {OPEN_MAX} commands of this workspace wait for it, which is the most; try again later",
+            "the {} service is down, and {OPEN_MAX} commands of this workspace already wait for it; try again later",
             C::SERVICE
         ))),
     }
 }
 
-/// The key was used for something else.
-pub(crate) fn key_reused() -> Problem {
-    Problem::new(
-        422,
-        "idempotency_key_reused",
-        "this Idempotency-Key was used for another body; take a new key for a new request",
-    )
-}
-
-/// 409: what was made under this key is not given out again.
-pub(crate) fn key_spent() -> Problem {
-    Problem::new(
-        409,
-        "key_spent",
-        "the token of this Idempotency-Key was made more than 24 hours ago or has expired; take a new key for a new token",
-    )
-}
-
-/// Brings commands to their owners until it is told to stop.
+/// Sends stored commands until `stop`.
 pub(crate) async fn run(app: App, stop: CancellationToken) {
-    let forwarder = Forwarder { app };
-    stop.run_until_cancelled(forwarder.rounds()).await;
+    let sender = Sender { app };
+    stop.run_until_cancelled(sender.send_rounds()).await;
 }
 
-struct Forwarder {
+struct Sender {
     app: App,
 }
 
-/// What asking the owner came to.
-enum Outcome {
-    CommandOutcome(Reply<Value>),
-    Silent,
+/// The result of sending a command.
+enum Delivery {
+    Replied(Reply<Value>),
+    NoReply,
 }
 
-impl Forwarder {
-    async fn rounds(&self) {
+impl Sender {
+    async fn send_rounds(&self) {
         let mut pause = PAUSE_FIRST;
         loop {
-            let wait = match self.round().await {
+            let wait = match self.send_round().await {
                 Ok(true) => {
                     pause = PAUSE_FIRST;
                     PAUSE_IDLE
                 }
                 Ok(false) => pause,
                 Err(problem) => {
-                    tracing::warn!(%problem, "accepted commands wait");
+                    tracing::warn!(%problem, "stored commands cannot be sent; they are tried again");
                     pause
                 }
             };
@@ -140,8 +122,8 @@ impl Forwarder {
         }
     }
 
-    /// Tries what is on its way once; whether nothing is left.
-    async fn round(&self) -> Result<bool, Problem> {
+    /// Sends the oldest commands once. True if none are left.
+    async fn send_round(&self) -> Result<bool, Problem> {
         let app = &self.app;
         let before = app.clock.now() - REMEMBERED_FOR;
         commands::forget(&app.writer, before)
@@ -155,7 +137,7 @@ impl Forwarder {
         }
         let silent = Mutex::default();
         let of_callers = stream::iter(by_caller(open).into_values())
-            .map(|commands| self.bring(commands, &silent))
+            .map(|commands| self.send_for_caller(commands, &silent))
             .buffer_unordered(CALLERS_AT_ONCE);
         let waiting: Vec<Vec<CommandId>> = of_callers.try_collect().await?;
         let waiting = waiting.concat();
@@ -165,9 +147,9 @@ impl Forwarder {
         Ok(waiting.is_empty())
     }
 
-    /// Brings the commands of one caller, in their order; returns those that wait. A service that was silent
-    /// in this round is not asked again.
-    async fn bring(
+    /// Sends the commands of one caller in their order, and returns those without a reply. A service that did not
+    /// reply in this round gets no further commands.
+    async fn send_for_caller(
         &self,
         commands: Vec<Stored>,
         silent: &Mutex<HashSet<String>>,
@@ -175,14 +157,14 @@ impl Forwarder {
         let silent = || silent.lock().unwrap_or_else(PoisonError::into_inner);
         let mut waiting = Vec::new();
         for command in commands {
-            let outcome = match self.before(&command).await? {
-                Some(outcome) => outcome,
-                None if silent().contains(&command.service) => Outcome::Silent,
-                None => self.ask(&command).await?,
+            let delivery = match self.check_predecessor(&command).await? {
+                Some(delivery) => delivery,
+                None if silent().contains(&command.service) => Delivery::NoReply,
+                None => self.send(&command).await?,
             };
-            match outcome {
-                Outcome::CommandOutcome(answer) => self.done(command.id, &answer).await,
-                Outcome::Silent => {
+            match delivery {
+                Delivery::Replied(answer) => self.keep_reply(command.id, &answer).await,
+                Delivery::NoReply => {
                     if command.after.is_none() {
                         silent().insert(command.service);
                     }
@@ -193,8 +175,8 @@ impl Forwarder {
         Ok(waiting)
     }
 
-    /// What the command before this one has to say: none, go on.
-    async fn before(&self, command: &Stored) -> Result<Option<Outcome>, Problem> {
+    /// Checks the command that this one must not overtake. None: this one can be sent.
+    async fn check_predecessor(&self, command: &Stored) -> Result<Option<Delivery>, Problem> {
         let Some(first) = command.after else {
             return Ok(None);
         };
@@ -202,52 +184,52 @@ impl Forwarder {
             .await
             .map_err(database_away)?;
         Ok(match progress.map(|it| it.answer) {
-            // Long done and forgotten, or done.
+            // Done, and perhaps deleted since.
             None | Some(Some(Reply::Ok(_))) => None,
-            Some(None) => Some(Outcome::Silent),
-            Some(Some(refused @ Reply::Problem(_))) => Some(Outcome::CommandOutcome(refused)),
+            Some(None) => Some(Delivery::NoReply),
+            Some(Some(refused @ Reply::Problem(_))) => Some(Delivery::Replied(refused)),
         })
     }
 
-    async fn ask(&self, command: &Stored) -> Result<Outcome, Problem> {
-        let body = match self.body(command).await? {
+    async fn send(&self, command: &Stored) -> Result<Delivery, Problem> {
+        let body = match self.sign(command).await? {
             Ok(body) => body,
-            Err(refused) => return Ok(Outcome::CommandOutcome(Reply::Problem(refused))),
+            Err(refused) => return Ok(Delivery::Replied(Reply::Problem(refused))),
         };
         let request = Request::new()
             .payload(Bytes::from(body))
             .timeout(Some(REQUEST_TIMEOUT));
         let subject = command.ask_subject.clone();
         let answer = match self.app.bus.client().send_request(subject, request).await {
-            Ok(message) => read(&message.payload),
+            Ok(message) => read_final_reply(&message.payload),
             Err(error) => {
-                tracing::debug!(%error, id = %command.id, "the owner does not answer yet");
+                tracing::debug!(%error, id = %command.id, "service does not reply; the command is sent again");
                 None
             }
         };
-        Ok(answer.map_or(Outcome::Silent, Outcome::CommandOutcome))
+        Ok(answer.map_or(Delivery::NoReply, Delivery::Replied))
     }
 
-    /// The envelope with an assertion of this moment; or why it must not be done any more.
-    async fn body(&self, command: &Stored) -> Result<Result<String, Problem>, Problem> {
+    /// The envelope with a new assertion, or why it must not be sent.
+    async fn sign(&self, command: &Stored) -> Result<Result<String, Problem>, Problem> {
         let app = &self.app;
         let user = app
             .people
             .known(&command.workspace, &command.caller)
             .await?;
         let Some(user) = user.filter(|user| user.active) else {
-            let detail = "its caller was disabled before it could be done";
+            let detail = "the caller was disabled before the command could be done";
             return Ok(Err(Problem::new(403, "forbidden", detail)));
         };
         let now = app.clock.now();
         let claims = Claims {
             workspace: command.workspace.clone(),
             user: command.caller.clone(),
-            roles: still(&user.roles, &command.roles),
+            roles: limit_to_earlier(&user.roles, &command.roles),
             expires_at: now,
         };
         let Some(parts) = subject::parse(&command.ask_subject) else {
-            tracing::error!(id = %command.id, "a stored command without a subject");
+            tracing::error!(id = %command.id, "stored command has an invalid subject; it is refused");
             return Ok(Err(Problem::internal()));
         };
         let mut envelope = command.envelope.clone();
@@ -258,23 +240,23 @@ impl Forwarder {
             key: Some(&command.key),
             command: &text.unwrap_or_default(),
         };
-        let assertion = app.assertions.of(&claims, &asserted, now)?;
+        let assertion = app.assertions.sign(&claims, &asserted, now)?;
         if let Some(fields) = envelope.as_object_mut() {
             fields.insert("assertion".to_owned(), assertion.into());
         }
         Ok(Ok(envelope.to_string()))
     }
 
-    async fn done(&self, id: CommandId, answer: &Reply<Value>) {
+    async fn keep_reply(&self, id: CommandId, answer: &Reply<Value>) {
         let now = self.app.clock.now();
         if let Err(error) = commands::done(&self.app.writer, id, answer, now).await {
-            // Its owner is asked again and says the same.
-            tracing::error!(%error, %id, "an answer was not kept");
+            // The command is sent again under its key and gets the same reply.
+            tracing::error!(%error, %id, "reply was not stored; the command is sent again");
         }
     }
 }
 
-/// The commands of each caller, in the order in which they came.
+/// The commands of each caller in their order.
 fn by_caller(commands: Vec<Stored>) -> BTreeMap<(String, String), Vec<Stored>> {
     let mut callers: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for command in commands {
@@ -284,10 +266,10 @@ fn by_caller(commands: Vec<Stored>) -> BTreeMap<(String, String), Vec<Stored>> {
     callers
 }
 
-/// The owner's last word, if it is one: a proof that has expired on the way is renewed.
-fn read(payload: &[u8]) -> Option<Reply<Value>> {
+/// A final reply. After an expired assertion or a transient problem the command is sent again.
+fn read_final_reply(payload: &[u8]) -> Option<Reply<Value>> {
     let reply: Reply<Value> = serde_json::from_slice(payload)
-        .inspect_err(|error| tracing::error!(%error, "an answer that cannot be read"))
+        .inspect_err(|error| tracing::error!(%error, "malformed reply; the command is sent again"))
         .ok()?;
     match &reply {
         Reply::Ok(_) => Some(reply),

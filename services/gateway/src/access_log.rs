@@ -1,4 +1,4 @@
-//! One id and one line in the log for every request. Paths and statuses, never headers or queries.
+//! An id and a log line for every request. The log has paths and statuses, never headers or queries.
 
 use std::time::Instant;
 
@@ -9,26 +9,26 @@ use axum::response::Response;
 use tracing::Instrument as _;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Longest id that is taken over from the caller.
+/// Longest id that a caller can choose.
 const ID_MAX: usize = 128;
 
-/// Gives the request an id (the caller's, if it has a sensible one), and logs how it ended.
-pub(crate) async fn log(request: Request, next: Next) -> Response {
+/// Gives the request an id, or keeps a valid one of the caller, and logs the answer.
+pub(crate) async fn log_request(request: Request, next: Next) -> Response {
     let began = Instant::now();
     let given = request
         .headers()
         .get(REQUEST_ID)
         .and_then(|value| value.to_str().ok());
     let id = given
-        .filter(|id| is_sensible(id))
+        .filter(|id| is_valid_id(id))
         .map_or_else(fresh, str::to_owned);
     let method = request.method().clone();
-    let path = shown(request.uri().path()).to_owned();
+    let path = redact_path(request.uri().path()).to_owned();
     let span = tracing::info_span!("http", request = id);
     let mut response = next.run(request).instrument(span.clone()).await;
     let (status, ms) = (response.status().as_u16(), began.elapsed().as_millis());
     span.in_scope(|| {
-        // Probes ask every few seconds and say nothing while all is well.
+        // Probes come every few seconds, so only their failures are logged.
         if is_probe(&path) && status < 400 {
             tracing::debug!(%method, path, status, %ms, "answered");
         } else if status >= 500 {
@@ -47,12 +47,12 @@ fn fresh() -> String {
     format!("{:016x}", rand::random::<u64>())
 }
 
-fn is_sensible(id: &str) -> bool {
+fn is_valid_id(id: &str) -> bool {
     (1..=ID_MAX).contains(&id.len()) && id.chars().all(|c| c.is_ascii_graphic())
 }
 
-/// What the log may show of a path: a log-in link is a secret until it was used, and so is a mail's.
-fn shown(path: &str) -> &str {
+/// A path without secrets: login links and links in mails open a session.
+fn redact_path(path: &str) -> &str {
     if path.starts_with("/login/") {
         "/login/…"
     } else if path.starts_with("/l/") {
@@ -72,11 +72,11 @@ mod tests {
 
     #[test]
     fn a_log_in_link_is_not_in_the_log() {
-        assert_eq!(shown("/login/s3cr3t"), "/login/…");
-        assert_eq!(shown("/l/s3cr3t"), "/l/…");
-        assert_eq!(shown("/login"), "/login");
+        assert_eq!(redact_path("/login/s3cr3t"), "/login/…");
+        assert_eq!(redact_path("/l/s3cr3t"), "/l/…");
+        assert_eq!(redact_path("/login"), "/login");
         assert_eq!(
-            shown("/v1/workspaces/default/runs"),
+            redact_path("/v1/workspaces/default/runs"),
             "/v1/workspaces/default/runs"
         );
     }

@@ -1,5 +1,5 @@
-//! A contact has replied (S0-AC7): what they said is added to what is known of them, and conditions see
-//! it at the next wake.
+//! `POST /hooks/inbound/{name}`: the reply of a contact (S0-AC7). It is stored with the contact, and conditions use
+//! it when their run wakes.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,17 +12,17 @@ use holdpoint_ids::ContactId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::signed::Signed;
+use super::signature::SignedMessage;
 use crate::app::App;
+use crate::auth::caller::Caller;
 use crate::body::{from_json, invalid_field};
-use crate::caller::Caller;
-use crate::params::Params;
-use crate::problem::ApiError;
+use crate::params::NoParams;
+use crate::problem::{ApiError, ApiResult};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ReplyBody {
-    /// Either this, or `from`.
+    /// Either this or `from`.
     #[serde(default)]
     contact: Option<ContactId>,
     #[serde(default)]
@@ -36,7 +36,6 @@ struct ReplyBody {
     at: Option<DateTime<Utc>>,
 }
 
-/// How a reply sounds.
 #[derive(Debug, Clone, Copy, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Sentiment {
@@ -45,19 +44,18 @@ enum Sentiment {
     Negative,
 }
 
-/// 200 with the contact; the same `webhook-id` again is done once and answered alike.
-pub(super) async fn take(
+/// A repeated `webhook-id` is recorded once and gets the same answer.
+pub(super) async fn record_reply(
     State(app): State<App>,
-    params: Params,
-    signed: Signed,
-) -> Result<Response, ApiError> {
-    params.only(&[])?;
-    let Signed { caller, key, bytes } = signed;
+    _: NoParams,
+    message: SignedMessage,
+) -> ApiResult<Response> {
+    let SignedMessage { caller, key, bytes } = message;
     let reply: ReplyBody = from_json(&bytes)?;
     if reply.text.trim().is_empty() {
-        return Err(ApiError(invalid_field("/text", "there is nothing in it")));
+        return Err(ApiError(invalid_field("/text", "must not be empty")));
     }
-    let contact = contact(&app, &caller, &reply).await?;
+    let contact = find_contact(&app, &caller, &reply).await?;
     let mut patch = Map::from_iter([("replied".to_owned(), Value::Bool(true))]);
     patch.extend(
         reply
@@ -77,21 +75,21 @@ pub(super) async fn take(
     };
     let answered = app.command(&caller, Some(key), command).await;
     let answered = answered.map_err(|problem| match problem.status {
-        404 => unknown(&problem.detail),
+        404 => unknown_contact(&problem.detail),
         _ => problem,
     })?;
     Ok(answered.respond(|_| Json(json!({ "recorded": true, "contact": contact })).into_response()))
 }
 
-/// Who has replied: by id, or the one contact with that address.
-async fn contact(app: &App, caller: &Caller, reply: &ReplyBody) -> Result<ContactId, Problem> {
+/// The contact with the id, or the only one with the address.
+async fn find_contact(app: &App, caller: &Caller, reply: &ReplyBody) -> Result<ContactId, Problem> {
     let from = match (&reply.contact, &reply.from) {
         (Some(contact), None) => return Ok(contact.clone()),
         (None, Some(from)) => from,
         (Some(_), Some(_)) | (None, None) => {
             return Err(invalid_field(
                 "/contact",
-                "say `contact` or `from`, one of the two",
+                "must be given, or else `from`, but not both",
             ));
         }
     };
@@ -106,13 +104,13 @@ async fn contact(app: &App, caller: &Caller, reply: &ReplyBody) -> Result<Contac
         (Some(_), false) => Err(Problem::new(
             422,
             "ambiguous_contact",
-            "several contacts have this address: say which by `contact`",
+            "several contacts have this address; send `contact` instead",
         )),
-        (None, _) => Err(unknown("no contact has this address")),
+        (None, _) => Err(unknown_contact("no contact has this address")),
     }
 }
 
-fn unknown(detail: &str) -> Problem {
-    let detail = format!("{detail}: add the contact first (`PUT /contacts/{{id}}`)");
+fn unknown_contact(detail: &str) -> Problem {
+    let detail = format!("{detail}; create the contact first (`PUT /contacts/{{id}}`)");
     Problem::new(422, "unknown_contact", detail)
 }

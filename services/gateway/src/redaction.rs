@@ -1,9 +1,11 @@
-//! How much of a request somebody sees (issue 4, "redacted per viewer").
+//! Requests as one user may see them. Every route and page reads requests through this module.
 //!
-//! The one place where users read requests: [`redact_for`] decides it, and every route and page asks
-//! through here; [`runs`] hides the same answers in runs. Owns no rule of who may decide: that is the handoff service's.
+//! It hides the answers and the contact data from uninvolved users. It must not decide who may decide a request;
+//! that is a rule of the handoff service.
 
 pub(crate) mod runs;
+#[cfg(test)]
+mod testing;
 
 use holdpoint_auth::{Claims, Right};
 use holdpoint_contracts::Problem;
@@ -13,14 +15,14 @@ use holdpoint_ids::HoldId;
 use serde_json::Value;
 
 use crate::app::App;
-use crate::caller::Caller;
-use crate::rights::grants;
+use crate::auth::caller::Caller;
+use crate::auth::token_scope::grants;
 
-/// Of a context, what everybody who may look is shown: what is to be done, and which steps there were.
-const SHOWN: [&str; 2] = ["recommended_action", "actions"];
+/// Fields of a context that every user with the right to look sees.
+const CONTEXT_SHOWN: [&str; 2] = ["recommended_action", "actions"];
 
 impl App {
-    /// One request, as far as the caller may see it.
+    /// A request as the caller may see it.
     pub(crate) async fn request(
         &self,
         caller: &Caller,
@@ -33,7 +35,7 @@ impl App {
         Ok(redact_for(&caller.claims, found))
     }
 
-    /// A page of requests, each as far as the caller may see it.
+    /// A page of requests as the caller may see them.
     pub(crate) async fn requests(
         &self,
         caller: &Caller,
@@ -48,18 +50,18 @@ impl App {
     }
 }
 
-/// All of a request for whom it concerns; for anybody else what is asked, without what people said and
-/// without what is known of the contact.
+/// The whole request for its parties. Other users see the question, without answers, notes and contact data.
 pub(crate) fn redact_for(claims: &Claims, request: RequestView) -> RequestView {
-    let request = put_away_by(claims, request);
-    match concerns(claims, &request) {
-        true => request,
-        false => redacted(request),
+    let request = with_snooze_of(claims, request);
+    if is_party(claims, &request) {
+        request
+    } else {
+        redact(request)
     }
 }
 
-/// What one has put away is out of one's own way, and of nobody else's.
-pub(crate) fn put_away_by(claims: &Claims, request: RequestView) -> RequestView {
+/// The request with the snooze of one user, as a snooze hides it from that user only.
+pub(crate) fn with_snooze_of(claims: &Claims, request: RequestView) -> RequestView {
     let mut own = request.snoozed_by.iter();
     let own = own.find(|one| one.by == claims.user.as_str());
     RequestView {
@@ -68,8 +70,8 @@ pub(crate) fn put_away_by(claims: &Claims, request: RequestView) -> RequestView 
     }
 }
 
-/// It concerns operators and those above them, who has it, who wanted it asked, and who may decide it.
-fn concerns(claims: &Claims, request: &RequestView) -> bool {
+/// Whether a user sees the whole request: an operator, the assignee, a requester, or a user who may decide it.
+fn is_party(claims: &Claims, request: &RequestView) -> bool {
     let name = claims.user.as_str();
     let has_it = request.assignee.as_deref() == Some(name);
     if has_it || request.asked_by.iter().any(|by| by == name) {
@@ -85,20 +87,20 @@ fn concerns(claims: &Claims, request: &RequestView) -> bool {
         || grants(&claims.roles, Right::Decide) && asked.any(is_named)
 }
 
-/// A context that no agent wrote may hold anything, so only what is known to be harmless stays.
-fn redacted(mut request: RequestView) -> RequestView {
+/// Removes answers, notes and contact data. Programs can put anything into a context, so only known fields stay.
+fn redact(mut request: RequestView) -> RequestView {
     if let Some(fields) = request.context.as_object_mut() {
-        fields.retain(|name, _| SHOWN.contains(&name.as_str()));
+        fields.retain(|name, _| CONTEXT_SHOWN.contains(&name.as_str()));
     } else {
         request.context = Value::Null;
     }
-    for handled in &mut request.history {
-        handled.note = None;
+    for entry in &mut request.history {
+        entry.note = None;
     }
     RequestView {
         response: None,
         late: Vec::new(),
-        // Its query often carries a secret (A-M2).
+        // The query of a URL often contains a secret (A-M2).
         callback: None,
         redacted: true,
         ..request
@@ -110,43 +112,12 @@ mod tests {
     use chrono::DateTime;
     use serde_json::json;
 
+    use super::testing::{claims, request};
     use super::*;
 
-    pub(super) fn request() -> RequestView {
-        let view = json!({
-            "id": "hold_0193aaaabbbb7ccc8dddeeeeeeeeeeee-1", "kind": "handoff",
-            "run": "run_0193aaaabbbb7ccc8dddeeeeeeeeeeee", "step": "step-02", "agent": "outreach",
-            "status": "completed", "version": 3, "to": ["@role.sales"], "also": ["@user.bob"],
-            "assignee": "nina", "asked_by": ["cleo"], "question": "Agent requires attention",
-            "options": [], "reason": null, "deadline": null, "remaining_ms": null,
-            "on_timeout": "continue", "actions": [], "outcome": "completed",
-            "context": {
-                "contact": { "email": "zoe@zoe.example" }, "deals": [{ "value": 12000 }],
-                "activities": [{ "text": "said yes" }], "emails": [{ "to": "zoe@zoe.example" }],
-                "findings": [{ "finding": "said yes" }], "recommended_action": "Call",
-                "conditions": [{ "values": { "contact.email": "zoe@zoe.example" } }],
-                "searches": [{ "result": "zoe@zoe.example" }], "actions": [{ "step": "step-01" }],
-            },
-            "response": { "notes": "said yes" }, "decided_by": "nina", "decided_at": null,
-            "late": [{ "by": "bob", "at": "2026-01-01T00:00:00Z", "data": "said yes" }],
-            "history": [{ "action": "completed", "by": "nina", "at": "2026-01-01T00:00:00Z", "note": "said yes" }],
-            "created_at": "2025-12-31T12:00:00Z", "callback": "https://ci.example/done?key=s3cret",
-        });
-        serde_json::from_value(view).unwrap()
-    }
-
-    pub(super) fn claims(user: &str, roles: &[&str]) -> Claims {
-        Claims {
-            workspace: "acme".parse().unwrap(),
-            user: user.parse().unwrap(),
-            roles: roles.iter().map(|role| role.parse().unwrap()).collect(),
-            expires_at: DateTime::UNIX_EPOCH,
-        }
-    }
-
-    /// Issue 4, Deliver 4: who may decide it, has it, wanted it or operates sees all; nobody else.
+    /// Issue 4, Deliver 4: parties see the whole request, and no other user.
     #[test]
-    fn only_whom_it_concerns_sees_all_of_it() {
+    fn only_parties_see_the_whole_request() {
         for (user, roles, sees_all) in [
             ("eva", &["owner"][..], true),
             ("eva", &["admin"], true),
@@ -169,9 +140,9 @@ mod tests {
         }
     }
 
-    /// Issue 4: what one has put away is away for them alone.
+    /// Issue 4: a snooze applies to its user only.
     #[test]
-    fn what_somebody_has_put_away_is_away_for_them_alone() {
+    fn a_snooze_applies_to_its_user_only() {
         let mut away = request();
         let until = DateTime::UNIX_EPOCH;
         away.snoozed_until = Some(until);
@@ -182,17 +153,17 @@ mod tests {
         for (user, seen) in [("nina", Some(until)), ("eva", None)] {
             let shown = redact_for(&claims(user, &["owner"]), away.clone());
             assert_eq!(shown.snoozed_until, seen, "{user}");
-            assert_eq!(shown.snoozed_by.len(), 1, "who has is shown");
+            assert_eq!(shown.snoozed_by.len(), 1, "the snoozers are shown");
         }
     }
 
-    /// Issue 4, Deliver 4: nothing that people said, nothing of the contact; what is asked stays.
+    /// Issue 4, Deliver 4: answers, notes and contact data are removed; the question stays.
     #[test]
-    fn what_is_left_out_is_what_people_said_and_the_contact() {
+    fn answers_and_contact_data_are_removed() {
         let seen = redact_for(&claims("eva", &["viewer"]), request());
         let text = serde_json::to_string(&seen).unwrap();
-        for gone in ["zoe@zoe.example", "said yes", "12000", "s3cret"] {
-            assert!(!text.contains(gone), "{gone} in {text}");
+        for hidden in ["zoe@zoe.example", "said yes", "12000", "s3cret"] {
+            assert!(!text.contains(hidden), "{hidden} in {text}");
         }
         assert_eq!(
             seen.context,
@@ -205,6 +176,6 @@ mod tests {
         );
         let mut free = request();
         free.context = json!("zoe@zoe.example");
-        assert_eq!(redacted(free).context, Value::Null);
+        assert_eq!(redact(free).context, Value::Null);
     }
 }

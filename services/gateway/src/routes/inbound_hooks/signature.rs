@@ -1,4 +1,4 @@
-//! What came in by a hook, and that whoever knows its secret has sent it, just now.
+//! A message of an inbound hook. Its signature proves that the sender knows the secret and has sent it just now.
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::HeaderMap;
@@ -9,31 +9,31 @@ use holdpoint_ids::{HookName, Workspace};
 use sha2::{Digest, Sha256};
 
 use crate::app::App;
+use crate::auth::caller::{Caller, claims};
 use crate::body;
-use crate::caller::{Caller, claims};
 use crate::problem::{ApiError, database_away};
 use crate::store::hooks::{self, Hook};
 use crate::store::tokens::Holder;
 
-/// How far the sender's clock may be from ours, in seconds (Standard Webhooks).
+/// Largest difference between the clock of the sender and ours, in seconds (Standard Webhooks).
 const TOLERANCE_S: i64 = 5 * 60;
 /// Longest `webhook-id`.
 const ID_MAX: usize = 255;
-/// Signatures of one message: a sender that changes its secret sends one of each.
+/// Most signatures of one message. A sender that rotates its secret sends one for each.
 const SIGNATURES_MAX: usize = 10;
 
-/// A message of a hook, with a good signature.
+/// A message of a hook with a valid signature.
 #[derive(Debug)]
-pub(super) struct Signed {
-    /// Whoever made the hook, who may ask and never decide.
+pub(super) struct SignedMessage {
+    /// The user who made the hook, with the rights of an agent: it asks and never decides.
     pub(super) caller: Caller,
-    /// One message is done once.
+    /// One message is handled once.
     pub(super) key: IdempotencyKey,
-    /// As JSON.
+    /// JSON.
     pub(super) bytes: Vec<u8>,
 }
 
-/// The three headers.
+/// The headers of Standard Webhooks.
 #[derive(Debug, PartialEq, Eq)]
 struct Headers<'h> {
     id: &'h str,
@@ -41,7 +41,7 @@ struct Headers<'h> {
     signatures: &'h str,
 }
 
-impl FromRequest<App> for Signed {
+impl FromRequest<App> for SignedMessage {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
@@ -49,26 +49,26 @@ impl FromRequest<App> for Signed {
         let Path((workspace, name)) = Path::<(String, String)>::from_request_parts(&mut parts, app)
             .await
             .map_err(|error| Problem::not_found(format!("the path cannot be read: {error}")))?;
-        let known = known(app, &workspace, &name).await?;
+        let known = find_hook(app, &workspace, &name).await?;
         let bytes = body::arrived(body).await?;
-        let headers = headers(&parts.headers)?;
-        // Who has not signed is answered in the same way whether there is such a hook or not (A-L4).
+        let headers = read_headers(&parts.headers)?;
+        // An invalid signature gets the same answer for an unknown hook, so that names cannot be guessed (A-L4).
         let Some((workspace, hook)) = known else {
-            check(&headers, &WebhookSecret::fresh(), &bytes, app.clock.now())?;
-            return Err(ApiError(not_signed()));
+            check_signature(&headers, &WebhookSecret::fresh(), &bytes, app.clock.now())?;
+            return Err(ApiError(no_valid_signature()));
         };
-        check(&headers, &hook.secret, &bytes, app.clock.now())?;
+        check_signature(&headers, &hook.secret, &bytes, app.clock.now())?;
         let key = IdempotencyKey {
             key: body::scoped(&[workspace.as_str(), "hook", hook.name.as_str(), headers.id]),
             digest: format!("{:x}", Sha256::digest(&bytes)),
         };
-        let caller = maker(app, workspace, hook).await?;
+        let caller = find_maker(app, workspace, hook).await?;
         Ok(Self { caller, key, bytes })
     }
 }
 
-/// Workspace and hook, if they are there.
-async fn known(
+/// The workspace and the hook, if they exist.
+async fn find_hook(
     app: &App,
     workspace: &str,
     name: &str,
@@ -82,7 +82,7 @@ async fn known(
     Ok(hook.map(|hook| (workspace, hook)))
 }
 
-async fn maker(app: &App, workspace: Workspace, hook: Hook) -> Result<Caller, ApiError> {
+async fn find_maker(app: &App, workspace: Workspace, hook: Hook) -> Result<Caller, ApiError> {
     let holder = Holder {
         workspace: workspace.clone(),
         user: hook.made_by,
@@ -90,14 +90,15 @@ async fn maker(app: &App, workspace: Workspace, hook: Hook) -> Result<Caller, Ap
     };
     let known = claims(app, holder).await?.ok_or_else(|| {
         let name = hook.name;
-        let detail =
-            format!("whoever made the hook `{name}` is disabled: remove it and make it again");
+        let detail = format!(
+            "the user who made the hook `{name}` is disabled; remove the hook and create it again"
+        );
         Problem::new(403, "forbidden", detail)
     })?;
     Ok(Caller::of(known))
 }
 
-fn headers(headers: &HeaderMap) -> Result<Headers<'_>, Problem> {
+fn read_headers(headers: &HeaderMap) -> Result<Headers<'_>, Problem> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let id = text("webhook-id")
         .filter(|id| (1..=ID_MAX).contains(&id.len()) && id.chars().all(|c| c.is_ascii_graphic()));
@@ -108,24 +109,24 @@ fn headers(headers: &HeaderMap) -> Result<Headers<'_>, Problem> {
             timestamp,
             signatures,
         }),
-        _ => Err(unsigned(
-            "send `webhook-id`, `webhook-timestamp` (seconds since 1970) and `webhook-signature`, as \
-             Standard Webhooks says",
+        _ => Err(invalid_signature(
+            "missing or invalid headers; expected `webhook-id`, `webhook-timestamp` (seconds since 1970) and \
+             `webhook-signature` of Standard Webhooks",
         )),
     }
 }
 
-fn unsigned(detail: &str) -> Problem {
+fn invalid_signature(detail: &str) -> Problem {
     Problem::new(401, "invalid_signature", detail)
 }
 
-fn not_signed() -> Problem {
-    unsigned(
-        "no `v1` signature of id, timestamp and body by this hook's secret; the body is signed as it is sent",
+fn no_valid_signature() -> Problem {
+    invalid_signature(
+        "no valid `v1` signature; sign id, timestamp and the body as it is sent with the secret of this hook",
     )
 }
 
-fn check(
+fn check_signature(
     headers: &Headers<'_>,
     secret: &WebhookSecret,
     body: &[u8],
@@ -135,19 +136,21 @@ fn check(
         .map_err(|error| Problem::new(400, "invalid_text", format!("not UTF-8: {error}")))?;
     let good = secret
         .sign(headers.id, headers.timestamp, body)
-        .map_err(|error| unsigned(&error.to_string()))?;
-    // Digests are compared, so that the time it takes tells nothing of the signature.
+        .map_err(|error| invalid_signature(&error.to_string()))?;
+    // Digests are compared, so that the duration reveals nothing about the signature.
     let good = Sha256::digest(good.as_bytes());
     let mut signatures = headers.signatures.split(' ').take(SIGNATURES_MAX);
     if !signatures.any(|one| Sha256::digest(one.as_bytes()) == good) {
-        return Err(not_signed());
+        return Err(no_valid_signature());
     }
     let apart = now.timestamp().abs_diff(headers.timestamp);
     if apart > TOLERANCE_S.unsigned_abs() {
         return Err(Problem::new(
             401,
             "stale_timestamp",
-            format!("`webhook-timestamp` is {apart} seconds from now; {TOLERANCE_S} is the most"),
+            format!(
+                "`webhook-timestamp` is {apart} seconds from now; expected at most {TOLERANCE_S}"
+            ),
         ));
     }
     Ok(())
@@ -170,11 +173,11 @@ mod tests {
         }
     }
 
-    /// With which code it is refused, so many seconds after it was signed; empty: it is taken.
+    /// The code of the refusal, some seconds after the signature; empty for a valid message.
     fn refusal(headers: &Headers<'_>, body: &[u8], seconds: i64) -> String {
         let secret = WebhookSecret::read(SECRET).unwrap();
         let now = DateTime::from_timestamp(1_614_265_330 + seconds, 0).unwrap();
-        let checked = check(headers, &secret, body, now);
+        let checked = check_signature(headers, &secret, body, now);
         checked.map_or_else(|problem| problem.code, |()| String::new())
     }
 
@@ -184,8 +187,8 @@ mod tests {
             assert_eq!(refusal(&example(), BODY, seconds), "");
         }
         for seconds in [301, -301] {
-            let told = refusal(&example(), BODY, seconds);
-            assert_eq!(told, "stale_timestamp");
+            let code = refusal(&example(), BODY, seconds);
+            assert_eq!(code, "stale_timestamp");
         }
         let wrong = |headers: Headers<'_>, body: &[u8]| refusal(&headers, body, 0);
         assert_eq!(wrong(example(), b"{}"), "invalid_signature");
@@ -221,14 +224,17 @@ mod tests {
             });
             pairs.collect()
         };
-        assert_eq!(headers(&map(&three)).unwrap().timestamp, 1_614_265_330);
+        assert_eq!(read_headers(&map(&three)).unwrap().timestamp, 1_614_265_330);
         for without in 0..3 {
             let mut two = three.to_vec();
             two.remove(without);
-            assert_eq!(headers(&map(&two)).unwrap_err().status, 401);
+            assert_eq!(read_headers(&map(&two)).unwrap_err().status, 401);
         }
         let long = "x".repeat(ID_MAX + 1);
         let long = [("webhook-id", long.as_str()), three[1], three[2]];
-        assert_eq!(headers(&map(&long)).unwrap_err().code, "invalid_signature");
+        assert_eq!(
+            read_headers(&map(&long)).unwrap_err().code,
+            "invalid_signature"
+        );
     }
 }

@@ -1,8 +1,7 @@
-//! Bodies on their way in: a deadline and a least rate for every route, and a bounded rest that is read
-//! and dropped.
+//! Limits of bodies on every route: size, deadline and least rate.
 //!
-//! A client that still sends does not read. The answer to a body that nobody wanted would be lost in a
-//! reset, so the rest is read before the answer is given.
+//! A client that still sends does not read, and would lose the answer to a refused body in a reset. So the
+//! rest of a body is read and dropped, within a limit, before the answer goes out.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -15,28 +14,35 @@ use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, StreamExt};
+use holdpoint_contracts::Problem;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
-use crate::body::{BODY_MAX, too_large};
 use crate::problem::ApiError;
 
+/// The largest body, in bytes.
+pub(crate) const BODY_MAX: usize = 1024 * 1024;
 /// How long a body may take to arrive.
 const ARRIVAL_MAX: Duration = Duration::from_secs(30);
-/// In each of these windows [`LEAST`] bytes must arrive.
+/// Time in which [`LEAST`] bytes must arrive.
 const WINDOW: Duration = Duration::from_secs(10);
-/// Bytes that a sender of a body manages in a [`WINDOW`].
+/// Bytes that must arrive in a [`WINDOW`].
 const LEAST: usize = 1_024;
-/// What is read and dropped of a body that nobody reads, in bytes, and for how long.
+/// Most bytes of an unread body that are read and dropped, and for how long.
 const DROPPED_MAX: usize = 32 * 1_024 * 1_024;
 const DROPPING_MAX: Duration = Duration::from_secs(10);
+
+pub(crate) fn too_large() -> Problem {
+    let detail = format!("body too large; expected at most {BODY_MAX} bytes");
+    Problem::new(413, "too_large", detail)
+}
 
 /// The body did not arrive in time: 408.
 #[derive(Debug, thiserror::Error)]
 #[error("the body arrived too slowly")]
 pub(crate) struct TooSlow;
 
-/// Whether an error of a body says that it was too slow.
+/// Whether an error of a body has [`TooSlow`] as its source.
 pub(crate) fn is_too_slow(error: &(dyn Error + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -48,14 +54,14 @@ pub(crate) fn is_too_slow(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// Watches a request's body, and drops the rest before the answer goes out.
-pub(crate) async fn watch(request: Request, next: Next) -> Response {
+/// Limits the body of a request, and drops its rest before the answer goes out.
+pub(crate) async fn limit(request: Request, next: Next) -> Response {
     if request.body().is_end_stream() {
         return next.run(request).await;
     }
     let waits = request.headers().contains_key(header::EXPECT);
     let announced = announced(request.headers());
-    // Such a client sends nothing before it is told to, so that it can be refused without cost.
+    // A client with `Expect` sends nothing before it is asked to, so it can be refused without cost.
     if waits && announced.is_some_and(|bytes| bytes > BODY_MAX) {
         return ApiError(too_large()).into_response();
     }
@@ -78,7 +84,7 @@ pub(crate) async fn watch(request: Request, next: Next) -> Response {
 
 fn announced(headers: &HeaderMap) -> Option<usize> {
     let length = headers.get(header::CONTENT_LENGTH)?.to_str().ok()?;
-    // A length beyond every number is beyond every limit, too.
+    // A length that is not a number is above every limit.
     Some(length.parse().unwrap_or(usize::MAX))
 }
 
@@ -93,11 +99,11 @@ async fn drop_rest(mut rest: Arrival) {
         }
     };
     if tokio::time::timeout(DROPPING_MAX, all).await.is_err() {
-        tracing::debug!("the rest of a body did not arrive; its connection is closed");
+        tracing::debug!("rest of a body did not arrive; its connection is closed");
     }
 }
 
-/// A body whose sender is given up when it is too slow.
+/// A body that fails when it arrives too slowly.
 struct Arrival {
     body: BodyDataStream,
     window: Pin<Box<Sleep>>,
@@ -151,7 +157,7 @@ impl Stream for Arrival {
     }
 }
 
-/// What a handler reads; what it leaves goes back to [`watch`].
+/// The body as a handler reads it. The unread rest goes back to [`limit`].
 struct Arriving {
     arrival: Option<Arrival>,
     left: Option<oneshot::Sender<Arrival>>,

@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
-use holdpoint_auth::Right;
 use holdpoint_contracts::executor::GetRun;
 use holdpoint_contracts::handoff::{
     Completion, DecideRequest, Decided, Decision, Disposition, GetRequest, ListRequests,
@@ -18,26 +16,27 @@ use holdpoint_ids::{HoldId, RunId};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::{LOOK_AT_MOST, decide, decided, short};
-use crate::answered::CommandOutcome;
-use crate::app::App;
-use crate::body::Body;
-use crate::caller::{Caller, PathId};
-use crate::params::Params;
-use crate::problem::ApiError;
-use axum::http::StatusCode;
+use super::decisions::{check_length, decide};
+use crate::auth::may::{Decide, May};
+use crate::body::{JsonBody, OptionalJson};
+use crate::command_outcome::CommandOutcome;
+use crate::params::NoParams;
+use crate::path::PathId;
+use crate::problem::{ApiError, ApiResult};
+use crate::use_cases::await_request::QUERY_INTERVAL_MIN;
+use crate::use_cases::decide_request::decide_request;
 
-/// How long the scheduler has to say that no timer is left.
+/// How long the scheduler may take to acknowledge that no timer is left.
 const TIMER_WAIT: Duration = Duration::from_secs(1);
 
-/// S0-R4, literally.
+/// Fixed texts (S0-R4).
 const NOT_WAITING: &str = "Cannot complete handoff: Execution not in waiting state";
 const NOT_FOUND: &str = "Cannot complete handoff: Execution not found";
 const NOT_CANCELLED: &str = "Handoff completed but failed to cancel scheduled resume";
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CompleteBody {
+pub(super) struct CompleteBody {
     #[serde(default)]
     notes: String,
     #[serde(default)]
@@ -49,7 +48,7 @@ struct CompleteBody {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CompleteRunBody {
+pub(super) struct CompleteRunBody {
     #[serde(default)]
     notes: String,
     #[serde(default)]
@@ -81,45 +80,38 @@ struct Execution {
     completed_by: Option<String>,
 }
 
-/// `POST /requests/{id}/complete`: both dispositions are named by whoever completes.
+/// `POST /requests/{id}/complete`: the caller has to choose the disposition.
 pub(super) async fn complete(
-    State(app): State<App>,
-    caller: Caller,
+    caller: May<Decide>,
     PathId(id): PathId<HoldId>,
-    params: Params,
-    body: Body,
-) -> Result<Response, ApiError> {
-    params.only(&[])?;
-    caller.may(Right::Decide)?;
-    let it: CompleteBody = body.json()?;
-    short("/notes", &it.notes)?;
+    _: NoParams,
+    body: JsonBody<CompleteBody>,
+) -> ApiResult<CommandOutcome<Decided>> {
+    let it = body.value;
+    check_length("/notes", &it.notes)?;
     let decision = Decision::Complete(Completion {
         notes: it.notes,
         outcome_type: it.outcome_type,
         disposition: it.disposition,
     });
-    decide(&app, &caller, body, (id, decision, it.version)).await
+    decide(&caller, body.key, id, decision, it.version).await
 }
 
 /// `PUT /runs/{run}/complete-handoff`.
 pub(super) async fn complete_run(
-    State(app): State<App>,
-    caller: Caller,
+    caller: May<Decide>,
     PathId(run): PathId<String>,
-    params: Params,
-    body: Body,
-) -> Result<Response, ApiError> {
-    params.only(&[])?;
-    caller.may(Right::Decide)?;
-    // The words are fixed (S0-R4), also for what cannot be the id of a run.
+    _: NoParams,
+    body: OptionalJson<CompleteRunBody>,
+) -> ApiResult<Response> {
+    // The text is fixed (S0-R4), also for an invalid id.
     let run: RunId = run
         .parse()
         .map_err(|_error| Problem::not_found(NOT_FOUND))?;
-    let it: CompleteRunBody = body.json_or_empty()?;
-    short("/notes", &it.notes)?;
-    let id = open_handoff(&app, &caller, run).await?;
+    let it = body.value;
+    check_length("/notes", &it.notes)?;
     let command = DecideRequest {
-        id,
+        id: find_open_handoff(&caller, run).await?,
         decision: Decision::Complete(Completion {
             notes: it.notes,
             outcome_type: it.outcome_type,
@@ -127,25 +119,26 @@ pub(super) async fn complete_run(
         }),
         version: it.version,
     };
-    let decided = decided(&app, &caller, body.key, command).await;
-    let decided = match decided.map_err(in_old_words)? {
-        CommandOutcome::Done(decided) => decided,
-        later @ CommandOutcome::Accepted(_) => return Ok(later.with_status(StatusCode::OK)),
-    };
-    let completed = completed(&app, &caller, run, decided).await?;
-    Ok(Json(completed).into_response())
+    let decided = decide_request(&caller.app, &caller, body.key, command).await;
+    match decided.map_err(with_fixed_text)? {
+        CommandOutcome::Done(decided) => {
+            let completed = describe_completion(&caller, run, decided).await?;
+            Ok(Json(completed).into_response())
+        }
+        later @ CommandOutcome::Accepted(_) => Ok(later.into_response()),
+    }
 }
 
-/// S0-R4: whoever completes a run's handoff after somebody else is told that the run does not wait.
-fn in_old_words(problem: Problem) -> Problem {
+/// S0-R4: the second user who completes a handoff gets the text for a run that does not wait.
+fn with_fixed_text(problem: Problem) -> Problem {
     match &*problem.code {
         "already_decided" => Problem::new(409, "not_waiting", NOT_WAITING),
         _ => problem,
     }
 }
 
-/// The handoff that the run waits for. A completion that is repeated finds the completed one.
-async fn open_handoff(app: &App, caller: &Caller, run: RunId) -> Result<HoldId, Problem> {
+/// The handoff that the run waits for. A repeated completion finds the completed one.
+async fn find_open_handoff(caller: &May<Decide>, run: RunId) -> ApiResult<HoldId> {
     let query = |status| ListRequests {
         limit: 1,
         status: Some(status),
@@ -154,7 +147,7 @@ async fn open_handoff(app: &App, caller: &Caller, run: RunId) -> Result<HoldId, 
         ..ListRequests::default()
     };
     for status in [RequestStatus::Open, RequestStatus::Completed] {
-        let page = app.bus.query(&caller.workspace, &query(status)).await?;
+        let Json(page) = caller.query(query(status)).await?;
         let by_caller = |request: &RequestView| {
             status == RequestStatus::Open
                 || request.decided_by.as_deref() == Some(caller.claims.user.as_str())
@@ -163,27 +156,28 @@ async fn open_handoff(app: &App, caller: &Caller, run: RunId) -> Result<HoldId, 
             return Ok(request.id);
         }
     }
-    match app.bus.query(&caller.workspace, &GetRun::of(run)).await {
-        // The request may be on its way: the decision waits for it.
-        Ok(run) => run
+    match caller.query(GetRun::of(run)).await {
+        // The handoff service may not have the request yet; the decision waits for it.
+        Ok(Json(run)) => run
             .waiting_on
             .iter()
             .find(|on| on.kind == HoldKind::Handoff)
             .map(|on| on.id)
-            .ok_or_else(|| Problem::new(409, "not_waiting", NOT_WAITING)),
-        Err(problem) if problem.status == 404 => Err(Problem::not_found(NOT_FOUND)),
-        Err(problem) => Err(problem),
+            .ok_or_else(|| ApiError(Problem::new(409, "not_waiting", NOT_WAITING))),
+        Err(ApiError(problem)) if problem.status == 404 => {
+            Err(ApiError(Problem::not_found(NOT_FOUND)))
+        }
+        Err(error) => Err(error),
     }
 }
 
-async fn completed(
-    app: &App,
-    caller: &Caller,
+async fn describe_completion(
+    caller: &May<Decide>,
     run: RunId,
     decided: Decided,
-) -> Result<CompletedHandoff, Problem> {
-    let is_cleared = timer_is_cleared(app, caller, &decided.request).await;
-    let view = app.bus.query(&caller.workspace, &GetRun::of(run)).await?;
+) -> ApiResult<CompletedHandoff> {
+    let is_cleared = has_no_timer(caller, &decided.request).await;
+    let Json(view) = caller.query(GetRun::of(run)).await?;
     let request = decided.request;
     let by = request.decided_by.clone().unwrap_or_default();
     let at = request.decided_at.map(instant::write).unwrap_or_default();
@@ -205,16 +199,15 @@ async fn completed(
     })
 }
 
-/// Whether the scheduler has confirmed, in its time, that no timer is left.
-async fn timer_is_cleared(app: &App, caller: &Caller, request: &RequestView) -> bool {
-    let by = Instant::now() + TIMER_WAIT;
+/// Whether the scheduler acknowledges within [`TIMER_WAIT`] that no timer is left.
+async fn has_no_timer(caller: &May<Decide>, request: &RequestView) -> bool {
+    let deadline = Instant::now() + TIMER_WAIT;
     let mut is_open = request.timer_unconfirmed;
-    while is_open && Instant::now() < by {
-        tokio::time::sleep(LOOK_AT_MOST).await;
-        let query = GetRequest { id: request.id };
-        match app.bus.query(&caller.workspace, &query).await {
-            Ok(newer) => is_open = newer.timer_unconfirmed,
-            Err(problem) => tracing::debug!(%problem, "whether the timer is cleared is not known"),
+    while is_open && Instant::now() < deadline {
+        tokio::time::sleep(QUERY_INTERVAL_MIN).await;
+        match caller.query(GetRequest { id: request.id }).await {
+            Ok(Json(newer)) => is_open = newer.timer_unconfirmed,
+            Err(ApiError(problem)) => tracing::debug!(%problem, "state of the timer is unknown"),
         }
     }
     !is_open

@@ -1,0 +1,51 @@
+//! Idempotency of requests that the gateway answers itself: it stores the answer under the caller's key.
+
+use holdpoint_contracts::{IdempotencyKey, Problem};
+use serde_json::Value;
+
+use crate::app::App;
+use crate::auth::caller::Caller;
+use crate::problem::{database_away, key_reused};
+use crate::store::commands::answers::{self, GivenAnswer, KeyUse};
+
+/// The answer that was given under a key in the last 24 hours.
+///
+/// # Errors
+/// 422 where the key was used for another request.
+pub(crate) async fn find_answer(
+    app: &App,
+    key: Option<&IdempotencyKey>,
+) -> Result<Option<Value>, Problem> {
+    let Some(key) = key else {
+        return Ok(None);
+    };
+    // Readers of the database may lag behind the answer to a request that has just ended.
+    let found = answers::find_answer(&app.writer, key).await;
+    match found.map_err(database_away)? {
+        KeyUse::New => Ok(None),
+        KeyUse::Answered(answer) => Ok(Some(answer)),
+        KeyUse::Reused => Err(key_reused()),
+    }
+}
+
+/// Keeps an answer for repetitions. What was done is done, so a failure is logged and not answered.
+pub(crate) async fn keep_answer(
+    app: &App,
+    caller: &Caller,
+    key: Option<&IdempotencyKey>,
+    answer: &Value,
+) {
+    let Some(key) = key else {
+        return;
+    };
+    let given = GivenAnswer {
+        workspace: &caller.workspace,
+        caller: &caller.claims.user,
+        key,
+        answer,
+        at: app.clock.now(),
+    };
+    if let Err(error) = answers::keep_answer(&app.writer, &given).await {
+        tracing::error!(%error, "an answer was not kept; a repetition of the request is not recognized");
+    }
+}

@@ -1,0 +1,49 @@
+//! The workspace and the id or name in a path.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::request::Parts;
+use holdpoint_contracts::Problem;
+
+use crate::app::App;
+use crate::problem::ApiError;
+
+/// The id or name in the path; an invalid one is answered with 404.
+#[derive(Debug)]
+pub(crate) struct PathId<T>(pub(crate) T);
+
+/// The workspace, and the one other thing that a path can name. Empty where the path has none.
+#[derive(Debug, Default)]
+pub(crate) struct PathNames {
+    pub(crate) workspace: String,
+    pub(crate) id: String,
+}
+
+impl<T: FromStr<Err: Display>> FromRequestParts<App> for PathId<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let not_found = |error: T::Err| ApiError(Problem::not_found(error.to_string()));
+        let names = read_path(parts, app).await?;
+        names.id.parse().map(Self).map_err(not_found)
+    }
+}
+
+/// # Errors
+/// 404 where the path is not valid text.
+pub(crate) async fn read_path(parts: &mut Parts, app: &App) -> Result<PathNames, Problem> {
+    let params = RawPathParams::from_request_parts(parts, app)
+        .await
+        .map_err(|error| Problem::not_found(format!("invalid path: {error}")))?;
+    let mut names = PathNames::default();
+    for (name, value) in &params {
+        let part = match name {
+            "workspace" => &mut names.workspace,
+            _ => &mut names.id,
+        };
+        value.clone_into(part);
+    }
+    Ok(names)
+}

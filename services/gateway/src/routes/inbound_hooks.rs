@@ -1,0 +1,153 @@
+//! `/hooks/inbound`: endpoints for other programs, which sign their messages (Standard Webhooks).
+
+mod contact_reply;
+mod signature;
+
+use axum::http::StatusCode;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use chrono::{DateTime, Utc};
+use holdpoint_auth::WebhookSecret;
+use holdpoint_contracts::run::Page;
+use holdpoint_contracts::{Problem, instant};
+use holdpoint_ids::{HookName, UserName, Workspace};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::auth::may::{Administer, May};
+use crate::body::JsonBody;
+use crate::idempotency;
+use crate::params::NoParams;
+use crate::path::PathId;
+use crate::problem::{ApiError, ApiResult, database_away};
+use crate::store::hooks::{self, Added, Hook};
+
+/// Most hooks of one workspace.
+const HOOKS_MAX: u64 = 100;
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new()
+        .route("/hooks/inbound", get(list).post(create))
+        .route(
+            "/hooks/inbound/{name}",
+            post(contact_reply::record_reply).delete(remove),
+        )
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HookBody {
+    name: HookName,
+}
+
+#[derive(Debug, Serialize)]
+struct HookView {
+    name: HookName,
+    /// Path of the endpoint, from the root of this server.
+    path: String,
+    made_by: UserName,
+    #[serde(with = "holdpoint_contracts::instant")]
+    created_at: DateTime<Utc>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secret: Option<String>,
+}
+
+fn view(workspace: &Workspace, hook: Hook, secret: Option<String>) -> HookView {
+    HookView {
+        path: format!("/v1/workspaces/{workspace}/hooks/inbound/{}", hook.name),
+        name: hook.name,
+        made_by: hook.made_by,
+        created_at: hook.created_at,
+        secret,
+    }
+}
+
+/// Messages of the hook act for the user who made it, as long as that user is active.
+async fn create(
+    caller: May<Administer>,
+    _: NoParams,
+    body: JsonBody<HookBody>,
+) -> ApiResult<(StatusCode, Json<HookView>)> {
+    let (app, key) = (&caller.app, body.key.as_ref());
+    let HookBody { name } = body.value;
+    if let Some(made) = idempotency::find_answer(app, key).await? {
+        let view = read_repeated(&caller, &name, &made).await?;
+        return Ok((StatusCode::CREATED, Json(view)));
+    }
+    let hook = Hook {
+        name,
+        secret: WebhookSecret::fresh(),
+        made_by: caller.claims.user.clone(),
+        created_at: app.clock.now(),
+    };
+    let added = hooks::add(&app.writer, &caller.workspace, &hook, HOOKS_MAX).await;
+    let refused = |code, detail| Err(ApiError(Problem::new(409, code, detail)));
+    match added.map_err(database_away)? {
+        Added::Done => {
+            let made = json!(instant::write(hook.created_at));
+            idempotency::keep_answer(app, &caller, key, &made).await;
+            let secret = hook.secret.write();
+            let view = view(&caller.workspace, hook, Some(secret));
+            Ok((StatusCode::CREATED, Json(view)))
+        }
+        Added::Known => refused(
+            "already_exists",
+            format!(
+                "inbound hook `{}` exists; remove it and create it again for a new secret",
+                hook.name
+            ),
+        ),
+        Added::Full => refused(
+            "too_many_hooks",
+            format!("too many inbound hooks; expected at most {HOOKS_MAX}, so remove one"),
+        ),
+    }
+}
+
+/// The hook that was created under a key. The stored answer is the instant of creation, as a secret is stored with
+/// its hook only.
+///
+/// # Errors
+/// 409 for a hook that was removed since.
+async fn read_repeated(
+    caller: &May<Administer>,
+    name: &HookName,
+    made: &Value,
+) -> Result<HookView, Problem> {
+    let hook = hooks::find(&caller.app.writer, &caller.workspace, name).await;
+    let hook = hook.map_err(database_away)?;
+    let hook = hook.filter(|hook| *made == instant::write(hook.created_at));
+    let hook = hook.ok_or_else(|| {
+        let detail =
+            format!("the hook `{name}` of this Idempotency-Key was removed; use a new key");
+        Problem::new(409, "key_spent", detail)
+    })?;
+    let secret = hook.secret.write();
+    Ok(view(&caller.workspace, hook, Some(secret)))
+}
+
+/// By name, without secrets.
+async fn list(caller: May<Administer>, _: NoParams) -> ApiResult<Json<Page<HookView>>> {
+    let hooks = hooks::list(&caller.app.readers, &caller.workspace).await;
+    let hooks = hooks.map_err(database_away)?.into_iter();
+    Ok(Json(Page {
+        items: hooks
+            .map(|hook| view(&caller.workspace, hook, None))
+            .collect(),
+        next_cursor: None,
+    }))
+}
+
+async fn remove(
+    caller: May<Administer>,
+    PathId(name): PathId<HookName>,
+    _: NoParams,
+) -> ApiResult<StatusCode> {
+    let was_there = hooks::remove(&caller.app.writer, &caller.workspace, &name).await;
+    if was_there.map_err(database_away)? {
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    let detail = format!("inbound hook `{name}` not found");
+    Err(ApiError(Problem::not_found(detail)))
+}

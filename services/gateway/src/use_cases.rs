@@ -1,0 +1,5 @@
+//! What routes and pages do alike. A use case knows no HTTP body and no page.
+
+pub(crate) mod await_request;
+pub(crate) mod decide_request;
+pub(crate) mod watch;
