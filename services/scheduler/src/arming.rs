@@ -99,11 +99,15 @@ impl Arming {
         self.lock().retain(|(_, second)| *second >= now);
     }
 
-    /// How many buckets are armed for later than an instant: so many schedules the bus has at least.
-    pub(crate) fn later_than(&self, instant: DateTime<Utc>) -> usize {
+    /// The buckets that are armed for later than an instant: the bus has at least their schedules.
+    pub(crate) fn later_than(&self, instant: DateTime<Utc>) -> BTreeSet<Bucket> {
         let second = instant.timestamp();
         let armed = self.lock();
-        armed.iter().filter(|(_, of)| *of > second).count()
+        armed
+            .iter()
+            .filter(|(_, of)| *of > second)
+            .copied()
+            .collect()
     }
 
     /// Nothing counts as armed any more.

@@ -10,6 +10,7 @@ mod arming;
 mod buckets;
 pub mod domain;
 mod inbound;
+mod lost_schedules;
 mod outbound;
 mod service;
 mod settling;
@@ -28,6 +29,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::advance::Advance;
 use crate::buckets::{Buckets, Loader};
+use crate::lost_schedules::LossDetector;
 use crate::settling::Rest;
 use crate::sweep::Sweeper;
 use crate::wheel::Wheel;
@@ -88,6 +90,7 @@ pub async fn start(
         loader: loader.clone(),
         arming,
         armed_until: None,
+        losses: LossDetector::default(),
         forget_at: None,
     };
     sweeper.start().await?;

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::arming::Arming;
 use crate::buckets::Loader;
 use crate::domain::HORIZON;
+use crate::lost_schedules::LossDetector;
 use crate::store;
 
 /// Real time between two sweeps.
@@ -41,6 +42,7 @@ pub(crate) struct Sweeper {
     pub(crate) arming: Arc<Arming>,
     /// Everything due before is armed.
     pub(crate) armed_until: Option<DateTime<Utc>>,
+    pub(crate) losses: LossDetector,
     /// When what is over is looked for next.
     pub(crate) forget_at: Option<DateTime<Utc>>,
 }
@@ -121,12 +123,16 @@ impl Sweeper {
     /// emptied or made anew (B-12). Otherwise each of those timers would be late.
     async fn look_for_loss(&mut self, now: DateTime<Utc>) -> Result<(), SweepError> {
         // One that is about to fire may be gone already, also where the server's clock differs from ours.
-        let expected = self.arming.later_than(now + OVERLAP);
-        if expected == 0 {
+        let armed = self.arming.later_than(now + OVERLAP);
+        if armed.is_empty() {
             return Ok(());
         }
+        let expected = armed.len();
         let stored = self.bus.stored(StreamUse::Timers).await?;
-        if usize::try_from(stored).is_ok_and(|stored| stored < expected) {
+        if self
+            .losses
+            .is_loss(armed, usize::try_from(stored).unwrap_or(usize::MAX))
+        {
             tracing::warn!(
                 stored,
                 expected,
