@@ -5,13 +5,27 @@ use std::collections::BTreeSet;
 use crate::arming::Bucket;
 
 /// Compares what is armed with what the bus has stored, sweep by sweep.
+///
+/// A bucket counts as armed after its commit, and the publisher stores its schedule a little later. One
+/// deficit may therefore be a slow bus. A loss is a deficit in two sweeps in a row, over the buckets that
+/// were armed in the first of them.
 #[derive(Debug, Default)]
-pub(crate) struct LossDetector;
+pub(crate) struct LossDetector {
+    /// What was armed at the last sweep, if the bus had stored fewer schedules.
+    suspected: BTreeSet<Bucket>,
+}
 
 impl LossDetector {
     /// Whether schedules are lost. `armed` are the buckets that are far enough ahead not to have fired yet.
     pub(crate) fn is_loss(&mut self, armed: BTreeSet<Bucket>, stored: usize) -> bool {
-        stored < armed.len()
+        let suspected = std::mem::take(&mut self.suspected);
+        if stored < suspected.intersection(&armed).count() {
+            return true;
+        }
+        if stored < armed.len() {
+            self.suspected = armed;
+        }
+        false
     }
 }
 

@@ -97,7 +97,7 @@ impl Sweeper {
             );
         }
         self.arming.prune();
-        self.look_for_loss(now).await?;
+        self.rearm_after_loss(now).await?;
         let from = self
             .armed_until
             .map_or(now, |until| (until - OVERLAP).max(now));
@@ -119,10 +119,10 @@ impl Sweeper {
         Ok(())
     }
 
-    /// Has everything armed again where the bus has fewer schedules than were given to it: its stream was
-    /// emptied or made anew (B-12). Otherwise each of those timers would be late.
-    async fn look_for_loss(&mut self, now: DateTime<Utc>) -> Result<(), SweepError> {
-        // One that is about to fire may be gone already, also where the server's clock differs from ours.
+    /// Arms everything again if the bus has lost schedules, because its stream was purged or recreated
+    /// (B-12). Otherwise each of those timers would be late.
+    async fn rearm_after_loss(&mut self, now: DateTime<Utc>) -> Result<(), SweepError> {
+        // A schedule that is about to fire may be gone already if the server's clock is ahead of ours.
         let armed = self.arming.later_than(now + OVERLAP);
         if armed.is_empty() {
             return Ok(());

@@ -22,7 +22,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::{Settling, start};
 
-pub(super) const SOON: Duration = Duration::from_secs(20);
+/// Longer than two sweeps: only a second one takes a deficit for a loss.
+pub(super) const SOON: Duration = Duration::from_secs(40);
 pub(super) const DAY_MS: u64 = 86_400_000;
 
 /// What the executor was told: hold, rev, due time, and the clock when it came.
