@@ -17,7 +17,7 @@ use holdpoint_clock::Clock;
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::Deps;
 use holdpoint_notification::PublicUrl;
-use holdpoint_scheduler::Settling;
+use holdpoint_scheduler::KernelRegistry;
 use holdpoint_worker::targets::{self, EgressPolicy};
 use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
@@ -100,16 +100,16 @@ impl Running {
                 let (bus, clock) = (deps.bus.clone(), deps.clock.clone());
                 let inline = Inline::new(bus, clock, targets, &args.mails)?;
                 let runs = holdpoint_executor::start(&deps, Some(inline), stop, &self.tracker);
-                activity = Some(runs.await?.activity());
+                activity = Some(runs.await?.status());
             }
             Service::Scheduler => {
-                let settling = Settling::default();
-                let timers = holdpoint_scheduler::start(&deps, settling, stop, &self.tracker);
-                activity = Some(timers.await?.activity());
+                let kernels = KernelRegistry::default();
+                let timers = holdpoint_scheduler::start(&deps, kernels, stop, &self.tracker);
+                activity = Some(timers.await?.status());
             }
             Service::Handoff => {
                 let requests = holdpoint_handoff::start(&deps, stop, &self.tracker);
-                activity = Some(requests.await?.activity());
+                activity = Some(requests.await?.status());
             }
             Service::Notification => {
                 let allowed = std::env::var(targets::ALLOW_PRIVATE).ok();
@@ -120,7 +120,7 @@ impl Running {
                 }
                 let outside = tools::outside(targets, &args.mails, PublicUrl::of(url))?;
                 let told = holdpoint_notification::start(&deps, outside, stop, &self.tracker);
-                activity = Some(told.await?.activity());
+                activity = Some(told.await?.status());
             }
             Service::Gateway => {
                 let signer = secrets.signer()?;

@@ -112,8 +112,8 @@ pub async fn start(
         ends: store::Turns::default(),
     };
     let nudge = start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
-    telling.wakes(nudge, handle.activity());
-    post.open(handle.activity());
+    telling.wakes(nudge, handle.status());
+    post.open(handle.status());
     let sweep = sweeps::Delivering {
         wake: Arc::clone(&delivering),
         post: Arc::clone(&post),
@@ -121,7 +121,7 @@ pub async fn start(
         since: None,
     };
     let nudge = start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
-    delivering.wakes(nudge.clone(), handle.activity());
+    delivering.wakes(nudge.clone(), handle.status());
     let sweep = sweeps::Forgetting {
         clock: deps.clock.clone(),
     };

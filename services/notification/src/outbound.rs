@@ -125,8 +125,8 @@ pub(crate) fn desired_state_command(
 /// What does not exist never ends: nobody has to be told. Everything else stays until the executor
 /// takes it.
 pub(crate) fn refused(desired_state: &RefusedState<'_>) -> AfterRefusal<Input> {
-    match desired_state.is_about_nothing() {
-        true => AfterRefusal::LetGo,
+    match desired_state.is_target_missing() {
+        true => AfterRefusal::Drop,
         false => AfterRefusal::Keep,
     }
 }
@@ -135,7 +135,7 @@ pub(crate) fn refused(desired_state: &RefusedState<'_>) -> AfterRefusal<Input> {
 /// now on, and none of before.
 pub(crate) fn confirmed(desired_state: &Acknowledged<'_>) -> Option<Input> {
     let (person, _of) = desired_state.id.split_once('/')?;
-    let answer: RunEndWatched = serde_json::from_value(desired_state.answer.clone()).ok()?;
+    let answer: RunEndWatched = serde_json::from_value(desired_state.reply.clone()).ok()?;
     Some(Input::EndedBefore {
         workspace: desired_state.workspace.clone(),
         person: person.parse().ok()?,

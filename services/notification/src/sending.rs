@@ -218,7 +218,7 @@ impl Pool {
             post: &self.post,
             key: &job.key,
         };
-        let activity = self.handle.activity();
+        let activity = self.handle.status();
         let mut whole = Box::pin(self.whole(&job));
         let in_time = tokio::time::timeout(SETTLE_WITHIN, &mut whole).await;
         activity.end();

@@ -8,8 +8,8 @@ mod binary;
 mod child;
 mod config;
 mod container;
+mod data_dir;
 mod info;
-mod place;
 mod process;
 #[cfg(test)]
 mod tests;
@@ -22,7 +22,7 @@ use std::{
 use tracing::{info, warn};
 
 pub use self::info::{OLDEST, ServerVersion, check};
-use self::{child::Running, place::Place};
+use self::{child::Running, data_dir::DataDir};
 use crate::without_credentials;
 
 /// What the caller wants from [`provide`].
@@ -69,7 +69,7 @@ pub struct Provided {
     child: Option<tokio::process::Child>,
     lock: Option<std::fs::File>,
     /// Where its files are; none: somebody else's.
-    place: Option<Place>,
+    data_dir: Option<DataDir>,
 }
 
 impl fmt::Debug for Provided {
@@ -152,16 +152,16 @@ pub async fn provide(settings: Settings) -> Result<Provided, ServerError> {
         let version = check(&url).await?;
         return Ok(Provided::new(url, Origin::Given, version));
     }
-    let place = Place::open(&settings.data_dir)?;
-    let lock = place.lock()?;
-    let mut provided = match adopted(&place).await {
+    let data_dir = DataDir::open(&settings.data_dir)?;
+    let lock = data_dir.lock()?;
+    let mut provided = match adopted(&data_dir).await {
         Some(provided) => provided,
-        None => started(&place).await?,
+        None => started(&data_dir).await?,
     };
     let url = without_credentials(&provided.url);
     info!(url, origin = ?provided.origin, version = %provided.version, "NATS is there");
     provided.lock = Some(lock);
-    provided.place = Some(place);
+    provided.data_dir = Some(data_dir);
     Ok(provided)
 }
 
@@ -175,15 +175,15 @@ pub async fn program() -> Result<PathBuf, ServerError> {
     found.ok_or(ServerError::NoWay { tried })
 }
 
-async fn adopted(place: &Place) -> Option<Provided> {
-    if let Some((pid, url, version)) = child::adopt(place).await {
+async fn adopted(data_dir: &DataDir) -> Option<Provided> {
+    if let Some((pid, url, version)) = child::adopt(data_dir).await {
         return Some(Provided::new(url, Origin::Adopted { pid }, version));
     }
-    let (id, url, version) = container::adopt(place).await?;
+    let (id, url, version) = container::adopt(data_dir).await?;
     Some(Provided::new(url, Origin::Container { id }, version))
 }
 
-async fn started(place: &Place) -> Result<Provided, ServerError> {
+async fn started(data_dir: &DataDir) -> Result<Provided, ServerError> {
     let mut tried = String::new();
     if let Some(binary) = binary::find(&mut tried).await? {
         let Running {
@@ -191,12 +191,12 @@ async fn started(place: &Place) -> Result<Provided, ServerError> {
             pid,
             url,
             version,
-        } = start_program(&binary, place).await?;
+        } = start_program(&binary, data_dir).await?;
         let mut provided = Provided::new(url, Origin::Started { pid, binary }, version);
         provided.child = Some(child);
         return Ok(provided);
     }
-    match container::start(place, &place.config_to_start()?).await {
+    match container::start(data_dir, &data_dir.config_to_start()?).await {
         Ok((id, url, version)) => Ok(Provided::new(url, Origin::Container { id }, version)),
         Err(why) => {
             binary::note(&mut tried, &why);
@@ -206,11 +206,11 @@ async fn started(place: &Place) -> Result<Provided, ServerError> {
 }
 
 /// Starts it; again on another port where another program was faster to take ours.
-async fn start_program(binary: &Path, place: &Place) -> Result<Running, ServerError> {
-    let config = place.config_to_start()?;
-    match child::start(binary, place, &config).await {
+async fn start_program(binary: &Path, data_dir: &DataDir) -> Result<Running, ServerError> {
+    let config = data_dir.config_to_start()?;
+    match child::start(binary, data_dir, &config).await {
         Err(error) if config.is_port_free() => Err(error),
-        Err(_taken) => child::start(binary, place, &place.config_to_start()?).await,
+        Err(_taken) => child::start(binary, data_dir, &data_dir.config_to_start()?).await,
         Ok(running) => Ok(running),
     }
 }
@@ -218,10 +218,10 @@ async fn start_program(binary: &Path, place: &Place) -> Result<Running, ServerEr
 /// Kills, at once, the server process that a killed parent left on `data_dir`. Says whether there
 /// was one. For tests that kill their parents; containers are left to `docker rm`.
 pub fn kill_leftover(data_dir: &Path) -> bool {
-    let Some(place) = Place::existing(data_dir) else {
+    let Some(data_dir) = DataDir::existing(data_dir) else {
         return false;
     };
-    child::find(&place).is_some_and(|pid| process::kill_now(pid, &place))
+    child::find(&data_dir).is_some_and(|pid| process::kill_now(pid, &data_dir))
 }
 
 impl Provided {
@@ -232,7 +232,7 @@ impl Provided {
             version,
             child: None,
             lock: None,
-            place: None,
+            data_dir: None,
         }
     }
 
@@ -242,7 +242,7 @@ impl Provided {
     /// # Errors
     /// [`ServerError`] when it does not come back; then there is none, and it may be tried again.
     pub async fn start_anew(&mut self) -> Result<bool, ServerError> {
-        let (Some(place), Some(pid)) = (&self.place, self.pid()) else {
+        let (Some(data_dir), Some(pid)) = (&self.data_dir, self.pid()) else {
             return Ok(false);
         };
         // The program of a process that was taken back is what it runs.
@@ -258,7 +258,7 @@ impl Provided {
                 }
             }
         };
-        let Some(config) = place.config() else {
+        let Some(config) = data_dir.config() else {
             warn!(
                 pid,
                 "the port and key of the NATS server are not known; it goes on as it is"
@@ -267,14 +267,14 @@ impl Provided {
         };
         match self.child.take() {
             Some(mut child) => process::end_child(pid, &mut child).await,
-            None => process::end_stranger(pid, place).await,
+            None => process::end_stranger(pid, data_dir).await,
         }
         // Known from here on, though it does not come back at once.
         self.origin = Origin::Started {
             pid,
             binary: binary.clone(),
         };
-        let running = child::start(&binary, place, &config).await?;
+        let running = child::start(&binary, data_dir, &config).await?;
         self.child = Some(running.child);
         self.url = running.url;
         let pid = running.pid;
@@ -292,8 +292,8 @@ impl Provided {
                 process::end_child(*pid, &mut child).await;
             }
             (Origin::Started { pid, .. } | Origin::Adopted { pid }, None) => {
-                if let Some(place) = &self.place {
-                    process::end_stranger(*pid, place).await;
+                if let Some(data_dir) = &self.data_dir {
+                    process::end_stranger(*pid, data_dir).await;
                 }
             }
             (Origin::Container { id }, _) => {
@@ -322,10 +322,10 @@ impl Provided {
     /// Waits until our server's process has ended without being asked to; for ever where the server
     /// is no process of ours.
     pub async fn ended(&self) {
-        let (Some(pid), Some(place)) = (self.pid(), &self.place) else {
+        let (Some(pid), Some(data_dir)) = (self.pid(), &self.data_dir) else {
             return std::future::pending().await;
         };
-        while !process::has_ended(pid, place) {
+        while !process::has_ended(pid, data_dir) {
             tokio::time::sleep(ENDED_LOOK).await;
         }
     }

@@ -17,7 +17,7 @@ use holdpoint_gateway::Gateway;
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::Deps;
 use holdpoint_notification::PublicUrl;
-use holdpoint_scheduler::Settling;
+use holdpoint_scheduler::KernelRegistry;
 use holdpoint_worker::targets::EgressPolicy;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -104,7 +104,7 @@ pub(crate) struct System {
     services: Part,
     nats: Provided,
     /// How the kernels of this process are.
-    kernels: Settling,
+    kernels: KernelRegistry,
     /// Where the bus keeps what it stores.
     data: PathBuf,
     /// When the bus was started anew last.
@@ -177,7 +177,7 @@ impl System {
         let services = Part::default();
         let public_url = PublicUrl::default();
         let part = (&services, &public_url);
-        let settling = start_services(settings, nats_url, &clock, part).await?;
+        let kernels = start_services(settings, nats_url, &clock, part).await?;
         let worker = Part::default();
         let bus = Bus::connect(nats_url, "worker").await?;
         let mails = settings.data.join("mails");
@@ -186,14 +186,14 @@ impl System {
             .context("cannot note the name of the built-in node")?;
         let targets = EgressPolicy::AllowPrivate;
         let builtin = tools::worker(bus, clock.clone(), node, targets, &mails)?;
-        settling.watch("steps with the built-in worker", builtin.busy());
+        kernels.watch("steps with the built-in worker", builtin.busy());
         let stop = worker.stop.clone();
         worker.tracker.spawn(async move {
             if let Err(error) = builtin.run(stop).await {
                 tracing::error!(error = &error as &dyn std::error::Error, "the worker ended");
             }
         });
-        let gateway = start_gateway(settings, nats_url, clock, settling.clone()).await?;
+        let gateway = start_gateway(settings, nats_url, clock, kernels.clone()).await?;
         let workspace: Workspace = WORKSPACE_DEFAULT.parse()?;
         let token = match &settings.token {
             OwnerToken::New => gateway.owner_token(&workspace).await?,
@@ -217,7 +217,7 @@ impl System {
             edge,
             worker,
             services,
-            kernels: settling,
+            kernels,
         })
     }
 
@@ -280,7 +280,7 @@ struct Started {
     edge: Part,
     worker: Part,
     services: Part,
-    kernels: Settling,
+    kernels: KernelRegistry,
 }
 
 impl Started {
@@ -357,7 +357,7 @@ async fn start_services(
     nats_url: &str,
     clock: &Clock,
     (part, public_url): (&Part, &PublicUrl),
-) -> anyhow::Result<Settling> {
+) -> anyhow::Result<KernelRegistry> {
     let secrets = secrets::read_or_make(&settings.data.join("secrets.json"))?;
     let tables = settings.tables();
     let deps = async |name: &str| -> anyhow::Result<Deps> {
@@ -368,33 +368,33 @@ async fn start_services(
             keys: secrets.keys()?,
         })
     };
-    let settling = Settling::default();
+    let kernels = KernelRegistry::default();
     let scheduler = deps("scheduler").await?;
     let timers = holdpoint_scheduler::start(
         &scheduler,
-        settling.clone(),
+        kernels.clone(),
         part.stop.clone(),
         &part.tracker,
     )
     .await?;
-    settling.add("scheduler", timers.activity());
+    kernels.add("scheduler", timers.status());
     let handoff = deps("handoff").await?;
     let requests = holdpoint_handoff::start(&handoff, part.stop.clone(), &part.tracker).await?;
-    settling.add("handoff", requests.activity());
+    kernels.add("handoff", requests.status());
     let notification = deps("notification").await?;
     let mails = settings.data.join("mails");
     let outside = tools::outside(EgressPolicy::AllowPrivate, &mails, public_url.clone())?;
     let (stop, tracker) = (part.stop.clone(), &part.tracker);
     let notes = holdpoint_notification::start(&notification, outside, stop, tracker).await?;
-    settling.add("notification", notes.activity());
+    kernels.add("notification", notes.status());
     let executor = deps("executor").await?;
     let targets = EgressPolicy::AllowPrivate;
     let inline = tools::Inline::new(executor.bus.clone(), clock.clone(), targets, &mails)?;
     let stop = part.stop.clone();
     let runs = holdpoint_executor::start(&executor, Some(inline), stop, &part.tracker).await?;
-    settling.add("executor", runs.activity());
+    kernels.add("executor", runs.status());
     farewell(&executor.bus, &settings.data).await?;
-    Ok(settling)
+    Ok(kernels)
 }
 
 /// The built-in node of the process before is gone for certain: the folder's lock is ours. Its steps
@@ -417,7 +417,7 @@ async fn start_gateway(
     settings: &Settings,
     nats_url: &str,
     clock: Clock,
-    settling: Settling,
+    kernels: KernelRegistry,
 ) -> anyhow::Result<Gateway> {
     let secrets = secrets::read_or_make(&settings.data.join("secrets.json"))?;
     let deps = holdpoint_gateway::Deps {
@@ -427,7 +427,7 @@ async fn start_gateway(
         signer: std::sync::Arc::new(secrets.signer()?),
         keys: secrets.keys()?,
         mails: Some(tools::mails(settings.data.join("mails"))),
-        not_ready: Some(std::sync::Arc::new(move || settling.not_ready())),
+        not_ready: Some(std::sync::Arc::new(move || kernels.not_ready())),
     };
     let config = holdpoint_gateway::Config {
         http: settings.http,

@@ -1,12 +1,5 @@
-//! Desired states that no receiver has confirmed: a row each, and the only queries on them. The row is the
-//! desired state's outbox; its confirmation deletes it.
-
-mod batching;
-mod command;
-mod in_flight;
-mod resend;
-mod sender;
-mod unaccepted;
+//! Table `desired_states`: one row per desired state until its receiver has acknowledged it. The row takes
+//! the place of the outbox.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,12 +10,8 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Alias, ExprTrait, OnConflict};
 use sea_orm::{ActiveValue::Set, QueryOrder, QuerySelect, Statement, Value};
 
-use crate::DesiredState;
-use crate::outbox::MESSAGE_BYTES_MAX;
-
-pub use command::{read_first, rows_as_command};
-pub(crate) use resend::resend;
-pub(crate) use sender::Sender;
+use crate::outbox::rows::MESSAGE_BYTES_MAX;
+use crate::service::DesiredState;
 
 mod row {
     #![expect(
@@ -52,10 +41,10 @@ mod row {
 
 const TABLE: &str = "desired_states";
 
-/// Room that the command around a desired state may take within a message.
+/// Bytes reserved for the command around desired states.
 pub(crate) const ENVELOPE_BYTES: usize = 8_192;
 
-/// Names a desired state.
+/// Identifies a desired state.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct DesiredStateKey {
     pub(crate) kind: Cow<'static, str>,
@@ -63,23 +52,23 @@ pub(crate) struct DesiredStateKey {
     pub(crate) id: String,
 }
 
-/// A desired state as it was sent: what a confirmation is about.
+/// A desired state as it was sent. An acknowledgement is valid for this `rev` only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sent {
     pub(crate) key: DesiredStateKey,
     pub(crate) rev: i64,
 }
 
-/// A desired state with what is to be sent.
+/// A desired state to be sent.
 #[derive(Debug, Clone)]
 pub(crate) struct Unacknowledged {
     pub(crate) sent: Sent,
     pub(crate) body: String,
 }
 
-/// Stores the desired states of a batch: of each id the highest `rev`, of equal ones the last. Returns them,
-/// to be sent after the commit.
-pub(crate) async fn keep(
+/// Stores the desired states of a batch and returns them. Of each id only the highest `rev` counts, and of
+/// equal ones the last.
+pub(crate) async fn store(
     db: &Transaction,
     desired_states: Vec<DesiredState>,
     now: DateTime<Utc>,
@@ -113,7 +102,7 @@ fn newest(desired_states: Vec<DesiredState>) -> Result<Vec<Unacknowledged>, Stor
             rev,
             body,
         } = desired_state;
-        // Refused before the commit: sent it would be refused for ever.
+        // Rejected before the commit: the bus would reject it in every round.
         if body.len() > MESSAGE_BYTES_MAX - ENVELOPE_BYTES {
             let reason = format!("desired state {kind} {id} has {} bytes", body.len());
             return Err(StoreError::broken(TABLE, reason));
@@ -129,30 +118,33 @@ fn newest(desired_states: Vec<DesiredState>) -> Result<Vec<Unacknowledged>, Stor
             *known = (rev, body);
         }
     }
-    let unconfirmed = newest.into_iter().map(|(key, (rev, body))| Unacknowledged {
+    let newest = newest.into_iter().map(|(key, (rev, body))| Unacknowledged {
         sent: Sent { key, rev },
         body,
     });
-    Ok(unconfirmed.collect())
+    Ok(newest.collect())
 }
 
-/// Deletes what its receiver has confirmed, and never a newer desired state of the same id.
-pub(crate) async fn forget(db: &Transaction, confirmed: &[Sent]) -> Result<(), StoreError> {
-    for chunk in confirmed.chunks(ROWS_PER_STATEMENT) {
+/// Deletes acknowledged desired states, but not a newer one of the same id.
+pub(crate) async fn delete(db: &Transaction, acknowledged: &[Sent]) -> Result<(), StoreError> {
+    for chunk in acknowledged.chunks(ROWS_PER_STATEMENT) {
         let backend = db.get_database_backend();
         let is_sqlite = is_sqlite(db);
-        let place = |number: usize| match is_sqlite {
-            true => "?".to_owned(),
-            false => format!("${number}"),
+        let parameter = |number: usize| {
+            if is_sqlite {
+                "?".to_owned()
+            } else {
+                format!("${number}")
+            }
         };
-        let places = (0..chunk.len()).map(|row| {
-            let four = (1..=4).map(|column| place(row * 4 + column));
+        let tuples = (0..chunk.len()).map(|row| {
+            let four = (1..=4).map(|column| parameter(row * 4 + column));
             format!("({})", four.collect::<Vec<_>>().join(", "))
         });
-        let places: Vec<_> = places.collect();
+        let tuples: Vec<_> = tuples.collect();
         let sql = format!(
             "DELETE FROM desired_states WHERE (kind, workspace, id, rev) IN (VALUES {})",
-            places.join(", ")
+            tuples.join(", ")
         );
         let values = chunk.iter().flat_map(|sent| -> [Value; 4] {
             [
@@ -168,10 +160,10 @@ pub(crate) async fn forget(db: &Transaction, confirmed: &[Sent]) -> Result<(), S
     Ok(())
 }
 
-/// A page of what no receiver has confirmed, in the order of keys, behind a key.
-pub(crate) async fn page(
+/// A page of unacknowledged desired states after a key, in the order of keys.
+pub(crate) async fn load_page(
     db: &impl ConnectionTrait,
-    behind: Option<&DesiredStateKey>,
+    after: Option<&DesiredStateKey>,
     rows: u64,
 ) -> Result<Vec<Unacknowledged>, StoreError> {
     let mut wanted = row::Entity::find()
@@ -179,13 +171,13 @@ pub(crate) async fn page(
         .order_by_asc(row::Column::Workspace)
         .order_by_asc(row::Column::Id)
         .limit(rows);
-    if let Some(behind) = behind {
+    if let Some(after) = after {
         let key = [row::Column::Kind, row::Column::Workspace, row::Column::Id].map(Expr::col);
-        let last = [&*behind.kind, &*behind.workspace, &*behind.id].map(Expr::val);
+        let last = [&*after.kind, &*after.workspace, &*after.id].map(Expr::val);
         wanted = wanted.filter(Expr::tuple(key).gt(Expr::tuple(last)));
     }
     let rows = wanted.all(db).await?;
-    let unconfirmed = rows.into_iter().map(|row| Unacknowledged {
+    let page = rows.into_iter().map(|row| Unacknowledged {
         sent: Sent {
             key: DesiredStateKey {
                 kind: Cow::Owned(row.kind),
@@ -196,5 +188,5 @@ pub(crate) async fn page(
         },
         body: row.body,
     });
-    Ok(unconfirmed.collect())
+    Ok(page.collect())
 }

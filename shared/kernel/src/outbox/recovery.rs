@@ -1,4 +1,4 @@
-//! Publishes what other kernels committed and did not live to publish. For a store that several share.
+//! Publishes outbox rows of kernels that have died. For a store that several kernels share.
 
 use std::time::Duration;
 
@@ -6,63 +6,53 @@ use sea_orm::DatabaseConnection;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::desired_states::Sender;
-use crate::publisher::Publishing;
-use crate::writer::chain;
-use crate::{Service, outbox};
+use super::publisher::CommittedBatch;
+use super::rows;
+use crate::desired_states::sender::Sender;
+use crate::error_chain::error_chain;
+use crate::service::Service;
 
-/// Real time between two looks for rows whose lease is over; shorter in this crate's own tests.
-const LOOK: Duration = if cfg!(test) {
+/// Real time between two searches for expired leases; shorter in this crate's own tests.
+const EVERY: Duration = if cfg!(test) {
     Duration::from_millis(100)
 } else {
     Duration::from_secs(10)
 };
 
-/// Takes over rows of kernels that are gone, until it is told to stop, and has them published like
-/// those of its own kernel. While its own rows cannot be published it takes no others.
-pub(crate) async fn take_over<S: Service>(
-    publishing: mpsc::Sender<Publishing>,
-    courier: Sender<S>,
+/// Adopts expired rows until the service stops, and publishes them like the rows of this kernel. A kernel
+/// with a backlog adopts none, because it could not publish them either.
+pub(crate) async fn adopt_orphaned<S: Service>(
+    batches: mpsc::Sender<CommittedBatch>,
+    sender: Sender<S>,
     db: DatabaseConnection,
     owner: String,
     stop: CancellationToken,
 ) {
-    let Sender {
-        bus,
-        published,
-        activity,
-        ..
-    } = courier;
+    let completions = &sender.completions;
     loop {
-        stop.run_until_cancelled(tokio::time::sleep(LOOK)).await;
+        stop.run_until_cancelled(tokio::time::sleep(EVERY)).await;
         if stop.is_cancelled() {
             return;
         }
-        if !bus.is_connected() || activity.is_behind() {
+        if !sender.bus.is_connected() || sender.status.has_backlog() {
             continue;
         }
-        match outbox::take_over(&db, &owner, &published.in_hand()).await {
-            Ok(rows) => {
-                if !rows.is_empty() {
-                    tracing::info!(
-                        batches = rows.len(),
-                        "publishing what a process left in the outbox"
-                    );
+        match rows::adopt_orphaned(&db, &owner, &completions.rows_in_hand()).await {
+            Ok(adopted) => {
+                if !adopted.is_empty() {
+                    let batches = adopted.len();
+                    tracing::info!(batches, "publishing outbox rows that another kernel left");
                 }
-                for (row, outgoing) in rows {
-                    published.begin(Some(row));
-                    let taken = Publishing {
-                        outbox: Some(row),
-                        outgoing,
-                        ..Publishing::default()
-                    };
-                    if publishing.send(taken).await.is_err() {
-                        return published.end(None);
+                for (row, messages) in adopted {
+                    completions.begin_batch(Some(row));
+                    let batch = CommittedBatch::of_row(row, messages);
+                    if batches.send(batch).await.is_err() {
+                        return completions.end_batch(None);
                     }
                 }
             }
             Err(error) => {
-                tracing::warn!(error = %chain(&error), "the outbox could not be looked at");
+                tracing::warn!(error = %error_chain(&error), "outbox not searched for expired leases; trying again");
             }
         }
     }

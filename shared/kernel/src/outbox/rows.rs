@@ -1,4 +1,4 @@
-//! Messages that are committed and not yet published: one row a batch.
+//! Table `outbox`: one row per batch, with the messages that are committed and not yet published.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::{ActiveValue::Set, QueryOrder, QueryResult, QuerySelect, QueryTrait, Statement};
 use serde::{Deserialize, Serialize};
 
-use crate::writer::chain;
+use crate::error_chain::error_chain;
 
 mod row {
     #![expect(
@@ -29,38 +29,37 @@ mod row {
         pub messages: String,
         pub created_at: DateTimeUtc,
         pub owner: String,
-        /// Set by the database where several kernels share it.
         pub leased_until: Option<DateTimeUtc>,
     }
 
     impl ActiveModelBehavior for ActiveModel {}
 }
 
-/// Room for a message's headers, in bytes.
+/// Bytes reserved for a message's headers.
 const HEADERS_BYTES: usize = 4_096;
 
-/// Largest message, in bytes: what a NATS server takes by default, less room for headers.
+/// Largest message in bytes: the default limit of a NATS server minus the headers.
 pub(crate) const MESSAGE_BYTES_MAX: usize = (1 << 20) - HEADERS_BYTES;
 
-/// Largest message that goes through this bus: its server may have been told to take less.
+/// Largest message that this bus accepts: its server may be configured with a lower limit.
 pub(crate) fn message_bytes_max(bus: &Bus) -> usize {
-    let takes = bus.max_payload().saturating_sub(HEADERS_BYTES);
-    takes.min(MESSAGE_BYTES_MAX)
+    let allowed = bus.max_payload().saturating_sub(HEADERS_BYTES);
+    allowed.min(MESSAGE_BYTES_MAX)
 }
 
-/// How long a row is its owner's alone, on a store that several kernels share; a new row has the same
-/// by its column's default.
+/// How long only its owner may publish a row, on a store that several kernels share. A new row gets the same
+/// lease by its column's default.
 const LEASE: &str = "30 seconds";
 
-/// Rows that are taken over at once.
-const TAKEN_OVER_MAX: u64 = 100;
+/// Rows that are adopted at once.
+const ADOPTED_MAX: u64 = 100;
 
-/// Keeps messages until they are published, and commits; returns the row's id.
+/// Inserts the row with the commit; returns its id.
 pub(crate) async fn commit_with(
     tx: Transaction,
-    row: Option<Row>,
+    row: Option<NewRow>,
 ) -> Result<Option<i64>, StoreError> {
-    let Some(Row(row)) = row else {
+    let Some(NewRow(row)) = row else {
         tx.commit().await?;
         return Ok(None);
     };
@@ -72,32 +71,32 @@ pub(crate) async fn commit_with(
     Ok(id.transpose()?)
 }
 
-/// Messages on their way into a row.
-pub(crate) struct Row(row::ActiveModel);
+/// A row that is not inserted yet.
+pub(crate) struct NewRow(row::ActiveModel);
 
-/// The row that keeps messages until they are published; none where there are none.
-pub(crate) fn row(
+/// The row for messages; `None` if there are none.
+pub(crate) fn new_row(
     messages: &[Outgoing],
     owner: &str,
     bytes_max: usize,
     now: DateTime<Utc>,
-) -> Result<Option<Row>, StoreError> {
+) -> Result<Option<NewRow>, StoreError> {
     if messages.is_empty() {
         return Ok(None);
     }
     for message in messages {
-        // Refused before the commit: published it would be refused for ever.
+        // Rejected before the commit: the bus would reject it in every retry.
         let bytes = message.subject.len() + message.body.len();
         if bytes > bytes_max {
             let reason = format!(
-                "a message to {} has {bytes} bytes, and the bus takes {bytes_max}",
+                "a message to {} has {bytes} bytes and the bus allows {bytes_max}",
                 message.subject
             );
             return Err(StoreError::broken("outbox", reason));
         }
     }
     let messages = write(messages).map_err(|error| StoreError::broken("outbox", error))?;
-    Ok(Some(Row(row::ActiveModel {
+    Ok(Some(NewRow(row::ActiveModel {
         messages: Set(messages),
         created_at: Set(now),
         owner: Set(owner.to_owned()),
@@ -105,8 +104,8 @@ pub(crate) fn row(
     })))
 }
 
-/// Forgets rows whose messages are published.
-pub(crate) async fn forget(db: &Transaction, published: &[i64]) -> Result<(), StoreError> {
+/// Deletes rows whose messages are published.
+pub(crate) async fn delete(db: &Transaction, published: &[i64]) -> Result<(), StoreError> {
     if !published.is_empty() {
         let ids = published.iter().copied();
         let delete = row::Entity::delete_many().filter(row::COLUMN.id.is_in(ids));
@@ -115,33 +114,34 @@ pub(crate) async fn forget(db: &Transaction, published: &[i64]) -> Result<(), St
     Ok(())
 }
 
-/// A row that keeps messages.
+/// A row without its messages.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Kept {
+pub(crate) struct OutboxEntry {
     pub(crate) id: i64,
-    /// Of its messages, about.
+    /// Approximate length of its messages.
     pub(crate) bytes: usize,
 }
 
-/// Rows that a process left behind, oldest first. For a store that nobody else writes.
-pub(crate) async fn left_behind(db: &impl ConnectionTrait) -> Result<VecDeque<Kept>, StoreError> {
+/// Rows of an earlier process, oldest first. For a store that only this process writes.
+pub(crate) async fn load_pending(
+    db: &impl ConnectionTrait,
+) -> Result<VecDeque<OutboxEntry>, StoreError> {
     let sql = "SELECT id, length(messages) FROM outbox ORDER BY id";
     let rows = db
         .query_all_raw(Statement::from_string(db.get_database_backend(), sql))
         .await?;
-    let kept = |row: QueryResult| {
+    let entry = |row: QueryResult| {
         let bytes: i64 = row.try_get_by_index(1)?;
-        Ok(Kept {
+        Ok(OutboxEntry {
             id: row.try_get_by_index(0)?,
             bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
         })
     };
-    rows.into_iter().map(kept).collect()
+    rows.into_iter().map(entry).collect()
 }
 
-/// The messages of a row, to be published now. None where it is not there any more, or not the owner's:
-/// somebody else has published it, or will, and then deletes it.
-pub(crate) async fn read_again(
+/// The messages of a row of the backlog. `None`: another kernel has adopted the row and publishes it.
+pub(crate) async fn load_messages(
     db: &impl ConnectionTrait,
     id: i64,
     owner: Option<&str>,
@@ -155,49 +155,49 @@ pub(crate) async fn read_again(
 /// Outbox rows with their messages.
 pub(crate) type Pending = Vec<(i64, Vec<Outgoing>)>;
 
-/// Rows of a kernel that it does not know of, oldest first; those that can be read. See `in_hand` of
-/// [`Published`](crate::publisher::Published).
-pub(crate) async fn unknown(
+/// Readable rows of a kernel that are not among those it knows, oldest first.
+pub(crate) async fn load_unknown(
     db: &TableWriter,
     owner: &str,
-    in_hand: &[i64],
+    known: &[i64],
 ) -> Result<Pending, StoreError> {
     let tx = db.begin().await?;
     let own = row::Entity::find()
         .filter(row::COLUMN.owner.eq(owner))
-        .filter(row::COLUMN.id.is_not_in(in_hand.iter().copied()))
+        .filter(row::COLUMN.id.is_not_in(known.iter().copied()))
         .order_by_asc(row::Column::Id)
-        .limit(TAKEN_OVER_MAX);
+        .limit(ADOPTED_MAX);
     let rows = own.all(&tx).await?;
     tx.commit().await?;
     let mut found = Vec::new();
     for row in rows {
         match read(row.id, &row.messages) {
             Ok(row) => found.push(row),
-            Err(error) => unreadable(row.id, &error),
+            Err(error) => log_unreadable(row.id, &error),
         }
     }
     Ok(found)
 }
 
-/// Takes over the rows whose lease is over, oldest first; those that can be read: of other kernels, and
-/// this kernel's own that it does not know of, because the answer to their commit was lost. A
-/// lease is never renewed: a row lives for milliseconds, and one that lives longer may well be published
-/// twice. Leases are compared by the database's clock, which is the one that all replicas share.
-pub(crate) async fn take_over(
+/// Adopts rows whose lease has expired and returns the readable ones, oldest first. They belong to other
+/// kernels, or to this one if the confirmation of their commit was lost.
+///
+/// A lease is never renewed: a row usually lives for milliseconds, and publishing an old one twice is
+/// harmless. Leases are compared by the database's clock, which all replicas share.
+pub(crate) async fn adopt_orphaned(
     db: &impl ConnectionTrait,
     owner: &str,
-    in_hand: &[i64],
+    known: &[i64],
 ) -> Result<Pending, StoreError> {
-    let known: Vec<_> = in_hand.iter().map(i64::to_string).collect();
-    // Zero is the id of no row, and a list may not be empty.
+    let known: Vec<_> = known.iter().map(i64::to_string).collect();
+    // The list must not be empty, and no row has the id zero.
     let known = format!("0,{}", known.join(","))
         .trim_end_matches(',')
         .to_owned();
     let sql = format!(
         "UPDATE outbox SET owner = $1, leased_until = now() + interval '{LEASE}' \
          WHERE id IN (SELECT id FROM outbox WHERE (owner <> $1 OR id NOT IN ({known})) \
-         AND coalesce(leased_until, created_at) < now() ORDER BY id LIMIT {TAKEN_OVER_MAX} \
+         AND coalesce(leased_until, created_at) < now() ORDER BY id LIMIT {ADOPTED_MAX} \
          FOR UPDATE SKIP LOCKED) RETURNING id, messages"
     );
     let backend = db.get_database_backend();
@@ -207,20 +207,19 @@ pub(crate) async fn take_over(
         let (id, messages): (_, String) = (row.try_get_by_index(0)?, row.try_get_by_index(1)?);
         match read(id, &messages) {
             Ok(row) => taken.push(row),
-            Err(error) => unreadable(id, &error),
+            Err(error) => log_unreadable(id, &error),
         }
     }
     taken.sort_by_key(|(id, _)| *id);
     Ok(taken)
 }
 
-/// Tells of a row that stays where it is: a later version may have written it, and can read it.
-pub(crate) fn unreadable(row: i64, error: &StoreError) {
-    tracing::error!(row, error = %chain(error), "an outbox row cannot be read, and stays; newer ones are published");
+/// Logs a row that stays: the later version that wrote it can read it.
+pub(crate) fn log_unreadable(row: i64, error: &StoreError) {
+    tracing::error!(row, error = %error_chain(error), "outbox row cannot be read and stays; newer rows are published");
 }
 
-/// What a row says of a message before the bodies come: where to, with which headers, and how many bytes
-/// its body has.
+/// The head of a message in a row: subject, headers and length of the body in bytes.
 #[derive(Serialize, Deserialize)]
 struct Head<'m>(
     #[serde(borrow)] Cow<'m, str>,
@@ -228,7 +227,7 @@ struct Head<'m>(
     usize,
 );
 
-/// Heads in the first line, then the bodies as they are: JSON within JSON would be written letter by letter.
+/// Writes the heads in the first line and then the bodies. Bodies in JSON strings would be escaped byte by byte.
 fn write(messages: &[Outgoing]) -> Result<String, serde_json::Error> {
     let heads: Vec<_> = messages
         .iter()
@@ -240,13 +239,13 @@ fn write(messages: &[Outgoing]) -> Result<String, serde_json::Error> {
     Ok(text)
 }
 
-/// Ends the heads. JSON in one line has none.
+/// Ends the heads. JSON in one line does not contain it.
 const BODIES: char = '\n';
 
 fn read(id: i64, text: &str) -> Result<(i64, Vec<Outgoing>), StoreError> {
     let broken = |error: &dyn std::fmt::Display| StoreError::broken("outbox", error);
     let Some((heads, mut bodies)) = text.split_once(BODIES) else {
-        // As they were written before.
+        // The format of earlier versions.
         let messages = serde_json::from_str(text).map_err(|error| broken(&error))?;
         return Ok((id, messages));
     };
@@ -276,7 +275,7 @@ mod tests {
         vec![one, other.header("hp-reply", "_INBOX.1")]
     }
 
-    /// Nothing says of a body that it is JSON, or in one line.
+    /// A body may be something else than JSON, and have several lines.
     fn odd_ones() -> Vec<Outgoing> {
         let bodies = ["", "\n", "\n\n[\"s\"]\n", "üüü", "\"[", ""];
         let odd = |body: &str| Outgoing {
@@ -298,9 +297,9 @@ mod tests {
         assert_eq!(read(7, &write(&[]).unwrap()).unwrap(), (7, Vec::new()));
     }
 
-    /// Rows that a process of an earlier version has left behind are published, too.
+    /// Rows of an earlier version are published, too.
     #[test]
-    fn rows_of_before_are_read() {
+    fn rows_of_earlier_versions_are_read() {
         let text = r#"[{"s":"hp.default.a","b":"[1,2]","h":[["hp-reply","_INBOX.1"]]},{"s":"hp.default.b","b":"{}"}]"#;
         let (_, read) = read(7, text).unwrap();
         assert_eq!(
@@ -314,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_is_cut_off_is_told() {
+    fn a_truncated_row_is_an_error() {
         let mut text = write(&messages()).unwrap();
         text.pop();
         let error = read(7, &text).unwrap_err().to_string();

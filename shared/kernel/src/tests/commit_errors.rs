@@ -50,7 +50,7 @@ async fn the_inputs_of_one_message_go_on_alone_when_their_whole_cannot_be_stored
     assert!(kernel.handle.submit(inputs).await, "the page is through");
     let counts = world.counts().await;
     assert_eq!((counts.get("a"), counts.get("b")), (Some(&1), Some(&1)));
-    assert_eq!(kernel.handle.activity().in_flight(), 0);
+    assert_eq!(kernel.handle.status().in_flight(), 0);
     kernel.stop().await;
 }
 

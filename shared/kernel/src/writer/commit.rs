@@ -4,50 +4,52 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
-use holdpoint_bus::Outgoing;
 use holdpoint_contracts::message::Reply;
 use holdpoint_contracts::problem::{BATCH_ABORTED, Problem};
 use holdpoint_decision::Decider;
 use holdpoint_store::{StoreError, TableWriter, Transaction};
-use serde::Serialize;
 
+use super::batch::{Batch, InputReply};
+use crate::completion::Completed;
 use crate::crash::{self, Point};
-use crate::decide::{Batch, Decided};
-use crate::desired_states::Unacknowledged;
-use crate::idempotency::{self, Seen};
-use crate::publisher::Through;
+use crate::idempotency::{self, KnownKeys};
+use crate::outbox::publisher::CommittedBatch;
+use crate::reply::{TaskReply, reply_json};
+use crate::service::{Changed, FactOf, KeyOf, NeedOf, ReplyOf, Service, StateOf};
 use crate::task::Task;
-use crate::{
-    Changed, FactOf, KeyOf, NeedOf, ReplyOf, Service, StateOf, dead_letters, desired_states,
-    outbox, suspects,
-};
+use crate::{dead_letters, desired_states, outbox, suspects};
 
-/// Aggregates that are kept in memory between batches.
-const HOT_STATES_MAX: usize = 50_000;
+/// Aggregates that stay in memory between batches.
+const STATES_MAX: usize = 50_000;
 
-/// Constant facts that are kept in memory.
+/// Constant facts that stay in memory.
 const CONSTANTS_MAX: usize = 10_000;
 
-/// The writer's memory: valid while this process alone writes the tables.
+/// The writer's cache. States are cached only while this process alone writes the tables.
 pub(crate) struct StateCache<S: Service> {
-    /// States; none: there is no such row.
-    pub(crate) hot: HashMap<KeyOf<S>, Option<StateOf<S>>>,
-    pub(crate) constants: HashMap<NeedOf<S>, FactOf<S>>,
-    pub(crate) exclusive: bool,
+    /// `None`: there is no such row.
+    states: HashMap<KeyOf<S>, Option<StateOf<S>>>,
+    constants: HashMap<NeedOf<S>, FactOf<S>>,
+    is_exclusive: bool,
 }
 
 impl<S: Service> StateCache<S> {
-    pub(crate) fn new(exclusive: bool) -> Self {
+    pub(crate) fn new(is_exclusive: bool) -> Self {
         Self {
-            hot: HashMap::new(),
+            states: HashMap::new(),
             constants: HashMap::new(),
-            exclusive,
+            is_exclusive,
         }
     }
 
+    /// Drops all states: after a failed commit they may differ from the tables.
+    pub(super) fn clear_states(&mut self) {
+        self.states.clear();
+    }
+
     fn trim(&mut self) {
-        if self.hot.len() > HOT_STATES_MAX {
-            self.hot.clear();
+        if self.states.len() > STATES_MAX {
+            self.states.clear();
         }
         if self.constants.len() > CONSTANTS_MAX {
             self.constants.clear();
@@ -55,172 +57,153 @@ impl<S: Service> StateCache<S> {
     }
 }
 
-/// Why a batch was not committed; nothing of it has happened.
+/// Why a batch was not committed. Nothing of it has happened.
 #[derive(Debug)]
-pub(crate) enum Fault<K> {
-    /// Somebody else wrote these first.
-    Lost(Vec<K>),
-    /// Somebody else used the idempotency key of one of them meanwhile: it has an answer by now.
-    Taken,
+pub(super) enum CommitError<K> {
+    /// Another writer changed these aggregates first.
+    Conflict(Vec<K>),
+    /// Another writer used one of the idempotency keys meanwhile, so that the key has a reply by now.
+    KeyReused,
     /// The database refused.
     Store(StoreError),
 }
 
-impl<K, E: Into<StoreError>> From<E> for Fault<K> {
+impl<K, E: Into<StoreError>> From<E> for CommitError<K> {
     fn from(error: E) -> Self {
         Self::Store(error.into())
     }
 }
 
-/// What a committed batch leaves to be done.
-pub(crate) struct Committed {
-    /// The outbox row that keeps `outgoing`.
-    pub(crate) outbox: Option<i64>,
-    pub(crate) outgoing: Vec<Outgoing>,
-    /// Each a row until its receiver has confirmed it.
-    pub(crate) desired_states: Vec<Unacknowledged>,
-    pub(crate) nudges: Vec<(String, Bytes)>,
-    /// One body for each task of the batch.
-    pub(crate) replies: Vec<Bytes>,
+/// What is committed together.
+pub(super) struct CommitInput<'b, S: Service> {
+    pub(super) tasks: &'b [Task<S>],
+    /// Rows that the same transaction deletes.
+    pub(super) completed: &'b Completed,
+    pub(super) now: DateTime<Utc>,
+    /// The owner of the outbox row.
+    pub(super) owner: &'b str,
+    /// Largest message that the bus accepts.
+    pub(super) message_bytes_max: usize,
+    /// The digest under which the only input is noted as a suspect; the transaction deletes the note.
+    pub(super) suspect: Option<&'b str>,
+    /// The dead letter that is replayed; the transaction deletes it.
+    pub(super) replayed: Option<i64>,
+    /// For crash points.
+    pub(super) verbs: &'b [String],
 }
 
-/// What is to be committed together.
-pub(crate) struct CommitInput<'b, S: Service> {
-    pub(crate) tasks: &'b [Task<S>],
-    /// Rows that have done their work: deleted in the same transaction.
-    pub(crate) through: &'b Through,
-    pub(crate) now: DateTime<Utc>,
-    /// Whose outbox row it will be.
-    pub(crate) owner: &'b str,
-    /// Largest message that the bus takes.
-    pub(crate) message_bytes_max: usize,
-    /// The digest under which the one input is noted as a suspect: not any more once it is committed.
-    pub(crate) suspect: Option<&'b str>,
-    /// The dead letter that is decided again: it is gone once that is committed.
-    pub(crate) replayed: Option<i64>,
-    /// For crash points only.
-    pub(crate) verbs: &'b [String],
-}
-
-/// Commits a batch of tasks, or nothing of it.
-pub(crate) async fn commit<S: Service>(
+/// Commits a batch of tasks, or nothing of it. Returns what is to be sent, and a reply per task.
+///
+/// A batch must not contain the same idempotency key twice (the second is answered from the row of the
+/// first), and an atomic task must be the only one.
+pub(super) async fn commit<S: Service>(
     db: &TableWriter,
     service: &S,
-    memory: &mut StateCache<S>,
-    bundle: &CommitInput<'_, S>,
-) -> Result<Committed, Fault<KeyOf<S>>> {
-    let CommitInput {
-        tasks,
-        through,
-        now,
-        owner,
-        message_bytes_max,
-        suspect,
-        replayed,
-        verbs,
-    } = *bundle;
+    cache: &mut StateCache<S>,
+    input: &CommitInput<'_, S>,
+) -> Result<(CommittedBatch, Vec<Bytes>), CommitError<KeyOf<S>>> {
+    let (tasks, now) = (input.tasks, input.now);
     let tx = db.begin().await?;
-    forget(&tx, through, (suspect, replayed)).await?;
-    let seen = idempotency::seen(&tx, tasks.iter().filter_map(|task| task.asked.as_ref())).await?;
-    let StateCache {
-        hot,
-        constants,
-        exclusive,
-    } = memory;
+    if let Some(id) = input.replayed {
+        dead_letters::remove(&tx, id).await?;
+    }
+    if let Some(digest) = input.suspect {
+        suspects::forget(&tx, digest).await?;
+    }
+    delete_completed(&tx, input.completed).await?;
+    let keys = tasks
+        .iter()
+        .filter_map(|task| task.idempotency_key.as_ref());
+    let known = idempotency::load(&tx, keys).await?;
     let mut batch = Batch {
         service,
         slots: HashMap::new(),
         found: HashMap::new(),
-        constants,
+        constants: &mut cache.constants,
         effects: Vec::new(),
         now,
     };
-    let fresh: Vec<_> = tasks
-        .iter()
-        .map(|task| seen.answer(task.asked.as_ref()).is_none())
-        .collect();
     let inputs: Vec<_> = tasks
         .iter()
-        .zip(&fresh)
-        .filter(|(_, fresh)| **fresh)
-        .flat_map(|(task, _)| &task.inputs)
+        .filter(|task| !known.contains(task.idempotency_key.as_ref()))
+        .flat_map(|task| &task.inputs)
         .collect();
-    let mut cached = |key: &KeyOf<S>| if *exclusive { hot.remove(key) } else { None };
-    let answers = batch.decide_all(&tx, &inputs, &mut cached).await?;
-    let answers = all_or_none(tasks, &mut batch, answers);
+    let (states, is_exclusive) = (&mut cache.states, cache.is_exclusive);
+    let mut cached = |key: &KeyOf<S>| {
+        if is_exclusive {
+            states.remove(key)
+        } else {
+            None
+        }
+    };
+    let input_replies = batch.decide_all(&tx, &inputs, &mut cached).await?;
+    let input_replies = abort_if_refused(tasks, &mut batch, input_replies);
     save(&tx, service, &batch, now).await?;
-    let replies = replies::<S>(tasks, &seen, answers);
-    if !idempotency::remember(&tx, tasks, &fresh, &replies, now).await? {
-        return Err(Fault::Taken);
+    let replies = task_replies::<S>(tasks, &known, input_replies);
+    if !idempotency::store(&tx, tasks, &known, &replies, now).await? {
+        return Err(CommitError::KeyReused);
     }
-    let desired_states =
-        desired_states::keep(&tx, service.desired_states(&batch.effects), now).await?;
-    let outgoing = service.messages(&batch.effects);
-    let row = outbox::row(&outgoing, owner, message_bytes_max, now)?;
-    crash::pass(S::NAME, Point::Decided, verbs);
-    let outbox = outbox::commit_with(tx, row).await?;
-    crash::pass(S::NAME, Point::Committed, verbs);
-    let nudges = service.nudges(&batch.effects);
-    let slots = batch.slots;
-    if memory.exclusive {
-        let kept = slots.into_iter().filter(|(key, slot)| {
+    let desired_states = service.desired_states(&batch.effects);
+    let desired_states = desired_states::rows::store(&tx, desired_states, now).await?;
+    let messages = service.messages(&batch.effects);
+    let row = outbox::rows::new_row(&messages, input.owner, input.message_bytes_max, now)?;
+    crash::pass(S::NAME, Point::Decided, input.verbs);
+    let row = outbox::rows::commit_with(tx, row).await?;
+    crash::pass(S::NAME, Point::Committed, input.verbs);
+    let committed = CommittedBatch {
+        row,
+        messages,
+        desired_states,
+        nudges: service.nudges(&batch.effects),
+        ..CommittedBatch::default()
+    };
+    if cache.is_exclusive {
+        let kept = batch.slots.into_iter().filter(|(key, slot)| {
             let absent = || S::Domain::caches_absence(key);
             slot.state.as_ref().map_or_else(absent, S::Domain::is_hot)
         });
-        memory.hot.extend(kept.map(|(key, slot)| (key, slot.state)));
+        cache
+            .states
+            .extend(kept.map(|(key, slot)| (key, slot.state)));
     }
-    memory.trim();
-    Ok(Committed {
-        outbox,
-        outgoing,
-        desired_states,
-        nudges,
-        replies: replies.into_iter().map(|reply| reply.body).collect(),
-    })
+    cache.trim();
+    let replies = replies.into_iter().map(|reply| reply.body).collect();
+    Ok((committed, replies))
 }
 
-/// Of a message that is all or none nothing is left where one of its inputs was refused. Such a
-/// message is a batch of its own.
-fn all_or_none<S: Service>(
+/// Discards all decisions about an atomic task if one of its inputs was refused.
+fn abort_if_refused<S: Service>(
     tasks: &[Task<S>],
     batch: &mut Batch<'_, S>,
-    answers: Vec<Decided<S>>,
-) -> Vec<Decided<S>> {
-    let is_whole = tasks.iter().any(|task| task.whole);
-    if !is_whole || answers.iter().all(Result::is_ok) {
-        return answers;
+    replies: Vec<InputReply<S>>,
+) -> Vec<InputReply<S>> {
+    let is_atomic = tasks.iter().any(|task| task.atomic);
+    if !is_atomic || replies.iter().all(Result::is_ok) {
+        return replies;
     }
-    batch.undo();
-    let none = |_undone| {
-        let detail = "not done, because another one of the same request was refused";
+    batch.discard_decisions();
+    let abort = |_undone| {
+        let detail = "not done, because another item of the same request was refused";
         Err(Problem::new(409, BATCH_ABORTED, detail))
     };
-    answers
+    replies
         .into_iter()
-        .map(|answer| answer.and_then(none))
+        .map(|reply| reply.and_then(abort))
         .collect()
 }
 
-/// Deletes what has done its work.
-async fn forget(
-    tx: &Transaction,
-    through: &Through,
-    (suspect, replayed): (Option<&str>, Option<i64>),
-) -> Result<(), StoreError> {
-    if let Some(letter) = replayed {
-        dead_letters::remove(tx, letter).await?;
-    }
-    if let Some(digest) = suspect {
-        suspects::forget(tx, digest).await?;
-    }
-    outbox::forget(tx, &through.outbox).await?;
-    desired_states::forget(tx, &through.desired_states).await
+async fn delete_completed(tx: &Transaction, completed: &Completed) -> Result<(), StoreError> {
+    outbox::rows::delete(tx, &completed.outbox).await?;
+    desired_states::rows::delete(tx, &completed.desired_states).await
 }
 
-/// Deletes what has done its work, in a commit of its own.
-pub(crate) async fn forget_alone(db: &TableWriter, through: &Through) -> Result<(), StoreError> {
+/// Deletes completed rows in a separate transaction, for an idle kernel.
+pub(super) async fn delete_completed_alone(
+    db: &TableWriter,
+    completed: &Completed,
+) -> Result<(), StoreError> {
     let tx = db.begin().await?;
-    forget(&tx, through, (None, None)).await?;
+    delete_completed(&tx, completed).await?;
     tx.commit().await
 }
 
@@ -229,7 +212,7 @@ async fn save<S: Service>(
     service: &S,
     batch: &Batch<'_, S>,
     now: DateTime<Utc>,
-) -> Result<(), Fault<KeyOf<S>>> {
+) -> Result<(), CommitError<KeyOf<S>>> {
     let mut changed: Vec<Changed<'_, S::Domain>> = batch
         .slots
         .iter()
@@ -242,63 +225,42 @@ async fn save<S: Service>(
             })
         })
         .collect();
-    // In one order, so that two replicas that write the same rows do not wait for each other.
+    // Always in the same order, so that two replicas that write the same rows cannot deadlock.
     changed.sort_by(|one, other| one.key.cmp(other.key));
-    let losers = service.save(tx, &changed, now).await?;
-    if !losers.is_empty() {
-        return Err(Fault::Lost(losers));
+    let conflicts = service.save(tx, &changed, now).await?;
+    if !conflicts.is_empty() {
+        return Err(CommitError::Conflict(conflicts));
     }
     service.record(tx, &batch.effects, now).await?;
     Ok(())
 }
 
-/// The answer to one task.
-pub(crate) struct TaskReply {
-    pub(crate) body: Bytes,
-    /// Whether it was done; only that is remembered under an idempotency key.
-    pub(crate) is_ok: bool,
-}
-
-fn replies<S: Service>(tasks: &[Task<S>], seen: &Seen, answers: Vec<Decided<S>>) -> Vec<TaskReply> {
-    let mut answers = answers.into_iter();
+fn task_replies<S: Service>(
+    tasks: &[Task<S>],
+    known: &KnownKeys,
+    input_replies: Vec<InputReply<S>>,
+) -> Vec<TaskReply> {
+    let mut input_replies = input_replies.into_iter().map(Reply::from);
+    let is_ok = |reply: &Reply<ReplyOf<S>>| matches!(reply, Reply::Ok(_));
     tasks
         .iter()
-        .map(|task| match seen.answer(task.asked.as_ref()) {
+        .map(|task| match known.reply(task.idempotency_key.as_ref()) {
             Some(body) => TaskReply { body, is_ok: false },
             None if task.many => {
-                let list: Vec<_> = answers
-                    .by_ref()
-                    .take(task.inputs.len())
-                    .map(Reply::from)
-                    .collect();
-                let is_done = |reply: &Reply<ReplyOf<S>>| matches!(reply, Reply::Ok(_));
+                let list: Vec<_> = input_replies.by_ref().take(task.inputs.len()).collect();
                 TaskReply {
-                    is_ok: !task.whole || list.iter().all(is_done),
-                    body: write(&Reply::Ok(list)),
+                    is_ok: !task.atomic || list.iter().all(is_ok),
+                    body: reply_json(&Reply::Ok(list)),
                 }
             }
             None => {
-                let answer = answers
-                    .next()
-                    .map_or_else(|| Reply::Problem(Problem::internal()), Reply::from);
+                let reply = input_replies.next();
+                let reply = reply.unwrap_or_else(|| Reply::Problem(Problem::internal()));
                 TaskReply {
-                    is_ok: matches!(answer, Reply::Ok(_)),
-                    body: write(&answer),
+                    is_ok: is_ok(&reply),
+                    body: reply_json(&reply),
                 }
             }
         })
         .collect()
-}
-
-/// A reply as JSON; a body that cannot be written is a fault of ours and is told as one.
-pub(crate) fn write<T: Serialize>(reply: &T) -> Bytes {
-    serde_json::to_vec(reply).map_or_else(
-        |error| {
-            tracing::error!(%error, "an answer that cannot be written");
-            Bytes::from_static(
-                br#"{"problem":{"status":500,"code":"internal","detail":"an answer that cannot be written"}}"#,
-            )
-        },
-        Bytes::from,
-    )
 }

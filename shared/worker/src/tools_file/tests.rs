@@ -52,7 +52,7 @@ fn asked(args: Value) -> ToolCall {
         traceparent: None,
         http: None,
         answers: holdpoint_contracts::asking::Answers::new(),
-        people: None,
+        human_client: None,
         stop: tokio_util::sync::CancellationToken::new(),
     }
 }

@@ -1,7 +1,7 @@
 //! Asks the executor whether delivered steps may start (S4-R2).
 //!
-//! Owns the request and what its answer means for the delivery. It must never turn silence into a
-//! yes, and never into a no: a silent executor may have granted the start.
+//! Owns the request and the meaning of its reply for the delivery. It must take silence neither for a grant nor
+//! for a refusal: a silent executor may have granted the start.
 
 use std::time::Duration;
 
@@ -16,146 +16,167 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::batch::{self, Item};
 
-/// Questions that may wait for the next request; more wait at the sender.
+/// Steps that wait for the next request. Beyond it senders wait.
 const WAITING_MAX: usize = 256;
 
-/// About the length of one question as JSON.
+/// Approximate length of one step in a request, as JSON.
 const BYTES: usize = 200;
 
-/// A refusal that takes longer than this may be the silence of somebody who has granted it.
+/// An error that takes longer than this may come from an executor that has granted the start.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// How long to wait before asking again under the same delivery.
-const ASK_AGAIN: Duration = Duration::from_millis(500);
+/// Wait before the same delivery is asked about again.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
-/// Shortest wait for an answer.
-const PATIENCE_MIN: Duration = Duration::from_millis(300);
+/// Shortest timeout of a request.
+const TIMEOUT_MIN: Duration = Duration::from_millis(300);
 
-/// What is to be done with a delivery.
+/// What happens to a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Word {
-    /// The start is a committed row: call the tool.
+pub(super) enum StartDecision {
+    /// The grant is committed: call the tool.
     Start,
-    /// Call the tool as if nobody had to be asked yet.
+    /// Call the tool without a lease.
     StartWithoutLease,
-    /// Not wanted any more, or for a person to decide: ack it.
-    Forget,
-    /// Nobody could say: give it back, it comes again.
-    Later,
+    /// The step is withdrawn, or a person decides: ack the delivery.
+    Discard,
+    /// No decision was possible: the delivery is given back and redelivered.
+    RetryLater,
 }
 
 #[derive(Clone)]
-pub(super) struct Asker {
-    questions: mpsc::Sender<Item<Question>>,
+pub(super) struct StartRequester {
+    requests: mpsc::Sender<Item<StartRequest>>,
 }
 
-struct Question {
+struct StartRequest {
     step: StartStep,
     lease: Duration,
-    answer: oneshot::Sender<Heard>,
+    reply: oneshot::Sender<StartReply>,
 }
 
 #[derive(Clone, Copy)]
-enum Heard {
-    Word(Word),
-    /// No answer came: the start may have been granted all the same.
-    Silence,
+enum StartReply {
+    Decided(StartDecision),
+    /// No reply in time. The start may have been granted.
+    Timeout,
 }
 
-impl Asker {
-    /// The asker and its task, which ends after all askers.
+impl StartRequester {
+    /// The requester and its task, which ends after all requesters are dropped.
     pub(super) fn start(bus: Bus, node: NodeName) -> (Self, AbortOnDropHandle<()>) {
-        let (questions, waiting) = mpsc::channel(WAITING_MAX);
-        let task = tokio::spawn(batch::drive(waiting, move |workspace, batch| {
+        let (requests, waiting) = mpsc::channel(WAITING_MAX);
+        let task = tokio::spawn(batch::send_batches(waiting, move |workspace, batch| {
             ask(bus.clone(), node.clone(), workspace, batch)
         }));
-        (Self { questions }, AbortOnDropHandle::new(task))
+        (Self { requests }, AbortOnDropHandle::new(task))
     }
 
-    /// Asks until somebody is heard: after a silence the same question under the same delivery is
-    /// answered alike, while another delivery of a granted step would be `uncertain`. The silence may
-    /// be of an executor that has granted it and died before it could say so: a third of the `lease` is
-    /// waited, for nobody keeps one that is not known here, and at its end the step is `uncertain`.
-    pub(super) async fn may_start(
+    /// Asks until the executor replies. A repeated request for the same delivery gets the same decision, while
+    /// another delivery of a granted step would be `uncertain`.
+    ///
+    /// A silent executor may have granted the start and died. No heartbeat renews such a lease, and when it expires
+    /// the step becomes `uncertain`. One request therefore waits only a third of the `lease`.
+    pub(super) async fn request_start(
         &self,
         workspace: &Workspace,
         step: &StartStep,
         lease: Duration,
-    ) -> Word {
+    ) -> StartDecision {
         let mut maybe_granted = false;
         loop {
             match self.ask_once(workspace, step, lease).await {
-                Heard::Word(Word::Later) if maybe_granted => {}
-                Heard::Word(word) => return word,
-                Heard::Silence => maybe_granted = true,
+                StartReply::Decided(StartDecision::RetryLater) if maybe_granted => {}
+                StartReply::Decided(decision) => return decision,
+                StartReply::Timeout => maybe_granted = true,
             }
-            tokio::time::sleep(ASK_AGAIN).await;
+            tokio::time::sleep(ASK_AGAIN_AFTER).await;
         }
     }
 
-    async fn ask_once(&self, workspace: &Workspace, step: &StartStep, lease: Duration) -> Heard {
-        let (answer, heard) = oneshot::channel();
-        let question = Item {
+    async fn ask_once(
+        &self,
+        workspace: &Workspace,
+        step: &StartStep,
+        lease: Duration,
+    ) -> StartReply {
+        let (reply, replied) = oneshot::channel();
+        let request = Item {
             workspace: workspace.clone(),
             bytes: BYTES,
-            body: Question {
+            body: StartRequest {
                 step: step.clone(),
                 lease,
-                answer,
+                reply,
             },
         };
-        if self.questions.send(question).await.is_err() {
-            return Heard::Silence;
+        if self.requests.send(request).await.is_err() {
+            return StartReply::Timeout;
         }
-        heard.await.unwrap_or(Heard::Silence)
+        replied.await.unwrap_or(StartReply::Timeout)
     }
 }
 
-async fn ask(bus: Bus, node: NodeName, workspace: Workspace, batch: Vec<Question>) {
-    let leases = batch.iter().map(|question| question.lease);
-    let patience = leases.min().map_or(REQUEST_TIMEOUT, patience);
-    let (steps, answers): (Vec<_>, Vec<_>) = batch
+async fn ask(bus: Bus, node: NodeName, workspace: Workspace, batch: Vec<StartRequest>) {
+    let leases = batch.iter().map(|request| request.lease);
+    let request_timeout = leases.min().map_or(REQUEST_TIMEOUT, timeout_within);
+    let (steps, callers): (Vec<_>, Vec<_>) = batch
         .into_iter()
-        .map(|question| (question.step, question.answer))
+        .map(|request| (request.step, request.reply))
         .unzip();
     let envelope = Envelope::of_service("worker", StartSteps { node, steps });
-    let asked = Instant::now();
-    let heard: Vec<Heard> = match timeout(patience, bus.ask(&workspace, &envelope)).await {
-        Ok(Ok(replies)) => replies.into_iter().map(word).map(Heard::Word).collect(),
+    let began = Instant::now();
+    let replies: Vec<StartReply> = match timeout(request_timeout, bus.ask(&workspace, &envelope))
+        .await
+    {
+        Ok(Ok(replies)) => replies
+            .into_iter()
+            .map(decision)
+            .map(StartReply::Decided)
+            .collect(),
         Err(_) => {
-            tracing::debug!(steps = answers.len(), "no answer on steps to start");
+            tracing::debug!(
+                steps = callers.len(),
+                "no reply about steps to start in time; asking again"
+            );
             Vec::new()
         }
         Ok(Err(problem)) => {
-            tracing::debug!(%problem, steps = answers.len(), "no word on steps to start");
-            let quick = asked.elapsed() < SILENCE;
-            let heard = if quick {
-                Heard::Word(Word::Later)
+            tracing::debug!(%problem, steps = callers.len(), "steps to start not decided; asking again");
+            let quick = began.elapsed() < SILENCE;
+            let reply = if quick {
+                StartReply::Decided(StartDecision::RetryLater)
             } else {
-                Heard::Silence
+                StartReply::Timeout
             };
-            vec![heard; answers.len()]
+            vec![reply; callers.len()]
         }
     };
-    let or_silence = heard.into_iter().chain(std::iter::repeat(Heard::Silence));
-    for (answer, heard) in answers.into_iter().zip(or_silence) {
-        // Who does not wait any more has given up on the whole step.
-        answer.send(heard).ok();
+    let or_timeout = replies
+        .into_iter()
+        .chain(std::iter::repeat(StartReply::Timeout));
+    for (caller, reply) in callers.into_iter().zip(or_timeout) {
+        // A caller that does not wait any more has given up the step.
+        caller.send(reply).ok();
     }
 }
 
-fn patience(lease: Duration) -> Duration {
-    (lease / 3).clamp(PATIENCE_MIN, REQUEST_TIMEOUT)
+fn timeout_within(lease: Duration) -> Duration {
+    (lease / 3).clamp(TIMEOUT_MIN, REQUEST_TIMEOUT)
 }
 
-fn word(reply: Reply<Grant>) -> Word {
+fn decision(reply: Reply<Grant>) -> StartDecision {
     match reply {
-        Reply::Ok(Grant::Go) => Word::Start,
-        Reply::Ok(Grant::GoWithoutLease) => Word::StartWithoutLease,
-        Reply::Ok(Grant::Drop | Grant::Uncertain) => Word::Forget,
+        Reply::Ok(Grant::Go) => StartDecision::Start,
+        Reply::Ok(Grant::GoWithoutLease) => StartDecision::StartWithoutLease,
+        Reply::Ok(Grant::Drop | Grant::Uncertain) => StartDecision::Discard,
         Reply::Problem(Problem { code, detail, .. }) => {
-            tracing::debug!(code, detail, "a step may not start yet");
-            Word::Later
+            tracing::debug!(
+                code,
+                detail,
+                "step may not start yet; it will be redelivered"
+            );
+            StartDecision::RetryLater
         }
     }
 }
