@@ -1,7 +1,8 @@
 //! Assertions, with which the gateway identifies the caller of a command: Ed25519 over claims and command.
 //!
-//! An assertion is bound to workspace, service, verb, idempotency key and text of its command. An eavesdropper can
-//! only repeat the same command with the same key, which changes nothing. An assertion is valid for minutes.
+//! An assertion is bound to workspace, service, verb, idempotency key and text of its command. An
+//! eavesdropper can only repeat the same command with the same key, which changes nothing. An assertion is
+//! valid for minutes.
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::message::command_text;

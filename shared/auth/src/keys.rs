@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AuthError, LinkKey, Signer, StepKey, Trust, pack};
 
-/// The secrets. Without them all earlier tokens and assertions are invalid. They are written to a file that only the
-/// operator can read.
+/// The secrets. Without them all earlier tokens and assertions are invalid. They are written to a file that
+/// only the operator can read.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Secrets {

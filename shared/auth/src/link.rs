@@ -1,7 +1,7 @@
 //! The token of a link in a mail, for one user and one request: HMAC-SHA-256 over user, request and expiry.
 //!
-//! The holder of the link acts as that user, just as a reader of the user's mails could sign in as them. The link
-//! opens one request only. It is invalid once the request is decided or the link has expired.
+//! The holder of the link acts as that user, just as a reader of the user's mails could sign in as them.
+//! The link opens one request only. It is invalid once the request is decided or the link has expired.
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{HoldId, UserName, Workspace};

@@ -105,9 +105,9 @@ pub const fn may(role: Role, right: Right) -> bool {
     }
 }
 
-/// The one authorization function, which every command handler calls. `claims` is `None` for a command without an
-/// assertion. NATS permissions limit who may publish it, and it never has the right to decide, to administer or to
-/// own.
+/// The one authorization function, which every command handler calls. `claims` is `None` for a command
+/// without an assertion. NATS permissions limit who may publish it, and it never has the right to decide,
+/// to administer or to own.
 ///
 /// # Errors
 /// 403 `forbidden`, with the roles that have the right.

@@ -1,7 +1,7 @@
 //! The token with which a running step acts: HMAC-SHA-256 over run, step and dispatch.
 //!
-//! Every dispatch needs a token, so it must be cheap. Executor and gateway therefore share a key instead of using
-//! public keys.
+//! Every dispatch needs a token, so it must be cheap. Executor and gateway therefore share a key instead of
+//! using public keys.
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{RunId, Workspace};

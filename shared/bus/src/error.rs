@@ -55,8 +55,8 @@ pub enum BusError {
 }
 
 impl BusError {
-    /// Whether the server did not answer when it should store a message. It answers a refusal with a reason, but it
-    /// stays silent after a full disk.
+    /// Whether the server did not answer when it should store a message. It answers a refusal with a
+    /// reason, but it stays silent after a full disk.
     #[must_use]
     pub fn is_silence(&self) -> bool {
         matches!(self, Self::Publish(error) if error.kind() == PublishErrorKind::TimedOut)

@@ -59,8 +59,8 @@ impl Bus {
     /// Connects with credentials.
     ///
     /// # Errors
-    /// [`BusError::Access`]: a key or file is invalid. [`BusError::Connect`]: the server cannot be reached or rejects
-    /// the key.
+    /// [`BusError::Access`]: a key or file is invalid. [`BusError::Connect`]: the server cannot be reached
+    /// or rejects the key.
     pub async fn connect_with(url: &str, name: &str, access: &Access) -> Result<Self, BusError> {
         let client = connection::open(url, name, access).await?;
         let jetstream = jetstream::context::ContextBuilder::new()

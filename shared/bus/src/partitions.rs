@@ -19,7 +19,8 @@ const GROUP: &str = "replicas";
 /// How long a partition waits for a silent replica before another one gets it.
 const PIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a pinned pull stays open. Well below [`PIN_TIMEOUT`], because otherwise the pin is lost between pulls.
+/// How long a pinned pull stays open. Well below [`PIN_TIMEOUT`], because otherwise the pin is lost between
+/// pulls.
 const PINNED_EXPIRES: Duration = Duration::from_secs(5);
 
 /// The part of a service's commands that a process receives.
@@ -124,14 +125,8 @@ impl Bus {
             priority_timeout: PIN_TIMEOUT,
             ..pull::Config::default()
         };
-        self.jetstream
-            .create_consumer_on_stream(config, stream.as_str())
-            .await
-            .map_err(|source| BusError::Consumer {
-                stream,
-                consumer: name.clone(),
-                source,
-            })?
+        self.create_consumer(stream, config)
+            .await?
             .stream()
             .group(GROUP)
             .heartbeat(PULL_HEARTBEAT)

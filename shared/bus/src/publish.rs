@@ -66,8 +66,8 @@ impl Bus {
         self.publish_each(&messages).await.into_iter().collect()
     }
 
-    /// Stores messages in their streams and returns a result for each. A message with an error may be stored all
-    /// the same: receivers handle a second delivery.
+    /// Stores messages in their streams and returns a result for each. A message with an error may be
+    /// stored all the same: receivers handle a second delivery.
     pub async fn publish_each(&self, messages: &[Outgoing]) -> Vec<Result<(), BusError>> {
         let mut acks = Vec::with_capacity(messages.len());
         for message in messages {

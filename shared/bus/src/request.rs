@@ -19,8 +19,8 @@ impl Bus {
     /// Sends a command to its service, which replies after its commit.
     ///
     /// # Errors
-    /// The service's refusal, or a 503 [`Problem`] if it is down or silent. Asking again with the same key and ids is
-    /// then safe.
+    /// The service's refusal, or a 503 [`Problem`] if it is down or silent. Asking again with the same key
+    /// and ids is then safe.
     pub async fn ask<C: Command>(
         &self,
         workspace: &Workspace,

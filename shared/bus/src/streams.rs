@@ -22,16 +22,16 @@ const DEDUPE_WINDOW: Duration = Duration::from_secs(2);
 /// Unacked deliveries of one consumer.
 pub(crate) const ACK_PENDING_MAX: i64 = 20_000;
 
-/// How long a work queue keeps a message that is not received. Senders resend from their rows, so that an outage of
-/// days does not fill the disk with repetitions.
+/// How long a work queue keeps a message that is not received. Senders resend from their rows, so that an
+/// outage of days does not fill the disk with repetitions.
 pub const KEPT_FOR: Duration = Duration::from_secs(3_600);
 
-/// Bytes of one service's commands. Beyond it the server refuses new ones: their senders keep them, and no stored one
-/// is lost.
+/// Bytes of one service's commands. Beyond it the server refuses new ones: their senders keep them, and no
+/// stored one is lost.
 pub const COMMANDS_BYTES_MAX: i64 = 1 << 30;
 
-/// Bytes of step dispatches. Beyond it the server drops the oldest, and the executor dispatches them again from its
-/// rows. A tool without a worker therefore does not block others.
+/// Bytes of step dispatches. Beyond it the server drops the oldest, and the executor dispatches them again
+/// from its rows. A tool without a worker therefore does not block others.
 pub const STEPS_BYTES_MAX: i64 = 2 << 30;
 
 /// The server's value for no limit.
@@ -74,8 +74,8 @@ impl StreamUse<'_> {
                 discard: DiscardPolicy::Old,
                 ..work_queue(subject::STEPS.into(), subject::STEPS_FILTER.into())
             },
-            // A limit of age or bytes would drop schedules before they fire. The number of buckets is the limit:
-            // one per second and shard within the horizon.
+            // A limit of age or bytes would drop schedules before they fire. The number of buckets is the
+            // limit: one per second and shard within the horizon.
             Self::Timers => Config {
                 name: subject::TIMERS.into(),
                 subjects: subject::TIMERS_FILTERS.map(str::to_owned).to_vec(),
@@ -278,12 +278,21 @@ impl Bus {
             max_ack_pending: ACK_PENDING_MAX,
             ..pull::Config::default()
         };
+        self.create_consumer(stream, config).await
+    }
+
+    pub(crate) async fn create_consumer(
+        &self,
+        stream: String,
+        config: pull::Config,
+    ) -> Result<consumer::Consumer<pull::Config>, BusError> {
+        let consumer = config.durable_name.clone().unwrap_or_default();
         self.jetstream
             .create_consumer_on_stream(config, stream.as_str())
             .await
             .map_err(|source| BusError::Consumer {
                 stream,
-                consumer: name.to_owned(),
+                consumer,
                 source,
             })
     }
@@ -314,8 +323,8 @@ impl Bus {
         }
     }
 
-    /// The number of messages that are delivered or wait for an existing consumer. Messages without a consumer are
-    /// not counted.
+    /// The number of messages that are delivered or wait for an existing consumer. Messages without a
+    /// consumer are not counted.
     ///
     /// # Errors
     /// [`BusError::Look`]: the server does not answer.

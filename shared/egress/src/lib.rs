@@ -1,8 +1,9 @@
 //! The egress policy: which addresses a tool, a callback or a webhook may reach (protection against SSRF).
 //!
-//! Owns this decision for literal addresses, for names, and for every hop of a redirect. It must never check a name
-//! apart from the connection: a name that was public when checked can be private when used (DNS rebinding).
-//! [`EgressPolicy::client`] therefore filters the addresses that the connector itself resolves.
+//! Owns this decision for literal addresses, for names, and for every hop of a redirect. It must never
+//! check a name apart from the connection: a name that was public when checked can be private when used
+//! (DNS rebinding). [`EgressPolicy::client`] therefore filters the addresses that the connector itself
+//! resolves.
 
 use std::{
     error::Error,
@@ -154,8 +155,8 @@ fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// All addresses of IANA's special-purpose registry are not public. That includes the link-local 169.254.169.254, where
-/// clouds serve credentials.
+/// All addresses of IANA's special-purpose registry are not public. That includes the link-local
+/// 169.254.169.254, where clouds serve credentials.
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
     let shared_or_reserved = matches!(
@@ -174,8 +175,8 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || address.is_documentation())
 }
 
-/// Only global unicast (2000::/3) without its special parts is public. An address that contains an IPv4 address (mapped,
-/// NAT64, 6to4) is public if that one is.
+/// Only global unicast (2000::/3) without its special parts is public. An address that contains an IPv4
+/// address (mapped, NAT64, 6to4) is public if that one is.
 fn is_public_v6(address: Ipv6Addr) -> bool {
     if let Some(v4) = address.to_ipv4_mapped() {
         return is_public_v4(v4);

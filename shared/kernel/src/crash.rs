@@ -1,8 +1,9 @@
 //! Crash points: places where a test build ends its process as `kill -9` would, so that a test can check the
 //! recovery.
 //!
-//! `HOLDPOINT_CRASH=<service>:<point>:<n>[:<verb>]` ends the process at the n-th pass (from 1) of that point, in
-//! builds with debug assertions only. A pass is a batch. With a verb only batches with such a command count.
+//! `HOLDPOINT_CRASH=<service>:<point>:<n>[:<verb>]` ends the process at the n-th pass (from 1) of that
+//! point, in builds with debug assertions only. A pass is a batch. With a verb only batches with such a
+//! command count.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -136,7 +136,7 @@ impl<S: Service> Intake<S> {
                 }
                 // A missing heartbeat is an item of the stream and not its end.
                 Err(error) => {
-                    tracing::debug!(%error, service = S::NAME, "a pull reported an error")
+                    tracing::debug!(%error, service = S::NAME, "a pull reported an error");
                 }
             }
         }

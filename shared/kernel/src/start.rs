@@ -14,11 +14,11 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::completion::CompletionQueue;
-use crate::dead_letters::requests::{Requests, WAITING_MAX};
+use crate::dead_letters::requests::{DeadLetterCommand, Requests, WAITING_MAX};
 use crate::desired_states::{resend::resend, sender::Sender};
 use crate::intake::{BYTES_MAX, Intake};
 use crate::origin::Origin;
-use crate::outbox::publisher::{Publisher, UNPUBLISHED_MAX};
+use crate::outbox::publisher::{CommittedBatch, Publisher, UNPUBLISHED_MAX};
 use crate::outbox::recovery::adopt_orphaned;
 use crate::outbox::rows::{self, OutboxEntry};
 use crate::service::{InputOf, Service, vital};
@@ -137,70 +137,30 @@ pub async fn start<S: Service>(
     stop: CancellationToken,
     tracker: &TaskTracker,
 ) -> Result<Handle<S>, KernelError> {
-    let Deps {
-        bus, clock, store, ..
-    } = deps;
+    let (bus, store) = (&deps.bus, &deps.store);
     let on_bus = on_bus::<S>;
-    bus.provide_stream(StreamUse::Commands(S::NAME))
-        .await
-        .map_err(on_bus)?;
-    let status = KernelStatus::default();
-    let completions = CompletionQueue::default();
-    let (tasks, task_inbox) = mpsc::channel(TASKS_MAX);
-    let (batches, batch_inbox) = mpsc::channel(UNPUBLISHED_MAX);
-    let (commands, dead_letter_commands) = mpsc::channel(WAITING_MAX);
-    let owner = bus.client().new_inbox();
-    let is_exclusive = store.is_exclusive();
-    let sender = Sender::new(
-        Arc::clone(&service),
-        bus.clone(),
-        completions.clone(),
-        status.clone(),
-        tasks.downgrade(),
-    );
-    let tables = OpenTables {
-        store: store.clone(),
-        owner: owner.clone(),
-        status: status.clone(),
-        clock: clock.clone(),
-        token: tracker.token(),
-    };
-    let make_writer = {
-        let (service, bus, clock) = (Arc::clone(&service), bus.clone(), clock.clone());
-        let (status, owner, batches) = (status.clone(), owner.clone(), batches.clone());
-        move |db, suspects| Writer {
-            service,
-            db,
-            bus,
-            clock,
-            cache: StateCache::new(is_exclusive),
-            tasks: task_inbox,
-            batches,
-            completions,
-            owner,
-            status,
-            suspects,
-            suspect: None,
-            dead_letter_commands,
-            replayed: None,
-            may_have_committed: false,
-            next_trim: None,
-            incidents: Vec::new(),
-        }
-    };
-    let pending = tables.start_thread(make_writer).await?;
+    let stream = bus.provide_stream(StreamUse::Commands(S::NAME)).await;
+    stream.map_err(on_bus)?;
+    let Started {
+        sender,
+        tasks,
+        batches,
+        batch_inbox,
+        commands,
+        owner,
+        pending,
+    } = start_writer(deps, &service, tracker).await?;
     let db = open_readers(store, 1).await.map_err(on_store::<S>)?;
+    let rows_owner = (!store.is_exclusive()).then(|| owner.clone());
     let publisher = Publisher::new(
         sender.clone(),
         db.clone(),
-        (!is_exclusive).then(|| owner.clone()),
+        rows_owner,
         pending,
         stop.clone(),
     );
     tracker.spawn(vital::<S>("publisher").run(publisher.run(batch_inbox)));
-    if is_exclusive {
-        drop(batches);
-    } else {
+    if !store.is_exclusive() {
         let adopting = adopt_orphaned(batches, sender.clone(), db.clone(), owner, stop.clone());
         tracker.spawn(vital::<S>("recovery").run(adopting));
     }
@@ -214,6 +174,7 @@ pub async fn start<S: Service>(
     let replies = sender.subscribe().await.map_err(on_bus)?;
     let handling = sender.clone().handle_replies(replies, stop.clone());
     tracker.spawn(vital::<S>("acknowledgements").run(handling));
+    let status = sender.status.clone();
     tracker.spawn(vital::<S>("resend").run(resend(sender, db, stop.clone())));
     let intake = Intake {
         service,
@@ -223,8 +184,79 @@ pub async fn start<S: Service>(
         status,
         stop,
     };
-    intake.open(is_exclusive, tracker).await.map_err(on_bus)?;
+    let opened = intake.open(store.is_exclusive(), tracker).await;
+    opened.map_err(on_bus)?;
     Ok(Handle(intake))
+}
+
+/// The other ends of the writer's channels, and what it found in the tables.
+struct Started<S: Service> {
+    sender: Sender<S>,
+    tasks: mpsc::Sender<Task<S>>,
+    batches: mpsc::Sender<CommittedBatch>,
+    batch_inbox: mpsc::Receiver<CommittedBatch>,
+    commands: mpsc::Sender<DeadLetterCommand>,
+    /// This kernel's name on its outbox rows.
+    owner: String,
+    pending: VecDeque<OutboxEntry>,
+}
+
+async fn start_writer<S: Service>(
+    deps: &Deps,
+    service: &Arc<S>,
+    tracker: &TaskTracker,
+) -> Result<Started<S>, KernelError> {
+    let status = KernelStatus::default();
+    let completions = CompletionQueue::default();
+    let (tasks, task_inbox) = mpsc::channel(TASKS_MAX);
+    let (batches, batch_inbox) = mpsc::channel(UNPUBLISHED_MAX);
+    let (commands, dead_letter_commands) = mpsc::channel(WAITING_MAX);
+    let owner = deps.bus.client().new_inbox();
+    let sender = Sender::new(
+        Arc::clone(service),
+        deps.bus.clone(),
+        completions.clone(),
+        status.clone(),
+        tasks.downgrade(),
+    );
+    let tables = OpenTables {
+        store: deps.store.clone(),
+        owner: owner.clone(),
+        status: status.clone(),
+        clock: deps.clock.clone(),
+        token: tracker.token(),
+    };
+    let is_exclusive = deps.store.is_exclusive();
+    let (service, bus, clock) = (Arc::clone(service), deps.bus.clone(), deps.clock.clone());
+    let (name, to_publisher) = (owner.clone(), batches.clone());
+    let make_writer = move |db, suspects| Writer {
+        service,
+        db,
+        bus,
+        clock,
+        cache: StateCache::new(is_exclusive),
+        tasks: task_inbox,
+        batches: to_publisher,
+        completions,
+        owner: name,
+        status,
+        suspects,
+        suspect: None,
+        dead_letter_commands,
+        replayed: None,
+        may_have_committed: false,
+        next_trim: None,
+        incidents: Vec::new(),
+    };
+    Ok(Started {
+        sender,
+        tasks,
+        batches,
+        batch_inbox,
+        commands,
+        owner,
+        pending: tables.start_thread(make_writer).await?,
+    })
 }
 
 const fn on_bus<S: Service>(source: BusError) -> KernelError {

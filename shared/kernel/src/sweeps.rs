@@ -27,8 +27,8 @@ pub trait Sweep<S: Service>: Send + 'static {
     /// Real time between two passes.
     const EVERY: Duration;
 
-    /// Reads one page. A pass ends after the last page, or after 100 pages. A failed pass continues with the next
-    /// page.
+    /// Reads one page. A pass ends after the last page, or after 100 pages. A failed pass continues with
+    /// the next page.
     fn page<'a>(
         &'a mut self,
         db: &'a DatabaseConnection,

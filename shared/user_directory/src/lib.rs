@@ -1,8 +1,9 @@
 //! The user directory: a service's read copy of users.
 //!
-//! The handoff service owns the users and numbers their changes. A directory asks for the changes after the last one
-//! it has applied: at the start, each minute, after a nudge, and when a user is unknown. Its rows ([`table`]) are among
-//! the tables of its service. It changes only these rows, and only user changes change it.
+//! The handoff service owns the users and numbers their changes. A directory asks for the changes after the
+//! last one it has applied: at the start, each minute, after a nudge, and when a user is unknown. Its rows
+//! ([`table`]) are among the tables of its service. It changes only these rows, and only user changes
+//! change it.
 
 pub mod table;
 
@@ -158,7 +159,7 @@ impl UserDirectory {
             match self.bus.client().subscribe(nudges).await {
                 Ok(nudges) => self.listen(nudges).await,
                 Err(error) => {
-                    tracing::warn!(%error, "not subscribed to nudges about users; trying again")
+                    tracing::warn!(%error, "not subscribed to nudges about users; trying again");
                 }
             }
             tokio::time::sleep(RETRY_AFTER).await;

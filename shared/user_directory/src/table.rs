@@ -131,8 +131,8 @@ pub async fn position(db: &impl ConnectionTrait) -> Result<u64, StoreError> {
     u64::try_from(seq).map_err(|error| StoreError::broken("sync_cursors", error))
 }
 
-/// Applies changes and moves the cursor; must be called within a transaction. Of two states of a user the one with
-/// the higher version stays, in whatever order they arrive.
+/// Applies changes and moves the cursor; must be called within a transaction. Of two states of a user the
+/// one with the higher version stays, in whatever order they arrive.
 ///
 /// # Errors
 /// [`StoreError`]: the database refuses.

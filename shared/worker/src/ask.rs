@@ -165,8 +165,8 @@ impl Question {
         self
     }
 
-    /// Asks the person to enter a secret on a page of its owner. The answer is `done` or `declined`, and the tool
-    /// reads the secret from that owner.
+    /// Asks the person to enter a secret on a page of its owner. The answer is `done` or `declined`, and
+    /// the tool reads the secret from that owner.
     pub fn link(mut self, url: impl Into<String>, label: Option<String>) -> Self {
         let url = url.into();
         self.question.link = Some(Link { url, label });
@@ -210,8 +210,8 @@ impl Question {
         self
     }
 
-    /// Asks and waits for the answer. The tool keeps its lease and its slot. If the timeout ends the step, the tool is
-    /// stopped here.
+    /// Asks and waits for the answer. The tool keeps its lease and its slot. If the timeout ends the step,
+    /// the tool is stopped here.
     ///
     /// # Errors
     /// [`ToolFailure`] with the refusal's code if the question is invalid.
@@ -220,12 +220,12 @@ impl Question {
         self.client()?.wait_for_answer(&self.question).await
     }
 
-    /// Asks, and ends the tool through `?`: the lease is released. When there is an answer the tool is called again
-    /// from the beginning, and this call returns the answer.
+    /// Asks, and ends the tool through `?`: the lease is released. When there is an answer the tool is
+    /// called again from the beginning, and this call returns the answer.
     ///
     /// # Errors
-    /// [`ToolFailure::parked`] while there is no answer: return it. Another [`ToolFailure`] with the refusal's code
-    /// if the question is invalid.
+    /// [`ToolFailure::parked`] while there is no answer: return it. Another [`ToolFailure`] with the
+    /// refusal's code if the question is invalid.
     pub async fn park(mut self) -> Result<GivenAnswer, ToolFailure> {
         self.question.mode = AskMode::Park;
         let asked = self.client()?.ask_with_retry(&self.question).await?;

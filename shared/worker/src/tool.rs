@@ -51,8 +51,9 @@ pub struct ToolCall {
     pub answers: Answers,
     /// Asks people. `None` for a tool that runs inside the executor.
     pub human_client: Option<HumanClient>,
-    /// Cancelled when the step is cancelled or taken over, or when the worker gives up. The call's future is dropped
-    /// at the same moment. Use this token to end what the tool has started elsewhere, such as a task or a session.
+    /// Cancelled when the step is cancelled or taken over, or when the worker gives up. The call's future
+    /// is dropped at the same moment. Use this token to end what the tool has started elsewhere, such as a
+    /// task or a session.
     pub stop: CancellationToken,
 }
 

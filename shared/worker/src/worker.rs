@@ -3,8 +3,8 @@
 //! Owns start and end of a worker, and how many steps run at once. It must never decide about a run: the
 //! executor decides whether a step may start and what follows its result.
 //!
-//! `lease_table` contains the held steps, `consumer` the pulls, `job` the execution of one step, and `heartbeat`
-//! the renewal of leases.
+//! `lease_table` contains the held steps, `consumer` the pulls, `job` the execution of one step, and
+//! `heartbeat` the renewal of leases.
 
 mod batch;
 mod consumer;
@@ -152,9 +152,9 @@ impl Worker {
         self
     }
 
-    /// Works until `stop` is cancelled. Then it receives no more steps, waits at most [`DRAIN`] for running tools and
-    /// the acknowledgement of their results, deregisters (at most a second) and returns. Unfinished steps are
-    /// stopped. Idempotent ones are dispatched again, and others become uncertain.
+    /// Works until `stop` is cancelled. Then it receives no more steps, waits at most [`DRAIN`] for running
+    /// tools and the acknowledgement of their results, deregisters (at most a second) and returns.
+    /// Unfinished steps are stopped. Idempotent ones are dispatched again, and others become uncertain.
     ///
     /// Dropping the future ends everything at once. The leases then expire by the executor's clock.
     ///

@@ -22,8 +22,8 @@ const KILL_WAIT: Duration = Duration::from_secs(5);
 /// Between two looks at a process or file that is awaited.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Whether the process is alive, is ours and is a server of this data directory. A zombie has no command line, and
-/// another user's process could name our folder, too.
+/// Whether the process is alive, is ours and is a server of this data directory. A zombie has no command
+/// line, and another user's process could name our folder, too.
 pub(super) fn serves(pid: u32, data_dir: &DataDir) -> bool {
     let user = fs::metadata(format!("/proc/{pid}")).map(|about| about.uid());
     user.is_ok_and(|user| user == rustix::process::geteuid().as_raw())

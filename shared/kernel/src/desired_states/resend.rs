@@ -162,9 +162,9 @@ impl Rounds {
         Ok(())
     }
 
-    /// Sends a few desired states of each refused kind. Returns whether the bus stores any of these kinds again;
-    /// all desired states of that kind are then due. Each retry takes the next few, so that desired states
-    /// that the bus will never store do not block the others.
+    /// Sends a few desired states of each refused kind. Returns whether the bus stores any of these kinds
+    /// again; all desired states of that kind are then due. Each retry takes the next few, so that desired
+    /// states that the bus will never store do not block the others.
     async fn retry_refused_kinds<S: Service>(
         &mut self,
         sender: &Sender<S>,

@@ -227,7 +227,8 @@ struct Head<'m>(
     usize,
 );
 
-/// Writes the heads in the first line and then the bodies. Bodies in JSON strings would be escaped byte by byte.
+/// Writes the heads in the first line and then the bodies. Bodies in JSON strings would be escaped byte by
+/// byte.
 fn write(messages: &[Outgoing]) -> Result<String, serde_json::Error> {
     let heads: Vec<_> = messages
         .iter()

@@ -217,8 +217,8 @@ async fn what_a_dead_kernel_desired_is_sent_by_the_next() {
     kernel.stop().await;
 }
 
-/// Mend B-3: a receiver that cannot read a desired state is of another version. The desired state stays, is reported, holds up
-/// no other one, and is taken as soon as the receiver can read it.
+/// Mend B-3: a receiver that cannot read a desired state is of another version. The desired state stays, is
+/// reported, holds up no other one, and is taken as soon as the receiver can read it.
 #[tokio::test]
 async fn a_desired_state_that_its_receiver_cannot_read_stays_and_holds_up_no_other() {
     let world = World::with_stream().await;

@@ -44,8 +44,8 @@ struct Silence {
 }
 
 impl HeartbeatTask {
-    /// Sends heartbeats until it is aborted: at once, at the interval that the executor requests, when a shorter
-    /// lease was granted, and when the executor probes the node.
+    /// Sends heartbeats until it is aborted: at once, at the interval that the executor requests, when a
+    /// shorter lease was granted, and when the executor probes the node.
     pub(super) async fn run(self, mut probes: async_nats::Subscriber) {
         let mut silence = Silence {
             since: Instant::now(),

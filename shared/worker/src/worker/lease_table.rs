@@ -1,8 +1,8 @@
 //! The steps that this worker holds: deliveries before the grant, leases after it.
 //!
-//! Owns the list of held steps, with the reply subject of each until its delivery is acked. Before the grant,
-//! progress acks keep the delivery. After it, the lease is a row of the executor that `heartbeat` renews. It must
-//! never ack by itself: a delivery that is dropped without an ack is redelivered.
+//! Owns the list of held steps, with the reply subject of each until its delivery is acked. Before the
+//! grant, progress acks keep the delivery. After it, the lease is a row of the executor that `heartbeat`
+//! renews. It must never ack by itself: a delivery that is dropped without an ack is redelivered.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -39,8 +39,9 @@ struct Shared {
     heartbeat_now: Notify,
 }
 
-/// The newest dispatches that this worker was granted or has finished. The server can lose an ack and reset a
-/// delivery count, and the executor would take a repeated request of the same node for one whose reply was lost.
+/// The newest dispatches that this worker was granted or has finished. The server can lose an ack and reset
+/// a delivery count, and the executor would take a repeated request of the same node for one whose reply
+/// was lost.
 #[derive(Default)]
 struct KnownDispatches {
     dispatches: HashSet<StepRef>,

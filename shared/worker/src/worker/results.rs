@@ -145,7 +145,7 @@ impl Report {
         match self.bus.ask(&self.workspace, &self.envelope(left)).await {
             Ok(answers) => *left = end_acknowledged(std::mem::take(left), answers).await,
             Err(problem) => {
-                tracing::debug!(%problem, "results not acknowledged; they are reported again")
+                tracing::debug!(%problem, "results not acknowledged; they are reported again");
             }
         }
     }

@@ -75,8 +75,8 @@ impl StartRequester {
     /// Asks until the executor replies. A repeated request for the same delivery gets the same decision, while
     /// another delivery of a granted step would be `uncertain`.
     ///
-    /// A silent executor may have granted the start and died. No heartbeat renews such a lease, and when it expires
-    /// the step becomes `uncertain`. One request therefore waits only a third of the `lease`.
+    /// A silent executor may have granted the start and died. No heartbeat renews such a lease, and when it
+    /// expires the step becomes `uncertain`. One request therefore waits only a third of the `lease`.
     pub(super) async fn request_start(
         &self,
         workspace: &Workspace,

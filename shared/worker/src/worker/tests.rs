@@ -304,7 +304,7 @@ async fn a_contact_is_patched_under_the_key_of_the_step() {
         .patch("acme", "a b", json!({}), "k")
         .await
         .unwrap_err();
-    assert!(wrong.contains("is no contact id"), "{wrong}");
+    assert!(wrong.contains("invalid contact id"), "{wrong}");
     let said = executor.said();
     assert_eq!(said.patches.len(), 1);
     assert_eq!(said.patches[0].actor.0, "service:worker");

@@ -184,7 +184,7 @@ mod tests {
             ("id,name,name\n", "line 1, column 3: `name` is there twice"),
             (
                 "id,name\nc1,Ada\nc 2,Bob\n",
-                "line 3, column 1 (`id`): `c 2` is no contact id",
+                "line 3, column 1 (`id`): invalid contact id `c 2`",
             ),
             (
                 "id,name\nc1,Ada,more\n",
