@@ -115,7 +115,7 @@ impl KernelStatus {
     pub fn warning(&self) -> Option<String> {
         let desired_states = self.not_accepted.load(Ordering::Acquire);
         (desired_states > 0).then(|| {
-            format!("receivers did not accept {desired_states} desired states; they are kept and sent again")
+            format!("{desired_states} desired states were not accepted by their receivers; they are kept and sent again")
         })
     }
 
