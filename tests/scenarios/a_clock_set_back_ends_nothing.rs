@@ -11,7 +11,7 @@ use holdpoint_auth::Secrets;
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_kernel::Deps;
-use holdpoint_scheduler::Settling;
+use holdpoint_scheduler::KernelRegistry;
 use holdpoint_store::Location;
 use holdpoint_testkit::{TestNats, nats, until};
 use holdpoint_worker::targets::EgressPolicy;
@@ -62,9 +62,14 @@ impl System {
             keys: secrets.keys().unwrap(),
         };
         let scheduler = deps("scheduler");
-        holdpoint_scheduler::start(&scheduler, Settling::default(), stop.clone(), &tracker)
-            .await
-            .unwrap();
+        holdpoint_scheduler::start(
+            &scheduler,
+            KernelRegistry::default(),
+            stop.clone(),
+            &tracker,
+        )
+        .await
+        .unwrap();
         holdpoint_handoff::start(&deps("handoff"), stop.clone(), &tracker)
             .await
             .unwrap();

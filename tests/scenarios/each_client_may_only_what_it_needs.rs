@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_nats::ConnectOptions;
 use futures_util::StreamExt as _;
-use holdpoint_bus::{Access, Bus, Outgoing, Share, StreamUse};
+use holdpoint_bus::{Access, Bus, Outgoing, PartitionShare, StreamUse};
 use holdpoint_testkit::{TestNats, holdpoint_binary, nats_with_config, until};
 use serde_json::json;
 use tokio::process::Command;
@@ -132,11 +132,13 @@ async fn each_does_what_it_is_for(url: &str, dir: &Path) {
         let bus = connect(service).await;
         let commands = StreamUse::Commands(service);
         bus.provide_stream(commands).await.unwrap();
-        bus.remove_other_shares(service, &Share::of(true))
+        bus.remove_other_shares(service, &PartitionShare::of(true))
             .await
             .unwrap();
         let ack_wait = Duration::from_secs(5);
-        let pulled = bus.pull_commands(service, Share::All, ack_wait).await;
+        let pulled = bus
+            .pull_commands(service, PartitionShare::All, ack_wait)
+            .await;
         drop(pulled.unwrap());
     }
     connect("scheduler")

@@ -216,7 +216,7 @@ async fn a_replica_that_was_stopped_in_the_middle_of_a_batch_does_nothing_twice(
     // It works again, and what it had begun has come to nothing.
     let given_up = async || {
         one.log()
-            .contains("the database is away or busy")
+            .contains("database unavailable or busy")
             .then_some(())
     };
     until(PATIENCE, "it has lost its batch", given_up)

@@ -10,7 +10,7 @@ use async_nats::HeaderMap;
 use async_nats::jetstream;
 use futures_util::future::join_all;
 use futures_util::{StreamExt as _, stream};
-use holdpoint_bus::{Bus, Share};
+use holdpoint_bus::{Bus, PartitionShare};
 use holdpoint_contracts::subject::{KEPT_HEADER, REPLY_HEADER};
 use holdpoint_testkit::until;
 use sea_orm::{ConnectionTrait as _, Database, DatabaseConnection, Statement};
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Answers everything that is stored for a service as a version that cannot read it.
 async fn older_receiver(bus: Bus, stop: CancellationToken) {
-    let shares = Share::of(false).into_iter().map(|share| {
+    let shares = PartitionShare::of(false).into_iter().map(|share| {
         let (bus, stop) = (bus.clone(), stop.clone());
         async move {
             let mut messages = bus.pull_commands("handoff", share, PATIENCE).await.unwrap();

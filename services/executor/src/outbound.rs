@@ -208,7 +208,7 @@ pub(crate) fn confirmed(desired_state: &Acknowledged<'_>) -> Option<Input> {
     if desired_state.kind != ENDED {
         return None;
     }
-    let (agent, watch) = match serde_json::from_value(desired_state.answer.clone()).ok()? {
+    let (agent, watch) = match serde_json::from_value(desired_state.reply.clone()).ok()? {
         RunEndRecorded::Nobody {
             workspace_watch: watch @ 1..,
             ..

@@ -37,5 +37,5 @@ pub(crate) fn start(with: &Sweeping<'_>, stop: &CancellationToken, tracker: &Tas
     let pages = &with.service.pages;
     let following = following::Following(Arc::clone(pages));
     let nudge = start_sweep(handle, db.clone(), following, stop.clone(), tracker);
-    pages.wakes(nudge, handle.activity());
+    pages.wakes(nudge, handle.status());
 }

@@ -182,7 +182,7 @@ impl Reader<'_> {
             };
             self.request(id, input)
         });
-        Ok(DecodedCommand::whole(inputs.collect(), key))
+        Ok(DecodedCommand::atomic(inputs.collect(), key))
     }
 
     fn desired_states(

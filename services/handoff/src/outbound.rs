@@ -156,7 +156,7 @@ pub(crate) fn desired_state_command(
 /// receiver takes it, for a request whose timer or close is lost would wait for ever.
 pub(crate) fn refused(desired_state: &RefusedState<'_>) -> AfterRefusal<Input> {
     match desired_state.kind {
-        CLOSED | HANDLED if desired_state.is_about_nothing() => AfterRefusal::LetGo,
+        CLOSED | HANDLED if desired_state.is_target_missing() => AfterRefusal::Drop,
         _ => AfterRefusal::Keep,
     }
 }
@@ -166,7 +166,7 @@ pub(crate) fn refused(desired_state: &RefusedState<'_>) -> AfterRefusal<Input> {
 pub(crate) fn confirmed(desired_state: &Acknowledged<'_>) -> Option<Input> {
     let input = match desired_state.kind {
         CLOSED => {
-            let answer: CloseReply = serde_json::from_value(desired_state.answer.clone())
+            let answer: CloseReply = serde_json::from_value(desired_state.reply.clone())
                 .inspect_err(
                     |error| tracing::warn!(%error, id = desired_state.id, "no word on a close"),
                 )

@@ -18,7 +18,7 @@ use holdpoint_clock::Clock;
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::{Deps, KernelStatus};
 use holdpoint_notification::PublicUrl;
-use holdpoint_scheduler::Settling;
+use holdpoint_scheduler::KernelRegistry;
 use holdpoint_worker::targets::EgressPolicy;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -68,7 +68,7 @@ pub(crate) struct Environment {
     pub(crate) mails: PathBuf,
     pub(crate) public_url: PublicUrl,
     /// The kernels that a test clock waits for.
-    pub(crate) kernels: Settling,
+    pub(crate) kernels: KernelRegistry,
 }
 
 /// Starts a service that runs on the kernel; the gateway does not.
@@ -85,22 +85,22 @@ pub(crate) async fn start_on_kernel(
             let (bus, clock) = (deps.bus.clone(), deps.clock.clone());
             let inline = InlineBuiltins::new(bus, clock, targets, mails)?;
             let executor = holdpoint_executor::start(deps, Some(inline), stop, tracker);
-            executor.await?.activity()
+            executor.await?.status()
         }
         Service::Scheduler => {
             let kernels = environment.kernels.clone();
             let scheduler = holdpoint_scheduler::start(deps, kernels, stop, tracker);
-            scheduler.await?.activity()
+            scheduler.await?.status()
         }
         Service::Handoff => {
             let handoff = holdpoint_handoff::start(deps, stop, tracker);
-            handoff.await?.activity()
+            handoff.await?.status()
         }
         Service::Notification => {
             let url = environment.public_url.clone();
             let outside = builtin_tools::notification_outside(targets, mails, url)?;
             let notification = holdpoint_notification::start(deps, outside, stop, tracker);
-            notification.await?.activity()
+            notification.await?.status()
         }
         Service::Gateway => return Ok(None),
     };
@@ -136,7 +136,7 @@ impl RunningService {
                 targets: builtin_tools::production_egress(),
                 mails: args.mails.clone(),
                 public_url: PublicUrl::of(builtin_tools::public_url()),
-                kernels: Settling::default(),
+                kernels: KernelRegistry::default(),
             };
             if matches!(args.service, Service::Notification)
                 && builtin_tools::public_url().is_none()

@@ -167,8 +167,8 @@ pub async fn start(
         queue: store::FairQueue::default(),
     };
     let nudge = start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
-    fan_out_wake.connect(nudge, handle.activity());
-    post.open(handle.activity());
+    fan_out_wake.connect(nudge, handle.status());
+    post.open(handle.status());
     let sweep = sweeps::DueDeliveries {
         wake: Arc::clone(&delivery_wake),
         post: Arc::clone(&post),
@@ -176,7 +176,7 @@ pub async fn start(
         since: None,
     };
     let nudge = start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
-    delivery_wake.connect(nudge.clone(), handle.activity());
+    delivery_wake.connect(nudge.clone(), handle.status());
     let sweep = sweeps::Retention {
         clock: deps.clock.clone(),
     };

@@ -45,7 +45,7 @@ impl Outbound<NotificationDomain> for Notification {
     /// The run had ended before the person began to watch it. A webhook gets later ends only.
     fn acknowledged(&self, desired_state: &Acknowledged<'_>) -> Option<Input> {
         let (person, _of) = desired_state.id.split_once('/')?;
-        let reply: RunEndWatched = serde_json::from_value(desired_state.answer.clone()).ok()?;
+        let reply: RunEndWatched = serde_json::from_value(desired_state.reply.clone()).ok()?;
         Some(Input::RunEndedBefore {
             workspace: desired_state.workspace.clone(),
             person: person.parse().ok()?,
@@ -56,8 +56,8 @@ impl Outbound<NotificationDomain> for Notification {
     /// A run or agent that does not exist never ends. Every other desired state stays until the executor
     /// accepts it.
     fn refused(&self, desired_state: &RefusedState<'_>) -> AfterRefusal<Input> {
-        if desired_state.is_about_nothing() {
-            AfterRefusal::LetGo
+        if desired_state.is_target_missing() {
+            AfterRefusal::Drop
         } else {
             AfterRefusal::Keep
         }

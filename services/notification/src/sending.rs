@@ -241,7 +241,7 @@ impl Pool {
         let in_flight = InFlight {
             post: &self.post,
             key: &job.key,
-            counted: Some(self.handle.activity()),
+            counted: Some(self.handle.status()),
             wake_sweep: || self.nudge.now(),
         };
         in_flight.run(self.attempt_and_report(&job)).await;

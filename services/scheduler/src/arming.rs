@@ -1,7 +1,7 @@
-//! Which buckets are armed on the bus, and the messages that arm them.
+//! The buckets that are armed on the bus, and the messages that arm them.
 //!
-//! A schedule is a hint and never the truth: a lost one costs the time until the next sweep. What is
-//! known here is lost with the process, which is harmless: arming again replaces.
+//! A schedule is only a hint: a lost one costs the time until the next sweep. This memory is lost with the
+//! process, which is harmless, because arming a bucket again replaces its schedule.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,35 +14,35 @@ use holdpoint_contracts::subject;
 
 use crate::outbound::json;
 
-/// How long before its second a bucket is fired: hints come up to 0.6 s late (`reference/nats.md`).
+/// How long before its second a bucket is delivered: schedules fire up to 0.6 s late.
 pub(crate) const MARGIN: TimeDelta = TimeDelta::seconds(1);
 
-/// A schedule is relied on only when it fires so much later than now: the server needs 250 ms at
-/// least, and timers that were decided on just before must be committed when the bucket is read.
+/// A schedule must fire so much later than now. The server needs at least 250 ms, and timers that were just
+/// decided must be committed when the bucket is read.
 const GUARD: TimeDelta = TimeDelta::milliseconds(500);
 
-/// How long a fired bucket is kept. A scheduler that is away longer finds its timers by its sweep.
+/// How long the bus keeps a fired bucket. After a longer outage the sweep finds the timers.
 const FIRED_TTL: &str = "60s";
 
-/// One bucket: a shard and the second within which its timers are due.
+/// A shard and the second in which its timers are due.
 pub(crate) type Bucket = (u32, i64);
 
-/// The buckets that are armed.
+/// Arms buckets.
 #[derive(Debug)]
 pub(crate) struct Arming {
     clock: Clock,
     armed: Mutex<BTreeSet<Bucket>>,
 }
 
-/// How a bucket gets to the durable consumer.
+/// How a bucket reaches the durable consumer.
 #[derive(Debug, PartialEq, Eq)]
-enum Way {
-    /// By a schedule of the server that fires then.
-    At(DateTime<Utc>),
-    /// At once.
-    Now,
-    /// Not at all: the test clock brings it when it is moved.
-    Never,
+enum DeliveryMode {
+    /// By a schedule of the server.
+    ScheduledAt(DateTime<Utc>),
+    /// Published at once.
+    Immediate,
+    /// Not yet: the test clock publishes it.
+    ByTestClock,
 }
 
 impl Arming {
@@ -53,72 +53,82 @@ impl Arming {
         }
     }
 
-    /// The messages that arm what is not yet armed.
+    /// The messages that arm buckets which are not armed yet.
     pub(crate) fn messages(
         &self,
         timers: impl IntoIterator<Item = (u32, DateTime<Utc>)>,
     ) -> Vec<Outgoing> {
         let mut scheduled = BTreeMap::new();
-        // A bucket brings everything that is due before its end: the last one is enough.
+        // A bucket brings everything that is due before its end, so the last one is enough.
         let mut direct: BTreeMap<u32, i64> = BTreeMap::new();
         let armed = self.lock();
         for (shard, due) in timers {
             let second = due.timestamp();
-            match self.way(due) {
-                Way::At(at) if !armed.contains(&(shard, second)) => {
+            match self.delivery_mode(due) {
+                DeliveryMode::ScheduledAt(at) if !armed.contains(&(shard, second)) => {
                     scheduled.insert((shard, second), at);
                 }
-                Way::Now => {
+                DeliveryMode::Immediate => {
                     let last = direct.entry(shard).or_insert(second);
                     *last = second.max(*last);
                 }
-                Way::At(_) | Way::Never => {}
+                DeliveryMode::ScheduledAt(_) | DeliveryMode::ByTestClock => {}
             }
         }
         drop(armed);
-        let direct = direct.into_iter().filter_map(now);
+        let direct = direct.into_iter().filter_map(immediate);
         let scheduled = scheduled
             .into_iter()
             .filter_map(|(bucket, at)| schedule(bucket, at));
         direct.chain(scheduled).collect()
     }
 
-    /// Remembers that the messages for these are on their way for good.
-    pub(crate) fn armed(&self, timers: impl IntoIterator<Item = (u32, DateTime<Utc>)>) {
+    /// Marks the buckets of these timers as armed: their messages are committed or stored.
+    pub(crate) fn set_armed(&self, timers: impl IntoIterator<Item = (u32, DateTime<Utc>)>) {
         let later = timers
             .into_iter()
-            .filter(|(_, due)| matches!(self.way(*due), Way::At(_)))
+            .filter(|(_, due)| matches!(self.delivery_mode(*due), DeliveryMode::ScheduledAt(_)))
             .map(|(shard, due)| (shard, due.timestamp()))
             .collect::<Vec<_>>();
         self.lock().extend(later);
     }
 
-    /// Forgets buckets that have passed.
+    /// Drops buckets of the past.
     pub(crate) fn prune(&self) {
         let now = self.clock.now().timestamp();
         self.lock().retain(|(_, second)| *second >= now);
     }
 
-    /// How many buckets are armed for later than an instant: so many schedules the bus has at least.
-    pub(crate) fn later_than(&self, instant: DateTime<Utc>) -> usize {
+    /// The buckets that are armed for later than an instant: the bus has at least their schedules.
+    pub(crate) fn later_than(&self, instant: DateTime<Utc>) -> BTreeSet<Bucket> {
         let second = instant.timestamp();
         let armed = self.lock();
-        armed.iter().filter(|(_, of)| *of > second).count()
+        armed
+            .iter()
+            .filter(|(_, of)| *of > second)
+            .copied()
+            .collect()
     }
 
-    /// Nothing counts as armed any more.
-    pub(crate) fn forget(&self) {
+    /// All buckets have to be armed again.
+    pub(crate) fn clear(&self) {
         self.lock().clear();
     }
 
-    fn way(&self, due: DateTime<Utc>) -> Way {
+    fn delivery_mode(&self, due: DateTime<Utc>) -> DeliveryMode {
         let now = self.clock.now();
         if self.clock.is_test() {
-            return if due <= now { Way::Now } else { Way::Never };
+            return if due <= now {
+                DeliveryMode::Immediate
+            } else {
+                DeliveryMode::ByTestClock
+            };
         }
         match DateTime::from_timestamp(due.timestamp(), 0) {
-            Some(second) if second - MARGIN > now + GUARD => Way::At(second - MARGIN),
-            Some(_) | None => Way::Now,
+            Some(second) if second - MARGIN > now + GUARD => {
+                DeliveryMode::ScheduledAt(second - MARGIN)
+            }
+            Some(_) | None => DeliveryMode::Immediate,
         }
     }
 
@@ -127,8 +137,8 @@ impl Arming {
     }
 }
 
-/// The message that brings a bucket at once.
-pub(crate) fn now((shard, second): Bucket) -> Option<Outgoing> {
+/// The message that delivers a bucket at once.
+pub(crate) fn immediate((shard, second): Bucket) -> Option<Outgoing> {
     let message = json(subject::timer_due(shard), &DueBucket { shard, second })?;
     Some(message.header("Nats-TTL", FIRED_TTL))
 }
@@ -160,9 +170,9 @@ mod tests {
         let messages = arming.messages(timers);
         let bucket = subject::timer_bucket(0, far.timestamp());
         assert_eq!(subjects(&messages), ["hp.timers.due.0", &bucket]);
-        // Not committed: it is tried again.
+        // Not committed, so it is published again.
         assert_eq!(arming.messages(timers).len(), 2);
-        arming.armed(timers);
+        arming.set_armed(timers);
         assert_eq!(subjects(&arming.messages(timers)), ["hp.timers.due.0"]);
     }
 

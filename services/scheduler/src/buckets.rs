@@ -1,7 +1,7 @@
-//! Buckets that have come: reads the timers of each into the wheel, and acks it once they fired.
+//! Receives buckets: loads the timers of each into the wheel, and acks it when they have fired.
 //!
-//! A bucket brings everything that is pending and due before its second ends, so that a lost one is
-//! made good by the next.
+//! A bucket loads everything that is pending and due before its second ends, so that the next bucket repairs a
+//! lost one.
 
 use std::time::Duration;
 
@@ -26,20 +26,20 @@ use crate::wheel::Wheel;
 /// The durable consumer that all replicas share.
 pub(crate) const CONSUMER: &str = "scheduler-due";
 
-/// How long a bucket may take until it goes to another replica: its margin, its second, and a
-/// storm in it.
+/// How long a bucket may take before the bus redelivers it to another replica: its margin, its second, and a
+/// storm of timers.
 const ACK_WAIT: Duration = Duration::from_secs(30);
 
-/// Buckets that share one look at the table.
-const BUCKETS_PER_LOOK: usize = 256;
+/// Buckets that share one query.
+const BUCKETS_PER_LOAD: usize = 256;
 
-/// Alarms in the wheel from which on readers wait until what they have read has fired.
+/// Timers in the wheel. Beyond it a loader waits until the timers that it has loaded have fired.
 const HELD_MAX: usize = 100_000;
 
-/// Wait before a pull is opened again, and before a bucket that could not be read comes again.
-const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// Wait before a pull is opened again, and before a bucket that could not be loaded is redelivered.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Reads due timers from the table into the wheel. Cheap to clone.
+/// Loads due timers from the table into the wheel. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Loader {
     pub(crate) db: DatabaseConnection,
@@ -47,7 +47,7 @@ pub(crate) struct Loader {
     pub(crate) clock: Clock,
 }
 
-/// What one look at the table brought.
+/// The timers of one load.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
     pub(crate) count: usize,
@@ -55,8 +55,8 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    /// Waits until all are fired and committed; false when the wheel stopped before.
-    pub(crate) async fn fired(self) -> bool {
+    /// Waits until all timers have fired and are committed. `false`: the wheel stopped before.
+    pub(crate) async fn wait_until_fired(self) -> bool {
         for page in self.fired {
             if page.await.is_err() {
                 return false;
@@ -67,8 +67,8 @@ impl Loaded {
 }
 
 impl Loader {
-    /// Puts everything that is pending and due before `until` into the wheel. A test clock stands
-    /// still: what is not due by it stays in the table and comes again when it is moved.
+    /// Loads all pending timers that are due before `until` into the wheel. A test clock does not run: timers
+    /// that are not due by it stay in the table until it is moved.
     pub(crate) async fn load(&self, until: DateTime<Utc>) -> Result<Loaded, StoreError> {
         let until = if self.clock.is_test() {
             until.min(self.clock.now() + TimeDelta::milliseconds(1))
@@ -76,15 +76,15 @@ impl Loader {
             until
         };
         let mut loaded = Loaded::default();
-        let mut behind = None;
+        let mut after = None;
         loop {
-            let page = store::due(&self.db, until, behind.as_ref()).await?;
+            let page = store::due(&self.db, until, after.as_ref()).await?;
             loaded.count += page.timers.len();
-            behind = page.next;
+            after = page.next;
             if !page.timers.is_empty() {
                 loaded.fired.push(self.wheel.add(page.timers).await);
             }
-            if behind.is_none() {
+            if after.is_none() {
                 return Ok(loaded);
             }
             if self.wheel.held() >= HELD_MAX {
@@ -93,7 +93,7 @@ impl Loader {
                     count: 0,
                     fired: read,
                 };
-                if !page.fired().await {
+                if !page.wait_until_fired().await {
                     return Ok(loaded);
                 }
             }
@@ -101,7 +101,7 @@ impl Loader {
     }
 }
 
-/// Takes buckets from the bus.
+/// Receives buckets from the bus.
 #[derive(Debug)]
 pub(crate) struct Buckets {
     pub(crate) bus: Bus,
@@ -111,79 +111,79 @@ pub(crate) struct Buckets {
 
 impl Buckets {
     async fn open(&self, filter: &str) -> Result<pull::Stream, BusError> {
-        // Gone where the server lost its disk.
+        // A server that lost its disk has no stream.
         self.bus.provide_stream(StreamUse::Timers).await?;
         self.bus
             .pull(StreamUse::Timers, CONSUMER, filter, ACK_WAIT)
             .await
     }
 
-    /// Takes buckets until it is told to stop; opens the pull again when it breaks.
+    /// Receives buckets until the service stops. A broken pull is opened again.
     pub(crate) async fn run(self, stop: CancellationToken) {
         let filter = subject::TIMERS_DUE_FILTER;
         while !stop.is_cancelled() {
             match self.open(filter).await {
                 Ok(messages) => {
-                    let mut chunks = messages.ready_chunks(BUCKETS_PER_LOOK);
+                    let mut chunks = messages.ready_chunks(BUCKETS_PER_LOAD);
                     while let Some(Some(chunk)) = stop.run_until_cancelled(chunks.next()).await {
-                        self.take(chunk).await;
+                        self.handle(chunk).await;
                     }
                 }
-                Err(error) => tracing::warn!(%error, "no buckets can be pulled; trying again"),
+                Err(error) => tracing::warn!(%error, "buckets cannot be pulled; trying again"),
             }
-            stop.run_until_cancelled(tokio::time::sleep(AGAIN_AFTER))
+            stop.run_until_cancelled(tokio::time::sleep(RETRY_AFTER))
                 .await;
         }
     }
 
-    async fn take<E: std::fmt::Display>(&self, chunk: Vec<Result<Message, E>>) {
+    async fn handle<E: std::fmt::Display>(&self, chunk: Vec<Result<Message, E>>) {
         let began = Instant::now();
         let mut messages = Vec::with_capacity(chunk.len());
         for message in chunk {
             match message {
                 Ok(message) => messages.push(message),
-                // A missing heartbeat is an item, not the end.
-                Err(error) => tracing::debug!(%error, "while pulling buckets"),
+                // A missing heartbeat is an item of the stream and not its end.
+                Err(error) => tracing::debug!(%error, "a pull of buckets reported an error"),
             }
         }
-        let ends = messages.iter().filter_map(end);
+        let ends = messages.iter().filter_map(bucket_end);
         let Some(until) = ends.max() else {
-            return settle(&messages, AckKind::Ack).await;
+            return ack_all(&messages, AckKind::Ack).await;
         };
         match self.loader.load(until).await {
             Ok(loaded) => {
                 self.tracker.spawn(async move {
-                    if loaded.fired().await {
-                        settle(&messages, AckKind::Ack).await;
+                    if loaded.wait_until_fired().await {
+                        ack_all(&messages, AckKind::Ack).await;
                     }
                 });
             }
             Err(error) => {
                 tracing::error!(
                     error = &error as &dyn std::error::Error,
-                    "a bucket could not be read; it comes again"
+                    "timers of a bucket not loaded; the bucket will be redelivered"
                 );
-                settle(&messages, AckKind::Nak(Some(AGAIN_AFTER))).await;
+                ack_all(&messages, AckKind::Nak(Some(RETRY_AFTER))).await;
             }
         }
-        // A look brings all that is due soon. When there is much of it, buckets that come meanwhile
-        // share the next look: reading takes half of the time at most.
+        // A load brings all timers that are due soon. Under load, buckets that arrive meanwhile share the next
+        // load, so that loading takes half of the time at most.
         tokio::time::sleep(began.elapsed()).await;
     }
 }
 
-/// The instant at which a bucket ends; none for a body that is no bucket.
-fn end(message: &Message) -> Option<DateTime<Utc>> {
+/// The instant at which a bucket ends. `None`: the body is malformed.
+fn bucket_end(message: &Message) -> Option<DateTime<Utc>> {
     let bucket: DueBucket = serde_json::from_slice(&message.payload)
-        .inspect_err(|error| tracing::error!(%error, "a message that is no bucket"))
+        .inspect_err(|error| tracing::error!(%error, "malformed bucket message dropped"))
         .ok()?;
     DateTime::from_timestamp(bucket.second.checked_add(1)?, 0)
 }
 
-async fn settle(messages: &[Message], kind: AckKind) {
+async fn ack_all(messages: &[Message], kind: AckKind) {
     for message in messages {
         if let Err(error) = message.ack_with(kind).await {
-            tracing::debug!(%error, "an ack was not sent; the bucket comes again");
+            tracing::debug!(%error, "ack not sent; the bucket will be redelivered");
         }
     }
 }

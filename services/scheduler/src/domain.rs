@@ -1,6 +1,6 @@
-//! The pure core: one timer, what can happen to it, and what follows.
+//! The pure core: one timer, its inputs and its effects.
 //!
-//! It never says what a due time means, and knows no clock, database or bus.
+//! It never decides what a due time means, and knows no clock, database or bus.
 
 mod decide;
 
@@ -17,20 +17,19 @@ pub(crate) use decide::decide;
 /// How far ahead timers are armed on the bus; the sweeper arms the others when they come near.
 pub(crate) const HORIZON: TimeDelta = TimeDelta::hours(24);
 
-/// A service that may set timers: one whose command stream is there to take what fires.
+/// A service that may set timers and gets them back by a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Owner {
-    /// Alarms of holds and leases (hold ids), and of nodes (`node_` and the name, in workspace `sys`).
+    /// Timers of holds and leases (hold ids), and of nodes (`node_` and the name, in workspace `sys`).
     Executor,
-    /// Alarms of requests; their ids are hold ids.
+    /// Timers of requests; their ids are hold ids.
     Handoff,
 }
 
 impl Owner {
-    /// Each there is.
     pub(crate) const ALL: [Self; 2] = [Self::Executor, Self::Handoff];
 
-    /// Its name, as in subjects and rows.
+    /// The name in subjects and rows.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -39,67 +38,62 @@ impl Owner {
         }
     }
 
-    /// The service of that name, if it may set timers.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.name() == name)
+        Self::ALL.into_iter().find(|owner| owner.name() == name)
     }
 }
 
-/// Names one timer. The workspace is part of it, so that none reaches into another.
+/// Identifies one timer. The workspace is part of it, so that no workspace can change another's timers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     pub workspace: Workspace,
     pub owner: Owner,
-    /// The owner's id for it.
     pub id: String,
 }
 
 impl Key {
-    /// The shard whose buckets it falls into.
     #[expect(clippy::modulo_one, reason = "there is one shard for now")]
     pub(crate) fn shard(&self) -> u32 {
         partition(&self.id) % subject::TIMER_SHARDS
     }
 }
 
-/// One timer as it is wanted, and what has become of that desired state.
+/// One timer: its desired state and phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timer {
     pub key: Key,
     /// Rises with every change of the row.
     pub version: u64,
-    /// Of the newest desired state.
     pub rev: u64,
     pub phase: Phase,
 }
 
-/// Where a timer stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Fires at this instant, and not before.
+    /// Fires at this instant and not before.
     Pending(DateTime<Utc>),
-    /// Has fired; only a newer desired state sets it again.
+    /// Has fired. Only a newer desired state sets it again.
     Fired,
-    /// Not wanted; stays as a tombstone, so that an older desired state that comes late does nothing.
+    /// Withdrawn. Stays as a tombstone, so that an older desired state that arrives late does nothing.
     Cleared,
 }
 
-/// What can happen to a timer.
+/// An input of a timer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
-    /// The owner says what it wants, level and not edge.
+    /// The owner's desired state.
     Set {
         key: Key,
-        /// Rises with every desired state; lower or equal changes nothing.
+        /// A lower or equal one than the timer's changes nothing.
         rev: u64,
-        /// When to fire; none: not at all.
+        /// `None`: withdrawn.
         due: Option<DateTime<Utc>>,
     },
-    /// The wheel says that its time has come.
+    /// The wheel reports that the timer is due.
     Due {
         key: Key,
-        /// As it was read; another one means that it was moved meanwhile.
+        /// As read by the wheel. A different one means that the timer was changed meanwhile.
         rev: u64,
     },
 }
@@ -112,44 +106,37 @@ impl Input {
     }
 }
 
-/// What follows from a decision.
+/// An effect of a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// The owner is told, by a command.
+    /// A command notifies the owner.
     Fired {
         key: Key,
-        /// As it was set.
         rev: u64,
-        /// When it was due.
         due: DateTime<Utc>,
     },
-    /// Its bucket has to be armed; only for timers within the horizon.
-    Arm {
-        shard: u32,
-        /// When it is due.
-        due: DateTime<Utc>,
-    },
+    /// The bucket must be armed, for a timer within the horizon.
+    Arm { shard: u32, due: DateTime<Utc> },
 }
 
-/// What became of an input.
+/// The reply to an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Reply {
     /// To [`Input::Set`].
     Set(SetTimerReply),
-    /// To [`Input::Due`]; nobody waits for it.
+    /// To [`Input::Due`]; no caller waits for it.
     Due(DueReply),
 }
 
-/// What became of a timer whose time is said to have come.
+/// The result of [`Input::Due`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DueReply {
-    /// It fired.
     Fired,
-    /// Not yet, by the clock.
+    /// The timer is not due by the clock.
     Early,
-    /// It has fired, was moved or is not wanted.
+    /// The timer has fired, was changed or was withdrawn.
     Stale,
 }
 

@@ -1,4 +1,4 @@
-//! Commands to inputs: translation only.
+//! Translates commands into inputs.
 
 use chrono::{DateTime, Datelike, SubsecRound, TimeDelta, Utc};
 use holdpoint_contracts::message::{Command, Envelope};
@@ -10,7 +10,7 @@ use holdpoint_kernel::DecodedCommand;
 
 use crate::domain::{Input, Key, Owner};
 
-/// Most timers that one message may set; more are refused whole.
+/// Timers of one message at most. A message with more is refused.
 const TIMERS_MAX: usize = 1_000;
 
 /// Longest id of a timer, in bytes.
@@ -27,21 +27,23 @@ pub(crate) fn decode(parts: &Parts, body: &[u8]) -> Result<DecodedCommand<Input>
         .map_err(|error| Problem::invalid_body(format!("`{}`: {error}", SetTimers::VERB)))?;
     let SetTimers { owner, timers } = command;
     let owner = Owner::named(&owner).ok_or_else(|| {
-        Problem::invalid_body(format!("owner: `{owner}` is no service that sets timers"))
+        Problem::invalid_body(format!(
+            "invalid owner `{owner}`; expected executor or handoff"
+        ))
     })?;
     if timers.is_empty() || timers.len() > TIMERS_MAX {
         let count = timers.len();
-        let detail = format!("timers: {count} in one message; 1 to {TIMERS_MAX} are taken");
+        let detail = format!("timers: {count} in one message; expected 1 to {TIMERS_MAX}");
         return Err(Problem::invalid_body(detail));
     }
     let inputs = timers.into_iter().map(|timer| {
         let SetTimer { id, rev, due } = timer;
         if id.is_empty() || id.len() > ID_BYTES_MAX || id.contains('\0') {
-            let detail = format!("id: 1 to {ID_BYTES_MAX} bytes, none of them zero");
+            let detail = format!("id: must have 1 to {ID_BYTES_MAX} bytes without NUL");
             return Err(Problem::invalid_body(detail));
         }
         if i64::try_from(rev).is_err() {
-            return Err(Problem::invalid_body("rev: 63 bits at most"));
+            return Err(Problem::invalid_body("rev: must fit into 63 bits"));
         }
         Ok(Input::Set {
             key: Key {
@@ -56,10 +58,10 @@ pub(crate) fn decode(parts: &Parts, body: &[u8]) -> Result<DecodedCommand<Input>
     Ok(DecodedCommand::many(inputs.collect::<Result<_, _>>()?))
 }
 
-/// The instant as the clock can show it: whole milliseconds, and never an earlier one.
+/// Rounds up to whole milliseconds, the resolution of the clock.
 fn instant(due: DateTime<Utc>) -> Result<DateTime<Utc>, Problem> {
     if !(1970..=9999).contains(&due.year()) {
-        let detail = format!("due: `{due}` is not within the years 1970 to 9999");
+        let detail = format!("due: `{due}` must be within the years 1970 to 9999");
         return Err(Problem::invalid_body(detail));
     }
     let cut = due.trunc_subsecs(3);
@@ -105,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_never_fire_is_refused() {
+    fn a_timer_that_could_never_fire_is_refused() {
         for (owner, due) in [
             ("executor.x", "2026-01-01T00:00:00Z"),
             ("nobody", "2026-01-01T00:00:00Z"),

@@ -1,70 +1,95 @@
-//! The scheduler: owns timers. A timer clock that never decides what a due time means.
+//! The scheduler: owns timers. It never decides what a due time means.
 //!
-//! The row is the truth. Buckets of timers are armed on the bus ([`arming`]), come back through a
-//! durable consumer ([`buckets`]), are held until their instant ([`wheel`]) and fire through the
-//! kernel; a sweeper ([`sweep`]) makes good what the bus has lost. With a test clock, [`advance`]
-//! brings the buckets instead.
+//! The row is the truth. Buckets of timers are armed on the bus ([`arming`]) and come back through a durable
+//! consumer ([`buckets`]). The [`wheel`] holds their timers until the instant and fires them through the
+//! kernel. A [`sweep`] repairs what the bus has lost. With a test clock, [`test_clock`] publishes the buckets.
 
-mod advance;
 mod arming;
 mod buckets;
 pub mod domain;
 mod inbound;
+mod lost_schedules;
 mod outbound;
-mod service;
-mod settling;
+mod quiescence;
 mod store;
 mod sweep;
+mod test_clock;
 mod wheel;
 
 use std::sync::Arc;
 
 use holdpoint_bus::{BusError, StreamUse};
-use holdpoint_contracts::subject;
-use holdpoint_kernel::{Deps, Handle, KernelError, Vital};
+use holdpoint_clock::Clock;
+use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::subject::{self, Parts};
+use holdpoint_kernel::{DecodedCommand, Deps, Handle, KernelError, Service, Vital};
 use holdpoint_store::{StoreError, migrate, open_readers};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::advance::Advance;
+use crate::arming::Arming;
 use crate::buckets::{Buckets, Loader};
-use crate::settling::Rest;
+use crate::domain::{Input, SchedulerDomain};
+use crate::lost_schedules::LossDetector;
+use crate::quiescence::QuiescenceProbe;
 use crate::sweep::Sweeper;
+use crate::test_clock::TestClock;
 use crate::wheel::Wheel;
 
-pub use service::Scheduler;
-pub use settling::{Other, Settling};
+pub use quiescence::{KernelRegistry, WorkCounter};
 
-/// Connections that look for due timers.
+/// Connections that read due timers.
 const READERS: u32 = 2;
+
+/// The scheduler as the kernel runs it.
+#[derive(Debug)]
+pub struct Scheduler {
+    pub(crate) arming: Arc<Arming>,
+}
+
+impl Scheduler {
+    /// Nothing is armed yet.
+    #[must_use]
+    pub fn new(clock: Clock) -> Self {
+        Self {
+            arming: Arc::new(Arming::new(clock)),
+        }
+    }
+}
+
+impl Service for Scheduler {
+    const NAME: &'static str = holdpoint_contracts::scheduler::SERVICE;
+    type Domain = SchedulerDomain;
+
+    fn decode(&self, parts: &Parts, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
+        inbound::decode(parts, body)
+    }
+}
 
 /// The scheduler could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum SchedulerError {
-    /// Its tables are not to be had.
     #[error("cannot prepare the scheduler's tables")]
     Store(#[from] StoreError),
-    /// The bus refused.
     #[error("cannot attach the scheduler to the bus")]
     Bus(#[from] BusError),
-    /// The kernel did not start.
     #[error("cannot start the scheduler")]
     Kernel(#[from] KernelError),
 }
 
-/// Starts the scheduler; it ends with `stop`, when `tracker` is empty. Alarms that came due while
-/// none was there are fired at once. With a test clock it answers [`subject::CLOCK_ADVANCE`].
+/// Starts the scheduler; it has ended when `stop` is cancelled and `tracker` is empty. It fires overdue timers
+/// at once. With a test clock it answers [`subject::CLOCK_ADVANCE`].
 ///
 /// # Errors
-/// [`SchedulerError`] when tables or bus are not to be had.
+/// [`SchedulerError`]: the tables or the bus are not available.
 pub async fn start(
     deps: &Deps,
-    settling: Settling,
+    kernels: KernelRegistry,
     stop: CancellationToken,
     tracker: &TaskTracker,
 ) -> Result<Handle<Scheduler>, SchedulerError> {
     migrate::<holdpoint_migrations::scheduler::Migrator>(&deps.store).await?;
-    // Each service makes its own streams. What goes to one that is not there yet waits in the outbox.
+    // Each service creates its own streams. Messages to a missing stream wait in the outbox.
     deps.bus.provide_stream(StreamUse::Timers).await?;
     let Deps {
         bus, clock, store, ..
@@ -88,26 +113,27 @@ pub async fn start(
         loader: loader.clone(),
         arming,
         armed_until: None,
-        forget_at: None,
+        losses: LossDetector::default(),
+        delete_at: None,
     };
     sweeper.start().await?;
     tracker.spawn(vital("sweep").run(sweeper.run(stop.clone())));
     if clock.is_test() {
         let requests = bus.client().subscribe(subject::CLOCK_ADVANCE).await;
-        let advance = Advance {
+        let test_clock = TestClock {
             bus: bus.clone(),
-            rest: Rest {
+            probe: QuiescenceProbe {
                 bus: bus.clone(),
                 loader,
-                settling,
+                kernels,
             },
         };
-        tracker.spawn(advance.run(requests.map_err(BusError::from)?, stop));
+        tracker.spawn(test_clock.run(requests.map_err(BusError::from)?, stop));
     }
     Ok(handle)
 }
 
-/// A part whose panic ends the process: timers would not fire, and nothing would say so.
+/// A task whose panic ends the process. Otherwise timers would stop without notice.
 pub(crate) const fn vital(part: &'static str) -> Vital {
     Vital {
         service: "scheduler",

@@ -1,17 +1,57 @@
-//! Effects to desired states and messages: translation only.
+//! Translates effects into desired states and messages.
 
+use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use holdpoint_bus::Outgoing;
 use holdpoint_contracts::executor::{TimerFired, TimersFired};
 use holdpoint_contracts::handoff::RequestTimersFired;
 use holdpoint_contracts::scheduler::SERVICE;
 use holdpoint_ids::Workspace;
-use holdpoint_kernel::{AfterRefusal, DesiredState, RefusedState, read_first, rows_as_command};
+use holdpoint_kernel::{
+    AfterRefusal, DesiredState, Outbound, RefusedState, read_first, rows_as_command,
+};
 use serde::ser::Error as _;
 
-use crate::domain::{Effect, Input, Owner};
+use crate::Scheduler;
+use crate::domain::{Effect, Input, Owner, SchedulerDomain};
 
-/// Kind of the desired states that tell an owner what has fired. Each owner has its own command.
+impl Outbound<SchedulerDomain> for Scheduler {
+    fn messages(&self, effects: &[Effect]) -> Vec<Outgoing> {
+        self.arming.messages(timers_to_arm(effects))
+    }
+
+    fn desired_states(&self, effects: &[Effect]) -> Vec<DesiredState> {
+        effects.iter().filter_map(desired_state).collect()
+    }
+
+    fn desired_state_command(
+        &self,
+        kind: &str,
+        workspace: &Workspace,
+        bodies: &[&str],
+    ) -> Result<Outgoing, serde_json::Error> {
+        desired_state_command(kind, workspace, bodies)
+    }
+
+    /// A timer of a run or request that does not exist wakes nothing. All others stay until their owner has
+    /// accepted them, because a hold waits for each.
+    fn refused(&self, desired_state: &RefusedState<'_>) -> AfterRefusal<Input> {
+        if desired_state.is_target_missing() {
+            AfterRefusal::Drop
+        } else {
+            AfterRefusal::Keep
+        }
+    }
+
+    /// Sends nothing. The kernel calls it after the commit: only then are the schedules safe in the outbox,
+    /// and their buckets count as armed.
+    fn nudges(&self, effects: &[Effect]) -> Vec<(String, Bytes)> {
+        self.arming.set_armed(timers_to_arm(effects));
+        Vec::new()
+    }
+}
+
+/// The kind of desired states about fired timers. Each owner has a separate command.
 const fn kind(owner: Owner) -> &'static str {
     match owner {
         Owner::Executor => "fired",
@@ -19,12 +59,7 @@ const fn kind(owner: Owner) -> &'static str {
     }
 }
 
-/// What owners have to be told: sent again until each has confirmed it. The id is the timer's own,
-/// so that the partition is the one of the owner's aggregate.
-pub(crate) fn desired_states(effects: &[Effect]) -> Vec<DesiredState> {
-    effects.iter().filter_map(desired_state).collect()
-}
-
+/// The id is the timer's id, so that the partition is the one of the owner's aggregate.
 fn desired_state(effect: &Effect) -> Option<DesiredState> {
     match effect {
         Effect::Fired { key, rev, due } => {
@@ -38,11 +73,9 @@ fn desired_state(effect: &Effect) -> Option<DesiredState> {
                 workspace: key.workspace.clone(),
                 id: key.id.clone(),
                 rev: *rev,
-                // Our own types always become JSON; should one not, the log says so.
+                // Our own types can always be serialized.
                 body: serde_json::to_string(&fired)
-                    .inspect_err(
-                        |error| tracing::error!(%error, "a desired state that cannot be written"),
-                    )
+                    .inspect_err(|error| tracing::error!(%error, "desired state not serialized"))
                     .ok()?,
             })
         }
@@ -50,8 +83,8 @@ fn desired_state(effect: &Effect) -> Option<DesiredState> {
     }
 }
 
-/// The command that tells an owner what has fired.
-pub(crate) fn desired_state_command(
+/// The command that notifies an owner of fired timers.
+fn desired_state_command(
     wanted: &str,
     workspace: &Workspace,
     bodies: &[&str],
@@ -70,33 +103,24 @@ pub(crate) fn desired_state_command(
             rows_as_command(SERVICE, workspace, &first, ("fired", bodies))
         }
         None => {
-            let text = format!("no desired state of the scheduler is of kind `{wanted}`");
+            let text = format!("unknown kind of desired state: `{wanted}`");
             Err(serde_json::Error::custom(text))
         }
     }
 }
 
-/// A timer of a run or request that does not exist wakes nothing. Everything else stays until its owner
-/// takes it, for somebody waits for it.
-pub(crate) fn refused(desired_state: &RefusedState<'_>) -> AfterRefusal<Input> {
-    match desired_state.is_about_nothing() {
-        true => AfterRefusal::LetGo,
-        false => AfterRefusal::Keep,
-    }
-}
-
-/// Shard and due time of the timers whose buckets have to be armed.
-pub(crate) fn to_arm(effects: &[Effect]) -> impl Iterator<Item = (u32, DateTime<Utc>)> {
+/// Shard and due time of the timers whose buckets must be armed.
+fn timers_to_arm(effects: &[Effect]) -> impl Iterator<Item = (u32, DateTime<Utc>)> {
     effects.iter().filter_map(|effect| match effect {
         Effect::Arm { shard, due } => Some((*shard, *due)),
         Effect::Fired { .. } => None,
     })
 }
 
-/// Our own types always become JSON; should one not, the log says so and sweepers repair it.
+/// Our own types can always be serialized. If one cannot, a sweep repairs the loss.
 pub(crate) fn json<T: serde::Serialize>(subject: String, body: &T) -> Option<Outgoing> {
     Outgoing::json(subject, body)
-        .inspect_err(|error| tracing::error!(%error, "a message that cannot be written"))
+        .inspect_err(|error| tracing::error!(%error, "message not serialized"))
         .ok()
 }
 
@@ -122,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn each_owner_is_told_by_its_own_command_in_the_partition_of_the_id() {
+    fn each_owner_is_notified_by_its_own_command_in_the_partition_of_the_id() {
         let effects = [
             fired(Owner::Executor, "sys", "node_alpha"),
             fired(Owner::Handoff, "acme", "hold_x"),
@@ -131,7 +155,7 @@ mod tests {
                 due: DateTime::UNIX_EPOCH,
             },
         ];
-        let desired_states = desired_states(&effects);
+        let desired_states: Vec<_> = effects.iter().filter_map(desired_state).collect();
         let subjects = ["executor", "handoff"].into_iter().zip(&desired_states);
         for (service, desired_state) in subjects {
             let message = desired_state_command(
@@ -143,10 +167,10 @@ mod tests {
             let (workspace, place) = (&desired_state.workspace, partition(&desired_state.id));
             let subject = format!("hp.{workspace}.cmd.{service}.{place}.timers_fired");
             assert_eq!(message.subject, subject);
-            let told: Envelope<TimersFired> = serde_json::from_str(&message.body).unwrap();
-            assert_eq!(told.command.fired.len(), 1);
+            let sent: Envelope<TimersFired> = serde_json::from_str(&message.body).unwrap();
+            assert_eq!(sent.command.fired.len(), 1);
             assert_eq!(
-                (&told.command.fired[0].id, desired_state.rev),
+                (&sent.command.fired[0].id, desired_state.rev),
                 (&desired_state.id, 7)
             );
         }

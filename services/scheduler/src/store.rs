@@ -5,17 +5,20 @@
 )]
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::convert::Infallible;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_ids::Workspace;
+use holdpoint_kernel::{Changed, Store};
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, guarded, insert_returning};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, SimpleExpr};
 use sea_orm::{Condition, QueryOrder, QueryResult, QuerySelect, QueryTrait as _};
 
+use crate::Scheduler;
 use crate::arming::Bucket;
-use crate::domain::{Key, Owner, Phase, Timer};
+use crate::domain::{Effect, Key, Owner, Phase, SchedulerDomain, Timer};
 
 const TABLE: &str = "timers";
 const PENDING: &str = "pending";
@@ -353,6 +356,43 @@ fn active(timer: &Timer, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, S
         due_at: Set(due),
         updated_at: Set(now),
     })
+}
+
+impl Store<SchedulerDomain> for Scheduler {
+    async fn load(&self, db: &Transaction, keys: &[Key]) -> Result<Vec<(Key, Timer)>, StoreError> {
+        let timers = load(db, keys).await?.into_iter();
+        Ok(timers.map(|timer| (timer.key.clone(), timer)).collect())
+    }
+
+    async fn find(
+        &self,
+        _: &Transaction,
+        _: &[Infallible],
+    ) -> Result<Vec<(Infallible, ())>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn save(
+        &self,
+        db: &Transaction,
+        changed: &[Changed<'_, SchedulerDomain>],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<Key>, StoreError> {
+        let timers: Vec<_> = changed
+            .iter()
+            .map(|one| (one.state, one.read_version))
+            .collect();
+        save(db, &timers, now).await
+    }
+
+    async fn record(
+        &self,
+        _: &Transaction,
+        _: &[Effect],
+        _: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Makes good what the bus has lost: arms buckets that enter the horizon, and fires what is overdue.
+//! Repairs what the bus has lost: arms buckets that enter the horizon, and fires overdue timers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,40 +12,42 @@ use tokio_util::sync::CancellationToken;
 use crate::arming::Arming;
 use crate::buckets::Loader;
 use crate::domain::HORIZON;
+use crate::lost_schedules::LossDetector;
 use crate::store;
 
 /// Real time between two sweeps.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// A timer that has not fired so long after its due time was missed by the bus.
+/// The bus has lost the bucket of a timer that is overdue by this time.
 const OVERDUE: TimeDelta = TimeDelta::seconds(2);
 
-/// How far a sweep looks back behind the one before: what was committed while that one read.
+/// How far two sweeps overlap, because timers may be committed while a sweep reads.
 const OVERLAP: TimeDelta = TimeDelta::seconds(60);
 
-/// How long a timer that has fired or was cleared is kept: longer than any wait, so that no desired state
-/// that was made for it can still be on its way.
+/// How long a fired or cleared timer is kept: longer than any wait, so that no desired state for it can
+/// arrive later.
 const KEPT: TimeDelta = TimeDelta::days(100);
 
-/// How often such timers are looked for.
-const FORGET_EVERY: TimeDelta = TimeDelta::hours(1);
+/// How often such timers are deleted.
+const DELETE_EVERY: TimeDelta = TimeDelta::hours(1);
 
-/// Schedules that are published together.
+/// Schedules that are published at once.
 const BUCKETS_PER_BATCH: usize = 1_000;
 
-/// Looks through the table, at the start and from time to time.
+/// Reads the table at the start and every [`EVERY`].
 #[derive(Debug)]
 pub(crate) struct Sweeper {
     pub(crate) bus: Bus,
     pub(crate) loader: Loader,
     pub(crate) arming: Arc<Arming>,
-    /// Everything due before is armed.
+    /// All timers that are due before it are armed.
     pub(crate) armed_until: Option<DateTime<Utc>>,
-    /// When what is over is looked for next.
-    pub(crate) forget_at: Option<DateTime<Utc>>,
+    pub(crate) losses: LossDetector,
+    /// When old timers are deleted next.
+    pub(crate) delete_at: Option<DateTime<Utc>>,
 }
 
-/// A sweep was not finished; the next one does it.
+/// Why a sweep was not finished. The next one continues.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SweepError {
     #[error("the table could not be read")]
@@ -55,20 +57,20 @@ pub(crate) enum SweepError {
 }
 
 impl Sweeper {
-    /// Fires what came due while no scheduler was there.
+    /// Fires timers that came due while no scheduler ran.
     pub(crate) async fn start(&self) -> Result<(), StoreError> {
         let now = self.loader.clock.now();
         let missed = self.loader.load(now + TimeDelta::milliseconds(1)).await?;
         if missed.count > 0 {
             tracing::info!(
                 timers = missed.count,
-                "came due while no scheduler was there"
+                "timers came due while no scheduler ran; they fire now"
             );
         }
         Ok(())
     }
 
-    /// Sweeps until it is told to stop; never with a test clock, where moving it does the work.
+    /// Sweeps until the service stops. With a test clock, moving it does this work.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         if self.loader.clock.is_test() {
             return;
@@ -79,7 +81,7 @@ impl Sweeper {
             if let Err(error) = self.sweep().await {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
-                    "a sweep failed; the next one makes it good"
+                    "sweep failed; the next one tries again"
                 );
             }
         }
@@ -91,11 +93,11 @@ impl Sweeper {
         if overdue.count > 0 {
             tracing::warn!(
                 timers = overdue.count,
-                "overdue: their buckets have not come"
+                "timers overdue because their buckets were not delivered; they fire now"
             );
         }
         self.arming.prune();
-        self.look_for_loss(now).await?;
+        self.rearm_after_loss(now).await?;
         let from = self
             .armed_until
             .map_or(now, |until| (until - OVERLAP).max(now));
@@ -110,52 +112,56 @@ impl Sweeper {
             });
             let messages = self.arming.messages(timers.clone());
             self.bus.publish_all(messages).await?;
-            self.arming.armed(timers);
+            self.arming.set_armed(timers);
         }
         self.armed_until = Some(to);
-        self.forget(now).await?;
+        self.delete_old(now).await?;
         Ok(())
     }
 
-    /// Has everything armed again where the bus has fewer schedules than were given to it: its stream was
-    /// emptied or made anew (B-12). Otherwise each of those timers would be late.
-    async fn look_for_loss(&mut self, now: DateTime<Utc>) -> Result<(), SweepError> {
-        // One that is about to fire may be gone already, also where the server's clock differs from ours.
-        let expected = self.arming.later_than(now + OVERLAP);
-        if expected == 0 {
+    /// Arms everything again if the bus has lost schedules, because its stream was purged or recreated
+    /// (B-12). Otherwise each of those timers would be late.
+    async fn rearm_after_loss(&mut self, now: DateTime<Utc>) -> Result<(), SweepError> {
+        // A schedule that is about to fire may be gone already if the server's clock is ahead of ours.
+        let armed = self.arming.later_than(now + OVERLAP);
+        if armed.is_empty() {
             return Ok(());
         }
+        let expected = armed.len();
         let stored = self.bus.stored(StreamUse::Timers).await?;
-        if usize::try_from(stored).is_ok_and(|stored| stored < expected) {
+        if self
+            .losses
+            .is_loss(armed, usize::try_from(stored).unwrap_or(usize::MAX))
+        {
             tracing::warn!(
                 stored,
                 expected,
-                "the bus has lost schedules; all that are due within a day are armed again"
+                "the bus has lost schedules; all timers of the next 24 hours are armed again"
             );
-            self.arming.forget();
+            self.arming.clear();
             self.armed_until = None;
         }
         Ok(())
     }
 
-    /// Forgets what is over for long, page by page; other writers get in between.
-    async fn forget(&mut self, now: DateTime<Utc>) -> Result<(), StoreError> {
-        let soon = now + FORGET_EVERY;
-        // A clock that was set back must not put it off for longer than that.
-        if self.forget_at.is_some_and(|at| now < at && at <= soon) {
+    /// Deletes old timers page by page, so that other writers are not blocked.
+    async fn delete_old(&mut self, now: DateTime<Utc>) -> Result<(), StoreError> {
+        let soon = now + DELETE_EVERY;
+        // A clock that was set back must not delay it for longer than that.
+        if self.delete_at.is_some_and(|at| now < at && at <= soon) {
             return Ok(());
         }
-        let mut forgotten = 0;
+        let mut deleted = 0;
         loop {
             let page = store::forget(&self.loader.db, now - KEPT).await?;
-            forgotten += page;
+            deleted += page;
             if page < store::FORGOTTEN_AT_ONCE {
                 break;
             }
         }
-        self.forget_at = Some(soon);
-        if forgotten > 0 {
-            tracing::info!(timers = forgotten, "over for long and forgotten");
+        self.delete_at = Some(soon);
+        if deleted > 0 {
+            tracing::info!(timers = deleted, "old timers deleted");
         }
         Ok(())
     }

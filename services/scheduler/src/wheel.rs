@@ -1,7 +1,6 @@
-//! Fires timers at their instants: one task, the timers of the next moments in order of due time.
+//! Fires timers at their instants. One task holds the timers of the next seconds in order of due time.
 //!
-//! It holds copies; the table decides. A timer that was moved or cleared meanwhile comes to nothing
-//! in the core.
+//! It holds copies, and the table decides: the core ignores a timer that was moved or cleared meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,26 +19,26 @@ use crate::domain::Input;
 use crate::store::DueTimer;
 use crate::{Scheduler, vital};
 
-/// Alarms of one commit.
+/// Timers of one commit.
 const FIRED_PER_COMMIT: usize = 1_000;
 
-/// Least time between the beginnings of two commits: what comes due within it shares one.
+/// Shortest time between the beginnings of two commits. Timers that come due within it share a commit.
 const PACE: Duration = Duration::from_millis(2);
 
-/// Wait before a batch that was not committed is tried again.
-const AGAIN: Duration = Duration::from_millis(500);
+/// Wait before a batch that was not committed is submitted again.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
 
-/// Loads that wait for the wheel; readers wait beyond it.
+/// Loads that wait for the wheel. Beyond it loaders wait.
 const LOADS_MAX: usize = 16;
 
-/// How the wheel is reached. Cheap to clone.
+/// Adds timers to the wheel. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Wheel {
     loads: mpsc::Sender<Load>,
     held: Arc<AtomicUsize>,
 }
 
-/// Alarms on their way into the wheel, and who waits until they have fired.
+/// Timers for the wheel, and the loader that waits until they have fired.
 #[derive(Debug)]
 struct Load {
     timers: Vec<DueTimer>,
@@ -47,7 +46,7 @@ struct Load {
 }
 
 impl Wheel {
-    /// Starts turning; ends with `stop`.
+    /// Starts the wheel's task; ends with `stop`.
     pub(crate) fn start(
         handle: Handle<Scheduler>,
         clock: Clock,
@@ -56,7 +55,7 @@ impl Wheel {
     ) -> Self {
         let (loads, inbox) = mpsc::channel(LOADS_MAX);
         let held = Arc::new(AtomicUsize::new(0));
-        let turning = Turning {
+        let wheel_task = WheelTask {
             handle,
             clock,
             inbox,
@@ -66,12 +65,12 @@ impl Wheel {
             loads: 0,
             fired_at: None,
         };
-        tracker.spawn(vital("wheel").run(turning.run(stop)));
+        tracker.spawn(vital("wheel").run(wheel_task.run(stop)));
         Self { loads, held }
     }
 
-    /// Hands timers over. What comes back is told once all of them are fired and committed; it
-    /// fails when the wheel stops before.
+    /// Adds timers. The receiver is notified when all of them have fired and are committed; it fails if the
+    /// wheel stops before.
     pub(crate) async fn add(&self, timers: Vec<DueTimer>) -> oneshot::Receiver<()> {
         let (done, fired) = oneshot::channel();
         let count = timers.len();
@@ -82,25 +81,25 @@ impl Wheel {
         fired
     }
 
-    /// Alarms that were handed over and have not yet fired.
+    /// Timers that were added and have not fired.
     pub(crate) fn held(&self) -> usize {
         self.held.load(Ordering::Acquire)
     }
 }
 
-struct Turning {
+struct WheelTask {
     handle: Handle<Scheduler>,
     clock: Clock,
     inbox: mpsc::Receiver<Load>,
     held: Arc<AtomicUsize>,
     timers: BTreeSet<DueTimer>,
-    /// By the last due time of the load, and a number that keeps equal ones apart.
+    /// By the last due time of the load and a number that distinguishes equal ones.
     waiting: BTreeMap<(DateTime<Utc>, u64), oneshot::Sender<()>>,
     loads: u64,
     fired_at: Option<Instant>,
 }
 
-impl Turning {
+impl WheelTask {
     async fn run(mut self, stop: CancellationToken) {
         loop {
             let next = self.timers.first().map(|timer| timer.due);
@@ -110,7 +109,7 @@ impl Turning {
                     Some(load) => self.insert(load),
                     None => return,
                 },
-                () = turn(&self.clock, next, self.fired_at) => {
+                () = wait_until_due(&self.clock, next, self.fired_at) => {
                     self.fired_at = Some(Instant::now());
                     self.fire(&stop).await;
                 }
@@ -120,7 +119,7 @@ impl Turning {
 
     fn insert(&mut self, load: Load) {
         let Some(last) = load.timers.iter().map(|timer| timer.due).max() else {
-            // Who waits may have given up; that is its business.
+            // The loader may have stopped waiting.
             load.done.send(()).ok();
             return;
         };
@@ -133,7 +132,7 @@ impl Turning {
         self.waiting.insert((last, self.loads), load.done);
     }
 
-    /// Fires all that is due by now, and tells those whose timers these were.
+    /// Fires all timers that are due, and notifies their loaders.
     async fn fire(&mut self, stop: &CancellationToken) {
         let now = self.clock.now();
         loop {
@@ -150,10 +149,10 @@ impl Turning {
                 })
                 .collect();
             while !self.handle.submit(inputs.clone()).await {
-                // Nothing of it is committed. They stay here and their bucket unacked, until the
-                // database is back; or they are left to the next start.
+                // Nothing was committed. The timers stay here and their bucket unacked until the database is
+                // available, or they are left to the next start.
                 if stop
-                    .run_until_cancelled(tokio::time::sleep(AGAIN))
+                    .run_until_cancelled(tokio::time::sleep(RETRY_AFTER))
                     .await
                     .is_none()
                 {
@@ -169,14 +168,14 @@ impl Turning {
             if first.key().0 > now {
                 break;
             }
-            // Who waits may have given up; that is its business.
+            // The loader may have stopped waiting.
             first.remove().send(()).ok();
         }
     }
 }
 
 /// Waits until the next timer is due and the pace allows another commit.
-async fn turn(clock: &Clock, next: Option<DateTime<Utc>>, fired_at: Option<Instant>) {
+async fn wait_until_due(clock: &Clock, next: Option<DateTime<Utc>>, fired_at: Option<Instant>) {
     let Some(next) = next else {
         return std::future::pending().await;
     };

@@ -1,8 +1,8 @@
-//! The gateway vouches for a caller: Ed25519 over a few claims and one command.
+//! Assertions, with which the gateway identifies the caller of a command: Ed25519 over claims and command.
 //!
-//! An assertion is bound to what it was signed for: workspace, service, verb, idempotency key and the text
-//! of the command. Whoever reads one on its way can have the same command done again under the same key,
-//! which changes nothing, and no other. It lives for minutes.
+//! An assertion is bound to workspace, service, verb, idempotency key and text of its command. An
+//! eavesdropper can only repeat the same command with the same key, which changes nothing. An assertion is
+//! valid for minutes.
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::message::command_text;
@@ -14,35 +14,31 @@ use sha2_for_hmac::{Digest as _, Sha256};
 
 use crate::{AuthError, pack, parts};
 
-/// What is vouched for.
+/// The identity that an assertion proves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claims {
-    /// Where the caller is who they are.
     pub workspace: Workspace,
     pub user: UserName,
-    /// With which roles at the time of signing.
+    /// The roles at the time of signing.
     pub roles: Vec<RoleName>,
-    /// From when on it is worth nothing.
     #[serde(with = "holdpoint_contracts::instant")]
     pub expires_at: DateTime<Utc>,
 }
 
-/// What an assertion is for.
+/// The command that an assertion is bound to.
 #[derive(Debug, Clone, Copy)]
 pub struct Asserted<'a> {
     /// The service that handles the command.
     pub service: &'a str,
-    /// What is to be done.
     pub verb: &'a str,
-    /// Under which idempotency key.
     pub key: Option<&'a IdempotencyKey>,
-    /// The JSON of the command, byte for byte as it is sent.
+    /// The JSON of the command, byte for byte as sent.
     pub command: &'a str,
 }
 
 impl Asserted<'_> {
-    /// Each part with its length, so that none can be moved into another.
+    /// Each part is hashed with its length, so that no bytes can move from one part to another.
     fn digest(&self) -> String {
         let (key, of) = match self.key {
             Some(asked) => (asked.key.as_str(), asked.digest.as_str()),
@@ -58,7 +54,7 @@ impl Asserted<'_> {
     }
 }
 
-/// What is signed. The workspace of the claims is that of the command.
+/// The signed payload. The workspace of the claims is the one of the command.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Signed {
@@ -67,7 +63,7 @@ struct Signed {
     command: String,
 }
 
-/// Signs assertions; only the gateway has one.
+/// Signs assertions. Only the gateway has one.
 pub struct Signer(KeyPair);
 
 impl std::fmt::Debug for Signer {
@@ -77,23 +73,23 @@ impl std::fmt::Debug for Signer {
 }
 
 impl Signer {
-    /// A signer with a fresh key.
+    /// A signer with a random key.
     #[must_use]
     pub fn fresh() -> Self {
         Self(KeyPair::new_service())
     }
 
-    /// The signer of a seed that was kept.
+    /// The signer of a stored seed.
     ///
     /// # Errors
-    /// [`AuthError::Malformed`] when the text is no seed.
+    /// [`AuthError::Malformed`]: the text is not a seed.
     pub fn from_seed(seed: &str) -> Result<Self, AuthError> {
         KeyPair::from_seed(seed)
             .map(Self)
             .map_err(|_no_seed| AuthError::Malformed)
     }
 
-    /// The seed, to be kept secret.
+    /// The seed, which must be kept secret.
     ///
     /// # Errors
     /// [`AuthError::Malformed`] never for a signer made here.
@@ -101,13 +97,13 @@ impl Signer {
         self.0.seed().map_err(|_public| AuthError::Malformed)
     }
 
-    /// What others need to check its signatures.
+    /// The key that verifies the signatures.
     #[must_use]
     pub fn public_key(&self) -> String {
         self.0.public_key()
     }
 
-    /// Vouches for the caller of one command.
+    /// Signs the identity of the caller of one command.
     ///
     /// # Errors
     /// [`AuthError::Malformed`] never for claims of this crate.
@@ -125,10 +121,10 @@ impl Signer {
         Ok(format!("{payload}.{}", pack(&signature)))
     }
 
-    /// The envelope with an assertion for what is in it.
+    /// Adds an assertion for its command to an envelope.
     ///
     /// # Errors
-    /// [`AuthError::Malformed`] when the command cannot be written.
+    /// [`AuthError::Malformed`]: the command cannot be serialized.
     pub fn vouch<C: Command>(
         &self,
         claims: &Claims,
@@ -146,24 +142,22 @@ impl Signer {
     }
 }
 
-/// The public keys whose signatures a service believes. Cheap to clone.
+/// The public keys that a service trusts. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Trust {
     keys: Vec<String>,
 }
 
 impl Trust {
-    /// Believes these public keys, and none else.
     #[must_use]
     pub fn new(keys: Vec<String>) -> Self {
         Self { keys }
     }
 
-    /// Whom the gateway vouches for as the caller of a command; none where the command has no assertion.
-    /// `body` is the envelope as it came.
+    /// The caller of a command, or `None` if it has no assertion. `body` is the envelope as received.
     ///
     /// # Errors
-    /// [`AuthError`]; a command with a bad assertion is refused, never taken as unsigned.
+    /// [`AuthError`]: a command with an invalid assertion is refused and never taken as unsigned.
     pub fn caller<C: Command>(
         &self,
         envelope: &Envelope<C>,

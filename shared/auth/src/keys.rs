@@ -1,11 +1,11 @@
-//! The secrets of one installation, and what each service needs of them.
+//! The secrets of one installation, and the keys that services derive from them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{AuthError, LinkKey, Signer, StepKey, Trust, pack};
 
-/// What must be kept secret, and kept: tokens and assertions of before are worthless without it.
-/// Written to a file that only the operator can read.
+/// The secrets. Without them all earlier tokens and assertions are invalid. They are written to a file that
+/// only the operator can read.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Secrets {
@@ -22,7 +22,7 @@ impl std::fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// New ones.
+    /// Random secrets.
     ///
     /// # Errors
     /// [`AuthError::Malformed`] never.
@@ -37,7 +37,7 @@ impl Secrets {
     /// For the gateway.
     ///
     /// # Errors
-    /// [`AuthError::Malformed`] when the seed is none.
+    /// [`AuthError::Malformed`]: the seed is invalid.
     pub fn signer(&self) -> Result<Signer, AuthError> {
         Signer::from_seed(&self.assertion_seed)
     }
@@ -45,7 +45,7 @@ impl Secrets {
     /// For every service.
     ///
     /// # Errors
-    /// [`AuthError::Malformed`] when a secret is none.
+    /// [`AuthError::Malformed`]: a secret is invalid.
     pub fn keys(&self) -> Result<Keys, AuthError> {
         Ok(Keys {
             trust: Trust::new(vec![self.signer()?.public_key()]),
@@ -55,7 +55,7 @@ impl Secrets {
     }
 }
 
-/// What a service needs to check who asks. Cheap to clone.
+/// The keys of a service. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Keys {
     pub trust: Trust,

@@ -1,9 +1,12 @@
-//! Who may do what, and how one service proves to another who is asking.
+//! Authorization, and proofs of the caller's identity.
 //!
-//! Owns the built-in roles and the one authorization function ([`authorize`]), the assertions by
-//! which the gateway vouches for a caller ([`Signer`], [`Trust`]), and the tokens by which a running
-//! step speaks for itself ([`StepKey`]), by which a link in a mail acts for a person ([`LinkKey`]), and
-//! the signature of what is called back ([`WebhookSecret`]). It stores nothing and knows no clock.
+//! Owns:
+//! - the built-in roles and the one authorization function ([`authorize`]);
+//! - assertions, with which the gateway identifies a caller to a service ([`Signer`], [`Trust`]);
+//! - tokens of running steps ([`StepKey`]) and of links in mails ([`LinkKey`]);
+//! - signatures of callbacks and webhooks ([`WebhookSecret`]).
+//!
+//! It stores nothing and knows no clock.
 
 mod assertion;
 mod keys;
@@ -23,34 +26,30 @@ pub use rights::{Right, Role, authorize, may};
 pub use step_token::{PREFIX as STEP_TOKEN_PREFIX, StepClaims, StepKey};
 pub use webhook::WebhookSecret;
 
-/// Why a proof is none.
+/// Why a proof is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
-    /// It cannot be read.
-    #[error("it is not written as such a proof is")]
+    #[error("it is malformed")]
     Malformed,
-    /// Nobody whom this service trusts has signed it.
-    #[error("nobody trusted has signed it")]
+    /// The signature is not one of a trusted key.
+    #[error("its signature is not valid")]
     Forged,
-    /// Its time is over.
     #[error("it has expired")]
     Expired,
-    /// It is good, for another workspace.
     #[error("it is for another workspace")]
     OtherWorkspace,
-    /// It is good, for another command.
     #[error("it is for another command")]
     OtherCommand,
 }
 
 impl AuthError {
-    /// How a caller is told: 401 `invalid_assertion`.
+    /// The caller's problem: 401 `invalid_assertion`.
     #[must_use]
     pub fn problem(self) -> holdpoint_contracts::Problem {
         holdpoint_contracts::Problem::new(
             401,
             "invalid_assertion",
-            format!("the proof of who asks is not accepted: {self}"),
+            format!("the proof of the caller's identity is not accepted: {self}"),
         )
     }
 }

@@ -1,7 +1,7 @@
-//! A link in a mail acts for one person on one request: HMAC-SHA-256 over who, what and until when.
+//! The token of a link in a mail, for one user and one request: HMAC-SHA-256 over user, request and expiry.
 //!
-//! Whoever has the link acts as that person, as whoever reads their mails could sign in as them. It
-//! opens one request and nothing else, and is worth nothing once that is decided or its time is over.
+//! The holder of the link acts as that user, just as a reader of the user's mails could sign in as them.
+//! The link opens one request only. It is invalid once the request is decided or the link has expired.
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{HoldId, UserName, Workspace};
@@ -10,10 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::AuthError;
 use crate::seal::{SealKey, Sealed};
 
-/// Says what the key is derived for: no step token is a link, and no link a step token.
+/// Separates the key from the one of step tokens, so that neither token is valid as the other.
 const PURPOSE: &[u8] = b"holdpoint signed links 1";
 
-/// Who acts on what.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkClaims {
@@ -22,24 +21,21 @@ pub struct LinkClaims {
     pub request: HoldId,
     /// The request's version when the link was made.
     pub version: u64,
-    /// From when on it is worth nothing.
     #[serde(with = "holdpoint_contracts::instant")]
     pub expires_at: DateTime<Utc>,
-    /// What whoever follows it has chosen in the mail; none: they look first.
+    /// The answer of this link. `None`: the link only shows the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<Choice>,
 }
 
-/// An answer that stands in a mail. Following its link shows it and decides nothing: that is done by
-/// confirming it.
+/// An answer that a mail offers. Its link only shows the answer; the user then confirms it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Choice {
-    /// Of an approval: yes.
     Approve,
-    /// Of an approval: no; why, is asked.
+    /// The page asks for the reason.
     Reject,
-    /// Of a question: one of its options, by its place from 0.
+    /// An option of a question, by its index from 0.
     Option(usize),
 }
 
@@ -63,12 +59,12 @@ impl LinkKey {
     /// Derives the key from a secret of at least 32 bytes, given as base64url.
     ///
     /// # Errors
-    /// [`AuthError::Malformed`] when it is shorter or no base64url.
+    /// [`AuthError::Malformed`]: it is shorter or not base64url.
     pub fn derived(secret: &str) -> Result<Self, AuthError> {
         SealKey::new(secret)?.derived(PURPOSE).map(Self)
     }
 
-    /// The token of a link: what stands behind `/l/`.
+    /// The token of a link, for the path `/l/<token>`.
     ///
     /// # Errors
     /// [`AuthError::Malformed`] never for claims of this crate.
@@ -76,7 +72,7 @@ impl LinkKey {
         self.0.seal(claims)
     }
 
-    /// Checks a token. Whether the person is still there and may act, others know.
+    /// Checks a token. The caller checks whether the user is active and may act.
     ///
     /// # Errors
     /// [`AuthError`].

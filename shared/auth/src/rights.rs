@@ -1,29 +1,30 @@
-//! The built-in roles, what each may do, and the one place that decides it.
+//! The built-in roles and their rights, and the one function that checks a right.
 
 use holdpoint_contracts::Problem;
 use holdpoint_ids::RoleName;
+use strum::{EnumString, IntoStaticStr};
 
 use crate::Claims;
 
-/// A role that grants rights. Any other role only names a group of people, for `@role.`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// A role that grants rights. Any other role only names a group of users, for `@role.`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Role {
-    /// Everything, also making owners.
+    /// Everything.
     Owner,
-    /// Everything but making owners.
+    /// Everything except appointing owners.
     Admin,
-    /// Runs the shop: agents, tools, runs, and every request.
+    /// Agents, tools, runs and every request.
     Operator,
-    /// Starts runs, and decides what is put to them.
+    /// Starts runs, and decides requests that are addressed to them.
     Member,
-    /// Looks.
+    /// Reads.
     Viewer,
-    /// A program that asks, and never decides.
+    /// A program that asks and never decides.
     Agent,
 }
 
 impl Role {
-    /// Every built-in role.
     pub const ALL: [Self; 6] = [
         Self::Owner,
         Self::Admin,
@@ -33,45 +34,37 @@ impl Role {
         Self::Agent,
     ];
 
-    /// Its name.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Owner => "owner",
-            Self::Admin => "admin",
-            Self::Operator => "operator",
-            Self::Member => "member",
-            Self::Viewer => "viewer",
-            Self::Agent => "agent",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// The built-in role of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|role| role.as_str() == name)
+        name.parse().ok()
     }
 }
 
-/// Something that not everybody may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// Something that needs a role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Right {
-    /// Look at agents, runs, requests, contacts.
+    /// Read agents, runs, requests and contacts.
     Look,
-    /// Start runs, open holds, change contacts.
+    /// Start runs, open holds and change contacts.
     Ask,
-    /// Decide a request that is put to the caller.
+    /// Decide a request that is addressed to the caller.
     Decide,
-    /// Pause, resume, cancel, suspend runs; agents and tools; decide any request.
+    /// Pause, resume and cancel runs, change agents and tools, and decide any request.
     Operate,
-    /// Users, tokens, policies, the test clock, the whole workspace.
+    /// Manage users, tokens, policies, the test clock and the workspace.
     Administer,
-    /// Make or unmake owners.
+    /// Appoint or dismiss owners.
     Own,
 }
 
 impl Right {
-    /// Every right.
     pub const ALL: [Self; 6] = [
         Self::Look,
         Self::Ask,
@@ -83,15 +76,8 @@ impl Right {
 
     /// The word in messages and tables.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Look => "look",
-            Self::Ask => "ask",
-            Self::Decide => "decide",
-            Self::Operate => "operate",
-            Self::Administer => "administer",
-            Self::Own => "own",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -119,12 +105,12 @@ pub const fn may(role: Role, right: Right) -> bool {
     }
 }
 
-/// The one authorization function: every command handler calls it. `claims` is none for a command
-/// without an assertion: that has the rights its subject has (NATS permissions say who may publish
-/// it), and never the right to decide, to administer or to own.
+/// The one authorization function, which every command handler calls. `claims` is `None` for a command
+/// without an assertion. NATS permissions limit who may publish it, and it never has the right to decide,
+/// to administer or to own.
 ///
 /// # Errors
-/// 403 `forbidden`, with what would be needed.
+/// 403 `forbidden`, with the roles that have the right.
 pub fn authorize(claims: Option<&Claims>, right: Right) -> Result<(), Problem> {
     let allowed = match claims {
         None => matches!(right, Right::Look | Right::Ask | Right::Operate),
@@ -171,7 +157,6 @@ mod tests {
         }
     }
 
-    /// DESIGN, Identity: an agent's token can ask, never decide.
     #[test]
     fn an_agent_asks_and_never_decides() {
         let agent = claims(&["agent"]);
@@ -182,9 +167,8 @@ mod tests {
         }
     }
 
-    /// DESIGN, Subjects: an unsigned command never decides.
     #[test]
-    fn what_nobody_signed_decides_nothing() {
+    fn an_unsigned_command_decides_nothing() {
         assert!(authorize(None, Right::Ask).is_ok());
         assert!(authorize(None, Right::Decide).is_err());
         assert!(authorize(None, Right::Administer).is_err());

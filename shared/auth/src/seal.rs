@@ -1,4 +1,4 @@
-//! Claims that travel through other hands: `payload.signature`, HMAC-SHA-256, until when they count.
+//! Claims in the form `payload.signature` with HMAC-SHA-256, valid until they expire.
 
 use chrono::{DateTime, Utc};
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -11,9 +11,8 @@ use crate::{AuthError, pack, parts, unpack};
 /// Shortest secret of a key, in bytes.
 const SECRET_BYTES_MIN: usize = 32;
 
-/// What somebody is allowed, until when.
+/// Claims with an expiry.
 pub(crate) trait Sealed: Serialize + DeserializeOwned {
-    /// From when on it is worth nothing.
     fn expires_at(&self) -> DateTime<Utc>;
 }
 
@@ -22,7 +21,7 @@ pub(crate) trait Sealed: Serialize + DeserializeOwned {
 pub(crate) struct SealKey(Hmac<Sha256>);
 
 impl SealKey {
-    /// The key around a secret of at least [`SECRET_BYTES_MIN`], given as base64url.
+    /// A key from a secret of at least [`SECRET_BYTES_MIN`], given as base64url.
     pub(crate) fn new(secret: &str) -> Result<Self, AuthError> {
         let bytes = unpack(secret)?;
         if bytes.len() < SECRET_BYTES_MIN {
@@ -31,7 +30,7 @@ impl SealKey {
         Self::around(&bytes)
     }
 
-    /// Another key of the same secret: what one seals the other does not open.
+    /// A separate key from the same secret: neither opens the claims of the other.
     pub(crate) fn derived(&self, purpose: &[u8]) -> Result<Self, AuthError> {
         let mut root = self.0.clone();
         root.update(purpose);

@@ -1,7 +1,7 @@
-//! A running step speaks for itself: HMAC-SHA-256 over run, step and number of the dispatch.
+//! The token with which a running step acts: HMAC-SHA-256 over run, step and dispatch.
 //!
-//! One is made for every dispatch, so it must cost next to nothing: a key that executor and gateway
-//! share, no public keys.
+//! Every dispatch needs a token, so it must be cheap. Executor and gateway therefore share a key instead of
+//! using public keys.
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{RunId, Workspace};
@@ -10,20 +10,19 @@ use serde::{Deserialize, Serialize};
 use crate::AuthError;
 use crate::seal::{SealKey, Sealed};
 
-/// How every step token begins, so that the edge tells it from a caller's token.
+/// The prefix that distinguishes a step token from a user's token.
 pub const PREFIX: &str = "hps_";
 
-/// Which dispatch speaks.
+/// The dispatch that a token identifies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepClaims {
     pub workspace: Workspace,
-    /// Which run; of no other one it may even know that it is there.
+    /// The token gives access to no other run.
     pub run: RunId,
     pub step: String,
-    /// Number of the dispatch: a later one makes this worth nothing.
+    /// A later dispatch invalidates the token.
     pub dispatch: u64,
-    /// From when on it is worth nothing.
     #[serde(with = "holdpoint_contracts::instant")]
     pub expires_at: DateTime<Utc>,
 }
@@ -45,10 +44,10 @@ impl std::fmt::Debug for StepKey {
 }
 
 impl StepKey {
-    /// The key around a secret of at least 32 bytes, given as base64url.
+    /// A key from a secret of at least 32 bytes, given as base64url.
     ///
     /// # Errors
-    /// [`AuthError::Malformed`] when it is shorter or no base64url.
+    /// [`AuthError::Malformed`]: it is shorter or not base64url.
     pub fn new(secret: &str) -> Result<Self, AuthError> {
         SealKey::new(secret).map(Self)
     }
@@ -61,7 +60,7 @@ impl StepKey {
         Ok(format!("{PREFIX}{}", self.0.seal(claims)?))
     }
 
-    /// Checks a token. Whether its dispatch is still the current one, only the executor knows.
+    /// Checks a token. Only the executor knows whether its dispatch is still current.
     ///
     /// # Errors
     /// [`AuthError`].

@@ -1,4 +1,4 @@
-//! What leaves by HTTP is signed as Standard Webhooks says: HMAC-SHA-256 over id, time and body.
+//! Signatures of callbacks and webhooks by Standard Webhooks: HMAC-SHA-256 over id, time and body.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,10 +7,10 @@ use sha2_for_hmac::Sha256;
 
 use crate::AuthError;
 
-/// How every such secret begins.
+/// The prefix of every secret.
 const PREFIX: &str = "whsec_";
 
-/// The secret that a workspace shares with those it calls.
+/// The secret that a workspace shares with the receivers of its calls.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WebhookSecret(Vec<u8>);
 
@@ -21,7 +21,7 @@ impl std::fmt::Debug for WebhookSecret {
 }
 
 impl WebhookSecret {
-    /// A new one.
+    /// A random secret.
     #[must_use]
     pub fn fresh() -> Self {
         let random: [u8; 32] = rand::random();

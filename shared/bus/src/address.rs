@@ -1,9 +1,9 @@
-//! Addresses of NATS servers, which may carry a key: `nats://KEY@host:4222`, `nats://USER:PASSWORD@host`,
-//! several with commas between them. The client below reads no key from an address, and would show it.
+//! Addresses of NATS servers, separated by commas. They may contain credentials: `nats://KEY@host:4222` or
+//! `nats://USER:PASSWORD@host`. The NATS client does not read a key from an address, and would log it.
 
 use percent_encoding::percent_decode_str;
 
-/// How a client proves itself, where its address says so.
+/// The credentials of an address.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Credentials {
     /// A token of the server.
@@ -12,7 +12,7 @@ pub(crate) enum Credentials {
     Password { user: String, password: String },
 }
 
-/// Each server without its credentials, and the first credentials of the list.
+/// The servers without credentials, and the first credentials of the list.
 pub(crate) fn split(url: &str) -> (Vec<String>, Option<Credentials>) {
     let mut servers = Vec::new();
     let mut found = None;
@@ -41,7 +41,7 @@ fn read(text: &str) -> Credentials {
     }
 }
 
-/// The address as a log or an error may show it: without its credentials.
+/// The address for logs and errors, without credentials.
 #[must_use]
 pub fn without_credentials(url: &str) -> String {
     split(url).0.join(",")

@@ -1,4 +1,4 @@
-//! How the connection is made: who we are to the server, and how we know the server.
+//! Connects to a server: credentials, TLS and inboxes.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,18 +14,18 @@ use crate::{BusError, REQUEST_TIMEOUT};
 /// Longest connection attempt. The library's 5 s failed once on a machine whose two cores were busy.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// What a server asks of its clients, and what we ask of it.
+/// Credentials and TLS of a connection.
 #[derive(Clone, Default)]
 pub struct Access {
     /// Seed of an nkey (`holdpoint nats-config`).
     pub seed: Option<String>,
     /// A `.creds` file of a server in operator mode.
     pub creds: Option<PathBuf>,
-    /// Certificates of those who may vouch for the server, in PEM; beside those of the system.
+    /// Certificates of further authorities for the server's certificate, in PEM.
     pub ca: Option<PathBuf>,
-    /// Our own certificate and its key, in PEM, where the server asks for one.
+    /// The client's certificate and its key, in PEM, if the server requires one.
     pub certificate: Option<(PathBuf, PathBuf)>,
-    /// Copies of each stream in a cluster. None: one where a stream is made, else as many as it has.
+    /// Copies of each stream in a cluster. `None`: one for a new stream, otherwise unchanged.
     pub replicas: Option<usize>,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Debug for Access {
     }
 }
 
-/// Opens the connection; it connects again by itself whenever the server was away.
+/// Opens the connection, which reconnects by itself.
 pub(crate) async fn open(url: &str, name: &str, access: &Access) -> Result<Client, BusError> {
     let (servers, credentials) = address::split(url);
     let shown = servers.join(",");
@@ -54,10 +54,10 @@ pub(crate) async fn open(url: &str, name: &str, access: &Access) -> Result<Clien
                 source,
             })?;
     let who = name.to_owned();
-    let options = identified(credentials, access)
+    let options = options_with(credentials, access)
         .await?
         .name(name)
-        // Inboxes of one key or name, so that permissions can keep others from listening.
+        // Inboxes below the key or name, so that permissions can prevent other clients from listening.
         .custom_inbox_prefix(inboxes(name, access).await?)
         .request_timeout(Some(REQUEST_TIMEOUT))
         .connection_timeout(CONNECT_TIMEOUT)
@@ -74,18 +74,18 @@ pub(crate) async fn open(url: &str, name: &str, access: &Access) -> Result<Clien
     if !client.server_info().tls_required && addresses.iter().any(is_far) {
         tracing::warn!(
             url = shown,
-            "the bus is not encrypted: contacts, answers and step tokens can be read on the way; \
-             give the server a certificate and use tls://"
+            "bus connection is not encrypted; contacts, answers and step tokens can be read on the network. \
+             Give the server a certificate and use tls://"
         );
     }
     Ok(client)
 }
 
-/// Refused permissions and slow consumers show up only here, never as the error of a call.
+/// Refused permissions and slow consumers appear only here, never as an error of a call.
 fn report(who: &str, event: &Event) {
     match event {
         Event::Connected => tracing::debug!(who, "connected to the bus"),
-        Event::Disconnected => tracing::warn!(who, "the bus is away; trying again"),
+        Event::Disconnected => tracing::warn!(who, "bus disconnected; connecting again"),
         Event::LameDuckMode | Event::Draining | Event::Closed => {
             tracing::debug!(who, %event, "bus connection");
         }
@@ -95,8 +95,8 @@ fn report(who: &str, event: &Event) {
     }
 }
 
-/// The options that say who we are.
-async fn identified(
+/// The options with the client's credentials.
+async fn options_with(
     credentials: Option<Credentials>,
     access: &Access,
 ) -> Result<ConnectOptions, BusError> {
@@ -128,7 +128,7 @@ async fn identified(
     Ok(options)
 }
 
-/// Where this client listens for answers: below its public key, or below its name where it has none.
+/// The prefix of this client's inboxes: its public key, or its name if it has no key.
 async fn inboxes(name: &str, access: &Access) -> Result<String, BusError> {
     let (what, seed) = match (&access.seed, &access.creds) {
         (Some(seed), _) => ("the seed".to_owned(), seed.trim().to_owned()),

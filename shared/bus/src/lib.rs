@@ -1,7 +1,7 @@
 //! The bus: connection, streams and durable consumers, requests, publishing.
 //!
-//! The bus carries desired states and facts and may lose them; nothing here decides or stores anything.
-//! Services take from it through `holdpoint-kernel`, workers through `holdpoint-worker`.
+//! The bus may lose messages. Nothing here decides or stores anything. Services receive through
+//! `holdpoint-kernel`, workers through `holdpoint-worker`.
 
 mod address;
 mod connection;
@@ -24,18 +24,18 @@ use serde::de::DeserializeOwned;
 pub use address::without_credentials;
 pub use connection::Access;
 pub use error::BusError;
-pub use partitions::Share;
+pub use partitions::PartitionShare;
 pub use publish::Outgoing;
 pub use queues::STEPS_ACK_WAIT;
 pub use streams::{Backlog, COMMANDS_BYTES_MAX, KEPT_FOR, STEPS_BYTES_MAX, StreamUse};
 
-/// How long a core request waits for its answer. The owner answers after its commit.
+/// How long a core request waits for its reply. The owner replies after its commit.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Idle heartbeat of every pull: a lost pull is noticed within twice this time.
+/// Idle heartbeat of every pull. A lost pull is noticed within twice this time.
 pub const PULL_HEARTBEAT: Duration = Duration::from_secs(2);
 
-/// How long one pull stays open at the server.
+/// How long the server keeps one pull open.
 pub const PULL_EXPIRES: Duration = Duration::from_secs(30);
 
 /// A connection to the bus. Cheap to clone; all clones share the connection.
@@ -43,25 +43,24 @@ pub const PULL_EXPIRES: Duration = Duration::from_secs(30);
 pub struct Bus {
     client: Client,
     jetstream: jetstream::Context,
-    /// Copies of each stream in a cluster; none: as the server has them.
+    /// Copies of each stream in a cluster. `None`: as configured at the server.
     replicas: Option<usize>,
 }
 
 impl Bus {
-    /// Connects, and keeps connecting again whenever the server was away. The address may carry a key
-    /// (`nats://KEY@host:4222`), as that of a running `up` does.
+    /// Connects, and reconnects after every outage. The address may contain a key (`nats://KEY@host:4222`).
     ///
     /// # Errors
-    /// [`BusError::Address`] and [`BusError::Connect`], when the server cannot be reached at all.
+    /// [`BusError::Address`]; [`BusError::Connect`]: the server cannot be reached.
     pub async fn connect(url: &str, name: &str) -> Result<Self, BusError> {
         Self::connect_with(url, name, &Access::default()).await
     }
 
-    /// The same with what the server asks of its clients.
+    /// Connects with credentials.
     ///
     /// # Errors
-    /// [`BusError::Access`] when a key or file cannot be used, [`BusError::Connect`] when the server cannot
-    /// be reached, or does not know the key.
+    /// [`BusError::Access`]: a key or file is invalid. [`BusError::Connect`]: the server cannot be reached
+    /// or rejects the key.
     pub async fn connect_with(url: &str, name: &str, access: &Access) -> Result<Self, BusError> {
         let client = connection::open(url, name, access).await?;
         let jetstream = jetstream::context::ContextBuilder::new()
@@ -76,28 +75,27 @@ impl Bus {
         })
     }
 
-    /// Whether the connection stands at this moment.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.client.connection_state() == async_nats::connection::State::Connected
     }
 
-    /// The client below, for subscriptions.
+    /// The NATS client, for subscriptions.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The largest body the server takes, in bytes.
+    /// The largest body that the server accepts, in bytes.
     #[must_use]
     pub fn max_payload(&self) -> usize {
         self.client.server_info().max_payload
     }
 
-    /// Core nudges of one service: what has changed there. They may be lost.
+    /// Subscribes to nudges of one service. They may be lost.
     ///
     /// # Errors
-    /// [`BusError::Subscribe`] when the connection is closed.
+    /// [`BusError::Subscribe`]: the connection is closed.
     pub async fn live<N: DeserializeOwned + Send + 'static>(
         &self,
         workspace: &Workspace,
@@ -109,7 +107,7 @@ impl Bus {
             .await?;
         Ok(Box::pin(subscription.filter_map(|message| async move {
             serde_json::from_slice(&message.payload)
-                .inspect_err(|error| tracing::warn!(%error, "a nudge that cannot be read"))
+                .inspect_err(|error| tracing::warn!(%error, "nudge cannot be read and is ignored"))
                 .ok()
         })))
     }

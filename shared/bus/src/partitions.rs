@@ -1,7 +1,8 @@
-//! How the replicas of a service share its commands: one durable consumer a partition, pinned to one
-//! of them, so that an aggregate's commands come to one replica as long as it lives. The pin is a
-//! preference and no lock: version guards settle what two replicas decide at once.
+//! The replicas of a service share its commands. Each partition has a durable consumer that is pinned to one
+//! replica, so that an aggregate's commands reach the same replica while it lives. The pin only improves speed:
+//! row versions guarantee that one of two concurrent decisions wins.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use async_nats::jetstream::consumer::{PriorityPolicy, pull};
@@ -9,34 +10,36 @@ use futures_util::TryStreamExt;
 use holdpoint_contracts::subject;
 use holdpoint_ids::PARTITIONS;
 
-use crate::streams::ACK_PENDING_MAX;
+use crate::streams::{ACK_PENDING_MAX, read_error};
 use crate::{Bus, BusError, PULL_HEARTBEAT, StreamUse};
 
-/// The one group that a pinned consumer needs.
+/// The group of a pinned consumer.
 const GROUP: &str = "replicas";
 
-/// How long a partition waits for a replica that pulls no more until another one gets it.
+/// How long a partition waits for a silent replica before another one gets it.
 const PIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a pinned pull stays open: well below [`PIN_TIMEOUT`], or the pin is lost between pulls.
+/// How long a pinned pull stays open. Well below [`PIN_TIMEOUT`], because otherwise the pin is lost between
+/// pulls.
 const PINNED_EXPIRES: Duration = Duration::from_secs(5);
 
-/// Who takes a service's commands.
+/// The part of a service's commands that a process receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Share {
-    /// One process takes all.
+pub enum PartitionShare {
+    /// One process receives all.
     All,
     /// One partition, for the replica that it is pinned to.
     Partition(u32),
 }
 
-impl Share {
-    /// What there is to take for a service that runs as one process, or as replicas.
+impl PartitionShare {
+    /// All shares of a service that runs as one process, or as replicas.
     #[must_use]
     pub fn of(is_exclusive: bool) -> Vec<Self> {
-        match is_exclusive {
-            true => vec![Self::All],
-            false => (0..PARTITIONS).map(Self::Partition).collect(),
+        if is_exclusive {
+            vec![Self::All]
+        } else {
+            (0..PARTITIONS).map(Self::Partition).collect()
         }
     }
 
@@ -56,63 +59,59 @@ impl Share {
 }
 
 impl Bus {
-    /// Removes the consumers of the other way to share: a work queue forbids overlapping filters. The
-    /// stream keeps their messages, and what they had delivered comes again.
+    /// Removes the consumers of the other mode, because a work queue forbids overlapping filters. The stream
+    /// keeps their messages and redelivers unacked ones.
     ///
     /// # Errors
-    /// [`BusError::Look`] when the server does not answer or refuses.
+    /// [`BusError::Look`]: the server does not answer or refuses.
     pub async fn remove_other_shares(
         &self,
         service: &str,
-        is_ours: &[Share],
+        is_ours: &[PartitionShare],
     ) -> Result<(), BusError> {
         let stream = subject::commands_stream(service);
-        let look = |reason: String| BusError::Look {
-            stream: stream.clone(),
-            reason,
-        };
+        let failed = |error: &dyn Display| read_error(&stream, error);
         let handle = self
             .jetstream
             .get_stream_no_info(&stream)
             .await
-            .map_err(|error| look(error.to_string()))?;
+            .map_err(|error| failed(&error))?;
         let names: Vec<String> = handle
             .consumer_names()
             .try_collect()
             .await
-            .map_err(|error| look(error.to_string()))?;
-        let others = [true, false].into_iter().flat_map(Share::of);
+            .map_err(|error| failed(&error))?;
+        let others = [true, false].into_iter().flat_map(PartitionShare::of);
         let others = others.filter(|share| !is_ours.contains(share));
         for name in others.map(|share| share.consumer(service)) {
             if names.contains(&name) {
                 tracing::info!(
                     stream,
                     consumer = name,
-                    "removed: its service runs in another shape"
+                    "consumer removed because the number of replicas has changed"
                 );
                 handle
                     .delete_consumer(&name)
                     .await
-                    .map_err(|error| look(error.to_string()))?;
+                    .map_err(|error| failed(&error))?;
             }
         }
         Ok(())
     }
 
-    /// Makes the durable consumer of a share of a service's commands (or finds it) and opens a stream
-    /// of its messages.
+    /// Creates the durable consumer of a share if it does not exist, and opens a stream of its messages.
     ///
     /// # Errors
     /// As [`Bus::pull`].
     pub async fn pull_commands(
         &self,
         service: &str,
-        share: Share,
+        share: PartitionShare,
         ack_wait: Duration,
     ) -> Result<pull::Stream, BusError> {
         let (name, filter) = (share.consumer(service), share.filter(service));
         let wanted = StreamUse::Commands(service);
-        if share == Share::All {
+        if share == PartitionShare::All {
             return self.pull(wanted, &name, &filter, ack_wait).await;
         }
         let stream = subject::commands_stream(service);
@@ -126,14 +125,8 @@ impl Bus {
             priority_timeout: PIN_TIMEOUT,
             ..pull::Config::default()
         };
-        self.jetstream
-            .create_consumer_on_stream(config, stream.as_str())
-            .await
-            .map_err(|source| BusError::Consumer {
-                stream,
-                consumer: name.clone(),
-                source,
-            })?
+        self.create_consumer(stream, config)
+            .await?
             .stream()
             .group(GROUP)
             .heartbeat(PULL_HEARTBEAT)

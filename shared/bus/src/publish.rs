@@ -1,4 +1,4 @@
-//! Publishing, in batches and pipelined.
+//! Publishes messages, pipelined.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Bus, BusError};
 
-/// One message on its way out: what the outbox row keeps and the publisher sends.
+/// An outgoing message, in an outbox row or on its way to the bus.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outgoing {
     #[serde(rename = "s")]
@@ -18,7 +18,7 @@ pub struct Outgoing {
     /// JSON.
     #[serde(rename = "b")]
     pub body: String,
-    /// Headers, if any; few, for each costs both sides.
+    /// Each header costs client and server, so there should be few.
     #[serde(rename = "h", default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<(String, String)>,
 }
@@ -27,7 +27,7 @@ impl Outgoing {
     /// A message without headers.
     ///
     /// # Errors
-    /// When the body cannot be written as JSON.
+    /// The body cannot be serialized.
     pub fn json<T: Serialize>(subject: String, body: &T) -> Result<Self, serde_json::Error> {
         Ok(Self {
             subject,
@@ -36,7 +36,7 @@ impl Outgoing {
         })
     }
 
-    /// The same with one header more.
+    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
@@ -57,17 +57,17 @@ impl Outgoing {
 }
 
 impl Bus {
-    /// Stores messages in their streams; returns when all are stored. Publishing is pipelined, so
-    /// after an error some may be stored: receivers survive a second delivery.
+    /// Stores messages in their streams. After an error some of them may be stored: receivers handle a second
+    /// delivery.
     ///
     /// # Errors
-    /// [`BusError::Publish`] when one was not stored.
+    /// [`BusError::Publish`]: a message was not stored.
     pub async fn publish_all(&self, messages: Vec<Outgoing>) -> Result<(), BusError> {
         self.publish_each(&messages).await.into_iter().collect()
     }
 
-    /// Stores messages in their streams, pipelined, and tells of each whether it was stored. One of
-    /// which that is not known may be stored all the same: receivers survive a second delivery.
+    /// Stores messages in their streams and returns a result for each. A message with an error may be
+    /// stored all the same: receivers handle a second delivery.
     pub async fn publish_each(&self, messages: &[Outgoing]) -> Vec<Result<(), BusError>> {
         let mut acks = Vec::with_capacity(messages.len());
         for message in messages {
@@ -84,18 +84,18 @@ impl Bus {
     /// Sends a core message; it may be lost.
     ///
     /// # Errors
-    /// [`BusError::Send`] when the connection is closed.
+    /// [`BusError::Send`]: the connection is closed.
     pub async fn send(&self, subject: String, body: Bytes) -> Result<(), BusError> {
         Ok(self.client.publish(subject, body).await?)
     }
 
-    /// Hands everything that was sent to the server; bounded by `within`.
+    /// Waits until the server has received everything that was sent, at most for `within`.
     pub async fn flush(&self, within: Duration) {
         if tokio::time::timeout(within, self.client.flush())
             .await
             .is_err()
         {
-            tracing::warn!("the bus took no flush in time");
+            tracing::warn!("flush not finished in time; sent messages may be lost");
         }
     }
 }

@@ -1,8 +1,9 @@
-//! Queues of steps: one durable consumer a queue. The executor makes them, workers take from them.
+//! Queues of steps: one durable consumer per queue. The executor creates them, and workers receive from them.
 //!
-//! A worker must not make one: a consumer's settings name a subject that the server delivers to.
+//! A worker must not create one: a consumer's settings contain a subject to which the server delivers.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::time::Duration;
 
 use async_nats::jetstream::ErrorCode;
@@ -11,16 +12,17 @@ use async_nats::jetstream::stream::{ConsumerError, ConsumerErrorKind};
 use futures_util::TryStreamExt;
 use holdpoint_contracts::subject;
 
+use crate::streams::read_error;
 use crate::{Bus, BusError, StreamUse};
 
-/// How long a delivered step may stay without an ack or a sign of progress.
+/// How long a delivered step may stay without an ack or a progress ack.
 pub const STEPS_ACK_WAIT: Duration = Duration::from_secs(2);
 
 impl Bus {
-    /// Makes the consumer of a queue of steps, or finds it.
+    /// Creates the consumer of a queue if it does not exist.
     ///
     /// # Errors
-    /// [`BusError::Consumer`] when the server refuses.
+    /// [`BusError::Consumer`]: the server refuses.
     pub async fn provide_queue(&self, queue: &str) -> Result<(), BusError> {
         let name = subject::steps_consumer(queue);
         let filter = subject::steps_queue_filter(queue);
@@ -29,10 +31,10 @@ impl Bus {
             .map(drop)
     }
 
-    /// The consumer of a queue of steps.
+    /// The consumer of a queue.
     ///
     /// # Errors
-    /// [`BusError::NoQueue`] when there is none yet, [`BusError::Consumer`] when the server refuses.
+    /// [`BusError::NoQueue`]: it does not exist yet. [`BusError::Consumer`]: the server refuses.
     pub async fn queue(&self, queue: &str) -> Result<Consumer<pull::Config>, BusError> {
         let consumer = subject::steps_consumer(queue);
         let found = self
@@ -56,26 +58,23 @@ impl Bus {
     /// The names of all consumers of steps.
     ///
     /// # Errors
-    /// [`BusError::Look`] when the stream is not there, or the server does not answer.
+    /// [`BusError::Look`]: the stream does not exist, or the server does not answer.
     pub async fn steps_consumers(&self) -> Result<BTreeSet<String>, BusError> {
-        let look = |reason: String| BusError::Look {
-            stream: subject::STEPS.to_owned(),
-            reason,
-        };
+        let failed = |error: &dyn Display| read_error(subject::STEPS, error);
         let stream = self
             .jetstream
             .get_stream_no_info(subject::STEPS)
             .await
-            .map_err(|error| look(error.to_string()))?;
+            .map_err(|error| failed(&error))?;
         let names = stream.consumer_names().try_collect().await;
-        names.map_err(|error| look(error.to_string()))
+        names.map_err(|error| failed(&error))
     }
 }
 
-/// Whether the consumer, or its whole stream, is not there.
+/// Whether the consumer or its stream does not exist.
 fn is_missing(error: &ConsumerError) -> bool {
-    let ConsumerErrorKind::JetStream(told) = error.kind() else {
+    let ConsumerErrorKind::JetStream(error) = error.kind() else {
         return false;
     };
-    [ErrorCode::CONSUMER_NOT_FOUND, ErrorCode::STREAM_NOT_FOUND].contains(&told.error_code())
+    [ErrorCode::CONSUMER_NOT_FOUND, ErrorCode::STREAM_NOT_FOUND].contains(&error.error_code())
 }

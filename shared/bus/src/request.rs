@@ -16,11 +16,11 @@ use serde::de::DeserializeOwned;
 use crate::{Bus, REQUEST_TIMEOUT};
 
 impl Bus {
-    /// Asks the owner of an aggregate to do something; it answers after its commit.
+    /// Sends a command to its service, which replies after its commit.
     ///
     /// # Errors
-    /// The owner's refusal, or a 503 [`Problem`] when it is down or silent: then asking again with
-    /// the same key and the same ids is safe.
+    /// The service's refusal, or a 503 [`Problem`] if it is down or silent. Asking again with the same key
+    /// and ids is then safe.
     pub async fn ask<C: Command>(
         &self,
         workspace: &Workspace,
@@ -31,32 +31,32 @@ impl Bus {
         Ok(answer.await?)
     }
 
-    /// Asks a question that changes nothing.
+    /// Sends a query.
     ///
     /// # Errors
-    /// The service's refusal (`not_found`, for instance), or a 503 [`Problem`].
+    /// The service's refusal, such as `not_found`, or a 503 [`Problem`].
     pub async fn query<Q: Query>(
         &self,
         workspace: &Workspace,
         query: &Q,
     ) -> Result<Q::Reply, Problem> {
-        // One of several replicas may be stopped with the question in its hands: another answers.
+        // A replica may stop before it has replied; then another one answers.
         let mut tries = QUERY_TRIES;
         loop {
             tries -= 1;
             let subject = query.subject(workspace);
-            let answer = self.request(subject, query, Q::SERVICE, QUERY_PATIENCE);
+            let answer = self.request(subject, query, Q::SERVICE, QUERY_TIMEOUT);
             match answer.await {
-                Err(Failed::Silence(_)) if tries > 0 => {}
+                Err(RequestFailure::Timeout(_)) if tries > 0 => {}
                 answer => return answer.map_err(Problem::from),
             }
         }
     }
 
-    /// Asks a service about its dead letters of one workspace.
+    /// Sends a request about a service's dead letters of one workspace.
     ///
     /// # Errors
-    /// The service's refusal (`not_found`, for instance), or a 503 [`Problem`].
+    /// The service's refusal, such as `not_found`, or a 503 [`Problem`].
     pub async fn dead_letters<A: DeserializeOwned>(
         &self,
         workspace: &Workspace,
@@ -68,15 +68,15 @@ impl Bus {
         Ok(answer.await?)
     }
 
-    /// Moves the test clock; answers when what it woke has come to rest, or the cap is reached.
+    /// Moves the test clock. Returns after quiescence, or when the cap is reached.
     ///
     /// # Errors
-    /// 503 when no service with a test clock listens.
+    /// 503: no service with a test clock runs.
     pub async fn advance_clock(&self, advance: &AdvanceClock) -> Result<AdvancedClock, Problem> {
-        // An advance may wake many timers one after the other; each of them may use the whole cap.
-        let patience = Duration::from_secs(600);
+        // An advance may fire many timers one after the other, and each may use the whole cap.
+        let timeout = Duration::from_secs(600);
         let subject = subject::CLOCK_ADVANCE.to_owned();
-        let answer = self.request(subject, advance, "scheduler", patience);
+        let answer = self.request(subject, advance, "scheduler", timeout);
         Ok(answer.await?)
     }
 
@@ -85,10 +85,10 @@ impl Bus {
         subject: String,
         body: &B,
         service: &str,
-        patience: Duration,
-    ) -> Result<A, Failed> {
+        timeout: Duration,
+    ) -> Result<A, RequestFailure> {
         let body = serde_json::to_vec(body).map_err(|error| {
-            tracing::error!(%error, subject, "a request that cannot be written");
+            tracing::error!(%error, subject, "request not serialized");
             Problem::internal()
         })?;
         if body.len() > self.max_payload() {
@@ -96,14 +96,14 @@ impl Bus {
         }
         let request = async_nats::client::Request::new()
             .payload(Bytes::from(body))
-            .timeout(Some(patience));
+            .timeout(Some(timeout));
         let message = self
             .client()
             .send_request(subject, request)
             .await
             .map_err(|error| unanswered(&error, service))?;
         let reply: Reply<A> = serde_json::from_slice(&message.payload).map_err(|error| {
-            tracing::error!(%error, service, "an answer that cannot be read");
+            tracing::error!(%error, service, "reply cannot be read; the caller gets an internal error");
             Problem::internal()
         })?;
         let answer: Result<A, Problem> = reply.into();
@@ -111,31 +111,31 @@ impl Bus {
     }
 }
 
-/// A question changes nothing, so it can be asked again soon …
-const QUERY_PATIENCE: Duration = Duration::from_secs(1);
+/// A query changes nothing, so it can be repeated soon …
+const QUERY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// … and so often, before the caller is told.
+/// … and so often before the caller gets an error.
 const QUERY_TRIES: u32 = 10;
 
-/// Why a request brought nothing.
-enum Failed {
-    /// The service is there and has not answered in time.
-    Silence(Problem),
-    /// It refused, or cannot be asked.
-    Told(Problem),
+/// Why a request failed.
+enum RequestFailure {
+    /// The service did not reply in time.
+    Timeout(Problem),
+    /// It refused, or cannot be reached.
+    Refused(Problem),
 }
 
-impl From<Failed> for Problem {
-    fn from(failed: Failed) -> Self {
+impl From<RequestFailure> for Problem {
+    fn from(failed: RequestFailure) -> Self {
         match failed {
-            Failed::Silence(problem) | Failed::Told(problem) => problem,
+            RequestFailure::Timeout(problem) | RequestFailure::Refused(problem) => problem,
         }
     }
 }
 
-impl From<Problem> for Failed {
+impl From<Problem> for RequestFailure {
     fn from(problem: Problem) -> Self {
-        Self::Told(problem)
+        Self::Refused(problem)
     }
 }
 
@@ -143,23 +143,23 @@ fn too_large(bytes: usize, most: usize) -> Problem {
     Problem::new(
         413,
         "too_large",
-        format!("this is {bytes} bytes on the bus, which takes {most} at most"),
+        format!("the message has {bytes} bytes and the bus allows {most}"),
     )
 }
 
-fn unanswered(error: &RequestError, service: &str) -> Failed {
+fn unanswered(error: &RequestError, service: &str) -> RequestFailure {
     let unavailable = |detail: String| Problem::unavailable(detail);
     match error.kind() {
         RequestErrorKind::NoResponders => {
             unavailable(format!("the {service} service is down; try again")).into()
         }
-        RequestErrorKind::TimedOut => Failed::Silence(unavailable(format!(
-            "the {service} service has not answered in time; ask again under the same key"
+        RequestErrorKind::TimedOut => RequestFailure::Timeout(unavailable(format!(
+            "the {service} service did not reply in time; ask again with the same key"
         ))),
         RequestErrorKind::MaxPayloadExceeded
         | RequestErrorKind::InvalidSubject
         | RequestErrorKind::Other => {
-            unavailable(format!("the {service} service cannot be asked: {error}")).into()
+            unavailable(format!("the {service} service cannot be reached: {error}")).into()
         }
     }
 }

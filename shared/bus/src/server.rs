@@ -1,15 +1,15 @@
-//! NATS without set-up: finds a server, takes back the one a killed parent left, or starts one.
+//! NATS without set-up: finds a server, adopts the one of a killed parent, or starts one.
 //!
-//! Owns the way from "nothing installed" to a URL that answers, and the end of what it started.
-//! It never stops a server that it was given, never uses one that is too old, and never waits
-//! without a limit. Streams and messages are not its business.
+//! Owns the steps from "nothing installed" to a URL that answers, and the end of a started server. It never
+//! stops a given server, never uses one that is too old, and never waits without a limit. It knows nothing
+//! of streams and messages.
 
 mod binary;
 mod child;
 mod config;
 mod container;
+mod data_dir;
 mod info;
-mod place;
 mod process;
 #[cfg(test)]
 mod tests;
@@ -22,54 +22,46 @@ use std::{
 use tracing::{info, warn};
 
 pub use self::info::{OLDEST, ServerVersion, check};
-use self::{child::Running, place::Place};
+use self::{child::Running, data_dir::DataDir};
 use crate::without_credentials;
 
-/// What the caller wants from [`provide`].
+/// Settings of [`provide`].
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Holds everything a started server leaves on disk: `nats/` (its store), `nats.conf` (its port and
-    /// key, which stay), `nats-server.pid`, `nats-server.log`, `nats-ports/` and `nats.lock`. Made when
-    /// missing.
+    /// Contains all files of a started server: `nats/` (its store), `nats.conf` (its port and key, which stay),
+    /// `nats-server.pid`, `nats-server.log`, `nats-ports/` and `nats.lock`. Created if it does not exist.
     pub data_dir: PathBuf,
-    /// `--nats-url`: a server somebody else runs. May carry a token (`nats://token@host:4222`)
-    /// and may be a comma-separated list.
+    /// `--nats-url`: an external server. May contain a token (`nats://token@host:4222`) and may be a
+    /// comma-separated list.
     pub url: Option<String>,
 }
 
-/// Where the server of a [`Provided`] came from.
+/// The origin of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Somebody else runs it; it is never stopped.
+    /// An external server, which is never stopped.
     Given,
-    /// A live child of an earlier process on the same data directory; ours, stopped by `stop`.
+    /// A live child of an earlier process with the same data directory; stopped by `stop`.
     Adopted { pid: u32 },
     /// A child of this process.
-    Started {
-        pid: u32,
-        /// The program that runs.
-        binary: PathBuf,
-    },
-    /// A Docker container, started now or left by an earlier process on the same data directory.
+    Started { pid: u32, binary: PathBuf },
+    /// A Docker container of this process, or of an earlier one with the same data directory.
     Container { id: String },
 }
 
 /// A NATS server that answers and is new enough.
 ///
-/// Dropping it leaves a started server running, as a killed process would: the next [`provide`]
-/// on the same data directory takes it back. Call [`Provided::stop`] to end it.
+/// Dropping it leaves a started server running. The next [`provide`] with the same data directory adopts
+/// it. Call [`Provided::stop`] to end it.
 pub struct Provided {
-    /// What clients connect to; it carries the key of a server of ours. See
-    /// [`crate::without_credentials`].
+    /// The address for clients. It contains the key of a started server; see [`crate::without_credentials`].
     pub url: String,
-    /// Where it came from.
     pub origin: Origin,
-    /// What its greeting said.
     pub version: ServerVersion,
     child: Option<tokio::process::Child>,
     lock: Option<std::fs::File>,
-    /// Where its files are; none: somebody else's.
-    place: Option<Place>,
+    /// `None` for an external server.
+    data_dir: Option<DataDir>,
 }
 
 impl fmt::Debug for Provided {
@@ -82,108 +74,91 @@ impl fmt::Debug for Provided {
     }
 }
 
-/// Why there is no NATS server. Each message says where, and how to mend it.
+/// Why there is no NATS server.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// `--nats-url` holds no host.
-    #[error("`{url}` is no NATS address: give --nats-url as nats://host:4222")]
+    #[error("`{url}` is not a NATS address; expected --nats-url nats://host:4222")]
     Address {
         /// As given, without its credentials.
         url: String,
     },
-    /// No connection, or no greeting in time.
-    #[error("no NATS server answers at {at}: start it, or mend --nats-url")]
-    Unreachable {
-        at: String,
-        /// What the connection said.
-        source: std::io::Error,
-    },
-    /// Something answers there that does not speak NATS.
-    #[error("{at} does not greet like a NATS server: look at the port of --nats-url")]
+    #[error("no NATS server answers at {at}; start it, or correct --nats-url")]
+    Unreachable { at: String, source: std::io::Error },
+    #[error("{at} is not a NATS server; check the port of --nats-url")]
     NotNats { at: String },
-    /// The server lacks message schedules, which timers need.
-    #[error("the NATS server at {at} is {version}, Holdpoint needs {OLDEST} or newer: upgrade it")]
+    /// The server does not support message schedules, which timers need.
+    #[error("the NATS server at {at} has version {version}; Holdpoint needs {OLDEST} or newer")]
     TooOld { at: String, version: ServerVersion },
-    /// The server keeps no streams.
-    #[error("the NATS server at {at} runs without JetStream: start it with `-js -sd DIR`")]
+    #[error("the NATS server at {at} runs without JetStream; start it with `-js -sd DIR`")]
     NoJetStream { at: String },
-    /// Another live Holdpoint process has this data directory.
-    #[error("another holdpoint process is using {}: stop it, or give another --data", dir.display())]
+    #[error("another holdpoint process uses {}; stop it, or choose another --data", dir.display())]
     InUse { dir: PathBuf },
-    /// The data directory cannot be used.
-    #[error("cannot use {}: make it writable, or give another --data", path.display())]
+    #[error("cannot use {}; make it writable, or choose another --data", path.display())]
     Disk {
-        /// The file or folder in question.
         path: PathBuf,
-        /// What the system said.
         source: std::io::Error,
     },
-    /// `HOLDPOINT_NATS_SERVER` names a program that will not do.
-    #[error("HOLDPOINT_NATS_SERVER={}: {why}; name a nats-server {OLDEST} or newer, or unset it", path.display())]
-    Named {
-        path: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A program was there, but no server came of it.
-    #[error("{} did not become a NATS server: {why} (log: {})", binary.display(), log.display())]
+    #[error("HOLDPOINT_NATS_SERVER={}: {why}; expected a nats-server {OLDEST} or newer", path.display())]
+    Named { path: PathBuf, why: String },
+    #[error("{} did not start: {why} (log: {})", binary.display(), log.display())]
     NotStarted {
         binary: PathBuf,
         why: String,
-        /// Where its own words are.
         log: PathBuf,
     },
-    /// Nothing was given, and every way of getting one failed.
-    #[error("no NATS server could be had:{tried}\nOr run one yourself and give --nats-url.")]
+    /// No server was given, and none could be found or fetched.
+    #[error("no NATS server found:{tried}\nOr run one and pass --nats-url.")]
     NoWay {
-        /// One line for each way: what was tried, why it failed, how to mend it.
+        /// One line per attempt, with the error.
         tried: String,
     },
 }
 
-/// Answers with a NATS server: the given one, else the one a killed parent left on this data
-/// directory, else one started from `HOLDPOINT_NATS_SERVER`, the `PATH`, the pinned download, or
-/// the Docker image `HOLDPOINT_NATS_IMAGE`, in this order.
+/// Provides the first of these servers:
+/// - the given one;
+/// - the one of a killed parent with the same data directory;
+/// - one started from `HOLDPOINT_NATS_SERVER`, the `PATH`, the pinned download or the Docker image
+///   `HOLDPOINT_NATS_IMAGE`.
 ///
 /// # Errors
-/// [`ServerError`] says what was tried and how to mend it.
+/// [`ServerError`] with what was tried.
 pub async fn provide(settings: Settings) -> Result<Provided, ServerError> {
     if let Some(url) = settings.url {
         let version = check(&url).await?;
         return Ok(Provided::new(url, Origin::Given, version));
     }
-    let place = Place::open(&settings.data_dir)?;
-    let lock = place.lock()?;
-    let mut provided = match adopted(&place).await {
+    let data_dir = DataDir::open(&settings.data_dir)?;
+    let lock = data_dir.lock()?;
+    let mut provided = match adopted(&data_dir).await {
         Some(provided) => provided,
-        None => started(&place).await?,
+        None => started(&data_dir).await?,
     };
     let url = without_credentials(&provided.url);
-    info!(url, origin = ?provided.origin, version = %provided.version, "NATS is there");
+    info!(url, origin = ?provided.origin, version = %provided.version, "NATS server is available");
     provided.lock = Some(lock);
-    provided.place = Some(place);
+    provided.data_dir = Some(data_dir);
     Ok(provided)
 }
 
 /// The `nats-server` program that [`provide`] would start.
 ///
 /// # Errors
-/// [`ServerError`] says what was tried and how to mend it.
+/// [`ServerError`] with what was tried.
 pub async fn program() -> Result<PathBuf, ServerError> {
     let mut tried = String::new();
     let found = binary::find(&mut tried).await?;
     found.ok_or(ServerError::NoWay { tried })
 }
 
-async fn adopted(place: &Place) -> Option<Provided> {
-    if let Some((pid, url, version)) = child::adopt(place).await {
+async fn adopted(data_dir: &DataDir) -> Option<Provided> {
+    if let Some((pid, url, version)) = child::adopt(data_dir).await {
         return Some(Provided::new(url, Origin::Adopted { pid }, version));
     }
-    let (id, url, version) = container::adopt(place).await?;
+    let (id, url, version) = container::adopt(data_dir).await?;
     Some(Provided::new(url, Origin::Container { id }, version))
 }
 
-async fn started(place: &Place) -> Result<Provided, ServerError> {
+async fn started(data_dir: &DataDir) -> Result<Provided, ServerError> {
     let mut tried = String::new();
     if let Some(binary) = binary::find(&mut tried).await? {
         let Running {
@@ -191,12 +166,12 @@ async fn started(place: &Place) -> Result<Provided, ServerError> {
             pid,
             url,
             version,
-        } = start_program(&binary, place).await?;
+        } = start_program(&binary, data_dir).await?;
         let mut provided = Provided::new(url, Origin::Started { pid, binary }, version);
         provided.child = Some(child);
         return Ok(provided);
     }
-    match container::start(place, &place.config_to_start()?).await {
+    match container::start(data_dir, &data_dir.config_to_start()?).await {
         Ok((id, url, version)) => Ok(Provided::new(url, Origin::Container { id }, version)),
         Err(why) => {
             binary::note(&mut tried, &why);
@@ -205,23 +180,23 @@ async fn started(place: &Place) -> Result<Provided, ServerError> {
     }
 }
 
-/// Starts it; again on another port where another program was faster to take ours.
-async fn start_program(binary: &Path, place: &Place) -> Result<Running, ServerError> {
-    let config = place.config_to_start()?;
-    match child::start(binary, place, &config).await {
+/// Starts the program, on another port if another program has taken ours.
+async fn start_program(binary: &Path, data_dir: &DataDir) -> Result<Running, ServerError> {
+    let config = data_dir.config_to_start()?;
+    match child::start(binary, data_dir, &config).await {
         Err(error) if config.is_port_free() => Err(error),
-        Err(_taken) => child::start(binary, place, &place.config_to_start()?).await,
+        Err(_taken) => child::start(binary, data_dir, &data_dir.config_to_start()?).await,
         Ok(running) => Ok(running),
     }
 }
 
-/// Kills, at once, the server process that a killed parent left on `data_dir`. Says whether there
-/// was one. For tests that kill their parents; containers are left to `docker rm`.
+/// Kills the server process of a killed parent with this data directory. Returns whether there was one. For
+/// tests that kill their parents; it does not affect containers.
 pub fn kill_leftover(data_dir: &Path) -> bool {
-    let Some(place) = Place::existing(data_dir) else {
+    let Some(data_dir) = DataDir::existing(data_dir) else {
         return false;
     };
-    child::find(&place).is_some_and(|pid| process::kill_now(pid, &place))
+    child::find(&data_dir).is_some_and(|pid| process::kill_now(pid, &data_dir))
 }
 
 impl Provided {
@@ -232,59 +207,58 @@ impl Provided {
             version,
             child: None,
             lock: None,
-            place: None,
+            data_dir: None,
         }
     }
 
-    /// Ends our server's process and starts it again at the same address, on what it has stored. False: it
-    /// is no process of ours, and goes on as it is.
+    /// Restarts our server's process at the same address with its stored data. `false`: it is not our
+    /// process and continues.
     ///
     /// # Errors
-    /// [`ServerError`] when it does not come back; then there is none, and it may be tried again.
+    /// [`ServerError`]: it did not start again. The restart can be repeated.
     pub async fn start_anew(&mut self) -> Result<bool, ServerError> {
-        let (Some(place), Some(pid)) = (&self.place, self.pid()) else {
+        let (Some(data_dir), Some(pid)) = (&self.data_dir, self.pid()) else {
             return Ok(false);
         };
-        // The program of a process that was taken back is what it runs.
+        // The program of an adopted process is read from `/proc`.
         let binary = match &self.origin {
             Origin::Started { binary, .. } => binary.clone(),
             Origin::Adopted { .. } | Origin::Given | Origin::Container { .. } => {
                 match std::fs::read_link(format!("/proc/{pid}/exe")) {
                     Ok(binary) => binary,
                     Err(error) => {
-                        warn!(pid, %error, "the program of the NATS server is not known; it goes on as it is");
+                        warn!(pid, %error, "NATS server not restarted because its program is unknown");
                         return Ok(false);
                     }
                 }
             }
         };
-        let Some(config) = place.config() else {
+        let Some(config) = data_dir.config() else {
             warn!(
                 pid,
-                "the port and key of the NATS server are not known; it goes on as it is"
+                "NATS server not restarted because its port and key are unknown"
             );
             return Ok(false);
         };
         match self.child.take() {
             Some(mut child) => process::end_child(pid, &mut child).await,
-            None => process::end_stranger(pid, place).await,
+            None => process::end_stranger(pid, data_dir).await,
         }
-        // Known from here on, though it does not come back at once.
+        // Stored before the server answers, because it may take long to start.
         self.origin = Origin::Started {
             pid,
             binary: binary.clone(),
         };
-        let running = child::start(&binary, place, &config).await?;
+        let running = child::start(&binary, data_dir, &config).await?;
         self.child = Some(running.child);
         self.url = running.url;
         let pid = running.pid;
         self.origin = Origin::Started { pid, binary };
-        info!(pid, "NATS was started anew");
+        info!(pid, "NATS server restarted");
         Ok(true)
     }
 
-    /// Ends what [`provide`] started or took back: asks, waits 10 s, then kills. A given server is
-    /// left alone.
+    /// Ends a started or adopted server: sends a signal, waits 10 s, then kills it. A given server continues.
     pub async fn stop(mut self) {
         match (&self.origin, self.child.take()) {
             (Origin::Given, _) => {}
@@ -292,25 +266,25 @@ impl Provided {
                 process::end_child(*pid, &mut child).await;
             }
             (Origin::Started { pid, .. } | Origin::Adopted { pid }, None) => {
-                if let Some(place) = &self.place {
-                    process::end_stranger(*pid, place).await;
+                if let Some(data_dir) = &self.data_dir {
+                    process::end_stranger(*pid, data_dir).await;
                 }
             }
             (Origin::Container { id }, _) => {
                 if let Err(why) = container::stop(id).await {
-                    warn!(id, why, "the NATS container was not stopped");
+                    warn!(id, why, "NATS container not stopped");
                 }
             }
         }
-        // A program that is just being started may still hold a copy of the descriptor.
+        // A program that is being started may still have a copy of the descriptor.
         if let Some(lock) = self.lock.take()
             && let Err(error) = lock.unlock()
         {
-            warn!(%error, "the data directory stays locked until this process ends");
+            warn!(%error, "data directory not unlocked; it stays locked until this process ends");
         }
     }
 
-    /// The server's process id, when it is a process of this machine that is ours.
+    /// The process id of our server on this machine.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         match &self.origin {
@@ -319,17 +293,16 @@ impl Provided {
         }
     }
 
-    /// Waits until our server's process has ended without being asked to; for ever where the server
-    /// is no process of ours.
+    /// Waits until our server's process has ended by itself; for ever if it is not our process.
     pub async fn ended(&self) {
-        let (Some(pid), Some(place)) = (self.pid(), &self.place) else {
+        let (Some(pid), Some(data_dir)) = (self.pid(), &self.data_dir) else {
             return std::future::pending().await;
         };
-        while !process::has_ended(pid, place) {
+        while !process::has_ended(pid, data_dir) {
             tokio::time::sleep(ENDED_LOOK).await;
         }
     }
 }
 
-/// How often it is looked whether the server's process has ended.
+/// How often the end of the server's process is checked.
 const ENDED_LOOK: std::time::Duration = std::time::Duration::from_millis(500);

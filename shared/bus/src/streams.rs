@@ -1,5 +1,6 @@
-//! Streams and durable consumers: which there are, with which settings.
+//! Streams and durable consumers, with their settings.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use async_nats::jetstream::ErrorCode;
@@ -15,35 +16,35 @@ use holdpoint_contracts::subject;
 
 use crate::{Bus, BusError, PULL_EXPIRES, PULL_HEARTBEAT};
 
-/// Dedupe windows cost the server memory, and our own state does that work.
+/// Short, because dedupe windows cost the server memory, and our rows already detect duplicates.
 const DEDUPE_WINDOW: Duration = Duration::from_secs(2);
 
-/// Messages of one consumer that may be with its readers without an ack.
+/// Unacked deliveries of one consumer.
 pub(crate) const ACK_PENDING_MAX: i64 = 20_000;
 
-/// How long a work queue keeps a message that is not taken. Rows are the truth: what they still want
-/// is sent again, so that a service or a tool that is away for days fills no disk with repetitions.
+/// How long a work queue keeps a message that is not received. Senders resend from their rows, so that an
+/// outage of days does not fill the disk with repetitions.
 pub const KEPT_FOR: Duration = Duration::from_secs(3_600);
 
-/// Bytes that the commands of one service may take. At it the server refuses new ones: their senders keep
-/// them, and none that was stored is lost.
+/// Bytes of one service's commands. Beyond it the server refuses new ones: their senders keep them, and no
+/// stored one is lost.
 pub const COMMANDS_BYTES_MAX: i64 = 1 << 30;
 
-/// Bytes that dispatches of steps may take. At it the server drops the oldest, which the executor dispatches
-/// again from its rows: a tool without a worker holds up no other.
+/// Bytes of step dispatches. Beyond it the server drops the oldest, and the executor dispatches them again
+/// from its rows. A tool without a worker therefore does not block others.
 pub const STEPS_BYTES_MAX: i64 = 2 << 30;
 
-/// No bound, in a server's words.
+/// The server's value for no limit.
 const UNBOUNDED: i64 = -1;
 
-/// What a stream is for; decides its settings.
+/// The use of a stream, which determines its settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamUse<'a> {
     /// Commands of the named service.
     Commands(&'a str),
-    /// Hand-outs of steps.
+    /// Dispatches of steps.
     Steps,
-    /// Schedules of timers and what they fire.
+    /// Schedules of timer buckets, and due buckets.
     Timers,
 }
 
@@ -73,8 +74,8 @@ impl StreamUse<'_> {
                 discard: DiscardPolicy::Old,
                 ..work_queue(subject::STEPS.into(), subject::STEPS_FILTER.into())
             },
-            // Neither age nor bytes are bounded: that would drop schedules before they fire. It is bounded by
-            // the number of its buckets, one a second and shard within the horizon.
+            // A limit of age or bytes would drop schedules before they fire. The number of buckets is the
+            // limit: one per second and shard within the horizon.
             Self::Timers => Config {
                 name: subject::TIMERS.into(),
                 subjects: subject::TIMERS_FILTERS.map(str::to_owned).to_vec(),
@@ -93,7 +94,7 @@ impl StreamUse<'_> {
     }
 }
 
-/// What lies in a stream or with the readers of one of its consumers.
+/// The unfinished messages of a consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backlog {
     pub pending: u64,
@@ -102,22 +103,22 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// Whether everything was handled.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.pending == 0 && self.unacked == 0
     }
 }
 
-/// Settings of a stream that is there, with ours put in. What could let the server copy messages to other
-/// subjects, or stop it from confirming them, is taken out.
-fn brought_up_to_date(there: &Config, ours: Config) -> Config {
+/// The present settings of a stream, updated with ours. Removes settings that could copy messages to other
+/// subjects or disable acks.
+fn merge_settings(present: &Config, ours: Config) -> Config {
     Config {
         subjects: ours.subjects,
         max_age: ours.max_age,
-        max_bytes: match there.max_bytes > 0 {
-            true => there.max_bytes,
-            false => ours.max_bytes,
+        max_bytes: if present.max_bytes > 0 {
+            present.max_bytes
+        } else {
+            ours.max_bytes
         },
         discard: ours.discard,
         duplicate_window: ours.duplicate_window,
@@ -129,35 +130,42 @@ fn brought_up_to_date(there: &Config, ours: Config) -> Config {
         mirror: None,
         sources: None,
         subject_transform: None,
-        ..there.clone()
+        ..present.clone()
+    }
+}
+
+pub(crate) fn read_error(stream: &str, error: &dyn Display) -> BusError {
+    BusError::Look {
+        stream: stream.to_owned(),
+        reason: error.to_string(),
     }
 }
 
 fn is_missing(error: &GetStreamError) -> bool {
-    let GetStreamErrorKind::JetStream(told) = error.kind() else {
+    let GetStreamErrorKind::JetStream(error) = error.kind() else {
         return false;
     };
-    told.error_code() == ErrorCode::STREAM_NOT_FOUND
+    error.error_code() == ErrorCode::STREAM_NOT_FOUND
 }
 
-/// Bounds on bytes are reserved, and this server has less to give.
-fn is_no_room(error: &CreateStreamError) -> bool {
-    let CreateStreamErrorKind::JetStream(told) = error.kind() else {
+/// Whether the server cannot reserve the limit of bytes.
+fn is_out_of_storage(error: &CreateStreamError) -> bool {
+    let CreateStreamErrorKind::JetStream(error) = error.kind() else {
         return false;
     };
     [
         ErrorCode::STORAGE_RESOURCES_EXCEEDED,
         ErrorCode::INSUFFICIENT_RESOURCES,
     ]
-    .contains(&told.error_code())
+    .contains(&error.error_code())
 }
 
-/// The same without a bound on bytes of its own: the server's `max_file_store` bounds all streams.
-fn unreserved(config: Config) -> Config {
+/// Removes the limit of bytes. The server's `max_file_store` still limits all streams together.
+fn without_byte_limit(config: Config) -> Config {
     tracing::info!(
         stream = config.name,
         bytes = config.max_bytes,
-        "the server has not so many bytes to give: its own limit bounds the stream"
+        "server cannot reserve the bytes of the stream; the server's own limit applies"
     );
     Config {
         max_bytes: UNBOUNDED,
@@ -166,69 +174,70 @@ fn unreserved(config: Config) -> Config {
 }
 
 impl Bus {
-    /// Makes a stream that the caller's service owns, or brings its settings up to date. What an operator
-    /// has set stays: copies in a cluster (unless told otherwise), placement, fewer or more bytes.
+    /// Creates a stream that the caller's service owns, or updates its settings. Settings of an operator stay:
+    /// copies in a cluster (without [`Access::replicas`](crate::Access)), placement and bytes.
     ///
     /// # Errors
-    /// [`BusError::Stream`] when the server refuses.
+    /// [`BusError::Stream`]: the server refuses.
     pub async fn provide_stream(&self, wanted: StreamUse<'_>) -> Result<(), BusError> {
-        // Settings of streams are large, and few are looked at.
-        Box::pin(self.bring_up_to_date(wanted.config())).await
+        // Boxed because stream settings make the future large.
+        Box::pin(self.create_or_update(wanted.config())).await
     }
 
-    async fn bring_up_to_date(&self, mut ours: Config) -> Result<(), BusError> {
+    async fn create_or_update(&self, mut ours: Config) -> Result<(), BusError> {
         ours.num_replicas = self.replicas.unwrap_or(ours.num_replicas);
         let stream = ours.name.clone();
-        let made = match self.settings(&stream).await? {
-            None => self.make(ours).await,
-            Some(there) => {
-                let mut next = brought_up_to_date(&there, ours);
-                next.num_replicas = self.replicas.unwrap_or(there.num_replicas);
-                match next == there {
-                    true => Ok(()),
-                    false => self.change(next).await,
+        let done = match self.settings(&stream).await? {
+            None => self.create(ours).await,
+            Some(present) => {
+                let mut next = merge_settings(&present, ours);
+                next.num_replicas = self.replicas.unwrap_or(present.num_replicas);
+                if next == present {
+                    return Ok(());
                 }
+                self.update(next).await
             }
         };
-        made.map_err(|source| BusError::Stream { stream, source })
+        done.map_err(|source| BusError::Stream { stream, source })
     }
 
-    /// The settings of a stream as the server has them; none: there is no such stream.
+    /// The present settings of a stream. `None`: it does not exist.
     async fn settings(&self, stream: &str) -> Result<Option<Config>, BusError> {
         match self.jetstream.get_stream(stream).await {
             Ok(found) => Ok(Some(found.cached_info().config.clone())),
             Err(error) if is_missing(&error) => Ok(None),
-            Err(error) => Err(BusError::Look {
-                stream: stream.to_owned(),
-                reason: error.to_string(),
-            }),
+            Err(error) => Err(read_error(stream, &error)),
         }
     }
 
-    async fn make(&self, config: Config) -> Result<(), CreateStreamError> {
+    async fn create(&self, config: Config) -> Result<(), CreateStreamError> {
         match self.jetstream.create_stream(config.clone()).await {
-            Err(error) if is_no_room(&error) => {
-                self.jetstream.create_stream(unreserved(config)).await?;
+            Err(error) if is_out_of_storage(&error) => {
+                self.jetstream
+                    .create_stream(without_byte_limit(config))
+                    .await?;
                 Ok(())
             }
-            made => made.map(drop),
+            created => created.map(drop),
         }
     }
 
-    async fn change(&self, config: Config) -> Result<(), CreateStreamError> {
+    async fn update(&self, config: Config) -> Result<(), CreateStreamError> {
         match self.jetstream.update_stream(&config).await {
-            Err(error) if is_no_room(&error) => {
-                self.jetstream.update_stream(&unreserved(config)).await?;
+            Err(error) if is_out_of_storage(&error) => {
+                self.jetstream
+                    .update_stream(&without_byte_limit(config))
+                    .await?;
                 Ok(())
             }
-            changed => changed.map(drop),
+            updated => updated.map(drop),
         }
     }
 
-    /// Makes a durable pull consumer (or finds it) and opens a stream of its messages.
+    /// Creates a durable pull consumer if it does not exist, and opens a stream of its messages.
     ///
     /// # Errors
-    /// [`BusError::Consumer`] when the server refuses, [`BusError::Pull`] when it cannot be read.
+    /// [`BusError::Consumer`]: the server refuses. [`BusError::Pull`]: the consumer cannot be read.
     pub async fn pull(
         &self,
         wanted: StreamUse<'_>,
@@ -250,10 +259,10 @@ impl Bus {
             })
     }
 
-    /// Makes a durable pull consumer, or finds it.
+    /// Creates a durable pull consumer if it does not exist.
     ///
     /// # Errors
-    /// [`BusError::Consumer`] when the server refuses.
+    /// [`BusError::Consumer`]: the server refuses.
     pub async fn consumer(
         &self,
         wanted: StreamUse<'_>,
@@ -269,30 +278,36 @@ impl Bus {
             max_ack_pending: ACK_PENDING_MAX,
             ..pull::Config::default()
         };
+        self.create_consumer(stream, config).await
+    }
+
+    pub(crate) async fn create_consumer(
+        &self,
+        stream: String,
+        config: pull::Config,
+    ) -> Result<consumer::Consumer<pull::Config>, BusError> {
+        let consumer = config.durable_name.clone().unwrap_or_default();
         self.jetstream
             .create_consumer_on_stream(config, stream.as_str())
             .await
             .map_err(|source| BusError::Consumer {
                 stream,
-                consumer: name.to_owned(),
+                consumer,
                 source,
             })
     }
 
-    /// How much of a consumer's work is left.
+    /// The unfinished messages of a consumer.
     ///
     /// # Errors
-    /// [`BusError::Look`] when the server does not answer.
+    /// [`BusError::Look`]: the server does not answer.
     pub async fn backlog(&self, wanted: StreamUse<'_>, name: &str) -> Result<Backlog, BusError> {
-        let look = |reason: String| BusError::Look {
-            stream: wanted.name(),
-            reason,
-        };
+        let failed = |error: &dyn Display| read_error(&wanted.name(), error);
         let info = self
             .jetstream
             .get_stream_no_info(wanted.name())
             .await
-            .map_err(|error| look(error.to_string()))?
+            .map_err(|error| failed(&error))?
             .consumer_info(name)
             .await;
         match info {
@@ -304,48 +319,42 @@ impl Bus {
                 pending: 0,
                 unacked: 0,
             }),
-            Err(error) => Err(look(error.to_string())),
+            Err(error) => Err(failed(&error)),
         }
     }
 
-    /// How many messages of a work queue are on their way to somebody: delivered or waiting for a
-    /// consumer that is there. Messages that no consumer takes are not counted.
+    /// The number of messages that are delivered or wait for an existing consumer. Messages without a
+    /// consumer are not counted.
     ///
     /// # Errors
-    /// [`BusError::Look`] when the server does not answer.
+    /// [`BusError::Look`]: the server does not answer.
     pub async fn taken(&self, wanted: StreamUse<'_>) -> Result<u64, BusError> {
-        let look = |reason: String| BusError::Look {
-            stream: wanted.name(),
-            reason,
-        };
+        let failed = |error: &dyn Display| read_error(&wanted.name(), error);
         let stream = self
             .jetstream
             .get_stream_no_info(wanted.name())
             .await
-            .map_err(|error| look(error.to_string()))?;
+            .map_err(|error| failed(&error))?;
         let mut consumers = stream.consumers();
         let mut taken = 0;
         while let Some(consumer) = consumers.next().await {
-            let info = consumer.map_err(|error| look(error.to_string()))?;
+            let info = consumer.map_err(|error| failed(&error))?;
             taken += info.num_pending + info.num_ack_pending as u64;
         }
         Ok(taken)
     }
 
-    /// How many messages a work queue holds: everything that was not acked.
+    /// The number of messages in a stream. In a work queue these are the unacked ones.
     ///
     /// # Errors
-    /// [`BusError::Look`] when the server does not answer.
+    /// [`BusError::Look`]: the server does not answer.
     pub async fn stored(&self, wanted: StreamUse<'_>) -> Result<u64, BusError> {
-        let look = |reason: String| BusError::Look {
-            stream: wanted.name(),
-            reason,
-        };
+        let failed = |error: &dyn Display| read_error(&wanted.name(), error);
         let stream = self
             .jetstream
             .get_stream(wanted.name())
             .await
-            .map_err(|error| look(error.to_string()))?;
+            .map_err(|error| failed(&error))?;
         Ok(stream.cached_info().state.messages)
     }
 }

@@ -1,8 +1,8 @@
-//! The one source of time: every service asks the [`Clock`], no core ever does.
+//! The one source of time. Every service reads the [`Clock`]; a pure core never does.
 //!
-//! Instants are UTC, cut to milliseconds where they are made, so that a value read back from any
-//! database equals the one that was written. A test clock stands still until it is moved, never
-//! goes back, and is kept in a file so that a restart goes on where it stood.
+//! Instants are UTC and truncated to milliseconds, so that a value that is read from any database equals the
+//! written one. A test clock changes only when it is moved and never goes back. A file keeps it across
+//! restarts.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -12,21 +12,17 @@ use std::time::Duration;
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 use tokio::sync::watch;
 
-/// Longest sleep without a look at the machine's clock.
+/// Longest sleep before the machine's clock is read again.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A file of a test clock could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum ClockError {
-    /// The file is there but holds no instant.
+    /// The file does not contain an instant.
     #[error(
         "the test clock's file {path} holds no RFC 3339 instant: remove it, or the data folder"
     )]
-    Unreadable {
-        /// Where the instant was looked for.
-        path: PathBuf,
-    },
-    /// The file system said no.
+    Unreadable { path: PathBuf },
     #[error("cannot keep the test clock in {path}")]
     Io {
         path: PathBuf,
@@ -35,13 +31,13 @@ pub enum ClockError {
     },
 }
 
-/// Gives the time, and tells those who wait that it has come.
+/// Returns the time, and wakes tasks that wait for an instant.
 #[derive(Debug, Clone)]
 pub struct Clock(Arc<Kind>);
 
 #[derive(Debug)]
 enum Kind {
-    /// The machine's, off by so many milliseconds: 0 but in tests of a clock that is set.
+    /// The machine's clock with an offset in milliseconds, which is 0 except in tests.
     System(AtomicI64),
     Test(TestClock),
 }
@@ -59,8 +55,8 @@ impl Clock {
         Self(Arc::new(Kind::System(AtomicI64::new(0))))
     }
 
-    /// Sets the machine's clock as this one shows it: forward, or back where `by` is negative, as an
-    /// operator or NTP may. For tests; a test clock stays as it is.
+    /// Shifts the machine's clock as this one shows it, as an operator or NTP may. For tests; it does not
+    /// change a test clock.
     pub fn step(&self, by: TimeDelta) {
         match &*self.0 {
             Kind::System(off) => {
@@ -70,16 +66,16 @@ impl Clock {
         }
     }
 
-    /// A clock that stands at `now` until it is moved; kept nowhere.
+    /// A test clock at `now` without a file.
     #[must_use]
     pub fn standing_at(now: DateTime<Utc>) -> Self {
         Self::test(now, None)
     }
 
-    /// A clock that starts at the real time, or where `file` says it stood.
+    /// A test clock that starts at the instant in `file`, or at the real time.
     ///
     /// # Errors
-    /// [`ClockError`] when the file holds no instant or cannot be read or written.
+    /// [`ClockError`]: the file does not contain an instant, or cannot be read or written.
     pub fn kept_in(file: &Path) -> Result<Self, ClockError> {
         let io = |source| ClockError::Io {
             path: file.to_owned(),
@@ -107,7 +103,7 @@ impl Clock {
         })))
     }
 
-    /// Whether this clock stands still until it is moved.
+    /// Whether this clock changes only when it is moved.
     #[must_use]
     pub fn is_test(&self) -> bool {
         matches!(*self.0, Kind::Test(_))
@@ -126,10 +122,10 @@ impl Clock {
         }
     }
 
-    /// Moves a test clock on to `to`; an earlier instant and the machine's clock stay as they are.
+    /// Moves a test clock forward to `to`. It changes nothing if `to` is earlier, or for the machine's clock.
     ///
     /// # Errors
-    /// [`ClockError::Io`] when the new time cannot be kept; then it has not moved.
+    /// [`ClockError::Io`]: the new time cannot be stored, and the clock has not moved.
     pub fn move_to(&self, to: DateTime<Utc>) -> Result<(), ClockError> {
         let Kind::Test(clock) = &*self.0 else {
             return Ok(());
@@ -159,7 +155,7 @@ impl Clock {
                 if left.is_zero() {
                     return;
                 }
-                // A sleep does not notice that the machine's clock was set meanwhile.
+                // A sleep does not notice a change of the machine's clock.
                 tokio::time::sleep(left.min(LOOK_AGAIN)).await;
             },
             Kind::Test(clock) => {
@@ -171,7 +167,7 @@ impl Clock {
     }
 }
 
-/// Writes beside the file and renames, so that a kill leaves the old instant or the new one.
+/// Writes a new file and renames it, so that a crash leaves the old instant or the new one.
 fn write(file: &Path, now: DateTime<Utc>) -> std::io::Result<()> {
     let beside = file.with_extension("new");
     std::fs::write(

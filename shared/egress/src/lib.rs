@@ -1,9 +1,9 @@
-//! Which addresses a tool, a callback or a webhook may reach.
+//! The egress policy: which addresses a tool, a callback or a webhook may reach (protection against SSRF).
 //!
-//! Owns that one decision, for names as they resolve at the moment of connecting, for literal
-//! addresses, and for every hop of a redirect. It must never be asked about a name apart from the
-//! connection: a name that was public when it was checked can be private when it is used (DNS
-//! rebinding), so [`EgressPolicy::client`] filters what the connector itself resolves.
+//! Owns this decision for literal addresses, for names, and for every hop of a redirect. It must never
+//! check a name apart from the connection: a name that was public when checked can be private when used
+//! (DNS rebinding). [`EgressPolicy::client`] therefore filters the addresses that the connector itself
+//! resolves.
 
 use std::{
     error::Error,
@@ -14,29 +14,27 @@ use std::{
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use url::{Host, Url};
 
-/// Longest time for a connection to stand.
+/// Longest time to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where requests of a workspace may go. `up` allows all, `serve` only public addresses unless
-/// `HOLDPOINT_ALLOW_PRIVATE_TARGETS=1` (API.md, "Start, time, data").
+/// The addresses that requests may reach. `up` allows all, `serve` only public addresses without
+/// `HOLDPOINT_ALLOW_PRIVATE_TARGETS=1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EgressPolicy {
-    /// Loopback and private addresses too: whoever writes agents owns the machine.
+    /// Also loopback and private addresses: the authors of agents own the machine.
     AllowPrivate,
     /// Only addresses that are routed on the public internet.
     PublicOnly,
 }
 
-/// Why a URL or an address was refused; the texts are fit to be shown (S0-R5).
+/// Why a URL or an address was refused. The texts are shown to users (S0-R5).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetRefused {
-    /// Neither `http` nor `https`.
     #[error("only http and https addresses can be called")]
     Scheme,
-    /// A URL without a host.
     #[error("the address has no host")]
     NoHost,
-    /// The host is, or resolves to, nothing but addresses that are not public.
+    /// The host has no public address.
     #[error("{host} is not a public address, and this installation calls only public ones")]
     NotPublic {
         /// The host as the URL has it.
@@ -48,8 +46,7 @@ pub enum TargetRefused {
 pub const ALLOW_PRIVATE: &str = "HOLDPOINT_ALLOW_PRIVATE_TARGETS";
 
 impl EgressPolicy {
-    /// The policy of `serve`, by the value of [`ALLOW_PRIVATE`]: only `1` allows; whatever else
-    /// it says is no permission.
+    /// The policy of `serve`, by the value of [`ALLOW_PRIVATE`]. Only `1` allows private addresses.
     #[must_use]
     pub fn of_serve(allow_private: Option<&str>) -> Self {
         match allow_private.map(str::trim) {
@@ -58,11 +55,10 @@ impl EgressPolicy {
         }
     }
 
-    /// Checks what a URL says by itself: scheme, host, and a literal address. A name is checked
-    /// by the client when it resolves.
+    /// Checks scheme, host and a literal address. The client checks a name when it resolves it.
     ///
     /// # Errors
-    /// [`TargetRefused`] when no request may go there.
+    /// [`TargetRefused`]: no request may go there.
     pub fn check(self, url: &Url) -> Result<(), TargetRefused> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(TargetRefused::Scheme);
@@ -90,14 +86,14 @@ impl EgressPolicy {
         }
     }
 
-    /// A client that resolves names under this policy, follows no redirects by itself (each hop
-    /// needs [`Self::check`]) and uses no proxy (a proxy would resolve instead of us). `timeout`
-    /// covers a whole request with its answer.
+    /// A client that resolves names under this policy. It follows no redirects, because each hop needs
+    /// [`Self::check`], and uses no proxy, because a proxy would resolve names itself. `timeout` limits a whole
+    /// request with its response.
     ///
-    /// A `rustls` provider must be installed as the process default before.
+    /// A `rustls` provider must be installed as the process default first.
     ///
     /// # Errors
-    /// When TLS cannot be set up, for example without any root certificates.
+    /// TLS cannot be set up, for example without root certificates.
     pub fn client(self, timeout: Duration) -> Result<reqwest::Client, reqwest::Error> {
         reqwest::Client::builder()
             .dns_resolver(PolicyResolver { policy: self })
@@ -159,8 +155,8 @@ fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// All of IANA's special-purpose registry counts as not public; 169.254.169.254, where clouds
-/// keep their credentials, is link-local.
+/// All addresses of IANA's special-purpose registry are not public. That includes the link-local
+/// 169.254.169.254, where clouds serve credentials.
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
     let shared_or_reserved = matches!(
@@ -179,8 +175,8 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || address.is_documentation())
 }
 
-/// Only global unicast (2000::/3) is public, without its special parts. An address that carries
-/// an IPv4 address (mapped, NAT64, 6to4) is as public as what it carries.
+/// Only global unicast (2000::/3) without its special parts is public. An address that contains an IPv4
+/// address (mapped, NAT64, 6to4) is public if that one is.
 fn is_public_v6(address: Ipv6Addr) -> bool {
     if let Some(v4) = address.to_ipv4_mapped() {
         return is_public_v4(v4);

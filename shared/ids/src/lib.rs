@@ -1,8 +1,7 @@
 //! Typed names and ids, and the partition that an id belongs to.
 //!
-//! Ids sort by the time of their making (UUIDv7) and carry a readable prefix, so that a log line
-//! says what it speaks of. This crate is the only place that makes random ids; it knows nothing of
-//! storage, bus or HTTP.
+//! Ids sort by the time of their creation (UUIDv7) and have a readable prefix. Only this crate creates random
+//! ids. It knows nothing of storage, bus or HTTP.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,15 +16,14 @@ pub const PARTITIONS: u32 = 16;
 /// Longest name of a workspace, agent, contact or tool, in characters.
 pub const NAME_CHARS_MAX: usize = 100;
 
-/// The text is no id or name of the wanted kind.
+/// An invalid id or name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text:.100}` is no {kind}: expected {expected}")]
+#[error("invalid {kind} `{text:.100}`; expected {expected}")]
 pub struct IdError {
-    /// What was expected, e.g. `run id`.
+    /// The expected kind, such as `run id`.
     pub kind: &'static str,
-    /// The rule that the text breaks, in words.
+    /// The violated rule.
     pub expected: &'static str,
-    /// The text as it came.
     pub text: String,
 }
 
@@ -49,20 +47,19 @@ macro_rules! uuid_id {
         pub struct $name(Uuid);
 
         impl $name {
-            /// Makes a fresh id. Only shells call this; cores get ids with their input.
+            /// A new random id. Pure cores never call this; they get ids with their input.
             #[must_use]
             #[expect(clippy::disallowed_methods, reason = "this crate is where ids are made")]
             pub fn fresh() -> Self {
                 Self(Uuid::now_v7())
             }
 
-            /// The id around a known UUID: tests, simulations and rows.
+            /// An id from a known UUID, for tests, simulations and rows.
             #[must_use]
             pub const fn from_uuid(uuid: Uuid) -> Self {
                 Self(uuid)
             }
 
-            /// The UUID inside.
             #[must_use]
             pub const fn uuid(self) -> Uuid {
                 self.0
@@ -117,7 +114,7 @@ uuid_id!(
     "`run_` and 32 hexadecimal digits"
 );
 uuid_id!(
-    /// One command on its way; the caller's retries carry the same one.
+    /// One command; retries of the caller have the same id.
     CommandId,
     "cmd_",
     "command id",
@@ -125,7 +122,7 @@ uuid_id!(
 );
 
 uuid_id!(
-    /// A program that is told of events.
+    /// A program that receives events.
     WebhookId,
     "wh_",
     "webhook id",
@@ -134,19 +131,18 @@ uuid_id!(
 
 /// A hold of a run: the run's id and the number of the hold within the run.
 ///
-/// Derived, not drawn, so that a core can name a hold without randomness, and so that whoever has
-/// a hold's id knows its run without a look-up. A hold that stands alone has the number 0.
+/// Derived and not random, so that a pure core can create it, and that the run of a hold is known from its
+/// id. A standalone hold has the number 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HoldId {
-    /// The run that is held.
     pub run: RunId,
-    /// Counts the holds of that run from 1.
+    /// From 1 within a run.
     pub number: u32,
 }
 
 impl HoldId {
-    /// The id of a hold that belongs to no run (M-6). Only shells call this.
+    /// A new id of a standalone hold (M-6). Pure cores never call this.
     #[must_use]
     pub fn standalone() -> Self {
         Self {
@@ -155,15 +151,15 @@ impl HoldId {
         }
     }
 
-    /// The id of the hold that asks this one again. Derived, so that of two who ask again the second
-    /// finds what the first has opened.
+    /// The id of the hold that asks this one again. Derived, so that a second caller finds the hold of the
+    /// first.
     #[must_use]
     pub fn asked_again(self) -> Self {
         Self::derived(&format!("{self} is asked again"))
     }
 
-    /// The id of the task that a step creates, by what is the same for every attempt of the step: so that
-    /// however often it is tried, one is created.
+    /// The id of the task that a step creates. It is the same for every attempt, so that only one task is
+    /// created.
     #[must_use]
     pub fn task_of(idempotency_key: &str) -> Self {
         Self::derived(&format!("the task of {idempotency_key}"))
@@ -182,7 +178,7 @@ impl HoldId {
         }
     }
 
-    /// Whether no run is behind it: such a hold has the number 0.
+    /// Whether the hold is standalone.
     #[must_use]
     pub const fn is_standalone(self) -> bool {
         self.number == 0
@@ -235,25 +231,24 @@ impl From<HoldId> for String {
     }
 }
 
-/// A notification: all people's copies of it share this id. Derived from the request's, so that
-/// whoever asks knows it at once.
+/// A notification; the inbox entries of all users share this id. It is derived from the request's id, so
+/// that it is known at once.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct NotificationId {
-    /// The request that it is of.
     pub hold: HoldId,
-    /// The request's version that it tells of; none: that it was asked.
+    /// The request's version that it reports. `None`: the request was opened.
     pub rev: Option<u64>,
 }
 
 impl NotificationId {
-    /// The notification that a request was asked.
+    /// The notification that a request was opened.
     #[must_use]
     pub const fn opened(hold: HoldId) -> Self {
         Self { hold, rev: None }
     }
 
-    /// What gathers the notifications of one day, such as 20260131: it is of no request.
+    /// The digest of one day, such as 20260131. It has no request.
     #[must_use]
     pub const fn digest(day: u64) -> Self {
         let run = RunId::from_uuid(Uuid::nil());
@@ -403,21 +398,21 @@ name!(
     |_| true
 );
 name!(
-    /// A contact's id, chosen by whoever brings the contact.
+    /// A contact's id, chosen by the program that stores the contact.
     ContactId,
     "contact id",
     "1 to 100 letters, digits, `.`, `_` or `-`, starting with a letter or digit",
     |_| true
 );
 name!(
-    /// A person (or program) with rights of its own; `@user.<name>`.
+    /// A person or program with rights; `@user.<name>`.
     UserName,
     "user name",
     "1 to 100 letters, digits, `.`, `_` or `-`, starting with a letter or digit",
     |_| true
 );
 name!(
-    /// Rules of a workspace for approvals or escalations, by which requests name them.
+    /// A policy for approvals or escalations; requests refer to it by name.
     PolicyName,
     "policy name",
     "1 to 100 letters, digits, `.`, `_` or `-`, starting with a letter or digit",
@@ -431,7 +426,7 @@ name!(
     |_| true
 );
 name!(
-    /// A way in for programs outside: `/hooks/inbound/<name>`.
+    /// An inbound hook for other programs: `/hooks/inbound/<name>`.
     HookName,
     "hook name",
     "1 to 100 letters, digits, `.`, `_` or `-`, starting with a letter or digit",

@@ -1,45 +1,33 @@
-//! Crash points: places where a test build ends itself as `kill -9` would, so that a test can look
-//! at what a crash right there leaves behind.
+//! Crash points: places where a test build ends its process as `kill -9` would, so that a test can check the
+//! recovery.
 //!
 //! `HOLDPOINT_CRASH=<service>:<point>:<n>[:<verb>]` ends the process at the n-th pass (from 1) of that
-//! point, in builds with debug assertions only. A pass is a batch; with a verb only batches count
-//! that bring a command of that verb.
+//! point, in builds with debug assertions only. A pass is a batch. With a verb only batches with such a
+//! command count.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use strum::EnumString;
+
 const VARIABLE: &str = "HOLDPOINT_CRASH";
 
-/// Where a kernel can be ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A place where the process can end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString)]
+#[strum(serialize_all = "snake_case")]
 pub enum Point {
-    /// Messages were taken, nothing is decided.
+    /// Messages were received, nothing is decided.
     Fetched,
     /// Everything is written, nothing is committed.
     Decided,
     /// Committed, nothing is published.
     Committed,
-    /// Published, nobody is answered.
+    /// Published, no caller has a reply.
     Published,
-    /// Answered, nothing is acked.
+    /// Replied, nothing is acked.
     Replied,
-    /// Acked; outbox row and confirmed desired states are still there.
+    /// Acked; the outbox row and acknowledged desired states still exist.
     Acked,
-}
-
-impl Point {
-    fn named(name: &str) -> Option<Self> {
-        let all = [
-            ("fetched", Self::Fetched),
-            ("decided", Self::Decided),
-            ("committed", Self::Committed),
-            ("published", Self::Published),
-            ("replied", Self::Replied),
-            ("acked", Self::Acked),
-        ];
-        let found = all.into_iter().find(|(known, _)| *known == name)?;
-        Some(found.1)
-    }
 }
 
 #[derive(Debug)]
@@ -63,7 +51,7 @@ fn armed() -> Option<&'static Armed> {
         if armed.is_none() {
             tracing::error!(
                 text,
-                "{VARIABLE} is <service>:<point>:<n>[:<verb>]; no crash is armed"
+                "invalid {VARIABLE}; expected <service>:<point>:<n>[:<verb>]; no crash is armed"
             );
         }
         armed
@@ -75,7 +63,7 @@ fn parse(text: &str) -> Option<Armed> {
     let mut parts = text.split(':');
     let armed = Armed {
         service: parts.next()?.to_owned(),
-        point: Point::named(parts.next()?)?,
+        point: parts.next()?.parse().ok()?,
         at: parts.next()?.parse().ok().filter(|at| *at > 0)?,
         verb: parts.next().map(str::to_owned),
         passes: AtomicU64::new(0),
@@ -83,12 +71,12 @@ fn parse(text: &str) -> Option<Armed> {
     parts.next().is_none().then_some(armed)
 }
 
-/// Whether a crash of this service is armed, so that what was sent has to be on the wire at a point.
+/// Whether a crash of this service is armed. Sent messages must then be flushed before a point.
 pub(crate) fn is_armed(service: &str) -> bool {
     armed().is_some_and(|armed| armed.service == service)
 }
 
-/// The verbs of a batch's commands, where a point looks at them.
+/// The verbs of a batch's commands, if the armed point needs them.
 pub(crate) fn verbs<'t>(subjects: impl Iterator<Item = &'t str>) -> Vec<String> {
     if armed().is_none_or(|armed| armed.verb.is_none()) {
         return Vec::new();
@@ -103,7 +91,12 @@ pub(crate) fn pass(service: &str, point: Point, verbs: &[String]) {
     let is_meant = armed.service == service && armed.point == point;
     let has_verb = armed.verb.as_ref().is_none_or(|verb| verbs.contains(verb));
     if is_meant && has_verb && armed.passes.fetch_add(1, Ordering::AcqRel) + 1 == armed.at {
-        tracing::error!(service, ?point, pass = armed.at, "ended by {VARIABLE}");
+        tracing::error!(
+            service,
+            ?point,
+            pass = armed.at,
+            "process ended by {VARIABLE}"
+        );
         std::process::abort();
     }
 }
@@ -115,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_crash_point_arms_nothing() {
+    fn an_invalid_crash_point_arms_nothing() {
         for text in [
             "",
             "a:committed",

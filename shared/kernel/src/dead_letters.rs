@@ -1,5 +1,5 @@
-//! Dead letters: messages that cannot be handled, kept with the reason until an operator replays or drops
-//! them.
+//! Dead letters: messages that cannot be handled. They are stored with the reason until an operator replays or
+//! drops them.
 
 pub(crate) mod requests;
 
@@ -16,8 +16,8 @@ use sea_orm::{ConnectionTrait, FromQueryResult, QueryOrder as _, QuerySelect as 
 
 use crate::task::Raw;
 
-/// Letters that a service keeps of one workspace; of more the oldest are dropped.
-pub(crate) const LETTERS_MAX: u64 = 1_000;
+/// Dead letters of one workspace in a service. Beyond it the oldest are dropped.
+pub(crate) const DEAD_LETTERS_MAX: u64 = 1_000;
 
 mod row {
     #![expect(
@@ -37,44 +37,44 @@ mod row {
         pub body: String,
         pub reason: String,
         pub created_at: DateTimeUtc,
-        /// Of the input that must not be decided again; empty: none.
+        /// Of a quarantined input; otherwise empty.
         pub digest: String,
-        /// Empty: the letter is older than this column.
+        /// Empty in rows that are older than this column.
         pub workspace: String,
     }
 
     impl ActiveModelBehavior for ActiveModel {}
 }
 
-/// Of a reason, so that a page of letters is an answer that the bus takes.
+/// Longest reason, so that a page of dead letters fits into one message.
 const REASON_BYTES_MAX: usize = 2_000;
 
-/// The beginning of a text, at most so many bytes.
-fn beginning(text: &str, bytes_max: usize) -> &str {
+/// The first bytes of a text, without cutting a character.
+fn truncate(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]
 }
 
 /// A message that cannot be handled.
-pub(crate) struct Letter {
+pub(crate) struct NewDeadLetter {
     pub(crate) raw: Raw,
     pub(crate) reason: String,
-    /// Of the input that must not be decided again; empty: none.
+    /// Of a quarantined input; otherwise empty.
     pub(crate) digest: String,
 }
 
-/// Keeps messages that cannot be handled, each with the reason.
-pub(crate) async fn bury(
+/// Stores messages that cannot be handled.
+pub(crate) async fn store(
     db: &TableWriter,
-    letters: &[Letter],
+    letters: &[NewDeadLetter],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
     let tx = db.begin().await?;
     for chunk in letters.chunks(ROWS_PER_STATEMENT) {
         let rows = chunk.iter().map(|letter| row::ActiveModel {
             subject: Set(letter.raw.subject.clone()),
-            // Postgres takes no NUL in a text.
+            // Postgres rejects NUL in a text.
             body: Set(String::from_utf8_lossy(&letter.raw.body).replace('\0', "\u{fffd}")),
-            reason: Set(beginning(&letter.reason, REASON_BYTES_MAX).replace('\0', "\u{fffd}")),
+            reason: Set(truncate(&letter.reason, REASON_BYTES_MAX).replace('\0', "\u{fffd}")),
             created_at: Set(now),
             digest: Set(letter.digest.clone()),
             workspace: Set(workspace_of(&letter.raw.subject).to_owned()),
@@ -94,14 +94,14 @@ pub(crate) async fn bury(
     tx.commit().await
 }
 
-/// Drops the oldest letters of a workspace above [`LETTERS_MAX`].
+/// Drops the oldest dead letters of a workspace above [`DEAD_LETTERS_MAX`].
 async fn drop_oldest(tx: &Transaction, workspace: &str) -> Result<(), StoreError> {
     let of_workspace = || row::Entity::find().filter(row::COLUMN.workspace.eq(workspace));
     let newest_above = of_workspace()
         .select_only()
         .column(row::Column::Id)
         .order_by_desc(row::Column::Id)
-        .offset(LETTERS_MAX)
+        .offset(DEAD_LETTERS_MAX)
         .limit(1)
         .into_tuple::<i64>()
         .one(tx)
@@ -117,13 +117,13 @@ async fn drop_oldest(tx: &Transaction, workspace: &str) -> Result<(), StoreError
     tracing::error!(
         workspace,
         dropped = dropped.rows_affected,
-        most = LETTERS_MAX,
-        "too many dead letters; the oldest are dropped"
+        most = DEAD_LETTERS_MAX,
+        "too many dead letters; the oldest were dropped"
     );
     Ok(())
 }
 
-/// The newest letters of a workspace, newest first.
+/// The dead letters of a workspace, newest first.
 async fn list(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
@@ -141,7 +141,7 @@ async fn list(
             row::Column::Digest,
         ])
         .expr_as(Expr::cust("octet_length(body)"), "bytes")
-        .filter(row::COLUMN.workspace.is_in(named(workspace)))
+        .filter(row::COLUMN.workspace.is_in(column_values(workspace)))
         .filter(row::COLUMN.id.lt(before.unwrap_or(i64::MAX)))
         .order_by_desc(row::Column::Id)
         .limit(limit)
@@ -175,14 +175,14 @@ impl Line {
     }
 }
 
-/// One letter of a workspace with its digest.
-pub(crate) async fn read(
+/// One dead letter of a workspace, with its digest.
+pub(crate) async fn load(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
     id: i64,
 ) -> Result<Option<(DeadLetter, String)>, StoreError> {
     let row = row::Entity::find_by_id(id)
-        .filter(row::COLUMN.workspace.is_in(named(workspace)))
+        .filter(row::COLUMN.workspace.is_in(column_values(workspace)))
         .one(db)
         .await?;
     Ok(row.map(|row| {
@@ -202,19 +202,18 @@ pub(crate) async fn read(
     }))
 }
 
-/// Removes a letter, with whatever else the transaction does.
+/// Deletes a dead letter in a transaction.
 pub(crate) async fn remove(tx: &Transaction, id: i64) -> Result<(), StoreError> {
     row::Entity::delete_by_id(id).exec(tx).await?;
     Ok(())
 }
 
-/// What the rows of a workspace's letters say.
-fn named(workspace: &Workspace) -> Vec<String> {
+/// The column values that mean a workspace.
+fn column_values(workspace: &Workspace) -> Vec<String> {
     let older = (workspace.as_str() == workspace_of("")).then(String::new);
     [workspace.to_string()].into_iter().chain(older).collect()
 }
 
-/// What is answered where a workspace has no such letter.
-pub(crate) fn unknown(id: i64) -> Problem {
+pub(crate) fn not_found(id: i64) -> Problem {
     Problem::not_found(format!("the service has no dead letter {id}"))
 }

@@ -1,11 +1,45 @@
-//! What a decision can look at besides its own aggregate.
+//! The data that a decision may read besides its own aggregate.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use holdpoint_decision::{Decider, Lookup};
 
-use crate::decide::Slot;
-use crate::{FactOf, KeyOf, NeedOf, Service, StateOf};
+use crate::service::{FactOf, KeyOf, NeedOf, Service, StateOf};
+
+/// An aggregate within a batch.
+#[derive(Debug)]
+pub(crate) struct Slot<S: Service> {
+    pub(crate) state: Option<StateOf<S>>,
+    /// The version in the database; 0 if there is none.
+    pub(crate) read_version: u64,
+    pub(crate) changed: bool,
+    /// What other aggregates may read, computed when the first one asks.
+    fact: OnceCell<Option<FactOf<S>>>,
+}
+
+impl<S: Service> Slot<S> {
+    /// As read from the database.
+    pub(crate) fn read(state: Option<StateOf<S>>) -> Self {
+        Self {
+            read_version: state.as_ref().map_or(0, S::Domain::version),
+            state,
+            changed: false,
+            fact: OnceCell::new(),
+        }
+    }
+
+    pub(crate) fn set(&mut self, state: StateOf<S>) {
+        self.state = Some(state);
+        self.fact = OnceCell::new();
+        self.changed = true;
+    }
+
+    fn fact(&self) -> Option<&FactOf<S>> {
+        let state = self.state.as_ref()?;
+        self.fact.get_or_init(|| S::Domain::fact(state)).as_ref()
+    }
+}
 
 /// The facts of a batch.
 #[derive(Debug)]
@@ -16,7 +50,7 @@ pub struct Facts<'a, S: Service> {
 }
 
 impl<S: Service> Facts<'_, S> {
-    /// What is known about a need; another aggregate's state is the one it has within the batch.
+    /// The value of a need. Another aggregate has the state that earlier decisions of the batch gave it.
     #[must_use]
     pub fn lookup(&self, need: &NeedOf<S>) -> Lookup<FactOf<S>> {
         if let Some(key) = S::Domain::aggregate(need) {
@@ -38,7 +72,7 @@ impl<S: Service> Facts<'_, S> {
     }
 }
 
-/// Facts given by hand, for tests of a core.
+/// Facts for tests of a core.
 #[derive(Debug)]
 pub struct FixedFacts<S: Service> {
     slots: HashMap<KeyOf<S>, Slot<S>>,
@@ -47,7 +81,7 @@ pub struct FixedFacts<S: Service> {
 }
 
 impl<S: Service> FixedFacts<S> {
-    /// Nothing is known.
+    /// Nothing is loaded.
     #[must_use]
     pub fn none() -> Self {
         Self {
@@ -57,17 +91,16 @@ impl<S: Service> FixedFacts<S> {
         }
     }
 
-    /// Makes an aggregate known, or known not to be there.
+    /// Loads an aggregate, or that it does not exist.
     pub fn aggregate(&mut self, key: KeyOf<S>, state: Option<StateOf<S>>) {
         self.slots.insert(key, Slot::read(state));
     }
 
-    /// Makes a fact known, or known to be absent.
+    /// Loads a fact, or that it does not exist.
     pub fn fact(&mut self, need: NeedOf<S>, fact: Option<FactOf<S>>) {
         self.found.insert(need, fact);
     }
 
-    /// As a decision sees them.
     #[must_use]
     pub fn facts(&self) -> Facts<'_, S> {
         Facts {

@@ -1,18 +1,18 @@
-//! The same key with the same content is done once and answered alike.
+//! A command with a known idempotency key is not done again: it gets the reply of the first one.
 
 use std::collections::HashMap;
 
 use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
-use holdpoint_contracts::message::{IdempotencyKey, Reply};
+use holdpoint_contracts::message::IdempotencyKey;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, TableWriter, Transaction};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::OnConflict;
 
-use crate::Service;
-use crate::commit::{TaskReply, write};
+use crate::reply::{TaskReply, problem_json};
+use crate::service::Service;
 use crate::task::Task;
 
 mod row {
@@ -37,76 +37,82 @@ mod row {
     impl ActiveModelBehavior for ActiveModel {}
 }
 
-/// The keys of a batch that were used before.
-pub(crate) struct Seen(HashMap<String, (String, String)>);
+/// How long a key is kept.
+const KEPT_FOR: TimeDelta = TimeDelta::hours(24);
 
-impl Seen {
-    /// The answer to a key that was used before: the same one, or a refusal for another body.
-    pub(crate) fn answer(&self, asked: Option<&IdempotencyKey>) -> Option<Bytes> {
-        let asked = asked?;
-        let (digest, answer) = self.0.get(&asked.key)?;
-        if *digest == asked.digest {
-            return Some(Bytes::from(answer.clone()));
+/// The keys of a batch that were used before, with digest and reply.
+pub(crate) struct KnownKeys(HashMap<String, (String, String)>);
+
+impl KnownKeys {
+    pub(crate) fn contains(&self, key: Option<&IdempotencyKey>) -> bool {
+        key.is_some_and(|key| self.0.contains_key(&key.key))
+    }
+
+    /// The reply to a known key: the stored one, or a refusal if the body differs.
+    pub(crate) fn reply(&self, key: Option<&IdempotencyKey>) -> Option<Bytes> {
+        let key = key?;
+        let (digest, reply) = self.0.get(&key.key)?;
+        if *digest == key.digest {
+            return Some(Bytes::from(reply.clone()));
         }
-        Some(write(&Reply::<()>::Problem(Problem::new(
+        let detail =
+            "this Idempotency-Key was used with another body; use a new key for a new request";
+        Some(problem_json(Problem::new(
             422,
             "idempotency_key_reused",
-            "this Idempotency-Key was used for another body; take a new key for a new request",
-        ))))
+            detail,
+        )))
     }
 }
 
-/// How long a key is remembered.
-const REMEMBERED_FOR: TimeDelta = TimeDelta::hours(24);
-
-/// Forgets keys that were used longer ago than they are remembered for.
+/// Deletes keys that are older than [`KEPT_FOR`].
 pub(crate) async fn trim(db: &TableWriter, now: DateTime<Utc>) -> Result<(), StoreError> {
     let tx = db.begin().await?;
     row::Entity::delete_many()
-        .filter(row::COLUMN.created_at.lt(now - REMEMBERED_FOR))
+        .filter(row::COLUMN.created_at.lt(now - KEPT_FOR))
         .exec(&tx)
         .await?;
     tx.commit().await
 }
 
-/// Looks up the keys of a batch in one query. A key that comes twice in one batch, or that another
-/// replica has in its hands, is loaded as unseen: [`remember`] finds it taken.
-pub(crate) async fn seen<'a>(
+/// Loads the known keys of a batch with one query. A key that another replica is about to store is not
+/// found here; [`store`] notices it.
+pub(crate) async fn load<'a>(
     db: &Transaction,
-    asked: impl Iterator<Item = &'a IdempotencyKey>,
-) -> Result<Seen, StoreError> {
-    let keys: Vec<_> = asked.map(|asked| asked.key.clone()).collect();
+    keys: impl Iterator<Item = &'a IdempotencyKey>,
+) -> Result<KnownKeys, StoreError> {
+    let keys: Vec<_> = keys.map(|key| key.key.clone()).collect();
     if keys.is_empty() {
-        return Ok(Seen(HashMap::new()));
+        return Ok(KnownKeys(HashMap::new()));
     }
     let rows = row::Entity::find()
         .filter(row::COLUMN.key.is_in(keys))
         .all(db)
         .await?;
-    Ok(Seen(
-        rows.into_iter()
-            .map(|row| (row.key, (row.digest, row.answer)))
-            .collect(),
-    ))
+    let known = rows
+        .into_iter()
+        .map(|row| (row.key, (row.digest, row.answer)));
+    Ok(KnownKeys(known.collect()))
 }
 
-/// Remembers what was done under which key. False: one of the keys was used meanwhile; nothing of the
-/// batch may be committed, and decided again its task is answered as the first one was.
-pub(crate) async fn remember<S: Service>(
+/// Stores the replies of new keys. False: another writer used one of the keys meanwhile. The batch must not
+/// be committed then; decided again, its task gets the stored reply.
+pub(crate) async fn store<S: Service>(
     db: &Transaction,
     tasks: &[Task<S>],
-    fresh: &[bool],
+    known: &KnownKeys,
     replies: &[TaskReply],
     now: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
     let mut rows = Vec::new();
-    for ((task, fresh), reply) in tasks.iter().zip(fresh).zip(replies) {
-        let Some(asked) = task.asked.as_ref().filter(|_| *fresh && reply.is_ok) else {
+    for (task, reply) in tasks.iter().zip(replies) {
+        let key = task.idempotency_key.as_ref();
+        let Some(key) = key.filter(|_| reply.is_ok && !known.contains(key)) else {
             continue;
         };
         rows.push(row::ActiveModel {
-            key: Set(asked.key.clone()),
-            digest: Set(asked.digest.clone()),
+            key: Set(key.key.clone()),
+            digest: Set(key.digest.clone()),
             answer: Set(String::from_utf8_lossy(&reply.body).into_owned()),
             created_at: Set(now),
         });

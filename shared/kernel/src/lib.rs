@@ -1,40 +1,44 @@
 //! The one loop of every service.
 //!
-//! Messages come in ([`intake`]), one database thread takes what is there, loads the aggregates,
-//! lets the service's pure core decide one by one in memory, and saves everything in one
-//! transaction with an outbox row ([`writer`], [`commit`], [`decide`]); a publisher then sends,
-//! answers and acks ([`publisher`]). A service has no loop and no transaction of its own.
+//! 1. Messages arrive and are decoded ([`intake`]).
+//! 2. One database thread ([`writer`]) takes all that wait and loads their aggregates.
+//! 3. The service's pure core decides the inputs one by one, in memory.
+//! 4. One transaction saves everything, with an outbox row and desired states.
+//! 5. The publisher sends messages, replies and acks ([`outbox`]).
 //!
-//! Invariants: nothing is published or answered that was not committed; a message is acked after
-//! its commit; what cannot be handled becomes a dead letter; of two writers of one aggregate one
-//! wins and the other decides again.
+//! A service has no loop and no transaction of its own.
+//!
+//! Invariants:
+//! - Nothing is published or replied that was not committed.
+//! - A message is acked after its commit.
+//! - A message that cannot be handled becomes a dead letter.
+//! - Of two writers of one aggregate one wins, and the other decides again.
 
-mod activity;
-mod commit;
+mod completion;
 pub mod crash;
 mod dead_letters;
-mod decide;
 mod desired_states;
+mod error_chain;
 mod facts;
 mod idempotency;
 mod intake;
+mod isolation;
+mod origin;
 mod outbox;
-mod publisher;
 mod queries;
-mod recovery;
+mod reply;
 mod service;
-mod split;
 mod start;
+mod status;
 mod suspects;
-mod sweep;
+mod sweeps;
 mod task;
 mod writer;
 
 #[cfg(test)]
 mod tests;
 
-pub use activity::KernelStatus;
-pub use desired_states::{read_first, rows_as_command};
+pub use desired_states::command::{read_first, rows_as_command};
 pub use facts::{Facts, FixedFacts};
 pub use holdpoint_telemetry::Vital;
 pub use queries::{Queries, serve_queries};
@@ -43,4 +47,5 @@ pub use service::{
     KeyOf, NeedOf, Outbound, RefusedState, ReplyOf, Service, StateOf, Store,
 };
 pub use start::{Deps, Handle, KernelError, start};
-pub use sweep::{Sweep, SweepPage, SweepTrigger, start_sweep};
+pub use status::KernelStatus;
+pub use sweeps::{Sweep, SweepPage, SweepTrigger, start_sweep};

@@ -1,8 +1,7 @@
-//! Answers questions that change nothing, beside the writer and never in its way.
+//! Answers queries beside the writer. A query changes nothing and never delays a commit.
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use holdpoint_bus::{Bus, BusError};
@@ -14,18 +13,17 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::commit::write;
-use crate::task::fitting;
+use crate::reply::{reply_json, send_reply};
 
-/// Queries answered at the same time; the others wait their turn.
+/// Queries answered at the same time; further ones wait.
 const CONCURRENT_MAX: usize = 64;
 
 /// Answers the queries of one service.
 pub trait Queries: Send + Sync + 'static {
-    /// As in subjects.
+    /// The name in subjects.
     const NAME: &'static str;
 
-    /// Answers one query with the JSON of its answer.
+    /// Answers one query with JSON.
     fn answer<'a>(
         &'a self,
         parts: &'a Parts,
@@ -33,10 +31,10 @@ pub trait Queries: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<serde_json::Value, Problem>>;
 }
 
-/// Answers queries until it is told to stop.
+/// Answers queries until the service stops.
 ///
 /// # Errors
-/// [`BusError::Subscribe`] when the connection is closed.
+/// [`BusError::Subscribe`]: the connection is closed.
 pub async fn serve_queries<Q: Queries>(
     bus: &Bus,
     queries: Arc<Q>,
@@ -49,7 +47,7 @@ pub async fn serve_queries<Q: Queries>(
         .queue_subscribe(filter, Q::NAME.to_owned())
         .await?;
     let bus = bus.clone();
-    let places = Arc::new(Semaphore::new(CONCURRENT_MAX));
+    let permits = Arc::new(Semaphore::new(CONCURRENT_MAX));
     let inner = tracker.clone();
     let vital = Vital {
         service: Q::NAME,
@@ -57,13 +55,13 @@ pub async fn serve_queries<Q: Queries>(
     };
     tracker.spawn(vital.run(async move {
         while let Some(Some(message)) = stop.run_until_cancelled(requests.next()).await {
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
                 break;
             };
             let (bus, queries) = (bus.clone(), Arc::clone(&queries));
             inner.spawn(async move {
                 answer(&bus, &*queries, message).await;
-                drop(place);
+                drop(permit);
             });
         }
     }));
@@ -73,18 +71,16 @@ pub async fn serve_queries<Q: Queries>(
 async fn answer<Q: Queries>(bus: &Bus, queries: &Q, message: async_nats::Message) {
     let reply = message.reply.map(|reply| reply.to_string());
     let Some(reply) = reply.filter(|inbox| subject::is_inbox(inbox)) else {
-        tracing::debug!(subject = %message.subject, "a query without an inbox was not answered");
+        tracing::debug!(subject = %message.subject, "query without an inbox not answered");
         return;
     };
     let result = match subject::parse(&message.subject) {
         Some(parts) => queries.answer(&parts, &message.payload).await,
         None => Err(Problem::not_found(format!(
-            "`{}` is no query",
+            "`{}` is not the subject of a query",
             message.subject
         ))),
     };
-    let body: Bytes = fitting(bus, write(&Reply::from(result)));
-    if let Err(error) = bus.send(reply, body).await {
-        tracing::warn!(%error, "an answer was not sent");
-    }
+    let body = reply_json(&Reply::from(result));
+    send_reply(bus, Some(reply), Some(body)).await;
 }

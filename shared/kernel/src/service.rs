@@ -10,6 +10,7 @@ use holdpoint_contracts::subject::Parts;
 use holdpoint_decision::Decider;
 use holdpoint_ids::Workspace;
 use holdpoint_store::{StoreError, Transaction};
+use holdpoint_telemetry::Vital;
 
 /// The key type of a service's aggregates; the aliases below name its other types.
 pub type KeyOf<S> = <<S as Service>::Domain as Decider>::Key;
@@ -39,15 +40,14 @@ pub trait Service: Store<Self::Domain> + Outbound<Self::Domain> + Send + Sync + 
     /// A [`Problem`] that says what is wrong with the body.
     fn decode(&self, parts: &Parts, body: &[u8]) -> Result<DecodedCommand<InputOf<Self>>, Problem>;
 
-    /// The inputs that record a dead letter at the aggregates that its message concerns, such as an
-    /// incident on a run.
+    /// The inputs that record a dead letter at the aggregates of its message, such as an incident on a run.
     fn incident(&self, subject: &str, body: &[u8], reason: &str) -> Vec<InputOf<Self>> {
         let _unused = (subject, body, reason);
         Vec::new()
     }
 
-    /// The same for one known input, so that the other inputs of its message are not blamed. `None`:
-    /// [`Self::incident`] of the whole message.
+    /// The same for one decoded input, so that the other inputs of its message are not blamed. `None`:
+    /// [`Self::incident`] applies to the whole message.
     fn incident_of(&self, input: &InputOf<Self>, reason: &str) -> Option<InputOf<Self>> {
         let _unused = (input, reason);
         None
@@ -74,8 +74,8 @@ pub trait Store<D: Decider> {
         needs: &[D::Need],
     ) -> Result<Vec<(D::Need, D::Fact)>, StoreError>;
 
-    /// Saves each state if its row still has the version that was read. Returns the keys of the
-    /// others: another writer was faster.
+    /// Saves each state whose row still has the version that was read. Returns the keys of the others,
+    /// where another writer was faster.
     async fn save(
         &self,
         db: &Transaction,
@@ -83,7 +83,7 @@ pub trait Store<D: Decider> {
         now: DateTime<Utc>,
     ) -> Result<Vec<D::Key>, StoreError>;
 
-    /// Stores what belongs beside the states.
+    /// Stores effects that have rows of their own, such as history.
     async fn record(
         &self,
         db: &Transaction,
@@ -94,14 +94,14 @@ pub trait Store<D: Decider> {
 
 /// The translation of effects into messages and desired states.
 pub trait Outbound<D: Decider> {
-    /// Messages that leave through the outbox of the same transaction.
+    /// Messages for the outbox row of the same transaction.
     fn messages(&self, effects: &[D::Effect]) -> Vec<Outgoing> {
         let _none = effects;
         Vec::new()
     }
 
-    /// The states that effects want of other services. Each is a row until its receiver has
-    /// acknowledged it; the kernel publishes it after the commit and sends it again until then.
+    /// Desired states of other services. Each is a row until its receiver has acknowledged it. The kernel
+    /// publishes it after the commit and sends it again until then.
     fn desired_states(&self, effects: &[D::Effect]) -> Vec<DesiredState> {
         let _none = effects;
         Vec::new()
@@ -124,15 +124,15 @@ pub trait Outbound<D: Decider> {
         )))
     }
 
-    /// The input that a receiver's acknowledgement means for the sender. It is decided like any other
-    /// input, in a commit after the one that deletes the row. `None`: nothing.
+    /// The input that follows from a receiver's acknowledgement. It is decided like any other input, and the
+    /// row is deleted after its commit. `None`: the row is deleted at once.
     fn acknowledged(&self, desired: &Acknowledged<'_>) -> Option<D::Input> {
         let _unused = desired;
         None
     }
 
-    /// What happens to a desired state that its receiver understood and refused. The default keeps the
-    /// row: it is sent again rarely, and reported until the receiver accepts it.
+    /// Decides about a desired state that its receiver understood and refused. The default keeps the row: it is
+    /// sent again rarely, and reported until the receiver accepts it.
     fn refused(&self, desired: &RefusedState<'_>) -> AfterRefusal<D::Input> {
         let _unused = desired;
         AfterRefusal::Keep
@@ -145,64 +145,59 @@ pub trait Outbound<D: Decider> {
     }
 }
 
-/// Something that another service is to make so: level, not edge (DESIGN, "The tables are enough").
+/// The state that a service wants another one to reach, as in Kubernetes. It is level-triggered: each carries
+/// the whole state and not a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DesiredState {
-    /// Which of the service's kinds ([`Service::desired_state_command`] knows them): `timer`, `hold`, ….
+    /// One of the service's kinds, such as `timer` or `hold`; see [`Outbound::desired_state_command`].
     pub kind: &'static str,
     pub workspace: Workspace,
-    /// Names it within kind and workspace.
+    /// Unique within kind and workspace.
     pub id: String,
-    /// Rises with every desired state of the same id; the highest is the one that counts.
+    /// Generation: rises with every desired state of the same id, and the highest counts.
     pub rev: u64,
     /// JSON of one item of the command.
     pub body: String,
 }
 
-/// A desired state that its receiver has confirmed, and with which words.
+/// A desired state that its receiver has acknowledged. The fields are those of [`DesiredState`].
 #[derive(Debug)]
 pub struct Acknowledged<'a> {
-    /// As in [`DesiredState::kind`].
     pub kind: &'a str,
     pub workspace: &'a Workspace,
-    /// As in [`DesiredState::id`].
     pub id: &'a str,
-    /// As in [`DesiredState::rev`].
     pub rev: u64,
     /// The receiver's reply to this one item.
-    pub answer: &'a serde_json::Value,
+    pub reply: &'a serde_json::Value,
 }
 
-/// A desired state that its receiver understood and refused.
+/// A desired state that its receiver understood and refused. The fields are those of [`DesiredState`].
 #[derive(Debug)]
 pub struct RefusedState<'a> {
-    /// As in [`DesiredState::kind`].
     pub kind: &'a str,
     pub workspace: &'a Workspace,
-    /// As in [`DesiredState::id`].
     pub id: &'a str,
-    /// As in [`DesiredState::rev`].
     pub rev: u64,
-    /// Why the receiver refused.
+    /// The receiver's reason.
     pub problem: &'a Problem,
 }
 
 impl RefusedState<'_> {
-    /// Whether the receiver refused because it does not have what the desired state is about.
+    /// Whether the receiver does not have the aggregate.
     #[must_use]
-    pub const fn is_about_nothing(&self) -> bool {
+    pub const fn is_target_missing(&self) -> bool {
         self.problem.status == 404
     }
 }
 
-/// What becomes of a desired state that was refused.
+/// What happens to a refused desired state.
 #[derive(Debug, PartialEq, Eq)]
 pub enum AfterRefusal<I> {
     /// The row stays. The kernel sends it again rarely and reports it.
     Keep,
-    /// The aggregate at the receiver is gone, so that nothing waits for the desired state: its row goes.
-    LetGo,
-    /// The service decides about the refusal; the row goes once that is committed.
+    /// The row is deleted: the receiver does not have the aggregate, so nothing waits for the desired state.
+    Drop,
+    /// The service decides about the refusal; the row is deleted after that commit.
     Decide(I),
 }
 
@@ -210,56 +205,59 @@ pub enum AfterRefusal<I> {
 #[derive(Debug)]
 pub struct Changed<'a, D: Decider> {
     pub key: &'a D::Key,
-    /// As it is to be.
     pub state: &'a D::State,
-    /// The version that was read; 0: there was none.
+    /// The version that was read; 0 for a new aggregate.
     pub read_version: u64,
 }
 
 /// One message: an input, or several that are committed together.
 #[derive(Debug)]
 pub struct DecodedCommand<I> {
-    /// In order.
     pub inputs: Vec<I>,
-    /// Whether the answer is a list, one for each input.
+    /// Whether the reply is a list with one item per input.
     pub many: bool,
-    /// All or none: where one input is refused nothing of the message happens, and each of the others
-    /// is answered with [`BATCH_ABORTED`](holdpoint_contracts::problem::NONE_DONE).
-    pub whole: bool,
-    /// The caller's idempotency key.
-    pub asked: Option<IdempotencyKey>,
+    /// All inputs are applied or none. If one is refused, the reply to each of the others is
+    /// [`BATCH_ABORTED`](holdpoint_contracts::problem::BATCH_ABORTED).
+    pub atomic: bool,
+    pub idempotency_key: Option<IdempotencyKey>,
 }
 
 impl<I> DecodedCommand<I> {
     /// A command for one aggregate.
-    pub fn one(input: I, asked: Option<IdempotencyKey>) -> Self {
+    pub fn one(input: I, idempotency_key: Option<IdempotencyKey>) -> Self {
         Self {
-            inputs: vec![input],
+            idempotency_key,
             many: false,
-            whole: false,
-            asked,
+            ..Self::many(vec![input])
         }
     }
 
-    /// Several, each answered by itself.
+    /// Several inputs with separate outcomes.
     #[must_use]
-    pub fn many(inputs: Vec<I>) -> Self {
+    pub const fn many(inputs: Vec<I>) -> Self {
         Self {
             inputs,
             many: true,
-            whole: false,
-            asked: None,
+            atomic: false,
+            idempotency_key: None,
         }
     }
 
-    /// Several, of any aggregates, that are all done or none.
+    /// Several inputs, of any aggregates, of which all are applied or none.
     #[must_use]
-    pub const fn whole(inputs: Vec<I>, asked: Option<IdempotencyKey>) -> Self {
+    pub fn atomic(inputs: Vec<I>, idempotency_key: Option<IdempotencyKey>) -> Self {
         Self {
-            inputs,
-            many: true,
-            whole: true,
-            asked,
+            idempotency_key,
+            atomic: true,
+            ..Self::many(inputs)
         }
+    }
+}
+
+/// A task whose panic ends the process.
+pub(crate) const fn vital<S: Service>(part: &'static str) -> Vital {
+    Vital {
+        service: S::NAME,
+        part,
     }
 }

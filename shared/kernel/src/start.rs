@@ -1,36 +1,36 @@
-//! Puts the pieces together and starts them.
+//! Builds the parts of a kernel and starts them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use chrono::{DateTime, Utc};
-use futures_util::FutureExt;
 use holdpoint_auth::Keys;
 use holdpoint_bus::{Bus, BusError, StreamUse};
 use holdpoint_clock::Clock;
 use holdpoint_store::{Checkpoints, Location, StoreError, TableWriter, open_readers};
-use holdpoint_telemetry::Vital;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::activity::KernelStatus;
-use crate::commit::StateCache;
-use crate::dead_letters::requests::{LetterCommand, Requests, WAITING_MAX};
-use crate::desired_states::Sender;
+use crate::completion::CompletionQueue;
+use crate::dead_letters::requests::{DeadLetterCommand, Requests, WAITING_MAX};
+use crate::desired_states::{resend::resend, sender::Sender};
 use crate::intake::{BYTES_MAX, Intake};
-use crate::outbox::Kept;
-use crate::publisher::{Published, Publisher, Publishing, UNPUBLISHED_MAX};
-use crate::suspects::{Isolation, Suspects};
-use crate::task::{Origin, Raw, Task};
-use crate::writer::Writer;
-use crate::{InputOf, Service, desired_states, outbox, recovery};
+use crate::origin::Origin;
+use crate::outbox::publisher::{CommittedBatch, Publisher, UNPUBLISHED_MAX};
+use crate::outbox::recovery::adopt_orphaned;
+use crate::outbox::rows::{self, OutboxEntry};
+use crate::service::{InputOf, Service, vital};
+use crate::status::KernelStatus;
+use crate::suspects::Suspects;
+use crate::task::{Raw, Task};
+use crate::writer::{Writer, commit::StateCache};
 
-/// Tasks that wait for the database thread; senders wait beyond it.
+/// Tasks in the channel to the database thread. Beyond it senders wait.
 const TASKS_MAX: usize = 4_096;
 
-/// What a service runs on.
+/// What a service needs to run.
 #[derive(Debug, Clone)]
 pub struct Deps {
     pub bus: Bus,
@@ -42,21 +42,18 @@ pub struct Deps {
 /// A kernel could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
-    /// Its tables cannot be opened.
     #[error("cannot open the tables of the {service} service")]
     Store {
         service: &'static str,
         #[source]
         source: StoreError,
     },
-    /// Its stream or consumer cannot be had.
     #[error("cannot attach the {service} service to the bus")]
     Bus {
         service: &'static str,
         #[source]
         source: BusError,
     },
-    /// The database thread could not be started.
     #[error("cannot start the database thread of the {service} service")]
     Thread {
         service: &'static str,
@@ -68,7 +65,7 @@ pub enum KernelError {
     Ended { service: &'static str },
 }
 
-/// How a service's own wheels and sweepers reach its kernel. Cheap to clone.
+/// Submits inputs of a service's own wheels and sweeps to its kernel. Cheap to clone.
 pub struct Handle<S: Service>(Intake<S>);
 
 impl<S: Service> std::fmt::Debug for Handle<S> {
@@ -84,140 +81,182 @@ impl<S: Service> Clone for Handle<S> {
 }
 
 impl<S: Service> Handle<S> {
-    /// Has inputs decided in one batch, and tells whether that was committed. What follows from it is
-    /// published by then, or waits in the outbox while the bus is away or refuses it. If not,
-    /// nothing of it has happened: the database is away, or the service stops.
+    /// Has inputs decided in one batch; returns whether it was committed. By then its messages are published,
+    /// or wait in the outbox for the bus. `false`: nothing has happened, because the database is unavailable or
+    /// the service stops.
     pub async fn submit(&self, inputs: Vec<InputOf<S>>) -> bool {
-        let (done, through) = oneshot::channel();
+        let (done, committed) = oneshot::channel();
         let raw = Raw {
             subject: format!("internal.{}", S::NAME),
             body: Bytes::new(),
         };
-        let origin = Origin::Internal { done };
         self.0
             .submit(Task {
-                inputs,
-                whole: false,
                 many: true,
-                asked: None,
-                origin,
-                poison: None,
-                is_unread: false,
-                is_isolated: self.0.activity.isolation.is_isolated(),
-                raw,
-                room: None,
+                is_isolated: self.0.status.isolation.is_isolated(),
+                ..Task::new(inputs, Origin::Internal { done }, raw)
             })
             .await;
         // An error means that the service stops.
-        through.await.unwrap_or(false)
+        committed.await.unwrap_or(false)
     }
 
-    /// The bus that it is on.
     #[must_use]
     pub fn bus(&self) -> &Bus {
         &self.0.bus
     }
 
-    /// Whether it can do work at this moment.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.not_ready().is_none()
     }
 
-    /// What it lacks to do work at this moment, if anything.
+    /// Why the kernel is not ready, if it is not.
     #[must_use]
     pub fn not_ready(&self) -> Option<&'static str> {
         if !self.0.bus.is_connected() {
-            return Some("the bus is away");
+            return Some("the bus is disconnected");
         }
-        self.0.activity.not_ready()
+        self.0.status.not_ready()
     }
 
-    /// How busy it is.
     #[must_use]
-    pub fn activity(&self) -> KernelStatus {
-        self.0.activity.clone()
+    pub fn status(&self) -> KernelStatus {
+        self.0.status.clone()
     }
 }
 
-/// Starts a service's kernel: its stream, its database thread, its publisher and its intake. It
-/// ends with `stop`: finishes what it took in, publishes it, and leaves the rest to the next start.
+/// Starts a service's kernel: its stream, database thread, publisher and intake. When `stop` is cancelled it
+/// finishes and publishes what it has received, and leaves the rest to the next start.
 ///
 /// # Errors
-/// [`KernelError`] when the tables or the bus are not to be had.
+/// [`KernelError`]: the tables or the bus are not available.
 pub async fn start<S: Service>(
     deps: &Deps,
     service: Arc<S>,
     stop: CancellationToken,
     tracker: &TaskTracker,
 ) -> Result<Handle<S>, KernelError> {
+    let (bus, store) = (&deps.bus, &deps.store);
     let on_bus = on_bus::<S>;
-    deps.bus
-        .provide_stream(StreamUse::Commands(S::NAME))
-        .await
-        .map_err(on_bus)?;
-    let activity = KernelStatus::default();
-    let published = Published::default();
-    let (tasks, inbox) = mpsc::channel(TASKS_MAX);
-    let (publishing, batches) = mpsc::channel(UNPUBLISHED_MAX);
-    let (ended, end) = oneshot::channel();
-    let (letter_commands, letters) = mpsc::channel(WAITING_MAX);
-    let owner = deps.bus.client().new_inbox();
-    let writer = Thread {
-        service: Arc::clone(&service),
-        bus: deps.bus.clone(),
-        clock: deps.clock.clone(),
-        tasks: inbox,
-        publishing: publishing.clone(),
-        published: published.clone(),
-        owner: owner.clone(),
-        activity: activity.clone(),
-        letters,
-        ended,
-    };
-    let left_behind = writer.start(deps.store.clone()).await?;
-    let readers = open_readers(&deps.store, 1).await;
-    let readers = readers.map_err(on_store::<S>)?;
-    // The process must not end before the thread has closed its tables.
-    tracker.spawn(end.map(drop));
-    let courier = Sender::new(
-        Arc::clone(&service),
-        deps.bus.clone(),
-        published.clone(),
-        activity.clone(),
-        tasks.downgrade(),
+    let stream = bus.provide_stream(StreamUse::Commands(S::NAME)).await;
+    stream.map_err(on_bus)?;
+    let Started {
+        sender,
+        tasks,
+        batches,
+        batch_inbox,
+        commands,
+        owner,
+        pending,
+    } = start_writer(deps, &service, tracker).await?;
+    let db = open_readers(store, 1).await.map_err(on_store::<S>)?;
+    let rows_owner = (!store.is_exclusive()).then(|| owner.clone());
+    let publisher = Publisher::new(
+        sender.clone(),
+        db.clone(),
+        rows_owner,
+        pending,
+        stop.clone(),
     );
-    let owned = (!deps.store.is_exclusive()).then(|| owner.clone());
-    let (db, on) = (readers.clone(), stop.clone());
-    let publisher = Publisher::new(courier.clone(), db, owned, left_behind, on);
-    tracker.spawn(vital::<S>("publisher").run(publisher.run(batches)));
-    if !deps.store.is_exclusive() {
-        let (db, on) = (readers.clone(), stop.clone());
-        let taking = recovery::take_over(publishing, courier.clone(), db, owner, on);
-        tracker.spawn(vital::<S>("recovery").run(taking));
+    tracker.spawn(vital::<S>("publisher").run(publisher.run(batch_inbox)));
+    if !store.is_exclusive() {
+        let adopting = adopt_orphaned(batches, sender.clone(), db.clone(), owner, stop.clone());
+        tracker.spawn(vital::<S>("recovery").run(adopting));
     }
     let requests = Requests {
-        bus: deps.bus.clone(),
-        db: readers.clone(),
-        commands: letter_commands,
+        bus: bus.clone(),
+        db: db.clone(),
+        commands,
         stop: stop.clone(),
     };
-    requests.open(S::NAME, tracker).await.map_err(on_bus)?;
-    let confirmations = courier.subscribe().await.map_err(on_bus)?;
-    let heard = courier.clone().confirmations(confirmations, stop.clone());
-    tracker.spawn(vital::<S>("confirmations").run(heard));
-    tracker.spawn(vital::<S>("resend").run(desired_states::resend(courier, readers, stop.clone())));
+    requests.start(S::NAME, tracker).await.map_err(on_bus)?;
+    let replies = sender.subscribe().await.map_err(on_bus)?;
+    let handling = sender.clone().handle_replies(replies, stop.clone());
+    tracker.spawn(vital::<S>("acknowledgements").run(handling));
+    let status = sender.status.clone();
+    tracker.spawn(vital::<S>("resend").run(resend(sender, db, stop.clone())));
     let intake = Intake {
         service,
-        bus: deps.bus.clone(),
+        bus: bus.clone(),
         tasks,
-        room: Arc::new(Semaphore::new(BYTES_MAX)),
-        activity,
+        permits: Arc::new(Semaphore::new(BYTES_MAX)),
+        status,
         stop,
     };
-    let opened = intake.open(deps.store.is_exclusive(), tracker).await;
+    let opened = intake.open(store.is_exclusive(), tracker).await;
     opened.map_err(on_bus)?;
     Ok(Handle(intake))
+}
+
+/// The other ends of the writer's channels, and what it found in the tables.
+struct Started<S: Service> {
+    sender: Sender<S>,
+    tasks: mpsc::Sender<Task<S>>,
+    batches: mpsc::Sender<CommittedBatch>,
+    batch_inbox: mpsc::Receiver<CommittedBatch>,
+    commands: mpsc::Sender<DeadLetterCommand>,
+    /// This kernel's name on its outbox rows.
+    owner: String,
+    pending: VecDeque<OutboxEntry>,
+}
+
+async fn start_writer<S: Service>(
+    deps: &Deps,
+    service: &Arc<S>,
+    tracker: &TaskTracker,
+) -> Result<Started<S>, KernelError> {
+    let status = KernelStatus::default();
+    let completions = CompletionQueue::default();
+    let (tasks, task_inbox) = mpsc::channel(TASKS_MAX);
+    let (batches, batch_inbox) = mpsc::channel(UNPUBLISHED_MAX);
+    let (commands, dead_letter_commands) = mpsc::channel(WAITING_MAX);
+    let owner = deps.bus.client().new_inbox();
+    let sender = Sender::new(
+        Arc::clone(service),
+        deps.bus.clone(),
+        completions.clone(),
+        status.clone(),
+        tasks.downgrade(),
+    );
+    let tables = OpenTables {
+        store: deps.store.clone(),
+        owner: owner.clone(),
+        status: status.clone(),
+        clock: deps.clock.clone(),
+        token: tracker.token(),
+    };
+    let is_exclusive = deps.store.is_exclusive();
+    let (service, bus, clock) = (Arc::clone(service), deps.bus.clone(), deps.clock.clone());
+    let (name, to_publisher) = (owner.clone(), batches.clone());
+    let make_writer = move |db, suspects| Writer {
+        service,
+        db,
+        bus,
+        clock,
+        cache: StateCache::new(is_exclusive),
+        tasks: task_inbox,
+        batches: to_publisher,
+        completions,
+        owner: name,
+        status,
+        suspects,
+        suspect: None,
+        dead_letter_commands,
+        replayed: None,
+        may_have_committed: false,
+        next_trim: None,
+        incidents: Vec::new(),
+    };
+    Ok(Started {
+        sender,
+        tasks,
+        batches,
+        batch_inbox,
+        commands,
+        owner,
+        pending: tables.start_thread(make_writer).await?,
+    })
 }
 
 const fn on_bus<S: Service>(source: BusError) -> KernelError {
@@ -234,39 +273,29 @@ const fn on_store<S: Service>(source: StoreError) -> KernelError {
     }
 }
 
-/// A part whose panic ends the process.
-pub(crate) fn vital<S: Service>(part: &'static str) -> Vital {
-    Vital {
-        service: S::NAME,
-        part,
-    }
-}
-
-/// What the database thread is given.
-struct Thread<S: Service> {
-    service: Arc<S>,
-    bus: Bus,
-    clock: Clock,
-    tasks: mpsc::Receiver<Task<S>>,
-    publishing: mpsc::Sender<Publishing>,
-    published: Published,
+/// Opens the tables on the database thread.
+struct OpenTables {
+    store: Location,
     owner: String,
-    activity: KernelStatus,
-    letters: mpsc::Receiver<LetterCommand>,
-    /// Gone when the thread has closed the tables.
-    ended: oneshot::Sender<()>,
+    status: KernelStatus,
+    clock: Clock,
+    /// Keeps the process alive until the thread has closed the tables.
+    token: TaskTrackerToken,
 }
 
-impl<S: Service> Thread<S> {
-    /// Starts the thread; returns the outbox rows that it found.
-    async fn start(self, store: Location) -> Result<VecDeque<Kept>, KernelError> {
+impl OpenTables {
+    /// Starts the thread; returns the outbox rows of an earlier process.
+    async fn start_thread<S: Service>(
+        self,
+        make_writer: impl FnOnce(TableWriter, Suspects) -> Writer<S> + Send + 'static,
+    ) -> Result<VecDeque<OutboxEntry>, KernelError> {
         let (ready, started) = oneshot::channel();
         let io = |source| KernelError::Thread {
             service: S::NAME,
             source,
         };
-        // The store is used on its own thread and runtime only; blocking on it inside another
-        // runtime would panic.
+        // The store is used on its own thread and runtime only: blocking on it inside another runtime
+        // would panic.
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -274,7 +303,18 @@ impl<S: Service> Thread<S> {
         std::thread::Builder::new()
             .name(format!("{}-db", S::NAME))
             .spawn(move || {
-                runtime.block_on(vital::<S>("database thread").run(self.run(&store, ready)));
+                let work = async move {
+                    let (db, checkpoints, suspects, pending) = match self.open().await {
+                        Ok(opened) => opened,
+                        Err(error) => return drop(ready.send(Err(error))),
+                    };
+                    if ready.send(Ok(pending)).is_ok() {
+                        make_writer(db, suspects).run().await;
+                    }
+                    drop(checkpoints);
+                    drop(self.token);
+                };
+                runtime.block_on(vital::<S>("database thread").run(work));
             })
             .map_err(io)?;
         started
@@ -283,81 +323,21 @@ impl<S: Service> Thread<S> {
             .map_err(on_store::<S>)
     }
 
-    async fn run(
-        self,
-        store: &Location,
-        ready: oneshot::Sender<Result<VecDeque<Kept>, StoreError>>,
-    ) {
-        let named = (self.owner.clone(), self.activity.isolation.clone());
-        let opened = open(store, named, self.clock.now()).await;
-        let (db, checkpoints, left_behind, suspects) = match opened {
-            Ok(opened) => opened,
-            Err(error) => return drop(ready.send(Err(error))),
-        };
-        if ready.send(Ok(left_behind)).is_err() {
-            return;
+    async fn open(&self) -> Result<Opened, StoreError> {
+        let db = TableWriter::open(&self.store).await?;
+        let checkpoints = Checkpoints::start(&self.store).await?;
+        // In shared tables another live kernel may own a row, so rows are adopted by lease only.
+        let mut pending = VecDeque::new();
+        if self.store.is_exclusive() {
+            let tx = db.begin().await?;
+            pending = rows::load_pending(&tx).await?;
+            tx.commit().await?;
         }
-        let Self {
-            service,
-            bus,
-            clock,
-            tasks,
-            publishing,
-            published,
-            owner,
-            activity,
-            letters,
-            ended,
-        } = self;
-        let memory = StateCache::new(store.is_exclusive());
-        Writer {
-            service,
-            db,
-            bus,
-            clock,
-            memory,
-            tasks,
-            publishing,
-            published,
-            owner,
-            activity,
-            suspects,
-            suspect: None,
-            letters,
-            replayed: None,
-            may_have_committed: false,
-            next_trim: None,
-            incidents: Vec::new(),
-        }
-        .run()
-        .await;
-        drop(checkpoints);
-        drop(ended);
+        let (name, isolation) = (self.owner.clone(), self.status.isolation.clone());
+        let now = self.clock.now();
+        let suspects = Suspects::enter(&db, &self.store, name, isolation, now).await?;
+        Ok((db, checkpoints, suspects, pending))
     }
 }
 
-/// What the database thread opens.
-type Opened = (TableWriter, Checkpoints, VecDeque<Kept>, Suspects);
-
-async fn open(
-    store: &Location,
-    named: (String, Isolation),
-    now: DateTime<Utc>,
-) -> Result<Opened, StoreError> {
-    let db = TableWriter::open(store).await?;
-    let checkpoints = Checkpoints::start(store).await?;
-    // Where several kernels share the tables, a row may still be in its owner's hands.
-    let left_behind = match store.is_exclusive() {
-        true => left_behind(&db).await?,
-        false => VecDeque::new(),
-    };
-    let suspects = Suspects::enter(&db, store, named, now).await?;
-    Ok((db, checkpoints, left_behind, suspects))
-}
-
-async fn left_behind(db: &TableWriter) -> Result<VecDeque<Kept>, StoreError> {
-    let tx = db.begin().await?;
-    let kept = outbox::left_behind(&tx).await?;
-    tx.commit().await?;
-    Ok(kept)
-}
+type Opened = (TableWriter, Checkpoints, Suspects, VecDeque<OutboxEntry>);

@@ -1,16 +1,16 @@
 //! The loop on a real SQLite file and a real NATS server, around the smallest of services.
 
-mod away;
+mod atomic_messages;
+mod commit_errors;
 mod counter;
 mod dead_letters;
 mod desired_states;
-mod faults;
 mod inboxes;
 mod lost_commit;
+mod outages;
 mod replicas;
 mod sweeps;
 mod unreadable;
-mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,9 +1,8 @@
-//! Mails: how one is composed, and how it leaves or is kept.
+//! Composes mails, and sends them or stores them as files.
 //!
-//! Owns the way to a mail server and the folder that stands in for one, and what of their errors may
-//! be told. A caller's text never writes a header: the composer encodes what it is given, and the
-//! headers of our own hold names of workspaces and users, which have no line breaks. It decides
-//! nothing about who gets a mail, or when.
+//! Owns the connection to a mail server, the folder that replaces one, and which of their errors may be
+//! shown. A caller's text never writes a header: the composer encodes it, and our own headers contain only
+//! names of workspaces and users, which have no line breaks. It does not decide who gets a mail, or when.
 
 mod maildir;
 mod transport;
@@ -19,36 +18,29 @@ pub use lettre::message::Mailbox;
 pub use maildir::{Mail, MailHead, list, page};
 pub use transport::{MailTransport, MailTransportError};
 
-/// Who writes when `HOLDPOINT_MAIL_FROM` does not say otherwise.
+/// The sender if `HOLDPOINT_MAIL_FROM` is not set.
 pub const DEFAULT_FROM: &str = "Holdpoint <agent@holdpoint.local>";
 
-/// Headers of our own: what a mail is, of which workspace, and whose.
+/// Our own headers: kind, workspace and user of a mail.
 const KIND: &str = "X-Holdpoint-Kind";
 const WORKSPACE: &str = "X-Holdpoint-Workspace";
 const PERSON: &str = "X-Holdpoint-Person";
 
-/// Why a mail has not left. The texts are fit to be stored and shown (S0-R5).
+/// Why a mail was not sent. The texts are stored and shown (S0-R5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MailFault {
-    /// The server will never take it.
     #[error("The mail server refused the mail with code {0}.")]
     Refused(u16),
-    /// The server may take it later.
     #[error("The mail server could not take the mail now, code {0}.")]
     Busy(u16),
-    /// No answer.
     #[error("The mail server did not answer in time.")]
     TimedOut,
-    /// Nothing there, or something else.
     #[error("The mail server could not be reached or did not speak SMTP.")]
     Unreachable,
-    /// The folder cannot be written.
     #[error("The mail could not be stored.")]
     NotStored,
-    /// The process ends.
     #[error("The worker stopped before the mail was stored.")]
     Stopped,
-    /// Something in it is no mail.
     #[error("The mail could not be composed.")]
     NotComposed,
 }
@@ -85,24 +77,22 @@ impl MailFault {
 /// One mail to one recipient.
 #[derive(Debug, Clone)]
 pub struct Letter {
-    /// With its angle brackets; the same for every try.
+    /// With angle brackets; the same for every attempt.
     pub message_id: String,
-    /// When it is sent.
     pub at: DateTime<Utc>,
     pub to: Mailbox,
-    /// Whom an answer reaches, if not the sender.
+    /// The address for replies, if not the sender.
     pub reply_to: Option<Mailbox>,
     pub subject: String,
     pub text: String,
-    /// The same as HTML.
     pub html: Option<String>,
-    /// The workspace that sends it. Every mail says so: no other workspace lists it.
+    /// The sending workspace, in a header of every mail, so that no other workspace lists it.
     pub workspace: String,
-    /// The person who is told by a notification, which no program answers (RFC 3834). None: a step wrote it.
+    /// The user who gets a notification; programs must not answer it (RFC 3834). `None`: a step wrote the mail.
     pub person: Option<String>,
 }
 
-/// Writes mails in one sender's name.
+/// Sends mails of one sender.
 #[derive(Debug, Clone)]
 pub struct Mailer {
     transport: MailTransport,
@@ -110,25 +100,24 @@ pub struct Mailer {
 }
 
 impl Mailer {
-    /// Over a transport; `from` is the value of `HOLDPOINT_MAIL_FROM`, if it is set, else
-    /// [`DEFAULT_FROM`].
+    /// `from` is the value of `HOLDPOINT_MAIL_FROM`, or [`DEFAULT_FROM`] if it is not set.
     ///
     /// # Errors
-    /// [`MailTransportError::From`] when `from` is no mail address.
+    /// [`MailTransportError::From`]: `from` is not a mail address.
     pub fn new(transport: MailTransport, from: Option<&str>) -> Result<Self, MailTransportError> {
         let from = from.filter(|from| !from.trim().is_empty());
         let from = read_mailbox(from.unwrap_or(DEFAULT_FROM)).ok_or(MailTransportError::From)?;
         Ok(Self { transport, from })
     }
 
-    /// Whether mails stay as files, because no mail server is set.
+    /// Whether mails are stored as files, because no mail server is configured.
     #[must_use]
     pub const fn keeps_files(&self) -> bool {
         matches!(self.transport, MailTransport::Maildir(_))
     }
 
-    /// Returns when the server has taken the mail, or when it is on disk; one with the same key
-    /// replaces the one on disk.
+    /// Returns when the server has accepted the mail, or when it is on disk, where it replaces a mail with
+    /// the same key.
     ///
     /// # Errors
     /// [`MailFault`].
@@ -168,8 +157,8 @@ fn with_header(builder: MessageBuilder, name: &'static str, value: String) -> Me
     ))
 }
 
-/// ASCII letters, digits and `kept` stay, every other byte becomes `=XX`, `=` itself too, so that two
-/// texts never become one.
+/// Keeps ASCII letters, digits and `kept`, and writes every other byte and `=` itself as `=XX`, so that
+/// different texts stay different.
 #[must_use]
 pub fn escape(text: &str, kept: &str) -> String {
     use std::fmt::Write as _;
@@ -186,8 +175,8 @@ pub fn escape(text: &str, kept: &str) -> String {
     escaped
 }
 
-/// `ann@example.org` or `Ann <ann@example.org>`, the whole text: lettre's own reader of mailboxes
-/// stops at the first address and forgets the rest.
+/// Parses the whole text as `ann@example.org` or `Ann <ann@example.org>`. lettre's parser of mailboxes
+/// stops at the first address and ignores the rest.
 #[must_use]
 pub fn read_mailbox(text: &str) -> Option<Mailbox> {
     let text = text.trim();

@@ -1,7 +1,7 @@
-//! Mails as files, for an installation without a mail server.
+//! Stores mails as files, for an installation without a mail server.
 //!
-//! Owns the folder: what is in `new/` is whole and on disk, and there is one file for one
-//! idempotency key. It must never be called on a thread that runs asynchronous work.
+//! Owns the folder. A file in `new/` is complete and on disk, and there is one file per idempotency key. It
+//! must never be called on a thread that runs asynchronous work.
 
 use std::{
     ffi::OsStr,
@@ -20,22 +20,22 @@ use sha2::{Digest, Sha256};
 
 use crate::{KIND, PERSON, WORKSPACE, escape};
 
-/// How many mails are listed: the newest ones.
+/// Mails of a list at most; the newest ones.
 const MAX_LISTED: usize = 1000;
 
-/// Text of one page, in bytes; one mail may go over it.
+/// Text of one page, in bytes. One mail may exceed it.
 const PAGE_BYTES_MAX: usize = 512 * 1024;
 
-/// So many bytes are read at a time while the end of the headers is looked for.
+/// Bytes that are read at a time until the end of the headers.
 const HEAD_STEP: usize = 4 * 1024;
 
-/// Longest readable file name, in bytes; a longer key is hashed.
+/// Longest readable file name, in bytes. A longer key is hashed.
 const MAX_NAME: usize = 180;
 
-/// Tells apart two deliveries of one key at the same time.
+/// Distinguishes two simultaneous deliveries of one key.
 static DELIVERY: AtomicU64 = AtomicU64::new(0);
 
-/// A mail that was kept as a file.
+/// A stored mail.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Mail {
     /// File name in the folder; the same for every delivery of one step.
@@ -43,23 +43,23 @@ pub struct Mail {
     /// Recipients' addresses, separated by commas.
     pub to: String,
     pub subject: String,
-    /// When it was sent, by the clock of the installation, to the second.
+    /// The time of sending by the installation's clock, in seconds.
     pub date: Option<DateTime<Utc>>,
-    /// With its angle brackets.
+    /// With angle brackets.
     pub message_id: String,
     /// The plain text, decoded, lines ending in `\n`.
     pub body: String,
-    /// Why it was written: `step` or `notification`.
+    /// `step` or `notification`.
     pub kind: String,
-    /// Whose workspace it is of; none: it does not say.
+    /// `None`: the mail does not contain it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// Whose notification it is, by name: it may hold a link that acts as that person.
+    /// The user who gets the notification. The mail may contain a link that acts as this user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub person: Option<String>,
 }
 
-/// What is known of a kept mail without its text.
+/// A stored mail without its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MailHead {
     path: PathBuf,
@@ -70,7 +70,7 @@ pub struct MailHead {
     pub person: Option<String>,
 }
 
-/// Stores a mail; one with the same key is replaced. It is on disk when this returns.
+/// Stores a mail and replaces one with the same key. It is on disk when this returns.
 pub(crate) fn deliver(dir: &Path, key: &str, mail: &[u8]) -> io::Result<()> {
     for sub in ["tmp", "new", "cur"] {
         fs::create_dir_all(dir.join(sub))?;
@@ -83,7 +83,7 @@ pub(crate) fn deliver(dir: &Path, key: &str, mail: &[u8]) -> io::Result<()> {
     let written = write_synced(&tmp, mail).and_then(|()| {
         let target = seen(dir, &name)?.unwrap_or_else(|| dir.join("new").join(&name));
         fs::rename(&tmp, &target)?;
-        // The new name is safe only when its folder is on disk too.
+        // The new name is durable only when its folder is on disk, too.
         match target.parent() {
             Some(folder) => File::open(folder)?.sync_all(),
             None => Ok(()),
@@ -96,21 +96,20 @@ pub(crate) fn deliver(dir: &Path, key: &str, mail: &[u8]) -> io::Result<()> {
     written
 }
 
-/// The newest mails of a Maildir, at most 1,000, oldest first. A missing folder has none. Reads
-/// files, so call it on a thread that may block.
+/// The newest mails of a Maildir, at most 1,000, oldest first. A missing folder has none. It blocks on files.
 ///
 /// # Errors
-/// When the folder cannot be read.
+/// The folder cannot be read.
 pub fn list(dir: &Path) -> io::Result<Vec<Mail>> {
     let heads = heads(dir)?;
     Ok(heads.iter().filter_map(|head| read(&head.path)).collect())
 }
 
-/// A page of the same: of the mails that are `wanted`, at most `limit` behind the first `skip`, with at most
-/// 512 KiB of text. Of all others only the headers are read. Besides the page: where the next one begins.
+/// A page of the `wanted` mails: at most `limit` after the first `skip`, with at most 512 KiB of text. Of
+/// all others only the headers are read. Also returns where the next page begins.
 ///
 /// # Errors
-/// When the folder cannot be read.
+/// The folder cannot be read.
 pub fn page(
     dir: &Path,
     wanted: impl Fn(&MailHead) -> bool,
@@ -121,7 +120,7 @@ pub fn page(
     Ok(taken(&heads, (skip, limit), |head| read(&head.path)))
 }
 
-/// Reads so many mails, and no more; where the next page begins, if there is one.
+/// Reads one page; also returns where the next one begins.
 fn taken(
     heads: &[MailHead],
     (skip, limit): (usize, usize),
@@ -133,7 +132,7 @@ fn taken(
             break;
         }
         next += 1;
-        // A mail that was removed meanwhile has had its place all the same.
+        // A mail that was removed meanwhile still counts.
         if let Some(mail) = read(head) {
             bytes += mail.body.len();
             mails.push(mail);
@@ -147,7 +146,7 @@ fn heads(dir: &Path) -> io::Result<Vec<MailHead>> {
     let mut files: Vec<(SystemTime, PathBuf)> = Vec::new();
     for sub in ["new", "cur"] {
         for path in files_in(&dir.join(sub))? {
-            // A file can be moved by a mail reader between listing and reading.
+            // A mail reader can move a file between listing and reading.
             if let Ok(stored_at) = fs::metadata(&path).and_then(|found| found.modified()) {
                 files.push((stored_at, path));
             }
@@ -176,14 +175,14 @@ impl MailHead {
     }
 }
 
-/// Everything up to the text of a mail, and not much more.
+/// Reads the headers of a mail and not much more.
 fn head(mut mail: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(HEAD_STEP);
     loop {
         let before = bytes.len();
         let step = u64::try_from(HEAD_STEP).unwrap_or(u64::MAX);
         mail.by_ref().take(step).read_to_end(&mut bytes)?;
-        // The end may lie across two steps.
+        // The end may be split across two reads.
         let new = bytes.get(before.saturating_sub(3)..).unwrap_or_default();
         let ends = |end: &[u8]| new.windows(end.len()).any(|window| window == end);
         if bytes.len() == before || ends(b"\r\n\r\n") || ends(b"\n\n") {
@@ -198,7 +197,7 @@ fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Where a mail reader put this mail, having added flags to its name (`name:2,S`).
+/// The path of a mail that a mail reader has moved, with flags in its name (`name:2,S`).
 fn seen(dir: &Path, name: &str) -> io::Result<Option<PathBuf>> {
     let files = files_in(&dir.join("cur"))?;
     Ok(files.into_iter().find(|path| {

@@ -1,6 +1,6 @@
-//! How a composed mail leaves: to an SMTP server or into a folder.
+//! Sends a composed mail to an SMTP server or stores it in a folder.
 //!
-//! Owns the choice between the two and what of their errors may be told. A server's URL holds a
+//! Owns the choice between the two, and which of their errors may be shown. A server's URL contains a
 //! password and a folder is a path: neither may appear in any text (S0-R5).
 
 use std::{fmt, path::PathBuf, time::Duration};
@@ -17,13 +17,12 @@ const SMTP_TIMEOUT: Duration = Duration::from_secs(30);
 /// Connections kept open to the mail server.
 const MAX_CONNECTIONS: u32 = 4;
 
-/// Where mails go.
+/// The destination of mails.
 #[derive(Clone)]
 pub enum MailTransport {
-    /// To a mail server. A second delivery has the same Message-ID, but may arrive twice.
+    /// A mail server. A second delivery has the same Message-ID, but may arrive twice.
     Smtp(AsyncSmtpTransport<Tokio1Executor>),
-    /// Kept as files in this Maildir, listed by [`crate::list`]. A second delivery replaces the
-    /// first.
+    /// Files in this Maildir, listed by [`crate::list`]. A second delivery replaces the first.
     Maildir(PathBuf),
 }
 
@@ -36,25 +35,24 @@ impl fmt::Debug for MailTransport {
     }
 }
 
-/// What is wrong with the settings of mail.
+/// Invalid settings of mail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MailTransportError {
-    /// The URL is not quoted: it may hold a password.
+    /// The URL is not quoted, because it may contain a password.
     #[error(
         "HOLDPOINT_SMTP_URL is no address of a mail server; write smtp://host:25, smtp://user:password@host?tls=required or smtps://user:password@host"
     )]
     Url,
-    /// The sender's address cannot be read.
-    #[error("HOLDPOINT_MAIL_FROM is no mail address; write `Name <name@example.org>`")]
+    #[error("HOLDPOINT_MAIL_FROM is not a mail address; expected `Name <name@example.org>`")]
     From,
 }
 
 impl MailTransport {
     /// Chooses by the value of `HOLDPOINT_SMTP_URL`; unset or empty keeps mails in `maildir`.
-    /// Must be called within a tokio runtime, where the pool of connections is tended.
+    /// Must be called within a tokio runtime, which maintains the pool of connections.
     ///
     /// # Errors
-    /// [`MailTransportError::Url`] when the value is no `smtp:` or `smtps:` URL.
+    /// [`MailTransportError::Url`]: the value is not an `smtp:` or `smtps:` URL.
     pub fn from_env(
         smtp_url: Option<&str>,
         maildir: impl Into<PathBuf>,
@@ -79,7 +77,7 @@ impl MailTransport {
         }
     }
 
-    /// Returns when the server has taken the mail, or when it is on disk.
+    /// Returns when the server has accepted the mail, or when it is on disk.
     pub(crate) async fn deliver(&self, message: Message, key: &str) -> Result<(), MailFault> {
         match self {
             Self::Smtp(server) => match server.send(message).await {
@@ -102,7 +100,7 @@ impl MailTransport {
     }
 }
 
-/// Whether others can read what is sent to a server: it is on another machine and need not encrypt.
+/// Whether mails can be read on the network: the server is on another machine and encryption is optional.
 fn is_readable(url: &str) -> bool {
     let Some(rest) = url.strip_prefix("smtp://") else {
         return false;
@@ -113,7 +111,7 @@ fn is_readable(url: &str) -> bool {
     !is_near.contains(&true) && !settings.split('&').any(|one| one == "tls=required")
 }
 
-/// Tells the server's code, never its words: they are not ours and may quote anything.
+/// Returns the server's code and never its text, which may quote anything.
 fn smtp_fault(error: &lettre::transport::smtp::Error) -> MailFault {
     match error.status().map(u16::from) {
         Some(code) if error.is_permanent() => MailFault::Refused(code),

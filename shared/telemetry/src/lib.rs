@@ -1,9 +1,9 @@
-//! What a process says of itself: its log, and its end by a panic.
+//! The log of a process, and its end by a panic.
 //!
-//! Logs are one line an event, to standard error, so that standard output stays for data.
+//! The log has one line per event and goes to standard error. Standard output is for data.
 //!
-//! The level comes from `HOLDPOINT_LOG` (or `RUST_LOG`), for instance `info` or
-//! `warn,holdpoint_executor=debug`; the form from `HOLDPOINT_LOG_FORMAT`, `text` or `json`.
+//! The level comes from `HOLDPOINT_LOG` (or `RUST_LOG`), such as `info` or
+//! `warn,holdpoint_executor=debug`. The format comes from `HOLDPOINT_LOG_FORMAT`, `text` or `json`.
 
 mod vital;
 
@@ -13,16 +13,16 @@ use tracing_subscriber::EnvFilter;
 
 pub use vital::Vital;
 
-/// What is logged when nobody says otherwise.
+/// The default level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Default {
-    /// For services: what an operator wants to read at night.
+    /// For services.
     Info,
     /// For commands that show their own output.
     Warn,
 }
 
-/// Starts logging; a second call changes nothing.
+/// Starts logging. A second call changes nothing.
 pub fn start(default: Default) {
     let wanted = std::env::var("HOLDPOINT_LOG").or_else(|_| std::env::var("RUST_LOG"));
     let default = match default {
@@ -35,7 +35,7 @@ pub fn start(default: Default) {
         .with_writer(std::io::stderr)
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
-    // An error means that logging has been started before, which is what is wanted.
+    // An error means that logging was started before.
     let started = if is_json {
         builder.json().try_init()
     } else {

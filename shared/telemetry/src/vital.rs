@@ -1,5 +1,5 @@
-//! Parts of a service without which it does nothing. A panic in one of them ends the process: the
-//! next start goes on from the tables, and callers would otherwise be told to wait for ever.
+//! Tasks that a service cannot work without. A panic in one of them ends the process. The next start continues
+//! from the tables; without an end, callers would wait for ever.
 
 use std::future::Future;
 
@@ -7,12 +7,12 @@ use std::future::Future;
 #[derive(Debug)]
 pub struct Vital {
     pub service: &'static str,
-    /// What it does there, for the log.
+    /// The task, for the log.
     pub part: &'static str,
 }
 
 impl Vital {
-    /// Does the work of this part.
+    /// Runs the task.
     pub async fn run<F: Future>(self, work: F) -> F::Output {
         let _ends_with_a_panic = self;
         work.await

@@ -1,9 +1,9 @@
-//! Who is who: a service's read copy of users, and how it is kept.
+//! The user directory: a service's read copy of users.
 //!
-//! The handoff service owns the users and numbers its changes of them; a copy asks for what came
-//! after the last one it has: at the start, each minute, after a nudge, and when somebody is unknown.
-//! The copy's rows ([`table`]) lie among the tables of the service that keeps it; it changes nothing
-//! but these, and nothing changes it but the owner's facts.
+//! The handoff service owns the users and numbers their changes. A directory asks for the changes after the
+//! last one it has applied: at the start, each minute, after a nudge, and when a user is unknown. Its rows
+//! ([`table`]) are among the tables of its service. It changes only these rows, and only user changes
+//! change it.
 
 pub mod table;
 
@@ -24,18 +24,17 @@ use tokio_util::sync::CancellationToken;
 
 pub use table::User;
 
-/// Facts that are asked for at a time.
+/// Changes of one query.
 const PAGE: u64 = 500;
-/// How often the owner is asked though nothing was heard of it.
-const LOOK_AGAIN: Duration = Duration::from_mins(1);
-/// The same when it did not answer.
-const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// Wait between two queries without a nudge.
+const REFRESH_EVERY: Duration = Duration::from_mins(1);
+/// Wait after a failed query.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Writes facts into the copy: a service on the kernel has its database thread do it.
+/// Applies changes. A service on the kernel does it on its database thread.
 pub trait DirectoryWriter: Send + Sync + 'static {
-    /// Has the facts applied ([`table::apply`]) and committed. Facts come more than once, and in any
-    /// order.
-    fn apply(&self, facts: Vec<UserChange>) -> BoxFuture<'_, Result<(), Problem>>;
+    /// Applies ([`table::apply`]) and commits changes. They may arrive more than once and in any order.
+    fn apply(&self, changes: Vec<UserChange>) -> BoxFuture<'_, Result<(), Problem>>;
 }
 
 /// The read copy. Cheap to clone.
@@ -43,9 +42,9 @@ pub trait DirectoryWriter: Send + Sync + 'static {
 pub struct UserDirectory {
     bus: Bus,
     readers: DatabaseConnection,
-    sink: Arc<dyn DirectoryWriter>,
-    /// One asks at a time; the others find what it has brought.
-    asking: Arc<Mutex<()>>,
+    writer: Arc<dyn DirectoryWriter>,
+    /// Only one query runs at a time; the other callers then find its changes.
+    refreshing: Arc<Mutex<()>>,
 }
 
 impl fmt::Debug for UserDirectory {
@@ -54,42 +53,44 @@ impl fmt::Debug for UserDirectory {
     }
 }
 
-/// A connection that writes by itself, for a service that is not on the kernel.
-struct Writer(DatabaseConnection);
+/// Writes with a connection, for a service that is not on the kernel.
+struct ConnectionWriter(DatabaseConnection);
 
-impl DirectoryWriter for Writer {
-    fn apply(&self, facts: Vec<UserChange>) -> BoxFuture<'_, Result<(), Problem>> {
+impl DirectoryWriter for ConnectionWriter {
+    fn apply(&self, changes: Vec<UserChange>) -> BoxFuture<'_, Result<(), Problem>> {
         async move {
-            let tx = holdpoint_store::begin_write(&self.0).await.map_err(away)?;
-            table::apply(&tx, &facts).await.map_err(away)?;
-            tx.commit().await.map_err(away)
+            let tx = holdpoint_store::begin_write(&self.0)
+                .await
+                .map_err(unavailable)?;
+            table::apply(&tx, &changes).await.map_err(unavailable)?;
+            tx.commit().await.map_err(unavailable)
         }
         .boxed()
     }
 }
 
 impl UserDirectory {
-    /// A copy that `writer` writes, each batch of facts in a transaction of its own.
+    /// Applies each batch of changes in a transaction of `writer`.
     #[must_use]
     pub fn new(bus: Bus, readers: DatabaseConnection, writer: DatabaseConnection) -> Self {
-        Self::with(bus, readers, Arc::new(Writer(writer)))
+        Self::with(bus, readers, Arc::new(ConnectionWriter(writer)))
     }
 
-    /// A copy that `sink` writes.
+    /// Applies changes with `writer`.
     #[must_use]
-    pub fn with(bus: Bus, readers: DatabaseConnection, sink: Arc<dyn DirectoryWriter>) -> Self {
+    pub fn with(bus: Bus, readers: DatabaseConnection, writer: Arc<dyn DirectoryWriter>) -> Self {
         Self {
             bus,
             readers,
-            sink,
-            asking: Arc::default(),
+            writer,
+            refreshing: Arc::default(),
         }
     }
 
-    /// A user; somebody unknown is asked for at once.
+    /// Finds a user. If it is unknown the directory is refreshed first.
     ///
     /// # Errors
-    /// 503 when the copy cannot be read, or the owner of users does not answer.
+    /// 503: the directory cannot be read, or the handoff service does not reply.
     pub async fn find(
         &self,
         workspace: &Workspace,
@@ -102,10 +103,10 @@ impl UserDirectory {
         self.known(workspace, name).await
     }
 
-    /// A user as the copy has it now.
+    /// Finds a user without a refresh.
     ///
     /// # Errors
-    /// 503 when the copy cannot be read.
+    /// 503: the directory cannot be read.
     pub async fn known(
         &self,
         workspace: &Workspace,
@@ -113,53 +114,55 @@ impl UserDirectory {
     ) -> Result<Option<User>, Problem> {
         table::find(&self.readers, workspace, name)
             .await
-            .map_err(away)
+            .map_err(unavailable)
     }
 
-    /// What the owner has just said of a user counts at once, ahead of its numbered fact.
+    /// Applies a user from a reply of the handoff service at once, before its numbered change arrives.
     ///
     /// # Errors
-    /// 503 when the copy cannot be written.
+    /// 503: the directory cannot be written.
     pub async fn take(&self, workspace: &Workspace, user: &UserView) -> Result<(), Problem> {
-        let fact = UserChange {
+        let change = UserChange {
             seq: 0,
             workspace: workspace.clone(),
             user: user.clone(),
         };
-        self.sink.apply(vec![fact]).await
+        self.writer.apply(vec![change]).await
     }
 
-    /// Asks for everything that is new.
+    /// Queries and applies all new changes.
     ///
     /// # Errors
-    /// 503 when the copy cannot be read or written, or the owner of users does not answer.
+    /// 503: the directory cannot be read or written, or the handoff service does not reply.
     pub async fn refresh(&self) -> Result<(), Problem> {
-        let _one = self.asking.lock().await;
+        let _one = self.refreshing.lock().await;
         let system = system()?;
         loop {
-            let after = table::position(&self.readers).await.map_err(away)?;
+            let after = table::position(&self.readers).await.map_err(unavailable)?;
             let query = ListUserChanges { after, limit: PAGE };
-            let facts = self.bus.query(&system, &query).await?;
-            if facts.iter().all(|fact| fact.seq <= after) {
+            let changes = self.bus.query(&system, &query).await?;
+            if changes.iter().all(|change| change.seq <= after) {
                 return Ok(());
             }
-            self.sink.apply(facts).await?;
+            self.writer.apply(changes).await?;
         }
     }
 
-    /// Keeps the copy until it is told to stop.
+    /// Keeps the directory up to date until the service stops.
     pub async fn keep(self, stop: CancellationToken) {
-        stop.run_until_cancelled(self.keep_on()).await;
+        stop.run_until_cancelled(self.refresh_forever()).await;
     }
 
-    async fn keep_on(&self) {
+    async fn refresh_forever(&self) {
         loop {
             let nudges = subject::live_users();
             match self.bus.client().subscribe(nudges).await {
                 Ok(nudges) => self.listen(nudges).await,
-                Err(error) => tracing::warn!(%error, "no nudges about users; trying again"),
+                Err(error) => {
+                    tracing::warn!(%error, "not subscribed to nudges about users; trying again");
+                }
             }
-            tokio::time::sleep(TRY_AGAIN).await;
+            tokio::time::sleep(RETRY_AFTER).await;
         }
     }
 
@@ -167,10 +170,10 @@ impl UserDirectory {
     async fn listen(&self, mut nudges: async_nats::Subscriber) {
         loop {
             let pause = match self.refresh().await {
-                Ok(()) => LOOK_AGAIN,
+                Ok(()) => REFRESH_EVERY,
                 Err(problem) => {
-                    tracing::debug!(%problem, "the users cannot be asked for; trying again");
-                    TRY_AGAIN
+                    tracing::debug!(%problem, "user changes not received; trying again");
+                    RETRY_AFTER
                 }
             };
             match tokio::time::timeout(pause, nudges.next()).await {
@@ -182,14 +185,16 @@ impl UserDirectory {
     }
 }
 
-/// The copy does not answer: logged here, told as "try again".
-fn away(error: impl Into<StoreError>) -> Problem {
+/// Logs an error of the tables; the caller gets a 503.
+fn unavailable(error: impl Into<StoreError>) -> Problem {
     let error: &dyn std::error::Error = &error.into();
-    tracing::error!(error, "the read copy of users does not answer");
+    tracing::error!(
+        error,
+        "user directory cannot be read or written; the caller has to try again"
+    );
     Problem::unavailable("the copy of the users does not answer; try again")
 }
 
-/// The workspace of what belongs to no tenant.
 fn system() -> Result<Workspace, Problem> {
     subject::SYSTEM_WORKSPACE.parse().map_err(|error| {
         tracing::error!(%error, "the system's workspace has no name");

@@ -1,7 +1,7 @@
-//! Rows of the read copy of users: `users`, `user_roles` (of the active ones), `sync_cursors`.
+//! The rows of the user directory: `users`, `user_roles` (of active users) and `sync_cursors`.
 //!
-//! Kept from the handoff service's numbered facts, never changed otherwise. The statements take
-//! part in whatever transaction the keeper has; `holdpoint_migrations` makes the tables.
+//! Only numbered user changes of the handoff service change them. The statements join the caller's transaction.
+//! `holdpoint_migrations` creates the tables.
 
 pub mod row;
 
@@ -21,14 +21,12 @@ use sea_orm::{
 
 use row::{position, role, user};
 
-/// What a copy knows of a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
     pub name: UserName,
     pub email: Option<String>,
     /// In alphabetical order.
     pub roles: Vec<RoleName>,
-    /// False: disabled.
     pub active: bool,
 }
 
@@ -36,10 +34,10 @@ fn broken(error: impl std::fmt::Display) -> StoreError {
     StoreError::broken("users", error)
 }
 
-/// One user, if the copy has one of that name.
+/// Finds a user by name.
 ///
 /// # Errors
-/// [`StoreError`] when the database is away or a row cannot be read.
+/// [`StoreError`]: the database is unavailable or a row cannot be read.
 pub async fn find(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
@@ -49,7 +47,7 @@ pub async fn find(
     Ok(found.into_iter().next())
 }
 
-/// Users by name; unknown ones are left out.
+/// Finds users by name; unknown ones are left out.
 ///
 /// # Errors
 /// As [`find`].
@@ -81,7 +79,7 @@ fn read(row: user::Model) -> Result<User, StoreError> {
     })
 }
 
-/// Active users with a role, by name, after one; at most `limit`.
+/// Active users with a role in the order of names, after `after`, at most `limit`.
 ///
 /// # Errors
 /// As [`find`].
@@ -109,10 +107,10 @@ pub async fn members(
         .collect()
 }
 
-/// Whether anybody is known in a workspace.
+/// Whether the directory has any user of a workspace.
 ///
 /// # Errors
-/// [`StoreError`] when the database is away.
+/// [`StoreError`]: the database is unavailable.
 pub async fn any_in(db: &impl ConnectionTrait, workspace: &Workspace) -> Result<bool, StoreError> {
     let known = user::Entity::find()
         .filter(user::Column::Workspace.eq(workspace.as_str()))
@@ -121,7 +119,7 @@ pub async fn any_in(db: &impl ConnectionTrait, workspace: &Workspace) -> Result<
     Ok(known > 0)
 }
 
-/// Number of the last fact that was applied.
+/// Number of the last change that was applied.
 ///
 /// # Errors
 /// As [`find`].
@@ -133,16 +131,16 @@ pub async fn position(db: &impl ConnectionTrait) -> Result<u64, StoreError> {
     u64::try_from(seq).map_err(|error| StoreError::broken("sync_cursors", error))
 }
 
-/// Takes facts over and notes how far it has come; to be called within a transaction. Of two states
-/// of one user the one with the higher version stays, in whatever order they come.
+/// Applies changes and moves the cursor; must be called within a transaction. Of two states of a user the
+/// one with the higher version stays, in whatever order they arrive.
 ///
 /// # Errors
-/// [`StoreError`] when the database refuses.
-pub async fn apply(db: &impl ConnectionTrait, facts: &[UserChange]) -> Result<(), StoreError> {
-    let Some(last) = facts.iter().map(|fact| fact.seq).max() else {
+/// [`StoreError`]: the database refuses.
+pub async fn apply(db: &impl ConnectionTrait, changes: &[UserChange]) -> Result<(), StoreError> {
+    let Some(last) = changes.iter().map(|change| change.seq).max() else {
         return Ok(());
     };
-    upsert(db, facts).await?;
+    upsert(db, changes).await?;
     let seq = i64::try_from(last).map_err(|error| StoreError::broken("sync_cursors", error))?;
     let row = position::ActiveModel {
         source: Set(handoff::SERVICE.to_owned()),
@@ -150,7 +148,7 @@ pub async fn apply(db: &impl ConnectionTrait, facts: &[UserChange]) -> Result<()
     };
     let on_conflict = OnConflict::column(position::Column::Source)
         .update_column(position::Column::Seq)
-        .action_and_where(newer("sync_cursors", "seq"))
+        .action_and_where(is_older("sync_cursors", "seq"))
         .to_owned();
     position::Entity::insert(row)
         .on_conflict(on_conflict)
@@ -161,12 +159,12 @@ pub async fn apply(db: &impl ConnectionTrait, facts: &[UserChange]) -> Result<()
 
 type Newest<'a> = BTreeMap<(&'a Workspace, &'a UserName), &'a UserView>;
 
-async fn upsert(db: &impl ConnectionTrait, facts: &[UserChange]) -> Result<(), StoreError> {
+async fn upsert(db: &impl ConnectionTrait, changes: &[UserChange]) -> Result<(), StoreError> {
     // Postgres refuses to touch one row twice in a statement.
     let mut newest = Newest::new();
     for UserChange {
         workspace, user, ..
-    } in facts
+    } in changes
     {
         let kept = newest.entry((workspace, &user.name)).or_insert(user);
         if kept.version < user.version {
@@ -186,7 +184,7 @@ async fn upsert(db: &impl ConnectionTrait, facts: &[UserChange]) -> Result<(), S
                 user::Column::Active,
                 user::Column::Version,
             ])
-            .action_and_where(newer("users", "version"))
+            .action_and_where(is_older("users", "version"))
             .to_owned();
         let keys = user::Entity::insert_many(chunk.to_vec())
             .on_conflict(on_conflict)
@@ -197,11 +195,11 @@ async fn upsert(db: &impl ConnectionTrait, facts: &[UserChange]) -> Result<(), S
     newest.retain(|(workspace, name), _user| {
         taken.contains(&(workspace.to_string(), name.to_string()))
     });
-    roles(db, &newest).await
+    replace_roles(db, &newest).await
 }
 
-/// The roles of users whose rows were just written.
-async fn roles(db: &impl ConnectionTrait, users: &Newest<'_>) -> Result<(), StoreError> {
+/// Replaces the roles of users whose rows were just written.
+async fn replace_roles(db: &impl ConnectionTrait, users: &Newest<'_>) -> Result<(), StoreError> {
     let mut names: BTreeMap<&Workspace, Vec<&str>> = BTreeMap::new();
     for (workspace, name) in users.keys() {
         names.entry(workspace).or_default().push(name.as_str());
@@ -245,8 +243,8 @@ fn as_row(workspace: &Workspace, user: &UserView) -> Result<user::ActiveModel, S
     })
 }
 
-/// The row that is there is behind the one that comes.
-fn newer(table: &'static str, column: &'static str) -> Expr {
-    let there = Expr::col((Alias::new(table), Alias::new(column)));
-    there.lt(Expr::col((Alias::new("excluded"), Alias::new(column))))
+/// Whether the present row is older than the new one.
+fn is_older(table: &'static str, column: &'static str) -> Expr {
+    let present = Expr::col((Alias::new(table), Alias::new(column)));
+    present.lt(Expr::col((Alias::new("excluded"), Alias::new(column))))
 }

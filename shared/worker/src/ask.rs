@@ -1,7 +1,7 @@
-//! How a running tool asks people (S3-R2): `call.ask("Refund?").options(["yes", "no"]).park().await?`.
+//! Lets a running tool ask people (S3-R2): `call.ask("Refund?").options(["yes", "no"]).park().await?`.
 //!
-//! Owns the way of a question to the executor and of the answer back. It must never take an answer for
-//! one that counts before the executor says so: while the run is paused a tool goes on waiting.
+//! Owns the question to the executor and its answer. It must never return an answer before the executor accepts
+//! it: while the run is paused the tool keeps waiting.
 
 use std::time::Duration;
 
@@ -24,18 +24,18 @@ use tokio::time::Instant;
 
 use crate::tool::ToolFailure;
 
-/// Between two looks for an answer of which no nudge came.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// Wait between two polls if no nudge arrives.
+const POLL_EVERY: Duration = Duration::from_secs(5);
 
-/// However many nudges come, it is looked no more often than this.
-const LOOK_AT_MOST: Duration = Duration::from_millis(50);
+/// Shortest time between two polls, however many nudges arrive.
+const POLL_INTERVAL_MIN: Duration = Duration::from_millis(50);
 
-/// Between two tries while the executor is away.
-const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// Wait between two tries while the executor is unavailable.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The way of one dispatch to the people.
+/// Asks people for the step of one dispatch.
 #[derive(Clone)]
-pub struct People {
+pub struct HumanClient {
     bus: Bus,
     workspace: Workspace,
     run: RunId,
@@ -44,10 +44,10 @@ pub struct People {
     token: Option<String>,
 }
 
-impl std::fmt::Debug for People {
+impl std::fmt::Debug for HumanClient {
     /// Leaves out the token.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("People")
+        f.debug_struct("HumanClient")
             .field("run", &self.run)
             .field("step", &self.step)
             .field("dispatch", &self.dispatch)
@@ -55,7 +55,7 @@ impl std::fmt::Debug for People {
     }
 }
 
-impl People {
+impl HumanClient {
     /// For the tool of a dispatch.
     #[must_use]
     pub fn of(bus: Bus, step_dispatch: &StepDispatch) -> Self {
@@ -69,7 +69,7 @@ impl People {
         }
     }
 
-    /// Asks once; the same key asks nothing new.
+    /// Asks once. Asking again with the same key returns the same question.
     async fn ask(&self, question: &ToolQuestion) -> Result<RequestedInput, Problem> {
         let command = RequestInput {
             run: self.run,
@@ -82,51 +82,50 @@ impl People {
         self.bus.ask(&self.workspace, &envelope).await
     }
 
-    /// The same for as long as the executor is away.
-    async fn ask_until_heard(
-        &self,
-        question: &ToolQuestion,
-    ) -> Result<RequestedInput, ToolFailure> {
+    /// Asks, and tries again while the executor is unavailable.
+    async fn ask_with_retry(&self, question: &ToolQuestion) -> Result<RequestedInput, ToolFailure> {
         loop {
             match self.ask(question).await {
                 Ok(asked) => return Ok(asked),
                 Err(problem) if problem.is_transient() => {
-                    tracing::debug!(%problem, "a question waits for the executor");
-                    tokio::time::sleep(TRY_AGAIN).await;
+                    tracing::debug!(%problem, "executor unavailable; the question is sent again");
+                    tokio::time::sleep(RETRY_AFTER).await;
                 }
                 Err(problem) => return Err(ToolFailure::new(&problem.code, problem.detail)),
             }
         }
     }
 
-    /// Looks when the run moves, and now and then in case that was not heard.
-    async fn until_answered(&self, question: &ToolQuestion) -> Result<GivenAnswer, ToolFailure> {
+    /// Waits for the answer. Polls after each nudge about the run, and regularly because nudges may be lost.
+    async fn wait_for_answer(&self, question: &ToolQuestion) -> Result<GivenAnswer, ToolFailure> {
         let nudges = subject::live(&self.workspace, SERVICE);
         let nudges = self.bus.client().subscribe(nudges).await;
         let mut nudges = nudges
-            .inspect_err(|error| tracing::debug!(%error, "no nudges: it is looked now and then"))
+            .inspect_err(
+                |error| tracing::debug!(%error, "not subscribed to nudges; the answer is polled"),
+            )
             .ok();
         loop {
-            let looked_at = Instant::now();
-            let asked = self.ask_until_heard(question).await?;
+            let polled_at = Instant::now();
+            let asked = self.ask_with_retry(question).await?;
             if let (InputStatus::Answered, Some(given)) = (asked.status, asked.given) {
                 return Ok(given);
             }
-            let again = looked_at + LOOK_AGAIN;
+            let next_poll = polled_at + POLL_EVERY;
             let nudged = async {
                 match nudges.as_mut() {
-                    Some(nudges) => self.nudged(nudges).await,
+                    Some(nudges) => self.wait_for_nudge(nudges).await,
                     None => std::future::pending().await,
                 }
             };
-            if tokio::time::timeout_at(again, nudged).await.is_ok() {
-                tokio::time::sleep_until(looked_at + LOOK_AT_MOST).await;
+            if tokio::time::timeout_at(next_poll, nudged).await.is_ok() {
+                tokio::time::sleep_until(polled_at + POLL_INTERVAL_MIN).await;
             }
         }
     }
 
-    /// Returns when something happened to the run.
-    async fn nudged(&self, nudges: &mut async_nats::Subscriber) {
+    /// Ends when the run has changed.
+    async fn wait_for_nudge(&self, nudges: &mut async_nats::Subscriber) {
         while let Some(message) = nudges.next().await {
             let is_own = serde_json::from_slice::<Nudge>(&message.payload)
                 .is_ok_and(|nudge| nudge.runs.iter().any(|(run, _)| *run == self.run));
@@ -138,105 +137,105 @@ impl People {
     }
 }
 
-/// A question in the making. Without a [`Question::key`] the same text in the same step is the same
-/// question.
+/// Builds a question. Without a [`Question::key`], the same text in the same step is the same question.
 #[derive(Debug, Clone)]
-#[must_use = "nobody is asked before `.block()` or `.park()`"]
+#[must_use = "the question is sent by `.block()` or `.park()`"]
 pub struct Question {
-    people: Option<People>,
+    client: Option<HumanClient>,
     question: ToolQuestion,
 }
 
 impl Question {
-    pub(crate) fn new(people: Option<People>, text: impl Into<String>) -> Self {
+    pub(crate) fn new(client: Option<HumanClient>, text: impl Into<String>) -> Self {
         Self {
-            people,
+            client,
             question: ToolQuestion::new(text),
         }
     }
 
-    /// The answers there are, 2 to 100; without them any text is one.
+    /// Allows only these answers, 2 to 100. Without options any text is an answer.
     pub fn options<T: Into<String>>(mut self, options: impl IntoIterator<Item = T>) -> Self {
         self.question.options = options.into_iter().map(Into::into).collect();
         self
     }
 
-    /// A form instead: a flat JSON Schema.
+    /// Asks for a form, given as a flat JSON Schema.
     pub fn schema(mut self, schema: Value) -> Self {
         self.question.schema = Some(schema);
         self
     }
 
-    /// A page where the person enters a secret instead, at its owner: the answer is `done` or
-    /// `declined`, and the tool reads what was entered from that owner.
+    /// Asks the person to enter a secret on a page of its owner. The answer is `done` or `declined`, and
+    /// the tool reads the secret from that owner.
     pub fn link(mut self, url: impl Into<String>, label: Option<String>) -> Self {
         let url = url.into();
         self.question.link = Some(Link { url, label });
         self
     }
 
-    /// Whom: `@user.<name>` or `@role.<name>`; may be repeated. Unless said, the workspace's owners.
-    pub fn to(mut self, whom: impl Into<String>) -> Self {
-        self.question.to.push(whom.into());
+    /// Adds a recipient, `@user.<name>` or `@role.<name>`. The default is the workspace's owners.
+    pub fn to(mut self, recipient: impl Into<String>) -> Self {
+        self.question.to.push(recipient.into());
         self
     }
 
-    /// Names the question within the step: asking again under it is the same question.
+    /// Sets the key of the question within the step. Asking again with the same key is the same question.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.question.key = Some(key.into());
         self
     }
 
-    /// How long people have, 1 s to 90 days; 5 minutes unless said.
-    pub fn timeout(mut self, time: Duration) -> Self {
-        self.question.timeout_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    /// Sets the time for an answer, 1 s to 90 days. The default is 5 minutes.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.question.timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         self
     }
 
-    /// What happens when time is up: the run fails unless said.
-    pub const fn on_timeout(mut self, then: OnTimeout) -> Self {
-        self.question.on_timeout = then;
+    /// Sets what happens at the timeout. By default the run fails.
+    pub const fn on_timeout(mut self, action: OnTimeout) -> Self {
+        self.question.on_timeout = action;
         self
     }
 
-    /// The answer that counts when time is up.
+    /// Sets the answer that is used at the timeout.
     pub fn or(mut self, answer: impl Into<Value>) -> Self {
         self.question.on_timeout = OnTimeout::Default;
         self.question.default = Some(answer.into());
         self
     }
 
-    /// How urgent it is.
+    /// Sets the priority.
     pub const fn priority(mut self, priority: Priority) -> Self {
         self.question.priority = priority;
         self
     }
 
-    /// Asks and waits for the answer, with the lease and the place that the tool has. When time is up
-    /// and that ends the step, the tool is stopped here.
+    /// Asks and waits for the answer. The tool keeps its lease and its slot. If the timeout ends the step,
+    /// the tool is stopped here.
     ///
     /// # Errors
-    /// [`ToolFailure`] when it cannot be asked so, with the refusal's code.
+    /// [`ToolFailure`] with the refusal's code if the question is invalid.
     pub async fn block(mut self) -> Result<GivenAnswer, ToolFailure> {
         self.question.mode = AskMode::Block;
-        self.way()?.until_answered(&self.question).await
+        self.client()?.wait_for_answer(&self.question).await
     }
 
-    /// Asks, and ends the tool by the `?` behind it: the lease is released, and the step is called
-    /// again with the answer, which is then returned here. What the tool does before it is done again.
+    /// Asks, and ends the tool through `?`: the lease is released. When there is an answer the tool is
+    /// called again from the beginning, and this call returns the answer.
     ///
     /// # Errors
-    /// [`ToolFailure::parked`] while there is no answer: return it. Any other when it cannot be asked
-    /// so, with the refusal's code.
+    /// [`ToolFailure::parked`] while there is no answer: return it. Another [`ToolFailure`] with the
+    /// refusal's code if the question is invalid.
     pub async fn park(mut self) -> Result<GivenAnswer, ToolFailure> {
         self.question.mode = AskMode::Park;
-        let asked = self.way()?.ask_until_heard(&self.question).await?;
+        let asked = self.client()?.ask_with_retry(&self.question).await?;
         asked.given.ok_or_else(ToolFailure::parked)
     }
 
-    fn way(&self) -> Result<&People, ToolFailure> {
-        self.people.as_ref().ok_or_else(|| {
-            let text = "A tool that runs inside the executor cannot ask people; bring a worker.";
+    fn client(&self) -> Result<&HumanClient, ToolFailure> {
+        self.client.as_ref().ok_or_else(|| {
+            let text =
+                "A tool that runs inside the executor cannot ask people; run it in a worker.";
             ToolFailure::new("cannot_ask", text)
         })
     }

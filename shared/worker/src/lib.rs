@@ -1,9 +1,8 @@
 //! How to write a worker: tools that steps of runs call.
 //!
-//! A worker is any process that reaches the bus. It brings tools, takes the steps that call them,
-//! and reports what came of each. It decides nothing about a run, and may die at any point: a step
-//! whose worker is gone is dispatched again, or put before a person where a second call could do
-//! harm.
+//! A worker is any process that can connect to the bus. It has tools, receives the steps that call them, and
+//! reports their results. It decides nothing about a run and may die at any point. A step whose worker has died
+//! is dispatched again. If a second call could do harm, a person decides.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -29,17 +28,16 @@
 //! ```
 //!
 //! - The name of the node must be new at every start of the process.
-//! - A tool may be called twice for one step: whatever has an effect carries
-//!   [`tool::ToolCall::idempotency_key`] along, which is the same each time.
-//! - A failure is [`tool::ToolFailure`] with a stable code and a text for people. A panic fails
-//!   the step with `tool_panicked`, a result over [`tools::MAX_INLINE_RESULT`] bytes with
-//!   `result_too_large`.
-//! - A tool asks people by [`tool::ToolCall::ask`]: it waits for the answer with its lease, or parks and
-//!   is called again with it.
-//! - A step that the executor stops (cancelled, taken over) is cut: the tool's future is dropped and
+//! - A tool may be called twice for one step. Pass [`tool::ToolCall::idempotency_key`], which is the same each
+//!   time, to every system where the tool has an effect.
+//! - A failure is a [`tool::ToolFailure`] with a stable code and a text for people. A panic fails the step with
+//!   `tool_panicked`, and a result over [`tools::MAX_INLINE_RESULT`] bytes with `result_too_large`.
+//! - A tool asks people with [`tool::ToolCall::ask`]. It either waits for the answer and keeps its lease, or
+//!   parks and is called again with the answer.
+//! - When the executor stops a step (cancelled or taken over), the tool's future is dropped and
 //!   [`tool::ToolCall::stop`] is cancelled.
-//! - Commands and HTTP calls are tools without Rust: [`tools_file`].
-//! - `cargo run -p holdpoint-worker --example echo` is a whole program.
+//! - Commands and HTTP calls can be tools without Rust: see [`tools_file`].
+//! - `cargo run -p holdpoint-worker --example echo` is a complete program.
 
 pub mod ask;
 pub mod tool;

@@ -1,7 +1,7 @@
-//! What a tool is to the worker: one named asynchronous call with a result.
+//! A tool: one named asynchronous call with a result.
 //!
-//! Owns the shape of a call and of its result. It must know nothing of the bus, of leases or of
-//! retries: whoever calls a tool decides whether and when it is called again.
+//! Owns the types of a call and of its result. It must know nothing of the bus, leases or retries: the caller
+//! decides whether and when a tool is called again.
 
 use std::fmt;
 
@@ -12,58 +12,58 @@ use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_contracts::tool::HttpCall;
 use tokio_util::sync::CancellationToken;
 
-use crate::ask::{People, Question};
+use crate::ask::{HumanClient, Question};
 
-/// What a tool gets for one attempt (S2-R10).
+/// The input of one attempt (S2-R10).
 #[derive(Clone)]
 pub struct ToolCall {
     /// Workspace that the run belongs to.
     pub workspace: String,
     /// Id of the run.
     pub run: String,
-    /// Name of the agent whose run it is.
+    /// Name of the agent of the run.
     pub agent: String,
     /// Id of the step, unique in the run.
     pub step: String,
     /// Name of the tool that the step calls; several can share one queue and one [`Tool`].
     pub tool: String,
-    /// Counts the calls of this step from 1.
+    /// Number of this call of the step, from 1.
     pub attempt: u32,
-    /// Fencing token of this dispatch; rises with every new one (S4-R2).
+    /// Fencing token of this dispatch; it only rises (S4-R2).
     pub dispatch: u64,
-    /// Arguments after all placeholders were resolved.
+    /// Arguments with all placeholders resolved.
     pub args: serde_json::Value,
     /// Id of the run's contact, if it has one.
     pub contact: Option<String>,
-    /// `<run>/<step>`: the same for every attempt, so that an effect can be made once.
+    /// `<run>/<step>`: the same for every attempt, so that other systems can apply an effect once.
     pub idempotency_key: String,
     /// The time of the call. A tool must not read any other clock.
     pub now: DateTime<Utc>,
-    /// Who started the run.
+    /// The user who started the run.
     pub user: String,
-    /// Secret with which the called party may act for this step; never logged.
+    /// Secret with which the called system may act for this step; never logged.
     pub step_token: Option<String>,
     /// W3C trace context of the step.
     pub traceparent: Option<String>,
-    /// Whom to call, for a tool that is registered as an HTTP call.
+    /// The address, for a tool that is registered as an HTTP call.
     pub http: Option<HttpCall>,
-    /// What people have answered to this step so far, by the keys of its questions.
+    /// Answers of people to this step, by the keys of the questions.
     pub answers: Answers,
-    /// The way to the people; none for a tool that runs inside the executor.
-    pub people: Option<People>,
-    /// Cancelled when the step is stopped: cancelled, taken over, or the worker gives up. The
-    /// call's future is dropped in the same moment; this is for what the tool has started
-    /// elsewhere (a task, a session) and wants to end in order.
+    /// Asks people. `None` for a tool that runs inside the executor.
+    pub human_client: Option<HumanClient>,
+    /// Cancelled when the step is cancelled or taken over, or when the worker gives up. The call's future
+    /// is dropped at the same moment. Use this token to end what the tool has started elsewhere, such as a
+    /// task or a session.
     pub stop: CancellationToken,
 }
 
 impl ToolCall {
-    /// What a dispatch asks for.
+    /// The call that a dispatch requests.
     #[must_use]
     pub fn of(step_dispatch: &StepDispatch, now: DateTime<Utc>, stop: CancellationToken) -> Self {
         Self {
             answers: step_dispatch.answers.clone(),
-            people: None,
+            human_client: None,
             workspace: step_dispatch.workspace.to_string(),
             run: step_dispatch.run.to_string(),
             agent: step_dispatch.agent.to_string(),
@@ -83,9 +83,9 @@ impl ToolCall {
         }
     }
 
-    /// A question to people (S3-R2): `call.ask("Refund?").options(["yes", "no"]).block().await?`.
+    /// Builds a question to people (S3-R2): `call.ask("Refund?").options(["yes", "no"]).block().await?`.
     pub fn ask(&self, question: impl Into<String>) -> Question {
-        Question::new(self.people.clone(), question)
+        Question::new(self.human_client.clone(), question)
     }
 }
 
@@ -103,12 +103,12 @@ impl fmt::Debug for ToolCall {
     }
 }
 
-/// What a call achieved; becomes the step's response (S0-R5).
+/// The result of a successful call; becomes the step's response (S0-R5).
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolSuccess {
     /// One sentence for people, without a full stop.
     pub description: String,
-    /// What later steps refer to as `$step-01.…`.
+    /// Later steps refer to it as `$step-01.…`.
     pub data: serde_json::Value,
 }
 
@@ -116,24 +116,24 @@ pub struct ToolSuccess {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolFailure {
-    /// Stable snake_case name of the kind of failure, for programs.
+    /// Stable snake_case code, for programs.
     pub code: String,
-    /// For people: no secret, path, SQL or stack.
+    /// For people. It must not contain secrets, paths, SQL or stack traces.
     pub message: String,
 }
 
-/// Code of the "failure" by which a tool says that it parks.
+/// Code of the "failure" that parks a tool.
 pub const PARKED: &str = "parked";
 
 impl ToolFailure {
-    /// Not a failure: the tool has asked people and ends, and is called again with the answer
-    /// (S3-R2). Code [`PARKED`].
+    /// Not a failure: the tool has asked people, ends, and is called again with the answer (S3-R2). Code
+    /// [`PARKED`].
     #[must_use]
     pub fn parked() -> Self {
         Self::new(PARKED, "It has asked people and waits for their answer.")
     }
 
-    /// A failure with a stable code and a message that is already fit to be shown (S0-R5).
+    /// A failure with a stable code and a message for people (S0-R5).
     #[must_use]
     pub fn new(code: &str, message: impl Into<String>) -> Self {
         Self {
@@ -146,20 +146,20 @@ impl ToolFailure {
 /// Outcome of one attempt.
 pub type ToolResult = Result<ToolSuccess, ToolFailure>;
 
-/// Something that a step can call. A call may come twice for one step (a worker can die between
-/// effect and report), so effects use [`ToolCall::idempotency_key`] wherever the other side can.
+/// Something that a step can call. A worker can die between effect and report, so a step may be called twice.
+/// Pass [`ToolCall::idempotency_key`] to every system that accepts one.
 pub trait Tool: Send + Sync + 'static {
-    /// The name by which steps call it.
+    /// The name that steps use.
     fn name(&self) -> &str;
 
     /// Makes one attempt. Dropping the future abandons it.
     ///
     /// # Errors
-    /// [`ToolFailure`] when the step's attempt failed; the executor decides about another.
+    /// [`ToolFailure`] if the attempt failed. The executor decides about another one.
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult>;
 }
 
-/// Makes a tool of an asynchronous closure.
+/// Makes a tool from an asynchronous closure.
 pub fn tool_fn<F, Fut>(name: impl Into<String>, run: F) -> ToolFn<F>
 where
     F: Fn(ToolCall) -> Fut + Send + Sync + 'static,

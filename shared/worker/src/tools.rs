@@ -1,9 +1,8 @@
-//! The tools that every installation has.
+//! The built-in tools.
 //!
-//! Owns the list of built-in tools and how their arguments are read. Each tool is a file below.
-//! No tool may put anything into a failure's message that it did not write itself, except the
-//! name of an argument, an address that the author of the step wrote, or a number: messages are
-//! stored and shown (S0-R5).
+//! Owns the list of built-in tools and the parsing of their arguments. Each tool is a file below. Messages
+//! of failures are stored and shown (S0-R5). A tool may put only its own text into them, the name of an
+//! argument, an address of the step's author, or a number.
 
 use std::sync::Arc;
 
@@ -26,14 +25,14 @@ pub use log::Log;
 pub use send_email::{Mail, MailTransport, SendEmail};
 pub use update_contact::{ContactPatcher, UpdateContact};
 
-/// Largest result that is kept in the step row, in bytes of JSON; larger ones fail the step.
+/// Largest result in the step row, in bytes of JSON. A larger one fails the step.
 pub const MAX_INLINE_RESULT: usize = 256 * 1024;
 
-/// Longest piece of somebody's text that a message quotes, in characters.
+/// Longest quote of another text in a message, in characters.
 const MAX_QUOTE: usize = 200;
 
-/// All built-in tools: `log`, `http_request`, `send_email`, `update_contact`, `create_task`, and
-/// whatever is registered as an HTTP call.
+/// All built-in tools: `log`, `http_request`, `send_email`, `update_contact`, `create_task`, and the tools
+/// that are registered as an HTTP call.
 #[must_use]
 pub fn builtin(
     http: HttpRequest,
@@ -51,12 +50,12 @@ pub fn builtin(
     ]
 }
 
-/// Reads the arguments of `tool`. Unknown ones are refused, so that a typing error is not
-/// silently another call.
+/// Parses the arguments of `tool`. Unknown ones are refused, so that a typing error does not silently
+/// change the call.
 ///
 /// # Errors
-/// Code `invalid_args`; the message names the argument and says how to mend it. It never quotes
-/// a value, which may be a secret (S0-R5).
+/// Code `invalid_args`. The message names the argument and what is allowed. It never quotes a value, which
+/// may be a secret (S0-R5).
 pub(crate) fn read_args<T: DeserializeOwned>(tool: &str, args: &Value) -> Result<T, ToolFailure> {
     if !args.is_object() {
         return Err(invalid_args(
@@ -67,19 +66,19 @@ pub(crate) fn read_args<T: DeserializeOwned>(tool: &str, args: &Value) -> Result
     serde_path_to_error::deserialize(args).map_err(|error| {
         let path = error.path().to_string();
         let text = error.inner().to_string();
-        invalid_args(tool, &describe_fault(&path, &text))
+        invalid_args(tool, &describe_error(&path, &text))
     })
 }
 
 /// A failure with code `invalid_args`.
-pub(crate) fn invalid_args(tool: &str, fault: &str) -> ToolFailure {
+pub(crate) fn invalid_args(tool: &str, error: &str) -> ToolFailure {
     ToolFailure::new(
         "invalid_args",
-        format!("Arguments of {tool} are wrong: {fault}."),
+        format!("Arguments of {tool} are wrong: {error}."),
     )
 }
 
-/// The first [`MAX_QUOTE`] characters, with control characters replaced by blanks.
+/// The first [`MAX_QUOTE`] characters, with blanks in place of control characters.
 pub(crate) fn quote(text: &str) -> String {
     text.chars()
         .take(MAX_QUOTE)
@@ -87,9 +86,9 @@ pub(crate) fn quote(text: &str) -> String {
         .collect()
 }
 
-/// Turns serde's words into a hint. serde quotes values in `invalid type: string "…", expected …`,
-/// so only what follows the last `expected` is kept of those.
-fn describe_fault(path: &str, text: &str) -> String {
+/// Turns serde's text into a hint. serde quotes values in `invalid type: string "…", expected …`, so only
+/// the part after the last `expected` is kept.
+fn describe_error(path: &str, text: &str) -> String {
     if text.starts_with("missing field") {
         return format!("{text}; add it");
     }
@@ -103,7 +102,7 @@ fn describe_fault(path: &str, text: &str) -> String {
     match text.rsplit_once(", expected ") {
         Some((_, "a map")) => format!("`{}` must be an object", quote(path)),
         Some((_, expected)) => format!("`{}` must be {expected}", quote(path)),
-        None => format!("`{}` is not what is expected there", quote(path)),
+        None => format!("`{}` has an unexpected value", quote(path)),
     }
 }
 

@@ -1,7 +1,7 @@
-//! Tools without Rust: a file that names commands and HTTP calls (`worker --tools FILE`).
+//! Tools without Rust: a file that lists commands and HTTP calls (`worker --tools FILE`).
 //!
-//! Owns the form of that file. It must never guess: an unknown field or a tool that is neither a
-//! command nor an HTTP call is refused with its place, before anything is taken from the bus.
+//! Owns the format of that file. It must never guess. An unknown field, or a tool that is neither a command
+//! nor an HTTP call, is refused with its position before the worker receives anything.
 
 mod command;
 #[cfg(test)]
@@ -25,49 +25,46 @@ use crate::tools::http_tool;
 /// Largest file, in bytes.
 pub const FILE_MAX: usize = 1024 * 1024;
 
-/// Most tools of one file: each has a queue that is read.
+/// Tools of one file at most: each needs a queue.
 pub const TOOLS_MAX: usize = 200;
 
-/// Most variables that a command is given beside the usual ones.
+/// Additional variables of a command at most.
 pub const ENV_MAX: usize = 64;
 
 /// Longest name of a variable, in bytes.
 pub const ENV_NAME_MAX: usize = 128;
 
-/// How long a command may run unless its entry says otherwise.
+/// Default time limit of a command.
 pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
-/// Why a file of tools cannot be used; the texts say how to mend it.
+/// Why a tools file is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolsFileError {
     /// More than [`FILE_MAX`].
     #[error("the file has more than {FILE_MAX} bytes")]
     TooLarge,
-    /// Not the form that is expected, or no YAML or JSON at all.
+    /// Unexpected content, or neither YAML nor JSON.
     #[error("`{place}`: {fault}")]
     Form {
         /// Path of the field.
         place: String,
-        /// What is wrong, with line and column.
+        /// The error, with line and column.
         fault: String,
     },
-    /// No tool, or more than [`TOOLS_MAX`].
-    #[error("a file lists 1 to {TOOLS_MAX} tools, this one {0}")]
+    #[error("the file lists {0} tools; expected 1 to {TOOLS_MAX}")]
     Number(usize),
-    /// Two tools under one name.
-    #[error("two tools are called `{0}`: leave one of them out")]
+    #[error("two tools have the name `{0}`; tool names must be unique")]
     Twice(ToolName),
     /// Neither or both of `command` and `http`, or an empty command.
     #[error("tool `{0}` needs either `command: [program, argument, …]` or `http: {{url: …}}`")]
     Kind(ToolName),
-    /// The time limit of a command cannot be read.
-    #[error("tool `{tool}`: its `timeout` is wrong")]
+    #[error("tool `{tool}`: invalid `timeout`")]
     Timeout {
         tool: ToolName,
         #[source]
         source: DurationError,
     },
-    /// A variable that a command cannot be given.
+    /// A command must not get this variable.
     #[error(
         "tool `{tool}`: `env` cannot name {name:?}; expected at most {ENV_MAX} names of 1 to {ENV_NAME_MAX} letters, digits and `_`, none that begins with HOLDPOINT_"
     )]
@@ -76,32 +73,29 @@ pub enum ToolsFileError {
         /// The first name that is refused.
         name: String,
     },
-    /// The node's name is too long to be made new at every start.
+    /// The node's name is too long to append a random ending.
     #[error("`node` is too long")]
     Node(#[from] IdError),
 }
 
-/// One tool of the file, as it can be told to others.
+/// The public part of one tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedTool {
-    /// What steps call it.
     pub name: ToolName,
-    /// Of the tool itself.
     pub version: Option<String>,
-    /// How much harm it can do; medium unless said.
+    /// The default is medium.
     pub risk: Risk,
-    /// Whether calling it twice does no harm; no unless said.
+    /// Whether a second call does no harm. The default is no.
     pub idempotent: bool,
 }
 
-/// What a file of tools says.
+/// The content of a tools file.
 pub struct ToolsFile {
-    /// A name for this start of the process: the file's `node` with an ending that is new each
-    /// time, as the executor needs it.
+    /// The file's `node` with a random ending, because each start needs a new name.
     pub node: NodeName,
     /// The tools in the order of the file.
     pub listed: Vec<ListedTool>,
-    /// The same, ready to be called.
+    /// The callable tools.
     pub tools: Vec<Arc<dyn Tool>>,
 }
 
@@ -117,11 +111,12 @@ impl fmt::Debug for ToolsFile {
 
 impl ToolsFile {
     /// Reads YAML or JSON: `{node, tools: [{name, version?, risk?, idempotent?, timeout?,
-    /// env?, command: [..] | http: {method?, url, headers?}}]}`. `http` is what HTTP calls are made
-    /// with, `url` where commands find the API; `timeout` is for commands ([`COMMAND_TIMEOUT`] unless said).
+    /// env?, command: [..] | http: {method?, url, headers?}}]}`. `http` makes the HTTP
+    /// calls, and `url` is the API's address for commands. `timeout` applies to commands; the default is
+    /// [`COMMAND_TIMEOUT`].
     ///
     /// # Errors
-    /// [`ToolsFileError`] with what is wrong and where.
+    /// [`ToolsFileError`] with the position of the error.
     pub fn read(text: &str, http: &HttpRequest, url: Option<&str>) -> Result<Self, ToolsFileError> {
         if text.len() > FILE_MAX {
             return Err(ToolsFileError::TooLarge);
@@ -176,7 +171,7 @@ struct Entry {
     #[serde(default)]
     idempotent: bool,
     timeout: Option<String>,
-    /// Names of the worker's variables that the command gets beside the usual ones.
+    /// Additional variables of the worker that the command inherits.
     #[serde(default)]
     env: Vec<String>,
     command: Option<Vec<String>>,
@@ -223,8 +218,8 @@ impl Entry {
     }
 }
 
-/// Whether a command may get this variable of its worker. Those of Holdpoint hold keys of the worker, and
-/// a command gets its own under the same names.
+/// Whether a command may inherit this variable. The variables of Holdpoint contain keys of the worker, and
+/// a command gets different values under the same names.
 fn may_be_given(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     (1..=ENV_NAME_MAX).contains(&name.len())
@@ -232,7 +227,7 @@ fn may_be_given(name: &str) -> bool {
         && !name.to_ascii_uppercase().starts_with("HOLDPOINT_")
 }
 
-/// The end of a fresh run id is random.
+/// The end of a new run id is random.
 fn fresh(node: &NodeName) -> Result<NodeName, IdError> {
     let id = RunId::fresh().to_string();
     let nonce: String = id.chars().rev().take(8).collect();

@@ -1,20 +1,21 @@
-//! The worker: takes steps from their queues, calls tools, and reports what came of it.
+//! The worker: receives steps from their queues, calls tools, and reports the results.
 //!
-//! Owns how many steps run at once, and start and end of a worker. It must never decide about a
-//! run: whether a step may start and what follows its result is the executor's word. What this
-//! worker holds lives in `held`, the pulls in `pulling`, the way of one step in `job`, what keeps
-//! its leases in `heartbeat`.
+//! Owns start and end of a worker, and how many steps run at once. It must never decide about a run: the
+//! executor decides whether a step may start and what follows its result.
+//!
+//! `lease_table` contains the held steps, `consumer` the pulls, `job` the execution of one step, and
+//! `heartbeat` the renewal of leases.
 
-mod asking;
 mod batch;
+mod consumer;
 mod contacts;
 mod heartbeat;
-mod held;
 mod job;
+mod lease_table;
 mod outcome;
-mod patience;
-mod pulling;
 mod results;
+mod retry;
+mod start_requests;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -35,31 +36,31 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use self::asking::Asker;
+use self::consumer::Queue;
 pub use self::contacts::BusContacts;
-use self::heartbeat::Heart;
-use self::held::LeaseTable;
+use self::heartbeat::HeartbeatTask;
 use self::job::JobContext;
-use self::pulling::Queue;
+use self::lease_table::LeaseTable;
 use self::results::Reporter;
+use self::start_requests::StartRequester;
 pub use self::tasks::BusTasks;
 use crate::tool::{Tool, ToolCall};
 use crate::tools::MAX_INLINE_RESULT;
 
-/// Steps at once, unless said otherwise.
+/// Default number of steps at once.
 pub const CONCURRENCY: usize = 64;
 
-/// Most steps at once that can be asked for; more are cut to this.
+/// Largest number of steps at once. Larger values are reduced to it.
 pub const CONCURRENCY_MAX: usize = 4_096;
 
-/// How long a stopped worker waits for its tools and for their results to be confirmed.
+/// How long a stopping worker waits for its tools and for the acknowledgement of their results.
 pub const DRAIN: Duration = Duration::from_secs(8);
 
-/// How long the last words of a stopped worker may take to leave.
+/// How long the last messages of a stopping worker may take.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// Calls a tool for a dispatch outside of a worker, with the limits that a worker has; a panic is a
-/// failure of the step. Whoever calls it has the grant, and reports what came of it.
+/// Calls a tool for a dispatch outside of a worker, with the limits of a worker. A panic is a failure of the
+/// step. The caller must have the grant, and reports the result.
 pub async fn call_tool(
     tool: Arc<dyn Tool>,
     step_dispatch: &StepDispatch,
@@ -70,20 +71,20 @@ pub async fn call_tool(
     (done.result, done.error_code)
 }
 
-/// How a worker works.
+/// Options of a worker.
 #[derive(Debug, Clone)]
 pub struct WorkerOptions {
-    /// Its name, unlike that of any other process and of any earlier start of this one: the
-    /// executor takes a second grant under the same name for an answer that was lost.
+    /// The node's name. It must be new at every start: the executor answers a second request of the same node
+    /// with the same grant, because the first reply may have been lost.
     pub node: NodeName,
-    /// How many steps it works on at once, 1 to [`CONCURRENCY_MAX`].
+    /// Number of steps at once, 1 to [`CONCURRENCY_MAX`].
     pub concurrency: usize,
-    /// What tools get as the time of their call.
+    /// The source of [`ToolCall::now`].
     pub clock: Clock,
 }
 
 impl WorkerOptions {
-    /// [`CONCURRENCY`] steps at once, by the machine's clock.
+    /// [`CONCURRENCY`] steps at once, with the machine's clock.
     #[must_use]
     pub fn new(node: NodeName) -> Self {
         Self {
@@ -97,24 +98,20 @@ impl WorkerOptions {
 /// Why a worker did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
-    /// Without tools there is nothing to take.
-    #[error("a worker without tools has nothing to do: add one with `.tool(…)`")]
+    #[error("the worker has no tools; add one with `.tool(…)`")]
     NoTools,
-    /// Two tools under one name.
-    #[error("two tools are called `{name}`: leave one of them out")]
+    #[error("two tools have the name `{name}`; tool names must be unique")]
     TwoTools { name: String },
-    /// A tool whose name no step can use.
-    #[error("a tool has a name that no step can use")]
+    #[error("a tool has an invalid name")]
     Name(#[from] IdError),
-    /// Nobody could ask the node to beat.
-    #[error("the worker cannot listen for its name")]
+    /// Without this subscription the executor cannot probe the node.
+    #[error("cannot subscribe to probes of the node")]
     Listen(#[from] async_nats::SubscribeError),
-    /// The stream of steps cannot be had.
-    #[error("the worker cannot reach its steps")]
+    #[error("cannot reach the stream of steps")]
     Bus(#[from] BusError),
 }
 
-/// Takes steps and calls tools until it is stopped (S4-R2).
+/// Receives steps and calls tools until it is stopped (S4-R2).
 pub struct Worker {
     bus: Bus,
     options: WorkerOptions,
@@ -142,98 +139,97 @@ impl Worker {
         }
     }
 
-    /// How many steps it holds: delivered, at work, or with a result that is not confirmed.
+    /// The number of held steps: delivered, running, or with an unacknowledged result.
     #[must_use]
     pub fn busy(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.busy)
     }
 
-    /// The same with one tool more.
+    /// Adds a tool.
     #[must_use]
     pub fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
         self.tools.push(tool);
         self
     }
 
-    /// Works until `stop` is cancelled, then takes nothing more, waits at most [`DRAIN`] for the
-    /// tools that run and for their results to be confirmed, takes its leave of the executor (a
-    /// second at most) and returns. What is not finished by then is stopped and dispatched again,
-    /// or stands uncertain.
+    /// Works until `stop` is cancelled. Then it receives no more steps, waits at most [`DRAIN`] for running
+    /// tools and the acknowledgement of their results, deregisters (at most a second) and returns.
+    /// Unfinished steps are stopped. Idempotent ones are dispatched again, and others become uncertain.
     ///
-    /// Dropping the future ends everything at once; leases then end by the executor's clock.
+    /// Dropping the future ends everything at once. The leases then expire by the executor's clock.
     ///
     /// # Errors
-    /// [`WorkerError`] when it cannot start; later troubles are logged and tried again.
+    /// [`WorkerError`]: the worker cannot start. Later errors are logged and tried again.
     pub async fn run(self, stop: CancellationToken) -> Result<(), WorkerError> {
         let tools = by_name(self.tools)?;
         let (bus, node) = (self.bus, self.options.node);
         let system: Workspace = subject::SYSTEM_WORKSPACE.parse()?;
-        let asked_to_beat = bus.client().subscribe(subject::node(&node)).await?;
+        let probes = bus.client().subscribe(subject::node(&node)).await?;
 
         let given_up = CancellationToken::new();
         let _end_all = given_up.clone().drop_guard();
-        let held = LeaseTable::new(bus.clone(), given_up.clone(), self.busy);
-        let progress = AbortOnDropHandle::new(tokio::spawn(held.clone().keep_deliveries()));
+        let leases = LeaseTable::new(bus.clone(), given_up.clone(), self.busy);
+        let progress = AbortOnDropHandle::new(tokio::spawn(leases.clone().keep_deliveries()));
         let waiting = Arc::new(AtomicU64::new(0));
-        let heart = Heart {
+        let heartbeats = HeartbeatTask {
             bus: bus.clone(),
             workspace: system.clone(),
             node: node.clone(),
             tools: tools.keys().cloned().collect(),
-            held: held.clone(),
+            leases: leases.clone(),
             waiting: Arc::clone(&waiting),
         };
-        let heart = AbortOnDropHandle::new(tokio::spawn(heart.heartbeat(asked_to_beat)));
-        let (asker, asking) = Asker::start(bus.clone(), node.clone());
+        let heartbeats = AbortOnDropHandle::new(tokio::spawn(heartbeats.run(probes)));
+        let (start_requester, requesting) = StartRequester::start(bus.clone(), node.clone());
         let (reporter, reporting) = Reporter::start(bus.clone(), node.clone(), given_up.clone());
-        let bench = Arc::new(JobContext {
+        let context = Arc::new(JobContext {
             bus: bus.clone(),
             clock: self.options.clock,
             result_max: outcome::result_max(bus.max_payload()),
-            held,
-            asker,
+            leases,
+            start_requester,
             reporter,
         });
-        let places = self.options.concurrency.clamp(1, CONCURRENCY_MAX);
-        let crew = WorkerTasks {
+        let slots = self.options.concurrency.clamp(1, CONCURRENCY_MAX);
+        let worker_tasks = WorkerTasks {
             bus: bus.clone(),
-            places: Arc::new(Semaphore::new(places)),
+            slots: Arc::new(Semaphore::new(slots)),
             waiting,
             jobs: TaskTracker::new(),
             given_up: given_up.clone(),
         };
-        tracing::info!(%node, queues = tools.len(), "the worker takes steps");
-        crew.take_until(&stop, tools, &bench).await;
+        tracing::info!(%node, queues = tools.len(), "worker started; it receives steps");
+        worker_tasks.take_until(&stop, tools, &context).await;
 
-        crew.jobs.close();
+        worker_tasks.jobs.close();
         let drained = tokio::time::timeout(DRAIN, async {
-            crew.jobs.wait().await;
-            // The last senders go with it: what they sent is still delivered.
-            drop(bench);
-            let (asked, reported) = (asking.await, reporting.await);
-            for error in [asked.err(), reported.err()].into_iter().flatten() {
-                tracing::error!(%error, "a part of the worker broke");
+            worker_tasks.jobs.wait().await;
+            // This drops the last senders; what they sent is still delivered.
+            drop(context);
+            let (requested, reported) = (requesting.await, reporting.await);
+            for error in [requested.err(), reported.err()].into_iter().flatten() {
+                tracing::error!(%error, "a task of the worker failed");
             }
         });
         if drained.await.is_err() {
             tracing::warn!(
-                left = crew.jobs.len(),
-                "stopped with unfinished steps: idempotent ones start again, others will stand uncertain"
+                left = worker_tasks.jobs.len(),
+                "worker stopped with unfinished steps; idempotent ones start again, others become uncertain"
             );
         }
         given_up.cancel();
-        // A beat after the deregistration would take it back.
-        drop((heart, progress));
+        // A heartbeat after the deregistration would undo it.
+        drop((heartbeats, progress));
         heartbeat::deregister(&bus, &system, node).await;
         bus.flush(FLUSH).await;
         Ok(())
     }
 }
 
-/// What all queues of a worker share.
+/// Shared by all queues of a worker.
 struct WorkerTasks {
     bus: Bus,
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     waiting: Arc<AtomicU64>,
     jobs: TaskTracker,
     given_up: CancellationToken,
@@ -244,7 +240,7 @@ impl WorkerTasks {
         &self,
         stop: &CancellationToken,
         tools: BTreeMap<ToolName, Arc<dyn Tool>>,
-        bench: &Arc<JobContext>,
+        context: &Arc<JobContext>,
     ) {
         let mut queues = JoinSet::new();
         for (name, tool) in tools {
@@ -252,9 +248,9 @@ impl WorkerTasks {
                 name,
                 tool,
                 bus: self.bus.clone(),
-                places: Arc::clone(&self.places),
+                slots: Arc::clone(&self.slots),
                 waiting: Arc::clone(&self.waiting),
-                bench: Arc::clone(bench),
+                context: Arc::clone(context),
                 jobs: self.jobs.clone(),
                 given_up: self.given_up.clone(),
             };
@@ -262,7 +258,7 @@ impl WorkerTasks {
         }
         while let Some(ended) = queues.join_next().await {
             if let Err(error) = ended {
-                tracing::error!(%error, "a queue is not read any more");
+                tracing::error!(%error, "task of a queue failed; the queue is not read any more");
             }
         }
     }

@@ -43,7 +43,7 @@ impl<S: Tables> SimService<S> {
             workspace,
             id,
             rev,
-            answer: word,
+            reply: word,
         });
         let Some(input) = input else { return true };
         self.commit(&DecodedCommand::one(input, None), around)
@@ -72,7 +72,7 @@ impl<S: Tables> SimService<S> {
         };
         match self.core.refused(&refused) {
             AfterRefusal::Keep => panic!("{key:?} is refused for ever: {problem}"),
-            AfterRefusal::LetGo => true,
+            AfterRefusal::Drop => true,
             AfterRefusal::Decide(input) => self
                 .commit(&DecodedCommand::one(input, None), around)
                 .is_some(),

@@ -17,7 +17,7 @@ use holdpoint_gateway::Gateway;
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::Deps;
 use holdpoint_notification::PublicUrl;
-use holdpoint_scheduler::Settling;
+use holdpoint_scheduler::KernelRegistry;
 use holdpoint_worker::targets::EgressPolicy;
 use strum::VariantArray as _;
 use tokio::time::Instant;
@@ -108,7 +108,7 @@ pub(crate) struct RunningServices {
     worker: ServiceGroup,
     services: ServiceGroup,
     /// Status of all kernels of this process.
-    kernels: Settling,
+    kernels: KernelRegistry,
 }
 
 impl RunningServices {
@@ -274,7 +274,7 @@ async fn start_worker(
     settings: &Settings,
     nats_url: &str,
     clock: &Clock,
-    kernels: &Settling,
+    kernels: &KernelRegistry,
     group: &ServiceGroup,
 ) -> anyhow::Result<()> {
     let bus = Bus::connect(nats_url, "worker").await?;
@@ -339,13 +339,13 @@ async fn start_services(
     clock: &Clock,
     group: &ServiceGroup,
     public_url: &PublicUrl,
-) -> anyhow::Result<Settling> {
+) -> anyhow::Result<KernelRegistry> {
     let secrets = secrets::read_or_create(&settings.data.join("secrets.json"))?;
     let environment = Environment {
         targets: EgressPolicy::AllowPrivate,
         mails: settings.data.join(MAILS),
         public_url: public_url.clone(),
-        kernels: Settling::default(),
+        kernels: KernelRegistry::default(),
     };
     for service in [
         Service::Scheduler,
@@ -388,7 +388,7 @@ async fn start_gateway(
     settings: &Settings,
     nats_url: &str,
     clock: Clock,
-    kernels: Settling,
+    kernels: KernelRegistry,
 ) -> anyhow::Result<Gateway> {
     let secrets = secrets::read_or_create(&settings.data.join("secrets.json"))?;
     let deps = holdpoint_gateway::Deps {

@@ -1,4 +1,4 @@
-//! The one function that decides.
+//! The decision about one timer.
 
 use std::convert::Infallible;
 
@@ -59,7 +59,7 @@ impl Decider for SchedulerDomain {
     }
 }
 
-/// Decides what an input does to a timer. Total and pure; a timer refuses nothing.
+/// Decides an input. A timer refuses nothing.
 pub(crate) fn decide(state: Option<&Timer>, input: &Input, now: DateTime<Utc>) -> Outcome {
     match (state, input) {
         (Some(timer), Input::Set { rev, .. }) if *rev <= timer.rev => {
@@ -90,7 +90,7 @@ fn set(
         rev,
         phase: due.map_or(Phase::Cleared, Phase::Pending),
     };
-    // Beyond the horizon the row is enough: the sweeper comes by before it is due.
+    // Beyond the horizon the row is enough: a sweep arms it before it is due.
     let near = due.filter(|due| *due - now <= HORIZON);
     let effects = near.map(|due| Effect::Arm {
         shard: key.shard(),

@@ -12,8 +12,8 @@ use tracing::warn;
 use super::{
     ServerError, ServerVersion, check,
     config::Config,
+    data_dir::DataDir,
     info::wants_proof,
-    place::Place,
     process::{LOOK_EVERY, end_child, end_stranger, serves},
 };
 use crate::Bus;
@@ -35,12 +35,12 @@ pub(super) struct Running {
     pub(super) version: ServerVersion,
 }
 
-/// Takes back a live server on this place. One that does not answer is ended: it holds our store.
-pub(super) async fn adopt(place: &Place) -> Option<(u32, String, ServerVersion)> {
-    let pid = find(place)?;
+/// Takes back a live server on this data directory. One that does not answer is ended: it holds our store.
+pub(super) async fn adopt(data_dir: &DataDir) -> Option<(u32, String, ServerVersion)> {
+    let pid = find(data_dir)?;
     let until = Instant::now() + ADOPT_WAIT;
-    while Instant::now() < until && serves(pid, place) {
-        if let Some((config, version)) = answering(pid, place).await {
+    while Instant::now() < until && serves(pid, data_dir) {
+        if let Some((config, version)) = answering(pid, data_dir).await {
             if takes_our_key(&config).await {
                 return Some((pid, config.url(), version));
             }
@@ -52,15 +52,15 @@ pub(super) async fn adopt(place: &Place) -> Option<(u32, String, ServerVersion)>
         pid,
         "the NATS server of an earlier process does not answer, or has another key; ending it"
     );
-    end_stranger(pid, place).await;
+    end_stranger(pid, data_dir).await;
     None
 }
 
 /// The server's configuration and version, once it listens where that says. Without a configuration it is
 /// asked nothing: it must have been started by an older Holdpoint.
-async fn answering(pid: u32, place: &Place) -> Option<(Config, ServerVersion)> {
-    let port = place.port_of(pid)?;
-    let config = place.config().filter(|config| config.port == port)?;
+async fn answering(pid: u32, data_dir: &DataDir) -> Option<(Config, ServerVersion)> {
+    let port = data_dir.port_of(pid)?;
+    let config = data_dir.config().filter(|config| config.port == port)?;
     let version = check(&config.url()).await.ok()?;
     Some((config, version))
 }
@@ -71,29 +71,29 @@ pub(super) async fn takes_our_key(config: &Config) -> bool {
     wants_proof(&url).await && Bus::connect(&url, "holdpoint").await.is_ok()
 }
 
-/// The live server on this place. Looks through `/proc`, not at the pid file: a parent killed
+/// The live server on this data directory. Looks through `/proc`, not at the pid file: a parent killed
 /// between start and pid file would lead to two servers on one store.
-pub(super) fn find(place: &Place) -> Option<u32> {
+pub(super) fn find(data_dir: &DataDir) -> Option<u32> {
     fs::read_dir("/proc")
         .ok()?
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
-        .find(|pid| serves(*pid, place))
+        .find(|pid| serves(*pid, data_dir))
 }
 
 /// Starts `binary` and waits until it answers.
 pub(super) async fn start(
     binary: &Path,
-    place: &Place,
+    data_dir: &DataDir,
     config: &Config,
 ) -> Result<Running, ServerError> {
     let failed = |why: String| ServerError::NotStarted {
         binary: binary.to_owned(),
         why,
-        log: place.log(),
+        log: data_dir.log(),
     };
-    place.forget_ports();
-    let mut child = command(binary, place, config)
+    data_dir.forget_ports();
+    let mut child = command(binary, data_dir, config)
         .spawn()
         .map_err(|error| failed(error.to_string()))?;
     let Some(pid) = child.id() else {
@@ -101,7 +101,7 @@ pub(super) async fn start(
     };
     let until = Instant::now() + START_WAIT;
     while Instant::now() < until {
-        if place.port_of(pid).is_some() {
+        if data_dir.port_of(pid).is_some() {
             match check(&config.url()).await {
                 Ok(version) => {
                     return Ok(Running {
@@ -121,7 +121,7 @@ pub(super) async fn start(
         if let Ok(Some(status)) = child.try_wait() {
             return Err(failed(format!(
                 "it ended with {status}{}",
-                tail(&place.log())
+                tail(&data_dir.log())
             )));
         }
         sleep(LOOK_EVERY).await;
@@ -133,20 +133,20 @@ pub(super) async fn start(
     )))
 }
 
-fn command(binary: &Path, place: &Place, config: &Config) -> Command {
+fn command(binary: &Path, data_dir: &DataDir, config: &Config) -> Command {
     let mut command = Command::new(binary);
     let port = config.port.to_string();
     command
         .arg("-c")
-        .arg(place.config_file())
+        .arg(data_dir.config_file())
         .args(["-a", "127.0.0.1", "-p", &port, "--ports_file_dir"])
-        .arg(place.ports_dir())
+        .arg(data_dir.ports_dir())
         .args(["-js", "-sd"])
-        .arg(place.store())
+        .arg(data_dir.store())
         .arg("-P")
-        .arg(place.pid_file())
+        .arg(data_dir.pid_file())
         .arg("-l")
-        .arg(place.log())
+        .arg(data_dir.log())
         .args(["--log_size_limit", LOG_MAX])
         // Ctrl-c at the terminal reaches the group: the server must outlive our own stopping.
         .process_group(0)

@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use super::{
-    ServerVersion, binary::run, check, child::takes_our_key, config::Config, place::Place,
+    ServerVersion, binary::run, check, child::takes_our_key, config::Config, data_dir::DataDir,
     process::LOOK_EVERY,
 };
 
@@ -26,14 +26,14 @@ const ASK_WAIT: Duration = Duration::from_secs(10);
 const STOP_WAIT: Duration = Duration::from_secs(30);
 const START_WAIT: Duration = Duration::from_secs(60);
 
-/// Takes back a running container of this place.
-pub(super) async fn adopt(place: &Place) -> Option<(String, String, ServerVersion)> {
-    let id = fs::read_to_string(place.container_file())
+/// Takes back a running container of this data directory.
+pub(super) async fn adopt(data_dir: &DataDir) -> Option<(String, String, ServerVersion)> {
+    let id = fs::read_to_string(data_dir.container_file())
         .ok()?
         .trim()
         .to_owned();
     let port = port_of(&id).await.ok()?;
-    let config = place.config().filter(|config| config.port == port)?;
+    let config = data_dir.config().filter(|config| config.port == port)?;
     let version = check(&config.url()).await.ok()?;
     if takes_our_key(&config).await {
         return Some((id, config.url(), version));
@@ -43,26 +43,26 @@ pub(super) async fn adopt(place: &Place) -> Option<(String, String, ServerVersio
     None
 }
 
-/// Starts one on this place's store and waits until it answers.
+/// Starts one on this data directory's store and waits until it answers.
 pub(super) async fn start(
-    place: &Place,
+    data_dir: &DataDir,
     config: &Config,
 ) -> Result<(String, String, ServerVersion), String> {
     let image = env::var("HOLDPOINT_NATS_IMAGE").unwrap_or_else(|_| DEFAULT_IMAGE.to_owned());
-    start_image(place, config, &image).await
+    start_image(data_dir, config, &image).await
 }
 
 /// The same of this image.
 pub(super) async fn start_image(
-    place: &Place,
+    data_dir: &DataDir,
     config: &Config,
     image: &str,
 ) -> Result<(String, String, ServerVersion), String> {
     let mend = format!("docker image {image}");
-    let store = place.store();
+    let store = data_dir.store();
     let owner = fs::metadata(&store).map_err(|error| format!("{mend}: {error}"))?;
     // A file of a container that is gone; docker does not overwrite it.
-    fs::remove_file(place.container_file()).ok();
+    fs::remove_file(data_dir.container_file()).ok();
     let mut docker = Command::new("docker");
     docker
         .args(["run", "-d", "--rm", "-p"])
@@ -70,13 +70,13 @@ pub(super) async fn start_image(
         .arg("--user")
         .arg(format!("{}:{}", owner.uid(), owner.gid()))
         .arg("--cidfile")
-        .arg(place.container_file())
+        .arg(data_dir.container_file())
         .arg("--label")
-        .arg(format!("{LABEL}={}", place.root().display()))
+        .arg(format!("{LABEL}={}", data_dir.root().display()))
         .arg("-v")
         .arg(format!("{}:/data", store.display()))
         .arg("-v")
-        .arg(format!("{}:{CONFIG}:ro", place.config_file().display()))
+        .arg(format!("{}:{CONFIG}:ro", data_dir.config_file().display()))
         .arg(image)
         .args(["-c", CONFIG, "-p", "4222", "-js", "-sd", "/data"]);
     let id = run(&mut docker, RUN_WAIT)

@@ -182,7 +182,7 @@ mod tests {
         let old = judged("INFO {\"version\":\"2.10.5\",\"jetstream\":true}").unwrap_err();
         assert_eq!(
             old.to_string(),
-            "the NATS server at here:1 is 2.10.5, Holdpoint needs 2.12.0 or newer: upgrade it"
+            "the NATS server at here:1 has version 2.10.5; Holdpoint needs 2.12.0 or newer"
         );
         let bare = judged("INFO {\"version\":\"2.15.1\"}").unwrap_err();
         assert!(bare.to_string().contains("without JetStream"), "{bare}");

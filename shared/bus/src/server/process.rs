@@ -13,7 +13,7 @@ use tokio::{
 };
 use tracing::warn;
 
-use super::place::Place;
+use super::data_dir::DataDir;
 
 /// From the polite signal to the hard one; a server with full streams closes them in well under 1 s.
 const END_WAIT: Duration = Duration::from_secs(10);
@@ -22,31 +22,31 @@ const KILL_WAIT: Duration = Duration::from_secs(5);
 /// Between two looks at a process or file that is awaited.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Whether the process is alive, is ours and is a server of this place. A zombie has no command line, and
-/// another user's process could name our folder, too.
-pub(super) fn serves(pid: u32, place: &Place) -> bool {
+/// Whether the process is alive, is ours and is a server of this data directory. A zombie has no command
+/// line, and another user's process could name our folder, too.
+pub(super) fn serves(pid: u32, data_dir: &DataDir) -> bool {
     let user = fs::metadata(format!("/proc/{pid}")).map(|about| about.uid());
     user.is_ok_and(|user| user == rustix::process::geteuid().as_raw())
-        && fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| names(&line, place))
+        && fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| names(&line, data_dir))
 }
 
 /// Whether the arguments of a process name our ports folder.
-fn names(line: &[u8], place: &Place) -> bool {
-    let ports_dir = place.ports_dir();
+fn names(line: &[u8], data_dir: &DataDir) -> bool {
+    let ports_dir = data_dir.ports_dir();
     let mut arguments = line.split(|byte| *byte == 0);
     arguments.any(|argument| argument == b"--ports_file_dir")
         && arguments.next() == Some(ports_dir.as_os_str().as_encoded_bytes())
 }
 
 /// Whether the server with this process id is certainly gone.
-pub(super) fn has_ended(pid: u32, place: &Place) -> bool {
-    tells_an_end(&fs::read(format!("/proc/{pid}/cmdline")), place)
+pub(super) fn has_ended(pid: u32, data_dir: &DataDir) -> bool {
+    tells_an_end(&fs::read(format!("/proc/{pid}/cmdline")), data_dir)
 }
 
 /// A command line that cannot be read tells nothing: a process without file descriptors could not look.
-fn tells_an_end(line: &io::Result<Vec<u8>>, place: &Place) -> bool {
+fn tells_an_end(line: &io::Result<Vec<u8>>, data_dir: &DataDir) -> bool {
     match line {
-        Ok(line) => !names(line, place),
+        Ok(line) => !names(line, data_dir),
         Err(error) => {
             error.kind() == io::ErrorKind::NotFound
                 || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
@@ -68,10 +68,10 @@ pub(super) async fn end_child(pid: u32, child: &mut Child) {
     }
 }
 
-/// Ends a server of this place that is not our child.
-pub(super) async fn end_stranger(pid: u32, place: &Place) {
+/// Ends a server of this data directory that is not our child.
+pub(super) async fn end_stranger(pid: u32, data_dir: &DataDir) {
     let before = command_line(pid);
-    if !names(&before, place) {
+    if !names(&before, data_dir) {
         return;
     }
     signal(pid, Signal::TERM);
@@ -84,9 +84,9 @@ pub(super) async fn end_stranger(pid: u32, place: &Place) {
     }
 }
 
-/// Kills at once, if it still is a server of this place.
-pub(super) fn kill_now(pid: u32, place: &Place) -> bool {
-    serves(pid, place) && signal(pid, Signal::KILL)
+/// Kills at once, if it still is a server of this data directory.
+pub(super) fn kill_now(pid: u32, data_dir: &DataDir) -> bool {
+    serves(pid, data_dir) && signal(pid, Signal::KILL)
 }
 
 fn signal(pid: u32, signal: Signal) -> bool {
@@ -125,10 +125,10 @@ mod tests {
     #[test]
     fn only_a_process_that_is_gone_has_ended() {
         let dir = tempfile::tempdir().unwrap();
-        let place = Place::open(dir.path()).unwrap();
+        let data_dir = DataDir::open(dir.path()).unwrap();
         let ours = format!(
             "nats-server\0--ports_file_dir\0{}\0",
-            place.ports_dir().display()
+            data_dir.ports_dir().display()
         );
         let failed = |errno: Errno| Err(io::Error::from_raw_os_error(errno.raw_os_error()));
         for (line, has_ended) in [
@@ -143,7 +143,7 @@ mod tests {
             (Ok(Vec::new()), true),
             (Ok(b"sleep\0inf\0".to_vec()), true),
         ] {
-            assert_eq!(tells_an_end(&line, &place), has_ended, "{line:?}");
+            assert_eq!(tells_an_end(&line, &data_dir), has_ended, "{line:?}");
         }
     }
 }

@@ -88,9 +88,9 @@ async fn a_leftover_is_killed_only_on_its_own_folder() {
 #[tokio::test]
 async fn a_program_that_ends_at_once_is_reported_with_its_log() {
     let dir = tempfile::tempdir().unwrap();
-    let place = Place::open(dir.path()).unwrap();
-    let config = place.config_to_start().unwrap();
-    let error = match child::start(Path::new("/bin/false"), &place, &config).await {
+    let data_dir = DataDir::open(dir.path()).unwrap();
+    let config = data_dir.config_to_start().unwrap();
+    let error = match child::start(Path::new("/bin/false"), &data_dir, &config).await {
         Ok(running) => panic!("{:?}", running.url),
         Err(error) => error,
     };
@@ -114,9 +114,9 @@ async fn a_container_is_started_taken_back_and_stopped() {
         ));
     }
     let dir = tempfile::tempdir().unwrap();
-    let place = Place::open(dir.path()).unwrap();
-    let config = place.config_to_start().unwrap();
-    let (id, url, _) = container::start_image(&place, &config, &image)
+    let data_dir = DataDir::open(dir.path()).unwrap();
+    let config = data_dir.config_to_start().unwrap();
+    let (id, url, _) = container::start_image(&data_dir, &config, &image)
         .await
         .unwrap();
     let taken_back = provide(on(dir.path())).await.unwrap();
@@ -214,19 +214,19 @@ async fn a_leftover_without_a_key_is_not_adopted() {
     let dir = tempfile::tempdir().unwrap();
     let left = provide(on(dir.path())).await.unwrap();
     let pid = left.pid().unwrap();
-    let place = Place::open(dir.path()).unwrap();
-    let config = place.config().unwrap();
+    let data_dir = DataDir::open(dir.path()).unwrap();
+    let config = data_dir.config().unwrap();
     // The same server with a configuration that asks for nothing.
     std::fs::write(
-        place.config_file(),
+        data_dir.config_file(),
         format!("{{\"port\": {}}}", config.port),
     )
     .unwrap();
     drop(left);
-    process::end_stranger(pid, &place).await;
+    process::end_stranger(pid, &data_dir).await;
     let binary = program().await.unwrap();
-    let mut open = child::start(&binary, &place, &config).await.unwrap();
-    config.write(&place.config_file()).unwrap();
+    let mut open = child::start(&binary, &data_dir, &config).await.unwrap();
+    config.write(&data_dir.config_file()).unwrap();
 
     let own = provide(on(dir.path())).await.unwrap();
     assert!(matches!(own.origin, Origin::Started { .. }), "{own:?}");

@@ -1,4 +1,4 @@
-//! Answers what operators ask about dead letters: reads beside the writer, has the writer do the rest.
+//! Answers operators' requests about dead letters. Lists them beside the writer; the writer drops and replays.
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -15,26 +15,25 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::commit::write;
 use crate::dead_letters;
-use crate::task::answer;
+use crate::reply::{problem_json, reply_json, send_reply};
 
-/// Letters of one answer, and of each reason in it: the bus takes that in one message.
+/// Dead letters of one reply, and bytes of each reason in it: that fits into one message.
 const LIST_MAX: u64 = 500;
 const LISTED_REASON_BYTES_MAX: usize = 300;
 
-/// Of a body that is shown: even where each byte is escaped, the bus takes the answer.
+/// Bytes of a body that is shown. Even if each byte is escaped, the reply fits into one message.
 const BODY_BYTES_MAX: usize = 128 * 1024;
 
-/// Requests that wait for the writer; an operator types them.
+/// Commands that wait for the writer; operators type them.
 pub(crate) const WAITING_MAX: usize = 16;
 
-/// What the writer does with one letter.
-pub(crate) struct LetterCommand {
+/// A command of an operator that the writer carries out.
+pub(crate) struct DeadLetterCommand {
     pub(crate) workspace: Workspace,
     pub(crate) id: i64,
     pub(crate) action: Action,
-    /// Where the answer goes.
+    /// The caller's inbox.
     pub(crate) reply: String,
 }
 
@@ -45,17 +44,17 @@ pub(crate) enum Action {
     Drop,
 }
 
-/// Answers requests.
+/// Receives the requests.
 pub(crate) struct Requests {
     pub(crate) bus: Bus,
     pub(crate) db: DatabaseConnection,
-    pub(crate) commands: mpsc::Sender<LetterCommand>,
+    pub(crate) commands: mpsc::Sender<DeadLetterCommand>,
     pub(crate) stop: CancellationToken,
 }
 
 impl Requests {
-    /// Answers from now on; replicas share the subscription.
-    pub(crate) async fn open(self, service: &str, tracker: &TaskTracker) -> Result<(), BusError> {
+    /// Starts to answer; replicas share the subscription.
+    pub(crate) async fn start(self, service: &str, tracker: &TaskTracker) -> Result<(), BusError> {
         let filter = subject::dead_letters_filter(service);
         let client = self.bus.client();
         let requests = client.queue_subscribe(filter, service.to_owned()).await?;
@@ -63,77 +62,79 @@ impl Requests {
         Ok(())
     }
 
-    /// Answers until it is told to stop, one after the other.
+    /// Answers requests one after the other until the service stops.
     async fn answer_all(self, mut requests: async_nats::Subscriber) {
         while let Some(Some(message)) = self.stop.run_until_cancelled(requests.next()).await {
             let reply = message.reply.map(|reply| reply.to_string());
             let Some(reply) = reply.filter(|inbox| subject::is_inbox(inbox)) else {
                 continue;
             };
-            let asked = self
-                .ask(&message.subject, &message.payload, reply.clone())
+            let answered = self
+                .answer(&message.subject, &message.payload, reply.clone())
                 .await;
-            let body = match asked {
+            let body = match answered {
                 Ok(None) => continue,
                 Ok(Some(body)) => body,
-                Err(problem) => write(&Reply::<()>::Problem(problem)),
+                Err(problem) => problem_json(problem),
             };
-            answer(&self.bus, Some(reply), Some(body)).await;
+            send_reply(&self.bus, Some(reply), Some(body)).await;
         }
     }
 
-    /// The answer; none: the writer gives it.
-    async fn ask(
+    /// The reply; `None`: the writer sends it.
+    async fn answer(
         &self,
         subject: &str,
         body: &[u8],
         reply: String,
     ) -> Result<Option<Bytes>, Problem> {
-        let workspace = subject::dead_letters_workspace(subject)
-            .ok_or_else(|| Problem::not_found(format!("`{subject}` names no workspace")))?;
+        let workspace = subject::dead_letters_workspace(subject).ok_or_else(|| {
+            Problem::not_found(format!(
+                "the subject `{subject}` does not contain a workspace"
+            ))
+        })?;
         let request: DeadLetterRequest = serde_json::from_slice(body)
             .map_err(|error| Problem::new(400, "invalid_body", error.to_string()))?;
         let (id, action) = match request {
             DeadLetterRequest::List { before, limit } => {
                 let letters =
                     dead_letters::list(&self.db, &workspace, before, limit.min(LIST_MAX)).await;
-                let mut letters = letters.map_err(|error| away(&error))?;
+                let mut letters = letters.map_err(|error| unavailable(&error))?;
                 for letter in &mut letters {
-                    let reason = dead_letters::beginning(&letter.reason, LISTED_REASON_BYTES_MAX);
+                    let reason = dead_letters::truncate(&letter.reason, LISTED_REASON_BYTES_MAX);
                     letter.reason = reason.to_owned();
                 }
-                return Ok(Some(told(&letters)));
+                return Ok(Some(ok_reply(&letters)));
             }
             DeadLetterRequest::Show { id } => {
-                let letter = dead_letters::read(&self.db, &workspace, id).await;
-                let letter = letter.map_err(|error| away(&error))?;
-                let (mut letter, _) = letter.ok_or_else(|| dead_letters::unknown(id))?;
+                let letter = dead_letters::load(&self.db, &workspace, id).await;
+                let letter = letter.map_err(|error| unavailable(&error))?;
+                let (mut letter, _) = letter.ok_or_else(|| dead_letters::not_found(id))?;
                 letter.truncated = letter.body.len() > BODY_BYTES_MAX;
-                letter.body = dead_letters::beginning(&letter.body, BODY_BYTES_MAX).to_owned();
-                return Ok(Some(told(&letter)));
+                letter.body = dead_letters::truncate(&letter.body, BODY_BYTES_MAX).to_owned();
+                return Ok(Some(ok_reply(&letter)));
             }
             DeadLetterRequest::Replay { id } => (id, Action::Replay),
             DeadLetterRequest::Drop { id } => (id, Action::Drop),
         };
-        let command = LetterCommand {
+        let command = DeadLetterCommand {
             workspace,
             id,
             action,
             reply,
         };
-        let busy = || Problem::unavailable("the service is busy or stops; try again");
+        let busy = || Problem::unavailable("the service is busy or stopping; try again");
         self.commands.try_send(command).map_err(|_error| busy())?;
         Ok(None)
     }
 }
 
-/// The answer that it was done.
-pub(crate) fn told(answer: &impl Serialize) -> Bytes {
-    write(&Reply::Ok(answer))
+pub(crate) fn ok_reply(value: &impl Serialize) -> Bytes {
+    reply_json(&Reply::Ok(value))
 }
 
-/// What is answered while the tables cannot be read.
-pub(crate) fn away(error: &StoreError) -> Problem {
-    tracing::warn!(%error, "dead letters cannot be read");
-    Problem::unavailable("the service's database is away or busy; try again")
+/// The reply while the tables cannot be read.
+pub(crate) fn unavailable(error: &StoreError) -> Problem {
+    tracing::warn!(%error, "dead letters not read; the caller has to try again");
+    Problem::unavailable("the service's database is unavailable; try again")
 }

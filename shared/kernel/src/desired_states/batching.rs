@@ -1,49 +1,48 @@
-//! Packs desired states into messages: one kind, workspace and partition each, within the bus's size.
+//! Packs desired states into messages. Each message has one kind, workspace and partition, and fits the bus.
 
 use std::collections::{BTreeMap, HashSet};
 
 use holdpoint_bus::Outgoing;
 use holdpoint_ids::{Workspace, partition};
 
-use super::{DesiredStateKey, ENVELOPE_BYTES, Sent, Unacknowledged};
-use crate::Service;
+use super::rows::{DesiredStateKey, ENVELOPE_BYTES, Sent, Unacknowledged};
+use crate::service::Service;
 
-/// Desired states that one message carries at most.
+/// Desired states of one message at most.
 const DESIRED_STATES_PER_MESSAGE: usize = 500;
 
-/// A message and the desired states in it, in its order.
+/// A message and its desired states, in order.
 #[derive(Debug)]
-pub(crate) struct Letter {
+pub(crate) struct MessageBatch {
     pub(crate) message: Outgoing,
     pub(crate) carried: Vec<Sent>,
 }
 
-/// What became of desired states that were to be packed.
 #[derive(Debug, Default)]
-pub(crate) struct Packed {
-    pub(crate) letters: Vec<Letter>,
-    /// No message can carry these, with the reason.
+pub(crate) struct PackedMessages {
+    pub(crate) messages: Vec<MessageBatch>,
+    /// Desired states that no message can carry, with the reason.
     pub(crate) unsendable: Vec<(Unacknowledged, Unsendable)>,
 }
 
 /// Why no message can carry a desired state.
 #[derive(Debug, Clone)]
 pub(crate) enum Unsendable {
-    /// The bus does not take a message of its size.
+    /// The message is larger than the bus allows.
     TooLarge(String),
-    /// This version cannot read the row; the version that wrote it can.
+    /// This version cannot read the row, but the version that wrote it can.
     Unreadable(String),
 }
 
-/// Packs desired states; those in `alone` each into a message of their own.
+/// Packs desired states; each of those in `alone` gets a separate message.
 pub(crate) fn pack<S: Service>(
     service: &S,
     desired_states: Vec<Unacknowledged>,
     alone: &HashSet<DesiredStateKey>,
     bytes_max: usize,
-) -> Packed {
-    let mut packed = Packed::default();
-    let mut groups: BTreeMap<(String, String, u32), Vec<Unacknowledged>> = BTreeMap::new();
+) -> PackedMessages {
+    let mut packed = PackedMessages::default();
+    let mut attempts: BTreeMap<(String, String, u32), Vec<Unacknowledged>> = BTreeMap::new();
     for desired_state in desired_states {
         if alone.contains(&desired_state.sent.key) {
             write(service, vec![desired_state], bytes_max, &mut packed);
@@ -55,9 +54,9 @@ pub(crate) fn pack<S: Service>(
             key.workspace.clone(),
             partition(&key.id),
         );
-        groups.entry(group).or_default().push(desired_state);
+        attempts.entry(group).or_default().push(desired_state);
     }
-    for group in groups.into_values() {
+    for group in attempts.into_values() {
         let (mut chunk, mut bytes) = (Vec::new(), ENVELOPE_BYTES);
         for desired_state in group {
             let more = desired_state.body.len() + 1;
@@ -74,33 +73,28 @@ pub(crate) fn pack<S: Service>(
     packed
 }
 
-/// Writes one message; what cannot be written together is written in halves, so that one bad desired state
-/// holds up no other.
+/// Writes one message. If that fails it writes the halves, so that one bad desired state does not block the
+/// others.
 fn write<S: Service>(
     service: &S,
     first: Vec<Unacknowledged>,
     bytes_max: usize,
-    packed: &mut Packed,
+    packed: &mut PackedMessages,
 ) {
     let mut chunks = vec![first];
     while let Some(mut chunk) = chunks.pop() {
         match message(service, &chunk, bytes_max) {
-            Ok(message) => packed.letters.push(Letter {
+            Ok(message) => packed.messages.push(MessageBatch {
                 message,
-                carried: chunk
-                    .into_iter()
-                    .map(|desired_state| desired_state.sent)
-                    .collect(),
+                carried: chunk.into_iter().map(|one| one.sent).collect(),
             }),
             Err(_) if chunk.len() > 1 => {
                 chunks.push(chunk.split_off(chunk.len() / 2));
                 chunks.push(chunk);
             }
             Err(why) => {
-                let alone = chunk
-                    .into_iter()
-                    .map(|desired_state| (desired_state, why.clone()));
-                packed.unsendable.extend(alone);
+                let unsendable = chunk.into_iter().map(|one| (one, why.clone()));
+                packed.unsendable.extend(unsendable);
             }
         }
     }
@@ -114,23 +108,20 @@ fn message<S: Service>(
     let unreadable = |error: &dyn std::fmt::Display| Unsendable::Unreadable(error.to_string());
     let first = chunk
         .first()
-        .ok_or_else(|| unreadable(&"nothing to send"))?;
+        .ok_or_else(|| unreadable(&"no desired state to send"))?;
     let first = &first.sent.key;
     let workspace: Workspace = first
         .workspace
         .parse()
         .map_err(|error| unreadable(&format!("workspace `{}`: {error}", first.workspace)))?;
-    let bodies: Vec<_> = chunk
-        .iter()
-        .map(|desired_state| desired_state.body.as_str())
-        .collect();
+    let bodies: Vec<_> = chunk.iter().map(|one| one.body.as_str()).collect();
     let message = service
         .desired_state_command(&first.kind, &workspace, &bodies)
         .map_err(|error| unreadable(&error))?;
     let bytes = message.subject.len() + message.body.len();
     if bytes > bytes_max {
         return Err(Unsendable::TooLarge(format!(
-            "its message has {bytes} bytes, and the bus takes {bytes_max}"
+            "its message has {bytes} bytes and the bus allows {bytes_max}"
         )));
     }
     Ok(message)

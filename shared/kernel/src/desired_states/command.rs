@@ -1,26 +1,25 @@
-//! Writes the command that carries rows of desired states. The rows go as they are: a replica of another
-//! version may have written them, and its fields must reach the receiver.
+//! Writes the command that carries desired states. Their JSON is copied unchanged: a replica of another version
+//! may have written it, and all its fields must reach the receiver.
 
 use holdpoint_bus::Outgoing;
 use holdpoint_contracts::message::{Actor, Command};
 use holdpoint_ids::Workspace;
 use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
 
-/// The first of the rows, which says which aggregate the command is for. The rows themselves are sent as
-/// they are.
+/// Reads the first of the bodies, which determines the subject of the command.
 ///
 /// # Errors
-/// When the row cannot be read.
+/// The body cannot be read.
 pub fn read_first<T: DeserializeOwned>(bodies: &[&str]) -> Result<Vec<T>, serde_json::Error> {
     let first = bodies.iter().take(1);
     first.map(|body| serde_json::from_str(body)).collect()
 }
 
-/// The command of a service whose member `list` has the given bodies, each as it is in its row.
-/// `first` is the same command with the first of them alone: it gives the subject and the other members.
+/// The command whose member `list` contains the given bodies unchanged. `first` is the same command with only
+/// the first of them: it gives the subject and the other members.
 ///
 /// # Errors
-/// When a body is not JSON, or `first` is not an object with that member.
+/// A body is not JSON, or `first` is not an object with that member.
 pub fn rows_as_command<C: Command>(
     service: &str,
     workspace: &Workspace,
@@ -37,7 +36,7 @@ pub fn rows_as_command<C: Command>(
         return Err(serde_json::Error::custom(text));
     }
     let others = serde_json::to_string(&others)?;
-    // One brace: the last of the other members may be an object.
+    // Only one brace is removed: the last of the other members may be an object.
     let others = others.strip_suffix('}').unwrap_or(&others);
     let comma = if others.len() > 1 { "," } else { "" };
     let actor = serde_json::to_string(&Actor::service(service))?;

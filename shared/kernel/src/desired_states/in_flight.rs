@@ -1,12 +1,12 @@
-//! Which desired states each message carried, until its answer comes.
+//! The desired states of each sent message, until the reply to it arrives.
 
 use std::collections::BTreeMap;
 
-use super::Sent;
+use super::rows::Sent;
 
-/// Desired states whose answers are waited for. Beyond it the oldest messages are forgotten: an answer to
-/// them counts no more, and their desired states are sent again.
-const WAITING_MAX: usize = 200_000;
+/// Desired states whose replies are awaited. Beyond it the oldest messages are dropped: their replies are
+/// ignored, and their desired states are sent again.
+const AWAITED_MAX: usize = 200_000;
 
 /// Messages by the token in their reply subject.
 #[derive(Debug, Default)]
@@ -17,13 +17,13 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
-    /// Notes what a message carries; returns its token.
-    pub(crate) fn note(&mut self, carried: Vec<Sent>) -> u64 {
+    /// Adds the desired states of a message; returns its token.
+    pub(crate) fn add(&mut self, carried: Vec<Sent>) -> u64 {
         let token = self.next;
         self.next += 1;
         self.desired_states += carried.len();
         self.messages.insert(token, carried);
-        while self.desired_states > WAITING_MAX {
+        while self.desired_states > AWAITED_MAX {
             let Some((_, oldest)) = self.messages.pop_first() else {
                 break;
             };
@@ -32,7 +32,7 @@ impl InFlight {
         token
     }
 
-    /// What the message with this token carried; asked once.
+    /// Removes and returns the desired states of the message with this token.
     pub(crate) fn take(&mut self, token: u64) -> Option<Vec<Sent>> {
         let carried = self.messages.remove(&token)?;
         self.desired_states -= carried.len();

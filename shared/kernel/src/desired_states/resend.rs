@@ -1,4 +1,4 @@
-//! Sends again what was not confirmed: all of it at the start, later what stays behind.
+//! Sends unacknowledged desired states again: all of them at the start, and later in rounds with back-off.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -9,9 +9,10 @@ use sea_orm::DatabaseConnection;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{DesiredStateKey, Sender, Unacknowledged, page};
-use crate::Service;
-use crate::writer::chain;
+use super::rows::{DesiredStateKey, Unacknowledged, load_page};
+use super::sender::Sender;
+use crate::error_chain::error_chain;
+use crate::service::Service;
 
 /// Real time between two rounds; shorter in this crate's own tests.
 const EVERY: Duration = if cfg!(test) {
@@ -20,48 +21,48 @@ const EVERY: Duration = if cfg!(test) {
     Duration::from_secs(5)
 };
 
-/// Real time until a bus that stored none is tried again.
-const TRY_AGAIN_AFTER: Duration = Duration::from_millis(500);
+/// Real time until a refused kind is tried again.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
 
-/// Rounds that a desired state waits at most between two sendings: a minute.
+/// Rounds between two sendings of a desired state at most: a minute.
 const WAIT_MAX: u32 = 12;
 
-/// The same for a desired state that its receiver has not accepted: ten minutes.
+/// The same for a desired state that its receiver did not accept: ten minutes.
 const UNACCEPTED_WAIT_MAX: u32 = 120;
 
-/// Desired states of a refused kind that are tried at once; the next try takes those behind them.
-const TRIED_AT_ONCE: u64 = 10;
+/// Desired states of a refused kind that one retry sends; the next retry takes the ones after them.
+const RETRIED_AT_ONCE: u64 = 10;
 
-/// Rows that are read at once; fewer in this crate's own tests.
+/// Rows of one query; fewer in this crate's own tests.
 const PAGE: u64 = if cfg!(test) { 4 } else { 1_000 };
 
-/// Rows that one round looks at; the next round goes on behind them. Bounds what a receiver that is
-/// away for long finds in its stream.
-const LOOK_MAX: u64 = 10_000;
+/// Rows that one round reads; the next round continues after them. This bounds the stream of a receiver that
+/// is away for long.
+const ROUND_ROWS_MAX: u64 = 10_000;
 
-/// Sends desired states again until it is told to stop.
+/// Sends desired states again until the service stops.
 pub(crate) async fn resend<S: Service>(
-    courier: Sender<S>,
+    sender: Sender<S>,
     db: DatabaseConnection,
     stop: CancellationToken,
 ) {
     let mut rounds = Rounds::default();
-    let mut most = u64::MAX;
+    let mut rows_max = u64::MAX;
     loop {
-        let round = rounds.round(&courier, &db, most);
+        let round = rounds.send_round(&sender, &db, rows_max);
         match stop.run_until_cancelled(round).await {
             None => return,
-            Some(Ok(())) => most = LOOK_MAX,
+            Some(Ok(())) => rows_max = ROUND_ROWS_MAX,
             Some(Err(error)) => {
-                tracing::warn!(service = S::NAME, error = %chain(&error), "unconfirmed desired states could not be read; the next round does");
+                tracing::warn!(service = S::NAME, error = %error_chain(&error), "desired states not read; the next round tries again");
             }
         }
-        let next = rounds.until_next(&courier, &db);
+        let next = rounds.wait_for_next(&sender, &db);
         match stop.run_until_cancelled(next).await {
             None => return,
             Some(Ok(())) => {}
             Some(Err(error)) => {
-                tracing::warn!(service = S::NAME, error = %chain(&error), "unconfirmed desired states could not be read; trying again");
+                tracing::warn!(service = S::NAME, error = %error_chain(&error), "desired states not read; trying again");
                 if stop
                     .run_until_cancelled(tokio::time::sleep(EVERY))
                     .await
@@ -74,24 +75,24 @@ pub(crate) async fn resend<S: Service>(
     }
 }
 
-/// What earlier rounds have seen.
+/// The memory of earlier rounds.
 #[derive(Debug, Default)]
 struct Rounds {
     seen: HashMap<DesiredStateKey, Seen>,
-    /// Kinds that the bus stores again, until all their rows were seen.
+    /// Kinds that the bus stores again, until a round has read all rows.
     stored_again: HashSet<String>,
-    /// Where the last try of a refused kind ended.
-    tried: HashMap<String, DesiredStateKey>,
-    /// Where the last round had to stop; none: it saw all.
-    behind: Option<DesiredStateKey>,
-    /// Number of times that the whole table was seen.
-    turn: u32,
+    /// The last desired state of a refused kind that was retried.
+    retried: HashMap<String, DesiredStateKey>,
+    /// Where the last round stopped at its limit. `None`: it read all rows.
+    resume_after: Option<DesiredStateKey>,
+    /// Number of times that the whole table was read.
+    cycle: u32,
 }
 
 #[derive(Debug)]
 struct Seen {
     rev: i64,
-    turn: u32,
+    cycle: u32,
     /// Rounds between the last sending and the next.
     wait: u32,
     /// Rounds until the next sending.
@@ -99,59 +100,61 @@ struct Seen {
 }
 
 impl Rounds {
-    /// Looks at `most` rows and sends those that are due.
-    async fn round<S: Service>(
+    /// Reads `rows_max` rows and sends those that are due.
+    async fn send_round<S: Service>(
         &mut self,
-        courier: &Sender<S>,
+        sender: &Sender<S>,
         db: &DatabaseConnection,
-        most: u64,
+        rows_max: u64,
     ) -> Result<(), StoreError> {
-        let mut looked = 0;
-        while looked < most && courier.bus.is_connected() {
-            let rows = page(db, self.behind.as_ref(), PAGE).await?;
-            looked += PAGE;
+        let mut read = 0;
+        while read < rows_max && sender.bus.is_connected() {
+            let rows = load_page(db, self.resume_after.as_ref(), PAGE).await?;
+            read += PAGE;
             let last = rows.last().map(|row| row.sent.key.clone());
-            let is_whole = rows.len() as u64 == PAGE;
-            let refused = courier.refused();
+            let is_full = rows.len() as u64 == PAGE;
+            let refused = sender.refused_kinds();
             let due = rows.into_iter().filter(|row| {
                 let is_refused = refused.iter().any(|kind| *kind == row.sent.key.kind);
-                let most_wait = if courier.is_unaccepted(&row.sent) {
+                let wait_max = if sender.is_unaccepted(&row.sent) {
                     UNACCEPTED_WAIT_MAX
                 } else {
                     WAIT_MAX
                 };
-                self.is_due(row, (most == u64::MAX, is_refused), most_wait)
+                self.is_due(row, (rows_max == u64::MAX, is_refused), wait_max)
             });
             let due = due.collect();
-            courier.try_to_send(due).await;
-            if is_whole {
-                self.behind = last;
+            sender.try_to_send(due).await;
+            if is_full {
+                self.resume_after = last;
                 continue;
             }
-            self.behind = None;
+            self.resume_after = None;
             self.stored_again.clear();
-            let turn = self.turn;
-            self.seen.retain(|_, seen| seen.turn == turn);
-            courier.retain_unaccepted(|key| self.seen.contains_key(key));
-            self.turn = turn.wrapping_add(1);
+            let cycle = self.cycle;
+            self.seen.retain(|_, seen| seen.cycle == cycle);
+            sender.update_unaccepted(|unaccepted| {
+                unaccepted.retain(|key| self.seen.contains_key(key));
+            });
+            self.cycle = cycle.wrapping_add(1);
             break;
         }
         Ok(())
     }
 
-    /// Waits until it is time for the next round: at once, when the bus stores a kind again.
-    async fn until_next<S: Service>(
+    /// Waits for the next round. It begins early if the bus stores a refused kind again.
+    async fn wait_for_next<S: Service>(
         &mut self,
-        courier: &Sender<S>,
+        sender: &Sender<S>,
         db: &DatabaseConnection,
     ) -> Result<(), StoreError> {
         let next = Instant::now() + EVERY;
         while Instant::now() < next {
-            if courier.refused().is_empty() {
-                drop(tokio::time::timeout_at(next, courier.until_refused()).await);
+            if sender.refused_kinds().is_empty() {
+                drop(tokio::time::timeout_at(next, sender.wait_for_refused_kind()).await);
             } else {
-                tokio::time::sleep(TRY_AGAIN_AFTER).await;
-                if self.try_refused(courier, db).await? {
+                tokio::time::sleep(RETRY_AFTER).await;
+                if self.retry_refused_kinds(sender, db).await? {
                     break;
                 }
             }
@@ -159,51 +162,51 @@ impl Rounds {
         Ok(())
     }
 
-    /// Sends a few desired states of each kind that the bus did not store, to find out whether it does again: what
-    /// waited meanwhile is due then. Each try takes the next few, so that desired states that the bus will never
-    /// store hold up no other one. Tells whether the bus stores the kind.
-    async fn try_refused<S: Service>(
+    /// Sends a few desired states of each refused kind. Returns whether the bus stores any of these kinds
+    /// again; all desired states of that kind are then due. Each retry takes the next few, so that desired
+    /// states that the bus will never store do not block the others.
+    async fn retry_refused_kinds<S: Service>(
         &mut self,
-        courier: &Sender<S>,
+        sender: &Sender<S>,
         db: &DatabaseConnection,
     ) -> Result<bool, StoreError> {
-        let mut any = false;
-        for kind in courier.refused() {
+        let mut any_stored = false;
+        for kind in sender.refused_kinds() {
             let begin = DesiredStateKey {
                 kind: Cow::Owned(kind.clone()),
                 workspace: String::new(),
                 id: String::new(),
             };
-            let behind = self.tried.remove(&kind);
-            let is_begin = behind.is_none();
-            let behind = behind.unwrap_or(begin);
-            let mut few = page(db, Some(&behind), TRIED_AT_ONCE).await?;
+            let after = self.retried.remove(&kind);
+            let is_begin = after.is_none();
+            let after = after.unwrap_or(begin);
+            let mut few = load_page(db, Some(&after), RETRIED_AT_ONCE).await?;
             few.retain(|row| row.sent.key.kind == kind);
             if let Some(last) = few.last() {
-                self.tried.insert(kind.clone(), last.sent.key.clone());
+                self.retried.insert(kind.clone(), last.sent.key.clone());
             } else if is_begin {
-                courier.note(&kind, None);
+                sender.record_publish(&kind, None);
             }
-            courier.try_each(few).await;
-            if !courier.is_refused(&kind) {
-                self.tried.remove(&kind);
+            sender.try_each(few).await;
+            if !sender.is_kind_refused(&kind) {
+                self.retried.remove(&kind);
                 self.stored_again.insert(kind);
-                self.behind = None;
-                any = true;
+                self.resume_after = None;
+                any_stored = true;
             }
         }
-        Ok(any)
+        Ok(any_stored)
     }
 
-    /// Whether a row is sent in this round: at the start each, later what was there before, or could not be
-    /// sent.
+    /// Whether a row is sent in this round. At the start every row is; later only rows that an earlier round
+    /// has seen or that the bus has refused.
     fn is_due(
         &mut self,
         row: &Unacknowledged,
         (is_start, is_refused): (bool, bool),
         wait_max: u32,
     ) -> bool {
-        let turn = self.turn;
+        let cycle = self.cycle;
         let seen = self.seen.get_mut(&row.sent.key);
         let Some(seen) = seen.filter(|seen| seen.rev == row.sent.rev) else {
             if is_refused {
@@ -211,14 +214,14 @@ impl Rounds {
             }
             let fresh = Seen {
                 rev: row.sent.rev,
-                turn,
+                cycle,
                 wait: 1,
                 left: 1,
             };
             self.seen.insert(row.sent.key.clone(), fresh);
             return is_start || self.stored_again.contains(&*row.sent.key.kind);
         };
-        seen.turn = turn;
+        seen.cycle = cycle;
         if is_refused {
             return false;
         }

@@ -13,7 +13,7 @@ fn statement(tx: &Transaction, sql: &str, values: impl IntoIterator<Item = Value
     Statement::from_sql_and_values(tx.get_database_backend(), sql, values)
 }
 
-/// Notes that a kernel runs; returns those that are gone, with the deaths before theirs.
+/// Adds a kernel's row; returns the dead kernels with their number of earlier deaths.
 pub(super) async fn enter(
     db: &TableWriter,
     name: &str,
@@ -23,21 +23,24 @@ pub(super) async fn enter(
     let sql = "INSERT INTO kernels (name, deaths, started_at) VALUES ($1, 0, $2)";
     tx.execute_raw(statement(&tx, sql, [name.into(), now.into()]))
         .await?;
-    let gone = gone_in(&tx, name).await?;
+    let dead = dead_kernels_in(&tx, name).await?;
     tx.commit().await?;
-    Ok(gone)
+    Ok(dead)
 }
 
-/// Kernels that are gone and did not stop, with the deaths before theirs.
-pub(super) async fn gone(db: &TableWriter, name: &str) -> Result<Vec<(String, i32)>, StoreError> {
+/// Kernels that died, with their number of earlier deaths.
+pub(super) async fn dead_kernels(
+    db: &TableWriter,
+    name: &str,
+) -> Result<Vec<(String, i32)>, StoreError> {
     let tx = db.begin().await?;
-    let gone = gone_in(&tx, name).await?;
+    let dead = dead_kernels_in(&tx, name).await?;
     tx.commit().await?;
-    Ok(gone)
+    Ok(dead)
 }
 
-async fn gone_in(tx: &Transaction, name: &str) -> Result<Vec<(String, i32)>, StoreError> {
-    // On SQLite no other process has the tables open. On Postgres a process holds its name while it lives.
+async fn dead_kernels_in(tx: &Transaction, name: &str) -> Result<Vec<(String, i32)>, StoreError> {
+    // On SQLite no other process has opened the tables. On Postgres a live process holds a lock on its name.
     let sql = if is_sqlite(tx) {
         "SELECT name, deaths FROM kernels WHERE name <> $1"
     } else {
@@ -51,7 +54,7 @@ async fn gone_in(tx: &Transaction, name: &str) -> Result<Vec<(String, i32)>, Sto
     read.collect()
 }
 
-/// How often the process of this kernel's service has died before.
+/// Sets the number of deaths before this start.
 pub(super) async fn set_deaths(
     db: &TableWriter,
     name: &str,
@@ -64,8 +67,8 @@ pub(super) async fn set_deaths(
     tx.commit().await
 }
 
-/// Removes the rows of kernels.
-pub(super) async fn leave(
+/// Deletes the rows of kernels.
+pub(super) async fn remove_kernels(
     db: &TableWriter,
     names: impl IntoIterator<Item = &String>,
 ) -> Result<(), StoreError> {
@@ -103,9 +106,9 @@ pub(super) async fn note(
     Ok(())
 }
 
-/// Removes the note of an input, with whatever else the transaction does.
+/// Deletes the row of a suspect in a transaction.
 pub(crate) async fn forget(tx: &Transaction, digest: &str) -> Result<(), StoreError> {
-    // Without a number it goes to SQLite together with other statements.
+    // With an unnumbered parameter SQLite executes it together with other statements.
     let sql = if is_sqlite(tx) {
         "DELETE FROM suspects WHERE digest = ?"
     } else {
@@ -121,7 +124,7 @@ pub(super) async fn forget_alone(db: &TableWriter, digest: &str) -> Result<(), S
     tx.commit().await
 }
 
-/// Forgets suspects that were noted before an instant and never came again.
+/// Deletes suspects whose inputs were not delivered again.
 pub(super) async fn trim(db: &TableWriter, before: DateTime<Utc>) -> Result<(), StoreError> {
     let tx = db.begin().await?;
     let sql = "DELETE FROM suspects WHERE noted_at < $1";
@@ -129,7 +132,7 @@ pub(super) async fn trim(db: &TableWriter, before: DateTime<Utc>) -> Result<(), 
     tx.commit().await
 }
 
-/// Inputs that must not be decided, and whether each has its dead letter.
+/// The digests of quarantined inputs, and whether each has its dead letter.
 pub(super) async fn quarantined(db: &TableWriter) -> Result<HashMap<String, bool>, StoreError> {
     let tx = db.begin().await?;
     let mut quarantined = HashMap::new();

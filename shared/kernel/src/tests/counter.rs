@@ -193,7 +193,7 @@ impl Service for Counter {
             let Envelope { key, command, .. } = serde_json::from_slice(body).map_err(wrong)?;
             let AddAll { adds } = command;
             let inputs = adds.into_iter().map(|Add { name, by }| Input { name, by });
-            return Ok(DecodedCommand::whole(inputs.collect(), key));
+            return Ok(DecodedCommand::atomic(inputs.collect(), key));
         }
         let envelope: Envelope<Add> = serde_json::from_slice(body).map_err(wrong)?;
         let Add { name, by } = envelope.command;
@@ -340,7 +340,7 @@ impl Outbound<Counter> for Counter {
 
     fn refused(&self, desired_state: &RefusedState<'_>) -> AfterRefusal<Input> {
         match desired_state.id {
-            GONE => AfterRefusal::LetGo,
+            GONE => AfterRefusal::Drop,
             DECIDED => AfterRefusal::Decide(Input {
                 name: REFUSALS.to_owned(),
                 by: 1,

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::counter::{POISON, acme};
 use super::{World, counts, replicas};
-use crate::dead_letters::LETTERS_MAX;
+use crate::dead_letters::DEAD_LETTERS_MAX;
 
 const SUBJECT: &str = "hp.acme.cmd.counter.0.add";
 
@@ -114,12 +114,12 @@ async fn another_workspace_sees_and_changes_no_letter() {
     kernel.stop().await;
 }
 
-/// Of more than [`LETTERS_MAX`] letters of a workspace the oldest go.
+/// Of more than [`DEAD_LETTERS_MAX`] letters of a workspace the oldest go.
 #[tokio::test]
 async fn letters_have_a_bound() {
     let world = World::with_stream().await;
     let kernel = world.start().await;
-    let more = LETTERS_MAX + 5;
+    let more = DEAD_LETTERS_MAX + 5;
     let sql = format!(
         "INSERT INTO dead_letters (subject, body, reason, created_at, digest, workspace) \
          WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {more}) \
@@ -132,7 +132,7 @@ async fn letters_have_a_bound() {
     world.all_acked().await;
     assert_eq!(
         world.number_of("dead_letters").await,
-        i64::try_from(LETTERS_MAX).unwrap()
+        i64::try_from(DEAD_LETTERS_MAX).unwrap()
     );
     let newest = &list(&world, &acme()).await[0];
     assert!(!newest.reason.starts_with("reason "), "{newest:?}");

@@ -217,8 +217,8 @@ async fn what_a_dead_kernel_desired_is_sent_by_the_next() {
     kernel.stop().await;
 }
 
-/// Mend B-3: a receiver that cannot read a desired state is of another version. The desired state stays, is reported, holds up
-/// no other one, and is taken as soon as the receiver can read it.
+/// Mend B-3: a receiver that cannot read a desired state is of another version. The desired state stays, is
+/// reported, holds up no other one, and is taken as soon as the receiver can read it.
 #[tokio::test]
 async fn a_desired_state_that_its_receiver_cannot_read_stays_and_holds_up_no_other() {
     let world = World::with_stream().await;
@@ -244,14 +244,14 @@ async fn a_desired_state_that_its_receiver_cannot_read_stays_and_holds_up_no_oth
         world.desired_states().await,
         BTreeMap::from([("ear-7".into(), 1)])
     );
-    let activity = kernel.handle.activity();
-    assert!(activity.warning().unwrap().starts_with("1 desired"));
+    let status = kernel.handle.status();
+    assert!(status.warning().unwrap().starts_with("1 desired"));
     assert!(kernel.handle.is_ready(), "it does its work");
     // Its back-off is longer than any other's and does not grow without an end.
     let heard = ear.hear().await;
     ear.confirm(&heard).await;
     world.no_desired_state_is_left().await;
-    let silent = async || activity.warning().is_none().then_some(());
+    let silent = async || status.warning().is_none().then_some(());
     until(PATIENCE, "the end of the warning", silent)
         .await
         .unwrap();
@@ -281,7 +281,7 @@ async fn a_desired_state_that_its_receiver_refuses_is_decided_by_its_service() {
     let left = BTreeMap::from([("ear-kept".into(), 1)]);
     assert_eq!(world.desired_states().await, left);
     assert_eq!(world.counts().await.get(REFUSALS), Some(&1));
-    assert!(kernel.handle.activity().warning().is_some());
+    assert!(kernel.handle.status().warning().is_some());
     assert_eq!(world.number_of("dead_letters").await, 0);
     kernel.stop().await;
 }
@@ -314,7 +314,7 @@ async fn a_desired_state_that_this_version_cannot_read_stays_and_holds_up_no_oth
     assert!(ear.hears_nothing().await);
     let left = BTreeMap::from([(UNWRITABLE.to_owned(), 1)]);
     assert_eq!(world.desired_states().await, left);
-    assert!(kernel.handle.activity().warning().is_some());
+    assert!(kernel.handle.status().warning().is_some());
     let dead = world.rows("SELECT subject, 1 FROM dead_letters").await;
     assert_eq!(dead.len(), 1, "the one that was too large: {dead:?}");
     assert!(!world.counts().await.contains_key(HUGE));

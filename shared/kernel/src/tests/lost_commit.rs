@@ -77,11 +77,11 @@ async fn what_is_committed_without_an_answer_is_published_at_once() {
     assert_eq!(added.value, 3);
     assert!(lost.load(Ordering::Acquire), "the relay has not seen it");
     assert_eq!(world.counts().await, counts(&[("a", 3)]));
-    let through = async || {
+    let completed = async || {
         let published = bus.stored(StreamUse::Steps).await.unwrap();
         (published == 1 && world.number_of("outbox").await == 0).then_some(())
     };
-    until(AT_ONCE, "one message and an empty outbox", through)
+    until(AT_ONCE, "one message and an empty outbox", completed)
         .await
         .unwrap();
     kernel.stop().await;

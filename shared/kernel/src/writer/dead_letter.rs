@@ -1,42 +1,49 @@
-//! What becomes of messages that cannot be handled.
+//! Messages that cannot be handled become dead letters.
 
 use std::sync::atomic::Ordering;
 
-use bytes::Bytes;
 use holdpoint_contracts::message::Reply;
 use holdpoint_contracts::problem::Problem;
 use tokio::sync::oneshot;
 
-use super::{Writer, chain};
-use crate::commit::write;
-use crate::dead_letters::{self, Letter};
-use crate::publisher::{Publishing, Settled};
-use crate::task::{Origin, Raw, Settlement, Task};
-use crate::{InputOf, Service, split};
+use super::Writer;
+use crate::dead_letters::{self, NewDeadLetter};
+use crate::error_chain::error_chain;
+use crate::origin::{Disposition, FinishedTask, Origin, dead_letter_problem};
+use crate::outbox::publisher::CommittedBatch;
+use crate::reply::{problem_json, reply_json};
+use crate::service::{InputOf, Service};
+use crate::task::{Raw, Task};
 
 impl<S: Service> Writer<S> {
-    /// Trying again cannot help: keep the messages with the reason, and tell the callers. Where not
-    /// even that succeeds, the messages come again. `digest` is of an input that must not be decided again.
-    pub(super) async fn bury(&mut self, tasks: Vec<Task<S>>, reason: &str, digest: Option<&str>) {
+    /// Stores messages as dead letters and replies to their callers, because trying again cannot help. If
+    /// even that fails the messages are redelivered. `digest` names an input that must not be decided again.
+    pub(super) async fn store_dead_letters(
+        &mut self,
+        tasks: Vec<Task<S>>,
+        reason: &str,
+        digest: Option<&str>,
+    ) {
         if tasks.is_empty() {
             return;
         }
-        let told = match digest {
-            Some(_) => split::buried(),
+        let problem = match digest {
+            Some(_) => dead_letter_problem(),
             None => Problem::internal(),
         };
-        // It is a dead letter already, and stays one.
+        // A dead letter that fails its replay stays as it is.
         if self.replayed.take().is_some() {
-            return self.settle_all(tasks, &told, Settlement::Buried).await;
+            return self
+                .finish_all(tasks, &problem, Disposition::DeadLetter)
+                .await;
         }
-        // What the service gave itself it gives itself again; there is no message to keep, only the word
-        // that it must not be decided.
-        let is_kept =
+        // The service creates an internal input again, so that only a quarantined one needs a row.
+        let is_stored =
             |task: &&Task<S>| digest.is_some() || !matches!(task.origin, Origin::Internal { .. });
         let letters: Vec<_> = tasks
             .iter()
-            .filter(is_kept)
-            .map(|task| Letter {
+            .filter(is_stored)
+            .map(|task| NewDeadLetter {
                 raw: raw(task),
                 reason: match &task.poison {
                     Some(problem) => format!("{reason}: {problem}"),
@@ -45,29 +52,34 @@ impl<S: Service> Writer<S> {
                 digest: digest.unwrap_or_default().to_owned(),
             })
             .collect();
-        for Letter { raw, reason, .. } in &letters {
+        for NewDeadLetter { raw, reason, .. } in &letters {
             let subject = &raw.subject;
-            tracing::error!(service = S::NAME, subject, reason, "a dead letter");
+            tracing::error!(
+                service = S::NAME,
+                subject,
+                reason,
+                "message becomes a dead letter"
+            );
         }
-        if let Err(error) = dead_letters::bury(&self.db, &letters, self.clock.now()).await {
-            return self.give_up(tasks, &chain(&error)).await;
+        if let Err(error) = dead_letters::store(&self.db, &letters, self.clock.now()).await {
+            return self.abandon(tasks, &error_chain(&error)).await;
         }
         let incidents: Vec<_> = tasks
             .iter()
-            .filter(is_kept)
+            .filter(is_stored)
             .zip(&letters)
             .map(|(task, letter)| self.incidents_of(task, &letter.reason))
             .filter(|inputs| !inputs.is_empty())
-            .map(incident::<S>)
+            .map(incident_task::<S>)
             .collect();
-        self.activity
-            .in_flight
-            .fetch_add(incidents.len(), Ordering::AcqRel);
+        let count = incidents.len();
+        self.status.in_flight.fetch_add(count, Ordering::AcqRel);
         self.incidents.extend(incidents);
-        self.settle_all(tasks, &told, Settlement::Buried).await;
+        self.finish_all(tasks, &problem, Disposition::DeadLetter)
+            .await;
     }
 
-    /// What happens to the aggregates that a dead letter is about.
+    /// The inputs that record a dead letter at its aggregates.
     fn incidents_of(&self, task: &Task<S>, reason: &str) -> Vec<InputOf<S>> {
         let of_inputs = task
             .inputs
@@ -81,43 +93,38 @@ impl<S: Service> Writer<S> {
             .incident(&task.raw.subject, &task.raw.body, reason)
     }
 
-    pub(super) async fn settle_all(
+    /// Finishes tasks that were not committed with a problem.
+    pub(super) async fn finish_all(
         &self,
         tasks: Vec<Task<S>>,
         problem: &Problem,
-        settlement: Settlement,
+        disposition: Disposition,
     ) {
-        let body: Bytes = write(&Reply::<()>::Problem(problem.clone()));
-        let answer = |task: &Task<S>| match &task.poison {
-            // Its sender can mend it, or knows at least not to send it again.
-            Some(poison) if settlement == Settlement::Buried => {
-                write(&Reply::<()>::Problem(poison.clone()))
+        let is_dead = disposition == Disposition::DeadLetter;
+        let reply = |task: &Task<S>| match &task.poison {
+            // The sender can correct the message, or knows not to send it again.
+            Some(poison) if is_dead => problem_json(poison.clone()),
+            // One problem per item: the sender keeps the items, and must not send them again and again.
+            None if is_dead && task.many && !task.atomic => {
+                let items = task.inputs.iter();
+                let items = items.map(|_| Reply::<()>::Problem(dead_letter_problem()));
+                reply_json(&Reply::Ok(items.collect::<Vec<_>>()))
             }
-            // Said of each item: their sender keeps them, and must not send them again and again.
-            None if settlement == Settlement::Buried && task.many && !task.whole => {
-                let buried = || Reply::<()>::Problem(split::buried());
-                let items: Vec<_> = task.inputs.iter().map(|_| buried()).collect();
-                write(&Reply::Ok(items))
-            }
-            Some(_) | None => body.clone(),
+            Some(_) | None => problem_json(problem.clone()),
         };
-        let settled = tasks
+        let finished = tasks
             .into_iter()
-            .map(|task| Settled {
-                body: Some(answer(&task)),
+            .map(|task| FinishedTask {
+                body: Some(reply(&task)),
                 origin: task.origin,
-                settlement,
+                disposition,
             })
             .collect();
-        self.publish(Publishing {
-            settled,
-            ..Publishing::default()
-        })
-        .await;
+        self.publish(CommittedBatch::of_finished(finished)).await;
     }
 }
 
-/// What is kept of a task: the message as it came, or what the service gave itself in words.
+/// The stored message. An internal input has no message and is stored as debug text.
 fn raw<S: Service>(task: &Task<S>) -> Raw {
     if task.raw.body.is_empty() && !task.inputs.is_empty() {
         return Raw {
@@ -128,23 +135,15 @@ fn raw<S: Service>(task: &Task<S>) -> Raw {
     task.raw.clone()
 }
 
-/// What becomes of an aggregate whose message was buried. Nobody waits for it; where it fails itself
-/// it is not told again.
-fn incident<S: Service>(inputs: Vec<InputOf<S>>) -> Task<S> {
-    let (done, _nobody_waits) = oneshot::channel();
+/// Records a dead letter at its aggregates. No caller waits for it, and if it fails it is not tried again.
+fn incident_task<S: Service>(inputs: Vec<InputOf<S>>) -> Task<S> {
+    let (done, _unused) = oneshot::channel();
+    let raw = Raw {
+        subject: format!("incident.{}", S::NAME),
+        body: bytes::Bytes::new(),
+    };
     Task {
-        inputs,
         many: true,
-        whole: false,
-        asked: None,
-        origin: Origin::Internal { done },
-        poison: None,
-        is_unread: false,
-        is_isolated: false,
-        raw: Raw {
-            subject: format!("incident.{}", S::NAME),
-            body: Bytes::new(),
-        },
-        room: None,
+        ..Task::new(inputs, Origin::Internal { done }, raw)
     }
 }

@@ -1,24 +1,27 @@
-//! Inputs that are decided alone after an unclean exit ([`crate::suspects`]), and those that must not be
-//! decided any more.
+//! Decides inputs alone after an unclean exit ([`crate::suspects`]), and refuses quarantined ones.
 
 use std::sync::atomic::Ordering;
 
-use super::{Writer, chain, verbs};
+use super::{Writer, split::split, verbs};
 use crate::crash::{self, Point};
-use crate::intake::{Unread, read};
-use crate::publisher::{Publishing, Settled};
-use crate::suspects::{Begun, ISOLATED, inputs_digest, message_digest};
-use crate::task::{Settlement, Task};
-use crate::{Service, split};
+use crate::error_chain::error_chain;
+use crate::intake::decode::decode;
+use crate::isolation::ISOLATED;
+use crate::origin::{Disposition, FinishedTask, dead_letter_problem};
+use crate::outbox::publisher::CommittedBatch;
+use crate::service::Service;
+use crate::suspects::Begun;
+use crate::task::Task;
 
-/// Why an input is a dead letter.
-const ENDED_THE_PROCESS: &str = "the process ended three times while this was decided alone; replay it once the cause is mended";
+/// Reason of the dead letter of a quarantined input.
+const ENDED_THE_PROCESS: &str =
+    "the process ended three times while this was decided alone; fix the cause, then replay it";
 
 impl<S: Service> Writer<S> {
-    /// Decides what came in while the kernel isolated inputs, one input after the other; leaves in the backlog
-    /// what may be decided together. In normal running it only looks at flags.
+    /// Decides messages that arrived while the kernel isolated inputs, one input after the other. Leaves in
+    /// the backlog what may be decided together. In normal operation it only reads flags.
     pub(super) async fn decide_isolated_ones(&mut self, backlog: &mut Vec<Task<S>>) {
-        let has_quarantined = self.activity.isolation.has_quarantined();
+        let has_quarantined = self.status.isolation.has_quarantined();
         let is_plain = |task: &Task<S>| !task.is_isolated && !task.is_unread;
         if !has_quarantined && backlog.iter().all(is_plain) {
             return;
@@ -26,7 +29,7 @@ impl<S: Service> Writer<S> {
         for task in std::mem::take(backlog) {
             if task.is_isolated {
                 self.decide_isolated(task).await;
-                // Nothing else would do it while inputs keep coming.
+                // While inputs keep coming the timer in `take` never fires.
                 self.suspects.tick(&self.db, self.clock.now()).await;
             } else {
                 backlog.extend(self.without_quarantined(task).await);
@@ -34,16 +37,16 @@ impl<S: Service> Writer<S> {
         }
     }
 
-    /// Reads a task, and refuses what is quarantined.
+    /// Decodes a task and refuses its quarantined inputs.
     async fn without_quarantined(&mut self, mut task: Task<S>) -> Vec<Task<S>> {
         if task.is_unread {
-            let digest = message_digest(&task.raw);
-            if let Some(is_buried) = self.activity.isolation.quarantine_of(&digest) {
-                self.refuse(task, &digest, is_buried).await;
+            let digest = task.raw.digest();
+            if let Some(has_dead_letter) = self.status.isolation.quarantine_of(&digest) {
+                self.refuse(task, &digest, has_dead_letter).await;
                 return Vec::new();
             }
-            match self.read(task).await {
-                Some(read) => task = read,
+            match self.decode(task).await {
+                Some(decoded) => task = decoded,
                 None => return Vec::new(),
             }
         }
@@ -51,40 +54,39 @@ impl<S: Service> Writer<S> {
             return vec![task];
         }
         let mut without_quarantined = Vec::new();
-        for part in self.parts(task) {
-            let digest = inputs_digest(&part);
-            match self.activity.isolation.quarantine_of(&digest) {
-                Some(is_buried) => self.refuse(part, &digest, is_buried).await,
+        for part in self.split_if_allowed(task) {
+            let digest = part.inputs_digest();
+            match self.status.isolation.quarantine_of(&digest) {
+                Some(has_dead_letter) => self.refuse(part, &digest, has_dead_letter).await,
                 None => without_quarantined.push(part),
             }
         }
         without_quarantined
     }
 
-    /// Decides a message alone in the process, input by input.
+    /// Decides a message input by input, while no other input of the process is decided.
     pub(super) async fn decide_isolated(&mut self, mut task: Task<S>) {
         let _alone = ISOLATED.lock().await;
         let mut message = None;
         if task.is_unread {
-            let digest = message_digest(&task.raw);
-            let Some(begun) = self.begin(task, &digest, None).await else {
+            let digest = task.raw.digest();
+            let Some(begun) = self.begin_alone(task, &digest, None).await else {
                 return;
             };
-            match self.read(begun).await {
-                Some(read) => task = read,
+            match self.decode(begun).await {
+                Some(decoded) => task = decoded,
                 None => return self.suspects.end(&self.db, &digest).await,
             }
             message = Some(digest);
         }
         crash::pass(S::NAME, Point::Fetched, &verbs(std::slice::from_ref(&task)));
         if task.poison.is_some() {
-            self.bury(vec![task], "the message cannot be read", None)
-                .await;
+            self.store_unreadable(vec![task]).await;
         } else {
-            for part in self.parts(task) {
-                let digest = inputs_digest(&part);
+            for part in self.split_if_allowed(task) {
+                let digest = part.inputs_digest();
                 let instead = message.take();
-                if let Some(part) = self.begin(part, &digest, instead.as_deref()).await {
+                if let Some(part) = self.begin_alone(part, &digest, instead.as_deref()).await {
                     self.suspect = Some(digest.clone());
                     self.process(vec![part]).await;
                     self.suspect = None;
@@ -97,8 +99,8 @@ impl<S: Service> Writer<S> {
         }
     }
 
-    /// Notes that a task is begun alone; gives it back where it may be.
-    async fn begin(
+    /// Notes that a task is begun alone. `None`: it was refused or abandoned.
+    async fn begin_alone(
         &mut self,
         task: Task<S>,
         digest: &str,
@@ -107,66 +109,63 @@ impl<S: Service> Writer<S> {
         let now = self.clock.now();
         match self.suspects.begin(&self.db, digest, instead, now).await {
             Ok(Begun::Alone) => Some(task),
-            Ok(Begun::Quarantined(is_buried)) => {
-                self.refuse(task, digest, is_buried).await;
+            Ok(Begun::Quarantined { has_dead_letter }) => {
+                self.refuse(task, digest, has_dead_letter).await;
                 None
             }
             Err(error) => {
-                self.activity.set_database_answers(false);
-                self.give_up(vec![task], &chain(&error)).await;
+                self.status.set_database_answers(false);
+                self.abandon(vec![task], &error_chain(&error)).await;
                 None
             }
         }
     }
 
-    /// Makes a dead letter of what must not be decided, once; its sender is told each time.
-    async fn refuse(&mut self, task: Task<S>, digest: &str, is_buried: bool) {
-        if is_buried {
-            let problem = split::buried();
+    /// Refuses a quarantined input. The first refusal stores its dead letter.
+    async fn refuse(&mut self, task: Task<S>, digest: &str, has_dead_letter: bool) {
+        if has_dead_letter {
+            let problem = dead_letter_problem();
             return self
-                .settle_all(vec![task], &problem, Settlement::Buried)
+                .finish_all(vec![task], &problem, Disposition::DeadLetter)
                 .await;
         }
-        self.bury(vec![task], ENDED_THE_PROCESS, Some(digest)).await;
-        self.activity.isolation.buried(digest);
+        self.store_dead_letters(vec![task], ENDED_THE_PROCESS, Some(digest))
+            .await;
+        self.status.isolation.set_dead_letter_stored(digest);
         self.suspects.end(&self.db, digest).await;
     }
 
-    /// Reads a message; none: its sender was answered.
-    async fn read(&self, task: Task<S>) -> Option<Task<S>> {
-        let unread = Unread {
-            origin: task.origin,
-            raw: task.raw,
-            room: task.room,
-            is_isolated: task.is_isolated,
-        };
-        match read(&*self.service, unread) {
+    /// Decodes a message. `None`: its sender has its reply.
+    async fn decode(&self, task: Task<S>) -> Option<Task<S>> {
+        match decode(&*self.service, task) {
             Ok(task) => Some(task),
             Err((origin, body)) => {
-                let settled = Settled {
+                let finished = FinishedTask {
                     origin,
                     body: Some(body),
-                    settlement: Settlement::Done,
+                    disposition: Disposition::Ack,
                 };
-                self.publish(Publishing {
-                    settled: vec![settled],
-                    ..Publishing::default()
-                })
-                .await;
+                self.publish(CommittedBatch::of_finished(vec![finished]))
+                    .await;
                 None
             }
         }
     }
 
-    /// The inputs of a task one by one, where they may be.
-    fn parts(&self, task: Task<S>) -> Vec<Task<S>> {
-        if task.inputs.len() <= 1 || task.whole {
-            return vec![task];
+    fn split_if_allowed(&self, task: Task<S>) -> Vec<Task<S>> {
+        if task.is_splittable() {
+            self.split(task)
+        } else {
+            vec![task]
         }
-        let parts = split::part(task);
-        // One was counted in, and each part is counted out.
+    }
+
+    /// The inputs of a task as separate tasks.
+    pub(super) fn split(&self, task: Task<S>) -> Vec<Task<S>> {
+        let parts = split(task);
+        // One task was counted when it arrived, and each part is counted when it ends.
         let more = parts.len().saturating_sub(1);
-        self.activity.in_flight.fetch_add(more, Ordering::AcqRel);
+        self.status.in_flight.fetch_add(more, Ordering::AcqRel);
         parts
     }
 }

@@ -1,4 +1,4 @@
-//! Entities of the copy; public so that a keeper's store tests can hold them against its migrations.
+//! Entities of the directory. Public, so that a service's store tests can compare them with its migrations.
 #![expect(missing_docs, reason = "columns are what the table says they are")]
 
 pub mod user {

@@ -1,7 +1,8 @@
-//! `create_task {title, description?, assignee?, contact?, due?, priority?, tags?}`: a to-do for a person.
+//! `create_task {title, description?, assignee?, contact?, due?, priority?, tags?}`: creates a task for a
+//! person.
 //!
-//! Owns the reading of the arguments. It must not store anything: the task is a handoff that stands
-//! alone, of another service, reached through [`TaskOpener`]. The run does not wait for it.
+//! Owns the parsing of the arguments. It must not store anything: the task is a standalone handoff of
+//! another service, which [`TaskOpener`] calls. The run does not wait for it.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -16,19 +17,19 @@ use crate::tool::{BoxFuture, Tool, ToolCall, ToolFailure, ToolResult, ToolSucces
 
 const NAME: &str = "create_task";
 
-/// The time of a task that says nothing of it, and the longest that there is.
+/// Default and longest time of a task.
 const TIME_MAX: Duration = duration::MAX_WAIT;
 
-/// What is due already is overdue after this time: those it concerns are told.
+/// A task that is already due becomes overdue after this time, and its users are notified.
 const TIME_MIN: Duration = Duration::from_secs(1);
 
-/// The way to the service that owns tasks.
+/// Calls the service that owns tasks.
 pub trait TaskOpener: Send + Sync + 'static {
-    /// Creates a task once for one `idempotency_key`; returns its id.
+    /// Creates a task once per `idempotency_key`; returns its id.
     ///
     /// # Errors
-    /// The reason in words for people: it is stored and shown (S0-R5), so it must hold no secret,
-    /// path, SQL or stack.
+    /// The reason for people. It is stored and shown (S0-R5), so it must not contain secrets, paths, SQL or
+    /// stack traces.
     fn open<'a>(
         &'a self,
         workspace: &'a str,
@@ -37,23 +38,22 @@ pub trait TaskOpener: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<String, String>>;
 }
 
-/// A task as it is wanted.
+/// The task to create.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewTask {
     pub title: String,
-    /// In sentences; may be empty.
+    /// May be empty.
     pub description: String,
-    /// `@user.<name>` or `@role.<name>`; none: the workspace's owners.
+    /// `@user.<name>` or `@role.<name>`. `None`: the workspace's owners.
     pub assignee: Option<String>,
     /// How long until it is due.
     pub time: Duration,
-    /// How urgent it is.
     pub priority: Priority,
-    /// Words to find it by.
+    /// Labels for searching.
     pub tags: Vec<String>,
-    /// Which agent wants it.
+    /// The agent that creates it.
     pub agent: String,
-    /// What it is about: run, step and contact.
+    /// Run, step and contact.
     pub context: Value,
 }
 
@@ -70,7 +70,6 @@ impl fmt::Debug for CreateTask {
 }
 
 impl CreateTask {
-    /// The tool over the service that `tasks` reaches.
     #[must_use]
     pub fn new(tasks: Arc<dyn TaskOpener>) -> Self {
         Self { tasks }
@@ -125,7 +124,7 @@ impl CreateTask {
     }
 }
 
-/// People are written `@user.<name>`; a bare name means one.
+/// A bare name means `@user.<name>`.
 fn named(text: &str) -> String {
     let text = text.trim();
     match text.starts_with('@') {
@@ -134,13 +133,13 @@ fn named(text: &str) -> String {
     }
 }
 
-/// What is left of the time. A task may be created after its time: it is overdue then.
+/// The time until the task is due. A task may be created after that time and is then overdue.
 fn left(due: DateTime<Utc>, now: DateTime<Utc>) -> Duration {
     let left = (due - now).to_std().unwrap_or_default();
     left.clamp(TIME_MIN, TIME_MAX)
 }
 
-/// An instant, a day (until its end in UTC), or a time from now.
+/// An instant, a day (its end in UTC), or a duration from now.
 fn due(text: &str, now: DateTime<Utc>) -> Result<DateTime<Utc>, ToolFailure> {
     let text = text.trim();
     let instant = DateTime::parse_from_rfc3339(text).ok();
@@ -178,7 +177,7 @@ struct Args {
     priority: Priority,
     #[serde(default)]
     tags: Vec<String>,
-    /// Read by the executor, which decides about retries by it.
+    /// The executor uses it to decide about retries.
     #[serde(default, rename = "idempotent")]
     _idempotent: bool,
 }

@@ -1,8 +1,7 @@
 //! `http_request {method?, url, headers?, body?}`: one HTTP call.
 //!
-//! Owns the limits, the headers that tell the called party which step calls, and redirects. It
-//! must never follow a hop that [`EgressPolicy`] has not seen, nor carry secrets to another
-//! origin than the one the step named.
+//! Owns the limits, the headers that identify the calling step, and redirects. It must never follow a hop that
+//! [`EgressPolicy`] has not checked, nor send secrets to another origin than the one in the step.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -26,18 +25,18 @@ const NAME: &str = "http_request";
 /// Largest request body, in bytes.
 pub const MAX_REQUEST_BODY: usize = 1024 * 1024;
 
-/// Largest response body, in bytes: what a step row keeps inline.
+/// Largest response body in bytes: the limit of an inline result.
 pub const MAX_RESPONSE_BODY: usize = MAX_INLINE_RESULT;
 
-/// Longest time for a call, with all its redirects and the whole answer.
+/// Time limit of a call, with all redirects and the whole response.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How many redirects are followed.
+/// Redirects of one call at most.
 pub const MAX_REDIRECTS: usize = 5;
 
 const MAX_HEADERS: usize = 64;
 
-/// Headers that the connection owns: setting them could smuggle a second request.
+/// Headers of the connection. Setting them could smuggle a second request.
 const RESERVED: [&str; 8] = [
     "connection",
     "content-length",
@@ -58,11 +57,11 @@ pub struct HttpRequest {
 }
 
 impl HttpRequest {
-    /// The tool under an address policy; `timeout` is for a call with all its redirects
-    /// ([`DEFAULT_TIMEOUT`] is the usual one). A `rustls` provider must be installed before.
+    /// `timeout` limits a call with all redirects, usually to [`DEFAULT_TIMEOUT`]. A `rustls` provider must
+    /// be installed first.
     ///
     /// # Errors
-    /// When TLS cannot be set up.
+    /// TLS cannot be set up.
     pub fn new(policy: EgressPolicy, timeout: Duration) -> Result<Self, reqwest::Error> {
         let client = policy.client(timeout)?;
         Ok(Self {
@@ -78,7 +77,7 @@ impl HttpRequest {
         let answer = self.exchange(request).await?;
         let (status, body) = (answer.status, answer.value());
         let data = json!({ "status": status.as_u16(), "headers": answer.headers, "body": body });
-        // Escapes and headers can make the stored text longer than the body was.
+        // Escapes and headers can make the stored text longer than the body.
         if data.to_string().len() > MAX_RESPONSE_BODY {
             return Err(too_large());
         }
@@ -88,7 +87,7 @@ impl HttpRequest {
         })
     }
 
-    /// Within the time that a call may take; dropped at its end.
+    /// Limits the whole call to the timeout.
     pub(super) async fn in_time(&self, run: impl Future<Output = ToolResult>) -> ToolResult {
         match tokio::time::timeout(self.timeout, run).await {
             Ok(result) => result,
@@ -96,7 +95,8 @@ impl HttpRequest {
         }
     }
 
-    /// Sends it, follows redirects, and reads the whole answer. A status from 400 on is a failure.
+    /// Sends the request, follows redirects, and reads the whole response. A status of 400 or above is a
+    /// failure.
     pub(super) async fn exchange(&self, mut request: Outgoing) -> Result<Answer, ToolFailure> {
         for _hop in 0..=MAX_REDIRECTS {
             let response = self.send(&request).await?;
@@ -159,7 +159,7 @@ impl HttpRequest {
         })
     }
 
-    /// reqwest's own texts quote the whole URL, which may hold a secret, so none is passed on.
+    /// reqwest's texts quote the whole URL, which may contain a secret. They are never passed on.
     fn failure(&self, error: &reqwest::Error) -> ToolFailure {
         if let Some(reason) = targets::refusal(error) {
             return refused(reason);
@@ -189,25 +189,25 @@ impl Tool for HttpRequest {
     }
 }
 
-/// A whole answer with a status below 400.
+/// A complete response with a status below 400.
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     headers: BTreeMap<String, String>,
     is_json: bool,
     pub(super) bytes: Vec<u8>,
-    /// Who gave it, after all redirects.
+    /// The host after all redirects.
     pub(super) host: String,
     pub(super) description: String,
 }
 
 impl Answer {
-    /// Whether it says that the tool has asked people and parks (`Holdpoint-Outcome: parked`).
+    /// Whether the tool has asked people and parks (`Holdpoint-Outcome: parked`).
     pub(super) fn parks(&self) -> bool {
         let said = self.headers.get("holdpoint-outcome");
         said.is_some_and(|said| said.eq_ignore_ascii_case("parked"))
     }
 
-    /// JSON where it says so and is, else the text.
+    /// JSON if the content type and the body are JSON, otherwise the text.
     pub(super) fn value(&self) -> Value {
         let parsed = if self.is_json {
             serde_json::from_slice::<Value>(&self.bytes).ok()
@@ -218,7 +218,7 @@ impl Answer {
     }
 }
 
-/// Says who answered what; never what else the answer said, which may be a secret.
+/// Names host and status, but not the body, which may contain a secret.
 pub(super) fn bad_status(host: &str, status: StatusCode) -> ToolFailure {
     ToolFailure::new("http_status", format!("{host} answered {status}."))
 }
@@ -232,7 +232,7 @@ pub(super) struct Args {
     #[serde(default)]
     pub(super) headers: BTreeMap<String, String>,
     pub(super) body: Option<Value>,
-    /// Read by the executor, which decides about retries by it.
+    /// The executor uses it to decide about retries.
     #[serde(default, rename = "idempotent")]
     pub(super) _idempotent: bool,
 }
@@ -241,7 +241,7 @@ fn get() -> String {
     "GET".to_owned()
 }
 
-/// One request as it goes out, changed by each redirect.
+/// The request, which each redirect changes.
 pub(super) struct Outgoing {
     method: Method,
     url: Url,
@@ -250,7 +250,7 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// `tool` is what a fault is said of.
+    /// Errors name `tool`.
     pub(super) fn new(tool: &str, args: Args, call: &ToolCall) -> Result<Self, ToolFailure> {
         let method = read_method(tool, &args.method)?;
         let url = Url::parse(&args.url).map_err(|fault| {
@@ -278,7 +278,7 @@ impl Outgoing {
         .within_limit()
     }
 
-    /// With the step token. A tool that an operator registered may act for the step; any other address may not.
+    /// Adds the step token. Only a tool that an operator has registered may act for the step.
     pub(super) fn with_step_token(mut self, call: &ToolCall) -> Result<Self, ToolFailure> {
         if let Some(token) = &call.step_token {
             let mut token = header_value(token)?;
@@ -288,7 +288,7 @@ impl Outgoing {
         Ok(self)
     }
 
-    /// With `body` as JSON, a text and a null too.
+    /// Sets `body` as JSON, also for a text or null.
     pub(super) fn json(mut self, body: &Value) -> Result<Self, ToolFailure> {
         self.headers
             .entry(CONTENT_TYPE)
@@ -312,10 +312,9 @@ impl Outgoing {
         quote(self.url.host_str().unwrap_or("the server"))
     }
 
-    /// Goes on at `next` as browsers do: 303 turns into GET, and so does a POST at 301 or 302.
-    /// Another origin gets none of the step's headers: the step token and the author's headers may
-    /// be secrets meant for the first origin only. The body may be one too, so that a redirect
-    /// which would carry it to another origin fails the step.
+    /// Continues at `next` as browsers do: 303 turns into GET, and so does a POST at 301 or 302. Another
+    /// origin gets none of the step's headers, because they may be secrets for the first origin. The body
+    /// may be a secret, too: a redirect that would send it to another origin fails the step.
     fn follow(&mut self, status: StatusCode, next: Url) -> Result<(), ToolFailure> {
         let was_post = self.method == Method::POST;
         let to_get = match status {
@@ -393,8 +392,8 @@ fn read_headers(tool: &str, given: &BTreeMap<String, String>) -> Result<HeaderMa
     Ok(headers)
 }
 
-/// Which step calls (API.md, "Tools"), without the step token: that opens the API to its holder. An
-/// `Idempotency-Key` of the author stays: the step's text is the same for every attempt as well.
+/// Headers that identify the step, without the step token, which gives access to the API. An
+/// `Idempotency-Key` of the author stays, because the step's text is the same for every attempt.
 fn add_identity(headers: &mut HeaderMap, call: &ToolCall) -> Result<(), ToolFailure> {
     headers.insert("holdpoint-run", header_value(&call.run)?);
     headers.insert("holdpoint-step", header_value(&call.step)?);
@@ -435,7 +434,7 @@ fn is_json(content_type: &str) -> bool {
     kind == "application/json" || kind == "text/json" || kind.ends_with("+json")
 }
 
-/// Names in lower case; what came several times is joined by commas.
+/// Names in lower case; repeated headers are joined by commas.
 fn shown_headers(headers: &HeaderMap) -> BTreeMap<String, String> {
     let mut shown: BTreeMap<String, String> = BTreeMap::new();
     for (name, value) in headers {

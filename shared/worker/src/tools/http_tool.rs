@@ -1,7 +1,7 @@
-//! Tools that are registered as an HTTP call (`POST /tools`, API.md "Tools").
+//! Tools that are registered as an HTTP call (`POST /tools`).
 //!
-//! Owns what such a call sends and what of the answer is the result. Limits, redirects, addresses
-//! and the headers that name the step are those of `http_request`.
+//! Owns the request and the conversion of the response into a result. Limits, redirects, addresses and the
+//! headers that identify the step are those of `http_request`.
 
 use holdpoint_contracts::steps::HTTP_QUEUE;
 use holdpoint_contracts::tool::HttpCall;
@@ -10,14 +10,14 @@ use serde_json::Value;
 use super::http_request::{self, Answer, Args, HttpRequest, Outgoing};
 use crate::tool::{BoxFuture, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
 
-/// Does all steps of the queue [`HTTP_QUEUE`]: whom to call is in the dispatch.
+/// Executes all steps of the queue [`HTTP_QUEUE`]. The dispatch contains the address.
 #[derive(Debug, Clone)]
 pub struct HttpTool {
     http: HttpRequest,
 }
 
 impl HttpTool {
-    /// With the limits, the time and the address policy of `http`.
+    /// Uses the limits, timeout and egress policy of `http`.
     #[must_use]
     pub fn new(http: HttpRequest) -> Self {
         Self { http }
@@ -42,8 +42,8 @@ impl Tool for HttpTool {
     }
 }
 
-/// Calls `target` with the arguments as JSON body. A 2xx answer is the result: JSON as it is,
-/// nothing as null, anything else as text; with `Holdpoint-Outcome: parked` it parks.
+/// Calls `target` with the arguments as JSON body. A 2xx response is the result: JSON unchanged, an empty
+/// body as null, anything else as text. With `Holdpoint-Outcome: parked` the step parks.
 pub(crate) async fn perform(http: &HttpRequest, target: &HttpCall, call: &ToolCall) -> ToolResult {
     let args = Args {
         method: target.method.clone(),

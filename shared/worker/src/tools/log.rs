@@ -1,6 +1,6 @@
 //! `log {message, level?}`: writes a line to the log of the worker's process.
 //!
-//! Owns nothing but that line; it must have no other effect.
+//! Owns only that line. It must have no other effect.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{quote, read_args};
 use crate::tool::{BoxFuture, Tool, ToolCall, ToolResult, ToolSuccess};
 
-/// The tool `log`: the message goes to the log with run and step, and is the result's data.
+/// The tool `log`. The message goes to the log with run and step, and is the result's data.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Log;
 
@@ -18,7 +18,7 @@ struct Args {
     message: String,
     #[serde(default)]
     level: Level,
-    /// Read by the executor, which decides about retries by it.
+    /// The executor uses it to decide about retries.
     #[serde(default, rename = "idempotent")]
     _idempotent: bool,
 }
@@ -42,7 +42,7 @@ impl Tool for Log {
         Box::pin(async move {
             let args: Args = read_args("log", &call.args)?;
             let (run, step, said) = (call.run.as_str(), call.step.as_str(), &args.message);
-            // `?said` escapes line breaks: a message cannot forge a line of the log.
+            // `?said` escapes line breaks, so that a message cannot forge a log line.
             match args.level {
                 Level::Debug => tracing::debug!(run, step, ?said, "agent log"),
                 Level::Info => tracing::info!(run, step, ?said, "agent log"),

@@ -1,8 +1,7 @@
 //! `send_email {to, subject, body, html?, reply_to?}`: one mail to one recipient.
 //!
-//! Owns how a mail is composed from a step. The Message-ID is the same for every attempt of a
-//! step, so a mail that went out twice at a kill can be told from two mails. It must never let an
-//! argument write a header.
+//! Owns how a mail is composed from a step. The Message-ID is the same for every attempt of a step, so that
+//! duplicates after a crash can be detected. It must never let an argument write a header.
 
 use holdpoint_mail::{Letter, Mailbox, Mailer, escape, read_mailbox};
 use serde::Deserialize;
@@ -21,7 +20,7 @@ const MAX_SUBJECT: usize = 998;
 /// Longest text and longest HTML, in bytes.
 pub const MAX_BODY: usize = 1024 * 1024;
 
-/// Most of a text that the result repeats, in characters, for the activities of the contact.
+/// Characters of the text that the result repeats for the activities of the contact.
 const RESULT_TEXT_CHARS_MAX: usize = 10_000;
 
 /// The tool `send_email`.
@@ -31,11 +30,10 @@ pub struct SendEmail {
 }
 
 impl SendEmail {
-    /// The tool over a transport; `from` is the value of `HOLDPOINT_MAIL_FROM`, if it is set, else
-    /// [`holdpoint_mail::DEFAULT_FROM`].
+    /// `from` is the value of `HOLDPOINT_MAIL_FROM`, or [`holdpoint_mail::DEFAULT_FROM`] if it is not set.
     ///
     /// # Errors
-    /// [`MailTransportError::From`] when `from` is no mail address.
+    /// [`MailTransportError::From`]: `from` is not a mail address.
     pub fn new(transport: MailTransport, from: Option<&str>) -> Result<Self, MailTransportError> {
         let mailer = Mailer::new(transport, from)?;
         Ok(Self { mailer })
@@ -99,15 +97,15 @@ struct Args {
     body: String,
     html: Option<String>,
     reply_to: Option<String>,
-    /// Read by the executor, which decides about retries by it.
+    /// The executor uses it to decide about retries.
     #[serde(default, rename = "idempotent")]
     _idempotent: bool,
 }
 
 impl Args {
     fn check(&self) -> Result<(), ToolFailure> {
-        // lettre would encode a line break in the subject; it is refused all the same, as
-        // nobody writes one who means well.
+        // lettre would encode a line break in the subject. It is refused all the same, because it is most
+        // likely an attack.
         if self.subject.chars().any(char::is_control) {
             let fault = "`subject` holds a line break or control character; remove it";
             return Err(invalid_args(NAME, fault));
@@ -125,8 +123,8 @@ impl Args {
     }
 }
 
-/// Same for every attempt of one step. What an address may not hold is written as `=XX`, and `=`
-/// itself too, so that two steps never share an id.
+/// The same for every attempt of one step. Characters that an address may not contain, and `=` itself, are
+/// written as `=XX`, so that two steps never share an id.
 fn message_id(run: &str, step: &str) -> String {
     format!("<{}.{}@holdpoint>", escape(run, "-_"), escape(step, "-_"))
 }

@@ -32,7 +32,7 @@ pub(super) fn call(args: Value) -> ToolCall {
         traceparent: None,
         http: None,
         answers: holdpoint_contracts::asking::Answers::new(),
-        people: None,
+        human_client: None,
         stop: tokio_util::sync::CancellationToken::new(),
     }
 }

@@ -1,7 +1,7 @@
 //! `update_contact {set, contact?}`: changes fields of a contact by a merge patch.
 //!
-//! Owns the reading of the arguments and the choice of the contact. It must not store anything:
-//! the contact belongs to another service, reached through [`ContactPatcher`].
+//! Owns the parsing of the arguments and the choice of the contact. It must not store anything: the contact
+//! belongs to another service, which [`ContactPatcher`] calls.
 
 use std::{fmt, sync::Arc};
 
@@ -13,13 +13,13 @@ use crate::tool::{BoxFuture, Tool, ToolCall, ToolFailure, ToolResult, ToolSucces
 
 const NAME: &str = "update_contact";
 
-/// The way to the service that owns contacts.
+/// Calls the service that owns contacts.
 pub trait ContactPatcher: Send + Sync + 'static {
-    /// Applies a JSON merge patch (RFC 7396) once for one `idempotency_key`.
+    /// Applies a JSON merge patch (RFC 7396) once per `idempotency_key`.
     ///
     /// # Errors
-    /// The reason in words for people: it is stored and shown (S0-R5), so it must hold no secret,
-    /// path, SQL or stack.
+    /// The reason for people. It is stored and shown (S0-R5), so it must not contain secrets, paths, SQL or
+    /// stack traces.
     fn patch<'a>(
         &'a self,
         workspace: &'a str,
@@ -42,7 +42,6 @@ impl fmt::Debug for UpdateContact {
 }
 
 impl UpdateContact {
-    /// The tool over the service that `contacts` reaches.
     #[must_use]
     pub fn new(contacts: Arc<dyn ContactPatcher>) -> Self {
         Self { contacts }
@@ -92,7 +91,7 @@ impl UpdateContact {
 struct Args {
     set: Map<String, Value>,
     contact: Option<String>,
-    /// Read by the executor, which decides about retries by it.
+    /// The executor uses it to decide about retries.
     #[serde(default, rename = "idempotent")]
     _idempotent: bool,
 }

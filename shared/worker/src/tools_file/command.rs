@@ -1,7 +1,7 @@
 //! A tool that is a command: arguments as JSON on stdin, the result as JSON on stdout.
 //!
-//! Owns one process and its end. It must never leave one behind: whatever ends the call kills the
-//! process with all that it has started in its group.
+//! Owns one process and its end. It must never leave a process running: the end of the call kills the
+//! process and its process group.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,24 +17,24 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use crate::tool::{BoxFuture, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
 use crate::tools::MAX_INLINE_RESULT;
 
-/// Largest output, in bytes: what a step keeps inline.
+/// Largest output in bytes: the limit of an inline result.
 pub(super) const OUTPUT_MAX: usize = MAX_INLINE_RESULT;
 
-/// How much of the end of stderr is kept, in bytes: more than is quoted, so that no half of a token
-/// is among it.
+/// Bytes of the end of stderr that are kept. More than is quoted, so that the quote does not begin within a
+/// token.
 const SAID_MAX: usize = 8 * 1_024;
 
-/// How much of it a failure quotes, in characters.
+/// Characters of stderr that a failure quotes.
 const QUOTED_MAX: usize = 1_000;
 
-/// How many of its last lines.
+/// Lines of stderr that a failure quotes.
 const SAID_LINES: usize = 5;
 
-/// How a command says that it has asked people and parks (`EX_TEMPFAIL`).
+/// Exit code of a command that has asked people and parks (`EX_TEMPFAIL`).
 pub(super) const EXIT_PARKED: i32 = 75;
 
-/// Variables of the worker that a command inherits. All others stay with the worker: its keys, its
-/// database, and secrets under names that nobody listed.
+/// Variables of the worker that a command inherits. It gets no others, because they may contain keys,
+/// database addresses and secrets.
 const INHERITED: [&str; 14] = [
     "PATH",
     "HOME",
@@ -52,10 +52,10 @@ const INHERITED: [&str; 14] = [
     "SSL_CERT_DIR",
 ];
 
-/// Longest text of answers in the environment, in bytes: Linux takes 128 KiB a variable.
+/// Longest answers in the environment, in bytes: Linux allows 128 KiB per variable.
 const ANSWERS_MAX: usize = 96 * 1_024;
 
-/// One command of a file of tools.
+/// One command of a tools file.
 pub(super) struct CommandTool {
     name: String,
     program: String,
@@ -66,9 +66,9 @@ pub(super) struct CommandTool {
     env: Vec<String>,
 }
 
-/// A process, killed with its group when this is dropped before it was waited for.
+/// A process. Dropping it before its end kills it with its group.
 struct Running {
-    // Dropped before the child, which is reaped: until then the number is surely its own.
+    // Dropped before the child is reaped, because until then no other process can have its id.
     group: Group,
     child: Child,
 }
@@ -80,7 +80,7 @@ impl Drop for Group {
         if let Some(group) = self.0
             && let Err(error) = kill_process_group(group, Signal::KILL)
         {
-            tracing::debug!(%error, "the group of a command was gone");
+            tracing::debug!(%error, "process group of a command has already ended");
         }
     }
 }
@@ -103,7 +103,7 @@ impl CommandTool {
         }
     }
 
-    /// Gives the command these variables of the worker too.
+    /// Adds variables of the worker.
     pub(super) fn with_env(mut self, names: Vec<String>) -> Self {
         self.env = names;
         self
@@ -118,7 +118,7 @@ impl CommandTool {
             return Err(self.broke("has no pipes"));
         };
         let args = call.args.to_string();
-        // The first failure ends the call, and the end of the call the process.
+        // The first failure ends the call, and that ends the process.
         let ((), output, said) =
             tokio::try_join!(self.feed(stdin, args), self.output(stdout), last(stderr))?;
         let status = running.child.wait().await;
@@ -150,7 +150,7 @@ impl CommandTool {
             command.env("HOLDPOINT_TOKEN", token);
         }
         let answers = serde_json::to_string(&call.answers).unwrap_or_default();
-        // What is larger the system does not take: the command asks again and is told.
+        // Linux rejects larger values. The command asks again and gets the answers in the reply.
         if answers.len() <= ANSWERS_MAX {
             command.env("HOLDPOINT_ANSWERS", answers);
         }
@@ -161,7 +161,7 @@ impl CommandTool {
             command.env("TRACEPARENT", traceparent);
         }
         let child = command.spawn().map_err(|error| {
-            tracing::error!(tool = self.name, %error, "a command does not start");
+            tracing::error!(tool = self.name, %error, "command not started; the step fails");
             let why = if error.kind() == io::ErrorKind::NotFound {
                 "there is no such program"
             } else {
@@ -182,10 +182,10 @@ impl CommandTool {
         })
     }
 
-    /// A command need not read its arguments.
+    /// A command may ignore its arguments.
     async fn feed(&self, mut stdin: ChildStdin, args: String) -> Result<(), ToolFailure> {
         if let Err(error) = stdin.write_all(args.as_bytes()).await {
-            tracing::debug!(tool = self.name, %error, "a command did not read all its arguments");
+            tracing::debug!(tool = self.name, %error, "command did not read all its arguments");
         }
         Ok(())
     }
@@ -222,7 +222,7 @@ impl CommandTool {
             Value::Null
         } else {
             serde_json::from_slice(output).map_err(|fault| {
-                // Where, and not what: the output may hold a secret.
+                // The position only, because the output may contain a secret.
                 let text = format!(
                     "{} succeeded, but its output is no JSON (line {}, column {}). Let it write \
                      one JSON value to stdout and all else to stderr.",
@@ -240,7 +240,7 @@ impl CommandTool {
     }
 
     fn broke(&self, how: &str) -> ToolFailure {
-        tracing::error!(tool = self.name, how, "a command broke");
+        tracing::error!(tool = self.name, how, "command failed");
         let text = format!("{} broke; the log of its worker says more.", self.name);
         ToolFailure::new("command_failed", text)
     }
@@ -265,7 +265,7 @@ impl Tool for CommandTool {
     }
 }
 
-/// The last [`SAID_MAX`] bytes, read to the end so that the command never waits for a reader.
+/// The last [`SAID_MAX`] bytes. Reads to the end, so that the command never blocks on its output.
 async fn last(mut from: ChildStderr) -> Result<Vec<u8>, ToolFailure> {
     let mut kept = VecDeque::new();
     let mut buffer = [0_u8; 4_096];

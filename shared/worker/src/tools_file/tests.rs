@@ -52,7 +52,7 @@ fn asked(args: Value) -> ToolCall {
         traceparent: None,
         http: None,
         answers: holdpoint_contracts::asking::Answers::new(),
-        people: None,
+        human_client: None,
         stop: tokio_util::sync::CancellationToken::new(),
     }
 }
@@ -127,7 +127,7 @@ fn a_wrong_file_is_refused_with_what_is_wrong_and_where() {
             tool("{name: a, command: [cat], risk: huge}"),
             "tools[0].risk",
         ),
-        (tool("{name: 'a b', command: [cat]}"), "is no tool name"),
+        (tool("{name: 'a b', command: [cat]}"), "invalid tool name"),
         (tool("{name: a}"), "needs either `command"),
         (tool("{name: a, command: []}"), "needs either `command"),
         (
@@ -148,7 +148,7 @@ fn a_wrong_file_is_refused_with_what_is_wrong_and_where() {
         ),
         (
             tool("{name: a, command: [cat], timeout: soon}"),
-            "its `timeout` is wrong",
+            "invalid `timeout`",
         ),
         (
             tool("{name: a, command: [cat]}\n- {name: a, command: [cat]}"),

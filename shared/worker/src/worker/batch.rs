@@ -1,56 +1,54 @@
-//! Requests in batches: what is there goes out together, without waiting for more.
+//! Sends requests in batches, without waiting for a batch to fill.
 //!
-//! Owns sizes and number of requests under way. While all of them are under way the next batch
-//! grows, so that load makes batches and an idle worker waits for nothing. It must never look into
-//! what it carries.
+//! Owns size and number of concurrent requests. While the number is at its limit the next batch grows, so that
+//! load makes batches and an idle worker does not wait. It must never read the items.
 
 use holdpoint_ids::Workspace;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-/// Most items of one request.
+/// Items of one request at most.
 pub(super) const ITEMS_MAX: usize = 64;
 
-/// Most bytes of one request, for items that fit at all.
+/// Bytes of one request at most, except for a single item above it.
 const BYTES_MAX: usize = 512 * 1024;
 
-/// Requests under way at which the next batch waits.
-const UNDER_WAY_MAX: usize = 4;
+/// Concurrent requests. At this number the next batch waits.
+const CONCURRENT_MAX: usize = 4;
 
-/// One thing to be sent.
 pub(super) struct Item<T> {
     pub(super) workspace: Workspace,
-    /// About its length as JSON.
+    /// Approximate length as JSON.
     pub(super) bytes: usize,
     pub(super) body: T,
 }
 
-/// Hands batches to `send` until all senders are gone and the last batch is through.
-pub(super) async fn drive<T, F, S>(mut items: mpsc::Receiver<Item<T>>, send: F)
+/// Passes batches to `send` until all senders are dropped and the last request has ended.
+pub(super) async fn send_batches<T, F, S>(mut items: mpsc::Receiver<Item<T>>, send: F)
 where
     F: Fn(Workspace, Vec<T>) -> S,
     S: Future<Output = ()> + Send + 'static,
 {
-    let mut under_way = JoinSet::new();
+    let mut requests = JoinSet::new();
     let mut taken = Vec::with_capacity(ITEMS_MAX);
     while items.recv_many(&mut taken, ITEMS_MAX).await > 0 {
-        for (workspace, batch) in parts(taken.drain(..)) {
-            under_way.spawn(send(workspace, batch));
+        for (workspace, batch) in split(taken.drain(..)) {
+            requests.spawn(send(workspace, batch));
         }
-        while under_way.len() >= UNDER_WAY_MAX || under_way.try_join_next().is_some() {
-            if under_way.len() >= UNDER_WAY_MAX {
-                under_way.join_next().await;
+        while requests.len() >= CONCURRENT_MAX || requests.try_join_next().is_some() {
+            if requests.len() >= CONCURRENT_MAX {
+                requests.join_next().await;
             }
         }
     }
-    while under_way.join_next().await.is_some() {}
+    while requests.join_next().await.is_some() {}
 }
 
-/// Splits by workspace, and where one request would grow too large.
-fn parts<T>(items: impl Iterator<Item = Item<T>>) -> Vec<(Workspace, Vec<T>)> {
+/// Splits items by workspace and size.
+fn split<T>(items: impl Iterator<Item = Item<T>>) -> Vec<(Workspace, Vec<T>)> {
     let mut parts: Vec<(Workspace, usize, Vec<T>)> = Vec::new();
     for item in items {
-        // The newest part of a workspace is the one with room.
+        // Only the newest part of a workspace has room.
         let open = parts.iter_mut().rev().find(|part| part.0 == item.workspace);
         match open {
             Some((_, bytes, batch)) if *bytes + item.bytes <= BYTES_MAX => {
@@ -79,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_of_one_workspace_and_never_too_large() {
+    fn a_request_has_one_workspace_and_is_never_too_large() {
         let items = [
             item("a", BYTES_MAX - 1, 1),
             item("b", 1, 2),
@@ -87,7 +85,7 @@ mod tests {
             item("a", 1, 4),
             item("b", 1, 5),
         ];
-        let parts: Vec<_> = parts(items.into_iter())
+        let parts: Vec<_> = split(items.into_iter())
             .into_iter()
             .map(|(workspace, batch)| (workspace.to_string(), batch))
             .collect();

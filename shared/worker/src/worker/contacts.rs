@@ -1,4 +1,4 @@
-//! The way of `update_contact` to the executor, which owns contacts.
+//! Sends `update_contact` to the executor, which owns contacts.
 
 use holdpoint_bus::Bus;
 use holdpoint_contracts::executor::PatchContact;
@@ -7,18 +7,17 @@ use holdpoint_ids::{ContactId, IdError, Workspace};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::patience::patiently;
+use super::retry::ask_with_retry;
 use crate::tool::BoxFuture;
 use crate::tools::ContactPatcher;
 
-/// Patches contacts by the command `patch_contact`, once for one idempotency key.
+/// Patches contacts by the command `patch_contact`, once per idempotency key.
 #[derive(Debug, Clone)]
 pub struct BusContacts {
     bus: Bus,
 }
 
 impl BusContacts {
-    /// Over this connection.
     #[must_use]
     pub fn new(bus: Bus) -> Self {
         Self { bus }
@@ -35,7 +34,7 @@ impl ContactPatcher for BusContacts {
     ) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
             let (workspace, envelope) = command(workspace, contact, patch, idempotency_key)?;
-            let patched = patiently(&self.bus, &workspace, &envelope).await;
+            let patched = ask_with_retry(&self.bus, &workspace, &envelope).await;
             patched.map(drop).map_err(|problem| problem.detail)
         })
     }
@@ -54,7 +53,7 @@ fn command(
         .parse()
         .map_err(|error: IdError| error.to_string())?;
     let Value::Object(patch) = patch else {
-        return Err("what to change must be an object of fields".to_owned());
+        return Err("the changes must be an object of fields".to_owned());
     };
     let command = PatchContact { contact, patch };
     let body = serde_json::to_vec(&command).map_err(|error| error.to_string())?;

@@ -1,8 +1,8 @@
-//! One message a node that keeps all its leases (S4-R3).
+//! The heartbeat: one message that renews all leases of a node (S4-R3).
 //!
-//! Owns when a node beats, and what the answer stops. It must never end a step because nobody
-//! answers: whether another node has taken it over is the executor's word, and a result that comes
-//! too late is fenced by `dispatch`.
+//! Owns when a node sends it, and stops the steps that the reply names. It must never end a step because the
+//! executor does not reply. Only the executor knows whether another node has the step, and a late result is
+//! fenced by `dispatch`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,37 +16,37 @@ use holdpoint_contracts::subject;
 use holdpoint_ids::{NodeName, ToolName, Workspace};
 use tokio::time::Instant;
 
-use super::held::LeaseTable;
+use super::lease_table::LeaseTable;
 
-/// Never more often than this, whatever the executor says.
+/// Shortest time between two heartbeats, whatever the executor requests.
 const SOONEST: Duration = Duration::from_millis(50);
 
-/// Longest wait for the answer to one beat, and for the next try after it.
-const PATIENCE_MAX: Duration = Duration::from_secs(1);
+/// Longest wait for a reply, and for the next try after it.
+const TIMEOUT_MAX: Duration = Duration::from_secs(1);
 
-/// How long a stopping node waits for the answer to its deregistration.
-const GOODBYE: Duration = Duration::from_secs(1);
+/// How long a stopping node waits for the reply to its deregistration.
+const DEREGISTER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The heart of one node.
-pub(super) struct Heart {
+/// Sends the heartbeats of one node.
+pub(super) struct HeartbeatTask {
     pub(super) bus: Bus,
     pub(super) workspace: Workspace,
     pub(super) node: NodeName,
     pub(super) tools: Vec<ToolName>,
-    pub(super) held: LeaseTable,
+    pub(super) leases: LeaseTable,
     pub(super) waiting: Arc<AtomicU64>,
 }
 
-/// When somebody heard this node last.
+/// The time since the last reply.
 struct Silence {
     since: Instant,
     is_logged: bool,
 }
 
-impl Heart {
-    /// Beats until it is aborted: at once, then as often as the executor says, at once when a
-    /// shorter lease was granted, and at once when `asked`.
-    pub(super) async fn heartbeat(self, mut asked: async_nats::Subscriber) {
+impl HeartbeatTask {
+    /// Sends heartbeats until it is aborted: at once, at the interval that the executor requests, when a
+    /// shorter lease was granted, and when the executor probes the node.
+    pub(super) async fn run(self, mut probes: async_nats::Subscriber) {
         let mut silence = Silence {
             since: Instant::now(),
             is_logged: false,
@@ -54,85 +54,84 @@ impl Heart {
         let mut is_open = true;
         loop {
             let began = Instant::now();
-            let pause = self.beat_once(&mut silence).await;
-            // Two grants in one moment ask for one beat.
+            let pause = self.send(&mut silence).await;
+            // Two grants in one moment need only one heartbeat.
             tokio::time::sleep_until(began + SOONEST).await;
             tokio::select! {
                 () = tokio::time::sleep_until(began + pause) => {}
-                () = self.held.shorter_lease() => {}
-                message = asked.next(), if is_open => is_open = self.hear(message).await,
+                () = self.leases.wait_for_trigger() => {}
+                message = probes.next(), if is_open => is_open = self.answer_probe(message).await,
             }
         }
     }
 
-    /// Tells that it was heard to who waits for that; the beat itself follows at once.
-    async fn hear(&self, message: Option<async_nats::Message>) -> bool {
+    /// Replies to a probe; the heartbeat follows at once. `false`: there will be no more probes.
+    async fn answer_probe(&self, message: Option<async_nats::Message>) -> bool {
         let Some(message) = message else {
-            tracing::warn!("nobody can ask this node to beat any more");
+            tracing::warn!("subscription to probes ended; the executor cannot probe this node");
             return false;
         };
         let reply = message.reply.map(|reply| reply.to_string());
         if let Some(reply) = reply.filter(|inbox| subject::is_inbox(inbox)) {
             let sent = self.bus.send(reply, "{\"ok\":null}".into());
             if let Err(error) = sent.await {
-                tracing::debug!(%error, "an answer was not sent");
+                tracing::debug!(%error, "reply to a probe not sent");
             }
         }
         true
     }
 
-    /// Says how long after its begin the next beat is due.
-    async fn beat_once(&self, silence: &mut Silence) -> Duration {
-        let working = self.held.working();
-        let lease = Duration::from_millis(working.lease_ms);
-        // Within a lease there is room for an answer that is lost, and for tries after it.
-        let patience = (lease / 6).min(PATIENCE_MAX);
-        let is_idle = working.claimed.is_empty();
+    /// Sends one heartbeat. Returns how long after its begin the next one is due.
+    async fn send(&self, silence: &mut Silence) -> Duration {
+        let held = self.leases.leases();
+        let lease = Duration::from_millis(held.lease_ms);
+        // Within a lease there is time for a lost reply and for further tries.
+        let reply_timeout = (lease / 6).min(TIMEOUT_MAX);
+        let is_idle = held.steps.is_empty();
         let heartbeat = Heartbeat {
             node: self.node.clone(),
             tools: self.tools.clone(),
-            working: working.claimed,
+            working: held.steps,
             queue_depth: self.waiting.load(Ordering::Relaxed),
-            lease_ms: working.lease_ms,
+            lease_ms: held.lease_ms,
         };
         let envelope = Envelope::of_service("worker", heartbeat);
         let asked = self.bus.ask(&self.workspace, &envelope);
-        match tokio::time::timeout(patience, asked).await {
+        match tokio::time::timeout(reply_timeout, asked).await {
             Ok(Ok(HeartbeatReply { stop, again_ms })) => {
                 if silence.is_logged {
-                    tracing::info!("the executor hears this node again");
+                    tracing::info!("the executor replies to heartbeats again");
                 }
                 *silence = Silence {
                     since: Instant::now(),
                     is_logged: false,
                 };
                 if !stop.is_empty() {
-                    tracing::info!(steps = stop.len(), "steps are stopped by the executor");
-                    self.held.stop(&stop);
+                    tracing::info!(steps = stop.len(), "the executor stops steps");
+                    self.leases.stop(&stop);
                 }
                 return Duration::from_millis(again_ms).min(lease / 3);
             }
-            Ok(Err(problem)) => tracing::debug!(%problem, "a beat was not heard"),
-            Err(_) => tracing::debug!("a beat was not answered"),
+            Ok(Err(problem)) => tracing::debug!(%problem, "heartbeat refused; trying again"),
+            Err(_) => tracing::debug!("no reply to a heartbeat in time; trying again"),
         }
         if !is_idle && !silence.is_logged && silence.since.elapsed() > lease {
             silence.is_logged = true;
             tracing::warn!(
-                "nobody has heard this node for longer than a lease: it works on, and what others \
-                 have taken over meanwhile is not applied"
+                "no reply to heartbeats for longer than a lease; steps continue, but results of steps \
+                 that other nodes have meanwhile are not applied"
             );
         }
-        patience
+        reply_timeout
     }
 }
 
-/// Leaves: what this node still holds need not wait for the end of its leases. Never takes longer
-/// than a second.
+/// Deregisters the node, so that its steps need not wait until their leases expire. Takes at most a second.
 pub(super) async fn deregister(bus: &Bus, workspace: &Workspace, node: NodeName) {
     let envelope = Envelope::of_service("worker", Deregister { node });
-    match tokio::time::timeout(GOODBYE, bus.ask(workspace, &envelope)).await {
+    match tokio::time::timeout(DEREGISTER_TIMEOUT, bus.ask(workspace, &envelope)).await {
         Ok(Ok(())) => {}
-        Ok(Err(problem)) => tracing::debug!(%problem, "nobody took leave of this node"),
-        Err(_) => tracing::debug!("nobody took leave of this node in time"),
+        Ok(Err(problem)) => tracing::debug!(%problem, "deregistration refused; the leases expire"),
+        Err(_) => tracing::debug!("no reply to the deregistration in time; the leases expire"),
     }
 }

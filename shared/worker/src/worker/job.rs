@@ -1,7 +1,7 @@
-//! The way of one delivered step: hold, ask where needed, call, report.
+//! Carries out one delivered step: hold it, ask for a grant if needed, call the tool, report the result.
 //!
-//! Owns the order of these. It must never call a tool before its delivery is held, and never ack
-//! before the start is granted or the result is safe.
+//! Owns this order. It must never call a tool before its delivery is held, and never ack before the start is
+//! granted or the result is safe.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,68 +13,68 @@ use holdpoint_clock::Clock;
 use holdpoint_contracts::steps::{StartStep, StepDispatch, StepResult};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::asking::{Asker, Word};
-use super::held::{Delivery, LeaseTable};
+use super::lease_table::{Delivery, LeaseTable};
 use super::outcome::{self, Outcome};
-use super::results::{Kept, Reporter};
-use crate::ask::People;
+use super::results::{PendingResult, Reporter};
+use super::start_requests::{StartDecision, StartRequester};
+use crate::ask::HumanClient;
 use crate::tool::{Tool, ToolCall};
 
-/// A message older than this may not be wanted any more: ask.
+/// A step in an older message may be withdrawn, so the worker asks first.
 pub(super) const FRESH: Duration = Duration::from_secs(1);
 
-/// A step that started without a lease asks for one when it has run for this long.
+/// A step that started without a lease asks for one after this time.
 const ASK_AFTER: Duration = Duration::from_millis(500);
 
-/// Until a step comes again that nobody could say anything about …
-const AGAIN_SOON: Duration = Duration::from_secs(1);
+/// Delay before a step without a decision is redelivered …
+const RETRY_SOON: Duration = Duration::from_secs(1);
 
-/// … and after this many deliveries more rarely.
+/// … and after this many deliveries.
 const SOON_MAX: u64 = 30;
-const AGAIN_LATER: Duration = Duration::from_secs(30);
+const RETRY_RARELY: Duration = Duration::from_secs(30);
 
-/// What all jobs of a worker use.
+/// Shared by all jobs of a worker.
 pub(super) struct JobContext {
     pub(super) bus: Bus,
     pub(super) clock: Clock,
     pub(super) result_max: usize,
-    pub(super) held: LeaseTable,
-    pub(super) asker: Asker,
+    pub(super) leases: LeaseTable,
+    pub(super) start_requester: StartRequester,
     pub(super) reporter: Reporter,
 }
 
-/// How a message came.
+/// The delivery of a message.
 struct Arrival {
     delivery: u64,
     age: Duration,
     reply: String,
 }
 
-/// Does one delivered step. The place is free again when the tool is done and its result kept.
-pub(super) async fn work(
-    bench: Arc<JobContext>,
+/// Carries out one delivered step. The slot is free again when the tool has ended and its result is kept.
+pub(super) async fn run_step(
+    context: Arc<JobContext>,
     tool: Arc<dyn Tool>,
     message: Message,
-    place: OwnedSemaphorePermit,
+    slot: OwnedSemaphorePermit,
 ) {
     let Some(arrival) = arrival(&message) else {
-        tracing::error!(subject = %message.subject, "a delivery without JetStream's reply subject");
+        tracing::error!(subject = %message.subject, "step dropped because its delivery has no JetStream reply subject");
         return;
     };
     let step_dispatch = match serde_json::from_slice::<StepDispatch>(&message.payload) {
         Ok(step_dispatch) => step_dispatch,
         Err(error) => {
-            tracing::error!(subject = %message.subject, %error, "a step that cannot be read");
-            bench.held.answer(arrival.reply, AckKind::Term).await;
+            tracing::error!(subject = %message.subject, %error, "step cannot be read; it is terminated");
+            context.leases.answer(arrival.reply, AckKind::Term).await;
             return;
         }
     };
     drop(message);
-    let Some(delivery) = bench.held.take(&step_dispatch, &arrival.reply).await else {
+    let Some(delivery) = context.leases.take(&step_dispatch, &arrival.reply).await else {
         return;
     };
-    bench.start(tool, step_dispatch, arrival, delivery).await;
-    drop(place);
+    context.start(tool, step_dispatch, arrival, delivery).await;
+    drop(slot);
 }
 
 impl JobContext {
@@ -101,27 +101,29 @@ impl JobContext {
             };
             let lease = delivery.lease();
             let asked = self
-                .asker
-                .may_start(&step_dispatch.workspace, &asked, lease);
+                .start_requester
+                .request_start(&step_dispatch.workspace, &asked, lease);
             match asked.await {
-                Word::Start => {
-                    delivery.granted().await;
+                StartDecision::Start => {
+                    delivery.set_granted().await;
                     is_leased = true;
                 }
-                Word::StartWithoutLease => {}
-                Word::Forget => return delivery.end().await,
-                Word::Later => return delivery.give_back(again_after(arrival.delivery)).await,
+                StartDecision::StartWithoutLease => {}
+                StartDecision::Discard => return delivery.end().await,
+                StartDecision::RetryLater => {
+                    return delivery.give_back(redelivery_delay(arrival.delivery)).await;
+                }
             }
         }
         let call = ToolCall {
-            people: Some(People::of(self.bus.clone(), &step_dispatch)),
+            human_client: Some(HumanClient::of(self.bus.clone(), &step_dispatch)),
             ..ToolCall::of(&step_dispatch, self.clock.now(), delivery.stop().clone())
         };
         let mut calling = pin!(outcome::call(tool, call, self.result_max));
         if !is_leased {
             let done = tokio::select! {
                 done = &mut calling => Some(done),
-                is_granted = self.ask_late(&step_dispatch, &start, delivery.lease()) => {
+                is_granted = self.ask_while_running(&step_dispatch, &start, delivery.lease()) => {
                     if !is_granted {
                         delivery.stop().cancel();
                         return delivery.end().await;
@@ -132,7 +134,7 @@ impl JobContext {
             if let Some(done) = done {
                 return self.report(step_dispatch, done, delivery).await;
             }
-            delivery.granted().await;
+            delivery.set_granted().await;
         }
         let stop = delivery.stop().clone();
         match stop.run_until_cancelled(calling).await {
@@ -141,8 +143,8 @@ impl JobContext {
         }
     }
 
-    /// Whether a step that runs without a grant may go on. Nobody to ask is no reason to stop it.
-    async fn ask_late(
+    /// Whether a step that runs without a grant may continue. An unavailable executor does not stop it.
+    async fn ask_while_running(
         &self,
         step_dispatch: &StepDispatch,
         start: &StartStep,
@@ -150,11 +152,13 @@ impl JobContext {
     ) -> bool {
         tokio::time::sleep(ASK_AFTER).await;
         loop {
-            let asked = self.asker.may_start(&step_dispatch.workspace, start, lease);
+            let asked = self
+                .start_requester
+                .request_start(&step_dispatch.workspace, start, lease);
             match asked.await {
-                Word::Start | Word::StartWithoutLease => return true,
-                Word::Forget => return false,
-                Word::Later => tokio::time::sleep(AGAIN_SOON).await,
+                StartDecision::Start | StartDecision::StartWithoutLease => return true,
+                StartDecision::Discard => return false,
+                StartDecision::RetryLater => tokio::time::sleep(RETRY_SOON).await,
             }
         }
     }
@@ -168,8 +172,8 @@ impl JobContext {
             error_code: done.error_code,
             parks: done.parks,
         };
-        let kept = Kept { result, delivery };
-        self.reporter.keep(step_dispatch.workspace, kept).await;
+        let pending = PendingResult { result, delivery };
+        self.reporter.keep(step_dispatch.workspace, pending).await;
     }
 }
 
@@ -183,10 +187,10 @@ fn arrival(message: &Message) -> Option<Arrival> {
     })
 }
 
-/// By the worker's own clock: a wrong one costs a request or an early start, never more.
+/// By the worker's clock. A wrong clock costs a request or an early start, never more.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the age of a message is real time, also where a test clock stands still"
+    reason = "the age of a message is real time, also with a test clock"
 )]
 fn age(published: Duration) -> Duration {
     SystemTime::now()
@@ -195,10 +199,10 @@ fn age(published: Duration) -> Duration {
         .saturating_sub(published)
 }
 
-fn again_after(delivery: u64) -> Duration {
+fn redelivery_delay(delivery: u64) -> Duration {
     if delivery <= SOON_MAX {
-        AGAIN_SOON
+        RETRY_SOON
     } else {
-        AGAIN_LATER
+        RETRY_RARELY
     }
 }

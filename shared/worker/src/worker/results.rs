@@ -1,8 +1,8 @@
-//! Reports results, and keeps each until the executor has confirmed it (S4-R2).
+//! Reports results, and keeps each until the executor has acknowledged it (S4-R2).
 //!
-//! Owns the retries and the second way, over the command stream. It must never ack a step whose
-//! result is neither confirmed nor stored, and never forget one that is only stored while there is
-//! room: the stream may lose its tail, and the step is this node's until the executor knows.
+//! Owns the retries and the second path, over the command stream. It must never ack a step whose result is
+//! neither acknowledged nor stored. While there is room it must not drop a result that is only stored: the
+//! stream may lose its tail, and the step belongs to this node until the executor has the result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,67 +17,70 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::batch::{self, Item};
-use super::held::Delivery;
+use super::lease_table::Delivery;
 use super::outcome::json_bytes;
 
-/// Results that may wait for the next request; then tools keep their places until there is room.
+/// Results that wait for the next request. Beyond it tools keep their slots.
 const WAITING_MAX: usize = 256;
 
-/// Without an answer for this long the results go to the command stream.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Without a reply for this long the results go to the command stream.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Between two requests: the first time, and at most.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
+/// Wait between two requests: at first, and at most.
+const BACKOFF_FIRST: Duration = Duration::from_millis(200);
+const BACKOFF_MAX: Duration = Duration::from_secs(2);
 
-/// Batches that are stored and asked about until they are confirmed; more are left to the stream.
-const FOLLOWED_MAX: usize = 64;
+/// Stored batches that are reported until they are acknowledged. Further ones are left to the stream.
+const STORED_MAX: usize = 64;
 
-/// Between two questions about a batch that is stored.
-const FOLLOW: Duration = Duration::from_secs(2);
+/// Wait between two reports of a stored batch.
+const REPORT_STORED_EVERY: Duration = Duration::from_secs(2);
 
 #[derive(Clone)]
 pub(super) struct Reporter {
-    results: mpsc::Sender<Item<Kept>>,
+    results: mpsc::Sender<Item<PendingResult>>,
 }
 
-/// A result, with the step that is held until it is confirmed.
-pub(super) struct Kept {
+/// A result, and its step, which is held until the result is acknowledged.
+pub(super) struct PendingResult {
     pub(super) result: StepResult,
     pub(super) delivery: Delivery,
 }
 
 impl Reporter {
-    /// The reporter and its task, which ends after all reporters, when the last result is confirmed
-    /// or stored. What is stored is asked about until `given_up`.
+    /// The reporter and its task. The task ends after all reporters are dropped and the last result is
+    /// acknowledged or stored. Stored results are reported until `given_up`.
     pub(super) fn start(
         bus: Bus,
         node: NodeName,
         given_up: CancellationToken,
     ) -> (Self, AbortOnDropHandle<()>) {
         let (results, waiting) = mpsc::channel(WAITING_MAX);
-        let followed = Arc::new(Semaphore::new(FOLLOWED_MAX));
-        let task = tokio::spawn(batch::drive(waiting, move |workspace, batch| {
+        let stored_permits = Arc::new(Semaphore::new(STORED_MAX));
+        let task = tokio::spawn(batch::send_batches(waiting, move |workspace, batch| {
             let report = Report {
                 bus: bus.clone(),
                 node: node.clone(),
                 workspace,
                 given_up: given_up.clone(),
-                followed: Arc::clone(&followed),
+                stored_permits: Arc::clone(&stored_permits),
             };
             report.until_safe(batch)
         }));
         (Self { results }, AbortOnDropHandle::new(task))
     }
 
-    /// Takes charge of a result; waits while too many are unconfirmed.
-    pub(super) async fn keep(&self, workspace: Workspace, kept: Kept) {
+    /// Accepts a result; waits while too many are unacknowledged.
+    pub(super) async fn keep(&self, workspace: Workspace, pending: PendingResult) {
         let item = Item {
             workspace,
-            bytes: json_bytes(&kept.result),
-            body: kept,
+            bytes: json_bytes(&pending.result),
+            body: pending,
         };
         if self.results.send(item).await.is_err() {
-            tracing::error!("nobody reports results any more; the step comes again");
+            tracing::error!(
+                "result not reported because the reporter has ended; the step will be redelivered"
+            );
         }
     }
 }
@@ -87,102 +90,109 @@ struct Report {
     node: NodeName,
     workspace: Workspace,
     given_up: CancellationToken,
-    followed: Arc<Semaphore>,
+    stored_permits: Arc<Semaphore>,
 }
 
 impl Report {
-    /// Ends when every result is confirmed by the executor or stored for it.
-    async fn until_safe(self, mut left: Vec<Kept>) {
-        let due = Instant::now() + PATIENCE;
-        let (mut pause, longest) = BACKOFF;
+    /// Ends when every result is acknowledged by the executor or stored for it.
+    async fn until_safe(self, mut left: Vec<PendingResult>) {
+        let due = Instant::now() + REPORT_TIMEOUT;
+        let mut pause = BACKOFF_FIRST;
         loop {
-            match tokio::time::timeout(PATIENCE, self.ask(&mut left)).await {
+            match tokio::time::timeout(REPORT_TIMEOUT, self.report(&mut left)).await {
                 Ok(()) => {}
-                Err(_) => tracing::debug!("the executor is slow to confirm results"),
+                Err(_) => tracing::debug!(
+                    "no acknowledgement of results in time; they are reported again"
+                ),
             }
             if left.is_empty() {
                 return;
             }
-            let patience = due.saturating_duration_since(Instant::now());
-            if patience.is_zero() {
+            let time_left = due.saturating_duration_since(Instant::now());
+            if time_left.is_zero() {
                 match self.store(&left).await {
                     Ok(()) => break,
-                    Err(error) => tracing::warn!(%error, "results wait for the bus"),
+                    Err(error) => tracing::warn!(%error, "results not stored; trying again"),
                 }
                 tokio::time::sleep(pause).await;
             } else {
-                tokio::time::sleep(pause.min(patience)).await;
+                tokio::time::sleep(pause.min(time_left)).await;
             }
-            pause = (pause * 2).min(longest);
+            pause = (pause * 2).min(BACKOFF_MAX);
         }
-        for kept in &left {
-            kept.delivery.stored().await;
+        for pending in &left {
+            pending.delivery.set_stored().await;
         }
-        if let Ok(place) = Arc::clone(&self.followed).try_acquire_owned() {
+        if let Ok(slot) = Arc::clone(&self.stored_permits).try_acquire_owned() {
             let given_up = self.given_up.clone();
             tokio::spawn(given_up.run_until_cancelled_owned(async move {
-                self.until_confirmed(left).await;
-                drop(place);
+                self.until_acknowledged(left).await;
+                drop(slot);
             }));
         }
     }
 
-    /// Asks about what is stored already. Others do not wait for this.
-    async fn until_confirmed(&self, mut left: Vec<Kept>) {
+    /// Reports stored results. Other results do not wait for this.
+    async fn until_acknowledged(&self, mut left: Vec<PendingResult>) {
         while !left.is_empty() {
-            tokio::time::sleep(FOLLOW).await;
-            self.ask(&mut left).await;
+            tokio::time::sleep(REPORT_STORED_EVERY).await;
+            self.report(&mut left).await;
         }
     }
 
-    /// One request; what it confirms is done with.
-    async fn ask(&self, left: &mut Vec<Kept>) {
+    /// Sends one report and ends the steps that it acknowledges.
+    async fn report(&self, left: &mut Vec<PendingResult>) {
         match self.bus.ask(&self.workspace, &self.envelope(left)).await {
-            Ok(answers) => *left = confirmed(std::mem::take(left), answers).await,
-            Err(problem) => tracing::debug!(%problem, "results are not confirmed yet"),
+            Ok(answers) => *left = end_acknowledged(std::mem::take(left), answers).await,
+            Err(problem) => {
+                tracing::debug!(%problem, "results not acknowledged; they are reported again");
+            }
         }
     }
 
-    fn envelope(&self, kept: &[Kept]) -> Envelope<StepResults> {
+    fn envelope(&self, pending: &[PendingResult]) -> Envelope<StepResults> {
         let command = StepResults {
             node: self.node.clone(),
-            results: kept.iter().map(|kept| kept.result.clone()).collect(),
+            results: pending.iter().map(|one| one.result.clone()).collect(),
         };
         Envelope::of_service("worker", command)
     }
 
-    /// The stream keeps them from here on, until the executor has handled them.
-    async fn store(&self, left: &[Kept]) -> Result<(), BusError> {
+    /// Stores results in the command stream until the executor has handled them.
+    async fn store(&self, left: &[PendingResult]) -> Result<(), BusError> {
         let envelope = self.envelope(left);
         let subject = envelope.command.subject(&self.workspace);
         match Outgoing::json(subject, &envelope) {
             Ok(message) => self.bus.publish_all(vec![message]).await?,
-            // A `Value` can always be written; were it not so, repeating would not help.
-            Err(error) => tracing::error!(%error, "results that cannot be written"),
+            // A `Value` can always be serialized, and repeating an error would not help.
+            Err(error) => tracing::error!(%error, "results not serialized"),
         }
         tracing::info!(
             results = left.len(),
-            "the executor is away: its stream keeps results"
+            "executor unavailable; results are stored in its stream"
         );
         Ok(())
     }
 }
 
-/// Ends what was answered and returns the rest, which is sent again.
-async fn confirmed(kept: Vec<Kept>, answers: Vec<Reply<ResultReply>>) -> Vec<Kept> {
+/// Ends acknowledged steps and returns the others, which are reported again.
+async fn end_acknowledged(
+    pending: Vec<PendingResult>,
+    answers: Vec<Reply<ResultReply>>,
+) -> Vec<PendingResult> {
     let mut rest = Vec::new();
     let mut answers = answers.into_iter();
-    for kept in kept {
+    for pending in pending {
         match answers.next() {
             Some(Reply::Ok(ResultReply::Applied | ResultReply::Known | ResultReply::Late)) => {
-                kept.delivery.end().await;
+                pending.delivery.end().await;
             }
             Some(Reply::Problem(problem)) if problem.status < 500 => {
-                let StepResult { run, step, .. } = &kept.result;
-                tracing::warn!(%run, step, %problem, "the executor has no use for a result");
-                kept.delivery.end().await;
+                let StepResult { run, step, .. } = &pending.result;
+                tracing::warn!(%run, step, %problem, "result refused by the executor and dropped");
+                pending.delivery.end().await;
             }
-            Some(Reply::Problem(_)) | None => rest.push(kept),
+            Some(Reply::Problem(_)) | None => rest.push(pending),
         }
     }
     rest

@@ -1,4 +1,4 @@
-//! The way of `create_task` to the handoff service: a handoff that stands alone.
+//! Sends `create_task` to the handoff service, as a handoff without a run.
 
 use holdpoint_bus::Bus;
 use holdpoint_contracts::handoff::OpenHold;
@@ -8,7 +8,7 @@ use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::{HoldId, IdError, Workspace};
 
-use super::patience::patiently;
+use super::retry::ask_with_retry;
 use crate::tool::BoxFuture;
 use crate::tools::{NewTask, TaskOpener};
 
@@ -19,7 +19,6 @@ pub struct BusTasks {
 }
 
 impl BusTasks {
-    /// Over this connection.
     #[must_use]
     pub fn new(bus: Bus) -> Self {
         Self { bus }
@@ -44,18 +43,21 @@ impl TaskOpener for BusTasks {
                 key: None,
                 command: command(id, task)?,
             };
-            let opened = patiently(&self.bus, &workspace, &envelope).await;
-            opened.map(|task| task.id.to_string()).map_err(in_our_words)
+            let opened = ask_with_retry(&self.bus, &workspace, &envelope).await;
+            opened
+                .map(|task| task.id.to_string())
+                .map_err(rewrite_pointers)
         })
     }
 }
 
-/// A task stays until a person has done it: when its time is up, others are told.
+/// A task stays until a person has completed it. At its deadline it escalates.
 fn command(id: HoldId, task: NewTask) -> Result<OpenHold, String> {
     let agent = task.agent.parse();
-    let question = match task.description.trim().is_empty() {
-        true => &task.title,
-        false => &task.description,
+    let question = if task.description.trim().is_empty() {
+        &task.title
+    } else {
+        &task.description
     };
     let spec = HoldSpec {
         agent: Some(agent.map_err(|error: IdError| error.to_string())?),
@@ -80,12 +82,12 @@ fn command(id: HoldId, task: NewTask) -> Result<OpenHold, String> {
     })
 }
 
-/// The owner of tasks points into its command; whoever wrote the step knows only the arguments.
-fn in_our_words(problem: Problem) -> String {
+/// Rewrites JSON pointers of the command into argument names: the author of the step knows only these.
+fn rewrite_pointers(problem: Problem) -> String {
     if problem.code == "already_exists" {
-        return "this step has created its task before, with other arguments".to_owned();
+        return "this step has already created a task with other arguments".to_owned();
     }
-    let fault = problem.errors.first().and_then(|error| {
+    let error = problem.errors.first().and_then(|error| {
         let field = match error.pointer.as_deref()? {
             "/spec/title" => "title",
             "/spec/question" => "description",
@@ -96,5 +98,5 @@ fn in_our_words(problem: Problem) -> String {
         };
         Some(format!("`{field}`: {}", error.message))
     });
-    fault.unwrap_or(problem.detail)
+    error.unwrap_or(problem.detail)
 }

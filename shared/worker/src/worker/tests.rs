@@ -1,7 +1,7 @@
 //! The worker on a real bus, against an executor that says what the test wants.
 
+mod fixture;
 mod leases;
-mod scene;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use holdpoint_contracts::steps::{Grant, StepResults};
 use holdpoint_contracts::subject;
 use serde_json::{Value, json};
 
-use self::scene::{Executor, Manner, Scene, Working, step, until};
+use self::fixture::{Executor, Fixture, Manner, Working, step, until};
 use super::job::FRESH;
 use super::{BusContacts, BusTasks, Worker, WorkerError, WorkerOptions};
 use crate::tool::{Tool, ToolFailure, tool_fn};
@@ -24,12 +24,12 @@ use crate::tools::{ContactPatcher as _, NewTask, TaskOpener as _};
 /// S4-R2
 #[tokio::test]
 async fn an_idempotent_fresh_step_starts_without_asking() {
-    let scene = Scene::new().await;
-    let executor = Executor::start(&scene, Manner::default()).await;
-    let working = Working::start(&scene, 8, 8);
+    let fixture = Fixture::new().await;
+    let executor = Executor::start(&fixture, Manner::default()).await;
+    let working = Working::start(&fixture, 8, 8);
     let step_dispatch = step(true);
-    scene.publish(std::slice::from_ref(&step_dispatch)).await;
-    scene.all_acked().await;
+    fixture.publish(std::slice::from_ref(&step_dispatch)).await;
+    fixture.all_acked().await;
     {
         let said = executor.said();
         assert_eq!((said.starts.len(), said.results.len()), (0, 1));
@@ -39,7 +39,7 @@ async fn an_idempotent_fresh_step_starts_without_asking() {
         assert_eq!(result.result.data, json!({ "say": "hello" }));
     }
     assert_eq!(working.calls(), 1);
-    scene.end().await;
+    fixture.end().await;
 }
 
 /// S4-R2, P1: what is idempotent and only old asks whether it may still start, and does without a lease;
@@ -47,23 +47,23 @@ async fn an_idempotent_fresh_step_starts_without_asking() {
 #[tokio::test]
 async fn an_idempotent_old_step_asks_and_needs_no_lease() {
     for (grant, calls) in [(Grant::GoWithoutLease, 1), (Grant::Drop, 0)] {
-        let scene = Scene::new().await;
-        scene.publish(&[step(true)]).await;
+        let fixture = Fixture::new().await;
+        fixture.publish(&[step(true)]).await;
         tokio::time::sleep(FRESH + Duration::from_millis(50)).await;
         let manner = Manner {
             grant,
             ..Manner::default()
         };
-        let executor = Executor::start(&scene, manner).await;
-        let working = Working::start(&scene, 8, 8);
-        scene.all_acked().await;
+        let executor = Executor::start(&fixture, manner).await;
+        let working = Working::start(&fixture, 8, 8);
+        fixture.all_acked().await;
         {
             let said = executor.said();
             assert_eq!((said.starts.len(), said.results.len()), (1, calls));
             assert!(said.starts[0].without_lease);
         }
         assert_eq!(working.calls(), calls);
-        scene.end().await;
+        fixture.end().await;
     }
 }
 
@@ -71,109 +71,109 @@ async fn an_idempotent_old_step_asks_and_needs_no_lease() {
 #[tokio::test]
 async fn a_step_that_is_not_idempotent_is_asked_for_and_not_started_on_drop() {
     for (grant, calls) in [(Grant::Drop, 0), (Grant::Uncertain, 0), (Grant::Go, 1)] {
-        let scene = Scene::new().await;
+        let fixture = Fixture::new().await;
         let manner = Manner {
             grant,
             ..Manner::default()
         };
-        let executor = Executor::start(&scene, manner).await;
-        let working = Working::start(&scene, 8, 8);
-        scene.publish(&[step(false)]).await;
-        scene.all_acked().await;
+        let executor = Executor::start(&fixture, manner).await;
+        let working = Working::start(&fixture, 8, 8);
+        fixture.publish(&[step(false)]).await;
+        fixture.all_acked().await;
         assert_eq!((executor.said().starts.len(), working.calls()), (1, calls));
         assert_eq!(executor.said().starts[0].delivery, 1);
-        scene.end().await;
+        fixture.end().await;
     }
 }
 
 /// S4-R2
 #[tokio::test]
 async fn a_redelivery_is_asked_for() {
-    let scene = Scene::new().await;
-    scene.publish(&[step(true)]).await;
-    let consumer = scene.bus.queue("work").await.unwrap();
+    let fixture = Fixture::new().await;
+    fixture.publish(&[step(true)]).await;
+    let consumer = fixture.bus.queue("work").await.unwrap();
     let mut first = consumer.fetch().max_messages(1).messages().await.unwrap();
     let message = first.next().await.unwrap().unwrap();
     message.ack_with(AckKind::Nak(None)).await.unwrap();
 
-    let executor = Executor::start(&scene, Manner::default()).await;
-    let working = Working::start(&scene, 8, 8);
-    scene.all_acked().await;
+    let executor = Executor::start(&fixture, Manner::default()).await;
+    let working = Working::start(&fixture, 8, 8);
+    fixture.all_acked().await;
     assert_eq!(executor.said().starts.len(), 1);
     assert_eq!(executor.said().starts[0].delivery, 2);
     assert_eq!(working.calls(), 1);
-    scene.end().await;
+    fixture.end().await;
 }
 
 /// S4-R2: a second delivery of a granted step would be uncertain, the same one is not.
 #[tokio::test]
 async fn a_silent_executor_is_asked_again_under_the_same_delivery() {
-    let scene = Scene::new().await;
+    let fixture = Fixture::new().await;
     let manner = Manner {
         silences: 1,
         ..Manner::default()
     };
-    let executor = Executor::start(&scene, manner).await;
-    let _working = Working::start(&scene, 8, 8);
-    scene.publish(&[step(false)]).await;
-    scene.all_acked().await;
+    let executor = Executor::start(&fixture, manner).await;
+    let _working = Working::start(&fixture, 8, 8);
+    fixture.publish(&[step(false)]).await;
+    fixture.all_acked().await;
     let said = executor.said();
     assert_eq!(said.starts.len(), 2);
     assert!(said.starts.iter().all(|start| start.delivery == 1));
-    scene.end().await;
+    fixture.end().await;
 }
 
 /// S4-R2
 #[tokio::test]
 async fn a_step_comes_again_while_there_is_no_executor() {
-    let scene = Scene::new().await;
-    let working = Working::start(&scene, 8, 8);
-    scene.publish(&[step(false)]).await;
+    let fixture = Fixture::new().await;
+    let working = Working::start(&fixture, 8, 8);
+    fixture.publish(&[step(false)]).await;
     let consumer = subject::steps_consumer("work");
     until(5, "it is given back", async || {
-        let backlog = scene.bus.backlog(StreamUse::Steps, &consumer).await;
+        let backlog = fixture.bus.backlog(StreamUse::Steps, &consumer).await;
         backlog.unwrap().unacked == 1
     })
     .await;
     assert_eq!(working.calls(), 0);
-    let executor = Executor::start(&scene, Manner::default()).await;
-    scene.all_acked().await;
+    let executor = Executor::start(&fixture, Manner::default()).await;
+    fixture.all_acked().await;
     assert_eq!(working.calls(), 1);
     assert!(!executor.said().starts.is_empty());
-    scene.end().await;
+    fixture.end().await;
 }
 
 /// S4-R2
 #[tokio::test]
 async fn a_result_is_sent_until_it_is_answered_and_the_step_acked_only_then() {
-    let scene = Scene::new().await;
+    let fixture = Fixture::new().await;
     let manner = Manner {
         refusals: 5,
         ..Manner::default()
     };
-    let executor = Executor::start(&scene, manner).await;
-    let working = Working::start(&scene, 8, 8);
-    scene.publish(&[step(true)]).await;
-    scene.all_acked().await;
+    let executor = Executor::start(&fixture, manner).await;
+    let working = Working::start(&fixture, 8, 8);
+    fixture.publish(&[step(true)]).await;
+    fixture.all_acked().await;
     assert_eq!(executor.said().stored_at_refusal, [1; 5]);
     assert_eq!(executor.said().results.len(), 1);
     assert_eq!(working.calls(), 1, "it was done once");
-    scene.end().await;
+    fixture.end().await;
 }
 
 /// S4-R2
 #[tokio::test]
 async fn without_an_executor_its_command_stream_keeps_the_result() {
-    let scene = Scene::new().await;
+    let fixture = Fixture::new().await;
     let commands = StreamUse::Commands("executor");
-    scene.bus.provide_stream(commands).await.unwrap();
-    let _working = Working::start(&scene, 8, 8);
+    fixture.bus.provide_stream(commands).await.unwrap();
+    let _working = Working::start(&fixture, 8, 8);
     let step_dispatch = step(true);
-    scene.publish(std::slice::from_ref(&step_dispatch)).await;
-    scene.all_acked().await;
-    assert_eq!(scene.bus.stored(commands).await.unwrap(), 1);
+    fixture.publish(std::slice::from_ref(&step_dispatch)).await;
+    fixture.all_acked().await;
+    assert_eq!(fixture.bus.stored(commands).await.unwrap(), 1);
     let filter = subject::commands_filter("executor");
-    let mut stored = scene
+    let mut stored = fixture
         .bus
         .pull(commands, "executor", &filter, Duration::from_secs(5))
         .await
@@ -181,84 +181,84 @@ async fn without_an_executor_its_command_stream_keeps_the_result() {
     let message = stored.next().await.unwrap().unwrap();
     let envelope: Envelope<StepResults> = serde_json::from_slice(&message.payload).unwrap();
     assert_eq!(envelope.command.results[0].run, step_dispatch.run);
-    scene.end().await;
+    fixture.end().await;
 }
 
 #[tokio::test]
 async fn results_that_are_ready_together_travel_together() {
-    let scene = Scene::new().await;
-    let executor = Executor::start(&scene, Manner::default()).await;
-    let working = Working::start(&scene, 64, 0);
+    let fixture = Fixture::new().await;
+    let executor = Executor::start(&fixture, Manner::default()).await;
+    let working = Working::start(&fixture, 64, 0);
     let steps: Vec<_> = (0..60).map(|_| step(true)).collect();
-    scene.publish(&steps).await;
+    fixture.publish(&steps).await;
     working.called(60).await;
     working.leaves.add_permits(60);
-    scene.all_acked().await;
+    fixture.all_acked().await;
     let said = executor.said();
     let sent: usize = said.results.iter().map(Vec::len).sum();
     assert_eq!(sent, 60);
     assert!(said.results.len() <= 20, "{} requests", said.results.len());
-    scene.end().await;
+    fixture.end().await;
 }
 
 #[tokio::test]
 async fn no_more_is_taken_than_can_start() {
-    let scene = Scene::new().await;
+    let fixture = Fixture::new().await;
     // Without a grant the deliveries stay where they can be counted.
     let manner = Manner {
         silences: usize::MAX,
         ..Manner::default()
     };
-    let _executor = Executor::start(&scene, manner).await;
-    let working = Working::start(&scene, 2, 0);
+    let _executor = Executor::start(&fixture, manner).await;
+    let working = Working::start(&fixture, 2, 0);
     let steps: Vec<_> = (0..5).map(|_| step(true)).collect();
-    scene.publish(&steps).await;
+    fixture.publish(&steps).await;
     working.called(2).await;
     let consumer = subject::steps_consumer("work");
-    let backlog = scene
+    let backlog = fixture
         .bus
         .backlog(StreamUse::Steps, &consumer)
         .await
         .unwrap();
     assert_eq!((backlog.unacked, backlog.pending), (2, 3));
     working.leaves.add_permits(5);
-    scene.all_acked().await;
+    fixture.all_acked().await;
     assert_eq!(working.calls(), 5);
-    scene.end().await;
+    fixture.end().await;
 }
 
 /// Mend A-C1: the executor makes it again, when the worker asks with a beat.
 #[tokio::test]
 async fn a_lost_stream_is_made_again_and_its_queues_opened_again() {
-    let scene = Scene::new().await;
-    let _executor = Executor::start(&scene, Manner::default()).await;
-    let working = Working::start(&scene, 8, 8);
-    scene.publish(&[step(true)]).await;
-    scene.all_acked().await;
-    let jetstream = async_nats::jetstream::new(scene.bus.client().clone());
+    let fixture = Fixture::new().await;
+    let _executor = Executor::start(&fixture, Manner::default()).await;
+    let working = Working::start(&fixture, 8, 8);
+    fixture.publish(&[step(true)]).await;
+    fixture.all_acked().await;
+    let jetstream = async_nats::jetstream::new(fixture.bus.client().clone());
     jetstream.delete_stream(subject::STEPS).await.unwrap();
     until(15, "the stream is back", async || {
-        scene.bus.stored(StreamUse::Steps).await.is_ok()
+        fixture.bus.stored(StreamUse::Steps).await.is_ok()
     })
     .await;
-    scene.publish(&[step(true)]).await;
-    scene.all_acked().await;
+    fixture.publish(&[step(true)]).await;
+    fixture.all_acked().await;
     assert_eq!(working.calls(), 2);
-    scene.end().await;
+    fixture.end().await;
 }
 
 /// S0-R5
 #[tokio::test]
 async fn a_panic_in_a_tool_fails_its_step_and_nothing_else() {
-    let scene = Scene::new().await;
-    let executor = Executor::start(&scene, Manner::default()).await;
-    let _working = Working::start(&scene, 8, 8);
+    let fixture = Fixture::new().await;
+    let executor = Executor::start(&fixture, Manner::default()).await;
+    let _working = Working::start(&fixture, 8, 8);
     let mut bad = step(true);
     bad.args = json!({ "say": "panic" });
-    scene.publish(&[bad]).await;
-    scene.all_acked().await;
-    scene.publish(&[step(true)]).await;
-    scene.all_acked().await;
+    fixture.publish(&[bad]).await;
+    fixture.all_acked().await;
+    fixture.publish(&[step(true)]).await;
+    fixture.all_acked().await;
     let said = executor.said();
     let codes: Vec<_> = said
         .results
@@ -266,15 +266,15 @@ async fn a_panic_in_a_tool_fails_its_step_and_nothing_else() {
         .map(|it| it[0].error_code.as_deref())
         .collect();
     assert_eq!(codes, [Some("tool_panicked"), None]);
-    scene.end().await;
+    fixture.end().await;
 }
 
 #[tokio::test]
 async fn a_stopped_worker_finishes_what_runs_and_takes_nothing_more() {
-    let scene = Scene::new().await;
-    let executor = Executor::start(&scene, Manner::default()).await;
-    let working = Working::start(&scene, 1, 0);
-    scene.publish(&[step(true), step(true)]).await;
+    let fixture = Fixture::new().await;
+    let executor = Executor::start(&fixture, Manner::default()).await;
+    let working = Working::start(&fixture, 1, 0);
+    fixture.publish(&[step(true), step(true)]).await;
     working.called(1).await;
     working.stop.cancel();
     working.leaves.add_permits(2);
@@ -283,15 +283,18 @@ async fn a_stopped_worker_finishes_what_runs_and_takes_nothing_more() {
     assert_eq!(executor.said().results.len(), 1);
     assert_eq!(calls.load(std::sync::atomic::Ordering::SeqCst), 1);
     // The server has the ack by then, and handles it a little later.
-    until(5, "one of two is acked", async || scene.stored().await == 1).await;
-    scene.end().await;
+    until(5, "one of two is acked", async || {
+        fixture.stored().await == 1
+    })
+    .await;
+    fixture.end().await;
 }
 
 #[tokio::test]
 async fn a_contact_is_patched_under_the_key_of_the_step() {
-    let scene = Scene::new().await;
-    let executor = Executor::start(&scene, Manner::default()).await;
-    let contacts = BusContacts::new(scene.bus.clone());
+    let fixture = Fixture::new().await;
+    let executor = Executor::start(&fixture, Manner::default()).await;
+    let contacts = BusContacts::new(fixture.bus.clone());
     let patch = json!({ "replied": true });
     contacts
         .patch("acme", "ann", patch, "run_1/step-01")
@@ -301,7 +304,7 @@ async fn a_contact_is_patched_under_the_key_of_the_step() {
         .patch("acme", "a b", json!({}), "k")
         .await
         .unwrap_err();
-    assert!(wrong.contains("is no contact id"), "{wrong}");
+    assert!(wrong.contains("invalid contact id"), "{wrong}");
     let said = executor.said();
     assert_eq!(said.patches.len(), 1);
     assert_eq!(said.patches[0].actor.0, "service:worker");
@@ -309,14 +312,14 @@ async fn a_contact_is_patched_under_the_key_of_the_step() {
         said.patches[0].key.as_ref().unwrap().key,
         "run_1/step-01:contact"
     );
-    scene.end().await;
+    fixture.end().await;
 }
 
 /// API, Tools: however often a step is tried, its task has one id, under which its owner opens it once.
 #[tokio::test]
 async fn a_task_is_opened_under_an_id_of_the_step() {
-    let scene = Scene::new().await;
-    let client = scene.bus.client().clone();
+    let fixture = Fixture::new().await;
+    let client = fixture.bus.client().clone();
     let mut asked = client
         .subscribe(subject::asks_filter("handoff"))
         .await
@@ -334,7 +337,7 @@ async fn a_task_is_opened_under_an_id_of_the_step() {
         }
         commands
     });
-    let tasks = BusTasks::new(scene.bus.clone());
+    let tasks = BusTasks::new(fixture.bus.clone());
     let mut ids = Vec::new();
     for (key, days) in [
         ("run_1/step-01", 2),
@@ -378,7 +381,7 @@ async fn a_task_is_opened_under_an_id_of_the_step() {
         spec, &commands[1]["command"]["spec"],
         "else it would be taken for another"
     );
-    scene.end().await;
+    fixture.end().await;
 }
 
 /// What the owner of tasks answers.
@@ -394,9 +397,12 @@ fn opened(id: &Value) -> Value {
 
 #[tokio::test]
 async fn a_worker_says_what_is_wrong_with_its_tools() {
-    let scene = Scene::new().await;
+    let fixture = Fixture::new().await;
     let run = async |names: &[&str]| {
-        let mut worker = Worker::new(scene.bus.clone(), WorkerOptions::new("n".parse().unwrap()));
+        let mut worker = Worker::new(
+            fixture.bus.clone(),
+            WorkerOptions::new("n".parse().unwrap()),
+        );
         for name in names {
             let tool = tool_fn(*name, |_| async { Err(ToolFailure::new("no", "no")) });
             worker = worker.tool(Arc::new(tool) as Arc<dyn Tool>);
@@ -406,5 +412,5 @@ async fn a_worker_says_what_is_wrong_with_its_tools() {
     assert!(matches!(run(&[]).await, Err(WorkerError::NoTools)));
     assert!(matches!(run(&["a", "a"]).await, Err(WorkerError::TwoTools { name }) if name == "a"));
     assert!(matches!(run(&["a b"]).await, Err(WorkerError::Name(_))));
-    scene.end().await;
+    fixture.end().await;
 }

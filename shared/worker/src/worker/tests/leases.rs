@@ -7,7 +7,7 @@ use holdpoint_contracts::steps::{Grant, LEASE_DEFAULT_MS, ResultReply, StepDispa
 use holdpoint_contracts::subject;
 
 use super::super::DRAIN;
-use super::scene::{Executor, Manner, Scene, Working, step, until};
+use super::fixture::{Executor, Fixture, Manner, Working, step, until};
 
 /// A step with a lease of `lease_ms`.
 fn leased(idempotent: bool, lease_ms: u64) -> StepDispatch {
@@ -31,14 +31,14 @@ fn claim(of: &StepDispatch) -> StepRef {
 #[tokio::test]
 async fn who_has_granted_and_not_answered_is_asked_again_within_the_lease() {
     const LEASE_MS: u64 = 3_000;
-    let scene = Scene::new().await;
+    let fixture = Fixture::new().await;
     let manner = Manner {
         silences: 1,
         ..Manner::default()
     };
-    let executor = Executor::start(&scene, manner).await;
-    let working = Working::start(&scene, 8, 8);
-    scene.publish(&[leased(false, LEASE_MS)]).await;
+    let executor = Executor::start(&fixture, manner).await;
+    let working = Working::start(&fixture, 8, 8);
+    fixture.publish(&[leased(false, LEASE_MS)]).await;
     until(5, "it is asked", async || {
         !executor.said().starts.is_empty()
     })
@@ -48,20 +48,20 @@ async fn who_has_granted_and_not_answered_is_asked_again_within_the_lease() {
     let late = granted.elapsed();
     assert!(late < Duration::from_millis(LEASE_MS), "{late:?}");
     assert_eq!(executor.said().starts.len(), 2);
-    scene.all_acked().await;
-    scene.end().await;
+    fixture.all_acked().await;
+    fixture.end().await;
 }
 
 /// S4-R3: the delivery is gone while the step still runs, and beats name it until it is confirmed.
 #[tokio::test]
 async fn a_granted_step_is_acked_and_kept_by_beats() {
-    let scene = Scene::new().await;
-    let executor = Executor::start(&scene, Manner::default()).await;
-    let working = Working::start(&scene, 8, 0);
+    let fixture = Fixture::new().await;
+    let executor = Executor::start(&fixture, Manner::default()).await;
+    let working = Working::start(&fixture, 8, 0);
     let step_dispatch = leased(false, 1_000);
-    scene.publish(std::slice::from_ref(&step_dispatch)).await;
+    fixture.publish(std::slice::from_ref(&step_dispatch)).await;
     working.called(1).await;
-    scene.all_acked().await;
+    fixture.all_acked().await;
     let is_named = || {
         let heartbeats = executor.said().heartbeats;
         let named = |heartbeat: &holdpoint_contracts::steps::Heartbeat| {
@@ -81,7 +81,7 @@ async fn a_granted_step_is_acked_and_kept_by_beats() {
     })
     .await;
     let heard = executor.said().heartbeats.len();
-    ask_to_beat(&scene).await;
+    ask_to_beat(&fixture).await;
     until(5, "a beat without it", async || {
         let heartbeats = executor.said().heartbeats;
         heartbeats
@@ -91,12 +91,12 @@ async fn a_granted_step_is_acked_and_kept_by_beats() {
     })
     .await;
     assert_eq!(working.calls(), 1);
-    scene.end().await;
+    fixture.end().await;
 }
 
-async fn ask_to_beat(scene: &Scene) {
+async fn ask_to_beat(fixture: &Fixture) {
     let name = subject::node(&"local-7f3a".parse().unwrap());
-    scene
+    fixture
         .bus
         .client()
         .request(name, "null".into())
@@ -107,9 +107,9 @@ async fn ask_to_beat(scene: &Scene) {
 /// S4-R3
 #[tokio::test]
 async fn a_node_beats_when_it_starts_and_at_once_when_it_is_asked() {
-    let scene = Scene::new().await;
-    let executor = Executor::start(&scene, Manner::default()).await;
-    let _working = Working::start(&scene, 8, 0);
+    let fixture = Fixture::new().await;
+    let executor = Executor::start(&fixture, Manner::default()).await;
+    let _working = Working::start(&fixture, 8, 0);
     executor
         .hears("a first beat", |heartbeat| {
             heartbeat.tools == ["work".parse().unwrap()] && heartbeat.working.is_empty()
@@ -117,7 +117,7 @@ async fn a_node_beats_when_it_starts_and_at_once_when_it_is_asked() {
         .await;
     let heard = executor.said().heartbeats.len();
     let since = Instant::now();
-    ask_to_beat(&scene).await;
+    ask_to_beat(&fixture).await;
     until(5, "another beat", async || {
         executor.said().heartbeats.len() > heard
     })
@@ -126,17 +126,17 @@ async fn a_node_beats_when_it_starts_and_at_once_when_it_is_asked() {
         since.elapsed() < Duration::from_secs(3),
         "the next was due in ten"
     );
-    scene.end().await;
+    fixture.end().await;
 }
 
 /// S4-R6: the lease of a step can be shorter than the time to the next beat.
 #[tokio::test]
 async fn a_grant_of_a_shorter_lease_makes_the_node_beat_at_once() {
-    let scene = Scene::new().await;
-    let executor = Executor::start(&scene, Manner::default()).await;
-    let working = Working::start(&scene, 8, 0);
+    let fixture = Fixture::new().await;
+    let executor = Executor::start(&fixture, Manner::default()).await;
+    let working = Working::start(&fixture, 8, 0);
     executor.hears("a first beat", |_| true).await;
-    scene.publish(&[leased(false, 2_000)]).await;
+    fixture.publish(&[leased(false, 2_000)]).await;
     working.called(1).await;
     let since = Instant::now();
     executor
@@ -147,18 +147,18 @@ async fn a_grant_of_a_shorter_lease_makes_the_node_beat_at_once() {
         "{:?}",
         since.elapsed()
     );
-    scene.end().await;
+    fixture.end().await;
 }
 
 /// S4-R3
 #[tokio::test]
 async fn a_beat_that_nobody_answers_is_sent_again_within_the_lease() {
-    let scene = Scene::new().await;
-    let executor = Executor::start(&scene, Manner::default()).await;
-    let working = Working::start(&scene, 8, 0);
+    let fixture = Fixture::new().await;
+    let executor = Executor::start(&fixture, Manner::default()).await;
+    let working = Working::start(&fixture, 8, 0);
     executor.hears("a first beat", |_| true).await;
     executor.turn(|manner| manner.deaf = 2);
-    scene.publish(&[leased(false, 3_000)]).await;
+    fixture.publish(&[leased(false, 3_000)]).await;
     working.called(1).await;
     let since = Instant::now();
     until(10, "it is heard", async || {
@@ -175,55 +175,55 @@ async fn a_beat_that_nobody_answers_is_sent_again_within_the_lease() {
         "{:?}",
         since.elapsed()
     );
-    scene.end().await;
+    fixture.end().await;
 }
 
 /// S4-R3: cancel rides on the reply.
 #[tokio::test]
 async fn what_a_beat_stops_is_cut_and_never_reported() {
-    let scene = Scene::new().await;
-    let executor = Executor::start(&scene, Manner::default()).await;
-    let working = Working::start(&scene, 8, 0);
-    scene.publish(&[step(false)]).await;
+    let fixture = Fixture::new().await;
+    let executor = Executor::start(&fixture, Manner::default()).await;
+    let working = Working::start(&fixture, 8, 0);
+    fixture.publish(&[step(false)]).await;
     working.called(1).await;
-    scene.all_acked().await;
+    fixture.all_acked().await;
     executor.turn(|manner| manner.stops = true);
-    ask_to_beat(&scene).await;
+    ask_to_beat(&fixture).await;
     working.cut(1).await;
     executor.turn(|manner| manner.stops = false);
 
     // The next result is not the stopped step's.
     working.leaves.add_permits(2);
     let next = step(false);
-    scene.publish(std::slice::from_ref(&next)).await;
+    fixture.publish(std::slice::from_ref(&next)).await;
     until(10, "the next is reported", async || {
         !executor.said().results.is_empty()
     })
     .await;
     assert_eq!(executor.said().results[0][0].run, next.run);
     let heard = executor.said().heartbeats.len();
-    ask_to_beat(&scene).await;
+    ask_to_beat(&fixture).await;
     until(5, "another beat", async || {
         executor.said().heartbeats.len() > heard
     })
     .await;
     assert_eq!(executor.said().heartbeats.last().unwrap().working, []);
-    scene.end().await;
+    fixture.end().await;
 }
 
 /// S4-R2: it asks after half a second, and is kept by its delivery until then.
 #[tokio::test]
 async fn a_step_that_started_without_asking_asks_when_it_has_run_for_a_while() {
-    let scene = Scene::new().await;
-    let executor = Executor::start(&scene, Manner::default()).await;
-    let working = Working::start(&scene, 8, 0);
+    let fixture = Fixture::new().await;
+    let executor = Executor::start(&fixture, Manner::default()).await;
+    let working = Working::start(&fixture, 8, 0);
     let step_dispatch = step(true);
-    scene.publish(std::slice::from_ref(&step_dispatch)).await;
+    fixture.publish(std::slice::from_ref(&step_dispatch)).await;
     working.called(1).await;
-    assert_eq!(scene.stored().await, 1, "nobody has granted it");
-    scene.all_acked().await;
+    assert_eq!(fixture.stored().await, 1, "nobody has granted it");
+    fixture.all_acked().await;
     assert_eq!(executor.said().starts.len(), 1);
-    ask_to_beat(&scene).await;
+    ask_to_beat(&fixture).await;
     executor
         .hears("it is named", |heartbeat| {
             heartbeat.working == [claim(&step_dispatch)]
@@ -232,84 +232,84 @@ async fn a_step_that_started_without_asking_asks_when_it_has_run_for_a_while() {
     working.leaves.add_permits(1);
     until(5, "its result", async || executor.said().results.len() == 1).await;
     assert_eq!(working.calls(), 1);
-    scene.end().await;
+    fixture.end().await;
 }
 
 /// S4-R2
 #[tokio::test]
 async fn drop_stops_a_step_that_started_without_asking() {
-    let scene = Scene::new().await;
+    let fixture = Fixture::new().await;
     let manner = Manner {
         grant: Grant::Drop,
         ..Manner::default()
     };
-    let executor = Executor::start(&scene, manner).await;
-    let working = Working::start(&scene, 8, 0);
-    scene.publish(&[step(true)]).await;
+    let executor = Executor::start(&fixture, manner).await;
+    let working = Working::start(&fixture, 8, 0);
+    fixture.publish(&[step(true)]).await;
     working.called(1).await;
     working.cut(1).await;
-    scene.all_acked().await;
+    fixture.all_acked().await;
     assert!(executor.said().results.is_empty());
-    scene.end().await;
+    fixture.end().await;
 }
 
 /// S4-R2: progress acks keep it, and no other delivery comes.
 #[tokio::test]
 async fn a_step_that_runs_while_no_executor_is_there_keeps_its_delivery() {
-    let scene = Scene::new().await;
-    let working = Working::start(&scene, 8, 0);
-    scene.publish(&[step(true)]).await;
+    let fixture = Fixture::new().await;
+    let working = Working::start(&fixture, 8, 0);
+    fixture.publish(&[step(true)]).await;
     working.called(1).await;
     let since = Instant::now();
     until(10, "twice the ack wait", async || {
         since.elapsed() > STEPS_ACK_WAIT * 2
     })
     .await;
-    assert_eq!((scene.stored().await, working.calls()), (1, 1));
-    let executor = Executor::start(&scene, Manner::default()).await;
-    scene.all_acked().await;
+    assert_eq!((fixture.stored().await, working.calls()), (1, 1));
+    let executor = Executor::start(&fixture, Manner::default()).await;
+    fixture.all_acked().await;
     let said = executor.said();
     assert!(!said.starts.is_empty() && said.starts.iter().all(|start| start.delivery == 1));
     working.leaves.add_permits(1);
     until(5, "its result", async || executor.said().results.len() == 1).await;
-    scene.end().await;
+    fixture.end().await;
 }
 
 /// S4-R2: what the command stream keeps may be lost with it.
 #[tokio::test]
 async fn a_stored_result_is_sent_until_the_executor_knows_it() {
-    let scene = Scene::new().await;
+    let fixture = Fixture::new().await;
     let commands = StreamUse::Commands("executor");
-    scene.bus.provide_stream(commands).await.unwrap();
-    let _working = Working::start(&scene, 8, 8);
+    fixture.bus.provide_stream(commands).await.unwrap();
+    let _working = Working::start(&fixture, 8, 8);
     let step_dispatch = step(true);
-    scene.publish(std::slice::from_ref(&step_dispatch)).await;
-    scene.all_acked().await;
-    let jetstream = async_nats::jetstream::new(scene.bus.client().clone());
+    fixture.publish(std::slice::from_ref(&step_dispatch)).await;
+    fixture.all_acked().await;
+    let jetstream = async_nats::jetstream::new(fixture.bus.client().clone());
     let stream = subject::commands_stream("executor");
     jetstream.delete_stream(stream).await.unwrap();
     let manner = Manner {
         result: ResultReply::Known,
         ..Manner::default()
     };
-    let executor = Executor::start(&scene, manner).await;
+    let executor = Executor::start(&fixture, manner).await;
     until(10, "the result", async || {
         !executor.said().results.is_empty()
     })
     .await;
     assert_eq!(executor.said().results[0][0].run, step_dispatch.run);
-    scene.end().await;
+    fixture.end().await;
 }
 
 /// S4-R11: deregistration is leaving at once; it is the last word.
 #[tokio::test]
 async fn a_stop_is_bounded_and_ends_with_a_goodbye() {
-    let scene = Scene::new().await;
-    let executor = Executor::start(&scene, Manner::default()).await;
-    let working = Working::start(&scene, 8, 0);
-    scene.publish(&[step(false)]).await;
+    let fixture = Fixture::new().await;
+    let executor = Executor::start(&fixture, Manner::default()).await;
+    let working = Working::start(&fixture, 8, 0);
+    fixture.publish(&[step(false)]).await;
     working.called(1).await;
-    scene.all_acked().await;
+    fixture.all_acked().await;
     working.stop.cancel();
     let since = Instant::now();
     let left = std::sync::Arc::clone(&working.left);
@@ -324,17 +324,17 @@ async fn a_stop_is_bounded_and_ends_with_a_goodbye() {
     assert_eq!(deregister.node.as_str(), "local-7f3a");
     assert_eq!(*beats_before, said.heartbeats.len(), "no beat after it");
     assert!(said.results.is_empty());
-    scene.end().await;
+    fixture.end().await;
 }
 
 /// S4-R11
 #[tokio::test]
 async fn a_goodbye_that_nobody_answers_does_not_hold_up_the_stop() {
-    let scene = Scene::new().await;
-    let working = Working::start(&scene, 8, 0);
+    let fixture = Fixture::new().await;
+    let working = Working::start(&fixture, 8, 0);
     // Somebody listens and says nothing.
     let filter = subject::asks_filter("executor");
-    let _deaf = scene.bus.client().subscribe(filter).await.unwrap();
+    let _deaf = fixture.bus.client().subscribe(filter).await.unwrap();
     let since = Instant::now();
     working.stop.cancel();
     working.ended().await;
@@ -343,26 +343,26 @@ async fn a_goodbye_that_nobody_answers_does_not_hold_up_the_stop() {
         "{:?}",
         since.elapsed()
     );
-    scene.end().await;
+    fixture.end().await;
 }
 
 /// S4-R2: the executor publishes a dispatch again when it is not sure that it arrived.
 #[tokio::test]
 async fn the_same_hand_out_again_is_not_started_again() {
-    let scene = Scene::new().await;
-    let _executor = Executor::start(&scene, Manner::default()).await;
-    let working = Working::start(&scene, 8, 2);
+    let fixture = Fixture::new().await;
+    let _executor = Executor::start(&fixture, Manner::default()).await;
+    let working = Working::start(&fixture, 8, 2);
     working.leaves.forget_permits(2);
     let step_dispatch = step(true);
-    scene
+    fixture
         .publish(&[step_dispatch.clone(), step_dispatch.clone()])
         .await;
     working.called(1).await;
-    scene.all_acked().await;
-    scene.publish(std::slice::from_ref(&step_dispatch)).await;
-    scene.all_acked().await;
+    fixture.all_acked().await;
+    fixture.publish(std::slice::from_ref(&step_dispatch)).await;
+    fixture.all_acked().await;
     assert_eq!(working.calls(), 1);
-    scene.end().await;
+    fixture.end().await;
 }
 
 /// A server may forget an ack and deliver anew what has ended, as if for the first time; the executor
@@ -370,25 +370,25 @@ async fn the_same_hand_out_again_is_not_started_again() {
 #[tokio::test]
 async fn a_hand_out_that_comes_again_after_its_end_is_not_done_again() {
     for (idempotent, asked) in [(true, 0), (false, 2)] {
-        let scene = Scene::new().await;
-        let executor = Executor::start(&scene, Manner::default()).await;
-        let working = Working::start(&scene, 8, 8);
+        let fixture = Fixture::new().await;
+        let executor = Executor::start(&fixture, Manner::default()).await;
+        let working = Working::start(&fixture, 8, 8);
         let reported = async |count: usize| {
             until(10, "results are reported", async || {
                 executor.said().results.iter().flatten().count() >= count
             })
             .await;
-            scene.all_acked().await;
+            fixture.all_acked().await;
         };
         let step_dispatch = leased(idempotent, 10_000);
-        scene.publish(std::slice::from_ref(&step_dispatch)).await;
+        fixture.publish(std::slice::from_ref(&step_dispatch)).await;
         reported(1).await;
-        scene
+        fixture
             .publish(&[step_dispatch, leased(idempotent, 10_000)])
             .await;
         reported(2).await;
         assert_eq!(working.calls(), 2, "one call a dispatch");
         assert_eq!(executor.said().starts.len(), asked, "nor asked for again");
-        scene.end().await;
+        fixture.end().await;
     }
 }

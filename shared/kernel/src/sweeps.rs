@@ -1,5 +1,5 @@
-//! The loop of every service's sweepers: looks at the tables from time to time, has decided what is
-//! due, and publishes again what has not been confirmed. Decides nothing itself.
+//! The loop of every sweep: reads the tables page by page, submits what is due to the kernel, and publishes
+//! again what was not acknowledged. It decides nothing itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,65 +12,65 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::start::vital;
-use crate::writer::chain;
-use crate::{Handle, InputOf, Service};
+use crate::error_chain::error_chain;
+use crate::service::{InputOf, Service, vital};
+use crate::start::Handle;
 
-/// Most pages of one pass. What no decision could move is found again by the next page: the pause between
-/// two passes keeps it from taking a core.
+/// Pages of one pass at most. A row that no decision could move is found again by the next page, and the pause
+/// between two passes keeps such a sweep from using a whole core.
 const PAGES_IN_A_ROW: usize = 100;
 
-/// One kind of looking through a service's tables.
+/// A search through a service's tables.
 pub trait Sweep<S: Service>: Send + 'static {
     /// For the log.
     const NAME: &'static str;
     /// Real time between two passes.
     const EVERY: Duration;
 
-    /// One page: what is to be decided and what is to be published again. A pass ends with the page that
-    /// has no more, or after 100 pages; one that failed begins anew at its next page.
+    /// Reads one page. A pass ends after the last page, or after 100 pages. A failed pass continues with
+    /// the next page.
     fn page<'a>(
         &'a mut self,
         db: &'a DatabaseConnection,
     ) -> BoxFuture<'a, Result<SweepPage<S>, StoreError>>;
 }
 
-/// What one page of a sweep came to.
+/// The result of one page.
 #[derive(Debug)]
 pub struct SweepPage<S: Service> {
-    /// Decided in one batch; refusals are no failure.
+    /// Decided in one batch. A refusal is not a failure.
     pub inputs: Vec<InputOf<S>>,
-    /// Published again, without an outbox row: the next pass finds what was not stored.
+    /// CompletionQueue again, without an outbox row: the next pass finds what was not stored.
     pub messages: Vec<Outgoing>,
-    /// Whether there is another page of the same pass.
+    /// Whether the pass has another page.
     pub more: bool,
 }
 
-/// Wakes a sweep. Cheap to clone.
+/// Starts a pass early. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct SweepTrigger(Arc<Notify>);
 
 impl SweepTrigger {
-    /// Has the next pass begin at once; during a pass: right after it.
+    /// The next pass begins at once, or right after the present one.
     pub fn now(&self) {
         self.0.notify_one();
     }
 }
 
-/// Why a pass was not finished; the next one makes it good.
+/// Why a pass was not finished. The next one continues.
 #[derive(Debug, thiserror::Error)]
 enum Unfinished {
     #[error("the tables could not be read")]
     Store(#[from] StoreError),
     #[error("not everything could be published")]
     Bus(#[from] BusError),
-    #[error("the bus is away")]
-    Away,
+    #[error("the bus is disconnected")]
+    Disconnected,
     #[error("the kernel could not commit")]
     Commit,
 }
 
-/// Sweeps until it is told to stop; the first pass begins at once.
+/// Sweeps until the service stops; the first pass begins at once.
 pub fn start_sweep<S: Service, W: Sweep<S>>(
     handle: &Handle<S>,
     db: DatabaseConnection,
@@ -78,30 +78,29 @@ pub fn start_sweep<S: Service, W: Sweep<S>>(
     stop: CancellationToken,
     tracker: &TaskTracker,
 ) -> SweepTrigger {
-    let nudge = SweepTrigger(Arc::default());
-    let wake = nudge.clone();
+    let trigger = SweepTrigger(Arc::default());
+    let wake = trigger.clone();
     let handle = handle.clone();
     let sweeping = async move {
         let passes = async {
-            let mut was_well = true;
+            let mut was_ok = true;
             loop {
                 let passed = pass(&handle, &db, &mut sweep).await;
-                tell::<S, W>(&passed, was_well);
-                was_well = passed.is_ok();
+                log_change::<S, W>(&passed, was_ok);
+                was_ok = passed.is_ok();
                 tokio::select! {
                     () = tokio::time::sleep(W::EVERY) => {}
                     () = wake.0.notified() => {}
                 }
             }
         };
-        // What a page has submitted is finished by the kernel itself.
+        // The kernel finishes what a page has submitted.
         stop.run_until_cancelled(passes).await;
     };
     tracker.spawn(vital::<S>("sweep").run(sweeping));
-    nudge
+    trigger
 }
 
-/// Looks page by page, at most [`PAGES_IN_A_ROW`].
 async fn pass<S: Service, W: Sweep<S>>(
     handle: &Handle<S>,
     db: &DatabaseConnection,
@@ -115,7 +114,7 @@ async fn pass<S: Service, W: Sweep<S>>(
         } = sweep.page(db).await?;
         if !messages.is_empty() {
             if !handle.bus().is_connected() {
-                return Err(Unfinished::Away);
+                return Err(Unfinished::Disconnected);
             }
             handle.bus().publish_all(messages).await?;
         }
@@ -129,18 +128,14 @@ async fn pass<S: Service, W: Sweep<S>>(
     Ok(())
 }
 
-/// Once when it begins to fail, and once when it is well again.
-fn tell<S: Service, W: Sweep<S>>(passed: &Result<(), Unfinished>, was_well: bool) {
+/// Logs the first failure, and the first success after it.
+fn log_change<S: Service, W: Sweep<S>>(passed: &Result<(), Unfinished>, was_ok: bool) {
     match passed {
-        Err(error) if was_well => {
-            tracing::warn!(service = S::NAME, sweep = W::NAME, error = %chain(error), "a sweep failed; the next one makes it good");
+        Err(error) if was_ok => {
+            tracing::warn!(service = S::NAME, sweep = W::NAME, error = %error_chain(error), "sweep failed; the next pass tries again");
         }
-        Ok(()) if !was_well => {
-            tracing::info!(
-                service = S::NAME,
-                sweep = W::NAME,
-                "the sweep is well again"
-            );
+        Ok(()) if !was_ok => {
+            tracing::info!(service = S::NAME, sweep = W::NAME, "sweep works again");
         }
         Err(_) | Ok(()) => {}
     }

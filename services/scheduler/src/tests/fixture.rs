@@ -20,15 +20,16 @@ use holdpoint_testkit::{TestNats, nats, until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::{Settling, start};
+use crate::{KernelRegistry, start};
 
-pub(super) const SOON: Duration = Duration::from_secs(20);
+/// Longer than two sweeps: only a second one takes a deficit for a loss.
+pub(super) const SOON: Duration = Duration::from_secs(40);
 pub(super) const DAY_MS: u64 = 86_400_000;
 
 /// What the executor was told: hold, rev, due time, and the clock when it came.
 pub(super) type Told = (String, u64, DateTime<Utc>, DateTime<Utc>);
 
-pub(super) struct Bench {
+pub(super) struct Fixture {
     _nats: TestNats,
     _folder: tempfile::TempDir,
     pub(super) store: Location,
@@ -38,7 +39,7 @@ pub(super) struct Bench {
 }
 
 pub(super) struct Running {
-    pub(super) settling: Settling,
+    pub(super) kernels: KernelRegistry,
     stop: CancellationToken,
     tracker: TaskTracker,
 }
@@ -76,7 +77,7 @@ async fn confirm(bus: &Bus, message: &async_nats::jetstream::Message, count: usi
     bus.send(reply.to_string(), body.into()).await.unwrap();
 }
 
-impl Bench {
+impl Fixture {
     pub(super) async fn with(clock: Clock) -> Self {
         let nats = nats().await.unwrap();
         let bus = Bus::connect(&nats.url, "test").await.unwrap();
@@ -120,7 +121,7 @@ impl Bench {
 
     pub(super) async fn start(&self) -> Running {
         let running = Running {
-            settling: Settling::default(),
+            kernels: KernelRegistry::default(),
             stop: CancellationToken::new(),
             tracker: TaskTracker::new(),
         };
@@ -130,13 +131,16 @@ impl Bench {
             store: self.store.clone(),
             keys: holdpoint_auth::Secrets::fresh().unwrap().keys().unwrap(),
         };
-        let settling = running.settling.clone();
-        let kernels = Arc::clone(&settling.kernels);
-        let handle = start(&deps, settling, running.stop.clone(), &running.tracker)
-            .await
-            .unwrap();
-        let activity = ("scheduler".to_owned(), handle.activity());
-        kernels.lock().unwrap().push(activity);
+        let kernels = running.kernels.clone();
+        let handle = start(
+            &deps,
+            kernels.clone(),
+            running.stop.clone(),
+            &running.tracker,
+        )
+        .await
+        .unwrap();
+        kernels.add("scheduler", handle.status());
         running
     }
 

@@ -1,4 +1,4 @@
-//! Whether everything has come to rest, as far as it can be seen from here. Reads, and changes nothing.
+//! Waits for quiescence: all work that a moved test clock has triggered is finished.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,123 +14,124 @@ use tokio::time::Instant;
 use crate::buckets::{CONSUMER, Loader};
 use crate::store;
 
-/// Real time between two looks.
-const LOOK: Duration = Duration::from_millis(3);
+/// Real time between two observations.
+const PROBE_EVERY: Duration = Duration::from_millis(3);
 
-/// Names timers that are due and have not fired.
+/// Key of timers that are due and have not fired.
 const OVERDUE: &str = "overdue";
 
-/// The kernels of this process, by the names of their services; `up` fills it in.
+/// The kernels of this process and other counters of its work. `up` fills it.
 #[derive(Debug, Clone, Default)]
-pub struct Settling {
-    /// How busy each is.
-    pub kernels: Arc<Mutex<Vec<(String, KernelStatus)>>>,
-    /// What else moves in this process, counted by whoever moves it: steps with a worker.
-    pub others: Arc<Mutex<Vec<Other>>>,
+pub struct KernelRegistry {
+    /// Status by service.
+    kernels: Arc<Mutex<Vec<(String, KernelStatus)>>>,
+    /// Work outside of kernels, such as the steps of a worker.
+    counters: Arc<Mutex<Vec<WorkCounter>>>,
 }
 
-/// Something that moves in this process: what, and how many of it.
-pub type Other = (String, Arc<AtomicUsize>);
+/// A name and the number of unfinished items.
+pub type WorkCounter = (String, Arc<AtomicUsize>);
 
-impl Settling {
-    /// Counts one more kernel in.
-    pub fn add(&self, service: &str, activity: KernelStatus) {
+impl KernelRegistry {
+    /// Adds a kernel.
+    pub fn add(&self, service: &str, status: KernelStatus) {
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        kernels.push((service.to_owned(), activity));
+        kernels.push((service.to_owned(), status));
     }
 
-    /// What the kernels of this process lack to do their work, if anything.
+    /// Why kernels of this process are not ready.
     #[must_use]
     pub fn not_ready(&self) -> Vec<String> {
         let kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        let lacking = kernels.iter().filter_map(|(service, activity)| {
-            let lacks = activity.not_ready()?;
+        let lacking = kernels.iter().filter_map(|(service, status)| {
+            let lacks = status.not_ready()?;
             Some(format!("the {service} service: {lacks}"))
         });
         lacking.collect()
     }
 
-    /// Whether JetStream says nothing to what any kernel of this process publishes.
+    /// Whether JetStream does not answer to any kernel of this process.
     #[must_use]
     pub fn is_bus_silent(&self) -> bool {
         let kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        kernels.iter().any(|(_, activity)| activity.is_bus_silent())
+        kernels.iter().any(|(_, status)| status.is_bus_silent())
     }
-}
 
-impl Settling {
-    /// Counts something else in, by how many of it there are.
+    /// Adds a counter.
     pub fn watch(&self, what: &str, count: Arc<AtomicUsize>) {
-        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        others.push((what.to_owned(), count));
+        let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        counters.push((what.to_owned(), count));
     }
 }
 
-/// Looks at everything that can be on its way.
+/// Observes all unfinished work.
 #[derive(Debug)]
-pub(crate) struct Rest {
+pub(crate) struct QuiescenceProbe {
     pub(crate) bus: Bus,
     pub(crate) loader: Loader,
-    pub(crate) settling: Settling,
+    pub(crate) kernels: KernelRegistry,
 }
 
-/// What was seen at one look.
-struct LookupFn {
-    /// What moves, in words, by what it is.
-    restless: BTreeMap<String, String>,
-    /// Everything that the kernels have handled so far.
+/// One observation.
+struct Observation {
+    /// Texts of unfinished work by kind.
+    unfinished: BTreeMap<String, String>,
+    /// Tasks that the kernels have finished since their start.
     handled: usize,
 }
 
-impl Rest {
-    /// Waits until two looks in a row see nothing move and nothing handled between them, at most for
-    /// `cap`. What did not come to rest is added to `unsettled` and never waited for again.
+impl QuiescenceProbe {
+    /// Waits until two observations in a row find no unfinished work and no task was finished between them, at
+    /// most for `cap`. Work that is not finished by then is added to `unsettled` and not waited for again.
     pub(crate) async fn wait(&self, cap: Duration, unsettled: &mut BTreeMap<String, String>) {
         let deadline = Instant::now() + cap;
         let mut before = None;
         loop {
-            let mut lookup = self.lookup().await;
-            lookup
-                .restless
+            let mut observation = self.observe().await;
+            observation
+                .unfinished
                 .retain(|what, _| !unsettled.contains_key(what));
-            if lookup.restless.is_empty() && before == Some(lookup.handled) {
+            if observation.unfinished.is_empty() && before == Some(observation.handled) {
                 return;
             }
             if Instant::now() >= deadline {
-                if lookup.restless.is_empty() {
-                    let text = "work keeps coming".to_owned();
-                    lookup.restless.insert("activity".to_owned(), text);
+                if observation.unfinished.is_empty() {
+                    let text = "new work keeps arriving".to_owned();
+                    observation.unfinished.insert("activity".to_owned(), text);
                 }
-                unsettled.append(&mut lookup.restless);
+                unsettled.append(&mut observation.unfinished);
                 return;
             }
-            // It was decided on before the clock moved, and stored after what is due was looked for: no bucket
-            // brings it.
-            if lookup.restless.contains_key(OVERDUE) && self.loader.wheel.held() == 0 {
+            // A timer that was decided before the clock moved and stored after the due timers were read has no
+            // bucket.
+            if observation.unfinished.contains_key(OVERDUE) && self.loader.wheel.held() == 0 {
                 let until = self.loader.clock.now() + TimeDelta::milliseconds(1);
                 if let Err(error) = self.loader.load(until).await {
-                    tracing::debug!(%error, "what is overdue could not be read");
+                    tracing::debug!(%error, "overdue timers not read; trying again");
                 }
             }
-            before = lookup.restless.is_empty().then_some(lookup.handled);
-            tokio::time::sleep(LOOK).await;
+            before = observation
+                .unfinished
+                .is_empty()
+                .then_some(observation.handled);
+            tokio::time::sleep(PROBE_EVERY).await;
         }
     }
 
-    async fn lookup(&self) -> LookupFn {
-        let mut restless = BTreeMap::new();
+    async fn observe(&self) -> Observation {
+        let mut unfinished = BTreeMap::new();
         let mut saw = |what: &str, text: Option<String>| {
             if let Some(text) = text {
-                restless.insert(what.to_owned(), text);
+                unfinished.insert(what.to_owned(), text);
             }
         };
         let kernels = self.kernels();
-        for (name, activity) in &kernels {
-            let busy = activity.in_flight();
+        for (name, status) in &kernels {
+            let busy = status.in_flight();
             let text = format!("{name}: {busy} messages are being handled");
             saw(&format!("kernel {name}"), (busy > 0).then_some(text));
         }
-        for (what, busy) in self.others() {
+        for (what, busy) in self.counters() {
             saw(&what, (busy > 0).then(|| format!("{what}: {busy}")));
         }
         let held = self.loader.wheel.held();
@@ -158,25 +159,28 @@ impl Rest {
         );
         saw(OVERDUE, overdue);
         let handled = kernels.iter().map(|(_, it)| it.handled()).sum();
-        LookupFn { restless, handled }
+        Observation {
+            unfinished,
+            handled,
+        }
     }
 
-    fn others(&self) -> Vec<(String, usize)> {
-        let others = self.settling.others.lock();
-        let others = others.unwrap_or_else(PoisonError::into_inner);
-        let now = |(what, count): &Other| (what.clone(), count.load(Ordering::Acquire));
-        others.iter().map(now).collect()
+    fn counters(&self) -> Vec<(String, usize)> {
+        let counters = self.kernels.counters.lock();
+        let counters = counters.unwrap_or_else(PoisonError::into_inner);
+        let now = |(what, count): &WorkCounter| (what.clone(), count.load(Ordering::Acquire));
+        counters.iter().map(now).collect()
     }
 
     fn kernels(&self) -> Vec<(String, KernelStatus)> {
-        self.settling
+        self.kernels
             .kernels
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
     }
 
-    /// Stored commands that are not done, and whether their service was given them.
+    /// Stored commands that are not acked, and whether their service has received them.
     async fn commands(&self, service: &str) -> Option<String> {
         let wanted = StreamUse::Commands(service);
         let stored = match self.bus.stored(wanted).await {
@@ -184,8 +188,8 @@ impl Rest {
             Ok(stored) => stored,
             Err(error) => return Some(error.to_string()),
         };
-        let text = format!("{service}: {stored} messages of commands wait");
-        // One process takes all of a service, by a consumer of its name.
+        let text = format!("{service}: {stored} messages with commands wait");
+        // With a test clock one process receives all commands of a service, by a consumer of its name.
         Some(match self.bus.backlog(wanted, service).await {
             Ok(left) => format!(
                 "{text}: {} not delivered, {} not acked",
@@ -195,7 +199,7 @@ impl Rest {
         })
     }
 
-    /// The table has the last word: a timer that is due and pending has not yet fired.
+    /// The table decides: a timer that is due and pending has not fired.
     async fn overdue(&self) -> Option<String> {
         match store::next_due(&self.loader.db).await {
             Ok(Some(due)) if due <= self.loader.clock.now() => {

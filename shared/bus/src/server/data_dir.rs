@@ -12,11 +12,11 @@ use super::{ServerError, config::Config};
 
 /// A data directory by its absolute path, so that a later process finds the same one.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct DataDir {
     root: PathBuf,
 }
 
-impl Place {
+impl DataDir {
     /// Makes the folders that are missing.
     pub(super) fn open(dir: &Path) -> Result<Self, ServerError> {
         let disk = |source: io::Error| ServerError::Disk {
@@ -24,17 +24,17 @@ impl Place {
             source,
         };
         fs::create_dir_all(dir).map_err(disk)?;
-        let place = Self {
+        let data_dir = Self {
             root: fs::canonicalize(dir).map_err(disk)?,
         };
-        for folder in [place.store(), place.ports_dir()] {
+        for folder in [data_dir.store(), data_dir.ports_dir()] {
             let mut make = fs::DirBuilder::new();
             make.recursive(true)
                 .mode(0o700)
                 .create(folder)
                 .map_err(disk)?;
         }
-        Ok(place)
+        Ok(data_dir)
     }
 
     /// Without making anything.

@@ -50,7 +50,7 @@ async fn the_inputs_of_one_message_go_on_alone_when_their_whole_cannot_be_stored
     assert!(kernel.handle.submit(inputs).await, "the page is through");
     let counts = world.counts().await;
     assert_eq!((counts.get("a"), counts.get("b")), (Some(&1), Some(&1)));
-    assert_eq!(kernel.handle.activity().in_flight(), 0);
+    assert_eq!(kernel.handle.status().in_flight(), 0);
     kernel.stop().await;
 }
 
@@ -82,7 +82,7 @@ async fn what_the_server_would_never_take_is_put_aside_and_holds_up_nobody() {
     let letters = world.rows("SELECT reason, 1 FROM dead_letters").await;
     assert_eq!(letters.len(), 2, "each is kept: {letters:?}");
     let reason = &letters[0].0;
-    assert!(reason.contains("the bus takes 61440"), "{reason}");
+    assert!(reason.contains("the bus allows 61440"), "{reason}");
     assert!(kernel.handle.is_ready(), "it works on");
     kernel.stop().await;
 }

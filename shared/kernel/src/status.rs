@@ -1,51 +1,50 @@
-//! How busy a kernel is, and whether it can do work.
+//! How busy a kernel is, and whether it is ready.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::suspects::Isolation;
+use crate::isolation::Isolation;
 
 /// How busy a kernel is; all clones share the counts.
 #[derive(Debug, Clone, Default)]
 pub struct KernelStatus {
-    /// Tasks that were taken in and are not yet committed, published and answered.
+    /// Tasks that were received and are not yet committed, published and answered.
     pub(crate) in_flight: Arc<AtomicUsize>,
-    /// Tasks that are through, since the start.
+    /// Tasks that were finished since the start.
     pub(crate) handled: Arc<AtomicUsize>,
-    /// Whether the database did not answer the last time it was asked.
-    pub(crate) is_database_away: Arc<AtomicBool>,
-    /// Whether committed messages wait for the bus, because it is away or refuses them.
-    is_behind: Arc<AtomicBool>,
-    /// Whether the bus said nothing to the oldest message of the outbox when it was tried last.
+    /// Whether the database did not answer the last statement.
+    is_database_away: Arc<AtomicBool>,
+    /// Whether committed messages wait for the bus, because it is disconnected or refuses them.
+    has_backlog: Arc<AtomicBool>,
+    /// Whether the bus did not answer the last retry of the oldest outbox row.
     is_outbox_silent: Arc<AtomicBool>,
-    /// Whether the bus did not store the last desired states of some kind.
+    /// Whether the bus did not store the last desired states of any kind.
     are_desired_states_refused: Arc<AtomicBool>,
-    /// Whether it said nothing to them.
+    /// Whether the bus did not answer to them.
     are_desired_states_silent: Arc<AtomicBool>,
     /// Desired states that their receivers refused or could not read.
     not_accepted: Arc<AtomicUsize>,
-    /// What intake has to know of an unclean exit.
     pub(crate) isolation: Isolation,
-    /// Since when the database thread has one batch in its hands.
+    /// When the database thread began its present batch.
     at_work_since: Arc<Mutex<Option<Instant>>>,
 }
 
-/// How long the database thread may have one batch in its hands and be ready: it takes milliseconds.
+/// A batch that takes longer means that the database thread is stuck. Usually it takes milliseconds.
 const BATCH_WITHIN: Duration = Duration::from_secs(10);
 
 impl KernelStatus {
-    /// Counts something in that no message stands for: pages of a sweep that are known to come.
+    /// Counts work that is no message yet, such as the next pages of a sweep.
     pub fn begin(&self) {
         self.in_flight.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The end of what was begun.
+    /// Ends what [`Self::begin`] counted.
     pub fn end(&self) {
         self.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Tasks on their way through.
+    /// Tasks on their way completed.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::Acquire)
@@ -59,7 +58,7 @@ impl KernelStatus {
         self.is_database_away.store(!answers, Ordering::Release);
     }
 
-    /// The database thread takes a batch in hand, or has none any more.
+    /// The database thread begins a batch or ends it.
     pub(crate) fn set_at_work(&self, is_at_work: bool) {
         let mut since = self
             .at_work_since
@@ -68,8 +67,7 @@ impl KernelStatus {
         *since = is_at_work.then(Instant::now);
     }
 
-    /// Whether the database thread had one batch in its hands for too long at this moment.
-    fn stands_still(&self, now: Instant) -> bool {
+    fn is_stuck(&self, now: Instant) -> bool {
         let since = *self
             .at_work_since
             .lock()
@@ -77,21 +75,20 @@ impl KernelStatus {
         since.is_some_and(|since| now.saturating_duration_since(since) > BATCH_WITHIN)
     }
 
-    /// What a kernel lacks to do work, the connection to the bus aside: its database has not answered
-    /// last time, its database thread stands still, or JetStream does not take what is to be published.
+    /// Why the kernel is not ready, the connection to the bus aside.
     #[must_use]
     pub fn not_ready(&self) -> Option<&'static str> {
         if !self.database_answers() {
-            return Some("the database does not answer, or takes nothing");
+            return Some("the database does not answer or refuses writes");
         }
-        if self.stands_still(Instant::now()) {
-            return Some("the database thread stands still");
+        if self.is_stuck(Instant::now()) {
+            return Some("the database thread is stuck");
         }
-        (self.is_behind() || self.are_desired_states_refused.load(Ordering::Acquire))
-            .then_some("JetStream does not take what is to be published; is its disk full?")
+        (self.has_backlog() || self.are_desired_states_refused.load(Ordering::Acquire))
+            .then_some("JetStream does not store messages; check whether its disk is full")
     }
 
-    /// Whether JetStream, though it is there, says nothing to what it is to store.
+    /// Whether JetStream is connected but does not answer to what it should store.
     #[must_use]
     pub fn is_bus_silent(&self) -> bool {
         self.is_outbox_silent.load(Ordering::Acquire)
@@ -113,8 +110,7 @@ impl KernelStatus {
         self.not_accepted.store(desired_states, Ordering::Release);
     }
 
-    /// What an operator should know although the kernel does its work: desired states that their
-    /// receivers refused or could not read.
+    /// A problem that an operator should know although the kernel is ready.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         let desired_states = self.not_accepted.load(Ordering::Acquire);
@@ -123,22 +119,21 @@ impl KernelStatus {
         })
     }
 
-    /// Whether something that was committed waits for the bus.
-    pub(crate) fn is_behind(&self) -> bool {
-        self.is_behind.load(Ordering::Acquire)
+    pub(crate) fn has_backlog(&self) -> bool {
+        self.has_backlog.load(Ordering::Acquire)
     }
 
-    /// While something is behind the kernel is not at rest.
-    pub(crate) fn set_behind(&self, is_behind: bool) {
-        let was_behind = self.is_behind.swap(is_behind, Ordering::AcqRel);
-        match (was_behind, is_behind) {
+    /// A backlog counts as unfinished work.
+    pub(crate) fn set_backlog(&self, has_backlog: bool) {
+        let had_backlog = self.has_backlog.swap(has_backlog, Ordering::AcqRel);
+        match (had_backlog, has_backlog) {
             (false, true) => self.begin(),
             (true, false) => self.end(),
             (true, true) | (false, false) => {}
         }
     }
 
-    /// Tasks that are through, since the start; only rises.
+    /// Tasks that were finished since the start; only rises.
     #[must_use]
     pub fn handled(&self) -> usize {
         self.handled.load(Ordering::Acquire)
@@ -149,18 +144,18 @@ impl KernelStatus {
 mod tests {
     use super::*;
 
-    /// Mend B-12: a thread that does not come back from a batch is not ready; one that does is.
+    /// Mend B-12: a thread that does not return from a batch is not ready; one that does is.
     #[test]
-    fn a_thread_that_stands_still_is_noticed() {
-        let activity = KernelStatus::default();
+    fn a_stuck_thread_is_noticed() {
+        let status = KernelStatus::default();
         let later = || Instant::now() + BATCH_WITHIN + Duration::from_secs(1);
-        assert!(!activity.stands_still(later()), "idle");
-        activity.set_at_work(true);
-        assert!(!activity.stands_still(Instant::now()), "at work");
-        assert!(activity.stands_still(later()));
-        activity.set_at_work(true);
-        assert!(!activity.stands_still(Instant::now() + BATCH_WITHIN / 2));
-        activity.set_at_work(false);
-        assert!(!activity.stands_still(later()), "idle again");
+        assert!(!status.is_stuck(later()), "idle");
+        status.set_at_work(true);
+        assert!(!status.is_stuck(Instant::now()), "at work");
+        assert!(status.is_stuck(later()));
+        status.set_at_work(true);
+        assert!(!status.is_stuck(Instant::now() + BATCH_WITHIN / 2));
+        status.set_at_work(false);
+        assert!(!status.is_stuck(later()), "idle again");
     }
 }

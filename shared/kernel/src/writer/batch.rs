@@ -1,48 +1,23 @@
-//! Lets the core decide a batch, one input after the other, in memory.
+//! Lets the core decide a batch in memory, one input after the other.
+//!
+//! A decision that lacks data returns its needs. The batch collects the needs of all inputs, loads them with
+//! one query per table, and decides those inputs again. A core asks for all it may need ahead, because each
+//! further round costs queries and [`ROUNDS_MAX`] bounds them.
 
-use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::problem::Problem;
-use holdpoint_decision::{Decided as Change, Decider, Decision, Outcome, Undecided};
+use holdpoint_decision::{Decided, Decider, Decision, Outcome, Undecided};
 use holdpoint_store::{StoreError, Transaction};
 
-use crate::{EffectOf, FactOf, Facts, InputOf, KeyOf, NeedOf, ReplyOf, Service, StateOf};
+use crate::facts::{Facts, Slot};
+use crate::service::{EffectOf, FactOf, InputOf, KeyOf, NeedOf, ReplyOf, Service, StateOf};
 
-/// How often one input may ask for more.
+/// How often one input may ask for more data. An input beyond it becomes a dead letter.
 const ROUNDS_MAX: u32 = 4;
 
-/// An aggregate within a batch.
-#[derive(Debug)]
-pub(crate) struct Slot<S: Service> {
-    pub(crate) state: Option<StateOf<S>>,
-    /// The version in the database; 0: there is none.
-    pub(crate) read_version: u64,
-    pub(crate) changed: bool,
-    /// What other aggregates see of the state, once one has looked.
-    fact: OnceCell<Option<FactOf<S>>>,
-}
-
-impl<S: Service> Slot<S> {
-    /// As it was read; none: there is no such row.
-    pub(crate) fn read(state: Option<StateOf<S>>) -> Self {
-        Self {
-            read_version: state.as_ref().map_or(0, S::Domain::version),
-            state,
-            changed: false,
-            fact: OnceCell::new(),
-        }
-    }
-
-    /// What other aggregates see of it.
-    pub(crate) fn fact(&self) -> Option<&FactOf<S>> {
-        let state = self.state.as_ref()?;
-        self.fact.get_or_init(|| S::Domain::fact(state)).as_ref()
-    }
-}
-
-/// Everything that a batch has in memory.
+/// The data of a batch, in memory.
 pub(crate) struct Batch<'a, S: Service> {
     pub(crate) service: &'a S,
     pub(crate) slots: HashMap<KeyOf<S>, Slot<S>>,
@@ -60,11 +35,14 @@ struct Pending<'i, S: Service> {
     rounds: u32,
 }
 
-/// What must wait, and what it waits for.
+/// The inputs that lack data, and the data that they lack.
 type Round<'i, S> = (Vec<Pending<'i, S>>, BTreeSet<NeedOf<S>>);
 
-/// What an input came to.
-pub(crate) type Decided<S> = Result<ReplyOf<S>, Problem>;
+/// The reply to an input, or why it was refused.
+pub(crate) type InputReply<S> = Result<ReplyOf<S>, Problem>;
+
+/// Takes an aggregate from the cache. `None`: not cached; `Some(None)`: known not to exist.
+pub(super) type Cached<'c, S> = &'c mut dyn FnMut(&KeyOf<S>) -> Option<Option<StateOf<S>>>;
 
 impl<S: Service> Batch<'_, S> {
     /// Decides inputs in order; inputs of one aggregate never overtake each other.
@@ -72,9 +50,9 @@ impl<S: Service> Batch<'_, S> {
         &mut self,
         db: &Transaction,
         inputs: &[&InputOf<S>],
-        cached: &mut impl FnMut(&KeyOf<S>) -> Option<Option<StateOf<S>>>,
-    ) -> Result<Vec<Decided<S>>, StoreError> {
-        let mut answers: Vec<Option<Decided<S>>> = inputs.iter().map(|_| None).collect();
+        cached: Cached<'_, S>,
+    ) -> Result<Vec<InputReply<S>>, StoreError> {
+        let mut replies: Vec<Option<InputReply<S>>> = inputs.iter().map(|_| None).collect();
         let mut pending: Vec<Pending<'_, S>> = inputs
             .iter()
             .enumerate()
@@ -88,28 +66,28 @@ impl<S: Service> Batch<'_, S> {
         let keys = pending.iter().map(|one| one.key.clone()).collect();
         self.load(db, keys, cached).await?;
         while !pending.is_empty() {
-            let (left, needs) = self.round(pending, &mut answers)?;
-            pending = left;
-            self.provide(db, needs, cached).await?;
+            let (waiting, needs) = self.decide_round(pending, &mut replies)?;
+            pending = waiting;
+            self.load_needs(db, needs, cached).await?;
         }
-        Ok(answers
+        Ok(replies
             .into_iter()
-            .map(|answer| answer.unwrap_or_else(|| Err(Problem::internal())))
+            .map(|reply| reply.unwrap_or_else(|| Err(Problem::internal())))
             .collect())
     }
 
-    /// One pass over what is pending: returns what must wait, and what it waits for.
-    fn round<'i>(
+    /// Decides all inputs whose data is loaded.
+    fn decide_round<'i>(
         &mut self,
         pending: Vec<Pending<'i, S>>,
-        answers: &mut [Option<Decided<S>>],
+        replies: &mut [Option<InputReply<S>>],
     ) -> Result<Round<'i, S>, StoreError> {
         let mut blocked = HashSet::new();
-        let mut left = Vec::new();
+        let mut waiting = Vec::new();
         let mut needs = BTreeSet::new();
         for mut one in pending {
             if blocked.contains(&one.key) {
-                left.push(one);
+                waiting.push(one);
                 continue;
             }
             let reply = match self.decide_one(&one) {
@@ -119,27 +97,27 @@ impl<S: Service> Batch<'_, S> {
                 }
                 Ok(Outcome::Unchanged(reply)) => Ok(reply),
                 Err(Undecided::Refused(refusal)) => {
-                    tracing::debug!(key = ?one.key, ?refusal, "refused");
+                    tracing::debug!(key = ?one.key, ?refusal, "input refused");
                     Err(S::Domain::problem(&refusal))
                 }
                 Err(Undecided::NeedsMore(more)) if one.rounds < ROUNDS_MAX => {
                     one.rounds += 1;
                     blocked.insert(one.key.clone());
                     needs.extend(more);
-                    left.push(one);
+                    waiting.push(one);
                     continue;
                 }
                 Err(Undecided::NeedsMore(more)) => {
-                    // The batch is parted until its task is alone, and that becomes a dead letter.
-                    let reason = format!("{:?} always needs more: {more:?}", one.key);
+                    // The batch is split until this task is alone and becomes a dead letter.
+                    let reason = format!("{:?} needs more data in every round: {more:?}", one.key);
                     return Err(StoreError::broken("decisions", reason));
                 }
             };
-            if let Some(place) = answers.get_mut(one.place) {
+            if let Some(place) = replies.get_mut(one.place) {
                 *place = Some(reply);
             }
         }
-        Ok((left, needs))
+        Ok((waiting, needs))
     }
 
     fn decide_one(&self, one: &Pending<'_, S>) -> Decision<S::Domain> {
@@ -155,31 +133,29 @@ impl<S: Service> Batch<'_, S> {
         S::Domain::decide(state, one.input, &|need| facts.lookup(need), self.now)
     }
 
-    fn apply(&mut self, key: &KeyOf<S>, decision: Change<S::Domain>) -> ReplyOf<S> {
+    fn apply(&mut self, key: &KeyOf<S>, decided: Decided<S::Domain>) -> ReplyOf<S> {
         let slot = self.slots.entry(key.clone());
         let slot = slot.or_insert_with(|| Slot::read(None));
-        slot.state = Some(decision.state);
-        slot.fact = OnceCell::new();
-        slot.changed = true;
-        self.effects.extend(decision.effects);
-        for (need, fact) in decision.facts {
+        slot.set(decided.state);
+        self.effects.extend(decided.effects);
+        for (need, fact) in decided.facts {
             self.found.insert(need, Some(fact));
         }
-        decision.reply
+        decided.reply
     }
 
-    /// Forgets everything that was decided.
-    pub(crate) fn undo(&mut self) {
+    /// Discards all decisions.
+    pub(crate) fn discard_decisions(&mut self) {
         self.slots.clear();
         self.effects.clear();
     }
 
-    /// Brings in what decisions lack: other aggregates, and facts in one query a table.
-    async fn provide(
+    /// Loads what decisions lack: other aggregates, and facts with one query per table.
+    async fn load_needs(
         &mut self,
         db: &Transaction,
         needs: BTreeSet<NeedOf<S>>,
-        cached: &mut impl FnMut(&KeyOf<S>) -> Option<Option<StateOf<S>>>,
+        cached: Cached<'_, S>,
     ) -> Result<(), StoreError> {
         let (aggregates, facts): (Vec<_>, Vec<_>) = needs
             .into_iter()
@@ -209,7 +185,7 @@ impl<S: Service> Batch<'_, S> {
         &mut self,
         db: &Transaction,
         keys: BTreeSet<KeyOf<S>>,
-        cached: &mut impl FnMut(&KeyOf<S>) -> Option<Option<StateOf<S>>>,
+        cached: Cached<'_, S>,
     ) -> Result<(), StoreError> {
         let mut missing = Vec::new();
         for key in keys {

@@ -1,4 +1,4 @@
-//! How a built-in tool asks another service that may be away for a moment.
+//! Requests of built-in tools to services that may be unavailable for a moment.
 
 use std::time::Duration;
 
@@ -8,25 +8,25 @@ use holdpoint_contracts::problem::Problem;
 use holdpoint_ids::Workspace;
 use tokio::time::Instant;
 
-/// How long a step waits for a service that is away.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a step waits for an unavailable service.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 
-/// Between two tries.
+/// Wait between two tries.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Asks until there is an answer. The same key, or the same id: done once, however often it is asked.
-pub(super) async fn patiently<C: Command>(
+/// Asks until there is a reply. Repetitions are harmless: the envelope has a key or an id, and is applied once.
+pub(super) async fn ask_with_retry<C: Command>(
     bus: &Bus,
     workspace: &Workspace,
     envelope: &Envelope<C>,
 ) -> Result<C::Reply, Problem> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + GIVE_UP_AFTER;
     loop {
         match bus.ask(workspace, envelope).await {
             Err(problem) if problem.is_transient() && Instant::now() < end => {
                 tokio::time::sleep(PAUSE).await;
             }
-            answer => return answer,
+            reply => return reply,
         }
     }
 }

@@ -110,7 +110,7 @@ async fn what_a_service_gives_itself_is_committed_while_the_bus_is_away() {
         .await
         .unwrap();
     assert_eq!(world.told("a").await, Vec::from_iter(1..=21));
-    assert_eq!(kernel.handle.activity().in_flight(), 0);
+    assert_eq!(kernel.handle.status().in_flight(), 0);
     kernel.stop().await;
 }
 

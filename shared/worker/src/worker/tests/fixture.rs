@@ -43,13 +43,13 @@ pub(super) async fn until(seconds: u64, what: &str, mut probe: impl AsyncFnMut()
     }
 }
 
-pub(super) struct Scene {
+pub(super) struct Fixture {
     pub(super) bus: Bus,
     server: Provided,
     _dir: tempfile::TempDir,
 }
 
-impl Scene {
+impl Fixture {
     pub(super) async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let server = server::provide(Settings {
@@ -127,7 +127,7 @@ pub(super) struct Working {
 }
 
 impl Working {
-    pub(super) fn start(scene: &Scene, concurrency: usize, leaves: usize) -> Self {
+    pub(super) fn start(fixture: &Fixture, concurrency: usize, leaves: usize) -> Self {
         let calls = Arc::new(AtomicUsize::new(0));
         let leaves = Arc::new(Semaphore::new(leaves));
         let left = Arc::new(AtomicUsize::new(0));
@@ -148,7 +148,7 @@ impl Working {
         let mut options = WorkerOptions::new("local-7f3a".parse().unwrap());
         options.concurrency = concurrency;
         let stop = CancellationToken::new();
-        let worker = Worker::new(scene.bus.clone(), options).tool(Arc::new(tool));
+        let worker = Worker::new(fixture.bus.clone(), options).tool(Arc::new(tool));
         let run = AbortOnDropHandle::new(tokio::spawn(worker.run(stop.clone())));
         Self {
             calls,
@@ -228,17 +228,17 @@ pub(super) struct Executor {
 }
 
 impl Executor {
-    pub(super) async fn start(scene: &Scene, manner: Manner) -> Self {
+    pub(super) async fn start(fixture: &Fixture, manner: Manner) -> Self {
         let said = Arc::new(Mutex::new(Said::default()));
         let filter = subject::asks_filter("executor");
-        let mut asked = scene.bus.client().subscribe(filter).await.unwrap();
-        scene.bus.flush(Duration::from_secs(5)).await;
+        let mut asked = fixture.bus.client().subscribe(filter).await.unwrap();
+        fixture.bus.flush(Duration::from_secs(5)).await;
         let manner = Arc::new(Mutex::new(manner));
-        let (bus, seen, kept) = (scene.bus.clone(), Arc::clone(&said), Arc::clone(&manner));
+        let (bus, seen, pending) = (fixture.bus.clone(), Arc::clone(&said), Arc::clone(&manner));
         let task = tokio::spawn(async move {
             while let Some(message) = asked.next().await {
                 let verb = subject::parse(&message.subject).unwrap().verb;
-                let answer = answer(&verb, &message.payload, &bus, &seen, &kept).await;
+                let answer = answer(&verb, &message.payload, &bus, &seen, &pending).await;
                 if let Some(answer) = answer {
                     let reply = message.reply.unwrap().to_string();
                     bus.send(reply, answer.into()).await.unwrap();

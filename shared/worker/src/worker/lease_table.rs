@@ -1,9 +1,8 @@
-//! What this worker holds: deliveries before a grant, leases after it.
+//! The steps that this worker holds: deliveries before the grant, leases after it.
 //!
-//! Owns which steps are this worker's, and for each the way back to the server until its delivery
-//! is acked. Before the grant progress acks keep the delivery; from the grant on the lease is the
-//! executor's row, kept by `heartbeat`, which reads here what is worked on. It must never ack by
-//! itself: a delivery that is dropped unanswered is left to be delivered again.
+//! Owns the list of held steps, with the reply subject of each until its delivery is acked. Before the
+//! grant, progress acks keep the delivery. After it, the lease is a row of the executor that `heartbeat`
+//! renews. It must never ack by itself: a delivery that is dropped without an ack is redelivered.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -19,62 +18,62 @@ use tokio_util::sync::CancellationToken;
 /// Two progress acks may be lost within [`STEPS_ACK_WAIT`](holdpoint_bus::STEPS_ACK_WAIT) before a delivery is.
 const PROGRESS: Duration = Duration::from_millis(700);
 
-/// Hand-outs that are remembered: what a server may have forgotten the acks of.
-const BEGUN_MAX: usize = 100_000;
+/// Dispatches that are remembered, because a server may have lost their acks.
+const KNOWN_MAX: usize = 100_000;
 
-/// All steps that are held.
+/// All held steps. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct LeaseTable {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    /// How many steps are held, for whoever wants to know.
+    /// The number of held steps.
     busy: Arc<AtomicUsize>,
     bus: Bus,
     given_up: CancellationToken,
-    steps: Mutex<HashMap<StepRef, Holding>>,
-    begun: Mutex<Begun>,
-    /// The lease that the last beat named.
-    beaten_lease_ms: AtomicU64,
+    steps: Mutex<HashMap<StepRef, HeldStep>>,
+    known: Mutex<KnownDispatches>,
+    /// The shortest lease that the last heartbeat reported.
+    sent_lease_ms: AtomicU64,
     heartbeat_now: Notify,
 }
 
-/// The dispatches that this worker was granted or is done with, the newest of them: an ack can be
-/// undone and a delivery count go back, and the executor would take the same question of the same
-/// node for one whose answer was lost.
+/// The newest dispatches that this worker was granted or has finished. The server can lose an ack and reset
+/// a delivery count, and the executor would take a repeated request of the same node for one whose reply
+/// was lost.
 #[derive(Default)]
-struct Begun {
-    known: HashSet<StepRef>,
+struct KnownDispatches {
+    dispatches: HashSet<StepRef>,
     order: VecDeque<StepRef>,
 }
 
-impl Begun {
+impl KnownDispatches {
     fn add(&mut self, claimed: &StepRef) {
-        if !self.known.insert(claimed.clone()) {
+        if !self.dispatches.insert(claimed.clone()) {
             return;
         }
         self.order.push_back(claimed.clone());
-        if self.order.len() > BEGUN_MAX
+        if self.order.len() > KNOWN_MAX
             && let Some(oldest) = self.order.pop_front()
         {
-            self.known.remove(&oldest);
+            self.dispatches.remove(&oldest);
         }
     }
 }
 
-struct Holding {
-    /// Where the delivery is answered; none once it is acked.
+struct HeldStep {
+    /// The reply subject of the delivery. `None`: it is acked.
     reply: Option<String>,
-    /// Length of the lease in milliseconds; none before the grant.
+    /// `None` before the grant.
     lease_ms: Option<u64>,
     stop: CancellationToken,
 }
 
-/// What the node works on, for its heartbeat.
-pub(super) struct Working {
-    pub(super) claimed: Vec<StepRef>,
-    /// The shortest lease among them; the default when there is none.
+/// The leases of the node, for its heartbeat.
+pub(super) struct HeldLeases {
+    pub(super) steps: Vec<StepRef>,
+    /// The shortest of them, or the default if there is none.
     pub(super) lease_ms: u64,
 }
 
@@ -86,8 +85,8 @@ impl LeaseTable {
             bus,
             given_up,
             steps: Mutex::default(),
-            begun: Mutex::default(),
-            beaten_lease_ms: AtomicU64::new(LEASE_DEFAULT_MS),
+            known: Mutex::default(),
+            sent_lease_ms: AtomicU64::new(LEASE_DEFAULT_MS),
             heartbeat_now: Notify::new(),
         };
         Self {
@@ -95,8 +94,8 @@ impl LeaseTable {
         }
     }
 
-    /// Holds a delivery from now on. None: this worker holds the same dispatch already and was
-    /// thought lost (or its ack was); it goes on, and answers the newer delivery.
+    /// Holds a delivery. `None`: this worker holds or has finished the same dispatch already. A held step
+    /// continues and answers the newer delivery.
     pub(super) async fn take(&self, step_dispatch: &StepDispatch, reply: &str) -> Option<Delivery> {
         let claimed = StepRef {
             workspace: step_dispatch.workspace.clone(),
@@ -105,9 +104,9 @@ impl LeaseTable {
             dispatch: step_dispatch.dispatch,
         };
         let stop = match self.join(&claimed, reply) {
-            Joined::New(stop) => stop,
-            Joined::Unacked => return None,
-            Joined::Acked => {
+            TakeResult::New(stop) => stop,
+            TakeResult::Unacked => return None,
+            TakeResult::Acked => {
                 self.answer(reply.to_owned(), AckKind::Ack).await;
                 return None;
             }
@@ -120,30 +119,30 @@ impl LeaseTable {
         })
     }
 
-    fn join(&self, claimed: &StepRef, reply: &str) -> Joined {
+    fn join(&self, claimed: &StepRef, reply: &str) -> TakeResult {
         let mut steps = self.steps();
-        if let Some(holding) = steps.get_mut(claimed) {
-            if holding.reply.is_none() {
-                return Joined::Acked;
+        if let Some(step) = steps.get_mut(claimed) {
+            if step.reply.is_none() {
+                return TakeResult::Acked;
             }
-            holding.reply = Some(reply.to_owned());
-            return Joined::Unacked;
+            step.reply = Some(reply.to_owned());
+            return TakeResult::Unacked;
         }
-        if self.begun().known.contains(claimed) {
-            return Joined::Acked;
+        if self.known().dispatches.contains(claimed) {
+            return TakeResult::Acked;
         }
         let stop = self.shared.given_up.child_token();
-        let holding = Holding {
+        let step = HeldStep {
             reply: Some(reply.to_owned()),
             lease_ms: None,
             stop: stop.clone(),
         };
-        steps.insert(claimed.clone(), holding);
+        steps.insert(claimed.clone(), step);
         self.shared.busy.store(steps.len(), Ordering::Release);
-        Joined::New(stop)
+        TakeResult::New(stop)
     }
 
-    /// Sends progress for all deliveries that are not acked, until it is aborted.
+    /// Sends progress acks for all unacked deliveries until it is aborted.
     pub(super) async fn keep_deliveries(self) {
         let mut ticks = tokio::time::interval(PROGRESS);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -152,7 +151,7 @@ impl LeaseTable {
             let replies: Vec<_> = self
                 .steps()
                 .values()
-                .filter_map(|holding| holding.reply.clone())
+                .filter_map(|step| step.reply.clone())
                 .collect();
             for reply in replies {
                 self.answer(reply, AckKind::Progress).await;
@@ -162,50 +161,51 @@ impl LeaseTable {
 
     pub(super) async fn answer(&self, reply: String, kind: AckKind) {
         if let Err(error) = self.shared.bus.send(reply, kind.into()).await {
-            tracing::debug!(%error, "an ack was not sent; the delivery comes again");
+            tracing::debug!(%error, "ack not sent; the delivery will be redelivered");
         }
     }
 
-    /// What a beat says. From here on a grant of a shorter lease than it names asks for another.
-    pub(super) fn working(&self) -> Working {
-        let (claimed, leases): (Vec<_>, Vec<_>) = self
+    /// The leases for a heartbeat. A later grant of a shorter lease triggers another heartbeat.
+    pub(super) fn leases(&self) -> HeldLeases {
+        let (steps, leases): (Vec<_>, Vec<_>) = self
             .steps()
             .iter()
-            .filter_map(|(claimed, holding)| Some((claimed.clone(), holding.lease_ms?)))
+            .filter_map(|(claimed, step)| Some((claimed.clone(), step.lease_ms?)))
             .unzip();
         let lease_ms = leases.into_iter().min().unwrap_or(LEASE_DEFAULT_MS);
-        self.shared
-            .beaten_lease_ms
-            .store(lease_ms, Ordering::SeqCst);
-        Working { claimed, lease_ms }
+        self.shared.sent_lease_ms.store(lease_ms, Ordering::SeqCst);
+        HeldLeases { steps, lease_ms }
     }
 
-    /// Asks for a beat at once: the executor is to know of the tools.
+    /// Triggers a heartbeat, so that the executor learns of the tools.
     pub(super) fn heartbeat_now(&self) {
         self.shared.heartbeat_now.notify_one();
     }
 
-    /// Ends when a lease was granted that the last beat does not keep.
-    pub(super) async fn shorter_lease(&self) {
+    /// Ends when a heartbeat is due at once.
+    pub(super) async fn wait_for_trigger(&self) {
         self.shared.heartbeat_now.notified().await;
     }
 
-    /// Stops the tools of steps that are not this node's any more.
-    pub(super) fn stop(&self, claims: &[StepRef]) {
+    /// Stops the tools of steps that this node does not hold any more.
+    pub(super) fn stop(&self, steps_to_stop: &[StepRef]) {
         let steps = self.steps();
-        for holding in claims.iter().filter_map(|claimed| steps.get(claimed)) {
-            holding.stop.cancel();
+        for step in steps_to_stop
+            .iter()
+            .filter_map(|claimed| steps.get(claimed))
+        {
+            step.stop.cancel();
         }
     }
 
-    fn begun(&self) -> MutexGuard<'_, Begun> {
+    fn known(&self) -> MutexGuard<'_, KnownDispatches> {
         self.shared
-            .begun
+            .known
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn steps(&self) -> MutexGuard<'_, HashMap<StepRef, Holding>> {
+    fn steps(&self) -> MutexGuard<'_, HashMap<StepRef, HeldStep>> {
         self.shared
             .steps
             .lock()
@@ -213,14 +213,14 @@ impl LeaseTable {
     }
 }
 
-enum Joined {
+enum TakeResult {
     New(CancellationToken),
     Unacked,
     Acked,
 }
 
-/// One held step. Dropped before it is acked it is no longer kept, and comes again; dropped after
-/// a grant its lease ends by the executor's clock.
+/// One held step. Dropped before its ack it is redelivered. Dropped after a grant its lease expires by the
+/// executor's clock.
 pub(super) struct Delivery {
     claimed: StepRef,
     lease_ms: u64,
@@ -229,52 +229,51 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    /// Cancelled when the executor wants the step stopped, and when the worker gives up.
+    /// Cancelled when the executor stops the step, and when the worker gives up.
     pub(super) fn stop(&self) -> &CancellationToken {
         &self.stop
     }
 
-    /// How long its lease will be.
     pub(super) fn lease(&self) -> Duration {
         Duration::from_millis(self.lease_ms)
     }
 
-    /// The start is the executor's row: the server forgets the delivery, heartbeats keep the lease.
-    pub(super) async fn granted(&self) {
-        self.held.begun().add(&self.claimed);
-        if let Some(holding) = self.held.steps().get_mut(&self.claimed) {
-            holding.lease_ms = Some(self.lease_ms);
+    /// Acks a granted step: from here on heartbeats keep the lease.
+    pub(super) async fn set_granted(&self) {
+        self.held.known().add(&self.claimed);
+        if let Some(step) = self.held.steps().get_mut(&self.claimed) {
+            step.lease_ms = Some(self.lease_ms);
         }
         let shared = &self.held.shared;
-        if self.lease_ms < shared.beaten_lease_ms.load(Ordering::SeqCst) {
+        if self.lease_ms < shared.sent_lease_ms.load(Ordering::SeqCst) {
             shared.heartbeat_now.notify_one();
         }
         self.answer_once(AckKind::Ack).await;
     }
 
-    /// Its result is kept elsewhere: the server forgets the delivery, the step is held on.
-    pub(super) async fn stored(&self) {
+    /// Acks a step whose result is stored. The step is still held.
+    pub(super) async fn set_stored(&self) {
         self.answer_once(AckKind::Ack).await;
     }
 
-    /// It is done with: no delivery and no lease any more.
+    /// Ends the step: it has no delivery and no lease any more.
     pub(super) async fn end(self) {
-        self.held.begun().add(&self.claimed);
+        self.held.known().add(&self.claimed);
         self.answer_once(AckKind::Ack).await;
     }
 
-    /// It is given back, and delivered again after `delay`.
+    /// Naks the step; it is redelivered after `delay`.
     pub(super) async fn give_back(self, delay: Duration) {
         self.answer_once(AckKind::Nak(Some(delay))).await;
     }
 
-    /// Takes the reply off the list first: a progress ack after the last word could undo it.
+    /// Removes the reply subject first, because a progress ack after the final ack could undo it.
     async fn answer_once(&self, kind: AckKind) {
         let reply = self
             .held
             .steps()
             .get_mut(&self.claimed)
-            .and_then(|holding| holding.reply.take());
+            .and_then(|step| step.reply.take());
         if let Some(reply) = reply {
             self.held.answer(reply, kind).await;
         }
