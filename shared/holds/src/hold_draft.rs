@@ -1,33 +1,85 @@
-//! What may be asked: everything that is wrong with a hold that stands alone, and texts without
-//! control characters.
+//! Validation of a hold before it exists.
+
+use std::collections::BTreeSet;
 
 use holdpoint_contracts::form::{Form, answer_faults, plain, plain_value};
-use holdpoint_contracts::hold::{HoldSpec, OnTimeout, RungAct, Task};
+use holdpoint_contracts::hold::{HoldSpec, OnTimeout, Rung, RungAct, Task};
 use holdpoint_contracts::link;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
-use holdpoint_ids::HoldId;
-use serde_json::json;
+use serde::Serialize;
 use url::Url;
 
-use super::limits::{
-    CALLBACK_BYTES_MAX, CONTEXT_BYTES_MAX, NEED_MAX, OPTION_BYTES_MAX, OPTIONS_MAX,
-    QUESTION_BYTES_MAX, RUNGS_MAX, TASK_BYTES_MAX, TIMEOUT_MS, TITLE_BYTES_MAX, TO_MAX, bytes,
+use crate::deadline::{RANGE_TEXT, TIMEOUT_MS, timeout_error};
+use crate::limits::{
+    CALLBACK_BYTES_MAX, CONTEXT_BYTES_MAX, NEED_MAX, OPTION_CHARS_MAX, OPTIONS, POLICIES_MAX,
+    RECIPIENTS_MAX, REQUESTER_BYTES_MAX, RUNGS_MAX, TASK_BYTES_MAX, TEXT_CHARS_MAX,
+    TITLE_BYTES_MAX,
 };
+use crate::recipient::{InvalidRecipient, Recipient};
 
-/// The same with texts as people may see them.
-pub(crate) fn cleaned(spec: &HoldSpec) -> HoldSpec {
+/// A hold that a caller wants to open.
+#[derive(Debug, Clone, Copy)]
+pub struct HoldDraft<'a> {
+    pub spec: &'a HoldSpec,
+    /// Time until the hold times out, in milliseconds. `None`: the policies state it.
+    pub timeout_ms: Option<u64>,
+}
+
+impl HoldDraft<'_> {
+    /// Everything that is wrong with the draft, with pointers into the draft (`/question`,
+    /// `/timeout_ms`). Whether recipients and policies exist is not checked here.
+    #[must_use]
+    pub fn validate(&self) -> Vec<FieldError> {
+        let mut errors = self.validate_template();
+        errors.extend(self.check_default_answer());
+        errors
+    }
+
+    /// Like [`validate`](Self::validate) for a default with placeholders, which is checked once they are
+    /// filled in.
+    #[must_use]
+    pub fn validate_template(&self) -> Vec<FieldError> {
+        // Doors sanitize before or after they validate, and must find the same errors.
+        let spec = &sanitized(self.spec);
+        let mut errors = Errors::default();
+        let wrong = |ms| timeout_error(spec.kind, ms);
+        if let Some(message) = self.timeout_ms.and_then(wrong) {
+            errors.add("/timeout_ms", message);
+        }
+        check_texts(spec, &mut errors);
+        check_people(spec, &mut errors);
+        check_answers(spec, &mut errors);
+        check_ladder(spec, &mut errors);
+        errors.0
+    }
+
+    /// Why the default is not a valid answer to the question.
+    #[must_use]
+    pub fn check_default_answer(&self) -> Vec<FieldError> {
+        let Some(default) = &self.spec.default else {
+            return Vec::new();
+        };
+        let schema = self.spec.schema.as_ref();
+        let form = schema.and_then(|schema| Form::parse(schema).ok());
+        let errors = answer_faults(default, &self.spec.options, form.as_ref());
+        let errors = errors.into_iter().map(|error| error.under("/default"));
+        errors.collect()
+    }
+}
+
+/// The spec without control characters in the texts that people read.
+#[must_use]
+pub fn sanitized(spec: &HoldSpec) -> HoldSpec {
     HoldSpec {
         question: plain(&spec.question),
         options: spec.options.iter().map(|text| plain(text)).collect(),
         title: spec.title.as_deref().map(plain),
-        // People are written `@user.<name>` everywhere else.
-        requester: spec.requester.as_deref().map(|name| {
-            let name = plain(name);
-            name.strip_prefix("@user.")
-                .map(str::to_owned)
-                .unwrap_or(name)
-        }),
+        // Callers write people as `@user.<name>` everywhere else.
+        requester: spec
+            .requester
+            .as_deref()
+            .map(|name| Recipient::bare_user_name(&plain(name)).to_owned()),
         context: plain_value(&spec.context),
         default: spec.default.as_ref().map(plain_value),
         task: spec.task.as_ref().map(|task| Task {
@@ -40,184 +92,222 @@ pub(crate) fn cleaned(spec: &HoldSpec) -> HoldSpec {
     }
 }
 
-/// Collects what is wrong.
-#[derive(Default)]
-struct Faults(Vec<FieldError>);
+/// Why a comment, a reason or notes are refused, if they are.
+///
+/// # Errors
+/// The text is too long.
+pub fn check_text(text: &str) -> Result<(), String> {
+    if text.chars().count() > TEXT_CHARS_MAX {
+        return Err(format!("expected at most {TEXT_CHARS_MAX} characters"));
+    }
+    Ok(())
+}
 
-impl Faults {
-    fn if_so(&mut self, is_wrong: bool, pointer: &str, message: impl Into<String>) {
+#[derive(Default)]
+struct Errors(Vec<FieldError>);
+
+impl Errors {
+    fn add(&mut self, pointer: &str, message: impl Into<String>) {
+        self.0.push(FieldError::at(pointer, message));
+    }
+
+    fn add_if(&mut self, is_wrong: bool, pointer: &str, message: impl Into<String>) {
         if is_wrong {
-            self.0.push(FieldError::at(pointer, message));
+            self.add(pointer, message);
         }
     }
 }
 
-/// Everything that is wrong with what is asked.
-pub(crate) fn faults(id: HoldId, spec: &HoldSpec, timeout_ms: u64) -> Vec<FieldError> {
-    let mut faults = Faults::default();
-    let is_endless = timeout_ms == 0 && spec.kind == HoldKind::Handoff;
-    faults.if_so(
-        !id.is_standalone(),
-        "/id",
-        "a hold that stands alone has the number 0",
-    );
-    faults.if_so(
-        !(is_endless || TIMEOUT_MS.contains(&timeout_ms)),
-        "/timeout_ms",
-        "expected 1 second to 90 days; a handoff also takes 0: no automatic end",
-    );
-    faults.if_so(
-        spec.step.is_some() || spec.reason.is_some(),
-        "/spec",
-        "a hold that stands alone has neither `step` nor `reason`",
-    );
-    texts(spec, &mut faults);
-    people(spec, &mut faults);
-    answers(spec, &mut faults);
-    rungs(spec, &mut faults);
-    faults.0
+/// Everything that is wrong with the texts of recipients. Whether they exist is not checked here.
+#[must_use]
+pub fn check_recipients(to: &[String], pointer: &str) -> Vec<FieldError> {
+    let mut errors = Errors::default();
+    let too_many = format!("expected at most {RECIPIENTS_MAX} recipients");
+    errors.add_if(to.len() > RECIPIENTS_MAX, pointer, too_many);
+    for (place, text) in to.iter().enumerate().take(RECIPIENTS_MAX) {
+        if !Recipient::is_valid(text) {
+            errors.0.push(FieldError {
+                text: text.clone(),
+                ..FieldError::at(&format!("{pointer}/{place}"), InvalidRecipient.to_string())
+            });
+        }
+    }
+    errors.0
 }
 
-fn texts(spec: &HoldSpec, faults: &mut Faults) {
-    let asks = spec.kind != HoldKind::Timer;
-    let question = spec.question.len();
-    faults.if_so(
-        question > QUESTION_BYTES_MAX || (asks && spec.question.trim().is_empty()),
-        "/spec/question",
-        format!("a question of 1 to {QUESTION_BYTES_MAX} bytes"),
+fn json_bytes(value: &impl Serialize) -> usize {
+    serde_json::to_string(value).map_or(usize::MAX, |text| text.len())
+}
+
+fn check_texts(spec: &HoldSpec, errors: &mut Errors) {
+    let is_asked = spec.kind != HoldKind::Timer;
+    let is_long = spec.question.chars().count() > TEXT_CHARS_MAX;
+    errors.add_if(
+        is_long || (is_asked && spec.question.trim().is_empty()),
+        "/question",
+        format!("expected 1 to {TEXT_CHARS_MAX} characters"),
     );
-    let title = spec.title.as_ref().map_or(0, String::len);
-    faults.if_so(
-        title > TITLE_BYTES_MAX,
-        "/spec/title",
-        format!("at most {TITLE_BYTES_MAX} bytes"),
+    errors.add_if(
+        spec.title.as_ref().map_or(0, String::len) > TITLE_BYTES_MAX,
+        "/title",
+        format!("expected at most {TITLE_BYTES_MAX} bytes"),
     );
     let task = spec.task.as_ref();
-    faults.if_so(
-        task.is_some_and(|task| bytes(&json!(task)) > TASK_BYTES_MAX),
-        "/spec/task",
-        format!("at most {TASK_BYTES_MAX} bytes as JSON"),
+    errors.add_if(
+        task.is_some_and(|task| json_bytes(task) > TASK_BYTES_MAX),
+        "/task",
+        format!("expected at most {TASK_BYTES_MAX} bytes of JSON"),
     );
-    faults.if_so(
-        bytes(&spec.context) > CONTEXT_BYTES_MAX,
-        "/spec/context",
-        format!("at most {CONTEXT_BYTES_MAX} bytes as JSON"),
+    errors.add_if(
+        json_bytes(&spec.context) > CONTEXT_BYTES_MAX,
+        "/context",
+        format!("expected at most {CONTEXT_BYTES_MAX} bytes of JSON"),
     );
-    faults.if_so(
-        spec.callback
-            .as_deref()
-            .is_some_and(|text| !is_address(text)),
-        "/spec/callback",
-        format!("an http or https address of at most {CALLBACK_BYTES_MAX} bytes"),
+    let callback = spec.callback.as_deref();
+    errors.add_if(
+        callback.is_some_and(|text| !is_callback(text)),
+        "/callback",
+        format!("expected an http or https address of at most {CALLBACK_BYTES_MAX} bytes"),
     );
 }
 
-/// Whether something may be there to be called. Which addresses are, knows whoever calls.
-fn is_address(text: &str) -> bool {
+/// Whether a text is a web address. The caller of the address decides which addresses are allowed.
+fn is_callback(text: &str) -> bool {
     let is_web = |url: Url| matches!(url.scheme(), "http" | "https") && url.has_host();
     text.len() <= CALLBACK_BYTES_MAX
         && !text.chars().any(char::is_control)
         && Url::parse(text).is_ok_and(is_web)
 }
 
-fn people(spec: &HoldSpec, faults: &mut Faults) {
-    faults.if_so(
-        spec.to.len() > TO_MAX,
-        "/spec/to",
-        format!("at most {TO_MAX} people and roles"),
-    );
+fn check_people(spec: &HoldSpec, errors: &mut Errors) {
+    errors.0.extend(check_recipients(&spec.to, "/to"));
     let is_vote = spec.policy.need > 1;
-    faults.if_so(
+    errors.add_if(
         !(1..=NEED_MAX).contains(&spec.policy.need) || (is_vote && spec.kind != HoldKind::Approval),
-        "/spec/policy/need",
-        format!("1 to {NEED_MAX}, and more than 1 for approvals only"),
+        "/policy/need",
+        format!("expected 1 to {NEED_MAX}; only an approval needs more than 1"),
+    );
+    errors.add_if(
+        spec.requester.as_ref().map_or(0, String::len) > REQUESTER_BYTES_MAX,
+        "/requester",
+        format!("expected at most {REQUESTER_BYTES_MAX} bytes"),
+    );
+    errors.add_if(
+        spec.policies.len() > POLICIES_MAX,
+        "/policies",
+        format!(
+            "expected at most {POLICIES_MAX} policies, one for approval and one for escalation"
+        ),
     );
 }
 
-fn answers(spec: &HoldSpec, faults: &mut Faults) {
-    let is_bad = |text: &String| text.is_empty() || text.len() > OPTION_BYTES_MAX;
-    faults.if_so(
-        spec.options.len() > OPTIONS_MAX || spec.options.iter().any(is_bad),
-        "/spec/options",
-        format!("at most {OPTIONS_MAX} options of 1 to {OPTION_BYTES_MAX} bytes"),
-    );
-    faults.if_so(
-        spec.kind != HoldKind::Input && !spec.options.is_empty(),
-        "/spec/options",
-        format!("a hold of kind `{}` has no options", spec.kind),
-    );
+fn check_answers(spec: &HoldSpec, errors: &mut Errors) {
+    check_options(spec, errors);
+    let is_input = spec.kind == HoldKind::Input;
     let form = spec.schema.as_ref().map(Form::parse);
-    faults.if_so(
-        form.is_some() && (spec.kind != HoldKind::Input || !spec.options.is_empty()),
-        "/spec/schema",
-        "a schema goes with kind `input`, and with no options",
-    );
-    if let Some(Err(errors)) = &form {
-        let errors = errors.iter().cloned();
-        faults
-            .0
-            .extend(errors.map(|error| error.under("/spec/schema")));
+    if form.is_some() {
+        errors.add_if(!is_input, "/schema", "only an input has a schema");
+        let has_both = !spec.options.is_empty();
+        errors.add_if(
+            has_both,
+            "/schema",
+            "expected options or a schema, not both",
+        );
     }
-    faults.if_so(
-        spec.link.is_some() && spec.kind != HoldKind::Input,
-        "/spec/link",
-        "a link goes with kind `input`",
+    if let Some(Err(wrong)) = form {
+        let wrong = wrong.into_iter().map(|error| error.under("/schema"));
+        errors.0.extend(wrong);
+    }
+    let has_link = spec.link.is_some();
+    errors.add_if(has_link && !is_input, "/link", "only an input has a link");
+    let (link, default) = (spec.link.as_ref(), spec.default.as_ref());
+    let of_link = link::faults(link, &spec.options, spec.schema.as_ref(), default);
+    errors.0.extend(of_link);
+    let answers_by_rung = |rung: &Rung| rung.act == RungAct::AnswerDefault;
+    let is_used = spec.on_timeout == OnTimeout::Default || spec.ladder.iter().any(answers_by_rung);
+    // A policy that is named may contain the rung that uses the default.
+    let may_be_used = is_used || !spec.policies.is_empty();
+    errors.add_if(
+        (default.is_none() && is_used) || (default.is_some() && !may_be_used),
+        "/default",
+        "`default` is required with `on_timeout: default` or a rung `answer_default`, and refused \
+         otherwise",
     );
-    let default = spec.default.as_ref();
-    let of_link = link::faults(
-        spec.link.as_ref(),
-        &spec.options,
-        spec.schema.as_ref(),
-        default,
-    );
-    faults
-        .0
-        .extend(of_link.into_iter().map(|error| error.under("/spec")));
-    let form = form.and_then(Result::ok);
-    faults.0.extend(default_faults(spec, form.as_ref()));
 }
 
-fn default_faults(spec: &HoldSpec, form: Option<&Form>) -> Vec<FieldError> {
-    let is_wanted = spec.on_timeout == OnTimeout::Default
-        || spec
-            .ladder
-            .iter()
-            .any(|rung| rung.act == RungAct::AnswerDefault);
-    match &spec.default {
-        Some(answer) => {
-            let wrong = answer_faults(answer, &spec.options, form).into_iter();
-            wrong.map(|error| error.under("/spec/default")).collect()
-        }
-        None if is_wanted => {
-            let message = "a default answer is asked for, and there is none";
-            vec![FieldError::at("/spec/default", message)]
-        }
-        None => Vec::new(),
+fn check_options(spec: &HoldSpec, errors: &mut Errors) {
+    let options = &spec.options;
+    if options.is_empty() {
+        return;
     }
+    if spec.kind != HoldKind::Input {
+        errors.add("/options", "only an input has options");
+    }
+    let is_bad = |text: &String| text.trim().is_empty() || text.chars().count() > OPTION_CHARS_MAX;
+    let different: BTreeSet<_> = options.iter().collect();
+    let is_wrong = !OPTIONS.contains(&options.len())
+        || different.len() < options.len()
+        || options.iter().any(is_bad);
+    let (least, most) = (OPTIONS.start(), OPTIONS.end());
+    errors.add_if(
+        is_wrong,
+        "/options",
+        format!(
+            "expected no options, or {least} to {most} different ones of 1 to {OPTION_CHARS_MAX} \
+             characters"
+        ),
+    );
 }
 
-fn rungs(spec: &HoldSpec, faults: &mut Faults) {
-    faults.if_so(
+fn check_ladder(spec: &HoldSpec, errors: &mut Errors) {
+    errors.add_if(
         spec.ladder.len() > RUNGS_MAX || (spec.kind == HoldKind::Timer && !spec.ladder.is_empty()),
-        "/spec/ladder",
-        format!("at most {RUNGS_MAX} rungs, and none for a timer"),
+        "/ladder",
+        format!("expected at most {RUNGS_MAX} rungs, and none for a timer"),
     );
     for (place, rung) in spec.ladder.iter().enumerate().take(RUNGS_MAX) {
-        let pointer = format!("/spec/ladder/{place}");
-        faults.if_so(
-            !TIMEOUT_MS.contains(&rung.after_ms),
-            &format!("{pointer}/after_ms"),
-            "1 second to 90 days",
-        );
-        faults.if_so(
+        let pointer = format!("/ladder/{place}");
+        let is_timely = TIMEOUT_MS.contains(&rung.after_ms);
+        errors.add_if(!is_timely, &format!("{pointer}/after_ms"), RANGE_TEXT);
+        errors.add_if(
             rung.act == RungAct::AnswerDefault && spec.kind != HoldKind::Input,
             &format!("{pointer}/do"),
             "only an input has a default answer",
         );
-        faults.if_so(
-            rung.to.len() > TO_MAX,
-            &format!("{pointer}/to"),
-            format!("at most {TO_MAX} people and roles"),
-        );
+        let of_recipients = check_recipients(&rung.to, &format!("{pointer}/to"));
+        errors.0.extend(of_recipients);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fixtures::drafts;
+
+    /// The rule itself. The tests of gateway, handoff and executor with the same name put the same drafts
+    /// through REST, the bus, an agent definition and a tool question.
+    #[test]
+    fn every_door_refuses_the_same_drafts_with_the_same_words() {
+        for draft in drafts() {
+            let mut fields = draft.fields;
+            fields.insert("kind".to_owned(), json!("input"));
+            let timeout_ms = fields.remove("timeout_ms").and_then(|ms| ms.as_u64());
+            let spec: HoldSpec = serde_json::from_value(Value::Object(fields)).unwrap();
+            let spec = &spec;
+            let errors = HoldDraft { spec, timeout_ms }.validate();
+            let messages: Vec<_> = errors.iter().map(|error| &*error.message).collect();
+            assert_eq!(messages, draft.messages, "{:.300}", json!(spec).to_string());
+        }
+    }
+
+    #[test]
+    fn only_a_handoff_has_no_automatic_end() {
+        for (kind, wrong) in [(HoldKind::Handoff, 0), (HoldKind::Approval, 1)] {
+            let spec = &HoldSpec::asking(kind, "Now?");
+            let timeout_ms = Some(0);
+            assert_eq!(HoldDraft { spec, timeout_ms }.validate().len(), wrong);
+        }
     }
 }

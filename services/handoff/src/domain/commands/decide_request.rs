@@ -1,6 +1,6 @@
-//! A person decides: the first commit wins, the loser is told, and what it said is kept.
+//! `handoff.decide_request` and `handoff.decide_requests`: a person decides. The first commit wins, and a late
+//! decision is kept beside the request.
 
-use holdpoint_auth::Right;
 use holdpoint_contracts::form::{Form, answer_faults, plain, plain_value};
 use holdpoint_contracts::handoff::{
     Completion, Decided, DecidedOne, Decision, Effect as DecisionEffect, LateAnswer,
@@ -10,185 +10,99 @@ use holdpoint_contracts::link;
 use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
-use holdpoint_ids::UserName;
+use holdpoint_holds::check_text;
+use holdpoint_holds::limits::ANSWER_BYTES_MAX;
 use serde_json::{Value, json};
 
-use super::caller::{Caller, Proof, allow, has};
-use super::limits::{ANSWER_BYTES_MAX, LATE_BYTES_MAX, LATE_MAX, bytes};
-use super::progress::AuditStamp;
-use super::refusal::{Refusal, Winner};
-use super::request::{End, Phase, Request};
-use super::transition::RequestTransition;
-use super::user::User;
-use super::{DecisionContext, Outcome, Reply, Undecided};
+use crate::domain::caller::Caller;
+use crate::domain::decision::{Outcome, Undecided};
+use crate::domain::effect::Reply;
+use crate::domain::lookup::DecisionContext;
+use crate::domain::model::limits::{LATE_BYTES_MAX, LATE_MAX};
+use crate::domain::model::progress::AuditStamp;
+use crate::domain::model::request::{End, Phase, Request};
+use crate::domain::refusal::Refusal;
+use crate::domain::rules::authorization::{
+    require_decider, require_not_excluded, require_run_owner, require_version,
+};
+use crate::domain::transition::RequestTransition;
 
-/// A decision as it would be recorded.
+/// A decision before it is recorded.
 struct Verdict {
     outcome: HoldOutcome,
     data: Value,
     by: String,
 }
 
-/// Somebody who may decide a request.
-pub(crate) struct Addressed<'a> {
-    pub(crate) request: &'a Request,
-    pub(crate) spec: &'a HoldSpec,
-    pub(crate) name: UserName,
-    pub(crate) operates: bool,
-}
-
-/// Lets through whoever may decide, or act on, a request: by a signed word, and only whoever it is put
-/// to, or an operator.
-pub(crate) fn addressed<'a>(
-    request: Option<&'a Request>,
-    caller: &Caller,
-    context: &DecisionContext<'_>,
-) -> Result<Addressed<'a>, Undecided> {
-    let user = allow(caller, context.workspace, Right::Decide, context.lookup)?;
-    let known = request.and_then(|request| Some((request, request.spec.as_ref()?)));
-    let Some((request, spec)) = known else {
-        return Err(Refusal::NoRequest(context.id).into());
-    };
-    // `allow` lets nobody else through here: what nobody signed decides nothing.
-    let (Proof::Good(claims), Some(user)) = (&caller.proof, &user) else {
-        return Err(Refusal::NoRequest(context.id).into());
-    };
-    let operates = has(claims, user, Right::Operate);
-    if !operates && !is_addressed(request, user) {
-        return Err(Refusal::NotAddressed(claims.user.clone()).into());
-    }
-    Ok(Addressed {
-        request,
-        spec,
-        name: claims.user.clone(),
-        operates,
-    })
-}
-
-pub(crate) fn decide(
+pub(crate) fn decide_request(
     request: Option<&Request>,
     caller: &Caller,
     decision: &Decision,
     version: Option<u64>,
     context: &DecisionContext<'_>,
 ) -> Result<Outcome, Undecided> {
-    let addressed = addressed(request, caller, context)?;
-    let request = addressed.request;
-    may_decide(request, &addressed.name)?;
-    let (outcome, data) = check(request, addressed.spec, decision)?;
+    let decider = require_decider(request, caller, context)?;
+    let request = decider.request;
+    require_not_excluded(request, &decider.name)?;
+    let (outcome, data) = check_decision(request, decider.spec, decision)?;
     let verdict = Verdict {
         outcome,
         data,
-        by: addressed.name.to_string(),
+        by: decider.name.to_string(),
     };
     match request.end() {
-        Some(end) if is_same(&end, &verdict) => Ok(Outcome::Unchanged(decided(request))),
-        // It was one of those that decided.
+        Some(end) if is_same(&end, &verdict) => Ok(Outcome::Unchanged(reply_decided(request))),
+        // The caller was one of the voters who decided.
         Some(end) if end.outcome == HoldOutcome::Approved && has_voted(request, &verdict) => {
-            Ok(Outcome::Unchanged(decided(request)))
+            Ok(Outcome::Unchanged(reply_decided(request)))
         }
-        Some(end) => lose(request, end, verdict, context),
-        None if has_voted(request, &verdict) => Ok(Outcome::Unchanged(decided(request))),
+        Some(end) => keep_late_answer(request, end, verdict, context),
+        None if has_voted(request, &verdict) => Ok(Outcome::Unchanged(reply_decided(request))),
         None => {
-            is_free(&addressed)?;
-            request.is_at(version)?;
-            if outcome == HoldOutcome::Approved && !is_last_vote(request, addressed.spec) {
-                return Ok(vote(request, &verdict, context));
+            require_run_owner(&decider)?;
+            require_version(request, version)?;
+            if outcome == HoldOutcome::Approved && !is_last_vote(request, decider.spec) {
+                return Ok(add_vote(request, &verdict, context));
             }
-            Ok(win(request, verdict, context))
+            Ok(record_decision(request, verdict, context))
         }
     }
 }
 
-/// The requester and the opener do not decide it, where its policy says so.
-pub(crate) fn may_decide(request: &Request, name: &UserName) -> Result<(), Refusal> {
-    if request.barred().bars(name) {
-        return Err(Refusal::IsRequester(name.clone()));
-    }
-    Ok(())
-}
-
-/// The same for one of several that are decided alike, all or none. What comes too late is not kept:
-/// then nothing of it happens.
-pub(crate) fn together(
+/// Decides one of several requests, all or none. A late decision refuses all of them, so that it is not kept.
+pub(crate) fn decide_one_of_requests(
     request: Option<&Request>,
     caller: &Caller,
     decision: &Decision,
     version: Option<u64>,
     context: &DecisionContext<'_>,
 ) -> Result<Outcome, Undecided> {
-    match decide(request, caller, decision, version, context)? {
-        Outcome::Unchanged(answer) => Ok(Outcome::Unchanged(one(answer))),
-        Outcome::Decided(mut change) => match (
-            std::mem::replace(&mut change.reply, Reply::EventRecorded),
-            request.and_then(Request::end),
-        ) {
-            (Reply::Late(_), Some(end)) => {
-                let id = context.id;
-                let winner = Box::new(Winner(end));
-                let is_kept = false;
-                Err(Refusal::AlreadyDecided {
-                    id,
-                    winner,
-                    is_kept,
-                }
-                .into())
+    match decide_request(request, caller, decision, version, context)? {
+        Outcome::Unchanged(reply) => Ok(Outcome::Unchanged(shorten(reply))),
+        Outcome::Decided(mut change) => {
+            if change.reply.as_late().is_some()
+                && let Some(end) = request.and_then(Request::end)
+            {
+                return Err(Refusal::already_decided(context.id, end, false).into());
             }
-            (answer, _) => {
-                change.reply = one(answer);
-                Ok(Outcome::Decided(change))
-            }
-        },
+            change.reply = shorten(change.reply);
+            Ok(Outcome::Decided(change))
+        }
     }
 }
 
-/// Short: the answers to all of them travel as one.
-fn one(answer: Reply) -> Reply {
-    match answer {
-        Reply::Decided(decided) => Reply::One(DecidedOne {
+/// Shortens the reply, because the replies for all requests travel in one message.
+fn shorten(reply: Reply) -> Reply {
+    if let Reply::Decided(decided) = reply {
+        return Reply::One(DecidedOne {
             effect: decided.effect,
             votes: decided.request.votes_so_far(),
-        }),
-        other @ (Reply::DesiredState(_)
-        | Reply::Timer(_)
-        | Reply::EventRecorded
-        | Reply::Request(_)
-        | Reply::One(_)
-        | Reply::Late(_)
-        | Reply::User(_)
-        | Reply::Policy(_)) => other,
+        });
     }
+    reply
 }
 
-/// Whether a request is put to a user: by name, or by role.
-fn is_addressed(request: &Request, user: &User) -> bool {
-    let by_name = |to: &str| to.strip_prefix("@user.") == Some(user.name.as_str());
-    let by_role = |to: &str| {
-        to.strip_prefix("@role.")
-            .is_some_and(|role| user.roles.iter().any(|one| one.as_str() == role))
-    };
-    let deciders = request.deciders();
-    deciders.iter().any(|to| by_name(to) || by_role(to))
-}
-
-/// A run that a person owns is that person's to complete or to give away, or an operator's.
-pub(crate) fn is_free(addressed: &Addressed<'_>) -> Result<(), Refusal> {
-    let progress = &addressed.request.progress;
-    let has_it = progress
-        .assignee
-        .as_ref()
-        .is_none_or(|name| *name == addressed.name);
-    match &progress.taken_over {
-        Some(mark) if !has_it && !addressed.operates => Err(Refusal::IsSomebodys {
-            id: addressed.request.id,
-            what: "taken_over",
-            mark: mark.clone(),
-        }),
-        Some(_) | None => Ok(()),
-    }
-}
-
-/// The same person counts once.
+/// A person has one vote.
 fn has_voted(request: &Request, verdict: &Verdict) -> bool {
     let votes = &request.progress.votes;
     verdict.outcome == HoldOutcome::Approved && votes.iter().any(|vote| vote.by == verdict.by)
@@ -199,24 +113,23 @@ fn is_last_vote(request: &Request, spec: &HoldSpec) -> bool {
     have.saturating_add(1) >= spec.policy.need
 }
 
-/// One approval of several; it stands, and decides nothing yet.
-fn vote(request: &Request, verdict: &Verdict, context: &DecisionContext<'_>) -> Outcome {
+/// Adds an approval that does not decide yet.
+fn add_vote(request: &Request, verdict: &Verdict, context: &DecisionContext<'_>) -> Outcome {
     let mut transition = RequestTransition::on(request);
     transition.request.progress.votes.push(AuditStamp {
         by: verdict.by.clone(),
         at: context.now,
     });
-    transition.note("approved", &verdict.by, context.now, words(&verdict.data));
-    transition.end(decided)
+    transition.add_history("approved", &verdict.by, context.now, text_of(&verdict.data));
+    transition.finish(reply_decided)
 }
 
-/// What somebody said, where they said it in words.
-fn words(data: &Value) -> Option<String> {
+fn text_of(data: &Value) -> Option<String> {
     data.as_str().map(str::to_owned)
 }
 
-/// Whether this kind is decided so, and the answer is one.
-fn check(
+/// Checks that the decision fits the kind and that its content is valid.
+fn check_decision(
     request: &Request,
     spec: &HoldSpec,
     decision: &Decision,
@@ -234,20 +147,24 @@ fn check(
         }
         (HoldKind::Approval, Decision::Approve { comment }) => {
             let comment = comment.as_deref().map(plain);
+            check_length("/decision/approve/comment", comment.as_deref())?;
             (HoldOutcome::Approved, json!(comment))
         }
         (HoldKind::Approval, Decision::Reject { reason }) if reason.trim().is_empty() => {
-            let error = FieldError::at("/decision/reject/reason", "say why it is rejected");
+            let error = FieldError::at("/decision/reject/reason", "expected a reason");
             return Err(Refusal::InvalidAnswer(vec![error]));
         }
         (HoldKind::Approval, Decision::Reject { reason }) => {
-            (HoldOutcome::Rejected, json!(plain(reason)))
+            let reason = plain(reason);
+            check_length("/decision/reject/reason", Some(&reason))?;
+            (HoldOutcome::Rejected, json!(reason))
         }
         (HoldKind::Handoff, Decision::Complete(completion)) => {
             let completion = Completion {
                 notes: plain(&completion.notes),
                 ..completion.clone()
             };
+            check_length("/decision/complete/notes", Some(&completion.notes))?;
             (HoldOutcome::Completed, json!(completion))
         }
         (HoldKind::Timer | HoldKind::Approval | HoldKind::Handoff, Decision::Respond { .. }) => {
@@ -263,8 +180,8 @@ fn check(
             return Err(wrong("complete"));
         }
     };
-    if bytes(&data) > ANSWER_BYTES_MAX {
-        let message = format!("an answer has at most {ANSWER_BYTES_MAX} bytes as JSON");
+    if json_bytes(&data) > ANSWER_BYTES_MAX {
+        let message = format!("expected at most {ANSWER_BYTES_MAX} bytes of JSON");
         return Err(Refusal::InvalidAnswer(vec![FieldError::at(
             "/decision",
             message,
@@ -273,18 +190,23 @@ fn check(
     Ok((outcome, data))
 }
 
+fn check_length(pointer: &str, text: Option<&str>) -> Result<(), Refusal> {
+    let invalid = |message: String| Refusal::InvalidAnswer(vec![FieldError::at(pointer, message)]);
+    text.map_or(Ok(()), check_text).map_err(invalid)
+}
+
 fn check_answer(spec: &HoldSpec, answer: &Value) -> Result<(), Refusal> {
     let pointer = "/decision/respond/answer";
     if answer.is_null() {
         return Err(Refusal::InvalidAnswer(vec![FieldError::at(
             pointer,
-            "there is no answer",
+            "expected an answer",
         )]));
     }
     let errors = match &spec.link {
         Some(_) => link::answer_faults(answer),
         None => {
-            // What cannot be read as a form was never shown as one: any answer will do.
+            // A schema that is not a form was never shown as one, so any answer is valid.
             let form = spec.schema.as_ref().and_then(|it| Form::parse(it).ok());
             answer_faults(answer, &spec.options, form.as_ref())
         }
@@ -293,13 +215,14 @@ fn check_answer(spec: &HoldSpec, answer: &Value) -> Result<(), Refusal> {
         .into_iter()
         .map(|error| error.under(pointer))
         .collect();
-    match errors.is_empty() {
-        true => Ok(()),
-        false => Err(Refusal::InvalidAnswer(errors)),
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(Refusal::InvalidAnswer(errors))
     }
 }
 
-fn win(request: &Request, verdict: Verdict, context: &DecisionContext<'_>) -> Outcome {
+fn record_decision(request: &Request, verdict: Verdict, context: &DecisionContext<'_>) -> Outcome {
     let Verdict { outcome, data, by } = verdict;
     let mut transition = RequestTransition::on(request);
     if outcome == HoldOutcome::Approved {
@@ -310,10 +233,10 @@ fn win(request: &Request, verdict: Verdict, context: &DecisionContext<'_>) -> Ou
             .votes
             .push(AuditStamp { by, at });
     }
-    let note = data.get("notes").map_or_else(|| words(&data), words);
-    transition.note(outcome.as_str(), &by, context.now, note);
+    let note = data.get("notes").map_or_else(|| text_of(&data), text_of);
+    transition.add_history(outcome.as_str(), &by, context.now, note);
     let to = request.deciders();
-    transition.tell_people(RequestEventKind::Decided, Some(&by), context.now, to);
+    transition.notify(RequestEventKind::Decided, Some(&by), context.now, to);
     transition.request.phase = Phase::Decided {
         outcome,
         data,
@@ -321,16 +244,15 @@ fn win(request: &Request, verdict: Verdict, context: &DecisionContext<'_>) -> Ou
         at: context.now,
     };
     transition.close();
-    transition.end(decided)
+    transition.finish(reply_decided)
 }
 
-/// The same person says the same again.
 fn is_same(end: &End, verdict: &Verdict) -> bool {
     end.by == verdict.by && end.outcome == verdict.outcome && end.data == verdict.data
 }
 
-fn decided(request: &Request) -> Reply {
-    // Decisions are made on requests that were asked: there is a view.
+fn reply_decided(request: &Request) -> Reply {
+    // Only a request with a spec is decided, so there is a view.
     request.view().map_or(Reply::EventRecorded, |view| {
         Reply::Decided(Box::new(Decided {
             recorded: true,
@@ -340,29 +262,20 @@ fn decided(request: &Request) -> Reply {
     })
 }
 
-/// Who was first.
-pub(crate) fn already_decided(request: &Request, end: End, is_kept: bool) -> Refusal {
-    Refusal::AlreadyDecided {
-        id: request.id,
-        winner: Box::new(Winner(end)),
-        is_kept,
-    }
-}
-
-/// Keeps what came too late, where there is room and it is not there yet.
-fn lose(
+/// Keeps a late decision if it is new and the limits allow it.
+fn keep_late_answer(
     request: &Request,
     end: End,
     verdict: Verdict,
     context: &DecisionContext<'_>,
 ) -> Result<Outcome, Undecided> {
     let data = json!({ "outcome": verdict.outcome, "data": verdict.data });
-    let said_before = |one: &LateAnswer| one.by == verdict.by && one.data == data;
-    let is_there = request.late.iter().any(said_before);
-    let kept: usize = request.late.iter().map(|one| bytes(&one.data)).sum();
-    let has_room = request.late.len() < LATE_MAX && kept + bytes(&data) <= LATE_BYTES_MAX;
-    let refusal = already_decided(request, end, is_there || has_room);
-    if is_there || !has_room {
+    let is_same = |one: &LateAnswer| one.by == verdict.by && one.data == data;
+    let is_known = request.late.iter().any(is_same);
+    let kept: usize = request.late.iter().map(|one| json_bytes(&one.data)).sum();
+    let has_room = request.late.len() < LATE_MAX && kept + json_bytes(&data) <= LATE_BYTES_MAX;
+    let refusal = Refusal::already_decided(request.id, end, is_known || has_room);
+    if is_known || !has_room {
         return Err(refusal.into());
     }
     let mut transition = RequestTransition::on(request);
@@ -371,5 +284,9 @@ fn lose(
         at: context.now,
         data,
     });
-    Ok(transition.end(|_| Reply::Late(Box::new(refusal.problem()))))
+    Ok(transition.finish(|_| Reply::Late(Box::new(refusal.problem()))))
+}
+
+fn json_bytes(value: &Value) -> usize {
+    value.to_string().len()
 }

@@ -1,76 +1,74 @@
-//! A request: its state.
+//! A request: its state, and what follows from the state alone.
 
-mod shown;
+mod view;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::{Effect as DecisionEffect, LateAnswer, RequestStatus};
 use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, OnTimeout, Priority};
 use holdpoint_contracts::run::HoldKind;
+use holdpoint_holds::{OWNERS, Recipient};
 use holdpoint_ids::{HoldId, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::DecisionContext;
-use super::audience::Barred;
-use super::ladder;
-use super::merge_desired_state::OwnerState;
+use super::excluded_deciders::ExcludedDeciders;
 use super::progress::{AuditStamp, RequestProgress};
-use super::refusal::Refusal;
 
-/// Who decides when nobody else does.
+/// Actor of timeouts and rungs.
 pub(crate) const BY_TIME: &str = "service:scheduler";
 
-/// Who closes what could not be asked.
+/// Actor of what the handoff service does by itself.
 pub(crate) const BY_SERVICE: &str = "service:handoff";
 
-/// The service behind a hold: it says what it wants of it, and is told when it has ended.
+/// Actor of what a run wants.
+pub(crate) const BY_EXECUTOR: &str = "service:executor";
+
+/// The service that sends the desired state of a hold and gets its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Owner {
-    /// A run waits.
+    /// A run waits for the hold.
     Executor,
 }
 
-/// One hold, and what became of it.
+/// One hold and its history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
     pub workspace: Workspace,
     pub id: HoldId,
     /// Rises with every change.
     pub version: u64,
-    /// Of the last change that people see: what services confirm to each other is none. 0: the row
-    /// is older than this field.
+    /// Version of the last change that people see; acknowledgements between services are invisible.
+    /// 0: the row is older than this field.
     #[serde(default)]
-    pub seen_version: u64,
-    /// Who is told when it ends; none: it stands alone.
+    pub visible_version: u64,
+    /// None: a standalone hold.
     pub owner: Option<Owner>,
-    /// Of the newest desired state; 0 where it stands alone.
+    /// Generation of the newest desired state; 0 for a standalone hold.
     pub rev: u64,
-    /// What is asked; none in a tombstone of something that was never known.
+    /// None: a tombstone of a hold that was never open here.
     pub spec: Option<HoldSpec>,
     pub phase: Phase,
-    /// When its deadline passed without ending it ([`OnTimeout::Escalate`]).
+    /// When the deadline passed without ending the request ([`OnTimeout::Escalate`]).
     pub escalated_at: Option<DateTime<Utc>>,
-    /// What the scheduler was told.
+    /// The newest timer that the scheduler was sent.
     pub timer: Timer,
-    /// Of the newest close that the executor was sent.
+    /// Generation of the newest close that the executor was sent.
     pub closed_rev: Option<u64>,
-    /// What the end did to the run, as far as that is known; none while it stands.
+    /// Effect of the end on the run, as far as the executor has reported it; none while the request is open.
     pub effect: Option<DecisionEffect>,
     /// Answers that came too late.
     pub late: Vec<LateAnswer>,
-    /// Who opened it, where it stands alone.
+    /// Opener of a standalone hold.
     pub opened_by: Option<String>,
-    /// Who opened the requests that this one repeats, where it was asked again.
+    /// Openers of the requests that this one asks again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier_openers: Vec<String>,
-    /// How long it was given, in milliseconds, where it stands alone; 0: no automatic end, or the row is
-    /// older than this field.
-    #[serde(default, skip_serializing_if = "is_none_given")]
-    pub lasts_ms: u64,
-    /// When it was first heard of.
+    /// Timeout of a standalone hold, in milliseconds. 0: no automatic end, or the row is older than this
+    /// field.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub timeout_ms: u64,
     pub created_at: DateTime<Utc>,
-    /// What people, and its ladder, did with it so far.
     #[serde(default)]
     pub progress: RequestProgress,
 }
@@ -79,61 +77,58 @@ pub struct Request {
     clippy::trivially_copy_pass_by_ref,
     reason = "serde passes a reference"
 )]
-const fn is_none_given(lasts_ms: &u64) -> bool {
-    *lasts_ms == 0
+const fn is_zero(timeout_ms: &u64) -> bool {
+    *timeout_ms == 0
 }
 
-/// Where a request stands.
+/// The phase of a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Asked, until the deadline.
+    /// People may decide until the deadline.
     Open {
-        /// When time is up; none: never by itself.
+        /// None: no automatic end.
         deadline: Option<DateTime<Utc>>,
     },
-    /// A pause has stopped the clock; an answer counts and takes effect on resume.
+    /// A pause stopped the deadline. A decision counts and takes effect on resume.
     Frozen {
-        /// The instant of the pause.
+        /// Instant of the pause.
         since: DateTime<Utc>,
-        /// What was left of the time at that instant, in milliseconds; none: there is no deadline.
+        /// Time left at that instant, in milliseconds; none: there is no deadline.
         remaining_ms: Option<u64>,
     },
-    /// A person has decided, or it could not be asked (S0-R1); never changes.
+    /// A person has decided, or no recipient was active (S0-R1). This phase never changes.
     Decided {
         outcome: HoldOutcome,
         data: Value,
         by: String,
         at: DateTime<Utc>,
     },
-    /// Time was up.
-    TimedOut {
-        /// When that was recorded.
-        at: DateTime<Utc>,
-    },
-    /// Not wanted any more.
+    /// The deadline passed, or a rung ended the request.
+    TimedOut { at: DateTime<Utc> },
+    /// The run or the opener does not want it any more.
     Withdrawn {
         reason: String,
-        /// Who ended it; none: its owner by itself.
+        /// None: the owner withdrew it without a user.
         #[serde(default)]
         by: Option<String>,
         at: DateTime<Utc>,
     },
 }
 
-/// The timer as the scheduler was last told.
+/// The timer that the scheduler was sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timer {
-    /// Of that desired state; 0: there never was one.
+    /// Generation of the desired timer; 0: none was ever set.
     pub rev: u64,
-    /// When it fires; none: not at all, or it has.
+    /// None: the timer is cleared or has fired.
     pub due: Option<DateTime<Utc>>,
-    /// Whether the scheduler has said that it is cleared.
+    /// Whether the scheduler has acknowledged that the timer is cleared.
     #[serde(default)]
-    pub is_confirmed: bool,
+    pub is_acknowledged: bool,
 }
 
-/// How a request ended: outcome, data, by whom, when.
+/// How a request ended.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct End {
     pub(crate) outcome: HoldOutcome,
@@ -143,13 +138,18 @@ pub(crate) struct End {
 }
 
 impl Request {
-    /// What one begins with that nobody has heard of yet.
-    pub(crate) fn fresh(context: &DecisionContext<'_>, owner: Option<Owner>) -> Self {
+    /// A new request without a spec.
+    pub(crate) fn new(
+        workspace: &Workspace,
+        id: HoldId,
+        owner: Option<Owner>,
+        now: DateTime<Utc>,
+    ) -> Self {
         Self {
-            workspace: context.workspace.clone(),
-            id: context.id,
+            workspace: workspace.clone(),
+            id,
             version: 1,
-            seen_version: 1,
+            visible_version: 1,
             owner,
             rev: 0,
             spec: None,
@@ -161,28 +161,17 @@ impl Request {
             late: Vec::new(),
             opened_by: None,
             earlier_openers: Vec::new(),
-            lasts_ms: 0,
-            created_at: context.now,
+            timeout_ms: 0,
+            created_at: now,
             progress: RequestProgress::default(),
         }
     }
 
-    /// What is asked: a kind that nobody can decide where that is not known.
     pub(crate) fn kind(&self) -> Option<HoldKind> {
         self.spec.as_ref().map(|spec| spec.kind)
     }
 
-    /// Where it stands, as a desired state meets it.
-    pub(crate) fn owner_state(&self) -> OwnerState {
-        match &self.phase {
-            Phase::Open { .. } | Phase::Frozen { .. } => OwnerState::Open,
-            Phase::Decided { .. } => OwnerState::Decided,
-            Phase::TimedOut { at } => OwnerState::TimedOut(*at),
-            Phase::Withdrawn { .. } => OwnerState::Withdrawn,
-        }
-    }
-
-    /// How it ended; none while it stands.
+    /// How the request ended; none while it is open.
     pub(crate) fn end(&self) -> Option<End> {
         match &self.phase {
             Phase::Open { .. } | Phase::Frozen { .. } => None,
@@ -197,13 +186,13 @@ impl Request {
                 by: by.clone(),
                 at: *at,
             }),
-            Phase::TimedOut { at } => Some(self.time_out(*at)),
+            Phase::TimedOut { at } => Some(self.timeout_end(*at)),
             Phase::Withdrawn { reason, by, at } => Some(End {
                 outcome: HoldOutcome::Cancelled,
                 data: json!(reason),
                 by: match (by, self.owner) {
                     (Some(by), _) => by.clone(),
-                    (None, Some(Owner::Executor)) => "service:executor".to_owned(),
+                    (None, Some(Owner::Executor)) => BY_EXECUTOR.to_owned(),
                     (None, None) => self.opened_by.clone().unwrap_or_default(),
                 },
                 at: *at,
@@ -211,7 +200,7 @@ impl Request {
         }
     }
 
-    fn time_out(&self, at: DateTime<Utc>) -> End {
+    fn timeout_end(&self, at: DateTime<Utc>) -> End {
         let spec = self.spec.as_ref();
         let by_rung = self.progress.ladder.ended.as_ref();
         let is_answered = by_rung.is_some_and(|end| end.is_answered);
@@ -233,7 +222,7 @@ impl Request {
         }
     }
 
-    /// That a person owns the run now, as the executor is told it; none: nobody does.
+    /// The take-over as the executor gets it; none: no person has taken the run over.
     pub(crate) fn take_over(&self) -> Option<End> {
         let mark = self.progress.taken_over.as_ref()?;
         Some(End {
@@ -244,134 +233,122 @@ impl Request {
         })
     }
 
-    /// Whose the run is; none: nobody's, or given to several of whom nobody has taken it yet.
-    pub(crate) const fn owned(&self) -> Option<&AuditStamp> {
+    /// Who owns the run; none also while it is reassigned to several people and none has taken it.
+    pub(crate) const fn run_owner(&self) -> Option<&AuditStamp> {
         match self.progress.assignee {
             Some(_) => self.progress.taken_over.as_ref(),
             None => None,
         }
     }
 
-    /// The deadline that has not passed yet, or was moved behind its passing.
+    /// The deadline that has not passed, or that was moved after it had passed.
     pub(crate) fn next_deadline(&self) -> Option<DateTime<Utc>> {
         self.deadline()
             .filter(|due| self.escalated_at.is_none_or(|passed| *due > passed))
     }
 
-    /// The timer that its state asks for: its deadline, or its next rung. A deadline that has passed
-    /// and was escalated asks for none.
-    pub(crate) fn wanted_due(&self) -> Option<DateTime<Utc>> {
-        match self.phase {
-            Phase::Open { .. } => {
-                let rung = ladder::next(self).map(|(_, due)| due);
-                [self.next_deadline(), rung].into_iter().flatten().min()
-            }
-            Phase::Frozen { .. }
-            | Phase::Decided { .. }
-            | Phase::TimedOut { .. }
-            | Phase::Withdrawn { .. } => None,
-        }
-    }
-
-    /// Whether a person has taken the run over and still has it. A run that was passed on to a role, or
-    /// whose owner has left, has no such person: its ladder runs again.
+    /// Whether a person has taken the run over and still has it. A run that was reassigned to a role, or
+    /// whose owner was disabled, has no such person, so that its ladder runs again.
     pub(crate) const fn is_owned(&self) -> bool {
         self.progress.taken_over.is_some() && self.progress.assignee.is_some()
     }
 
-    /// Whether it stands: nobody has decided, and time is not up.
+    /// Whether people may still decide.
     pub(crate) const fn is_open(&self) -> bool {
         matches!(self.phase, Phase::Open { .. } | Phase::Frozen { .. })
     }
 
-    /// Whom it is put to now, without those who may decide it too; empty: the workspace's owners.
+    /// The current recipients without additional deciders; empty: the workspace's owners.
     pub(crate) fn addressed_to(&self) -> &[String] {
         let asked = self.spec.as_ref().map_or(&[][..], |spec| &spec.to);
         self.progress.reassigned_to.as_deref().unwrap_or(asked)
     }
 
-    /// Whether several must agree: then it stays with all of them, whoever has accepted it.
-    pub(crate) fn is_voted_on(&self) -> bool {
+    /// Whether several people must agree. All recipients keep such a request, even if one accepts it.
+    pub(crate) fn needs_votes(&self) -> bool {
         let several = |spec: &HoldSpec| spec.kind == HoldKind::Approval && spec.policy.need > 1;
         self.spec.as_ref().is_some_and(several)
     }
 
-    /// Who is told of it: whoever has it, else all it is put to; all of them where several must agree.
+    /// Who is notified: the assignee if there is one, else all recipients; all deciders of a vote.
     pub(crate) fn audience(&self) -> Vec<String> {
         match &self.progress.assignee {
-            Some(_) if self.is_voted_on() => self.deciders(),
-            Some(name) => vec![format!("@user.{name}")],
+            Some(_) if self.needs_votes() => self.deciders(),
+            Some(name) => vec![Recipient::user_text(name)],
             None => self.addressed_to().to_vec(),
         }
     }
 
-    /// Whether a step has created a to-do, and its run does not wait for it.
+    /// Whether a step created it as a to-do without waiting for it.
     pub(crate) fn is_task(&self) -> bool {
         let is_task = |spec: &HoldSpec| spec.task.is_some();
         self.id.is_standalone() && self.spec.as_ref().is_some_and(is_task)
     }
 
-    /// Everybody who may decide it, besides operators; no entry: the owners.
+    /// All who may decide, besides operators; empty: the owners.
     pub fn deciders(&self) -> Vec<String> {
         let mut deciders = self.addressed_to().to_vec();
         let is_accepted = self.progress.assignee.is_some();
-        if deciders.is_empty() && is_accepted && self.is_voted_on() {
-            deciders.push("@role.owner".to_owned());
+        if deciders.is_empty() && is_accepted && self.needs_votes() {
+            deciders.push(OWNERS.to_owned());
         }
-        deciders.extend(self.progress.also.iter().cloned());
+        deciders.extend(self.progress.additional_deciders.iter().cloned());
         if let Some(name) = &self.progress.assignee {
-            deciders.push(format!("@user.{name}"));
+            deciders.push(Recipient::user_text(name));
         }
         deciders.dedup();
         deciders
     }
 
-    /// Lets more people decide.
-    pub(crate) fn also(&mut self, to: &[String]) {
-        // The owners may anyway.
+    /// Lets more people decide. An empty list means the owners, who may decide anyway.
+    pub(crate) fn add_deciders(&mut self, to: &[String]) {
         for one in to {
-            if !self.progress.also.contains(one) {
-                self.progress.also.push(one.clone());
+            if !self.progress.additional_deciders.contains(one) {
+                self.progress.additional_deciders.push(one.clone());
             }
         }
     }
 
-    /// How urgent it is by now.
+    /// The priority, raised by rungs.
     pub fn priority(&self) -> Priority {
         let asked = self.spec.as_ref().map(|spec| spec.priority);
         self.progress.raised.or(asked).unwrap_or_default()
     }
 
-    /// Who is not to get it: may not decide it.
-    pub(crate) fn barred(&self) -> Barred {
+    pub(crate) fn excluded(&self) -> ExcludedDeciders {
         let spec = self.spec.as_ref();
-        spec.map_or_else(Barred::default, |spec| Barred::of(spec, self.openers()))
+        spec.map_or_else(ExcludedDeciders::default, |spec| {
+            ExcludedDeciders::of(spec, self.openers())
+        })
     }
 
-    /// Who opened it, and the requests that it repeats.
+    /// The opener, and the openers of the requests that this one asks again.
     pub(crate) fn openers(&self) -> impl Iterator<Item = &str> {
         let all = self.opened_by.iter().chain(&self.earlier_openers);
         all.map(String::as_str)
     }
 
-    /// Whether it is as somebody has seen it, if that matters to them.
-    pub(crate) fn is_at(&self, seen: Option<u64>) -> Result<(), Refusal> {
-        let since = if self.seen_version == 0 {
+    /// Whether a caller who has seen a version has seen the current content.
+    pub(crate) fn is_unchanged_since(&self, seen: u64) -> bool {
+        let since = if self.visible_version == 0 {
             self.version
         } else {
-            self.seen_version
+            self.visible_version
         };
-        let same = since..=self.version;
-        match seen.filter(|seen| !same.contains(seen)) {
-            None => Ok(()),
-            Some(seen) => Err(Refusal::VersionConflict {
-                seen,
-                version: self.version,
-            }),
+        (since..=self.version).contains(&seen)
+    }
+
+    /// Whether it ended without a person's decision: by timeout (even with a default answer), by
+    /// withdrawal, or because no recipient was active.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        match &self.phase {
+            Phase::Open { .. } | Phase::Frozen { .. } => false,
+            Phase::TimedOut { .. } | Phase::Withdrawn { .. } => true,
+            Phase::Decided { outcome, .. } => *outcome == HoldOutcome::Cancelled,
         }
     }
 
-    /// Who wanted what is asked for.
+    /// The named requester, else the opener.
     pub(crate) fn requester(&self) -> Option<&str> {
         let spec = self.spec.as_ref()?;
         let named = spec.requester.as_deref();
@@ -396,7 +373,7 @@ impl Request {
         }
     }
 
-    /// When time is up; none while frozen, and when there is no deadline.
+    /// The deadline of an open request; none while frozen.
     #[must_use]
     pub fn deadline(&self) -> Option<DateTime<Utc>> {
         match self.phase {
@@ -408,7 +385,7 @@ impl Request {
         }
     }
 
-    /// What is left of its time while a pause has stopped the clock, in milliseconds.
+    /// Time left while a pause has stopped the deadline, in milliseconds.
     pub(crate) const fn frozen_ms(&self) -> Option<u64> {
         match self.phase {
             Phase::Frozen { remaining_ms, .. } => remaining_ms,

@@ -1,325 +1,208 @@
-//! Whom a request is put to: names and roles, who of them is there, and who of them gets it (S0-R1).
+//! Which users recipients resolve to, and who of them gets the request (S0-R1).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use holdpoint_auth::{Right, Role};
-use holdpoint_contracts::hold::{Assign, HoldSpec};
+use holdpoint_contracts::hold::Assign;
 use holdpoint_contracts::problem::FieldError;
-use holdpoint_ids::{RoleName, UserName, Workspace};
+use holdpoint_holds::Recipient;
+use holdpoint_holds::limits::RECIPIENTS_MAX;
+use holdpoint_ids::{RoleName, UserName};
 
-use super::caller::active_user;
-use super::limits::TO_MAX;
-use super::settled::at_once;
-use super::{DecisionContext, Fact, Lookup, LookupFn, Need, Undecided};
+use crate::domain::decision::Undecided;
+use crate::domain::lookup::{DecisionContext, Facts, load_together};
+use crate::domain::model::excluded_deciders::ExcludedDeciders;
+use crate::domain::need::{Fact, Need};
 
-/// One of those a request is put to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Recipient {
-    /// `@user.<name>`
-    User(UserName),
-    /// `@role.<name>`
-    Role(RoleName),
-}
-
-impl std::fmt::Display for Recipient {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::User(name) => write!(f, "@user.{name}"),
-            Self::Role(role) => write!(f, "@role.{role}"),
-        }
-    }
-}
-
-fn read(to: &str) -> Option<Recipient> {
-    if let Some(name) = to.strip_prefix("@user.") {
-        return name.parse().ok().map(Recipient::User);
-    }
-    let role = to.strip_prefix("@role.")?;
-    role.parse().ok().map(Recipient::Role)
-}
-
-/// Who may not decide a request under `not_requester`: the requester, and whoever opened it for them.
-/// With one of the two alone, a caller would name another requester and decide their own request (A-H5).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Barred(Vec<String>);
-
-impl Barred {
-    /// The requester and the openers of a hold; nobody where its policy does not say so.
-    pub(crate) fn of<'n>(spec: &'n HoldSpec, openers: impl IntoIterator<Item = &'n str>) -> Self {
-        if !spec.policy.not_requester {
-            return Self::default();
-        }
-        let mut names: Vec<String> = Vec::new();
-        for name in spec.requester.as_deref().into_iter().chain(openers) {
-            if !names.iter().any(|known| known == name) {
-                names.push(name.to_owned());
-            }
-        }
-        Self(names)
-    }
-
-    pub(crate) fn bars(&self, name: &UserName) -> bool {
-        self.0.iter().any(|barred| barred == name.as_str())
-    }
-
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub(crate) fn names(&self) -> String {
-        self.0.join("` and `")
-    }
-}
-
-/// Who of an audience gets it, and who never.
+/// How an audience is assigned.
 #[derive(Debug, Default)]
-pub(crate) struct Rules {
+pub(crate) struct AssignmentRules {
     pub(crate) assign: Assign,
-    /// Not to be chosen: may not decide it.
-    pub(crate) barred: Barred,
+    /// Users who may not decide the request, so that it is not assigned to them.
+    pub(crate) excluded: ExcludedDeciders,
 }
 
-/// What a request that is put to somebody begins with.
+/// The first state of a request that is addressed to people.
 #[derive(Debug)]
-pub(crate) enum Plan {
-    /// Somebody who is named is not there, or disabled.
+pub(crate) enum Assignment {
+    /// This recipient does not exist or is disabled.
     Inactive(String),
-    /// It can be asked.
     Assigned(Box<Assigned>),
 }
 
-/// Who gets it.
+/// Who gets a request.
 #[derive(Debug)]
 pub(crate) struct Assigned {
     pub(crate) assignee: Option<UserName>,
-    /// Whom it is put to instead of those who were named.
+    /// Recipients instead of the named ones.
     pub(crate) reassigned_to: Option<Vec<String>>,
-    /// Nobody is there but who may not decide it.
-    pub(crate) only_never: bool,
-    /// What history is to say of that.
+    /// All active recipients are excluded from deciding.
+    pub(crate) all_excluded: bool,
+    /// Text for the request's history.
     pub(crate) note: Option<String>,
-    /// What later decisions of the same batch count with.
+    /// Loads for later decisions of the same batch.
     pub(crate) fact: Option<(Need, Fact)>,
 }
 
-/// What was found about an audience.
+/// The users that recipients resolve to.
 #[derive(Default)]
-struct Seen {
+struct Audience {
     named: BTreeSet<UserName>,
-    missing: Option<String>,
+    /// A named user who does not exist or is disabled.
+    inactive: Option<String>,
     /// Active members of the roles.
     members: BTreeSet<UserName>,
     empty_roles: Vec<String>,
 }
 
-/// Finds out who gets what is put to `to`.
-pub(crate) fn plan(
+/// Assigns a request to its audience.
+pub(crate) fn assign(
     to: &[String],
-    rules: &Rules,
+    rules: &AssignmentRules,
     context: &DecisionContext<'_>,
-) -> Result<Plan, Undecided> {
-    let seen = see(to, context)?;
-    if let Some(name) = seen.missing {
-        return Ok(Plan::Inactive(name));
+) -> Result<Assignment, Undecided> {
+    let audience = resolve(to, context.facts)?;
+    if let Some(name) = audience.inactive {
+        return Ok(Assignment::Inactive(name));
     }
-    let may = |name: &&UserName| !rules.barred.bars(name);
-    let nobody_is_there = seen.named.is_empty() && seen.members.is_empty();
-    let nobody_may = !seen
-        .named
-        .iter()
-        .chain(&seen.members)
-        .any(|name| may(&name));
-    let is_lost = !to.is_empty() && nobody_may;
+    let may_decide = |name: &&UserName| !rules.excluded.contains(name);
+    let is_empty = audience.named.is_empty() && audience.members.is_empty();
+    let mut all = audience.named.iter().chain(&audience.members);
+    let is_lost = !to.is_empty() && !all.any(|name| may_decide(&name));
     let reassigned_to = is_lost.then(Vec::new);
     let mut notes = Vec::new();
-    if is_lost && nobody_is_there {
-        let roles = seen.empty_roles.join(", ");
-        notes.push(format!("nobody active is in {roles}: put to the owners"));
+    if is_lost && is_empty {
+        let roles = audience.empty_roles.join(", ");
+        notes.push(format!(
+            "no active user in {roles}; addressed to the owners"
+        ));
     } else if is_lost {
-        notes.push("whoever asked may not decide it: put to the owners".to_owned());
+        notes.push("the requester may not decide it; addressed to the owners".to_owned());
     }
     let (assignee, fact) = match rules.assign {
         Assign::LeastLoaded => {
-            let mut pool = seen;
+            let mut pool = audience.named;
             if is_lost || to.is_empty() {
-                pool.members = owners(context)?;
+                pool.append(&mut context.facts.owners()?);
+            } else {
+                pool.extend(audience.members);
             }
-            pool.named.append(&mut pool.members);
-            least_loaded(&pool.named, &rules.barred, context)?
+            assign_least_loaded(&pool, &rules.excluded, context.facts)?
         }
-        Assign::Anyone if to.len() == 1 => (seen.named.into_iter().find(|name| may(&name)), None),
+        Assign::Anyone if to.len() == 1 => {
+            let mut named = audience.named.into_iter();
+            (named.find(|name| may_decide(&name)), None)
+        }
         Assign::Anyone => (None, None),
     };
     if let Some(name) = assignee.as_ref().filter(|_| fact.is_some()) {
-        notes.push(format!("assigned to {name}, who has the fewest open"));
+        notes.push(format!(
+            "assigned to {name}, who has the fewest open requests"
+        ));
     }
-    Ok(Plan::Assigned(Box::new(Assigned {
+    Ok(Assignment::Assigned(Box::new(Assigned {
         assignee,
         reassigned_to,
-        only_never: is_lost && !nobody_is_there,
+        all_excluded: is_lost && !is_empty,
         note: (!notes.is_empty()).then(|| notes.join("; ")),
         fact,
     })))
 }
 
-/// The active owners of the workspace.
-fn owners(context: &DecisionContext<'_>) -> Result<BTreeSet<UserName>, Undecided> {
-    let need = Need::Owners(context.workspace.clone());
-    match (context.lookup)(&need) {
-        Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
-        Lookup::Found(Fact::Owners(owners)) => Ok(owners),
-        Lookup::Found(
-            Fact::User(_)
-            | Fact::Role(_)
-            | Fact::Members(_)
-            | Fact::Loads(_)
-            | Fact::Policy(_)
-            | Fact::Policies(_)
-            | Fact::Request(_),
-        )
-        | Lookup::Missing => Ok(BTreeSet::new()),
-    }
-}
-
-/// Looks everybody up; what is not known yet is asked for at once.
-fn see(to: &[String], context: &DecisionContext<'_>) -> Result<Seen, Undecided> {
-    let mut seen = Seen::default();
-    let mut needs = Vec::new();
-    for one in to.iter().take(TO_MAX) {
-        let looked = match read(one) {
-            Some(Recipient::User(name)) => active_user(context.workspace, &name, context.lookup)
-                .map(|user| match user {
-                    Some(_) => drop(seen.named.insert(name)),
-                    None => seen.missing = Some(name.to_string()),
-                }),
-            Some(Recipient::Role(role)) => members(&role, context).map(|mut found| {
-                if found.is_empty() {
-                    seen.empty_roles.push(one.clone());
+/// Resolves recipients. All users and roles that are not loaded yet are asked for in one round.
+fn resolve(to: &[String], facts: Facts<'_>) -> Result<Audience, Undecided> {
+    let mut audience = Audience::default();
+    let mut add = |text: &String| -> Result<(), Undecided> {
+        match text.parse() {
+            Ok(Recipient::User(name)) => match facts.active_user(&name)? {
+                Some(_) => drop(audience.named.insert(name)),
+                None => audience.inactive = Some(name.to_string()),
+            },
+            Ok(Recipient::Role(role)) => {
+                let mut members = facts.members(&role)?;
+                if members.is_empty() {
+                    audience.empty_roles.push(text.clone());
                 }
-                seen.members.append(&mut found);
-            }),
-            None => {
-                seen.empty_roles.push(one.clone());
-                Ok(())
+                audience.members.append(&mut members);
             }
-        };
-        match looked {
-            Ok(()) => {}
-            Err(Undecided::NeedsMore(more)) => needs.extend(more),
-            Err(stop @ Undecided::Refused(_)) => return Err(stop),
+            Err(_) => audience.empty_roles.push(text.clone()),
         }
-    }
-    if needs.is_empty() {
-        Ok(seen)
-    } else {
-        Err(Undecided::NeedsMore(needs))
-    }
+        Ok(())
+    };
+    let results: Vec<_> = to.iter().take(RECIPIENTS_MAX).map(&mut add).collect();
+    load_together(results)?;
+    Ok(audience)
 }
 
-/// The active members of a role.
-pub(crate) fn members(
-    role: &RoleName,
-    context: &DecisionContext<'_>,
-) -> Result<BTreeSet<UserName>, Undecided> {
-    let need = Need::Role(context.workspace.clone(), role.clone());
-    match (context.lookup)(&need) {
-        Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
-        Lookup::Found(Fact::Role(members)) => Ok(members),
-        Lookup::Found(
-            Fact::User(_)
-            | Fact::Owners(_)
-            | Fact::Members(_)
-            | Fact::Loads(_)
-            | Fact::Policy(_)
-            | Fact::Policies(_)
-            | Fact::Request(_),
-        )
-        | Lookup::Missing => Ok(BTreeSet::new()),
-    }
-}
-
-/// Everybody who may decide what is put to `to`: those, and whoever may decide any request. None:
-/// somebody who is named is not there.
-pub(crate) fn eligible(
+/// All who may decide a request: its audience, and users who may decide any request. None if a named
+/// recipient is inactive.
+pub(crate) fn eligible_deciders(
     to: &[String],
     context: &DecisionContext<'_>,
 ) -> Result<Option<BTreeSet<UserName>>, Undecided> {
-    at_once([see(to, context).map(drop), operators(context).map(drop)])?;
-    let (mut seen, mut eligible) = (see(to, context)?, operators(context)?);
-    eligible.append(&mut seen.named);
-    eligible.append(&mut seen.members);
-    Ok(seen.missing.is_none().then_some(eligible))
+    let facts = context.facts;
+    load_together([resolve(to, facts).map(drop), operators(facts).map(drop)])?;
+    let (mut audience, mut eligible) = (resolve(to, facts)?, operators(facts)?);
+    eligible.append(&mut audience.named);
+    eligible.append(&mut audience.members);
+    Ok(audience.inactive.is_none().then_some(eligible))
 }
 
 /// The active users whose roles let them decide any request.
-fn operators(context: &DecisionContext<'_>) -> Result<BTreeSet<UserName>, Undecided> {
+fn operators(facts: Facts<'_>) -> Result<BTreeSet<UserName>, Undecided> {
     let operates = |role: &Role| holdpoint_auth::may(*role, Right::Operate);
     let roles: Vec<RoleName> = Role::ALL
         .into_iter()
         .filter(operates)
         .filter_map(|role| role.as_str().parse().ok())
         .collect();
-    at_once(roles.iter().map(|role| members(role, context).map(drop)))?;
+    load_together(roles.iter().map(|role| facts.members(role).map(drop)))?;
     let mut all = BTreeSet::new();
     for role in &roles {
-        all.append(&mut members(role, context)?);
+        all.append(&mut facts.members(role)?);
     }
     Ok(all)
 }
 
-type Chosen = (Option<UserName>, Option<(Need, Fact)>);
+type LeastLoaded = (Option<UserName>, Option<(Need, Fact)>);
 
-/// The one with the fewest open requests; on a tie the first by name.
-fn least_loaded(
+/// The user with the fewest open requests; on a tie the first by name.
+fn assign_least_loaded(
     pool: &BTreeSet<UserName>,
-    barred: &Barred,
-    context: &DecisionContext<'_>,
-) -> Result<Chosen, Undecided> {
-    let need = Need::Loads(context.workspace.clone());
-    let mut loads = match (context.lookup)(&need) {
-        Lookup::NotLoaded => return Err(Undecided::NeedsMore(vec![need])),
-        Lookup::Found(Fact::Loads(loads)) => loads,
-        Lookup::Found(
-            Fact::User(_)
-            | Fact::Owners(_)
-            | Fact::Members(_)
-            | Fact::Role(_)
-            | Fact::Policy(_)
-            | Fact::Policies(_)
-            | Fact::Request(_),
-        )
-        | Lookup::Missing => BTreeMap::new(),
-    };
+    excluded: &ExcludedDeciders,
+    facts: Facts<'_>,
+) -> Result<LeastLoaded, Undecided> {
+    let mut loads = facts.loads()?;
     let load = |name: &UserName| loads.get(name).copied().unwrap_or(0);
-    let may = pool.iter().filter(|name| !barred.bars(name));
-    let Some(chosen) = may.min_by_key(|name| load(name)).cloned() else {
+    let candidates = pool.iter().filter(|name| !excluded.contains(name));
+    let Some(chosen) = candidates.min_by_key(|name| load(name)).cloned() else {
         return Ok((None, None));
     };
     *loads.entry(chosen.clone()).or_insert(0) += 1;
+    let need = Need::Loads(facts.workspace.clone());
     Ok((Some(chosen), Some((need, Fact::Loads(loads)))))
 }
 
-/// Whom a rung concerns, as far as they are there; nobody: the owners.
-pub(crate) fn of_rung(
+/// The recipients that are active; empty, which means the owners, if none is.
+pub(crate) fn active_recipients(
     to: &[String],
     context: &DecisionContext<'_>,
 ) -> Result<Vec<String>, Undecided> {
-    Ok(match plan(to, &Rules::default(), context)? {
-        Plan::Assigned(put) => put.reassigned_to.unwrap_or_else(|| to.to_vec()),
-        Plan::Inactive(name) => {
-            let gone = format!("@user.{name}");
-            let left: Vec<_> = to.iter().filter(|one| **one != gone).cloned().collect();
-            if left.is_empty() {
-                left
-            } else {
-                return of_rung(&left, context);
+    match assign(to, &AssignmentRules::default(), context)? {
+        Assignment::Assigned(assigned) => Ok(assigned.reassigned_to.unwrap_or_else(|| to.to_vec())),
+        Assignment::Inactive(name) => {
+            let inactive = Recipient::user_text(&name);
+            let rest: Vec<_> = to.iter().filter(|one| **one != inactive).cloned().collect();
+            if rest.is_empty() {
+                return Ok(rest);
             }
+            active_recipients(&rest, context)
         }
-    })
+    }
 }
 
-/// An audience in a sentence.
-pub(crate) fn words(to: &[String]) -> String {
+/// Recipients for a sentence.
+pub(crate) fn describe(to: &[String]) -> String {
     if to.is_empty() {
         "the owners".to_owned()
     } else {
@@ -327,39 +210,30 @@ pub(crate) fn words(to: &[String]) -> String {
     }
 }
 
-/// Everything that is wrong with an audience that somebody writes: whoever is asked by name is there
-/// and active.
-pub(crate) fn faults(
+/// The named users among recipients who do not exist or are disabled. Whether the texts are recipients at
+/// all is checked with the draft.
+pub(crate) fn find_inactive_users(
     to: &[String],
     pointer: &str,
-    workspace: &Workspace,
-    lookup: LookupFn<'_>,
+    facts: Facts<'_>,
 ) -> Result<Vec<FieldError>, Undecided> {
-    let (mut errors, mut needs) = (Vec::new(), Vec::new());
-    for (place, one) in to.iter().enumerate().take(TO_MAX) {
-        let pointer = format!("{pointer}/{place}");
-        match read(one) {
-            Some(Recipient::User(name)) => match active_user(workspace, &name, lookup) {
-                Ok(Some(_)) => {}
-                Ok(None) => errors.push(FieldError::at(&pointer, not_active(name.as_str()))),
-                Err(Undecided::NeedsMore(more)) => needs.extend(more),
-                Err(stop @ Undecided::Refused(_)) => return Err(stop),
-            },
-            Some(Recipient::Role(_)) => {}
-            None => errors.push(FieldError::at(
-                &pointer,
-                "write `@user.<name>` or `@role.<name>`",
-            )),
+    let mut errors = Vec::new();
+    let mut check = |(place, text): (usize, &String)| -> Result<(), Undecided> {
+        if let Ok(Recipient::User(name)) = text.parse()
+            && facts.active_user(&name)?.is_none()
+        {
+            let pointer = format!("{pointer}/{place}");
+            errors.push(FieldError::at(&pointer, inactive_text(name.as_str())));
         }
-    }
-    if needs.is_empty() {
-        Ok(errors)
-    } else {
-        Err(Undecided::NeedsMore(needs))
-    }
+        Ok(())
+    };
+    let to = to.iter().enumerate().take(RECIPIENTS_MAX);
+    let results: Vec<_> = to.map(&mut check).collect();
+    load_together(results)?;
+    Ok(errors)
 }
 
-/// S0-R1, literally.
-pub(crate) fn not_active(name: &str) -> String {
+/// The literal text of S0-R1.
+pub(crate) fn inactive_text(name: &str) -> String {
     format!("User {name} not found or inactive in workspace")
 }

@@ -1,45 +1,62 @@
-//! What an owner's state and a desired state come to: the nine cells of DESIGN, "Four messages hold it
-//! together", with a row for what is unknown and one for what is gone.
+//! How a desired state changes a hold at the service that owns it: the table of `docs/holds.md`.
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::hold::HoldState;
 
-/// Where the owner's row stands, as far as a desired state is concerned.
+use crate::domain::model::request::{Phase, Request};
+
+/// The state of the owner's row, as far as the merge depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnerState {
-    /// There is no row.
+    /// No row exists.
     Unknown,
-    /// Open or frozen: nobody has decided, and time is not up.
+    /// People may still decide.
     Open,
     /// A person has decided.
     Decided,
-    /// Time was up, at this instant.
+    /// The request timed out at this instant.
     TimedOut(DateTime<Utc>),
-    /// It was not wanted any more.
+    /// The row is a tombstone.
     Withdrawn,
 }
 
-/// What is done with a desired state whose `rev` is new.
+impl OwnerState {
+    /// The state of a request.
+    #[must_use]
+    pub const fn of(request: Option<&Request>) -> Self {
+        let Some(request) = request else {
+            return Self::Unknown;
+        };
+        match &request.phase {
+            Phase::Open { .. } | Phase::Frozen { .. } => Self::Open,
+            Phase::Decided { .. } => Self::Decided,
+            Phase::TimedOut { at } => Self::TimedOut(*at),
+            Phase::Withdrawn { .. } => Self::Withdrawn,
+        }
+    }
+}
+
+/// What a desired state with a new `rev` does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MergeAction {
-    /// A row is made in the wanted state.
+    /// Creates the row in the desired state.
     Create,
-    /// The wanted state is the owner's state from now on.
-    TakeOver,
-    /// It is gone; the row stays as a tombstone.
+    /// The row adopts the desired state.
+    Adopt,
+    /// The row becomes a tombstone.
     Withdraw,
-    /// The person's decision stays, and the executor is told again.
+    /// The decision stays, and the executor gets it again.
     KeepDecisionAndResend,
-    /// The person's decision stays, and takes effect on resume; the executor is told again.
+    /// The decision stays and takes effect on resume; the executor gets it again.
     KeepDecisionUntilResume,
-    /// The person's decision stays, marked: the run ended first.
+    /// The decision stays with the mark that the run ended first.
     KeepDecisionRunEnded,
-    /// The timeout stays, and the executor is told again.
+    /// The timeout stays, and the executor gets it again.
     KeepTimeoutAndResend,
-    /// The pause was before the timeout, or a deadline behind it: frozen again, and a late answer
-    /// becomes the answer.
+    /// The pause was before the timeout, or the deadline is after it: the row is frozen again, and a late
+    /// answer becomes the answer.
     Refreeze,
-    /// The deadline was moved behind the timeout: open again.
+    /// The deadline was moved after the timeout: the row is open again.
     Reopen,
 }
 
@@ -54,7 +71,7 @@ pub fn merge_desired_state(owner: OwnerState, state: &HoldState) -> MergeAction 
         (
             OwnerState::Open | OwnerState::Withdrawn,
             HoldState::Open { .. } | HoldState::Frozen { .. },
-        ) => MergeAction::TakeOver,
+        ) => MergeAction::Adopt,
         (
             OwnerState::Open | OwnerState::Withdrawn | OwnerState::TimedOut(_),
             HoldState::Withdrawn { .. },
@@ -77,7 +94,7 @@ pub fn merge_desired_state(owner: OwnerState, state: &HoldState) -> MergeAction 
                 ..
             },
         ) => {
-            // Time that is left behind a timeout is the time to a later deadline.
+            // Time left after a timeout means that the deadline was moved to later.
             if *since < at || *remaining_ms != Some(0) {
                 MergeAction::Refreeze
             } else {

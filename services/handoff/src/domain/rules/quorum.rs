@@ -1,5 +1,5 @@
-//! Whether as many people may decide a request as must agree. What nobody can decide is not opened; where
-//! a run asks it, the owners are told.
+//! Whether as many people may decide a request as must agree. A standalone hold that nobody can decide is
+//! refused; a run's request is addressed to the owners too.
 
 use std::collections::BTreeSet;
 
@@ -8,34 +8,38 @@ use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::UserName;
 
-use super::audience::{self, Barred};
-use super::{DecisionContext, Undecided};
+use super::audience;
+use crate::domain::decision::Undecided;
+use crate::domain::lookup::DecisionContext;
+use crate::domain::model::excluded_deciders::ExcludedDeciders;
 
-/// Fewer people may decide it than must agree.
+/// Fewer people may decide a request than must agree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct QuorumShortfall {
     need: u32,
     have: u32,
-    /// Who is not counted.
-    barred: Barred,
+    excluded: ExcludedDeciders,
 }
 
-/// The rule: whoever may decide it, but whoever never may, are fewer than must agree.
-fn shortfall(need: u32, eligible: &BTreeSet<UserName>, barred: &Barred) -> Option<QuorumShortfall> {
-    let may = eligible.iter().filter(|name| !barred.bars(name));
+fn shortfall(
+    need: u32,
+    eligible: &BTreeSet<UserName>,
+    excluded: &ExcludedDeciders,
+) -> Option<QuorumShortfall> {
+    let may = eligible.iter().filter(|name| !excluded.contains(name));
     let have = u32::try_from(may.count()).unwrap_or(u32::MAX);
     (have < need).then(|| QuorumShortfall {
         need,
         have,
-        barred: barred.clone(),
+        excluded: excluded.clone(),
     })
 }
 
-/// Looks up who may decide what is asked so, and by whom never. Where one is enough and nobody is
-/// barred, an owner always can.
-pub(crate) fn lookup(
+/// Whether too few people may decide. If one decision is enough and nobody is excluded, an owner always
+/// can.
+pub(crate) fn check_quorum(
     spec: &HoldSpec,
-    barred: &Barred,
+    excluded: &ExcludedDeciders,
     context: &DecisionContext<'_>,
 ) -> Result<Option<QuorumShortfall>, Undecided> {
     let need = match spec.kind {
@@ -43,43 +47,39 @@ pub(crate) fn lookup(
         HoldKind::Approval => spec.policy.need.max(1),
         HoldKind::Input | HoldKind::Handoff => 1,
     };
-    if need == 1 && barred.is_empty() {
+    if need == 1 && excluded.is_empty() {
         return Ok(None);
     }
-    let eligible = audience::eligible(&spec.to, context)?;
-    Ok(eligible.and_then(|eligible| shortfall(need, &eligible, barred)))
+    let eligible = audience::eligible_deciders(&spec.to, context)?;
+    Ok(eligible.and_then(|eligible| shortfall(need, &eligible, excluded)))
 }
 
 impl QuorumShortfall {
-    /// What is wrong.
-    pub(crate) fn what(&self) -> String {
-        let but = if self.barred.is_empty() {
+    /// The error as a sentence.
+    pub(crate) fn describe(&self) -> String {
+        let without = if self.excluded.is_empty() {
             String::new()
         } else {
-            let names = self.barred.names();
-            format!(" but `{names}`, who wants it and is barred by `not_requester`")
+            format!(" (`not_requester` excludes `{}`)", self.excluded.names())
         };
         match (self.need, self.have) {
-            (1, _) => format!("nobody may decide it{but}"),
-            (need, 0) => format!("it needs {need} approvals, and nobody may give one{but}"),
+            (1, _) => format!("no user may decide it{without}"),
+            (need, 0) => format!("it needs {need} approvals, and no user may give one{without}"),
             (need, have) => format!(
-                "it needs {need} approvals, and only {have} may give one, owners and operators \
-                 among them{but}"
+                "it needs {need} approvals, and only {have} users may give one, including owners and \
+                 operators{without}"
             ),
         }
     }
 
-    /// What is wrong, where, and how to mend it.
-    pub(crate) fn fault(&self, is_by_policy: bool) -> FieldError {
-        let (pointer, mend) = match self.need {
-            1 => ("/spec/policy/not_requester", "leave it out"),
-            _ => ("/spec/policy/need", "need fewer"),
+    /// The error at the field that causes it, with the ways to correct it.
+    pub(crate) fn error(&self, is_by_policy: bool) -> FieldError {
+        let (pointer, remedy) = match self.need {
+            _ if is_by_policy => ("/spec/policies", "name another policy"),
+            1 => ("/spec/policy/not_requester", "omit it"),
+            _ => ("/spec/policy/need", "require fewer approvals"),
         };
-        let (pointer, mend) = match is_by_policy {
-            true => ("/spec/policies", "name another policy"),
-            false => (pointer, mend),
-        };
-        let what = self.what();
-        FieldError::at(pointer, format!("{what}: put it to more people, or {mend}"))
+        let what = self.describe();
+        FieldError::at(pointer, format!("{what}; add recipients or {remedy}"))
     }
 }

@@ -1,37 +1,38 @@
-//! Working time: when rungs of a policy with a calendar count, and when they may fire.
+//! Working time: when rungs of a policy with a calendar count and fire.
 //!
-//! A working day is an interval in the time zone of the calendar; what the clock change does to it is in
-//! the instants of its ends. Durations are counted in real time inside such intervals.
+//! A working day is an interval in the calendar's time zone. Its two ends are converted to instants, so that
+//! clock changes need no other care. Durations are real time inside such intervals.
 
 use chrono::{DateTime, Datelike, Days, NaiveDate, NaiveTime, TimeDelta, TimeZone, Utc};
 use chrono_tz::Tz;
 use holdpoint_contracts::handoff::{Calendar, Weekday};
 
-/// Days that are looked at for one rung: more than the longest one takes on the shortest week.
+/// Most days that one rung spans: more than the longest rung takes with the shortest week.
 const DAYS_MAX: usize = 20_000;
 
 /// Shortest working day, in minutes.
 pub(crate) const DAY_MINUTES_MIN: i64 = 60;
 
-/// A calendar as it was read.
+/// A calendar that was validated.
 #[derive(Debug)]
 pub(crate) struct WorkingHours<'a> {
     calendar: &'a Calendar,
     zone: Tz,
     from: NaiveTime,
-    /// None: the end of the day.
+    /// None: midnight at the end of the day.
     to: Option<NaiveTime>,
 }
 
-/// Which field of a calendar is wrong, and how.
-pub(crate) type Wrong = (&'static str, String);
+/// An invalid field of a calendar, and the error.
+pub(crate) type CalendarError = (&'static str, String);
 
 impl<'a> WorkingHours<'a> {
-    /// Reads a calendar.
-    pub(crate) fn read(calendar: &'a Calendar) -> Result<Self, Wrong> {
+    pub(crate) fn read(calendar: &'a Calendar) -> Result<Self, CalendarError> {
         let zone = calendar.time_zone.parse::<Tz>().map_err(|_unknown| {
             let name = &calendar.time_zone;
-            let text = format!("`{name}` is no time zone: write one as `Europe/Berlin` or `UTC`");
+            let text = format!(
+                "invalid time zone `{name}`; expected a name such as `Europe/Berlin` or `UTC`"
+            );
             ("time_zone", text)
         })?;
         let from = time(&calendar.from).ok_or_else(|| ("from", clock_text(&calendar.from)))?;
@@ -41,11 +42,11 @@ impl<'a> WorkingHours<'a> {
         };
         let end = to.map_or(TimeDelta::days(1), |to| to - NaiveTime::MIN);
         if end - (from - NaiveTime::MIN) < TimeDelta::minutes(DAY_MINUTES_MIN) {
-            let text = "a working day has at least an hour, and `to` is after `from`";
+            let text = "`to` must be at least one hour after `from`";
             return Err(("to", text.to_owned()));
         }
         if calendar.days.is_empty() {
-            return Err(("days", "at least one day of the week".to_owned()));
+            return Err(("days", "expected at least one day of the week".to_owned()));
         }
         Ok(Self {
             calendar,
@@ -55,25 +56,25 @@ impl<'a> WorkingHours<'a> {
         })
     }
 
-    /// The instant at which so much working time has passed since another one: always within working
-    /// time, its last instant excluded.
+    /// The instant at which so much working time has passed since another one. It lies in working time, and
+    /// never on the last instant of a day.
     pub(crate) fn after(&self, since: DateTime<Utc>, ms: u64) -> Option<DateTime<Utc>> {
-        let mut rest = TimeDelta::try_milliseconds(i64::try_from(ms).ok()?)?;
+        let mut left = TimeDelta::try_milliseconds(i64::try_from(ms).ok()?)?;
         for (opens, closes) in self.days(since) {
             let begins = opens.max(since);
-            let there_is = closes - begins;
-            if there_is <= TimeDelta::zero() {
+            let available = closes - begins;
+            if available <= TimeDelta::zero() {
                 continue;
             }
-            if rest < there_is {
-                return Some(begins + rest);
+            if left < available {
+                return Some(begins + left);
             }
-            rest -= there_is;
+            left -= available;
         }
         None
     }
 
-    /// How much working time lies between two instants, in milliseconds.
+    /// Working time between two instants, in milliseconds.
     pub(crate) fn between(&self, since: DateTime<Utc>, until: DateTime<Utc>) -> u64 {
         let mut passed = TimeDelta::zero();
         for (opens, closes) in self.days(since) {
@@ -86,9 +87,9 @@ impl<'a> WorkingHours<'a> {
         u64::try_from(passed.num_milliseconds()).unwrap_or(0)
     }
 
-    /// Working days from that of an instant on, as instants.
+    /// Opening and closing instants of the working days, beginning with the day of an instant.
     fn days(&self, since: DateTime<Utc>) -> impl Iterator<Item = (DateTime<Utc>, DateTime<Utc>)> {
-        // The day before may still be open where the instant is, by a zone's change of the date.
+        // A change of the zone's date may keep the day before open at this instant.
         let first = since.with_timezone(&self.zone).date_naive();
         let first = first.pred_opt().unwrap_or(first);
         let dates = (0_u64..).map_while(move |day| first.checked_add_days(Days::new(day)));
@@ -110,11 +111,11 @@ impl<'a> WorkingHours<'a> {
         self.calendar.days.contains(&day) && !self.calendar.holidays.contains(&date)
     }
 
-    /// The instant of a local time: the first one where the clock shows it twice, and the first one
-    /// after it where the clock leaves it out.
+    /// The instant of a local time: the first one if the clock shows it twice, the next one if the clock
+    /// skips it.
     fn instant(&self, date: NaiveDate, time: NaiveTime) -> DateTime<Utc> {
         let mut local = date.and_time(time);
-        // No clock change leaves out more than a day.
+        // No clock change skips more than a day.
         for _ in 0..=96 {
             if let Some(found) = self.zone.from_local_datetime(&local).earliest() {
                 return found.to_utc();
@@ -130,5 +131,5 @@ fn time(text: &str) -> Option<NaiveTime> {
 }
 
 fn clock_text(text: &str) -> String {
-    format!("`{text}` is no time of day: write `09:00`")
+    format!("invalid time of day `{text}`; expected a text such as `09:00`")
 }

@@ -8,8 +8,9 @@ use holdpoint_contracts::run::HoldKind;
 use serde_json::json;
 
 use super::world::{World, gone, open, respond, signed, spec, unsigned};
-use crate::domain::limits::{ANSWER_BYTES_MAX, LATE_MAX};
+use crate::domain::model::limits::LATE_MAX;
 use crate::domain::{Caller, Proof};
+use holdpoint_holds::limits::ANSWER_BYTES_MAX;
 
 fn asked() -> World {
     let mut world = World::new();

@@ -120,7 +120,7 @@ fn who_has_seen_it_and_does_nothing_is_told_again() {
     world.now = minute(12);
     let seen = world.act("ada", RequestAction::Acknowledge).unwrap();
     let note = seen.history.last().unwrap().note.clone().unwrap();
-    assert!(note.starts_with("quiet for 30 minutes"), "{note}");
+    assert!(note.starts_with("no reminders for 30 minutes"), "{note}");
     fire_at(&mut world, 42);
     let ops = (RequestEventKind::Escalated, vec!["@role.ops".to_owned()]);
     assert_eq!(world.facts().last(), Some(&ops));
@@ -132,9 +132,9 @@ fn who_has_seen_it_and_does_nothing_is_told_again() {
         .filter_map(|one| one.note)
         .collect();
     let told = |words: &str| notes.iter().filter(|note| note.contains(words)).count();
-    assert_eq!(told("told: @role.ops"), 2, "{notes:?}");
+    assert_eq!(told("notified @role.ops"), 2, "{notes:?}");
     assert_eq!(
-        told("round 2, for it was seen and is still open: told:"),
+        told("round 2, after an acknowledgement: notified"),
         2,
         "{notes:?}"
     );
@@ -170,7 +170,7 @@ fn what_a_rung_has_done_it_does_not_do_again_once_it_was_seen() {
         assert!(world.request.as_ref().unwrap().progress.accepted.is_some());
     }
     let last = notes(&world).pop().unwrap();
-    let expected = "round 3, for it was seen and is still open: told: @user.bob";
+    let expected = "round 3, after an acknowledgement: notified @user.bob";
     assert_eq!(last, expected);
 }
 
@@ -204,15 +204,15 @@ fn who_has_seen_it_is_told_that_its_time_is_up_before() {
     let (mut world, _) = laddered(vec![rung(10, RungAct::Notify, &["@role.ops"])]);
     fire_at(&mut world, 10);
     world.now = minute(569);
-    assert!(said(&mut world).starts_with("quiet for 30 minutes"));
+    assert!(said(&mut world).starts_with("no reminders for 30 minutes"));
     world.now = minute(571);
     assert_eq!(
         said(&mut world),
-        "quiet until its time is up at 2026-01-01T10:00:00.000Z; then the next people are told, and it \
+        "no reminders until the deadline at 2026-01-01T10:00:00.000Z; then the next people are notified, and it \
          stays open"
     );
     fire_at(&mut world, 600);
-    assert!(said(&mut world).starts_with("quiet for 30 minutes"));
+    assert!(said(&mut world).starts_with("no reminders for 30 minutes"));
 
     let asked = super::world::input_spec();
     let frozen = |minutes: u64| HoldState::Frozen {
@@ -224,7 +224,7 @@ fn who_has_seen_it_is_told_that_its_time_is_up_before() {
     world.desired_state(1, frozen(60));
     assert_eq!(
         said(&mut world),
-        "quiet until its time is up, once it goes on; then it ends without an answer"
+        "no reminders until the deadline after the pause; then it ends without an answer"
     );
 }
 
@@ -260,7 +260,7 @@ fn what_was_seen_waits_out_a_pause_and_is_anothers_from_the_start() {
     world.act("ada", RequestAction::Reassign { to }).unwrap();
     fire_at(&mut world, 110);
     let last = world.view().history.pop().unwrap().note.unwrap();
-    assert!(last.starts_with("told:"), "its first round: {last}");
+    assert!(last.starts_with("notified"), "its first round: {last}");
 }
 
 #[test]
@@ -369,11 +369,7 @@ fn a_rung_may_end_it_and_only_a_later_deadline_opens_it_again() {
         .say("ada", Decision::Approve { comment: None })
         .unwrap_err();
     assert_eq!(late.code, "already_decided");
-    assert!(
-        late.detail.starts_with("time was up for"),
-        "{}",
-        late.detail
-    );
+    assert!(late.detail.contains("timed out"), "{}", late.detail);
     world.desired_state(2, state(&spec, Some(600)));
     assert_eq!(world.view().status, RequestStatus::Expired);
     world.desired_state(3, state(&spec, Some(700)));
@@ -469,7 +465,7 @@ proptest! {
             }
             if world.view().outcome.is_none() {
                 world.act("olga", RequestAction::Acknowledge).unwrap();
-                world.effects.retain(|one| !matches!(one, crate::domain::Effect::Fact { .. }));
+                world.effects.retain(|one| !matches!(one, crate::domain::Effect::RequestEvent { .. }));
             }
         }
         let mut fired = 0;

@@ -1,4 +1,4 @@
-//! `docs/holds.md`: what a desired state does in every state, found out by trying it.
+//! `docs/holds.md`: what a desired state does in every state, by trying each case.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -6,9 +6,9 @@ use std::path::Path;
 use holdpoint_contracts::hold::{CloseReply, HoldState, SetHoldReply};
 
 use super::world::{World, frozen, gone, minute, open, respond};
-use crate::domain::{OwnerState, Phase, Request, merge_desired_state};
+use crate::domain::{OwnerState, Phase, merge_desired_state};
 
-/// Time is up at minute 60 in every scene.
+/// The deadline is at minute 60 in every scene.
 fn scenes() -> Vec<(&'static str, World)> {
     let after = |then: fn(&mut World)| {
         let mut world = World::new();
@@ -28,7 +28,7 @@ fn scenes() -> Vec<(&'static str, World)> {
                 world.desired_state(2, frozen(30, 1_800_000));
             }),
         ),
-        ("decided, executor has not said yet", after(decided)),
+        ("decided, not acknowledged", after(decided)),
         (
             "decided, applied",
             after(|world| {
@@ -45,7 +45,7 @@ fn scenes() -> Vec<(&'static str, World)> {
             }),
         ),
         (
-            "gone",
+            "withdrawn",
             after(|world| {
                 world.desired_state(2, gone());
             }),
@@ -63,7 +63,7 @@ fn desired_states() -> [(&'static str, HoldState); 6] {
             "frozen since after, later deadline",
             frozen(61, 29 * 60_000),
         ),
-        ("gone", gone()),
+        ("withdrawn", gone()),
     ]
 }
 
@@ -73,25 +73,22 @@ fn word(phase: &Phase) -> &'static str {
         Phase::Frozen { .. } => "frozen",
         Phase::Decided { .. } => "decided",
         Phase::TimedOut { .. } => "timed out",
-        Phase::Withdrawn { .. } => "gone",
+        Phase::Withdrawn { .. } => "withdrawn",
     }
 }
 
 fn cell(mut world: World, state: &HoldState) -> String {
-    let owner = world
-        .request
-        .as_ref()
-        .map_or(OwnerState::Unknown, Request::owner_state);
-    let told = world.closed().len();
-    let cell = merge_desired_state(owner, state);
-    let answer = match world.desired_state(9, state.clone()) {
+    let owner = OwnerState::of(world.request.as_ref());
+    let sent = world.closed().len();
+    let action = merge_desired_state(owner, state);
+    let reply = match world.desired_state(9, state.clone()) {
         SetHoldReply::Set => "set",
         SetHoldReply::Stale => "stale",
         SetHoldReply::Decided => "decided",
         SetHoldReply::TimedOut => "timed_out",
     };
-    let again = if world.closed().len() > told {
-        ", close sent again"
+    let resent = if world.closed().len() > sent {
+        ", close resent"
     } else {
         ""
     };
@@ -100,7 +97,7 @@ fn cell(mut world: World, state: &HoldState) -> String {
         (_, Some(_) | None) => String::new(),
     };
     format!(
-        "**{}**{again}{effect} → `{answer}` ({cell:?})",
+        "**{}**{resent}{effect} → `{reply}` ({action:?})",
         word(world.phase())
     )
 }
@@ -127,10 +124,14 @@ fn page() -> String {
 
 const HEAD: &str = "# What a desired state does to a hold on a person
 
-Written by `HOLDPOINT_WRITE_DOCS=1 cargo test -p holdpoint-handoff holds_table`, never by hand: every cell is what
-`domain::decide` does with a desired state of a new `rev`, the state after it, what the executor is answered, and the cell of
-`domain::merge_desired_state`. A lower or equal `rev` changes nothing. *Before* and *after* are said of the timeout, which is at the
-deadline. A close that the executor has not confirmed yet is sent again by itself until it has; *sent again* means a new one.
+`HOLDPOINT_WRITE_DOCS=1 cargo test -p holdpoint-handoff holds_table` writes this page from the code. Each cell shows what the rules
+do with a desired state of a new `rev`:
+- the state afterwards;
+- the reply to the executor;
+- the `MergeAction` of `rules/merge_desired_state.rs`.
+
+A lower or equal `rev` changes nothing. *Before* and *after* refer to the timeout, which is at the deadline. A close is sent until the
+executor acknowledges it, and *resent* means a new close.
 
 ";
 

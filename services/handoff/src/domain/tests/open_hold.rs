@@ -121,6 +121,7 @@ fn whoever_is_asked_by_name_is_there_and_active() {
     assert_eq!(
         errors,
         [
+            ("/spec/to/2", "expected `@user.<name>` or `@role.<name>`"),
             (
                 "/spec/to/0",
                 "User oscar not found or inactive in workspace"
@@ -129,7 +130,6 @@ fn whoever_is_asked_by_name_is_there_and_active() {
                 "/spec/to/1",
                 "User nobody not found or inactive in workspace"
             ),
-            ("/spec/to/2", "write `@user.<name>` or `@role.<name>`"),
         ]
     );
 }
@@ -404,5 +404,23 @@ fn a_task_that_is_due_concerns_those_who_have_it() {
             world.facts().last(),
             Some(&(RequestEventKind::Escalated, to))
         );
+    }
+}
+
+/// The bus refuses what the other doors refuse.
+#[test]
+fn every_door_refuses_the_same_drafts_with_the_same_words() {
+    for draft in holdpoint_holds::fixtures::drafts() {
+        let mut fields = draft.fields;
+        fields.insert("kind".to_owned(), json!("input"));
+        let timeout_ms = fields.remove("timeout_ms").unwrap().as_u64().unwrap();
+        let text = json!(fields).to_string();
+        let spec: HoldSpec = serde_json::from_str(&text).unwrap();
+        let mut world = World::alone();
+        let caller = world.caller("bob");
+        let opened = open(&mut world, caller, spec, timeout_ms);
+        let errors = opened.map_or_else(|problem| problem.errors, |_| Vec::new());
+        let messages: Vec<_> = errors.iter().map(|error| &*error.message).collect();
+        assert_eq!(messages, draft.messages, "{text:.300}");
     }
 }

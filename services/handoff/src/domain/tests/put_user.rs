@@ -6,14 +6,14 @@ use super::world::{World, signed, unsigned};
 use crate::domain::UserInput;
 
 fn put(roles: &[&str]) -> UserInput {
-    UserInput::Assigned {
+    UserInput::Put {
         email: None,
         roles: roles.iter().map(|role| role.parse().unwrap()).collect(),
     }
 }
 
 fn mail(email: &str) -> UserInput {
-    UserInput::Assigned {
+    UserInput::Put {
         email: Some(email.to_owned()),
         roles: BTreeSet::new(),
     }

@@ -108,7 +108,10 @@ fn what_only_its_requester_could_decide_goes_to_the_owners() {
     let view = world.view();
     assert_eq!((view.assignee, view.to), (None, vec![]));
     let note = view.history[1].note.clone().unwrap();
-    assert_eq!(note, "whoever asked may not decide it: put to the owners");
+    assert_eq!(
+        note,
+        "the requester may not decide it; addressed to the owners"
+    );
 }
 
 /// S4-R15: a reminder does not depend on who had it before.
@@ -133,26 +136,29 @@ fn whoever_is_given_a_request_is_reminded_as_the_first_one_was() {
 /// S0-R1: a role that loses its last active member after a request was put to it.
 #[test]
 fn what_is_put_to_a_role_that_nobody_has_any_more_goes_to_others() {
-    let gone = || RequestInput::Orphaned {
-        gone: Recipient::Role("ops".parse().unwrap()),
+    let lost = || RequestInput::RecipientLost {
+        recipient: Recipient::Role("ops".parse().unwrap()),
     };
     let mut world = asked(addressed_to(HoldKind::Input, &["@role.ops"]));
-    assert_eq!(world.put(gone()), Ok(Reply::EventRecorded));
+    assert_eq!(world.put(lost()), Ok(Reply::EventRecorded));
     assert_eq!(world.view().to, ["@role.ops"], "oscar is there");
     world.users.get_mut("oscar").unwrap().active = false;
     let mut accepted = world.clone();
-    world.put(gone()).unwrap();
+    world.put(lost()).unwrap();
     assert_eq!(world.view().to, [""; 0]);
     assert_eq!(
         world.facts().last(),
         Some(&(RequestEventKind::Assigned, vec![]))
     );
     let note = world.view().history.last().unwrap().note.clone().unwrap();
-    assert_eq!(note, "nobody active is in @role.ops: back to the owners");
+    assert_eq!(
+        note,
+        "no active user in @role.ops; reassigned to the owners"
+    );
     accepted.users.get_mut("oscar").unwrap().active = true;
     accepted.act("oscar", RequestAction::Accept).unwrap();
     accepted.users.get_mut("oscar").unwrap().roles.clear();
-    accepted.put(gone()).unwrap();
+    accepted.put(lost()).unwrap();
     assert_eq!(accepted.view().assignee.as_deref(), Some("oscar"));
 }
 
@@ -161,7 +167,7 @@ fn what_is_put_to_a_role_that_nobody_has_any_more_goes_to_others() {
 fn a_user_remembers_the_roles_that_were_left() {
     let mut world = World::new();
     let olga = world.caller("olga");
-    let put = |roles: &[&str]| UserInput::Assigned {
+    let put = |roles: &[&str]| UserInput::Put {
         email: None,
         roles: roles.iter().map(|role| role.parse().unwrap()).collect(),
     };

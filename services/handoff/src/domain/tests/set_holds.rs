@@ -135,12 +135,9 @@ fn a_newer_desired_state_is_answered_though_the_word_of_before_is_on_its_way() {
     assert_eq!(world.desired_state(2, open(60)), SetHoldReply::TimedOut);
     let after = world.closed().last().unwrap().rev;
     assert!(after > before, "said anew");
-    let answer = CloseReply::OnResume;
+    let reply = CloseReply::OnResume;
     world
-        .put(RequestInput::CloseAcked {
-            rev: before,
-            answer,
-        })
+        .put(RequestInput::CloseAcked { rev: before, reply })
         .unwrap();
     assert_eq!(world.view().effect, Some(DecisionEffect::Pending));
 }
@@ -150,9 +147,9 @@ fn a_word_on_an_older_close_says_nothing() {
     let mut world = World::new();
     world.desired_state(1, open(60));
     world.say("ada", respond("yes")).unwrap();
-    let answer = CloseReply::RunEnded;
+    let reply = CloseReply::RunEnded;
     world
-        .put(RequestInput::CloseAcked { rev: 1, answer })
+        .put(RequestInput::CloseAcked { rev: 1, reply })
         .unwrap();
     assert_eq!(world.view().effect, Some(DecisionEffect::Pending));
 }

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::world::{World, spec};
 use crate::domain::PolicyInput;
-use crate::domain::hours::WorkingHours;
+use crate::domain::rules::working_hours::WorkingHours;
 
 const HOUR_MS: u64 = 3_600_000;
 
@@ -102,7 +102,7 @@ fn put(world: &mut World, calendar: Calendar) -> Result<(), holdpoint_contracts:
         acknowledged_for: None,
     });
     let olga = world.caller("olga");
-    let put = world.policy_input("office", olga, PolicyInput::Assigned(rules));
+    let put = world.policy_input("office", olga, PolicyInput::Put(rules));
     put.map(drop)
 }
 

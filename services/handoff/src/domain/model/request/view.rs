@@ -1,4 +1,4 @@
-//! A request as it is shown.
+//! A request as the API shows it.
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::{RequestView, Snooze, Votes};
@@ -6,15 +6,14 @@ use holdpoint_contracts::hold::HoldSpec;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::UserName;
 
-use super::super::again;
 use super::{Owner, Phase, Request};
 
 impl Request {
-    /// What can be done to it now.
+    /// Actions that are possible now.
     fn actions(&self, kind: HoldKind) -> Vec<String> {
         if !self.is_open() {
-            let is_lost = self.owner.is_none() && again::is_unanswered(self, kind).is_ok();
-            return is_lost
+            let may_ask = self.owner.is_none() && kind != HoldKind::Timer && self.is_unanswered();
+            return may_ask
                 .then(|| "ask_again".to_owned())
                 .into_iter()
                 .collect();
@@ -27,7 +26,7 @@ impl Request {
         };
         if kind != HoldKind::Timer {
             let is_taken = self.progress.taken_over.is_some();
-            if kind == HoldKind::Handoff && self.owned().is_none() {
+            if kind == HoldKind::Handoff && self.run_owner().is_none() {
                 actions.push("take_over");
             }
             if self.progress.accepted.is_none() && !is_taken {
@@ -41,16 +40,16 @@ impl Request {
         actions.into_iter().map(str::to_owned).collect()
     }
 
-    /// Votes so far, where more than one is needed.
+    /// Votes so far if more than one is needed.
     fn votes(&self, spec: &HoldSpec) -> Option<Votes> {
         let need = spec.policy.need;
-        self.is_voted_on().then(|| Votes {
+        self.needs_votes().then(|| Votes {
             have: u32::try_from(self.progress.votes.len()).unwrap_or(u32::MAX),
             need,
         })
     }
 
-    /// Who wanted it asked, and who opened it for them.
+    /// The opener and the requester.
     fn asked_by(&self, spec: &HoldSpec) -> Vec<String> {
         let opened_by = self.opened_by.iter();
         let others = spec
@@ -69,7 +68,7 @@ impl Request {
         all.map(one).collect()
     }
 
-    /// As the API shows it; none for a tombstone of something that was never known.
+    /// `None` for a tombstone of a hold that was never open here.
     #[must_use]
     pub fn view(&self) -> Option<RequestView> {
         let spec = self.spec.as_ref()?;
@@ -111,18 +110,18 @@ impl Request {
             warm_lead: spec.warm_lead,
             votes: self.votes(spec),
             history: self.progress.history.clone(),
-            also: self.progress.also.clone(),
+            also: self.progress.additional_deciders.clone(),
             default: spec.default.clone(),
             snoozed_until: self.progress.snoozed_until,
             snoozed_by: self.snoozes(),
-            unchanged_since: Some(self.seen_version)
+            unchanged_since: Some(self.visible_version)
                 .filter(|since| *since > 0 && *since < self.version),
             asks_again: spec.asks_again,
             steps_left: spec.steps_left,
             callback: spec.callback.clone(),
             timer_unconfirmed: self.timer.rev > 0
                 && self.timer.due.is_none()
-                && !self.timer.is_confirmed
+                && !self.timer.is_acknowledged
                 && !matches!(self.phase, Phase::Frozen { .. }),
             asked_by: self.asked_by(spec),
             redacted: false,

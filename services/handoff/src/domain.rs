@@ -1,0 +1,35 @@
+//! The pure core: requests (holds on people and standalone holds), users and policies.
+//!
+//! It knows no clock, database or bus, and names missing data as a [`Need`]. Imports point only
+//! downward: `decide`, `commands`, `rules`, the files beside this one, `model`.
+
+mod caller;
+mod commands;
+mod decide;
+mod decision;
+mod effect;
+mod input;
+mod lookup;
+mod model;
+mod need;
+mod refusal;
+mod rules;
+mod transition;
+
+#[cfg(test)]
+mod tests;
+
+pub use caller::{Caller, Proof};
+pub use decision::{Change, HandoffDomain, Lookup, LookupFn, Outcome, Undecided};
+pub use effect::{Effect, Reply};
+pub use holdpoint_holds::Recipient;
+pub use input::{Input, PolicyInput, RequestInput, UserInput};
+pub use model::aggregate::{Aggregate, Key};
+pub use model::policy::{Policy, ResolvedPolicies};
+pub use model::progress::{AuditStamp, Ladder, PendingHandoffEvents, RequestProgress, RungEnd};
+pub use model::request::{Owner, Phase, Request, Timer};
+pub use model::user::User;
+pub use need::{Fact, Need};
+pub use refusal::Refusal;
+pub use rules::built_in_policies::built_in_policies;
+pub use rules::merge_desired_state::{MergeAction, OwnerState, merge_desired_state};
