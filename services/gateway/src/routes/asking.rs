@@ -28,19 +28,19 @@ use crate::caller::{PathId, QuestionSource, Reader};
 use crate::params::Params;
 use crate::problem::ApiError;
 
-/// Longest time from the executor's reply until the handoff service has the request.
-const DELIVERY_MAX: Duration = Duration::from_secs(3);
-/// Time between two reads of a request that has not arrived.
-const DELIVERY_POLL: Duration = Duration::from_millis(50);
-/// Time between two reads of a paused run.
-const RUN_POLL: Duration = Duration::from_millis(500);
+/// How long what was asked may be on its way to its owner …
+const ON_ITS_WAY: Duration = Duration::from_secs(3);
+/// … and how often it is looked.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// How often it is looked whether a paused run goes on.
+const LOOK_AT_RUN: Duration = Duration::from_millis(500);
 
 pub(crate) fn routes() -> Router<App> {
     Router::new().route("/runs/{run}/request-input", post(request_input))
 }
 
-/// `{question, options | schema | link, to, timeout_ms, on_timeout, default, key, mode}`, and `step` from
-/// a caller that is not a step.
+/// `{question, options | schema | link, to, timeout_ms, on_timeout, default, key, mode}`, and `step` for
+/// whoever is none.
 #[derive(Deserialize)]
 struct AskBody {
     step: Option<String>,
@@ -96,8 +96,8 @@ fn read(question: Map<String, Value>) -> Result<ToolQuestion, Problem> {
     })
 }
 
-/// A step's question for the step. The answer is shown once it counts for the run, so not while the run is
-/// paused. Waits for it at most `wait`.
+/// What a step has asked, for the step: its answer is there when it counts for the run, and not as
+/// long as that is paused. With `wait`, then, or when that time is over.
 pub(super) async fn show_to_step(
     app: &App,
     reader: &Reader,
@@ -112,26 +112,19 @@ pub(super) async fn show_to_step(
     let is_asked = run.waiting_on.iter().any(|on| on.id == id);
     let request = once_there(app, &reader.workspace, id, is_asked).await?;
     if !reader.asked(request.step.as_deref()) {
-        return Err(Problem::not_found(format!("unknown request `{id}`")).into());
+        return Err(Problem::not_found(format!("there is no request `{id}`")).into());
     }
     let by = Instant::now() + wait;
     let request = waiting::until(app, (reader, id), by, has_ended).await?;
-    let is_paused =
-        request.effect == Some(Effect::OnResume) && stays_paused(app, reader, id, by).await?;
-    if has_ended(&request) && !is_paused {
-        Ok(request)
-    } else {
-        Ok(hide_answer(request))
-    }
+    let is_kept = request.effect == Some(Effect::OnResume) && is_kept(app, reader, id, by).await?;
+    Ok(match has_ended(&request) && !is_kept {
+        true => request,
+        false => withheld(request),
+    })
 }
 
-/// Whether the run is still paused at the end of the wait and keeps the decision.
-async fn stays_paused(
-    app: &App,
-    reader: &Reader,
-    id: HoldId,
-    by: Instant,
-) -> Result<bool, Problem> {
+/// Whether the run is paused and keeps what was decided; looks until then whether it goes on.
+async fn is_kept(app: &App, reader: &Reader, id: HoldId, by: Instant) -> Result<bool, Problem> {
     let query = GetRun::of(id.run);
     let _permit = app.streams.take(&reader.workspace, &reader.name())?;
     loop {
@@ -143,29 +136,29 @@ async fn stays_paused(
         if now >= by || app.closing.is_cancelled() {
             return Ok(true);
         }
-        tokio::time::sleep_until(by.min(now + RUN_POLL)).await;
+        tokio::time::sleep_until(by.min(now + LOOK_AT_RUN)).await;
     }
 }
 
-/// Reads a request that the executor has just opened and that may not have arrived yet.
+/// What the executor has asked a moment ago may be on its way.
 pub(super) async fn once_there(
     app: &App,
     workspace: &Workspace,
     id: HoldId,
     is_asked: bool,
 ) -> Result<RequestView, Problem> {
-    let by = Instant::now() + DELIVERY_MAX;
+    let by = Instant::now() + ON_ITS_WAY;
     loop {
         match app.bus.query(workspace, &GetRequest { id }).await {
             Err(problem) if problem.status == 404 && is_asked && Instant::now() < by => {
-                tokio::time::sleep(DELIVERY_POLL).await;
+                tokio::time::sleep(LOOK_AGAIN).await;
             }
             other => return other,
         }
     }
 }
 
-/// Whether it has ended and the executor has reported the effect on the run.
+/// Whether it has ended, and the executor has said what that does to the run.
 fn has_ended(request: &RequestView) -> bool {
     match request.status {
         RequestStatus::Withdrawn => true,
@@ -181,7 +174,7 @@ fn has_ended(request: &RequestView) -> bool {
 }
 
 /// Hides an answer that does not count for the run yet.
-fn hide_answer(request: RequestView) -> RequestView {
+fn withheld(request: RequestView) -> RequestView {
     RequestView {
         status: RequestStatus::Open,
         outcome: None,
