@@ -261,7 +261,7 @@ fn what_was_asked_again_and_ended_is_asked_again_itself() {
     let problem = once_more(&old, Some(&next), "oscar", |_| ()).map(drop);
     let problem = problem.unwrap_err();
     assert_eq!(problem.code, "asked_again");
-    let says = format!("`{}`, which has ended, too: ask that one again", next.id);
+    let says = format!("which has ended too; ask `{}` again", next.id);
     assert!(problem.detail.contains(&says), "{}", problem.detail);
     let third = again(&next, "oscar", |_| ()).unwrap();
     assert_ne!(third.id, next.id);

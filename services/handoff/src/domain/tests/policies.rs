@@ -295,9 +295,9 @@ fn what_a_hold_names_wrongly_is_refused_with_what_there_is() {
         (
             named(&["answers", "managers", "x"]),
             "/spec/policies",
-            "at most one",
+            "at most 2 policies",
         ),
-        (named(&["answers"]), "/spec/default", "there is none"),
+        (named(&["answers"]), "/spec/default", "is required with"),
         (
             naming(HoldKind::Input, &["managers"]),
             "/spec/policies/0",
@@ -306,7 +306,7 @@ fn what_a_hold_names_wrongly_is_refused_with_what_there_is() {
         (
             naming(HoldKind::Timer, &["managers"]),
             "/spec/policies/0",
-            "asks nobody",
+            "takes no policy",
         ),
         (
             HoldSpec {
@@ -439,11 +439,11 @@ fn a_policy_that_cannot_be_kept_is_refused_with_its_place() {
     });
     let refused = put(&mut world, "odd", valid_for).unwrap_err();
     let expected = [
+        "/from/1",
         "/need",
         "/decide_within",
         "/valid_for",
         "/from/0",
-        "/from/1",
     ];
     assert_eq!(pointers(&refused), expected);
     let repeat = |every, times| Some(Repeat { every, times });
