@@ -162,7 +162,10 @@ async fn who_is_disabled_gives_back_what_they_had() {
         let is_free = request["assignee"].is_null() && request["to"] == json!([]);
         is_free.then(|| request["history"][1]["note"].clone())
     });
-    assert_eq!(note.await.unwrap(), "ada was disabled: back to the owners");
+    assert_eq!(
+        note.await.unwrap(),
+        "ada was disabled; reassigned to the owners"
+    );
     let body = json!({ "kind": "approval", "question": "Ship?", "to": ["@user.ada"] });
     let (status, refused) = world.up.post("/holds", &body).await.unwrap();
     assert_eq!(status, 422, "{refused}");
@@ -334,7 +337,7 @@ async fn who_has_seen_it_and_does_nothing_is_told_again() {
             .collect::<Vec<_>>()
     };
     world.advance("1h").await;
-    assert_eq!(told().await, ["told: @role.ops"]);
+    assert_eq!(told().await, ["notified @role.ops"]);
     let (status, _) = post(&world, &id, "acknowledge", json!({})).await;
     assert_eq!(status, 200);
     world.advance("44m").await;
@@ -343,11 +346,11 @@ async fn who_has_seen_it_and_does_nothing_is_told_again() {
     let notes = told().await;
     assert_eq!(notes.len(), 3, "{notes:?}");
     assert!(
-        notes[1].starts_with("round 2,") && notes[1].ends_with("told: @role.ops"),
+        notes[1].starts_with("round 2,") && notes[1].ends_with("notified @role.ops"),
         "{notes:?}"
     );
     assert!(
-        notes[2].starts_with("round 2,") && notes[2].ends_with("told: the owners"),
+        notes[2].starts_with("round 2,") && notes[2].ends_with("notified the owners"),
         "{notes:?}"
     );
 }

@@ -196,7 +196,7 @@ async fn a_step_names_a_policy() {
     assert_eq!(request["to"], json!(["@role.manager"]));
     let note = request["history"][0]["note"].as_str().unwrap();
     assert!(
-        note.contains("there is no policy `night`; there are `managers`"),
+        note.contains("unknown policy `night`; expected one of `managers`"),
         "{note}"
     );
 }

@@ -1,5 +1,5 @@
-//! Commands to inputs: translation only. Whether the caller is who they say is looked at here, what
-//! follows from it is decided by the core: a bad proof is refused, never a dead letter.
+//! Commands to inputs: translation only. Assertions are checked here, and the domain decides what follows: an
+//! invalid assertion is refused and never becomes a dead letter.
 
 use std::collections::BTreeSet;
 
@@ -20,10 +20,10 @@ use holdpoint_kernel::DecodedCommand;
 
 use crate::domain::{Caller, Input, PolicyInput, Proof, RequestInput, UserInput};
 
-/// Most desired states or timers that one message may bring; more are refused whole.
+/// Most desired states or timers in one message; a larger message is refused.
 const ITEMS_MAX: usize = 1_000;
 
-/// What a command is read with.
+/// What reading a command needs.
 pub(crate) struct Reader<'a> {
     pub(crate) parts: &'a Parts,
     pub(crate) trust: &'a Trust,
@@ -61,7 +61,7 @@ impl Reader<'_> {
                 };
                 self.request(it.id, input)
             }),
-            DecideRequests::VERB => self.together(body),
+            DecideRequests::VERB => self.decide_requests(body),
             ActOnRequest::VERB => self.one(body, |it: ActOnRequest, caller| {
                 let input = RequestInput::Act {
                     caller,
@@ -74,7 +74,7 @@ impl Reader<'_> {
                 workspace: self.workspace(),
                 name: it.name,
                 caller,
-                input: UserInput::Assigned {
+                input: UserInput::Put {
                     email: it.email,
                     roles: it.roles.into_iter().collect::<BTreeSet<_>>(),
                 },
@@ -86,13 +86,13 @@ impl Reader<'_> {
                 input: UserInput::Disable,
             }),
             PutPolicy::VERB => self.one(body, |it: PutPolicy, caller| {
-                self.policy(it.name, caller, PolicyInput::Assigned(it.rules))
+                self.policy(it.name, caller, PolicyInput::Put(it.rules))
             }),
             DeletePolicy::VERB => self.one(body, |it: DeletePolicy, caller| {
                 self.policy(it.name, caller, PolicyInput::Delete)
             }),
             other => Err(Problem::not_found(format!(
-                "the handoff service has no command `{other}`"
+                "unknown command `{other}` of the handoff service"
             ))),
         }
     }
@@ -141,18 +141,19 @@ impl Reader<'_> {
             Err(error) => Proof::Bad(error),
         };
         let name = &envelope.actor.0;
-        // Nobody vouches for the name of an unsigned command, unless only services may publish it.
+        // The name of an unsigned command is not proven, unless only services may publish the command.
         let may_be_service = !is_open_to_programs(C::SERVICE, C::VERB);
         let is_service = may_be_service && name.starts_with("service:");
-        let actor = match proof == Proof::Absent && !is_service {
-            true => Actor(format!("unsigned:{name}")),
-            false => envelope.actor.clone(),
+        let actor = if proof == Proof::Absent && !is_service {
+            Actor(format!("unsigned:{name}"))
+        } else {
+            envelope.actor.clone()
         };
         Caller { actor, proof }
     }
 
-    /// Requests of any partition: each row is guarded by its version, whoever writes it.
-    fn together(&self, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
+    /// The requests may belong to any partition, because the version of each row guards it.
+    fn decide_requests(&self, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
         let envelope = read::<DecideRequests>(body)?;
         let caller = self.caller(&envelope, body);
         let Envelope { key, command, .. } = envelope;
@@ -164,12 +165,12 @@ impl Reader<'_> {
         let unique: BTreeSet<_> = ids.iter().collect();
         if unique.len() != ids.len() || !(1..=DecideRequests::IDS_MAX).contains(&ids.len()) {
             let most = DecideRequests::IDS_MAX;
-            let detail = format!("ids: 1 to {most} requests, each once");
+            let detail = format!("ids: expected 1 to {most} requests, each once");
             return Err(Problem::invalid_body(detail));
         }
         if let Some(other) = versions.keys().find(|id| !unique.contains(id)) {
-            let error = FieldError::at(&format!("/versions/{other}"), "it is none of `ids`");
-            let detail = format!("versions: `{other}` is none of `ids`");
+            let error = FieldError::at(&format!("/versions/{other}"), "not one of `ids`");
+            let detail = format!("versions: `{other}` is not one of `ids`");
             return Err(Problem::invalid_body(detail).with_errors(vec![error]));
         }
         let inputs = ids.into_iter().map(|id| {
@@ -191,7 +192,7 @@ impl Reader<'_> {
     ) -> Result<DecodedCommand<Input>, Problem> {
         let SetHolds { owner, holds } = envelope.command;
         if owner != executor::SERVICE {
-            let detail = format!("owner: `{owner}` is no service that wants holds");
+            let detail = format!("owner: expected `executor`, not `{owner}`");
             return Err(Problem::invalid_body(detail));
         }
         if holds

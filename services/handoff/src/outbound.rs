@@ -1,4 +1,4 @@
-//! Effects to desired states, and desired states to messages: translation only.
+//! Effects to desired states and nudges, and desired states to messages: translation only.
 
 use std::collections::BTreeMap;
 
@@ -12,27 +12,125 @@ use holdpoint_contracts::scheduler::{SetTimer, SetTimers};
 use holdpoint_contracts::subject;
 use holdpoint_ids::{HoldId, Workspace};
 use holdpoint_kernel::{
-    Acknowledged, AfterRefusal, DesiredState, RefusedState, read_first, rows_as_command,
+    Acknowledged, AfterRefusal, DesiredState, Outbound, RefusedState, read_first, rows_as_command,
 };
 use serde::Serialize;
 
-use crate::domain::{Effect, Input, RequestInput};
+use crate::Handoff;
+use crate::domain::{Effect, HandoffDomain, Input, RequestInput};
 
-/// The timer of a request, to the scheduler.
+/// Desired state of a request's timer, for the scheduler.
 const TIMER: &str = "timer";
 
-/// How a request ended, to the executor.
+/// End of a request, for the executor.
 const CLOSED: &str = "closed";
 
-/// What was done with a handoff that stands, to the executor.
+/// Events of an open handoff, for the executor.
 const HANDLED: &str = "handled";
 
-/// What people are told of a request, to the notification service.
-const FACT: &str = "fact";
+/// Change of a request that users are notified of, for the notification service.
+const EVENT: &str = "fact";
 
-/// What effects want of other services.
-pub(crate) fn desired_states(effects: &[Effect]) -> Vec<DesiredState> {
-    effects.iter().filter_map(desired_state).collect()
+impl Outbound<HandoffDomain> for Handoff {
+    /// Everything for other services is a desired state.
+    fn messages(&self, _: &[Effect]) -> Vec<Outgoing> {
+        Vec::new()
+    }
+
+    fn desired_states(&self, effects: &[Effect]) -> Vec<DesiredState> {
+        effects.iter().filter_map(desired_state).collect()
+    }
+
+    fn desired_state_command(
+        &self,
+        kind: &str,
+        workspace: &Workspace,
+        bodies: &[&str],
+    ) -> Result<Outgoing, serde_json::Error> {
+        match kind {
+            TIMER => {
+                let first = SetTimers {
+                    owner: SERVICE.to_owned(),
+                    timers: read_first::<SetTimer>(bodies)?,
+                };
+                rows_as_command(SERVICE, workspace, &first, ("timers", bodies))
+            }
+            CLOSED => {
+                let closed = read_first::<HoldClosed>(bodies)?;
+                let first = HoldsClosed { closed };
+                rows_as_command(SERVICE, workspace, &first, ("closed", bodies))
+            }
+            HANDLED => {
+                let handled = read_first::<HandoffUpdate>(bodies)?;
+                let first = HandoffsUpdated { handled };
+                rows_as_command(SERVICE, workspace, &first, ("handled", bodies))
+            }
+            EVENT => {
+                let facts = read_first::<RequestEvent>(bodies)?;
+                let first = RecordRequestEvents { facts };
+                rows_as_command(SERVICE, workspace, &first, ("facts", bodies))
+            }
+            other => Err(serde::ser::Error::custom(format!(
+                "unknown kind of desired state `{other}`"
+            ))),
+        }
+    }
+
+    fn acknowledged(&self, desired_state: &Acknowledged<'_>) -> Option<Input> {
+        let rev = desired_state.rev;
+        let input = match desired_state.kind {
+            CLOSED => {
+                let reply: CloseReply = serde_json::from_value(desired_state.reply.clone())
+                    .inspect_err(|error| {
+                        let id = desired_state.id;
+                        tracing::warn!(%error, id, "invalid reply to a close; its effect stays unknown");
+                    })
+                    .ok()?;
+                RequestInput::CloseAcked { rev, reply }
+            }
+            TIMER => RequestInput::TimerAcked { rev },
+            HANDLED => RequestInput::HandoffEventsAcked { rev },
+            _ => return None,
+        };
+        Some(Input::Request {
+            workspace: desired_state.workspace.clone(),
+            id: desired_state.id.parse().ok()?,
+            input,
+        })
+    }
+
+    /// If the executor does not know the run, nothing waits for the message. Everything else is kept until
+    /// the receiver takes it, because a request whose timer or close is lost would wait for ever.
+    fn refused(&self, desired_state: &RefusedState<'_>) -> AfterRefusal<Input> {
+        match desired_state.kind {
+            CLOSED | HANDLED if desired_state.is_target_missing() => AfterRefusal::Drop,
+            _ => AfterRefusal::Keep,
+        }
+    }
+
+    /// One nudge for each workspace with the changed requests, and one for all user directories.
+    fn nudges(&self, effects: &[Effect]) -> Vec<(String, Bytes)> {
+        let mut changed: BTreeMap<&Workspace, BTreeMap<HoldId, u64>> = BTreeMap::new();
+        for effect in effects {
+            if let Effect::Changed {
+                workspace,
+                id,
+                version,
+            } = effect
+            {
+                changed.entry(workspace).or_default().insert(*id, *version);
+            }
+        }
+        let has_users = effects
+            .iter()
+            .any(|effect| effect.as_user_change().is_some());
+        let of_requests = changed.into_iter().filter_map(|(workspace, requests)| {
+            let nudge = body(&RequestNudge { requests })?;
+            Some((subject::live(workspace, SERVICE), nudge.into()))
+        });
+        let users = has_users.then(|| (subject::live_users(), Bytes::from_static(b"null")));
+        of_requests.chain(users).collect()
+    }
 }
 
 fn desired_state(effect: &Effect) -> Option<DesiredState> {
@@ -63,130 +161,30 @@ fn desired_state(effect: &Effect) -> Option<DesiredState> {
             rev: closed.rev,
             body: body(closed)?,
         }),
-        Effect::RequestHistoryEntry { workspace, handled } => Some(DesiredState {
+        Effect::HandoffUpdate { workspace, update } => Some(DesiredState {
             kind: HANDLED,
             workspace: workspace.clone(),
-            id: handled.id.to_string(),
-            rev: handled.rev,
-            body: body(handled)?,
+            id: update.id.to_string(),
+            rev: update.rev,
+            body: body(update)?,
         }),
-        Effect::Fact { workspace, fact } => Some(DesiredState {
-            kind: FACT,
+        Effect::RequestEvent { workspace, event } => Some(DesiredState {
+            kind: EVENT,
             workspace: workspace.clone(),
-            // Each counts, not the newest only.
-            id: format!("{}#{}", fact.id, fact.rev),
-            rev: fact.rev,
-            body: body(fact)?,
+            // Every event counts and not only the newest, so each has an id.
+            id: format!("{}#{}", event.id, event.rev),
+            rev: event.rev,
+            body: body(event)?,
         }),
         Effect::Changed { .. } | Effect::UserChanged { .. } => None,
     }
 }
 
-/// One nudge a workspace: which requests have changed. And one for all who keep copies of users.
-pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
-    let mut changed: BTreeMap<&Workspace, BTreeMap<HoldId, u64>> = BTreeMap::new();
-    let mut has_users = false;
-    for effect in effects {
-        match effect {
-            Effect::Changed {
-                workspace,
-                id,
-                version,
-            } => {
-                changed.entry(workspace).or_default().insert(*id, *version);
-            }
-            Effect::UserChanged { .. } => has_users = true,
-            Effect::Timer { .. }
-            | Effect::Close { .. }
-            | Effect::RequestHistoryEntry { .. }
-            | Effect::Fact { .. } => {}
-        }
-    }
-    let of_requests = changed.into_iter().filter_map(|(workspace, requests)| {
-        let nudge = body(&RequestNudge { requests })?;
-        Some((subject::live(workspace, SERVICE), nudge.into()))
-    });
-    let users = has_users.then(|| (subject::live_users(), Bytes::from_static(b"null")));
-    of_requests.chain(users).collect()
-}
-
-/// Our own types always become JSON; should one not, the log says so.
+/// These types always become JSON; an error would be a bug, and the effect is then not sent.
 fn body(item: &impl Serialize) -> Option<String> {
     serde_json::to_string(item)
-        .inspect_err(|error| tracing::error!(%error, "a desired state that cannot be written"))
+        .inspect_err(
+            |error| tracing::error!(%error, "desired state cannot be encoded; it will not be sent"),
+        )
         .ok()
-}
-
-/// The command that carries desired states of one kind.
-pub(crate) fn desired_state_command(
-    kind: &str,
-    workspace: &Workspace,
-    bodies: &[&str],
-) -> Result<Outgoing, serde_json::Error> {
-    match kind {
-        TIMER => {
-            let first = SetTimers {
-                owner: SERVICE.to_owned(),
-                timers: read_first::<SetTimer>(bodies)?,
-            };
-            rows_as_command(SERVICE, workspace, &first, ("timers", bodies))
-        }
-        CLOSED => {
-            let closed = read_first::<HoldClosed>(bodies)?;
-            let first = HoldsClosed { closed };
-            rows_as_command(SERVICE, workspace, &first, ("closed", bodies))
-        }
-        HANDLED => {
-            let handled = read_first::<HandoffUpdate>(bodies)?;
-            let first = HandoffsUpdated { handled };
-            rows_as_command(SERVICE, workspace, &first, ("handled", bodies))
-        }
-        FACT => {
-            let facts = read_first::<RequestEvent>(bodies)?;
-            let first = RecordRequestEvents { facts };
-            rows_as_command(SERVICE, workspace, &first, ("facts", bodies))
-        }
-        other => Err(serde::ser::Error::custom(format!(
-            "no desired state is of kind `{other}`"
-        ))),
-    }
-}
-
-/// The executor does not know the run: nothing waits for its word. Everything else stays until the
-/// receiver takes it, for a request whose timer or close is lost would wait for ever.
-pub(crate) fn refused(desired_state: &RefusedState<'_>) -> AfterRefusal<Input> {
-    match desired_state.kind {
-        CLOSED | HANDLED if desired_state.is_target_missing() => AfterRefusal::Drop,
-        _ => AfterRefusal::Keep,
-    }
-}
-
-/// What a confirmed desired state means for its request: the executor's word on a close, that it knows what was
-/// done with a handoff, and that a timer is set as it was wanted.
-pub(crate) fn confirmed(desired_state: &Acknowledged<'_>) -> Option<Input> {
-    let input = match desired_state.kind {
-        CLOSED => {
-            let answer: CloseReply = serde_json::from_value(desired_state.reply.clone())
-                .inspect_err(
-                    |error| tracing::warn!(%error, id = desired_state.id, "no word on a close"),
-                )
-                .ok()?;
-            RequestInput::CloseAcked {
-                rev: desired_state.rev,
-                answer,
-            }
-        }
-        TIMER => RequestInput::TimerAcked {
-            rev: desired_state.rev,
-        },
-        HANDLED => RequestInput::HandoffEventsAcked {
-            rev: desired_state.rev,
-        },
-        _ => return None,
-    };
-    Some(Input::Request {
-        workspace: desired_state.workspace.clone(),
-        id: desired_state.id.parse().ok()?,
-        input,
-    })
 }

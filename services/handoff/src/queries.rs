@@ -19,7 +19,7 @@ use sea_orm::DatabaseConnection;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::domain::{Policy, Refusal, Request, User, all_built_in};
+use crate::domain::{Policy, Refusal, Request, User, built_in_policies};
 use crate::store::{self, Behind, Order, Snoozed};
 
 /// Most items of one page.
@@ -177,13 +177,13 @@ impl HandoffQueries {
         let found = found.map_err(|error| failed(&error))?;
         let view = found.first().and_then(Request::view);
         let mut view = view.ok_or_else(|| Refusal::NoRequest(query.id).problem())?;
-        self.leave_out_asked_again(workspace, std::slice::from_mut(&mut view))
+        self.hide_ask_again(workspace, std::slice::from_mut(&mut view))
             .await?;
         Ok(view)
     }
 
-    /// What was asked again is not offered to be: the one that asks it is found by its id.
-    async fn leave_out_asked_again(
+    /// Removes the action `ask_again` from requests that were asked again. The new request has a derived id.
+    async fn hide_ask_again(
         &self,
         workspace: &Workspace,
         views: &mut [RequestView],
@@ -241,8 +241,7 @@ impl HandoffQueries {
             let so_far = skip + u64::try_from(page.items.len()).unwrap_or(limit);
             page.next_cursor = page.next_cursor.map(|_| so_far.to_string());
         }
-        self.leave_out_asked_again(workspace, &mut page.items)
-            .await?;
+        self.hide_ask_again(workspace, &mut page.items).await?;
         Ok(page)
     }
 
@@ -267,7 +266,7 @@ impl HandoffQueries {
     }
 
     async fn policy(&self, workspace: &Workspace, query: GetPolicy) -> Result<PolicyView, Problem> {
-        let built_in = all_built_in().into_iter();
+        let built_in = built_in_policies().into_iter();
         if let Some(view) = built_in.into_iter().find(|view| view.name == query.name) {
             return Ok(view);
         }
@@ -282,7 +281,7 @@ impl HandoffQueries {
     async fn policies(&self, workspace: &Workspace) -> Result<Page<PolicyView>, Problem> {
         let own = store::list_policies(&self.db, workspace).await;
         let own = own.map_err(|error| failed(&error))?;
-        let mut items = all_built_in();
+        let mut items = built_in_policies();
         items.extend(own.iter().map(Policy::view));
         Ok(Page {
             items,

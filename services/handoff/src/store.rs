@@ -15,11 +15,11 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{HoldId, PolicyName, UserName, Workspace};
-use holdpoint_kernel::Changed;
+use holdpoint_kernel::{Changed, Store};
 use holdpoint_store::{StoreError, Transaction};
 
-use crate::domain::HandoffDomain;
-use crate::domain::{Aggregate, Effect, Fact, Key, Need};
+use crate::Handoff;
+use crate::domain::{Aggregate, Effect, Fact, HandoffDomain, Key, Need};
 
 pub(crate) use policy_row::{list as list_policies, load as policies};
 pub(crate) use request_row::{
@@ -28,6 +28,42 @@ pub(crate) use request_row::{
 };
 pub(crate) use user_change_row::after as user_facts_after;
 pub(crate) use user_row::{leaving, list as list_users, load as users, members};
+
+impl Store<HandoffDomain> for Handoff {
+    async fn load(
+        &self,
+        db: &Transaction,
+        keys: &[Key],
+    ) -> Result<Vec<(Key, Aggregate)>, StoreError> {
+        load(db, keys).await
+    }
+
+    async fn find(
+        &self,
+        db: &Transaction,
+        needs: &[Need],
+    ) -> Result<Vec<(Need, Fact)>, StoreError> {
+        find(db, needs).await
+    }
+
+    async fn save(
+        &self,
+        db: &Transaction,
+        changed: &[Changed<'_, HandoffDomain>],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<Key>, StoreError> {
+        save(db, changed, now).await
+    }
+
+    async fn record(
+        &self,
+        db: &Transaction,
+        effects: &[Effect],
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        record(db, effects, now).await
+    }
+}
 
 /// Loads aggregates, one statement a table and workspace.
 pub(crate) async fn load(
@@ -154,17 +190,7 @@ pub(crate) async fn record(
     effects: &[Effect],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    let changes: Vec<_> = effects
-        .iter()
-        .filter_map(|effect| match effect {
-            Effect::UserChanged { workspace, user } => Some((workspace, user)),
-            Effect::Timer { .. }
-            | Effect::Close { .. }
-            | Effect::RequestHistoryEntry { .. }
-            | Effect::Fact { .. }
-            | Effect::Changed { .. } => None,
-        })
-        .collect();
+    let changes: Vec<_> = effects.iter().filter_map(Effect::as_user_change).collect();
     if changes.is_empty() {
         return Ok(());
     }

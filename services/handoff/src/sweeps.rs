@@ -1,7 +1,7 @@
-//! Gives what was put to disabled users, and to roles that nobody has any more, to others, page by page.
+//! Reassigns requests of disabled users, and of roles without an active member, page by page.
 //!
-//! Each page finds what is still theirs: a restart goes on where the pages were. Nobody waits for a
-//! page: a disabled user decides nothing from the commit on that disabled them.
+//! Each page finds the requests that are left, so that a restart continues. No caller waits for a page: a
+//! disabled user cannot decide from the commit on that disabled them.
 
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ use crate::store;
 /// Most requests of one page.
 const PAGE_REQUESTS: u64 = 500;
 
-/// The sweep of users who leave, and how far it has come. What does not move is passed over until the
-/// next round: a request whose row cannot be read holds up no other.
+/// The sweep and its progress. A request that cannot be reassigned is skipped until the next round, so that
+/// an unreadable row does not delay others.
 #[derive(Debug, Default)]
 pub(crate) struct Reassignment {
-    /// The user who is done in this round.
+    /// The last user who is finished in this round.
     user: Option<(Workspace, UserName)>,
-    /// The last request of the page before, and who it was put to.
+    /// The last request of the page before, with its recipient.
     request: Option<(Recipient, HoldId)>,
 }
 
@@ -51,41 +51,43 @@ impl Sweep<Handoff> for Reassignment {
 }
 
 impl Reassignment {
-    /// The next page of a round; none: the round is over.
+    /// The next page of a round; none after the last one.
     async fn next(&mut self, db: &DatabaseConnection) -> Result<Option<Vec<Input>>, StoreError> {
         let Some(user) = store::leaving(db, self.user.as_ref()).await? else {
             *self = Self::default();
             return Ok(None);
         };
-        let parties = gone(db, &user).await?;
-        let is_at = |(party, _): &(Recipient, HoldId)| parties.iter().position(|one| one == party);
+        let lost = lost_recipients(db, &user).await?;
+        let is_at = |(last, _): &(Recipient, HoldId)| lost.iter().position(|one| one == last);
         let begin = self.request.as_ref().and_then(is_at).unwrap_or(0);
-        for gone in parties.iter().skip(begin) {
-            let before = self.request.as_ref().filter(|(party, _)| party == gone);
+        for recipient in lost.iter().skip(begin) {
+            let before = self.request.as_ref().filter(|(one, _)| one == recipient);
             let page = (before.map(|(_, id)| *id), PAGE_REQUESTS);
-            let theirs = store::requests_of(db, &user.workspace, gone, page).await?;
+            let theirs = store::requests_of(db, &user.workspace, recipient, page).await?;
             let Some(last) = theirs.last() else {
                 continue;
             };
-            self.request = Some((gone.clone(), *last));
+            self.request = Some((recipient.clone(), *last));
             let orphaned = |id| Input::Request {
                 workspace: user.workspace.clone(),
                 id,
-                input: RequestInput::Orphaned { gone: gone.clone() },
+                input: RequestInput::RecipientLost {
+                    recipient: recipient.clone(),
+                },
             };
             return Ok(Some(theirs.into_iter().map(orphaned).collect()));
         }
         self.user = Some((user.workspace.clone(), user.name.clone()));
-        // Something of theirs may be left behind the cursor: the next round looks.
+        // Requests before the cursor may be left, so the user is checked again in the next round.
         if self.request.take().is_some() {
             return Ok(Some(Vec::new()));
         }
-        Ok(Some(vec![left(user)]))
+        Ok(Some(vec![finish_user(user)]))
     }
 }
 
-/// Nothing is put to the user any more; their row says so.
-fn left(user: User) -> Input {
+/// All requests of the user are reassigned, so that the sweep forgets the user.
+fn finish_user(user: User) -> Input {
     Input::User {
         workspace: user.workspace,
         name: user.name,
@@ -93,14 +95,17 @@ fn left(user: User) -> Input {
             actor: Actor::service(holdpoint_contracts::handoff::SERVICE),
             proof: Proof::Absent,
         },
-        input: UserInput::Left {
+        input: UserInput::RequestsReassigned {
             roles: user.left_roles,
         },
     }
 }
 
-/// Who is not there any more: the user, and roles that were theirs and have no active member.
-async fn gone(db: &DatabaseConnection, user: &User) -> Result<Vec<Recipient>, StoreError> {
+/// The disabled user, and former roles of the user that have no active member.
+async fn lost_recipients(
+    db: &DatabaseConnection,
+    user: &User,
+) -> Result<Vec<Recipient>, StoreError> {
     let roles: Vec<_> = user
         .left_roles
         .iter()

@@ -15,12 +15,6 @@ use crate::message::Command;
 /// How long people have to answer by default (S3-R1): 5 minutes, in milliseconds.
 pub const TIMEOUT_MS: u64 = 300_000;
 
-/// Shortest time to answer (S3-R7), in milliseconds.
-pub const TIMEOUT_MIN_MS: u64 = 1_000;
-
-/// Longest time to answer (S3-R7): 90 days, in milliseconds.
-pub const TIMEOUT_MAX_MS: u64 = 90 * 86_400_000;
-
 /// Answers that a dispatch brings, in bytes of JSON together; older ones are had by asking again.
 pub const ANSWERS_BYTES_MAX: usize = 256 * 1024;
 
@@ -67,7 +61,7 @@ pub struct ToolQuestion {
     /// answer is `done` or `declined`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<Link>,
-    /// Whom: `@user.<name>` or `@role.<name>`, at most 20; empty: the workspace's owners.
+    /// Whom: `@user.<name>` or `@role.<name>`, at most 50; empty: the workspace's owners.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<String>,
     /// How long, in milliseconds: 1 s to 90 days, 5 minutes by default.

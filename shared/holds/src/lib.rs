@@ -1,3 +1,15 @@
-//! Rules of holds that every door shares: REST, bus, agent definition and worker.
+//! Rules of holds that every door shares: REST, bus, agent definition and tool question.
+//!
+//! Owns limits, recipients and the validation of drafts. It does no I/O and knows no service, so that
+//! all doors refuse the same drafts with the same words.
 
+pub mod deadline;
+mod hold_draft;
 pub mod limits;
+mod recipient;
+
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fixtures;
+
+pub use hold_draft::{HoldDraft, check_recipients, check_text, sanitized};
+pub use recipient::{InvalidRecipient, OWNERS, Recipient};

@@ -1,112 +1,73 @@
-//! Forms: the flat subset of JSON Schema that MCP elicitation uses, as fields of a page, and what
-//! was filled in as the JSON that is answered. Whether an answer is one, the request's owner knows.
+//! Forms as fields of a page, and the filled-in fields as an answer. The handoff service validates the answer.
 
+use holdpoint_contracts::form::{Choice, Field, FieldKind, Form, Format};
 use maud::{Markup, html};
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value, json};
 
 use super::person::Fields;
 use super::text::{clean, line, spoken};
 
-/// What the names of a form's fields start with.
+/// Prefix of the names of a form's fields.
 const PREFIX: &str = "answer.";
-/// More fields than this are no form for people.
-const FIELDS_MAX: usize = 100;
-/// So many choices are shown at a glance; more are a list to open.
-const GLANCE_MAX: usize = 4;
-/// A text that may be this long gets several lines.
-const LINE_MAX: u64 = 200;
+/// Most choices that are shown as radio buttons; more choices are a list.
+const RADIOS_MAX: usize = 4;
+/// A text that may be longer, in characters, gets several lines.
+const LINE_MAX: usize = 200;
+/// Most characters of a label.
+const LABEL_MAX: usize = 200;
 
-/// A form that can be shown as fields.
+/// A form that is shown as fields.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct FormSchema {
     fields: Vec<Field>,
-    /// Not an object but this one value.
+    /// The answer is the value of the only field instead of an object.
     is_single: bool,
 }
 
-/// One field of a form.
-#[derive(Debug, Clone, PartialEq)]
-struct Field {
-    name: String,
-    label: String,
-    hint: Option<String>,
-    kind: Kind,
-    required: bool,
-    default: Option<Value>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-enum Kind {
-    Text {
-        format: &'static str,
-        min: Option<u64>,
-        max: Option<u64>,
-    },
-    Choice(Vec<(String, String)>),
-    Number {
-        whole: bool,
-        min: Option<Number>,
-        max: Option<Number>,
-    },
-    YesNo,
-}
-
-/// What cannot be an answer: the field, and why.
+/// A field and why its value is not valid.
 pub(super) type FieldFault = (String, String);
 
 impl FormSchema {
-    /// Reads a schema; none when it is not flat, and is answered as JSON.
+    /// Reads a schema. `None` if it is not a form, so that it is answered as JSON.
     pub(super) fn read(schema: &Value) -> Option<Self> {
-        if schema.get("type").and_then(Value::as_str) != Some("object") {
-            let field = Field::read("value", schema, true)?;
+        if schema.get("type").and_then(Value::as_str) == Some("object") {
+            let form = Form::parse(schema).ok()?;
             return Some(Self {
-                fields: vec![field],
-                is_single: true,
+                fields: form.fields,
+                is_single: false,
             });
         }
-        let properties = schema.get("properties")?.as_object()?;
-        if properties.len() > FIELDS_MAX {
-            return None;
-        }
-        let required: Vec<_> = schema
-            .get("required")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
-        // In the author's order: a form often reads from the top down (D-11).
-        let fields = properties
-            .iter()
-            .map(|(name, property)| Field::read(name, property, required.contains(&name.as_str())))
-            .collect::<Option<Vec<_>>>()?;
+        let single = json!({
+            "type": "object", "properties": { "value": schema }, "required": ["value"],
+        });
+        let form = Form::parse(&single).ok()?;
         Some(Self {
-            fields,
-            is_single: false,
+            fields: form.fields,
+            is_single: true,
         })
     }
 
-    /// The fields, with what was filled in before and what was wrong with it.
+    /// The fields with the values and errors of the last attempt.
     pub(super) fn inputs(&self, id: &str, before: &Fields, faults: &[FieldFault]) -> Markup {
         html! {
             @for field in &self.fields {
                 @let fault = faults.iter().find(|(name, _)| *name == field.name);
-                (field.input(id, before, fault.map(|(_, why)| why.as_str())))
+                (input(field, id, before, fault.map(|(_, why)| why.as_str())))
             }
         }
     }
 
-    /// What was filled in, as the types that the schema names.
+    /// The filled-in values with the types of the form.
     pub(super) fn answer(&self, filled: &Fields) -> Result<Value, Vec<FieldFault>> {
         let (mut answer, mut faults) = (Map::new(), Vec::new());
         for field in &self.fields {
-            let text = filled.get(&field.key()).unwrap_or_default();
-            match field.value(text) {
+            let text = filled.get(&key(field)).unwrap_or_default();
+            match value_of(field, text) {
                 Ok(Some(value)) => {
                     answer.insert(field.name.clone(), value);
                 }
                 Ok(None) if field.required => {
-                    faults.push((field.name.clone(), "this is needed".to_owned()));
+                    faults.push((field.name.clone(), "this is required".to_owned()));
                 }
                 Ok(None) => {}
                 Err(why) => faults.push((field.name.clone(), why)),
@@ -120,115 +81,87 @@ impl FormSchema {
     }
 }
 
-impl Field {
-    fn read(name: &str, schema: &Value, required: bool) -> Option<Self> {
-        let text = |key: &str| schema.get(key).and_then(Value::as_str);
-        let kind = match text("type")? {
-            "string" => match schema.get("enum").and_then(Value::as_array) {
-                Some(all) => Kind::Choice(choices(all, schema)?),
-                None => Kind::Text {
-                    format: match text("format") {
-                        Some("email") => "email",
-                        Some("uri") => "url",
-                        Some("date") => "date",
-                        Some(_) | None => "text",
-                    },
-                    min: schema.get("minLength").and_then(Value::as_u64),
-                    max: schema.get("maxLength").and_then(Value::as_u64),
-                },
-            },
-            kind @ ("number" | "integer") => Kind::Number {
-                whole: kind == "integer",
-                min: schema.get("minimum").and_then(Value::as_number).cloned(),
-                max: schema.get("maximum").and_then(Value::as_number).cloned(),
-            },
-            "boolean" => Kind::YesNo,
-            _ => return None,
-        };
-        Some(Self {
-            name: name.to_owned(),
-            label: text("title").map_or_else(|| spoken(name), |title| line(title, 200)),
-            hint: text("description").map(|text| clean(text).into_owned()),
-            kind,
-            required,
-            default: schema.get("default").cloned(),
-        })
-    }
+fn key(field: &Field) -> String {
+    format!("{PREFIX}{}", field.name)
+}
 
-    fn key(&self) -> String {
-        format!("{PREFIX}{}", self.name)
+fn value_of(field: &Field, text: &str) -> Result<Option<Value>, String> {
+    if text.trim().is_empty() {
+        return Ok(None);
     }
-
-    fn value(&self, text: &str) -> Result<Option<Value>, String> {
-        if text.trim().is_empty() {
-            return Ok(None);
+    match &field.kind {
+        FieldKind::Text { .. } | FieldKind::Choice(_) => {
+            Ok(Some(text.replace("\r\n", "\n").into()))
         }
-        match &self.kind {
-            Kind::Text { .. } | Kind::Choice(_) => Ok(Some(text.replace("\r\n", "\n").into())),
-            Kind::YesNo => Ok(Some((text == "true").into())),
-            Kind::Number { whole: true, .. } => {
-                let number: Result<i64, _> = text.trim().parse();
-                let number = number.map_err(|_no_number| "write a whole number".to_owned())?;
-                Ok(Some(number.into()))
-            }
-            Kind::Number { whole: false, .. } => {
-                let number: Result<Value, _> = serde_json::from_str(text.trim());
-                let number = number.ok().filter(Value::is_number);
-                let number = number.ok_or_else(|| "write a number, such as 12.5".to_owned());
-                Ok(Some(number?))
-            }
+        FieldKind::Boolean => Ok(Some((text == "true").into())),
+        FieldKind::Number { whole: true, .. } => {
+            let number: Result<i64, _> = text.trim().parse();
+            let number = number.map_err(|_invalid| "expected a whole number".to_owned())?;
+            Ok(Some(number.into()))
         }
-    }
-
-    fn input(&self, id: &str, before: &Fields, fault: Option<&str>) -> Markup {
-        let key = self.key();
-        let at = format!("{id}-{}", slug(&self.name));
-        let default = self.default.as_ref().map(|value| match value {
-            Value::String(text) => text.clone(),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::Array(_)
-            | Value::Object(_) => value.to_string(),
-        });
-        let now = before.get(&key).map(str::to_owned).or(default);
-        let now = now.unwrap_or_default();
-        let about = (fault.is_some() || self.hint.is_some()).then(|| format!("{at}-about"));
-        let about = about.as_deref();
-        let label = html! { (self.label) @if !self.required { span.muted { " (optional)" } } };
-        let help = html! {
-            @if about.is_some() {
-                p.hint id=[about] {
-                    @if let Some(fault) = fault { strong.error { (line(fault, 300)) } " " }
-                    @if let Some(hint) = &self.hint { (hint) }
-                }
-            }
-        };
-        let parts = Parts {
-            field: self,
-            key: &key,
-            at: &at,
-            about,
-            now: &now,
-        };
-        html! {
-            @match &self.kind {
-                Kind::Choice(all) if all.len() <= GLANCE_MAX => {
-                    fieldset.field { legend { (label) } (help) (parts.radios(all)) }
-                }
-                Kind::YesNo => {
-                    @let both = [("true", "Yes"), ("false", "No")].map(|(value, label)| (value.to_owned(), label.to_owned()));
-                    fieldset.field { legend { (label) } (help) (parts.radios(&both)) }
-                }
-                Kind::Choice(_) | Kind::Text { .. } | Kind::Number { .. } => {
-                    div.field { label for=(at) { (label) } (help) (parts.control()) }
-                }
-            }
+        FieldKind::Number { whole: false, .. } => {
+            let number: Result<Value, _> = serde_json::from_str(text.trim());
+            let number = number.ok().filter(Value::is_number);
+            let number = number.ok_or_else(|| "expected a number, such as 12.5".to_owned());
+            Ok(Some(number?))
         }
     }
 }
 
-/// What one input of a field is made of.
+fn input(field: &Field, id: &str, before: &Fields, fault: Option<&str>) -> Markup {
+    let key = key(field);
+    let at = format!("{id}-{}", slug(&field.name));
+    let default = field.default.as_ref();
+    let default = default.map(|value| {
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned)
+    });
+    let now = before.get(&key).map(str::to_owned).or(default);
+    let now = now.unwrap_or_default();
+    let title = field.title.as_deref();
+    let title = title.map_or_else(|| spoken(&field.name), |title| line(title, LABEL_MAX));
+    let hint = field.description.as_deref().map(clean);
+    let about = (fault.is_some() || hint.is_some()).then(|| format!("{at}-about"));
+    let about = about.as_deref();
+    let label = html! { (title) @if !field.required { span.muted { " (optional)" } } };
+    let help = html! {
+        @if about.is_some() {
+            p.hint id=[about] {
+                @if let Some(fault) = fault { strong.error { (line(fault, 300)) } " " }
+                @if let Some(hint) = &hint { (hint) }
+            }
+        }
+    };
+    let parts = Parts {
+        field,
+        key: &key,
+        at: &at,
+        about,
+        now: &now,
+    };
+    let radios = match &field.kind {
+        FieldKind::Choice(all) if all.len() <= RADIOS_MAX => Some(all.clone()),
+        FieldKind::Boolean => Some(vec![choice("true", "Yes"), choice("false", "No")]),
+        FieldKind::Choice(_) | FieldKind::Text { .. } | FieldKind::Number { .. } => None,
+    };
+    html! {
+        @if let Some(all) = &radios {
+            fieldset.field { legend { (label) } (help) (parts.radios(all)) }
+        } @else {
+            div.field { label for=(at) { (label) } (help) (parts.control()) }
+        }
+    }
+}
+
+fn choice(value: &str, label: &str) -> Choice {
+    Choice {
+        value: value.to_owned(),
+        label: label.to_owned(),
+    }
+}
+
+/// Attributes of the controls of a field.
 struct Parts<'a> {
     field: &'a Field,
     key: &'a str,
@@ -238,14 +171,14 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    fn radios(&self, all: &[(String, String)]) -> Markup {
+    fn radios(&self, all: &[Choice]) -> Markup {
         html! {
             div.choices {
-                @for (value, label) in all {
+                @for Choice { value, label } in all {
                     label.choice {
                         input type="radio" name=(self.key) value=(value) required[self.field.required]
                             checked[value == self.now] aria-describedby=[self.about];
-                        " " (label)
+                        " " (line(label, LABEL_MAX))
                     }
                 }
             }
@@ -262,44 +195,41 @@ impl Parts<'_> {
         } = self;
         html! {
             @match &field.kind {
-                Kind::Choice(all) => {
+                FieldKind::Choice(all) => {
                     select id=(at) name=(key) required[field.required] aria-describedby=[*about] {
                         option value="" { "Choose…" }
-                        @for (value, label) in all {
-                            option value=(value) selected[value == now] { (label) }
+                        @for Choice { value, label } in all {
+                            option value=(value) selected[value == now] { (line(label, LABEL_MAX)) }
                         }
                     }
                 }
-                Kind::Text { format: "text", min, max } if max.is_some_and(|max| max > LINE_MAX) => {
+                FieldKind::Text { format: None, min, max } if max.is_some_and(|max| max > LINE_MAX) => {
                     textarea id=(at) name=(key) rows="4" required[field.required] minlength=[min]
                         maxlength=[max] aria-describedby=[*about] { (now) }
                 }
-                Kind::Text { format, min, max } => {
-                    input id=(at) name=(key) type=(format) value=(now) required[field.required]
+                FieldKind::Text { format, min, max } => {
+                    input id=(at) name=(key) type=(input_type(*format)) value=(now) required[field.required]
                         minlength=[min] maxlength=[max] aria-describedby=[*about];
                 }
-                Kind::Number { whole, min, max } => {
+                FieldKind::Number { whole, min, max } => {
                     input id=(at) name=(key) type="number" value=(now) required[field.required]
                         step=(if *whole { "1" } else { "any" }) min=[min] max=[max]
                         inputmode=(if *whole { "numeric" } else { "decimal" }) aria-describedby=[*about];
                 }
-                Kind::YesNo => {}
+                FieldKind::Boolean => {}
             }
         }
     }
 }
 
-/// The choices there are, each with what is shown for it.
-fn choices(all: &[Value], schema: &Value) -> Option<Vec<(String, String)>> {
-    let names = schema.get("enumNames").and_then(Value::as_array);
-    all.iter()
-        .enumerate()
-        .map(|(at, one)| {
-            let value = one.as_str()?;
-            let name = names.and_then(|names| names.get(at)?.as_str());
-            Some((value.to_owned(), line(name.unwrap_or(value), 200)))
-        })
-        .collect()
+/// Type of the HTML input.
+const fn input_type(format: Option<Format>) -> &'static str {
+    match format {
+        Some(Format::Email) => "email",
+        Some(Format::Uri) => "url",
+        Some(Format::Date) => "date",
+        Some(Format::DateTime) | None => "text",
+    }
 }
 
 fn slug(name: &str) -> String {

@@ -1,7 +1,7 @@
-//! A tool asks people while its step runs (S3-R2), and looks at what it has asked.
+//! A tool asks people while its step runs (S3-R2) and reads the answer.
 //!
-//! Two callers: a step by its own token, or somebody who may ask. A step's question is not kept for
-//! later where the executor is down: the tool asks again, by the same key.
+//! The caller is a step with its token, or a user with the right to ask. A step's question is not stored while
+//! the executor is down: the tool asks again with the same key.
 
 use std::time::Duration;
 
@@ -152,7 +152,7 @@ fn has_ended(request: &RequestView) -> bool {
     }
 }
 
-/// An answer that does not count yet is none to the tool.
+/// Hides an answer that does not count for the run yet.
 fn withheld(request: RequestView) -> RequestView {
     RequestView {
         status: RequestStatus::Open,

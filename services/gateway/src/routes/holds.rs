@@ -1,4 +1,4 @@
-//! `/holds`: an approval, an answer, a handoff or a wait without an agent (M-6).
+//! `/holds`: an approval, an input, a handoff or a timer without a run (M-6).
 
 use std::time::Duration;
 
@@ -9,11 +9,14 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use chrono::{DateTime, Utc};
 use holdpoint_auth::Right;
+use holdpoint_contracts::Problem;
+use holdpoint_contracts::duration::{self, describe};
 use holdpoint_contracts::handoff::{OpenHold, RequestStatus, RequestView, WithdrawHold};
 use holdpoint_contracts::hold::{Assign, HoldSpec, OnTimeout, Policy, Priority, Rung, RungAct};
 use holdpoint_contracts::link::Link;
 use holdpoint_contracts::run::HoldKind;
-use holdpoint_contracts::{Problem, duration};
+use holdpoint_holds::HoldDraft;
+use holdpoint_holds::deadline::{NO_END, default_timeout_ms, timeout_error};
 use holdpoint_ids::{HoldId, PolicyName};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -28,19 +31,6 @@ use crate::command_outcome::CommandOutcome;
 use crate::params::{Params, invalid};
 use crate::path::PathId;
 use crate::problem::ApiError;
-
-/// An input's time unless said (S3-R1).
-const INPUT_TIMEOUT: Duration = Duration::from_mins(5);
-/// Everybody else's (S0-T1).
-const TIMEOUT: Duration = Duration::from_hours(7 * 24);
-/// A handoff may wait without an automatic end (S0-T1).
-const NO_END: Duration = Duration::ZERO;
-/// Shorter is refused (S3-R7).
-const TIMEOUT_MIN: Duration = Duration::from_secs(1);
-/// Longest question, in characters.
-const QUESTION_MAX: usize = 10_000;
-/// Largest `data`, in bytes of JSON.
-const DATA_MAX: usize = 128 * 1024;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -141,16 +131,17 @@ async fn open(
     Ok(opened(answered.map_err(in_our_words)?))
 }
 
-/// A hold that was opened, or will be.
+/// The reply to opening a hold, also if the command is only stored yet.
 pub(super) fn opened(answered: CommandOutcome<RequestView>) -> Response {
     answered.respond(|request: RequestView| {
         let opened = OpenedHold {
             id: request.id,
             kind: request.kind,
-            // A hold that was just opened is open, whatever its kind calls that later.
-            status: match request.status.is_open() {
-                true => RequestStatus::Open,
-                false => request.status,
+            // A new handoff is `open` here and `offered` later.
+            status: if request.status.is_open() {
+                RequestStatus::Open
+            } else {
+                request.status
             },
             deadline: request.deadline,
         };
@@ -158,7 +149,7 @@ pub(super) fn opened(answered: CommandOutcome<RequestView>) -> Response {
     })
 }
 
-/// Takes one back, as it was seen: `?version=3`, or `{version}` as the other routes take it.
+/// Withdraws a hold. The version is `?version=3`, or `{version}` as on other routes.
 async fn withdraw(
     State(app): State<App>,
     caller: Caller,
@@ -170,7 +161,9 @@ async fn withdraw(
     let in_query = params.only(&["version"])?.read_as("version")?;
     let VersionBody { version: in_body } = body.json_or_empty()?;
     if in_query.is_some() && in_body.is_some() {
-        return Err(ApiError(invalid("`version` is given twice")));
+        return Err(ApiError(invalid(
+            "`version` must be either in the query or in the body",
+        )));
     }
     let version = in_query.or(in_body);
     let command = WithdrawHold { id, version };
@@ -178,7 +171,7 @@ async fn withdraw(
     Ok(answered.with_status(StatusCode::OK))
 }
 
-/// The owner of holds points into its command; whoever asked knows only this body.
+/// Rewrites pointers into the command of the handoff service, because the caller knows only this body.
 pub(super) fn in_our_words(mut problem: Problem) -> Problem {
     for error in &mut problem.errors {
         if let Some(pointer) = &mut error.pointer {
@@ -200,30 +193,23 @@ fn ours(theirs: &str) -> String {
     }
 }
 
-/// Translates; whether the audience exists, and what else holds of a kind, its owner knows.
+/// Translates and validates the body. Whether recipients and policies exist is checked by the handoff
+/// service.
 fn read(body: HoldBody) -> Result<OpenHold, Problem> {
     let kind = body
         .kind
-        .ok_or_else(|| invalid_field("/kind", "one of timer, approval, input, handoff"))?;
-    let timeout = timeout(kind, body.wait.as_deref(), body.timeout.as_deref())?;
-    let on_timeout = body.on_timeout.unwrap_or(OnTimeout::of(kind));
-    let is_used = |rung: &RungBody| rung.act == RungAct::AnswerDefault;
-    let is_used = on_timeout == OnTimeout::Default || body.ladder.iter().any(is_used);
-    if is_used != body.default.is_some() {
-        let message = "`on_timeout: default` and `default` go together";
-        return Err(invalid_field("/default", message));
-    }
-    if body.data.to_string().len() > DATA_MAX {
-        let message = format!("it is {DATA_MAX} bytes at most");
-        return Err(invalid_field("/data", &message));
-    }
+        .ok_or_else(|| invalid_field("/kind", "expected timer, approval, input or handoff"))?;
+    let timeout_ms = timeout_ms(kind, body.wait.as_deref(), body.timeout.as_deref())?;
     let (policy, policies) = named(body.policy)?;
-    // What its policies may say, its owner knows.
-    let says_nothing = body.timeout.is_none() && !policies.is_empty();
+    let time_by_policy = body.timeout.is_none() && !policies.is_empty();
+    let question = match (kind, body.question) {
+        (HoldKind::Timer, None) => format!("Wait {}", describe(Duration::from_millis(timeout_ms))),
+        (_, text) => text.unwrap_or_default(),
+    };
     let spec = HoldSpec {
         options: body.options,
         to: OneOrMany::all(body.to),
-        on_timeout,
+        on_timeout: body.on_timeout.unwrap_or(OnTimeout::of(kind)),
         default: body.default,
         context: body.data,
         schema: body.schema,
@@ -237,18 +223,24 @@ fn read(body: HoldBody) -> Result<OpenHold, Problem> {
         ladder: rungs(body.ladder)?,
         asks_again: body.asks_again,
         callback: body.callback,
-        time_by_policy: says_nothing && kind == HoldKind::Handoff,
-        ..HoldSpec::asking(kind, question(kind, body.question, timeout)?)
+        time_by_policy: time_by_policy && kind == HoldKind::Handoff,
+        ..HoldSpec::asking(kind, question)
     };
-    let timeout_ms = match says_nothing && kind != HoldKind::Timer {
-        true => 0,
-        false => u64::try_from(timeout.as_millis())
-            .map_err(|error| invalid_field("/timeout", &error.to_string()))?,
+    let draft = HoldDraft {
+        spec: &spec,
+        timeout_ms: Some(timeout_ms),
     };
+    let errors = draft.validate();
+    if !errors.is_empty() {
+        let messages: Vec<_> = errors.iter().map(|error| error.message.as_str()).collect();
+        let problem = Problem::invalid_body(messages.join("; ")).with_errors(errors);
+        return Err(in_our_words(problem));
+    }
+    let leaves_time = time_by_policy && kind != HoldKind::Timer;
     Ok(OpenHold {
         id: HoldId::standalone(),
         spec,
-        timeout_ms,
+        timeout_ms: if leaves_time { NO_END } else { timeout_ms },
     })
 }
 
@@ -267,7 +259,7 @@ fn named(policy: Option<Value>) -> Result<(Policy, Vec<PolicyName>), Problem> {
     let name = |name: &Value| {
         let text = name.as_str().unwrap_or_default();
         text.parse().map_err(|_no_name: holdpoint_ids::IdError| {
-            let message = "the name of a policy, names, or `{need, not_requester}`";
+            let message = "expected a policy name, a list of names, or `{need, not_requester}`";
             invalid_field("/policy", message)
         })
     };
@@ -286,52 +278,34 @@ fn rungs(rungs: Vec<RungBody>) -> Result<Vec<Rung>, Problem> {
     rungs.into_iter().enumerate().map(rung).collect()
 }
 
-fn question(kind: HoldKind, text: Option<String>, time: Duration) -> Result<String, Problem> {
-    let text = match (kind, text) {
-        (HoldKind::Timer, None) => format!("Wait {}", duration::describe(time)),
-        (_, text) => text.unwrap_or_default(),
-    };
-    if text.trim().is_empty() {
-        return Err(invalid_field("/question", "say what is asked"));
-    }
-    if text.chars().count() > QUESTION_MAX {
-        let message = format!("it is {QUESTION_MAX} characters at most");
-        return Err(invalid_field("/question", &message));
-    }
-    Ok(text)
-}
-
-/// A timer has `wait`, everything else may have `timeout`.
-fn timeout(kind: HoldKind, wait: Option<&str>, most: Option<&str>) -> Result<Duration, Problem> {
-    let (pointer, text) = match (kind, wait, most) {
+/// A timer takes `wait`, and all others take `timeout`. In milliseconds.
+fn timeout_ms(kind: HoldKind, wait: Option<&str>, timeout: Option<&str>) -> Result<u64, Problem> {
+    let (pointer, text) = match (kind, wait, timeout) {
         (HoldKind::Timer, Some(wait), None) => ("/wait", wait),
         (HoldKind::Timer, _, _) => {
             return Err(invalid_field(
                 "/wait",
-                "a timer takes `wait`, and no `timeout`",
+                "a timer takes `wait` and not `timeout`",
             ));
         }
         (_, Some(_), _) => {
             return Err(invalid_field(
                 "/wait",
-                "`wait` is for timers; give `timeout`",
+                "only a timer takes `wait`; use `timeout`",
             ));
         }
-        (HoldKind::Handoff, None, Some("0")) => return Ok(NO_END),
-        (_, None, Some(most)) => ("/timeout", most),
-        (HoldKind::Input, None, None) => return Ok(INPUT_TIMEOUT),
-        (HoldKind::Approval | HoldKind::Handoff, None, None) => return Ok(TIMEOUT),
+        // Only a handoff takes 0; the validation refuses it for others.
+        (_, None, Some("0")) => return Ok(NO_END),
+        (_, None, Some(timeout)) => ("/timeout", timeout),
+        (_, None, None) => return Ok(default_timeout_ms(kind)),
     };
     let time = duration::parse(text).map_err(|error| invalid_field(pointer, &error.to_string()))?;
-    let is_endless = kind == HoldKind::Handoff && time == NO_END;
-    if is_endless || (TIMEOUT_MIN..=duration::MAX_WAIT).contains(&time) {
-        return Ok(time);
+    let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    match timeout_error(kind, ms) {
+        // Named here, because a timer calls it `wait`.
+        Some(message) => Err(invalid_field(pointer, message)),
+        None => Ok(ms),
     }
-    let message = match kind {
-        HoldKind::Handoff => "it is from 1 second to 90 days, or 0 for no automatic end",
-        HoldKind::Timer | HoldKind::Approval | HoldKind::Input => "it is from 1 second to 90 days",
-    };
-    Err(invalid_field(pointer, message))
 }
 
 #[cfg(test)]
@@ -461,6 +435,20 @@ mod tests {
         for (to, many) in [(r#""@role.ops""#, 1), (r#"["@user.a", "@user.b"]"#, 2)] {
             let body = format!(r#"{{"kind": "approval", "question": "Deploy?", "to": {to}}}"#);
             assert_eq!(read_as(&body).unwrap().spec.to.len(), many);
+        }
+    }
+
+    /// REST refuses what the other doors refuse.
+    #[test]
+    fn every_door_refuses_the_same_drafts_with_the_same_words() {
+        for draft in holdpoint_holds::fixtures::drafts() {
+            let mut body = draft.with_text_timeout();
+            body.insert("kind".to_owned(), "input".into());
+            let text = Value::Object(body).to_string();
+            let opened = read_as(&text);
+            let errors = opened.map_or_else(|problem| problem.errors, |_| Vec::new());
+            let messages: Vec<_> = errors.iter().map(|error| &*error.message).collect();
+            assert_eq!(messages, draft.messages, "{text:.300}");
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use holdpoint_decision as decision;
 
-use super::{Fact, Need, Refusal};
+use super::need::{Fact, Need};
+use super::refusal::Refusal;
 
-/// The handoff service's rules; [`decide`](super::decide) implements them.
+/// The handoff service's rules; `decide` implements them.
 #[derive(Debug, PartialEq)]
 pub struct HandoffDomain;
 

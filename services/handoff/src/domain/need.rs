@@ -1,12 +1,16 @@
-//! What decisions may lack, and how they look at it.
+//! Data that a decision may lack.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdpoint_ids::{HoldId, PolicyName, RoleName, UserName, Workspace};
 
-use super::{Policy, Request, User};
+use strum::EnumTryAs;
 
-/// Something that a decision may lack.
+use super::model::policy::Policy;
+use super::model::request::Request;
+use super::model::user::User;
+
+/// Data that a decision may lack.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Need {
     /// One user of a workspace.
@@ -27,23 +31,16 @@ pub enum Need {
     Request(Workspace, HoldId),
 }
 
-/// What is found for a need.
-#[derive(Debug, Clone, PartialEq)]
+/// The value of the need with the same name.
+#[derive(Debug, Clone, PartialEq, EnumTryAs)]
 pub enum Fact {
-    /// To [`Need::User`].
     User(User),
-    /// To [`Need::Owners`].
     Owners(BTreeSet<UserName>),
-    /// To [`Need::Members`].
     Members(bool),
-    /// To [`Need::Role`].
     Role(BTreeSet<UserName>),
-    /// To [`Need::Loads`]; who is missing has none.
+    /// A user without an open request has no entry.
     Loads(BTreeMap<UserName, u64>),
-    /// To [`Need::Policy`].
     Policy(Box<Policy>),
-    /// To [`Need::Policies`].
     Policies(BTreeSet<PolicyName>),
-    /// To [`Need::Request`].
     Request(Box<Request>),
 }

@@ -1,4 +1,4 @@
-//! Every way to say no, and how it is told.
+//! Rules that reject an input, and the problems that callers get.
 
 use holdpoint_auth::AuthError;
 use holdpoint_contracts::Problem;
@@ -9,125 +9,130 @@ use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::{HoldId, PolicyName, UserName};
 use serde_json::json;
 
-use super::progress::AuditStamp;
-use super::request::End;
+use super::model::progress::AuditStamp;
+use super::model::request::End;
 
-/// Why something was not done. Each says what the caller can do.
+/// Why an input was rejected.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Refusal {
     /// The assertion is forged, expired or of another workspace: sign in again.
     Unproven(AuthError),
-    /// The roles do not grant it.
+    /// The caller's roles do not grant the right.
     NotAllowed(Box<Problem>),
-    /// The caller is not known here, or disabled.
+    /// The caller is unknown or disabled.
     NoActiveUser(UserName),
-    /// The request is put to others.
+    /// The caller is not a recipient of the request.
     NotAddressed(UserName),
-    /// There is no such request.
     NoRequest(HoldId),
-    /// There is no such user.
     NoUser(UserName),
-    /// Somebody was first.
+    /// The request has ended.
     AlreadyDecided {
         id: HoldId,
-        /// Who won, and how.
         winner: Box<Winner>,
-        /// Whether what the loser said was kept.
+        /// Whether the late decision was kept.
         is_kept: bool,
     },
-    /// Somebody has accepted it, or taken the run over.
-    IsSomebodys {
+    /// Another person has accepted the request or taken the run over.
+    HasAssignee {
         id: HoldId,
         /// `accepted` or `taken_over`.
         what: &'static str,
-        /// Who was first, and when.
-        mark: AuditStamp,
+        stamp: AuditStamp,
     },
-    /// Whoever wanted it may not decide it ([`holdpoint_contracts::hold::Policy::not_requester`]).
+    /// The requester may not decide it ([`holdpoint_contracts::hold::Policy::not_requester`]).
     IsRequester(UserName),
-    /// That is not how this kind is decided.
+    /// This kind has no such decision or action.
     WrongKind {
         id: HoldId,
         kind: HoldKind,
         action: &'static str,
     },
-    /// The person has seen an older state.
-    VersionConflict { seen: u64, version: u64 },
-    /// The answer is none of those that there are.
+    /// The caller has seen an older version.
+    VersionConflict {
+        seen: u64,
+        version: u64,
+    },
+    /// The answer does not fit the options or the form.
     InvalidAnswer(Vec<FieldError>),
-    /// The hold cannot be opened so.
+    /// A field of the hold, the action or the policy is invalid.
     InvalidHold(Vec<FieldError>),
-    /// There is no such policy.
     NoPolicy(PolicyName),
-    /// The policy is built in.
+    /// Built-in policies cannot be changed.
     BuiltIn(PolicyName),
-    /// It is not asked again.
+    /// The request cannot be asked again.
     NotAgain(HoldId, AskAgainRefusal),
-    /// Something else was opened under this id.
+    /// Another hold has this id.
     Taken(HoldId),
-    /// The hold is a run's: it goes with the run.
+    /// The hold belongs to a run, which has to be cancelled instead.
     OfRun(HoldId),
-    /// The hold is no run's: no desired state is for it.
+    /// The hold is standalone, so that no service sends desired states for it.
     StandsAlone(HoldId),
-    /// Timers of runs are the executor's own.
+    /// The executor keeps the timers of runs itself.
     TimerOfRun(HoldId),
-    /// Only whoever opened it, or an operator, takes it back.
+    /// Only the opener or an operator withdraws a hold.
     NotYours(HoldId),
-    /// The user cannot be so.
+    /// A field of the user is invalid.
     InvalidUser(Vec<FieldError>),
     /// The workspace would have no owner.
     LastOwner(UserName),
 }
 
-/// Why a request is not asked again.
+/// Why a request cannot be asked again.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AskAgainRefusal {
-    /// Only whoever asked it, or an operator, asks again.
+    /// Only the opener or an operator asks again.
     NotYours,
-    /// It is a run's, which goes its way: asking again would reach nobody.
+    /// The request belongs to a run, which does not wait for it any more.
     OfRun,
-    /// It has not ended.
     StillOpen,
-    /// A person has decided it.
     Decided(Box<Winner>),
-    /// Somebody has asked it again before: of others, or for another time, or that one is over, too.
+    /// It was asked again before, with other recipients or another timeout, or the new request has ended too.
     AskedBefore {
-        /// What was opened then.
         id: HoldId,
-        /// It has ended without an answer: that one may be asked again.
+        /// It has ended without an answer, so that it may be asked again.
         is_over: bool,
     },
 }
 
-/// How a request ended, for who comes late.
+/// How a request ended, for a late caller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Winner(pub(crate) End);
 
 impl Refusal {
-    /// How it is told.
+    /// A late decision, and whether it was kept.
+    pub(crate) fn already_decided(id: HoldId, end: End, is_kept: bool) -> Self {
+        let winner = Box::new(Winner(end));
+        Self::AlreadyDecided {
+            id,
+            winner,
+            is_kept,
+        }
+    }
+
+    /// The problem that the caller gets.
     #[must_use]
     pub fn problem(&self) -> Problem {
         match self {
             Self::Unproven(error) => error.problem(),
             Self::NotAllowed(problem) => (**problem).clone(),
             Self::NoActiveUser(name) => {
-                forbidden(format!("`{name}` is no active user of this workspace"))
+                forbidden(format!("`{name}` is not an active user of this workspace"))
             }
             Self::NotAddressed(name) => forbidden(format!(
-                "this request is not put to `{name}`; an operator may decide any"
+                "`{name}` is not a recipient of this request; only recipients and operators may act"
             )),
-            Self::NoRequest(id) => Problem::not_found(format!("there is no request `{id}`")),
-            Self::NoUser(name) => Problem::not_found(format!("there is no user `{name}`")),
+            Self::NoRequest(id) => Problem::not_found(format!("unknown request `{id}`")),
+            Self::NoUser(name) => Problem::not_found(format!("unknown user `{name}`")),
             Self::AlreadyDecided {
                 id,
                 winner,
                 is_kept,
             } => already_decided(*id, &winner.0, *is_kept),
-            Self::IsSomebodys { id, what, mark } => is_somebodys(*id, what, mark),
+            Self::HasAssignee { id, what, stamp } => has_assignee(*id, what, stamp),
             Self::IsRequester(name) => Problem::new(
                 403,
                 "not_requester",
-                format!("`{name}` has asked for this, and somebody else must decide it"),
+                format!("`{name}` is the requester, and another person must decide"),
             ),
             Self::WrongKind { id, kind, action } => conflict(
                 "wrong_kind",
@@ -135,7 +140,7 @@ impl Refusal {
             ),
             Self::VersionConflict { seen, version } => conflict(
                 "version_conflict",
-                format!("you have seen version {seen}, it is at {version}: look again"),
+                format!("the version is {version}, not {seen}; read the request again"),
             )
             .with_data(json!({ "version": version })),
             Self::InvalidAnswer(errors) => {
@@ -144,33 +149,35 @@ impl Refusal {
             Self::InvalidHold(errors) | Self::InvalidUser(errors) => {
                 Problem::invalid_body(texts(errors)).with_errors(errors.clone())
             }
-            Self::NoPolicy(name) => Problem::not_found(format!("there is no policy `{name}`")),
+            Self::NoPolicy(name) => Problem::not_found(format!("unknown policy `{name}`")),
             Self::BuiltIn(name) => conflict(
                 "built_in_policy",
-                format!("`{name}` is built in: take a name that does not begin with `default-`"),
+                format!("`{name}` is built in; choose a name without the prefix `default-`"),
             ),
             Self::Taken(id) => conflict(
                 "already_exists",
-                format!("`{id}` was opened with something else: take a fresh id"),
+                format!("`{id}` exists with other content; choose a new id"),
             ),
             Self::OfRun(id) => conflict(
                 "not_standalone",
-                format!("`{id}` belongs to a run: cancel the run instead"),
+                format!("`{id}` belongs to a run; cancel the run instead"),
             ),
             Self::StandsAlone(id) => conflict(
                 "stands_alone",
-                format!("`{id}` belongs to no run: no service has a say in it"),
+                format!("`{id}` is a standalone hold and takes no desired state"),
             ),
             Self::TimerOfRun(id) => {
-                Problem::invalid_body(format!("`{id}`: timers of runs are the executor's own"))
+                Problem::invalid_body(format!("`{id}`: the executor keeps timers of runs itself"))
             }
             Self::NotYours(id) => forbidden(format!(
-                "`{id}` was opened by somebody else: they or an operator may take it back"
+                "another caller opened `{id}`; only the opener or an operator may withdraw it"
             )),
             Self::NotAgain(id, why) => why.problem(*id),
             Self::LastOwner(name) => conflict(
                 "last_owner",
-                format!("`{name}` is the last active owner: make somebody else an owner first"),
+                format!(
+                    "`{name}` is the last active owner; give another user the role `owner` first"
+                ),
             ),
         }
     }
@@ -180,25 +187,24 @@ impl AskAgainRefusal {
     fn problem(&self, id: HoldId) -> Problem {
         match self {
             Self::NotYours => forbidden(format!(
-                "`{id}` was asked by somebody else: they or an operator may ask it again"
+                "another caller opened `{id}`; only the opener or an operator may ask it again"
             )),
             Self::OfRun => conflict(
                 "not_standalone",
                 format!(
-                    "`{id}` belongs to a run, which goes on by its own plan or has ended: to have it \
-                     asked again, start the agent again"
+                    "`{id}` belongs to a run, which does not wait for it any more; start a new run instead"
                 ),
             ),
             Self::StillOpen => conflict(
                 "still_open",
-                format!("`{id}` is still open: reassign it, or take it back before you ask again"),
+                format!("`{id}` is still open; reassign it, or withdraw it before you ask again"),
             ),
             Self::AskedBefore {
                 id: next,
                 is_over: true,
             } => conflict(
                 "asked_again",
-                format!("`{id}` was asked again as `{next}`, which has ended, too: ask that one again"),
+                format!("`{id}` was asked again as `{next}`, which has ended too; ask `{next}` again"),
             )
             .with_data(json!({ "id": next })),
             Self::AskedBefore {
@@ -207,8 +213,8 @@ impl AskAgainRefusal {
             } => conflict(
                 "asked_again",
                 format!(
-                    "`{id}` was asked again as `{next}`, of others or for another time: look at that one, and \
-                     reassign it, or take it back and ask it again"
+                    "`{id}` was asked again as `{next}` with other recipients or another timeout; reassign \
+                     `{next}`, or withdraw it and ask it again"
                 ),
             )
             .with_data(json!({ "id": next })),
@@ -216,8 +222,8 @@ impl AskAgainRefusal {
                 let Winner(end) = &**winner;
                 let (at, outcome) = (instant::write(end.at), end.outcome.as_str());
                 let detail = format!(
-                    "`{id}` was {outcome} by {} at {at}, and a decision stands: to ask something else, open \
-                     a new hold",
+                    "`{id}` was {outcome} by {} at {at}, and a decision is final; open a new hold to ask \
+                     something else",
                     end.by
                 );
                 conflict("already_decided", detail).with_data(json!({
@@ -229,8 +235,8 @@ impl AskAgainRefusal {
     }
 }
 
-fn is_somebodys(id: HoldId, what: &str, mark: &AuditStamp) -> Problem {
-    let (by, at) = (&mark.by, instant::write(mark.at));
+fn has_assignee(id: HoldId, what: &str, stamp: &AuditStamp) -> Problem {
+    let (by, at) = (&stamp.by, instant::write(stamp.at));
     let words = what.replace('_', " ");
     let detail = format!("`{id}` was {words} by {by} at {at}");
     conflict(&format!("already_{what}"), detail).with_data(json!({
@@ -255,12 +261,12 @@ fn texts(errors: &[FieldError]) -> String {
 fn already_decided(id: HoldId, end: &End, is_kept: bool) -> Problem {
     let (at, outcome) = (instant::write(end.at), end.outcome.as_str());
     let kept = if is_kept {
-        "what you said is kept as late"
+        "your decision is kept as late"
     } else {
-        "what you said is not kept"
+        "your decision is not kept"
     };
     let detail = if end.outcome == HoldOutcome::Timeout {
-        format!("time was up for `{id}` at {at}; {kept}")
+        format!("`{id}` timed out at {at}; {kept}")
     } else {
         format!("`{id}` was {outcome} by {} at {at}; {kept}", end.by)
     };

@@ -1,18 +1,18 @@
 //! The core by examples, by its table, and by properties.
 
-mod again;
-mod deciding;
+mod ask_again;
+mod decide_request;
+mod escalation;
 mod handoff_events;
-mod hands;
 mod histories;
-mod hours;
-mod ladders;
+mod holds_table;
+mod open_hold;
 mod policies;
 mod progress;
+mod put_user;
 mod quorum;
 mod races;
-mod standing_alone;
-mod table;
-mod users;
-mod wishing;
+mod reassign_orphaned;
+mod set_holds;
+mod working_hours;
 mod world;

@@ -1,66 +1,75 @@
-//! One decision on one request, in the making.
+//! A request during one decision, with its effects.
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::handoff::{Effect as DecisionEffect, RequestView};
-use holdpoint_contracts::hold::{
-    EndedByRung, HandoffEvent, HandoffEventKind, HandoffUpdate, HoldClosed,
-};
-use holdpoint_contracts::notification::{RequestEvent, RequestEventKind};
+use holdpoint_contracts::handoff::Effect as DecisionEffect;
+use holdpoint_contracts::hold::{EndedByRung, HandoffEvent, HandoffEventKind, HoldClosed};
+use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::run::HoldKind;
-use serde_json::Value;
+use holdpoint_holds::OWNERS;
 
-use super::limits::FACT_BYTES_MAX;
-use super::request::{BY_SERVICE, Owner, Request, Timer};
-use super::{Aggregate, Change, Effect, Fact, Need, Outcome, Reply};
+use super::effect::Effect;
+use super::model::request::{BY_SERVICE, Owner, Request};
+use super::need::{Fact, Need};
 
-/// The next state of a request, and what follows.
+/// The next state of a request and the effects so far. `finish` (rules/derived_effects.rs) completes it.
 pub(crate) struct RequestTransition {
     pub(crate) request: Request,
-    effects: Vec<Effect>,
-    facts: Vec<(Need, Fact)>,
-    told: Option<Told>,
+    pub(super) effects: Vec<Effect>,
+    pub(super) facts: Vec<(Need, Fact)>,
+    pub(super) notification: Option<Notification>,
 }
 
-/// What people are to be told of the change.
-struct Told {
-    kind: RequestEventKind,
-    by: Option<String>,
-    at: DateTime<Utc>,
-    to: Vec<String>,
+/// The event that users are notified of.
+pub(super) struct Notification {
+    pub(super) kind: RequestEventKind,
+    pub(super) by: Option<String>,
+    pub(super) at: DateTime<Utc>,
+    pub(super) to: Vec<String>,
 }
 
 impl RequestTransition {
-    /// Changes a request that is there.
+    /// Changes an existing request so that people see a new version.
     pub(crate) fn on(request: &Request) -> Self {
-        let mut transition = Self::beside(request);
-        transition.request.seen_version = transition.request.version;
+        let mut transition = Self::invisible(request);
+        transition.request.visible_version = transition.request.version;
         transition
     }
 
-    /// Changes what people do not look at: what they have seen of it still is so.
-    pub(crate) fn beside(request: &Request) -> Self {
+    /// Changes what people do not see: a decision on the version before still counts.
+    pub(crate) fn invisible(request: &Request) -> Self {
         let mut request = request.clone();
         request.version += 1;
-        Self::of(request)
+        Self::new(request)
     }
 
-    /// Makes a request; its version is 1.
-    pub(crate) const fn of(request: Request) -> Self {
+    /// Starts with a new request.
+    pub(crate) const fn new(request: Request) -> Self {
         Self {
             request,
             effects: Vec::new(),
             facts: Vec::new(),
-            told: None,
+            notification: None,
         }
     }
 
-    /// Writes down what was done.
-    pub(crate) fn note(&mut self, action: &str, by: &str, at: DateTime<Utc>, note: Option<String>) {
-        self.request.progress.note(action, by, at, note);
+    /// Adds an entry to the history.
+    pub(crate) fn add_history(
+        &mut self,
+        action: &str,
+        by: &str,
+        at: DateTime<Utc>,
+        note: Option<String>,
+    ) {
+        self.request.progress.add_history(action, by, at, note);
     }
 
-    /// Has the history of its run told what was done with a handoff; others are not the run's concern.
-    pub(crate) fn handoff_event(&mut self, kind: HandoffEventKind, by: &str, at: DateTime<Utc>) {
+    /// Adds an event for the history of the run. Only handoffs of runs have such events.
+    pub(crate) fn add_handoff_event(
+        &mut self,
+        kind: HandoffEventKind,
+        by: &str,
+        at: DateTime<Utc>,
+    ) {
         let is_runs = self.request.owner.is_some();
         if !is_runs || self.request.kind() != Some(HoldKind::Handoff) {
             return;
@@ -84,11 +93,10 @@ impl RequestTransition {
         self.request.progress.pending_events.add(handoff_event);
     }
 
-    /// Has its run give it the time that a policy says, where it says none itself: the run keeps the
-    /// clock.
-    pub(crate) fn timed(&mut self, at: DateTime<Utc>) {
-        let settled = &self.request.progress.settled;
-        let Some(within_ms) = settled.decide_within_ms.filter(|_| self.request.is_open()) else {
+    /// Asks the run to set the timeout that a policy states, because the run keeps the deadline.
+    pub(crate) fn request_policy_timeout(&mut self, at: DateTime<Utc>) {
+        let policies = &self.request.progress.resolved_policies;
+        let Some(within_ms) = policies.decide_within_ms.filter(|_| self.request.is_open()) else {
             return;
         };
         let rev = self.request.version;
@@ -102,9 +110,9 @@ impl RequestTransition {
         });
     }
 
-    /// Has people told, by the notification service. At most one fact a version: the last counts. A
-    /// timer concerns nobody; only its callback has to hear how it ended.
-    pub(crate) fn tell_people(
+    /// Notifies users. A version has at most one event, and the last one counts. A timer notifies nobody,
+    /// except that its callback gets the end.
+    pub(crate) fn notify(
         &mut self,
         kind: RequestEventKind,
         by: Option<&str>,
@@ -127,52 +135,53 @@ impl RequestTransition {
             return;
         }
         let by = by.map(str::to_owned);
-        self.told = Some(Told { kind, by, at, to });
+        self.notification = Some(Notification { kind, by, at, to });
     }
 
-    /// Those who have it are told, too.
-    pub(crate) fn tell_audience(&mut self) {
-        let Some(told) = &mut self.told else {
+    /// Notifies the audience as well.
+    pub(crate) fn notify_audience_too(&mut self) {
+        let Some(notification) = &mut self.notification else {
             return;
         };
-        if told.to.is_empty() {
-            told.to.push("@role.owner".to_owned());
+        let to = &mut notification.to;
+        if to.is_empty() {
+            to.push(OWNERS.to_owned());
         }
-        for whom in self.request.audience() {
-            if !told.to.contains(&whom) {
-                told.to.push(whom);
+        for recipient in self.request.audience() {
+            if !to.contains(&recipient) {
+                to.push(recipient);
             }
         }
     }
 
-    /// What later decisions of the same batch may find.
-    pub(crate) fn fact(&mut self, fact: Option<(Need, Fact)>) {
+    /// Adds a fact that later decisions of the same batch find.
+    pub(crate) fn add_fact(&mut self, fact: Option<(Need, Fact)>) {
         self.facts.extend(fact);
     }
 
-    /// Says how it ended: to the executor, by a desired state that is sent until it is confirmed; where the
-    /// hold stands alone there is nobody to wait for.
+    /// Sends the end to the executor until it is acknowledged. A standalone hold has no such service, so its
+    /// end is applied at once.
     pub(crate) fn close(&mut self) {
         match self.request.owner {
             Some(Owner::Executor) => {
                 self.request.effect = Some(DecisionEffect::Pending);
-                self.tell();
+                self.send_close();
             }
             None => self.request.effect = Some(DecisionEffect::Applied),
         }
     }
 
-    /// A person owns the run now: the executor is told, though it has not ended.
-    pub(crate) fn taken_over(&mut self) {
+    /// Sends the take-over to the executor, although the request has not ended.
+    pub(crate) fn send_take_over(&mut self) {
         if self.request.owner.is_some() {
             self.request.effect = Some(DecisionEffect::Pending);
-            self.tell();
+            self.send_close();
         }
     }
 
-    /// Tells the executor how it ended, with a new number. A newer desired state needs this also while an earlier close
-    /// is not confirmed: the executor's answer to that close came before the desired state, and confirms only that.
-    pub(crate) fn tell(&mut self) {
+    /// Sends the end to the executor with a new `rev`. A newer desired state needs this even while an earlier
+    /// close is not acknowledged: the executor replied to that close before it sent the desired state.
+    pub(crate) fn send_close(&mut self) {
         let Some(end) = self.request.end().or_else(|| self.request.take_over()) else {
             return;
         };
@@ -198,101 +207,9 @@ impl RequestTransition {
         });
     }
 
-    /// Tells the run what was done with its handoff. While a close is on its way it brings all that was
-    /// before it, and what came after waits for its confirmation: a history is in order.
-    fn tell_deeds(&mut self) {
-        let is_closing = self.request.effect == Some(DecisionEffect::Pending);
-        let has_news = self.request.progress.pending_events.has_news();
-        if is_closing || !has_news || !self.request.is_open() {
-            return;
-        }
-        let rev = self.request.version;
-        let pending_events = &mut self.request.progress.pending_events;
-        pending_events.sent = rev;
-        self.effects.push(Effect::RequestHistoryEntry {
-            workspace: self.request.workspace.clone(),
-            handled: HandoffUpdate {
-                id: self.request.id,
-                rev,
-                handoff_events: pending_events.handoff_events.clone(),
-            },
-        });
-    }
-
-    /// The timer has fired: there is none any more.
-    pub(crate) const fn timer_fired(&mut self) {
+    /// The timer has fired, so that none is set.
+    pub(crate) const fn clear_timer(&mut self) {
         self.request.timer.due = None;
-        self.request.timer.is_confirmed = true;
+        self.request.timer.is_acknowledged = true;
     }
-
-    /// Done: sets the timer that the new state asks for, if it is another one.
-    pub(crate) fn end(mut self, answer: impl FnOnce(&Request) -> Reply) -> Outcome {
-        let due = self.request.wanted_due();
-        if due != self.request.timer.due {
-            let rev = self.request.version;
-            self.request.timer = Timer {
-                rev,
-                due,
-                is_confirmed: false,
-            };
-            self.effects.push(Effect::Timer {
-                workspace: self.request.workspace.clone(),
-                id: self.request.id,
-                rev,
-                due,
-            });
-        }
-        self.tell_deeds();
-        self.write_fact();
-        self.effects.push(Effect::Changed {
-            workspace: self.request.workspace.clone(),
-            id: self.request.id,
-            version: self.request.version,
-        });
-        let answer = answer(&self.request);
-        Outcome::Decided(Box::new(Change {
-            state: Aggregate::Request(Box::new(self.request)),
-            effects: self.effects,
-            facts: self.facts,
-            reply: answer,
-        }))
-    }
-
-    fn write_fact(&mut self) {
-        let (Some(told), Some(view)) = (self.told.take(), self.request.view()) else {
-            return;
-        };
-        let Told { kind, by, at, to } = told;
-        self.effects.push(Effect::Fact {
-            workspace: self.request.workspace.clone(),
-            fact: RequestEvent {
-                id: self.request.id,
-                rev: self.request.version,
-                kind,
-                by,
-                at,
-                to,
-                request: Box::new(bounded(view)),
-            },
-        });
-    }
-}
-
-/// A view that fits a message: late answers concern nobody who is told, and what is very large is left
-/// for those who look at the request itself.
-fn bounded(mut view: RequestView) -> RequestView {
-    view.late = Vec::new();
-    let is_large = |view: &RequestView| {
-        serde_json::to_string(view).map_or(usize::MAX, |text| text.len()) > FACT_BYTES_MAX
-    };
-    if is_large(&view) {
-        view.context = Value::Null;
-    }
-    if is_large(&view) {
-        (view.options, view.schema) = (Vec::new(), None);
-    }
-    if is_large(&view) {
-        view.response = None;
-    }
-    view
 }

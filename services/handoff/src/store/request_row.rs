@@ -415,9 +415,9 @@ fn active(request: &Request, read: u64, now: DateTime<Utc>) -> Result<ActiveMode
         audience.push("@role.owner".to_owned());
     }
     // Whoever accepts what several must agree on takes it from nobody.
-    let also = match request.is_voted_on() {
+    let also = match request.needs_votes() {
         true => &audience,
-        false => &request.progress.also,
+        false => &request.progress.additional_deciders,
     };
     let votes = request.progress.votes.iter();
     let voted = votes.filter(|_| request.is_open());

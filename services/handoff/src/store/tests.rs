@@ -162,7 +162,7 @@ fn request(workspace: &str, number: u32, phase: Phase) -> Request {
             number,
         },
         version: 1,
-        seen_version: 1,
+        visible_version: 1,
         owner: Some(Owner::Executor),
         rev: 3,
         spec: Some(HoldSpec {
@@ -178,7 +178,7 @@ fn request(workspace: &str, number: u32, phase: Phase) -> Request {
         effect: Some(holdpoint_contracts::handoff::Effect::OnResume),
         late: Vec::new(),
         earlier_openers: Vec::new(),
-        lasts_ms: 0,
+        timeout_ms: 0,
         opened_by: None,
         progress: crate::domain::RequestProgress::default(),
         created_at: now() + TimeDelta::milliseconds(i64::from(number / 2)),

@@ -1,14 +1,16 @@
-//! The steps that ask people: `ask` and `handoff` as they are written.
+//! The steps that ask people: `ask` and `handoff` as their author writes them.
 //!
-//! Owns their fields, defaults and limits, and the look at a form. It must never know who the
-//! people are: whether somebody is there is found out when the step's turn has come (S0-R1).
+//! Owns their fields and defaults; limits and their words come from `shared/holds`. It must never know
+//! users: whether a recipient is active is checked when the step starts (S0-R1).
 
-use std::time::Duration;
-
-use holdpoint_contracts::duration::{self, MAX_WAIT};
+use holdpoint_contracts::duration;
 use holdpoint_contracts::form::{Form, answer_faults};
-use holdpoint_contracts::hold::{Assign, OnTimeout, Priority};
-use holdpoint_contracts::link::{self, Link};
+use holdpoint_contracts::hold::{Assign, HoldSpec, OnTimeout, Priority};
+use holdpoint_contracts::link::Link;
+use holdpoint_contracts::problem::FieldError;
+use holdpoint_contracts::run::HoldKind;
+use holdpoint_holds::deadline::{NO_END, default_timeout_ms};
+use holdpoint_holds::{HoldDraft, OWNERS, Recipient};
 use holdpoint_ids::PolicyName;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -21,21 +23,8 @@ use crate::domain::model::plan::Action;
 use crate::domain::model::plan::person_steps::{Ask, Handoff};
 use crate::domain::nearest_names::nearest;
 
-/// An input's time unless said (S3-R1), in milliseconds.
-const ASK_MS: u64 = 300_000;
-/// A handoff's (S0-T1): 7 days, in milliseconds.
-const HANDOFF_MS: u64 = 7 * 86_400_000;
-/// Shortest time to answer (S3-R7).
-const SHORTEST: Duration = Duration::from_secs(1);
-/// Longest question or message, in characters.
-pub(in crate::domain) const TEXT_MAX: usize = 10_000;
-/// Most options, and most characters of one.
-pub(in crate::domain) const OPTIONS_MAX: usize = 100;
-pub(in crate::domain) const OPTION_CHARS_MAX: usize = 200;
-/// Most policies that one step names.
-const POLICIES_MAX: usize = 2;
-/// Most people and roles that one step names.
-pub(in crate::domain) const TO_MAX: usize = 20;
+/// Most recipients of a step.
+pub(in crate::domain) use holdpoint_holds::limits::RECIPIENTS_MAX as TO_MAX;
 
 const ASK: [&str; 11] = [
     "to",
@@ -61,16 +50,12 @@ const HANDOFF: [&str; 8] = [
     "policy",
 ];
 
-/// Whether a text says whom: `@user.<name>` or `@role.<name>`.
+/// Whether a text is `@user.<name>` or `@role.<name>`.
 pub(in crate::domain) fn is_whom(text: &str) -> bool {
-    let name = |kind: &str| text.strip_prefix(kind);
-    let user = name("@user.").map(|name| name.parse::<holdpoint_ids::UserName>().is_ok());
-    let role = name("@role.").map(|name| name.parse::<holdpoint_ids::RoleName>().is_ok());
-    user.or(role).unwrap_or(false)
+    Recipient::is_valid(text)
 }
 
-/// What is wrong with a form, if anything is. The owner of the request checks answers by the same
-/// rules.
+/// Why a schema is not a form, if it is not.
 pub(in crate::domain) fn form_complaint(schema: &Value) -> Option<String> {
     let errors = Form::parse(schema).err()?;
     let said = errors.iter().map(|error| match error.pointer.as_deref() {
@@ -80,7 +65,7 @@ pub(in crate::domain) fn form_complaint(schema: &Value) -> Option<String> {
     Some(format!("{}.", said.collect::<Vec<_>>().join("; ")))
 }
 
-/// What is wrong with the answer that counts when nobody gives one: it keeps the rules of any other.
+/// Why a default is not a valid answer, if it is not.
 pub(in crate::domain) fn default_complaint(
     default: &Value,
     options: &[String],
@@ -93,13 +78,13 @@ pub(in crate::domain) fn default_complaint(
     Some(format!("`{pointer}`: {}.", wrong.message))
 }
 
-/// Whether a step leaves its time to the policies that it names.
+/// Whether a step leaves its timeout to the policies that it names.
 fn is_by_policy(step: &Map<String, Value>) -> bool {
     let says = |name: &str| step.get(name).is_some_and(|value| !value.is_null());
     says("policy") && !says("timeout")
 }
 
-/// Whether it is known only when the step's turn has come.
+/// Whether the value is known only when the step starts.
 fn has_placeholder(value: &Value) -> bool {
     match value {
         Value::String(text) => text.starts_with('$') || text.contains("{{"),
@@ -115,33 +100,12 @@ impl One<'_, '_> {
         let ask = self.object("ask", value, &ASK)?;
         let to = self.to("ask", ask.get("to"));
         let question = self.text("ask", "question", ask.get("question"));
-        if question.is_none() && !ask.contains_key("question") {
-            self.refuse(
-                "ask",
-                "question",
-                "An `ask` says what: `question: \"Tell the customer?\"`.",
-            );
-        }
         let options = self.options(ask.get("options"));
         let schema = ask.get("schema").filter(|schema| !schema.is_null());
-        if let Some(said) = schema.and_then(form_complaint) {
-            self.refuse("ask", "schema", &said);
-        }
-        if schema.is_some() && options.as_ref().is_some_and(|options| !options.is_empty()) {
-            self.refuse(
-                "ask",
-                "schema",
-                "A question has `options` or a `schema`, not both.",
-            );
-        }
         let default = ask.get("default").filter(|default| !default.is_null());
         let link = self.link(ask.get("link"))?;
-        let flat = options.as_deref().unwrap_or_default();
-        for fault in link::faults(link.as_ref(), flat, schema, default) {
-            let pointer = fault.pointer.unwrap_or_default();
-            self.refuse("ask", "link", &format!("`{pointer}`: {}.", fault.message));
-        }
-        let timeout_ms = self.timeout_ms("ask", ask.get("timeout"), ASK_MS, false);
+        let kind = HoldKind::Input;
+        let timeout_ms = self.timeout_ms(kind, ask.get("timeout"));
         let allowed = [
             ("fail", OnTimeout::Fail),
             ("skip", OnTimeout::Skip),
@@ -150,34 +114,33 @@ impl One<'_, '_> {
         ];
         let on_timeout = self.word("ask", "on_timeout", ask.get("on_timeout"), &allowed);
         let on_timeout = on_timeout?.unwrap_or(OnTimeout::Fail);
-        if (on_timeout == OnTimeout::Default) != default.is_some() {
-            self.refuse(
-                "ask",
-                "default",
-                "`on_timeout: default` and `default: ANSWER` belong together.",
-            );
-        }
         let urgent = self.urgent("ask", ask);
         let policies = self.policies("ask", ask.get("policy"));
-        let options = options?;
-        let literal = default.filter(|default| !has_placeholder(default));
-        let wrong = literal.and_then(|default| default_complaint(default, &options, schema));
-        if let Some(wrong) = wrong {
-            self.refuse("ask", "default", &wrong);
-        }
-        Some(Action::Ask(Box::new(Ask {
-            to: to?,
-            question: question?,
+        let (to, options, policies) = (to?, options?, policies?);
+        let spec = HoldSpec {
             options,
+            to: literal_recipients(&to),
             schema: schema.cloned(),
             link,
+            on_timeout,
+            default: default.cloned(),
+            policies,
+            ..HoldSpec::asking(kind, question.unwrap_or_default())
+        };
+        self.check_draft("ask", &spec, timeout_ms);
+        Some(Action::Ask(Box::new(Ask {
+            to,
+            question: spec.question,
+            options: spec.options,
+            schema: spec.schema,
+            link: spec.link,
             timeout_ms: timeout_ms?,
             time_by_policy: is_by_policy(ask),
             on_timeout,
             priority: urgent?.0,
             assign: urgent?.1,
-            default: default.cloned(),
-            policies: policies?,
+            default: spec.default,
+            policies: spec.policies,
         })))
     }
 
@@ -187,7 +150,8 @@ impl One<'_, '_> {
         let to = self.to("handoff", handoff.get("to"));
         let message = self.text("handoff", "message", handoff.get("message"));
         let urgent = self.urgent("handoff", handoff);
-        let timeout_ms = self.timeout_ms("handoff", handoff.get("timeout"), HANDOFF_MS, true);
+        let kind = HoldKind::Handoff;
+        let timeout_ms = self.timeout_ms(kind, handoff.get("timeout"));
         let allowed = [
             ("continue", OnTimeout::Continue),
             ("skip", OnTimeout::Skip),
@@ -198,8 +162,17 @@ impl One<'_, '_> {
         let flags = [("true", true), ("false", false)];
         let warm_lead = self.word("handoff", "warm_lead", handoff.get("warm_lead"), &flags);
         let policies = self.policies("handoff", handoff.get("policy"));
+        let (to, policies) = (to?, policies?);
+        // Without a message, the run writes one when the step starts.
+        let question = message.as_deref().unwrap_or("-");
+        let spec = HoldSpec {
+            to: literal_recipients(&to),
+            policies,
+            ..HoldSpec::asking(kind, question)
+        };
+        self.check_draft("handoff", &spec, timeout_ms);
         Some(Action::Handoff(Box::new(Handoff {
-            to: to?,
+            to,
             message,
             priority: urgent?.0,
             assign: urgent?.1,
@@ -207,11 +180,26 @@ impl One<'_, '_> {
             time_by_policy: is_by_policy(handoff),
             on_timeout: on_timeout?.unwrap_or(OnTimeout::Continue),
             warm_lead: warm_lead?,
-            policies: policies?,
+            policies: spec.policies,
         })))
     }
 
-    /// How urgent it is, and who of those that it is put to gets it.
+    /// Reports what the shared validation finds, at the field of the step.
+    fn check_draft(&mut self, kind: &str, spec: &HoldSpec, timeout_ms: Option<u64>) {
+        let draft = HoldDraft { spec, timeout_ms };
+        let has_literal_default = spec.default.as_ref().is_some_and(|it| !has_placeholder(it));
+        let errors = if has_literal_default {
+            draft.validate()
+        } else {
+            draft.validate_template()
+        };
+        for error in errors {
+            let diagnostic = diagnostic_of(kind, error);
+            self.fault(kind, diagnostic);
+        }
+    }
+
+    /// The priority, and how a recipient is chosen.
     fn urgent(&mut self, kind: &str, step: &Map<String, Value>) -> Option<(Priority, Assign)> {
         let priorities = [
             ("low", Priority::Low),
@@ -229,11 +217,8 @@ impl One<'_, '_> {
         Some((priority?.unwrap_or_default(), assign?.unwrap_or_default()))
     }
 
-    /// A link that leads where it says: so it is as it is written, and has no placeholders.
-    #[expect(
-        clippy::option_option,
-        reason = "refused and not said are different things"
-    )]
+    /// A link must be literal, so that everybody sees where it leads.
+    #[expect(clippy::option_option, reason = "refused and omitted are different")]
     fn link(&mut self, value: Option<&Value>) -> Option<Option<Link>> {
         let Some(value) = value.filter(|link| !link.is_null()) else {
             return Some(None);
@@ -258,10 +243,6 @@ impl One<'_, '_> {
         Some(Some(link))
     }
 
-    fn refuse(&mut self, kind: &str, text: &str, said: &str) {
-        self.fault(kind, plain(text, said));
-    }
-
     fn object<'v>(
         &mut self,
         kind: &str,
@@ -282,7 +263,7 @@ impl One<'_, '_> {
         Some(found)
     }
 
-    /// One or many; a placeholder stands for a text, or alone for a list.
+    /// One recipient or a list. A placeholder stands for a text, or alone for a list.
     fn to(&mut self, kind: &str, value: Option<&Value>) -> Option<Value> {
         let many = match value {
             None | Some(Value::Null) => Vec::new(),
@@ -290,27 +271,15 @@ impl One<'_, '_> {
             Some(Value::Array(many)) => many.clone(),
             Some(other) => vec![other.clone()],
         };
-        let said = "`to` names people as `@user.<name>` or `@role.<name>`, one or a list.";
-        let is_right = |one: &Value| {
-            one.as_str()
-                .is_some_and(|text| text.starts_with('$') || text.contains("{{") || is_whom(text))
-        };
-        if let Some(wrong) = many.iter().find(|one| !is_right(one)) {
+        if let Some(wrong) = many.iter().find(|one| !one.is_string()) {
+            let said = "`to` must be `@user.<name>` or `@role.<name>`, or a list of these.";
             self.fault(kind, plain(&shown(wrong), said));
-            return None;
-        }
-        if many.len() > TO_MAX {
-            self.refuse(
-                kind,
-                "to",
-                &format!("`to` names at most {TO_MAX} people and roles."),
-            );
             return None;
         }
         Some(Value::Array(many))
     }
 
-    /// One name or a list. Whether there are such policies is found out when the step's turn has come.
+    /// One name or a list. Whether the policies exist is checked when the step starts.
     fn policies(&mut self, kind: &str, value: Option<&Value>) -> Option<Vec<PolicyName>> {
         let names = match value {
             None | Some(Value::Null) => return Some(Vec::new()),
@@ -320,10 +289,9 @@ impl One<'_, '_> {
         let mut policies = Vec::with_capacity(names.len());
         for one in names {
             match one.as_str().map(str::parse) {
-                Some(Ok(name)) if policies.len() < POLICIES_MAX => policies.push(name),
-                Some(_) | None => {
-                    let said = "`policy` is the name of a policy, or of two: one that says who \
-                                decides, and one that says who is told.";
+                Some(Ok(name)) => policies.push(name),
+                Some(Err(_)) | None => {
+                    let said = "`policy` must be the name of a policy, or a list of names.";
                     self.fault(kind, plain(&shown(one), said));
                     return None;
                 }
@@ -333,66 +301,46 @@ impl One<'_, '_> {
     }
 
     fn text(&mut self, kind: &str, name: &str, value: Option<&Value>) -> Option<String> {
-        match value? {
-            Value::String(text) if !text.trim().is_empty() && text.chars().count() <= TEXT_MAX => {
-                return Some(text.clone());
-            }
-            other => {
-                let said = format!("`{name}` is a text of 1 to {TEXT_MAX} characters.");
-                self.fault(kind, plain(&shown(other), &said));
-            }
+        let value = value.filter(|value| !value.is_null())?;
+        let text = value.as_str();
+        if text.is_none() {
+            let said = format!("`{name}` must be a text.");
+            self.fault(kind, plain(&shown(value), &said));
         }
-        None
+        text.map(str::to_owned)
     }
 
-    /// YAML that reads `yes` and `no` as true and false would ask for something else than was
-    /// meant: such options are refused with what to write.
+    /// YAML reads an unquoted `yes` or `no` as true or false. Such an option is refused with the remedy.
     fn options(&mut self, value: Option<&Value>) -> Option<Vec<String>> {
         let list = match value {
             None | Some(Value::Null) => return Some(Vec::new()),
             Some(Value::Array(list)) => list,
             Some(other) => {
-                self.fault("ask", plain(&shown(other), "`options` is a list of texts."));
+                let said = "`options` must be a list of texts.";
+                self.fault("ask", plain(&shown(other), said));
                 return None;
             }
         };
-        let mut options: Vec<String> = Vec::with_capacity(list.len());
+        let mut options = Vec::with_capacity(list.len());
         for option in list {
             let said = match option {
-                Value::String(text)
-                    if !text.trim().is_empty() && text.chars().count() <= OPTION_CHARS_MAX =>
-                {
-                    if !options.contains(text) {
-                        options.push(text.clone());
-                        continue;
-                    }
-                    "This option is there twice.".to_owned()
+                Value::String(text) => {
+                    options.push(text.clone());
+                    continue;
                 }
-                Value::String(_) => format!("An option has 1 to {OPTION_CHARS_MAX} characters."),
                 Value::Bool(_) => {
-                    "An option is a text, and this is read as true or false; put it in quotes: `\"yes\"`, `\"no\"`.".to_owned()
+                    "An option must be a text; put `true` and `false` in quotes: `\"yes\"`, `\"no\"`."
                 }
-                Value::Number(_) => {
-                    "An option is a text, and this is read as a number; put it in quotes.".to_owned()
-                }
-                _ => "An option is a text.".to_owned(),
+                _ => "An option must be a text; put it in quotes.",
             };
-            self.fault("ask", plain(&shown(option), &said));
-            return None;
-        }
-        if options.len() == 1 || options.len() > OPTIONS_MAX {
-            let said = format!("There are 2 to {OPTIONS_MAX} options, or none.");
-            self.refuse("ask", "options", &said);
+            self.fault("ask", plain(&shown(option), said));
             return None;
         }
         Some(options)
     }
 
-    /// A word of a list; the outer none: it was refused.
-    #[expect(
-        clippy::option_option,
-        reason = "refused and not said are different things"
-    )]
+    /// One of the known words. The outer `None` means that it was refused.
+    #[expect(clippy::option_option, reason = "refused and omitted are different")]
     fn word<T: Copy>(
         &mut self,
         kind: &str,
@@ -416,33 +364,64 @@ impl One<'_, '_> {
         None
     }
 
-    /// From 1 s to 90 days; 0 where it means that time never is up.
-    fn timeout_ms(
-        &mut self,
-        kind: &str,
-        value: Option<&Value>,
-        unless_said: u64,
-        may_be_none: bool,
-    ) -> Option<u64> {
-        let value = match value {
-            None | Some(Value::Null) => return Some(unless_said),
-            Some(value) => value,
+    /// Milliseconds. The shared validation checks the range.
+    fn timeout_ms(&mut self, kind: HoldKind, value: Option<&Value>) -> Option<u64> {
+        let Some(value) = value.filter(|value| !value.is_null()) else {
+            return Some(default_timeout_ms(kind));
         };
-        let is_zero = value.as_u64() == Some(0)
-            || value
-                .as_str()
-                .and_then(|text| duration::parse(text).ok())
-                .is_some_and(|length| length.is_zero());
+        if value.as_u64() == Some(0) {
+            return Some(NO_END);
+        }
         let said = match value.as_str().map(duration::parse) {
-            _ if is_zero && may_be_none => return Some(0),
-            _ if is_zero => "`timeout` cannot be 0; the shortest is 1 second.".to_owned(),
-            Some(Ok(length)) if length < SHORTEST => "`timeout` is at least 1 second.".to_owned(),
-            Some(Ok(length)) if length > MAX_WAIT => "`timeout` is at most 90 days.".to_owned(),
             Some(Ok(length)) => return u64::try_from(length.as_millis()).ok(),
             Some(Err(error)) => super::step::sentence(&error.to_string()),
-            None => "`timeout` is a duration with a unit, such as `5 minutes`.".to_owned(),
+            None => "`timeout` must be a duration with a unit, such as `5 minutes`.".to_owned(),
         };
-        self.fault(kind, plain(&shown(value), &said));
+        self.fault(kind_field(kind), plain(&shown(value), &said));
         None
+    }
+}
+
+const fn kind_field(kind: HoldKind) -> &'static str {
+    match kind {
+        HoldKind::Handoff => "handoff",
+        HoldKind::Input | HoldKind::Approval | HoldKind::Timer => "ask",
+    }
+}
+
+/// The recipients with valid texts instead of placeholders, which are checked when they are filled in.
+fn literal_recipients(to: &Value) -> Vec<String> {
+    let to = to.as_array().into_iter().flatten();
+    let texts = to.filter_map(|one| {
+        let stand_in = has_placeholder(one).then_some(OWNERS);
+        stand_in.or(one.as_str()).map(str::to_owned)
+    });
+    texts.collect()
+}
+
+/// An error of the shared validation as a diagnostic of a step, whose fields have other names.
+fn diagnostic_of(kind: &str, error: FieldError) -> Diagnostic {
+    let pointer = error.pointer.unwrap_or_default();
+    let path = pointer.trim_start_matches('/');
+    let (field, rest) = path.split_once('/').unwrap_or((path, ""));
+    let field = match field {
+        "timeout_ms" => "timeout",
+        "question" if kind == "handoff" => "message",
+        "policies" => "policy",
+        other => other,
+    };
+    let rest = if rest.is_empty() {
+        String::new()
+    } else {
+        format!("/{rest}")
+    };
+    let text = if error.text.is_empty() {
+        field.to_owned()
+    } else {
+        error.text
+    };
+    Diagnostic {
+        nearest: error.nearest,
+        ..plain(&text, &format!("`{field}{rest}`: {}.", error.message))
     }
 }

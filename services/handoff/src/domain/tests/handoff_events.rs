@@ -7,7 +7,7 @@ use holdpoint_contracts::hold::{
 use holdpoint_contracts::run::HoldKind;
 
 use super::world::{World, minute, spec};
-use crate::domain::limits::DEEDS_MAX;
+use crate::domain::model::limits::PENDING_EVENTS_MAX;
 use crate::domain::{RequestInput, UserInput};
 
 use HandoffEventKind::{Accepted, Reassigned, TakenOver};
@@ -118,8 +118,10 @@ fn what_nobody_did_by_hand_is_told_too() {
     world
         .user_input("oscar", &olga, UserInput::Disable)
         .unwrap();
-    let gone = crate::domain::Recipient::User("oscar".parse().unwrap());
-    world.put(RequestInput::Orphaned { gone }).unwrap();
+    let recipient = crate::domain::Recipient::User("oscar".parse().unwrap());
+    world
+        .put(RequestInput::RecipientLost { recipient })
+        .unwrap();
     let handoff_events = &world.handled().last().unwrap().handoff_events;
     let told: Vec<_> = handoff_events
         .iter()
@@ -135,12 +137,12 @@ fn nothing_is_told_of_others_and_the_oldest_is_left_out() {
     world.act("ada", RequestAction::Accept).unwrap();
     assert!(world.handled().is_empty());
     let mut world = handed(spec(HoldKind::Handoff));
-    for _ in 0..DEEDS_MAX {
+    for _ in 0..PENDING_EVENTS_MAX {
         world.act("olga", reassign("@user.oscar")).unwrap();
         world.act("olga", reassign("@user.ada")).unwrap();
     }
     assert_eq!(
         world.handled().last().unwrap().handoff_events.len(),
-        DEEDS_MAX
+        PENDING_EVENTS_MAX
     );
 }

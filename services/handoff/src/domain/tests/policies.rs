@@ -19,12 +19,13 @@ use holdpoint_contracts::hold::{
 };
 use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::run::HoldKind;
+use holdpoint_decision::Decider;
 use holdpoint_ids::PolicyName;
 
 use super::world::{World, acme, spec, unsigned};
 use crate::domain::{
-    Aggregate, Caller, Input, Need, Outcome, PolicyInput, Reply, RequestInput, Undecided,
-    all_built_in, decide,
+    Aggregate, Caller, HandoffDomain, Input, Need, Outcome, PolicyInput, Reply, RequestInput,
+    Undecided, built_in_policies,
 };
 
 impl World {
@@ -44,7 +45,7 @@ impl World {
             input,
         };
         let lookup = |need: &Need| self.lookup(need);
-        match decide(state.as_ref(), &input, &lookup, self.now) {
+        match HandoffDomain::decide(state.as_ref(), &input, &lookup, self.now) {
             Ok(Outcome::Decided(change)) => {
                 let Aggregate::Policy(policy) = change.state else {
                     panic!("a policy became something else")
@@ -93,7 +94,7 @@ fn escalation(rungs: Vec<PolicyRung>) -> PolicyRules {
 
 fn put(world: &mut World, name: &str, rules: PolicyRules) -> Result<(), Problem> {
     let olga = world.caller("olga");
-    let put = world.policy_input(name, olga, PolicyInput::Assigned(rules));
+    let put = world.policy_input(name, olga, PolicyInput::Put(rules));
     put.map(drop)
 }
 
@@ -243,7 +244,10 @@ fn whoever_accepts_it_stops_the_rungs_where_the_policy_says_so() {
 /// The default ladders have names: seen, named, and nobody's to change.
 #[test]
 fn default_ladders_have_names() {
-    let names: Vec<_> = all_built_in().into_iter().map(|one| one.name).collect();
+    let names: Vec<_> = built_in_policies()
+        .into_iter()
+        .map(|one| one.name)
+        .collect();
     let names: Vec<_> = names.iter().map(|name| name.as_str()).collect();
     assert_eq!(
         names,
@@ -291,9 +295,9 @@ fn what_a_hold_names_wrongly_is_refused_with_what_there_is() {
         (
             named(&["answers", "managers", "x"]),
             "/spec/policies",
-            "at most one",
+            "at most 2 policies",
         ),
-        (named(&["answers"]), "/spec/default", "there is none"),
+        (named(&["answers"]), "/spec/default", "is required with"),
         (
             naming(HoldKind::Input, &["managers"]),
             "/spec/policies/0",
@@ -302,7 +306,7 @@ fn what_a_hold_names_wrongly_is_refused_with_what_there_is() {
         (
             naming(HoldKind::Timer, &["managers"]),
             "/spec/policies/0",
-            "asks nobody",
+            "takes no policy",
         ),
         (
             HoldSpec {
@@ -310,7 +314,7 @@ fn what_a_hold_names_wrongly_is_refused_with_what_there_is() {
                 ..named(&["managers"])
             },
             "/spec/to",
-            "says whom",
+            "states the recipients",
         ),
     ] {
         let refused = open(&mut world, spec, HOUR_MS).unwrap_err();
@@ -339,7 +343,7 @@ fn a_runs_request_is_opened_without_what_is_not_there_and_says_so() {
     world.desired_state(1, state.clone());
     let note = world.view().history[0].note.clone().unwrap();
     assert!(
-        note.contains("there is no policy `gone`; there are `on-call`"),
+        note.contains("unknown policy `gone`; expected one of `on-call`"),
         "{note}"
     );
     assert_eq!(world.due(), Some(world.now + TimeDelta::hours(1)));
@@ -419,7 +423,7 @@ fn a_policy_says_how_long_a_run_waits() {
     assert_eq!(note, "by policy `ops`");
     let (within, note) = told(false);
     assert_eq!(within, []);
-    assert!(note.contains("the step's own `timeout` counts"), "{note}");
+    assert!(note.contains("the step's `timeout` counts"), "{note}");
 }
 
 /// What a policy may say, and who says it.
@@ -435,11 +439,11 @@ fn a_policy_that_cannot_be_kept_is_refused_with_its_place() {
     });
     let refused = put(&mut world, "odd", valid_for).unwrap_err();
     let expected = [
+        "/from/1",
         "/need",
         "/decide_within",
         "/valid_for",
         "/from/0",
-        "/from/1",
     ];
     assert_eq!(pointers(&refused), expected);
     let repeat = |every, times| Some(Repeat { every, times });
@@ -471,7 +475,7 @@ fn a_policy_that_cannot_be_kept_is_refused_with_its_place() {
     );
     let ada = world.caller("ada");
     let rules = approval("@role.ops", 1);
-    let refused = world.policy_input("mine", ada, PolicyInput::Assigned(rules.clone()));
+    let refused = world.policy_input("mine", ada, PolicyInput::Put(rules.clone()));
     assert_eq!(refused.unwrap_err().status, 403);
     let olga = world.caller("olga");
     let gone = world.policy_input("mine", olga.clone(), PolicyInput::Delete);
@@ -479,11 +483,11 @@ fn a_policy_that_cannot_be_kept_is_refused_with_its_place() {
     // Made, made again, changed, deleted, made anew: its version only rises.
     let mut versions = Vec::new();
     for input in [
-        PolicyInput::Assigned(rules.clone()),
-        PolicyInput::Assigned(rules.clone()),
-        PolicyInput::Assigned(approval("@role.ops", 2)),
+        PolicyInput::Put(rules.clone()),
+        PolicyInput::Put(rules.clone()),
+        PolicyInput::Put(approval("@role.ops", 2)),
         PolicyInput::Delete,
-        PolicyInput::Assigned(rules),
+        PolicyInput::Put(rules),
     ] {
         let view = world.policy_input("mine", olga.clone(), input).unwrap();
         versions.push(view.version);

@@ -261,7 +261,10 @@ fn a_role_without_active_members_is_put_to_the_owners() {
     let mut world = asked(spec);
     assert_eq!(world.view().to, [""; 0]);
     let note = world.view().history[1].note.clone().unwrap();
-    assert!(note.contains("@role.empty: put to the owners"), "{note}");
+    assert!(
+        note.contains("@role.empty; addressed to the owners"),
+        "{note}"
+    );
     world
         .say("olga", Decision::Approve { comment: None })
         .unwrap();
@@ -273,27 +276,29 @@ fn who_is_disabled_gives_back_what_they_had() {
     spec.to = vec!["@role.ops".to_owned()];
     let mut world = asked(spec);
     world.act("oscar", RequestAction::Accept).unwrap();
-    let gone = || RequestInput::Orphaned {
-        gone: Recipient::User("oscar".parse().unwrap()),
+    let lost = || RequestInput::RecipientLost {
+        recipient: Recipient::User("oscar".parse().unwrap()),
     };
     let version = world.view().version;
-    world.put(gone()).unwrap();
+    world.put(lost()).unwrap();
     assert_eq!(world.view().version, version, "who is active keeps it");
     world.users.get_mut("oscar").unwrap().active = false;
     world.user("otto", &["member", "ops"]);
-    world.put(gone()).unwrap();
+    world.put(lost()).unwrap();
     let view = world.view();
     assert_eq!(
         (view.assignee, view.to),
         (None, vec!["@role.ops".to_owned()])
     );
     let note = view.history.last().unwrap().note.clone().unwrap();
-    assert_eq!(note, "oscar was disabled: back to @role.ops");
+    assert_eq!(note, "oscar was disabled; reassigned to @role.ops");
     world.users.get_mut("otto").unwrap().active = false;
     world.act("olga", reassign("@user.bob")).unwrap();
     world.users.get_mut("bob").unwrap().active = false;
-    let gone = Recipient::User("bob".parse().unwrap());
-    world.put(RequestInput::Orphaned { gone }).unwrap();
+    let recipient = Recipient::User("bob".parse().unwrap());
+    world
+        .put(RequestInput::RecipientLost { recipient })
+        .unwrap();
     assert_eq!(world.view().to, [""; 0], "nobody is left but the owners");
 }
 

@@ -40,10 +40,10 @@ fn desired(world: &mut World, spec: HoldSpec) {
 /// M-6, S2-R4: what is wrong, where, and how to mend it.
 #[test]
 fn what_nobody_can_decide_is_not_opened() {
-    let barred = "nobody may decide it but `olga`, who wants it and is barred by `not_requester`: \
-                  put it to more people, or leave it out";
-    let three = "it needs 3 approvals, and only 2 may give one, owners and operators among them: \
-                 put it to more people, or need fewer";
+    let barred =
+        "no user may decide it (`not_requester` excludes `olga`); add recipients or omit it";
+    let three = "it needs 3 approvals, and only 2 users may give one, including owners and operators; \
+                 add recipients or require fewer approvals";
     for (spec, pointer, message) in [
         (asked(&[], 1, true), "/spec/policy/not_requester", barred),
         (asked(&["@role.ops"], 3, false), "/spec/policy/need", three),

@@ -11,7 +11,7 @@ use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::run::HoldKind;
 use proptest::prelude::*;
 
-use super::again::{once_more, opened};
+use super::ask_again::{once_more, opened};
 use super::world::{World, gone, minute, respond, spec};
 use crate::domain::{Effect, Phase, Recipient, RequestInput};
 
@@ -123,8 +123,8 @@ fn apply(world: &mut World, kind: HoldKind, rev: u64, event: &Event) {
         Event::Told(answer) => world.told(*answer),
         Event::Disable(who) => {
             world.users.get_mut(*who).unwrap().active = false;
-            let gone = Recipient::User(who.parse().unwrap());
-            drop(world.put(RequestInput::Orphaned { gone }));
+            let recipient = Recipient::User(who.parse().unwrap());
+            drop(world.put(RequestInput::RecipientLost { recipient }));
         }
     }
 }
@@ -135,9 +135,9 @@ fn everybody_is_told_the_same(world: &World) -> Result<(), TestCaseError> {
     let request = world.request.as_ref().unwrap();
     let (end, shown) = (request.end(), request.view().unwrap());
     let told = world.effects.iter().rev().find_map(|effect| match effect {
-        Effect::Fact { fact, .. } => Some(fact),
+        Effect::RequestEvent { event: fact, .. } => Some(fact),
         Effect::Timer { .. }
-        | Effect::RequestHistoryEntry { .. }
+        | Effect::HandoffUpdate { .. }
         | Effect::Close { .. }
         | Effect::Changed { .. }
         | Effect::UserChanged { .. } => None,
@@ -323,7 +323,7 @@ proptest! {
         }
         let mut revs = BTreeMap::new();
         for effect in &world.effects {
-            if let Effect::Fact { fact, .. } = effect {
+            if let Effect::RequestEvent { event: fact, .. } = effect {
                 prop_assert!(revs.insert(fact.rev, fact.kind).is_none(), "one fact a version");
             }
         }

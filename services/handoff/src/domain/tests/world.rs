@@ -23,12 +23,13 @@ use holdpoint_contracts::hold::{
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::run::HoldKind;
+use holdpoint_decision::Decider;
 use holdpoint_ids::{HoldId, PolicyName, RunId, UserName, Workspace};
 use serde_json::json;
 
 use crate::domain::{
-    Aggregate, Caller, Effect, Fact, Input, Lookup, Need, Outcome, Phase, Policy, Proof, Reply,
-    Request, RequestInput, Undecided, User, UserInput, decide,
+    Aggregate, Caller, Effect, Fact, HandoffDomain, Input, Lookup, Need, Outcome, Phase, Policy,
+    Proof, Reply, Request, RequestInput, Undecided, User, UserInput,
 };
 
 pub(super) fn acme() -> Workspace {
@@ -236,7 +237,7 @@ impl World {
                 true => self.lookup(need),
                 false => Lookup::NotLoaded,
             };
-            match decide(state, input, &lookup, self.now) {
+            match HandoffDomain::decide(state, input, &lookup, self.now) {
                 Err(Undecided::NeedsMore(more)) => known.extend(more),
                 decided => return decided,
             }
@@ -318,9 +319,9 @@ impl World {
     }
 
     /// The executor's word on the newest close.
-    pub(super) fn told(&mut self, answer: CloseReply) {
+    pub(super) fn told(&mut self, reply: CloseReply) {
         let rev = self.closed().last().unwrap().rev;
-        self.put(RequestInput::CloseAcked { rev, answer }).unwrap();
+        self.put(RequestInput::CloseAcked { rev, reply }).unwrap();
     }
 
     pub(super) fn act(
@@ -344,10 +345,10 @@ impl World {
     /// What people were told, in order: what, and whom.
     pub(super) fn facts(&self) -> Vec<(RequestEventKind, Vec<String>)> {
         let facts = self.effects.iter().filter_map(|effect| match effect {
-            Effect::Fact { fact, .. } => Some((fact.kind, fact.to.clone())),
+            Effect::RequestEvent { event: fact, .. } => Some((fact.kind, fact.to.clone())),
             Effect::Timer { .. }
             | Effect::Close { .. }
-            | Effect::RequestHistoryEntry { .. }
+            | Effect::HandoffUpdate { .. }
             | Effect::Changed { .. }
             | Effect::UserChanged { .. } => None,
         });
@@ -373,8 +374,8 @@ impl World {
         let closed = self.effects.iter().filter_map(|effect| match effect {
             Effect::Close { closed, .. } => Some(closed),
             Effect::Timer { .. }
-            | Effect::RequestHistoryEntry { .. }
-            | Effect::Fact { .. }
+            | Effect::HandoffUpdate { .. }
+            | Effect::RequestEvent { .. }
             | Effect::Changed { .. }
             | Effect::UserChanged { .. } => None,
         });
@@ -384,10 +385,12 @@ impl World {
     /// What the executor was told of what was done with a handoff, in order.
     pub(super) fn handled(&self) -> Vec<&HandoffUpdate> {
         let handled = self.effects.iter().filter_map(|effect| match effect {
-            Effect::RequestHistoryEntry { handled, .. } => Some(handled),
+            Effect::HandoffUpdate {
+                update: handled, ..
+            } => Some(handled),
             Effect::Timer { .. }
             | Effect::Close { .. }
-            | Effect::Fact { .. }
+            | Effect::RequestEvent { .. }
             | Effect::Changed { .. }
             | Effect::UserChanged { .. } => None,
         });
@@ -399,8 +402,8 @@ impl World {
         let due = self.effects.iter().rev().find_map(|effect| match effect {
             Effect::Timer { due, .. } => Some(*due),
             Effect::Close { .. }
-            | Effect::RequestHistoryEntry { .. }
-            | Effect::Fact { .. }
+            | Effect::HandoffUpdate { .. }
+            | Effect::RequestEvent { .. }
             | Effect::Changed { .. }
             | Effect::UserChanged { .. } => None,
         });
@@ -475,12 +478,14 @@ fn check(before: Option<&Request>, next: &Request, effects: &[Effect]) {
                 assert_eq!((*rev, *due), (next.timer.rev, next.timer.due));
             }
             Effect::Close { closed, .. } => assert_eq!(Some(closed.rev), next.closed_rev),
-            Effect::RequestHistoryEntry { handled, .. } => {
+            Effect::HandoffUpdate {
+                update: handled, ..
+            } => {
                 assert_eq!((handled.id, handled.rev), (next.id, next.version));
                 let is_closing = next.effect == Some(DecisionEffect::Pending);
                 assert!(!is_closing, "a history is in order: {next:?}");
             }
-            Effect::Fact { fact, .. } => {
+            Effect::RequestEvent { event: fact, .. } => {
                 assert_eq!((fact.id, fact.rev), (next.id, next.version));
                 assert_eq!(fact.request.version, next.version);
             }

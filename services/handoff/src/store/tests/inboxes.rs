@@ -16,7 +16,8 @@ pub(super) async fn inboxes(db: &DatabaseConnection) {
         change(&mut one);
         (boxed(one), 0)
     };
-    let delegated = |one: &mut Request| one.progress.also = vec!["@user.bob".to_owned()];
+    let delegated =
+        |one: &mut Request| one.progress.additional_deciders = vec!["@user.bob".to_owned()];
     let states = [
         put(1, &["@user.alice"], &|one| {
             one.progress.assignee = Some("alice".parse().unwrap());

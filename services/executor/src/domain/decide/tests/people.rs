@@ -314,10 +314,10 @@ fn more_people_than_a_step_may_name_fail_it() {
         world.give(start);
         world
     };
-    assert_eq!(many(20).status(), RunStatus::AwaitingInput);
-    let failure = many(21).view().failure.unwrap();
+    assert_eq!(many(50).status(), RunStatus::AwaitingInput);
+    let failure = many(51).view().failure.unwrap();
     assert_eq!(failure.code, "invalid_assignee");
-    assert!(failure.message.contains("at most 20 are allowed"));
+    assert!(failure.message.contains("at most 50 are allowed"));
 }
 
 /// S3-R5: the answer that counts when nobody gives one keeps the rules of any other.

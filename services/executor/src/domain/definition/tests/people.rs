@@ -67,10 +67,10 @@ fn yes_and_no_are_words_and_booleans_are_refused() {
 #[test]
 fn times_are_from_one_second_to_ninety_days() {
     for (time, said) in [
-        ("0", "cannot be 0"),
-        ("0 s", "cannot be 0"),
-        ("10 ms", "at least 1 second"),
-        ("91 days", "at most 90 days"),
+        ("0", "1 second to 90 days"),
+        ("0 s", "1 second to 90 days"),
+        ("10 ms", "1 second to 90 days"),
+        ("91 days", "1 second to 90 days"),
     ] {
         let message = refused(&format!("ask: {{ question: Go on?, timeout: {time} }}"));
         assert!(message.contains(said), "{time}: {message}");
@@ -100,7 +100,7 @@ fn what_is_wrong_is_said_with_what_to_write() {
         ),
         (
             "ask: { question: Go on?, on_timeout: default }",
-            "belong together",
+            "`default` is required with",
         ),
         (
             "ask: { question: Go on?, options: [a, b], on_timeout: default, default: c }",
@@ -121,7 +121,7 @@ fn what_is_wrong_is_said_with_what_to_write() {
         ),
         (
             "ask: { question: Go on?, schema: { type: object, properties: { a: { type: array } } } }",
-            "`/properties/a`",
+            "`schema/properties/a`",
         ),
         ("handoff: { priority: critical }", "`priority` is one of"),
         (
@@ -194,5 +194,20 @@ fn a_secret_is_asked_for_by_link() {
     ] {
         let message = refused(&format!("ask: {{ question: The key?, {asked} }}"));
         assert!(message.contains(said), "{asked}: {message}");
+    }
+}
+
+/// An agent is refused where the other doors refuse its question.
+#[test]
+fn every_door_refuses_the_same_drafts_with_the_same_words() {
+    for draft in holdpoint_holds::fixtures::drafts() {
+        let step = serde_json::json!({ "ask": draft.with_text_timeout() });
+        let text = format!("agent: a\nsteps:\n  - {step}\n");
+        let diagnostics = Plan::compile(&text).err().unwrap_or_default();
+        let said: Vec<_> = diagnostics.iter().map(|one| &one.message).collect();
+        assert_eq!(said.len(), draft.messages.len(), "{said:?} {text:.300}");
+        for (said, message) in said.iter().zip(&draft.messages) {
+            assert!(said.ends_with(&format!(": {message}.")), "{said}");
+        }
     }
 }

@@ -1,0 +1,15 @@
+//! One file for each command, named after its verb. Commands call rules.
+
+pub(super) mod act_on_request;
+pub(super) mod ask_again;
+pub(super) mod close_acked;
+pub(super) mod decide_request;
+pub(super) mod delete_policy;
+pub(super) mod disable_user;
+pub(super) mod open_hold;
+pub(super) mod put_policy;
+pub(super) mod put_user;
+pub(super) mod reassign_orphaned;
+pub(super) mod set_holds;
+pub(super) mod timers_fired;
+pub(super) mod withdraw_hold;

@@ -1,0 +1,292 @@
+//! `handoff.decide_request` and `handoff.decide_requests`: a person decides. The first commit wins, and a late
+//! decision is kept beside the request.
+
+use holdpoint_contracts::form::{Form, answer_faults, plain, plain_value};
+use holdpoint_contracts::handoff::{
+    Completion, Decided, DecidedOne, Decision, Effect as DecisionEffect, LateAnswer,
+};
+use holdpoint_contracts::hold::{HoldOutcome, HoldSpec};
+use holdpoint_contracts::link;
+use holdpoint_contracts::notification::RequestEventKind;
+use holdpoint_contracts::problem::FieldError;
+use holdpoint_contracts::run::HoldKind;
+use holdpoint_holds::check_text;
+use holdpoint_holds::limits::ANSWER_BYTES_MAX;
+use serde_json::{Value, json};
+
+use crate::domain::caller::Caller;
+use crate::domain::decision::{Outcome, Undecided};
+use crate::domain::effect::Reply;
+use crate::domain::lookup::DecisionContext;
+use crate::domain::model::limits::{LATE_BYTES_MAX, LATE_MAX};
+use crate::domain::model::progress::AuditStamp;
+use crate::domain::model::request::{End, Phase, Request};
+use crate::domain::refusal::Refusal;
+use crate::domain::rules::authorization::{
+    require_decider, require_not_excluded, require_run_owner, require_version,
+};
+use crate::domain::transition::RequestTransition;
+
+/// A decision before it is recorded.
+struct Verdict {
+    outcome: HoldOutcome,
+    data: Value,
+    by: String,
+}
+
+pub(crate) fn decide_request(
+    request: Option<&Request>,
+    caller: &Caller,
+    decision: &Decision,
+    version: Option<u64>,
+    context: &DecisionContext<'_>,
+) -> Result<Outcome, Undecided> {
+    let decider = require_decider(request, caller, context)?;
+    let request = decider.request;
+    require_not_excluded(request, &decider.name)?;
+    let (outcome, data) = check_decision(request, decider.spec, decision)?;
+    let verdict = Verdict {
+        outcome,
+        data,
+        by: decider.name.to_string(),
+    };
+    match request.end() {
+        Some(end) if is_same(&end, &verdict) => Ok(Outcome::Unchanged(reply_decided(request))),
+        // The caller was one of the voters who decided.
+        Some(end) if end.outcome == HoldOutcome::Approved && has_voted(request, &verdict) => {
+            Ok(Outcome::Unchanged(reply_decided(request)))
+        }
+        Some(end) => keep_late_answer(request, end, verdict, context),
+        None if has_voted(request, &verdict) => Ok(Outcome::Unchanged(reply_decided(request))),
+        None => {
+            require_run_owner(&decider)?;
+            require_version(request, version)?;
+            if outcome == HoldOutcome::Approved && !is_last_vote(request, decider.spec) {
+                return Ok(add_vote(request, &verdict, context));
+            }
+            Ok(record_decision(request, verdict, context))
+        }
+    }
+}
+
+/// Decides one of several requests, all or none. A late decision refuses all of them, so that it is not kept.
+pub(crate) fn decide_one_of_requests(
+    request: Option<&Request>,
+    caller: &Caller,
+    decision: &Decision,
+    version: Option<u64>,
+    context: &DecisionContext<'_>,
+) -> Result<Outcome, Undecided> {
+    match decide_request(request, caller, decision, version, context)? {
+        Outcome::Unchanged(reply) => Ok(Outcome::Unchanged(shorten(reply))),
+        Outcome::Decided(mut change) => {
+            if change.reply.as_late().is_some()
+                && let Some(end) = request.and_then(Request::end)
+            {
+                return Err(Refusal::already_decided(context.id, end, false).into());
+            }
+            change.reply = shorten(change.reply);
+            Ok(Outcome::Decided(change))
+        }
+    }
+}
+
+/// Shortens the reply, because the replies for all requests travel in one message.
+fn shorten(reply: Reply) -> Reply {
+    if let Reply::Decided(decided) = reply {
+        return Reply::One(DecidedOne {
+            effect: decided.effect,
+            votes: decided.request.votes_so_far(),
+        });
+    }
+    reply
+}
+
+/// A person has one vote.
+fn has_voted(request: &Request, verdict: &Verdict) -> bool {
+    let votes = &request.progress.votes;
+    verdict.outcome == HoldOutcome::Approved && votes.iter().any(|vote| vote.by == verdict.by)
+}
+
+fn is_last_vote(request: &Request, spec: &HoldSpec) -> bool {
+    let have = u32::try_from(request.progress.votes.len()).unwrap_or(u32::MAX);
+    have.saturating_add(1) >= spec.policy.need
+}
+
+/// Adds an approval that does not decide yet.
+fn add_vote(request: &Request, verdict: &Verdict, context: &DecisionContext<'_>) -> Outcome {
+    let mut transition = RequestTransition::on(request);
+    transition.request.progress.votes.push(AuditStamp {
+        by: verdict.by.clone(),
+        at: context.now,
+    });
+    transition.add_history("approved", &verdict.by, context.now, text_of(&verdict.data));
+    transition.finish(reply_decided)
+}
+
+fn text_of(data: &Value) -> Option<String> {
+    data.as_str().map(str::to_owned)
+}
+
+/// Checks that the decision fits the kind and that its content is valid.
+fn check_decision(
+    request: &Request,
+    spec: &HoldSpec,
+    decision: &Decision,
+) -> Result<(HoldOutcome, Value), Refusal> {
+    let wrong = |action| Refusal::WrongKind {
+        id: request.id,
+        kind: spec.kind,
+        action,
+    };
+    let (outcome, data) = match (spec.kind, decision) {
+        (HoldKind::Input, Decision::Respond { answer }) => {
+            let answer = plain_value(answer);
+            check_answer(spec, &answer)?;
+            (HoldOutcome::Answered, answer)
+        }
+        (HoldKind::Approval, Decision::Approve { comment }) => {
+            let comment = comment.as_deref().map(plain);
+            check_length("/decision/approve/comment", comment.as_deref())?;
+            (HoldOutcome::Approved, json!(comment))
+        }
+        (HoldKind::Approval, Decision::Reject { reason }) if reason.trim().is_empty() => {
+            let error = FieldError::at("/decision/reject/reason", "expected a reason");
+            return Err(Refusal::InvalidAnswer(vec![error]));
+        }
+        (HoldKind::Approval, Decision::Reject { reason }) => {
+            let reason = plain(reason);
+            check_length("/decision/reject/reason", Some(&reason))?;
+            (HoldOutcome::Rejected, json!(reason))
+        }
+        (HoldKind::Handoff, Decision::Complete(completion)) => {
+            let completion = Completion {
+                notes: plain(&completion.notes),
+                ..completion.clone()
+            };
+            check_length("/decision/complete/notes", Some(&completion.notes))?;
+            (HoldOutcome::Completed, json!(completion))
+        }
+        (HoldKind::Timer | HoldKind::Approval | HoldKind::Handoff, Decision::Respond { .. }) => {
+            return Err(wrong("respond"));
+        }
+        (HoldKind::Timer | HoldKind::Input | HoldKind::Handoff, Decision::Approve { .. }) => {
+            return Err(wrong("approve"));
+        }
+        (HoldKind::Timer | HoldKind::Input | HoldKind::Handoff, Decision::Reject { .. }) => {
+            return Err(wrong("reject"));
+        }
+        (HoldKind::Timer | HoldKind::Approval | HoldKind::Input, Decision::Complete(_)) => {
+            return Err(wrong("complete"));
+        }
+    };
+    if json_bytes(&data) > ANSWER_BYTES_MAX {
+        let message = format!("expected at most {ANSWER_BYTES_MAX} bytes of JSON");
+        return Err(Refusal::InvalidAnswer(vec![FieldError::at(
+            "/decision",
+            message,
+        )]));
+    }
+    Ok((outcome, data))
+}
+
+fn check_length(pointer: &str, text: Option<&str>) -> Result<(), Refusal> {
+    let invalid = |message: String| Refusal::InvalidAnswer(vec![FieldError::at(pointer, message)]);
+    text.map_or(Ok(()), check_text).map_err(invalid)
+}
+
+fn check_answer(spec: &HoldSpec, answer: &Value) -> Result<(), Refusal> {
+    let pointer = "/decision/respond/answer";
+    if answer.is_null() {
+        return Err(Refusal::InvalidAnswer(vec![FieldError::at(
+            pointer,
+            "expected an answer",
+        )]));
+    }
+    let errors = match &spec.link {
+        Some(_) => link::answer_faults(answer),
+        None => {
+            // A schema that is not a form was never shown as one, so any answer is valid.
+            let form = spec.schema.as_ref().and_then(|it| Form::parse(it).ok());
+            answer_faults(answer, &spec.options, form.as_ref())
+        }
+    };
+    let errors: Vec<_> = errors
+        .into_iter()
+        .map(|error| error.under(pointer))
+        .collect();
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(Refusal::InvalidAnswer(errors))
+    }
+}
+
+fn record_decision(request: &Request, verdict: Verdict, context: &DecisionContext<'_>) -> Outcome {
+    let Verdict { outcome, data, by } = verdict;
+    let mut transition = RequestTransition::on(request);
+    if outcome == HoldOutcome::Approved {
+        let (by, at) = (by.clone(), context.now);
+        transition
+            .request
+            .progress
+            .votes
+            .push(AuditStamp { by, at });
+    }
+    let note = data.get("notes").map_or_else(|| text_of(&data), text_of);
+    transition.add_history(outcome.as_str(), &by, context.now, note);
+    let to = request.deciders();
+    transition.notify(RequestEventKind::Decided, Some(&by), context.now, to);
+    transition.request.phase = Phase::Decided {
+        outcome,
+        data,
+        by,
+        at: context.now,
+    };
+    transition.close();
+    transition.finish(reply_decided)
+}
+
+fn is_same(end: &End, verdict: &Verdict) -> bool {
+    end.by == verdict.by && end.outcome == verdict.outcome && end.data == verdict.data
+}
+
+fn reply_decided(request: &Request) -> Reply {
+    // Only a request with a spec is decided, so there is a view.
+    request.view().map_or(Reply::EventRecorded, |view| {
+        Reply::Decided(Box::new(Decided {
+            recorded: true,
+            effect: request.effect.unwrap_or(DecisionEffect::Pending),
+            request: view,
+        }))
+    })
+}
+
+/// Keeps a late decision if it is new and the limits allow it.
+fn keep_late_answer(
+    request: &Request,
+    end: End,
+    verdict: Verdict,
+    context: &DecisionContext<'_>,
+) -> Result<Outcome, Undecided> {
+    let data = json!({ "outcome": verdict.outcome, "data": verdict.data });
+    let is_same = |one: &LateAnswer| one.by == verdict.by && one.data == data;
+    let is_known = request.late.iter().any(is_same);
+    let kept: usize = request.late.iter().map(|one| json_bytes(&one.data)).sum();
+    let has_room = request.late.len() < LATE_MAX && kept + json_bytes(&data) <= LATE_BYTES_MAX;
+    let refusal = Refusal::already_decided(request.id, end, is_known || has_room);
+    if is_known || !has_room {
+        return Err(refusal.into());
+    }
+    let mut transition = RequestTransition::on(request);
+    transition.request.late.push(LateAnswer {
+        by: verdict.by,
+        at: context.now,
+        data,
+    });
+    Ok(transition.finish(|_| Reply::Late(Box::new(refusal.problem()))))
+}
+
+fn json_bytes(value: &Value) -> usize {
+    value.to_string().len()
+}

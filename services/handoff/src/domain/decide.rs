@@ -1,0 +1,188 @@
+//! Selects the command for an input.
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::Problem;
+use holdpoint_decision::Decider;
+
+use super::commands::act_on_request::act_on_request;
+use super::commands::ask_again::ask_again;
+use super::commands::close_acked::{acknowledge_close, acknowledge_handoff_events};
+use super::commands::decide_request::{decide_one_of_requests, decide_request};
+use super::commands::delete_policy::delete_policy;
+use super::commands::disable_user::{disable_user, finish_reassignment};
+use super::commands::open_hold::{Opening, open_hold};
+use super::commands::put_policy::put_policy;
+use super::commands::put_user::{UserProfile, put_user};
+use super::commands::reassign_orphaned::reassign_orphaned;
+use super::commands::set_holds::set_hold;
+use super::commands::timers_fired::{acknowledge_timer, fire_timer};
+use super::commands::withdraw_hold::withdraw_hold;
+use super::decision::{HandoffDomain, LookupFn, Outcome, Undecided};
+use super::effect::{Effect, Reply};
+use super::input::{Input, PolicyInput, RequestInput, UserInput};
+use super::lookup::{DecisionContext, Facts};
+use super::model::aggregate::{Aggregate, Key};
+use super::model::request::Request;
+use super::need::{Fact, Need};
+use super::refusal::Refusal;
+
+impl Decider for HandoffDomain {
+    type Key = Key;
+    type State = Aggregate;
+    type Input = Input;
+    type Need = Need;
+    type Fact = Fact;
+    type Effect = Effect;
+    type Refusal = Refusal;
+    type Reply = Reply;
+
+    fn key(input: &Input) -> Key {
+        input.key()
+    }
+
+    /// A key names one kind of aggregate, so that a state of another kind never comes with an input.
+    fn decide(
+        state: Option<&Aggregate>,
+        input: &Input,
+        lookup: LookupFn<'_>,
+        now: DateTime<Utc>,
+    ) -> Result<Outcome, Undecided> {
+        match input {
+            Input::User {
+                workspace,
+                name,
+                caller,
+                input,
+            } => {
+                let facts = Facts { workspace, lookup };
+                let user = state.and_then(Aggregate::as_user);
+                match input {
+                    UserInput::Put { email, roles } => {
+                        let wanted = UserProfile { name, email, roles };
+                        put_user(user, &wanted, caller, facts)
+                    }
+                    UserInput::Disable => disable_user(user, name, caller, facts),
+                    UserInput::RequestsReassigned { roles } => Ok(finish_reassignment(user, roles)),
+                }
+            }
+            Input::Policy {
+                workspace,
+                name,
+                caller,
+                input,
+            } => {
+                let facts = Facts { workspace, lookup };
+                let policy = state.and_then(Aggregate::as_policy);
+                match input {
+                    PolicyInput::Put(rules) => put_policy(policy, name, rules, caller, facts),
+                    PolicyInput::Delete => delete_policy(policy, name, caller, facts),
+                }
+            }
+            Input::Request {
+                workspace,
+                id,
+                input,
+            } => {
+                let facts = Facts { workspace, lookup };
+                let context = DecisionContext {
+                    facts,
+                    id: *id,
+                    now,
+                };
+                let request = state.and_then(Aggregate::as_request);
+                decide_on_request(request, input, &context)
+            }
+        }
+    }
+
+    fn aggregate(need: &Need) -> Option<Key> {
+        match need {
+            Need::User(workspace, name) => Some(Key::User(workspace.clone(), name.clone())),
+            Need::Policy(workspace, name) => Some(Key::Policy(workspace.clone(), name.clone())),
+            Need::Request(workspace, id) => Some(Key::Request(workspace.clone(), *id)),
+            Need::Owners(_)
+            | Need::Members(_)
+            | Need::Role(..)
+            | Need::Loads(_)
+            | Need::Policies(_) => None,
+        }
+    }
+
+    fn fact(state: &Aggregate) -> Option<Fact> {
+        Some(match state {
+            Aggregate::User(user) => Fact::User(user.clone()),
+            Aggregate::Policy(policy) => Fact::Policy(policy.clone()),
+            Aggregate::Request(request) => Fact::Request(request.clone()),
+        })
+    }
+
+    fn version(state: &Aggregate) -> u64 {
+        match state {
+            Aggregate::Request(request) => request.version,
+            Aggregate::User(user) => user.version,
+            Aggregate::Policy(policy) => policy.version,
+        }
+    }
+
+    /// A request waits for hours, whereas users and policies are few and read often.
+    fn is_hot(state: &Aggregate) -> bool {
+        state.as_request().is_none()
+    }
+
+    fn problem(refusal: &Refusal) -> Problem {
+        refusal.problem()
+    }
+
+    fn problem_after_commit(reply: &Reply) -> Option<Problem> {
+        reply.as_late().cloned()
+    }
+}
+
+fn decide_on_request(
+    request: Option<&Request>,
+    input: &RequestInput,
+    context: &DecisionContext<'_>,
+) -> Result<Outcome, Undecided> {
+    match input {
+        RequestInput::SetDesired { rev, state } => set_hold(request, *rev, state, context),
+        RequestInput::TimerFired { rev, due } => fire_timer(request, *rev, *due, context),
+        RequestInput::TimerAcked { rev } => Ok(acknowledge_timer(request, *rev)),
+        RequestInput::CloseAcked { rev, reply } => {
+            Ok(acknowledge_close(request, *rev, *reply, context))
+        }
+        RequestInput::HandoffEventsAcked { rev } => Ok(acknowledge_handoff_events(request, *rev)),
+        RequestInput::Open {
+            caller,
+            spec,
+            timeout_ms,
+        } => {
+            let opening = Opening {
+                spec,
+                timeout_ms: *timeout_ms,
+                is_again: false,
+                earlier_openers: Vec::new(),
+            };
+            open_hold(request, caller, &opening, context)
+        }
+        RequestInput::AskAgain { caller, wanted } => ask_again(request, caller, wanted, context),
+        RequestInput::Withdraw { caller, version } => {
+            withdraw_hold(request, caller, *version, context)
+        }
+        RequestInput::Decide {
+            caller,
+            decision,
+            version,
+        } => decide_request(request, caller, decision, *version, context),
+        RequestInput::DecideRequests {
+            caller,
+            decision,
+            version,
+        } => decide_one_of_requests(request, caller, decision, *version, context),
+        RequestInput::Act {
+            caller,
+            action,
+            version,
+        } => act_on_request(request, caller, action, *version, context),
+        RequestInput::RecipientLost { recipient } => reassign_orphaned(request, recipient, context),
+    }
+}

@@ -1,0 +1,109 @@
+//! What a decision returns beside the new state.
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::Problem;
+use holdpoint_contracts::executor::TimerReply;
+use holdpoint_contracts::handoff::{Decided, DecidedOne, PolicyView, RequestView, UserView};
+use holdpoint_contracts::hold::{HandoffUpdate, HoldClosed, SetHoldReply};
+use holdpoint_contracts::notification::RequestEvent;
+use holdpoint_ids::{HoldId, Workspace};
+use serde::Serialize;
+
+use super::model::request::Request;
+
+/// A value that the service carries out after the decision.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// The desired timer, for the scheduler.
+    Timer {
+        workspace: Workspace,
+        id: HoldId,
+        /// Rises with every desired state.
+        rev: u64,
+        /// None: the timer is cleared.
+        due: Option<DateTime<Utc>>,
+    },
+    /// The hold has ended: a desired state for the executor.
+    Close {
+        workspace: Workspace,
+        closed: HoldClosed,
+    },
+    /// A user acted on an open handoff of a run: a desired state for the executor.
+    HandoffUpdate {
+        workspace: Workspace,
+        update: HandoffUpdate,
+    },
+    /// A change that users are notified of: a desired state for the notification service.
+    RequestEvent {
+        workspace: Workspace,
+        event: RequestEvent,
+    },
+    /// The request has changed: watchers get a nudge.
+    Changed {
+        workspace: Workspace,
+        id: HoldId,
+        version: u64,
+    },
+    /// A numbered change for user directories.
+    UserChanged {
+        workspace: Workspace,
+        user: UserView,
+    },
+}
+
+impl Effect {
+    /// The changed user, if it is such an effect.
+    #[must_use]
+    pub const fn as_user_change(&self) -> Option<(&Workspace, &UserView)> {
+        match self {
+            Self::UserChanged { workspace, user } => Some((workspace, user)),
+            Self::Timer { .. }
+            | Self::Close { .. }
+            | Self::HandoffUpdate { .. }
+            | Self::RequestEvent { .. }
+            | Self::Changed { .. } => None,
+        }
+    }
+}
+
+/// The reply to the caller.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Reply {
+    DesiredState(SetHoldReply),
+    Timer(TimerReply),
+    /// To acknowledgements and sweeps, which wait for no reply.
+    EventRecorded,
+    Request(Box<RequestView>),
+    /// To a decision that counts.
+    Decided(Box<Decided>),
+    /// To one of several decisions that count together.
+    One(DecidedOne),
+    /// To a decision that came too late and was kept. The caller gets it as a problem.
+    Late(Box<Problem>),
+    User(UserView),
+    Policy(Box<PolicyView>),
+}
+
+impl Reply {
+    /// The request as the API shows it.
+    pub(crate) fn of_request(request: &Request) -> Self {
+        let view = request.view();
+        view.map_or(Self::EventRecorded, |view| Self::Request(Box::new(view)))
+    }
+
+    /// The problem of a late decision.
+    pub(crate) fn as_late(&self) -> Option<&Problem> {
+        match self {
+            Self::Late(problem) => Some(problem),
+            Self::DesiredState(_)
+            | Self::Timer(_)
+            | Self::EventRecorded
+            | Self::Request(_)
+            | Self::Decided(_)
+            | Self::One(_)
+            | Self::User(_)
+            | Self::Policy(_) => None,
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Everything that can happen to an aggregate.
+
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::handoff::{AskAgain, Decision, PolicyRules, RequestAction};
+use holdpoint_contracts::hold::{CloseReply, HoldSpec, HoldState};
+use holdpoint_holds::Recipient;
+use holdpoint_ids::{HoldId, PolicyName, RoleName, UserName, Workspace};
+
+use super::caller::Caller;
+use super::model::aggregate::Key;
+
+/// An input to one aggregate.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input {
+    Request {
+        workspace: Workspace,
+        id: HoldId,
+        input: RequestInput,
+    },
+    User {
+        workspace: Workspace,
+        name: UserName,
+        caller: Caller,
+        input: UserInput,
+    },
+    Policy {
+        workspace: Workspace,
+        name: PolicyName,
+        caller: Caller,
+        input: PolicyInput,
+    },
+}
+
+/// Everything that can happen to a request. `version` is the version that the caller has seen; without
+/// it the caller decides on any version.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RequestInput {
+    /// The executor sends the state that it wants. A `rev` that is not higher changes nothing.
+    SetDesired { rev: u64, state: HoldState },
+    /// The scheduler reports that the timer was due. Another `rev` means that the timer was moved.
+    TimerFired { rev: u64, due: DateTime<Utc> },
+    /// The executor acknowledged a close. A reply to an older close changes nothing.
+    CloseAcked { rev: u64, reply: CloseReply },
+    /// The executor acknowledged the handoff events up to this version.
+    HandoffEventsAcked { rev: u64 },
+    /// A program or a user opens a standalone hold (M-6).
+    Open {
+        caller: Caller,
+        spec: Box<HoldSpec>,
+        /// Time until the hold times out, in milliseconds.
+        timeout_ms: u64,
+    },
+    /// A caller asks again what ended without an answer. The input is for the new request
+    /// ([`HoldId::asked_again`]).
+    AskAgain { caller: Caller, wanted: AskAgain },
+    /// The opener or an operator withdraws a standalone hold.
+    Withdraw {
+        caller: Caller,
+        version: Option<u64>,
+    },
+    /// A person decides.
+    Decide {
+        caller: Caller,
+        decision: Decision,
+        version: Option<u64>,
+    },
+    /// A person decides several requests alike, all or none. This is one of them.
+    DecideRequests {
+        caller: Caller,
+        decision: Decision,
+        version: Option<u64>,
+    },
+    /// A person acts on the request without deciding it.
+    Act {
+        caller: Caller,
+        action: RequestAction,
+        version: Option<u64>,
+    },
+    /// The sweep found a request of a disabled user, or of a role without an active member.
+    RecipientLost { recipient: Recipient },
+    /// The scheduler acknowledged the timer.
+    TimerAcked { rev: u64 },
+}
+
+/// Everything that can happen to a user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UserInput {
+    /// An administrator creates, changes or enables the user.
+    Put {
+        email: Option<String>,
+        roles: BTreeSet<RoleName>,
+    },
+    /// An administrator disables the user, who then neither decides nor receives requests.
+    Disable,
+    /// The sweep has reassigned all requests of the disabled user and of these former roles.
+    RequestsReassigned { roles: BTreeSet<RoleName> },
+}
+
+/// Everything that can happen to a policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PolicyInput {
+    /// An administrator creates or changes the policy.
+    Put(PolicyRules),
+    /// An administrator deletes the policy, so that requests cannot name it.
+    Delete,
+}
+
+impl Input {
+    /// The aggregate that the input is for.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        match self {
+            Self::Request { workspace, id, .. } => Key::Request(workspace.clone(), *id),
+            Self::User {
+                workspace, name, ..
+            } => Key::User(workspace.clone(), name.clone()),
+            Self::Policy {
+                workspace, name, ..
+            } => Key::Policy(workspace.clone(), name.clone()),
+        }
+    }
+}

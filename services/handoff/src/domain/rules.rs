@@ -1,0 +1,13 @@
+//! One file for each rule that several commands share. Rules read the model and change transitions.
+
+pub(super) mod audience;
+pub(super) mod authorization;
+pub(super) mod built_in_policies;
+pub(super) mod derived_effects;
+pub(super) mod escalation;
+pub(super) mod initial_assignment;
+pub(super) mod merge_desired_state;
+pub(super) mod quorum;
+pub(super) mod resolved_policies;
+pub(super) mod user_change;
+pub(super) mod working_hours;

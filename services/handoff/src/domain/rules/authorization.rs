@@ -1,0 +1,146 @@
+//! Who may do what. Every command of a caller checks its right here.
+
+use holdpoint_auth::{Claims, Right, authorize};
+use holdpoint_contracts::hold::HoldSpec;
+use holdpoint_holds::Recipient;
+use holdpoint_ids::UserName;
+
+use crate::domain::caller::{Caller, Proof};
+use crate::domain::decision::Undecided;
+use crate::domain::lookup::{DecisionContext, Facts};
+use crate::domain::model::request::Request;
+use crate::domain::model::user::User;
+use crate::domain::refusal::Refusal;
+
+/// Checks a right by the signed claims and by the current rows. Returns the user, or `None` for an unsigned
+/// command.
+pub(crate) fn require_right(
+    caller: &Caller,
+    right: Right,
+    facts: Facts<'_>,
+) -> Result<Option<User>, Undecided> {
+    let claims = match &caller.proof {
+        Proof::Bad(error) => return Err(Refusal::Unproven(*error).into()),
+        Proof::Absent => None,
+        Proof::Good(claims) => Some(claims),
+    };
+    authorize(claims, right).map_err(not_allowed)?;
+    let Some(claims) = claims else {
+        return Ok(None);
+    };
+    let user = facts
+        .active_user(&claims.user)?
+        .ok_or_else(|| Refusal::NoActiveUser(claims.user.clone()))?;
+    authorize(Some(&row_claims(claims, &user)), right).map_err(not_allowed)?;
+    Ok(Some(user))
+}
+
+/// Whether both the claims and the row grant a right: a token may have fewer roles than its user, and the
+/// user may have lost a role since.
+fn has_right(claims: &Claims, user: &User, right: Right) -> bool {
+    authorize(Some(claims), right).is_ok()
+        && authorize(Some(&row_claims(claims, user)), right).is_ok()
+}
+
+fn row_claims(claims: &Claims, user: &User) -> Claims {
+    Claims {
+        roles: user.roles.iter().cloned().collect(),
+        ..claims.clone()
+    }
+}
+
+fn not_allowed(problem: holdpoint_contracts::Problem) -> Undecided {
+    Refusal::NotAllowed(Box::new(problem)).into()
+}
+
+/// A user who may decide a request, or act on it.
+pub(crate) struct AuthorizedDecider<'a> {
+    pub(crate) request: &'a Request,
+    pub(crate) spec: &'a HoldSpec,
+    pub(crate) name: UserName,
+    pub(crate) is_operator: bool,
+}
+
+/// Requires a signed command of a recipient of the request or of an operator.
+pub(crate) fn require_decider<'a>(
+    request: Option<&'a Request>,
+    caller: &Caller,
+    context: &DecisionContext<'_>,
+) -> Result<AuthorizedDecider<'a>, Undecided> {
+    let user = require_right(caller, Right::Decide, context.facts)?;
+    let found = request.and_then(|request| Some((request, request.spec.as_ref()?)));
+    let Some((request, spec)) = found else {
+        return Err(Refusal::NoRequest(context.id).into());
+    };
+    // `require_right` refuses an unsigned command, which never has the right to decide.
+    let (Proof::Good(claims), Some(user)) = (&caller.proof, &user) else {
+        return Err(Refusal::NoRequest(context.id).into());
+    };
+    let is_operator = has_right(claims, user, Right::Operate);
+    if !is_operator && !is_addressed(request, user) {
+        return Err(Refusal::NotAddressed(claims.user.clone()).into());
+    }
+    Ok(AuthorizedDecider {
+        request,
+        spec,
+        name: claims.user.clone(),
+        is_operator,
+    })
+}
+
+/// Whether a request is addressed to a user by name or by role.
+fn is_addressed(request: &Request, user: &User) -> bool {
+    let is_theirs = |to: &String| match to.parse() {
+        Ok(Recipient::User(name)) => name == user.name,
+        Ok(Recipient::Role(role)) => user.roles.contains(&role),
+        Err(_) => false,
+    };
+    request.deciders().iter().any(is_theirs)
+}
+
+/// Refuses the requester and the openers if the request's policy excludes them.
+pub(crate) fn require_not_excluded(request: &Request, name: &UserName) -> Result<(), Refusal> {
+    if request.excluded().contains(name) {
+        return Err(Refusal::IsRequester(name.clone()));
+    }
+    Ok(())
+}
+
+/// Refuses other people than the owner of a run and operators.
+pub(crate) fn require_run_owner(decider: &AuthorizedDecider<'_>) -> Result<(), Refusal> {
+    let progress = &decider.request.progress;
+    let is_assignee = progress
+        .assignee
+        .as_ref()
+        .is_none_or(|name| *name == decider.name);
+    match &progress.taken_over {
+        Some(stamp) if !is_assignee && !decider.is_operator => Err(Refusal::HasAssignee {
+            id: decider.request.id,
+            what: "taken_over",
+            stamp: stamp.clone(),
+        }),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Refuses a caller who has seen other content than the current one.
+pub(crate) fn require_version(request: &Request, seen: Option<u64>) -> Result<(), Refusal> {
+    match seen.filter(|seen| !request.is_unchanged_since(*seen)) {
+        None => Ok(()),
+        Some(seen) => Err(Refusal::VersionConflict {
+            seen,
+            version: request.version,
+        }),
+    }
+}
+
+/// Whether a caller may withdraw a standalone hold or ask it again: its opener or an operator.
+pub(crate) fn may_manage(request: &Request, caller: &Caller, user: Option<&User>) -> bool {
+    let is_operator = match (&caller.proof, user) {
+        (Proof::Good(claims), Some(user)) => has_right(claims, user, Right::Operate),
+        // An unsigned command has the rights of its subject, which include this one.
+        (Proof::Absent, _) => true,
+        (Proof::Good(_), None) | (Proof::Bad(_), _) => false,
+    };
+    is_operator || request.opened_by.as_ref() == Some(&caller.name())
+}

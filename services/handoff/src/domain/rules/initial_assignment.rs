@@ -1,0 +1,122 @@
+//! The first assignment of a request: who gets it, and what happens if nobody can.
+
+use holdpoint_contracts::hold::{HoldOutcome, OPERATOR_TAKEOVER};
+use holdpoint_contracts::notification::RequestEventKind;
+use holdpoint_contracts::run::HoldKind;
+use holdpoint_holds::OWNERS;
+use serde_json::json;
+
+use super::audience::{self, Assignment, AssignmentRules};
+use super::quorum::{self, QuorumShortfall};
+use crate::domain::decision::Undecided;
+use crate::domain::lookup::{DecisionContext, load_together};
+use crate::domain::model::progress::AuditStamp;
+use crate::domain::model::request::{BY_EXECUTOR, BY_SERVICE, Phase};
+use crate::domain::transition::RequestTransition;
+
+/// Assigns a new request. A request whose recipient is inactive ends at once (S0-R1).
+pub(crate) fn assign_new_request(
+    transition: &mut RequestTransition,
+    context: &DecisionContext<'_>,
+) -> Result<(), Undecided> {
+    let Some(spec) = transition.request.spec.clone() else {
+        return Ok(());
+    };
+    let by = transition.request.opened_by.clone();
+    let by = by.unwrap_or_else(|| BY_EXECUTOR.to_owned());
+    let by_policy = transition.request.progress.resolved_policies.history_note();
+    transition.add_history("opened", &by, context.now, by_policy);
+    if spec.kind == HoldKind::Timer {
+        return Ok(());
+    }
+    let excluded = transition.request.excluded();
+    let shortfall = || quorum::check_quorum(&spec, &excluded, context);
+    let rules = AssignmentRules {
+        assign: spec.assign,
+        excluded: excluded.clone(),
+    };
+    let assignment = || audience::assign(&spec.to, &rules, context);
+    load_together([assignment().map(drop), shortfall().map(drop)])?;
+    let assigned = match assignment()? {
+        Assignment::Inactive(name) => {
+            cancel(transition, &name, spec.kind, context);
+            return Ok(());
+        }
+        Assignment::Assigned(assigned) => assigned,
+    };
+    let progress = &mut transition.request.progress;
+    progress.assignee = assigned.assignee;
+    progress.reassigned_to = assigned.reassigned_to;
+    progress.ladder.since = Some(context.now);
+    if let Some(note) = assigned.note {
+        transition.add_history("assigned", BY_SERVICE, context.now, Some(note));
+    }
+    transition.add_fact(assigned.fact);
+    if let Some(shortfall) = shortfall()? {
+        add_owners(transition, &shortfall, context);
+    }
+    if spec.reason.as_deref() == Some(OPERATOR_TAKEOVER) {
+        take_over_at_once(transition, context);
+    }
+    let to = transition.request.audience();
+    transition.notify(RequestEventKind::Opened, Some(&by), context.now, to);
+    Ok(())
+}
+
+/// The run waits although too few people can decide, so the owners, who can give the role to more people,
+/// are asked too.
+fn add_owners(
+    transition: &mut RequestTransition,
+    shortfall: &QuorumShortfall,
+    context: &DecisionContext<'_>,
+) {
+    let owners = OWNERS.to_owned();
+    let mut to = transition.request.addressed_to().to_vec();
+    if !to.is_empty() && !to.contains(&owners) {
+        to.push(owners);
+        transition.request.progress.reassigned_to = Some(to);
+    }
+    let note = format!(
+        "{}; addressed to the owners too, who can give the role to more people or end the run",
+        shortfall.describe()
+    );
+    transition.add_history("assigned", BY_SERVICE, context.now, Some(note));
+}
+
+/// The recipient has taken the run over at the executor, which therefore needs no message.
+fn take_over_at_once(transition: &mut RequestTransition, context: &DecisionContext<'_>) {
+    let Some(by) = transition.request.progress.assignee.as_ref() else {
+        return;
+    };
+    let by = by.to_string();
+    transition.add_history("taken_over", &by, context.now, None);
+    transition.request.progress.taken_over = Some(AuditStamp {
+        by,
+        at: context.now,
+    });
+}
+
+/// Ends a request whose recipient is inactive. The executor fails the step with this literal text (S0-R1).
+fn cancel(
+    transition: &mut RequestTransition,
+    name: &str,
+    kind: HoldKind,
+    context: &DecisionContext<'_>,
+) {
+    let inactive = audience::inactive_text(name);
+    let message = match kind {
+        HoldKind::Handoff => format!("Handoff failed: {inactive}"),
+        HoldKind::Approval | HoldKind::Input | HoldKind::Timer => inactive,
+    };
+    let now = context.now;
+    transition.add_history("withdrawn", BY_SERVICE, now, Some(message.clone()));
+    transition.request.phase = Phase::Decided {
+        outcome: HoldOutcome::Cancelled,
+        data: json!({ "code": "assignee_inactive", "message": message }),
+        by: BY_SERVICE.to_owned(),
+        at: now,
+    };
+    transition.close();
+    let to = transition.request.audience();
+    transition.notify(RequestEventKind::Withdrawn, Some(BY_SERVICE), now, to);
+}

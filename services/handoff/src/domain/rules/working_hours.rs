@@ -1,0 +1,135 @@
+//! Working time: when rungs of a policy with a calendar count and fire.
+//!
+//! A working day is an interval in the calendar's time zone. Its two ends are converted to instants, so that
+//! clock changes need no other care. Durations are real time inside such intervals.
+
+use chrono::{DateTime, Datelike, Days, NaiveDate, NaiveTime, TimeDelta, TimeZone, Utc};
+use chrono_tz::Tz;
+use holdpoint_contracts::handoff::{Calendar, Weekday};
+
+/// Most days that one rung spans: more than the longest rung takes with the shortest week.
+const DAYS_MAX: usize = 20_000;
+
+/// Shortest working day, in minutes.
+pub(crate) const DAY_MINUTES_MIN: i64 = 60;
+
+/// A calendar that was validated.
+#[derive(Debug)]
+pub(crate) struct WorkingHours<'a> {
+    calendar: &'a Calendar,
+    zone: Tz,
+    from: NaiveTime,
+    /// None: midnight at the end of the day.
+    to: Option<NaiveTime>,
+}
+
+/// An invalid field of a calendar, and the error.
+pub(crate) type CalendarError = (&'static str, String);
+
+impl<'a> WorkingHours<'a> {
+    pub(crate) fn read(calendar: &'a Calendar) -> Result<Self, CalendarError> {
+        let zone = calendar.time_zone.parse::<Tz>().map_err(|_unknown| {
+            let name = &calendar.time_zone;
+            let text = format!(
+                "invalid time zone `{name}`; expected a name such as `Europe/Berlin` or `UTC`"
+            );
+            ("time_zone", text)
+        })?;
+        let from = time(&calendar.from).ok_or_else(|| ("from", clock_text(&calendar.from)))?;
+        let to = match calendar.to.as_str() {
+            "24:00" => None,
+            text => Some(time(text).ok_or_else(|| ("to", clock_text(text)))?),
+        };
+        let end = to.map_or(TimeDelta::days(1), |to| to - NaiveTime::MIN);
+        if end - (from - NaiveTime::MIN) < TimeDelta::minutes(DAY_MINUTES_MIN) {
+            let text = "`to` must be at least one hour after `from`";
+            return Err(("to", text.to_owned()));
+        }
+        if calendar.days.is_empty() {
+            return Err(("days", "expected at least one day of the week".to_owned()));
+        }
+        Ok(Self {
+            calendar,
+            zone,
+            from,
+            to,
+        })
+    }
+
+    /// The instant at which so much working time has passed since another one. It lies in working time, and
+    /// never on the last instant of a day.
+    pub(crate) fn after(&self, since: DateTime<Utc>, ms: u64) -> Option<DateTime<Utc>> {
+        let mut left = TimeDelta::try_milliseconds(i64::try_from(ms).ok()?)?;
+        for (opens, closes) in self.days(since) {
+            let begins = opens.max(since);
+            let available = closes - begins;
+            if available <= TimeDelta::zero() {
+                continue;
+            }
+            if left < available {
+                return Some(begins + left);
+            }
+            left -= available;
+        }
+        None
+    }
+
+    /// Working time between two instants, in milliseconds.
+    pub(crate) fn between(&self, since: DateTime<Utc>, until: DateTime<Utc>) -> u64 {
+        let mut passed = TimeDelta::zero();
+        for (opens, closes) in self.days(since) {
+            if opens >= until {
+                break;
+            }
+            let part = closes.min(until) - opens.max(since);
+            passed += part.max(TimeDelta::zero());
+        }
+        u64::try_from(passed.num_milliseconds()).unwrap_or(0)
+    }
+
+    /// Opening and closing instants of the working days, beginning with the day of an instant.
+    fn days(&self, since: DateTime<Utc>) -> impl Iterator<Item = (DateTime<Utc>, DateTime<Utc>)> {
+        // A change of the zone's date may keep the day before open at this instant.
+        let first = since.with_timezone(&self.zone).date_naive();
+        let first = first.pred_opt().unwrap_or(first);
+        let dates = (0_u64..).map_while(move |day| first.checked_add_days(Days::new(day)));
+        let working = dates.take(DAYS_MAX).filter(|date| self.is_working(*date));
+        working.map(|date| {
+            let closes = match self.to {
+                Some(to) => self.instant(date, to),
+                None => {
+                    let next = date.succ_opt().unwrap_or(date);
+                    self.instant(next, NaiveTime::MIN)
+                }
+            };
+            (self.instant(date, self.from), closes)
+        })
+    }
+
+    fn is_working(&self, date: NaiveDate) -> bool {
+        let day = Weekday::of(date.weekday());
+        self.calendar.days.contains(&day) && !self.calendar.holidays.contains(&date)
+    }
+
+    /// The instant of a local time: the first one if the clock shows it twice, the next one if the clock
+    /// skips it.
+    fn instant(&self, date: NaiveDate, time: NaiveTime) -> DateTime<Utc> {
+        let mut local = date.and_time(time);
+        // No clock change skips more than a day.
+        for _ in 0..=96 {
+            if let Some(found) = self.zone.from_local_datetime(&local).earliest() {
+                return found.to_utc();
+            }
+            local += TimeDelta::minutes(15);
+        }
+        Utc.from_utc_datetime(&local)
+    }
+}
+
+fn time(text: &str) -> Option<NaiveTime> {
+    NaiveTime::parse_from_str(text, "%H:%M").ok()
+}
+
+fn clock_text(text: &str) -> String {
+    format!("invalid time of day `{text}`; expected a text such as `09:00`")
+}

@@ -1,0 +1,361 @@
+//! Asking again (issue 4): a new request that names the old one, once nobody has answered that.
+use holdpoint_contracts::Problem;
+use holdpoint_contracts::handoff::{AskAgain, Decision, RequestStatus, RequestView};
+use holdpoint_contracts::hold::{Assign, HoldOutcome, HoldSpec, OnTimeout, Policy};
+use holdpoint_contracts::run::HoldKind;
+
+use super::world::{World, hold, input_spec, minute, open, respond, spec};
+use crate::domain::{Reply, RequestInput};
+
+/// Opened by oscar of ops, for an hour.
+pub(super) fn opened(spec: HoldSpec) -> World {
+    opened_in(World::alone(), spec)
+}
+
+fn opened_in(mut world: World, spec: HoldSpec) -> World {
+    let caller = world.caller("oscar");
+    let input = RequestInput::Open {
+        caller,
+        spec: Box::new(spec),
+        timeout_ms: 3_600_000,
+    };
+    world.put(input).unwrap();
+    world
+}
+
+/// Asks the world's request again, as another world of the same people.
+fn again(world: &World, by: &str, change: impl FnOnce(&mut AskAgain)) -> Result<World, Problem> {
+    once_more(world, None, by, change)
+}
+
+/// The same where somebody may have asked it again before.
+pub(super) fn once_more(
+    world: &World,
+    before: Option<&World>,
+    by: &str,
+    change: impl FnOnce(&mut AskAgain),
+) -> Result<World, Problem> {
+    let mut next = world.clone();
+    next.others.insert(world.id, world.request.clone().unwrap());
+    next.id = world.id.asked_again();
+    next.request = before.and_then(|before| before.request.clone());
+    let mut wanted = AskAgain {
+        id: next.id,
+        again: world.id,
+        to: None,
+        timeout_ms: None,
+    };
+    change(&mut wanted);
+    let caller = next.caller(by);
+    let answer = next.put(RequestInput::AskAgain { caller, wanted })?;
+    assert!(matches!(answer, Reply::Request(_)));
+    Ok(next)
+}
+
+fn view(world: &World) -> RequestView {
+    world.view()
+}
+
+#[test]
+fn what_nobody_answered_in_time_is_asked_again_as_it_was() {
+    let mut world = opened(HoldSpec {
+        context: serde_json::json!({ "version": "4.2" }),
+        ..input_spec()
+    });
+    world.now = minute(60);
+    world.fire();
+    let old = view(&world);
+    assert_eq!(old.status, RequestStatus::Expired);
+    assert_eq!(old.actions, ["ask_again"]);
+    let next = again(&world, "oscar", |_| ()).unwrap();
+    let new = view(&next);
+    assert_eq!(new.asks_again, Some(old.id));
+    assert_ne!(new.id, old.id);
+    assert_eq!(new.status, RequestStatus::Open);
+    assert_eq!(
+        (&new.question, &new.to, &new.context),
+        (&old.question, &old.to, &old.context)
+    );
+    assert_eq!(new.options, old.options);
+    assert_eq!(new.deadline, Some(minute(120)), "as long as before");
+    let mut next = next;
+    assert!(next.say("ada", respond("yes")).is_ok());
+
+    let other = again(&world, "oscar", |wanted| {
+        wanted.to = Some(vec!["@user.ada".to_owned()]);
+        wanted.timeout_ms = Some(60_000);
+    });
+    let other = view(&other.unwrap());
+    assert_eq!(other.to, ["@user.ada"]);
+    assert_eq!(other.deadline, Some(minute(61)));
+    let nobody = again(&world, "oscar", |wanted| {
+        wanted.to = Some(vec!["@user.nobody".to_owned()]);
+    });
+    assert_eq!(
+        nobody.unwrap_err().errors[0].pointer.as_deref(),
+        Some("/spec/to/0")
+    );
+}
+
+/// What was taken back, and what could not be put to anybody, has no answer either; a default that
+/// counted because nobody answered is none of a person's.
+#[test]
+fn what_has_no_answer_of_a_person_is_asked_again() {
+    let mut world = opened(input_spec());
+    let caller = world.caller("oscar");
+    let version = None;
+    world
+        .put(RequestInput::Withdraw { caller, version })
+        .unwrap();
+    assert!(again(&world, "oscar", |_| ()).is_ok());
+
+    let mut world = opened(HoldSpec {
+        on_timeout: OnTimeout::Default,
+        default: Some("no".into()),
+        ..input_spec()
+    });
+    world.now = minute(60);
+    world.fire();
+    assert_eq!(view(&world).response, Some("no".into()));
+    assert!(again(&world, "oscar", |_| ()).is_ok());
+}
+
+/// A decision stands; what is open is not asked twice; a run's goes with its run.
+#[test]
+fn what_stands_or_is_a_runs_is_not_asked_again() {
+    let code = |world: &World| again(world, "oscar", |_| ()).map(drop).unwrap_err().code;
+    let mut world = opened(input_spec());
+    assert_eq!(code(&world), "still_open");
+    world.say("ada", respond("no")).unwrap();
+    assert_eq!(view(&world).outcome, Some(HoldOutcome::Answered));
+    let problem = again(&world, "oscar", |_| ()).map(drop).unwrap_err();
+    assert_eq!(problem.code, "already_decided");
+    assert!(
+        problem.detail.contains("answered by ada"),
+        "{}",
+        problem.detail
+    );
+    assert!(view(&world).actions.is_empty());
+
+    let mut timer = spec(HoldKind::Timer);
+    timer.to = Vec::new();
+    let mut world = opened(timer);
+    world.now = minute(60);
+    world.fire();
+    assert_eq!(code(&world), "wrong_kind");
+
+    let mut world = World::new();
+    world.id = hold(1);
+    world.desired_state(1, open(60));
+    world.now = minute(60);
+    world.fire();
+    let problem = again(&world, "oscar", |_| ()).map(drop).unwrap_err();
+    assert_eq!(problem.code, "not_standalone");
+    assert!(
+        problem.detail.contains("belongs to a run"),
+        "{}",
+        problem.detail
+    );
+}
+
+/// Only whoever asked, or an operator: what is asked again carries all that was told with it.
+#[test]
+fn nobody_else_asks_it_again() {
+    let mut world = opened(input_spec());
+    world.now = minute(60);
+    world.fire();
+    let refused = again(&world, "bob", |_| ()).map(drop).unwrap_err();
+    assert_eq!((refused.status, &*refused.code), (403, "forbidden"));
+}
+
+/// A-H5: naming another person as requester does not let the opener decide their own request.
+#[test]
+fn who_opens_for_another_decides_as_little_as_the_requester() {
+    let mut world = opened(HoldSpec {
+        policy: Policy {
+            need: 1,
+            not_requester: true,
+        },
+        requester: Some("bob".to_owned()),
+        ..spec(HoldKind::Approval)
+    });
+    world.user("bob", &["operator"]);
+    let approve = Decision::Approve { comment: None };
+    for barred in ["oscar", "bob"] {
+        let refused = world.say(barred, approve.clone()).unwrap_err();
+        assert_eq!(refused.code, "not_requester", "{barred}");
+    }
+    assert!(world.say("ada", approve).is_ok());
+}
+
+/// Whoever wanted it is still barred, also where somebody else asks again for them.
+#[test]
+fn asking_again_for_somebody_lets_them_not_decide_it() {
+    let mut world = opened(HoldSpec {
+        policy: Policy {
+            need: 1,
+            not_requester: true,
+        },
+        ..spec(HoldKind::Approval)
+    });
+    world.now = minute(60);
+    world.fire();
+    world.user("bob", &["operator"]);
+    let mut next = again(&world, "bob", |_| ()).unwrap();
+    assert_eq!(view(&next).asked_by, ["bob", "oscar"]);
+    let approve = Decision::Approve { comment: None };
+    assert_eq!(
+        next.say("oscar", approve.clone()).unwrap_err().code,
+        "not_requester"
+    );
+    assert!(next.say("ada", approve).is_ok());
+}
+
+/// Issue 4, ask again: of two who ask again, one opens it and the other gets it, also once it is answered.
+#[test]
+fn whoever_asks_again_second_gets_what_the_first_has_opened() {
+    let mut old = opened(input_spec());
+    old.user("bob", &["operator"]);
+    old.now = minute(60);
+    old.fire();
+    let mut next = again(&old, "oscar", |_| ()).unwrap();
+    let id = next.id;
+    let second = once_more(&old, Some(&next), "bob", |_| ()).unwrap();
+    assert_eq!(view(&second), view(&next));
+    let same = once_more(&old, Some(&next), "bob", |wanted| {
+        wanted.to = Some(view(&next).to);
+        wanted.timeout_ms = Some(3_600_000);
+    });
+    assert_eq!(view(&same.unwrap()), view(&next));
+    let others: [fn(&mut AskAgain); 2] = [
+        |wanted| wanted.to = Some(vec!["@user.ada".to_owned()]),
+        |wanted| wanted.timeout_ms = Some(60_000),
+    ];
+    for other in others {
+        let problem = once_more(&old, Some(&next), "bob", other).map(drop);
+        let problem = problem.unwrap_err();
+        assert_eq!((problem.status, &*problem.code), (409, "asked_again"));
+        assert_eq!(problem.data["id"], id.to_string());
+        assert!(
+            problem.detail.contains(&id.to_string()),
+            "{}",
+            problem.detail
+        );
+    }
+    let nobody = once_more(&old, Some(&next), "ada", |_| ()).map(drop);
+    assert_eq!(nobody.unwrap_err().status, 403);
+    next.say("ada", respond("yes")).unwrap();
+    let late = once_more(&old, Some(&next), "bob", |_| ()).unwrap();
+    assert_eq!(view(&late).decided_by.as_deref(), Some("ada"));
+}
+
+/// What was asked again and is over, too, is asked again itself: no request has two of them.
+#[test]
+fn what_was_asked_again_and_ended_is_asked_again_itself() {
+    let mut old = opened(input_spec());
+    old.now = minute(60);
+    old.fire();
+    let mut next = again(&old, "oscar", |_| ()).unwrap();
+    next.now = minute(120);
+    next.fire();
+    let problem = once_more(&old, Some(&next), "oscar", |_| ()).map(drop);
+    let problem = problem.unwrap_err();
+    assert_eq!(problem.code, "asked_again");
+    let says = format!("which has ended too; ask `{}` again", next.id);
+    assert!(problem.detail.contains(&says), "{}", problem.detail);
+    let third = again(&next, "oscar", |_| ()).unwrap();
+    assert_ne!(third.id, next.id);
+    assert_eq!(view(&third).asks_again, Some(next.id));
+}
+
+/// Whoever wanted it then and was disabled since is named and barred as before, and is no fault.
+#[test]
+fn whoever_wanted_it_may_be_disabled_when_it_is_asked_again() {
+    let mut world = opened(HoldSpec {
+        policy: Policy {
+            need: 1,
+            not_requester: true,
+        },
+        ..spec(HoldKind::Approval)
+    });
+    world.now = minute(60);
+    world.fire();
+    world.user("bob", &["operator"]);
+    world.users.get_mut("oscar").unwrap().active = false;
+    let mut next = again(&world, "bob", |_| ()).unwrap();
+    assert_eq!(view(&next).asked_by, ["bob", "oscar"]);
+    next.users.get_mut("oscar").unwrap().active = true;
+    let approve = Decision::Approve { comment: None };
+    assert_eq!(
+        next.say("oscar", approve).unwrap_err().code,
+        "not_requester"
+    );
+}
+
+/// `World::decide` gives up where the kernel does: a policy by name, its role, and who has the fewest
+/// open are found in as many rounds as there are.
+#[test]
+fn asking_again_by_a_policy_is_decided_in_few_rounds() {
+    let mut world = World::alone();
+    super::policies::of_ops(&mut world, "big");
+    let spec = HoldSpec {
+        to: Vec::new(),
+        policies: vec!["big".parse().unwrap()],
+        assign: Assign::LeastLoaded,
+        ..spec(HoldKind::Approval)
+    };
+    let mut world = opened_in(world, spec);
+    world.now = minute(120);
+    world.fire();
+    world.user("bob", &["operator"]);
+    world.user("anna", &["ops"]);
+    let next = again(&world, "bob", |_| ()).unwrap();
+    assert_eq!(view(&next).assignee.as_deref(), Some("anna"));
+}
+
+/// Mend A-H5: who asks again for another opener does not free that opener to decide.
+#[test]
+fn the_first_opener_stays_barred_when_another_asks_again() {
+    let mut world = World::alone();
+    // Operators may ask again what another opened.
+    for name in ["ada", "otto"] {
+        world.user(name, &["operator"]);
+    }
+    let asked = HoldSpec {
+        policy: Policy {
+            need: 1,
+            not_requester: true,
+        },
+        requester: Some("bob".to_owned()),
+        to: vec![
+            "@user.oscar".to_owned(),
+            "@user.ada".to_owned(),
+            "@user.otto".to_owned(),
+            "@role.owner".to_owned(),
+        ],
+        ..spec(HoldKind::Approval)
+    };
+    let mut world = opened_in(world, asked);
+    for by in ["ada", "otto"] {
+        world.now += chrono::TimeDelta::hours(1);
+        world.fire();
+        assert_eq!(view(&world).status, RequestStatus::Expired);
+        let caller = world.caller(by);
+        let mut next = world.clone();
+        next.others.insert(world.id, world.request.clone().unwrap());
+        next.id = world.id.asked_again();
+        next.request = None;
+        let wanted = AskAgain {
+            id: next.id,
+            again: world.id,
+            to: None,
+            timeout_ms: None,
+        };
+        next.put(RequestInput::AskAgain { caller, wanted }).unwrap();
+        world = next;
+    }
+    for name in ["oscar", "ada", "otto"] {
+        let said = world.say(name, Decision::Approve { comment: None });
+        assert_eq!(said.unwrap_err().code, "not_requester", "{name}");
+    }
+}
