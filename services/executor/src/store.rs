@@ -45,7 +45,9 @@ pub(crate) use node_row::{
 pub(crate) use run_row::{Filter, list as list_runs, load as runs, one as run, open as open_runs};
 pub(crate) use run_value_row::{find as values, input_of};
 pub(crate) use step_row::{of_run as steps_of, queued as queued_steps};
-pub(crate) use tool_row::{list as list_tools, load as tools};
+pub(crate) use tool_row::{
+    list as list_tools, load as tools, names as tool_names, registered as registered_tools,
+};
 pub(crate) use workspace_row::one as workspace_scope;
 
 /// Scopes with pages to come: whose, of which agent, and what.

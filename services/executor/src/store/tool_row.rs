@@ -12,7 +12,7 @@ use holdpoint_ids::{ToolName, Workspace};
 use holdpoint_store::{ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, guarded, readable};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::{QueryOrder, QuerySelect};
+use sea_orm::{QueryOrder, QuerySelect, Select};
 
 use crate::domain::{Key, Tool};
 
@@ -82,6 +82,39 @@ pub(crate) async fn list(
         |row| row.name.clone(),
         |row| read(&row),
     ))
+}
+
+/// Which of these tools are registered.
+pub(crate) async fn registered(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    names: &[&str],
+) -> Result<HashSet<String>, StoreError> {
+    let mut found = HashSet::new();
+    for chunk in names.chunks(ROWS_PER_STATEMENT) {
+        let query = live_names(workspace).filter(COLUMN.name.is_in(chunk.iter().copied()));
+        found.extend(query.into_tuple::<String>().all(db).await?);
+    }
+    Ok(found)
+}
+
+/// The first names of registered tools, in their order.
+pub(crate) async fn names(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    limit: u64,
+) -> Result<Vec<String>, StoreError> {
+    let query = live_names(workspace).order_by_asc(Column::Name);
+    Ok(query.limit(limit).into_tuple().all(db).await?)
+}
+
+/// Names of registered tools, without their states.
+fn live_names(workspace: &Workspace) -> Select<Entity> {
+    Entity::find()
+        .select_only()
+        .column(Column::Name)
+        .filter(COLUMN.workspace.eq(workspace.as_str()))
+        .filter(COLUMN.deleted_at.is_null())
 }
 
 pub(crate) async fn save(
