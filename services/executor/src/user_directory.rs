@@ -1,4 +1,5 @@
-//! The read copy of users in the executor (`holdpoint-user-directory`): whose commands count.
+//! Keeps the executor's copy of the user directory (`holdpoint-user-directory`), which decides whose
+//! commands count.
 
 use std::time::Duration;
 
@@ -16,49 +17,49 @@ use tokio_util::task::TaskTracker;
 use crate::domain::Input;
 use crate::{Executor, vital};
 
-/// How long a start waits for the owner of users; after it the copy of before counts until it is heard.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a start waits for the handoff service. After it the previous copy counts until a refresh.
+const REFRESH_WITHIN: Duration = Duration::from_secs(2);
 
-/// Between two tries.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Interval between two attempts.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// The database thread writes the copy, like everything.
-struct Kernel(Handle<Executor>);
+/// The kernel writes the copy, because only its database thread writes.
+struct KernelWriter(Handle<Executor>);
 
-impl DirectoryWriter for Kernel {
-    fn apply(&self, facts: Vec<UserChange>) -> BoxFuture<'_, Result<(), Problem>> {
+impl DirectoryWriter for KernelWriter {
+    fn apply(&self, changes: Vec<UserChange>) -> BoxFuture<'_, Result<(), Problem>> {
         async move {
-            if self.0.submit(vec![Input::Users(facts)]).await {
+            if self.0.submit(vec![Input::Users(changes)]).await {
                 return Ok(());
             }
-            let detail = "the copy of the users cannot be written now; try again";
+            let detail = "the copy of the user directory cannot be written now; try again";
             Err(Problem::unavailable(detail))
         }
         .boxed()
     }
 }
 
-/// Before the first command is taken: what happened while the executor was away. Commands have waited as
-/// long, and whoever gave them may have been disabled since.
+/// Refreshes the copy before the executor handles its first command. Commands may have waited while the
+/// executor was down, and their senders may have been disabled meanwhile.
 pub(crate) async fn catch_up(deps: &Deps) -> Result<(), StoreError> {
     let db = open_writer(&deps.store).await?;
-    let people = UserDirectory::new(deps.bus.clone(), db.clone(), db.clone());
-    let heard = tokio::time::timeout(PATIENCE, async {
-        while let Err(problem) = people.refresh().await {
-            tracing::debug!(%problem, "the users are not known yet");
-            tokio::time::sleep(PAUSE).await;
+    let directory = UserDirectory::new(deps.bus.clone(), db.clone(), db.clone());
+    let refreshed = tokio::time::timeout(REFRESH_WITHIN, async {
+        while let Err(problem) = directory.refresh().await {
+            tracing::debug!(%problem, "user directory cannot be refreshed; retrying");
+            tokio::time::sleep(RETRY_AFTER).await;
         }
     });
-    if heard.await.is_err() {
+    if refreshed.await.is_err() {
         tracing::warn!(
-            "the owner of users does not answer: commands count by what was known of them before"
+            "the handoff service does not reply; commands are checked against the previous user directory"
         );
     }
-    drop(people);
+    drop(directory);
     Ok(db.close().await?)
 }
 
-/// Keeps the copy until it is told to stop.
+/// Keeps the copy until `stop`.
 pub(crate) fn keep(
     deps: &Deps,
     handle: &Handle<Executor>,
@@ -66,7 +67,7 @@ pub(crate) fn keep(
     stop: CancellationToken,
     tracker: &TaskTracker,
 ) {
-    let sink = std::sync::Arc::new(Kernel(handle.clone()));
-    let people = UserDirectory::with(deps.bus.clone(), readers.clone(), sink);
-    tracker.spawn(vital("users").run(people.keep(stop)));
+    let writer = std::sync::Arc::new(KernelWriter(handle.clone()));
+    let directory = UserDirectory::with(deps.bus.clone(), readers.clone(), writer);
+    tracker.spawn(vital("users").run(directory.keep(stop)));
 }

@@ -1,72 +1,68 @@
-//! Rows of the handoff service: the only place with its queries. Rows never leave it.
+//! Rows of the handoff service: the only module with its queries. Rows never leave it.
+#![expect(
+    clippy::disallowed_methods,
+    unreachable_pub,
+    reason = "the entity macro generates public models and a nested save that begins a transaction"
+)]
 
-mod away;
 mod counter_row;
 mod policy_row;
 mod request_row;
+mod snooze_column;
+mod token_set_column;
 mod user_change_row;
 mod user_row;
-mod words;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-
 use chrono::{DateTime, Utc};
-use holdpoint_ids::{HoldId, PolicyName, UserName, Workspace};
+use holdpoint_ids::Workspace;
 use holdpoint_kernel::Changed;
-use holdpoint_store::{StoreError, Transaction};
+use holdpoint_store::{ChangedState, StateRow as _, StoreError, Transaction};
 
-use crate::domain::HandoffDomain;
-use crate::domain::{Aggregate, Effect, Fact, Key, Need};
+use crate::domain::{Aggregate, Effect, Fact, HandoffDomain, Key, Need, User};
 
-pub(crate) use policy_row::{list as list_policies, load as policies};
+pub(crate) use policy_row::{list as list_policies, named as policies};
 pub(crate) use request_row::{
-    Behind, Filter, Order, Snoozed, known, list as list_requests, load as requests,
-    of_party as requests_of,
+    Filter, Order, RequestCursor as Behind, Snoozed, known, list as list_requests,
+    of_recipient as requests_of, with_ids as requests,
 };
 pub(crate) use user_change_row::after as user_facts_after;
-pub(crate) use user_row::{leaving, list as list_users, load as users, members};
+pub(crate) use user_row::{leaving, list as list_users, members, named as users};
 
-/// Loads aggregates, one statement a table and workspace.
+/// Loads aggregates, one statement for each table.
 pub(crate) async fn load(
     db: &Transaction,
     keys: &[Key],
 ) -> Result<Vec<(Key, Aggregate)>, StoreError> {
-    let mut ids: BTreeMap<&Workspace, Vec<HoldId>> = BTreeMap::new();
-    let mut names: BTreeMap<&Workspace, Vec<&UserName>> = BTreeMap::new();
-    let mut rules: BTreeMap<&Workspace, Vec<&PolicyName>> = BTreeMap::new();
+    let (mut requests, mut users, mut policies) = (Vec::new(), Vec::new(), Vec::new());
     for key in keys {
         match key {
-            Key::Request(workspace, id) => ids.entry(workspace).or_default().push(*id),
-            Key::User(workspace, name) => names.entry(workspace).or_default().push(name),
-            Key::Policy(workspace, name) => rules.entry(workspace).or_default().push(name),
+            Key::Request(workspace, id) => requests.push((workspace.to_string(), id.to_string())),
+            Key::User(workspace, name) => users.push((workspace.to_string(), name.to_string())),
+            Key::Policy(workspace, name) => {
+                policies.push((workspace.to_string(), name.to_string()));
+            }
         }
     }
     let mut found = Vec::with_capacity(keys.len());
-    for (workspace, ids) in ids {
-        for request in request_row::load(db, workspace, &ids).await? {
-            let key = Key::Request(workspace.clone(), request.id);
-            found.push((key, Aggregate::Request(Box::new(request))));
-        }
+    for request in request_row::Entity::load_states(db, &requests).await? {
+        let key = Key::Request(request.workspace.clone(), request.id);
+        found.push((key, Aggregate::Request(Box::new(request))));
     }
-    for (workspace, names) in names {
-        for user in user_row::load(db, workspace, &names).await? {
-            let key = Key::User(workspace.clone(), user.name.clone());
-            found.push((key, Aggregate::User(user)));
-        }
+    for user in user_row::Entity::load_states(db, &users).await? {
+        let key = Key::User(user.workspace.clone(), user.name.clone());
+        found.push((key, Aggregate::User(user)));
     }
-    for (workspace, names) in rules {
-        for policy in policy_row::load(db, workspace, &names).await? {
-            let key = Key::Policy(workspace.clone(), policy.name.clone());
-            found.push((key, Aggregate::Policy(Box::new(policy))));
-        }
+    for policy in policy_row::Entity::load_states(db, &policies).await? {
+        let key = Key::Policy(policy.workspace.clone(), policy.name.clone());
+        found.push((key, Aggregate::Policy(Box::new(policy))));
     }
     Ok(found)
 }
 
-/// Loads what decisions lack besides users, one statement for each kind.
+/// Loads facts that are not aggregates, one statement for each kind.
 pub(crate) async fn find(
     db: &Transaction,
     needs: &[Need],
@@ -80,7 +76,7 @@ pub(crate) async fn find(
             Need::Role(workspace, role) => roles.push((workspace, role)),
             Need::Loads(workspace) => loaded.push(workspace),
             Need::Policies(workspace) => ruled.push(workspace),
-            // They come through `load`.
+            // The kernel loads aggregates through `load`.
             Need::User(..) | Need::Policy(..) | Need::Request(..) => {}
         }
     }
@@ -103,37 +99,49 @@ pub(crate) async fn find(
     Ok(found)
 }
 
-/// Saves states under their guards; returns those that lost.
+/// Saves each state if its row still has the version that was read; returns the other keys.
 pub(crate) async fn save(
     db: &Transaction,
     changed: &[Changed<'_, HandoffDomain>],
     now: DateTime<Utc>,
 ) -> Result<Vec<Key>, StoreError> {
-    let (mut requests, mut users, mut rules) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut requests, mut users, mut policies) = (Vec::new(), Vec::new(), Vec::new());
     for one in changed {
         match one.state {
-            Aggregate::Request(request) => requests.push((&**request, one.read_version)),
-            Aggregate::User(user) => users.push((user, one.read_version)),
-            Aggregate::Policy(policy) => rules.push((&**policy, one.read_version)),
+            Aggregate::Request(request) => requests.push(changed_state(one, &**request)),
+            Aggregate::User(user) => users.push(changed_state(one, user)),
+            Aggregate::Policy(policy) => policies.push(changed_state(one, &**policy)),
         }
     }
-    let mut losers = request_row::save(db, &requests, now).await?;
-    losers.extend(policy_row::save(db, &rules, now).await?);
-    losers.extend(user_row::save(db, &users, now).await?);
+    let mut losers = request_row::Entity::save(db, &requests, now).await?;
+    losers.extend(policy_row::Entity::save(db, &policies, now).await?);
+    losers.extend(user_row::Entity::save(db, &users, now).await?);
     if !users.is_empty() && losers.is_empty() {
-        losers.extend(ownerless(db, &users).await?);
+        losers.extend(find_ownerless(db, &users).await?);
     }
     Ok(losers)
 }
 
-/// Two replicas may each have taken one of two owners away, having seen the other one: whoever comes
-/// second to the counter's row sees what the first has committed, and decides again.
-async fn ownerless(
+fn changed_state<'c, S>(
+    one: &Changed<'c, HandoffDomain>,
+    state: &'c S,
+) -> ChangedState<'c, S, Key> {
+    ChangedState {
+        state,
+        key: one.key,
+        read_version: one.read_version,
+    }
+}
+
+/// Users of workspaces that have no active owner any more. Two replicas may each have removed one of two
+/// owners after they had seen the other one. The second transaction waits for the counter's row, sees what
+/// the first one has committed, and decides again.
+async fn find_ownerless(
     db: &Transaction,
-    users: &[(&crate::domain::User, u64)],
+    users: &[ChangedState<'_, User, Key>],
 ) -> Result<Vec<Key>, StoreError> {
     counter_row::lock(db).await?;
-    let mut workspaces: Vec<_> = users.iter().map(|(user, _)| &user.workspace).collect();
+    let mut workspaces: Vec<_> = users.iter().map(|one| &one.state.workspace).collect();
     workspaces.sort_unstable();
     workspaces.dedup();
     let owners = user_row::owners(db, &workspaces).await?;
@@ -142,13 +150,11 @@ async fn ownerless(
             .iter()
             .any(|(one, owners)| one == workspace && !owners.is_empty())
     };
-    let lost = users.iter().filter(|(user, _)| !is_owned(&user.workspace));
-    Ok(lost
-        .map(|(user, _)| Key::User(user.workspace.clone(), user.name.clone()))
-        .collect())
+    let lost = users.iter().filter(|one| !is_owned(&one.state.workspace));
+    Ok(lost.map(|one| one.key.clone()).collect())
 }
 
-/// Stores what belongs beside the states.
+/// Stores changes of users, from which other services copy their user directory.
 pub(crate) async fn record(
     db: &Transaction,
     effects: &[Effect],

@@ -162,7 +162,7 @@ pub(crate) async fn forget(db: &Transaction, confirmed: &[Sent]) -> Result<(), S
                 sent.rev.into(),
             ]
         });
-        db.later(Statement::from_sql_and_values(backend, sql, values))
+        db.defer(Statement::from_sql_and_values(backend, sql, values))
             .await?;
     }
     Ok(())

@@ -24,7 +24,7 @@ const NEAREST_MAX: usize = 20;
 
 /// Registered names that one unknown name is compared with, in their order. A similar name beyond them
 /// is not suggested.
-const COMPARED_MAX: u64 = 500;
+const COMPARED_MAX: u64 = 200;
 
 impl ExecutorQueries {
     /// One warning for each tool that is not built in, not registered and not offered by a live node, at

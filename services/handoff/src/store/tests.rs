@@ -11,7 +11,7 @@ use chrono::TimeDelta;
 use holdpoint_contracts::handoff::RequestStatus;
 use holdpoint_contracts::hold::{HoldSpec, OnTimeout, Priority};
 use holdpoint_contracts::run::HoldKind;
-use holdpoint_ids::RunId;
+use holdpoint_ids::{HoldId, RunId};
 use holdpoint_kernel::Sweep as _;
 use holdpoint_store::{Location, Transaction, begin_write, migrate, open_writer};
 use holdpoint_testkit::Plans;

@@ -1,21 +1,21 @@
-//! Columns that hold several words between blanks, and finding one of them.
+//! Columns that hold several tokens between blanks, and the search for one of them.
 
 use sea_orm::sea_query::{ExprTrait, Func};
 use sea_orm::{IntoSimpleExpr, sea_query::SimpleExpr};
 
-/// ` word word `; nothing where there is none.
-pub(super) fn words<'a>(words: impl Iterator<Item = &'a str>) -> String {
-    let text = words.fold(String::new(), |text, word| format!("{text} {word}"));
+/// ` token token `, or an empty text.
+pub(super) fn join_tokens<'a>(tokens: impl Iterator<Item = &'a str>) -> String {
+    let text = tokens.fold(String::new(), |text, token| format!("{text} {token}"));
     if text.is_empty() { text } else { text + " " }
 }
 
-/// Whether a column holds a word, compared byte by byte on both databases: without the word it is
-/// another text. (`LIKE` would take `%` and `_` for more than they are and, on SQLite, `A` for `a`.)
-pub(super) fn has_word(column: impl IntoSimpleExpr, word: &str) -> SimpleExpr {
+/// Whether a column contains a token: then the text without the token differs. Both databases compare it
+/// by bytes, while `LIKE` treats `%` and `_` as wildcards and, on SQLite, `A` like `a`.
+pub(super) fn has_token(column: impl IntoSimpleExpr, token: &str) -> SimpleExpr {
     let column = column.into_simple_expr();
     let without = Func::cust("replace").args([
         column.clone(),
-        SimpleExpr::from(format!(" {word} ")),
+        SimpleExpr::from(format!(" {token} ")),
         SimpleExpr::from(""),
     ]);
     column.ne(without)
