@@ -118,7 +118,7 @@ async fn user_changes(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     manager
         .create_table(
             Table::create()
-                .table("user_fact_counter")
+                .table("user_change_counter")
                 .col(integer("id").primary_key().check(Expr::cust("id = 1")))
                 .col(big_integer("last"))
                 .to_owned(),
@@ -126,7 +126,7 @@ async fn user_changes(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
         .await?;
     manager
         .get_connection()
-        .execute_unprepared("INSERT INTO user_fact_counter (id, last) VALUES (1, 0)")
+        .execute_unprepared("INSERT INTO user_change_counter (id, last) VALUES (1, 0)")
         .await?;
     Ok(())
 }

@@ -6,7 +6,7 @@ use sea_orm_migration::schema::{text, timestamp_with_time_zone_null};
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;
 
-/// `also`: words between blanks, as `audience`. Rows of before show up as if nobody had put them away
+/// `additional_deciders`: words between blanks, as `audience`. Rows of before show up as if nobody had put them away
 /// or delegated them, until they change.
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {
@@ -17,7 +17,7 @@ impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         let columns = [
             timestamp_with_time_zone_null("snoozed_until"),
-            text("also").default("").to_owned(),
+            text("additional_deciders").default("").to_owned(),
         ];
         // SQLite takes one column at a time.
         for column in columns {

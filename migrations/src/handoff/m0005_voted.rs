@@ -16,7 +16,7 @@ impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         let change = Table::alter()
             .table("requests")
-            .add_column(text("voted").default("").to_owned())
+            .add_column(text("voters").default("").to_owned())
             .to_owned();
         manager.alter_table(change).await
     }

@@ -17,7 +17,7 @@ impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         let change = Table::alter()
             .table("requests")
-            .add_column(text("away").default("").to_owned())
+            .add_column(text("snoozed_by").default("").to_owned())
             .to_owned();
         manager.alter_table(change).await
     }

@@ -1,9 +1,9 @@
-//! Commands to inputs: translation, and who may give them.
+//! Translates commands into inputs and checks the rights of their senders.
 
-mod asking;
 mod caller;
 mod results;
 mod scopes;
+mod tool_questions;
 
 #[cfg(test)]
 mod tests;
@@ -34,13 +34,13 @@ use crate::outbound::NODE_TIMER;
 
 use caller::Caller;
 
-/// Most steps, results or timers that one message may bring.
+/// Most steps, results or timers of one message.
 const ITEMS_MAX: usize = 1_000;
 
-/// Longest code of a failure, in characters; more is cut.
+/// Longest code of a failure, in characters; a longer one is cut.
 const CODE_CHARS_MAX: usize = 100;
 
-/// Most steps that a node may name in a beat: as many as it may run, and results of as many again that nobody has confirmed yet.
+/// Most steps that a node may name in a heartbeat: those it may run, and as many with unacknowledged results.
 const WORKING_MAX: usize = 8_192;
 
 /// Reads one command.
@@ -79,7 +79,7 @@ fn commanded(
         PauseScope::VERB | ResumeScope::VERB | DeleteAgent::VERB => {
             scopes::decode(&parts.verb, body, caller)
         }
-        RequestInput::VERB => asking::decode(body, caller, &keys.steps),
+        RequestInput::VERB => tool_questions::decode(body, caller, &keys.steps),
         TimersFired::VERB | HoldsClosed::VERB | HandoffsUpdated::VERB | WatchRunEnds::VERB => {
             by_services(&parts.verb, body, caller)
         }
@@ -91,7 +91,7 @@ fn commanded(
 }
 
 fn unknown(verb: &str) -> Problem {
-    Problem::not_found(format!("the executor has no command `{verb}`"))
+    Problem::not_found(format!("unknown command `{verb}` of the executor"))
 }
 
 /// Agents and tools.
@@ -256,7 +256,7 @@ fn watch(workspace: &Workspace, of: RunEndsOf) -> Input {
     }
 }
 
-/// A hold's timer or a node's; anything else is refused by itself.
+/// The timer of a hold or a node. Any other id is refused without affecting the other timers.
 fn timer(workspace: &Workspace, fired: TimerFired) -> Input {
     let TimerFired { id, rev, .. } = fired;
     if let Ok(hold) = id.parse::<HoldId>() {
@@ -332,7 +332,7 @@ fn by_workers(
     }
 }
 
-/// A code as rows take it: workers are other people's programs.
+/// A code that fits its column, because workers are foreign programs.
 fn clean(code: &str) -> String {
     let printable = |c: char| if c.is_control() { '_' } else { c };
     code.chars().take(CODE_CHARS_MAX).map(printable).collect()
@@ -363,7 +363,7 @@ fn heartbeat(envelope: Envelope<Heartbeat>) -> Result<DecodedCommand<Input>, Pro
     ))
 }
 
-/// Which runs a buried message speaks of: their histories say so.
+/// The runs that a dead letter concerns: each gets an incident.
 pub(crate) fn incident(subject: &str, body: &[u8], reason: &str) -> Vec<Input> {
     if let Some(about) = desired(subject) {
         let (workspace, id) = about;
@@ -397,7 +397,7 @@ pub(crate) fn incident(subject: &str, body: &[u8], reason: &str) -> Vec<Input> {
         .collect()
 }
 
-/// The run that a buried input is for.
+/// The run that an input of a dead letter concerns.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "an incident is of a run; no other input has one"
@@ -417,7 +417,7 @@ pub(crate) fn incident_of(input: &Input, reason: &str) -> Option<Input> {
     }
 }
 
-/// The run of a desired state that no message can carry: `desired_state.<workspace>.<kind>.<id>`.
+/// The run of a desired state that exceeds a message: `desired_state.<workspace>.<kind>.<id>`.
 fn desired(subject: &str) -> Option<(Workspace, RunId)> {
     let mut tokens = subject.strip_prefix("desired_state.")?.splitn(3, '.');
     let workspace = tokens.next()?.parse().ok()?;

@@ -1,33 +1,90 @@
 //! The executor: owns agents, contacts, runs, their steps and their history.
 //!
-//! It decides in `domain`, translates in `inbound` and `outbound`, keeps rows in `store` and
-//! answers questions in `queries`; the loop around all that is the kernel's.
+//! `domain` decides, `inbound` and `outbound` translate, `store` keeps rows and `queries` answers reads.
+//! The kernel owns the loop around them.
 
 pub mod domain;
 mod inbound;
-mod inline;
+mod inline_worker;
 mod outbound;
-mod people;
 mod queries;
 mod queues;
-mod service;
 mod store;
 mod sweeps;
+mod user_directory;
 
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
+use holdpoint_auth::Keys;
 use holdpoint_bus::{BusError, StreamUse};
-use holdpoint_kernel::{Deps, Handle, KernelError, Vital, serve_queries};
+use holdpoint_clock::Clock;
+use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::subject::Parts;
+use holdpoint_kernel::{DecodedCommand, Deps, Handle, KernelError, Service, Vital, serve_queries};
 use holdpoint_store::{StoreError, migrate, open_readers};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use domain::{ExecutorDomain, Input, NodeInput};
+use queues::Queues;
+use sweeps::ScopeSyncPending;
+
 pub use domain::{LeaseStatus, lease_status};
-pub use inline::InlineTools;
-pub use service::Executor;
+pub use inline_worker::InlineTools;
+
+/// The executor as a service of the kernel: `store` and `outbound` implement the other traits.
+#[derive(Debug, Clone)]
+pub struct Executor {
+    /// Verify assertions and sign the tokens of steps.
+    pub(crate) keys: Keys,
+    pub(crate) clock: Clock,
+    /// Commands for many that some of their runs do not follow yet.
+    pub(crate) pages: Arc<ScopeSyncPending>,
+    pub(crate) queues: Arc<Queues>,
+}
+
+impl Executor {
+    /// An executor that verifies assertions with `keys` at the time of `clock`.
+    #[must_use]
+    pub fn new(keys: Keys, clock: Clock) -> Self {
+        Self {
+            keys,
+            clock,
+            pages: Arc::default(),
+            queues: Arc::default(),
+        }
+    }
+}
+
+impl Service for Executor {
+    const NAME: &'static str = holdpoint_contracts::executor::SERVICE;
+    type Domain = ExecutorDomain;
+
+    fn decode(&self, parts: &Parts, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
+        let request = inbound::decode(parts, body, &self.keys, self.clock.now())?;
+        for input in &request.inputs {
+            if let Input::Node {
+                input: NodeInput::Heartbeat { tools, .. },
+                ..
+            } = input
+            {
+                self.queues.request(tools);
+            }
+        }
+        Ok(request)
+    }
+
+    fn incident(&self, subject: &str, body: &[u8], reason: &str) -> Vec<Input> {
+        inbound::incident(subject, body, reason)
+    }
+
+    fn incident_of(&self, input: &Input, reason: &str) -> Option<Input> {
+        inbound::incident_of(input, reason)
+    }
+}
 
 /// Connections that answer queries.
 const READERS: u32 = 4;
@@ -35,22 +92,19 @@ const READERS: u32 = 4;
 /// The executor could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecutorError {
-    /// Its tables are not to be had.
     #[error("cannot prepare the executor's tables")]
     Store(#[from] StoreError),
-    /// The bus refused.
     #[error("cannot attach the executor to the bus")]
     Bus(#[from] BusError),
-    /// The kernel did not start.
     #[error("cannot start the executor")]
     Kernel(#[from] KernelError),
 }
 
-/// Starts the executor; it ends with `stop`, when `tracker` is empty. With `inline` it runs itself
-/// what is idempotent and built in and nobody takes (S2-R7).
+/// Starts the executor. After `stop` it ends when `tracker` is empty. With `inline` it runs idempotent
+/// built-in steps that no worker takes (S2-R7).
 ///
 /// # Errors
-/// [`ExecutorError`] when tables or bus are not to be had.
+/// [`ExecutorError`] when the tables or the bus are unavailable.
 pub async fn start(
     deps: &Deps,
     inline: Option<Arc<dyn InlineTools>>,
@@ -58,30 +112,31 @@ pub async fn start(
     tracker: &TaskTracker,
 ) -> Result<Handle<Executor>, ExecutorError> {
     migrate::<holdpoint_migrations::executor::Migrator>(&deps.store).await?;
-    // Each service makes its own streams. What goes to one that is not there yet waits in the outbox.
+    // Each service creates its streams. Messages for a stream that is missing wait in the outbox.
     deps.bus.provide_stream(StreamUse::Steps).await?;
     let service = Arc::new(Executor::new(deps.keys.clone(), deps.clock.clone()));
-    people::catch_up(deps).await?;
+    user_directory::catch_up(deps).await?;
     let handle = holdpoint_kernel::start(deps, Arc::clone(&service), stop.clone(), tracker).await?;
     let readers = open_readers(&deps.store, READERS).await?;
-    people::keep(deps, &handle, &readers, stop.clone(), tracker);
-    let (queues, bus, ending) = (Arc::clone(&service.queues), deps.bus.clone(), stop.clone());
-    tracker.spawn(vital("queues").run(async move { queues.keep(bus, ending).await }));
-    let sweeping = sweeps::Sweeping {
+    user_directory::keep(deps, &handle, &readers, stop.clone(), tracker);
+    let (queues, bus, queues_stop) = (Arc::clone(&service.queues), deps.bus.clone(), stop.clone());
+    tracker.spawn(vital("queues").run(async move { queues.keep(bus, queues_stop).await }));
+    let sweeping = sweeps::SweepDeps {
         handle: &handle,
         service: &service,
         db: &readers,
     };
     sweeps::start(&sweeping, &stop, tracker);
     if let Some(tools) = inline {
-        inline::Inline::new(&service, &handle, &readers, tools).start(stop.clone(), tracker);
+        inline_worker::InlineWorker::new(&service, &handle, &readers, tools)
+            .start(stop.clone(), tracker);
     }
     let queries = Arc::new(queries::ExecutorQueries::new(readers, deps.clock.clone()));
     serve_queries(&deps.bus, queries, stop, tracker).await?;
     Ok(handle)
 }
 
-/// A part whose panic ends the process: steps would not go on, and nothing would say so.
+/// A task whose panic ends the process, because without it steps would stop silently.
 pub(crate) const fn vital(part: &'static str) -> Vital {
     Vital {
         service: "executor",

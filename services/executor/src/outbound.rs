@@ -1,4 +1,4 @@
-//! Effects to messages: translation only.
+//! Translates effects into messages and desired states. It decides nothing.
 
 #[cfg(test)]
 mod tests;
@@ -20,15 +20,16 @@ use holdpoint_contracts::steps::{HTTP_QUEUE, StepDispatch};
 use holdpoint_contracts::subject;
 use holdpoint_ids::{HoldId, Workspace};
 use holdpoint_kernel::{
-    Acknowledged, AfterRefusal, DesiredState, RefusedState, read_first, rows_as_command,
+    Acknowledged, AfterRefusal, DesiredState, Outbound, RefusedState, read_first, rows_as_command,
 };
 use serde::Serialize;
 use serde_json::json;
 
+use crate::Executor;
 use crate::domain::run::person_hold::HoldClosure;
-use crate::domain::{Effect, Input, RunInput};
+use crate::domain::{Effect, ExecutorDomain, Input, RunInput};
 
-/// How long a step may speak for itself: longer than any tool runs.
+/// How long a step token is valid: longer than any tool runs.
 const STEP_TOKEN_LIFE: TimeDelta = TimeDelta::days(7);
 
 /// Kinds of desired states.
@@ -36,52 +37,204 @@ const TIMER: &str = "timer";
 const HOLD: &str = "hold";
 const ENDED: &str = "ended";
 
-/// How the timer of a node is called: no hold's id begins so.
+/// Prefix of the id of a node's timer. No id of a hold begins with it.
 pub(crate) const NODE_TIMER: &str = "node_";
 
-/// The messages of a batch: one a dispatch.
-pub(crate) fn messages(effects: &[Effect], key: &StepKey) -> Vec<Outgoing> {
-    effects
-        .iter()
-        .filter_map(|effect| match effect {
-            Effect::StepDispatch(out) => step_dispatch(out, key, out.at),
-            Effect::AgentVersion { .. }
-            | Effect::Value { .. }
-            | Effect::Activity { .. }
-            | Effect::ForgetActivities { .. }
-            | Effect::Step(_)
-            | Effect::Timer { .. }
-            | Effect::Hold { .. }
-            | Effect::RunEnded { .. }
-            | Effect::Lease(_)
-            | Effect::LeaseEnded { .. }
-            | Effect::LeaseEvent { .. }
-            | Effect::NodeTimer { .. }
-            | Effect::LeasesRenewed { .. }
-            | Effect::ProbeNode { .. }
-            | Effect::ScopeSyncPending
-            | Effect::Users(_)
-            | Effect::History { .. } => None,
+impl Outbound<ExecutorDomain> for Executor {
+    /// One message for each dispatch.
+    fn messages(&self, effects: &[Effect]) -> Vec<Outgoing> {
+        let dispatches = effects.iter().filter_map(|effect| {
+            let Effect::StepDispatch(out) = effect else {
+                return None;
+            };
+            step_dispatch(out, &self.keys.steps, out.at)
+        });
+        dispatches.collect()
+    }
+
+    fn desired_states(&self, effects: &[Effect]) -> Vec<DesiredState> {
+        effects
+            .iter()
+            .filter_map(|effect| match effect {
+                Effect::Timer {
+                    workspace,
+                    hold,
+                    rev,
+                    due,
+                } => timer(workspace.clone(), hold.to_string(), *rev, *due),
+                Effect::NodeTimer { node, rev, due } => {
+                    let system = subject::SYSTEM_WORKSPACE.parse().ok()?;
+                    timer(system, format!("{NODE_TIMER}{node}"), *rev, *due)
+                }
+                Effect::Hold {
+                    workspace,
+                    desired_state,
+                } => Some(DesiredState {
+                    kind: HOLD,
+                    workspace: workspace.clone(),
+                    id: desired_state.id.to_string(),
+                    rev: desired_state.rev,
+                    body: write(desired_state)?,
+                }),
+                Effect::RunEnded { workspace, end } => Some(DesiredState {
+                    kind: ENDED,
+                    workspace: workspace.clone(),
+                    id: end.run.to_string(),
+                    rev: u64::try_from(end.ended_at.timestamp_millis()).ok()?,
+                    body: write(end)?,
+                }),
+                Effect::AgentVersion { .. }
+                | Effect::Value { .. }
+                | Effect::Activity { .. }
+                | Effect::ForgetActivities { .. }
+                | Effect::Step(_)
+                | Effect::StepDispatch(_)
+                | Effect::Lease(_)
+                | Effect::LeaseEnded { .. }
+                | Effect::LeaseEvent { .. }
+                | Effect::LeasesRenewed { .. }
+                | Effect::ProbeNode { .. }
+                | Effect::ScopeSyncPending
+                | Effect::Users(_)
+                | Effect::History { .. } => None,
+            })
+            .collect()
+    }
+
+    fn desired_state_command(
+        &self,
+        kind: &str,
+        workspace: &Workspace,
+        bodies: &[&str],
+    ) -> Result<Outgoing, serde_json::Error> {
+        match kind {
+            TIMER => {
+                let first = SetTimers {
+                    owner: SERVICE.to_owned(),
+                    timers: read_first(bodies)?,
+                };
+                rows_as_command(SERVICE, workspace, &first, ("timers", bodies))
+            }
+            HOLD => {
+                let first = SetHolds {
+                    owner: SERVICE.to_owned(),
+                    holds: read_first(bodies)?,
+                };
+                rows_as_command(SERVICE, workspace, &first, ("holds", bodies))
+            }
+            ENDED => {
+                let first = RecordRunEnds {
+                    ends: read_first(bodies)?,
+                };
+                rows_as_command(SERVICE, workspace, &first, ("ends", bodies))
+            }
+            other => Err(serde::ser::Error::custom(format!(
+                "unknown kind of desired state: `{other}`"
+            ))),
+        }
+    }
+
+    /// If the notification service has no watcher of the ends of an agent, or of the workspace, the rows of
+    /// these ends are not wanted any more. If it has neither, the reply to the next end concerns the agent.
+    fn acknowledged(&self, desired_state: &Acknowledged<'_>) -> Option<Input> {
+        if desired_state.kind != ENDED {
+            return None;
+        }
+        let (agent, watch) = match serde_json::from_value(desired_state.reply.clone()).ok()? {
+            RunEndRecorded::Nobody {
+                workspace_watch: watch @ 1..,
+                ..
+            } => (None, watch),
+            RunEndRecorded::Nobody { agent, watch, .. } => (Some(agent), watch),
+            RunEndRecorded::Told | RunEndRecorded::Known => return None,
+        };
+        (watch > 0).then(|| Input::UnwatchedEnds {
+            workspace: desired_state.workspace.clone(),
+            agent,
+            watch,
         })
-        .collect()
+    }
+
+    /// A refused hold ends as a withdrawn one, so its step fails. A refused timer is an incident of the run.
+    fn refused(&self, desired_state: &RefusedState<'_>) -> AfterRefusal<Input> {
+        let Ok(hold) = desired_state.id.parse::<HoldId>() else {
+            return AfterRefusal::Keep;
+        };
+        let problem = desired_state.problem;
+        let input = match desired_state.kind {
+            HOLD => RunInput::HoldClosed {
+                hold,
+                closing: HoldClosure {
+                    outcome: HoldOutcome::Cancelled,
+                    data: json!({
+                        "code": "request_refused",
+                        "message": format!("The request was refused: {problem}"),
+                    }),
+                    by: Actor::service(holdpoint_contracts::handoff::SERVICE).to_string(),
+                    at: self.clock.now(),
+                    handoff_events: Vec::new(),
+                    by_rung: None,
+                },
+            },
+            TIMER => RunInput::Incident {
+                reason: format!("the scheduler refused the timer of {hold}: {problem}"),
+            },
+            _ => return AfterRefusal::Keep,
+        };
+        AfterRefusal::Decide(Input::Run {
+            workspace: desired_state.workspace.clone(),
+            run: hold.run,
+            input,
+        })
+    }
+
+    /// One nudge for each workspace, with the last number of each history that has grown, and one for each
+    /// node that has to send a heartbeat.
+    fn nudges(&self, effects: &[Effect]) -> Vec<(String, Bytes)> {
+        let mut probes = Vec::new();
+        let mut grown: BTreeMap<&Workspace, BTreeMap<_, u64>> = BTreeMap::new();
+        let mut has_pending_scope = false;
+        for effect in effects {
+            if let Effect::History {
+                workspace,
+                run,
+                items,
+            } = effect
+            {
+                items.iter().for_each(log);
+                let last = items.last().map_or(0, |item| item.seq);
+                grown.entry(workspace).or_default().insert(*run, last);
+            } else if let Effect::ProbeNode { node } = effect {
+                probes.push((subject::node(node), Bytes::from_static(b"null")));
+            }
+            has_pending_scope |= matches!(effect, Effect::ScopeSyncPending);
+        }
+        // Nudges follow the commit, so the sweep finds the scope's row.
+        if has_pending_scope {
+            self.pages.begin();
+        }
+        let histories = grown.into_iter().filter_map(|(workspace, runs)| {
+            let body = write(&Nudge {
+                runs: runs.into_iter().collect(),
+            })?;
+            Some((subject::live(workspace, SERVICE), Bytes::from(body)))
+        });
+        histories.chain(probes).collect()
+    }
 }
 
-/// The message of a dispatch, with the token by which the step speaks for itself. The core knows no
-/// keys: it is signed here.
+/// The message of a dispatch, signed here because the domain knows no keys.
 pub(crate) fn step_dispatch(
     out: &StepDispatch,
     key: &StepKey,
     now: DateTime<Utc>,
 ) -> Option<Outgoing> {
-    let queue = match out.http {
-        Some(_) => HTTP_QUEUE,
-        None => out.tool.as_str(),
-    };
+    let queue = out.http.as_ref().map_or(out.tool.as_str(), |_| HTTP_QUEUE);
     let signed = signed(out, key, now);
     outgoing(subject::steps(&out.workspace, queue), &signed)
 }
 
-/// A dispatch with its step token.
+/// A dispatch with its step token, which authorizes the tool to ask, report and act for the step.
 pub(crate) fn signed(out: &StepDispatch, key: &StepKey, now: DateTime<Utc>) -> StepDispatch {
     let claims = StepClaims {
         workspace: out.workspace.clone(),
@@ -92,61 +245,11 @@ pub(crate) fn signed(out: &StepDispatch, key: &StepKey, now: DateTime<Utc>) -> S
     };
     let token = key
         .sign(&claims)
-        .inspect_err(|error| tracing::error!(%error, "a step token that cannot be made"));
+        .inspect_err(|error| tracing::error!(%error, "step token cannot be signed; its tool cannot ask or report"));
     StepDispatch {
         token: token.ok(),
         ..out.clone()
     }
-}
-
-/// What is wanted of the scheduler, the handoff and the notification service: level, not edge.
-pub(crate) fn desired_states(effects: &[Effect]) -> Vec<DesiredState> {
-    effects
-        .iter()
-        .filter_map(|effect| match effect {
-            Effect::Timer {
-                workspace,
-                hold,
-                rev,
-                due,
-            } => timer(workspace.clone(), hold.to_string(), *rev, *due),
-            Effect::NodeTimer { node, rev, due } => {
-                let system = subject::SYSTEM_WORKSPACE.parse().ok()?;
-                timer(system, format!("{NODE_TIMER}{node}"), *rev, *due)
-            }
-            Effect::Hold {
-                workspace,
-                desired_state,
-            } => Some(DesiredState {
-                kind: HOLD,
-                workspace: workspace.clone(),
-                id: desired_state.id.to_string(),
-                rev: desired_state.rev,
-                body: write(desired_state)?,
-            }),
-            Effect::RunEnded { workspace, end } => Some(DesiredState {
-                kind: ENDED,
-                workspace: workspace.clone(),
-                id: end.run.to_string(),
-                rev: u64::try_from(end.ended_at.timestamp_millis()).ok()?,
-                body: write(end)?,
-            }),
-            Effect::AgentVersion { .. }
-            | Effect::Value { .. }
-            | Effect::Activity { .. }
-            | Effect::ForgetActivities { .. }
-            | Effect::Step(_)
-            | Effect::StepDispatch(_)
-            | Effect::Lease(_)
-            | Effect::LeaseEnded { .. }
-            | Effect::LeaseEvent { .. }
-            | Effect::LeasesRenewed { .. }
-            | Effect::ProbeNode { .. }
-            | Effect::ScopeSyncPending
-            | Effect::Users(_)
-            | Effect::History { .. } => None,
-        })
-        .collect()
 }
 
 fn timer(
@@ -169,143 +272,7 @@ fn timer(
     })
 }
 
-/// The command that carries desired states of one kind.
-pub(crate) fn desired_state_command(
-    kind: &str,
-    workspace: &Workspace,
-    bodies: &[&str],
-) -> Result<Outgoing, serde_json::Error> {
-    match kind {
-        TIMER => {
-            let first = SetTimers {
-                owner: SERVICE.to_owned(),
-                timers: read_first(bodies)?,
-            };
-            rows_as_command(SERVICE, workspace, &first, ("timers", bodies))
-        }
-        HOLD => {
-            let first = SetHolds {
-                owner: SERVICE.to_owned(),
-                holds: read_first(bodies)?,
-            };
-            rows_as_command(SERVICE, workspace, &first, ("holds", bodies))
-        }
-        ENDED => {
-            let first = RecordRunEnds {
-                ends: read_first(bodies)?,
-            };
-            rows_as_command(SERVICE, workspace, &first, ("ends", bodies))
-        }
-        other => Err(serde::ser::Error::custom(format!(
-            "no desired state is of kind `{other}`"
-        ))),
-    }
-}
-
-/// What an answer to a desired state means: nobody wants the ends of an agent, or of the workspace, any more. If it is
-/// both, the next end tells of the agent.
-pub(crate) fn confirmed(desired_state: &Acknowledged<'_>) -> Option<Input> {
-    if desired_state.kind != ENDED {
-        return None;
-    }
-    let (agent, watch) = match serde_json::from_value(desired_state.reply.clone()).ok()? {
-        RunEndRecorded::Nobody {
-            workspace_watch: watch @ 1..,
-            ..
-        } => (None, watch),
-        RunEndRecorded::Nobody { agent, watch, .. } => (Some(agent), watch),
-        RunEndRecorded::Told | RunEndRecorded::Known => return None,
-    };
-    (watch > 0).then(|| Input::UnwatchedEnds {
-        workspace: desired_state.workspace.clone(),
-        agent,
-        watch,
-    })
-}
-
-/// What a refused desired state means for its run. A question that nobody takes ends as one that was
-/// withdrawn: its step fails. A timer that is not set is an incident on the run.
-pub(crate) fn refused(desired_state: &RefusedState<'_>, now: DateTime<Utc>) -> AfterRefusal<Input> {
-    let Ok(hold) = desired_state.id.parse::<HoldId>() else {
-        return AfterRefusal::Keep;
-    };
-    let problem = desired_state.problem;
-    let input = match desired_state.kind {
-        HOLD => RunInput::HoldClosed {
-            hold,
-            closing: HoldClosure {
-                outcome: HoldOutcome::Cancelled,
-                data: json!({
-                    "code": "request_refused",
-                    "message": format!("The request was refused: {problem}"),
-                }),
-                by: Actor::service(holdpoint_contracts::handoff::SERVICE).to_string(),
-                at: now,
-                handoff_events: Vec::new(),
-                by_rung: None,
-            },
-        },
-        TIMER => RunInput::Incident {
-            reason: format!("the scheduler refused the timer of {hold}: {problem}"),
-        },
-        _ => return AfterRefusal::Keep,
-    };
-    AfterRefusal::Decide(Input::Run {
-        workspace: desired_state.workspace.clone(),
-        run: hold.run,
-        input,
-    })
-}
-
-/// One nudge a workspace: whose history has grown, and up to which number. And who is to beat.
-pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
-    let asked = effects.iter().filter_map(|effect| match effect {
-        Effect::ProbeNode { node } => Some((subject::node(node), Bytes::from_static(b"null"))),
-        Effect::AgentVersion { .. }
-        | Effect::Value { .. }
-        | Effect::Activity { .. }
-        | Effect::ForgetActivities { .. }
-        | Effect::Step(_)
-        | Effect::StepDispatch(_)
-        | Effect::Timer { .. }
-        | Effect::Hold { .. }
-        | Effect::RunEnded { .. }
-        | Effect::Lease(_)
-        | Effect::LeaseEnded { .. }
-        | Effect::LeaseEvent { .. }
-        | Effect::NodeTimer { .. }
-        | Effect::LeasesRenewed { .. }
-        | Effect::ScopeSyncPending
-        | Effect::Users(_)
-        | Effect::History { .. } => None,
-    });
-    let asked: Vec<_> = asked.collect();
-    let mut grown: BTreeMap<&Workspace, BTreeMap<_, u64>> = BTreeMap::new();
-    for effect in effects {
-        if let Effect::History {
-            workspace,
-            run,
-            items,
-        } = effect
-        {
-            items.iter().for_each(log);
-            let last = items.last().map_or(0, |item| item.seq);
-            grown.entry(workspace).or_default().insert(*run, last);
-        }
-    }
-    grown
-        .into_iter()
-        .filter_map(|(workspace, runs)| {
-            let body = write(&Nudge {
-                runs: runs.into_iter().collect(),
-            })?;
-            Some((subject::live(workspace, SERVICE), Bytes::from(body)))
-        })
-        .chain(asked)
-        .collect()
-}
-
-/// What an operator wants to read at night: runs that failed or stand still, and who did what.
+/// Logs what an operator needs at night: runs that failed or wait, and the actions of users.
 fn log(item: &HistoryItem) {
     let HistoryItem {
         run,
@@ -354,9 +321,11 @@ fn outgoing<T: Serialize>(subject: String, body: &T) -> Option<Outgoing> {
     })
 }
 
-/// Our own types always become JSON; should one not, the log says so and sweepers repair it.
+/// Our types always become JSON. If one does not, the log says so and a sweep repairs the loss.
 fn write<T: Serialize>(body: &T) -> Option<String> {
     serde_json::to_string(body)
-        .inspect_err(|error| tracing::error!(%error, "a message that cannot be written"))
+        .inspect_err(
+            |error| tracing::error!(%error, "message cannot be written; a sweep sends it again"),
+        )
         .ok()
 }

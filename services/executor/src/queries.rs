@@ -1,5 +1,6 @@
-//! Questions that change nothing, answered from the rows beside the writer.
+//! Reads of the executor, answered from the rows beside the writer. They change nothing.
 
+mod nodes;
 mod overlay;
 mod warnings;
 
@@ -27,8 +28,6 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-mod mesh;
-
 use crate::domain::agent::planned_steps;
 use crate::domain::plan::Plan;
 use crate::domain::refusal::invalid_agent;
@@ -40,7 +39,7 @@ use overlay::Overlay;
 /// Most items of one page.
 const LIMIT_MAX: u64 = 500;
 
-/// How long a plan waits for those before it.
+/// How long a query waits for the compilations before its own.
 const COMPILE_WITHIN: Duration = Duration::from_secs(3);
 
 /// Answers the executor's queries.
@@ -48,7 +47,7 @@ const COMPILE_WITHIN: Duration = Duration::from_secs(3);
 pub(crate) struct ExecutorQueries {
     db: DatabaseConnection,
     clock: Clock,
-    /// Agents are compiled beside everything else, one at a time: a hostile text takes one core at most.
+    /// Agents are compiled on a blocking thread, one at a time: a hostile text occupies one core at most.
     compiling: Arc<Semaphore>,
 }
 
@@ -92,26 +91,29 @@ fn read<Q: Query>(body: &[u8]) -> Result<Q, Problem> {
         .map_err(|error| Problem::invalid_body(format!("`{}`: {error}", Q::NAME)))
 }
 
-fn json(answer: impl Serialize) -> Result<Value, Problem> {
-    serde_json::to_value(answer).map_err(|error| {
-        tracing::error!(%error, "an answer that cannot be written");
+fn json(view: impl Serialize) -> Result<Value, Problem> {
+    serde_json::to_value(view).map_err(|error| {
+        tracing::error!(%error, "reply of a query cannot be written; the caller gets an error");
         Problem::internal()
     })
 }
 
 fn failed(error: &StoreError) -> Problem {
-    tracing::error!(error = error as &dyn std::error::Error, "a query failed");
-    Problem::unavailable("the executor's tables cannot be read now; try again")
+    tracing::error!(
+        error = error as &dyn std::error::Error,
+        "query failed; the caller may try again"
+    );
+    Problem::unavailable("the executor cannot read its tables now; try again")
 }
 
-fn limit(asked: u64) -> Result<u64, Problem> {
-    if (1..=LIMIT_MAX).contains(&asked) {
-        return Ok(asked);
+fn limit(requested: u64) -> Result<u64, Problem> {
+    if (1..=LIMIT_MAX).contains(&requested) {
+        return Ok(requested);
     }
     Err(Problem::new(
         400,
         "invalid_query",
-        format!("`limit` is 1 to {LIMIT_MAX}, not {asked}"),
+        format!("invalid `limit` {requested}; expected 1 to {LIMIT_MAX}"),
     ))
 }
 
@@ -128,11 +130,11 @@ fn plan(query: &PlanAgent) -> Result<PlannedAgent, Problem> {
     })
 }
 
-/// Most bytes of JSON in one page: an answer must fit the bus, whatever its items hold.
+/// Most bytes of JSON in one page: a reply must fit a message of the bus.
 const PAGE_BYTES_MAX: usize = 512 * 1024;
 
-/// One page, bounded by items and by bytes; one item more was asked for, to know whether there are
-/// more.
+/// One page, bounded by items and bytes. The caller read one item more than `limit`, so that the page
+/// shows whether another one follows.
 fn page<T: Serialize>(mut items: Vec<T>, limit: u64, cursor: impl Fn(&T) -> String) -> Page<T> {
     let fitting = fitting(&items).min(usize::try_from(limit).unwrap_or(usize::MAX));
     let more = items.len() > fitting;
@@ -141,7 +143,7 @@ fn page<T: Serialize>(mut items: Vec<T>, limit: u64, cursor: impl Fn(&T) -> Stri
     Page { items, next_cursor }
 }
 
-/// How many items, at least one, are within [`PAGE_BYTES_MAX`].
+/// The number of items, at least one, within [`PAGE_BYTES_MAX`].
 fn fitting<T: Serialize>(items: &[T]) -> usize {
     let mut bytes = 0;
     let beyond = items.iter().position(|item| {
@@ -160,12 +162,12 @@ impl ExecutorQueries {
         }
     }
 
-    /// Compiles on a thread that nothing else waits for (A-C2).
+    /// Compiles on a blocking thread, so that no other query waits (A-C2).
     async fn plan(&self, workspace: &Workspace, query: PlanAgent) -> Result<PlannedAgent, Problem> {
         let permit = Arc::clone(&self.compiling).acquire_owned();
         let Ok(Ok(permit)) = tokio::time::timeout(COMPILE_WITHIN, permit).await else {
             return Err(Problem::unavailable(
-                "too many agents are being planned at this moment; try again",
+                "too many agents are being compiled now; try again",
             ));
         };
         let compiled = tokio::task::spawn_blocking(move || {
@@ -174,7 +176,7 @@ impl ExecutorQueries {
             plan
         });
         let compiled = compiled.await.map_err(|error| {
-            tracing::error!(%error, "an agent could not be compiled");
+            tracing::error!(%error, "compilation of an agent failed; the caller gets an error");
             Problem::internal()
         })?;
         let planned = compiled?;
@@ -232,13 +234,11 @@ impl ExecutorQueries {
         workspace: &Workspace,
         query: GetContact,
     ) -> Result<ContactView, Problem> {
-        let found = store::contacts(&self.db, workspace, &[&query.contact]).await;
+        let found = store::contact(&self.db, workspace, &query.contact).await;
         let found = found.map_err(|error| failed(&error))?;
-        let known = found
-            .iter()
-            .find(|contact| !contact.deleted)
-            .map(Contact::view);
-        known.ok_or_else(|| Refusal::ContactNotFound(query.contact).problem())
+        let live = found.filter(|contact| !contact.deleted);
+        live.map(|contact| contact.view())
+            .ok_or_else(|| Refusal::ContactNotFound(query.contact).problem())
     }
 
     async fn contacts(
@@ -247,14 +247,14 @@ impl ExecutorQueries {
         query: &ListContacts,
     ) -> Result<Page<ContactView>, Problem> {
         let limit = limit(query.limit)?;
-        let contacts = store::list_contacts(
-            &self.db,
+        let filter = store::ContactFilter {
             workspace,
-            (query.email.as_deref(), query.cursor.as_deref()),
-            limit + 1,
-        )
-        .await
-        .map_err(|error| failed(&error))?;
+            email: query.email.as_deref(),
+            after: query.cursor.as_deref(),
+            limit: limit + 1,
+        };
+        let contacts = store::list_contacts(&self.db, &filter).await;
+        let contacts = contacts.map_err(|error| failed(&error))?;
         let views = contacts.iter().map(Contact::view).collect();
         Ok(page(views, limit, |view: &ContactView| view.id.to_string()))
     }
@@ -292,7 +292,7 @@ impl ExecutorQueries {
         if !query.raw_errors {
             rows.iter_mut().for_each(|row| row.raw_error = None);
         }
-        let lease_events = store::handovers_of(&self.db, run.id)
+        let lease_events = store::lease_events_of(&self.db, run.id)
             .await
             .map_err(|error| failed(&error))?;
         let input = store::input_of(&self.db, run.id)
@@ -314,11 +314,11 @@ impl ExecutorQueries {
         let bad = |detail: String| Problem::new(400, "invalid_query", detail);
         let before = query.cursor.as_deref().map(str::parse).transpose();
         let before = before.map_err(|_no_id: holdpoint_ids::IdError| {
-            bad("`cursor` is not one that a page before gave".to_owned())
+            bad("invalid `cursor`; expected the `next_cursor` of a page".to_owned())
         })?;
         let label = query.label.as_deref().map(|label| {
             let pair = label.split_once('=');
-            pair.ok_or_else(|| bad(format!("`label` is `name=value`, not `{label}`")))
+            pair.ok_or_else(|| bad(format!("invalid `label` `{label}`; expected `name=value`")))
         });
         let filter = store::Filter {
             workspace,
@@ -334,7 +334,7 @@ impl ExecutorQueries {
         let (runs, stopped_at) = overlay::list(&self.db, filter).await?;
         let views = runs.iter().map(|run| run.view(now)).collect();
         let page = page(views, limit, |view: &RunView| view.id.to_string());
-        // A filter that few runs fit ends the look early: the caller asks on from there.
+        // A filter that selects few runs stops before the end; the caller continues from there.
         let stopped_at = stopped_at.map(|run| run.to_string());
         Ok(Page {
             next_cursor: page.next_cursor.or(stopped_at),

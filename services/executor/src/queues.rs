@@ -1,7 +1,8 @@
-//! Queues of steps: makes a consumer for each tool that a node offers, and makes it again where the server
-//! has lost it.
+//! Creates a consumer on the steps stream for each tool that a node offers, and creates it again after the
+//! server has lost it.
 //!
-//! Workers must not make them: a consumer's settings name a subject that the server delivers to.
+//! Workers have no right to create consumers, because the settings of a consumer name a subject to which
+//! the server delivers.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -13,10 +14,10 @@ use holdpoint_ids::ToolName;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// How often it is looked whether all are still there.
+/// How often the consumers are checked.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// Queues that are made; a tool beyond it gets none, and its steps wait.
+/// Most queues; a further tool gets none, so its steps wait.
 const QUEUES_MAX: usize = 10_000;
 
 /// The tools that nodes have offered since the start.
@@ -27,8 +28,8 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    /// Takes the tools of a node; new ones get a queue at once.
-    pub(crate) fn state(&self, tools: &[ToolName]) {
+    /// Requests queues for the tools of a node; new ones are created at once.
+    pub(crate) fn request(&self, tools: &[ToolName]) {
         let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
         let mut is_new = false;
         for tool in tools {
@@ -36,7 +37,7 @@ impl Queues {
                 continue;
             }
             if wanted.len() >= QUEUES_MAX {
-                tracing::warn!(%tool, "{QUEUES_MAX} queues are the most: this tool gets none");
+                tracing::warn!(%tool, "limit of {QUEUES_MAX} queues reached; steps of this tool wait");
                 break;
             }
             is_new |= wanted.insert(tool.clone());
@@ -47,18 +48,19 @@ impl Queues {
         }
     }
 
-    /// Keeps the queues until it is told to stop.
+    /// Keeps the queues until `stop`.
     pub(crate) async fn keep(&self, bus: Bus, stop: CancellationToken) {
-        let mut is_told = false;
+        // A failure is logged once, not every two seconds.
+        let mut is_logged = false;
         loop {
             match stop.run_until_cancelled(Box::pin(self.provide(&bus))).await {
                 None => return,
-                Some(Ok(())) => is_told = false,
+                Some(Ok(())) => is_logged = false,
                 Some(Err(error)) => {
-                    if !is_told {
-                        tracing::warn!(%error, "queues of steps cannot be made; trying again");
+                    if !is_logged {
+                        tracing::warn!(%error, "queues of steps cannot be created; retrying");
                     }
-                    is_told = true;
+                    is_logged = true;
                 }
             }
             tokio::select! {
@@ -75,16 +77,16 @@ impl Queues {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        let there = match bus.steps_consumers().await {
-            Ok(there) => there,
-            // Gone where the server lost its disk.
+        let existing = match bus.steps_consumers().await {
+            Ok(existing) => existing,
+            // The server has lost the stream with its disk.
             Err(_missing) => {
                 bus.provide_stream(StreamUse::Steps).await?;
                 bus.steps_consumers().await?
             }
         };
         for tool in wanted {
-            if !there.contains(&subject::steps_consumer(tool.as_str())) {
+            if !existing.contains(&subject::steps_consumer(tool.as_str())) {
                 bus.provide_queue(tool.as_str()).await?;
             }
         }
@@ -96,14 +98,14 @@ impl Queues {
 mod tests {
     use super::*;
 
-    /// Mend A-C1: whoever may beat names tools, and each costs the server a consumer.
+    /// Mend A-C1: a node that sends heartbeats names tools, and each tool costs the server a consumer.
     #[test]
     fn queues_have_a_bound() {
         let queues = Queues::default();
         let tools: Vec<ToolName> = (0..=QUEUES_MAX)
             .map(|number| format!("tool.t{number}").parse().unwrap())
             .collect();
-        queues.state(&tools);
+        queues.request(&tools);
         assert_eq!(queues.wanted.lock().unwrap().len(), QUEUES_MAX);
     }
 }

@@ -1,9 +1,9 @@
-//! What the executor looks for in its tables from time to time: leases that have ended,
-//! dispatches that nobody has confirmed, runs whose agent or workspace was commanded. They decide nothing: what they find becomes an input.
+//! Background passes over the executor's tables: expired leases, dispatches without a grant, and runs that
+//! do not follow a command for their agent or workspace yet. A sweep decides nothing; its finds become inputs.
 
-mod following;
 mod leases;
 mod redispatch;
+mod scope_sync;
 
 #[cfg(test)]
 mod tests;
@@ -17,25 +17,25 @@ use tokio_util::task::TaskTracker;
 
 use crate::Executor;
 
-pub(crate) use following::ScopeSyncPending;
 pub(crate) use redispatch::step_dispatches;
+pub(crate) use scope_sync::ScopeSyncPending;
 
-/// What sweeps are started with.
-pub(crate) struct Sweeping<'s> {
+/// The parts that sweeps need.
+pub(crate) struct SweepDeps<'s> {
     pub(crate) handle: &'s Handle<Executor>,
     pub(crate) service: &'s Executor,
     pub(crate) db: &'s DatabaseConnection,
 }
 
 /// Starts the sweeps; they end with `stop`.
-pub(crate) fn start(with: &Sweeping<'_>, stop: &CancellationToken, tracker: &TaskTracker) {
+pub(crate) fn start(with: &SweepDeps<'_>, stop: &CancellationToken, tracker: &TaskTracker) {
     let (handle, db) = (with.handle, with.db);
     let leases = leases::Leases::new(with.service.clock.clone(), handle.bus().clone());
     start_sweep(handle, db.clone(), leases, stop.clone(), tracker);
-    let step_dispatches = redispatch::HandOuts::new(with.service.clone());
-    start_sweep(handle, db.clone(), step_dispatches, stop.clone(), tracker);
+    let redispatch = redispatch::Redispatch::new(with.service.clone());
+    start_sweep(handle, db.clone(), redispatch, stop.clone(), tracker);
     let pages = &with.service.pages;
-    let following = following::Following(Arc::clone(pages));
-    let nudge = start_sweep(handle, db.clone(), following, stop.clone(), tracker);
-    pages.wakes(nudge, handle.status());
+    let scope_sync = scope_sync::ScopeSync(Arc::clone(pages));
+    let trigger = start_sweep(handle, db.clone(), scope_sync, stop.clone(), tracker);
+    pages.connect(trigger, handle.status());
 }

@@ -1,4 +1,4 @@
-//! Rows of the gateway and the only statements on them. No row type leaves this folder.
+//! Rows of the gateway: the only module with its statements. No row type leaves this folder.
 
 pub(crate) mod commands;
 pub(crate) mod hooks;

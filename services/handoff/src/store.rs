@@ -1,175 +1,180 @@
-//! Rows of the handoff service: the only place with its queries. Rows never leave it.
+//! Rows of the handoff service: the only module with its queries. Rows never leave it.
+#![expect(
+    clippy::disallowed_methods,
+    unreachable_pub,
+    reason = "the entity macro generates public models and a nested save that begins a transaction"
+)]
 
-mod away;
 mod counter_row;
 mod policy_row;
 mod request_row;
+mod snooze_column;
+mod token_set_column;
 mod user_change_row;
 mod user_row;
-mod words;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-
 use chrono::{DateTime, Utc};
-use holdpoint_ids::{HoldId, PolicyName, UserName, Workspace};
+use holdpoint_ids::Workspace;
 use holdpoint_kernel::{Changed, Store};
-use holdpoint_store::{StoreError, Transaction};
+use holdpoint_store::{ChangedState, StateRow as _, StoreError, Transaction};
 
 use crate::Handoff;
-use crate::domain::{Aggregate, Effect, Fact, HandoffDomain, Key, Need};
+use crate::domain::{Aggregate, Effect, Fact, HandoffDomain, Key, Need, User};
 
-pub(crate) use policy_row::{list as list_policies, load as policies};
+pub(crate) use policy_row::{list as list_policies, named as policies};
 pub(crate) use request_row::{
-    Behind, Filter, Order, Snoozed, known, list as list_requests, load as requests,
-    of_party as requests_of,
+    Filter, Order, RequestCursor as Behind, Snoozed, known, list as list_requests,
+    of_recipient as requests_of, with_ids as requests,
 };
 pub(crate) use user_change_row::after as user_facts_after;
-pub(crate) use user_row::{leaving, list as list_users, load as users, members};
+pub(crate) use user_row::{leaving, list as list_users, members, named as users};
 
 impl Store<HandoffDomain> for Handoff {
+    /// Loads aggregates, one statement for each table.
     async fn load(
         &self,
         db: &Transaction,
         keys: &[Key],
     ) -> Result<Vec<(Key, Aggregate)>, StoreError> {
-        load(db, keys).await
+        let (mut requests, mut users, mut policies) = (Vec::new(), Vec::new(), Vec::new());
+        for key in keys {
+            match key {
+                Key::Request(workspace, id) => {
+                    requests.push((workspace.to_string(), id.to_string()))
+                }
+                Key::User(workspace, name) => users.push((workspace.to_string(), name.to_string())),
+                Key::Policy(workspace, name) => {
+                    policies.push((workspace.to_string(), name.to_string()));
+                }
+            }
+        }
+        let mut found = Vec::with_capacity(keys.len());
+        for request in request_row::Entity::load_states(db, &requests).await? {
+            let key = Key::Request(request.workspace.clone(), request.id);
+            found.push((key, Aggregate::Request(Box::new(request))));
+        }
+        for user in user_row::Entity::load_states(db, &users).await? {
+            let key = Key::User(user.workspace.clone(), user.name.clone());
+            found.push((key, Aggregate::User(user)));
+        }
+        for policy in policy_row::Entity::load_states(db, &policies).await? {
+            let key = Key::Policy(policy.workspace.clone(), policy.name.clone());
+            found.push((key, Aggregate::Policy(Box::new(policy))));
+        }
+        Ok(found)
     }
 
+    /// Loads facts that are not aggregates, one statement for each kind.
     async fn find(
         &self,
         db: &Transaction,
         needs: &[Need],
     ) -> Result<Vec<(Need, Fact)>, StoreError> {
-        find(db, needs).await
+        let (mut owned, mut inhabited) = (Vec::new(), Vec::new());
+        let (mut roles, mut loaded, mut ruled) = (Vec::new(), Vec::new(), Vec::new());
+        for need in needs {
+            match need {
+                Need::Owners(workspace) => owned.push(workspace),
+                Need::Members(workspace) => inhabited.push(workspace),
+                Need::Role(workspace, role) => roles.push((workspace, role)),
+                Need::Loads(workspace) => loaded.push(workspace),
+                Need::Policies(workspace) => ruled.push(workspace),
+                // The kernel loads aggregates through `load`.
+                Need::User(..) | Need::Policy(..) | Need::Request(..) => {}
+            }
+        }
+        let mut found = Vec::with_capacity(needs.len());
+        for (workspace, owners) in user_row::owners(db, &owned).await? {
+            found.push((Need::Owners(workspace), Fact::Owners(owners)));
+        }
+        for (workspace, any) in user_row::inhabited(db, &inhabited).await? {
+            found.push((Need::Members(workspace), Fact::Members(any)));
+        }
+        for (workspace, role, members) in members(db, &roles).await? {
+            found.push((Need::Role(workspace, role), Fact::Role(members)));
+        }
+        for (workspace, loads) in request_row::loads(db, &loaded).await? {
+            found.push((Need::Loads(workspace), Fact::Loads(loads)));
+        }
+        for (workspace, names) in policy_row::names(db, &ruled).await? {
+            found.push((Need::Policies(workspace), Fact::Policies(names)));
+        }
+        Ok(found)
     }
 
+    /// Saves each state if its row still has the version that was read; returns the other keys.
     async fn save(
         &self,
         db: &Transaction,
         changed: &[Changed<'_, HandoffDomain>],
         now: DateTime<Utc>,
     ) -> Result<Vec<Key>, StoreError> {
-        save(db, changed, now).await
+        let (mut requests, mut users, mut policies) = (Vec::new(), Vec::new(), Vec::new());
+        for one in changed {
+            match one.state {
+                Aggregate::Request(request) => requests.push(changed_state(one, &**request)),
+                Aggregate::User(user) => users.push(changed_state(one, user)),
+                Aggregate::Policy(policy) => policies.push(changed_state(one, &**policy)),
+            }
+        }
+        let mut losers = request_row::Entity::save(db, &requests, now).await?;
+        losers.extend(policy_row::Entity::save(db, &policies, now).await?);
+        losers.extend(user_row::Entity::save(db, &users, now).await?);
+        if !users.is_empty() && losers.is_empty() {
+            losers.extend(find_ownerless(db, &users).await?);
+        }
+        Ok(losers)
     }
 
+    /// Stores changes of users, from which other services copy their user directory.
     async fn record(
         &self,
         db: &Transaction,
         effects: &[Effect],
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        record(db, effects, now).await
+        let changes: Vec<_> = effects
+            .iter()
+            .filter_map(|effect| match effect {
+                Effect::UserChanged { workspace, user } => Some((workspace, user)),
+                Effect::Timer { .. }
+                | Effect::Close { .. }
+                | Effect::HandoffUpdate { .. }
+                | Effect::RequestEvent { .. }
+                | Effect::Changed { .. } => None,
+            })
+            .collect();
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let last = counter_row::take(db, changes.len()).await?;
+        user_change_row::insert(db, &changes, last, now).await
     }
 }
 
-/// Loads aggregates, one statement a table and workspace.
-pub(crate) async fn load(
-    db: &Transaction,
-    keys: &[Key],
-) -> Result<Vec<(Key, Aggregate)>, StoreError> {
-    let mut ids: BTreeMap<&Workspace, Vec<HoldId>> = BTreeMap::new();
-    let mut names: BTreeMap<&Workspace, Vec<&UserName>> = BTreeMap::new();
-    let mut rules: BTreeMap<&Workspace, Vec<&PolicyName>> = BTreeMap::new();
-    for key in keys {
-        match key {
-            Key::Request(workspace, id) => ids.entry(workspace).or_default().push(*id),
-            Key::User(workspace, name) => names.entry(workspace).or_default().push(name),
-            Key::Policy(workspace, name) => rules.entry(workspace).or_default().push(name),
-        }
+fn changed_state<'c, S>(
+    one: &Changed<'c, HandoffDomain>,
+    state: &'c S,
+) -> ChangedState<'c, S, Key> {
+    ChangedState {
+        state,
+        key: one.key,
+        read_version: one.read_version,
     }
-    let mut found = Vec::with_capacity(keys.len());
-    for (workspace, ids) in ids {
-        for request in request_row::load(db, workspace, &ids).await? {
-            let key = Key::Request(workspace.clone(), request.id);
-            found.push((key, Aggregate::Request(Box::new(request))));
-        }
-    }
-    for (workspace, names) in names {
-        for user in user_row::load(db, workspace, &names).await? {
-            let key = Key::User(workspace.clone(), user.name.clone());
-            found.push((key, Aggregate::User(user)));
-        }
-    }
-    for (workspace, names) in rules {
-        for policy in policy_row::load(db, workspace, &names).await? {
-            let key = Key::Policy(workspace.clone(), policy.name.clone());
-            found.push((key, Aggregate::Policy(Box::new(policy))));
-        }
-    }
-    Ok(found)
 }
 
-/// Loads what decisions lack besides users, one statement for each kind.
-pub(crate) async fn find(
+/// Users of workspaces that have no active owner any more. Two replicas may each have removed one of two
+/// owners after they had seen the other one. The second transaction waits for the counter's row, sees what
+/// the first one has committed, and decides again.
+async fn find_ownerless(
     db: &Transaction,
-    needs: &[Need],
-) -> Result<Vec<(Need, Fact)>, StoreError> {
-    let (mut owned, mut inhabited) = (Vec::new(), Vec::new());
-    let (mut roles, mut loaded, mut ruled) = (Vec::new(), Vec::new(), Vec::new());
-    for need in needs {
-        match need {
-            Need::Owners(workspace) => owned.push(workspace),
-            Need::Members(workspace) => inhabited.push(workspace),
-            Need::Role(workspace, role) => roles.push((workspace, role)),
-            Need::Loads(workspace) => loaded.push(workspace),
-            Need::Policies(workspace) => ruled.push(workspace),
-            // They come through `load`.
-            Need::User(..) | Need::Policy(..) | Need::Request(..) => {}
-        }
-    }
-    let mut found = Vec::with_capacity(needs.len());
-    for (workspace, owners) in user_row::owners(db, &owned).await? {
-        found.push((Need::Owners(workspace), Fact::Owners(owners)));
-    }
-    for (workspace, any) in user_row::inhabited(db, &inhabited).await? {
-        found.push((Need::Members(workspace), Fact::Members(any)));
-    }
-    for (workspace, role, members) in members(db, &roles).await? {
-        found.push((Need::Role(workspace, role), Fact::Role(members)));
-    }
-    for (workspace, loads) in request_row::loads(db, &loaded).await? {
-        found.push((Need::Loads(workspace), Fact::Loads(loads)));
-    }
-    for (workspace, names) in policy_row::names(db, &ruled).await? {
-        found.push((Need::Policies(workspace), Fact::Policies(names)));
-    }
-    Ok(found)
-}
-
-/// Saves states under their guards; returns those that lost.
-pub(crate) async fn save(
-    db: &Transaction,
-    changed: &[Changed<'_, HandoffDomain>],
-    now: DateTime<Utc>,
-) -> Result<Vec<Key>, StoreError> {
-    let (mut requests, mut users, mut rules) = (Vec::new(), Vec::new(), Vec::new());
-    for one in changed {
-        match one.state {
-            Aggregate::Request(request) => requests.push((&**request, one.read_version)),
-            Aggregate::User(user) => users.push((user, one.read_version)),
-            Aggregate::Policy(policy) => rules.push((&**policy, one.read_version)),
-        }
-    }
-    let mut losers = request_row::save(db, &requests, now).await?;
-    losers.extend(policy_row::save(db, &rules, now).await?);
-    losers.extend(user_row::save(db, &users, now).await?);
-    if !users.is_empty() && losers.is_empty() {
-        losers.extend(ownerless(db, &users).await?);
-    }
-    Ok(losers)
-}
-
-/// Two replicas may each have taken one of two owners away, having seen the other one: whoever comes
-/// second to the counter's row sees what the first has committed, and decides again.
-async fn ownerless(
-    db: &Transaction,
-    users: &[(&crate::domain::User, u64)],
+    users: &[ChangedState<'_, User, Key>],
 ) -> Result<Vec<Key>, StoreError> {
     counter_row::lock(db).await?;
-    let mut workspaces: Vec<_> = users.iter().map(|(user, _)| &user.workspace).collect();
+    let mut workspaces: Vec<_> = users.iter().map(|one| &one.state.workspace).collect();
     workspaces.sort_unstable();
     workspaces.dedup();
     let owners = user_row::owners(db, &workspaces).await?;
@@ -178,22 +183,6 @@ async fn ownerless(
             .iter()
             .any(|(one, owners)| one == workspace && !owners.is_empty())
     };
-    let lost = users.iter().filter(|(user, _)| !is_owned(&user.workspace));
-    Ok(lost
-        .map(|(user, _)| Key::User(user.workspace.clone(), user.name.clone()))
-        .collect())
-}
-
-/// Stores what belongs beside the states.
-pub(crate) async fn record(
-    db: &Transaction,
-    effects: &[Effect],
-    now: DateTime<Utc>,
-) -> Result<(), StoreError> {
-    let changes: Vec<_> = effects.iter().filter_map(Effect::as_user_change).collect();
-    if changes.is_empty() {
-        return Ok(());
-    }
-    let last = counter_row::take(db, changes.len()).await?;
-    user_change_row::insert(db, &changes, last, now).await
+    let lost = users.iter().filter(|one| !is_owned(&one.state.workspace));
+    Ok(lost.map(|one| one.key.clone()).collect())
 }

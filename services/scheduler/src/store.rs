@@ -1,4 +1,4 @@
-//! Table `timers`: the only place with its queries. Rows never leave it.
+//! Table `timers`: the only module with its queries. Rows never leave it.
 #![expect(
     clippy::disallowed_methods,
     reason = "the entity macro generates a nested save that begins"
@@ -25,10 +25,10 @@ const PENDING: &str = "pending";
 const FIRED: &str = "fired";
 const CLEARED: &str = "cleared";
 
-/// What the ids of the timers of nodes begin with (see [`Key`]).
+/// Prefix of the ids of the timers of nodes (see [`Key`]).
 const NODE_TIMER: &str = "node_";
 
-/// Rows that one look at the table brings.
+/// Rows of one page.
 pub(crate) const PAGE: u64 = 5_000;
 
 #[sea_orm::model]
@@ -52,10 +52,10 @@ pub(crate) struct Model {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Rows that one statement forgets: it holds the write lock for some milliseconds.
+/// Rows that one statement deletes, so that it holds the write lock for some milliseconds only.
 pub(crate) const FORGOTTEN_AT_ONCE: u64 = 1_000;
 
-/// A timer that is to be fired; sorts by its due time.
+/// A timer to fire; sorts by its due time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DueTimer {
     pub(crate) due: DateTime<Utc>,
@@ -90,7 +90,7 @@ pub(crate) async fn load(
     Ok(timers)
 }
 
-/// Saves timers, each with the version it was read at; returns those that somebody else wrote first.
+/// Saves each timer if its row still has the version that was read; returns the others.
 pub(crate) async fn save(
     db: &Transaction,
     timers: &[(&Timer, u64)],
@@ -123,17 +123,17 @@ pub(crate) async fn save(
     Ok(lost.cloned().collect())
 }
 
-/// One look at the table.
+/// One page of timers.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Page {
-    /// In order.
+    /// In the order of due times.
     pub(crate) timers: Vec<DueTimer>,
-    /// Where the next page begins; none: there is nothing more. It counts rows and not timers, so
-    /// that rows which cannot be read do not keep what lies behind them.
+    /// Where the next page begins; absent after the last one. It counts rows and not timers, so that a
+    /// page of unreadable rows does not hide later timers.
     pub(crate) next: Option<Cursor>,
 }
 
-/// A place in the order of due times, as the row says it.
+/// A position in the order of due times, with the values of its row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cursor {
     due: DateTime<Utc>,
@@ -153,7 +153,7 @@ impl Cursor {
     }
 }
 
-/// A page of what is pending and due before `until`, in order, behind a place.
+/// A page of pending timers due before `until`, after a position.
 pub(crate) async fn due(
     db: &impl ConnectionTrait,
     until: DateTime<Utc>,
@@ -163,7 +163,7 @@ pub(crate) async fn due(
         .filter(pending())
         .filter(COLUMN.due_at.lt(until));
     if let Some(last) = behind {
-        // Says less than the cursor, but lets the index begin there.
+        // The cursor implies this condition, which lets the index begin there.
         wanted = wanted.filter(COLUMN.due_at.gte(last.due));
     }
     let columns = (Column::DueAt, Column::Workspace, Column::Owner, Column::Id);
@@ -182,7 +182,7 @@ pub(crate) async fn due(
     let next = rows.last().filter(|_| is_full).and_then(Cursor::behind);
     let mut timers = Vec::with_capacity(rows.len());
     for row in rows {
-        // One row that cannot be read must not stop the others.
+        // A row that cannot be read must not stop the others.
         let timer = match read(row) {
             Ok(timer) => timer,
             Err(error) => {
@@ -201,8 +201,8 @@ pub(crate) async fn due(
     Ok(Page { timers, next })
 }
 
-/// Forgets a page of timers that have fired or were cleared before `before`; returns their number.
-/// A row that is wanted again meanwhile stays.
+/// Deletes a page of timers that fired or were cancelled before `before`; returns their number. A timer that
+/// was set again meanwhile is kept.
 pub(crate) async fn forget(
     db: &impl ConnectionTrait,
     before: DateTime<Utc>,
@@ -232,16 +232,16 @@ pub(crate) async fn forget(
     Ok(gone.rows_affected)
 }
 
-/// The due time that comes next.
+/// The earliest due time.
 pub(crate) async fn next_due(
     db: &impl ConnectionTrait,
 ) -> Result<Option<DateTime<Utc>>, StoreError> {
     first_due(db, pending()).await
 }
 
-/// The due time that a clock in motion stops at next, after `after`. A node that has beaten since the
-/// motion began at `began` lives: its new timer is no place to stop, or each stop would make the next
-/// one, half a minute on.
+/// The next due time after `after` at which a moving test clock stops. A node that has sent a heartbeat since
+/// the move began at `began` is alive. The clock does not stop at its new timer, because each stop would
+/// cause another one half a minute later.
 pub(crate) async fn next_stop(
     db: &impl ConnectionTrait,
     began: DateTime<Utc>,
@@ -272,7 +272,7 @@ async fn first_due(
     Ok(first.flatten())
 }
 
-/// The buckets that have timers due from `from` on and before `to`.
+/// The buckets with timers due from `from` until before `to`.
 pub(crate) async fn buckets(
     db: &impl ConnectionTrait,
     from: DateTime<Utc>,
@@ -303,7 +303,7 @@ pub(crate) async fn buckets(
         if !full {
             return Ok(found);
         }
-        // The rest of a second that is known already says nothing new.
+        // Further timers of a known second add no bucket.
         let next = DateTime::from_timestamp(last.timestamp(), 0).unwrap_or(last);
         from = next + TimeDelta::seconds(1);
     }

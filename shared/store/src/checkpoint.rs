@@ -1,4 +1,4 @@
-//! Keeps SQLite's write-ahead log short, off the writer's thread.
+//! Keeps SQLite's write-ahead log short, on a thread beside the writer's.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,18 +8,18 @@ use tokio::task::JoinHandle;
 
 use crate::{Location, StoreError, open_readers};
 
-/// Length of the log from which on it is copied into the database, in bytes.
+/// Length of the log in bytes that triggers a checkpoint.
 const LOG_BYTES: u64 = 12 << 20;
 
-/// How often the log's length is looked at.
-const LOOK: Duration = Duration::from_millis(250);
+/// How often the length of the log is checked.
+const CHECK_EVERY: Duration = Duration::from_millis(250);
 
-/// The checkpoints of one database; they end with it.
+/// The checkpoints of one database; dropping it ends them.
 #[derive(Debug)]
 pub struct Checkpoints(Option<JoinHandle<()>>);
 
 impl Checkpoints {
-    /// Starts watching; nothing to do on Postgres.
+    /// Starts the checkpoints; Postgres needs none.
     ///
     /// # Errors
     /// [`StoreError`] when the file cannot be opened.
@@ -44,11 +44,11 @@ impl Drop for Checkpoints {
 
 async fn watch(db: DatabaseConnection, log: PathBuf) {
     loop {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(CHECK_EVERY).await;
         if length(&log) < LOG_BYTES {
             continue;
         }
-        // Passive first, beside the writer; then a restart, so that the log does start over.
+        // A passive checkpoint runs beside the writer. The restart then lets the log begin anew.
         for mode in ["PASSIVE", "RESTART"] {
             let statement = format!("PRAGMA wal_checkpoint({mode})");
             if let Err(error) = db.execute_unprepared(&statement).await {

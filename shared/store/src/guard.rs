@@ -3,17 +3,21 @@
 use sea_orm::sea_query::{Alias, Expr, ExprTrait, OnConflict};
 
 /// Column of the version that a row is at.
-const VERSION: &str = "version";
+pub(crate) const VERSION: &str = "version";
 
-/// Column of the version that its writer had read.
-const PRIOR_VERSION: &str = "prior_version";
+/// Column of the version that the writer had read.
+pub(crate) const PRIOR_VERSION: &str = "prior_version";
 
 /// `ON CONFLICT (keys) DO UPDATE SET columns = excluded… WHERE table.version = excluded.prior_version`.
 ///
-/// Rows whose guard does not hold are left alone and are missing in `RETURNING`: their writers have
-/// lost. A new row has prior version 0, so that it loses against any row that is there.
+/// A row whose guard does not hold keeps its values and is missing in `RETURNING`: its writer has lost.
+/// A new row has prior version 0, so it loses against any row that exists.
 #[must_use]
-pub fn guarded(table: &'static str, keys: &[&'static str], columns: &[&'static str]) -> OnConflict {
+pub fn upsert_if_version(
+    table: &'static str,
+    keys: &[&'static str],
+    columns: &[&'static str],
+) -> OnConflict {
     let column = |name: &'static str| Expr::col((Alias::new(table), Alias::new(name)));
     let excluded = Expr::col((Alias::new("excluded"), Alias::new(PRIOR_VERSION)));
     let written = columns.iter().copied().chain([VERSION, PRIOR_VERSION]);

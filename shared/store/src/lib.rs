@@ -1,12 +1,13 @@
-//! The way to a service's own database: SQLite file or Postgres schema.
+//! Access to a service's database, a SQLite file or a Postgres schema.
 //!
-//! Connections, write transactions and migrations; no query of any service. Statements cost, not
-//! rows: batches are multi-row statements, see `holdpoint-kernel`.
+//! It owns connections, write transactions, migrations and the rows of aggregates ([`StateRow`]), and contains
+//! no query of a service. Statements cost and rows do not, so batches are multi-row statements.
 
 mod checkpoint;
 mod guard;
 mod rows;
 mod session;
+mod state_row;
 mod transaction;
 mod writer;
 
@@ -26,23 +27,26 @@ use sea_orm::{
 use sea_orm_migration::MigratorTrait;
 
 pub use checkpoint::Checkpoints;
-pub use guard::guarded;
+pub use guard::upsert_if_version;
+// The former name, until the stores of notification use `StateRow`.
+pub use guard::upsert_if_version as guarded;
 pub use rows::{SPARE_ROWS, insert_returning, insert_rows, readable};
 pub use session::HeldName;
+pub use state_row::{BrokenRow, ChangedState, KeyOf, StateRow, StoredState};
 pub use transaction::Transaction;
 pub use writer::TableWriter;
 
 /// Rows of one multi-row statement: SQLite takes 32,766 bound values, Postgres 65,535.
 pub const ROWS_PER_STATEMENT: usize = 500;
 
-/// Pages that a connection keeps, in SQLite's words (KiB). With each commit that has moved a page SQLite goes through all
-/// of its table of them: 64 MiB cost a commit 0.2 ms, and saved nothing that the system's own cache does not give.
+/// Page cache of a connection, in KiB as a negative number. With each commit that moved a page, SQLite scans
+/// the whole table of cached pages. 64 MiB cost 0.2 ms a commit, and the cache of the system saves as much.
 const CACHE: &str = "-8192";
 
-/// Rows that SQLite's thread may be ahead of who reads them: of fewer it would wait in the middle of a batch.
+/// Rows that SQLite's thread may read ahead. With fewer it would wait in the middle of a batch.
 const ROWS_AT_ONCE: usize = 2_048;
 
-/// How long a writer waits for another one on the same SQLite file.
+/// How long a writer waits for another writer of the same SQLite file.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a query waits for a free connection.
@@ -51,23 +55,19 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A service's tables could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The database said no, or is away.
-    #[error("the database refused")]
+    /// The database refused or is unavailable.
+    #[error("the database refused the statement or is unavailable")]
     Database(#[from] DbErr),
-    /// The folder of a SQLite file could not be made.
-    #[error("cannot make the folder of {path}")]
+    /// The folder of a SQLite file cannot be created.
+    #[error("cannot create the folder of {path}")]
     Folder {
         path: PathBuf,
         #[source]
         source: std::io::Error,
     },
-    /// A row breaks an invariant: trying again cannot help.
+    /// A row breaks an invariant, so a retry cannot help.
     #[error("a row of `{table}` cannot be read: {reason}")]
-    BrokenRow {
-        table: &'static str,
-        /// What is wrong with it.
-        reason: String,
-    },
+    BrokenRow { table: &'static str, reason: String },
 }
 
 impl StoreError {
@@ -80,17 +80,17 @@ impl StoreError {
     }
 }
 
-/// How long a session of Postgres may stand still within a transaction. A process that was stopped
-/// there would keep its rows from every other replica; the server ends it instead, nothing of its
-/// transaction has happened, and it decides again when it goes on.
+/// How long a session of Postgres may be idle within a transaction. A stopped process would otherwise lock
+/// its rows for every other replica. The server rolls the transaction back, and the process decides again
+/// when it continues.
 const IDLE_MAX: &str = "15s";
 
-/// Where a service's tables are.
+/// Location of a service's tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {
     /// A file that this process alone writes.
     Sqlite(PathBuf),
-    /// A schema of its own in a Postgres database.
+    /// A schema in a Postgres database.
     Postgres {
         /// `postgres://…`
         url: String,
@@ -99,7 +99,7 @@ pub enum Location {
 }
 
 impl Location {
-    /// Whether one process owns the tables, so that what it wrote last is what is there.
+    /// Whether one process owns the tables, so that it may cache the rows that it wrote.
     #[must_use]
     pub const fn is_exclusive(&self) -> bool {
         matches!(self, Self::Sqlite(_))
@@ -129,7 +129,7 @@ async fn open(location: &Location, connections: u32) -> Result<DatabaseConnectio
     let mut options = match location {
         Location::Sqlite(path) => {
             provide_folder(path)?;
-            // Which file is said below: in an address `?` and `%` would not mean themselves.
+            // The options below name the file, because a URL gives `?` and `%` another meaning.
             ConnectOptions::new("sqlite:")
         }
         Location::Postgres { url, .. } => ConnectOptions::new(url),
@@ -144,7 +144,7 @@ async fn open(location: &Location, connections: u32) -> Result<DatabaseConnectio
     match location {
         Location::Sqlite(path) => {
             let path = path.clone();
-            options.map_sqlx_sqlite_pool_opts(|pool| pool.before_acquire(at_rest));
+            options.map_sqlx_sqlite_pool_opts(|pool| pool.before_acquire(is_outside_transaction));
             options.map_sqlx_sqlite_opts(move |sqlite| tuned(sqlite, &path));
         }
         Location::Postgres { schema, .. } => {
@@ -157,7 +157,7 @@ async fn open(location: &Location, connections: u32) -> Result<DatabaseConnectio
     Ok(Database::connect(options).await?)
 }
 
-/// How every connection to a SQLite file is set.
+/// Options of every connection to a SQLite file.
 fn tuned(options: SqliteConnectOptions, path: &Path) -> SqliteConnectOptions {
     options
         .filename(path)
@@ -181,10 +181,10 @@ fn provide_folder(path: &Path) -> Result<(), StoreError> {
     })
 }
 
-/// Whether a connection may be used again. Where the disk is full SQLite itself rolls back, and the driver
-/// goes on counting that transaction as open: what followed would be parts of it, told as committed and never
-/// written. Such a connection is closed, and another one opened.
-fn at_rest<'c>(
+/// Whether a connection may be used again. When the disk is full, SQLite rolls back, but the driver still
+/// counts that transaction as open. Later transactions would be parts of it, reported as committed and never
+/// written. The pool closes such a connection and opens another one.
+fn is_outside_transaction<'c>(
     connection: &'c mut SqliteConnection,
     _meta: PoolConnectionMetadata,
 ) -> Pin<Box<dyn Future<Output = Result<bool, sqlx::Error>> + Send + 'c>> {
@@ -194,7 +194,7 @@ fn at_rest<'c>(
 /// Begins a transaction that writes; on SQLite it takes the write lock at once.
 ///
 /// # Errors
-/// [`StoreError`] when the database is away or busy for too long.
+/// [`StoreError`] when the database is unavailable or busy for too long.
 pub async fn begin_write(db: &DatabaseConnection) -> Result<Transaction, StoreError> {
     let options = TransactionOptions {
         sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),
@@ -203,10 +203,10 @@ pub async fn begin_write(db: &DatabaseConnection) -> Result<Transaction, StoreEr
     Ok(Transaction::pooled(db.begin_with_options(options).await?))
 }
 
-/// Brings a service's tables up to date; several instances may do so at once.
+/// Migrates a service's tables; several instances may do so at once.
 ///
 /// # Errors
-/// [`StoreError`] when a migration fails; then none of it has happened.
+/// [`StoreError`] when a migration fails; then nothing of it was written.
 pub async fn migrate<M: MigratorTrait>(location: &Location) -> Result<(), StoreError> {
     if let Location::Postgres { schema, .. } = location {
         return migrate_postgres::<M>(location, schema).await;
@@ -216,7 +216,7 @@ pub async fn migrate<M: MigratorTrait>(location: &Location) -> Result<(), StoreE
     Ok(db.close().await?)
 }
 
-/// sea-orm's migrator takes no lock, so several at once collide: hold an advisory one meanwhile.
+/// sea-orm's migrator takes no lock and several at once would collide, so this holds an advisory lock.
 async fn migrate_postgres<M: MigratorTrait>(
     location: &Location,
     schema: &str,
@@ -226,18 +226,18 @@ async fn migrate_postgres<M: MigratorTrait>(
     let key = i64::from(schema.bytes().fold(17_u32, |sum, byte| {
         sum.wrapping_mul(31).wrapping_add(u32::from(byte))
     }));
-    // It is held, and does nothing else, for as long as migrations take.
+    // The session only holds the lock and is idle for as long as the migrations take.
     lock.execute_unprepared("SET LOCAL idle_in_transaction_session_timeout = 0")
         .await?;
     lock.execute_unprepared(&format!("SELECT pg_advisory_xact_lock({key})"))
         .await?;
-    // Making one needs a right that a service's own role has not, even where it is there.
-    let known = Statement::from_sql_and_values(
+    // `CREATE SCHEMA` needs a right that a service's role lacks, even if the schema exists.
+    let exists = Statement::from_sql_and_values(
         DbBackend::Postgres,
         "SELECT 1 FROM pg_namespace WHERE nspname = $1",
         [schema.into()],
     );
-    if db.query_one_raw(known).await?.is_none() {
+    if db.query_one_raw(exists).await?.is_none() {
         db.execute_unprepared(&format!(r#"CREATE SCHEMA IF NOT EXISTS "{schema}""#))
             .await?;
     }
@@ -247,8 +247,8 @@ async fn migrate_postgres<M: MigratorTrait>(
     Ok(db.close().await?)
 }
 
-/// Gives every text column of the schema the collation `C`. Pages are ordered by the database and their
-/// cursors are compared in Rust, so both must compare bytes, whatever the collation of the database is (B-4).
+/// Gives every text column of the schema the collation `C`. The database orders pages and Rust compares
+/// their cursors, so both must compare bytes (B-4).
 const COLLATE_AS_BYTES: &str = r#"DO $$ DECLARE found record; BEGIN
     FOR found IN
         SELECT table_name, column_name, data_type FROM information_schema.columns
@@ -260,7 +260,7 @@ const COLLATE_AS_BYTES: &str = r#"DO $$ DECLARE found record; BEGIN
     END LOOP;
 END $$"#;
 
-/// Whether a statement for SQLite or one for Postgres is wanted, where the two differ.
+/// Whether the database is SQLite, for statements that differ between the two.
 #[must_use]
 pub fn is_sqlite(db: &impl ConnectionTrait) -> bool {
     db.get_database_backend() == DbBackend::Sqlite

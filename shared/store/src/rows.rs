@@ -1,7 +1,7 @@
-//! Multi-row inserts whose text is made once.
+//! Multi-row inserts with cached texts.
 //!
-//! sea-orm builds a tree and a text for every statement: for 500 rows of ten columns that costs more
-//! than the database does. The text depends on the number of rows only, so it is kept.
+//! sea-orm builds a tree and a text for every statement. For 500 rows of ten columns that costs more than
+//! the work of the database. The text depends only on the number of rows, so it is cached.
 
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -15,39 +15,39 @@ use sea_orm::{
 
 use crate::{ROWS_PER_STATEMENT, StoreError, Transaction};
 
-/// Rows above this many go in statements of a multiple of it, so that there are few texts: the
-/// database prepares each of them once.
-const FEW: usize = 16;
+/// More rows than this go in statements of a multiple of it, so that there are few texts. The database
+/// prepares each of them once.
+const ROW_STEP: usize = 16;
 
 type Column<A> = <<A as ActiveModelTrait>::Entity as EntityTrait>::Column;
 
-/// One text: for which rows, how many, with what returned, for which database.
+/// A text depends on the type of the rows, their number, the returned columns and the database.
 type Key = (TypeId, usize, usize, bool);
 
 static TEXTS: RwLock<Option<HashMap<Key, Arc<str>>>> = RwLock::new(None);
 
-/// Inserts rows; all their fields are set. They are written before whatever is read or written next.
-/// For one kind of row `conflict` is always the same.
+/// Inserts rows whose fields are all set. They are written before any later statement. `conflict` must
+/// always be the same for one type of row.
 ///
 /// # Errors
-/// [`StoreError`] when the database refuses, or a field is not set.
+/// [`StoreError`] when the database refuses or a field is not set.
 pub async fn insert_rows<A: ActiveModelTrait + 'static>(
     db: &Transaction,
     rows: impl IntoIterator<Item = A>,
     conflict: Option<&OnConflict>,
 ) -> Result<(), StoreError> {
     let mut rows: Vec<A> = rows.into_iter().collect();
-    while let Some(statement) = next(db, &mut rows, conflict, &[])? {
-        db.later(statement).await?;
+    while let Some(statement) = next_statement(db, &mut rows, conflict, &[])? {
+        db.defer(statement).await?;
     }
     Ok(())
 }
 
-/// Inserts rows; all their fields are set. What `conflict` lets through is returned as the columns of
-/// `returning`. For one kind of row both are always the same.
+/// Inserts rows whose fields are all set, and returns the columns `returning` of those that `conflict`
+/// accepts. Both must always be the same for one type of row.
 ///
 /// # Errors
-/// [`StoreError`] when the database refuses, or a field is not set.
+/// [`StoreError`] when the database refuses or a field is not set.
 pub async fn insert_returning<A: ActiveModelTrait + 'static>(
     db: &Transaction,
     rows: impl IntoIterator<Item = A>,
@@ -56,14 +56,14 @@ pub async fn insert_returning<A: ActiveModelTrait + 'static>(
 ) -> Result<Vec<QueryResult>, StoreError> {
     let mut rows: Vec<A> = rows.into_iter().collect();
     let mut returned = Vec::new();
-    while let Some(statement) = next(db, &mut rows, Some(conflict), returning)? {
+    while let Some(statement) = next_statement(db, &mut rows, Some(conflict), returning)? {
         returned.extend(db.query_all_raw(statement).await?);
     }
     Ok(returned)
 }
 
-/// Takes the first rows; none: there are no more.
-fn next<A: ActiveModelTrait + 'static>(
+/// The statement of the first rows; absent after the last row.
+fn next_statement<A: ActiveModelTrait + 'static>(
     db: &Transaction,
     rows: &mut Vec<A>,
     conflict: Option<&OnConflict>,
@@ -85,12 +85,12 @@ fn next<A: ActiveModelTrait + 'static>(
     )))
 }
 
-/// How many of so many rows go into the next statement.
+/// The number of rows in the next statement.
 const fn count(rows: usize) -> usize {
     if rows > ROWS_PER_STATEMENT {
         ROWS_PER_STATEMENT
-    } else if rows > FEW {
-        rows - rows % FEW
+    } else if rows > ROW_STEP {
+        rows - rows % ROW_STEP
     } else {
         rows
     }
@@ -132,7 +132,7 @@ fn text<A: ActiveModelTrait + 'static>(
         .into_table(A::Entity::default().table_ref())
         .columns(Column::<A>::iter());
     for _ in 0..rows {
-        // Only the text is wanted: any value stands for a placeholder.
+        // Only the text is used; any value makes a placeholder.
         insert
             .values(Column::<A>::iter().map(|_| Expr::val(0)))
             .map_err(|error| StoreError::broken("(insert)", error))?;
@@ -149,11 +149,11 @@ fn text<A: ActiveModelTrait + 'static>(
     Ok(text)
 }
 
-/// Rows that a page asks for beyond those it wants: so many may be passed over before it is short.
+/// Rows that a page reads beyond its limit, so that as many may be passed over before the page is short.
 pub const SPARE_ROWS: u64 = 16;
 
-/// Reads the rows of a page, at most `limit`. A row that cannot be read stops nothing but itself: it is
-/// passed over, and the log has its name (B-2).
+/// Reads at most `limit` rows of a page. A row that cannot be read affects no other row: it is passed over,
+/// and the log has its name (B-2).
 pub fn readable<R, T>(
     rows: impl IntoIterator<Item = R>,
     limit: u64,
@@ -163,7 +163,7 @@ pub fn readable<R, T>(
     let read = |row: R| {
         let name = name(&row);
         let unreadable = |error: &StoreError| {
-            tracing::error!(row = name, %error, "a row cannot be read; it is passed over");
+            tracing::error!(row = name, %error, "row cannot be read; it is passed over");
         };
         read(row).inspect_err(unreadable).ok()
     };
@@ -192,7 +192,7 @@ mod tests {
             assert!(statements <= rows / ROWS_PER_STATEMENT + 2, "{rows}");
         }
         assert!(
-            kinds.len() <= FEW + ROWS_PER_STATEMENT / FEW + 1,
+            kinds.len() <= ROW_STEP + ROWS_PER_STATEMENT / ROW_STEP + 1,
             "{}",
             kinds.len()
         );

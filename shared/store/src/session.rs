@@ -1,32 +1,32 @@
-//! A name that a process holds while it lives: other processes on the same Postgres see when it is gone.
+//! A name that a process holds while it lives. Other processes on the same Postgres see when it is free.
 
 use sea_orm::sqlx::{self, Connection as _, PgConnection};
 use sea_orm::{DbErr, RuntimeErr};
 
 use crate::{Location, StoreError};
 
-/// A session of Postgres that holds a name (an advisory lock). The server lets the name go when the
-/// session ends, however its process ended.
+/// A Postgres session that holds a name, as an advisory lock. The server frees the name when the session
+/// ends, also after a crash of its process.
 #[derive(Debug)]
 pub struct HeldName {
     session: PgConnection,
 }
 
 impl HeldName {
-    /// Takes a name; none: on SQLite no other process shares the tables, and nobody has to see it.
+    /// Takes a name. Absent on SQLite, where no other process shares the tables.
     ///
     /// # Errors
-    /// [`StoreError`] when the database is away.
+    /// [`StoreError`] when the database is unavailable.
     pub async fn take(location: &Location, name: &str) -> Result<Option<Self>, StoreError> {
         let Location::Postgres { url, .. } = location else {
             return Ok(None);
         };
-        let mut session = PgConnection::connect(url).await.map_err(away)?;
+        let mut session = PgConnection::connect(url).await.map_err(unavailable)?;
         sqlx::query("SELECT pg_advisory_lock(hashtextextended($1, 0))")
             .bind(name)
             .execute(&mut session)
             .await
-            .map_err(away)?;
+            .map_err(unavailable)?;
         Ok(Some(Self { session }))
     }
 
@@ -36,6 +36,6 @@ impl HeldName {
     }
 }
 
-fn away(error: sqlx::Error) -> StoreError {
+fn unavailable(error: sqlx::Error) -> StoreError {
     StoreError::Database(DbErr::Conn(RuntimeErr::SqlxError(error.into())))
 }

@@ -1,7 +1,7 @@
 //! A transaction that sends small writes together.
 //!
-//! Each statement crosses from the database thread to SQLite's and back, and costs more by that than by
-//! what a small one does. So a write whose result nobody reads waits for the next statement.
+//! Each statement crosses from the database thread to SQLite's thread and back, which costs more than the
+//! work of a small statement. So a write whose result is not read waits for the next statement.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,285 +14,287 @@ use sea_orm_migration::async_trait::async_trait;
 use crate::StoreError;
 use crate::writer::ExclusiveConnection;
 
-/// Most values of a transaction whose writes wait: about those of one command. Each set of statements
-/// is one text for the database to prepare and to keep; of larger ones there would be too many kinds,
-/// which drive out the texts of large batches.
-const LITTLE: usize = 64;
+/// Most values of a transaction whose writes are deferred, about those of one command. Each combination of
+/// statements is one text that the database prepares and caches. Larger combinations have too many
+/// variants, which would evict the texts of large batches.
+const DEFERRED_VALUES_MAX: usize = 64;
 
-/// Why a transaction goes no further.
-const BROKEN: &str = "a statement of this transaction was refused before";
+/// The error of a transaction after a failed statement.
+const BROKEN: &str = "an earlier statement of this transaction failed";
 
-/// A transaction that writes. Rolled back where it is dropped before its commit.
+/// A transaction that writes. Dropping it before the commit rolls it back.
 #[derive(Debug)]
 pub struct Transaction {
-    way: Way,
-    waiting: Mutex<PendingWrites>,
+    mode: Mode,
+    pending: Mutex<PendingWrites>,
 }
 
 #[derive(Debug)]
-enum Way {
-    /// Of a pool, which begins and ends it.
+enum Mode {
+    /// The pool begins and ends the transaction.
     Pooled(DatabaseTransaction),
-    /// Of the writer: it begins and ends with its own statements.
-    ExclusiveConnection(ExclusiveConnection),
+    /// `BEGIN` and `COMMIT` travel with the statements of the writer.
+    Exclusive(ExclusiveConnection),
 }
 
-/// Writes that are still to be sent.
+/// Writes that are not sent yet.
 #[derive(Debug, Default)]
 struct PendingWrites {
-    /// In this order, with the next statement.
+    /// Sent in this order, with the next statement.
     statements: Vec<Statement>,
-    /// How many values this transaction has had by now.
+    /// The number of values of all statements so far.
     values: usize,
-    /// Nothing is sent yet, and the first of the statements is the beginning.
+    /// Nothing is sent yet, so the first statement is `BEGIN`.
     is_new: bool,
-    /// A statement was refused, or nobody waited for its end: what of it is done is not known.
+    /// A statement failed or was abandoned, so its effect is unknown.
     is_broken: bool,
 }
 
 impl Transaction {
     pub(crate) fn pooled(inner: DatabaseTransaction) -> Self {
         Self {
-            way: Way::Pooled(inner),
-            waiting: Mutex::default(),
+            mode: Mode::Pooled(inner),
+            pending: Mutex::default(),
         }
     }
 
-    pub(crate) fn own(own: ExclusiveConnection) -> Self {
-        let waiting = PendingWrites {
+    pub(crate) fn exclusive(connection: ExclusiveConnection) -> Self {
+        let pending = PendingWrites {
             statements: vec![plain("BEGIN IMMEDIATE")],
             is_new: true,
             ..PendingWrites::default()
         };
         Self {
-            way: Way::ExclusiveConnection(own),
-            waiting: Mutex::new(waiting),
+            mode: Mode::Exclusive(connection),
+            pending: Mutex::new(pending),
         }
     }
 
-    /// A write whose result nobody reads, and that returns no rows: done before any statement that comes
-    /// after it. An error may come with one of those, or with the commit.
+    /// Defers a write that returns no rows and whose result is not read. It is done before any later
+    /// statement. Its error may come with such a statement or with the commit.
     ///
     /// # Errors
-    /// [`DbErr`] when the database refuses it, or what waited before it.
-    pub async fn later(&self, statement: Statement) -> Result<(), DbErr> {
-        if self.is_apart(&statement) {
-            let statement = self.by_itself(statement).await?;
-            self.whole(self.run(statement)).await?;
+    /// [`DbErr`] when the database refuses this write or a pending one.
+    pub async fn defer(&self, statement: Statement) -> Result<(), DbErr> {
+        if self.goes_alone(&statement) {
+            let statement = self.alone(statement).await?;
+            self.complete(self.run(statement)).await?;
         } else {
-            self.waiting().statements.push(statement);
+            self.pending().statements.push(statement);
         }
         Ok(())
     }
 
-    /// Keeps all that was written.
+    /// Commits.
     ///
     /// # Errors
-    /// [`StoreError`] when the database refuses, or has refused a statement before; then nothing was
+    /// [`StoreError`] when the database refuses or an earlier statement failed; then nothing was
     /// written.
     pub async fn commit(self) -> Result<(), StoreError> {
-        if self.is_own() {
-            let mut waiting = self.waiting();
-            // Where nothing was sent there is no lock, either.
-            let is_empty = waiting.is_new && waiting.statements.len() == 1;
-            match is_empty {
-                true => waiting.statements.clear(),
-                false => waiting.statements.push(plain("COMMIT")),
+        if self.is_exclusive() {
+            let mut pending = self.pending();
+            // Without a statement there is no transaction to end.
+            let is_empty = pending.is_new && pending.statements.len() == 1;
+            if is_empty {
+                pending.statements.clear();
+            } else {
+                pending.statements.push(plain("COMMIT"));
             }
         }
         self.send().await?;
-        self.ended().await
+        self.finish().await
     }
 
-    /// Keeps all that was written, with a last write; returns what that one returns.
+    /// Commits with a last write; returns the rows of that write.
     ///
     /// # Errors
     /// As [`Self::commit`].
     pub async fn commit_with(self, last: Statement) -> Result<Vec<QueryResult>, StoreError> {
-        let mut last = self.with_waiting(last).await?;
-        if self.is_own() {
+        let mut last = self.with_pending(last).await?;
+        if self.is_exclusive() {
             last.text.sql.push_str("; COMMIT");
             last.statements += 1;
         }
         let rows = self.rows(last).await?;
-        self.ended().await?;
+        self.finish().await?;
         Ok(rows)
     }
 
-    /// Its last statement is done: a pool's is committed now, the writer's has done so itself.
-    async fn ended(self) -> Result<(), StoreError> {
-        if self.waiting().is_broken {
+    /// Ends the transaction after its last statement, which contained the `COMMIT` of an exclusive one.
+    async fn finish(self) -> Result<(), StoreError> {
+        if self.pending().is_broken {
             return Err(DbErr::Custom(BROKEN.to_owned()).into());
         }
-        match self.way {
-            Way::Pooled(inner) => inner.commit().await?,
-            Way::ExclusiveConnection(own) => own.go_home(),
+        match self.mode {
+            Mode::Pooled(inner) => inner.commit().await?,
+            Mode::Exclusive(connection) => connection.release(),
         }
         Ok(())
     }
 
-    /// Forgets all that was written.
+    /// Rolls back.
     ///
     /// # Errors
-    /// [`StoreError`] when the database is away; then nothing was written either.
+    /// [`StoreError`] when the database is unavailable; then nothing was written either.
     pub async fn rollback(self) -> Result<(), StoreError> {
-        match self.way {
-            Way::Pooled(inner) => Ok(inner.rollback().await?),
-            // Its connection is closed.
-            Way::ExclusiveConnection(_) => Ok(()),
+        match self.mode {
+            Mode::Pooled(inner) => Ok(inner.rollback().await?),
+            // Dropping the connection closes it, which rolls back.
+            Mode::Exclusive(_) => Ok(()),
         }
     }
 
-    /// Whether a statement goes by itself.
-    fn is_apart(&self, statement: &Statement) -> bool {
+    /// Counts the values of a statement; returns whether it is sent without others.
+    fn goes_alone(&self, statement: &Statement) -> bool {
         let values = statement.values.as_ref().map_or(0, |it| it.0.len());
-        let mut waiting = self.waiting();
-        waiting.values += values;
+        let mut pending = self.pending();
+        pending.values += values;
         let is_sqlite = self.get_database_backend() == DbBackend::Sqlite;
-        !is_sqlite || waiting.values > LITTLE || is_numbered(statement)
+        !is_sqlite || pending.values > DEFERRED_VALUES_MAX || is_numbered(statement)
     }
 
-    const fn is_own(&self) -> bool {
-        matches!(self.way, Way::ExclusiveConnection(_))
+    const fn is_exclusive(&self) -> bool {
+        matches!(self.mode, Mode::Exclusive(_))
     }
 
-    /// Sends what waits.
+    /// Sends the pending writes.
     async fn send(&self) -> Result<(), DbErr> {
         let mut statements = self.take();
         if let Some(last) = statements.pop() {
-            let statement = Joined::new(statements, last);
-            self.whole(self.run(statement)).await?;
+            let statement = StatementBatch::new(statements, last);
+            self.complete(self.run(statement)).await?;
         }
         Ok(())
     }
 
-    async fn run(&self, statement: Joined) -> Result<ExecResult, DbErr> {
-        match &self.way {
-            Way::Pooled(inner) => inner.execute_raw(statement.text).await,
-            Way::ExclusiveConnection(own) => own.execute(statement).await,
+    async fn run(&self, statement: StatementBatch) -> Result<ExecResult, DbErr> {
+        match &self.mode {
+            Mode::Pooled(inner) => inner.execute_raw(statement.text).await,
+            Mode::Exclusive(connection) => connection.execute(statement).await,
         }
     }
 
-    async fn rows(&self, statement: Joined) -> Result<Vec<QueryResult>, DbErr> {
-        self.whole(async {
-            match &self.way {
-                Way::Pooled(inner) => inner.query_all_raw(statement.text).await,
-                Way::ExclusiveConnection(own) => own.all(statement).await,
+    async fn rows(&self, statement: StatementBatch) -> Result<Vec<QueryResult>, DbErr> {
+        self.complete(async {
+            match &self.mode {
+                Mode::Pooled(inner) => inner.query_all_raw(statement.text).await,
+                Mode::Exclusive(connection) => connection.all(statement).await,
             }
         })
         .await
     }
 
-    /// Lets a statement come to its end. Where it does not, what was sent with it may be half done, and
-    /// nothing of the transaction may stay: Postgres sees to that itself, SQLite would go on.
-    async fn whole<T>(
+    /// Runs a statement and marks the transaction as broken if it does not end well. Statements sent with it
+    /// may be half done, so nothing may be committed. Postgres ensures that itself, SQLite would continue.
+    async fn complete<T>(
         &self,
         statement: impl Future<Output = Result<T, DbErr>>,
     ) -> Result<T, DbErr> {
-        // A full disk may have ended the transaction: whatever came now would stay by itself.
-        if std::mem::replace(&mut self.waiting().is_broken, true) {
+        // A full disk may have ended the transaction, so a further statement would commit alone.
+        if std::mem::replace(&mut self.pending().is_broken, true) {
             return Err(DbErr::Custom(BROKEN.to_owned()));
         }
         let done = statement.await?;
-        self.waiting().is_broken = false;
+        self.pending().is_broken = false;
         Ok(done)
     }
 
-    /// A statement that reads, with what waits before it; only what reads returns rows.
-    async fn with_waiting(&self, statement: Statement) -> Result<Joined, DbErr> {
-        if self.is_apart(&statement) {
-            return self.by_itself(statement).await;
+    /// A statement that reads, after the pending writes. Only the last statement may return rows.
+    async fn with_pending(&self, statement: Statement) -> Result<StatementBatch, DbErr> {
+        if self.goes_alone(&statement) {
+            return self.alone(statement).await;
         }
-        Ok(Joined::new(self.take(), statement))
+        Ok(StatementBatch::new(self.take(), statement))
     }
 
-    /// A statement with nothing before it but the beginning, which comes to few texts and has no values.
-    async fn by_itself(&self, statement: Statement) -> Result<Joined, DbErr> {
-        let is_little = {
-            let waiting = self.waiting();
-            waiting.statements.len() <= usize::from(waiting.is_new)
+    /// A statement that only `BEGIN` precedes, which has no values and makes few texts.
+    async fn alone(&self, statement: Statement) -> Result<StatementBatch, DbErr> {
+        let is_only_begin = {
+            let pending = self.pending();
+            pending.statements.len() <= usize::from(pending.is_new)
         };
-        if !is_little {
+        if !is_only_begin {
             self.send().await?;
         }
-        Ok(Joined::new(self.take(), statement))
+        Ok(StatementBatch::new(self.take(), statement))
     }
 
     fn take(&self) -> Vec<Statement> {
-        let mut waiting = self.waiting();
-        waiting.is_new = false;
-        std::mem::take(&mut waiting.statements)
+        let mut pending = self.pending();
+        pending.is_new = false;
+        std::mem::take(&mut pending.statements)
     }
 
-    fn waiting(&self) -> MutexGuard<'_, PendingWrites> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending(&self) -> MutexGuard<'_, PendingWrites> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[async_trait]
 impl ConnectionTrait for Transaction {
     fn get_database_backend(&self) -> DbBackend {
-        match &self.way {
-            Way::Pooled(inner) => inner.get_database_backend(),
-            Way::ExclusiveConnection(_) => DbBackend::Sqlite,
+        match &self.mode {
+            Mode::Pooled(inner) => inner.get_database_backend(),
+            Mode::Exclusive(_) => DbBackend::Sqlite,
         }
     }
 
     async fn execute_raw(&self, statement: Statement) -> Result<ExecResult, DbErr> {
-        // Apart, for it is asked how many rows it changed.
+        // Alone, because the caller reads the number of changed rows.
         self.send().await?;
-        let statement = Joined::new(Vec::new(), statement);
-        self.whole(self.run(statement)).await
+        let statement = StatementBatch::new(Vec::new(), statement);
+        self.complete(self.run(statement)).await
     }
 
     async fn execute_unprepared(&self, sql: &str) -> Result<ExecResult, DbErr> {
         self.send().await?;
-        self.whole(async {
-            match &self.way {
-                Way::Pooled(inner) => inner.execute_unprepared(sql).await,
-                Way::ExclusiveConnection(own) => own.execute_text(sql).await,
+        self.complete(async {
+            match &self.mode {
+                Mode::Pooled(inner) => inner.execute_unprepared(sql).await,
+                Mode::Exclusive(connection) => connection.execute_text(sql).await,
             }
         })
         .await
     }
 
     async fn query_one_raw(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
-        let statement = self.with_waiting(statement).await?;
-        self.whole(async {
-            match &self.way {
-                Way::Pooled(inner) => inner.query_one_raw(statement.text).await,
-                Way::ExclusiveConnection(own) => Ok(own.all(statement).await?.into_iter().next()),
+        let statement = self.with_pending(statement).await?;
+        self.complete(async {
+            match &self.mode {
+                Mode::Pooled(inner) => inner.query_one_raw(statement.text).await,
+                Mode::Exclusive(connection) => {
+                    Ok(connection.all(statement).await?.into_iter().next())
+                }
             }
         })
         .await
     }
 
     async fn query_all_raw(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
-        let statement = self.with_waiting(statement).await?;
+        let statement = self.with_pending(statement).await?;
         self.rows(statement).await
     }
 }
 
-/// A statement without values, of SQLite's.
+/// A statement for SQLite without values.
 fn plain(sql: &str) -> Statement {
     Statement::from_string(DbBackend::Sqlite, sql)
 }
 
-/// Written by hand for both databases: its placeholders mean its own values, and no others before them.
+/// Whether a statement has numbered placeholders, which would number the values of a whole batch.
 fn is_numbered(statement: &Statement) -> bool {
     statement.sql.contains("$1")
 }
 
-/// Statements as one text.
-pub(crate) struct Joined {
+/// Several statements as one text.
+pub(crate) struct StatementBatch {
     pub(crate) text: Statement,
-    /// How many of them.
     pub(crate) statements: usize,
 }
 
-impl Joined {
-    /// Placeholders that sea-orm makes for SQLite have no numbers, so that values follow each other as their
-    /// statements do.
+impl StatementBatch {
+    /// Placeholders of sea-orm for SQLite have no numbers, so the values follow in the order of the
+    /// statements.
     fn new(before: Vec<Statement>, last: Statement) -> Self {
         let statements = before.len() + 1;
         if before.is_empty() {
@@ -354,13 +356,13 @@ mod tests {
         rows.iter().map(word).collect()
     }
 
-    /// Each has its own values, and whatever comes after sees it.
+    /// Each deferred write has its values, and each later statement sees it.
     #[tokio::test]
-    async fn what_waits_is_done_before_what_comes_after() {
+    async fn deferred_writes_are_done_before_later_statements() {
         let (_folder, db) = tables().await;
         let tx = begin_write(&db).await.unwrap();
-        tx.later(add(1, 10)).await.unwrap();
-        tx.later(sqlite("UPDATE said SET word = ? WHERE place = ?", [11, 1]))
+        tx.defer(add(1, 10)).await.unwrap();
+        tx.defer(sqlite("UPDATE said SET word = ? WHERE place = ?", [11, 1]))
             .await
             .unwrap();
         let returning = "INSERT INTO said VALUES (?, ?) RETURNING word";
@@ -369,72 +371,72 @@ mod tests {
         assert_eq!(rows[0].try_get_by_index::<i64>(0).unwrap(), 20);
         assert_eq!(words(&tx).await, [(1, 11), (2, 20)]);
 
-        tx.later(add(3, 30)).await.unwrap();
+        tx.defer(add(3, 30)).await.unwrap();
         let numbered = "SELECT word FROM said WHERE place = $1 AND word = $2";
         let found = tx.query_one_raw(sqlite(numbered, [1, 11])).await.unwrap();
         assert!(found.is_some(), "its numbers mean its own values");
-        tx.later(sqlite("UPDATE said SET word = ? WHERE place = ?", [0, 3]))
+        tx.defer(sqlite("UPDATE said SET word = ? WHERE place = ?", [0, 3]))
             .await
             .unwrap();
         let numbered = "UPDATE said SET word = $2 WHERE place = $1";
-        tx.later(sqlite(numbered, [3, 30])).await.unwrap();
+        tx.defer(sqlite(numbered, [3, 30])).await.unwrap();
 
-        tx.later(add(4, 40)).await.unwrap();
+        tx.defer(add(4, 40)).await.unwrap();
         let all = sqlite("UPDATE said SET word = word + ? WHERE place < ?", [1, 4]);
         let changed = tx.execute_raw(all).await.unwrap();
         assert_eq!(changed.rows_affected(), 3, "its own rows");
 
-        tx.later(add(5, 50)).await.unwrap();
+        tx.defer(add(5, 50)).await.unwrap();
         tx.commit().await.unwrap();
         let expected = [(1, 12), (2, 21), (3, 31), (4, 40), (5, 50)];
         assert_eq!(words(&db).await, expected);
     }
 
-    /// However much waits, it is written once and in order.
+    /// Any number of deferred writes is written once and in order.
     #[tokio::test]
-    async fn much_goes_in_several_statements() {
+    async fn many_deferred_writes_go_in_several_statements() {
         let (_folder, db) = tables().await;
         let tx = begin_write(&db).await.unwrap();
         for place in 0..1_000 {
-            tx.later(add(place, place)).await.unwrap();
+            tx.defer(add(place, place)).await.unwrap();
         }
         let large = (1_000..2_000).flat_map(|place| [place, place]);
         let rows = vec!["(?, ?)"; 1_000].join(", ");
         let large = sqlite(&format!("INSERT INTO said VALUES {rows}"), large);
-        tx.later(large).await.unwrap();
+        tx.defer(large).await.unwrap();
         tx.commit().await.unwrap();
         let expected: Vec<_> = (0..2_000).map(|place| (place, place)).collect();
         assert_eq!(words(&db).await, expected);
     }
 
-    /// Nothing of a transaction stays whose last statements are refused; nor of one that is dropped.
+    /// Nothing of a transaction is written if its last statements fail or if it is dropped.
     #[tokio::test]
-    async fn what_is_refused_leaves_nothing() {
+    async fn a_failed_transaction_writes_nothing() {
         let (_folder, db) = tables().await;
         let tx = begin_write(&db).await.unwrap();
-        tx.later(add(1, 10)).await.unwrap();
-        tx.later(add(1, 11)).await.unwrap();
-        tx.later(add(2, 20)).await.unwrap();
+        tx.defer(add(1, 10)).await.unwrap();
+        tx.defer(add(1, 11)).await.unwrap();
+        tx.defer(add(2, 20)).await.unwrap();
         assert!(tx.commit().await.is_err());
         assert_eq!(words(&db).await, []);
 
         let tx = begin_write(&db).await.unwrap();
-        tx.later(add(1, 10)).await.unwrap();
-        tx.later(add(1, 11)).await.unwrap();
+        tx.defer(add(1, 10)).await.unwrap();
+        tx.defer(add(1, 11)).await.unwrap();
         assert!(words_refused(&tx).await, "it comes with the next one");
-        assert!(tx.commit().await.is_err(), "whoever swallows that");
+        assert!(tx.commit().await.is_err(), "even if that error is ignored");
         assert_eq!(words(&db).await, []);
 
         let tx = begin_write(&db).await.unwrap();
-        tx.later(add(1, 10)).await.unwrap();
+        tx.defer(add(1, 10)).await.unwrap();
         drop(tx);
         assert_eq!(words(&db).await, []);
     }
 
-    /// SQLite itself rolls back where the disk is full, and the driver goes on counting that transaction as open:
-    /// the next ones would be parts of it, and none would ever be written.
+    /// SQLite rolls back when the disk is full, but the driver still counts that transaction as open. Later
+    /// transactions would be parts of it and never be written.
     #[tokio::test]
-    async fn what_is_committed_after_a_full_disk_is_there() {
+    async fn a_commit_after_a_full_disk_is_written() {
         let (folder, db) = tables().await;
         let file = Location::Sqlite(folder.path().join("tables.db"));
         let texts = "CREATE TABLE texts (text TEXT)";
@@ -446,18 +448,18 @@ mod tests {
             let large = "INSERT INTO texts VALUES (hex(zeroblob(100000)))";
             tx.execute_unprepared(large).await.unwrap_err();
             drop(tx);
-            // One that is given up, too.
+            // A dropped transaction, too.
             let tx = begin_write(&db).await.unwrap();
-            tx.later(add(9, 90)).await.unwrap();
+            tx.defer(add(9, 90)).await.unwrap();
             drop(tx);
         }
         let tx = begin_write(&db).await.unwrap();
-        tx.later(add(1, 10)).await.unwrap();
+        tx.defer(add(1, 10)).await.unwrap();
         tx.commit().await.unwrap();
         let other = open_writer(&file).await.unwrap();
         assert_eq!(words(&other).await, [(1, 10)]);
         let tx = begin_write(&other).await.unwrap();
-        tx.later(add(2, 20)).await.unwrap();
+        tx.defer(add(2, 20)).await.unwrap();
         tx.commit().await.unwrap();
         assert_eq!(words(&db).await, [(1, 10), (2, 20)]);
     }

@@ -1,7 +1,7 @@
-//! The one that writes.
+//! The connection that writes a service's tables.
 //!
-//! On SQLite it is a connection by itself: a pool asks each connection that comes back whether it still lives, and
-//! begins and commits by themselves, which are crossings to SQLite's thread that carry no work.
+//! On SQLite it belongs to no pool. A pool checks each returned connection, and sends `BEGIN` and `COMMIT`
+//! as separate statements. Each of them crosses to SQLite's thread without any work.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,91 +17,91 @@ use sea_orm::{
 };
 use sea_query_sqlx::SqlxValues;
 
-use crate::transaction::Joined;
+use crate::transaction::StatementBatch;
 use crate::{Location, StoreError, Transaction, begin_write, open_writer, tuned};
 
-/// What writes a service's tables: on SQLite one transaction at a time.
+/// Writes a service's tables, on SQLite one transaction at a time.
 #[derive(Debug)]
-pub struct TableWriter(Way);
+pub struct TableWriter(Mode);
 
 #[derive(Debug)]
-enum Way {
-    Sqlite(Box<SqliteConnectOptions>, Home),
+enum Mode {
+    Sqlite(Box<SqliteConnectOptions>, IdleConnection),
     Postgres(DatabaseConnection),
 }
 
 impl TableWriter {
-    /// Opens it.
+    /// Opens the connection.
     ///
     /// # Errors
     /// [`StoreError`] when the database cannot be opened.
     pub async fn open(location: &Location) -> Result<Self, StoreError> {
         let Location::Sqlite(path) = location else {
-            return Ok(Self(Way::Postgres(open_writer(location).await?)));
+            return Ok(Self(Mode::Postgres(open_writer(location).await?)));
         };
         crate::provide_folder(path)?;
-        let (options, home) = (options(path), Home::default());
-        home.put(connect(&options).await?);
-        Ok(Self(Way::Sqlite(Box::new(options), home)))
+        let (options, idle) = (options(path), IdleConnection::default());
+        idle.put(connect(&options).await?);
+        Ok(Self(Mode::Sqlite(Box::new(options), idle)))
     }
 
     /// Begins a transaction; on SQLite it takes the write lock with its first statement.
     ///
     /// # Errors
-    /// [`StoreError`] when the database is away or busy for too long.
+    /// [`StoreError`] when the database is unavailable or busy for too long.
     pub async fn begin(&self) -> Result<Transaction, StoreError> {
         match &self.0 {
-            Way::Sqlite(options, home) => {
-                let connection = match home.take() {
+            Mode::Sqlite(options, idle) => {
+                let connection = match idle.take() {
                     Some(connection) => connection,
                     None => connect(options).await?,
                 };
-                Ok(Transaction::own(ExclusiveConnection::new(
+                Ok(Transaction::exclusive(ExclusiveConnection::new(
                     connection,
-                    home.clone(),
+                    idle.clone(),
                 )))
             }
-            Way::Postgres(db) => begin_write(db).await,
+            Mode::Postgres(db) => begin_write(db).await,
         }
     }
 
-    /// Whether the tables can be written: a full disk still answers whoever reads.
+    /// Whether the tables can be written. Reads still succeed on a full disk.
     pub async fn takes_writes(&self) -> bool {
         match &self.0 {
-            // Writes a page of the file and changes nothing in it: nobody reads this number.
-            Way::Sqlite(..) => self.alone("PRAGMA user_version = 0").await.is_ok(),
-            Way::Postgres(db) => db.ping().await.is_ok(),
+            // It writes a page of the file and changes only a number that is never read.
+            Mode::Sqlite(..) => self.run_alone("PRAGMA user_version = 0").await.is_ok(),
+            Mode::Postgres(db) => db.ping().await.is_ok(),
         }
     }
 
-    /// A statement by itself, in a transaction.
-    async fn alone(&self, sql: &str) -> Result<(), StoreError> {
+    /// Runs one statement in a transaction.
+    async fn run_alone(&self, sql: &str) -> Result<(), StoreError> {
         let tx = self.begin().await?;
         tx.execute_unprepared(sql).await?;
         tx.commit().await
     }
 
-    /// Closes it.
+    /// Closes the connection.
     ///
     /// # Errors
-    /// [`StoreError`] when the database refuses; what was committed stays.
+    /// [`StoreError`] when the database refuses; commits remain.
     pub async fn close(self) -> Result<(), StoreError> {
         match self.0 {
-            Way::Sqlite(_, home) => match home.take() {
-                Some(connection) => Ok(connection.close().await.map_err(away)?),
+            Mode::Sqlite(_, idle) => match idle.take() {
+                Some(connection) => Ok(connection.close().await.map_err(unavailable)?),
                 None => Ok(()),
             },
-            Way::Postgres(db) => Ok(db.close().await?),
+            Mode::Postgres(db) => Ok(db.close().await?),
         }
     }
 }
 
-/// Where the connection is between two transactions. It comes back only from one that ended well: any other is
-/// closed, which rolls back whatever SQLite, its driver or a full disk have left open, and the next one is new.
+/// The connection between two transactions. Only a transaction that ended well returns it. Any other one
+/// closes it, which rolls back everything that SQLite, its driver or a full disk left open.
 #[derive(Debug, Clone, Default)]
-struct Home(Arc<Mutex<Option<SqliteConnection>>>);
+struct IdleConnection(Arc<Mutex<Option<SqliteConnection>>>);
 
-impl Home {
+impl IdleConnection {
     fn take(&self) -> Option<SqliteConnection> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -111,23 +111,23 @@ impl Home {
     }
 }
 
-/// A connection within a transaction, which its own statements begin and end.
+/// A connection within a transaction, which its statements begin and end.
 #[derive(Debug)]
 pub(crate) struct ExclusiveConnection {
-    /// One statement at a time; there is nobody to wait for.
+    /// One statement at a time. The lock is never contended.
     connection: tokio::sync::Mutex<SqliteConnection>,
-    home: Home,
+    idle: IdleConnection,
 }
 
 impl ExclusiveConnection {
-    fn new(connection: SqliteConnection, home: Home) -> Self {
+    fn new(connection: SqliteConnection, idle: IdleConnection) -> Self {
         Self {
             connection: tokio::sync::Mutex::new(connection),
-            home,
+            idle,
         }
     }
 
-    pub(crate) async fn execute(&self, statement: Joined) -> Result<ExecResult, DbErr> {
+    pub(crate) async fn execute(&self, statement: StatementBatch) -> Result<ExecResult, DbErr> {
         let done = self.done(statement, drop).await;
         done.map(Into::into).map_err(refused)
     }
@@ -138,18 +138,18 @@ impl ExclusiveConnection {
         done.map(Into::into).map_err(refused)
     }
 
-    pub(crate) async fn all(&self, statement: Joined) -> Result<Vec<QueryResult>, DbErr> {
+    pub(crate) async fn all(&self, statement: StatementBatch) -> Result<Vec<QueryResult>, DbErr> {
         let mut rows = Vec::new();
         let done = self.done(statement, |row| rows.push(row.into())).await;
         done.map_err(refused)?;
         Ok(rows)
     }
 
-    /// Has all statements of a text done, and counts them. Where SQLite's thread ends in the middle (it panics where it is
-    /// misused) the driver says nothing of it: results come to an end as they do after the last statement, the commit.
+    /// Runs all statements of a batch and counts their results. If SQLite's thread panics in between, the driver
+    /// reports no error: the results end as they do after the last statement, the commit.
     async fn done(
         &self,
-        Joined { text, statements }: Joined,
+        StatementBatch { text, statements }: StatementBatch,
         mut take: impl FnMut(SqliteRow),
     ) -> Result<SqliteQueryResult, sqlx::Error> {
         let mut connection = self.connection.lock().await;
@@ -170,9 +170,9 @@ impl ExclusiveConnection {
         Ok(sum)
     }
 
-    /// To the next transaction; this one has ended.
-    pub(crate) fn go_home(self) {
-        self.home.put(self.connection.into_inner());
+    /// Returns the connection after the end of the transaction.
+    pub(crate) fn release(self) {
+        self.idle.put(self.connection.into_inner());
     }
 }
 
@@ -183,20 +183,22 @@ fn query(statement: Statement) -> sqlx::query::Query<'static, sqlx::Sqlite, Sqlx
 
 fn options(path: &Path) -> SqliteConnectOptions {
     tuned(SqliteConnectOptions::new(), path)
-        // Checkpoints are made by a thread and connection of their own.
+        // A separate thread with a separate connection makes checkpoints.
         .pragma("wal_autocheckpoint", "0")
         .disable_statement_logging()
 }
 
 async fn connect(options: &SqliteConnectOptions) -> Result<SqliteConnection, DbErr> {
-    SqliteConnection::connect_with(options).await.map_err(away)
+    SqliteConnection::connect_with(options)
+        .await
+        .map_err(unavailable)
 }
 
 fn refused(error: sqlx::Error) -> DbErr {
     DbErr::Exec(RuntimeErr::SqlxError(Arc::new(error)))
 }
 
-fn away(error: sqlx::Error) -> DbErr {
+fn unavailable(error: sqlx::Error) -> DbErr {
     DbErr::Conn(RuntimeErr::SqlxError(Arc::new(error)))
 }
 

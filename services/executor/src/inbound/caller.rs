@@ -1,4 +1,4 @@
-//! Who gives a command, and whether they may.
+//! The sender of a command and its rights.
 
 use std::cell::OnceCell;
 
@@ -13,19 +13,19 @@ use holdpoint_kernel::DecodedCommand;
 
 use crate::domain::Input;
 
-/// What is known of a command before it is read.
+/// The origin of a command, known before its body is read.
 pub(super) struct Caller<'c> {
-    /// Where it came in.
+    /// Its subject.
     pub(super) workspace: &'c Workspace,
     pub(super) trust: &'c Trust,
     pub(super) now: DateTime<Utc>,
-    /// Whom the gateway vouched for; nobody: a program or a service commands.
+    /// The user of the assertion that the gateway signed; absent for a program or a service.
     pub(super) user: OnceCell<UserName>,
 }
 
 impl Caller<'_> {
-    /// Reads a command and checks that whoever gives it may; its actor is who was vouched for. A bad
-    /// assertion is refused, never taken as none.
+    /// Reads a command and checks the right of its sender. The user of the assertion becomes the actor. An
+    /// invalid assertion is refused and never treated as absent.
     pub(super) fn read<C: Command>(
         &self,
         body: &[u8],
@@ -34,7 +34,7 @@ impl Caller<'_> {
         self.read_as(body, |_: &C| right)
     }
 
-    /// The same where the right that it takes depends on what it says.
+    /// The same if the required right depends on the body.
     pub(super) fn read_as<C: Command>(
         &self,
         body: &[u8],
@@ -58,7 +58,7 @@ impl Caller<'_> {
         Ok(envelope)
     }
 
-    /// What somebody commands counts while they are active.
+    /// Commands of a user count while the user is active.
     pub(super) fn require_active_user(
         self,
         mut request: DecodedCommand<Input>,
@@ -80,8 +80,8 @@ impl Caller<'_> {
     }
 }
 
-/// Nobody vouches for the name of an unsigned command: it is recorded as such. Only what none but a service
-/// may publish is of a service.
+/// The name in an unsigned command is not proven, so it is recorded as unsigned. Only a subject that services
+/// alone may publish proves that a service sent it.
 fn unsigned<C: Command>(actor: Actor) -> Actor {
     let may_be_service = !is_open_to_programs(C::SERVICE, C::VERB);
     if may_be_service && actor.0.starts_with("service:") {

@@ -1,5 +1,5 @@
-//! `step_results`: what workers report. Each result is read by itself, so that one that cannot be taken
-//! fails its own step and spoils no other (B-2 c).
+//! `step_results`: reports of workers. Each result is read separately, so that an invalid one fails only its
+//! step (B-2 c).
 
 use holdpoint_contracts::message::{Command, Envelope, Reply};
 use holdpoint_contracts::problem::Problem;
@@ -16,10 +16,10 @@ use super::caller::Caller;
 use super::{clean, many, run};
 use crate::domain::{Input, RunInput};
 
-/// Code of a step whose result cannot be kept.
+/// Error code of a step with an invalid result.
 const NOT_ALLOWED: &str = "result_not_allowed";
 
-/// [`StepResults`] with results that were not read yet.
+/// [`StepResults`] with unread results.
 #[derive(Debug, Serialize, Deserialize)]
 struct RawResults {
     node: NodeName,
@@ -36,7 +36,7 @@ impl Command for RawResults {
     }
 }
 
-/// Which step a result is of, whatever else it holds.
+/// The step of a result, whatever else the result contains.
 #[derive(Debug, Deserialize)]
 struct Head {
     run: RunId,
@@ -71,7 +71,7 @@ pub(super) fn decode(body: &[u8], caller: &Caller<'_>) -> Result<DecodedCommand<
     })
 }
 
-/// A result, or the failure that stands for one that cannot be taken.
+/// A result, or the failure that replaces an invalid one.
 fn read(raw: &str) -> Result<StepResult, Problem> {
     let fault = match serde_json::from_str::<StepResult>(raw) {
         Ok(result) => match value_limits::check(&result.result.data) {
@@ -88,7 +88,7 @@ fn read(raw: &str) -> Result<StepResult, Problem> {
         dispatch,
     } = head;
     tracing::warn!(%run, step, dispatch, fault, "a result cannot be kept; its step fails");
-    let text = format!("The worker reported a result that no step can keep: {fault}.");
+    let text = format!("The worker reported an invalid result: {fault}.");
     Ok(StepResult {
         run,
         step,

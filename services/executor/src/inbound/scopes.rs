@@ -1,4 +1,4 @@
-//! Commands for many runs at once.
+//! Commands for all runs of an agent or a workspace.
 
 use holdpoint_auth::Right;
 use holdpoint_contracts::executor::{DeleteAgent, PauseScope, ResumeScope};
@@ -10,7 +10,7 @@ use holdpoint_kernel::DecodedCommand;
 use super::caller::Caller;
 use crate::domain::{Input, ScopeInput};
 
-/// Reads one of `pause_scope`, `resume_scope` and `delete_agent`.
+/// Reads `pause_scope`, `resume_scope` or `delete_agent`.
 pub(super) fn decode(
     verb: &str,
     body: &[u8],
@@ -35,7 +35,7 @@ pub(super) fn decode(
     }
 }
 
-/// Who operates may stop an agent; the whole workspace is for those who administer it.
+/// An operator may pause an agent. The whole workspace needs an administrator.
 fn command<C: Command>(
     caller: &Caller<'_>,
     body: &[u8],

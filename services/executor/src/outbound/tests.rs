@@ -1,6 +1,7 @@
 //! What leaves the executor: dispatches with their tokens, desired states.
 
 use holdpoint_auth::Secrets;
+use holdpoint_clock::Clock;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::message::Envelope;
 use holdpoint_contracts::problem::Problem;
@@ -12,6 +13,10 @@ use super::*;
 
 fn acme() -> Workspace {
     "acme".parse().unwrap()
+}
+
+fn executor() -> Executor {
+    Executor::new(Secrets::fresh().unwrap().keys().unwrap(), Clock::system())
 }
 
 fn out() -> StepDispatch {
@@ -38,10 +43,11 @@ fn out() -> StepDispatch {
 
 /// DESIGN, "A delivery reserves, a grant starts": each dispatch carries a step token.
 #[test]
-fn every_hand_out_carries_a_token_that_speaks_for_it_alone() {
-    let key = Secrets::fresh().unwrap().keys().unwrap().steps;
+fn every_dispatch_carries_a_step_token_for_it_alone() {
+    let executor = executor();
+    let key = &executor.keys.steps;
     let out = out();
-    let messages = messages(&[Effect::StepDispatch(Box::new(out.clone()))], &key);
+    let messages = executor.messages(&[Effect::StepDispatch(Box::new(out.clone()))]);
     assert_eq!(messages[0].subject, "hp.acme.steps.orders~find");
     let sent: StepDispatch = serde_json::from_str(&messages[0].body).unwrap();
     let token = sent.token.unwrap();
@@ -83,7 +89,7 @@ fn timers_are_desired_states_of_the_scheduler() {
         run: RunId::fresh(),
         number: 2,
     };
-    let desired_states = desired_states(&[
+    let desired_states = executor().desired_states(&[
         Effect::Timer {
             workspace: acme(),
             hold,
@@ -119,7 +125,9 @@ fn timers_are_desired_states_of_the_scheduler() {
         .iter()
         .map(|desired_state| desired_state.body.as_str())
         .collect();
-    let message = desired_state_command("timer", &acme(), &bodies).unwrap();
+    let message = executor()
+        .desired_state_command("timer", &acme(), &bodies)
+        .unwrap();
     assert!(
         message.subject.ends_with(".set_timers"),
         "{}",
@@ -129,7 +137,11 @@ fn timers_are_desired_states_of_the_scheduler() {
     assert_eq!(sent.command.owner, "executor");
     assert_eq!(sent.command.timers.len(), 2);
     assert_eq!(sent.command.timers[0].due, Some(DateTime::UNIX_EPOCH));
-    assert!(desired_state_command("nonsense", &acme(), &[]).is_err());
+    assert!(
+        executor()
+            .desired_state_command("nonsense", &acme(), &[])
+            .is_err()
+    );
 }
 
 /// Mend B-3: what a replica of another version wrote reaches the receiver as it was written.
@@ -143,7 +155,9 @@ fn rows_of_a_newer_version_are_sent_as_they_are() {
         })
         .collect();
     let rows: Vec<_> = rows.iter().map(String::as_str).collect();
-    let message = desired_state_command("timer", &acme(), &rows).unwrap();
+    let message = executor()
+        .desired_state_command("timer", &acme(), &rows)
+        .unwrap();
     assert!(message.subject.ends_with(".set_timers"));
     let body: serde_json::Value = serde_json::from_str(&message.body).unwrap();
     assert_eq!(body["actor"], "service:executor");
@@ -157,7 +171,11 @@ fn rows_of_a_newer_version_are_sent_as_they_are() {
     // The receiver of today reads it, and ignores what it does not know.
     let read: Envelope<SetTimers> = serde_json::from_str(&message.body).unwrap();
     assert_eq!(read.command.timers.len(), 2);
-    assert!(desired_state_command("timer", &acme(), &[rows[0], "{"]).is_err());
+    assert!(
+        executor()
+            .desired_state_command("timer", &acme(), &[rows[0], "{"])
+            .is_err()
+    );
 }
 
 /// Mend B-3: a question that its owner refuses fails its step; a refused timer is an incident.
@@ -168,7 +186,7 @@ fn a_refused_desired_state_reaches_its_run() {
         number: 3,
     };
     let problem = Problem::new(422, "too_many", "no room");
-    let (workspace, id, now) = (acme(), hold.to_string(), DateTime::UNIX_EPOCH);
+    let (executor, workspace, id) = (executor(), acme(), hold.to_string());
     let after = |kind, id| {
         let desired_state = RefusedState {
             kind,
@@ -177,7 +195,7 @@ fn a_refused_desired_state_reaches_its_run() {
             rev: 1,
             problem: &problem,
         };
-        refused(&desired_state, now)
+        executor.refused(&desired_state)
     };
     let AfterRefusal::Decide(Input::Run { run, input, .. }) = after("hold", &id) else {
         panic!()

@@ -1,5 +1,5 @@
-//! Runs as they are to be read: what was commanded for their agent or workspace shows at once,
-//! whether or not their page has come.
+//! Shows commands for an agent or workspace on its runs at once, before the sweep has updated the rows
+//! of these runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use super::failed;
 use crate::domain::{Run, Scopes, WorkspaceScope, overlay};
 use crate::store::{self, Filter};
 
-/// Most times that one list asks for rows, while pages are still to come.
+/// Most pages of rows that one list reads.
 const ROUNDS_MAX: usize = 20;
 
-/// What was commanded for the runs of one workspace.
+/// Commands that apply to the runs of one workspace.
 pub(super) struct Overlay {
     workspace: Option<Arc<WorkspaceScope>>,
     agents: BTreeMap<AgentName, Scopes>,
 }
 
 impl Overlay {
-    /// For the runs of these agents.
+    /// Reads the commands for these agents and their workspace.
     pub(super) async fn read(
         db: &DatabaseConnection,
         workspace: &Workspace,
@@ -46,7 +46,7 @@ impl Overlay {
         })
     }
 
-    /// The run as it is to be read.
+    /// Applies the commands to a run.
     pub(super) fn show(&self, run: Run) -> Run {
         let only_workspace = || Scopes {
             agent: None,
@@ -57,28 +57,28 @@ impl Overlay {
     }
 }
 
-/// Runs as they are to be read, newest first. While pages are still to come, a row's status may
-/// not be the run's: then every open run is looked at.
+/// Lists runs with the commands applied, newest first. While a scope is pending, a row may not show the
+/// status of its run, so every open run is read.
 ///
-/// It also returns the last run that was looked at, where it stopped before the end: the next page goes on
-/// behind it.
+/// Also returns the last run that was read if the list stopped before the end. The next page continues
+/// after it.
 pub(super) async fn list(
     db: &DatabaseConnection,
     filter: Filter<'_>,
 ) -> Result<(Vec<Run>, Option<RunId>), Problem> {
-    let unsettled = store::has_pages_to_come(db, filter.workspace).await;
-    let or_open = unsettled.map_err(|error| failed(&error))? && filter.status.is_some();
+    let is_pending = store::has_pending_scope(db, filter.workspace).await;
+    let or_open = is_pending.map_err(|error| failed(&error))? && filter.status.is_some();
     let wanted = usize::try_from(filter.limit).unwrap_or(usize::MAX);
     let mut runs: Vec<Run> = Vec::new();
     let mut before: Option<RunId> = filter.before;
     let mut is_done = false;
     for _ in 0..ROUNDS_MAX {
-        let asked = Filter {
+        let page = Filter {
             before,
             or_open,
             ..filter
         };
-        let rows = store::list_runs(db, &asked).await;
+        let rows = store::list_runs(db, &page).await;
         let rows = rows.map_err(|error| failed(&error))?;
         let is_last = rows.len() < wanted;
         before = rows.last().map(|run| run.id);

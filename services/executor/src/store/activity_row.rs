@@ -1,16 +1,11 @@
-//! Table `contact_activities`: what was said to and by a contact, each thing once.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the entity macro generates a nested save that begins"
-)]
-#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
+//! Table `contact_activities`: messages to and from a contact, each stored once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdpoint_contracts::contact::Activity;
 use holdpoint_ids::{ContactId, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows};
+use holdpoint_store::{BrokenRow as _, ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows};
 use sea_orm::ActiveValue::{self, Set};
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait, OnConflict};
@@ -38,12 +33,8 @@ pub struct Model {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Rows of one contact beyond which the oldest go.
+/// Rows of one contact from which on the oldest are deleted. Trimming in groups of 50 costs less.
 const TRIM_FROM: u64 = ACTIVITIES_KEPT + 50;
-
-fn broken(error: impl std::fmt::Display) -> StoreError {
-    StoreError::broken("contact_activities", error)
-}
 
 pub(crate) fn active(
     workspace: &Workspace,
@@ -61,14 +52,14 @@ pub(crate) fn active(
     }
 }
 
-/// Whether a row that is to be added is of that contact.
+/// Whether a new row belongs to a contact.
 pub(crate) fn is_of(row: &ActiveModel, workspace: &Workspace, contact: &ContactId) -> bool {
-    let says = |is: &ActiveValue<String>, name: &str| matches!(is, Set(one) if one == name);
-    says(&row.workspace, workspace.as_str()) && says(&row.contact, contact.as_str())
+    let has = |value: &ActiveValue<String>, name: &str| matches!(value, Set(one) if one == name);
+    has(&row.workspace, workspace.as_str()) && has(&row.contact, contact.as_str())
 }
 
-/// Adds rows; one that is there already stays as it is. Of contacts that have too many the oldest go,
-/// of those that are forgotten all.
+/// Adds rows; an existing row is kept as it is. Deletes the oldest rows of a contact with too many, and
+/// all rows of a deleted contact.
 pub(crate) async fn insert(db: &Transaction, rows: Vec<ActiveModel>) -> Result<(), StoreError> {
     let mut touched: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for row in &rows {
@@ -77,14 +68,14 @@ pub(crate) async fn insert(db: &Transaction, rows: Vec<ActiveModel>) -> Result<(
             contacts.push(contact.clone());
         }
     }
-    let known = OnConflict::columns([Column::Workspace, Column::Contact, Column::Id])
+    let keep_existing = OnConflict::columns([Column::Workspace, Column::Contact, Column::Id])
         .do_nothing()
         .to_owned();
-    insert_rows(db, rows, Some(&known)).await?;
+    insert_rows(db, rows, Some(&keep_existing)).await?;
     for (workspace, contacts) in touched {
         for chunk in contacts.chunks(ROWS_PER_STATEMENT) {
             trim(db, &workspace, chunk).await?;
-            forget_late(db, &workspace, chunk).await?;
+            delete_of_deleted(db, &workspace, chunk).await?;
         }
     }
     Ok(())
@@ -105,9 +96,9 @@ async fn trim(
         .into_tuple()
         .all(db)
         .await?;
-    // Few: one of them has had fifty activities since it was last trimmed.
+    // There are few: each has had fifty activities since it was last trimmed.
     for contact in full {
-        let first_to_go: Option<(DateTimeUtc, String)> = Entity::find()
+        let newest_to_delete: Option<(DateTimeUtc, String)> = Entity::find()
             .select_only()
             .columns([Column::At, Column::Id])
             .filter(COLUMN.workspace.eq(workspace))
@@ -119,8 +110,8 @@ async fn trim(
             .into_tuple()
             .one(db)
             .await?;
-        // Many may have one instant: an import gives it to all.
-        if let Some((at, id)) = first_to_go {
+        // An import gives many activities the same instant, so the id decides too.
+        if let Some((at, id)) = newest_to_delete {
             let is_older = Condition::any().add(COLUMN.at.lt(at)).add(
                 Condition::all()
                     .add(COLUMN.at.eq(at))
@@ -137,13 +128,13 @@ async fn trim(
     Ok(())
 }
 
-/// A mail's result may come when its contact is forgotten already.
-async fn forget_late(
+/// The result of a mail may arrive after its contact was deleted.
+async fn delete_of_deleted(
     db: &impl ConnectionTrait,
     workspace: &str,
     contacts: &[String],
 ) -> Result<(), StoreError> {
-    let forgotten = contact_row::Entity::find()
+    let deleted = contact_row::Entity::find()
         .select_only()
         .column(contact_row::Column::Id)
         .filter(contact_row::COLUMN.workspace.eq(workspace))
@@ -156,14 +147,14 @@ async fn forget_late(
         .into_query();
     Entity::delete_many()
         .filter(COLUMN.workspace.eq(workspace))
-        .filter(Column::Contact.in_subquery(forgotten))
+        .filter(Column::Contact.in_subquery(deleted))
         .exec(db)
         .await?;
     Ok(())
 }
 
-/// Forgets all of some contacts.
-pub(crate) async fn forget(
+/// Deletes all activities of some contacts.
+pub(crate) async fn delete_all(
     db: &impl ConnectionTrait,
     contacts: &[(&Workspace, &ContactId)],
 ) -> Result<(), StoreError> {
@@ -177,7 +168,7 @@ pub(crate) async fn forget(
     Ok(())
 }
 
-/// The newest of one contact, newest first.
+/// The newest activities of a contact, newest first.
 pub(crate) async fn newest(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
@@ -195,7 +186,7 @@ pub(crate) async fn newest(
     let read = |row: Model| {
         let kind = serde_json::Value::String(row.kind);
         Ok(Activity {
-            kind: serde_json::from_value(kind).map_err(broken)?,
+            kind: serde_json::from_value(kind).map_err(Entity::broken)?,
             subject: row.subject,
             text: row.text,
             at: row.at,
@@ -204,7 +195,7 @@ pub(crate) async fn newest(
     rows.into_iter().map(read).collect()
 }
 
-/// How many of one contact are kept.
+/// The number of stored activities of a contact.
 async fn count(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
@@ -216,24 +207,26 @@ async fn count(
     Ok(all.count(db).await?)
 }
 
-/// For decisions: the last ones of each contact, oldest first, and how many there are before them.
+/// For decisions: the last activities of each contact, oldest first, and the number of older ones.
 pub(crate) async fn find(
     db: &impl ConnectionTrait,
     wanted: &[(&Workspace, &ContactId)],
 ) -> Result<Vec<(Need, Fact)>, StoreError> {
     let mut found = Vec::with_capacity(wanted.len());
-    // One statement a handoff that is opened: those are few.
+    // One statement for each opened handoff: a batch opens few.
     for (workspace, contact) in wanted {
         let mut last = newest(db, workspace, contact, ACTIVITIES_TOLD).await?;
         last.reverse();
         let newest = last.iter().map(serde_json::to_value);
-        let newest: Vec<_> = newest.collect::<Result<_, _>>().map_err(broken)?;
-        let told = u64::try_from(newest.len()).unwrap_or(u64::MAX);
-        let older = match told < ACTIVITIES_TOLD {
-            true => 0,
-            false => count(db, workspace, contact).await?.saturating_sub(told),
+        let newest: Vec<_> = newest.collect::<Result<_, _>>().map_err(Entity::broken)?;
+        let shown = u64::try_from(newest.len()).unwrap_or(u64::MAX);
+        let older = if shown < ACTIVITIES_TOLD {
+            0
+        } else {
+            count(db, workspace, contact).await?.saturating_sub(shown)
         };
-        let value = serde_json::to_value(ContactActivity { newest, older }).map_err(broken)?;
+        let value =
+            serde_json::to_value(ContactActivity { newest, older }).map_err(Entity::broken)?;
         let need = Need::Activities((*workspace).clone(), (*contact).clone());
         found.push((need, Fact::Value(Arc::new(value))));
     }

@@ -1,15 +1,10 @@
-//! Table `agent_versions`: plans, which never change.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the entity macro generates a nested save that begins"
-)]
-#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
+//! Table `agent_versions`: plans, which are added and never changed.
 
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{AgentName, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError};
+use holdpoint_store::{BrokenRow as _, ROWS_PER_STATEMENT, StoreError};
 use sea_orm::ActiveValue::Set;
 use sea_orm::Condition;
 use sea_orm::entity::prelude::*;
@@ -33,22 +28,18 @@ pub struct Model {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-fn broken(error: impl std::fmt::Display) -> StoreError {
-    StoreError::broken("agent_versions", error)
-}
-
 fn read(row: &Model) -> Result<Plan, StoreError> {
-    serde_json::from_str(&row.plan).map_err(broken)
+    serde_json::from_str(&row.plan).map_err(Entity::broken)
 }
 
-/// One version of an agent.
+/// The plan of one version of an agent.
 pub(crate) async fn one(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
     agent: &AgentName,
     version: u32,
 ) -> Result<Option<Plan>, StoreError> {
-    let version = i32::try_from(version).map_err(broken)?;
+    let version = i32::try_from(version).map_err(Entity::broken)?;
     let key = (workspace.to_string(), agent.to_string(), version);
     Entity::find_by_id(key)
         .one(db)
@@ -58,7 +49,7 @@ pub(crate) async fn one(
         .transpose()
 }
 
-/// The plans that a batch needs; there are few, and they are kept in memory after.
+/// The plans that a batch needs; there are few, and the kernel caches them.
 pub(crate) async fn find(
     db: &impl ConnectionTrait,
     wanted: &[(&Workspace, &AgentName, u32)],
@@ -68,7 +59,7 @@ pub(crate) async fn find(
     }
     let mut any = Condition::any();
     for (workspace, agent, version) in wanted {
-        let version = i32::try_from(*version).map_err(broken)?;
+        let version = i32::try_from(*version).map_err(Entity::broken)?;
         let all = Condition::all()
             .add(COLUMN.workspace.eq(workspace.as_str()))
             .add(COLUMN.agent.eq(agent.as_str()))
@@ -79,9 +70,9 @@ pub(crate) async fn find(
     rows.iter()
         .map(|row| {
             let need = Need::Plan(
-                row.workspace.parse().map_err(broken)?,
-                row.agent.parse().map_err(broken)?,
-                u32::try_from(row.version).map_err(broken)?,
+                row.workspace.parse().map_err(Entity::broken)?,
+                row.agent.parse().map_err(Entity::broken)?,
+                u32::try_from(row.version).map_err(Entity::broken)?,
             );
             Ok((need, Fact::Plan(Arc::new(PlanFact::new(read(row)?)))))
         })
@@ -98,8 +89,8 @@ pub(crate) fn active(
     Ok(ActiveModel {
         workspace: Set(workspace.to_string()),
         agent: Set(agent.to_string()),
-        version: Set(i32::try_from(version).map_err(broken)?),
-        plan: Set(serde_json::to_string(plan).map_err(broken)?),
+        version: Set(i32::try_from(version).map_err(Entity::broken)?),
+        plan: Set(serde_json::to_string(plan).map_err(Entity::broken)?),
         created_at: Set(now),
     })
 }

@@ -1,13 +1,8 @@
-//! Table `history`: one row a decision, with its events inside.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the entity macro generates a nested save that begins"
-)]
-#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
+//! Table `history`: one row for each decision, with its events inside.
 
 use holdpoint_contracts::history::HistoryItem;
 use holdpoint_ids::RunId;
-use holdpoint_store::{StoreError, Transaction, insert_rows};
+use holdpoint_store::{BrokenRow as _, StoreError, Transaction, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{QueryOrder, QuerySelect};
@@ -26,10 +21,6 @@ pub struct Model {
 }
 
 impl ActiveModelBehavior for ActiveModel {}
-
-fn broken(error: impl std::fmt::Display) -> StoreError {
-    StoreError::broken("history", error)
-}
 
 /// Items with a greater number than `after`, in order, at most `limit`.
 pub(crate) async fn after(
@@ -50,7 +41,7 @@ pub(crate) async fn after(
         .await?;
     let mut items = Vec::new();
     for row in rows {
-        let events: Vec<HistoryItem> = serde_json::from_str(&row.events).map_err(broken)?;
+        let events: Vec<HistoryItem> = serde_json::from_str(&row.events).map_err(Entity::broken)?;
         items.extend(events.into_iter().filter(|item| item.seq > after));
     }
     items.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
@@ -59,14 +50,14 @@ pub(crate) async fn after(
 
 pub(crate) fn active(run: RunId, items: &[HistoryItem]) -> Result<ActiveModel, StoreError> {
     let (Some(first), Some(last)) = (items.first(), items.last()) else {
-        return Err(broken("a decision without events"));
+        return Err(Entity::broken("the decision has no events"));
     };
     Ok(ActiveModel {
         run_id: Set(run.uuid()),
-        first_seq: Set(i64::try_from(first.seq).map_err(broken)?),
-        last_seq: Set(i64::try_from(last.seq).map_err(broken)?),
+        first_seq: Set(i64::try_from(first.seq).map_err(Entity::broken)?),
+        last_seq: Set(i64::try_from(last.seq).map_err(Entity::broken)?),
         at: Set(last.at),
-        events: Set(serde_json::to_string(items).map_err(broken)?),
+        events: Set(serde_json::to_string(items).map_err(Entity::broken)?),
     })
 }
 

@@ -1,20 +1,13 @@
-//! Table `lease_events`: who had a step when (S4-R7). Rows are added and never changed.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the entity macro generates a nested save that begins"
-)]
-#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
+//! Table `lease_events`: which node had a step when (S4-R7). Rows are added and never changed.
 
 use std::collections::BTreeMap;
 
 use holdpoint_contracts::run::LeaseEvent;
 use holdpoint_ids::RunId;
-use holdpoint_store::{StoreError, Transaction, insert_rows};
+use holdpoint_store::{BrokenRow as _, StoreError, Transaction, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
-
-use super::node_row;
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -34,10 +27,6 @@ pub struct Model {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-fn broken(error: impl std::fmt::Display) -> StoreError {
-    StoreError::broken("lease_events", error)
-}
-
 pub(crate) fn active(
     run: RunId,
     step: &str,
@@ -46,7 +35,7 @@ pub(crate) fn active(
     Ok(ActiveModel {
         run_id: Set(run.uuid()),
         step_id: Set(step.to_owned()),
-        dispatch: Set(i64::try_from(entry.dispatch).map_err(broken)?),
+        dispatch: Set(i64::try_from(entry.dispatch).map_err(Entity::broken)?),
         action: Set(entry.action.as_str().to_owned()),
         node: Set(entry.node.to_string()),
         at: Set(entry.at),
@@ -57,7 +46,7 @@ pub(crate) async fn insert(db: &Transaction, rows: Vec<ActiveModel>) -> Result<(
     insert_rows(db, rows, None).await
 }
 
-/// The handovers of a run's steps, each step's in order.
+/// The lease events of a run, by step and in order.
 pub(crate) async fn of_run(
     db: &impl ConnectionTrait,
     run: RunId,
@@ -72,14 +61,14 @@ pub(crate) async fn of_run(
     for row in rows {
         let action = serde_json::Value::String(row.action);
         let entry = LeaseEvent {
-            action: serde_json::from_value(action).map_err(broken)?,
-            node: node_row::name(&row.node)?,
+            action: serde_json::from_value(action).map_err(Entity::broken)?,
+            node: row.node.parse().map_err(Entity::broken)?,
             at: row.at,
-            dispatch: u64::try_from(row.dispatch).map_err(broken)?,
+            dispatch: u64::try_from(row.dispatch).map_err(Entity::broken)?,
         };
         steps.entry(row.step_id).or_default().push(entry);
     }
-    // Of one dispatch the grant comes before the release; of equal times too.
+    // Within a dispatch the grant precedes the release, even at the same instant.
     for entries in steps.values_mut() {
         entries.sort_by_key(|entry| {
             let is_release = entry.action == holdpoint_contracts::run::LeaseAction::Released;

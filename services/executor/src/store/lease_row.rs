@@ -1,14 +1,9 @@
-//! Table `leases`: who has which started step, and until when without a beat.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the entity macro generates a nested save that begins"
-)]
-#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
+//! Table `leases`: the node of each started step, and when the lease ends without a heartbeat.
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{RunId, Workspace};
 use holdpoint_store::{
-    ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, Transaction, insert_rows, readable,
+    BrokenRow as _, ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, Transaction, insert_rows, readable,
 };
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
@@ -39,37 +34,33 @@ pub struct Model {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-fn broken(error: impl std::fmt::Display) -> StoreError {
-    StoreError::broken("leases", error)
-}
-
-/// One text for run and step, so that many leases are named in one short list.
+/// One text for run and step, so that a short list names many leases.
 pub(crate) fn id(run: RunId, step: &str) -> String {
     format!("{}/{step}", run.uuid().simple())
 }
 
 fn read(row: Model) -> Result<Lease, StoreError> {
     Ok(Lease {
-        workspace: row.workspace.parse().map_err(broken)?,
+        workspace: row.workspace.parse().map_err(Entity::broken)?,
         run: RunId::from_uuid(row.run_id),
         step: row.step_id,
-        dispatch: u64::try_from(row.dispatch).map_err(broken)?,
-        node: node_row::name(&row.node)?,
+        dispatch: u64::try_from(row.dispatch).map_err(Entity::broken)?,
+        node: row.node.parse().map_err(Entity::broken)?,
         claimed_at: row.claimed_at,
         heartbeat_at: row.heartbeat_at,
-        lease_ms: u64::try_from(row.lease_ms).map_err(broken)?,
+        lease_ms: u64::try_from(row.lease_ms).map_err(Entity::broken)?,
     })
 }
 
 fn active(lease: &Lease) -> Result<ActiveModel, StoreError> {
-    let lease_ms = i64::try_from(lease.lease_ms).map_err(broken)?;
+    let lease_ms = i64::try_from(lease.lease_ms).map_err(Entity::broken)?;
     Ok(ActiveModel {
         id: Set(id(lease.run, &lease.step)),
         run_id: Set(lease.run.uuid()),
         step_id: Set(lease.step.clone()),
         workspace: Set(lease.workspace.to_string()),
         node: Set(lease.node.to_string()),
-        dispatch: Set(i64::try_from(lease.dispatch).map_err(broken)?),
+        dispatch: Set(i64::try_from(lease.dispatch).map_err(Entity::broken)?),
         claimed_at: Set(lease.claimed_at),
         heartbeat_at: Set(lease.heartbeat_at),
         lease_ms: Set(lease_ms),
@@ -80,7 +71,7 @@ fn active(lease: &Lease) -> Result<ActiveModel, StoreError> {
     })
 }
 
-/// Writes leases; a newer one of the same step replaces it.
+/// Writes leases; a newer lease of the same step replaces the older one.
 pub(crate) async fn upsert(db: &Transaction, leases: &[&Lease]) -> Result<(), StoreError> {
     let rows = leases.iter().map(|lease| active(lease));
     let newest = OnConflict::column(Column::Id)
@@ -104,17 +95,17 @@ pub(super) fn names_of_nodes() -> SelectStatement {
         .into_query()
 }
 
-/// Forgets leases by their ids.
+/// Deletes leases by their ids.
 pub(crate) async fn forget(db: &Transaction, ids: &[String]) -> Result<(), StoreError> {
     for chunk in ids.chunks(ROWS_PER_STATEMENT) {
         let delete = Entity::delete_many().filter(COLUMN.id.is_in(chunk.iter().cloned()));
-        db.later(delete.build(db.get_database_backend())).await?;
+        db.defer(delete.build(db.get_database_backend())).await?;
     }
     Ok(())
 }
 
-/// The leases of what nodes say that they work on begin anew.
-pub(crate) async fn beaten(
+/// Renews the leases that heartbeats named.
+pub(crate) async fn renew(
     db: &impl ConnectionTrait,
     ids: &[String],
     at: DateTime<Utc>,
@@ -131,7 +122,7 @@ pub(crate) async fn beaten(
     Ok(())
 }
 
-/// Leases that have run out, and all of nodes that are down, by id after one.
+/// Expired leases and all leases of nodes that are down, in the order of their ids, after the given one.
 pub(crate) async fn due(
     db: &impl ConnectionTrait,
     now: DateTime<Utc>,

@@ -1,22 +1,19 @@
 //! Table `nodes`.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the entity macro generates a nested save that begins"
-)]
-#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
 
-use std::collections::HashSet;
-
+use chrono::{DateTime, Utc};
 use holdpoint_contracts::steps::NodeStatus;
 use holdpoint_ids::NodeName;
-use holdpoint_store::{ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, guarded, readable};
+use holdpoint_store::{
+    BrokenRow as _, ChangedState, ROWS_PER_STATEMENT, StateRow, StoreError, StoredState,
+    Transaction,
+};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{ExprTrait, SelectStatement};
 use sea_orm::{Condition, QueryOrder, QuerySelect, QueryTrait};
 
+use super::lease_row;
 use crate::domain::{Key, Node};
-use crate::store::lease_row;
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -33,15 +30,30 @@ pub struct Model {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-fn broken(error: impl std::fmt::Display) -> StoreError {
-    StoreError::broken("nodes", error)
+impl StateRow for Entity {
+    type State = Node;
+
+    fn state(row: &Model) -> &str {
+        &row.state
+    }
+
+    fn version(node: &Node) -> u64 {
+        node.version
+    }
+
+    fn row(node: &Node, stored: StoredState) -> Result<ActiveModel, StoreError> {
+        Ok(ActiveModel {
+            name: Set(node.name.to_string()),
+            status: Set(status_text(node.status).to_owned()),
+            version: Set(stored.version),
+            prior_version: Set(stored.prior_version),
+            last_seen: Set(node.last_seen),
+            state: Set(stored.state),
+        })
+    }
 }
 
-fn read(row: &Model) -> Result<Node, StoreError> {
-    serde_json::from_str(&row.state).map_err(broken)
-}
-
-const fn word(status: NodeStatus) -> &'static str {
+const fn status_text(status: NodeStatus) -> &'static str {
     match status {
         NodeStatus::Up => "UP",
         NodeStatus::Suspect => "SUSPECT",
@@ -50,55 +62,32 @@ const fn word(status: NodeStatus) -> &'static str {
     }
 }
 
-/// Nodes of these names.
-pub(crate) async fn load(
+/// Nodes with these names.
+pub(crate) async fn named(
     db: &impl ConnectionTrait,
-    names: &[&str],
+    names: impl IntoIterator<Item = &NodeName>,
 ) -> Result<Vec<Node>, StoreError> {
-    let mut nodes = Vec::with_capacity(names.len());
-    for chunk in names.chunks(ROWS_PER_STATEMENT) {
-        let query = Entity::find().filter(COLUMN.name.is_in(chunk.iter().copied()));
-        for row in &query.all(db).await? {
-            nodes.push(read(row)?);
-        }
-    }
-    Ok(nodes)
+    let keys: Vec<_> = names.into_iter().map(ToString::to_string).collect();
+    Entity::load_states(db, &keys).await
 }
 
-/// Nodes: those that live first, and of the others those that were seen last.
+/// Nodes that are not down first, then the other nodes; those seen last come first.
 pub(crate) async fn list(db: &impl ConnectionTrait, limit: u64) -> Result<Vec<Node>, StoreError> {
-    let is_down = ExprTrait::eq(Expr::col(Column::Status), word(NodeStatus::Down));
-    let rows = Entity::find()
+    let is_down = ExprTrait::eq(Expr::col(Column::Status), status_text(NodeStatus::Down));
+    let query = Entity::find()
         .order_by_asc(is_down)
         .order_by_desc(Column::LastSeen)
-        .order_by_asc(Column::Name)
-        .limit(limit.saturating_add(SPARE_ROWS))
-        .all(db)
-        .await?;
-    Ok(readable(
-        rows,
-        limit,
-        |row| row.name.clone(),
-        |row| read(&row),
-    ))
+        .order_by_asc(Column::Name);
+    Entity::page(db, query, limit).await
 }
 
-/// Nodes that were asked to beat.
+/// Nodes that were probed and have not replied yet.
 pub(crate) async fn suspects(
     db: &impl ConnectionTrait,
     limit: u64,
 ) -> Result<Vec<Node>, StoreError> {
-    let rows = Entity::find()
-        .filter(COLUMN.status.eq(word(NodeStatus::Suspect)))
-        .limit(limit.saturating_add(SPARE_ROWS))
-        .all(db)
-        .await?;
-    Ok(readable(
-        rows,
-        limit,
-        |row| row.name.clone(),
-        |row| read(&row),
-    ))
+    let suspect = COLUMN.status.eq(status_text(NodeStatus::Suspect));
+    Entity::page(db, Entity::find().filter(suspect), limit).await
 }
 
 /// Nodes that were down before an instant and hold no lease.
@@ -107,19 +96,11 @@ pub(crate) async fn forgettable(
     before: DateTimeUtc,
     limit: u64,
 ) -> Result<Vec<Node>, StoreError> {
-    let rows = Entity::find()
-        .filter(COLUMN.status.eq(word(NodeStatus::Down)))
+    let query = Entity::find()
+        .filter(COLUMN.status.eq(status_text(NodeStatus::Down)))
         .filter(COLUMN.last_seen.lt(before))
-        .filter(COLUMN.name.not_in_subquery(lease_row::names_of_nodes()))
-        .limit(limit.saturating_add(SPARE_ROWS))
-        .all(db)
-        .await?;
-    Ok(readable(
-        rows,
-        limit,
-        |row| row.name.clone(),
-        |row| read(&row),
-    ))
+        .filter(COLUMN.name.not_in_subquery(lease_row::names_of_nodes()));
+    Entity::page(db, query, limit).await
 }
 
 /// Names of the nodes that are down.
@@ -127,72 +108,43 @@ pub(super) fn names_of_down() -> SelectStatement {
     Entity::find()
         .select_only()
         .column(Column::Name)
-        .filter(COLUMN.status.eq(word(NodeStatus::Down)))
+        .filter(COLUMN.status.eq(status_text(NodeStatus::Down)))
         .into_query()
 }
 
-pub(crate) async fn save(
-    db: &impl ConnectionTrait,
-    nodes: &[(&Node, u64)],
+/// Saves nodes, and deletes the rows of forgotten ones; returns the keys that another writer changed.
+pub(super) async fn save(
+    db: &Transaction,
+    nodes: Vec<ChangedState<'_, Node, Key>>,
+    now: DateTime<Utc>,
 ) -> Result<Vec<Key>, StoreError> {
-    let (forgotten, kept): (Vec<_>, Vec<_>) = nodes.iter().partition(|(node, _)| node.forgotten);
+    let (forgotten, kept): (Vec<_>, Vec<_>) =
+        nodes.into_iter().partition(|one| one.state.forgotten);
     let mut losers = forget(db, &forgotten).await?;
-    for chunk in kept.chunks(ROWS_PER_STATEMENT) {
-        let rows = chunk.iter().map(|(node, read)| active(node, *read));
-        let won: HashSet<String> = Entity::insert_many(rows.collect::<Result<Vec<_>, _>>()?)
-            .on_conflict(guarded(
-                "nodes",
-                &["name"],
-                &["status", "last_seen", "state"],
-            ))
-            .exec_with_returning_keys(db)
-            .await?
-            .into_iter()
-            .collect();
-        let lost = chunk
-            .iter()
-            .filter(|(node, _)| !won.contains(node.name.as_str()));
-        losers.extend(lost.map(|(node, _)| Key::Node(node.name.clone())));
-    }
+    losers.extend(Entity::save(db, &kept, now).await?);
     Ok(losers)
 }
 
-/// Removes the rows of nodes that still have the version that was read; returns the other nodes.
+/// Deletes the rows of nodes that still have the version that was read; returns the other keys.
 async fn forget(
-    db: &impl ConnectionTrait,
-    nodes: &[&(&Node, u64)],
+    db: &Transaction,
+    nodes: &[ChangedState<'_, Node, Key>],
 ) -> Result<Vec<Key>, StoreError> {
     let mut losers = Vec::new();
     for chunk in nodes.chunks(ROWS_PER_STATEMENT) {
         let mut any = Condition::any();
-        for (node, read) in chunk.iter().copied() {
-            let version = i64::try_from(*read).map_err(broken)?;
-            let as_read = COLUMN.name.eq(node.name.as_str());
+        for one in chunk {
+            let version = i64::try_from(one.read_version).map_err(Entity::broken)?;
+            let as_read = COLUMN.name.eq(one.state.name.as_str());
             any = any.add(as_read.and(COLUMN.version.eq(version)));
         }
         let removed = Entity::delete_many()
             .filter(any)
             .exec_with_returning(db)
             .await?;
-        let is_left = |node: &Node| !removed.iter().any(|row| row.name == node.name.as_str());
-        let left = chunk.iter().filter(|(node, _)| is_left(node));
-        losers.extend(left.map(|(node, _)| Key::Node(node.name.clone())));
+        let is_left = |node: &Node| removed.iter().all(|row| row.name != node.name.as_str());
+        let left = chunk.iter().filter(|one| is_left(one.state));
+        losers.extend(left.map(|one| one.key.clone()));
     }
     Ok(losers)
-}
-
-fn active(node: &Node, read: u64) -> Result<ActiveModel, StoreError> {
-    Ok(ActiveModel {
-        name: Set(node.name.to_string()),
-        status: Set(word(node.status).to_owned()),
-        version: Set(i64::try_from(node.version).map_err(broken)?),
-        prior_version: Set(i64::try_from(read).map_err(broken)?),
-        last_seen: Set(node.last_seen),
-        state: Set(serde_json::to_string(node).map_err(broken)?),
-    })
-}
-
-/// Names of a type that the index columns hold.
-pub(crate) fn name(text: &str) -> Result<NodeName, StoreError> {
-    text.parse().map_err(broken)
 }

@@ -1,26 +1,16 @@
 //! Table `runs`: control state, and the columns that runs are found by.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the entity macro generates a nested save that begins"
-)]
-#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
-
-use std::collections::HashSet;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::run::{HoldKind, RunStatus};
 use holdpoint_ids::{AgentName, RunId, Workspace};
-use holdpoint_store::{
-    ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, Transaction, guarded, insert_returning, is_sqlite,
-    readable,
-};
+use holdpoint_store::{BrokenRow as _, StateRow, StoreError, StoredState, is_sqlite};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait, Func};
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
+use crate::domain::Run;
 use crate::domain::scope::Cursor;
-use crate::domain::{Key, Run};
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -42,40 +32,65 @@ pub struct Model {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Which runs a list is to have.
+impl StateRow for Entity {
+    type State = Run;
+
+    const CONSTANT: &'static [Column] = &[
+        Column::Workspace,
+        Column::Agent,
+        Column::Labels,
+        Column::CreatedAt,
+    ];
+
+    fn state(row: &Model) -> &str {
+        &row.state
+    }
+
+    fn version(run: &Run) -> u64 {
+        run.version
+    }
+
+    fn row(run: &Run, stored: StoredState) -> Result<ActiveModel, StoreError> {
+        Ok(ActiveModel {
+            id: Set(run.id.uuid()),
+            workspace: Set(run.workspace.to_string()),
+            agent: Set(run.agent.to_string()),
+            status: Set(run.status().as_str().to_owned()),
+            version: Set(stored.version),
+            prior_version: Set(stored.prior_version),
+            state: Set(stored.state),
+            labels: Set(serde_json::to_string(&run.labels).map_err(Self::broken)?),
+            created_at: Set(run.created_at),
+            resume_at: Set(run.resume_at()),
+            ended_at: Set(run.ended_at()),
+        })
+    }
+}
+
+/// Which runs a list contains.
 #[derive(Debug)]
 pub(crate) struct Filter<'f> {
     pub(crate) workspace: &'f Workspace,
     pub(crate) status: Option<RunStatus>,
-    /// Every run that has not ended, too: its row may not say what it is.
+    /// With `status`, every open run too: a scope may apply to it that its row does not show yet.
     pub(crate) or_open: bool,
-    /// Only those that wait on a hold of this kind; the caller looks into each run that is open.
+    /// Only open runs; the caller selects those that wait on a hold of this kind.
     pub(crate) hold: Option<HoldKind>,
     pub(crate) agent: Option<&'f AgentName>,
     pub(crate) label: Option<(&'f str, &'f str)>,
     pub(crate) created_after: Option<DateTime<Utc>>,
-    /// Only older ones than this.
+    /// Only runs with a smaller id.
     pub(crate) before: Option<RunId>,
     pub(crate) limit: u64,
 }
 
-fn broken(error: impl std::fmt::Display) -> StoreError {
-    StoreError::broken("runs", error)
-}
-
-fn read(row: &Model) -> Result<Run, StoreError> {
-    serde_json::from_str(&row.state).map_err(broken)
-}
-
-pub(crate) async fn load(db: &impl ConnectionTrait, ids: &[RunId]) -> Result<Vec<Run>, StoreError> {
-    let mut runs = Vec::with_capacity(ids.len());
-    for chunk in ids.chunks(ROWS_PER_STATEMENT) {
-        let ids = chunk.iter().map(|id| id.uuid());
-        for row in &Entity::find().filter(COLUMN.id.is_in(ids)).all(db).await? {
-            runs.push(read(row)?);
-        }
-    }
-    Ok(runs)
+/// Runs with these ids.
+pub(crate) async fn with_ids(
+    db: &impl ConnectionTrait,
+    ids: &[RunId],
+) -> Result<Vec<Run>, StoreError> {
+    let ids: Vec<_> = ids.iter().map(|id| id.uuid()).collect();
+    Entity::load_states(db, &ids).await
 }
 
 /// One run of a workspace.
@@ -84,11 +99,8 @@ pub(crate) async fn one(
     workspace: &Workspace,
     id: RunId,
 ) -> Result<Option<Run>, StoreError> {
-    let row = Entity::find_by_id(id.uuid())
-        .filter(COLUMN.workspace.eq(workspace.as_str()))
-        .one(db)
-        .await?;
-    row.as_ref().map(read).transpose()
+    let query = Entity::find_by_id(id.uuid()).filter(COLUMN.workspace.eq(workspace.as_str()));
+    Entity::first(db, query).await
 }
 
 /// Runs, newest first.
@@ -119,20 +131,11 @@ pub(crate) async fn list(
     if let Some(before) = filter.before {
         query = query.filter(COLUMN.id.lt(before.uuid()));
     }
-    let rows = query
-        .order_by_desc(Column::Id)
-        .limit(filter.limit.saturating_add(SPARE_ROWS))
-        .all(db)
-        .await?;
-    Ok(readable(
-        rows,
-        filter.limit,
-        |row| row.id.to_string(),
-        |row| read(&row),
-    ))
+    Entity::page(db, query.order_by_desc(Column::Id), filter.limit).await
 }
 
-/// Runs of a workspace, or of one agent in it, that have not ended: by agent, then by id, after one.
+/// Runs of a workspace, or of one of its agents, that have not ended. They are in the order of agent
+/// and id, after the given one.
 pub(crate) async fn open(
     db: &impl ConnectionTrait,
     (workspace, agent): (&Workspace, Option<&AgentName>),
@@ -162,50 +165,22 @@ pub(crate) async fn open(
         .await?;
     let places = rows.into_iter().map(|(agent, id)| {
         Ok(Cursor {
-            agent: agent.parse().map_err(broken)?,
+            agent: agent.parse().map_err(Entity::broken)?,
             run: RunId::from_uuid(id),
         })
     });
     places.collect()
 }
 
-/// `"name":"value"` as it stands in the row's JSON, first or after another one. Compared byte by
-/// byte: `LIKE` would take `%` and `_` for more than they are and, on SQLite, `A` for `a`.
+/// Whether the column's JSON contains `"name":"value"`, first or after another label. The comparison is
+/// by bytes, because `LIKE` treats `%` and `_` as wildcards and, on SQLite, `A` like `a`.
 fn has_label(db: &impl ConnectionTrait, name: &str, value: &str) -> Result<Condition, StoreError> {
-    let json = |text: &str| serde_json::to_string(text).map_err(broken);
+    let json = |text: &str| serde_json::to_string(text).map_err(Entity::broken);
     let pair = format!("{}:{}", json(name)?, json(value)?);
     let place = if is_sqlite(db) { "instr" } else { "strpos" };
-    let stands = |before: char| {
+    let contains = |before: char| {
         let text = Expr::val(format!("{before}{pair}"));
         Expr::expr(Func::cust(place).args([Expr::col(Column::Labels), text])).gt(0)
     };
-    Ok(Condition::any().add(stands('{')).add(stands(',')))
-}
-
-pub(crate) async fn save(db: &Transaction, runs: &[(&Run, u64)]) -> Result<Vec<Key>, StoreError> {
-    let columns = ["status", "state", "resume_at", "ended_at"];
-    let conflict = guarded("runs", &["id"], &columns);
-    let rows = runs.iter().map(|(run, read)| active(run, *read));
-    let rows = rows.collect::<Result<Vec<_>, _>>()?;
-    let won = insert_returning(db, rows, &conflict, &[Column::Id]).await?;
-    let won = won.iter().map(|row| row.try_get::<Uuid>("", "id"));
-    let won = won.collect::<Result<HashSet<_>, _>>()?;
-    let lost = runs.iter().filter(|(run, _)| !won.contains(&run.id.uuid()));
-    Ok(lost.map(|(run, _)| Key::Run(run.id)).collect())
-}
-
-fn active(run: &Run, read: u64) -> Result<ActiveModel, StoreError> {
-    Ok(ActiveModel {
-        id: Set(run.id.uuid()),
-        workspace: Set(run.workspace.to_string()),
-        agent: Set(run.agent.to_string()),
-        status: Set(run.status().as_str().to_owned()),
-        version: Set(i64::try_from(run.version).map_err(broken)?),
-        prior_version: Set(i64::try_from(read).map_err(broken)?),
-        state: Set(serde_json::to_string(run).map_err(broken)?),
-        labels: Set(serde_json::to_string(&run.labels).map_err(broken)?),
-        created_at: Set(run.created_at),
-        resume_at: Set(run.resume_at()),
-        ended_at: Set(run.ended_at()),
-    })
+    Ok(Condition::any().add(contains('{')).add(contains(',')))
 }

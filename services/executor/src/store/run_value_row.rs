@@ -1,15 +1,10 @@
-//! Table `run_values`: what a run was started with, and what its steps returned.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the entity macro generates a nested save that begins"
-)]
-#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
+//! Table `run_values`: the input of a run and the results of its steps.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use holdpoint_ids::RunId;
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows};
+use holdpoint_store::{BrokenRow as _, ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::OnConflict;
@@ -31,23 +26,17 @@ pub struct Model {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-fn broken(error: impl std::fmt::Display) -> StoreError {
-    StoreError::broken("run_values", error)
-}
-
 pub(crate) async fn find(
     db: &impl ConnectionTrait,
     wanted: &[(RunId, &str)],
 ) -> Result<Vec<(Need, Fact)>, StoreError> {
     let mut found = Vec::with_capacity(wanted.len());
     for chunk in wanted.chunks(ROWS_PER_STATEMENT) {
-        // One query for all: runs and names apart, the pairs that nobody asked for are left out.
+        // One query lists runs and names separately, because both databases search a list of pairs
+        // slowly. Its other pairs are left out below.
         let runs: BTreeSet<_> = chunk.iter().map(|(run, _)| run.uuid()).collect();
         let names: BTreeSet<_> = chunk.iter().map(|(_, name)| *name).collect();
-        let asked: HashSet<_> = chunk
-            .iter()
-            .map(|(run, name)| (run.uuid(), *name))
-            .collect();
+        let pairs: HashSet<_> = chunk.iter().map(|(run, id)| (run.uuid(), *id)).collect();
         let rows = Entity::find()
             .filter(COLUMN.run_id.is_in(runs))
             .filter(COLUMN.name.is_in(names))
@@ -55,9 +44,9 @@ pub(crate) async fn find(
             .await?;
         for row in rows
             .into_iter()
-            .filter(|row| asked.contains(&(row.run_id, row.name.as_str())))
+            .filter(|row| pairs.contains(&(row.run_id, row.name.as_str())))
         {
-            let value: Value = serde_json::from_str(&row.value).map_err(broken)?;
+            let value: Value = serde_json::from_str(&row.value).map_err(Entity::broken)?;
             let need = Need::Value(RunId::from_uuid(row.run_id), row.name);
             found.push((need, Fact::Value(Arc::new(value))));
         }
@@ -65,7 +54,7 @@ pub(crate) async fn find(
     Ok(found)
 }
 
-/// What a run was started with; none once it was removed.
+/// The input of a run; absent after its deletion.
 pub(crate) async fn input_of(
     db: &impl ConnectionTrait,
     run: RunId,
@@ -73,7 +62,7 @@ pub(crate) async fn input_of(
     let row = Entity::find_by_id((run.uuid(), INPUT.to_owned()))
         .one(db)
         .await?;
-    row.map(|row| serde_json::from_str(&row.value).map_err(broken))
+    row.map(|row| serde_json::from_str(&row.value).map_err(Entity::broken))
         .transpose()
 }
 
@@ -81,7 +70,7 @@ pub(crate) fn active(run: RunId, name: &str, value: &Value) -> Result<ActiveMode
     Ok(ActiveModel {
         run_id: Set(run.uuid()),
         name: Set(name.to_owned()),
-        value: Set(serde_json::to_string(value).map_err(broken)?),
+        value: Set(serde_json::to_string(value).map_err(Entity::broken)?),
     })
 }
 

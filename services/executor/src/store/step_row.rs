@@ -1,16 +1,11 @@
-//! Table `steps`: what each step was asked and what came back (S2-R15).
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the entity macro generates a nested save that begins"
-)]
-#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
+//! Table `steps`: the request and the response of each step (S2-R15).
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use holdpoint_contracts::run::StepStatus;
 use holdpoint_ids::RunId;
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows};
+use holdpoint_store::{BrokenRow as _, ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Alias, Expr, Func, OnConflict};
@@ -42,7 +37,7 @@ pub struct Model {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// What the decisions of one batch say of one step: the last word on each field.
+/// The rows that the decisions of one batch give one step. The last value of each field counts.
 #[derive(Debug, Default)]
 pub(crate) struct Merged<'r>(Vec<&'r StepRow>);
 
@@ -59,7 +54,7 @@ impl<'r> Merged<'r> {
         let Some(newest) = self.0.last() else {
             return Ok(None);
         };
-        let json = |error: serde_json::Error| broken(error);
+        let json = |value: Result<String, serde_json::Error>| value.map_err(Entity::broken);
         let request = self.last(|row| row.request.as_ref());
         let response = self.last(|row| row.response.as_ref());
         Ok(Some(ActiveModel {
@@ -67,28 +62,18 @@ impl<'r> Merged<'r> {
             step_id: Set(newest.step.clone()),
             status: Set(newest.status.as_str().to_owned()),
             tool: Set(self.last(|row| row.tool.clone())),
-            request: Set(request
-                .map(serde_json::to_string)
-                .transpose()
-                .map_err(json)?),
-            response: Set(response
-                .map(serde_json::to_string)
-                .transpose()
-                .map_err(json)?),
+            request: Set(request.map(serde_json::to_string).map(json).transpose()?),
+            response: Set(response.map(serde_json::to_string).map(json).transpose()?),
             error_code: Set(self.last(|row| row.error_code.clone())),
             raw_error: Set(self.last(|row| row.raw_error.clone())),
             claimed_by: Set(self.last(|row| row.claimed_by.as_ref().map(ToString::to_string))),
             claimed_at: Set(self.last(|row| row.claimed_at)),
             started_at: Set(self.last(|row| row.started_at)),
             ended_at: Set(self.last(|row| row.ended_at)),
-            attempts: Set(i32::try_from(newest.attempts).map_err(broken)?),
-            dispatch: Set(i64::try_from(newest.dispatch).map_err(broken)?),
+            attempts: Set(i32::try_from(newest.attempts).map_err(Entity::broken)?),
+            dispatch: Set(i64::try_from(newest.dispatch).map_err(Entity::broken)?),
         }))
     }
-}
-
-fn broken(error: impl std::fmt::Display) -> StoreError {
-    StoreError::broken("steps", error)
 }
 
 /// The rows of one run.
@@ -104,59 +89,50 @@ pub(crate) async fn of_run(
 }
 
 fn read(row: Model) -> Result<StepRow, StoreError> {
-    let parse = |text: &str| serde_json::from_str(text).map_err(broken);
-    let response = row
-        .response
-        .as_deref()
-        .map(serde_json::from_str)
-        .transpose();
+    let request = row.request.as_deref().map(serde_json::from_str);
+    let response = row.response.as_deref().map(serde_json::from_str);
+    let node = row.claimed_by.map(|node| node.parse());
     Ok(StepRow {
         run: RunId::from_uuid(row.run_id),
         step: row.step_id,
         status: status(&row.status)?,
         tool: row.tool,
-        request: row.request.as_deref().map(parse).transpose()?,
-        response: response.map_err(broken)?,
+        request: request.transpose().map_err(Entity::broken)?,
+        response: response.transpose().map_err(Entity::broken)?,
         error_code: row.error_code,
         raw_error: row.raw_error,
-        claimed_by: row
-            .claimed_by
-            .map(|node| node.parse())
-            .transpose()
-            .map_err(broken)?,
+        claimed_by: node.transpose().map_err(Entity::broken)?,
         claimed_at: row.claimed_at,
         started_at: row.started_at,
         ended_at: row.ended_at,
-        attempts: u32::try_from(row.attempts).map_err(broken)?,
-        dispatch: u64::try_from(row.dispatch).map_err(broken)?,
+        attempts: u32::try_from(row.attempts).map_err(Entity::broken)?,
+        dispatch: u64::try_from(row.dispatch).map_err(Entity::broken)?,
     })
 }
 
-/// What steps were asked to do, of the pairs that are wanted.
+/// The requests of steps, for the wanted pairs of run and step.
 pub(crate) async fn requests(
     db: &impl ConnectionTrait,
     wanted: &[(RunId, &str)],
 ) -> Result<Vec<(Need, Fact)>, StoreError> {
     let mut found = Vec::with_capacity(wanted.len());
     for chunk in wanted.chunks(ROWS_PER_STATEMENT) {
-        // One query for all: runs and steps apart, the pairs that nobody asked for are left out.
+        // One query lists runs and steps separately, because both databases search a list of pairs
+        // slowly. Its other pairs are left out below.
         let runs: BTreeSet<_> = chunk.iter().map(|(run, _)| run.uuid()).collect();
         let steps: BTreeSet<_> = chunk.iter().map(|(_, step)| *step).collect();
-        let asked: HashSet<_> = chunk
-            .iter()
-            .map(|(run, step)| (run.uuid(), *step))
-            .collect();
+        let pairs: HashSet<_> = chunk.iter().map(|(run, id)| (run.uuid(), *id)).collect();
         let rows = Entity::find()
             .filter(COLUMN.run_id.is_in(runs))
             .filter(COLUMN.step_id.is_in(steps))
             .all(db)
             .await?;
         for row in rows {
-            let is_asked = asked.contains(&(row.run_id, row.step_id.as_str()));
-            let Some(request) = row.request.filter(|_| is_asked) else {
+            let is_wanted = pairs.contains(&(row.run_id, row.step_id.as_str()));
+            let Some(request) = row.request.filter(|_| is_wanted) else {
                 continue;
             };
-            let value = serde_json::from_str(&request).map_err(broken)?;
+            let value = serde_json::from_str(&request).map_err(Entity::broken)?;
             let need = Need::Request(RunId::from_uuid(row.run_id), row.step_id);
             found.push((need, Fact::Value(Arc::new(value))));
         }
@@ -164,9 +140,10 @@ pub(crate) async fn requests(
     Ok(found)
 }
 
-/// Steps that are dispatched and not granted, by run and step after one; of certain tools, or of all.
+/// Steps that are dispatched and not granted, in the order of run and step, after the given one. An
+/// empty list of tools selects all.
 ///
-/// A row that cannot be read is logged and passed over. The page is then filled from the rows after
+/// A row that cannot be read is passed over and logged. The page is then filled from the rows after
 /// it, so that a short page still means the end.
 pub(crate) async fn queued(
     db: &impl ConnectionTrait,
@@ -189,7 +166,7 @@ pub(crate) async fn queued(
                     left -= 1;
                 }
                 Err(error) => {
-                    tracing::error!(%run, %step, %error, "a queued step cannot be read; it is passed over");
+                    tracing::error!(%run, %step, %error, "queued step cannot be read; it is passed over");
                 }
             }
         }
@@ -226,10 +203,10 @@ async fn queued_rows(
 }
 
 fn status(text: &str) -> Result<StepStatus, StoreError> {
-    serde_json::from_value(serde_json::Value::String(text.to_owned())).map_err(broken)
+    serde_json::from_value(serde_json::Value::String(text.to_owned())).map_err(Entity::broken)
 }
 
-/// Writes rows; a field that is not set keeps what the row has.
+/// Writes rows; a field without a value keeps the value of the row.
 pub(crate) async fn upsert(
     db: &Transaction,
     merged: impl Iterator<Item = Merged<'_>>,
@@ -238,10 +215,10 @@ pub(crate) async fn upsert(
         .map(Merged::into_active)
         .filter_map(Result::transpose);
     let rows = rows.collect::<Result<Vec<_>, _>>()?;
-    insert_rows(db, rows, Some(&keeping_what_is_not_set())).await
+    insert_rows(db, rows, Some(&keep_absent_fields())).await
 }
 
-fn keeping_what_is_not_set() -> OnConflict {
+fn keep_absent_fields() -> OnConflict {
     let kept = [
         Column::Tool,
         Column::Request,

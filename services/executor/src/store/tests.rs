@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::TimeDelta;
+use holdpoint_auth::Secrets;
+use holdpoint_clock::Clock;
 use holdpoint_contracts::history::{EventType, HistoryItem};
 use holdpoint_contracts::run::{ActionResult, StepStatus};
 use holdpoint_store::{Location, begin_write, migrate, open_writer};
@@ -107,9 +109,13 @@ async fn lists_have_an_order_a_limit_and_one_workspace() {
     lists(&db).await;
 }
 
+fn executor() -> Executor {
+    Executor::new(Secrets::fresh().unwrap().keys().unwrap(), Clock::system())
+}
+
 /// Saves states as a batch would; returns who lost.
 async fn save_all(db: &DatabaseConnection, states: &[(Aggregate, u64)]) -> Vec<Key> {
-    let keys: Vec<Key> = states.iter().map(|(state, _)| key(state)).collect();
+    let keys: Vec<Key> = states.iter().map(|(state, _)| key_of(state)).collect();
     let changed: Vec<_> = states
         .iter()
         .zip(&keys)
@@ -120,37 +126,25 @@ async fn save_all(db: &DatabaseConnection, states: &[(Aggregate, u64)]) -> Vec<K
         })
         .collect();
     let tx = begin_write(db).await.unwrap();
-    let losers = save(&tx, &changed, now()).await.unwrap();
+    let losers = executor().save(&tx, &changed, now()).await.unwrap();
     tx.commit().await.unwrap();
     losers
 }
 
 async fn record_all(db: &DatabaseConnection, effects: &[Effect]) {
     let tx = begin_write(db).await.unwrap();
-    record(&tx, effects, now()).await.unwrap();
+    executor().record(&tx, effects, now()).await.unwrap();
     tx.commit().await.unwrap();
 }
 
 async fn load_all(db: &DatabaseConnection, keys: &[Key]) -> BTreeMap<Key, String> {
     let tx = begin_write(db).await.unwrap();
-    let found = load(&tx, keys).await.unwrap();
+    let found = executor().load(&tx, keys).await.unwrap();
     tx.commit().await.unwrap();
     let shown = found
         .into_iter()
         .map(|(key, state)| (key, format!("{state:?}")));
     shown.collect()
-}
-
-fn key(state: &Aggregate) -> Key {
-    match state {
-        Aggregate::Agent(agent) => Key::Agent(agent.workspace.clone(), agent.name.clone()),
-        Aggregate::Contact(contact) => Key::Contact(contact.workspace.clone(), contact.id.clone()),
-        Aggregate::Run(run) => Key::Run(run.id),
-        Aggregate::Workspace(scope) => Key::Workspace(scope.workspace.clone()),
-        Aggregate::Node(node) => Key::Node(node.name.clone()),
-        Aggregate::Tool(tool) => Key::Tool(tool.workspace.clone(), tool.spec.name.clone()),
-        Aggregate::Users => Key::Users,
-    }
 }
 
 async fn comes_back(db: &DatabaseConnection) {
@@ -171,11 +165,11 @@ async fn comes_back(db: &DatabaseConnection) {
     ];
     let saved: Vec<_> = states.iter().map(|state| (state.clone(), 0)).collect();
     assert_eq!(save_all(db, &saved).await, []);
-    let mut keys: Vec<_> = states.iter().map(key).collect();
+    let mut keys: Vec<_> = states.iter().map(key_of).collect();
     keys.push(Key::Run(RunId::fresh()));
     let expected = states
         .iter()
-        .map(|state| (key(state), format!("{state:?}")));
+        .map(|state| (key_of(state), format!("{state:?}")));
     assert_eq!(load_all(db, &keys).await, expected.collect());
 }
 
@@ -222,7 +216,7 @@ async fn values_and_history_come_back(db: &DatabaseConnection) {
         Need::Value(RunId::fresh(), "step-01".to_owned()),
     ];
     let tx = begin_write(db).await.unwrap();
-    let mut found = find(&tx, &needs).await.unwrap();
+    let mut found = executor().find(&tx, &needs).await.unwrap();
     tx.commit().await.unwrap();
     found.sort_by(|one, other| one.0.cmp(&other.0));
     let expected = vec![
@@ -255,7 +249,7 @@ async fn one_winner(db: &DatabaseConnection) {
         Aggregate::Node(node("node-a")),
         Aggregate::Tool(tool()),
     ];
-    let keys: Vec<_> = first.iter().map(key).collect();
+    let keys: Vec<_> = first.iter().map(key_of).collect();
     let fresh: Vec<_> = first.iter().map(|state| (state.clone(), 0)).collect();
     assert_eq!(save_all(db, &fresh).await, []);
     assert_eq!(save_all(db, &fresh).await, keys, "there is a row already");
@@ -480,11 +474,16 @@ async fn lists(db: &DatabaseConnection) {
 
     let mut seen = Vec::new();
     let mut after: Option<String> = None;
-    while let Some(contact) = list_contacts(db, &workspace, (None, after.as_deref()), 1)
-        .await
-        .unwrap()
-        .pop()
-    {
+    loop {
+        let next = ContactFilter {
+            workspace: &workspace,
+            email: None,
+            after: after.as_deref(),
+            limit: 1,
+        };
+        let Some(contact) = list_contacts(db, &next).await.unwrap().pop() else {
+            break;
+        };
         after = Some(contact.id.to_string());
         seen.push(contact.id.to_string());
     }

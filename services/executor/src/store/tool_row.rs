@@ -1,20 +1,14 @@
 //! Table `tools`.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the entity macro generates a nested save that begins"
-)]
-#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
-use chrono::{DateTime, Utc};
 use holdpoint_ids::{ToolName, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, guarded, readable};
+use holdpoint_store::{ROWS_PER_STATEMENT, StateRow, StoreError, StoredState};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::{QueryOrder, QuerySelect};
+use sea_orm::{QueryOrder, QuerySelect, Select};
 
-use crate::domain::{Key, Tool};
+use crate::domain::Tool;
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -32,93 +26,81 @@ pub struct Model {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-fn broken(error: impl std::fmt::Display) -> StoreError {
-    StoreError::broken("tools", error)
-}
+impl StateRow for Entity {
+    type State = Tool;
 
-fn read(row: &Model) -> Result<Tool, StoreError> {
-    serde_json::from_str(&row.state).map_err(broken)
-}
-
-/// Tools by workspace and name; forgotten ones too.
-pub(crate) async fn load(
-    db: &impl ConnectionTrait,
-    wanted: &BTreeMap<&Workspace, Vec<&ToolName>>,
-) -> Result<Vec<Tool>, StoreError> {
-    let mut tools = Vec::new();
-    for (workspace, names) in wanted {
-        for chunk in names.chunks(ROWS_PER_STATEMENT) {
-            let rows = Entity::find()
-                .filter(COLUMN.workspace.eq(workspace.as_str()))
-                .filter(COLUMN.name.is_in(chunk.iter().map(|name| name.as_str())))
-                .all(db)
-                .await?;
-            for row in &rows {
-                tools.push(read(row)?);
-            }
-        }
+    fn state(row: &Model) -> &str {
+        &row.state
     }
-    Ok(tools)
+
+    fn version(tool: &Tool) -> u64 {
+        tool.version
+    }
+
+    fn row(tool: &Tool, stored: StoredState) -> Result<ActiveModel, StoreError> {
+        Ok(ActiveModel {
+            workspace: Set(tool.workspace.to_string()),
+            name: Set(tool.spec.name.to_string()),
+            version: Set(stored.version),
+            prior_version: Set(stored.prior_version),
+            state: Set(stored.state),
+            deleted_at: Set(tool.deleted.then_some(stored.now)),
+        })
+    }
 }
 
-/// Tools by name, after one.
+/// Tools by workspace and name, deleted ones too.
+pub(crate) async fn named(
+    db: &impl ConnectionTrait,
+    names: &[(&Workspace, ToolName)],
+) -> Result<Vec<Tool>, StoreError> {
+    let keys = names
+        .iter()
+        .map(|(workspace, name)| (workspace.to_string(), name.to_string()));
+    Entity::load_states(db, &keys.collect::<Vec<_>>()).await
+}
+
+/// Tools in the order of their names, after the given name.
 pub(crate) async fn list(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
     after: Option<&str>,
     limit: u64,
 ) -> Result<Vec<Tool>, StoreError> {
-    let rows = Entity::find()
+    let query = live(workspace)
+        .filter(COLUMN.name.gt(after.unwrap_or_default()))
+        .order_by_asc(Column::Name);
+    Entity::page(db, query, limit).await
+}
+
+/// Which of these tools are registered.
+pub(crate) async fn registered(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    names: &[&str],
+) -> Result<HashSet<String>, StoreError> {
+    let mut found = HashSet::new();
+    for chunk in names.chunks(ROWS_PER_STATEMENT) {
+        let query = live(workspace).filter(COLUMN.name.is_in(chunk.iter().copied()));
+        let names = query.select_only().column(Column::Name);
+        found.extend(names.into_tuple::<String>().all(db).await?);
+    }
+    Ok(found)
+}
+
+/// The first names of registered tools, in their order.
+pub(crate) async fn names(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    limit: u64,
+) -> Result<Vec<String>, StoreError> {
+    let query = live(workspace).select_only().column(Column::Name);
+    let query = query.order_by_asc(Column::Name).limit(limit);
+    Ok(query.into_tuple().all(db).await?)
+}
+
+fn live(workspace: &Workspace) -> Select<Entity> {
+    Entity::find()
         .filter(COLUMN.workspace.eq(workspace.as_str()))
         .filter(COLUMN.deleted_at.is_null())
-        .filter(COLUMN.name.gt(after.unwrap_or_default()))
-        .order_by_asc(Column::Name)
-        .limit(limit.saturating_add(SPARE_ROWS))
-        .all(db)
-        .await?;
-    Ok(readable(
-        rows,
-        limit,
-        |row| row.name.clone(),
-        |row| read(&row),
-    ))
-}
-
-pub(crate) async fn save(
-    db: &impl ConnectionTrait,
-    tools: &[(&Tool, u64)],
-    now: DateTime<Utc>,
-) -> Result<Vec<Key>, StoreError> {
-    let mut losers = Vec::new();
-    for chunk in tools.chunks(ROWS_PER_STATEMENT) {
-        let rows = chunk.iter().map(|(tool, read)| active(tool, *read, now));
-        let won: HashSet<_> = Entity::insert_many(rows.collect::<Result<Vec<_>, _>>()?)
-            .on_conflict(guarded(
-                "tools",
-                &["workspace", "name"],
-                &["state", "deleted_at"],
-            ))
-            .exec_with_returning_keys(db)
-            .await?
-            .into_iter()
-            .collect();
-        let lost = chunk.iter().filter(|(tool, _)| {
-            !won.contains(&(tool.workspace.to_string(), tool.spec.name.to_string()))
-        });
-        losers.extend(
-            lost.map(|(tool, _)| Key::Tool(tool.workspace.clone(), tool.spec.name.clone())),
-        );
-    }
-    Ok(losers)
-}
-
-fn active(tool: &Tool, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, StoreError> {
-    Ok(ActiveModel {
-        workspace: Set(tool.workspace.to_string()),
-        name: Set(tool.spec.name.to_string()),
-        version: Set(i64::try_from(tool.version).map_err(broken)?),
-        prior_version: Set(i64::try_from(read).map_err(broken)?),
-        state: Set(serde_json::to_string(tool).map_err(broken)?),
-        deleted_at: Set(tool.deleted.then_some(now)),
-    })
 }

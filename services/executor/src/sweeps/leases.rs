@@ -1,4 +1,4 @@
-//! Finds leases that have ended, and nodes that were asked and have not answered (S4-R4, S4-R12).
+//! Finds expired leases, and probed nodes that have not replied (S4-R4, S4-R12).
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -20,13 +20,14 @@ use crate::store;
 /// Leases of one page.
 const PAGE: u64 = 1_000;
 
-/// Real time that a node has to answer when it is asked to beat: no clock that a user moves.
-const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+/// Real time that a probed node has to send a heartbeat. A moved test clock does not shorten it.
+const REPLY_WITHIN: Duration = Duration::from_secs(1);
 
-/// Real time after the bus is back within which live nodes have beaten: they try each second.
-pub(super) const HEARD_AGAIN_WITHIN: Duration = Duration::from_secs(5);
+/// Real time after a reconnect within which live nodes have sent a heartbeat: they try each second.
+pub(super) const RECONNECT_GRACE: Duration = Duration::from_secs(5);
 
-/// How long a node that is down is remembered, how often such ones are looked for, and how many at once.
+/// How long the row of a node that is down is kept, how often such rows are searched for, and the size of
+/// a page.
 const KEPT_WHEN_DOWN: TimeDelta = TimeDelta::days(1);
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 const FORGET_PAGE: u64 = 100;
@@ -35,14 +36,14 @@ const FORGET_PAGE: u64 = 100;
 #[derive(Debug)]
 pub(super) struct Leases {
     clock: Clock,
-    /// The last lease of the page before; empty at the beginning of a pass.
+    /// The last lease of the previous page; empty at the beginning of a pass.
     after: String,
-    /// Nodes that are being asked: which version of theirs, and since when this process knows.
-    asked: HashMap<NodeName, (u64, Instant)>,
-    /// While the bus is away no node can be heard; after it they have this long to be.
+    /// Probed nodes, with the version of the probe and when this process first saw it.
+    probed: HashMap<NodeName, (u64, Instant)>,
+    /// Without the bus no heartbeat arrives, so silence proves nothing until this instant.
     bus: Bus,
     deaf_until: Option<Instant>,
-    /// When nodes that are long down are looked for again.
+    /// When rows of nodes that are down are searched for again.
     forget_at: Instant,
 }
 
@@ -54,42 +55,43 @@ impl Leases {
             forget_at: Instant::now(),
             clock,
             after: String::new(),
-            asked: HashMap::new(),
+            probed: HashMap::new(),
         }
     }
 
-    /// Nodes that had their second. A process that has just started gives them another one.
-    fn unheard(&mut self, suspects: &[Node], now: Instant) -> Vec<Input> {
-        let before = std::mem::take(&mut self.asked);
+    /// Nodes whose second has passed. A process that has just started gives them another second, because
+    /// it may have missed the reply.
+    fn unanswered_probes(&mut self, suspects: &[Node], now: Instant) -> Vec<Input> {
+        let before = std::mem::take(&mut self.probed);
         let mut inputs = Vec::new();
         for node in suspects {
             let known = before.get(&node.name);
             let known = known.filter(|(rev, _)| *rev == node.version);
             let since = known.map_or(now, |(_, since)| *since);
-            if now.duration_since(since) >= ANSWER_WITHIN {
+            if now.duration_since(since) >= REPLY_WITHIN {
                 inputs.push(Input::Node {
                     node: node.name.clone(),
                     input: NodeInput::ProbeTimedOut { rev: node.version },
                 });
             }
-            self.asked.insert(node.name.clone(), (node.version, since));
+            self.probed.insert(node.name.clone(), (node.version, since));
         }
         inputs
     }
 
-    /// Whether a silence says nothing of a node, because nobody could be heard.
+    /// Whether heartbeats could not arrive, so that silence proves nothing.
     pub(super) fn is_deaf(&mut self, now: Instant) -> bool {
         if !self.bus.is_connected() {
-            self.deaf_until = Some(now + HEARD_AGAIN_WITHIN);
+            self.deaf_until = Some(now + RECONNECT_GRACE);
         }
         let is_deaf = self.deaf_until.is_some_and(|until| now < until);
         if is_deaf {
-            self.asked.clear();
+            self.probed.clear();
         }
         is_deaf
     }
 
-    /// Nodes that were down for a day: a worker has a new name at each start.
+    /// Nodes that were down for a day. A worker has a new name at each start, so their rows never return.
     async fn forget(
         &mut self,
         db: &DatabaseConnection,
@@ -110,7 +112,10 @@ impl Leases {
         Ok(inputs.collect())
     }
 
-    async fn lookup(&mut self, db: &DatabaseConnection) -> Result<SweepPage<Executor>, StoreError> {
+    async fn read_page(
+        &mut self,
+        db: &DatabaseConnection,
+    ) -> Result<SweepPage<Executor>, StoreError> {
         if self.is_deaf(Instant::now()) {
             return Ok(SweepPage {
                 inputs: Vec::new(),
@@ -121,14 +126,13 @@ impl Leases {
         let mut inputs = Vec::new();
         if self.after.is_empty() {
             let suspects = store::suspects(db, PAGE).await?;
-            inputs = self.unheard(&suspects, Instant::now());
+            inputs = self.unanswered_probes(&suspects, Instant::now());
         }
         let now = self.clock.now();
         inputs.extend(self.forget(db, now).await?);
         let leases = store::due_leases(db, now, (&self.after, PAGE)).await?;
-        let names: BTreeSet<&str> = leases.iter().map(|lease| lease.node.as_str()).collect();
-        let names: Vec<_> = names.into_iter().collect();
-        let nodes = store::nodes(db, &names).await?;
+        let names: BTreeSet<_> = leases.iter().map(|lease| &lease.node).collect();
+        let nodes = store::nodes(db, names).await?;
         let nodes: HashMap<_, _> = nodes.iter().map(|node| (&node.name, node)).collect();
         let mut silent = BTreeSet::new();
         for lease in &leases {
@@ -145,10 +149,8 @@ impl Leases {
             input: NodeInput::HeartbeatMissed { rev },
         }));
         let more = leases.len() >= usize::try_from(PAGE).unwrap_or(usize::MAX);
-        self.after = match leases.last() {
-            Some(last) if more => store::lease_id(last.run, &last.step),
-            Some(_) | None => String::new(),
-        };
+        let last = leases.last().filter(|_| more);
+        self.after = last.map_or_else(String::new, |last| store::lease_id(last.run, &last.step));
         Ok(SweepPage {
             inputs,
             messages: Vec::new(),
@@ -165,7 +167,7 @@ impl Sweep<Executor> for Leases {
         &'a mut self,
         db: &'a DatabaseConnection,
     ) -> BoxFuture<'a, Result<SweepPage<Executor>, StoreError>> {
-        self.lookup(db).boxed()
+        self.read_page(db).boxed()
     }
 }
 

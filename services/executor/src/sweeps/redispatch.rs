@@ -1,16 +1,16 @@
-//! Publishes dispatches again that nobody has confirmed: a wiped or truncated stream costs time only.
+//! Publishes dispatches again that no worker has started, so that a wiped or truncated stream costs only time.
 //!
-//! A message is built from the step's row and the run, never looked up on the bus. Time is counted
-//! in passes, so that no clock that a user moves can flood the queues.
+//! A message is built from the rows of the step and the run and never read from the bus. Time is counted
+//! in passes, so that a moved test clock cannot flood the queues.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_contracts::steps::StepDispatch;
-use holdpoint_ids::{RunId, ToolName, Workspace};
+use holdpoint_ids::{RunId, ToolName};
 use holdpoint_kernel::{Sweep, SweepPage};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
@@ -24,31 +24,31 @@ use crate::{Executor, outbound, store};
 /// Steps of one page.
 const PAGE: u64 = 1_000;
 
-/// Hand-outs that are counted; further ones are counted when those are confirmed.
+/// Dispatches that are counted; further ones are counted after some of these have started.
 const COUNTED_MAX: usize = 200_000;
 
-/// Passes between two repetitions at last: 10 minutes.
+/// Passes between two repetitions at most: 10 minutes.
 const PASSES_MAX: u32 = 30;
 
 /// Names one dispatch.
 type Place = (RunId, String, u64);
 
-/// Answers of people, by run and name of the value.
-type Given = HashMap<(RunId, String), Arc<Value>>;
+/// Answers of users, by run and name of the value.
+type Answers = HashMap<(RunId, String), Arc<Value>>;
 
 /// The sweep of dispatches.
 #[derive(Debug)]
-pub(super) struct HandOuts {
+pub(super) struct Redispatch {
     service: Executor,
-    /// The last step of the page before; none at the beginning of a pass.
+    /// The last step of the previous page; absent at the beginning of a pass.
     after: Option<(RunId, String)>,
-    /// In how many passes a dispatch was found unconfirmed.
+    /// The number of passes that found a dispatch without a grant.
     passes: HashMap<Place, u32>,
-    /// The same, of the pass that is under way.
+    /// The same for the current pass.
     counted: HashMap<Place, u32>,
 }
 
-impl HandOuts {
+impl Redispatch {
     pub(super) fn new(service: Executor) -> Self {
         Self {
             service,
@@ -58,7 +58,7 @@ impl HandOuts {
         }
     }
 
-    /// Counts a dispatch; whether it is to be published again now.
+    /// Counts a dispatch; returns whether it is published again now.
     fn is_due(&mut self, row: &StepRow) -> bool {
         if self.counted.len() >= COUNTED_MAX {
             return false;
@@ -66,10 +66,13 @@ impl HandOuts {
         let place = (row.run, row.step.clone(), row.dispatch);
         let passes = self.passes.get(&place).map_or(1, |passes| passes + 1);
         self.counted.insert(place, passes);
-        is_turn(passes)
+        is_due_in(passes)
     }
 
-    async fn lookup(&mut self, db: &DatabaseConnection) -> Result<SweepPage<Executor>, StoreError> {
+    async fn read_page(
+        &mut self,
+        db: &DatabaseConnection,
+    ) -> Result<SweepPage<Executor>, StoreError> {
         let after = self.after.as_ref().map(|(run, step)| (*run, step.as_str()));
         let rows = store::queued_steps(db, after, &[], PAGE).await?;
         let more = rows.len() >= usize::try_from(PAGE).unwrap_or(usize::MAX);
@@ -85,7 +88,7 @@ impl HandOuts {
         if !out.is_empty() {
             tracing::info!(
                 steps = out.len(),
-                "dispatched again: nobody has confirmed them"
+                "no worker has started these steps; published again"
             );
         }
         let now = self.service.clock.now();
@@ -101,26 +104,26 @@ impl HandOuts {
     }
 }
 
-impl Sweep<Executor> for HandOuts {
-    const NAME: &'static str = "hand-outs";
+impl Sweep<Executor> for Redispatch {
+    const NAME: &'static str = "redispatch";
     const EVERY: Duration = Duration::from_secs(20);
 
     fn page<'a>(
         &'a mut self,
         db: &'a DatabaseConnection,
     ) -> BoxFuture<'a, Result<SweepPage<Executor>, StoreError>> {
-        self.lookup(db).boxed()
+        self.read_page(db).boxed()
     }
 }
 
-/// After 20 s, doubling to 10 minutes: the second pass that finds it, the fourth, the eighth, ….
-pub(super) const fn is_turn(passes: u32) -> bool {
+/// The passes that publish again: the second, fourth, eighth and so on, then every 10 minutes.
+pub(super) const fn is_due_in(passes: u32) -> bool {
     (passes >= 2 && passes < PASSES_MAX && passes.is_power_of_two())
         || (passes >= PASSES_MAX && passes.is_multiple_of(PASSES_MAX))
 }
 
-/// The dispatches of queued steps, made again from what is stored. What is paused, over or queued
-/// under another number by now is left out.
+/// Builds the dispatches of queued steps again from rows. Steps of paused or ended runs and steps with
+/// another dispatch number by now are left out.
 pub(crate) async fn step_dispatches(
     db: &DatabaseConnection,
     rows: Vec<StepRow>,
@@ -137,30 +140,26 @@ pub(crate) async fn step_dispatches(
         .filter(|run| run.moves())
         .map(|run| (run.id, run))
         .collect();
-    let names: Vec<_> = rows
+    let names: BTreeSet<_> = rows
         .iter()
-        .filter_map(|row| named(row, runs.get(&row.run)?))
+        .filter_map(|row| Some((&runs.get(&row.run)?.workspace, tool_name(row)?)))
+        .filter(|(_, name)| !is_built_in(name.as_str()))
         .collect();
-    let mut wanted: BTreeMap<&Workspace, Vec<&ToolName>> = BTreeMap::new();
-    for (workspace, name) in &names {
-        if !is_built_in(name.as_str()) {
-            wanted.entry(workspace).or_default().push(name);
-        }
-    }
-    let tools = store::tools(db, &wanted).await?;
+    let names: Vec<_> = names.into_iter().collect();
+    let tools = store::tools(db, &names).await?;
     let answers = answers(db, runs.values().copied()).await?;
     let made = rows.into_iter().filter_map(|row| {
         let run = runs.get(&row.run)?;
-        again(run, row, (&tools, &answers))
+        rebuild_dispatch(run, row, &tools, &answers)
     });
     Ok(made.collect())
 }
 
-/// What people have answered to the tools of these runs.
+/// The answers of users to the tools of these runs.
 async fn answers<'r>(
     db: &DatabaseConnection,
     runs: impl Iterator<Item = &'r Run>,
-) -> Result<Given, StoreError> {
+) -> Result<Answers, StoreError> {
     let names = runs.flat_map(|run| {
         let names = run.steps.iter().flat_map(|it| it.questions.answer_names());
         names.map(|name| (run.id, name))
@@ -180,19 +179,24 @@ async fn answers<'r>(
     Ok(found.collect())
 }
 
-fn named<'r>(row: &StepRow, run: &&'r Run) -> Option<(&'r Workspace, ToolName)> {
-    Some((&run.workspace, row.tool.as_deref()?.parse().ok()?))
+fn tool_name(row: &StepRow) -> Option<ToolName> {
+    row.tool.as_deref()?.parse().ok()
 }
 
-fn again(run: &Run, row: StepRow, (tools, given): (&[Tool], &Given)) -> Option<StepDispatch> {
+fn rebuild_dispatch(
+    run: &Run,
+    row: StepRow,
+    tools: &[Tool],
+    answers: &Answers,
+) -> Option<StepDispatch> {
     let step = run
         .steps
         .iter()
         .find(|step| step.id == row.step && step.dispatch == row.dispatch)?;
-    let name: ToolName = row.tool?.parse().ok()?;
+    let name = tool_name(&row)?;
     let is_it = |tool: &&Tool| tool.workspace == run.workspace && tool.spec.name == name;
     let http = tools.iter().find(is_it).map(|tool| tool.spec.http.clone());
-    let find = |name: &str| given.get(&(run.id, name.to_owned())).cloned();
+    let find = |name: &str| answers.get(&(run.id, name.to_owned())).cloned();
     let called = ToolInvocation {
         tool: name,
         args: row.request?,

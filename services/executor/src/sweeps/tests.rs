@@ -9,8 +9,8 @@ use holdpoint_contracts::steps::NodeStatus;
 use holdpoint_ids::RunId;
 use holdpoint_testkit::{NatsProcess, until};
 
-use super::leases::{HEARD_AGAIN_WITHIN, Leases};
-use super::redispatch::is_turn;
+use super::leases::{Leases, RECONNECT_GRACE};
+use super::redispatch::is_due_in;
 use crate::domain::{Lease, LeaseStatus, Node, lease_status};
 
 fn at(seconds: i64) -> DateTime<Utc> {
@@ -102,7 +102,7 @@ fn a_lease_ends_only_when_its_node_is_gone_or_has_forgotten_it() {
 /// DESIGN, "The tables are enough": again after 20 s, and ever more seldom, down to 10 minutes.
 #[test]
 fn a_hand_out_is_sent_again_ever_more_seldom() {
-    let turns: Vec<_> = (1..=95).filter(|passes| is_turn(*passes)).collect();
+    let turns: Vec<_> = (1..=95).filter(|passes| is_due_in(*passes)).collect();
     assert_eq!(turns, [2, 4, 8, 16, 30, 60, 90]);
 }
 
@@ -125,5 +125,5 @@ async fn no_node_is_judged_while_it_cannot_be_heard() {
         leases.is_deaf(now),
         "nodes are given time to be heard again"
     );
-    assert!(!leases.is_deaf(now + HEARD_AGAIN_WITHIN));
+    assert!(!leases.is_deaf(now + RECONNECT_GRACE));
 }

@@ -1,4 +1,4 @@
-//! Commands that were accepted while their owner was down: stored before the caller hears 202.
+//! Commands that were accepted while their owner was down. They are stored before the reply 202.
 
 pub(crate) mod answers;
 pub(super) mod row;
@@ -17,47 +17,47 @@ use serde_json::Value;
 const ACCEPTED: &str = "accepted";
 const DONE: &str = "done";
 
-/// A command on its way to its owner.
+/// A stored command without a reply of its owner.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Stored {
     pub(crate) id: CommandId,
     pub(crate) workspace: Workspace,
     pub(crate) caller: UserName,
-    /// With which roles it was accepted: it never gets more.
+    /// Roles at its acceptance; it never gets more.
     pub(crate) roles: Vec<RoleName>,
     pub(crate) service: String,
-    /// In the owner's command stream.
+    /// Subject in the owner's command stream.
     pub(crate) subject: String,
-    /// The same as a core request.
+    /// Subject of the same command as a core request.
     pub(crate) ask_subject: String,
-    /// The whole envelope but for the assertion, which is signed anew each time.
+    /// The envelope without the assertion, which is signed anew each time.
     pub(crate) envelope: Value,
     pub(crate) key: IdempotencyKey,
-    /// Not before this one is done, and not at all if that was refused.
+    /// The command that must succeed first. If it is refused, this one is dropped.
     pub(crate) after: Option<CommandId>,
     pub(crate) created_at: DateTime<Utc>,
 }
 
-/// What became of handing a command over for later.
+/// The result of storing a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Accepted {
-    /// It is stored under this id; the same key leads to the same one.
+    /// Stored under this id; a repetition with the same key gets the same id.
     Under(CommandId),
-    /// The key was used for something else.
+    /// The key was used for another command.
     KeyReused,
-    /// The workspace has as many as it may on their way to this service.
+    /// The workspace has reached the limit of stored commands for this service.
     Full,
 }
 
-/// How far a command has come.
+/// The progress of a command.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Progress {
     pub(crate) workspace: String,
-    /// None: on its way.
+    /// Absent until the owner replies.
     pub(crate) answer: Option<Reply<Value>>,
 }
 
-/// Stores a command, unless its key is known or `most` of its workspace are on their way to its service.
+/// Stores a command, unless its key is known or its workspace has `most` stored commands for its service.
 pub(crate) async fn accept(
     writer: &DatabaseConnection,
     command: &Stored,
@@ -90,8 +90,8 @@ pub(crate) async fn accept(
     Ok(Accepted::Under(command.id))
 }
 
-/// Commands without an answer: those that were tried least come first. One that cannot be read
-/// must not stop the others.
+/// Commands without a reply, those with the fewest attempts first. A command that cannot be read is
+/// passed over and affects no other.
 pub(crate) async fn open(
     readers: &DatabaseConnection,
     limit: u64,
@@ -103,12 +103,12 @@ pub(crate) async fn open(
         .limit(limit)
         .all(readers)
         .await?;
-    let unreadable = |error: &StoreError| tracing::error!(%error, "a command that is left alone");
+    let unreadable = |error: &StoreError| tracing::error!(%error, "stored command cannot be read; it is passed over");
     let read = |row| read(row).inspect_err(unreadable).ok();
     Ok(rows.into_iter().filter_map(read).collect())
 }
 
-/// How far one has come; none: there is no such command, or it is long done.
+/// The progress of a command; absent if it is unknown or was deleted after its reply.
 pub(crate) async fn progress(
     readers: &DatabaseConnection,
     id: CommandId,
@@ -125,7 +125,7 @@ pub(crate) async fn progress(
         .transpose()
 }
 
-/// Keeps the first answer that came.
+/// Keeps the first reply.
 pub(crate) async fn done(
     writer: &DatabaseConnection,
     id: CommandId,
@@ -144,7 +144,7 @@ pub(crate) async fn done(
     Ok(())
 }
 
-/// Notes that these were tried once more in vain.
+/// Counts a failed attempt for these commands.
 pub(crate) async fn tried(
     writer: &DatabaseConnection,
     ids: &[CommandId],
@@ -161,7 +161,7 @@ pub(crate) async fn tried(
     Ok(())
 }
 
-/// Forgets what was done before an instant.
+/// Deletes commands that were finished before an instant.
 pub(crate) async fn forget(
     writer: &impl ConnectionTrait,
     before: DateTime<Utc>,

@@ -1,4 +1,4 @@
-//! Inbound hooks. Their secrets are kept as they are: who checks a signature has to know them.
+//! Inbound hooks. Their secrets are stored in plain text, because checking a signature needs them.
 
 pub(super) mod row;
 #[cfg(test)]
@@ -13,24 +13,24 @@ use sea_orm::{
     QueryOrder, TryInsertResult,
 };
 
-/// A way in for programs outside.
+/// An address to which programs outside post signed commands.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Hook {
     pub(crate) name: HookName,
-    /// What they sign with.
+    /// Key of their signatures.
     pub(crate) secret: WebhookSecret,
-    /// On whose behalf it acts.
+    /// The user on whose behalf it acts.
     pub(crate) made_by: UserName,
     pub(crate) created_at: DateTime<Utc>,
 }
 
-/// What became of a new hook.
+/// The result of adding a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Added {
     Done,
     /// The name is taken.
     Known,
-    /// There are as many as there may be.
+    /// The workspace has reached its limit.
     Full,
 }
 
@@ -47,7 +47,7 @@ fn read(row: &row::Model) -> Result<Hook, StoreError> {
     })
 }
 
-/// Adds one; of one name there is one, and of a workspace so many.
+/// Adds a hook, unless its name is taken or its workspace has reached the limit.
 pub(crate) async fn add(
     writer: &DatabaseConnection,
     workspace: &Workspace,
@@ -80,7 +80,7 @@ pub(crate) async fn add(
     })
 }
 
-/// By name.
+/// Hooks in the order of their names.
 pub(crate) async fn list(
     readers: &DatabaseConnection,
     workspace: &Workspace,
@@ -108,7 +108,7 @@ pub(crate) async fn find(
     row.as_ref().map(read).transpose()
 }
 
-/// Removes one; whether it was there.
+/// Deletes a hook; returns whether it existed.
 pub(crate) async fn remove(
     writer: &DatabaseConnection,
     workspace: &Workspace,

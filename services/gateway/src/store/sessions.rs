@@ -1,5 +1,5 @@
-//! Sessions of people's browsers, and one-time links that open one. Both are 256 random bits, known
-//! here by their digest only. A browser may be signed in to several workspaces; it shows one.
+//! Sessions of browsers, and one-time links that open a session. Both are 256 random bits, of which only the
+//! digest is stored. A browser may be signed in to several workspaces and shows one of them.
 
 pub(crate) mod own;
 pub(super) mod row;
@@ -20,30 +20,30 @@ use sea_orm::{
 use super::tokens::{self, Holder, TokenId, digest};
 use row::{login, session};
 
-/// A session that is used ends after this time all the same.
+/// Longest life of a session, even in use.
 const LASTS: TimeDelta = TimeDelta::days(30);
-/// A session that is not used ends after this time.
+/// A session without use ends after this time.
 const IDLE: TimeDelta = TimeDelta::days(7);
-/// A session's use is noted no more often than this.
+/// Shortest interval between two writes of a session's last use.
 const NOTED_EVERY: TimeDelta = TimeDelta::hours(1);
-/// Sessions of one user; the oldest go.
+/// Most sessions of one user; beyond it the oldest end.
 const PER_USER_MAX: u64 = 50;
-/// How long a one-time link waits for whoever it was printed for.
+/// Life of a one-time link.
 pub(crate) const LOGIN_LASTS: TimeDelta = TimeDelta::hours(24);
-/// Longest text that is looked up.
+/// Longest secret that is searched for.
 const SECRET_MAX: usize = 200;
 
-/// A browser that is signed in.
+/// A signed-in browser.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Session {
-    /// Whom it speaks for in the workspace that it shows.
+    /// The user in the workspace that it shows.
     pub(crate) holder: Holder,
-    /// The other workspaces that it is signed in to.
+    /// Its other workspaces.
     pub(crate) others: Vec<Workspace>,
 }
 
-/// Signs a browser in; returns its new secret. What it was signed in to before (`before`) comes
-/// along, under the new secret: the old one opens nothing any more.
+/// Signs a browser in and returns its new secret. The sessions of the old secret (`before`) move to the new
+/// one, and the old one becomes invalid.
 pub(crate) async fn open(
     writer: &DatabaseConnection,
     holder: &Holder,
@@ -110,7 +110,7 @@ async fn make_room(db: &impl ConnectionTrait, holder: &Holder) -> Result<(), DbE
     Ok(())
 }
 
-/// Whom a browser speaks for; none when it is not, or no longer, signed in. Notes that it was used.
+/// The session of a browser; absent without a valid one. Records its use.
 pub(crate) async fn find(
     tables: (&DatabaseConnection, &DatabaseConnection),
     secret: &str,
@@ -156,7 +156,7 @@ pub(crate) async fn find(
     Ok(Some(Session { holder, others }))
 }
 
-/// Shows another workspace that the browser is signed in to; any other changes nothing.
+/// Shows another workspace of the browser. A workspace without a session changes nothing.
 pub(crate) async fn show(
     writer: &DatabaseConnection,
     secret: &str,
@@ -180,7 +180,7 @@ pub(crate) async fn show(
     tx.commit().await
 }
 
-/// Signs a browser out of everything.
+/// Signs a browser out of all workspaces.
 pub(crate) async fn end(writer: &DatabaseConnection, secret: &str) -> Result<(), DbErr> {
     session::Entity::delete_many()
         .filter(session::Column::SessionSha256.eq(digest(secret)))
@@ -189,7 +189,7 @@ pub(crate) async fn end(writer: &DatabaseConnection, secret: &str) -> Result<(),
     Ok(())
 }
 
-/// A one-time link's code for a user. It replaces the one before, and none that has expired stays.
+/// Creates the code of a one-time link for a user. Replaces the previous code and deletes expired ones.
 pub(crate) async fn make_login(
     writer: &DatabaseConnection,
     workspace: &Workspace,
@@ -218,7 +218,7 @@ pub(crate) async fn make_login(
     Ok(code)
 }
 
-/// Whom a one-time link is for; looking at it uses nothing up.
+/// The user of a one-time link, without consuming it.
 pub(crate) async fn login(
     readers: &DatabaseConnection,
     code: &str,
@@ -234,7 +234,7 @@ pub(crate) async fn login(
         .transpose()
 }
 
-/// Uses a one-time link up: of several who try, one gets the holder.
+/// Consumes a one-time link. Of several attempts one gets the user.
 pub(crate) async fn take_login(
     writer: &DatabaseConnection,
     code: &str,

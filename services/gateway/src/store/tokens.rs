@@ -1,7 +1,7 @@
-//! Tokens: made here, and from then on known by their digest only.
+//! Creates tokens and stores only their digests.
 //!
-//! A token is 256 random bits, so a plain SHA-256 is enough, and finding it by that digest tells
-//! an onlooker nothing by its timing.
+//! A token is 256 random bits, so a plain SHA-256 suffices. The search by digest reveals nothing through its
+//! timing.
 
 pub(super) mod row;
 #[cfg(test)]
@@ -22,18 +22,18 @@ use sea_orm::{
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-/// How long a repetition under the same key is answered with a token: as long as with any stored reply.
+/// How long a repetition with the same key gets a token, as for every stored reply.
 const REPEATED_WITHIN: TimeDelta = TimeDelta::hours(24);
-/// What every token starts with, so that scanners find leaked ones.
+/// Prefix of every token, so that scanners find leaked ones.
 const PREFIX: &str = "hp_";
-/// What the id of every token starts with.
+/// Prefix of the id of a token.
 const ID_PREFIX: &str = "tok_";
-/// Longest text that is looked up.
+/// Longest secret that is searched for.
 const TOKEN_MAX: usize = 200;
-/// Tokens of one workspace that `up` has printed and that still open it; the oldest go.
+/// Most valid tokens of one workspace that `up` has printed; beyond it the oldest are deleted.
 pub(crate) const PRINTED_MAX: u64 = 100;
 
-/// Whose token it is, and what it is narrowed to.
+/// The user of a token, and the role that limits it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub(crate) workspace: Workspace,
@@ -41,20 +41,20 @@ pub(crate) struct Holder {
     pub(crate) role: Option<Role>,
 }
 
-/// A token that is to be made.
+/// A token to create.
 #[derive(Debug, Clone)]
 pub(crate) struct NewToken {
     pub(crate) holder: Holder,
     pub(crate) expires_at: Option<DateTime<Utc>>,
-    /// Shown by `up`, and not asked for by anybody.
+    /// Printed by `up` without a request.
     pub(crate) printed: bool,
-    /// Asked again under the same key it replaces the one that was made, whose secret is gone.
+    /// A repetition with the same key replaces the token, because its secret is lost.
     pub(crate) asked: Option<IdempotencyKey>,
-    /// Who made it; none: `up`, or the making of a workspace.
+    /// The creator; absent: `up` or the creation of a workspace.
     pub(crate) made_by: Option<UserName>,
 }
 
-/// A token as it is shown; never its secret.
+/// A token as the API shows it, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct TokenView {
     pub(crate) id: TokenId,
@@ -68,7 +68,7 @@ pub(crate) struct TokenView {
     pub(crate) expires_at: Option<DateTime<Utc>>,
 }
 
-/// Names a token without opening anything.
+/// Id of a token, which opens nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(into = "String")]
 pub(crate) struct TokenId(i64);
@@ -110,18 +110,18 @@ impl std::str::FromStr for TokenId {
     }
 }
 
-/// What came of asking for a token.
+/// The result of a request for a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Minted {
-    /// The only time the secret is seen.
+    /// The only reply with the secret.
     Token(TokenId, String),
-    /// The key was used for another one.
+    /// The key was used for another token.
     KeyReused,
-    /// The key was used for this one, which is too old or has expired.
+    /// The key was used for this token, which is too old or has expired.
     KeySpent,
 }
 
-/// Makes and stores a token; the answer is the only time it is seen.
+/// Creates and stores a token; only this result contains its secret.
 pub(crate) async fn mint(
     writer: &DatabaseConnection,
     new: &NewToken,
@@ -163,7 +163,7 @@ pub(crate) async fn mint(
     Ok(Minted::Token(TokenId(made.last_insert_id), token))
 }
 
-/// Whether a token was made under a key and is still there.
+/// Whether a token with this key exists.
 pub(crate) async fn is_made_under(db: &DatabaseConnection, key: &str) -> Result<bool, DbErr> {
     Ok(by_key(db, key).await?.is_some())
 }
@@ -175,7 +175,7 @@ async fn by_key(db: &DatabaseConnection, key: &str) -> Result<Option<row::Model>
         .await
 }
 
-/// Keeps the newest of the printed tokens of a workspace, and no expired one of anybody.
+/// Deletes the oldest printed tokens of a workspace beyond the limit, and all expired tokens.
 pub(crate) async fn tidy(
     writer: &DatabaseConnection,
     workspace: &Workspace,
@@ -199,7 +199,7 @@ pub(crate) async fn tidy(
     Ok(())
 }
 
-/// Whose token this is; none for an unknown or expired one.
+/// The holder of a token; absent if it is unknown or has expired.
 pub(crate) async fn holder(
     readers: &DatabaseConnection,
     token: &str,
@@ -209,7 +209,7 @@ pub(crate) async fn holder(
     Ok(found.map(|(_id, holder)| holder))
 }
 
-/// The same with the token's id, by which a session goes with its token.
+/// The same with the id of the token, by which a session ends with its token.
 pub(crate) async fn known(
     readers: &DatabaseConnection,
     token: &str,
@@ -228,7 +228,7 @@ pub(crate) async fn known(
         .transpose()
 }
 
-/// Whether a token still opens something: it was not revoked and has not expired.
+/// Whether a token is valid, neither revoked nor expired.
 pub(super) async fn is_alive(
     readers: &DatabaseConnection,
     id: i64,
@@ -238,7 +238,7 @@ pub(super) async fn is_alive(
     Ok(found.is_some_and(|row| row.expires_at.is_none_or(|end| now < end)))
 }
 
-/// Tokens of a workspace, oldest first, after one; expired ones are not shown.
+/// Valid tokens of a workspace, oldest first, after the given one.
 pub(crate) async fn list(
     readers: &DatabaseConnection,
     workspace: &Workspace,
@@ -265,7 +265,7 @@ pub(crate) async fn list(
     ))
 }
 
-/// Whose token it is; none: there is no such token in this workspace.
+/// The user of a token; absent if the workspace has no such token.
 pub(crate) async fn user_of(
     readers: &DatabaseConnection,
     workspace: &Workspace,
@@ -278,7 +278,7 @@ pub(crate) async fn user_of(
     found.map(|row| Ok(holder_of(&row)?.user)).transpose()
 }
 
-/// Whether there was such a token in this workspace; from now on there is none.
+/// Revokes a token of a workspace; returns whether it existed.
 pub(crate) async fn revoke(
     writer: &DatabaseConnection,
     workspace: &Workspace,
@@ -314,7 +314,7 @@ fn holder_of(row: &row::Model) -> Result<Holder, StoreError> {
 }
 
 impl Holder {
-    /// From the columns of a row: workspace and user, and the role if it is narrowed to one.
+    /// From the columns of a row: workspace, user and limiting role.
     pub(super) fn read(
         table: &'static str,
         (workspace, user): (&str, &str),

@@ -1,4 +1,4 @@
-//! Workspaces that were made here: one maker of a name wins.
+//! Names of created workspaces: of several creators of one name one wins.
 
 pub(super) mod row;
 
@@ -11,16 +11,16 @@ use sea_orm::{
     TryInsertResult,
 };
 
-/// What came of wanting a name.
+/// The result of a claim to a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Claimed {
-    /// Who came first.
+    /// The first creator.
     By(String),
-    /// Nobody has it, and there are as many workspaces as there may be.
+    /// The name is free, but the limit of workspaces is reached.
     Full,
 }
 
-/// Notes who makes a workspace, where there are fewer than so many; the answer is who came first.
+/// Records the creator of a workspace if the limit allows it; returns the first creator.
 pub(crate) async fn claim(
     writer: &DatabaseConnection,
     name: &Workspace,
@@ -54,7 +54,7 @@ pub(crate) async fn claim(
     }
 }
 
-/// Whether the maker of a workspace was given its token.
+/// Whether the creator of a workspace got its token.
 pub(crate) async fn has_token(
     db: &DatabaseConnection,
     name: &Workspace,
@@ -63,7 +63,7 @@ pub(crate) async fn has_token(
     Ok(found.is_some_and(|row| row.token_made_at.is_some()))
 }
 
-/// Notes that the maker was given the token of the workspace.
+/// Records that the creator got the token of the workspace.
 pub(crate) async fn note_token(
     writer: &DatabaseConnection,
     name: &Workspace,

@@ -1,27 +1,22 @@
 //! Table `requests`: control state, and the columns that requests are found by.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the entity macro generates a nested save that begins"
-)]
-#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::{Effect as DecisionEffect, RequestStatus};
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::{HoldId, RunId, UserName, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, guarded, readable};
+use holdpoint_store::{
+    BrokenRow as _, ROWS_PER_STATEMENT, StateRow, StoreError, StoredState, is_sqlite,
+};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::{Condition, DbBackend, QueryOrder, QuerySelect, Select};
+use sea_orm::{Condition, QueryOrder, QuerySelect, Select};
 
-use super::away;
-use super::words::{has_word, words};
-use crate::domain::{Key, Owner, Recipient, Request, User};
-
-const TABLE: &str = "requests";
+use super::snooze_column;
+use super::token_set_column::{has_token, join_tokens};
+use crate::domain::{Owner, Recipient, Request, User};
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -46,21 +41,84 @@ pub struct Model {
     pub audience: String,
     pub priority: String,
     pub snoozed_until: Option<DateTimeUtc>,
-    pub also: String,
-    pub voted: String,
-    pub away: String,
+    pub additional_deciders: String,
+    pub voters: String,
+    pub snoozed_by: String,
 }
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The last one of a page: the next page is behind it.
+impl StateRow for Entity {
+    type State = Request;
+
+    const CONSTANT: &'static [Column] = &[Column::RunId, Column::CreatedAt];
+
+    fn state(row: &Model) -> &str {
+        &row.state
+    }
+
+    fn version(request: &Request) -> u64 {
+        request.version
+    }
+
+    fn row(request: &Request, stored: StoredState) -> Result<ActiveModel, StoreError> {
+        let kind = request.spec.as_ref().map(|spec| spec.kind);
+        let run = request.owner.map(|Owner::Executor| request.id.run.uuid());
+        let status = request.status();
+        let mut audience = request.deciders();
+        // A request without recipients belongs to the owners, beside the deciders it was delegated to.
+        if request.addressed_to().is_empty() {
+            audience.push("@role.owner".to_owned());
+        }
+        // With a quorum each recipient decides, even after another one accepted the request.
+        let deciders = if request.needs_votes() {
+            &audience
+        } else {
+            &request.progress.additional_deciders
+        };
+        let votes = request.progress.votes.iter();
+        let voters = votes.filter(|_| request.is_open());
+        let (assignee, snoozed) = (
+            request.progress.assignee.as_ref(),
+            request.progress.snoozed_until,
+        );
+        Ok(ActiveModel {
+            workspace: Set(request.workspace.to_string()),
+            id: Set(request.id.to_string()),
+            version: Set(stored.version),
+            prior_version: Set(stored.prior_version),
+            status: Set(status_text(status).to_owned()),
+            kind: Set(kind.map(|kind| kind.as_str().to_owned())),
+            run_id: Set(run),
+            effect: Set(request.effect.map(|effect| effect_text(effect).to_owned())),
+            deadline_at: Set(request.deadline()),
+            state: Set(stored.state),
+            created_at: Set(request.created_at),
+            updated_at: Set(stored.now),
+            stage: Set(stage_text(status).map(str::to_owned)),
+            assignee: Set(assignee.map(ToString::to_string)),
+            audience: Set(join_tokens(audience.iter().map(String::as_str))),
+            priority: Set(request.priority().as_str().to_owned()),
+            snoozed_until: Set(snoozed.filter(|_| request.is_open())),
+            additional_deciders: Set(join_tokens(deciders.iter().map(String::as_str))),
+            snoozed_by: Set(if request.is_open() {
+                snooze_column::text(&request.progress.snoozed)
+            } else {
+                String::new()
+            }),
+            voters: Set(join_tokens(voters.map(|vote| vote.by.as_str()))),
+        })
+    }
+}
+
+/// The last request of a page; the next page follows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Behind {
+pub(crate) struct RequestCursor {
     pub(crate) created_at: DateTime<Utc>,
     pub(crate) id: HoldId,
 }
 
-/// Which requests a list is to have.
+/// Which requests a list contains.
 #[derive(Debug)]
 pub(crate) struct Filter<'f> {
     pub(crate) workspace: &'f Workspace,
@@ -68,62 +126,44 @@ pub(crate) struct Filter<'f> {
     pub(crate) kind: Option<HoldKind>,
     pub(crate) run: Option<RunId>,
     pub(crate) priority: Option<Priority>,
-    /// Only what they have, or may take.
+    /// Only requests that the user has or may take.
     pub(crate) assignee: Option<&'f User>,
-    /// Only what is put away, or only what is not.
+    /// Only snoozed requests, or only others.
     pub(crate) snoozed: Option<Snoozed<'f>>,
-    /// Without what asks nobody.
+    /// Without timers, which ask no person.
     pub(crate) asks: bool,
     pub(crate) order: Order,
     pub(crate) limit: u64,
 }
 
-/// Whether somebody has put something away.
+/// Selects requests by whether they are snoozed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Snoozed<'f> {
     pub(crate) is_wanted: bool,
-    /// Who; none: whoever has it.
+    /// The user who snoozed it; absent: its assignee.
     pub(crate) by: Option<&'f UserName>,
     pub(crate) now: DateTime<Utc>,
 }
 
-/// In which order, and from where on.
+/// The order of a list, and where the page begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Newest first.
-    Newest { behind: Option<Behind> },
-    /// By priority, then by deadline, then the oldest; so many are skipped.
+    Newest { behind: Option<RequestCursor> },
+    /// By priority, then by deadline, then oldest first; the first `skip` requests are left out.
     Urgency { skip: u64 },
 }
 
-fn broken(error: impl std::fmt::Display) -> StoreError {
-    StoreError::broken(TABLE, error)
-}
-
-fn read(row: &Model) -> Result<Request, StoreError> {
-    serde_json::from_str(&row.state).map_err(broken)
-}
-
-pub(crate) async fn load(
+pub(crate) async fn with_ids(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
     ids: &[HoldId],
 ) -> Result<Vec<Request>, StoreError> {
-    let mut requests = Vec::with_capacity(ids.len());
-    for chunk in ids.chunks(ROWS_PER_STATEMENT) {
-        let rows = Entity::find()
-            .filter(COLUMN.workspace.eq(workspace.as_str()))
-            .filter(COLUMN.id.is_in(chunk.iter().map(HoldId::to_string)))
-            .all(db)
-            .await?;
-        for row in &rows {
-            requests.push(read(row)?);
-        }
-    }
-    Ok(requests)
+    let keys = ids.iter().map(|id| (workspace.to_string(), id.to_string()));
+    Entity::load_states(db, &keys.collect::<Vec<_>>()).await
 }
 
-/// Which of these ids there is a request of.
+/// Which of these ids are known requests.
 pub(crate) async fn known(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
@@ -140,13 +180,13 @@ pub(crate) async fn known(
             .all(db)
             .await?;
         for id in found {
-            known.insert(id.parse().map_err(broken)?);
+            known.insert(id.parse().map_err(Entity::broken)?);
         }
     }
     Ok(known)
 }
 
-/// Requests, newest first; tombstones of what was never known are not among them.
+/// Requests that a filter selects. Tombstones of holds that were never opened have no kind and are left out.
 pub(crate) async fn list(
     db: &impl ConnectionTrait,
     filter: &Filter<'_>,
@@ -169,8 +209,7 @@ pub(crate) async fn list(
         query = query.filter(COLUMN.kind.ne(HoldKind::Timer.as_str()));
     }
     if let Some(snoozed) = filter.snoozed {
-        let is_sqlite = db.get_database_backend() == DbBackend::Sqlite;
-        query = query.filter(put_away(snoozed, is_sqlite));
+        query = query.filter(is_snoozed(snoozed, is_sqlite(db)));
     }
     if let Some(run) = filter.run {
         query = query.filter(COLUMN.run_id.eq(run.uuid()));
@@ -179,34 +218,30 @@ pub(crate) async fn list(
         Order::Newest { behind } => newest_first(query, behind),
         Order::Urgency { skip } => most_urgent_first(query).offset(skip),
     };
-    let rows = query
-        .limit(filter.limit.saturating_add(SPARE_ROWS))
-        .all(db)
-        .await?;
-    Ok(readable(
-        rows,
-        filter.limit,
-        |row| row.id.clone(),
-        |row| read(&row),
-    ))
+    Entity::page(db, query, filter.limit).await
 }
 
-fn put_away(snoozed: Snoozed<'_>, is_sqlite: bool) -> Condition {
+fn is_snoozed(snoozed: Snoozed<'_>, is_sqlite: bool) -> Condition {
     let Snoozed { is_wanted, by, now } = snoozed;
-    match (by, is_wanted) {
-        (Some(by), true) => Condition::all().add(away::is_away(Column::Away, (by, now), is_sqlite)),
-        (Some(by), false) => Condition::all()
-            .add(away::is_away(Column::Away, (by, now), is_sqlite))
-            .not(),
-        (None, true) => Condition::all().add(COLUMN.snoozed_until.gt(now)),
-        (None, false) => Condition::any()
-            .add(COLUMN.snoozed_until.is_null())
-            .add(COLUMN.snoozed_until.lte(now)),
+    if let Some(by) = by {
+        let is_snoozed = snooze_column::is_snoozed_by(Column::SnoozedBy, by, now, is_sqlite);
+        let condition = Condition::all().add(is_snoozed);
+        return if is_wanted {
+            condition
+        } else {
+            condition.not()
+        };
     }
+    if is_wanted {
+        return Condition::all().add(COLUMN.snoozed_until.gt(now));
+    }
+    Condition::any()
+        .add(COLUMN.snoozed_until.is_null())
+        .add(COLUMN.snoozed_until.lte(now))
 }
 
-fn newest_first(mut query: Select<Entity>, behind: Option<Behind>) -> Select<Entity> {
-    if let Some(Behind { created_at, id }) = behind {
+fn newest_first(mut query: Select<Entity>, behind: Option<RequestCursor>) -> Select<Entity> {
+    if let Some(RequestCursor { created_at, id }) = behind {
         let same = Condition::all()
             .add(COLUMN.created_at.eq(created_at))
             .add(COLUMN.id.lt(id.to_string()));
@@ -231,8 +266,8 @@ fn most_urgent_first(query: Select<Entity>) -> Select<Entity> {
         .order_by_asc(Column::Id)
 }
 
-/// The word in the column `status`: how it stands, whatever its kind.
-const fn coarse(status: RequestStatus) -> &'static str {
+/// The text in the column `status`, which is the same for all kinds of requests.
+const fn status_text(status: RequestStatus) -> &'static str {
     match status {
         RequestStatus::Open
         | RequestStatus::Offered
@@ -245,8 +280,8 @@ const fn coarse(status: RequestStatus) -> &'static str {
     }
 }
 
-/// The word in the column `stage`: how far a handoff is.
-const fn stage(status: RequestStatus) -> Option<&'static str> {
+/// The text in the column `stage`, which only handoffs have.
+const fn stage_text(status: RequestStatus) -> Option<&'static str> {
     match status {
         RequestStatus::Offered
         | RequestStatus::Accepted
@@ -260,24 +295,24 @@ const fn stage(status: RequestStatus) -> Option<&'static str> {
     }
 }
 
-/// `open` finds everything that nobody has decided.
+/// `open` selects every request without a decision, whatever its stage.
 fn with_status(status: RequestStatus) -> Condition {
-    let condition = Condition::all().add(COLUMN.status.eq(coarse(status)));
-    match (status, stage(status)) {
+    let condition = Condition::all().add(COLUMN.status.eq(status_text(status)));
+    match (status, stage_text(status)) {
         (_, Some(stage)) => condition.add(COLUMN.stage.eq(stage)),
         (RequestStatus::Decided, None) => condition.add(COLUMN.stage.is_null()),
         (_, None) => condition,
     }
 }
 
-/// What a user has, or may take, or was delegated: by name, or by one of their roles; not what waits for
-/// the votes of others only.
+/// Requests that a user has, may take or was delegated, by name or by role. Requests that the user has
+/// voted on are left out, because they wait for other votes.
 fn is_for(user: &User) -> Condition {
     let is_in = |column: Column| {
-        let by_name = has_word(column, &format!("@user.{}", user.name));
+        let by_name = has_token(column, &format!("@user.{}", user.name));
         let roles = user.roles.iter();
         roles.fold(Condition::any().add(by_name), |any, role| {
-            any.add(has_word(column, &format!("@role.{role}")))
+            any.add(has_token(column, &format!("@role.{role}")))
         })
     };
     let free = Condition::all()
@@ -285,27 +320,27 @@ fn is_for(user: &User) -> Condition {
         .add(is_in(Column::Audience));
     let theirs = Condition::any()
         .add(COLUMN.assignee.eq(user.name.as_str()))
-        .add(is_in(Column::Also))
+        .add(is_in(Column::AdditionalDeciders))
         .add(free);
-    let has_voted = Condition::any().add(has_word(Column::Voted, user.name.as_str()));
+    let has_voted = Condition::any().add(has_token(Column::Voters, user.name.as_str()));
     Condition::all().add(theirs).add(has_voted.not())
 }
 
-/// Open requests of those who are gone: that a user has, or that are put to the user or the role.
-pub(crate) async fn of_party(
+/// Open requests that a user has, or that are addressed to the user or the role.
+pub(crate) async fn of_recipient(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
-    gone: &Recipient,
+    recipient: &Recipient,
     (after, limit): (Option<HoldId>, u64),
 ) -> Result<Vec<HoldId>, StoreError> {
-    let is_put_to = has_word(Column::Audience, &gone.to_string());
-    let is_theirs = match gone {
+    let is_addressed = has_token(Column::Audience, &recipient.to_string());
+    let is_theirs = match recipient {
         Recipient::User(name) => Condition::any()
             .add(COLUMN.assignee.eq(name.as_str()))
-            .add(is_put_to),
+            .add(is_addressed),
         Recipient::Role(_) => Condition::all()
             .add(COLUMN.assignee.is_null())
-            .add(is_put_to),
+            .add(is_addressed),
     };
     let ids = Entity::find()
         .filter(COLUMN.workspace.eq(workspace.as_str()))
@@ -323,10 +358,12 @@ pub(crate) async fn of_party(
         .into_tuple::<String>()
         .all(db)
         .await?;
-    ids.iter().map(|id| id.parse().map_err(broken)).collect()
+    ids.iter()
+        .map(|id| id.parse().map_err(Entity::broken))
+        .collect()
 }
 
-/// How many open requests each user of workspaces has.
+/// The number of open requests of each user of workspaces.
 pub(crate) async fn loads(
     db: &impl ConnectionTrait,
     workspaces: &[&Workspace],
@@ -354,8 +391,8 @@ pub(crate) async fn loads(
     let of = |workspace: &&Workspace| {
         let loads = rows.iter().filter(|row| row.0 == workspace.as_str());
         let loads = loads.map(|(_, name, count)| {
-            let count = u64::try_from(*count).map_err(broken)?;
-            Ok((name.parse().map_err(broken)?, count))
+            let count = u64::try_from(*count).map_err(Entity::broken)?;
+            Ok((name.parse().map_err(Entity::broken)?, count))
         });
         let loads = loads.collect::<Result<_, StoreError>>()?;
         Ok(((*workspace).clone(), loads))
@@ -363,96 +400,7 @@ pub(crate) async fn loads(
     workspaces.iter().map(of).collect()
 }
 
-pub(crate) async fn save(
-    db: &impl ConnectionTrait,
-    requests: &[(&Request, u64)],
-    now: DateTime<Utc>,
-) -> Result<Vec<Key>, StoreError> {
-    let columns = [
-        "status",
-        "kind",
-        "effect",
-        "deadline_at",
-        "state",
-        "updated_at",
-        "stage",
-        "assignee",
-        "audience",
-        "priority",
-        "snoozed_until",
-        "also",
-        "voted",
-        "away",
-    ];
-    let mut losers = Vec::new();
-    for chunk in requests.chunks(ROWS_PER_STATEMENT) {
-        let rows = chunk
-            .iter()
-            .map(|(request, read)| active(request, *read, now));
-        let won: HashSet<(String, String)> =
-            Entity::insert_many(rows.collect::<Result<Vec<_>, _>>()?)
-                .on_conflict(guarded(TABLE, &["workspace", "id"], &columns))
-                .exec_with_returning_keys(db)
-                .await?
-                .into_iter()
-                .collect();
-        let has_lost = |request: &Request| {
-            !won.contains(&(request.workspace.to_string(), request.id.to_string()))
-        };
-        let lost = chunk.iter().filter(|(request, _)| has_lost(request));
-        losers.extend(lost.map(|(one, _)| Key::Request(one.workspace.clone(), one.id)));
-    }
-    Ok(losers)
-}
-
-fn active(request: &Request, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, StoreError> {
-    let kind = request.spec.as_ref().map(|spec| spec.kind);
-    let run = request.owner.map(|Owner::Executor| request.id.run.uuid());
-    let status = request.status();
-    let mut audience = request.deciders();
-    // The owners keep what others were given too.
-    if request.addressed_to().is_empty() {
-        audience.push("@role.owner".to_owned());
-    }
-    // Whoever accepts what several must agree on takes it from nobody.
-    let also = match request.needs_votes() {
-        true => &audience,
-        false => &request.progress.additional_deciders,
-    };
-    let votes = request.progress.votes.iter();
-    let voted = votes.filter(|_| request.is_open());
-    let (assignee, snoozed) = (
-        request.progress.assignee.as_ref(),
-        request.progress.snoozed_until,
-    );
-    Ok(ActiveModel {
-        workspace: Set(request.workspace.to_string()),
-        id: Set(request.id.to_string()),
-        version: Set(i64::try_from(request.version).map_err(broken)?),
-        prior_version: Set(i64::try_from(read).map_err(broken)?),
-        status: Set(coarse(status).to_owned()),
-        kind: Set(kind.map(|kind| kind.as_str().to_owned())),
-        run_id: Set(run),
-        effect: Set(request.effect.map(|effect| word(effect).to_owned())),
-        deadline_at: Set(request.deadline()),
-        state: Set(serde_json::to_string(request).map_err(broken)?),
-        created_at: Set(request.created_at),
-        updated_at: Set(now),
-        stage: Set(stage(status).map(str::to_owned)),
-        assignee: Set(assignee.map(ToString::to_string)),
-        audience: Set(words(audience.iter().map(String::as_str))),
-        priority: Set(request.priority().as_str().to_owned()),
-        snoozed_until: Set(snoozed.filter(|_| request.is_open())),
-        also: Set(words(also.iter().map(String::as_str))),
-        away: Set(match request.is_open() {
-            true => away::written(&request.progress.snoozed),
-            false => String::new(),
-        }),
-        voted: Set(words(voted.map(|vote| vote.by.as_str()))),
-    })
-}
-
-const fn word(effect: DecisionEffect) -> &'static str {
+const fn effect_text(effect: DecisionEffect) -> &'static str {
     match effect {
         DecisionEffect::Applied => "applied",
         DecisionEffect::OnResume => "on_resume",

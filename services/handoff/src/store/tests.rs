@@ -8,10 +8,12 @@ mod votes;
 use std::collections::BTreeSet;
 
 use chrono::TimeDelta;
+use holdpoint_auth::Secrets;
+use holdpoint_clock::Clock;
 use holdpoint_contracts::handoff::RequestStatus;
 use holdpoint_contracts::hold::{HoldSpec, OnTimeout, Priority};
 use holdpoint_contracts::run::HoldKind;
-use holdpoint_ids::RunId;
+use holdpoint_ids::{HoldId, RunId};
 use holdpoint_kernel::Sweep as _;
 use holdpoint_store::{Location, Transaction, begin_write, migrate, open_writer};
 use holdpoint_testkit::Plans;
@@ -212,6 +214,11 @@ fn key(state: &Aggregate) -> Key {
     }
 }
 
+fn handoff() -> Handoff {
+    let keys = Secrets::fresh().unwrap().keys().unwrap();
+    Handoff::new(keys.trust, Clock::system())
+}
+
 async fn save_in(db: &Transaction, states: &[(Aggregate, u64)]) -> Vec<Key> {
     let keys: Vec<Key> = states.iter().map(|(state, _)| key(state)).collect();
     let changed: Vec<_> = states
@@ -223,7 +230,7 @@ async fn save_in(db: &Transaction, states: &[(Aggregate, u64)]) -> Vec<Key> {
             read_version: *read_version,
         })
         .collect();
-    save(db, &changed, now()).await.unwrap()
+    handoff().save(db, &changed, now()).await.unwrap()
 }
 
 async fn save_all(db: &DatabaseConnection, states: &[(Aggregate, u64)]) -> Vec<Key> {
@@ -246,7 +253,7 @@ async fn comes_back(db: &DatabaseConnection) {
     let tx = begin_write(db).await.unwrap();
     let unknown = Key::User(acme(), "nobody".parse().unwrap());
     let keys = [key(&states[0]), key(&states[1]), unknown];
-    let found = load(&tx, &keys).await.unwrap();
+    let found = handoff().load(&tx, &keys).await.unwrap();
     let expected = states.map(|one| (key(&one), one));
     assert_eq!(found, expected);
     let empty: Workspace = "empty".parse().unwrap();
@@ -255,7 +262,7 @@ async fn comes_back(db: &DatabaseConnection) {
         Need::Members(acme()),
         Need::Members(empty.clone()),
     ];
-    let facts = find(&tx, &needs).await.unwrap();
+    let facts = handoff().find(&tx, &needs).await.unwrap();
     let owners = std::iter::once("ada".parse().unwrap()).collect();
     assert!(facts.contains(&(Need::Owners(acme()), Fact::Owners(owners))));
     assert!(facts.contains(&(Need::Members(acme()), Fact::Members(true))));
@@ -412,7 +419,10 @@ async fn people_are_found(db: &DatabaseConnection) {
         Need::Role(acme.clone(), "ops".parse().unwrap()),
         Need::Loads(acme.clone()),
     );
-    let found = find(&tx, &[role.clone(), loads.clone()]).await.unwrap();
+    let found = handoff()
+        .find(&tx, &[role.clone(), loads.clone()])
+        .await
+        .unwrap();
     let members = Fact::Role([ada.name].into_iter().collect());
     let counts = Fact::Loads([(bob.name, 2)].into_iter().collect());
     assert_eq!(found, [(role, members), (loads, counts)]);
@@ -462,11 +472,14 @@ async fn facts_are_numbered(db: &DatabaseConnection) {
     };
     for names in [["a", "b"], ["c", "d"]] {
         let tx = begin_write(db).await.unwrap();
-        record(&tx, &names.map(changed), now()).await.unwrap();
+        handoff()
+            .record(&tx, &names.map(changed), now())
+            .await
+            .unwrap();
         tx.commit().await.unwrap();
         // What is rolled back leaves no gap.
         let tx = begin_write(db).await.unwrap();
-        record(&tx, &[changed("x")], now()).await.unwrap();
+        handoff().record(&tx, &[changed("x")], now()).await.unwrap();
         tx.rollback().await.unwrap();
     }
     let facts = user_facts_after(db, 0, 500).await.unwrap();

@@ -1,14 +1,9 @@
-//! Table `user_changes`: changes of users, numbered without gaps, for those who keep copies.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the entity macro generates a nested save that begins"
-)]
-#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
+//! Table `user_changes`: changes of users, numbered without gaps, for the copies in other services.
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::{UserChange, UserView};
 use holdpoint_ids::Workspace;
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError};
+use holdpoint_store::{BrokenRow as _, ROWS_PER_STATEMENT, StoreError};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{QueryOrder, QuerySelect};
@@ -26,11 +21,7 @@ pub struct Model {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-fn broken(error: impl std::fmt::Display) -> StoreError {
-    StoreError::broken("user_changes", error)
-}
-
-/// Facts with a greater number than `after`, in order, at most `limit`.
+/// Changes with a greater number than `after`, in order, at most `limit`.
 pub(crate) async fn after(
     db: &impl ConnectionTrait,
     after: u64,
@@ -50,25 +41,25 @@ pub(crate) async fn after(
 
 fn read(row: &Model) -> Result<UserChange, StoreError> {
     Ok(UserChange {
-        seq: u64::try_from(row.seq).map_err(broken)?,
-        workspace: row.workspace.parse().map_err(broken)?,
-        user: serde_json::from_str(&row.body).map_err(broken)?,
+        seq: u64::try_from(row.seq).map_err(Entity::broken)?,
+        workspace: row.workspace.parse().map_err(Entity::broken)?,
+        user: serde_json::from_str(&row.body).map_err(Entity::broken)?,
     })
 }
 
-/// Adds facts, in order; the last one has the number `last`.
+/// Adds changes in order; the last one has the number `last`.
 pub(crate) async fn insert(
     db: &impl ConnectionTrait,
     changes: &[(&Workspace, &UserView)],
     last: i64,
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    let first = last + 1 - i64::try_from(changes.len()).map_err(broken)?;
+    let first = last + 1 - i64::try_from(changes.len()).map_err(Entity::broken)?;
     let rows = (first..).zip(changes).map(|(seq, (workspace, user))| {
         Ok(ActiveModel {
             seq: Set(seq),
             workspace: Set(workspace.to_string()),
-            body: Set(serde_json::to_string(user).map_err(broken)?),
+            body: Set(serde_json::to_string(user).map_err(Entity::broken)?),
             at: Set(now),
         })
     });

@@ -1,23 +1,15 @@
 //! Table `users`.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the entity macro generates a nested save that begins"
-)]
-#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use chrono::{DateTime, Utc};
 use holdpoint_ids::{RoleName, UserName, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, guarded, readable};
+use holdpoint_store::{BrokenRow as _, StateRow, StoreError, StoredState};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
-use super::words::{has_word, words};
-use crate::domain::{Key, User};
-
-const TABLE: &str = "users";
+use super::token_set_column::{has_token, join_tokens};
+use crate::domain::User;
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -39,56 +31,59 @@ pub struct Model {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-fn broken(error: impl std::fmt::Display) -> StoreError {
-    StoreError::broken(TABLE, error)
+impl StateRow for Entity {
+    type State = User;
+
+    fn state(row: &Model) -> &str {
+        &row.state
+    }
+
+    fn version(user: &User) -> u64 {
+        user.version
+    }
+
+    fn row(user: &User, stored: StoredState) -> Result<ActiveModel, StoreError> {
+        Ok(ActiveModel {
+            workspace: Set(user.workspace.to_string()),
+            name: Set(user.name.to_string()),
+            version: Set(stored.version),
+            prior_version: Set(stored.prior_version),
+            is_active_owner: Set(user.is_active_owner()),
+            state: Set(stored.state),
+            updated_at: Set(stored.now),
+            roles: Set(join_tokens(user.roles.iter().map(RoleName::as_str))),
+            is_active: Set(user.active),
+            is_leaving: Set(user.is_followed()),
+        })
+    }
 }
 
-fn read(row: &Model) -> Result<User, StoreError> {
-    serde_json::from_str(&row.state).map_err(broken)
-}
-
-pub(crate) async fn load(
+pub(crate) async fn named(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
     names: &[&UserName],
 ) -> Result<Vec<User>, StoreError> {
-    let mut users = Vec::with_capacity(names.len());
-    for chunk in names.chunks(ROWS_PER_STATEMENT) {
-        let rows = Entity::find()
-            .filter(COLUMN.workspace.eq(workspace.as_str()))
-            .filter(COLUMN.name.is_in(chunk.iter().map(|name| name.as_str())))
-            .all(db)
-            .await?;
-        for row in &rows {
-            users.push(read(row)?);
-        }
-    }
-    Ok(users)
+    let keys = names
+        .iter()
+        .map(|name| (workspace.to_string(), name.to_string()));
+    Entity::load_states(db, &keys.collect::<Vec<_>>()).await
 }
 
-/// Users by name, after one.
+/// Users in the order of their names, after the given name.
 pub(crate) async fn list(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
     after: Option<&str>,
     limit: u64,
 ) -> Result<Vec<User>, StoreError> {
-    let rows = Entity::find()
+    let query = Entity::find()
         .filter(COLUMN.workspace.eq(workspace.as_str()))
         .filter(COLUMN.name.gt(after.unwrap_or_default()))
-        .order_by_asc(Column::Name)
-        .limit(limit.saturating_add(SPARE_ROWS))
-        .all(db)
-        .await?;
-    Ok(readable(
-        rows,
-        limit,
-        |row| row.name.clone(),
-        |row| read(&row),
-    ))
+        .order_by_asc(Column::Name);
+    Entity::page(db, query, limit).await
 }
 
-/// The active owners of workspaces; one without any is there with none.
+/// The active owners of workspaces. A workspace without any has an empty set.
 pub(crate) async fn owners(
     db: &impl ConnectionTrait,
     workspaces: &[&Workspace],
@@ -114,8 +109,10 @@ pub(crate) async fn owners(
         .map(|workspace| ((*workspace).clone(), BTreeSet::new()))
         .collect();
     for (workspace, name) in rows {
-        let owners = found.entry(workspace.parse().map_err(broken)?);
-        owners.or_default().insert(name.parse().map_err(broken)?);
+        let owners = found.entry(workspace.parse().map_err(Entity::broken)?);
+        owners
+            .or_default()
+            .insert(name.parse().map_err(Entity::broken)?);
     }
     Ok(found.into_iter().collect())
 }
@@ -133,7 +130,7 @@ pub(crate) async fn members(
         .fold(Condition::any(), |any, (workspace, role)| {
             let of_role = Condition::all()
                 .add(COLUMN.workspace.eq(workspace.as_str()))
-                .add(has_word(Column::Roles, role.as_str()));
+                .add(has_token(Column::Roles, role.as_str()));
             any.add(of_role)
         });
     let rows = Entity::find()
@@ -147,18 +144,18 @@ pub(crate) async fn members(
         .all(db)
         .await?;
     let of = |(workspace, role): &(&Workspace, &RoleName)| {
-        let word = format!(" {role} ");
+        let token = format!(" {role} ");
         let members = rows
             .iter()
-            .filter(|(place, _, roles)| place == workspace.as_str() && roles.contains(&word))
-            .map(|(_, name, _)| name.parse().map_err(broken));
+            .filter(|(place, _, roles)| place == workspace.as_str() && roles.contains(&token))
+            .map(|(_, name, _)| name.parse().map_err(Entity::broken));
         let members = members.collect::<Result<_, StoreError>>()?;
         Ok(((*workspace).clone(), (*role).clone(), members))
     };
     roles.iter().map(of).collect()
 }
 
-/// The first user whose requests, or whose role's, are on their way to others.
+/// The first user whose requests, or the requests of a lost role, have to be reassigned.
 pub(crate) async fn leaving(
     db: &impl ConnectionTrait,
     after: Option<&(Workspace, UserName)>,
@@ -168,20 +165,18 @@ pub(crate) async fn leaving(
         let of_workspace = Condition::all()
             .add(COLUMN.workspace.eq(workspace.as_str()))
             .add(COLUMN.name.gt(name.as_str()));
-        let behind = Condition::any()
+        let after = Condition::any()
             .add(COLUMN.workspace.gt(workspace.as_str()))
             .add(of_workspace);
-        later = later.add(behind);
+        later = later.add(after);
     }
-    let row = Entity::find()
-        // In the words of its index.
+    let query = Entity::find()
+        // SQLite uses the partial index only for the same expression as in the index.
         .filter(Expr::col(Column::IsLeaving))
         .filter(later)
         .order_by_asc(Column::Workspace)
-        .order_by_asc(Column::Name)
-        .one(db)
-        .await?;
-    row.as_ref().map(read).transpose()
+        .order_by_asc(Column::Name);
+    Entity::first(db, query).await
 }
 
 /// Whether workspaces have any user.
@@ -211,50 +206,4 @@ pub(crate) async fn inhabited(
         .iter()
         .map(|one| ((*one).clone(), any(one)))
         .collect())
-}
-
-pub(crate) async fn save(
-    db: &impl ConnectionTrait,
-    users: &[(&User, u64)],
-    now: DateTime<Utc>,
-) -> Result<Vec<Key>, StoreError> {
-    let columns = [
-        "is_active_owner",
-        "state",
-        "updated_at",
-        "roles",
-        "is_active",
-        "is_leaving",
-    ];
-    let mut losers = Vec::new();
-    for chunk in users.chunks(ROWS_PER_STATEMENT) {
-        let rows = chunk.iter().map(|(user, read)| active(user, *read, now));
-        let won: HashSet<(String, String)> =
-            Entity::insert_many(rows.collect::<Result<Vec<_>, _>>()?)
-                .on_conflict(guarded(TABLE, &["workspace", "name"], &columns))
-                .exec_with_returning_keys(db)
-                .await?
-                .into_iter()
-                .collect();
-        let has_lost =
-            |user: &User| !won.contains(&(user.workspace.to_string(), user.name.to_string()));
-        let lost = chunk.iter().filter(|(user, _)| has_lost(user));
-        losers.extend(lost.map(|(one, _)| Key::User(one.workspace.clone(), one.name.clone())));
-    }
-    Ok(losers)
-}
-
-fn active(user: &User, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, StoreError> {
-    Ok(ActiveModel {
-        workspace: Set(user.workspace.to_string()),
-        name: Set(user.name.to_string()),
-        version: Set(i64::try_from(user.version).map_err(broken)?),
-        prior_version: Set(i64::try_from(read).map_err(broken)?),
-        is_active_owner: Set(user.is_active_owner()),
-        state: Set(serde_json::to_string(user).map_err(broken)?),
-        updated_at: Set(now),
-        roles: Set(words(user.roles.iter().map(RoleName::as_str))),
-        is_active: Set(user.active),
-        is_leaving: Set(user.is_followed()),
-    })
 }

@@ -154,7 +154,7 @@ pub(crate) async fn delete(db: &Transaction, acknowledged: &[Sent]) -> Result<()
                 sent.rev.into(),
             ]
         });
-        db.later(Statement::from_sql_and_values(backend, sql, values))
+        db.defer(Statement::from_sql_and_values(backend, sql, values))
             .await?;
     }
     Ok(())

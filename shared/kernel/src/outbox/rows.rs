@@ -109,7 +109,7 @@ pub(crate) async fn delete(db: &Transaction, published: &[i64]) -> Result<(), St
     if !published.is_empty() {
         let ids = published.iter().copied();
         let delete = row::Entity::delete_many().filter(row::COLUMN.id.is_in(ids));
-        db.later(delete.build(db.get_database_backend())).await?;
+        db.defer(delete.build(db.get_database_backend())).await?;
     }
     Ok(())
 }

@@ -75,7 +75,7 @@ pub(super) async fn remove_kernels(
     let tx = db.begin().await?;
     for name in names {
         let sql = "DELETE FROM kernels WHERE name = $1";
-        tx.later(statement(&tx, sql, [name.clone().into()])).await?;
+        tx.defer(statement(&tx, sql, [name.clone().into()])).await?;
     }
     tx.commit().await
 }
@@ -114,7 +114,7 @@ pub(crate) async fn forget(tx: &Transaction, digest: &str) -> Result<(), StoreEr
     } else {
         "DELETE FROM suspects WHERE digest = $1"
     };
-    tx.later(statement(tx, sql, [digest.into()])).await?;
+    tx.defer(statement(tx, sql, [digest.into()])).await?;
     Ok(())
 }
 

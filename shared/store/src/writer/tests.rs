@@ -11,7 +11,7 @@ async fn writer() -> (tempfile::TempDir, Location, TableWriter) {
     let location = Location::Sqlite(folder.path().join("new/tables.db"));
     let writer = TableWriter::open(&location).await.unwrap();
     writer
-        .alone("CREATE TABLE said (place INTEGER PRIMARY KEY, text TEXT)")
+        .run_alone("CREATE TABLE said (place INTEGER PRIMARY KEY, text TEXT)")
         .await
         .unwrap();
     (folder, location, writer)
@@ -38,12 +38,15 @@ async fn impatient(location: &Location) -> Transaction {
     };
     let options = options(path).busy_timeout(Duration::ZERO);
     let connection = connect(&options).await.unwrap();
-    Transaction::own(ExclusiveConnection::new(connection, Home::default()))
+    Transaction::exclusive(ExclusiveConnection::new(
+        connection,
+        IdleConnection::default(),
+    ))
 }
 
 /// Whether the connection is at hand, so that the next transaction needs no new one.
 fn is_home(writer: &TableWriter) -> bool {
-    let Way::Sqlite(_, home) = &writer.0 else {
+    let Mode::Sqlite(_, home) = &writer.0 else {
         return false;
     };
     let connection = home.take();
@@ -57,7 +60,7 @@ async fn what_is_committed_is_there_and_the_connection_comes_back() {
     let (_folder, location, writer) = writer().await;
     for place in 1..=3 {
         let tx = writer.begin().await.unwrap();
-        tx.later(add(place)).await.unwrap();
+        tx.defer(add(place)).await.unwrap();
         tx.commit().await.unwrap();
         assert!(is_home(&writer));
     }
@@ -98,8 +101,8 @@ async fn what_is_dropped_or_refused_leaves_nothing() {
     assert!(!is_home(&writer));
 
     let tx = writer.begin().await.unwrap();
-    tx.later(add(2)).await.unwrap();
-    tx.later(add(2)).await.unwrap();
+    tx.defer(add(2)).await.unwrap();
+    tx.defer(add(2)).await.unwrap();
     tx.commit().await.unwrap_err();
     assert!(!is_home(&writer));
 
@@ -131,7 +134,7 @@ async fn a_full_disk_ends_a_transaction_and_its_connection() {
 
     assert!(writer.takes_writes().await);
     let tx = writer.begin().await.unwrap();
-    tx.later(add(4)).await.unwrap();
+    tx.defer(add(4)).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(places(&location).await, [4]);
     writer.close().await.unwrap();
@@ -144,13 +147,13 @@ async fn a_thread_that_is_gone_has_not_committed() {
     // The driver counts placeholders from one, and its thread panics at this one.
     let fatal = || Statement::from_string(DbBackend::Sqlite, "DELETE FROM said WHERE $0");
     let tx = writer.begin().await.unwrap();
-    tx.later(add(1)).await.unwrap();
-    tx.later(fatal()).await.unwrap();
+    tx.defer(add(1)).await.unwrap();
+    tx.defer(fatal()).await.unwrap();
     tx.commit().await.unwrap_err();
 
     let tx = writer.begin().await.unwrap();
-    tx.later(add(2)).await.unwrap();
-    tx.later(fatal()).await.unwrap();
+    tx.defer(add(2)).await.unwrap();
+    tx.defer(fatal()).await.unwrap();
     tx.commit_with(add(3)).await.unwrap_err();
 
     assert!(!is_home(&writer));
@@ -166,24 +169,24 @@ async fn a_refused_commit_is_told_and_leaves_nothing() {
     let (_folder, location, writer) = writer().await;
     let checked_last = "CREATE TABLE heard \
         (place INTEGER REFERENCES said (place) DEFERRABLE INITIALLY DEFERRED)";
-    writer.alone(checked_last).await.unwrap();
+    writer.run_alone(checked_last).await.unwrap();
     let hear = |place: i64| {
         let sql = "INSERT INTO heard VALUES (?) RETURNING place";
         Statement::from_sql_and_values(DbBackend::Sqlite, sql, [place.into()])
     };
     let tx = writer.begin().await.unwrap();
-    tx.later(add(1)).await.unwrap();
+    tx.defer(add(1)).await.unwrap();
     tx.commit_with(hear(9)).await.unwrap_err();
     assert!(!is_home(&writer));
 
     let tx = writer.begin().await.unwrap();
-    tx.later(add(2)).await.unwrap();
+    tx.defer(add(2)).await.unwrap();
     assert!(tx.query_one_raw(hear(9)).await.unwrap().is_some());
     tx.commit().await.unwrap_err();
     assert!(!is_home(&writer));
 
     let tx = writer.begin().await.unwrap();
-    tx.later(add(3)).await.unwrap();
+    tx.defer(add(3)).await.unwrap();
     let rows = tx.commit_with(hear(3)).await.unwrap();
     assert_eq!(rows.len(), 1, "what the last write returns");
     assert_eq!(rows[0].try_get_by_index::<i64>(0).unwrap(), 3);
@@ -197,10 +200,10 @@ async fn what_cannot_begin_writes_nothing() {
     let holds_it = writer.begin().await.unwrap();
     holds_it.execute_raw(add(1)).await.unwrap();
     let tx = impatient(&location).await;
-    tx.later(add(2)).await.unwrap();
+    tx.defer(add(2)).await.unwrap();
     tx.commit().await.unwrap_err();
     let tx = impatient(&location).await;
-    tx.later(add(3)).await.unwrap();
+    tx.defer(add(3)).await.unwrap();
     tx.commit_with(add(4)).await.unwrap_err();
     let tx = impatient(&location).await;
     tx.execute_raw(add(5)).await.unwrap_err();
@@ -216,13 +219,13 @@ async fn what_nobody_waits_for_is_whole_or_nothing() {
     let (_folder, location, writer) = writer().await;
     for place in 0..10 {
         let tx = writer.begin().await.unwrap();
-        tx.later(add(2 * place)).await.unwrap();
-        tx.later(add(2 * place + 1)).await.unwrap();
+        tx.defer(add(2 * place)).await.unwrap();
+        tx.defer(add(2 * place + 1)).await.unwrap();
         let is_done = tx.commit().now_or_never().is_some();
         assert_eq!(is_home(&writer), is_done);
     }
     let tx = writer.begin().await.unwrap();
-    tx.later(add(100)).await.unwrap();
+    tx.defer(add(100)).await.unwrap();
     tx.commit().await.unwrap();
     let places = places(&location).await;
     let halves = |place: &&i64| **place < 100 && !places.contains(&(*place ^ 1));
@@ -271,7 +274,7 @@ async fn a_path_is_taken_as_it_is() {
         let location = Location::Sqlite(folder.path().join(name).join("tables.db"));
         let writer = TableWriter::open(&location).await.unwrap();
         writer
-            .alone("CREATE TABLE said (place INTEGER)")
+            .run_alone("CREATE TABLE said (place INTEGER)")
             .await
             .unwrap();
         assert!(places(&location).await.is_empty(), "{name}");

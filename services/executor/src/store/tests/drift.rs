@@ -24,10 +24,10 @@ pub(super) async fn columns(db: &DatabaseConnection) {
     same_columns(db, lease_row::Entity).await;
     same_columns(db, node_row::Entity).await;
     same_columns(db, tool_row::Entity).await;
-    let owned = "agents agent_versions contact_activities contacts handovers history leases nodes runs run_values \
-                 steps tools workspace_scopes users user_roles fact_positions";
+    let owned = "agents agent_versions contact_activities contacts history lease_events leases nodes runs run_values \
+                 steps tools workspace_scopes users user_roles sync_cursors";
     let of_kernel =
-        "outbox idempotency dead_letters desired states kernels suspects executor_migrations";
+        "outbox idempotency dead_letters desired_states kernels suspects executor_migrations";
     let expected = owned.split(' ').chain(of_kernel.split(' '));
     let sql = if is_sqlite(db) {
         "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
@@ -74,13 +74,13 @@ async fn same_columns<E: EntityTrait>(db: &DatabaseConnection, entity: E) {
     assert_eq!(migrated, named.collect(), "table {table}");
 }
 
-/// What has pages to come is looked for again and again: by an index, however many agents there are.
+/// Sweeps search for pending scopes and queued steps all the time: by an index, however many rows exist.
 #[tokio::test]
-async fn what_is_to_be_followed_is_found_by_an_index() {
+async fn pending_scopes_and_queued_steps_are_found_by_an_index() {
     let (_dir, db) = super::sqlite().await;
     let plans = holdpoint_testkit::Plans::of(&db);
-    agent_row::to_follow(&plans, 9).await.unwrap();
-    workspace_row::to_follow(&plans, 9).await.unwrap();
+    agent_row::to_sync(&plans, 9).await.unwrap();
+    workspace_row::to_sync(&plans, 9).await.unwrap();
     step_row::queued(&plans, None, &[], 9).await.unwrap();
     assert_eq!(plans.whole_tables(), Vec::<String>::new());
 }

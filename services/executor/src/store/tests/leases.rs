@@ -11,8 +11,7 @@ use super::samples::{acme, node, now};
 use super::{record_all, save_all, sqlite};
 use crate::domain::{Aggregate, Effect, Key, Lease, Node, StepRow};
 use crate::store::{
-    due_leases, forgettable_nodes, handovers_of, leases, list_leases, list_nodes, node_row,
-    queued_steps,
+    due_leases, forgettable_nodes, lease_events_of, leases, list_leases, list_nodes, queued_steps,
 };
 
 fn a_lease(run: RunId, step: &str, node: &str) -> Lease {
@@ -144,7 +143,7 @@ pub(super) async fn handed_over(db: &DatabaseConnection) {
         };
         record_all(db, &[claim]).await;
     }
-    assert_eq!(handovers_of(db, run).await.unwrap()["step-01"], wanted);
+    assert_eq!(lease_events_of(db, run).await.unwrap()["step-01"], wanted);
 }
 
 fn a_step(run: RunId, step: &str, status: StepStatus) -> Effect {
@@ -212,8 +211,8 @@ pub(in crate::store) async fn nodes_go(db: &DatabaseConnection) {
         ..node("a")
     };
     let (long, just) = (down("a-long", 2), down("b-just", 0));
-    let all = [(&long, 0), (&just, 0), (&live, 0)];
-    assert_eq!(node_row::save(db, &all).await.unwrap(), []);
+    let all = [&long, &just, &live].map(|node| (Aggregate::Node(node.clone()), 0));
+    assert_eq!(save_all(db, &all).await, []);
     let listed = list_nodes(db, 2).await.unwrap();
     let names: Vec<_> = listed.iter().map(|node| node.name.as_str()).collect();
     assert_eq!(names, ["z-lives", "b-just"]);
@@ -225,10 +224,10 @@ pub(in crate::store) async fn nodes_go(db: &DatabaseConnection) {
         forgotten: true,
         ..long.clone()
     };
-    let stale = node_row::save(db, &[(&gone, long.version + 5)]).await;
-    assert_eq!(stale.unwrap(), [Key::Node(long.name.clone())]);
-    let saved = node_row::save(db, &[(&gone, long.version)]).await;
-    assert_eq!(saved.unwrap(), []);
+    let gone = Aggregate::Node(gone);
+    let stale = save_all(db, &[(gone.clone(), long.version + 5)]).await;
+    assert_eq!(stale, [Key::Node(long.name.clone())]);
+    assert_eq!(save_all(db, &[(gone, long.version)]).await, []);
     assert_eq!(list_nodes(db, 10).await.unwrap().len(), 2);
 }
 

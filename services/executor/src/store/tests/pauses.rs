@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use holdpoint_store::begin_write;
+use holdpoint_kernel::Store as _;
+use holdpoint_store::{ChangedState, StateRow as _, begin_write};
 use sea_orm::DatabaseConnection;
 
-use super::samples::acme;
+use super::executor;
+use super::samples::{acme, now};
 use crate::domain::{Aggregate, Key};
-use crate::store::{load, workspace_row};
+use crate::store::workspace_row;
 
 /// Mend B-8: a start that found no row of its workspace is over before the workspace is paused, so that the
 /// pages of the pause see its run.
@@ -18,17 +20,28 @@ pub(in crate::store) async fn wait_for_starts(
     let acme = acme();
     let key = Key::Workspace(acme.clone());
     let start = begin_write(one).await.unwrap();
-    let found = load(&start, std::slice::from_ref(&key)).await.unwrap();
+    let found = executor()
+        .load(&start, std::slice::from_ref(&key))
+        .await
+        .unwrap();
     assert_eq!(found.len(), 1, "a row that can be locked");
     let pause = async {
         let tx = begin_write(other).await.unwrap();
-        let found = load(&tx, std::slice::from_ref(&key)).await.unwrap();
+        let found = executor()
+            .load(&tx, std::slice::from_ref(&key))
+            .await
+            .unwrap();
         let Aggregate::Workspace(scope) = &found[0].1 else {
             panic!("{found:?}");
         };
         let mut next = scope.clone();
         next.version += 1;
-        let losers = workspace_row::save(&tx, &[(&next, scope.version)]).await;
+        let changed = ChangedState {
+            state: &next,
+            key: &key,
+            read_version: scope.version,
+        };
+        let losers = workspace_row::Entity::save(&tx, &[changed], now()).await;
         assert_eq!(losers.unwrap(), []);
         tx.commit().await.unwrap();
     };

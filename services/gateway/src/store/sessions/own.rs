@@ -1,5 +1,5 @@
-//! In which browsers a user is signed in to a workspace, and ending that. A browser that is signed in to
-//! several workspaces stays so in the others.
+//! Lists and ends the sessions of a user in one workspace. Sessions of the same browser in other workspaces
+//! remain.
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{UserName, Workspace};
@@ -11,27 +11,27 @@ use serde::Serialize;
 use super::{is_over, session};
 use crate::store::tokens::{self, TokenId, digest};
 
-/// What the id of every session starts with.
+/// Prefix of the id of a session.
 const ID_PREFIX: &str = "ses_";
 
-/// A browser that is signed in, as it is shown; never its secret.
+/// A session as the API shows it, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct SessionView {
     pub(crate) id: SessionId,
-    /// What the token that opened it is narrowed to; none: it has all rights of its user.
+    /// Role that the opening token is limited to; absent: all rights of the user.
     pub(crate) role: Option<String>,
-    /// The token that opened it, with which it ends; none: a log-in link opened it.
+    /// The opening token, with which it ends; absent: a one-time link opened it.
     pub(crate) token: Option<TokenId>,
     #[serde(with = "holdpoint_contracts::instant")]
     pub(crate) created_at: DateTime<Utc>,
     #[serde(with = "holdpoint_contracts::instant")]
     pub(crate) last_seen: DateTime<Utc>,
-    /// Whether it is of the secret that was asked with.
+    /// Whether it belongs to the calling browser.
     #[serde(skip)]
     pub(crate) is_this_one: bool,
 }
 
-/// Names a session without opening anything.
+/// Id of a session, which opens nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(into = "String")]
 pub(crate) struct SessionId(i64);
@@ -63,8 +63,7 @@ impl std::str::FromStr for SessionId {
     }
 }
 
-/// The sessions of a user, newest first: those that still open something. `secret`: of the browser that
-/// asks.
+/// The valid sessions of a user, newest first. `secret` is the secret of the calling browser.
 pub(crate) async fn list(
     readers: &DatabaseConnection,
     whose: (&Workspace, &UserName),
@@ -97,7 +96,7 @@ pub(crate) async fn list(
     Ok(found)
 }
 
-/// Ends one session of a user, or all; how many there were.
+/// Ends one session of a user, or all; returns their number.
 pub(crate) async fn end(
     writer: &DatabaseConnection,
     whose: (&Workspace, &UserName),

@@ -24,9 +24,9 @@ pub(super) async fn columns(db: &DatabaseConnection) {
         .iter()
         .map(|row| row.try_get("", "name").unwrap())
         .collect();
-    let owned = "requests users policies user_facts user_fact_counter";
+    let owned = "requests users policies user_changes user_change_counter";
     let of_kernel =
-        "outbox idempotency dead_letters desired states kernels suspects handoff_migrations";
+        "outbox idempotency dead_letters desired_states kernels suspects handoff_migrations";
     let expected = owned.split(' ').chain(of_kernel.split(' '));
     let expected: BTreeSet<_> = expected.map(str::to_owned).collect();
     assert_eq!(found, expected, "a table without an entity");

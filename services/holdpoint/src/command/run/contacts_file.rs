@@ -176,7 +176,10 @@ mod tests {
             ("contact_id,name\n1,Ada\n", "is it column 1, `contact_id`?"),
             ("id,,name\n", "line 1, column 2: the name is missing"),
             ("id,name,name\n", "line 1, column 3: `name` occurs twice"),
-            ("id,name\nc1,Ada\nc 2,Bob\n", "line 3, column 1 (`id`): invalid contact id `c 2`"),
+            (
+                "id,name\nc1,Ada\nc 2,Bob\n",
+                "line 3, column 1 (`id`): invalid contact id `c 2`",
+            ),
             (
                 "id,name\nc1,Ada,more\n",
                 "line 2, column 3: the row has 3 cells, but the heading has 2",

@@ -1,4 +1,4 @@
-//! Who asks people for a tool: the tool itself, by its step token, or a program for it.
+//! Authorizes questions of a tool: by its step token, or by the right of a program that asks for it.
 
 use holdpoint_auth::{AuthError, Right, StepKey};
 use holdpoint_contracts::asking::RequestInput;
@@ -9,8 +9,8 @@ use holdpoint_kernel::DecodedCommand;
 use super::caller::Caller;
 use crate::domain::{Input, RunInput};
 
-/// A step token says which step and which dispatch ask, whatever the command says of them; without
-/// one it takes the right to ask.
+/// A step token determines the step and the dispatch, whatever the command contains. Without a token the
+/// sender needs the right to ask.
 pub(super) fn decode(
     body: &[u8],
     caller: &Caller<'_>,
@@ -31,7 +31,7 @@ pub(super) fn decode(
     if let Some(token) = token {
         let claims = key.check(&token, caller.now).map_err(AuthError::problem)?;
         if claims.workspace != *caller.workspace || claims.run != run {
-            let detail = format!("there is no run `{run}` in this workspace");
+            let detail = format!("unknown run `{run}` in this workspace");
             return Err(Problem::not_found(detail));
         }
         by = Actor::service("step");

@@ -1,4 +1,4 @@
-//! Questions about tools, nodes and leases.
+//! Reads of tools, nodes and leases.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ impl ExecutorQueries {
         }))
     }
 
-    /// All nodes; of what they work on, only this workspace's steps: others do not exist for it.
+    /// All nodes, with the leases of this workspace only: a workspace never sees the steps of another.
     pub(super) async fn nodes(
         &self,
         workspace: &Workspace,
@@ -53,7 +53,7 @@ impl ExecutorQueries {
             tools: node.tools,
             queue_depth: node.queue_depth,
         });
-        // One page: those that live come first, and one that is down is forgotten after a day.
+        // One page suffices: live nodes come first, and a node that is down is deleted after a day.
         Ok(Page {
             items: views.collect(),
             next_cursor: None,
@@ -80,7 +80,7 @@ impl ExecutorQueries {
             claim_timeout: lease.lease_ms,
         });
         let mut claims = page(views.collect(), limit, |view: &ClaimView| view.step.clone());
-        // The oldest are what one looks for; there is no second page to ask for.
+        // Callers look for the oldest leases, so there is no second page.
         claims.next_cursor = None;
         Ok(claims)
     }

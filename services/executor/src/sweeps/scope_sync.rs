@@ -1,9 +1,8 @@
-//! Brings runs to which nothing else happens up to what was commanded for their agent or
-//! workspace, page by page.
+//! Applies commands for an agent or workspace to its runs, page by page.
 //!
-//! How far the pages of a scope have come is committed with each page, in the scope's own row: a
-//! restart goes on there, and a newer command begins again. Nobody waits for a page: decisions and
-//! reads consult the scope itself.
+//! Each page commits its position in the scope's row: a restart continues there, and a newer command
+//! begins again. No decision and no read waits for a page, because both consult the scope itself. The sweep
+//! is for runs that receive no other input.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -15,24 +14,24 @@ use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 
 use crate::Executor;
-use crate::domain::scope::{Cursor, Scope};
+use crate::domain::scope::Cursor;
 use crate::domain::{Input, RunInput, ScopeInput};
 use crate::store;
 
-/// Most runs of one page, over all scopes that have some.
+/// Most runs of one page, over all scopes.
 const PAGE_RUNS: u64 = 500;
 
-/// Most scopes of one page; the others wait until some of these are through.
+/// Most scopes of one page; further ones wait until some of these are finished.
 const PAGE_SCOPES: u64 = 20;
 
-/// Whether pages are known to come: whoever moves the clock waits for them.
+/// Counts commands with unfinished pages. A moved test clock waits until there are none.
 #[derive(Debug, Default)]
 pub(crate) struct ScopeSyncPending {
     counts: Mutex<Counts>,
     sweep: OnceLock<(SweepTrigger, KernelStatus)>,
 }
 
-/// Commands that were committed, and as many of them as have no page left.
+/// Committed commands, and those of them without a page left.
 #[derive(Debug, Default)]
 struct Counts {
     wanted: u64,
@@ -40,24 +39,24 @@ struct Counts {
 }
 
 impl ScopeSyncPending {
-    /// A command for many was committed: its pages begin at once.
+    /// Starts the pages of a committed command at once.
     pub(crate) fn begin(&self) {
-        let Some((nudge, activity)) = self.sweep.get() else {
+        let Some((trigger, activity)) = self.sweep.get() else {
             return;
         };
         let mut counts = self.counts();
         counts.wanted += 1;
         activity.begin();
         drop(counts);
-        nudge.now();
+        trigger.now();
     }
 
-    /// How many commands there were when a look began.
+    /// The number of commands when a page begins.
     fn wanted(&self) -> u64 {
         self.counts().wanted
     }
 
-    /// All that was wanted at the beginning of a look has come.
+    /// Ends the commands that were counted before an empty page. Later commands keep their pages.
     fn end(&self, wanted: u64) {
         let Some((_, activity)) = self.sweep.get() else {
             return;
@@ -69,9 +68,9 @@ impl ScopeSyncPending {
         }
     }
 
-    /// From here on commands wake the sweep.
-    pub(super) fn wakes(&self, nudge: SweepTrigger, activity: KernelStatus) {
-        drop(self.sweep.set((nudge, activity)));
+    /// Connects the sweep, which [`Self::begin`] triggers from now on.
+    pub(super) fn connect(&self, trigger: SweepTrigger, activity: KernelStatus) {
+        drop(self.sweep.set((trigger, activity)));
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
@@ -80,10 +79,10 @@ impl ScopeSyncPending {
 }
 
 /// The sweep of all scopes.
-pub(super) struct Following(pub(super) Arc<ScopeSyncPending>);
+pub(super) struct ScopeSync(pub(super) Arc<ScopeSyncPending>);
 
-impl Sweep<Executor> for Following {
-    const NAME: &'static str = "following";
+impl Sweep<Executor> for ScopeSync {
+    const NAME: &'static str = "scope_sync";
     const EVERY: Duration = Duration::from_millis(200);
 
     fn page<'a>(
@@ -106,17 +105,22 @@ impl Sweep<Executor> for Following {
     }
 }
 
-/// One page of each scope that has some to come: its runs follow, and the scope notes how far that
-/// is. Empty: there is nothing to be done.
+/// One page of each pending scope: inputs that apply it to its runs, and the input that records the
+/// position. An empty page means that no scope is pending.
 pub(crate) async fn page(db: &DatabaseConnection) -> Result<Vec<Input>, StoreError> {
-    let scopes = store::scopes_to_follow(db, PAGE_SCOPES).await?;
+    let scopes = store::pending_scopes(db, PAGE_SCOPES).await?;
     let Some(runs) = PAGE_RUNS.checked_div(u64::try_from(scopes.len()).unwrap_or(PAGE_RUNS)) else {
         return Ok(Vec::new());
     };
     let mut inputs = Vec::new();
-    for (workspace, agent, Scope { epoch, cursor, .. }) in scopes {
+    for pending in scopes {
+        let store::PendingScope {
+            workspace,
+            agent,
+            scope,
+        } = pending;
         let of = (&workspace, agent.as_ref());
-        let page = store::open_runs(db, of, cursor.as_ref(), runs).await?;
+        let page = store::open_runs(db, of, scope.cursor.as_ref(), runs).await?;
         let upto: Option<Cursor> = page.last().cloned();
         inputs.extend(page.into_iter().map(|place| Input::Run {
             workspace: workspace.clone(),
@@ -126,7 +130,10 @@ pub(crate) async fn page(db: &DatabaseConnection) -> Result<Vec<Input>, StoreErr
         inputs.push(Input::Scope {
             workspace,
             agent,
-            input: ScopeInput::Paged { epoch, upto },
+            input: ScopeInput::Paged {
+                epoch: scope.epoch,
+                upto,
+            },
         });
     }
     Ok(inputs)

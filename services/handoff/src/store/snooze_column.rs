@@ -1,5 +1,5 @@
-//! The column that says who has put something away, and until when: `|name=2026-01-01T00:00:00.000Z|`, one
-//! after the other. Instants are written alike, so that later is greater.
+//! The column with the users who snoozed a request, and until when: `|name=2026-01-01T00:00:00.000Z|` for
+//! each. All instants have one format, so that the later text is greater.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,17 @@ use sea_orm::{IntoSimpleExpr, sea_query::SimpleExpr};
 /// Characters of an instant.
 const INSTANT_CHARS: i32 = 24;
 
-pub(super) fn written(snoozed: &BTreeMap<UserName, DateTime<Utc>>) -> String {
+pub(super) fn text(snoozed: &BTreeMap<UserName, DateTime<Utc>>) -> String {
     let one =
         |(name, until): (&UserName, &DateTime<Utc>)| format!("|{name}={}|", instant::write(*until));
     snoozed.iter().map(one).collect()
 }
 
-/// Whether somebody has it away at an instant. No name holds `|` or `=`.
-pub(super) fn is_away(
+/// Whether a user has snoozed the request until after an instant. No name contains `|` or `=`.
+pub(super) fn is_snoozed_by(
     column: impl IntoSimpleExpr,
-    (by, now): (&UserName, DateTime<Utc>),
+    by: &UserName,
+    now: DateTime<Utc>,
     is_sqlite: bool,
 ) -> SimpleExpr {
     let column = column.into_simple_expr();
