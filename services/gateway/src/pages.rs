@@ -4,30 +4,30 @@
 //! system: what a form does goes through the same commands, with the same signed assertion of the
 //! person, as a call of the API. Everything works without the script.
 
-mod act;
 mod assets;
 mod card;
 mod context;
-mod controls;
-mod following;
-mod frame;
+mod email_link;
 mod inbox;
-mod link;
+mod labels;
+mod layout;
 mod live;
 mod login;
 mod notifications;
-mod person;
 mod request;
+mod request_actions;
+mod request_forms;
 mod run;
 mod runs;
+mod sanitize;
 mod schema;
+mod session;
 mod settings;
 #[cfg(test)]
 mod tests;
-mod text;
+mod time_zone;
 mod timeline;
-mod words;
-mod zone;
+mod watch_buttons;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -40,11 +40,11 @@ use holdpoint_contracts::Problem;
 use crate::app::App;
 use crate::body::BODY_MAX;
 
-pub(crate) use zone::Zones;
+pub(crate) use time_zone::Zones;
 
 /// A problem as a page, with the headers that every page has.
 pub(crate) fn refused(problem: &Problem) -> Response {
-    frame::secured(frame::refused(problem))
+    layout::secured(layout::refused(problem))
 }
 
 /// All pages, with the headers that they are served under.
@@ -53,12 +53,12 @@ pub(crate) fn routes() -> Router<App> {
         .route("/", get(async || Redirect::to("/inbox")))
         .route("/inbox", get(inbox::page))
         .route("/requests/{id}", get(request::page))
-        .route("/requests/{id}/act", post(act::act))
+        .route("/requests/{id}/act", post(request_actions::act))
         .route("/tasks/{task}", get(request::task))
         .route("/runs", get(runs::page))
         .route("/runs/{run}", get(run::page))
-        .route("/runs/{run}/act", post(run::control::act))
-        .route("/follow", post(following::act))
+        .route("/runs/{run}/act", post(run::controls::act))
+        .route("/follow", post(watch_buttons::act))
         .route("/notifications", get(notifications::page))
         .route("/notifications/read", post(notifications::read_all))
         .route("/notifications/{id}/read", post(notifications::read))
@@ -73,10 +73,10 @@ pub(crate) fn routes() -> Router<App> {
         .route("/logout", post(login::out))
         .route("/workspace", post(login::show_workspace))
         .route("/assets/{file}", get(assets::file))
-        .merge(link::routes())
+        .merge(email_link::routes())
         .merge(settings::routes())
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .layer(middleware::map_response(async |response: Response| {
-            frame::secured(response)
+            layout::secured(response)
         }))
 }

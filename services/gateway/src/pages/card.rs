@@ -7,12 +7,12 @@ use holdpoint_contracts::hold::HoldOutcome;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::controls;
 use super::live::{Fragment, Item, key_of};
-use super::person::{Fields, Person};
+use super::request_forms;
+use super::sanitize::{clean, line};
 use super::schema::FieldFault;
-use super::text::{clean, line};
-use super::{context, words};
+use super::session::{Fields, SignedInUser};
+use super::{context, labels};
 
 /// Longest headline.
 const TITLE_MAX: usize = 200;
@@ -40,7 +40,7 @@ pub(super) struct Notice {
 }
 
 /// A card as it is replaced by its id.
-pub(super) fn fragment(person: &Person, request: &RequestView) -> Fragment {
+pub(super) fn fragment(person: &SignedInUser, request: &RequestView) -> Fragment {
     Fragment {
         id: id_of(request),
         key: key_of(request),
@@ -63,7 +63,7 @@ pub(super) fn title(request: &RequestView) -> String {
 /// Whether a request is put to somebody: by name, by a role, because it was delegated to them, or
 /// because nobody else is named and they are an owner. Whoever accepts it takes it from the others, but
 /// where several must agree.
-pub(super) fn is_for(person: &Person, request: &RequestView) -> bool {
+pub(super) fn is_for(person: &SignedInUser, request: &RequestView) -> bool {
     let name = person.name();
     let roles = &person.caller.claims.roles;
     let is_named = |to: &String| {
@@ -89,13 +89,13 @@ pub(super) fn is_for(person: &Person, request: &RequestView) -> bool {
 }
 
 /// Whether somebody has approved what waits for the votes of others.
-pub(super) fn has_voted(person: &Person, request: &RequestView) -> bool {
+pub(super) fn has_voted(person: &SignedInUser, request: &RequestView) -> bool {
     let is_theirs = |one: &RequestHistoryEntry| one.action == "approved" && one.by == person.name();
     request.votes.is_some() && request.history.iter().any(is_theirs)
 }
 
 /// A request with all that can be done to it.
-pub(super) fn card(person: &Person, request: &RequestView, tried: Option<&Tried>) -> Markup {
+pub(super) fn card(person: &SignedInUser, request: &RequestView, tried: Option<&Tried>) -> Markup {
     let id = id_of(request);
     let title = title(request);
     let has_more = line(&request.question, TITLE_MAX) != title;
@@ -105,10 +105,10 @@ pub(super) fn card(person: &Person, request: &RequestView, tried: Option<&Tried>
             aria-labelledby={ (id) "-title" } data-say=(say(request)) {
             header {
                 div.chips {
-                    span.kind { (words::kind(request.kind)) }
-                    @if request.warm_lead { (words::chip(words::Tone::Good, "Warm lead")) }
-                    @if let Some(priority) = words::priority(request.priority) { (priority) }
-                    (words::status(request))
+                    span.kind { (labels::kind(request.kind)) }
+                    @if request.warm_lead { (labels::chip(labels::Tone::Good, "Warm lead")) }
+                    @if let Some(priority) = labels::priority(request.priority) { (priority) }
+                    (labels::status(request))
                     @if let Some(votes) = request.votes {
                         span.chip.calm { (votes.have) " of " (votes.need) " approvals" }
                     }
@@ -118,20 +118,20 @@ pub(super) fn card(person: &Person, request: &RequestView, tried: Option<&Tried>
             }
             @if let Some(notice) = tried.and_then(|tried| tried.notice.as_ref()) { (told(notice)) }
             @if let Some(choice) = tried.and_then(|tried| tried.chosen).filter(|_| is_open) {
-                (controls::chosen(person, request, choice))
+                (request_forms::chosen(person, request, choice))
             }
             @if has_more { p.question { (clean(&request.question)) } }
             (reason(request))
             (task(request))
             (context::sections(&request.context))
-            @if request.redacted { p.muted { (words::REDACTED) } }
+            @if request.redacted { p.muted { (labels::REDACTED) } }
             (deadline(person, request))
             @if is_open {
                 (default(request))
-                (controls::controls(person, request, tried.unwrap_or(&Tried::default())))
+                (request_forms::controls(person, request, tried.unwrap_or(&Tried::default())))
             } @else {
                 (result(request, person.zone))
-                (controls::again(person, request, tried.unwrap_or(&Tried::default())))
+                (request_forms::again(person, request, tried.unwrap_or(&Tried::default())))
             }
             (late(&request.late, person.zone))
             (history(&request.history, person.zone))
@@ -144,9 +144,13 @@ fn say(request: &RequestView) -> String {
     let title = line(&title(request), 80);
     match (request.outcome, request.decided_by.as_deref()) {
         (Some(outcome), Some(by)) => {
-            format!("{} by {}: {title}", words::outcome(outcome), words::who(by))
+            format!(
+                "{} by {}: {title}",
+                labels::outcome(outcome),
+                labels::who(by)
+            )
         }
-        (Some(_) | None, _) => format!("{}: {title}", words::kind(request.kind)),
+        (Some(_) | None, _) => format!("{}: {title}", labels::kind(request.kind)),
     }
 }
 
@@ -176,7 +180,7 @@ fn origin(request: &RequestView, zone: Tz) -> Markup {
             } @else {
                 span { "For " (line(&request.to.join(", "), 300)) }
             }
-            span { "Since " (words::instant(request.created_at, zone)) }
+            span { "Since " (labels::instant(request.created_at, zone)) }
             @if let Some(before) = &request.asks_again {
                 a href={ "/requests/" (before) } { "Asks an earlier one again" }
             }
@@ -189,14 +193,14 @@ fn requested_by(request: &RequestView) -> Option<String> {
     if request.agent.is_some() {
         return None;
     }
-    let names = request.asked_by.iter().rev().map(|by| words::who(by));
+    let names = request.asked_by.iter().rev().map(|by| labels::who(by));
     Some(names.collect::<Vec<_>>().join(", opened by ")).filter(|names| !names.is_empty())
 }
 
 fn reason(request: &RequestView) -> Markup {
     html! {
         @match request.reason.as_deref() {
-            Some(reason) => { p.why { (clean(words::reason(reason).unwrap_or(reason))) } }
+            Some(reason) => { p.why { (clean(labels::reason(reason).unwrap_or(reason))) } }
             None => {}
         }
     }
@@ -216,7 +220,7 @@ fn task(request: &RequestView) -> Markup {
 }
 
 /// Until when, and what happens then.
-fn deadline(person: &Person, request: &RequestView) -> Markup {
+fn deadline(person: &SignedInUser, request: &RequestView) -> Markup {
     let verb = match request.status.is_open() {
         true => "Decide ",
         false => return html! {},
@@ -224,17 +228,17 @@ fn deadline(person: &Person, request: &RequestView) -> Markup {
     html! {
         p.deadline {
             @if let Some(deadline) = request.deadline.filter(|_| request.escalated_at.is_none()) {
-                (verb) strong { (words::until(deadline, person.now)) } ". "
-                span { (words::then(request)) }
+                (verb) strong { (labels::until(deadline, person.now)) } ". "
+                span { (labels::then(request)) }
             } @else if let Some(escalated) = request.escalated_at {
-                "Its time was up on " (words::instant(escalated, person.zone)) "; others were told. An answer still counts."
+                "Its time was up on " (labels::instant(escalated, person.zone)) "; others were told. An answer still counts."
             } @else if let Some(ms) = request.remaining_ms {
-                "Paused with " strong { (words::millis(ms)) } " left. An answer is kept and takes effect when the run is resumed."
+                "Paused with " strong { (labels::millis(ms)) } " left. An answer is kept and takes effect when the run is resumed."
             } @else {
                 "No deadline."
             }
             @if let Some(until) = request.snoozed_until.filter(|until| person.now < *until) {
-                " Put away until " (words::instant(until, person.zone)) "."
+                " Put away until " (labels::instant(until, person.zone)) "."
             }
         }
     }
@@ -255,9 +259,9 @@ fn result(request: &RequestView, zone: Tz) -> Markup {
         div.result {
             @if let Some(outcome) = request.outcome {
                 p {
-                    strong { (words::outcome(outcome)) }
-                    @if let Some(by) = &request.decided_by { " by " strong { (words::who(by)) } }
-                    @if let Some(at) = request.decided_at { " on " (words::instant(at, zone)) }
+                    strong { (labels::outcome(outcome)) }
+                    @if let Some(by) = &request.decided_by { " by " strong { (labels::who(by)) } }
+                    @if let Some(at) = request.decided_at { " on " (labels::instant(at, zone)) }
                     "."
                 }
                 @if let Some(response) = &request.response { blockquote { (answer(response)) } }
@@ -276,7 +280,7 @@ fn shown_effect(request: &RequestView, outcome: HoldOutcome) -> Option<&'static 
         return Some("Whoever asked is told that nobody has answered.");
     }
     let effect = request.effect?;
-    Some(words::effect(effect, request.run.is_some()))
+    Some(labels::effect(effect, request.run.is_some()))
 }
 
 /// What somebody said, without the words around it.
@@ -292,7 +296,7 @@ fn late(late: &[LateAnswer], zone: Tz) -> Markup {
                 ul {
                     @for one in late {
                         li {
-                            strong { (words::who(&one.by)) } " on " (words::instant(one.at, zone)) ": "
+                            strong { (labels::who(&one.by)) } " on " (labels::instant(one.at, zone)) ": "
                             (late_words(&one.data))
                         }
                     }
@@ -307,7 +311,7 @@ fn late_words(data: &Value) -> Markup {
     let outcome = data.get("outcome").and_then(Value::as_str);
     match (outcome, data.get("data")) {
         (Some(outcome), Some(said)) => html! {
-            (super::text::spoken(outcome))
+            (super::sanitize::spoken(outcome))
             @if !said.is_null() { ", " (answer(said)) }
         },
         (Some(_) | None, _) => answer(data),
@@ -322,8 +326,8 @@ fn history(history: &[RequestHistoryEntry], zone: Tz) -> Markup {
                 ol {
                     @for one in history {
                         li {
-                            (words::instant(one.at, zone)) " · " strong { (super::text::spoken(&one.action)) }
-                            " by " (words::who(&one.by))
+                            (labels::instant(one.at, zone)) " · " strong { (super::sanitize::spoken(&one.action)) }
+                            " by " (labels::who(&one.by))
                             @if let Some(note) = &one.note { " – " (line(note, 400)) }
                         }
                     }

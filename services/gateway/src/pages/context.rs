@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
-use super::text::{clean, line, spoken};
+use super::sanitize::{clean, line, spoken};
 
 /// The sections that are known, in the order in which one reads them.
 const SECTIONS: [(&str, &str); 10] = [

@@ -17,11 +17,11 @@ use holdpoint_contracts::handoff::{DecideRequest, Decision, RequestView};
 use maud::html;
 use serde::Deserialize;
 
-use super::act::{self, FormAction};
 use super::card::{Notice, Tried, card, title};
-use super::frame;
-use super::person::{Fields, PageError, Person, cookie};
+use super::layout;
 use super::request;
+use super::request_actions::{self, FormAction};
+use super::session::{Fields, PageError, SignedInUser, cookie};
 use crate::app::App;
 use crate::body::from_json;
 use crate::caller::{Caller, claims};
@@ -60,7 +60,7 @@ struct LinkBody {
 /// A link that counts, and whom it lets act.
 struct Link {
     claims: LinkClaims,
-    person: Person,
+    person: SignedInUser,
 }
 
 async fn show(State(app): State<App>, Path(token): Path<String>, headers: HeaderMap) -> Response {
@@ -94,7 +94,7 @@ async fn decide(
         if is_json {
             link.by_program(&app, request).await
         } else {
-            let is_fragment = headers.contains_key(act::FRAGMENT);
+            let is_fragment = headers.contains_key(request_actions::FRAGMENT);
             link.by_form(&app, request, is_fragment).await
         }
     };
@@ -143,7 +143,7 @@ async fn open(app: &App, token: &str, headers: &HeaderMap) -> Result<Link, Probl
     })?;
     not_another(app, &link, headers).await?;
     Ok(Link {
-        person: Person::linked(app, Caller::of(found), token).await,
+        person: SignedInUser::linked(app, Caller::of(found), token).await,
         claims: link,
     })
 }
@@ -153,7 +153,7 @@ async fn not_another(app: &App, link: &LinkClaims, headers: &HeaderMap) -> Resul
     let Some(secret) = cookie(headers) else {
         return Ok(());
     };
-    match Person::of(app, secret).await? {
+    match SignedInUser::of(app, secret).await? {
         Some(own)
             if own.caller.workspace == link.workspace && own.name() != link.person.as_str() =>
         {
@@ -223,10 +223,10 @@ impl Link {
         let fields = Fields::read(request, app).await?;
         let id = self.claims.request;
         let seen = request::get(app, &self.person, id).await?;
-        let done = match act::desired_state(&fields, &seen) {
+        let done = match request_actions::desired_state(&fields, &seen) {
             Ok(FormAction::Decide(decision)) => {
                 let version = Some(self.claims.version);
-                act::done(
+                request_actions::done(
                     app,
                     &self.person,
                     (id, version),
@@ -234,9 +234,9 @@ impl Link {
                 )
                 .await
             }
-            Ok(FormAction::Act(_) | FormAction::Withdraw | FormAction::AskAgain(..)) => {
-                Err(act::invalid("A link decides, and does nothing else."))
-            }
+            Ok(FormAction::Act(_) | FormAction::Withdraw | FormAction::AskAgain(..)) => Err(
+                request_actions::invalid("A link decides, and does nothing else."),
+            ),
             Err(fault) => Err(fault),
         };
         match done {
@@ -250,7 +250,7 @@ impl Link {
             }
             Err(fault) => {
                 let status = problem::status(&fault.problem);
-                let tried = act::refused(fault, fields);
+                let tried = request_actions::refused(fault, fields);
                 let now = request::get(app, &self.person, id).await.unwrap_or(seen);
                 let page = self.at(app, now, (tried, is_fragment))?;
                 Ok((status, page).into_response())
@@ -290,6 +290,6 @@ impl Link {
                 a href={ "/requests/" (view.id) } { "Sign in" } " for everything else." }
             div.cards.one { (card) }
         };
-        Ok(frame::alone(&person, &title(&view), &main).into_response())
+        Ok(layout::alone(&person, &title(&view), &main).into_response())
     }
 }

@@ -11,10 +11,10 @@ use maud::{Markup, html};
 use serde::Serialize;
 
 use super::card::card;
-use super::frame::{self, Place};
+use super::layout::{self, Place};
 use super::live::Fragment;
-use super::person::{PageError, Person};
 use super::request::people;
+use super::session::{PageError, SignedInUser};
 use crate::app::App;
 use crate::params::{Params, invalid};
 
@@ -71,7 +71,7 @@ impl Who {
 }
 
 impl Filter {
-    pub(super) fn read(params: Params, person: &Person) -> Result<Self, Problem> {
+    pub(super) fn read(params: Params, person: &SignedInUser) -> Result<Self, Problem> {
         let params = params.only(&["kind", "status", "who"])?;
         let said = |name: &str| -> Result<Option<String>, Problem> {
             let text: Option<String> = params.read_as(name)?;
@@ -105,7 +105,7 @@ impl Filter {
     }
 
     /// What the owner of requests is asked for.
-    fn query(&self, person: &Person, limit: u64) -> ListRequests {
+    fn query(&self, person: &SignedInUser, limit: u64) -> ListRequests {
         let assignee = match &self.who {
             Who::Me => Some(person.caller.claims.user.clone()),
             Who::Everyone => None,
@@ -140,7 +140,7 @@ fn named(text: &str) -> Result<UserName, Problem> {
 
 pub(super) async fn page(
     State(app): State<App>,
-    person: Person,
+    person: SignedInUser,
     params: Params,
 ) -> Result<Response, PageError> {
     let filter = Filter::read(params, &person)?;
@@ -158,14 +158,14 @@ pub(super) async fn page(
         }
         (people(&app, &person).await)
     };
-    let page = frame::page(&app, &person, Place::Inbox, "Inbox", &main);
+    let page = layout::page(&app, &person, Place::Inbox, "Inbox", &main);
     Ok(page.await.into_response())
 }
 
 /// The cards and their number.
 pub(super) async fn fragments(
     app: &App,
-    person: &Person,
+    person: &SignedInUser,
     filter: &Filter,
 ) -> Result<Vec<Fragment>, Problem> {
     let found = load(app, person, filter).await?;
@@ -179,7 +179,7 @@ pub(super) async fn fragments(
     Ok(all)
 }
 
-async fn load(app: &App, person: &Person, filter: &Filter) -> Result<Found, Problem> {
+async fn load(app: &App, person: &SignedInUser, filter: &Filter) -> Result<Found, Problem> {
     person.caller.may(Right::Look)?;
     let mut query = filter.query(person, CARDS_MAX);
     let mut found = Found::default();
@@ -196,7 +196,7 @@ async fn load(app: &App, person: &Person, filter: &Filter) -> Result<Found, Prob
 }
 
 /// How many of what is looked for somebody has put away for later; counted up to a bound.
-async fn put_away(app: &App, person: &Person, filter: &Filter) -> Result<Away, Problem> {
+async fn put_away(app: &App, person: &SignedInUser, filter: &Filter) -> Result<Away, Problem> {
     if filter.is_away || !filter.status.is_open() {
         return Ok(Away::default());
     }
@@ -236,7 +236,7 @@ fn count(found: &Found) -> Markup {
     html! { span.count #count data-key=(super::live::key_of(&number)) { (number) } }
 }
 
-fn form(person: &Person, filter: &Filter) -> Markup {
+fn form(person: &SignedInUser, filter: &Filter) -> Markup {
     let statuses = [
         (RequestStatus::Open, "Open"),
         (RequestStatus::Decided, "Decided"),
@@ -252,7 +252,7 @@ fn form(person: &Person, filter: &Filter) -> Markup {
                 select name="kind" {
                     option value="" { "All" }
                     @for kind in kinds {
-                        option value=(kind) selected[filter.kind == Some(kind)] { (super::words::kind(kind)) }
+                        option value=(kind) selected[filter.kind == Some(kind)] { (super::labels::kind(kind)) }
                     }
                 }
             }

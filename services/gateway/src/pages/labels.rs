@@ -222,7 +222,7 @@ pub(super) fn who(by: &str) -> String {
     match by.strip_prefix("service:") {
         Some("scheduler") => "time".to_owned(),
         Some(service) => format!("the {service} service"),
-        None => super::text::line(by, 120),
+        None => super::sanitize::line(by, 120),
     }
 }
 

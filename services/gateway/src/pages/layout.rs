@@ -11,7 +11,7 @@ use maud::{DOCTYPE, Markup, html};
 
 use super::assets::{ICON, SCRIPT, STYLE};
 use super::live::{Fragment, key_of};
-use super::person::Person;
+use super::session::SignedInUser;
 use crate::app::App;
 use crate::problem;
 
@@ -58,7 +58,7 @@ pub(super) fn secured(mut response: Response) -> Response {
 /// A whole page for somebody who is signed in.
 pub(super) async fn page(
     app: &App,
-    person: &Person,
+    person: &SignedInUser,
     place: Place,
     title: &str,
     main: &Markup,
@@ -109,7 +109,7 @@ pub(super) async fn page(
 }
 
 /// How much somebody has not read; none where that cannot be had at once.
-pub(super) async fn unread(app: &App, person: &Person) -> Option<Unread> {
+pub(super) async fn unread(app: &App, person: &SignedInUser) -> Option<Unread> {
     person.caller.may(Right::Look).ok()?;
     let query = CountUnread {
         person: person.caller.claims.user.clone(),
@@ -119,7 +119,7 @@ pub(super) async fn unread(app: &App, person: &Person) -> Option<Unread> {
 }
 
 /// The number in the navigation, as it is replaced by its id.
-pub(super) async fn unread_fragment(app: &App, person: &Person) -> Option<Fragment> {
+pub(super) async fn unread_fragment(app: &App, person: &SignedInUser) -> Option<Fragment> {
     let unread = unread(app, person).await?;
     let number = number(unread);
     Some(Fragment::of("unread", &number, badge(Some(unread))))
@@ -147,7 +147,7 @@ fn badge(unread: Option<Unread>) -> Markup {
 
 /// A page for a person who came by a link, as wide as the others. It counts time by the server's clock
 /// and is not live.
-pub(super) fn alone(person: &Person, title: &str, main: &Markup) -> Markup {
+pub(super) fn alone(person: &SignedInUser, title: &str, main: &Markup) -> Markup {
     whole(title, Some(person), false, &html! { main #main { (main) } })
 }
 
@@ -156,7 +156,7 @@ pub(super) fn bare(title: &str, main: &Markup) -> Markup {
     whole(title, None, false, &html! { main.narrow #main { (main) } })
 }
 
-fn whole(title: &str, person: Option<&Person>, is_live: bool, body: &Markup) -> Markup {
+fn whole(title: &str, person: Option<&SignedInUser>, is_live: bool, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -164,7 +164,7 @@ fn whole(title: &str, person: Option<&Person>, is_live: bool, body: &Markup) -> 
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (super::text::clean(title)) " – Holdpoint" }
+                title { (super::sanitize::clean(title)) " – Holdpoint" }
                 link rel="icon" type="image/svg+xml" href=(ICON.path);
                 link rel="stylesheet" href=(STYLE.path);
                 script src=(SCRIPT.path) defer {}
@@ -214,7 +214,7 @@ pub(super) fn refused(problem: &Problem) -> Response {
     let main = html! {
         div.panel role="alert" {
             h1 { (title) }
-            p { (super::text::clean(&problem.detail)) }
+            p { (super::sanitize::clean(&problem.detail)) }
             p { a href="/inbox" { "To the inbox" } }
         }
     };

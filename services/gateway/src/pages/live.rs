@@ -23,8 +23,8 @@ use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::person::{PageError, Person};
-use super::{card, frame, inbox, notifications, request, run, runs};
+use super::session::{PageError, SignedInUser};
+use super::{card, inbox, layout, notifications, request, run, runs};
 use crate::app::App;
 use crate::concurrency::ConcurrencyPermit;
 use crate::params::Params;
@@ -91,7 +91,7 @@ pub(super) fn key_of(data: &impl Serialize) -> String {
 /// `GET /live?page=/inbox`: the parts of that page, whenever they change.
 pub(super) async fn stream(
     State(app): State<App>,
-    person: Result<Person, PageError>,
+    person: Result<SignedInUser, PageError>,
     params: Params,
 ) -> Result<Response, PageError> {
     let (sender, receiver) = mpsc::channel(AHEAD);
@@ -128,7 +128,7 @@ pub(super) async fn stream(
 }
 
 impl Watched {
-    fn read(page: &str, person: &Person) -> Result<Self, Problem> {
+    fn read(page: &str, person: &SignedInUser) -> Result<Self, Problem> {
         let none = || Problem::not_found("there is no such page to watch");
         let uri: Uri = page.parse().map_err(|_no_path| none())?;
         let params = Params::read(&uri)?;
@@ -157,7 +157,7 @@ impl Watched {
 /// One open page.
 struct Watch {
     app: App,
-    person: Person,
+    person: SignedInUser,
     watched: Watched,
     /// Key of each part that was sent, and whose card it is.
     known: HashMap<String, (String, Option<Item>)>,
@@ -268,7 +268,7 @@ impl Watch {
             Watched::Notifications => notifications::fragments(app, person).await?,
             Watched::Number => Vec::new(),
         };
-        all.extend(frame::unread_fragment(app, person).await);
+        all.extend(layout::unread_fragment(app, person).await);
         let here: Vec<_> = all.iter().filter_map(|one| one.item).collect();
         let left = self.known.values().filter_map(|(_, item)| *item);
         let left: Vec<_> = left.filter(|item| !here.contains(item)).collect();

@@ -6,8 +6,8 @@ use axum::response::{IntoResponse, Redirect, Response};
 use holdpoint_contracts::Problem;
 use maud::{Markup, html};
 
-use super::frame;
-use super::person::{Fields, PageError, Posted, cookie, forget, keep, own_path, same_origin};
+use super::layout;
+use super::session::{Fields, PageError, Posted, cookie, forget, keep, own_path, same_origin};
 use crate::app::App;
 use crate::caller::claims;
 use crate::params::Params;
@@ -80,7 +80,7 @@ pub(super) async fn link(
             p.muted { "This link works once." }
         }
     };
-    Ok(frame::bare("Sign in", &main).into_response())
+    Ok(layout::bare("Sign in", &main).into_response())
 }
 
 /// Signs in with a one-time link, and uses it up.
@@ -163,7 +163,7 @@ fn used_up() -> Response {
             p { "A log-in link works once, for a day; moving a test clock counts. Start " code { "holdpoint up" } " again for a new one, or " a href="/login" { "sign in with a token" } "." }
         }
     };
-    (StatusCode::GONE, frame::bare("Sign in", &main)).into_response()
+    (StatusCode::GONE, layout::bare("Sign in", &main)).into_response()
 }
 
 fn token_page(next: Option<&str>, wrong: Option<&str>) -> Markup {
@@ -182,5 +182,5 @@ fn token_page(next: Option<&str>, wrong: Option<&str>) -> Markup {
                 code { "holdpoint token create" } " makes one for somebody else." }
         }
     };
-    frame::bare("Sign in", &main)
+    layout::bare("Sign in", &main)
 }

@@ -12,12 +12,12 @@ use holdpoint_contracts::notification::{
 use holdpoint_ids::NotificationId;
 use maud::{Markup, html};
 
-use super::act::FRAGMENT;
-use super::frame::{self, Place};
+use super::labels::{self, Tone};
+use super::layout::{self, Place};
 use super::live::{Fragment, Item, key_of};
-use super::person::{PageError, Person, Posted, encoded};
-use super::text::{clean, line};
-use super::words::{self, Tone};
+use super::request_actions::FRAGMENT;
+use super::sanitize::{clean, line};
+use super::session::{PageError, Posted, SignedInUser, encoded};
 use crate::answered::CommandOutcome;
 use crate::app::App;
 use crate::params::Params;
@@ -43,7 +43,7 @@ pub(super) fn cursor(params: Params) -> Result<Option<String>, Problem> {
 
 pub(super) async fn page(
     State(app): State<App>,
-    person: Person,
+    person: SignedInUser,
     params: Params,
 ) -> Result<Response, PageError> {
     let cursor = cursor(params)?;
@@ -59,12 +59,12 @@ pub(super) async fn page(
             p { a href={ (HERE) "?cursor=" (encoded(cursor)) } { "Older notifications" } }
         }
     };
-    let page = frame::page(&app, &person, Place::Notifications, "Notifications", &main);
+    let page = layout::page(&app, &person, Place::Notifications, "Notifications", &main);
     Ok(page.await.into_response())
 }
 
 /// The cards as they now are; older ones are as they were when the page was opened.
-pub(super) async fn fragments(app: &App, person: &Person) -> Result<Vec<Fragment>, Problem> {
+pub(super) async fn fragments(app: &App, person: &SignedInUser) -> Result<Vec<Fragment>, Problem> {
     let (found, unread) = found(app, person, None).await?;
     let mut all = vec![Fragment::of(
         "all-read",
@@ -78,7 +78,7 @@ pub(super) async fn fragments(app: &App, person: &Person) -> Result<Vec<Fragment
 }
 
 /// A card as it is replaced by its id.
-fn fragment(person: &Person, one: &NotificationView) -> Fragment {
+fn fragment(person: &SignedInUser, one: &NotificationView) -> Fragment {
     Fragment {
         id: one.id.to_string(),
         key: key_of(one),
@@ -90,7 +90,7 @@ fn fragment(person: &Person, one: &NotificationView) -> Fragment {
 /// A card that has left the list; none where it is forgotten.
 pub(super) async fn left(
     app: &App,
-    person: &Person,
+    person: &SignedInUser,
     id: NotificationId,
 ) -> Result<Option<Fragment>, Problem> {
     let query = GetNotification {
@@ -108,15 +108,15 @@ pub(super) async fn left(
 /// meanwhile is beyond it, and nobody has seen it.
 async fn found(
     app: &App,
-    person: &Person,
+    person: &SignedInUser,
     cursor: Option<String>,
 ) -> Result<(Found, Option<Unread>), Problem> {
-    let unread = frame::unread(app, person).await;
+    let unread = layout::unread(app, person).await;
     Ok((load(app, person, cursor).await?, unread))
 }
 
 /// On the first page the unread come first, however old they are.
-async fn load(app: &App, person: &Person, cursor: Option<String>) -> Result<Found, Problem> {
+async fn load(app: &App, person: &SignedInUser, cursor: Option<String>) -> Result<Found, Problem> {
     person.caller.may(Right::Look)?;
     let is_first = cursor.is_none();
     let mut query = ListNotifications {
@@ -152,7 +152,7 @@ fn what_all_are(found: &Found, unread: Option<Unread>) -> (Vec<NotificationId>, 
 }
 
 /// Marks what had come when the page was made, and nothing that came since.
-fn all_read(person: &Person, found: &Found, unread: Option<Unread>) -> Markup {
+fn all_read(person: &SignedInUser, found: &Found, unread: Option<Unread>) -> Markup {
     let what = what_all_are(found, unread);
     let may = person.caller.is_whole() && !what.0.is_empty();
     let until = unread.filter(|_| may);
@@ -170,7 +170,7 @@ fn all_read(person: &Person, found: &Found, unread: Option<Unread>) -> Markup {
 }
 
 /// One notification, with what happened to its request since.
-fn card(person: &Person, one: &NotificationView) -> Markup {
+fn card(person: &SignedInUser, one: &NotificationView) -> Markup {
     let title = line(&one.title, TITLE_MAX);
     let has_more = line(&one.message, TITLE_MAX) != title;
     let is_unread = one.read_at.is_none();
@@ -180,18 +180,18 @@ fn card(person: &Person, one: &NotificationView) -> Markup {
             aria-labelledby=(name) data-say=(line(&title, 80)) {
             header {
                 div.chips {
-                    @if is_unread { (words::chip(Tone::Busy, "New")) }
+                    @if is_unread { (labels::chip(Tone::Busy, "New")) }
                     span.kind { (kind(one.kind)) }
-                    @if let Some(priority) = words::priority(one.priority) { (priority) }
-                    @if let Some(end) = &one.decided { (words::chip(Tone::Calm, &ended(end))) }
-                    @if let Some(end) = &one.ended { (words::run_status(end.status)) }
+                    @if let Some(priority) = labels::priority(one.priority) { (priority) }
+                    @if let Some(end) = &one.decided { (labels::chip(Tone::Calm, &ended(end))) }
+                    @if let Some(end) = &one.ended { (labels::run_status(end.status)) }
                 }
                 h2 id=(name) { a href=(one.action_url) { (title) } }
             }
             @if has_more { p.question { (clean(&one.message)) } }
             div.controls.row {
                 span.meta {
-                    span { (words::instant(one.at, person.zone)) }
+                    span { (labels::instant(one.at, person.zone)) }
                     @if let Some(run) = &one.run { a href={ "/runs/" (run) } { "Run" } }
                 }
                 @if is_unread && person.caller.is_whole() {
@@ -230,7 +230,7 @@ fn ended(end: &RequestEnd) -> String {
         (_, RequestEventKind::TakenOver) => "Taken over",
         (_, RequestEventKind::Expired) => return "Time was up".to_owned(),
         (_, RequestEventKind::Withdrawn) => "Withdrawn",
-        (Some(outcome), _) => words::outcome(outcome),
+        (Some(outcome), _) => labels::outcome(outcome),
         (
             None,
             RequestEventKind::Decided
@@ -240,7 +240,7 @@ fn ended(end: &RequestEnd) -> String {
         ) => "Decided",
     };
     match &end.by {
-        Some(by) => format!("{what} by {}", words::who(by)),
+        Some(by) => format!("{what} by {}", labels::who(by)),
         None => what.to_owned(),
     }
 }

@@ -10,10 +10,10 @@ use holdpoint_ids::HoldId;
 use maud::{Markup, html};
 
 use super::card::{Tried, card, title};
-use super::following;
-use super::frame::{self, Place};
+use super::layout::{self, Place};
 use super::live::Fragment;
-use super::person::{PageError, Person};
+use super::session::{PageError, SignedInUser};
+use super::watch_buttons;
 use crate::app::App;
 
 /// Names that are suggested for somebody else to have it.
@@ -22,7 +22,7 @@ const PEOPLE_MAX: u64 = 200;
 pub(super) async fn page(
     State(app): State<App>,
     Path(text): Path<String>,
-    person: Person,
+    person: SignedInUser,
 ) -> Result<Response, PageError> {
     let request = get(&app, &person, id(&text)?).await?;
     Ok(whole(&app, &person, &request, None).await.into_response())
@@ -32,7 +32,7 @@ pub(super) async fn page(
 pub(super) async fn task(
     state: State<App>,
     Path(text): Path<String>,
-    person: Person,
+    person: SignedInUser,
 ) -> Result<Response, PageError> {
     let id = text.strip_prefix("task_").unwrap_or(&text).to_owned();
     page(state, Path(id), person).await
@@ -41,20 +41,24 @@ pub(super) async fn task(
 /// What is no id names nothing.
 pub(super) fn id(text: &str) -> Result<HoldId, Problem> {
     let wrong = |_no_id| {
-        let text = super::text::line(text, 80);
+        let text = super::sanitize::line(text, 80);
         Problem::not_found(format!("there is no request `{text}`"))
     };
     text.parse().map_err(wrong)
 }
 
-pub(super) async fn get(app: &App, person: &Person, id: HoldId) -> Result<RequestView, Problem> {
+pub(super) async fn get(
+    app: &App,
+    person: &SignedInUser,
+    id: HoldId,
+) -> Result<RequestView, Problem> {
     person.caller.may(Right::Look)?;
     app.request(&person.caller, id).await
 }
 
 pub(super) async fn fragments(
     app: &App,
-    person: &Person,
+    person: &SignedInUser,
     id: HoldId,
 ) -> Result<Vec<Fragment>, Problem> {
     let request = get(app, person, id).await?;
@@ -64,23 +68,23 @@ pub(super) async fn fragments(
 /// The page around a card.
 pub(super) async fn whole(
     app: &App,
-    person: &Person,
+    person: &SignedInUser,
     request: &RequestView,
     tried: Option<&Tried>,
 ) -> Markup {
     let of = Watched::Request(request.id);
-    let followed = following::find(app, person, vec![of]).await;
+    let followed = watch_buttons::find(app, person, vec![of]).await;
     let main = html! {
         p.back { a href="/inbox" { "← Inbox" } }
         div.cards.one { (card(person, request, tried)) }
         (followed.shown(person, None))
         (people(app, person).await)
     };
-    frame::page(app, person, Place::Inbox, &title(request), &main).await
+    layout::page(app, person, Place::Inbox, &title(request), &main).await
 }
 
 /// Whom one can give something to, as suggestions for those who can; none are no reason to fail.
-pub(super) async fn people(app: &App, person: &Person) -> Markup {
+pub(super) async fn people(app: &App, person: &SignedInUser) -> Markup {
     if !person.may(Right::Decide) {
         return html! {};
     }

@@ -13,10 +13,10 @@ use holdpoint_ids::HoldId;
 use serde_json::Value;
 
 use super::card::{Notice, Tried, card};
-use super::person::{Fields, PageError, Person, Posted};
+use super::labels;
 use super::request;
 use super::schema::{FieldFault, FormSchema};
-use super::words;
+use super::session::{Fields, PageError, Posted, SignedInUser};
 use crate::answered::CommandOutcome;
 use crate::app::App;
 use crate::problem;
@@ -93,7 +93,12 @@ pub(super) async fn act(
         .into_response())
 }
 
-async fn shown(app: &App, person: &Person, view: &RequestView, how: (Tried, bool)) -> Response {
+async fn shown(
+    app: &App,
+    person: &SignedInUser,
+    view: &RequestView,
+    how: (Tried, bool),
+) -> Response {
     let (tried, is_fragment) = how;
     if is_fragment {
         card(person, view, Some(&tried)).into_response()
@@ -107,7 +112,7 @@ async fn shown(app: &App, person: &Person, view: &RequestView, how: (Tried, bool
 /// Carries it out; a notice where the card does not say it by itself.
 pub(super) async fn done(
     app: &App,
-    person: &Person,
+    person: &SignedInUser,
     (id, version): (HoldId, Option<u64>),
     desired_state: FormAction,
 ) -> Result<(RequestView, Option<Notice>), Fault> {
@@ -208,7 +213,7 @@ pub(super) fn desired_state(fields: &Fields, request: &RequestView) -> Result<Fo
                 .transpose()?,
         ),
         other => {
-            let other = super::text::line(other, 40);
+            let other = super::sanitize::line(other, 40);
             return Err(invalid(&format!(
                 "`{other}` is nothing that one can do here."
             )));
@@ -330,8 +335,8 @@ fn sentence(problem: &Problem) -> String {
     }
     let winner = problem.data.get("winner").unwrap_or(&Value::Null);
     let text = |name: &str| winner.get(name).and_then(Value::as_str);
-    let outcome = super::text::spoken(text("outcome").unwrap_or("decided")).to_lowercase();
-    let by = words::who(text("by").unwrap_or("somebody else"));
+    let outcome = super::sanitize::spoken(text("outcome").unwrap_or("decided")).to_lowercase();
+    let by = labels::who(text("by").unwrap_or("somebody else"));
     let at = text("at").and_then(|at| at.parse::<chrono::DateTime<chrono::Utc>>().ok());
     let when = at.map_or_else(String::new, |at| {
         at.format(" on %-d %b %Y, %H:%M UTC").to_string()

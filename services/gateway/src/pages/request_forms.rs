@@ -6,10 +6,10 @@ use holdpoint_contracts::link::{DECLINED, DONE, LABEL_CHARS_MAX, Link};
 use maud::{Markup, html};
 
 use super::card::{Tried, has_voted, id_of, is_for};
-use super::person::Person;
+use super::labels;
+use super::sanitize::{line, spoken};
 use super::schema::FormSchema;
-use super::text::{line, spoken};
-use super::words;
+use super::session::SignedInUser;
 
 /// So many options are buttons; more are a list.
 const BUTTONS_MAX: usize = 6;
@@ -24,14 +24,14 @@ pub(super) const SNOOZES: [(&str, &str); 5] = [
 
 /// Everything about the forms of one card.
 struct Forms<'a> {
-    person: &'a Person,
+    person: &'a SignedInUser,
     request: &'a RequestView,
     tried: &'a Tried,
     id: String,
 }
 
 /// The forms for what can be done; a sentence where nothing can.
-pub(super) fn controls(person: &Person, request: &RequestView, tried: &Tried) -> Markup {
+pub(super) fn controls(person: &SignedInUser, request: &RequestView, tried: &Tried) -> Markup {
     if !person.may(Right::Decide) {
         return html! { p.muted { "You may look at this, and not decide it." } };
     }
@@ -57,7 +57,7 @@ pub(super) fn controls(person: &Person, request: &RequestView, tried: &Tried) ->
 }
 
 /// What somebody has chosen in a mail, above all else: nothing is decided until they confirm it.
-pub(super) fn chosen(person: &Person, request: &RequestView, choice: Choice) -> Markup {
+pub(super) fn chosen(person: &SignedInUser, request: &RequestView, choice: Choice) -> Markup {
     let forms = Forms {
         person,
         request,
@@ -80,7 +80,7 @@ pub(super) fn chosen(person: &Person, request: &RequestView, choice: Choice) -> 
 }
 
 /// Nobody has answered it: whoever asked, or an operator, asks again.
-pub(super) fn again(person: &Person, request: &RequestView, tried: &Tried) -> Markup {
+pub(super) fn again(person: &SignedInUser, request: &RequestView, tried: &Tried) -> Markup {
     let forms = Forms {
         person,
         request,
@@ -371,8 +371,8 @@ impl Forms<'_> {
             span.hint {
                 "Nobody is told for a while. If nothing is done then, everybody is told again."
                 @if let Some(end) = time_is_up {
-                    " No longer than until its time is up at " (words::instant(end, self.person.zone)) ". "
-                    (words::then(self.request))
+                    " No longer than until its time is up at " (labels::instant(end, self.person.zone)) ". "
+                    (labels::then(self.request))
                 }
             }
         };

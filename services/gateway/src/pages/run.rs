@@ -13,19 +13,19 @@ use maud::{Markup, html};
 use serde_json::{Map, Value};
 
 use super::card::{Notice, card, title, told};
-use super::following;
-use super::frame::{self, Place};
+use super::layout::{self, Place};
 use super::live::{Fragment, key_of};
-use super::person::{PageError, Person};
 use super::request::people;
-use super::text::{clean, line, spoken};
-use super::{context, timeline, words};
+use super::sanitize::{clean, line, spoken};
+use super::session::{PageError, SignedInUser};
+use super::watch_buttons;
+use super::{context, labels, timeline};
 use crate::app::App;
 use crate::rights::grants;
 
 mod clocks;
-pub(super) mod control;
-mod taking;
+pub(super) mod controls;
+mod take_over;
 
 /// The newest items of its history that are shown.
 const HISTORY_MAX: u64 = 300;
@@ -42,7 +42,7 @@ struct Whole {
 pub(super) async fn page(
     State(app): State<App>,
     Path(text): Path<String>,
-    person: Person,
+    person: SignedInUser,
 ) -> Result<Response, PageError> {
     let page = whole(&app, &person, id(&text)?, None).await?;
     Ok(page.into_response())
@@ -51,7 +51,7 @@ pub(super) async fn page(
 /// The page, perhaps with what became of what somebody has just tried.
 async fn whole(
     app: &App,
-    person: &Person,
+    person: &SignedInUser,
     run: RunId,
     notice: Option<&Notice>,
 ) -> Result<Markup, Problem> {
@@ -60,7 +60,7 @@ async fn whole(
         history,
         requests,
     } = &load(app, person, run).await?;
-    let followed = following::find(app, person, followable(run)).await;
+    let followed = watch_buttons::find(app, person, followable(run)).await;
     let main = html! {
         p.back { a href="/runs" { "← Runs" } }
         @if let Some(notice) = notice { (told(notice)) }
@@ -76,7 +76,7 @@ async fn whole(
         (people(app, person).await)
     };
     let title = format!("{} – {}", run.agent, run.id);
-    Ok(frame::page(app, person, Place::Runs, &title, &main).await)
+    Ok(layout::page(app, person, Place::Runs, &title, &main).await)
 }
 
 /// What there is to follow on the page of a run; of one that has ended nothing more comes.
@@ -98,7 +98,7 @@ pub(super) fn id(text: &str) -> Result<RunId, Problem> {
 
 pub(super) async fn fragments(
     app: &App,
-    person: &Person,
+    person: &SignedInUser,
     run: RunId,
 ) -> Result<Vec<Fragment>, Problem> {
     let Whole {
@@ -106,7 +106,7 @@ pub(super) async fn fragments(
         history,
         requests,
     } = load(app, person, run).await?;
-    let followed = following::find(app, person, followable(&run)).await;
+    let followed = watch_buttons::find(app, person, followable(&run)).await;
     let mut all = vec![
         followed.fragment(person, Some(run.id)),
         Fragment::of("head", &still(&run), head(person, &run)),
@@ -129,7 +129,7 @@ pub(super) async fn fragments(
     Ok(all)
 }
 
-async fn load(app: &App, person: &Person, run: RunId) -> Result<Whole, Problem> {
+async fn load(app: &App, person: &SignedInUser, run: RunId) -> Result<Whole, Problem> {
     person.caller.may(Right::Look)?;
     let workspace = &person.caller.workspace;
     let raw_errors = grants(&person.caller.claims.roles, Right::Operate);
@@ -183,25 +183,25 @@ fn still(run: &RunView) -> RunView {
     }
 }
 
-fn head(person: &Person, run: &RunView) -> Markup {
+fn head(person: &SignedInUser, run: &RunView) -> Markup {
     html! {
         section.panel.run #head data-key=(key_of(&still(run))) data-say=(line(&run.message, 200)) {
             div.chips {
-                (words::run_status(run.status))
-                @for pause in &run.paused_by { (words::chip(words::Tone::Calm, paused(pause))) }
+                (labels::run_status(run.status))
+                @for pause in &run.paused_by { (labels::chip(labels::Tone::Calm, paused(pause))) }
             }
             h1 { (run.agent) @if let Some(contact) = &run.contact { " · " (contact) } }
             p.lead { (clean(&run.message)) }
             p.meta {
                 span { code { (run.id) } }
                 span { "Version " (run.version) }
-                span { "Started " (words::instant(run.created_at, person.zone)) }
-                @if let Some(at) = run.ended_at { span { "Ended " (words::instant(at, person.zone)) } }
+                span { "Started " (labels::instant(run.created_at, person.zone)) }
+                @if let Some(at) = run.ended_at { span { "Ended " (labels::instant(at, person.zone)) } }
                 @for (name, value) in &run.labels { span { (line(name, 60)) ": " (line(value, 100)) } }
             }
             @for pause in &run.paused_by {
                 p.why {
-                    (paused(pause)) " by " strong { (words::who(&pause.by)) } " on " (words::instant(pause.at, person.zone)) "; its timers are stopped."
+                    (paused(pause)) " by " strong { (labels::who(&pause.by)) } " on " (labels::instant(pause.at, person.zone)) "; its timers are stopped."
                     @if !pause.in_flight.is_empty() { " Still at work: " (line(&pause.in_flight.join(", "), 200)) "." }
                 }
             }
@@ -216,8 +216,8 @@ fn head(person: &Person, run: &RunView) -> Markup {
                 }
             }
             @if let Some(result) = run.result.as_ref().filter(|it| !it.is_null()) { (context::sections(result)) }
-            (control::shown(person, run))
-            (taking::shown(person, run))
+            (controls::shown(person, run))
+            (take_over::shown(person, run))
             (clocks::clocks(run, person.now))
         }
     }
@@ -233,13 +233,13 @@ const fn paused(pause: &PausedBy) -> &'static str {
 }
 
 /// What it waits for, until when, and what happens then.
-fn waits(person: &Person, hold: &WaitingOn) -> Markup {
+fn waits(person: &SignedInUser, hold: &WaitingOn) -> Markup {
     html! {
-        strong { (words::kind(hold.kind)) }
+        strong { (labels::kind(hold.kind)) }
         @if !hold.step.is_empty() { " at " (line(&hold.step, 100)) }
-        ", since " (words::instant(hold.since, person.zone))
-        @if let Some(until) = hold.until { ", ends " strong { (words::until(until, person.now)) } }
-        @if let Some(ms) = hold.remaining_ms { ", stopped with " strong { (words::millis(ms)) } " left" }
+        ", since " (labels::instant(hold.since, person.zone))
+        @if let Some(until) = hold.until { ", ends " strong { (labels::until(until, person.now)) } }
+        @if let Some(ms) = hold.remaining_ms { ", stopped with " strong { (labels::millis(ms)) } " left" }
         ". "
         @if !hold.then.is_empty() { span.muted { "Then: " (line(&hold.then, 300)) } }
     }
@@ -276,9 +276,9 @@ fn earlier(requests: &[RequestView]) -> Markup {
                 ul.ended {
                     @for request in ended {
                         li {
-                            (words::status(request)) " "
+                            (labels::status(request)) " "
                             a href={ "/requests/" (request.id) } { (title(request)) }
-                            @if let Some(by) = &request.decided_by { span.muted { " · " (words::who(by)) } }
+                            @if let Some(by) = &request.decided_by { span.muted { " · " (labels::who(by)) } }
                         }
                     }
                 }

@@ -11,12 +11,12 @@ use holdpoint_contracts::run::{Page, RunStatus, RunView};
 use holdpoint_ids::AgentName;
 use maud::{Markup, html};
 
-use super::following;
-use super::frame::{self, Place};
+use super::labels;
+use super::layout::{self, Place};
 use super::live::{Fragment, key_of};
-use super::person::{PageError, Person, encoded};
-use super::text::{line, spoken};
-use super::words;
+use super::sanitize::{line, spoken};
+use super::session::{PageError, SignedInUser, encoded};
+use super::watch_buttons;
 use crate::app::App;
 use crate::params::Params;
 
@@ -64,27 +64,27 @@ impl Filter {
 
 pub(super) async fn page(
     State(app): State<App>,
-    person: Person,
+    person: SignedInUser,
     params: Params,
 ) -> Result<Response, PageError> {
     let filter = Filter::read(params)?;
     let found = load(&app, &person, &filter).await?;
     let agent = filter.agent.clone().filter(|_| !found.items.is_empty());
     let of = agent.map(Watched::Agent).into_iter().collect();
-    let followed = following::find(&app, &person, of).await;
+    let followed = watch_buttons::find(&app, &person, of).await;
     let main = html! {
         div.title { h1 { "Runs" } }
         (form(&filter))
         (followed.shown(&person, None))
         (list(&found, &filter, person.zone))
     };
-    let page = frame::page(&app, &person, Place::Runs, "Runs", &main);
+    let page = layout::page(&app, &person, Place::Runs, "Runs", &main);
     Ok(page.await.into_response())
 }
 
 pub(super) async fn fragments(
     app: &App,
-    person: &Person,
+    person: &SignedInUser,
     filter: &Filter,
 ) -> Result<Vec<Fragment>, Problem> {
     let found = load(app, person, filter).await?;
@@ -95,7 +95,7 @@ pub(super) async fn fragments(
     )])
 }
 
-async fn load(app: &App, person: &Person, filter: &Filter) -> Result<Page<RunView>, Problem> {
+async fn load(app: &App, person: &SignedInUser, filter: &Filter) -> Result<Page<RunView>, Problem> {
     person.caller.may(Right::Look)?;
     let query = ListRuns {
         limit: RUNS_MAX,
@@ -157,11 +157,11 @@ fn list(found: &Page<RunView>, filter: &Filter, zone: Tz) -> Markup {
                                     span.muted.block { (line(&run.message, 200)) }
                                 }
                                 span.state {
-                                    @if !run.paused_by.is_empty() { (words::chip(words::Tone::Calm, "Paused")) " " }
-                                    (words::run_status(run.status))
+                                    @if !run.paused_by.is_empty() { (labels::chip(labels::Tone::Calm, "Paused")) " " }
+                                    (labels::run_status(run.status))
                                 }
                             }
-                            p.meta { span { "Started " (words::instant(run.created_at, zone)) } }
+                            p.meta { span { "Started " (labels::instant(run.created_at, zone)) } }
                         }
                     }
                 }

@@ -4,8 +4,8 @@
 use maud::{Markup, html};
 use serde_json::{Map, Number, Value};
 
-use super::person::Fields;
-use super::text::{clean, line, spoken};
+use super::sanitize::{clean, line, spoken};
+use super::session::Fields;
 
 /// What the names of a form's fields start with.
 const PREFIX: &str = "answer.";

@@ -11,7 +11,7 @@ use holdpoint_contracts::Problem;
 use holdpoint_ids::{HoldId, Workspace};
 use sha2::{Digest, Sha256};
 
-use super::{frame, zone};
+use super::{layout, time_zone};
 use crate::app::App;
 use crate::caller::{Caller, claims};
 use crate::problem::database_away;
@@ -28,7 +28,7 @@ const COOKIE_LASTS_S: u32 = 30 * 24 * 3_600;
 
 /// A person who is signed in, in the workspace that they look at.
 #[derive(Debug, Clone)]
-pub(super) struct Person {
+pub(super) struct SignedInUser {
     /// Whom the API would see.
     pub(super) caller: Caller,
     /// Other workspaces that this browser is signed in to.
@@ -46,7 +46,7 @@ pub(super) struct Person {
 /// Fields of a form that came from one of our own pages.
 #[derive(Debug)]
 pub(super) struct Posted {
-    pub(super) person: Person,
+    pub(super) person: SignedInUser,
     pub(super) fields: Fields,
 }
 
@@ -77,12 +77,12 @@ impl IntoResponse for PageError {
                 let next = encoded(&next);
                 Redirect::to(&format!("/login?next={next}")).into_response()
             }
-            Self::Problem(problem) => frame::refused(&problem),
+            Self::Problem(problem) => layout::refused(&problem),
         }
     }
 }
 
-impl FromRequestParts<App> for Person {
+impl FromRequestParts<App> for SignedInUser {
     type Rejection = PageError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, PageError> {
@@ -97,7 +97,7 @@ impl FromRequestParts<App> for Person {
     }
 }
 
-impl Person {
+impl SignedInUser {
     /// Whose session this is at this moment.
     pub(super) async fn of(app: &App, secret: &str) -> Result<Option<Self>, Problem> {
         let tables = (&app.readers, &app.writer);
@@ -112,7 +112,7 @@ impl Person {
         };
         let caller = Caller::of(known);
         Ok(Some(Self {
-            zone: zone::of(app, &caller).await,
+            zone: time_zone::of(app, &caller).await,
             caller,
             others: session.others,
             now: app.clock.now(),
@@ -125,7 +125,7 @@ impl Person {
     /// Whoever came by a link of a mail.
     pub(super) async fn linked(app: &App, caller: Caller, token: &str) -> Self {
         Self {
-            zone: zone::of(app, &caller).await,
+            zone: time_zone::of(app, &caller).await,
             caller,
             others: Vec::new(),
             now: app.clock.now(),
@@ -181,7 +181,7 @@ impl FromRequest<App> for Posted {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, PageError> {
         let (mut parts, body) = request.into_parts();
-        let person = Person::from_request_parts(&mut parts, app).await?;
+        let person = SignedInUser::from_request_parts(&mut parts, app).await?;
         same_origin(&parts.headers)?;
         let fields = Fields::read(Request::from_parts(parts, body), app).await?;
         if fields.get("csrf") != Some(person.csrf().as_str()) {
@@ -305,7 +305,7 @@ pub(super) fn encoded(text: &str) -> String {
 }
 
 #[cfg(test)]
-impl Person {
+impl SignedInUser {
     /// Somebody with these roles, who looks at that instant.
     pub(super) fn played(name: &str, roles: &[&str], now: DateTime<Utc>) -> Self {
         let claims = holdpoint_auth::Claims {

@@ -1,9 +1,9 @@
 //! `/settings`: how somebody wants to be told, where they are signed in, and the webhooks of the workspace
 //! for those who may administer it. The same commands as the API, by the same signed person; it works without the script.
 
-mod hooks;
+mod preferences_form;
 mod sessions;
-mod telling;
+mod webhooks;
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -18,11 +18,11 @@ use holdpoint_contracts::{FieldError, Problem};
 use holdpoint_ids::WebhookId;
 use maud::{Markup, html};
 
-use self::hooks::Wanted;
+use self::webhooks::Wanted;
 use super::card::{Notice, told};
-use super::frame::{self, Place};
-use super::person::{PageError, Person, Posted};
-use super::text::line;
+use super::layout::{self, Place};
+use super::sanitize::line;
+use super::session::{PageError, Posted, SignedInUser};
 use crate::app::App;
 use crate::params::Params;
 use crate::problem;
@@ -76,7 +76,7 @@ enum Secret {
 
 async fn page(
     State(app): State<App>,
-    person: Person,
+    person: SignedInUser,
     params: Params,
 ) -> Result<Response, PageError> {
     let done: Option<String> = params.only(&["done"])?.read_as("done")?;
@@ -103,7 +103,7 @@ fn done(what: &str) -> Response {
 /// The page again, with what was filled in and what is wrong with it.
 async fn refused(
     app: &App,
-    person: &Person,
+    person: &SignedInUser,
     problem: Problem,
     tried: Tried,
 ) -> Result<Response, PageError> {
@@ -120,7 +120,7 @@ async fn refused(
     Ok((status, whole(app, person, tried).await?).into_response())
 }
 
-async fn whole(app: &App, person: &Person, tried: Tried) -> Result<Markup, Problem> {
+async fn whole(app: &App, person: &SignedInUser, tried: Tried) -> Result<Markup, Problem> {
     person.caller.may(Right::Look)?;
     person.caller.in_person()?;
     let workspace = &person.caller.workspace;
@@ -151,14 +151,14 @@ async fn whole(app: &App, person: &Person, tried: Tried) -> Result<Markup, Probl
         div.title { h1 { "Settings" } }
         @if let Some(notice) = &tried.notice { (told(notice)) }
         @if let Some(secret) = &tried.secret { (shown_once(secret)) }
-        (telling::form(person, &said, mail.as_deref(), &tried.faults))
+        (preferences_form::form(person, &said, mail.as_deref(), &tried.faults))
         (sessions::list(person, &signed_in))
         @if let Some(hooks) = &hooks {
-            (hooks::list(person, hooks))
-            (hooks::form(person, tried.wanted.as_ref(), &tried.faults))
+            (webhooks::list(person, hooks))
+            (webhooks::form(person, tried.wanted.as_ref(), &tried.faults))
         }
     };
-    Ok(frame::page(app, person, Place::Settings, "Settings", &main).await)
+    Ok(layout::page(app, person, Place::Settings, "Settings", &main).await)
 }
 
 /// Nobody sees it again: whoever needs it takes it now.
@@ -180,7 +180,7 @@ async fn tell(State(app): State<App>, posted: Posted) -> Result<Response, PageEr
     let Posted { person, fields } = posted;
     person.caller.may(Right::Look)?;
     person.caller.in_person()?;
-    let said = telling::read(&fields);
+    let said = preferences_form::read(&fields);
     let command = PutPreferences {
         person: person.caller.claims.user.clone(),
         preferences: said.clone(),
@@ -260,7 +260,7 @@ async fn change(
             let enabled = what == "enable";
             let query = GetWebhook { id };
             let known = app.bus.query(&person.caller.workspace, &query).await?;
-            let command = hooks::switched(known, enabled);
+            let command = webhooks::switched(known, enabled);
             let changed = app.ask(&person.caller, None, command).await;
             changed.map(|_changed| if enabled { "enabled" } else { "disabled" })
         }

@@ -9,14 +9,14 @@ use holdpoint_contracts::handoff::RequestView;
 use maud::Markup;
 use serde_json::{Value, json};
 
-use super::person::Person;
+use super::session::SignedInUser;
 
 fn at() -> DateTime<Utc> {
     "2026-01-01T00:00:00Z".parse().unwrap()
 }
 
-fn owner() -> Person {
-    Person::played("owner", &["owner"], at())
+fn owner() -> SignedInUser {
+    SignedInUser::played("owner", &["owner"], at())
 }
 
 /// An open approval of a run, changed by these fields.

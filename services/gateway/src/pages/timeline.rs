@@ -7,8 +7,8 @@ use holdpoint_contracts::run::{ActionResult, RunView, StepView};
 use maud::{Markup, html};
 
 use super::live::key_of;
-use super::text::{clean, line, spoken};
-use super::{context, words};
+use super::sanitize::{clean, line, spoken};
+use super::{context, labels};
 
 /// The plan, step by step.
 pub(super) fn steps(run: &RunView, zone: Tz) -> Markup {
@@ -33,9 +33,9 @@ fn one_step(step: &StepView, zone: Tz) -> Markup {
                 span.what { strong { (line(&step.action, 300)) } span.muted.block { (line(&step.id, 100))
                     @if let Some(tool) = &step.tool { " · " (tool) }
                     @if step.attempts > 1 { " · " (step.attempts) " tries" }
-                    @if let Some(at) = step.started_at { " · " (words::instant(at, zone)) }
+                    @if let Some(at) = step.started_at { " · " (labels::instant(at, zone)) }
                 } }
-                span.state { (words::step_status(step.status)) }
+                span.state { (labels::step_status(step.status)) }
             }
             @if let Some(response) = &step.response { (short(response)) }
             @if let Some(code) = step.error_code.as_ref().filter(|_| !says_error(step)) { p.error { (spoken(code)) } }
@@ -51,11 +51,11 @@ fn one_step(step: &StepView, zone: Tz) -> Markup {
                     }
                     @if let Some(node) = &step.claimed_by {
                         h3 { "Worker" }
-                        p { (node) @if let Some(at) = step.claimed_at { ", since " (words::instant(at, zone)) } ", dispatch " (step.dispatch) }
+                        p { (node) @if let Some(at) = step.claimed_at { ", since " (labels::instant(at, zone)) } ", dispatch " (step.dispatch) }
                     }
                     @if step.handoff_history.len() > 1 {
                         ul { @for change in &step.handoff_history {
-                            li { (words::instant(change.at, zone)) " · " (spoken(change.action.as_str())) " · " (change.node) }
+                            li { (labels::instant(change.at, zone)) " · " (spoken(change.action.as_str())) " · " (change.node) }
                         } }
                     }
                 }
@@ -86,7 +86,7 @@ fn full(response: &ActionResult) -> Markup {
     html! {
         h3 { "Response" }
         @if response.data.is_null() { p.muted { "No data" } } @else { (context::value(&response.data, 0)) }
-        p.muted { "Took " (words::millis(response.duration_ms)) }
+        p.muted { "Took " (labels::millis(response.duration_ms)) }
     }
 }
 
@@ -100,7 +100,7 @@ pub(super) fn history(page: &HistoryPage, zone: Tz) -> Markup {
             ol.timeline {
                 @for item in &page.items {
                     li class=(mark(item.kind)) {
-                        (words::instant(item.at, zone)) " "
+                        (labels::instant(item.at, zone)) " "
                         span { (line(&item.message, 400)) }
                         @if let Some(step) = &item.step { span.muted { " · " (line(step, 100)) } }
                     }

@@ -11,7 +11,7 @@ use holdpoint_ids::RunId;
 use maud::{Markup, html};
 
 use super::live::{Fragment, key_of};
-use super::person::{Fields, PageError, Person, Posted, encoded};
+use super::session::{Fields, PageError, Posted, SignedInUser, encoded};
 use crate::app::App;
 use crate::routes::watches::follow;
 
@@ -22,7 +22,7 @@ const ASKED_WITHIN: Duration = Duration::from_millis(500);
 pub(super) struct Followed(Vec<(Watched, WatchStatus)>);
 
 /// Looks who follows these; what is not known at once is left out.
-pub(super) async fn find(app: &App, person: &Person, all: Vec<Watched>) -> Followed {
+pub(super) async fn find(app: &App, person: &SignedInUser, all: Vec<Watched>) -> Followed {
     let workspace = &person.caller.workspace;
     let mut found = Vec::new();
     // A narrowed token follows nothing for its user, so there is no button either.
@@ -43,12 +43,12 @@ pub(super) async fn find(app: &App, person: &Person, all: Vec<Watched>) -> Follo
 
 impl Followed {
     /// As it is replaced by its id.
-    pub(super) fn fragment(&self, person: &Person, back: Option<RunId>) -> Fragment {
+    pub(super) fn fragment(&self, person: &SignedInUser, back: Option<RunId>) -> Fragment {
         Fragment::of("following", &self.0, self.shown(person, back))
     }
 
     /// A row each; `back` is the run whose page it stands on.
-    pub(super) fn shown(&self, person: &Person, back: Option<RunId>) -> Markup {
+    pub(super) fn shown(&self, person: &SignedInUser, back: Option<RunId>) -> Markup {
         html! {
             section.following #following data-key=(key_of(&self.0)) aria-label="Following" {
                 @for (of, watching) in &self.0 { (row(person, (of, *watching), back)) }
@@ -57,7 +57,11 @@ impl Followed {
     }
 }
 
-fn row(person: &Person, (of, watching): (&Watched, WatchStatus), back: Option<RunId>) -> Markup {
+fn row(
+    person: &SignedInUser,
+    (of, watching): (&Watched, WatchStatus),
+    back: Option<RunId>,
+) -> Markup {
     let (what, told) = match of {
         Watched::Request(_) => ("this request".to_owned(), "what becomes of it"),
         Watched::Run(_) => ("this run".to_owned(), "what it asks, and how it ends"),

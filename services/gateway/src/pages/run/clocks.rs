@@ -6,8 +6,8 @@ use holdpoint_contracts::run::{HoldKind, RunView, StepStatus, StepView};
 use maud::{Markup, html};
 use serde::Serialize;
 
+use super::super::labels;
 use super::super::live::key_of;
-use super::super::words;
 
 /// One clock: what was counted, and since when it counts, once for each thing that goes on.
 #[derive(Debug, Serialize)]
@@ -102,7 +102,7 @@ pub(super) fn clocks(run: &RunView, now: DateTime<Utc>) -> Markup {
                 div {
                     dt { (clock.name) }
                     dd data-counts=[(!clock.since.is_empty()).then_some(clock.since.len())]
-                        data-ms=(ms) data-at=(now.timestamp_millis()) { (words::millis(ms)) }
+                        data-ms=(ms) data-at=(now.timestamp_millis()) { (labels::millis(ms)) }
                 }
             }
         }

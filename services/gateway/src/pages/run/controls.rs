@@ -9,8 +9,8 @@ use holdpoint_contracts::run::{PauseScope, ResumeMode, RunView};
 use holdpoint_ids::RunId;
 use maud::{Markup, html};
 
-use super::super::act::{invalid, refused};
-use super::super::person::{Fields, PageError, Person, Posted};
+use super::super::request_actions::{invalid, refused};
+use super::super::session::{Fields, PageError, Posted, SignedInUser};
 use crate::app::App;
 use crate::problem;
 
@@ -27,7 +27,7 @@ const MODES: [(&str, ResumeMode, &str); 4] = [
 ];
 
 /// The buttons that an operator may press at this moment.
-pub(super) fn shown(person: &Person, run: &RunView) -> Markup {
+pub(super) fn shown(person: &SignedInUser, run: &RunView) -> Markup {
     if run.status.is_final() || !person.may(Right::Operate) {
         return html! {};
     }
@@ -63,7 +63,7 @@ pub(super) fn shown(person: &Person, run: &RunView) -> Markup {
 }
 
 /// A form of the page that does one thing to the run.
-pub(super) fn form(person: &Person, run: &RunView, what: &str, inside: &Markup) -> Markup {
+pub(super) fn form(person: &SignedInUser, run: &RunView, what: &str, inside: &Markup) -> Markup {
     html! {
         form.row method="post" action={ "/runs/" (run.id) "/act" } {
             input type="hidden" name="csrf" value=(person.csrf());
@@ -90,12 +90,17 @@ pub(in crate::pages) async fn act(
     Ok((status, page).into_response())
 }
 
-async fn control(app: &App, person: &Person, run: RunId, fields: &Fields) -> Result<(), Problem> {
+async fn control(
+    app: &App,
+    person: &SignedInUser,
+    run: RunId,
+    fields: &Fields,
+) -> Result<(), Problem> {
     let caller = &person.caller;
     caller.may(Right::Operate)?;
     // An accepted command of a service that is away is stored: the page shows its effect later.
     match fields.get("do") {
-        Some("take_over") => super::taking::take_over(app, person, run).await,
+        Some("take_over") => super::take_over::take_over(app, person, run).await,
         Some("pause") => {
             let waiting = PauseWaiting::Hold;
             let pause = PauseRun { run, waiting };

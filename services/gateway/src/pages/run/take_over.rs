@@ -11,8 +11,8 @@ use holdpoint_ids::HoldId;
 use maud::{Markup, html};
 use tokio::time::Instant;
 
-use super::super::person::Person;
-use super::super::text::line;
+use super::super::sanitize::line;
+use super::super::session::SignedInUser;
 use crate::answered::CommandOutcome;
 use crate::app::App;
 
@@ -22,7 +22,7 @@ const HEARD_WAIT: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// What is shown of it: a button for who may, or whose the run is.
-pub(super) fn shown(person: &Person, run: &RunView) -> Markup {
+pub(super) fn shown(person: &SignedInUser, run: &RunView) -> Markup {
     if let Some(by) = &run.taken_over_by {
         return html! {
             p.why { strong { (line(by, 120)) } " owns this run. The agent stands still until it is completed or handed back below." }
@@ -32,7 +32,7 @@ pub(super) fn shown(person: &Person, run: &RunView) -> Markup {
         return html! {};
     }
     html! {
-        (super::control::form(person, run, "take_over", &html! {
+        (super::controls::form(person, run, "take_over", &html! {
             button { "Take the run over" }
             span.hint { "The agent and its steps stop; the run is yours until you hand it back or end it." }
         }))
@@ -42,7 +42,7 @@ pub(super) fn shown(person: &Person, run: &RunView) -> Markup {
 /// Makes the person the owner of the run.
 pub(super) async fn take_over(
     app: &App,
-    person: &Person,
+    person: &SignedInUser,
     run: holdpoint_ids::RunId,
 ) -> Result<(), Problem> {
     let caller = &person.caller;
@@ -63,7 +63,7 @@ fn handed_to(taken: &ChangedRun) -> Option<HoldId> {
 }
 
 /// Its owner hears of it by a desired state; a page without script is loaded once.
-async fn heard(app: &App, person: &Person, id: HoldId) {
+async fn heard(app: &App, person: &SignedInUser, id: HoldId) {
     let by = Instant::now() + HEARD_WAIT;
     let query = GetRequest { id };
     let workspace = &person.caller.workspace;

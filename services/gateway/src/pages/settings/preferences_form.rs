@@ -8,8 +8,8 @@ use holdpoint_contracts::notification::{
 };
 use maud::{Markup, html};
 
-use super::super::person::{Fields, Person};
-use super::super::text::{line, spoken};
+use super::super::sanitize::{line, spoken};
+use super::super::session::{Fields, SignedInUser};
 use super::{HERE, fault, wrong};
 
 /// Times that stand in fields that nobody has filled in.
@@ -31,7 +31,7 @@ const DAYS: [(Day, &str, &str); 7] = [
 
 /// The form, as it is or as it was tried.
 pub(super) fn form(
-    person: &Person,
+    person: &SignedInUser,
     said: &Preferences,
     mail: Option<&str>,
     faults: &[FieldError],
@@ -264,7 +264,7 @@ mod tests {
 
     fn again(said: &Preferences) -> Preferences {
         let now = chrono::DateTime::UNIX_EPOCH;
-        let person = Person::played("ada", &["member"], now);
+        let person = SignedInUser::played("ada", &["member"], now);
         read(&sent(&form(&person, said, None, &[]).into_string()))
     }
 
@@ -332,7 +332,7 @@ mod tests {
             time_zone: "\"><script>x</script>".to_owned(),
             ..Preferences::default()
         };
-        let person = Person::played("ada", &["member"], chrono::DateTime::UNIX_EPOCH);
+        let person = SignedInUser::played("ada", &["member"], chrono::DateTime::UNIX_EPOCH);
         let wrong = FieldError {
             nearest: vec!["Europe/Berlin".to_owned()],
             ..FieldError::at("/time_zone", "time_zone is the name of a zone")

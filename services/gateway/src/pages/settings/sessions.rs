@@ -6,22 +6,22 @@ use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use maud::{Markup, html};
 
-use super::super::person::{PageError, Person, Posted};
-use super::super::words::{self, Tone};
+use super::super::labels::{self, Tone};
+use super::super::session::{PageError, Posted, SignedInUser};
 use super::{HERE, done};
 use crate::app::App;
 use crate::problem::database_away;
 use crate::store::sessions::own::{self, SessionId, SessionView};
 
 /// Those of whoever looks, in the workspace that they look at.
-pub(super) async fn load(app: &App, person: &Person) -> Result<Vec<SessionView>, Problem> {
+pub(super) async fn load(app: &App, person: &SignedInUser) -> Result<Vec<SessionView>, Problem> {
     let whose = (&person.caller.workspace, &person.caller.claims.user);
     own::list(&app.readers, whose, Some(person.secret()), person.now)
         .await
         .map_err(database_away)
 }
 
-pub(super) fn list(person: &Person, sessions: &[SessionView]) -> Markup {
+pub(super) fn list(person: &SignedInUser, sessions: &[SessionView]) -> Markup {
     html! {
         section #sessions {
             h2 { "Where you are signed in" }
@@ -36,18 +36,18 @@ pub(super) fn list(person: &Person, sessions: &[SessionView]) -> Markup {
     }
 }
 
-fn one(person: &Person, session: &SessionView) -> Markup {
+fn one(person: &SignedInUser, session: &SessionView) -> Markup {
     html! {
         div.chips {
-            @if session.is_this_one { (words::chip(Tone::Good, "This browser")) }
+            @if session.is_this_one { (labels::chip(Tone::Good, "This browser")) }
             @match &session.role {
                 Some(role) => { span.kind { "Narrowed to " (role) } }
                 None => { span.kind { "All your rights" } }
             }
         }
         p.meta {
-            span { "Signed in on " (words::instant(session.created_at, person.zone)) }
-            span { "Last seen around " (words::instant(session.last_seen, person.zone)) }
+            span { "Signed in on " (labels::instant(session.created_at, person.zone)) }
+            span { "Last seen around " (labels::instant(session.last_seen, person.zone)) }
             span {
                 @match session.token {
                     Some(token) => { "With token " code { (token) } }

@@ -7,9 +7,9 @@ use holdpoint_contracts::notification::{
 use holdpoint_ids::WebhookId;
 use maud::{Markup, html};
 
-use super::super::person::{Fields, Person};
-use super::super::text::line;
-use super::super::words::{self, Tone};
+use super::super::labels::{self, Tone};
+use super::super::sanitize::line;
+use super::super::session::{Fields, SignedInUser};
 use super::{HERE, fault, wrong};
 
 /// What most are told of.
@@ -82,7 +82,7 @@ pub(super) fn switched(known: WebhookView, enabled: bool) -> ChangeWebhook {
 }
 
 /// What there is, oldest first.
-pub(super) fn list(person: &Person, hooks: &[WebhookView]) -> Markup {
+pub(super) fn list(person: &SignedInUser, hooks: &[WebhookView]) -> Markup {
     html! {
         section #webhooks {
             h2 { "Webhooks" }
@@ -97,7 +97,7 @@ pub(super) fn list(person: &Person, hooks: &[WebhookView]) -> Markup {
     }
 }
 
-fn one(person: &Person, hook: &WebhookView) -> Markup {
+fn one(person: &SignedInUser, hook: &WebhookView) -> Markup {
     let format = match hook.format {
         WebhookFormat::Standard => "Standard Webhooks",
         WebhookFormat::Slack => "Slack",
@@ -114,18 +114,18 @@ fn one(person: &Person, hook: &WebhookView) -> Markup {
     html! {
         div.chips {
             @match (hook.status, hook.failing_since) {
-                (WebhookStatus::Active, None) => { (words::chip(Tone::Good, "Called")) }
-                (WebhookStatus::Active, Some(_)) => { (words::chip(Tone::Waits, "Failing")) }
-                (WebhookStatus::Disabled | WebhookStatus::Removed, _) => { (words::chip(Tone::Bad, "Disabled")) }
+                (WebhookStatus::Active, None) => { (labels::chip(Tone::Good, "Called")) }
+                (WebhookStatus::Active, Some(_)) => { (labels::chip(Tone::Waits, "Failing")) }
+                (WebhookStatus::Disabled | WebhookStatus::Removed, _) => { (labels::chip(Tone::Bad, "Disabled")) }
             }
             span.kind { (format) }
         }
         p.address { (line(&hook.url, 2_048)) }
         p.meta {
             span { "Told of " (told_of(&hook.events)) }
-            span { "Added by " (hook.created_by) " on " (words::instant(hook.created_at, person.zone)) }
-            @if let Some(since) = hook.failing_since { span { "No call was taken since " (words::instant(since, person.zone)) } }
-            @if let Some(since) = hook.disabled_at { span { "Not called since " (words::instant(since, person.zone)) } }
+            span { "Added by " (hook.created_by) " on " (labels::instant(hook.created_at, person.zone)) }
+            @if let Some(since) = hook.failing_since { span { "No call was taken since " (labels::instant(since, person.zone)) } }
+            @if let Some(since) = hook.disabled_at { span { "Not called since " (labels::instant(since, person.zone)) } }
         }
         @if let Some(error) = &hook.last_error { p.why { (line(error, 300)) } }
         div.row {
@@ -156,7 +156,7 @@ fn told_of(events: &[String]) -> String {
 }
 
 /// One more.
-pub(super) fn form(person: &Person, tried: Option<&Wanted>, faults: &[FieldError]) -> Markup {
+pub(super) fn form(person: &SignedInUser, tried: Option<&Wanted>, faults: &[FieldError]) -> Markup {
     let fresh = Wanted::fresh();
     let wanted = tried.unwrap_or(&fresh);
     let faults = if tried.is_some() { faults } else { &[] };

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::super::card::{Notice, Tried, card};
-use super::super::link::is_still;
-use super::super::person::Person;
+use super::super::email_link::is_still;
+use super::super::session::SignedInUser;
 use super::{at, owner, read, reads, request};
 
 /// People 8: everything needed to decide is on the card.
@@ -177,20 +177,20 @@ fn nothing_is_told_twice() {
 #[test]
 fn a_viewer_and_somebody_else_see_no_forms() {
     let open = request(json!({}));
-    let viewer = Person::played("vi", &["viewer"], at());
+    let viewer = SignedInUser::played("vi", &["viewer"], at());
     reads(&card(&viewer, &open, None), &["You may look at this"]);
-    let member = Person::played("mo", &["member"], at());
+    let member = SignedInUser::played("mo", &["member"], at());
     reads(&card(&member, &open, None), &["put to others"]);
-    let manager = Person::played("ma", &["member", "manager"], at());
+    let manager = SignedInUser::played("ma", &["member", "manager"], at());
     assert!(card(&manager, &open, None).into_string().contains("<form"));
-    let agent = Person::played("ro", &["agent", "manager"], at());
+    let agent = SignedInUser::played("ro", &["agent", "manager"], at());
     assert!(!card(&agent, &open, None).into_string().contains("<form"));
 }
 
 /// Issue 4, Deliver 4: whoever is not shown all of it is told so.
 #[test]
 fn a_card_says_that_something_is_left_out() {
-    let viewer = Person::played("vi", &["viewer"], at());
+    let viewer = SignedInUser::played("vi", &["viewer"], at());
     let shown = card(&viewer, &request(json!({ "redacted": true })), None);
     reads(&shown, &["is shown to those who are asked"]);
     let whole = card(&viewer, &request(json!({})), None);
@@ -328,7 +328,7 @@ fn what_nobody_answered_is_asked_again_by_whoever_asked() {
             "asked_by": [by],
         }))
     };
-    let mia = Person::played("mia", &["member"], at());
+    let mia = SignedInUser::played("mia", &["member"], at());
     reads(
         &card(&mia, &ended("mia"), None),
         &["Ask again…", "as before, unless you say"],

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::super::card::{Tried, card};
-use super::super::person::Fields;
 use super::super::schema::FormSchema;
+use super::super::session::Fields;
 use super::{owner, reads, request};
 
 fn schema() -> Value {

@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use super::super::card::{card, is_for};
-use super::super::person::Person;
+use super::super::session::SignedInUser;
 use super::{at, read, request};
 
 #[test]
 fn a_request_is_for_those_it_is_put_to_until_somebody_has_it() {
-    let person = |name: &str, roles: &[&str]| Person::played(name, roles, at());
+    let person = |name: &str, roles: &[&str]| SignedInUser::played(name, roles, at());
     let to_role = request(json!({}));
     assert!(is_for(&person("a", &["member", "manager"]), &to_role));
     assert!(!is_for(&person("a", &["operator"]), &to_role));
@@ -27,7 +27,7 @@ fn a_request_is_for_those_it_is_put_to_until_somebody_has_it() {
 /// S2-R4: whoever accepts what several must agree on takes it from nobody.
 #[test]
 fn a_vote_is_for_all_who_may_vote_whoever_has_accepted_it() {
-    let person = |name: &str, roles: &[&str]| Person::played(name, roles, at());
+    let person = |name: &str, roles: &[&str]| SignedInUser::played(name, roles, at());
     let of = |to: serde_json::Value, history: serde_json::Value| {
         let votes = json!({"have": 0, "need": 2});
         request(json!({"to": to, "assignee": "eve", "votes": votes, "history": history}))
