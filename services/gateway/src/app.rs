@@ -18,7 +18,7 @@ use crate::answered::CommandOutcome;
 use crate::assertions::Assertions;
 use crate::caller::Caller;
 use crate::concurrency::ConcurrencyLimit;
-use crate::pages::Zones;
+use crate::time_zones::TimeZones;
 use crate::{Deps, Mails, NotReady};
 
 /// The gateway's own tables.
@@ -47,7 +47,7 @@ pub(crate) struct App {
     /// Held while the clock moves; inside, the last advance that carried a key.
     pub(crate) advances: Arc<Mutex<Option<(IdempotencyKey, AdvancedClock)>>>,
     /// In which zone each person reads times.
-    pub(crate) zones: Arc<Zones>,
+    pub(crate) zones: Arc<TimeZones>,
     /// Live streams and long polls.
     pub(crate) streams: ConcurrencyLimit,
     /// Held while kept mails are read: each reader has a page of them in memory (A-M10).

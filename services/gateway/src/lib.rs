@@ -27,6 +27,7 @@ mod sse;
 mod store;
 #[cfg(test)]
 mod tests;
+mod time_zones;
 mod tls;
 
 use std::fmt;

@@ -1,45 +1,46 @@
-//! `/l/{token}`: what a mail links to. Looking shows the request and decides nothing, whoever or
-//! whatever looks; posting decides it, as the person whom the mail was sent to, by the same command as
-//! every other way.
+//! `/l/{token}`: the link of an email. Opening it shows the request and decides nothing, so that link
+//! scanners do no harm. Posting decides as the recipient of the email, with the command of the API.
 //!
-//! A link is bound to that person and to the version of the request that the mail was of. Whoever looks
-//! at a later version sees that it has changed, and decides what they then see. It is used up when the
-//! request is decided. It may name one of the answers: that one is shown first, to be confirmed. The token is the proof, and no cookie adds to it: so a form needs no other.
+//! A link is bound to its recipient and to the version of the request in the email. After a change the
+//! recipient sees the current version first. The link ends with the request. It may name an answer,
+//! which is shown first and needs a click. The token is the proof and no cookie adds to it, so the
+//! forms need no CSRF field.
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Path, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router, middleware, routing};
-use holdpoint_auth::{AuthError, LinkClaims};
+use holdpoint_auth::{AuthError, LinkClaims, Right};
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::{DecideRequest, Decision, RequestView};
 use maud::html;
 use serde::Deserialize;
 
-use super::card::{Notice, Tried, card, title};
-use super::layout;
-use super::request;
+use super::attempt::{Notice, RequestAttempt};
+use super::card::{card, title};
+use super::cookie::read_cookie;
 use super::request_actions::{self, FormAction};
-use super::session::{Fields, PageError, SignedInUser, cookie};
+use super::session::{Fields, PageError, SignedInUser, invalid_form};
+use super::{layout, request};
 use crate::app::App;
 use crate::body::from_json;
 use crate::caller::{Caller, claims};
 use crate::problem::{self, ApiError};
-use crate::routes::requests;
+use crate::routes::requests::decided;
 use crate::store::tokens::Holder;
 
-/// What a link may do; everything else is done by somebody who is signed in.
+/// The actions of a link; all others require a sign-in.
 const DECISIONS: [&str; 4] = ["respond", "approve", "reject", "complete"];
 
 pub(super) fn routes() -> Router<App> {
     Router::new()
         .route("/l/{token}", routing::get(show).post(decide))
-        .layer(middleware::map_response(hidden))
+        .layer(middleware::map_response(hide_address))
 }
 
-/// The address is a secret: it stays out of caches, referrers and search engines.
-async fn hidden(mut response: Response) -> Response {
+/// The address is a secret: it must not reach caches, referrers or search engines.
+async fn hide_address(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in [
         (header::CACHE_CONTROL, "no-store"),
@@ -57,29 +58,29 @@ struct LinkBody {
     decision: Decision,
 }
 
-/// A link that counts, and whom it lets act.
-struct Link {
+/// A valid link and its recipient.
+struct EmailLink {
     claims: LinkClaims,
-    person: SignedInUser,
+    user: SignedInUser,
 }
 
 async fn show(State(app): State<App>, Path(token): Path<String>, headers: HeaderMap) -> Response {
-    let is_json = says(&headers, header::ACCEPT);
+    let is_json = is_json(&headers, header::ACCEPT);
     let shown = async {
         let link = open(&app, &token, &headers).await?;
-        let request = request::get(&app, &link.person, link.claims.request).await?;
+        let request = request::get(&app, &link.user, link.claims.request).await?;
         if is_json {
             return Ok(Json(request).into_response());
         }
-        let is_still = is_still(&request, link.claims.version);
-        let tried = Tried {
-            notice: state_of(&request, &link),
-            chosen: link.claims.choice.filter(|_| is_still),
-            ..Tried::default()
+        let is_current = is_current(&request, link.claims.version);
+        let attempt = RequestAttempt {
+            notice: link.notice(&request),
+            chosen: link.claims.choice.filter(|_| is_current),
+            ..RequestAttempt::default()
         };
-        Ok(link.at(&app, request, (tried, false))?.into_response())
+        link.render(&app, request, &attempt, false)
     };
-    shown.await.unwrap_or_else(|error| refused(error, is_json))
+    shown.await.unwrap_or_else(|error| refuse(error, is_json))
 }
 
 async fn decide(
@@ -88,27 +89,24 @@ async fn decide(
     headers: HeaderMap,
     request: Request,
 ) -> Response {
-    let is_json = says(&headers, header::CONTENT_TYPE);
+    let is_json = is_json(&headers, header::CONTENT_TYPE);
     let decided = async {
         let link = open(&app, &token, &headers).await?;
         if is_json {
-            link.by_program(&app, request).await
-        } else {
-            let is_fragment = headers.contains_key(request_actions::FRAGMENT);
-            link.by_form(&app, request, is_fragment).await
+            return link.decide_by_json(&app, request).await;
         }
+        let is_fragment = headers.contains_key(request_actions::FRAGMENT_HEADER);
+        link.decide_by_form(&app, request, is_fragment).await
     };
-    decided
-        .await
-        .unwrap_or_else(|error| refused(error, is_json))
+    decided.await.unwrap_or_else(|error| refuse(error, is_json))
 }
 
-fn says(headers: &HeaderMap, name: HeaderName) -> bool {
+fn is_json(headers: &HeaderMap, name: HeaderName) -> bool {
     let text = headers.get(name).and_then(|value| value.to_str().ok());
     text.is_some_and(|text| text.contains("application/json"))
 }
 
-fn refused(problem: Problem, is_json: bool) -> Response {
+fn refuse(problem: Problem, is_json: bool) -> Response {
     if is_json {
         ApiError(problem).into_response()
     } else {
@@ -116,20 +114,20 @@ fn refused(problem: Problem, is_json: bool) -> Response {
     }
 }
 
-/// Checks the token, and that its person may still act and is not somebody else who is signed in here.
-async fn open(app: &App, token: &str, headers: &HeaderMap) -> Result<Link, Problem> {
+/// Checks the token, its recipient, and that no other user is signed in to this browser.
+async fn open(app: &App, token: &str, headers: &HeaderMap) -> Result<EmailLink, Problem> {
     let link = app.keys.links.check(token, app.clock.now());
     let link = link.map_err(|error| match error {
         AuthError::Expired => Problem::new(
             410,
             "link_expired",
-            "The time of this link is over. Sign in, and look at your inbox.",
+            "This link has expired. Sign in and open the request from your inbox.",
         ),
         AuthError::Malformed
         | AuthError::Forged
         | AuthError::OtherWorkspace
         | AuthError::OtherCommand => {
-            Problem::not_found("There is no such link. Perhaps a part of it got lost on the way.")
+            Problem::not_found("This link is not valid. The address may be incomplete.")
         }
     })?;
     let holder = Holder {
@@ -138,83 +136,82 @@ async fn open(app: &App, token: &str, headers: &HeaderMap) -> Result<Link, Probl
         role: None,
     };
     let found = claims(app, holder).await?.ok_or_else(|| {
-        let detail = format!("This link is for {}, who is disabled or gone.", link.person);
+        let detail = format!(
+            "This link belongs to {}, whose account is disabled or deleted.",
+            link.person
+        );
         Problem::new(403, "forbidden", detail)
     })?;
-    not_another(app, &link, headers).await?;
-    Ok(Link {
-        person: SignedInUser::linked(app, Caller::of(found), token).await,
+    check_signed_in_user(app, &link, headers).await?;
+    Ok(EmailLink {
+        user: SignedInUser::from_link(app, Caller::of(found), token).await,
         claims: link,
     })
 }
 
-/// Somebody who is signed in as another person has been sent a link that is not theirs.
-async fn not_another(app: &App, link: &LinkClaims, headers: &HeaderMap) -> Result<(), Problem> {
-    let Some(secret) = cookie(headers) else {
+/// A user who is signed in must not decide by the link of another user in the same workspace.
+async fn check_signed_in_user(
+    app: &App,
+    link: &LinkClaims,
+    headers: &HeaderMap,
+) -> Result<(), Problem> {
+    let Some(secret) = read_cookie(headers) else {
         return Ok(());
     };
-    match SignedInUser::of(app, secret).await? {
-        Some(own)
-            if own.caller.workspace == link.workspace && own.name() != link.person.as_str() =>
-        {
-            let detail = format!(
-                "This link is for {}, and you are signed in as {}. If it is put to you too, you find it in your inbox.",
-                link.person,
-                own.name()
-            );
-            Err(Problem::new(403, "other_person", detail))
-        }
-        Some(_) | None => Ok(()),
-    }
-}
-
-/// What is to be said of a request before somebody decides it by this link.
-fn state_of(request: &RequestView, link: &Link) -> Option<Notice> {
-    let text = if !request.status.is_open() {
-        "This link is used up: there is nothing to decide any more."
-    } else if !is_still(request, link.claims.version) {
-        "This has changed since the mail was written. Here is how it is now."
-    } else {
-        return None;
+    let Some(user) = SignedInUser::find(app, secret).await? else {
+        return Ok(());
     };
-    Some(notice(false, text))
+    if user.caller.workspace != link.workspace || user.name() == link.person.as_str() {
+        return Ok(());
+    }
+    let detail = format!(
+        "This link belongs to {}, but you are signed in as {}. If the request is also addressed to you, open it from your inbox.",
+        link.person,
+        user.name()
+    );
+    Err(Problem::new(403, "other_person", detail))
 }
 
-/// Whether a request is as it was at a version: what has changed since is nothing that people look at.
-pub(super) fn is_still(request: &RequestView, version: u64) -> bool {
+/// True if nothing that users see has changed since this version. A snooze by another user, for
+/// example, raises the version only.
+pub(super) fn is_current(request: &RequestView, version: u64) -> bool {
     let since = request.unchanged_since.unwrap_or(request.version);
     (since..=request.version).contains(&version)
 }
 
-fn notice(is_good: bool, text: &str) -> Notice {
-    Notice {
-        is_good,
-        text: text.to_owned(),
-        lines: Vec::new(),
+impl EmailLink {
+    /// A change that the recipient has to know before they decide.
+    fn notice(&self, request: &RequestView) -> Option<Notice> {
+        let text = if !request.status.is_open() {
+            "This link is no longer valid because the request has ended."
+        } else if !is_current(request, self.claims.version) {
+            "The request has changed since this email was sent. The current state is shown below."
+        } else {
+            return None;
+        };
+        Some(Notice::error(text, Vec::new()))
     }
-}
 
-impl Link {
-    /// `{decision}`: answered as the API answers.
-    async fn by_program(&self, app: &App, request: Request) -> Result<Response, Problem> {
+    /// `{decision}` with a JSON reply.
+    async fn decide_by_json(&self, app: &App, request: Request) -> Result<Response, Problem> {
         let bytes = Bytes::from_request(request, app).await.map_err(|error| {
             let status = error.status().as_u16();
             Problem::new(status, "invalid_body", error.body_text())
         })?;
         let LinkBody { decision } = from_json(&bytes)?;
-        let caller = &self.person.caller;
-        caller.may(holdpoint_auth::Right::Decide)?;
+        let caller = &self.user.caller;
+        caller.may(Right::Decide)?;
         let command = DecideRequest {
             id: self.claims.request,
             decision,
             version: Some(self.claims.version),
         };
-        let answered = requests::decided(app, caller, None, command).await?;
-        Ok(answered.with_status(StatusCode::OK))
+        let outcome = decided(app, caller, None, command).await?;
+        Ok(outcome.with_status(StatusCode::OK))
     }
 
-    /// What the form says; answered by the request as it then is.
-    async fn by_form(
+    /// A posted form; the reply is the request as it is afterwards.
+    async fn decide_by_form(
         &self,
         app: &App,
         request: Request,
@@ -222,52 +219,48 @@ impl Link {
     ) -> Result<Response, Problem> {
         let fields = Fields::read(request, app).await?;
         let id = self.claims.request;
-        let seen = request::get(app, &self.person, id).await?;
-        let done = match request_actions::desired_state(&fields, &seen) {
-            Ok(FormAction::Decide(decision)) => {
+        let before = request::get(app, &self.user, id).await?;
+        let result = match request_actions::read_action(&fields, &before) {
+            Ok(action @ FormAction::Decide(_)) => {
                 let version = Some(self.claims.version);
-                request_actions::done(
-                    app,
-                    &self.person,
-                    (id, version),
-                    FormAction::Decide(decision),
-                )
-                .await
+                request_actions::perform(app, &self.user, id, version, action).await
             }
-            Ok(FormAction::Act(_) | FormAction::Withdraw | FormAction::AskAgain(..)) => Err(
-                request_actions::invalid("A link decides, and does nothing else."),
-            ),
-            Err(fault) => Err(fault),
+            Ok(FormAction::Act(_) | FormAction::Withdraw | FormAction::AskAgain { .. }) => {
+                let message = "An email link can only respond, approve, reject or complete.";
+                Err(invalid_form(message).into())
+            }
+            Err(error) => Err(error),
         };
-        match done {
+        match result {
             Ok((view, stored)) => {
-                let thanks = || notice(true, "Recorded. You may close this page.");
-                let tried = Tried {
-                    notice: stored.or_else(|| Some(thanks())),
-                    ..Tried::default()
+                let recorded = || Notice::success("Recorded. You can close this page.");
+                let attempt = RequestAttempt {
+                    notice: stored.or_else(|| Some(recorded())),
+                    ..RequestAttempt::default()
                 };
-                self.at(app, view, (tried, is_fragment))
+                self.render(app, view, &attempt, is_fragment)
             }
-            Err(fault) => {
-                let status = problem::status(&fault.problem);
-                let tried = request_actions::refused(fault, fields);
-                let now = request::get(app, &self.person, id).await.unwrap_or(seen);
-                let page = self.at(app, now, (tried, is_fragment))?;
+            Err(error) => {
+                let status = problem::status(&error.problem);
+                let attempt = request_actions::refused_attempt(error, fields);
+                let now = request::get(app, &self.user, id).await.unwrap_or(before);
+                let page = self.render(app, now, &attempt, is_fragment)?;
                 Ok((status, page).into_response())
             }
         }
     }
 
-    /// The request with the forms that decide it. They carry a link of the version that is shown.
-    fn at(
+    /// The request with forms that carry a link of the shown version.
+    fn render(
         &self,
         app: &App,
         mut view: RequestView,
-        how: (Tried, bool),
+        attempt: &RequestAttempt,
+        is_fragment: bool,
     ) -> Result<Response, Problem> {
         view.actions
             .retain(|action| DECISIONS.contains(&action.as_str()));
-        let mut person = self.person.clone();
+        let mut user = self.user.clone();
         if view.version != self.claims.version {
             let claims = LinkClaims {
                 version: view.version,
@@ -275,21 +268,23 @@ impl Link {
                 ..self.claims.clone()
             };
             let fresh = app.keys.links.sign(&claims).map_err(|error| {
-                tracing::error!(%error, "a link that cannot be written");
+                tracing::error!(%error, "cannot sign an email link; the page is not shown");
                 Problem::internal()
             })?;
-            person = person.with_link(&fresh);
+            user = user.with_link(&fresh);
         }
-        let (tried, is_fragment) = how;
-        let card = card(&person, &view, Some(&tried));
+        let card = card(&user, &view, Some(attempt));
         if is_fragment {
             return Ok(card.into_response());
         }
-        let main = html! {
-            p.muted { "You decide as " strong { (person.name()) } ". "
-                a href={ "/requests/" (view.id) } { "Sign in" } " for everything else." }
-            div.cards.one { (card) }
+        let body = html! {
+            main #main {
+                p.muted { "You decide as " strong { (user.name()) } ". "
+                    a href={ "/requests/" (view.id) } { "Sign in" } " for other actions." }
+                div.cards.one { (card) }
+            }
         };
-        Ok(layout::alone(&person, &title(&view), &main).into_response())
+        let page = layout::document(&title(&view), Some(user.clock()), false, &body);
+        Ok(page.into_response())
     }
 }

@@ -1,4 +1,4 @@
-//! States, times and consequences in the words that people read.
+//! Labels for states, times and consequences.
 
 use std::time::Duration;
 
@@ -11,7 +11,9 @@ use holdpoint_contracts::instant;
 use holdpoint_contracts::run::{HoldKind, RunStatus, StepStatus};
 use maud::{Markup, html};
 
-/// How a state looks: the colour only repeats what the word says.
+use super::sanitize::one_line;
+
+/// The colour of a chip. It only repeats what the label says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
     Calm,
@@ -21,24 +23,19 @@ pub(super) enum Tone {
     Bad,
 }
 
-impl Tone {
-    const fn class(self) -> &'static str {
-        match self {
-            Self::Calm => "chip calm",
-            Self::Busy => "chip busy",
-            Self::Waits => "chip waits",
-            Self::Good => "chip good",
-            Self::Bad => "chip bad",
-        }
-    }
+/// A label in a coloured box.
+pub(super) fn chip(tone: Tone, label: &str) -> Markup {
+    let class = match tone {
+        Tone::Calm => "chip calm",
+        Tone::Busy => "chip busy",
+        Tone::Waits => "chip waits",
+        Tone::Good => "chip good",
+        Tone::Bad => "chip bad",
+    };
+    html! { span class=(class) { (label) } }
 }
 
-/// A word in a coloured box.
-pub(super) fn chip(tone: Tone, word: &str) -> Markup {
-    html! { span class=(tone.class()) { (word) } }
-}
-
-pub(super) const fn kind(kind: HoldKind) -> &'static str {
+pub(super) const fn hold_kind(kind: HoldKind) -> &'static str {
     match kind {
         HoldKind::Timer => "Timer",
         HoldKind::Approval => "Approval",
@@ -47,8 +44,8 @@ pub(super) const fn kind(kind: HoldKind) -> &'static str {
     }
 }
 
-/// Nothing for what is as most things are.
-pub(super) fn priority(priority: Priority) -> Option<Markup> {
+/// Normal priority has no chip.
+pub(super) fn priority_chip(priority: Priority) -> Option<Markup> {
     match priority {
         Priority::Normal => None,
         Priority::Low => Some(chip(Tone::Calm, "Low priority")),
@@ -58,96 +55,93 @@ pub(super) fn priority(priority: Priority) -> Option<Markup> {
     }
 }
 
-pub(super) fn status(request: &RequestView) -> Markup {
-    let (tone, word) = match request.status {
+pub(super) fn request_status_chip(request: &RequestView) -> Markup {
+    let (tone, label) = match request.status {
         RequestStatus::Open if request.remaining_ms.is_some() => (Tone::Calm, "Paused"),
         RequestStatus::Open => (Tone::Waits, "Open"),
         RequestStatus::Offered => (Tone::Waits, "Offered"),
         RequestStatus::Accepted => (Tone::Busy, "Accepted"),
         RequestStatus::TakenOver => (Tone::Busy, "Taken over"),
         RequestStatus::Reassigned => (Tone::Waits, "Reassigned"),
-        RequestStatus::Decided => decided(request.outcome),
+        RequestStatus::Decided => match request.outcome {
+            Some(HoldOutcome::Rejected) => (Tone::Bad, "Rejected"),
+            Some(HoldOutcome::Approved) => (Tone::Good, "Approved"),
+            Some(HoldOutcome::Answered) => (Tone::Good, "Answered"),
+            Some(HoldOutcome::Completed | HoldOutcome::TakenOver) => (Tone::Good, "Completed"),
+            Some(HoldOutcome::Timeout | HoldOutcome::Cancelled | HoldOutcome::Fired) | None => {
+                (Tone::Good, "Decided")
+            }
+        },
         RequestStatus::Completed => (Tone::Good, "Completed"),
-        RequestStatus::Expired => (Tone::Bad, "Time was up"),
+        RequestStatus::Expired => (Tone::Bad, "Expired"),
         RequestStatus::Withdrawn => (Tone::Calm, "Withdrawn"),
     };
-    chip(tone, word)
+    chip(tone, label)
 }
 
-fn decided(outcome: Option<HoldOutcome>) -> (Tone, &'static str) {
-    match outcome {
-        Some(HoldOutcome::Rejected) => (Tone::Bad, "Rejected"),
-        Some(HoldOutcome::Approved) => (Tone::Good, "Approved"),
-        Some(HoldOutcome::Answered) => (Tone::Good, "CommandOutcome"),
-        Some(HoldOutcome::Completed | HoldOutcome::TakenOver) => (Tone::Good, "Completed"),
-        Some(HoldOutcome::Timeout | HoldOutcome::Cancelled | HoldOutcome::Fired) | None => {
-            (Tone::Good, "Decided")
-        }
-    }
-}
-
-/// `Approved by ada`, as the beginning of a sentence.
+/// The beginning of a sentence such as "Approved by ada".
 pub(super) const fn outcome(outcome: HoldOutcome) -> &'static str {
     match outcome {
-        HoldOutcome::Answered => "CommandOutcome",
+        HoldOutcome::Answered => "Answered",
         HoldOutcome::Approved => "Approved",
         HoldOutcome::Rejected => "Rejected",
         HoldOutcome::Completed => "Completed",
         HoldOutcome::TakenOver => "Taken over",
-        HoldOutcome::Timeout => "Time was up; ended",
+        HoldOutcome::Timeout => "Expired",
         HoldOutcome::Cancelled => "Withdrawn",
         HoldOutcome::Fired => "Fired",
     }
 }
 
-/// What stands for what a reader is not shown.
-pub(super) const REDACTED: &str = "What is known of the contact, and what people said, is shown to those who are asked, to whoever asks, and to operators.";
+pub(super) const REDACTED: &str = "Contact details and comments are visible only to the requester, the people asked, and operators.";
 
-/// Why it is asked, where that is one of our own reasons; none: the words are somebody's own.
+/// The sentence for a reason that Holdpoint gives; absent for a reason that an author wrote.
 pub(super) fn reason(reason: &str) -> Option<&'static str> {
     match reason {
         "uncertain" => Some(
-            "Its worker was given the step and never reported. It may have happened, or not: look where it would show, then say so.",
+            "A worker received this step and never reported a result. The step may or may not have taken effect. Check the affected system, then choose.",
         ),
-        "missing_input" => Some(
-            "The run lacks inputs that its steps need; its first step starts when they are given.",
-        ),
+        "missing_input" => {
+            Some("The run needs these inputs. Its first step starts when they are given.")
+        }
         "operator_takeover" => Some(
-            "An operator has taken this run over while it was at work; its agent stands still until the run is completed or handed back.",
+            "An operator has taken this run over. The agent is stopped until the run is completed or handed back.",
         ),
         _ => None,
     }
 }
 
-/// What a decision did.
+/// The effect that a decision had.
 pub(super) const fn effect(effect: Effect, has_run: bool) -> &'static str {
     match (effect, has_run) {
-        (Effect::Applied, true) => "The run went on with it.",
-        (Effect::Applied, false) => "Whoever asked has the answer.",
-        (Effect::OnResume, _) => "The run is paused: it takes effect when the run is resumed.",
-        (Effect::RunEnded, _) => "The run had ended before: it changed nothing.",
-        (Effect::Pending, true) => "It is recorded; the run has not said yet what it does with it.",
-        (Effect::Pending, false) => "It is recorded.",
+        (Effect::Applied, true) => "The run continued with this decision.",
+        (Effect::Applied, false) => "The requester has received the answer.",
+        (Effect::OnResume, _) => {
+            "The run is paused. The decision takes effect when the run is resumed."
+        }
+        (Effect::RunEnded, _) => "The run had already ended, so the decision changed nothing.",
+        (Effect::Pending, true) => "Recorded. The effect on the run is not known yet.",
+        (Effect::Pending, false) => "Recorded.",
     }
 }
 
-/// What happens when nobody decides in time.
-pub(super) const fn then(request: &RequestView) -> &'static str {
+/// The consequence if nobody decides before the deadline, as a clause.
+pub(super) const fn timeout_consequence(request: &RequestView) -> &'static str {
     match (request.on_timeout, request.run.is_some()) {
-        (OnTimeout::Fail, true) => "Then the run fails.",
-        (OnTimeout::Fail, false) => "Then it ends without an answer.",
-        (OnTimeout::Skip, true) => "Then the step is skipped and the run goes on.",
-        (OnTimeout::Skip, false) => "Then it ends as skipped.",
-        (OnTimeout::Default, true) => "Then the default answer counts and the run goes on.",
-        (OnTimeout::Default, false) => "Then the default answer counts.",
-        (OnTimeout::Continue, true) => "Then the run goes on without you.",
-        (OnTimeout::Continue, false) => "Then it ends, and nothing else happens.",
-        (OnTimeout::Escalate, _) => "Then the next people are told; it stays open.",
+        (OnTimeout::Fail, true) => "the run fails.",
+        (OnTimeout::Fail, false) => "the request ends without an answer.",
+        (OnTimeout::Skip, true) => "the step is skipped and the run continues.",
+        (OnTimeout::Skip, false) => "the request ends as skipped.",
+        (OnTimeout::Default, true) => "the default answer applies and the run continues.",
+        (OnTimeout::Default, false) => "the default answer applies.",
+        (OnTimeout::Continue, true) => "the run continues without you.",
+        (OnTimeout::Continue, false) => "the request ends without further effect.",
+        (OnTimeout::Escalate, _) => "the request is escalated and stays open.",
     }
 }
 
-pub(super) fn run_status(status: RunStatus) -> Markup {
-    let (tone, word) = match status {
+pub(super) fn run_status_chip(status: RunStatus) -> Markup {
+    let (tone, label) = match status {
         RunStatus::Queued => (Tone::Calm, "Queued"),
         RunStatus::Running => (Tone::Busy, "Running"),
         RunStatus::Waiting => (Tone::Calm, "Waiting"),
@@ -158,11 +152,11 @@ pub(super) fn run_status(status: RunStatus) -> Markup {
         RunStatus::Failed => (Tone::Bad, "Failed"),
         RunStatus::Cancelled => (Tone::Calm, "Cancelled"),
     };
-    chip(tone, word)
+    chip(tone, label)
 }
 
-pub(super) fn step_status(status: StepStatus) -> Markup {
-    let (tone, word) = match status {
+pub(super) fn step_status_chip(status: StepStatus) -> Markup {
+    let (tone, label) = match status {
         StepStatus::Planned => (Tone::Calm, "Planned"),
         StepStatus::WaitingConfirm => (Tone::Waits, "Awaiting approval"),
         StepStatus::Queued => (Tone::Calm, "Queued"),
@@ -176,27 +170,27 @@ pub(super) fn step_status(status: StepStatus) -> Markup {
         StepStatus::Skipped => (Tone::Calm, "Skipped"),
         StepStatus::Cancelled => (Tone::Calm, "Cancelled"),
     };
-    chip(tone, word)
+    chip(tone, label)
 }
 
-/// An instant in the reader's zone, with the exact one behind it.
+/// An instant in the user's zone, with the exact UTC instant as tooltip.
 pub(super) fn instant(at: DateTime<Utc>, zone: Tz) -> Markup {
     let exact = instant::write(at);
     let local = at.with_timezone(&zone).format("%-d %b %Y, %H:%M %Z");
     html! { time datetime=(exact) title=(exact) { (local) } }
 }
 
-/// An instant to come as the time that is left; the script counts it down. It never promises more
-/// than there is.
-pub(super) fn until(at: DateTime<Utc>, now: DateTime<Utc>) -> Markup {
+/// The time until a future instant, which the script counts down.
+pub(super) fn time_until(at: DateTime<Utc>, now: DateTime<Utc>) -> Markup {
     let exact = instant::write(at);
-    html! { time datetime=(exact) title=(exact) data-until=(at.timestamp_millis()) { (left(at - now)) } }
+    html! { time datetime=(exact) title=(exact) data-until=(at.timestamp_millis()) { (time_left(at - now)) } }
 }
 
-/// `in 2 days 4 hours`; minutes are the smallest that is told while there are any.
-fn left(time: TimeDelta) -> String {
+/// `in 2 days 4 hours`, rounded down to minutes so that it never promises too much. The script
+/// writes the same words.
+fn time_left(time: TimeDelta) -> String {
     match time.to_std() {
-        Err(_past) => "now: its time is up".to_owned(),
+        Err(_past) => "now (the deadline has passed)".to_owned(),
         Ok(time) if time < Duration::from_mins(1) => "in less than a minute".to_owned(),
         Ok(time) => {
             let minutes = Duration::from_mins(time.as_secs() / 60);
@@ -205,24 +199,20 @@ fn left(time: TimeDelta) -> String {
     }
 }
 
-/// How long something took or has left.
-pub(super) fn millis(ms: u64) -> String {
-    let time = Duration::from_millis(ms);
-    if ms >= 1_000 {
-        describe(Duration::from_secs(time.as_secs()))
-    } else if ms == 0 {
-        "none".to_owned()
-    } else {
-        format!("{ms} ms")
+pub(super) fn duration(ms: u64) -> String {
+    match ms {
+        0 => "none".to_owned(),
+        1..1_000 => format!("{ms} ms"),
+        1_000.. => describe(Duration::from_secs(ms / 1_000)),
     }
 }
 
-/// Who did something: services are no people.
-pub(super) fn who(by: &str) -> String {
+/// The actor of an action: a user, or one of our services.
+pub(super) fn actor(by: &str) -> String {
     match by.strip_prefix("service:") {
-        Some("scheduler") => "time".to_owned(),
+        Some("scheduler") => "a timeout".to_owned(),
         Some(service) => format!("the {service} service"),
-        None => super::sanitize::line(by, 120),
+        None => one_line(by, 120),
     }
 }
 
@@ -231,22 +221,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_is_told_in_two_units_and_never_too_much() {
-        for (seconds, told) in [
+    fn the_time_left_has_two_units_and_is_rounded_down() {
+        for (seconds, expected) in [
             (2 * 86_400 + 4 * 3_600 + 59, "in 2 days 4 hours"),
             (3_599, "in 59 minutes"),
             (59, "in less than a minute"),
-            (-1, "now: its time is up"),
+            (-1, "now (the deadline has passed)"),
         ] {
-            assert_eq!(left(TimeDelta::seconds(seconds)), told);
+            assert_eq!(time_left(TimeDelta::seconds(seconds)), expected);
         }
-        assert_eq!(millis(350), "350 ms");
-        assert_eq!(millis(61_500), "1 minute 1 second");
+        assert_eq!(duration(350), "350 ms");
+        assert_eq!(duration(61_500), "1 minute 1 second");
     }
 
-    /// D-10: times are told in the reader's zone, with its name.
+    /// D-10: times are shown in the user's zone, with its name.
     #[test]
-    fn an_instant_is_told_in_the_zone_of_its_reader() {
+    fn an_instant_is_shown_in_the_users_zone() {
         let at = "2026-07-01T22:30:00Z".parse().unwrap();
         assert!(instant(at, Tz::UTC).0.contains("1 Jul 2026, 22:30 UTC"));
         let berlin = instant(at, Tz::Europe__Berlin).0;
@@ -255,8 +245,8 @@ mod tests {
     }
 
     #[test]
-    fn time_is_no_person() {
-        assert_eq!(who("service:scheduler"), "time");
-        assert_eq!(who("ada"), "ada");
+    fn the_scheduler_is_shown_as_a_timeout() {
+        assert_eq!(actor("service:scheduler"), "a timeout");
+        assert_eq!(actor("ada"), "ada");
     }
 }

@@ -1,8 +1,9 @@
-//! What a form of a card does: the same commands as the API, by the same signed person.
+//! The actions of a request's forms. They run the same signed commands as the API.
 
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Redirect, Response};
+use chrono::{DateTime, Utc};
 use holdpoint_auth::Right;
 use holdpoint_contracts::handoff::{
     ActOnRequest, AskAgain, Completion, DecideRequest, Decision, Disposition, OutcomeType,
@@ -12,38 +13,45 @@ use holdpoint_contracts::{Problem, duration};
 use holdpoint_ids::HoldId;
 use serde_json::Value;
 
-use super::card::{Notice, Tried, card};
-use super::labels;
-use super::request;
+use super::attempt::{Notice, RequestAttempt};
+use super::card::card;
 use super::schema::{FieldFault, FormSchema};
-use super::session::{Fields, PageError, Posted, SignedInUser};
+use super::session::{Fields, PageError, PostedForm, SignedInUser, invalid_form, parse_id};
+use super::{labels, request, sanitize};
 use crate::answered::CommandOutcome;
 use crate::app::App;
 use crate::problem;
 use crate::routes::requests::decided;
 use crate::sight::put_away_by;
 
-/// The script sends it, and gets the card alone.
-pub(super) const FRAGMENT: &str = "x-holdpoint-fragment";
+/// The script sends this header and gets only the card.
+pub(super) const FRAGMENT_HEADER: &str = "x-holdpoint-fragment";
 
-/// What a form asks for.
+const STORED: &str =
+    "Stored. The action takes effect as soon as the responsible service is available again.";
+const NEEDS_RECIPIENT: &str = "Enter a recipient: @user.name or @role.name.";
+
+/// The action that a form requests.
 #[derive(Debug)]
 pub(super) enum FormAction {
     Decide(Decision),
     Act(RequestAction),
     Withdraw,
-    /// Of whom, and how long in milliseconds; none: as before.
-    AskAgain(Option<Vec<String>>, Option<u64>),
+    /// Absent values are those of the earlier request.
+    AskAgain {
+        to: Option<Vec<String>>,
+        timeout_ms: Option<u64>,
+    },
 }
 
-/// Why a form was not taken: a sentence, and what is wrong with single fields.
+/// A refused form: a problem, and the faults of single fields.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct FormError {
     pub(super) problem: Box<Problem>,
     fields: Vec<FieldFault>,
 }
 
-impl From<Problem> for Fault {
+impl From<Problem> for FormError {
     fn from(problem: Problem) -> Self {
         Self {
             problem: Box::new(problem),
@@ -52,85 +60,80 @@ impl From<Problem> for Fault {
     }
 }
 
-/// Does what the form says. The answer is the card as it then is; without the script a page.
+/// Performs the form's action and replies with the current card; without the script, with a page.
 pub(super) async fn act(
     State(app): State<App>,
     Path(id): Path<String>,
     headers: HeaderMap,
-    posted: Posted,
+    posted: PostedForm,
 ) -> Result<Response, PageError> {
-    let Posted { person, fields } = posted;
-    let id = request::id(&id)?;
-    let seen = request::get(&app, &person, id).await?;
-    let is_fragment = headers.contains_key(FRAGMENT);
-    let desired_state = desired_state(&fields, &seen);
-    let done = match desired_state {
-        Ok(desired_state) => done(&app, &person, (id, version(&fields)), desired_state).await,
-        Err(fault) => Err(fault),
+    let PostedForm { user, fields } = posted;
+    let id = parse_id("request", &id)?;
+    let before = request::get(&app, &user, id).await?;
+    let is_fragment = headers.contains_key(FRAGMENT_HEADER);
+    let version = fields.get("version").and_then(|text| text.parse().ok());
+    let result = match read_action(&fields, &before) {
+        Ok(action) => perform(&app, &user, id, version, action).await,
+        Err(error) => Err(error),
     };
-    let (tried, status) = match done {
-        // What is asked again is another request, on a page of its own.
+    match result {
+        // Asking again opens another request, which has another page.
         Ok((view, None)) if !is_fragment || view.id != id => {
-            return Ok(Redirect::to(&format!("/requests/{}", view.id)).into_response());
+            Ok(Redirect::to(&format!("/requests/{}", view.id)).into_response())
         }
         Ok((view, notice)) => {
-            let tried = Tried {
+            let attempt = RequestAttempt {
                 notice,
-                ..Tried::default()
+                ..RequestAttempt::default()
             };
-            return Ok(shown(&app, &person, &view, (tried, is_fragment)).await);
+            Ok(show(&app, &user, &view, &attempt, is_fragment).await)
         }
-        Err(fault) => {
-            let status = problem::status(&fault.problem);
-            (refused(fault, fields), status)
+        Err(error) => {
+            let status = problem::status(&error.problem);
+            let attempt = refused_attempt(error, fields);
+            let now = request::get(&app, &user, id).await.unwrap_or(before);
+            let shown = show(&app, &user, &now, &attempt, is_fragment).await;
+            Ok((status, shown).into_response())
         }
-    };
-    let now = request::get(&app, &person, id).await.unwrap_or(seen);
-    Ok((
-        status,
-        shown(&app, &person, &now, (tried, is_fragment)).await,
-    )
-        .into_response())
-}
-
-async fn shown(
-    app: &App,
-    person: &SignedInUser,
-    view: &RequestView,
-    how: (Tried, bool),
-) -> Response {
-    let (tried, is_fragment) = how;
-    if is_fragment {
-        card(person, view, Some(&tried)).into_response()
-    } else {
-        request::whole(app, person, view, Some(&tried))
-            .await
-            .into_response()
     }
 }
 
-/// Carries it out; a notice where the card does not say it by itself.
-pub(super) async fn done(
+async fn show(
     app: &App,
-    person: &SignedInUser,
-    (id, version): (HoldId, Option<u64>),
-    desired_state: FormAction,
-) -> Result<(RequestView, Option<Notice>), Fault> {
-    let caller = &person.caller;
-    let needed = match desired_state {
+    user: &SignedInUser,
+    view: &RequestView,
+    attempt: &RequestAttempt,
+    is_fragment: bool,
+) -> Response {
+    if is_fragment {
+        return card(user, view, Some(attempt)).into_response();
+    }
+    let page = request::render(app, user, view, Some(attempt)).await;
+    page.into_response()
+}
+
+/// Sends the command of an action. The notice says what the card itself does not show.
+pub(super) async fn perform(
+    app: &App,
+    user: &SignedInUser,
+    id: HoldId,
+    version: Option<u64>,
+    action: FormAction,
+) -> Result<(RequestView, Option<Notice>), FormError> {
+    let caller = &user.caller;
+    caller.may(match action {
         FormAction::Decide(_) | FormAction::Act(_) => Right::Decide,
-        FormAction::Withdraw | FormAction::AskAgain(..) => Right::Ask,
-    };
-    caller.may(needed)?;
-    let answered = match desired_state {
+        FormAction::Withdraw | FormAction::AskAgain { .. } => Right::Ask,
+    })?;
+    let outcome = match action {
         FormAction::Decide(decision) => {
             let command = DecideRequest {
                 id,
                 decision,
                 version,
             };
-            let decided = decided(app, caller, None, command).await?;
-            decided.map(|decided| decided.request)
+            let outcome = decided(app, caller, None, command).await?;
+            outcome.map(|decided| decided.request)
         }
         FormAction::Act(action) => {
             let command = ActOnRequest {
@@ -138,14 +141,14 @@ pub(super) async fn done(
                 action,
                 version,
             };
-            let answered = app.command(caller, None, command).await?;
-            answered.map(|view| put_away_by(&caller.claims, view))
+            let outcome = app.command(caller, None, command).await?;
+            outcome.map(|view| put_away_by(&caller.claims, view))
         }
         FormAction::Withdraw => {
             let command = WithdrawHold { id, version };
             app.command(caller, None, command).await?
         }
-        FormAction::AskAgain(to, timeout_ms) => {
+        FormAction::AskAgain { to, timeout_ms } => {
             let command = AskAgain {
                 id: id.asked_again(),
                 again: id,
@@ -155,79 +158,67 @@ pub(super) async fn done(
             app.command(caller, None, command).await?
         }
     };
-    match answered {
+    match outcome {
         CommandOutcome::Done(view) => Ok((view, None)),
         CommandOutcome::Accepted(_) => {
-            let text =
-                "It is stored, and will be done as soon as the service that owns it is back.";
-            let notice = Notice {
-                is_good: true,
-                text: text.to_owned(),
-                lines: Vec::new(),
-            };
-            Ok((request::get(app, person, id).await?, Some(notice)))
+            let view = request::get(app, user, id).await?;
+            Ok((view, Some(Notice::success(STORED))))
         }
     }
 }
 
-fn version(fields: &Fields) -> Option<u64> {
-    fields.get("version").and_then(|text| text.parse().ok())
-}
-
-pub(super) fn desired_state(fields: &Fields, request: &RequestView) -> Result<FormAction, Fault> {
-    let text = |name: &str| fields.said(name).map(str::to_owned);
-    let needed = |name: &str, message: &str| text(name).ok_or_else(|| invalid(message));
-    let desired_state = match fields.get("do").unwrap_or_default() {
+/// Reads the action of a form on this request.
+pub(super) fn read_action(fields: &Fields, request: &RequestView) -> Result<FormAction, FormError> {
+    let text = |name: &str| fields.get_text(name).map(str::to_owned);
+    let required = |name: &str, message: &str| text(name).ok_or_else(|| invalid(message));
+    let action = match fields.get("do").unwrap_or_default() {
         "respond" => FormAction::Decide(Decision::Respond {
-            answer: answer(fields, request)?,
+            answer: read_answer(fields, request)?,
         }),
         "approve" => FormAction::Decide(Decision::Approve {
             comment: text("comment"),
         }),
         "reject" => FormAction::Decide(Decision::Reject {
-            reason: needed("reason", "Say why: a rejection needs a reason.")?,
+            reason: required("reason", "Enter a reason for the rejection.")?,
         }),
-        "complete" => FormAction::Decide(Decision::Complete(completion(fields)?)),
+        "complete" => FormAction::Decide(Decision::Complete(read_completion(fields)?)),
         "accept" => FormAction::Act(RequestAction::Accept),
         "take_over" => FormAction::Act(RequestAction::TakeOver),
         "acknowledge" => FormAction::Act(RequestAction::Acknowledge),
         "reassign" => FormAction::Act(RequestAction::Reassign {
-            to: audience(&needed("to", "Say who: @user.name or @role.name.")?),
+            to: recipient(&required("to", NEEDS_RECIPIENT)?),
         }),
         "delegate" => FormAction::Act(RequestAction::Delegate {
-            to: audience(&needed("to", "Say who: @user.name or @role.name.")?),
+            to: recipient(&required("to", NEEDS_RECIPIENT)?),
         }),
         "snooze" => FormAction::Act(RequestAction::Snooze {
-            for_ms: milliseconds(&needed("for", "Say for how long.")?)?,
+            for_ms: milliseconds(&required("for", "Choose how long to snooze the request.")?)?,
         }),
         "withdraw" => FormAction::Withdraw,
-        "ask_again" => FormAction::AskAgain(
-            text("to").map(|to| {
-                to.split([',', ' '])
-                    .filter(|one| !one.is_empty())
-                    .map(audience)
-                    .collect()
+        "ask_again" => FormAction::AskAgain {
+            to: text("to").map(|to| {
+                let names = to.split([',', ' ']).filter(|name| !name.is_empty());
+                names.map(recipient).collect()
             }),
-            text("timeout")
+            timeout_ms: text("timeout")
                 .map(|text| milliseconds(&text))
                 .transpose()?,
-        ),
+        },
         other => {
-            let other = super::sanitize::line(other, 40);
-            return Err(invalid(&format!(
-                "`{other}` is nothing that one can do here."
-            )));
+            let other = sanitize::one_line(other, 40);
+            let message = format!("invalid action `{other}`; expected an action of the card");
+            return Err(invalid(&message));
         }
     };
-    Ok(desired_state)
+    Ok(action)
 }
 
-pub(super) fn invalid(message: &str) -> Fault {
-    Problem::new(422, "invalid_form", message).into()
+fn invalid(message: &str) -> FormError {
+    invalid_form(message).into()
 }
 
-/// A bare name is a user's.
-fn audience(to: &str) -> String {
+/// A bare name is a user.
+fn recipient(to: &str) -> String {
     if to.starts_with('@') {
         to.to_owned()
     } else {
@@ -235,117 +226,115 @@ fn audience(to: &str) -> String {
     }
 }
 
-fn milliseconds(text: &str) -> Result<u64, Fault> {
+fn milliseconds(text: &str) -> Result<u64, FormError> {
     let time = duration::parse(text).map_err(|error| invalid(&error.to_string()))?;
     u64::try_from(time.as_millis()).map_err(|error| invalid(&error.to_string()))
 }
 
-fn completion(fields: &Fields) -> Result<Completion, Fault> {
-    let outcome_type = match fields.said("outcome_type") {
+fn read_completion(fields: &Fields) -> Result<Completion, FormError> {
+    let outcome_type = match fields.get_text("outcome_type") {
         None | Some("resolved") => OutcomeType::Resolved,
         Some("escalated") => OutcomeType::Escalated,
         Some("no_action_needed") => OutcomeType::NoActionNeeded,
-        Some(_) => return Err(invalid("Choose what came of it.")),
+        Some(_) => {
+            let message = "invalid outcome; expected resolved, escalated or no_action_needed";
+            return Err(invalid(message));
+        }
     };
     let disposition = match fields.get("disposition") {
         Some("return_to_agent") => Disposition::ReturnToAgent,
         Some("finish") => Disposition::Finish,
         Some(_) | None => {
-            return Err(invalid("Choose: let the agent go on, or end the run."));
+            let message = "Choose whether the agent continues or the run ends.";
+            return Err(invalid(message));
         }
     };
     Ok(Completion {
-        notes: fields.said("notes").unwrap_or_default().to_owned(),
+        notes: fields.get_text("notes").unwrap_or_default().to_owned(),
         outcome_type,
         disposition,
     })
 }
 
-fn answer(fields: &Fields, request: &RequestView) -> Result<Value, Fault> {
-    let chosen = fields.get("answer").unwrap_or_default();
-    let is_chosen = |option: &&String| unbroken(option) == unbroken(chosen);
+fn read_answer(fields: &Fields, request: &RequestView) -> Result<Value, FormError> {
+    let chosen = unix_lines(fields.get("answer").unwrap_or_default());
+    let is_chosen = |option: &&String| unix_lines(option) == chosen;
     if let Some(option) = request.options.iter().find(is_chosen) {
         return Ok(Value::String(option.clone()));
     }
     if request.link.is_some() {
-        return Err(invalid(
-            "Say that it is done, or decline: it is entered at the link.",
-        ));
+        let message = "Choose Done or Decline. The value itself is entered at the link.";
+        return Err(invalid(message));
     }
     let Some(schema) = &request.schema else {
-        let text = fields.said("answer").map(|text| text.replace("\r\n", "\n"));
-        return text
-            .map(Value::String)
-            .ok_or_else(|| invalid("There is no answer yet."));
+        let text = fields.get_text("answer");
+        let answer = text.map(|text| Value::String(text.replace("\r\n", "\n")));
+        return answer.ok_or_else(|| invalid("Enter an answer."));
     };
     if let Some(form) = FormSchema::read(schema) {
-        return form.answer(fields).map_err(|faults| Fault {
-            problem: Problem::new(422, "invalid_answer", "Some fields need another look.").into(),
+        return form.answer(fields).map_err(|faults| FormError {
+            problem: Problem::new(422, "invalid_answer", "Some fields are invalid.").into(),
             fields: faults,
         });
     }
-    let text = fields.said("json").unwrap_or_default();
-    serde_json::from_str(text).map_err(|error| invalid(&format!("This is no JSON: {error}.")))
+    let text = fields.get_text("json").unwrap_or_default();
+    serde_json::from_str(text)
+        .map_err(|error| invalid(&format!("The answer is not valid JSON: {error}.")))
 }
 
-/// Browsers write the ends of lines their own way.
-fn unbroken(text: &str) -> String {
+/// Browsers submit `\r\n` at line ends.
+fn unix_lines(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n")
 }
 
-/// What the card tells of a refusal.
-pub(super) fn refused(fault: Fault, fields: Fields) -> Tried {
-    let Fault {
+/// The card after a refusal: the notice, and the input for another try.
+pub(super) fn refused_attempt(error: FormError, fields: Fields) -> RequestAttempt {
+    let FormError {
         problem,
         fields: mut faults,
-    } = fault;
-    let mut lines = Vec::new();
+    } = error;
+    let mut details = Vec::new();
     for error in &problem.errors {
         let pointer = error.pointer.as_deref().unwrap_or_default();
-        match pointer.rsplit_once('/') {
-            Some((before, name)) if before.ends_with("/answer") => {
-                faults.push((name.to_owned(), error.message.clone()));
-            }
-            Some(_) | None => {}
+        if let Some((parent, name)) = pointer.rsplit_once('/')
+            && parent.ends_with("/answer")
+        {
+            faults.push((name.to_owned(), error.message.clone()));
         }
         if error.message != problem.detail {
-            lines.push(error.message.clone());
+            details.push(error.message.clone());
         }
     }
-    Tried {
-        notice: Some(Notice {
-            is_good: false,
-            text: sentence(&problem),
-            lines,
-        }),
+    RequestAttempt {
+        notice: Some(Notice::error(&refusal_text(&problem), details)),
         fields,
         faults,
         chosen: None,
     }
 }
 
-/// A refusal in words: who was first, when, and with what.
-fn sentence(problem: &Problem) -> String {
-    if problem.code == "version_conflict" {
-        return "This has changed since you opened it. Look again, then decide.".to_owned();
-    }
-    let is_first = ["already_decided", "already_taken_over", "already_accepted"];
-    if !is_first.contains(&problem.code.as_str()) {
-        return problem.detail.clone();
-    }
+/// A refusal as a sentence. A conflict names the earlier actor, the action and the instant.
+fn refusal_text(problem: &Problem) -> String {
+    let is_late = problem.data.get("late") == Some(&Value::Bool(true));
+    let kept = match problem.code.as_str() {
+        "version_conflict" => {
+            return "This request has changed since you opened it. Check it again, then decide."
+                .to_owned();
+        }
+        "already_decided" | "already_taken_over" | "already_accepted" if is_late => {
+            " Your answer is kept as a late answer."
+        }
+        "already_decided" => " Your answer was not kept.",
+        "already_taken_over" | "already_accepted" => "",
+        _ => return problem.detail.clone(),
+    };
     let winner = problem.data.get("winner").unwrap_or(&Value::Null);
     let text = |name: &str| winner.get(name).and_then(Value::as_str);
-    let outcome = super::sanitize::spoken(text("outcome").unwrap_or("decided")).to_lowercase();
-    let by = labels::who(text("by").unwrap_or("somebody else"));
-    let at = text("at").and_then(|at| at.parse::<chrono::DateTime<chrono::Utc>>().ok());
+    let outcome = sanitize::humanize(text("outcome").unwrap_or("decided")).to_lowercase();
+    let by = labels::actor(text("by").unwrap_or("another user"));
+    let at = text("at").and_then(|at| at.parse::<DateTime<Utc>>().ok());
     let when = at.map_or_else(String::new, |at| {
         at.format(" on %-d %b %Y, %H:%M UTC").to_string()
     });
-    let is_late = problem.data.get("late") == Some(&Value::Bool(true));
-    let kept = match (problem.code.as_str(), is_late) {
-        (_, true) => " What you said is kept as a late answer.",
-        ("already_decided", false) => " What you said is not kept.",
-        (_, false) => "",
-    };
-    format!("Somebody was first: it was {outcome} by {by}{when}.{kept}")
+    format!("This request was already {outcome} by {by}{when}.{kept}")
 }

@@ -1,19 +1,19 @@
-//! Texts of others, made fit to be shown. HTML is escaped by the templates; this is about what no
-//! escaping reaches: control characters, and those that turn the direction of writing around.
+//! Makes texts of users and tools safe to show. Templates escape HTML; this module replaces control
+//! characters and characters that reverse the direction of writing.
 
 use std::borrow::Cow;
 
-/// A text as it is shown: lines and tabs stay, other control characters become a visible mark.
+/// Keeps lines and tabs, and replaces other control characters with a visible mark.
 pub(super) fn clean(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_unfit) {
+    if !text.contains(is_unsafe) {
         return Cow::Borrowed(text);
     }
-    let shown = |c: char| if is_unfit(c) { '\u{fffd}' } else { c };
+    let shown = |c: char| if is_unsafe(c) { '\u{fffd}' } else { c };
     Cow::Owned(text.chars().map(shown).collect())
 }
 
-/// The same on one line, at most so many characters long.
-pub(super) fn line(text: &str, max: usize) -> String {
+/// The same on one line of at most `max` characters.
+pub(super) fn one_line(text: &str, max: usize) -> String {
     let one = clean(text).split_whitespace().collect::<Vec<_>>().join(" ");
     if one.chars().count() <= max {
         return one;
@@ -23,9 +23,9 @@ pub(super) fn line(text: &str, max: usize) -> String {
     cut
 }
 
-/// A word of a body for people: `no_action_needed` is `No action needed`.
-pub(super) fn spoken(word: &str) -> String {
-    let spaced = line(&word.replace(['_', '-'], " "), 200);
+/// An identifier as words: `no_action_needed` becomes `No action needed`.
+pub(super) fn humanize(word: &str) -> String {
+    let spaced = one_line(&word.replace(['_', '-'], " "), 200);
     let mut letters = spaced.chars();
     match letters.next() {
         Some(first) => first.to_uppercase().chain(letters).collect(),
@@ -33,10 +33,10 @@ pub(super) fn spoken(word: &str) -> String {
     }
 }
 
-fn is_unfit(c: char) -> bool {
-    let turns =
+fn is_unsafe(c: char) -> bool {
+    let reverses =
         matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
-    turns || (c.is_control() && !matches!(c, '\n' | '\t' | '\r'))
+    reverses || (c.is_control() && !matches!(c, '\n' | '\t' | '\r'))
 }
 
 #[cfg(test)]
@@ -45,7 +45,7 @@ mod tests {
 
     /// People, "Must": HTML and control characters in every text.
     #[test]
-    fn what_cannot_be_seen_is_seen() {
+    fn control_characters_become_visible() {
         assert_eq!(clean("two\nlines\tand ä"), "two\nlines\tand ä");
         assert_eq!(
             clean("a\u{0}b\u{1b}[31mc\u{202e}txt"),
@@ -54,14 +54,14 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_one_line_and_not_too_long() {
-        assert_eq!(line(" a\n b\t", 9), "a b");
-        assert_eq!(line("abcdef", 4), "abc…");
+    fn a_line_has_no_breaks_and_is_cut() {
+        assert_eq!(one_line(" a\n b\t", 9), "a b");
+        assert_eq!(one_line("abcdef", 4), "abc…");
     }
 
     #[test]
-    fn words_are_spoken() {
-        assert_eq!(spoken("no_action_needed"), "No action needed");
-        assert_eq!(spoken(""), "");
+    fn identifiers_become_words() {
+        assert_eq!(humanize("no_action_needed"), "No action needed");
+        assert_eq!(humanize(""), "");
     }
 }

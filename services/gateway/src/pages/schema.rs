@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 use serde_json::{Map, Number, Value};
 
-use super::sanitize::{clean, line, spoken};
+use super::sanitize::{clean, humanize, one_line};
 use super::session::Fields;
 
 /// What the names of a form's fields start with.
@@ -147,7 +147,7 @@ impl Field {
         };
         Some(Self {
             name: name.to_owned(),
-            label: text("title").map_or_else(|| spoken(name), |title| line(title, 200)),
+            label: text("title").map_or_else(|| humanize(name), |title| one_line(title, 200)),
             hint: text("description").map(|text| clean(text).into_owned()),
             kind,
             required,
@@ -199,7 +199,7 @@ impl Field {
         let help = html! {
             @if about.is_some() {
                 p.hint id=[about] {
-                    @if let Some(fault) = fault { strong.error { (line(fault, 300)) } " " }
+                    @if let Some(fault) = fault { strong.error { (one_line(fault, 300)) } " " }
                     @if let Some(hint) = &self.hint { (hint) }
                 }
             }
@@ -297,7 +297,7 @@ fn choices(all: &[Value], schema: &Value) -> Option<Vec<(String, String)>> {
         .map(|(at, one)| {
             let value = one.as_str()?;
             let name = names.and_then(|names| names.get(at)?.as_str());
-            Some((value.to_owned(), line(name.unwrap_or(value), 200)))
+            Some((value.to_owned(), one_line(name.unwrap_or(value), 200)))
         })
         .collect()
 }

@@ -1,4 +1,8 @@
-//! Who looks: the session behind a cookie, and what a form must bring so that it is theirs.
+//! The session of a browser: the signed-in user, and the checks that a posted form passes.
+
+use std::fmt::{Display, Write as _};
+use std::str::FromStr;
+use std::time::Duration;
 
 use axum::extract::{Form, FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
@@ -8,58 +12,54 @@ use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
+use holdpoint_contracts::notification::GetPreferences;
 use holdpoint_ids::{HoldId, Workspace};
+use maud::{Markup, html};
 use sha2::{Digest, Sha256};
 
-use super::{layout, time_zone};
+use super::cookie::read_cookie;
+use super::layout::{self, PageClock};
+use super::sanitize::one_line;
 use crate::app::App;
 use crate::caller::{Caller, claims};
 use crate::problem::database_away;
 use crate::store::sessions;
-use crate::tls::came_by_tls;
 
-/// The cookie's name without TLS.
-const COOKIE: &str = "holdpoint_session";
-/// And with it. A browser takes this name with `Secure` and for this very host only, so that no page of a
-/// neighbouring host puts its own session in the place of ours (A-L2).
-const COOKIE_OF_TLS: &str = "__Host-holdpoint_session";
-/// As long as a session can last, in seconds; it may end sooner on this side.
-const COOKIE_LASTS_S: u32 = 30 * 24 * 3_600;
+/// Time to wait for the preferences; without them, times are shown in UTC.
+const TIME_ZONE_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// A person who is signed in, in the workspace that they look at.
+/// The user behind a session or an email link, in the workspace that they view.
 #[derive(Debug, Clone)]
 pub(super) struct SignedInUser {
-    /// Whom the API would see.
+    /// The caller that the API would see.
     pub(super) caller: Caller,
     /// Other workspaces that this browser is signed in to.
-    pub(super) others: Vec<Workspace>,
+    pub(super) other_workspaces: Vec<Workspace>,
     pub(super) now: DateTime<Utc>,
-    /// In which zone they read times.
     pub(super) zone: Tz,
-    /// Whether time stands between moves (`--test-clock`): then nothing counts down by itself.
-    pub(super) time_stands: bool,
-    /// Whoever came by a link of a mail, and is not signed in: its token.
-    link: Option<String>,
+    /// True under `--test-clock`: time moves only by command.
+    pub(super) is_clock_frozen: bool,
+    /// Set for a user who followed an email link and is not signed in.
+    link_token: Option<String>,
     secret: String,
 }
 
-/// Fields of a form that came from one of our own pages.
+/// A form that one of our own pages sent.
 #[derive(Debug)]
-pub(super) struct Posted {
-    pub(super) person: SignedInUser,
+pub(super) struct PostedForm {
+    pub(super) user: SignedInUser,
     pub(super) fields: Fields,
 }
 
-/// Fields of a form, in order; a name may come twice.
+/// The fields of a form in order. A name may occur twice.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Fields(pub(super) Vec<(String, String)>);
 
-/// A page that cannot be shown.
+/// A reason why a page is not shown.
 #[derive(Debug)]
 pub(super) enum PageError {
-    /// Nobody is signed in; then back to here.
+    /// There is no session; after signing in, the browser returns to this path.
     SignIn(String),
-    /// As the API would say it.
     Problem(Problem),
 }
 
@@ -74,10 +74,9 @@ impl IntoResponse for PageError {
         match self {
             Self::SignIn(next) if next == "/inbox" => Redirect::to("/login").into_response(),
             Self::SignIn(next) => {
-                let next = encoded(&next);
-                Redirect::to(&format!("/login?next={next}")).into_response()
+                Redirect::to(&format!("/login?next={}", percent_encode(&next))).into_response()
             }
-            Self::Problem(problem) => layout::refused(&problem),
+            Self::Problem(problem) => layout::problem_page(&problem),
         }
     }
 }
@@ -86,20 +85,21 @@ impl FromRequestParts<App> for SignedInUser {
     type Rejection = PageError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, PageError> {
-        // A form that nobody is signed in for cannot be sent again by itself: back to the start.
+        // A form cannot be repeated after signing in, so the browser returns to the inbox.
         let next = if parts.method == Method::GET && parts.uri.path() != "/live" {
             parts.uri.to_string()
         } else {
             "/inbox".to_owned()
         };
-        let secret = cookie(&parts.headers).unwrap_or_default();
-        Self::of(app, secret).await?.ok_or(PageError::SignIn(next))
+        let secret = read_cookie(&parts.headers).unwrap_or_default();
+        let user = Self::find(app, secret).await?;
+        user.ok_or(PageError::SignIn(next))
     }
 }
 
 impl SignedInUser {
-    /// Whose session this is at this moment.
-    pub(super) async fn of(app: &App, secret: &str) -> Result<Option<Self>, Problem> {
+    /// The user of a session; absent once the session has ended or the user is disabled.
+    pub(super) async fn find(app: &App, secret: &str) -> Result<Option<Self>, Problem> {
         let tables = (&app.readers, &app.writer);
         let session = sessions::find(tables, secret, app.clock.now())
             .await
@@ -110,57 +110,77 @@ impl SignedInUser {
         let Some(known) = claims(app, session.holder).await? else {
             return Ok(None);
         };
-        let caller = Caller::of(known);
-        Ok(Some(Self {
-            zone: time_zone::of(app, &caller).await,
-            caller,
-            others: session.others,
-            now: app.clock.now(),
-            time_stands: app.clock.is_test(),
-            link: None,
-            secret: secret.to_owned(),
-        }))
+        let mut user = Self::new(app, Caller::of(known), secret).await;
+        user.other_workspaces = session.others;
+        Ok(Some(user))
     }
 
-    /// Whoever came by a link of a mail.
-    pub(super) async fn linked(app: &App, caller: Caller, token: &str) -> Self {
+    /// The user of an email link, who need not be signed in.
+    pub(super) async fn from_link(app: &App, caller: Caller, token: &str) -> Self {
+        Self::new(app, caller, token).await.with_link(token)
+    }
+
+    async fn new(app: &App, caller: Caller, secret: &str) -> Self {
         Self {
-            zone: time_zone::of(app, &caller).await,
+            zone: find_time_zone(app, &caller).await,
             caller,
-            others: Vec::new(),
+            other_workspaces: Vec::new(),
             now: app.clock.now(),
-            time_stands: app.clock.is_test(),
-            link: Some(token.to_owned()),
-            secret: token.to_owned(),
+            is_clock_frozen: app.clock.is_test(),
+            link_token: None,
+            secret: secret.to_owned(),
         }
     }
 
-    /// The same person with another link.
     pub(super) fn with_link(self, token: &str) -> Self {
         Self {
-            link: Some(token.to_owned()),
+            link_token: Some(token.to_owned()),
             secret: token.to_owned(),
             ..self
         }
     }
 
-    /// Where the forms of a request go.
-    pub(super) fn acts_at(&self, request: HoldId) -> String {
-        match &self.link {
+    /// The path that the forms of a request post to.
+    pub(super) fn request_path(&self, request: HoldId) -> String {
+        match &self.link_token {
             Some(token) => format!("/l/{token}"),
             None => format!("/requests/{request}/act"),
         }
     }
 
-    /// The same person, if the session still is one.
-    pub(super) async fn again(&self, app: &App) -> Result<Option<Self>, Problem> {
-        Self::of(app, &self.secret).await
+    /// The same user now; absent once the session has ended.
+    pub(super) async fn reload(&self, app: &App) -> Result<Option<Self>, Problem> {
+        Self::find(app, &self.secret).await
     }
 
-    /// What a form of this session carries; worth nothing in any other.
+    /// The proof that a form comes from a page of this session.
     pub(super) fn csrf(&self) -> String {
         let text = format!("form of {}", self.secret);
         format!("{:x}", Sha256::digest(text.as_bytes()))
+    }
+
+    /// A form that posts these hidden fields and `inside`.
+    pub(super) fn form(
+        &self,
+        path: &str,
+        class: &str,
+        hidden: &[(&str, &str)],
+        inside: &Markup,
+    ) -> Markup {
+        html! {
+            form class=[Some(class).filter(|class| !class.is_empty())] method="post" action=(path) {
+                input type="hidden" name="csrf" value=(self.csrf());
+                @for (name, value) in hidden { input type="hidden" name=(name) value=(value); }
+                (inside)
+            }
+        }
+    }
+
+    pub(super) fn clock(&self) -> PageClock {
+        PageClock {
+            now: self.now,
+            is_frozen: self.is_clock_frozen,
+        }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -176,123 +196,110 @@ impl SignedInUser {
     }
 }
 
-impl FromRequest<App> for Posted {
+/// The zone of the caller's preferences; UTC if they cannot be read in time.
+async fn find_time_zone(app: &App, caller: &Caller) -> Tz {
+    if let Some(zone) = app.zones.get(&caller.claims) {
+        return zone;
+    }
+    let person = caller.claims.user.clone();
+    let query = GetPreferences { person };
+    let read = app.bus.query(&caller.workspace, &query);
+    let Ok(Ok(preferences)) = tokio::time::timeout(TIME_ZONE_TIMEOUT, read).await else {
+        return Tz::UTC;
+    };
+    let zone = preferences.time_zone.parse().unwrap_or(Tz::UTC);
+    app.zones.insert(&caller.claims, zone);
+    zone
+}
+
+impl FromRequest<App> for PostedForm {
     type Rejection = PageError;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, PageError> {
         let (mut parts, body) = request.into_parts();
-        let person = SignedInUser::from_request_parts(&mut parts, app).await?;
-        same_origin(&parts.headers)?;
+        let user = SignedInUser::from_request_parts(&mut parts, app).await?;
+        check_origin(&parts.headers)?;
         let fields = Fields::read(Request::from_parts(parts, body), app).await?;
-        if fields.get("csrf") != Some(person.csrf().as_str()) {
+        if fields.get("csrf") != Some(user.csrf().as_str()) {
             return Err(PageError::Problem(Problem::new(
                 403,
                 "stale_form",
-                "this form is of another session, or of before you signed in; go back, load the \
-                 page again and send it once more",
+                "this form belongs to another session; go back, reload the page and submit it again",
             )));
         }
-        Ok(Self { person, fields })
+        Ok(Self { user, fields })
     }
 }
 
 impl Fields {
-    /// The fields of a form's body.
     pub(super) async fn read(request: Request, app: &App) -> Result<Self, Problem> {
         let Form(fields) = Form::<Vec<(String, String)>>::from_request(request, app)
             .await
             .map_err(|error| {
-                tracing::debug!(%error, "a form cannot be read");
+                tracing::debug!(%error, "invalid form data; the form was refused");
                 let detail =
-                    "this form cannot be read; go back, load the page again and send it once more";
+                    "the form data is invalid; go back, reload the page and submit it again";
                 Problem::new(error.status().as_u16(), "invalid_form", detail)
             })?;
         Ok(Self(fields))
     }
 
-    /// The first field of that name.
+    /// The first field of this name.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         let mut named = self.0.iter().filter(|(key, _)| key == name);
         named.next().map(|(_, value)| value.as_str())
     }
 
-    /// The same if it says something.
-    pub(super) fn said(&self, name: &str) -> Option<&str> {
-        self.get(name)
-            .map(str::trim)
-            .filter(|text| !text.is_empty())
+    /// The same, trimmed, if it is not blank.
+    pub(super) fn get_text(&self, name: &str) -> Option<&str> {
+        let text = self.get(name).map(str::trim);
+        text.filter(|text| !text.is_empty())
     }
 }
 
-/// A browser says where a form comes from; from elsewhere it is not taken.
-pub(super) fn same_origin(headers: &HeaderMap) -> Result<(), Problem> {
+pub(super) fn invalid_form(detail: &str) -> Problem {
+    Problem::new(422, "invalid_form", detail)
+}
+
+/// An id from a path. Text that is not an id names nothing, so it is a 404.
+pub(super) fn parse_id<T: FromStr<Err: Display>>(kind: &str, text: &str) -> Result<T, Problem> {
+    let not_found = |_invalid| {
+        let text = one_line(text, 80);
+        Problem::not_found(format!("there is no {kind} `{text}`"))
+    };
+    text.parse().map_err(not_found)
+}
+
+/// Refuses a form that another site sent. Browsers send `Origin`; other clients need not.
+pub(super) fn check_origin(headers: &HeaderMap) -> Result<(), Problem> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let Some(origin) = text(header::ORIGIN.as_str()) else {
+    let Some(origin) = text(header::ORIGIN) else {
         return Ok(());
     };
     let from = origin.split_once("://").map(|(_scheme, host)| host);
-    if from.is_some() && from == text(header::HOST.as_str()) {
+    if from.is_some() && from == text(header::HOST) {
         return Ok(());
     }
     Err(Problem::new(
         403,
         "other_origin",
-        "this form was sent by a page of another address; open Holdpoint itself and do it there",
+        "this form was submitted from another site; open Holdpoint directly and submit it there",
     ))
 }
 
-/// What the browser keeps of a session. With TLS a cookie of the other name is not ours.
-pub(super) fn cookie(headers: &HeaderMap) -> Option<&str> {
-    let own = cookie_name(headers);
-    headers
-        .get_all(header::COOKIE)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(';'))
-        .filter_map(|pair| pair.trim().split_once('='))
-        .find_map(|(name, value)| (name == own).then_some(value))
-}
-
-/// The header that keeps a session in the browser; behind TLS for TLS only.
-pub(super) fn keep(secret: &str, headers: &HeaderMap) -> String {
-    format!(
-        "{}={secret}; Max-Age={COOKIE_LASTS_S}{}",
-        cookie_name(headers),
-        flags(headers)
-    )
-}
-
-/// The header that makes the browser forget it.
-pub(super) fn forget(headers: &HeaderMap) -> String {
-    format!("{}=; Max-Age=0{}", cookie_name(headers), flags(headers))
-}
-
-fn cookie_name(headers: &HeaderMap) -> &'static str {
-    match came_by_tls(headers) {
-        true => COOKIE_OF_TLS,
-        false => COOKIE,
-    }
-}
-
-fn flags(headers: &HeaderMap) -> String {
-    let secure = if came_by_tls(headers) { "; Secure" } else { "" };
-    format!("; Path=/; HttpOnly; SameSite=Lax{secure}")
-}
-
-/// A path of our own to go to afterwards; anything else is the inbox.
-pub(super) fn own_path(next: Option<&str>) -> &str {
-    let is_own = |path: &&str| {
+/// The path if it is one of ours, so that `next` cannot lead to another site; else the inbox.
+pub(super) fn local_path(next: Option<&str>) -> &str {
+    let is_local = |path: &&str| {
         path.starts_with('/')
             && !path.starts_with("//")
             && !path.contains(['\\', '\r', '\n'])
             && path.chars().all(|c| !c.is_control())
     };
-    next.filter(is_own).unwrap_or("/inbox")
+    next.filter(is_local).unwrap_or("/inbox")
 }
 
-/// As a value in a query.
-pub(super) fn encoded(text: &str) -> String {
-    use std::fmt::Write as _;
+/// Encodes a value for a query string.
+pub(super) fn percent_encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte) {
@@ -306,8 +313,7 @@ pub(super) fn encoded(text: &str) -> String {
 
 #[cfg(test)]
 impl SignedInUser {
-    /// Somebody with these roles, who looks at that instant.
-    pub(super) fn played(name: &str, roles: &[&str], now: DateTime<Utc>) -> Self {
+    pub(super) fn for_test(name: &str, roles: &[&str], now: DateTime<Utc>) -> Self {
         let claims = holdpoint_auth::Claims {
             workspace: "default".parse().unwrap(),
             user: name.parse().unwrap(),
@@ -316,11 +322,11 @@ impl SignedInUser {
         };
         Self {
             caller: Caller::played(claims, true),
-            others: Vec::new(),
+            other_workspaces: Vec::new(),
             now,
             zone: Tz::UTC,
-            time_stands: false,
-            link: None,
+            is_clock_frozen: false,
+            link_token: None,
             secret: format!("secret of {name}"),
         }
     }
@@ -341,9 +347,9 @@ mod tests {
     }
 
     #[test]
-    fn a_form_of_another_address_is_not_taken() {
+    fn a_form_of_another_site_is_refused() {
         let host = ("host", "127.0.0.1:7878");
-        let from = |origin| same_origin(&headers(&[host, ("origin", origin)])).is_ok();
+        let from = |origin| check_origin(&headers(&[host, ("origin", origin)])).is_ok();
         assert!(from("http://127.0.0.1:7878"));
         for foreign in ["http://evil.example", "null", "http://127.0.0.1:80", ""] {
             assert!(!from(foreign), "{foreign}");
@@ -351,8 +357,8 @@ mod tests {
     }
 
     #[test]
-    fn one_goes_on_to_our_own_paths_only() {
-        assert_eq!(own_path(Some("/runs/run_1?x=1")), "/runs/run_1?x=1");
+    fn only_local_paths_are_followed() {
+        assert_eq!(local_path(Some("/runs/run_1?x=1")), "/runs/run_1?x=1");
         for wrong in [
             "https://evil.example",
             "//evil.example",
@@ -360,50 +366,15 @@ mod tests {
             "x",
             "/a\nb",
         ] {
-            assert_eq!(own_path(Some(wrong)), "/inbox", "{wrong}");
+            assert_eq!(local_path(Some(wrong)), "/inbox", "{wrong}");
         }
-        assert_eq!(own_path(None), "/inbox");
+        assert_eq!(local_path(None), "/inbox");
     }
 
     #[test]
-    fn the_cookie_is_for_us_alone() {
-        let jar = headers(&[("cookie", "a=b; holdpoint_session=s3; c=d")]);
-        assert_eq!(cookie(&jar), Some("s3"));
-        let plain = keep("s3", &jar);
-        assert!(plain.contains("HttpOnly") && plain.contains("SameSite=Lax"));
-        assert!(!plain.contains("Secure"));
-    }
-
-    /// Mend A-L2: behind TLS the cookie is `Secure` and of this very host, and no other cookie is taken for it.
-    #[test]
-    fn behind_tls_the_cookie_is_for_tls_and_this_host_only() {
-        let tls = ("x-forwarded-proto", "https");
-        let name = "__Host-holdpoint_session";
-        for (header, named) in [
-            (keep("s3", &headers(&[tls])), format!("{name}=s3; ")),
-            (forget(&headers(&[tls])), format!("{name}=; ")),
-        ] {
-            assert!(header.starts_with(&named), "{header}");
-            assert!(
-                header.contains("; Path=/;") && header.ends_with("; Secure"),
-                "{header}"
-            );
-            assert!(!header.contains("Domain"), "{header}");
-        }
-        let both = (
-            "cookie",
-            "holdpoint_session=other; __Host-holdpoint_session=s3",
-        );
-        assert_eq!(cookie(&headers(&[tls, both])), Some("s3"));
-        assert_eq!(cookie(&headers(&[both])), Some("other"));
-        let planted = ("cookie", "holdpoint_session=other");
-        assert_eq!(cookie(&headers(&[tls, planted])), None);
-    }
-
-    #[test]
-    fn what_stands_in_a_query_is_encoded() {
+    fn a_query_value_is_encoded() {
         assert_eq!(
-            encoded("/inbox?kind=input&x=ä"),
+            percent_encode("/inbox?kind=input&x=ä"),
             "/inbox%3Fkind%3Dinput%26x%3D%C3%A4"
         );
     }

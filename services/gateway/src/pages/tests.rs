@@ -1,4 +1,4 @@
-//! What somebody reads on a page: words and controls, never the shape of the HTML.
+//! The texts and controls that a user sees, never the shape of the HTML.
 
 mod cards;
 mod forms;
@@ -16,7 +16,7 @@ fn at() -> DateTime<Utc> {
 }
 
 fn owner() -> SignedInUser {
-    SignedInUser::played("owner", &["owner"], at())
+    SignedInUser::for_test("owner", &["owner"], at())
 }
 
 /// An open approval of a run, changed by these fields.
@@ -63,7 +63,7 @@ fn read(html: &Markup) -> String {
 
 fn reads(html: &Markup, wanted: &[&str]) {
     let text = read(html);
-    for words in wanted {
-        assert!(text.contains(words), "`{words}` in: {text}");
+    for part in wanted {
+        assert!(text.contains(part), "`{part}` in: {text}");
     }
 }

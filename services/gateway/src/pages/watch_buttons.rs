@@ -1,143 +1,136 @@
-//! Whether somebody follows a request, a run or an agent, and the form that changes it.
+//! Buttons to follow and unfollow a request, a run or an agent.
 
 use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use holdpoint_auth::Right;
-use holdpoint_contracts::Problem;
 use holdpoint_contracts::notification::{GetWatchStatus, Unwatch, WatchStatus, Watched};
 use holdpoint_ids::RunId;
 use maud::{Markup, html};
 
-use super::live::{Fragment, key_of};
-use super::session::{Fields, PageError, Posted, SignedInUser, encoded};
+use super::fragment::{Fragment, key_of};
+use super::session::{Fields, PageError, PostedForm, SignedInUser, invalid_form, percent_encode};
 use crate::app::App;
 use crate::routes::watches::follow;
 
-/// How long a page waits to know who follows; without that it shows no button.
-const ASKED_WITHIN: Duration = Duration::from_millis(500);
+/// Time to wait for a watch status; without a reply the page has no button.
+const STATUS_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What can be followed on a page, and who does.
-pub(super) struct Followed(Vec<(Watched, WatchStatus)>);
+/// The subjects of a page that can be followed, and their followers.
+pub(super) struct WatchButtons(Vec<(Watched, WatchStatus)>);
 
-/// Looks who follows these; what is not known at once is left out.
-pub(super) async fn find(app: &App, person: &SignedInUser, all: Vec<Watched>) -> Followed {
-    let workspace = &person.caller.workspace;
-    let mut found = Vec::new();
-    // A narrowed token follows nothing for its user, so there is no button either.
-    if person.may(Right::Look) && person.caller.is_whole() {
-        for of in all {
-            let query = GetWatchStatus {
-                person: person.caller.claims.user.clone(),
-                of: of.clone(),
-            };
-            let asked = app.bus.query(workspace, &query);
-            if let Ok(Ok(watching)) = tokio::time::timeout(ASKED_WITHIN, asked).await {
-                found.push((of, watching));
+impl WatchButtons {
+    /// Loads the status of these subjects and leaves out those without a timely reply.
+    pub(super) async fn load(app: &App, user: &SignedInUser, subjects: Vec<Watched>) -> Self {
+        let workspace = &user.caller.workspace;
+        let mut found = Vec::new();
+        // A narrowed token cannot follow for its user, so the page has no buttons.
+        if user.may(Right::Look) && user.caller.is_whole() {
+            for of in subjects {
+                let query = GetWatchStatus {
+                    person: user.caller.claims.user.clone(),
+                    of: of.clone(),
+                };
+                let reply = app.bus.query(workspace, &query);
+                if let Ok(Ok(status)) = tokio::time::timeout(STATUS_TIMEOUT, reply).await {
+                    found.push((of, status));
+                }
             }
         }
-    }
-    Followed(found)
-}
-
-impl Followed {
-    /// As it is replaced by its id.
-    pub(super) fn fragment(&self, person: &SignedInUser, back: Option<RunId>) -> Fragment {
-        Fragment::of("following", &self.0, self.shown(person, back))
+        Self(found)
     }
 
-    /// A row each; `back` is the run whose page it stands on.
-    pub(super) fn shown(&self, person: &SignedInUser, back: Option<RunId>) -> Markup {
+    pub(super) fn fragment(&self, user: &SignedInUser, back: Option<RunId>) -> Fragment {
+        Fragment::new("following", &self.0, self.render(user, back))
+    }
+
+    /// One row per subject. `back` is the run whose page shows the buttons.
+    pub(super) fn render(&self, user: &SignedInUser, back: Option<RunId>) -> Markup {
         html! {
             section.following #following data-key=(key_of(&self.0)) aria-label="Following" {
-                @for (of, watching) in &self.0 { (row(person, (of, *watching), back)) }
+                @for (of, status) in &self.0 { (button_row(user, of, *status, back)) }
             }
         }
     }
 }
 
-fn row(
-    person: &SignedInUser,
-    (of, watching): (&Watched, WatchStatus),
+fn button_row(
+    user: &SignedInUser,
+    of: &Watched,
+    status: WatchStatus,
     back: Option<RunId>,
 ) -> Markup {
-    let (what, told) = match of {
-        Watched::Request(_) => ("this request".to_owned(), "what becomes of it"),
-        Watched::Run(_) => ("this run".to_owned(), "what it asks, and how it ends"),
+    let (subject, events) = match of {
+        Watched::Request(_) => ("this request".to_owned(), "its outcome"),
+        Watched::Run(_) => ("this run".to_owned(), "its requests and its end"),
         Watched::Agent(name) => (
             format!("agent {name}"),
-            "what its runs ask, and how they end",
+            "the requests and the ends of its runs",
         ),
     };
-    let (desired_state, verb) = match watching.is_watched {
-        true => ("unfollow", "Unfollow"),
-        false => ("follow", "Follow"),
+    let (action, verb) = if status.is_watched {
+        ("unfollow", "Unfollow")
+    } else {
+        ("follow", "Follow")
     };
-    html! {
-        form.row method="post" action="/follow" {
-            input type="hidden" name="csrf" value=(person.csrf());
-            input type="hidden" name="of" value=(of);
-            @if let Some(run) = back { input type="hidden" name="back" value=(run); }
-            input type="hidden" name="do" value=(desired_state);
-            button { (verb) " " (what) }
-            span.hint { (who(watching)) " Whoever follows is told " (told) "." }
-        }
+    let (of, back) = (of.to_string(), back.map(|run| run.to_string()));
+    let mut hidden = vec![("of", of.as_str()), ("do", action)];
+    hidden.extend(back.as_deref().map(|run| ("back", run)));
+    let inside = html! {
+        button { (verb) " " (subject) }
+        span.hint { (followers(status)) " Followers are notified of " (events) "." }
+    };
+    user.form("/follow", "row", &hidden, &inside)
+}
+
+fn followers(status: WatchStatus) -> String {
+    let others = status.watchers.saturating_sub(u64::from(status.is_watched));
+    match (status.is_watched, others) {
+        (true, 0) => "You are the only follower.".to_owned(),
+        (true, 1) => "You and 1 other user follow.".to_owned(),
+        (true, others) => format!("You and {others} other users follow."),
+        (false, 0) => "No followers yet.".to_owned(),
+        (false, 1) => "1 follower.".to_owned(),
+        (false, others) => format!("{others} followers."),
     }
 }
 
-/// `You and 2 others follow.`
-fn who(watching: WatchStatus) -> String {
-    let own = u64::from(watching.is_watched);
-    let others = watching.watchers.saturating_sub(own);
-    match (watching.is_watched, others) {
-        (true, 0) => "You follow.".to_owned(),
-        (true, 1) => "You and 1 other follow.".to_owned(),
-        (true, others) => format!("You and {others} others follow."),
-        (false, 0) => "Nobody follows yet.".to_owned(),
-        (false, 1) => "1 person follows.".to_owned(),
-        (false, others) => format!("{others} people follow."),
-    }
-}
-
-/// Does what the form says, and goes back to where it stood.
-pub(super) async fn act(State(app): State<App>, posted: Posted) -> Result<Response, PageError> {
-    let Posted { person, fields } = posted;
-    let caller = &person.caller;
+/// Follows or unfollows, and returns to the page of the form.
+pub(super) async fn act(State(app): State<App>, posted: PostedForm) -> Result<Response, PageError> {
+    let PostedForm { user, fields } = posted;
+    let caller = &user.caller;
     caller.may(Right::Look)?;
     caller.in_person()?;
-    let wrong = |_no_id| Problem::new(422, "invalid_form", "`of` says what is followed");
-    let of: Watched = fields
-        .get("of")
-        .unwrap_or_default()
-        .parse()
-        .map_err(wrong)?;
-    let back = back(&fields, &of);
+    let of = fields.get("of").unwrap_or_default().parse::<Watched>();
+    let of = of.map_err(|_invalid| {
+        invalid_form("invalid `of`; expected the id of a request, a run or an agent")
+    })?;
+    let path = return_path(&fields, &of);
     match fields.get("do") {
         Some("follow") => drop(follow(&app, caller, None, of).await?),
         Some("unfollow") => match app.ask(caller, None, Unwatch { of }).await {
             Ok(_) => {}
-            // Another tab was faster.
+            // Another tab has unfollowed already.
             Err(problem) if problem.status == 404 => {}
             Err(problem) => return Err(problem.into()),
         },
         Some(_) | None => {
-            let detail = "`do` is follow or unfollow";
-            return Err(Problem::new(422, "invalid_form", detail).into());
+            return Err(invalid_form("invalid `do`; expected follow or unfollow").into());
         }
     }
-    Ok(Redirect::to(&back).into_response())
+    Ok(Redirect::to(&path).into_response())
 }
 
-/// The page of the run that the form stood on, or of what it is about.
-fn back(fields: &Fields, of: &Watched) -> String {
+/// The page of the run that showed the form, or the page of the subject.
+fn return_path(fields: &Fields, of: &Watched) -> String {
     if let Some(Ok(run)) = fields.get("back").map(str::parse::<RunId>) {
         return format!("/runs/{run}");
     }
     match of {
         Watched::Request(id) => format!("/requests/{id}"),
         Watched::Run(id) => format!("/runs/{id}"),
-        Watched::Agent(name) => format!("/runs?agent={}", encoded(name.as_str())),
+        Watched::Agent(name) => format!("/runs?agent={}", percent_encode(name.as_str())),
     }
 }
 
@@ -146,28 +139,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_said_who_follows() {
-        let said = |is_watched, watchers| {
-            who(WatchStatus {
+    fn the_number_of_followers_is_shown() {
+        let text = |is_watched, watchers| {
+            followers(WatchStatus {
                 is_watched,
                 watchers,
             })
         };
-        assert_eq!(said(false, 0), "Nobody follows yet.");
-        assert_eq!(said(false, 1), "1 person follows.");
-        assert_eq!(said(true, 1), "You follow.");
-        assert_eq!(said(true, 3), "You and 2 others follow.");
+        assert_eq!(text(false, 0), "No followers yet.");
+        assert_eq!(text(false, 1), "1 follower.");
+        assert_eq!(text(true, 1), "You are the only follower.");
+        assert_eq!(text(true, 3), "You and 2 other users follow.");
     }
 
-    /// Back to a page of ours, whatever the form says.
     #[test]
-    fn a_form_leads_back_to_its_page() {
+    fn a_form_returns_only_to_our_own_pages() {
         let run = "run_01920000000070008000000000000001";
         let agent: Watched = "agent_my.agent".parse().unwrap();
         let fields = |back: &str| Fields(vec![("back".to_owned(), back.to_owned())]);
-        assert_eq!(back(&fields(run), &agent), format!("/runs/{run}"));
+        assert_eq!(return_path(&fields(run), &agent), format!("/runs/{run}"));
         let evil = fields("https://evil.example/");
-        assert_eq!(back(&evil, &agent), "/runs?agent=my.agent");
-        assert_eq!(back(&evil, &run.parse().unwrap()), format!("/runs/{run}"));
+        assert_eq!(return_path(&evil, &agent), "/runs?agent=my.agent");
+        assert_eq!(
+            return_path(&evil, &run.parse().unwrap()),
+            format!("/runs/{run}")
+        );
     }
 }

@@ -50,10 +50,10 @@ async fn put(
     let chat = command.preferences.channels.chat.as_ref();
     if chat.is_some_and(|chat| chat.url.is_some()) {
         let answer = app.ask(&caller, body.key, command).await?;
-        app.zones.forget(&caller);
+        app.zones.forget(&caller.claims);
         return Ok(Json(answer).into_response());
     }
     let answered = app.command(&caller, body.key, command).await?;
-    app.zones.forget(&caller);
+    app.zones.forget(&caller.claims);
     Ok(answered.with_status(StatusCode::OK))
 }

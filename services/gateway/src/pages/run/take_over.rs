@@ -1,4 +1,4 @@
-//! An operator takes a live run over from its page: the button, and what it does.
+//! The button by which an operator takes over a live run, and its command.
 
 use std::time::Duration;
 
@@ -6,68 +6,61 @@ use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::TakeOverRun;
 use holdpoint_contracts::handoff::GetRequest;
-use holdpoint_contracts::run::{ChangedRun, HoldKind, RunView};
-use holdpoint_ids::HoldId;
+use holdpoint_contracts::run::{HoldKind, RunView};
+use holdpoint_ids::{HoldId, RunId};
 use maud::{Markup, html};
 use tokio::time::Instant;
 
-use super::super::sanitize::line;
+use super::super::sanitize::one_line;
 use super::super::session::SignedInUser;
 use crate::answered::CommandOutcome;
 use crate::app::App;
 
-/// How long the page waits for the request by which the run is handed back.
-const HEARD_WAIT: Duration = Duration::from_secs(2);
-/// How often it looks.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// Time to wait for the request that hands the run back.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What is shown of it: a button for who may, or whose the run is.
-pub(super) fn shown(person: &SignedInUser, run: &RunView) -> Markup {
+pub(super) fn render(user: &SignedInUser, run: &RunView) -> Markup {
     if let Some(by) = &run.taken_over_by {
         return html! {
-            p.why { strong { (line(by, 120)) } " owns this run. The agent stands still until it is completed or handed back below." }
+            p.why { strong { (one_line(by, 120)) } " owns this run. The agent is stopped until the run is completed or handed back below." }
         };
     }
-    if run.status.is_final() || !person.may(Right::Operate) {
+    if run.status.is_final() || !user.may(Right::Operate) {
         return html! {};
     }
-    html! {
-        (super::controls::form(person, run, "take_over", &html! {
-            button { "Take the run over" }
-            span.hint { "The agent and its steps stop; the run is yours until you hand it back or end it." }
-        }))
-    }
+    let inside = html! {
+        button { "Take the run over" }
+        span.hint { "The agent and its steps stop. You own the run until you hand it back or end it." }
+    };
+    super::controls::form(user, run, "take_over", &inside)
 }
 
-/// Makes the person the owner of the run.
-pub(super) async fn take_over(
+/// Makes the user the owner of the run. If the executor is down, the command is stored and the page
+/// shows its effect later.
+pub(in crate::pages) async fn take_over(
     app: &App,
-    person: &SignedInUser,
-    run: holdpoint_ids::RunId,
+    user: &SignedInUser,
+    run: RunId,
 ) -> Result<(), Problem> {
-    let caller = &person.caller;
-    // Stored for later: the page shows it when it has happened.
-    if let CommandOutcome::Done(taken) = app.command(caller, None, TakeOverRun { run }).await?
-        && let Some(id) = handed_to(&taken)
-    {
-        heard(app, person, id).await;
+    let outcome = app.command(&user.caller, None, TakeOverRun { run }).await?;
+    if let CommandOutcome::Done(taken) = outcome {
+        let mut holds = taken.run.waiting_on.iter();
+        let own = holds.find(|hold| hold.kind == HoldKind::Handoff && hold.step.is_empty());
+        if let Some(hold) = own {
+            wait_for_request(app, user, hold.id).await;
+        }
     }
     Ok(())
 }
 
-/// The request by which whoever has just taken the run over gives it back.
-fn handed_to(taken: &ChangedRun) -> Option<HoldId> {
-    let all = taken.run.waiting_on.iter();
-    let mut own = all.filter(|on| on.kind == HoldKind::Handoff && on.step.is_empty());
-    own.next().map(|on| on.id)
-}
-
-/// Its owner hears of it by a desired state; a page without script is loaded once.
-async fn heard(app: &App, person: &SignedInUser, id: HoldId) {
-    let by = Instant::now() + HEARD_WAIT;
+/// The request arrives at handoff as desired state. A page without the script is loaded only once, so
+/// it has to be there before the redirect.
+async fn wait_for_request(app: &App, user: &SignedInUser, id: HoldId) {
+    let deadline = Instant::now() + REQUEST_TIMEOUT;
     let query = GetRequest { id };
-    let workspace = &person.caller.workspace;
-    while Instant::now() < by && app.bus.query(workspace, &query).await.is_err() {
-        tokio::time::sleep(LOOK_AGAIN).await;
+    let workspace = &user.caller.workspace;
+    while Instant::now() < deadline && app.bus.query(workspace, &query).await.is_err() {
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

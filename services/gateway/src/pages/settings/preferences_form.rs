@@ -1,4 +1,4 @@
-//! How somebody wants to be told, as a form: shown from their preferences, and read into them again.
+//! The form of notification preferences: rendered from them, and read into them again.
 
 use holdpoint_contracts::FieldError;
 use holdpoint_contracts::hold::Priority;
@@ -8,16 +8,16 @@ use holdpoint_contracts::notification::{
 };
 use maud::{Markup, html};
 
-use super::super::sanitize::{line, spoken};
+use super::super::sanitize::{humanize, one_line};
 use super::super::session::{Fields, SignedInUser};
-use super::{HERE, fault, wrong};
+use super::form::{Input, choice, error_hint, field_error, format_select, read_format};
 
-/// Times that stand in fields that nobody has filled in.
-const QUIET: (&str, &str) = ("22:00", "07:00");
+/// Times in fields that the user has not set.
+const QUIET_HOURS: (&str, &str) = ("22:00", "07:00");
 const DIGEST: &str = "08:00";
 
 const MIDNIGHT: &str = "00:00";
-const DAYS_END: &str = "24:00";
+const END_OF_DAY: &str = "24:00";
 
 const DAYS: [(Day, &str, &str); 7] = [
     (Day::Mon, "mon", "Mon"),
@@ -29,157 +29,166 @@ const DAYS: [(Day, &str, &str); 7] = [
     (Day::Sun, "sun", "Sun"),
 ];
 
-/// The form, as it is or as it was tried.
-pub(super) fn form(
-    person: &SignedInUser,
-    said: &Preferences,
-    mail: Option<&str>,
-    faults: &[FieldError],
+/// The form with the saved or the submitted preferences.
+pub(super) fn render(
+    user: &SignedInUser,
+    preferences: &Preferences,
+    email: Option<&str>,
+    errors: &[FieldError],
 ) -> Markup {
-    let zone = fault(faults, "/time_zone");
+    let zone = Input {
+        kind: "text",
+        id: "zone",
+        name: "zone",
+        value: &preferences.time_zone,
+        placeholder: Some("Europe/Berlin"),
+        required: true,
+        error: field_error(errors, "/time_zone"),
+    };
+    let inside = html! {
+        h2 { "Notification preferences" }
+        p.muted { "The Notifications page always shows everything. These settings control email and chat." }
+        (email_fields(&preferences.channels, email))
+        (chat_fields(&preferences.channels, errors))
+        (order_fields(&preferences.channels))
+        (quiet_hours_fields(preferences.quiet_hours.as_ref(), errors))
+        (digest_fields(preferences.digest.as_ref(), errors))
+        div.field { (zone.render(&html! { "Your time zone" })) }
+        div.row { button.primary { "Save" } }
+    };
+    user.form("/settings/preferences", "panel settings", &[], &inside)
+}
+
+fn checkbox(name: &str, label: &str, is_checked: bool) -> Markup {
     html! {
-        form.panel.settings #telling method="post" action={ (HERE) "/telling" } {
-            input type="hidden" name="csrf" value=(person.csrf());
-            h2 { "How you are told" }
-            p.muted { "In Holdpoint itself you are told of everything, at once. This is about what leaves it." }
-            (ways(&said.channels, mail, faults))
-            (quiet(said.quiet_hours.as_ref(), faults))
-            (digest(said.digest.as_ref(), faults))
-            div.field {
-                label for="zone" { "Your time zone" }
-                input #zone name="zone" value=(said.time_zone) required autocomplete="off" spellcheck="false"
-                    placeholder="Europe/Berlin" aria-describedby="zone-wrong" autofocus[zone.is_some()]
-                    aria-invalid=[zone.as_ref().map(|_| "true")];
-                (wrong("zone-wrong", zone.as_ref()))
-            }
-            div.row { button.primary { "Save" } }
-        }
+        label.check { input type="checkbox" name=(name) value="on" checked[is_checked]; " " (label) }
     }
 }
 
-fn check(name: &str, label: &str, is_on: bool) -> Markup {
+fn minimum_priority(name: &str, selected: Priority) -> Markup {
     html! {
-        label.check { input type="checkbox" name=(name) value="on" checked[is_on]; " " (label) }
-    }
-}
-
-fn from(name: &str, now: Priority) -> Markup {
-    html! {
-        label for=(name) { "From this priority on" }
+        label for=(name) { "Minimum priority" }
         select id=(name) name=(name) {
-            @for one in Priority::ALL {
-                option value=(one.as_str()) selected[one == now] { (spoken(one.as_str())) }
+            @for priority in Priority::ALL {
+                option value=(priority.as_str()) selected[priority == selected] { (humanize(priority.as_str())) }
             }
         }
     }
 }
 
-/// Mails, a chat, and which of the two is tried first.
-fn ways(channels: &Channels, mail: Option<&str>, faults: &[FieldError]) -> Markup {
-    let takes = |way: PersonalChannel, rule: bool| rule && channels.order.contains(&way);
+fn email_fields(channels: &Channels, email: Option<&str>) -> Markup {
+    let is_on = channels.email.enabled && channels.order.contains(&PersonalChannel::Email);
+    html! {
+        fieldset.field {
+            legend { "Email" }
+            @match email {
+                Some(email) => { p.hint { "To " (one_line(email, 320)) } }
+                None => { p.hint { "You have no email address yet. An owner can add it." } }
+            }
+            (checkbox("mail", "Send me emails", is_on))
+            (minimum_priority("mail-from", channels.email.from))
+        }
+    }
+}
+
+fn chat_fields(channels: &Channels, errors: &[FieldError]) -> Markup {
     let chat = channels.chat.as_ref();
+    let is_used = channels.order.contains(&PersonalChannel::Chat);
+    let url = Input {
+        kind: "text",
+        id: "chat-url",
+        name: "chat-url",
+        value: chat
+            .and_then(|chat| chat.url.as_deref())
+            .unwrap_or_default(),
+        placeholder: Some("https://hooks.slack.com/…"),
+        required: false,
+        error: field_error(errors, "/channels/chat"),
+    };
+    let format = chat.map_or(WebhookFormat::Slack, |chat| chat.format);
+    html! {
+        fieldset.field {
+            legend { "Personal chat" }
+            (url.render(&html! { "Incoming webhook URL " span.muted { "(optional)" } }))
+            (checkbox("chat", "Send me chat messages", chat.is_none_or(|chat| chat.enabled && is_used)))
+            (minimum_priority("chat-from", chat.map_or(Priority::Low, |chat| chat.from)))
+            (format_select("chat-format", format, "Slack or compatible"))
+        }
+    }
+}
+
+fn order_fields(channels: &Channels) -> Markup {
     let chat_first = channels.order.first() == Some(&PersonalChannel::Chat);
-    let address = fault(faults, "/channels/chat");
     html! {
         fieldset.field {
-            legend { "By mail" }
-            @match mail {
-                Some(mail) => { p.hint { "To " (line(mail, 320)) } }
-                None => { p.hint { "No mail address is known of you; an owner can add it." } }
-            }
-            (check("mail", "Mail me", takes(PersonalChannel::Email, channels.email.enabled)))
-            (from("mail-from", channels.email.from))
-        }
-        fieldset.field {
-            legend { "By a chat of your own" }
-            label for="chat-url" { "Its incoming webhook " span.muted { "(empty: none)" } }
-            input #chat-url name="chat-url" value=(chat.and_then(|chat| chat.url.as_deref()).unwrap_or_default())
-                autocomplete="off" spellcheck="false" placeholder="https://hooks.slack.com/…"
-                aria-describedby="chat-wrong" autofocus[address.is_some()] aria-invalid=[address.as_ref().map(|_| "true")];
-            (wrong("chat-wrong", address.as_ref()))
-            (check("chat", "Write to it", chat.is_none_or(|chat| takes(PersonalChannel::Chat, chat.enabled))))
-            (from("chat-from", chat.map_or(Priority::Low, |chat| chat.from)))
-            label for="chat-format" { "In the words of" }
-            select #chat-format name="chat-format" {
-                @let format = chat.map_or(WebhookFormat::Slack, |chat| chat.format);
-                option value="slack" selected[format == WebhookFormat::Slack] { "Slack, and what speaks like it" }
-                option value="standard" selected[format == WebhookFormat::Standard] { "Standard Webhooks, for a program" }
-            }
-        }
-        fieldset.field {
-            legend { "Which first" }
-            p.hint { "The other one takes over where the first has failed." }
+            legend { "Preferred channel" }
+            p.hint { "The other channel is used if the preferred one fails." }
             div.choices {
-                @for (value, label, is_it) in [("mail", "Mail", !chat_first), ("chat", "Chat", chat_first)] {
-                    label.choice { input type="radio" name="first" value=(value) checked[is_it]; " " (label) }
-                }
+                (choice("radio", "first", "mail", "Email", !chat_first))
+                (choice("radio", "first", "chat", "Chat", chat_first))
             }
         }
     }
 }
 
-fn time(name: &str, label: &str, value: &str, fault: Option<&String>) -> Markup {
-    let about = format!("{name}-wrong");
-    // A day's end is the next one's beginning, which a field for times can show.
-    let value = if value == DAYS_END { MIDNIGHT } else { value };
-    html! {
-        div.field {
-            label for=(name) { (label) }
-            input id=(name) name=(name) type="time" value=(value) aria-describedby=(about)
-                autofocus[fault.is_some()] aria-invalid=[fault.map(|_| "true")];
-            (wrong(&about, fault))
-        }
-    }
+fn time_field(name: &'static str, label: &str, value: &str, error: Option<String>) -> Markup {
+    let input = Input {
+        kind: "time",
+        id: name,
+        name,
+        // A time input cannot show the end of a day.
+        value: if value == END_OF_DAY { MIDNIGHT } else { value },
+        placeholder: None,
+        required: false,
+        error,
+    };
+    html! { div.field { (input.render(&html! { (label) })) } }
 }
 
-fn quiet(said: Option<&QuietHours>, faults: &[FieldError]) -> Markup {
-    let times = said.map_or(QUIET, |said| (said.from.as_str(), said.to.as_str()));
-    let is_on = |day: Day| said.is_none_or(|said| said.days.is_empty() || said.days.contains(&day));
-    let days = fault(faults, "/quiet_hours/days");
+fn quiet_hours_fields(saved: Option<&QuietHours>, errors: &[FieldError]) -> Markup {
+    let (from, to) = saved.map_or(QUIET_HOURS, |hours| (&hours.from, &hours.to));
+    let is_on =
+        |day: Day| saved.is_none_or(|hours| hours.days.is_empty() || hours.days.contains(&day));
+    let days_error = field_error(errors, "/quiet_hours/days");
     html! {
         fieldset.field {
             legend { "Quiet hours" }
-            p.hint { "Nothing leaves Holdpoint for you then, but for what is urgent or critical; the rest waits for their end." }
-            (check("quiet", "Keep quiet hours", said.is_some()))
+            p.hint { "Only urgent and critical notifications are sent during quiet hours. The others are sent afterwards." }
+            (checkbox("quiet", "Use quiet hours", saved.is_some()))
             div.row.times {
-                (time("quiet-from", "From", times.0, fault(faults, "/quiet_hours/from").as_ref()))
-                (time("quiet-to", "To", times.1, fault(faults, "/quiet_hours/to").as_ref()))
+                (time_field("quiet-from", "From", from, field_error(errors, "/quiet_hours/from")))
+                (time_field("quiet-to", "To", to, field_error(errors, "/quiet_hours/to")))
             }
             div.choices role="group" aria-label="Days on which they begin" {
-                @for (day, value, label) in DAYS {
-                    label.choice { input type="checkbox" name="day" value=(value) checked[is_on(day)]; " " (label) }
-                }
+                @for (day, value, label) in DAYS { (choice("checkbox", "day", value, label, is_on(day))) }
             }
-            (wrong("days-wrong", days.as_ref()))
+            (error_hint("days-wrong", days_error.as_ref()))
         }
     }
 }
 
-fn digest(said: Option<&Digest>, faults: &[FieldError]) -> Markup {
-    let at = said.map_or(DIGEST, |said| said.at.as_str());
+fn digest_fields(saved: Option<&Digest>, errors: &[FieldError]) -> Markup {
+    let at = saved.map_or(DIGEST, |digest| digest.at.as_str());
     html! {
         fieldset.field {
-            legend { "One mail a day" }
-            p.hint { "Of what is open, and which runs have ended that you follow, as far as it has not left Holdpoint for you otherwise." }
-            (check("digest", "Mail me once a day", said.is_some()))
-            (time("digest-at", "At", at, fault(faults, "/digest").as_ref()))
+            legend { "Daily digest" }
+            p.hint { "A summary of open requests and finished runs you follow, unless you were already notified." }
+            (checkbox("digest", "Send me a daily digest", saved.is_some()))
+            (time_field("digest-at", "At", at, field_error(errors, "/digest")))
         }
     }
 }
 
-/// What was filled in. Whether it will do, its owner knows.
+/// The submitted preferences. The notification service validates them.
 pub(super) fn read(fields: &Fields) -> Preferences {
-    let text = |name: &str| fields.said(name).unwrap_or_default().to_owned();
+    let text = |name: &str| fields.get_text(name).unwrap_or_default().to_owned();
     let is_on = |name: &str| fields.get(name).is_some();
-    let from = |name: &str| text(name).parse().unwrap_or(Priority::Low);
-    let chat = fields.said("chat-url").map(|url| Chat {
+    let priority = |name: &str| text(name).parse().unwrap_or(Priority::Low);
+    let chat = fields.get_text("chat-url").map(|url| Chat {
         enabled: is_on("chat"),
-        from: from("chat-from"),
+        from: priority("chat-from"),
         url: Some(url.to_owned()),
-        format: match fields.get("chat-format") {
-            Some("standard") => WebhookFormat::Standard,
-            Some(_) | None => WebhookFormat::Slack,
-        },
+        format: read_format(fields.get("chat-format")).unwrap_or(WebhookFormat::Slack),
         secret: None,
     });
     let order = match (&chat, fields.get("first")) {
@@ -192,44 +201,39 @@ pub(super) fn read(fields: &Fields) -> Preferences {
             order,
             email: ChannelRule {
                 enabled: is_on("mail"),
-                from: from("mail-from"),
+                from: priority("mail-from"),
             },
             chat,
         },
         time_zone: text("zone"),
-        quiet_hours: is_on("quiet").then(|| QuietHours {
-            from: text("quiet-from"),
-            to: match (&*text("quiet-from"), text("quiet-to")) {
-                // As it was shown: a field for times has no end of the day.
-                (MIDNIGHT, to) if to == MIDNIGHT => DAYS_END.to_owned(),
-                (_, to) => to,
-            },
-            days: days(fields),
-        }),
+        quiet_hours: is_on("quiet").then(|| read_quiet_hours(fields)),
         digest: is_on("digest").then(|| Digest {
             at: text("digest-at"),
         }),
     }
 }
 
-/// All of them is every day, and so is none.
-fn days(fields: &Fields) -> Vec<Day> {
-    let chosen = |value: &str| {
-        fields
-            .0
-            .iter()
-            .any(|(name, one)| name == "day" && one == value)
+fn read_quiet_hours(fields: &Fields) -> QuietHours {
+    let text = |name: &str| fields.get_text(name).unwrap_or_default().to_owned();
+    let (from, mut to) = (text("quiet-from"), text("quiet-to"));
+    // From midnight to midnight is a whole day, whose end a time input shows as 00:00.
+    if from == MIDNIGHT && to == MIDNIGHT {
+        to = END_OF_DAY.to_owned();
+    }
+    let is_chosen = |value: &str| {
+        let mut days = fields.0.iter().filter(|(name, _)| name == "day");
+        days.any(|(_, day)| day == value)
     };
-    let days: Vec<_> = DAYS
+    let mut days: Vec<_> = DAYS
         .into_iter()
-        .filter(|(_, value, _)| chosen(value))
+        .filter(|(_, value, _)| is_chosen(value))
         .map(|(day, ..)| day)
         .collect();
+    // No days means every day.
     if days.len() == DAYS.len() {
-        Vec::new()
-    } else {
-        days
+        days.clear();
     }
+    QuietHours { from, to, days }
 }
 
 #[cfg(test)]
@@ -238,7 +242,7 @@ mod tests {
 
     use super::*;
 
-    /// What a browser sends of a form, as far as it is of a kind that this one has.
+    /// The fields that a browser sends for this form.
     fn sent(html: &str) -> Fields {
         let attribute = |tag: &str, name: &str| {
             let (_, rest) = tag.split_once(&format!(" {name}=\""))?;
@@ -262,15 +266,15 @@ mod tests {
         Fields(fields)
     }
 
-    fn again(said: &Preferences) -> Preferences {
+    fn again(saved: &Preferences) -> Preferences {
         let now = chrono::DateTime::UNIX_EPOCH;
-        let person = SignedInUser::played("ada", &["member"], now);
-        read(&sent(&form(&person, said, None, &[]).into_string()))
+        let user = SignedInUser::for_test("ada", &["member"], now);
+        read(&sent(&render(&user, saved, None, &[]).into_string()))
     }
 
-    /// Issue 4, deliverable 7: whoever saves what is shown changes nothing.
+    /// Saving the form unchanged changes nothing.
     #[test]
-    fn what_is_shown_is_what_was_said() {
+    fn the_form_shows_the_saved_preferences() {
         let all: Preferences = serde_json::from_value(json!({
             "channels": {
                 "order": ["chat", "email"],
@@ -311,9 +315,9 @@ mod tests {
         assert_eq!(again(&said).quiet_hours.unwrap().days, []);
     }
 
-    /// A way that is not named in the order is not used: it is shown as off.
+    /// A channel that the order does not name is not used.
     #[test]
-    fn a_way_that_is_not_used_is_off() {
+    fn an_unused_channel_is_shown_as_off() {
         let said = json!({ "channels": { "order": ["chat"], "chat": { "url": "https://hooks.example/…" } } });
         let said: Preferences = serde_json::from_value(said).unwrap();
         let now = again(&said);
@@ -325,25 +329,24 @@ mod tests {
         assert!(now.channels.chat.unwrap().enabled);
     }
 
-    /// "Must": what somebody wrote is text.
     #[test]
-    fn what_is_wrong_is_said_at_its_field() {
+    fn an_error_is_shown_at_its_field_and_input_is_escaped() {
         let said = Preferences {
             time_zone: "\"><script>x</script>".to_owned(),
             ..Preferences::default()
         };
-        let person = SignedInUser::played("ada", &["member"], chrono::DateTime::UNIX_EPOCH);
+        let user = SignedInUser::for_test("ada", &["member"], chrono::DateTime::UNIX_EPOCH);
         let wrong = FieldError {
             nearest: vec!["Europe/Berlin".to_owned()],
             ..FieldError::at("/time_zone", "time_zone is the name of a zone")
         };
-        let html = form(&person, &said, Some("<b>@x"), &[wrong]).into_string();
+        let html = render(&user, &said, Some("<b>@x"), &[wrong]).into_string();
         assert!(
             !html.contains("<script>") && !html.contains("<b>@x"),
             "{html}"
         );
         assert!(
-            html.contains("This is the name of a zone. Perhaps: Europe/Berlin"),
+            html.contains("This is the name of a zone. Did you mean Europe/Berlin?"),
             "{html}"
         );
         assert!(html.contains("aria-invalid=\"true\""), "{html}");

@@ -1,4 +1,4 @@
-//! The webhooks of a workspace: what there is and whether it is called, and the form for one more.
+//! The webhooks of a workspace and their status, and the form that adds one.
 
 use holdpoint_contracts::FieldError;
 use holdpoint_contracts::notification::{
@@ -8,12 +8,13 @@ use holdpoint_ids::WebhookId;
 use maud::{Markup, html};
 
 use super::super::labels::{self, Tone};
-use super::super::sanitize::line;
+use super::super::request_forms::unfold;
+use super::super::sanitize::one_line;
 use super::super::session::{Fields, SignedInUser};
-use super::{HERE, fault, wrong};
+use super::form::{Input, PATH, choice, field_error, format_select, read_format};
 
-/// What most are told of.
-const KINDS: [(&str, &str); 5] = [
+/// Groups of events that the form offers.
+const EVENT_GROUPS: [(&str, &str); 5] = [
     ("*", "Everything"),
     ("approval.*", "Approvals"),
     ("input.*", "Questions"),
@@ -21,16 +22,16 @@ const KINDS: [(&str, &str); 5] = [
     ("run.*", "Ends of all runs"),
 ];
 
-/// A webhook that somebody wants.
-pub(super) struct Wanted {
-    /// Made with the form: sent twice, it is added once.
+/// A webhook to be added.
+pub(super) struct NewWebhook {
+    /// Made with the form, so that a second submit adds nothing.
     id: WebhookId,
     url: String,
     events: Vec<String>,
     format: WebhookFormat,
 }
 
-impl Wanted {
+impl NewWebhook {
     fn fresh() -> Self {
         Self {
             id: WebhookId::fresh(),
@@ -43,20 +44,17 @@ impl Wanted {
     pub(super) fn read(fields: &Fields) -> Self {
         let chosen = fields.0.iter().filter(|(name, _)| name == "event");
         let chosen = chosen.map(|(_, value)| value.trim());
-        let named = fields.get("names").unwrap_or_default();
-        let named = named.split(|c: char| c == ',' || c.is_whitespace());
-        let mut events: Vec<_> = chosen.chain(named).map(str::to_owned).collect();
+        let typed = fields.get("names").unwrap_or_default();
+        let typed = typed.split(|c: char| c == ',' || c.is_whitespace());
+        let mut events: Vec<_> = chosen.chain(typed).map(str::to_owned).collect();
         events.retain(|event| !event.is_empty());
         events.dedup();
         let id = fields.get("id").and_then(|id| id.parse().ok());
         Self {
             id: id.unwrap_or_else(WebhookId::fresh),
-            url: fields.said("url").unwrap_or_default().to_owned(),
+            url: fields.get_text("url").unwrap_or_default().to_owned(),
             events,
-            format: match fields.get("format") {
-                Some("slack") => WebhookFormat::Slack,
-                Some(_) | None => WebhookFormat::Standard,
-            },
+            format: read_format(fields.get("format")).unwrap_or(WebhookFormat::Standard),
         }
     }
 
@@ -70,8 +68,8 @@ impl Wanted {
     }
 }
 
-/// The same one, called again or not any more.
-pub(super) fn switched(known: WebhookView, enabled: bool) -> ChangeWebhook {
+/// The command that enables or disables a webhook and changes nothing else.
+pub(super) fn change(known: WebhookView, enabled: bool) -> ChangeWebhook {
     ChangeWebhook {
         id: known.id,
         url: known.url,
@@ -81,127 +79,120 @@ pub(super) fn switched(known: WebhookView, enabled: bool) -> ChangeWebhook {
     }
 }
 
-/// What there is, oldest first.
-pub(super) fn list(person: &SignedInUser, hooks: &[WebhookView]) -> Markup {
+/// All webhooks, the oldest first.
+pub(super) fn list(user: &SignedInUser, hooks: &[WebhookView]) -> Markup {
     html! {
         section #webhooks {
             h2 { "Webhooks" }
             @if hooks.is_empty() {
-                p.muted { "None. A webhook tells a program, or a channel of people, what happens to requests, and how all runs end." }
+                p.muted { "No webhooks. A webhook notifies a program or a chat channel about requests and the ends of runs." }
             } @else {
-                ul.hooks {
-                    @for hook in hooks { li { (one(person, hook)) } }
-                }
+                ul.hooks { @for hook in hooks { li { (entry(user, hook)) } } }
             }
         }
     }
 }
 
-fn one(person: &SignedInUser, hook: &WebhookView) -> Markup {
+fn entry(user: &SignedInUser, hook: &WebhookView) -> Markup {
     let format = match hook.format {
         WebhookFormat::Standard => "Standard Webhooks",
         WebhookFormat::Slack => "Slack",
     };
-    let button = |what: &str, class: &str, label: &str| {
-        html! {
-            form method="post" action={ (HERE) "/webhooks/" (hook.id) } {
-                input type="hidden" name="csrf" value=(person.csrf());
-                input type="hidden" name="do" value=(what);
-                button class=(class) { (label) span.hidden { ": " (line(&hook.url, 200)) } }
-            }
-        }
+    let (tone, status) = match (hook.status, hook.failing_since) {
+        (WebhookStatus::Active, None) => (Tone::Good, "Active"),
+        (WebhookStatus::Active, Some(_)) => (Tone::Waits, "Failing"),
+        (WebhookStatus::Disabled | WebhookStatus::Removed, _) => (Tone::Bad, "Disabled"),
+    };
+    let path = format!("{PATH}/webhooks/{}", hook.id);
+    let button = |action: &str, class: &str, label: &str| {
+        let url = one_line(&hook.url, 200);
+        let inside = html! { button class=(class) { (label) span.hidden { ": " (url) } } };
+        user.form(&path, "", &[("do", action)], &inside)
+    };
+    let remove = html! {
+        p { "Pending deliveries are dropped, and the secret becomes invalid." }
+        (button("remove", "danger", "Remove"))
     };
     html! {
-        div.chips {
-            @match (hook.status, hook.failing_since) {
-                (WebhookStatus::Active, None) => { (labels::chip(Tone::Good, "Called")) }
-                (WebhookStatus::Active, Some(_)) => { (labels::chip(Tone::Waits, "Failing")) }
-                (WebhookStatus::Disabled | WebhookStatus::Removed, _) => { (labels::chip(Tone::Bad, "Disabled")) }
-            }
-            span.kind { (format) }
-        }
-        p.address { (line(&hook.url, 2_048)) }
+        div.chips { (labels::chip(tone, status)) span.kind { (format) } }
+        p.address { (one_line(&hook.url, 2_048)) }
         p.meta {
-            span { "Told of " (told_of(&hook.events)) }
-            span { "Added by " (hook.created_by) " on " (labels::instant(hook.created_at, person.zone)) }
-            @if let Some(since) = hook.failing_since { span { "No call was taken since " (labels::instant(since, person.zone)) } }
-            @if let Some(since) = hook.disabled_at { span { "Not called since " (labels::instant(since, person.zone)) } }
+            span { "Events: " (event_labels(&hook.events)) }
+            span { "Added by " (hook.created_by) " on " (labels::instant(hook.created_at, user.zone)) }
+            @if let Some(since) = hook.failing_since { span { "Failing since " (labels::instant(since, user.zone)) } }
+            @if let Some(since) = hook.disabled_at { span { "Disabled since " (labels::instant(since, user.zone)) } }
         }
-        @if let Some(error) = &hook.last_error { p.why { (line(error, 300)) } }
+        @if let Some(error) = &hook.last_error { p.why { (one_line(error, 300)) } }
         div.row {
-            @if hook.status == WebhookStatus::Disabled {
-                (button("enable", "primary", "Call it again"))
-            } @else {
-                (button("disable", "", "Do not call it"))
-            }
-            details.unfold {
-                summary.button { "Remove…" }
-                div.stack {
-                    p { "What is on its way to it is dropped, and its secret is worth nothing any more." }
-                    (button("remove", "danger", "Remove"))
-                }
-            }
+            @if hook.status == WebhookStatus::Disabled { (button("enable", "primary", "Enable")) }
+            @else { (button("disable", "", "Disable")) }
+            (unfold("Remove…", false, &remove))
         }
     }
 }
 
-/// Kinds in the words of the form, single events by their names.
-fn told_of(events: &[String]) -> String {
-    let words = |event: &String| {
-        let kind = KINDS.iter().find(|(value, _)| value == event);
-        kind.map_or_else(|| event.clone(), |(_, label)| label.to_lowercase())
+/// Groups as in the form, and single events by their names.
+fn event_labels(events: &[String]) -> String {
+    let label = |event: &String| {
+        let group = EVENT_GROUPS.iter().find(|(value, _)| value == event);
+        group.map_or_else(|| event.clone(), |(_, label)| label.to_lowercase())
     };
-    let all: Vec<_> = events.iter().map(words).collect();
-    line(&all.join(", "), 400)
+    let all: Vec<_> = events.iter().map(label).collect();
+    one_line(&all.join(", "), 400)
 }
 
-/// One more.
-pub(super) fn form(person: &SignedInUser, tried: Option<&Wanted>, faults: &[FieldError]) -> Markup {
-    let fresh = Wanted::fresh();
-    let wanted = tried.unwrap_or(&fresh);
-    let faults = if tried.is_some() { faults } else { &[] };
-    let (url, events) = (fault(faults, "/url"), fault(faults, "/events"));
-    let is_kind = |event: &&String| KINDS.iter().any(|(value, _)| value == event);
-    let named = wanted.events.iter().filter(|event| !is_kind(event));
-    let named: Vec<_> = named.map(String::as_str).collect();
-    html! {
-        form.panel.settings #add-webhook method="post" action={ (HERE) "/webhooks" } {
-            input type="hidden" name="csrf" value=(person.csrf());
-            input type="hidden" name="id" value=(wanted.id);
-            h2 { "Add a webhook" }
-            div.field {
-                label for="hook-url" { "Its address" }
-                input #hook-url name="url" value=(wanted.url) required autocomplete="off" spellcheck="false"
-                    placeholder="https://example.com/holdpoint" aria-describedby="hook-url-wrong"
-                    autofocus[url.is_some()] aria-invalid=[url.as_ref().map(|_| "true")];
-                (wrong("hook-url-wrong", url.as_ref()))
+/// The form that adds a webhook, with the submitted one after a refusal.
+pub(super) fn add_form(
+    user: &SignedInUser,
+    submitted: Option<NewWebhook>,
+    errors: &[FieldError],
+) -> Markup {
+    // Without a submitted webhook the errors belong to another form.
+    let errors = if submitted.is_some() { errors } else { &[] };
+    let webhook = submitted.unwrap_or_else(NewWebhook::fresh);
+    let is_group = |event: &&String| EVENT_GROUPS.iter().any(|(value, _)| value == event);
+    let single = webhook.events.iter().filter(|event| !is_group(event));
+    let single: Vec<_> = single.map(String::as_str).collect();
+    let single = single.join(", ");
+    let url = Input {
+        kind: "text",
+        id: "hook-url",
+        name: "url",
+        value: &webhook.url,
+        placeholder: Some("https://example.com/holdpoint"),
+        required: true,
+        error: field_error(errors, "/url"),
+    };
+    let names = Input {
+        kind: "text",
+        id: "hook-names",
+        name: "names",
+        value: &single,
+        placeholder: None,
+        required: false,
+        error: field_error(errors, "/events"),
+    };
+    let is_chosen = |group: &str| webhook.events.iter().any(|event| event == group);
+    let inside = html! {
+        h2 { "Add a webhook" }
+        div.field { (url.render(&html! { "URL" })) }
+        fieldset.field {
+            legend { "Events" }
+            div.choices {
+                @for (value, label) in EVENT_GROUPS { (choice("checkbox", "event", value, label, is_chosen(value))) }
             }
-            fieldset.field {
-                legend { "Of what it is told" }
-                div.choices {
-                    @for (value, label) in KINDS {
-                        label.choice {
-                            input type="checkbox" name="event" value=(value)
-                                checked[wanted.events.iter().any(|event| event == value)];
-                            " " (label)
-                        }
-                    }
-                }
-                label for="hook-names" { "Single events " span.muted { "(optional, such as " code { "approval.decided" } ")" } }
-                input #hook-names name="names" value=(named.join(", ")) autocomplete="off" spellcheck="false"
-                    aria-describedby="hook-names-wrong" autofocus[events.is_some()] aria-invalid=[events.as_ref().map(|_| "true")];
-                (wrong("hook-names-wrong", events.as_ref()))
-            }
-            div.field {
-                label for="hook-format" { "In the words of" }
-                select #hook-format name="format" {
-                    option value="standard" selected[wanted.format == WebhookFormat::Standard] { "Standard Webhooks, for a program" }
-                    option value="slack" selected[wanted.format == WebhookFormat::Slack] { "Slack, for a channel of people" }
-                }
-            }
-            div.row { button.primary { "Add" } }
+            (names.render(&html! { "Single events " span.muted { "(optional, such as " code { "approval.decided" } ")" } }))
         }
-    }
+        div.field { (format_select("format", webhook.format, "Slack, for a channel of people")) }
+        div.row { button.primary { "Add" } }
+    };
+    let id = webhook.id.to_string();
+    user.form(
+        "/settings/webhooks",
+        "panel settings",
+        &[("id", &id)],
+        &inside,
+    )
 }
 
 #[cfg(test)]
@@ -214,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_chosen_and_single_events_are_named() {
+    fn groups_are_chosen_and_single_events_are_typed() {
         let sent = fields(&[
             ("url", " https://x.example/ "),
             ("event", "approval.*"),
@@ -224,7 +215,7 @@ mod tests {
             ),
             ("format", "slack"),
         ]);
-        let wanted = Wanted::read(&sent);
+        let wanted = NewWebhook::read(&sent);
         assert_eq!(wanted.url, "https://x.example/");
         assert_eq!(
             wanted.events,
@@ -238,10 +229,10 @@ mod tests {
         assert_eq!(wanted.format, WebhookFormat::Slack);
         let twice = fields(&[("id", &wanted.id.to_string()), ("url", "x")]);
         assert_eq!(
-            Wanted::read(&twice).id,
+            NewWebhook::read(&twice).id,
             wanted.id,
-            "the same again is the same"
+            "a second submit has the same id"
         );
-        assert_eq!(Wanted::read(&twice).events, Vec::<String>::new());
+        assert_eq!(NewWebhook::read(&twice).events, Vec::<String>::new());
     }
 }
