@@ -56,12 +56,7 @@ async fn a_notification_appears_and_is_read() {
     )
     .await;
     browser.reads("Delete the old export?").await;
-    asks(
-        &world,
-        "Publish the price list?",
-        "It applies from Monday.",
-    )
-    .await;
+    asks(&world, "Publish the price list?", "It applies from Monday.").await;
     browser.reads("Publish the price list?").await;
     shows_unread(&browser, "3").await;
     browser.picture("notifications").await;
@@ -72,7 +67,11 @@ async fn a_notification_appears_and_is_read() {
     browser.press_enter().await;
     shows_unread(&browser, "2").await;
     let first = "return document.querySelector('.card.note').classList.contains('unread')";
-    assert_eq!(browser.asks(first).await, false, "the newest notification is read");
+    assert_eq!(
+        browser.asks(first).await,
+        false,
+        "the newest notification is read"
+    );
 
     browser.click("Refund 250.00 EUR").await;
     browser.reads("May the agent pay the whole amount?").await;

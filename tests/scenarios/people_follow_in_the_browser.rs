@@ -41,7 +41,7 @@ async fn a_follower_is_notified_of_the_end() {
     browser.click("Notifications").await;
     browser.reads("Run of outreach completed").await;
     browser.reads("It took 5 days.").await;
-    browser.picture("following-told").await;
+    browser.picture("following-notified").await;
     browser.click("Run of outreach completed").await;
     browser.reads(&run).await;
 

@@ -232,9 +232,9 @@ async fn an_operator_takes_a_live_run_over_from_its_page() {
         return;
     };
     let world = World::with_real_time().await;
-    let told = log("{{ run.intervention.notes }}");
+    let logged = log("{{ run.intervention.notes }}");
     world
-        .agent("waits", json!([{ "wait": "1 day" }, told]))
+        .agent("waits", json!([{ "wait": "1 day" }, logged]))
         .await;
     let browser = browsers.signed_in(&world, &world.up.token, DESK).await;
     let clock = "return document.querySelector('.clocks div:last-child dd').textContent";
@@ -253,7 +253,9 @@ async fn an_operator_takes_a_live_run_over_from_its_page() {
         .unwrap();
         browser.reads("End the run").await;
         browser.reads("Let the agent continue").await;
-        browser.picture(&format!("run-taken-over-{continues}")).await;
+        browser
+            .picture(&format!("run-taken-over-{continues}"))
+            .await;
         browser.fill("notes", "Done by hand.").await;
         browser.click(button).await;
         browser.reads("Completed by owner").await;
@@ -263,11 +265,11 @@ async fn an_operator_takes_a_live_run_over_from_its_page() {
             world.act(&run, "resume", json!({ "mode": "now" })).await;
         }
         let shown = world.until_status(&run, "completed").await;
-        let told = &shown["steps"][1];
+        let logged = &shown["steps"][1];
         if continues {
-            assert_eq!(told["request"]["message"], "Done by hand.", "{shown}");
+            assert_eq!(logged["request"]["message"], "Done by hand.", "{shown}");
         } else {
-            assert_eq!(told["status"], "skipped", "{shown}");
+            assert_eq!(logged["status"], "skipped", "{shown}");
         }
     }
     browser.close().await;

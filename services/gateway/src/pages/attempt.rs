@@ -18,6 +18,15 @@ pub(super) struct RequestAttempt {
     pub(super) chosen: Option<Choice>,
 }
 
+impl RequestAttempt {
+    pub(super) fn with_notice(notice: Option<Notice>) -> Self {
+        Self {
+            notice,
+            ..Self::default()
+        }
+    }
+}
+
 /// One sentence about an action, with details.
 #[derive(Debug)]
 pub(super) struct Notice {

@@ -189,7 +189,7 @@ fn effect(request: &RequestView, outcome: HoldOutcome) -> Option<&'static str> {
         return None;
     }
     if outcome == HoldOutcome::Timeout && !has_run && request.response.is_none() {
-        return Some("The requester is notified that nobody answered.");
+        return Some("The requester is notified that the request expired without an answer.");
     }
     request.effect.map(|effect| labels::effect(effect, has_run))
 }

@@ -73,11 +73,8 @@ async fn show(State(app): State<App>, Path(token): Path<String>, headers: Header
             return Ok(Json(request).into_response());
         }
         let is_current = is_current(&request, link.claims.version);
-        let attempt = RequestAttempt {
-            notice: link.notice(&request),
-            chosen: link.claims.choice.filter(|_| is_current),
-            ..RequestAttempt::default()
-        };
+        let mut attempt = RequestAttempt::with_notice(link.notice(&request));
+        attempt.chosen = link.claims.choice.filter(|_| is_current);
         link.render(&app, request, &attempt, false)
     };
     shown.await.unwrap_or_else(|error| refuse(error, is_json))
@@ -234,10 +231,8 @@ impl EmailLink {
         match result {
             Ok((view, stored)) => {
                 let recorded = || Notice::success("Recorded. You can close this page.");
-                let attempt = RequestAttempt {
-                    notice: stored.or_else(|| Some(recorded())),
-                    ..RequestAttempt::default()
-                };
+                let notice = stored.or_else(|| Some(recorded()));
+                let attempt = RequestAttempt::with_notice(notice);
                 self.render(app, view, &attempt, is_fragment)
             }
             Err(error) => {

@@ -125,7 +125,7 @@ pub(super) const fn effect(effect: Effect, has_run: bool) -> &'static str {
     }
 }
 
-/// The consequence if nobody decides before the deadline, as a clause.
+/// The consequence of a missed deadline, as a clause.
 pub(super) const fn timeout_consequence(request: &RequestView) -> &'static str {
     match (request.on_timeout, request.run.is_some()) {
         (OnTimeout::Fail, true) => "the run fails.",

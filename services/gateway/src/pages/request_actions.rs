@@ -82,10 +82,7 @@ pub(super) async fn act(
             Ok(Redirect::to(&format!("/requests/{}", view.id)).into_response())
         }
         Ok((view, notice)) => {
-            let attempt = RequestAttempt {
-                notice,
-                ..RequestAttempt::default()
-            };
+            let attempt = RequestAttempt::with_notice(notice);
             Ok(show(&app, &user, &view, &attempt, is_fragment).await)
         }
         Err(error) => {

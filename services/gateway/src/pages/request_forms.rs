@@ -85,7 +85,7 @@ pub(super) fn chosen_answer(user: &SignedInUser, request: &RequestView, choice: 
     }
 }
 
-/// The requester or an operator can repeat a request that nobody answered.
+/// The requester or an operator can repeat a request without an answer.
 pub(super) fn ask_again_form(
     user: &SignedInUser,
     request: &RequestView,
@@ -394,7 +394,7 @@ impl<'a> RequestForms<'a> {
         let inside = html! {
             button { "Acknowledge" }
             span.hint {
-                "Pauses reminders for a while. If nobody acts, they start again."
+                "Pauses reminders for a while. Without an action they start again."
                 @if let Some(deadline) = deadline {
                     " The deadline remains " (labels::instant(deadline, self.user.zone)) ". Without a decision, "
                     (labels::timeout_consequence(self.request))

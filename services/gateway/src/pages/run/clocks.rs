@@ -145,7 +145,7 @@ mod tests {
         clocks_of(run).map(|clock| clock.value_at(later))
     }
 
-    /// S0-AC4: a clock stands at the instant of the first pause.
+    /// S0-AC4: a clock stops at the instant of the first pause.
     #[test]
     fn a_clock_stops_while_the_run_is_paused() {
         let pause = |at: &str| json!({ "scope": "run", "by": "ada", "at": at, "in_flight": [] });

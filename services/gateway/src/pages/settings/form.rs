@@ -51,7 +51,6 @@ pub(super) fn error_hint(id: &str, error: Option<&String>) -> Markup {
 /// A text input with its label and its error.
 pub(super) struct Input<'a> {
     pub(super) kind: &'static str,
-    pub(super) id: &'static str,
     pub(super) name: &'static str,
     pub(super) value: &'a str,
     pub(super) placeholder: Option<&'static str>,
@@ -59,13 +58,24 @@ pub(super) struct Input<'a> {
     pub(super) error: Option<String>,
 }
 
-impl Input<'_> {
+impl<'a> Input<'a> {
+    pub(super) fn text(name: &'static str, value: &'a str, error: Option<String>) -> Self {
+        Self {
+            kind: "text",
+            name,
+            value,
+            placeholder: None,
+            required: false,
+            error,
+        }
+    }
+
     pub(super) fn render(&self, label: &Markup) -> Markup {
         let error = self.error.as_ref();
-        let hint = format!("{}-wrong", self.id);
+        let hint = format!("{}-wrong", self.name);
         html! {
-            label for=(self.id) { (label) }
-            input id=(self.id) type=(self.kind) name=(self.name) value=(self.value) required[self.required]
+            label for=(self.name) { (label) }
+            input id=(self.name) type=(self.kind) name=(self.name) value=(self.value) required[self.required]
                 autocomplete="off" spellcheck="false" placeholder=[self.placeholder] aria-describedby=(hint)
                 autofocus[error.is_some()] aria-invalid=[error.map(|_| "true")];
             (error_hint(&hint, error))

@@ -36,14 +36,11 @@ pub(super) fn render(
     email: Option<&str>,
     errors: &[FieldError],
 ) -> Markup {
+    let zone_error = field_error(errors, "/time_zone");
     let zone = Input {
-        kind: "text",
-        id: "zone",
-        name: "zone",
-        value: &preferences.time_zone,
         placeholder: Some("Europe/Berlin"),
         required: true,
-        error: field_error(errors, "/time_zone"),
+        ..Input::text("zone", &preferences.time_zone, zone_error)
     };
     let inside = html! {
         h2 { "Notification preferences" }
@@ -94,16 +91,12 @@ fn email_fields(channels: &Channels, email: Option<&str>) -> Markup {
 fn chat_fields(channels: &Channels, errors: &[FieldError]) -> Markup {
     let chat = channels.chat.as_ref();
     let is_used = channels.order.contains(&PersonalChannel::Chat);
+    let url = chat
+        .and_then(|chat| chat.url.as_deref())
+        .unwrap_or_default();
     let url = Input {
-        kind: "text",
-        id: "chat-url",
-        name: "chat-url",
-        value: chat
-            .and_then(|chat| chat.url.as_deref())
-            .unwrap_or_default(),
         placeholder: Some("https://hooks.slack.com/…"),
-        required: false,
-        error: field_error(errors, "/channels/chat"),
+        ..Input::text("chat-url", url, field_error(errors, "/channels/chat"))
     };
     let format = chat.map_or(WebhookFormat::Slack, |chat| chat.format);
     html! {
@@ -132,15 +125,11 @@ fn order_fields(channels: &Channels) -> Markup {
 }
 
 fn time_field(name: &'static str, label: &str, value: &str, error: Option<String>) -> Markup {
+    // A time input cannot show the end of a day.
+    let value = if value == END_OF_DAY { MIDNIGHT } else { value };
     let input = Input {
         kind: "time",
-        id: name,
-        name,
-        // A time input cannot show the end of a day.
-        value: if value == END_OF_DAY { MIDNIGHT } else { value },
-        placeholder: None,
-        required: false,
-        error,
+        ..Input::text(name, value, error)
     };
     html! { div.field { (input.render(&html! { (label) })) } }
 }
@@ -266,7 +255,7 @@ mod tests {
         Fields(fields)
     }
 
-    fn again(saved: &Preferences) -> Preferences {
+    fn save_unchanged(saved: &Preferences) -> Preferences {
         let now = chrono::DateTime::UNIX_EPOCH;
         let user = SignedInUser::for_test("ada", &["member"], now);
         read(&sent(&render(&user, saved, None, &[]).into_string()))
@@ -286,41 +275,41 @@ mod tests {
             "digest": { "at": "07:15" },
         }))
         .unwrap();
-        assert_eq!(again(&all), all);
+        assert_eq!(save_unchanged(&all), all);
         let nothing = Preferences::default();
-        assert_eq!(again(&nothing), nothing);
+        assert_eq!(save_unchanged(&nothing), nothing);
         let whole_days = QuietHours {
             from: "00:00".to_owned(),
             to: "24:00".to_owned(),
             days: vec![Day::Sat, Day::Sun],
         };
-        let said = Preferences {
+        let saved = Preferences {
             quiet_hours: Some(whole_days),
             ..Preferences::default()
         };
         assert_eq!(
-            again(&said),
-            said,
-            "a field for times has no end of the day"
+            save_unchanged(&saved),
+            saved,
+            "a time input has no end of the day"
         );
         let every_day = QuietHours {
             from: "22:00".to_owned(),
             to: "07:00".to_owned(),
             days: Day::ALL.to_vec(),
         };
-        let said = Preferences {
+        let saved = Preferences {
             quiet_hours: Some(every_day),
             ..Preferences::default()
         };
-        assert_eq!(again(&said).quiet_hours.unwrap().days, []);
+        assert_eq!(save_unchanged(&saved).quiet_hours.unwrap().days, []);
     }
 
     /// A channel that the order does not name is not used.
     #[test]
     fn an_unused_channel_is_shown_as_off() {
-        let said = json!({ "channels": { "order": ["chat"], "chat": { "url": "https://hooks.example/…" } } });
-        let said: Preferences = serde_json::from_value(said).unwrap();
-        let now = again(&said);
+        let saved = json!({ "channels": { "order": ["chat"], "chat": { "url": "https://hooks.example/…" } } });
+        let saved: Preferences = serde_json::from_value(saved).unwrap();
+        let now = save_unchanged(&saved);
         assert!(!now.channels.email.enabled);
         assert_eq!(
             now.channels.order,
@@ -331,7 +320,7 @@ mod tests {
 
     #[test]
     fn an_error_is_shown_at_its_field_and_input_is_escaped() {
-        let said = Preferences {
+        let saved = Preferences {
             time_zone: "\"><script>x</script>".to_owned(),
             ..Preferences::default()
         };
@@ -340,7 +329,7 @@ mod tests {
             nearest: vec!["Europe/Berlin".to_owned()],
             ..FieldError::at("/time_zone", "time_zone is the name of a zone")
         };
-        let html = render(&user, &said, Some("<b>@x"), &[wrong]).into_string();
+        let html = render(&user, &saved, Some("<b>@x"), &[wrong]).into_string();
         assert!(
             !html.contains("<script>") && !html.contains("<b>@x"),
             "{html}"

@@ -155,23 +155,11 @@ pub(super) fn add_form(
     let single: Vec<_> = single.map(String::as_str).collect();
     let single = single.join(", ");
     let url = Input {
-        kind: "text",
-        id: "hook-url",
-        name: "url",
-        value: &webhook.url,
         placeholder: Some("https://example.com/holdpoint"),
         required: true,
-        error: field_error(errors, "/url"),
+        ..Input::text("url", &webhook.url, field_error(errors, "/url"))
     };
-    let names = Input {
-        kind: "text",
-        id: "hook-names",
-        name: "names",
-        value: &single,
-        placeholder: None,
-        required: false,
-        error: field_error(errors, "/events"),
-    };
+    let names = Input::text("names", &single, field_error(errors, "/events"));
     let is_chosen = |group: &str| webhook.events.iter().any(|event| event == group);
     let inside = html! {
         h2 { "Add a webhook" }

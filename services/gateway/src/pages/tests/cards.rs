@@ -317,7 +317,7 @@ fn a_link_shows_its_host() {
     assert!(!html.contains("javascript:"), "{html}");
 }
 
-/// The requester and operators can ask again if nobody answered.
+/// The requester and operators can ask again after a request without an answer.
 #[test]
 fn an_expired_request_can_be_asked_again() {
     let ended = |by: &str| {

@@ -26,12 +26,15 @@ fn a_request_is_addressed_to_its_recipients_until_it_has_an_assignee() {
         &user("bob", &["member"]),
         &request(also_bob)
     ));
-    let to_nobody = request(json!({"to": []}));
-    assert!(is_addressed_to(&user("o", &["owner"]), &to_nobody));
-    assert!(!is_addressed_to(&user("o", &["admin"]), &to_nobody));
+    let without_recipients = request(json!({"to": []}));
+    assert!(is_addressed_to(&user("o", &["owner"]), &without_recipients));
+    assert!(!is_addressed_to(
+        &user("o", &["admin"]),
+        &without_recipients
+    ));
 }
 
-/// S2-R4: accepting a request that several people must approve takes it from nobody.
+/// S2-R4: accepting a request that several people must approve does not take it from the others.
 #[test]
 fn an_assignee_does_not_exclude_other_voters() {
     let user = |name: &str, roles: &[&str]| SignedInUser::for_test(name, roles, at());
