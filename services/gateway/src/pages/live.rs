@@ -241,7 +241,7 @@ impl PageStream {
                     all.push(card::fragment(user, &request));
                 }
                 CardId::Notification(id) => {
-                    all.extend(notifications::unlisted_fragment(app, user, id).await?)
+                    all.extend(notifications::unlisted_fragment(app, user, id).await?);
                 }
             }
         }
