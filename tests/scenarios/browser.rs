@@ -1,4 +1,4 @@
-//! A person in front of a browser: what they click and read, on the pages of a running system.
+//! A browser on the pages of a running system: clicks, input and visible text.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub(crate) struct Browser {
 pub(crate) struct Browsers(TestDriver);
 
 impl Browsers {
-    /// None, with the reason printed, where there is no Chromium.
+    /// Absent without Chromium; the reason is printed.
     pub(crate) async fn new() -> Option<Self> {
         driver().await.unwrap().map(Self)
     }
@@ -42,7 +42,7 @@ impl Browsers {
         browser
     }
 
-    /// A browser that nobody is signed in to.
+    /// A browser without a session.
     pub(crate) async fn open(&self, world: &World, size: (u32, u32), script: bool) -> Browser {
         self.open_with(world, size, script, &[]).await
     }
@@ -89,7 +89,7 @@ impl Browser {
         .unwrap()
     }
 
-    /// Clicks on the button or link with this text, once it is there and can be clicked.
+    /// Clicks the button or link with this text once it can be clicked.
     pub(crate) async fn click(&self, label: &str) {
         let path = format!(
             "//*[self::button or self::summary or self::a or self::label][contains(normalize-space(.), \"{label}\")]"
@@ -125,7 +125,7 @@ impl Browser {
         self.press(&String::from(char::from(Key::Enter))).await;
     }
 
-    /// What can be read on the page.
+    /// The visible text of the page.
     pub(crate) async fn text(&self) -> String {
         let body = self.client.find(Locator::Css("body")).await;
         match body {
@@ -134,7 +134,7 @@ impl Browser {
         }
     }
 
-    /// Waits until these words can be read.
+    /// Waits until this text is visible.
     pub(crate) async fn reads(&self, words: &str) {
         let found = until(PATIENCE, words, async || {
             self.text().await.contains(words).then_some(())
@@ -144,12 +144,12 @@ impl Browser {
         }
     }
 
-    /// What a script says.
+    /// The result of a script.
     pub(crate) async fn asks(&self, script: &str) -> serde_json::Value {
         self.client.execute(script, Vec::new()).await.unwrap()
     }
 
-    /// Keeps a picture of what is seen.
+    /// Saves a screenshot.
     pub(crate) async fn picture(&self, name: &str) {
         let folder = screenshots();
         std::fs::create_dir_all(&folder).unwrap();
@@ -168,7 +168,7 @@ fn screenshots() -> PathBuf {
     target.join("screenshots")
 }
 
-/// Opens a hold as a program on the bus does, with all that a request can say.
+/// Opens a hold as a program on the bus does, with any specification.
 pub(crate) async fn ask(world: &World, spec: HoldSpec, timeout: Duration) -> RequestView {
     let bus = Bus::connect(&world.up.nats_url, "program").await.unwrap();
     let open = OpenHold {

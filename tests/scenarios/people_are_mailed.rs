@@ -183,7 +183,7 @@ async fn a_person_decides_by_the_link_in_a_mail() {
     let (status, page) = reader.open(&link).await;
     assert_eq!(status, 200);
     assert!(
-        page.contains("This link is used up") && !page.contains("<form"),
+        page.contains("This link is no longer valid") && !page.contains("<form"),
         "{page}"
     );
 }
@@ -224,7 +224,7 @@ async fn a_link_is_bound_to_what_was_asked() {
     );
     let (_, page) = reader.open(&of_bob).await;
     assert!(
-        page.contains("This has changed since the mail was written."),
+        page.contains("The request has changed since this email was sent."),
         "{page}"
     );
     let (_, action) = page.split_once("action=\"/l/").unwrap();
@@ -253,12 +253,12 @@ async fn a_link_is_bound_to_person_and_time() {
     ] {
         let (status, page) = text(request.header(COOKIE, &cookie)).await;
         assert_eq!(status, 403, "{page}");
-        let said = "This link is for bob, and you are signed in as ada.";
+        let said = "This link belongs to bob, but you are signed in as ada.";
         assert!(page.contains(said), "{page}");
     }
     let (status, page) = reader.open(&of_bob[..of_bob.len() - 3]).await;
     assert_eq!(status, 404, "{page}");
-    assert!(page.contains("There is no such link."), "{page}");
+    assert!(page.contains("This link is not valid."), "{page}");
 
     let (status, _) = world.up.delete("/users/bob").await.unwrap();
     assert!(status < 300, "{status}");
@@ -270,7 +270,7 @@ async fn a_link_is_bound_to_person_and_time() {
     world.advance("14 days").await;
     let (status, page) = reader.open(&of_ada).await;
     assert_eq!(status, 410, "{page}");
-    assert!(page.contains("The time of this link is over."), "{page}");
+    assert!(page.contains("This link has expired."), "{page}");
     let (status, refused) = reader.tell(&of_ada, yes()).await;
     assert_eq!(
         (status.as_u16(), &refused["code"]),
@@ -292,7 +292,7 @@ async fn a_mail_lists_the_answers_with_a_link_each() {
     for (link, chosen) in [(&yes, "yes"), (&no, "no"), (&yes, "yes")] {
         let (status, page) = reader.open(link).await;
         assert_eq!(status, 200, "{page}");
-        let words = format!("In the mail you chose <strong>{chosen}</strong>");
+        let words = format!("In the email you chose <strong>{chosen}</strong>");
         assert!(page.contains(&words), "{page}");
     }
     assert_eq!(
@@ -309,7 +309,7 @@ async fn a_mail_lists_the_answers_with_a_link_each() {
     assert_eq!(bob.post(&world.up, &seen, &json!({})).await.unwrap().0, 200);
     let (_, page) = reader.open(&no).await;
     assert!(
-        page.contains("This has changed") && !page.contains("you chose"),
+        page.contains("The request has changed") && !page.contains("you chose"),
         "{page}"
     );
     let (status, page) = reader.send(&no, "do=respond&answer=no").await;
@@ -327,7 +327,7 @@ async fn a_mail_lists_the_answers_with_a_link_each() {
     );
     let (_, page) = reader.open(&yes).await;
     assert!(
-        page.contains("This link is used up") && !page.contains("<form"),
+        page.contains("This link is no longer valid") && !page.contains("<form"),
         "{page}"
     );
 }

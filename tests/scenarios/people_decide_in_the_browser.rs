@@ -1,4 +1,4 @@
-//! A person's way through the pages, in Chromium (People 8).
+//! A person decides requests on the pages, in Chromium.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ async fn decided(world: &World, request: &RequestView) -> Value {
     world.up.get(&path).await.unwrap().1
 }
 
-/// A new request appears by itself; a click approves it, and a rejection needs a reason.
+/// A new request appears live. A click approves it, and a rejection needs a reason.
 #[tokio::test]
 async fn a_person_approves_and_rejects() {
     let Some(browsers) = Browsers::new().await else {
@@ -69,7 +69,7 @@ async fn a_person_approves_and_rejects() {
     let browser = browsers.open(&world, DESK, true).await;
     browser.client.goto(&world.up.login).await.unwrap();
     browser.click("Sign in as owner").await;
-    browser.reads("Nothing waits here").await;
+    browser.reads("No open requests").await;
     browser.picture("inbox-empty").await;
 
     let first = ask(&world, refund(), TIMEOUT).await;
@@ -114,7 +114,7 @@ async fn a_person_approves_and_rejects() {
     browser.close().await;
 }
 
-/// Options are buttons; a schema is a form, and a mistake loses nothing.
+/// Options are buttons, and a schema is a form.
 #[tokio::test]
 async fn a_person_answers_questions() {
     let Some(browsers) = Browsers::new().await else {
@@ -153,8 +153,7 @@ async fn a_person_answers_questions() {
     browser.close().await;
 }
 
-/// People, deliverable 3: a secret is entered at its owner, of whom one sees the name first. Without script,
-/// and by keyboard.
+/// A secret is entered at another site, whose host is shown first. By keyboard, and without the script.
 #[tokio::test]
 async fn a_person_enters_a_secret_elsewhere() {
     let Some(browsers) = Browsers::new().await else {
@@ -177,7 +176,7 @@ async fn a_person_enters_a_secret_elsewhere() {
     let path = format!("/requests/{}", asked.id);
     let live = browsers.signed_in(&world, &world.up.token, DESK).await;
     live.go(&path).await;
-    live.reads("This is entered at 127.0.0.1:").await;
+    live.reads("Enter this at 127.0.0.1:").await;
     live.picture("link").await;
     let link = live.find(".elsewhere a").await;
     assert_eq!(
@@ -185,13 +184,13 @@ async fn a_person_enters_a_secret_elsewhere() {
         Some("noopener noreferrer")
     );
     link.click().await.unwrap();
-    until(PATIENCE, "its owner is visited", async || {
+    until(PATIENCE, "the other site is visited", async || {
         (!shop.calls().is_empty()).then_some(())
     })
     .await
     .unwrap();
     let call = &shop.calls()[0];
-    assert_eq!(call.header("referer"), "", "it is not told whence");
+    assert_eq!(call.header("referer"), "", "no referrer is sent");
     live.reads("A key for the CRM").await;
     let done = live.find("button[value=done]").await;
     done.send_keys(&String::from(char::from(Key::Enter)))
@@ -214,7 +213,7 @@ async fn a_person_enters_a_secret_elsewhere() {
     plain.close().await;
 }
 
-/// Of two who decide, the second reads who was first; one of them has no script.
+/// When two people decide, the second reads who was first. One of them has no script.
 #[tokio::test]
 async fn two_people_decide_at_once() {
     let Some(browsers) = Browsers::new().await else {
@@ -246,9 +245,9 @@ async fn two_people_decide_at_once() {
     plain.fill("reason", "Too much").await;
     plain.find(".danger").await.click().await.unwrap();
     plain
-        .reads("Somebody was first: it was approved by owner")
+        .reads("This request was already approved by owner")
         .await;
-    plain.reads("What you said is kept as a late answer").await;
+    plain.reads("Your answer is kept as a late answer").await;
     plain.picture("second").await;
     live.go(&path).await;
     live.reads("Too much").await;
@@ -296,7 +295,7 @@ async fn the_inbox_works_by_keyboard_and_on_a_phone() {
     desk.close().await;
 }
 
-/// A run's page shows what it waits for and what happens, live.
+/// A run's page shows its holds and its events live.
 #[tokio::test]
 async fn a_run_is_watched_live() {
     let Some(browsers) = Browsers::new().await else {
@@ -320,7 +319,7 @@ async fn a_run_is_watched_live() {
     browser.reads("in 4 days 23 hours").await;
     browser.picture("run").await;
     world.act(&run, "pause", json!({})).await;
-    browser.reads("its timers are stopped").await;
+    browser.reads("Timers are stopped").await;
     world.act(&run, "resume", json!({})).await;
     world.advance("5 days").await;
     browser.reads("Completed").await;

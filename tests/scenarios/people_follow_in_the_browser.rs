@@ -1,5 +1,5 @@
-//! A person follows a request, a run and an agent from their pages, and is told of the end, in Chromium
-//! (S0-T4, S0-R3).
+//! A person follows a request, a run and an agent from their pages, and is notified of the end, in
+//! Chromium (S0-T4, S0-R3).
 
 use holdpoint_testkit::until;
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::world::{PATIENCE, World};
 const SAID: &str = "return document.getElementById('unread').textContent";
 
 #[tokio::test]
-async fn a_person_follows_and_is_told() {
+async fn a_follower_is_notified_of_the_end() {
     let Some(browsers) = Browsers::new().await else {
         return;
     };
@@ -19,15 +19,15 @@ async fn a_person_follows_and_is_told() {
     let run = world.start_run("outreach", json!({})).await;
     let browser = browsers.signed_in(&world, &world.up.token, DESK).await;
     browser.go(&format!("/runs/{run}")).await;
-    browser.reads("Nobody follows yet.").await;
+    browser.reads("No followers yet.").await;
     browser.click("Follow this run").await;
     browser.reads("Unfollow this run").await;
-    browser.reads("You follow.").await;
+    browser.reads("You are the only follower.").await;
     browser.click("Follow agent outreach").await;
     browser.reads("Unfollow agent outreach").await;
     browser.picture("following-a-run").await;
 
-    // The run ends: its page has nothing more to follow but the agent, and the bell says so.
+    // After the end of the run only its agent can be followed, and the badge shows the notification.
     world.advance("5d").await;
     browser.reads("Completed").await;
     let left = "return document.querySelectorAll('#following form').length";
@@ -41,19 +41,19 @@ async fn a_person_follows_and_is_told() {
     browser.click("Notifications").await;
     browser.reads("Run of outreach completed").await;
     browser.reads("It took 5 days.").await;
-    browser.picture("following-told").await;
+    browser.picture("following-notified").await;
     browser.click("Run of outreach completed").await;
     browser.reads(&run).await;
 
-    // One may stop, and a list of an agent's runs has the button, too.
+    // The list of an agent's runs has the button too.
     browser.go("/runs?agent=outreach").await;
     browser.click("Unfollow agent outreach").await;
-    browser.reads("Nobody follows yet.").await;
+    browser.reads("No followers yet.").await;
     browser.picture("following-an-agent").await;
     browser.close().await;
 }
 
-/// The same without the script, on a phone, of a request.
+/// A request is followed without the script, on a phone.
 #[tokio::test]
 async fn following_works_on_a_phone_without_the_script() {
     let Some(browsers) = Browsers::new().await else {
@@ -75,13 +75,13 @@ async fn following_works_on_a_phone_without_the_script() {
     let plain = browsers.open(&world, PHONE, false).await;
     plain.sign_in(&world.up.token).await;
     plain.go(&format!("/requests/{request}")).await;
-    plain.reads("Nobody follows yet.").await;
+    plain.reads("No followers yet.").await;
     plain.click("Follow this request").await;
-    plain.reads("You follow.").await;
+    plain.reads("You are the only follower.").await;
     let address = plain.client.current_url().await.unwrap();
     assert!(address.path().ends_with(&request), "{address}");
     plain.picture("following-a-request-phone").await;
     plain.click("Unfollow this request").await;
-    plain.reads("Nobody follows yet.").await;
+    plain.reads("No followers yet.").await;
     plain.close().await;
 }

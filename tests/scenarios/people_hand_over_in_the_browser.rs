@@ -1,4 +1,4 @@
-//! Handoffs on the pages, in Chromium: taken over, completed both ways, two people at once (People 8).
+//! Handoffs on the pages, in Chromium: taken over, completed both ways, two people at once.
 
 use holdpoint_testkit::{Person, until};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::browser::{Browser, Browsers, DESK, PHONE};
 use crate::world::{PATIENCE, World, log};
 
-/// A warm lead that is put to sales, and two steps behind it; returns the run and its request.
+/// A warm lead for sales, with two steps after it; returns the run and its request.
 async fn lead(world: &World) -> (String, String) {
     let mail = json!({ "to": "{{ contact.email }}", "subject": "Introduction", "body": "Hello" });
     let steps = json!([
@@ -40,19 +40,19 @@ async fn nina(world: &World) -> Person {
     Person::join(&world.up, "nina", &roles).await.unwrap()
 }
 
-/// Waits until the forms of a page are of the request as it is: the executor's word on a take-over
-/// moves its version, and the page follows by itself.
+/// Waits until the forms of a page have the current version. The executor's reply to a take-over raises
+/// the version, and the page is updated live.
 async fn is_current(world: &World, browser: &Browser, id: &str) {
     let mut seen = Value::Null;
-    let found = until(PATIENCE, "the page to follow", async || {
+    let found = until(PATIENCE, "the page to be current", async || {
         let path = format!("/requests/{id}");
         let (_, request) = world.up.get(&path).await.ok()?;
         let form = "return Number(document.querySelector('[name=version]').value)";
-        let is_settled = request["effect"] == "applied" && request["timer_unconfirmed"].is_null();
+        let is_confirmed = request["effect"] == "applied" && request["timer_unconfirmed"].is_null();
         let shown = browser.asks(form).await;
         let is_same = shown == request["version"];
         seen = json!({ "page": shown, "request": request });
-        (is_settled && is_same).then_some(())
+        (is_confirmed && is_same).then_some(())
     });
     if let Err(error) = found.await {
         panic!("{error}: {seen}");
@@ -64,10 +64,10 @@ async fn fits(browser: &Browser) -> Value {
     browser.asks(fits).await
 }
 
-/// S0-AC7, S0-T2, S0-T3, S0-R3: a person takes a lead over and lets the agent go on; somebody else
-/// sees it happen on a page that nobody touches.
+/// S0-AC7, S0-T2, S0-T3, S0-R3: a person takes a lead over and lets the agent continue. Another user
+/// watches it live on an open page.
 #[tokio::test]
-async fn a_person_takes_a_lead_over_and_lets_the_agent_go_on() {
+async fn a_person_takes_a_lead_over_and_lets_the_agent_continue() {
     let Some(browsers) = Browsers::new().await else {
         return;
     };
@@ -81,7 +81,7 @@ async fn a_person_takes_a_lead_over_and_lets_the_agent_go_on() {
     assert_eq!(
         text.matches("Pilot").count(),
         1,
-        "a deal is told once: {text}"
+        "a deal is shown once: {text}"
     );
     browser.picture("handoff").await;
     let watching = browsers.signed_in(&world, &world.up.token, DESK).await;
@@ -90,14 +90,14 @@ async fn a_person_takes_a_lead_over_and_lets_the_agent_go_on() {
 
     browser.click("Take over").await;
     browser.reads("Taken over").await;
-    browser.reads("With nina").await;
-    watching.reads("With nina").await;
+    browser.reads("Assigned to nina").await;
+    watching.reads("Assigned to nina").await;
     browser.picture("handoff-taken-over").await;
     is_current(&world, &browser, &id).await;
     browser
         .fill("notes", "Called her; she wants a pilot in May.")
         .await;
-    browser.click("Let the agent go on – 2 steps left").await;
+    browser.click("Let the agent continue – 2 steps left").await;
     browser.reads("Completed by nina").await;
     watching.reads("Completed by nina").await;
     watching.reads("she wants a pilot in May").await;
@@ -111,10 +111,10 @@ async fn a_person_takes_a_lead_over_and_lets_the_agent_go_on() {
     watching.close().await;
 }
 
-/// S0-R3: the answer to a form may come after what the live connection has sent since: the page
-/// still ends with what is.
+/// S0-R3: the reply to a form may arrive after newer parts of the live connection. The page still ends
+/// with the current state.
 #[tokio::test]
-async fn a_slow_answer_does_not_bring_back_what_was() {
+async fn a_slow_reply_does_not_restore_an_old_state() {
     let Some(browsers) = Browsers::new().await else {
         return;
     };
@@ -133,7 +133,7 @@ async fn a_slow_answer_does_not_bring_back_what_was() {
         }";
     browser.asks(slow).await;
     browser.click("Take over").await;
-    browser.reads("With nina").await;
+    browser.reads("Assigned to nina").await;
     let answered = until(PATIENCE, "the answer to come", async || {
         let answered = browser.asks("return window.answered === true").await;
         (answered == true).then_some(())
@@ -167,7 +167,8 @@ async fn a_person_ends_the_run_on_a_phone() {
     phone.close().await;
 }
 
-/// Two at once: the second is told who was first. One of them has no script, and so an older page.
+/// When two people take over, the second reads who was first. One of them has no script, and so an older
+/// page.
 #[tokio::test]
 async fn of_two_who_take_over_the_second_reads_who_was_first() {
     let Some(browsers) = Browsers::new().await else {
@@ -185,13 +186,13 @@ async fn of_two_who_take_over_the_second_reads_who_was_first() {
     plain.reads("Take over").await;
     let first = browsers.signed_in(&world, paul.token(), DESK).await;
     first.click("Take over").await;
-    first.reads("With paul").await;
+    first.reads("Assigned to paul").await;
 
     plain.click("Take over").await;
     plain
-        .reads("Somebody was first: it was taken over by paul")
+        .reads("This request was already taken over by paul")
         .await;
-    plain.reads("With paul").await;
+    plain.reads("Assigned to paul").await;
     plain.picture("handoff-second").await;
     let (_, request) = world.up.get(&format!("/requests/{id}")).await.unwrap();
     assert_eq!(request["assignee"], "paul", "{request}");
@@ -199,9 +200,9 @@ async fn of_two_who_take_over_the_second_reads_who_was_first() {
     first.close().await;
 }
 
-/// What one puts away leaves the inbox, which says so, and is found again.
+/// A snoozed request leaves the inbox, which links to it.
 #[tokio::test]
-async fn what_is_put_away_is_out_of_the_way_and_found_again() {
+async fn a_snoozed_request_leaves_the_inbox_and_is_found_again() {
     let Some(browsers) = Browsers::new().await else {
         return;
     };
@@ -211,70 +212,72 @@ async fn what_is_put_away_is_out_of_the_way_and_found_again() {
     let browser = browsers.signed_in(&world, nina.token(), DESK).await;
     browser.reads("[Warm Lead] Agent handoff: Zoe Zimmer").await;
     browser.click("More").await;
-    let put_away = browser.find("form:has([value=snooze]) button").await;
-    put_away.click().await.unwrap();
-    browser.reads("1 put away for later").await;
+    let snooze = browser.find("form:has([value=snooze]) button").await;
+    snooze.click().await.unwrap();
+    browser.reads("1 snoozed").await;
     browser.go("/inbox").await;
-    browser.reads("Nothing waits here").await;
-    browser.picture("inbox-put-away").await;
-    browser.click("1 put away for later").await;
+    browser.reads("No open requests").await;
+    browser.picture("inbox-snoozed").await;
+    browser.click("1 snoozed").await;
     browser.reads("[Warm Lead] Agent handoff: Zoe Zimmer").await;
-    browser.reads("Put away until").await;
+    browser.reads("Snoozed until").await;
     browser.close().await;
 }
 
-/// Barge-in (issue 4, Deliver 4): an operator takes a live run over from its page; both ways to give it
-/// back are there; its clocks go on while somebody looks.
+/// An operator takes a live run over from its page, and hands it back or ends it. The clocks of the open
+/// page move.
 #[tokio::test]
 async fn an_operator_takes_a_live_run_over_from_its_page() {
     let Some(browsers) = Browsers::new().await else {
         return;
     };
     let world = World::with_real_time().await;
-    let told = log("{{ run.intervention.notes }}");
+    let logged = log("{{ run.intervention.notes }}");
     world
-        .agent("waits", json!([{ "wait": "1 day" }, told]))
+        .agent("waits", json!([{ "wait": "1 day" }, logged]))
         .await;
     let browser = browsers.signed_in(&world, &world.up.token, DESK).await;
     let clock = "return document.querySelector('.clocks div:last-child dd').textContent";
-    for button in ["Let the agent go on – 2 steps left", "End the run"] {
-        let goes_on = button != "End the run";
+    for button in ["Let the agent continue – 2 steps left", "End the run"] {
+        let continues = button != "End the run";
         let run = world.start_run("waits", json!({})).await;
         browser.go(&format!("/runs/{run}")).await;
         browser.click("Take the run over").await;
         browser.reads("owner owns this run").await;
         browser.reads("An operator has taken this run over").await;
         let before = browser.asks(clock).await;
-        until(PATIENCE, "the clock goes on", async || {
+        until(PATIENCE, "the clock moves", async || {
             (browser.asks(clock).await != before).then_some(())
         })
         .await
         .unwrap();
         browser.reads("End the run").await;
-        browser.reads("Let the agent go on").await;
-        browser.picture(&format!("run-taken-over-{goes_on}")).await;
+        browser.reads("Let the agent continue").await;
+        browser
+            .picture(&format!("run-taken-over-{continues}"))
+            .await;
         browser.fill("notes", "Done by hand.").await;
         browser.click(button).await;
         browser.reads("Completed by owner").await;
-        if goes_on {
-            // Its wait is a day; it is over now.
+        if continues {
+            // End the wait of one day.
             world.act(&run, "pause", json!({})).await;
             world.act(&run, "resume", json!({ "mode": "now" })).await;
         }
         let shown = world.until_status(&run, "completed").await;
-        let told = &shown["steps"][1];
-        if goes_on {
-            assert_eq!(told["request"]["message"], "Done by hand.", "{shown}");
+        let logged = &shown["steps"][1];
+        if continues {
+            assert_eq!(logged["request"]["message"], "Done by hand.", "{shown}");
         } else {
-            assert_eq!(told["status"], "skipped", "{shown}");
+            assert_eq!(logged["status"], "skipped", "{shown}");
         }
     }
     browser.close().await;
 }
 
-/// Issue 4, ask again: a button on the page of what nobody answered; without a script, too.
+/// An expired request is asked again from its page, with and without the script.
 #[tokio::test]
-async fn what_nobody_answered_is_asked_again_from_its_page() {
+async fn an_expired_request_is_asked_again_from_its_page() {
     let Some(browsers) = Browsers::new().await else {
         return;
     };
@@ -287,7 +290,7 @@ async fn what_nobody_answered_is_asked_again_from_its_page() {
         let old = hold["id"].as_str().unwrap().to_owned();
         let browser = browsers.open(&world, DESK, script).await;
         browser.sign_in(&world.up.token).await;
-        until(PATIENCE, "its time is up", async || {
+        until(PATIENCE, "the request expires", async || {
             let (_, shown) = world.up.get(&format!("/requests/{old}")).await.ok()?;
             (shown["status"] == "expired").then_some(())
         })
@@ -300,8 +303,8 @@ async fn what_nobody_answered_is_asked_again_from_its_page() {
         browser.picture("ask-again").await;
         let button = browser.find("form:has([value=ask_again]) button").await;
         button.click().await.unwrap();
-        browser.reads("Asks an earlier one again").await;
-        browser.reads("With nina").await;
+        browser.reads("Repeats an earlier request").await;
+        browser.reads("Assigned to nina").await;
         browser.close().await;
     }
 }

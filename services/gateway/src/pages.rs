@@ -1,33 +1,41 @@
-//! What people look at: HTML made here, one style sheet and one small script of our own.
+//! The router of the pages: server-rendered HTML with one style sheet and one small script.
 //!
-//! It owns how things look and how a browser is signed in. It has no way of its own into the
-//! system: what a form does goes through the same commands, with the same signed assertion of the
-//! person, as a call of the API. Everything works without the script.
+//! The pages own their appearance and the browser's session. A form runs the same command as the API,
+//! with the same signed assertion of the user; there is no other way into the system. All pages work
+//! without the script.
+//!
+//! Imports point downward: actions and the live stream, pages, cards and forms, navigation, session,
+//! and below them layout, labels and sanitize.
 
-mod act;
+mod addressees;
 mod assets;
+mod attempt;
 mod card;
 mod context;
-mod controls;
-mod following;
-mod frame;
+mod cookie;
+mod email_link;
+mod fragment;
 mod inbox;
-mod link;
+mod labels;
+mod layout;
 mod live;
 mod login;
+mod navigation;
 mod notifications;
-mod person;
 mod request;
+mod request_actions;
+mod request_forms;
 mod run;
+mod run_actions;
 mod runs;
+mod sanitize;
 mod schema;
+mod session;
 mod settings;
 #[cfg(test)]
 mod tests;
-mod text;
 mod timeline;
-mod words;
-mod zone;
+mod watch_buttons;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -40,41 +48,43 @@ use holdpoint_contracts::Problem;
 use crate::app::App;
 use crate::body_limits::BODY_MAX;
 
-/// A problem as a page, with the headers that every page has.
+/// A problem as a page, with the headers of all pages.
 pub(crate) fn refused(problem: &Problem) -> Response {
-    frame::secured(frame::refused(problem))
+    layout::add_security_headers(layout::problem_page(problem))
 }
 
-/// All pages, with the headers that they are served under.
 pub(crate) fn routes() -> Router<App> {
     Router::new()
         .route("/", get(async || Redirect::to("/inbox")))
         .route("/inbox", get(inbox::page))
         .route("/requests/{id}", get(request::page))
-        .route("/requests/{id}/act", post(act::act))
-        .route("/tasks/{task}", get(request::task))
+        .route("/requests/{id}/act", post(request_actions::act))
+        .route("/tasks/{task}", get(request::task_page))
         .route("/runs", get(runs::page))
         .route("/runs/{run}", get(run::page))
-        .route("/runs/{run}/act", post(run::control::act))
-        .route("/follow", post(following::act))
+        .route("/runs/{run}/act", post(run_actions::act))
+        .route("/follow", post(watch_buttons::act))
         .route("/notifications", get(notifications::page))
-        .route("/notifications/read", post(notifications::read_all))
-        .route("/notifications/{id}/read", post(notifications::read))
+        .route("/notifications/read", post(notifications::mark_all_read))
+        .route("/notifications/{id}/read", post(notifications::mark_read))
         .route("/live", get(live::stream))
-        .route("/login", get(login::form).post(login::with_token))
+        .route(
+            "/login",
+            get(login::token_form).post(login::sign_in_by_token),
+        )
         .route(
             "/login/{code}",
-            get(login::link)
-                .post(login::with_link)
-                .layer(middleware::map_response(login::hidden)),
+            get(login::show_link)
+                .post(login::sign_in_by_link)
+                .layer(middleware::map_response(login::hide_path)),
         )
-        .route("/logout", post(login::out))
-        .route("/workspace", post(login::show_workspace))
+        .route("/logout", post(login::sign_out))
+        .route("/workspace", post(login::switch_workspace))
         .route("/assets/{file}", get(assets::file))
-        .merge(link::routes())
+        .merge(email_link::routes())
         .merge(settings::routes())
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .layer(middleware::map_response(async |response: Response| {
-            frame::secured(response)
+            layout::add_security_headers(response)
         }))
 }

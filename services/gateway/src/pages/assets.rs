@@ -1,4 +1,4 @@
-//! The style sheet, the script and the icon: in the binary, under names that change with them.
+//! The style sheet, the script and the icon. They are in the binary, and their names contain a hash.
 
 use std::sync::LazyLock;
 
@@ -7,10 +7,9 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 
-/// A file that browsers may keep for good: another content has another name.
+/// A file that browsers may cache forever, because changed content has another name.
 #[derive(Debug)]
 pub(super) struct Asset {
-    /// Its path from the root of the site.
     pub(super) path: String,
     content: &'static str,
     media_type: &'static str,
@@ -18,19 +17,19 @@ pub(super) struct Asset {
 
 pub(super) static STYLE: LazyLock<Asset> = LazyLock::new(|| {
     let content = include_str!("assets/holdpoint.css");
-    Asset::of("css", content, "text/css; charset=utf-8")
+    Asset::new("css", content, "text/css; charset=utf-8")
 });
 pub(super) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
     let content = include_str!("assets/holdpoint.js");
-    Asset::of("js", content, "text/javascript; charset=utf-8")
+    Asset::new("js", content, "text/javascript; charset=utf-8")
 });
 pub(super) static ICON: LazyLock<Asset> = LazyLock::new(|| {
     let content = include_str!("assets/holdpoint.svg");
-    Asset::of("svg", content, "image/svg+xml")
+    Asset::new("svg", content, "image/svg+xml")
 });
 
 impl Asset {
-    fn of(kind: &str, content: &'static str, media_type: &'static str) -> Self {
+    fn new(kind: &str, content: &'static str, media_type: &'static str) -> Self {
         let digest = format!("{:x}", Sha256::digest(content));
         let hash = digest.get(..12).unwrap_or(&digest);
         Self {

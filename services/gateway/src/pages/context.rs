@@ -1,14 +1,14 @@
-//! What helps to decide, as something to read: known sections under their names, anything else as
-//! lists and pairs, and as JSON only what is neither.
+//! The context of a request in readable form: known sections under their names, other data as lists and
+//! pairs, and JSON only for data that is nested too deeply.
 
 use std::borrow::Cow;
 
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
-use super::text::{clean, line, spoken};
+use super::sanitize::{clean, humanize, one_line};
 
-/// The sections that are known, in the order in which one reads them.
+/// Known sections in reading order.
 const SECTIONS: [(&str, &str); 10] = [
     ("recommended_action", "Recommended action"),
     ("contact", "Contact"),
@@ -19,16 +19,15 @@ const SECTIONS: [(&str, &str); 10] = [
     ("searches", "Searches"),
     ("conditions", "Conditions"),
     ("actions", "Earlier steps"),
-    ("omitted", "Left out"),
+    ("omitted", "Omitted"),
 ];
-/// Lists and pairs in each other; deeper is JSON.
+/// Nesting of lists and pairs; deeper data is shown as JSON.
 const DEPTH_MAX: usize = 3;
-/// Entries of one list that are shown; the others are counted.
+/// Shown entries of one list; the others are counted.
 const ENTRIES_MAX: usize = 50;
-/// Longest text that is shown as it stands; a longer one opens by a click.
+/// Longest text that is shown at once, in characters; a longer one opens by a click.
 const TEXT_MAX: usize = 1_200;
 
-/// All that a context holds.
 pub(super) fn sections(context: &Value) -> Markup {
     let Value::Object(fields) = context else {
         return if context.is_null() {
@@ -38,7 +37,7 @@ pub(super) fn sections(context: &Value) -> Markup {
         };
     };
     if fields.len() == 1 && fields.get("omitted") == Some(&Value::Bool(true)) {
-        return html! { p.muted { "What helps to decide is too long for a list: open the request." } };
+        return html! { p.muted { "The context is too long for a list. Open the request to see it." } };
     }
     let known = |name: &str| SECTIONS.iter().any(|(key, _)| *key == name);
     let (others, rest): (Vec<_>, Vec<_>) = fields
@@ -47,7 +46,7 @@ pub(super) fn sections(context: &Value) -> Markup {
         .partition(|(_, value)| is_short(value));
     html! {
         @for (key, heading) in SECTIONS {
-            @let found = fields.get(key).map(|found| once(key, found, fields));
+            @let found = fields.get(key).map(|found| without_repetition(key, found, fields));
             @if let Some(found) = found.filter(|found| !is_empty(found)) {
                 section.context { h3 { (heading) } (section(key, &found)) }
             }
@@ -56,36 +55,30 @@ pub(super) fn sections(context: &Value) -> Markup {
             section.context { (pairs(others.into_iter(), 0)) }
         }
         @for (name, found) in rest {
-            section.context { h3 { (spoken(name)) } (value(found, 0)) }
+            section.context { h3 { (humanize(name)) } (value(found, 0)) }
         }
     }
 }
 
-/// What one section says the others do not say again: deals of the contact, mails that are among its
-/// activities.
-fn once<'v>(key: &str, found: &'v Value, all: &Map<String, Value>) -> Cow<'v, Value> {
+/// Removes what another section shows: deals of the contact, and emails among the activities.
+fn without_repetition<'v>(key: &str, found: &'v Value, all: &Map<String, Value>) -> Cow<'v, Value> {
     let list = |name: &str| all.get(name).and_then(Value::as_array);
     match (key, found) {
         ("contact", Value::Object(fields)) => {
-            let is_told = |name: &str| list(name).is_some_and(|list| !list.is_empty());
-            let kept = fields.iter().filter(|(name, _)| !is_told(name));
+            let is_shown = |name: &str| list(name).is_some_and(|list| !list.is_empty());
+            let kept = fields.iter().filter(|(name, _)| !is_shown(name));
             let kept = kept.map(|(name, field)| (name.clone(), field.clone()));
             Cow::Owned(Value::Object(kept.collect()))
         }
         ("emails", Value::Array(mails)) => {
-            let said = list("activities").map(Vec::as_slice).unwrap_or_default();
+            let activities = list("activities").map(Vec::as_slice).unwrap_or_default();
             let subject = |one: &Value| one.get("subject").cloned().filter(Value::is_string);
-            let is_told = |mail: &&Value| {
+            let is_shown = |mail: &&Value| {
                 let wanted = subject(mail);
-                wanted.is_some() && said.iter().any(|one| subject(one) == wanted)
+                wanted.is_some() && activities.iter().any(|one| subject(one) == wanted)
             };
-            Cow::Owned(
-                mails
-                    .iter()
-                    .filter(|mail| !is_told(mail))
-                    .cloned()
-                    .collect(),
-            )
+            let kept = mails.iter().filter(|mail| !is_shown(mail));
+            Cow::Owned(kept.cloned().collect())
         }
         _ => Cow::Borrowed(found),
     }
@@ -107,17 +100,17 @@ fn contact(fields: &Map<String, Value>) -> Markup {
     let text = |name: &str| fields.get(name).and_then(Value::as_str);
     let name = text("name").or_else(|| text("id"));
     let rest = fields.iter().filter(|(key, value)| {
-        // A name says more than an id.
+        // The name replaces the id.
         !matches!(key.as_str(), "name" | "email" | "id") && !is_empty(value)
     });
     html! {
-        @if let Some(name) = name { p.lead { (line(name, 200)) } }
-        @if let Some(email) = text("email") { p.muted { (line(email, 320)) } }
+        @if let Some(name) = name { p.lead { (one_line(name, 200)) } }
+        @if let Some(email) = text("email") { p.muted { (one_line(email, 320)) } }
         (pairs(rest, 0))
     }
 }
 
-/// What was found, and by which step.
+/// A finding and its step.
 fn finding(one: &Value) -> Markup {
     let Some(found) = one.get("finding") else {
         return value(one, 1);
@@ -125,17 +118,17 @@ fn finding(one: &Value) -> Markup {
     let step = one.get("step").and_then(Value::as_str);
     html! {
         (value(found, 1))
-        @if let Some(step) = step { span.muted { " · " (line(step, 100)) } }
+        @if let Some(step) = step { span.muted { " · " (one_line(step, 100)) } }
     }
 }
 
-/// One line a step, behind a click: the page of the run tells more.
+/// One line per step; the page of the run shows more.
 fn earlier(all: &[Value]) -> Markup {
     let words = |one: &Value| {
         let text = |name: &str| one.get(name).and_then(Value::as_str);
         let what = text("tool").or_else(|| text("kind"));
         let words = [text("step"), what, text("status")].into_iter().flatten();
-        line(&words.collect::<Vec<_>>().join(" · "), 200)
+        one_line(&words.collect::<Vec<_>>().join(" · "), 200)
     };
     html! {
         details {
@@ -150,13 +143,13 @@ fn condition(one: &Value) -> Markup {
         return entry(one);
     };
     html! {
-        code { (line(expression, 400)) }
+        code { (one_line(expression, 400)) }
         @if let Some(outcome) = one.get("outcome") { " → " strong { (scalar(outcome)) } }
         @if let Some(Value::Object(seen)) = one.get("values") { (pairs(seen.iter(), 1)) }
     }
 }
 
-/// One mail, call, deal: its name first, then the rest in one line.
+/// An email, call or deal: its name, then the other fields on one line.
 fn entry(one: &Value) -> Markup {
     let Value::Object(fields) = one else {
         return value(one, 1);
@@ -177,7 +170,7 @@ fn entry(one: &Value) -> Markup {
         strong { (scalar(fields.get(key).unwrap_or(&Value::Null))) }
         @if !short.is_empty() {
             span.muted {
-                @for (name, value) in short { " · " (spoken(name)) " " (scalar(value)) }
+                @for (name, value) in short { " · " (humanize(name)) " " (scalar(value)) }
             }
         }
         @for (_, value) in long { div { (self::value(value, 2)) } }
@@ -213,7 +206,7 @@ fn pairs<'a>(fields: impl Iterator<Item = (&'a String, &'a Value)>, depth: usize
         @if !fields.is_empty() {
             dl {
                 @for (name, found) in fields {
-                    dt { (spoken(name)) }
+                    dt { (humanize(name)) }
                     dd { (value(found, depth + 1)) }
                 }
                 @if more > 0 { dt { "and" } dd.muted { (more) " more" } }
@@ -222,7 +215,6 @@ fn pairs<'a>(fields: impl Iterator<Item = (&'a String, &'a Value)>, depth: usize
     }
 }
 
-/// What has no better form, behind a click.
 pub(super) fn json(found: &Value) -> Markup {
     let text = serde_json::to_string_pretty(found).unwrap_or_default();
     html! { details { summary { "Details as JSON" } pre { (clean(&text)) } } }
@@ -233,17 +225,17 @@ fn long(text: &str) -> Markup {
     if shown.chars().count() <= TEXT_MAX {
         return html! { (shown) };
     }
-    html! { details { summary { (line(&shown, 160)) } (shown) } }
+    html! { details { summary { (one_line(&shown, 160)) } (shown) } }
 }
 
 fn scalar(found: &Value) -> String {
     match found {
-        Value::String(text) => line(text, 400),
+        Value::String(text) => one_line(text, 400),
         Value::Bool(true) => "yes".to_owned(),
         Value::Bool(false) => "no".to_owned(),
         Value::Null => "–".to_owned(),
         Value::Number(number) => number.to_string(),
-        Value::Array(_) | Value::Object(_) => line(&found.to_string(), 400),
+        Value::Array(_) | Value::Object(_) => one_line(&found.to_string(), 400),
     }
 }
 
@@ -251,7 +243,7 @@ const fn is_nested(value: &Value) -> bool {
     matches!(value, Value::Array(_) | Value::Object(_))
 }
 
-/// Whether it goes into a pair of words.
+/// Short values are shown as pairs.
 fn is_short(value: &Value) -> bool {
     !is_nested(value) && value.as_str().is_none_or(|text| text.len() <= 120)
 }

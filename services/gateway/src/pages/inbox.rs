@@ -1,4 +1,4 @@
-//! The inbox: what waits for a person, the most urgent first.
+//! The inbox: the requests of a user, the most urgent first.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -10,49 +10,44 @@ use holdpoint_ids::UserName;
 use maud::{Markup, html};
 use serde::Serialize;
 
-use super::card::card;
-use super::frame::{self, Place};
-use super::live::Fragment;
-use super::person::{PageError, Person};
-use super::request::people;
+use super::card::{self, card};
+use super::fragment::{Fragment, key_of};
+use super::navigation::{self, Section};
+use super::request::recipient_suggestions;
+use super::session::{PageError, SignedInUser};
 use crate::app::App;
 use crate::params::{Params, invalid};
 
-/// Cards on one page; the most urgent ones.
+/// Number of cards on the page, the most urgent first.
 const CARDS_MAX: u64 = 100;
-/// The status of what somebody has put away for later.
-const AWAY: &str = "snoozed";
-/// As many of these are counted.
-const AWAY_MAX: u64 = 20;
+/// The filter's word for snoozed requests.
+const SNOOZED: &str = "snoozed";
+/// Snoozed requests are counted up to this number.
+const SNOOZED_MAX: u64 = 20;
 
-/// What is looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Filter {
     kind: Option<HoldKind>,
     status: RequestStatus,
-    /// What somebody has put away for later; else what nobody has.
-    is_away: bool,
+    is_snoozed: bool,
     who: Who,
 }
 
-/// Whose requests.
+/// The users whose requests are shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Who {
-    /// Those that wait for whoever looks.
     Me,
     Everyone,
-    /// Those of somebody by name.
-    PathId(UserName),
+    User(UserName),
 }
 
-/// What was found, as far as it is shown.
 #[derive(Debug, Default)]
-struct Found {
+struct RequestList {
     cards: Vec<RequestView>,
     has_more: bool,
 }
 
-impl Found {
+impl RequestList {
     fn number(&self) -> String {
         let more = if self.has_more { "+" } else { "" };
         format!("{}{more}", self.cards.len())
@@ -60,71 +55,72 @@ impl Found {
 }
 
 impl Who {
-    /// As the filter has it.
     fn word(&self) -> &str {
         match self {
             Self::Me => "me",
             Self::Everyone => "everyone",
-            Self::PathId(name) => name.as_str(),
+            Self::User(name) => name.as_str(),
         }
     }
 }
 
 impl Filter {
-    pub(super) fn read(params: Params, person: &Person) -> Result<Self, Problem> {
+    pub(super) fn read(params: Params, user: &SignedInUser) -> Result<Self, Problem> {
         let params = params.only(&["kind", "status", "who"])?;
-        let said = |name: &str| -> Result<Option<String>, Problem> {
+        // The form of the filter submits unused fields as empty texts.
+        let text = |name: &str| -> Result<Option<String>, Problem> {
             let text: Option<String> = params.read_as(name)?;
             Ok(text.filter(|text| !text.is_empty()))
         };
-        let who = match said("who")?.as_deref() {
+        let who = match text("who")?.as_deref() {
             Some("me") => Who::Me,
             Some("everyone") => Who::Everyone,
-            Some(name) => Who::PathId(named(name)?),
-            None if person.may(Right::Operate) => Who::Everyone,
+            Some(name) => Who::User(user_name(name)?),
+            None if user.may(Right::Operate) => Who::Everyone,
             None => Who::Me,
         };
-        let kind = match said("kind")? {
+        let kind = match text("kind")? {
             None => None,
             Some(_) => params.read_word("kind")?,
         };
-        let is_away = said("status")?.as_deref() == Some(AWAY);
-        let status = match said("status")? {
-            Some(_) if !is_away => params.read_word("status")?.unwrap_or(RequestStatus::Open),
+        let status = text("status")?;
+        let is_snoozed = status.as_deref() == Some(SNOOZED);
+        let status = match status {
+            Some(_) if !is_snoozed => params.read_word("status")?.unwrap_or(RequestStatus::Open),
             Some(_) | None => RequestStatus::Open,
         };
         if kind == Some(HoldKind::Timer) {
-            return Err(invalid("`kind` is approval, input or handoff here"));
+            return Err(invalid(
+                "invalid `kind`; expected approval, input or handoff",
+            ));
         }
         Ok(Self {
             kind,
             status,
-            is_away,
+            is_snoozed,
             who,
         })
     }
 
-    /// What the owner of requests is asked for.
-    fn query(&self, person: &Person, limit: u64) -> ListRequests {
+    fn query(&self, user: &SignedInUser, limit: u64) -> ListRequests {
+        let own_name = user.caller.claims.user.clone();
+        let is_open = self.status.is_open();
         let assignee = match &self.who {
-            Who::Me => Some(person.caller.claims.user.clone()),
+            Who::Me => Some(own_name.clone()),
             Who::Everyone => None,
-            Who::PathId(name) => Some(name.clone()),
+            Who::User(name) => Some(name.clone()),
         };
         ListRequests {
             limit,
             status: Some(self.status),
             kind: self.kind,
-            snoozed_by: Some(
-                assignee
-                    .clone()
-                    .unwrap_or_else(|| person.caller.claims.user.clone()),
-            ),
+            snoozed_by: assignee.clone().or(Some(own_name)),
             assignee,
-            snoozed: self.status.is_open().then_some(self.is_away),
-            order: match self.status.is_open() {
-                true => ListOrder::Urgency,
-                false => ListOrder::Newest,
+            snoozed: is_open.then_some(self.is_snoozed),
+            order: if is_open {
+                ListOrder::Urgency
+            } else {
+                ListOrder::Newest
             },
             cards: true,
             ..ListRequests::default()
@@ -132,116 +128,118 @@ impl Filter {
     }
 }
 
-fn named(text: &str) -> Result<UserName, Problem> {
+fn user_name(text: &str) -> Result<UserName, Problem> {
     let name = text.strip_prefix("@user.").unwrap_or(text);
-    name.parse()
-        .map_err(|error| invalid(format!("`who` names nobody: {error}")))
+    name.parse().map_err(|error| {
+        invalid(format!(
+            "invalid `who`: {error}; expected me, everyone or a user name"
+        ))
+    })
 }
 
 pub(super) async fn page(
     State(app): State<App>,
-    person: Person,
+    user: SignedInUser,
     params: Params,
 ) -> Result<Response, PageError> {
-    let filter = Filter::read(params, &person)?;
-    let found = load(&app, &person, &filter).await?;
+    let filter = Filter::read(params, &user)?;
+    let list = load(&app, &user, &filter).await?;
     let main = html! {
-        div.title { h1 { "Inbox" } (count(&found)) }
-        (form(&person, &filter))
-        (away(&filter, put_away(&app, &person, &filter).await?))
-        div.cards #cards {
-            @for request in &found.cards { (card(&person, request, None)) }
+        div.title { h1 { "Inbox" } (count_badge(&list)) }
+        (filter_form(&user, &filter))
+        (snoozed_link(&filter, count_snoozed(&app, &user, &filter).await?))
+        div.cards #cards { @for request in &list.cards { (card(&user, request, None)) } }
+        (empty_state(&filter))
+        @if list.has_more {
+            p.muted { "Only the first " (list.cards.len()) " requests are shown. Use the filter to find others." }
         }
-        (empty(&filter))
-        @if found.has_more {
-            p.muted { "There are more than these " (found.cards.len()) "; decide some, or filter." }
-        }
-        (people(&app, &person).await)
+        (recipient_suggestions(&app, &user).await)
     };
-    let page = frame::page(&app, &person, Place::Inbox, "Inbox", &main);
+    let page = navigation::page(&app, &user, Section::Inbox, "Inbox", &main);
     Ok(page.await.into_response())
 }
 
-/// The cards and their number.
 pub(super) async fn fragments(
     app: &App,
-    person: &Person,
+    user: &SignedInUser,
     filter: &Filter,
 ) -> Result<Vec<Fragment>, Problem> {
-    let found = load(app, person, filter).await?;
-    let aside = put_away(app, person, filter).await?;
+    let list = load(app, user, filter).await?;
+    let snoozed = count_snoozed(app, user, filter).await?;
     let mut all = vec![
-        Fragment::of("count", &found.number(), count(&found)),
-        Fragment::of("away", &aside, away(filter, aside)),
+        Fragment::new("count", &list.number(), count_badge(&list)),
+        Fragment::new("snoozed", &snoozed, snoozed_link(filter, snoozed)),
     ];
-    let cards = found.cards.iter();
-    all.extend(cards.map(|request| super::card::fragment(person, request)));
+    let cards = list.cards.iter();
+    all.extend(cards.map(|request| card::fragment(user, request)));
     Ok(all)
 }
 
-async fn load(app: &App, person: &Person, filter: &Filter) -> Result<Found, Problem> {
-    person.caller.may(Right::Look)?;
-    let mut query = filter.query(person, CARDS_MAX);
-    let mut found = Found::default();
+async fn load(app: &App, user: &SignedInUser, filter: &Filter) -> Result<RequestList, Problem> {
+    user.caller.may(Right::Look)?;
+    let mut query = filter.query(user, CARDS_MAX);
+    let mut list = RequestList::default();
     loop {
-        let page = app.requests(&person.caller, &query).await?;
+        let page = app.requests(&user.caller, &query).await?;
         query.limit = query.limit.saturating_sub(page.items.len() as u64);
-        found.cards.extend(page.items);
-        found.has_more = page.next_cursor.is_some();
+        list.cards.extend(page.items);
+        list.has_more = page.next_cursor.is_some();
         query.cursor = page.next_cursor;
         if query.limit == 0 || query.cursor.is_none() {
-            return Ok(found);
+            return Ok(list);
         }
     }
 }
 
-/// How many of what is looked for somebody has put away for later; counted up to a bound.
-async fn put_away(app: &App, person: &Person, filter: &Filter) -> Result<Away, Problem> {
-    if filter.is_away || !filter.status.is_open() {
-        return Ok(Away::default());
+/// Snoozed requests that match the filter otherwise.
+#[derive(Debug, Default, Clone, Copy, Serialize)]
+struct SnoozedCount {
+    number: usize,
+    has_more: bool,
+}
+
+async fn count_snoozed(
+    app: &App,
+    user: &SignedInUser,
+    filter: &Filter,
+) -> Result<SnoozedCount, Problem> {
+    if filter.is_snoozed || !filter.status.is_open() {
+        return Ok(SnoozedCount::default());
     }
-    let mut query = filter.query(person, AWAY_MAX);
+    let mut query = filter.query(user, SNOOZED_MAX);
     query.snoozed = Some(true);
-    let page = app.bus.query(&person.caller.workspace, &query).await?;
-    Ok(Away {
+    let page = app.bus.query(&user.caller.workspace, &query).await?;
+    Ok(SnoozedCount {
         number: page.items.len(),
         has_more: page.next_cursor.is_some(),
     })
 }
 
-/// What is put away for later.
-#[derive(Debug, Default, Clone, Copy, Serialize)]
-struct Away {
-    number: usize,
-    has_more: bool,
-}
-
-/// That something is put away, and where it is.
-fn away(filter: &Filter, away: Away) -> Markup {
+fn snoozed_link(filter: &Filter, snoozed: SnoozedCount) -> Markup {
     let kind = filter.kind.map_or("", HoldKind::as_str);
     let who = filter.who.word();
     html! {
-        p.muted #away data-key=(super::live::key_of(&away)) {
-            @if away.number > 0 {
-                a href={ "/inbox?status=" (AWAY) "&kind=" (kind) "&who=" (who) } {
-                    (away.number) @if away.has_more { " or more" } " put away for later"
+        p.muted #snoozed data-key=(key_of(&snoozed)) {
+            @if snoozed.number > 0 {
+                a href={ "/inbox?status=" (SNOOZED) "&kind=" (kind) "&who=" (who) } {
+                    (snoozed.number) @if snoozed.has_more { " or more" } " snoozed"
                 }
             }
         }
     }
 }
 
-fn count(found: &Found) -> Markup {
-    let number = found.number();
-    html! { span.count #count data-key=(super::live::key_of(&number)) { (number) } }
+fn count_badge(list: &RequestList) -> Markup {
+    let number = list.number();
+    html! { span.count #count data-key=(key_of(&number)) { (number) } }
 }
 
-fn form(person: &Person, filter: &Filter) -> Markup {
+fn filter_form(user: &SignedInUser, filter: &Filter) -> Markup {
     let statuses = [
         (RequestStatus::Open, "Open"),
         (RequestStatus::Decided, "Decided"),
         (RequestStatus::Completed, "Completed"),
-        (RequestStatus::Expired, "Time was up"),
+        (RequestStatus::Expired, "Expired"),
         (RequestStatus::Withdrawn, "Withdrawn"),
     ];
     let kinds = [HoldKind::Approval, HoldKind::Input, HoldKind::Handoff];
@@ -252,47 +250,47 @@ fn form(person: &Person, filter: &Filter) -> Markup {
                 select name="kind" {
                     option value="" { "All" }
                     @for kind in kinds {
-                        option value=(kind) selected[filter.kind == Some(kind)] { (super::words::kind(kind)) }
+                        option value=(kind) selected[filter.kind == Some(kind)] { (super::labels::hold_kind(kind)) }
                     }
                 }
             }
             label { span { "Status" }
                 select name="status" {
                     @for (status, word) in statuses {
-                        @let is_it = filter.status == status && !filter.is_away;
+                        @let is_it = filter.status == status && !filter.is_snoozed;
                         option value=(status.as_str()) selected[is_it] { (word) }
                     }
-                    option value=(AWAY) selected[filter.is_away] { "Put away" }
+                    option value=(SNOOZED) selected[filter.is_snoozed] { "Snoozed" }
                 }
             }
             label { span { "For" }
                 select name="who" {
-                    option value="me" selected[who == "me"] { "Me (" (person.name()) ")" }
+                    option value="me" selected[who == "me"] { "Me (" (user.name()) ")" }
                     option value="everyone" selected[who == "everyone"] { "Everyone" }
-                    @if let Who::PathId(name) = &filter.who {
+                    @if let Who::User(name) = &filter.who {
                         option value=(name) selected { (name) }
                     }
                 }
             }
-            button.quiet { "Show" }
+            button.quiet { "Apply" }
         }
     }
 }
 
-/// What will appear here, and how; the style sheet hides it while there are cards.
-fn empty(filter: &Filter) -> Markup {
+/// The style sheet hides this while there are cards.
+fn empty_state(filter: &Filter) -> Markup {
     html! {
         div.empty #empty {
-            @if filter.is_away {
-                h2 { "Nothing is put away" }
-                p { "What somebody puts away comes back by itself when its time has come. " a href="/inbox" { "To what is open" } }
+            @if filter.is_snoozed {
+                h2 { "No snoozed requests" }
+                p { "A snoozed request returns to the inbox when its snooze ends. " a href="/inbox" { "Show open requests" } }
             } @else if filter.status == RequestStatus::Open {
-                h2 { "Nothing waits here" }
-                p { "When an agent needs a person – to approve a risky step, to answer a question, to take over a contact – it appears here by itself, the most urgent first." }
-                p.muted { "Try it: " code { "holdpoint approve \"Deploy 4.2?\" --wait" } " in a terminal asks you, and waits for what you say here." }
+                h2 { "No open requests" }
+                p { "Requests appear here when an agent needs a person: to approve a risky step, to answer a question, or to take over a contact. The most urgent request comes first." }
+                p.muted { "Try it: run " code { "holdpoint approve \"Deploy 4.2?\" --wait" } " in a terminal. It opens a request here and waits for your decision." }
             } @else {
-                h2 { "Nothing found" }
-                p { "Requests that ended this way appear here. " a href="/inbox" { "To what is open" } }
+                h2 { "No requests found" }
+                p { "No request has this status. " a href="/inbox" { "Show open requests" } }
             }
         }
     }

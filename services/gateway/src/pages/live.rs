@@ -1,9 +1,9 @@
-//! What keeps an open page current: parts of it that have changed are rendered again and sent as
-//! server-sent events, to be put in by their id.
+//! Keeps an open page current: changed parts are rendered again and sent as server-sent events, and
+//! the script replaces them by their id (S0-R3).
 //!
-//! It looks when the owners nudge (S0-R3), and every few seconds in case a nudge was lost. Each part carries
-//! a key of what it was made from; a reader that has it already keeps what it has, so that a new
-//! connection starts with everything and misses nothing.
+//! A page is rendered after a nudge of a service, and every few seconds in case a nudge was lost. Each
+//! part has a key of its data, and a part with a known key is not sent again. A new connection
+//! starts with all parts, so it misses nothing.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -16,109 +16,69 @@ use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use holdpoint_contracts::notification::NotificationNudge;
 use holdpoint_contracts::{Problem, executor, handoff, notification, subject};
-use holdpoint_ids::{HoldId, NotificationId, RunId};
-use maud::Markup;
-use serde::Serialize;
-use sha2::{Digest, Sha256};
+use holdpoint_ids::{HoldId, RunId};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::person::{PageError, Person};
-use super::{card, frame, inbox, notifications, request, run, runs};
+use super::fragment::{CardId, Fragment};
+use super::session::{PageError, SignedInUser, parse_id};
+use super::{card, inbox, navigation, notifications, request, run, runs};
 use crate::app::App;
 use crate::concurrency::ConcurrencyPermit;
 use crate::params::Params;
 
-/// A lost nudge is made up for after this time.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// However many nudges come, the owners are asked no more often than this.
-const LOOK_AT_MOST: Duration = Duration::from_millis(100);
-/// Events that wait for a slow reader.
-const AHEAD: usize = 16;
-/// A comment as a sign of life, so that proxies keep the connection.
+/// Longest time between two renderings, in case a nudge was lost.
+const RENDER_MAX_INTERVAL: Duration = Duration::from_secs(5);
+/// Shortest time between two renderings, however many nudges arrive.
+const RENDER_MIN_INTERVAL: Duration = Duration::from_millis(100);
+/// Buffered events for a slow reader.
+const EVENTS_MAX: usize = 16;
+/// Interval of comments that keep the connection open in proxies.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// A part of a page with an id.
+/// The page that a browser has open.
 #[derive(Debug)]
-pub(super) struct Fragment {
-    pub(super) id: String,
-    /// Of what it was made from.
-    pub(super) key: String,
-    pub(super) html: Markup,
-    /// Whose card it is: shown once more when it has left its list.
-    pub(super) item: Option<Item>,
-}
-
-/// What has a card.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Item {
-    Request(HoldId),
-    Notification(NotificationId),
-}
-
-impl Fragment {
-    /// A part that is no card.
-    pub(super) fn of(id: &str, data: &impl Serialize, html: Markup) -> Self {
-        Self {
-            id: id.to_owned(),
-            key: key_of(data),
-            html,
-            item: None,
-        }
-    }
-}
-
-/// The page that is open.
-#[derive(Debug)]
-enum Watched {
+enum OpenPage {
     Inbox(inbox::Filter),
     Request(HoldId),
     Runs(runs::Filter),
     Run(RunId),
     Notifications,
-    /// Nothing of the page: older notifications stay as they were, and what somebody fills in stays.
-    Number,
+    /// Only the unread count is live: older notifications stay as they were, and so does user input.
+    UnreadCount,
 }
 
-/// Short, and other for other data.
-pub(super) fn key_of(data: &impl Serialize) -> String {
-    let bytes = serde_json::to_vec(data).unwrap_or_default();
-    let mut digest = format!("{:x}", Sha256::digest(&bytes));
-    digest.truncate(16);
-    digest
-}
-
-/// `GET /live?page=/inbox`: the parts of that page, whenever they change.
+/// `GET /live?page=/inbox`: the changed parts of that page.
 pub(super) async fn stream(
     State(app): State<App>,
-    person: Result<Person, PageError>,
+    user: Result<SignedInUser, PageError>,
     params: Params,
 ) -> Result<Response, PageError> {
-    let (sender, receiver) = mpsc::channel(AHEAD);
-    match person {
-        // A redirect would end in a page that is no stream.
+    let (sender, receiver) = mpsc::channel(EVENTS_MAX);
+    match user {
+        // A redirect would lead to a page that is not a stream.
         Err(PageError::SignIn(_)) => {
             drop(sender.try_send(Event::default().event("over").data("signed out")));
         }
         Err(error @ PageError::Problem(_)) => return Err(error),
-        Ok(person) => {
+        Ok(user) => {
             let page: Option<String> = params.only(&["page"])?.read_as("page")?;
-            let watched = Watched::read(&page.unwrap_or_default(), &person)?;
-            let caller = &person.caller;
+            let page = OpenPage::read(&page.unwrap_or_default(), &user)?;
+            let caller = &user.caller;
             let permit = app
                 .streams
                 .take(&caller.workspace, caller.claims.user.as_str())?;
-            let watch = Watch {
+            let stream = PageStream {
                 app,
-                person,
-                watched,
-                known: HashMap::new(),
+                user,
+                page,
+                sent: HashMap::new(),
                 events: sender,
                 _permit: permit,
             };
-            let nudges = watch.nudges().await?;
-            let tasks = watch.app.tasks.clone();
-            tasks.spawn(watch.follow(nudges));
+            let nudges = stream.subscribe().await?;
+            let tasks = stream.app.tasks.clone();
+            tasks.spawn(stream.run(nudges));
         }
     }
     let events = ReceiverStream::new(receiver).map(Ok::<_, Infallible>);
@@ -127,94 +87,94 @@ pub(super) async fn stream(
     Ok(([(buffering, "no")], sse).into_response())
 }
 
-impl Watched {
-    fn read(page: &str, person: &Person) -> Result<Self, Problem> {
-        let none = || Problem::not_found("there is no such page to watch");
+impl OpenPage {
+    fn read(page: &str, user: &SignedInUser) -> Result<Self, Problem> {
+        let none = || Problem::not_found("this page has no live updates");
         let uri: Uri = page.parse().map_err(|_no_path| none())?;
         let params = Params::read(&uri)?;
         let path = uri.path().trim_matches('/');
         match path.split_once('/') {
-            None if path == "inbox" => Ok(Self::Inbox(inbox::Filter::read(params, person)?)),
-            None if path == "notifications" => match notifications::cursor(params)? {
+            None if path == "inbox" => Ok(Self::Inbox(inbox::Filter::read(params, user)?)),
+            None if path == "notifications" => match notifications::read_cursor(params)? {
                 None => Ok(Self::Notifications),
-                Some(_) => Ok(Self::Number),
+                Some(_) => Ok(Self::UnreadCount),
             },
-            None if path == "settings" => Ok(Self::Number),
+            None if path == "settings" => Ok(Self::UnreadCount),
             None if path == "runs" => Ok(Self::Runs(runs::Filter::read(params)?)),
             Some(("requests" | "tasks", id)) => {
                 let id = id.split('/').next().unwrap_or(id);
                 let id = id.strip_prefix("task_").unwrap_or(id);
-                Ok(Self::Request(request::id(id)?))
+                Ok(Self::Request(parse_id("request", id)?))
             }
-            // What stands there after a form was sent.
-            Some(("settings", _)) => Ok(Self::Number),
-            Some(("runs", id)) => Ok(Self::Run(run::id(id)?)),
+            // The page after its form was posted.
+            Some(("settings", _)) => Ok(Self::UnreadCount),
+            Some(("runs", id)) => Ok(Self::Run(parse_id("run", id)?)),
             None | Some(_) => Err(none()),
         }
     }
 }
 
-/// One open page.
-struct Watch {
+/// The live connection of one open page.
+struct PageStream {
     app: App,
-    person: Person,
-    watched: Watched,
-    /// Key of each part that was sent, and whose card it is.
-    known: HashMap<String, (String, Option<Item>)>,
+    user: SignedInUser,
+    page: OpenPage,
+    /// The key of each sent part, and its card if it is one.
+    sent: HashMap<String, (String, Option<CardId>)>,
     events: mpsc::Sender<Event>,
     _permit: ConcurrencyPermit,
 }
 
-impl Watch {
-    /// Of all owners that a page shows something of; but not that somebody else was told something.
-    async fn nudges(
+impl PageStream {
+    /// The nudges of all services that a page shows, without notifications of other users.
+    async fn subscribe(
         &self,
     ) -> Result<impl futures_util::Stream<Item = async_nats::Message> + Unpin + use<>, Problem>
     {
-        let workspace = &self.person.caller.workspace;
+        let workspace = &self.user.caller.workspace;
         let mut all = Vec::new();
         for service in [executor::SERVICE, handoff::SERVICE, notification::SERVICE] {
             let subject = subject::live(workspace, service);
             let subscription = self.app.bus.client().subscribe(subject).await;
             all.push(subscription.map_err(|error| {
-                tracing::warn!(%error, "no nudges");
-                Problem::unavailable("live pages are not possible at the moment; try again")
+                tracing::warn!(%error, "cannot subscribe to nudges; the live connection is refused");
+                Problem::unavailable("live updates are temporarily unavailable; try again")
             })?);
         }
-        let theirs = subject::live(workspace, notification::SERVICE);
-        let user = self.person.caller.claims.user.clone();
+        let notifications = subject::live(workspace, notification::SERVICE);
+        let user = self.user.caller.claims.user.clone();
         let concerns = move |message: &async_nats::Message| {
             let nudge = serde_json::from_slice::<NotificationNudge>(&message.payload);
-            let is_other = message.subject.as_str() == theirs
+            let is_other_users = message.subject.as_str() == notifications
                 && nudge.is_ok_and(|nudge| !nudge.concerns(&user));
-            std::future::ready(!is_other)
+            std::future::ready(!is_other_users)
         };
         Ok(futures_util::stream::select_all(all).filter(concerns))
     }
 
-    async fn follow(
+    async fn run(
         mut self,
         mut nudges: impl futures_util::Stream<Item = async_nats::Message> + Unpin,
     ) {
         let closing = self.app.closing.clone();
         let events = self.events.clone();
-        let following = async {
-            while self.look().await {
-                tokio::time::sleep(LOOK_AT_MOST).await;
-                drop(tokio::time::timeout(LOOK_AGAIN, nudges.next()).await);
+        let updates = async {
+            while self.update().await {
+                tokio::time::sleep(RENDER_MIN_INTERVAL).await;
+                drop(tokio::time::timeout(RENDER_MAX_INTERVAL, nudges.next()).await);
             }
         };
         tokio::select! {
-            () = following => {}
+            () = updates => {}
             () = events.closed() => {}
             () = closing.cancelled() => {}
         }
     }
 
-    /// Sends what has changed; whether to look again.
-    async fn look(&mut self) -> bool {
-        match self.person.again(&self.app).await {
-            Ok(Some(person)) => self.person = person,
+    /// Sends the changed parts. Returns false once the stream has ended.
+    async fn update(&mut self) -> bool {
+        match self.user.reload(&self.app).await {
+            Ok(Some(user)) => self.user = user,
             Ok(None) => {
                 let over = Event::default().event("over").data("signed out");
                 drop(self.events.send(over).await);
@@ -225,26 +185,26 @@ impl Watch {
         let fragments = match self.fragments().await {
             Ok(fragments) => fragments,
             Err(problem) => {
-                tracing::debug!(%problem, "a live page waits");
+                tracing::debug!(%problem, "a live page is not updated; it is tried again");
                 return problem.is_transient();
             }
         };
-        if self.person.time_stands {
-            let now = self.person.now.timestamp_millis().to_string();
+        if self.user.is_clock_frozen {
+            let now = self.user.now.timestamp_millis().to_string();
             if !self.send("now", now).await {
                 return false;
             }
         }
         for fragment in fragments {
-            if let Some((key, item)) = self.known.get_mut(&fragment.id)
+            if let Some((key, card)) = self.sent.get_mut(&fragment.id)
                 && *key == fragment.key
             {
-                *item = fragment.item;
+                *card = fragment.card;
                 continue;
             }
             let html = fragment.html.into_string();
-            let entry = (fragment.key, fragment.item);
-            self.known.insert(fragment.id, entry);
+            let entry = (fragment.key, fragment.card);
+            self.sent.insert(fragment.id, entry);
             if !self.send("html", html).await {
                 return false;
             }
@@ -257,35 +217,37 @@ impl Watch {
         self.events.send(event).await.is_ok()
     }
 
-    /// The parts as they now are, and the cards that have left the list, once more.
-    async fn fragments(&mut self) -> Result<Vec<Fragment>, Problem> {
-        let (app, person) = (&self.app, &self.person);
-        let mut all = match &self.watched {
-            Watched::Inbox(filter) => inbox::fragments(app, person, filter).await?,
-            Watched::Request(id) => request::fragments(app, person, *id).await?,
-            Watched::Runs(filter) => runs::fragments(app, person, filter).await?,
-            Watched::Run(id) => run::fragments(app, person, *id).await?,
-            Watched::Notifications => notifications::fragments(app, person).await?,
-            Watched::Number => Vec::new(),
+    /// The current parts, and once more the cards that have left the list.
+    async fn fragments(&self) -> Result<Vec<Fragment>, Problem> {
+        let (app, user) = (&self.app, &self.user);
+        let mut all = match &self.page {
+            OpenPage::Inbox(filter) => inbox::fragments(app, user, filter).await?,
+            OpenPage::Request(id) => {
+                let request = request::get(app, user, *id).await?;
+                vec![card::fragment(user, &request)]
+            }
+            OpenPage::Runs(filter) => runs::fragments(app, user, filter).await?,
+            OpenPage::Run(id) => run::fragments(app, user, *id).await?,
+            OpenPage::Notifications => notifications::fragments(app, user).await?,
+            OpenPage::UnreadCount => Vec::new(),
         };
-        all.extend(frame::unread_fragment(app, person).await);
-        let here: Vec<_> = all.iter().filter_map(|one| one.item).collect();
-        let left = self.known.values().filter_map(|(_, item)| *item);
-        let left: Vec<_> = left.filter(|item| !here.contains(item)).collect();
-        for item in left {
-            match item {
-                Item::Request(id) => {
-                    let request = request::get(app, person, id).await?;
-                    all.push(card::fragment(person, &request));
+        all.extend(navigation::unread_fragment(app, user).await);
+        let listed: Vec<_> = all.iter().filter_map(|part| part.card).collect();
+        let sent = self.sent.values().filter_map(|(_, card)| *card);
+        for card in sent.filter(|card| !listed.contains(card)) {
+            match card {
+                CardId::Request(id) => {
+                    let request = request::get(app, user, id).await?;
+                    all.push(card::fragment(user, &request));
                 }
-                Item::Notification(id) => all.extend(notifications::left(app, person, id).await?),
+                CardId::Notification(id) => {
+                    all.extend(notifications::unlisted_fragment(app, user, id).await?);
+                }
             }
         }
-        // What has ended changes no more, but for what comes late: that is not asked for here.
-        for one in &mut all {
-            if one.item.is_some_and(|item| !here.contains(&item)) {
-                one.item = None;
-            }
+        // A card that has left the list is sent once: it hardly changes any more.
+        for part in &mut all {
+            part.card = part.card.filter(|card| listed.contains(card));
         }
         Ok(all)
     }

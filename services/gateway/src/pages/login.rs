@@ -1,4 +1,4 @@
-//! Signing in: by the one-time link that `up` prints, or by a token; and out again.
+//! Sign-in by the one-time link that `up` prints or by a token, and sign-out.
 
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -6,8 +6,9 @@ use axum::response::{IntoResponse, Redirect, Response};
 use holdpoint_contracts::Problem;
 use maud::{Markup, html};
 
-use super::frame;
-use super::person::{Fields, PageError, Posted, cookie, forget, keep, own_path, same_origin};
+use super::cookie::{expired_cookie, read_cookie, session_cookie};
+use super::layout::anonymous_page;
+use super::session::{Fields, PageError, PostedForm, check_origin, local_path};
 use crate::app::App;
 use crate::auth::caller::claims;
 use crate::params::Params;
@@ -15,9 +16,9 @@ use crate::problem::database_away;
 use crate::store::sessions;
 use crate::store::tokens::{self, Holder, TokenId};
 
-/// The path of a log-in link is a secret. Referrers name the address without the path: with none at all
+/// The path of a sign-in link is a secret, so referrers contain only the origin. Without any referrer
 /// browsers would send the form with `Origin: null`, and it would be refused.
-pub(super) async fn hidden(mut response: Response) -> Response {
+pub(super) async fn hide_path(mut response: Response) -> Response {
     response.headers_mut().insert(
         header::REFERRER_POLICY,
         HeaderValue::from_static("strict-origin"),
@@ -25,19 +26,17 @@ pub(super) async fn hidden(mut response: Response) -> Response {
     response
 }
 
-/// The form for a token.
-pub(super) async fn form(params: Params) -> Result<Response, PageError> {
+pub(super) async fn token_form(params: Params) -> Result<Response, PageError> {
     let next: Option<String> = params.read_as("next")?;
     Ok(token_page(next.as_deref(), None).into_response())
 }
 
-/// Signs in whoever the token is of.
-pub(super) async fn with_token(
+pub(super) async fn sign_in_by_token(
     State(app): State<App>,
     headers: HeaderMap,
     request: Request,
 ) -> Result<Response, PageError> {
-    same_origin(&headers)?;
+    check_origin(&headers)?;
     let fields = Fields::read(request, &app).await?;
     let token = fields.get("token").unwrap_or_default().trim();
     let known = tokens::known(&app.readers, token, app.clock.now())
@@ -49,18 +48,18 @@ pub(super) async fn with_token(
     };
     let next = fields.get("next");
     Ok(match signed_in {
-        Some(cookie) => go(cookie, own_path(next)),
+        Some(cookie) => redirect_with(cookie, local_path(next)),
         None => {
-            let wrong = "This token is not known here, has expired, or its user is disabled.";
+            let wrong = "Invalid token: it is unknown or expired, or its user is disabled.";
             let page = token_page(next, Some(wrong));
             (StatusCode::UNAUTHORIZED, page).into_response()
         }
     })
 }
 
-/// Shows whom a one-time link signs in. Looking uses nothing up, so that whatever previews links
-/// does no harm.
-pub(super) async fn link(
+/// Shows which user a one-time link signs in. Opening it does not consume it, so that link previews do
+/// no harm.
+pub(super) async fn show_link(
     State(app): State<App>,
     Path(code): Path<String>,
 ) -> Result<Response, PageError> {
@@ -68,32 +67,32 @@ pub(super) async fn link(
         .await
         .map_err(database_away)?;
     let Some(holder) = holder else {
-        return Ok(used_up());
+        return Ok(consumed_link_page());
     };
     let main = html! {
         div.panel {
             h1 { "Sign in" }
-            p { "You become " strong { (holder.user) } " in the workspace " strong { (holder.workspace) } "." }
+            p { "User " strong { (holder.user) } " in workspace " strong { (holder.workspace) } "." }
             form method="post" {
                 button.primary autofocus { "Sign in as " (holder.user) }
             }
-            p.muted { "This link works once." }
+            p.muted { "This link can be used once." }
         }
     };
-    Ok(frame::bare("Sign in", &main).into_response())
+    Ok(anonymous_page("Sign in", &main).into_response())
 }
 
-/// Signs in with a one-time link, and uses it up.
-pub(super) async fn with_link(
+/// Signs in with a one-time link and consumes it.
+pub(super) async fn sign_in_by_link(
     State(app): State<App>,
     headers: HeaderMap,
     Path(code): Path<String>,
 ) -> Result<Response, PageError> {
-    same_origin(&headers)?;
+    check_origin(&headers)?;
     let now = app.clock.now();
     let found = sessions::login(&app.writer, &code, now).await;
     if let Some(holder) = found.map_err(database_away)? {
-        // Where users cannot be looked up now, the link is still good afterwards.
+        // If the user cannot be read now, this fails before the link is consumed.
         claims(&app, holder).await?;
     }
     let holder = sessions::take_login(&app.writer, &code, now)
@@ -104,38 +103,38 @@ pub(super) async fn with_link(
         None => None,
     };
     Ok(match signed_in {
-        Some(cookie) => go(cookie, "/inbox"),
-        None => used_up(),
+        Some(cookie) => redirect_with(cookie, "/inbox"),
+        None => consumed_link_page(),
     })
 }
 
-/// Signs the browser out of everything.
-pub(super) async fn out(
+/// Signs the browser out of all workspaces.
+pub(super) async fn sign_out(
     State(app): State<App>,
     headers: HeaderMap,
-    posted: Posted,
+    posted: PostedForm,
 ) -> Result<Response, PageError> {
-    sessions::end(&app.writer, posted.person.secret())
+    sessions::end(&app.writer, posted.user.secret())
         .await
         .map_err(database_away)?;
-    Ok(go(forget(&headers), "/login"))
+    Ok(redirect_with(expired_cookie(&headers), "/login"))
 }
 
-/// Shows another workspace that the browser is signed in to.
-pub(super) async fn show_workspace(
+/// Switches to another workspace that the browser is signed in to.
+pub(super) async fn switch_workspace(
     State(app): State<App>,
-    posted: Posted,
+    posted: PostedForm,
 ) -> Result<Response, PageError> {
     let name = posted.fields.get("workspace").unwrap_or_default();
     if let Ok(workspace) = name.parse() {
-        sessions::show(&app.writer, posted.person.secret(), &workspace)
+        sessions::show(&app.writer, posted.user.secret(), &workspace)
             .await
             .map_err(database_away)?;
     }
     Ok(Redirect::to("/inbox").into_response())
 }
 
-/// The cookie of a new session; none for a user who is disabled or gone.
+/// The cookie of a new session; absent for a disabled or deleted user.
 async fn sign_in(
     app: &App,
     headers: &HeaderMap,
@@ -145,25 +144,26 @@ async fn sign_in(
     if claims(app, holder.clone()).await?.is_none() {
         return Ok(None);
     }
-    let before = cookie(headers);
+    let before = read_cookie(headers);
     let secret = sessions::open(&app.writer, &holder, token, before, app.clock.now())
         .await
         .map_err(database_away)?;
-    Ok(Some(keep(&secret, headers)))
+    Ok(Some(session_cookie(&secret, headers)))
 }
 
-fn go(cookie: String, path: &str) -> Response {
+fn redirect_with(cookie: String, path: &str) -> Response {
     ([(header::SET_COOKIE, cookie)], Redirect::to(path)).into_response()
 }
 
-fn used_up() -> Response {
+fn consumed_link_page() -> Response {
     let main = html! {
         div.panel role="alert" {
-            h1 { "This link is used up" }
-            p { "A log-in link works once, for a day; moving a test clock counts. Start " code { "holdpoint up" } " again for a new one, or " a href="/login" { "sign in with a token" } "." }
+            h1 { "This link is no longer valid" }
+            p { "A sign-in link can be used once and expires after one day, also of a test clock. Restart "
+                code { "holdpoint up" } " for a new link, or " a href="/login" { "sign in with a token" } "." }
         }
     };
-    (StatusCode::GONE, frame::bare("Sign in", &main)).into_response()
+    (StatusCode::GONE, anonymous_page("Sign in", &main)).into_response()
 }
 
 fn token_page(next: Option<&str>, wrong: Option<&str>) -> Markup {
@@ -172,15 +172,15 @@ fn token_page(next: Option<&str>, wrong: Option<&str>) -> Markup {
             h1 { "Sign in" }
             @if let Some(wrong) = wrong { p.error #wrong role="alert" { (wrong) } }
             form.stack method="post" action="/login" {
-                input type="hidden" name="next" value=(own_path(next));
+                input type="hidden" name="next" value=(local_path(next));
                 label for="token" { "Token" }
                 input #token name="token" type="password" autocomplete="current-password" required
                     autofocus placeholder="hp_…" aria-describedby=[wrong.map(|_| "wrong")];
                 button.primary { "Sign in" }
             }
-            p.muted { code { "holdpoint up" } " prints a token and a log-in link when it starts; "
-                code { "holdpoint token create" } " makes one for somebody else." }
+            p.muted { code { "holdpoint up" } " prints a token and a sign-in link at startup. "
+                code { "holdpoint token create" } " creates a token for another user." }
         }
     };
-    frame::bare("Sign in", &main)
+    anonymous_page("Sign in", &main)
 }

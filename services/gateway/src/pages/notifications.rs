@@ -1,4 +1,4 @@
-//! What somebody was told, the unread first; and marking it as read.
+//! The notifications of a user, unread ones first, and marking them as read.
 
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
@@ -7,205 +7,186 @@ use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::notification::{
     GetNotification, ListNotifications, NotificationType, NotificationView, ReadNotification,
-    ReadNotifications, RequestEnd, Unread,
+    ReadNotifications, RequestEnd, RequestEventKind, Unread,
 };
 use holdpoint_ids::NotificationId;
 use maud::{Markup, html};
 
-use super::act::FRAGMENT;
-use super::frame::{self, Place};
-use super::live::{Fragment, Item, key_of};
-use super::person::{PageError, Person, Posted, encoded};
-use super::text::{clean, line};
-use super::words::{self, Tone};
+use super::fragment::{CardId, Fragment, key_of};
+use super::labels::{self, Tone};
+use super::navigation::{self, Section};
+use super::request_actions::FRAGMENT_HEADER;
+use super::sanitize::{clean, one_line};
+use super::session::{PageError, PostedForm, SignedInUser, invalid_form, parse_id, percent_encode};
 use crate::app::App;
 use crate::command_outcome::CommandOutcome;
 use crate::params::Params;
 
-/// Notifications on one page that are not read, and as many of all.
+/// Number of unread notifications on a page, and of others.
 const CARDS_MAX: u64 = 50;
-/// Longest headline.
+/// Longest headline, in characters.
 const TITLE_MAX: usize = 200;
-/// Where it is.
-const HERE: &str = "/notifications";
+const PATH: &str = "/notifications";
 
-/// What is shown.
-struct Found {
+struct NotificationList {
     cards: Vec<NotificationView>,
-    /// Where older ones begin.
-    older: Option<String>,
+    next_cursor: Option<String>,
+    /// Read before the cards: a later notification is above this number and is not marked as read
+    /// before the user has seen it.
+    unread: Option<Unread>,
 }
 
-/// What the path of the page says.
-pub(super) fn cursor(params: Params) -> Result<Option<String>, Problem> {
+impl NotificationList {
+    /// The data behind the form that marks all as read.
+    fn unread_key(&self) -> (Vec<NotificationId>, bool) {
+        let unread = self.cards.iter().filter(|card| card.read_at.is_none());
+        (unread.map(|card| card.id).collect(), self.unread.is_some())
+    }
+}
+
+pub(super) fn read_cursor(params: Params) -> Result<Option<String>, Problem> {
     params.only(&["cursor"])?.read_as("cursor")
 }
 
 pub(super) async fn page(
     State(app): State<App>,
-    person: Person,
+    user: SignedInUser,
     params: Params,
 ) -> Result<Response, PageError> {
-    let cursor = cursor(params)?;
-    let (found, unread) = found(&app, &person, cursor).await?;
+    let cursor = read_cursor(params)?;
+    let list = load(&app, &user, cursor).await?;
     let main = html! {
         div.title { h1 { "Notifications" } }
-        (all_read(&person, &found, unread))
-        div.cards #cards {
-            @for one in &found.cards { (card(&person, one)) }
+        (read_all_form(&user, &list))
+        div.cards #cards { @for notification in &list.cards { (card(&user, notification)) } }
+        div.empty #empty {
+            h2 { "No notifications" }
+            p { "You are notified here when a request is addressed to you and when a run that you follow ends." }
+            p.muted { "Choose email, chat and quiet hours in the " a href="/settings" { "settings" } "." }
         }
-        (empty())
-        @if let Some(cursor) = &found.older {
-            p { a href={ (HERE) "?cursor=" (encoded(cursor)) } { "Older notifications" } }
+        @if let Some(cursor) = &list.next_cursor {
+            p { a href={ (PATH) "?cursor=" (percent_encode(cursor)) } { "Older notifications" } }
         }
     };
-    let page = frame::page(&app, &person, Place::Notifications, "Notifications", &main);
+    let page = navigation::page(&app, &user, Section::Notifications, "Notifications", &main);
     Ok(page.await.into_response())
 }
 
-/// The cards as they now are; older ones are as they were when the page was opened.
-pub(super) async fn fragments(app: &App, person: &Person) -> Result<Vec<Fragment>, Problem> {
-    let (found, unread) = found(app, person, None).await?;
-    let mut all = vec![Fragment::of(
-        "all-read",
-        &what_all_are(&found, unread),
-        all_read(person, &found, unread),
-    )];
-    // The last one that is put in stands on top.
-    let cards = found.cards.iter().rev();
-    all.extend(cards.map(|one| fragment(person, one)));
+/// The parts of the first page. Older pages are not live.
+pub(super) async fn fragments(app: &App, user: &SignedInUser) -> Result<Vec<Fragment>, Problem> {
+    let list = load(app, user, None).await?;
+    let form = read_all_form(user, &list);
+    let mut all = vec![Fragment::new("all-read", &list.unread_key(), form)];
+    // The script adds a new card at the top, so the newest card is sent last.
+    let cards = list.cards.iter().rev();
+    all.extend(cards.map(|notification| fragment(user, notification)));
     Ok(all)
 }
 
-/// A card as it is replaced by its id.
-fn fragment(person: &Person, one: &NotificationView) -> Fragment {
+fn fragment(user: &SignedInUser, notification: &NotificationView) -> Fragment {
     Fragment {
-        id: one.id.to_string(),
-        key: key_of(one),
-        html: card(person, one),
-        item: Some(Item::Notification(one.id)),
+        id: notification.id.to_string(),
+        key: key_of(notification),
+        html: card(user, notification),
+        card: Some(CardId::Notification(notification.id)),
     }
 }
 
-/// A card that has left the list; none where it is forgotten.
-pub(super) async fn left(
+/// A card that has left the list; absent once retention has deleted it.
+pub(super) async fn unlisted_fragment(
     app: &App,
-    person: &Person,
+    user: &SignedInUser,
     id: NotificationId,
 ) -> Result<Option<Fragment>, Problem> {
-    let query = GetNotification {
-        person: person.caller.claims.user.clone(),
-        id,
-    };
-    match app.bus.query(&person.caller.workspace, &query).await {
-        Ok(one) => Ok(Some(fragment(person, &one))),
+    let person = user.caller.claims.user.clone();
+    let query = GetNotification { person, id };
+    match app.bus.query(&user.caller.workspace, &query).await {
+        Ok(notification) => Ok(Some(fragment(user, &notification))),
         Err(problem) if problem.status == 404 => Ok(None),
         Err(problem) => Err(problem),
     }
 }
 
-/// What is shown, and the number of the newest change that it may show. The number first: what comes
-/// meanwhile is beyond it, and nobody has seen it.
-async fn found(
+/// The first page starts with the unread notifications, however old they are.
+async fn load(
     app: &App,
-    person: &Person,
+    user: &SignedInUser,
     cursor: Option<String>,
-) -> Result<(Found, Option<Unread>), Problem> {
-    let unread = frame::unread(app, person).await;
-    Ok((load(app, person, cursor).await?, unread))
-}
-
-/// On the first page the unread come first, however old they are.
-async fn load(app: &App, person: &Person, cursor: Option<String>) -> Result<Found, Problem> {
-    person.caller.may(Right::Look)?;
+) -> Result<NotificationList, Problem> {
+    let unread = navigation::count_unread(app, user).await;
+    user.caller.may(Right::Look)?;
     let is_first = cursor.is_none();
     let mut query = ListNotifications {
-        person: person.caller.claims.user.clone(),
+        person: user.caller.claims.user.clone(),
         unread: false,
         limit: CARDS_MAX,
         cursor,
     };
-    let workspace = &person.caller.workspace;
+    let workspace = &user.caller.workspace;
     let newest = app.bus.query(workspace, &query).await?;
     let mut cards = Vec::new();
     if is_first {
         query.unread = true;
         cards = app.bus.query(workspace, &query).await?.items;
     }
-    let is_new = |one: &NotificationView| cards.iter().all(|other| other.id != one.id);
+    let is_new = |item: &NotificationView| cards.iter().all(|card| card.id != item.id);
     let others: Vec<_> = newest.items.into_iter().filter(is_new).collect();
     cards.extend(others);
-    Ok(Found {
+    Ok(NotificationList {
         cards,
-        older: newest.next_cursor,
+        next_cursor: newest.next_cursor,
+        unread,
     })
 }
 
-fn unread_of(found: &Found) -> Vec<NotificationId> {
-    let unread = found.cards.iter().filter(|one| one.read_at.is_none());
-    unread.map(|one| one.id).collect()
-}
-
-/// What the form is made from: it comes and goes with what is shown, and where the number cannot be had.
-fn what_all_are(found: &Found, unread: Option<Unread>) -> (Vec<NotificationId>, bool) {
-    (unread_of(found), unread.is_some())
-}
-
-/// Marks what had come when the page was made, and nothing that came since.
-fn all_read(person: &Person, found: &Found, unread: Option<Unread>) -> Markup {
-    let what = what_all_are(found, unread);
-    let may = person.caller.is_whole() && !what.0.is_empty();
-    let until = unread.filter(|_| may);
+/// Marks the notifications up to the newest one that this page can show.
+fn read_all_form(user: &SignedInUser, list: &NotificationList) -> Markup {
+    let key = list.unread_key();
+    let is_shown = user.caller.is_whole() && !key.0.is_empty();
     html! {
-        div #all-read data-key=(key_of(&what)) {
-            @if let Some(unread) = until {
-                form.all method="post" action={ (HERE) "/read" } {
-                    input type="hidden" name="csrf" value=(person.csrf());
-                    input type="hidden" name="until" value=(unread.newest);
-                    button { "Mark all as read" }
-                }
+        div #all-read data-key=(key_of(&key)) {
+            @if let Some(unread) = list.unread.filter(|_| is_shown) {
+                @let until = unread.newest.to_string();
+                (user.form("/notifications/read", "all", &[("until", &until)], &html! { button { "Mark all as read" } }))
             }
         }
     }
 }
 
-/// One notification, with what happened to its request since.
-fn card(person: &Person, one: &NotificationView) -> Markup {
-    let title = line(&one.title, TITLE_MAX);
-    let has_more = line(&one.message, TITLE_MAX) != title;
-    let is_unread = one.read_at.is_none();
-    let name = format!("{}-title", one.id);
+/// One notification with the later outcome of its request.
+fn card(user: &SignedInUser, notification: &NotificationView) -> Markup {
+    let title = one_line(&notification.title, TITLE_MAX);
+    let has_more = one_line(&notification.message, TITLE_MAX) != title;
+    let is_unread = notification.read_at.is_none();
+    let title_id = format!("{}-title", notification.id);
+    let path = format!("{PATH}/{}/read", notification.id);
+    let button = html! { button.quiet { "Mark as read" span.hidden { ": " (title) } } };
     html! {
-        article.card.note.unread[is_unread] id=(one.id) data-key=(key_of(one)) tabindex="-1"
-            aria-labelledby=(name) data-say=(line(&title, 80)) {
+        article.card.note.unread[is_unread] id=(notification.id) data-key=(key_of(notification)) tabindex="-1"
+            aria-labelledby=(title_id) data-say=(one_line(&title, 80)) {
             header {
                 div.chips {
-                    @if is_unread { (words::chip(Tone::Busy, "New")) }
-                    span.kind { (kind(one.kind)) }
-                    @if let Some(priority) = words::priority(one.priority) { (priority) }
-                    @if let Some(end) = &one.decided { (words::chip(Tone::Calm, &ended(end))) }
-                    @if let Some(end) = &one.ended { (words::run_status(end.status)) }
+                    @if is_unread { (labels::chip(Tone::Busy, "New")) }
+                    span.kind { (type_label(notification.kind)) }
+                    @if let Some(priority) = labels::priority_chip(notification.priority) { (priority) }
+                    @if let Some(end) = &notification.decided { (labels::chip(Tone::Calm, &request_end(end))) }
+                    @if let Some(end) = &notification.ended { (labels::run_status_chip(end.status)) }
                 }
-                h2 id=(name) { a href=(one.action_url) { (title) } }
+                h2 id=(title_id) { a href=(notification.action_url) { (title) } }
             }
-            @if has_more { p.question { (clean(&one.message)) } }
+            @if has_more { p.question { (clean(&notification.message)) } }
             div.controls.row {
                 span.meta {
-                    span { (words::instant(one.at, person.zone)) }
-                    @if let Some(run) = &one.run { a href={ "/runs/" (run) } { "Run" } }
+                    span { (labels::instant(notification.at, user.zone)) }
+                    @if let Some(run) = &notification.run { a href={ "/runs/" (run) } { "Run" } }
                 }
-                @if is_unread && person.caller.is_whole() {
-                    form method="post" action={ (HERE) "/" (one.id) "/read" } {
-                        input type="hidden" name="csrf" value=(person.csrf());
-                        button.quiet { "Mark as read" span.hidden { ": " (title) } }
-                    }
-                }
+                @if is_unread && user.caller.is_whole() { (user.form(&path, "", &[], &button)) }
             }
         }
     }
 }
 
-const fn kind(kind: NotificationType) -> &'static str {
+const fn type_label(kind: NotificationType) -> &'static str {
     match kind {
         NotificationType::TaskDue => "Due",
         NotificationType::TaskAssigned => "Assigned to you",
@@ -215,7 +196,7 @@ const fn kind(kind: NotificationType) -> &'static str {
         NotificationType::WorkflowComplete => "Run",
         NotificationType::Mention => "Mention",
         NotificationType::System => "System",
-        NotificationType::Custom => "FeedPage",
+        NotificationType::Custom => "News",
         NotificationType::AgentHandoff => "Handoff",
         NotificationType::ApprovalRequested => "Approval",
         NotificationType::InputRequested => "Question",
@@ -224,13 +205,12 @@ const fn kind(kind: NotificationType) -> &'static str {
 }
 
 /// `Approved by ada`.
-fn ended(end: &RequestEnd) -> String {
-    use holdpoint_contracts::notification::RequestEventKind;
-    let what = match (end.outcome, end.state) {
+fn request_end(end: &RequestEnd) -> String {
+    let label = match (end.outcome, end.state) {
         (_, RequestEventKind::TakenOver) => "Taken over",
-        (_, RequestEventKind::Expired) => return "Time was up".to_owned(),
+        (_, RequestEventKind::Expired) => return "Expired".to_owned(),
         (_, RequestEventKind::Withdrawn) => "Withdrawn",
-        (Some(outcome), _) => words::outcome(outcome),
+        (Some(outcome), _) => labels::outcome(outcome),
         (
             None,
             RequestEventKind::Decided
@@ -240,62 +220,46 @@ fn ended(end: &RequestEnd) -> String {
         ) => "Decided",
     };
     match &end.by {
-        Some(by) => format!("{what} by {}", words::who(by)),
-        None => what.to_owned(),
+        Some(by) => format!("{label} by {}", labels::actor(by)),
+        None => label.to_owned(),
     }
 }
 
-fn empty() -> Markup {
-    html! {
-        div.empty #empty {
-            h2 { "Nothing yet" }
-            p { "When something is asked of you, or somebody gives you something, or a run ends that you follow, you are told here, at once." }
-            p.muted { "By which other ways you are told, and when not: " a href="/settings" { "Settings" } "." }
-        }
-    }
-}
-
-/// Marks one as read. The answer is its card; without the script the page.
-pub(super) async fn read(
+/// Marks one notification and replies with its card; without the script, with the page.
+pub(super) async fn mark_read(
     State(app): State<App>,
     Path(id): Path<String>,
     headers: HeaderMap,
-    posted: Posted,
+    posted: PostedForm,
 ) -> Result<Response, PageError> {
-    let person = posted.person;
-    person.caller.may(Right::Look)?;
-    person.caller.in_person()?;
-    let none = |_no_id| {
-        let text = line(&id, 80);
-        Problem::not_found(format!("there is no notification `{text}`"))
-    };
-    let command = ReadNotification {
-        id: id.parse().map_err(none)?,
-    };
-    match app.command(&person.caller, None, command).await? {
-        CommandOutcome::Done(view) if headers.contains_key(FRAGMENT) => {
-            Ok(card(&person, &view).into_response())
+    let user = posted.user;
+    user.caller.may(Right::Look)?;
+    user.caller.in_person()?;
+    let id = parse_id("notification", &id)?;
+    let outcome = app
+        .command(&user.caller, None, ReadNotification { id })
+        .await?;
+    Ok(match outcome {
+        CommandOutcome::Done(view) if headers.contains_key(FRAGMENT_HEADER) => {
+            card(&user, &view).into_response()
         }
-        CommandOutcome::Done(_) | CommandOutcome::Accepted(_) => {
-            Ok(Redirect::to(HERE).into_response())
-        }
-    }
+        CommandOutcome::Done(_) | CommandOutcome::Accepted(_) => Redirect::to(PATH).into_response(),
+    })
 }
 
-/// Marks as read what had come when the page was made.
-pub(super) async fn read_all(
+/// Marks the notifications that had arrived when the page was rendered.
+pub(super) async fn mark_all_read(
     State(app): State<App>,
-    posted: Posted,
+    posted: PostedForm,
 ) -> Result<Response, PageError> {
-    let Posted { person, fields } = posted;
-    person.caller.may(Right::Look)?;
-    person.caller.in_person()?;
+    let PostedForm { user, fields } = posted;
+    user.caller.may(Right::Look)?;
+    user.caller.in_person()?;
     let until = fields.get("until").map(str::parse::<u64>).transpose();
-    let no_number = |_no_number| Problem::new(422, "invalid_form", "`until` is a number");
     let command = ReadNotifications {
-        person: person.caller.claims.user.clone(),
-        until: until.map_err(no_number)?,
+        person: user.caller.claims.user.clone(),
+        until: until.map_err(|_error| invalid_form("invalid `until`; expected a number"))?,
     };
-    app.command(&person.caller, None, command).await?;
-    Ok(Redirect::to(HERE).into_response())
+    app.command(&user.caller, None, command).await?;
+    Ok(Redirect::to(PATH).into_response())
 }

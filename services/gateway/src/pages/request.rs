@@ -1,4 +1,4 @@
-//! One request on a page of its own.
+//! The page of one request.
 
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
@@ -9,86 +9,71 @@ use holdpoint_contracts::notification::Watched;
 use holdpoint_ids::HoldId;
 use maud::{Markup, html};
 
-use super::card::{Tried, card, title};
-use super::following;
-use super::frame::{self, Place};
-use super::live::Fragment;
-use super::person::{PageError, Person};
+use super::attempt::RequestAttempt;
+use super::card::{card, title};
+use super::navigation::{self, Section};
+use super::session::{PageError, SignedInUser, parse_id};
+use super::watch_buttons::WatchButtons;
 use crate::app::App;
 
-/// Names that are suggested for somebody else to have it.
-const PEOPLE_MAX: u64 = 200;
+/// Number of users that are suggested as recipients.
+const SUGGESTIONS_MAX: u64 = 200;
 
 pub(super) async fn page(
     State(app): State<App>,
-    Path(text): Path<String>,
-    person: Person,
+    Path(id): Path<String>,
+    user: SignedInUser,
 ) -> Result<Response, PageError> {
-    let request = get(&app, &person, id(&text)?).await?;
-    Ok(whole(&app, &person, &request, None).await.into_response())
+    let request = get(&app, &user, parse_id("request", &id)?).await?;
+    Ok(render(&app, &user, &request, None).await.into_response())
 }
 
-/// A task's id is its request's.
-pub(super) async fn task(
+/// A task has the id of its request.
+pub(super) async fn task_page(
     state: State<App>,
     Path(text): Path<String>,
-    person: Person,
+    user: SignedInUser,
 ) -> Result<Response, PageError> {
     let id = text.strip_prefix("task_").unwrap_or(&text).to_owned();
-    page(state, Path(id), person).await
+    page(state, Path(id), user).await
 }
 
-/// What is no id names nothing.
-pub(super) fn id(text: &str) -> Result<HoldId, Problem> {
-    let wrong = |_no_id| {
-        let text = super::text::line(text, 80);
-        Problem::not_found(format!("there is no request `{text}`"))
-    };
-    text.parse().map_err(wrong)
-}
-
-pub(super) async fn get(app: &App, person: &Person, id: HoldId) -> Result<RequestView, Problem> {
-    person.caller.may(Right::Look)?;
-    app.request(&person.caller, id).await
-}
-
-pub(super) async fn fragments(
+pub(super) async fn get(
     app: &App,
-    person: &Person,
+    user: &SignedInUser,
     id: HoldId,
-) -> Result<Vec<Fragment>, Problem> {
-    let request = get(app, person, id).await?;
-    Ok(vec![super::card::fragment(person, &request)])
+) -> Result<RequestView, Problem> {
+    user.caller.may(Right::Look)?;
+    app.request(&user.caller, id).await
 }
 
-/// The page around a card.
-pub(super) async fn whole(
+pub(super) async fn render(
     app: &App,
-    person: &Person,
+    user: &SignedInUser,
     request: &RequestView,
-    tried: Option<&Tried>,
+    attempt: Option<&RequestAttempt>,
 ) -> Markup {
-    let of = Watched::Request(request.id);
-    let followed = following::find(app, person, vec![of]).await;
+    let watched = vec![Watched::Request(request.id)];
+    let buttons = WatchButtons::load(app, user, watched).await;
     let main = html! {
         p.back { a href="/inbox" { "← Inbox" } }
-        div.cards.one { (card(person, request, tried)) }
-        (followed.shown(person, None))
-        (people(app, person).await)
+        div.cards.one { (card(user, request, attempt)) }
+        (buttons.render(user, None))
+        (recipient_suggestions(app, user).await)
     };
-    frame::page(app, person, Place::Inbox, &title(request), &main).await
+    navigation::page(app, user, Section::Inbox, &title(request), &main).await
 }
 
-/// Whom one can give something to, as suggestions for those who can; none are no reason to fail.
-pub(super) async fn people(app: &App, person: &Person) -> Markup {
-    if !person.may(Right::Decide) {
+/// Suggestions for recipient fields. Without a reply the page has none.
+pub(super) async fn recipient_suggestions(app: &App, user: &SignedInUser) -> Markup {
+    if !user.may(Right::Decide) {
         return html! {};
     }
     let query = ListUsers {
-        limit: PEOPLE_MAX,
+        limit: SUGGESTIONS_MAX,
         cursor: None,
     };
-    let users = app.bus.query(&person.caller.workspace, &query).await;
+    let users = app.bus.query(&user.caller.workspace, &query).await;
     let users = users.map(|page| page.items).unwrap_or_default();
     html! {
         datalist #people {

@@ -1,4 +1,4 @@
-//! One run: where it stands, what it waits for and what happens then, its steps and its history.
+//! The page of one run: its state, its holds and what happens next, its steps and its history.
 
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
@@ -7,136 +7,117 @@ use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::{GetHistory, GetRun, HistoryPage};
 use holdpoint_contracts::handoff::{ListRequests, RequestView};
 use holdpoint_contracts::notification::Watched;
-use holdpoint_contracts::run::{Clocks, PausedBy, RunView, WaitingOn};
+use holdpoint_contracts::run::{Clocks, PauseScope, PausedBy, RunView, WaitingOn};
 use holdpoint_ids::RunId;
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
-use super::card::{Notice, card, title, told};
-use super::following;
-use super::frame::{self, Place};
-use super::live::{Fragment, key_of};
-use super::person::{PageError, Person};
-use super::request::people;
-use super::text::{clean, line, spoken};
-use super::{context, timeline, words};
+use super::attempt::Notice;
+use super::card::{self, card, title};
+use super::fragment::{Fragment, key_of};
+use super::navigation::{self, Section};
+use super::request::recipient_suggestions;
+use super::sanitize::{clean, humanize, one_line};
+use super::session::{PageError, SignedInUser, parse_id};
+use super::watch_buttons::WatchButtons;
+use super::{context, labels, timeline};
 use crate::app::App;
 use crate::auth::token_scope::grants;
 
 mod clocks;
-pub(super) mod control;
-mod taking;
+pub(super) mod controls;
+pub(super) mod take_over;
 
-/// The newest items of its history that are shown.
+/// Number of history items on the page, the newest ones.
 const HISTORY_MAX: u64 = 300;
-/// Its requests that are shown.
+/// Number of requests on the page.
 const REQUESTS_MAX: u64 = 50;
 
-/// All that is shown of a run.
-struct Whole {
+struct RunPage {
     run: RunView,
     history: HistoryPage,
     requests: Vec<RequestView>,
 }
 
+impl RunPage {
+    fn open_requests(&self) -> impl Iterator<Item = &RequestView> {
+        let requests = self.requests.iter();
+        requests.filter(|request| request.status.is_open())
+    }
+}
+
 pub(super) async fn page(
     State(app): State<App>,
-    Path(text): Path<String>,
-    person: Person,
+    Path(id): Path<String>,
+    user: SignedInUser,
 ) -> Result<Response, PageError> {
-    let page = whole(&app, &person, id(&text)?, None).await?;
+    let page = render(&app, &user, parse_id("run", &id)?, None).await?;
     Ok(page.into_response())
 }
 
-/// The page, perhaps with what became of what somebody has just tried.
-async fn whole(
+/// The page, with a notice after a form was refused.
+pub(super) async fn render(
     app: &App,
-    person: &Person,
+    user: &SignedInUser,
     run: RunId,
     notice: Option<&Notice>,
 ) -> Result<Markup, Problem> {
-    let Whole {
-        run,
-        history,
-        requests,
-    } = &load(app, person, run).await?;
-    let followed = following::find(app, person, followable(run)).await;
+    let page = load(app, user, run).await?;
+    let run = &page.run;
+    let buttons = WatchButtons::load(app, user, watchable(run)).await;
     let main = html! {
         p.back { a href="/runs" { "← Runs" } }
-        @if let Some(notice) = notice { (told(notice)) }
-        (head(person, run))
-        (followed.shown(person, Some(run.id)))
-        div.cards #cards {
-            @for request in requests.iter().filter(|one| one.status.is_open()) { (card(person, request, None)) }
-        }
-        (earlier(requests))
+        @if let Some(notice) = notice { (notice.render()) }
+        (head(user, run))
+        (buttons.render(user, Some(run.id)))
+        div.cards #cards { @for request in page.open_requests() { (card(user, request, None)) } }
+        (decisions(&page.requests))
         (input(run))
-        (timeline::steps(run, person.zone))
-        (timeline::history(history, person.zone))
-        (people(app, person).await)
+        (timeline::steps(run, user.zone))
+        (timeline::history(&page.history, user.zone))
+        (recipient_suggestions(app, user).await)
     };
     let title = format!("{} – {}", run.agent, run.id);
-    Ok(frame::page(app, person, Place::Runs, &title, &main).await)
+    Ok(navigation::page(app, user, Section::Runs, &title, &main).await)
 }
 
-/// What there is to follow on the page of a run; of one that has ended nothing more comes.
-fn followable(run: &RunView) -> Vec<Watched> {
+/// The run until it has ended, and its agent.
+fn watchable(run: &RunView) -> Vec<Watched> {
     let own = (!run.status.is_final()).then_some(Watched::Run(run.id));
     own.into_iter()
         .chain([Watched::Agent(run.agent.clone())])
         .collect()
 }
 
-/// What is no id names nothing.
-pub(super) fn id(text: &str) -> Result<RunId, Problem> {
-    let wrong = |_no_id| {
-        let text = line(text, 80);
-        Problem::not_found(format!("there is no run `{text}`"))
-    };
-    text.parse().map_err(wrong)
-}
-
 pub(super) async fn fragments(
     app: &App,
-    person: &Person,
+    user: &SignedInUser,
     run: RunId,
 ) -> Result<Vec<Fragment>, Problem> {
-    let Whole {
-        run,
-        history,
-        requests,
-    } = load(app, person, run).await?;
-    let followed = following::find(app, person, followable(&run)).await;
+    let page = load(app, user, run).await?;
+    let (run, zone) = (&page.run, user.zone);
+    let buttons = WatchButtons::load(app, user, watchable(run)).await;
+    let history = timeline::history(&page.history, zone);
     let mut all = vec![
-        followed.fragment(person, Some(run.id)),
-        Fragment::of("head", &still(&run), head(person, &run)),
-        Fragment {
-            id: "clocks".to_owned(),
-            key: clocks::key(&run),
-            html: clocks::clocks(&run, person.now),
-            item: None,
-        },
-        Fragment::of("earlier", &requests, earlier(&requests)),
-        Fragment::of("steps", &run.steps, timeline::steps(&run, person.zone)),
-        Fragment::of(
-            "history",
-            &history.last_seq,
-            timeline::history(&history, person.zone),
-        ),
+        buttons.fragment(user, Some(run.id)),
+        Fragment::new("head", &without_clocks(run), head(user, run)),
+        clocks::fragment(run, user.now),
+        Fragment::new("earlier", &page.requests, decisions(&page.requests)),
+        Fragment::new("steps", &run.steps, timeline::steps(run, zone)),
+        Fragment::new("history", &page.history.last_seq, history),
     ];
-    let open = requests.iter().filter(|one| one.status.is_open());
-    all.extend(open.map(|request| super::card::fragment(person, request)));
+    let open = page.open_requests();
+    all.extend(open.map(|request| card::fragment(user, request)));
     Ok(all)
 }
 
-async fn load(app: &App, person: &Person, run: RunId) -> Result<Whole, Problem> {
-    person.caller.may(Right::Look)?;
-    let workspace = &person.caller.workspace;
-    let raw_errors = grants(&person.caller.claims.roles, Right::Operate);
-    let view = app
-        .bus
-        .query(workspace, &GetRun { run, raw_errors })
-        .await?;
+async fn load(app: &App, user: &SignedInUser, run: RunId) -> Result<RunPage, Problem> {
+    let caller = &user.caller;
+    caller.may(Right::Look)?;
+    let workspace = &caller.workspace;
+    let raw_errors = grants(&caller.claims.roles, Right::Operate);
+    let query = GetRun { run, raw_errors };
+    let mut view = app.bus.query(workspace, &query).await?;
     let newest = GetHistory {
         run,
         after: 0,
@@ -155,27 +136,23 @@ async fn load(app: &App, person: &Person, run: RunId) -> Result<Whole, Problem> 
     };
     let (history, requests) = tokio::join!(
         app.bus.query(workspace, &history),
-        app.requests(&person.caller, &requests)
+        app.requests(caller, &requests)
     );
     let mut history = history?;
-    let claims = &person.caller.claims;
-    let view = match app.redaction_of(workspace, Some(claims), run).await {
-        Some(hidden) => {
-            let items = history.items.into_iter();
-            history.items = items.map(|item| hidden.redact_item(item)).collect();
-            hidden.redact_run(view)
-        }
-        None => view,
-    };
-    Ok(Whole {
+    if let Some(hidden) = app.redaction_of(workspace, Some(&caller.claims), run).await {
+        let items = history.items.into_iter();
+        history.items = items.map(|item| hidden.redact_item(item)).collect();
+        view = hidden.redact_run(view);
+    }
+    Ok(RunPage {
         run: view,
         history,
         requests: requests?.items,
     })
 }
 
-/// The run without what moves on while nothing happens.
-fn still(run: &RunView) -> RunView {
+/// The data of the head, without clocks that move while nothing happens.
+fn without_clocks(run: &RunView) -> RunView {
     RunView {
         clocks: Clocks::default(),
         steps: Vec::new(),
@@ -183,48 +160,47 @@ fn still(run: &RunView) -> RunView {
     }
 }
 
-fn head(person: &Person, run: &RunView) -> Markup {
+fn head(user: &SignedInUser, run: &RunView) -> Markup {
     html! {
-        section.panel.run #head data-key=(key_of(&still(run))) data-say=(line(&run.message, 200)) {
+        section.panel.run #head data-key=(key_of(&without_clocks(run))) data-say=(one_line(&run.message, 200)) {
             div.chips {
-                (words::run_status(run.status))
-                @for pause in &run.paused_by { (words::chip(words::Tone::Calm, paused(pause))) }
+                (labels::run_status_chip(run.status))
+                @for pause in &run.paused_by { (labels::chip(labels::Tone::Calm, pause_label(pause))) }
             }
             h1 { (run.agent) @if let Some(contact) = &run.contact { " · " (contact) } }
             p.lead { (clean(&run.message)) }
             p.meta {
                 span { code { (run.id) } }
                 span { "Version " (run.version) }
-                span { "Started " (words::instant(run.created_at, person.zone)) }
-                @if let Some(at) = run.ended_at { span { "Ended " (words::instant(at, person.zone)) } }
-                @for (name, value) in &run.labels { span { (line(name, 60)) ": " (line(value, 100)) } }
+                span { "Started " (labels::instant(run.created_at, user.zone)) }
+                @if let Some(at) = run.ended_at { span { "Ended " (labels::instant(at, user.zone)) } }
+                @for (name, value) in &run.labels { span { (one_line(name, 60)) ": " (one_line(value, 100)) } }
             }
             @for pause in &run.paused_by {
                 p.why {
-                    (paused(pause)) " by " strong { (words::who(&pause.by)) } " on " (words::instant(pause.at, person.zone)) "; its timers are stopped."
-                    @if !pause.in_flight.is_empty() { " Still at work: " (line(&pause.in_flight.join(", "), 200)) "." }
+                    (pause_label(pause)) " by " strong { (labels::actor(&pause.by)) } " on " (labels::instant(pause.at, user.zone)) ". Timers are stopped."
+                    @if !pause.in_flight.is_empty() { " Steps still in progress: " (one_line(&pause.in_flight.join(", "), 200)) "." }
                 }
             }
             @if !run.waiting_on.is_empty() {
-                ul.holding { @for hold in &run.waiting_on { li { (waits(person, hold)) } } }
+                ul.holding { @for hold in &run.waiting_on { li { (hold_line(user, hold)) } } }
             }
             @if let Some(failure) = &run.failure {
                 p.why {
-                    strong { (spoken(&failure.code)) }
-                    // The message above usually is the failure's: an error text is shown once.
+                    strong { (humanize(&failure.code)) }
+                    // The message above is usually the failure's message; it is shown once.
                     @if failure.message != run.message { ": " (clean(&failure.message)) }
                 }
             }
             @if let Some(result) = run.result.as_ref().filter(|it| !it.is_null()) { (context::sections(result)) }
-            (control::shown(person, run))
-            (taking::shown(person, run))
-            (clocks::clocks(run, person.now))
+            (controls::render(user, run))
+            (take_over::render(user, run))
+            (clocks::render(run, user.now))
         }
     }
 }
 
-const fn paused(pause: &PausedBy) -> &'static str {
-    use holdpoint_contracts::run::PauseScope;
+const fn pause_label(pause: &PausedBy) -> &'static str {
     match pause.scope {
         PauseScope::Run => "Paused",
         PauseScope::Agent => "Agent paused",
@@ -232,24 +208,24 @@ const fn paused(pause: &PausedBy) -> &'static str {
     }
 }
 
-/// What it waits for, until when, and what happens then.
-fn waits(person: &Person, hold: &WaitingOn) -> Markup {
+/// A hold, its end, and what happens afterwards.
+fn hold_line(user: &SignedInUser, hold: &WaitingOn) -> Markup {
     html! {
-        strong { (words::kind(hold.kind)) }
-        @if !hold.step.is_empty() { " at " (line(&hold.step, 100)) }
-        ", since " (words::instant(hold.since, person.zone))
-        @if let Some(until) = hold.until { ", ends " strong { (words::until(until, person.now)) } }
-        @if let Some(ms) = hold.remaining_ms { ", stopped with " strong { (words::millis(ms)) } " left" }
+        strong { (labels::hold_kind(hold.kind)) }
+        @if !hold.step.is_empty() { " at " (one_line(&hold.step, 100)) }
+        ", since " (labels::instant(hold.since, user.zone))
+        @if let Some(until) = hold.until { ", ends " strong { (labels::time_until(until, user.now)) } }
+        @if let Some(ms) = hold.remaining_ms { ", paused with " strong { (labels::duration(ms)) } " left" }
         ". "
-        @if !hold.then.is_empty() { span.muted { "Then: " (line(&hold.then, 300)) } }
+        @if !hold.then.is_empty() { span.muted { "Then: " (one_line(&hold.then, 300)) } }
     }
 }
 
-/// What the run was started with, as JSON.
+/// The run's input as JSON. A run that was started without an input has an empty object.
 fn input(run: &RunView) -> Markup {
-    let shown = run.input.as_ref().filter(|input| !is_empty(input));
+    let is_empty = |input: &Value| input.is_null() || input.as_object().is_some_and(Map::is_empty);
     html! {
-        @if let Some(input) = shown {
+        @if let Some(input) = run.input.as_ref().filter(|input| !is_empty(input)) {
             section #input {
                 h2 { "Input" }
                 pre.json { code { (clean(&format!("{input:#}"))) } }
@@ -258,17 +234,10 @@ fn input(run: &RunView) -> Markup {
     }
 }
 
-/// A run that was started without an input has an empty object.
-fn is_empty(input: &Value) -> bool {
-    input.is_null() || input.as_object().is_some_and(Map::is_empty)
-}
-
-/// Requests of this run that have ended.
-fn earlier(requests: &[RequestView]) -> Markup {
-    let ended: Vec<_> = requests
-        .iter()
-        .filter(|one| !one.status.is_open())
-        .collect();
+/// The ended requests of this run.
+fn decisions(requests: &[RequestView]) -> Markup {
+    let ended = requests.iter().filter(|request| !request.status.is_open());
+    let ended: Vec<_> = ended.collect();
     html! {
         section #earlier data-key=(key_of(&requests)) {
             @if !ended.is_empty() {
@@ -276,9 +245,9 @@ fn earlier(requests: &[RequestView]) -> Markup {
                 ul.ended {
                     @for request in ended {
                         li {
-                            (words::status(request)) " "
+                            (labels::request_status_chip(request)) " "
                             a href={ "/requests/" (request.id) } { (title(request)) }
-                            @if let Some(by) = &request.decided_by { span.muted { " · " (words::who(by)) } }
+                            @if let Some(by) = &request.decided_by { span.muted { " · " (labels::actor(by)) } }
                         }
                     }
                 }

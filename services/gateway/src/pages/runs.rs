@@ -1,4 +1,4 @@
-//! The runs of a workspace, newest first, so that people find them.
+//! The runs of a workspace, newest first.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -11,19 +11,18 @@ use holdpoint_contracts::run::{Page, RunStatus, RunView};
 use holdpoint_ids::AgentName;
 use maud::{Markup, html};
 
-use super::following;
-use super::frame::{self, Place};
-use super::live::{Fragment, key_of};
-use super::person::{PageError, Person, encoded};
-use super::text::{line, spoken};
-use super::words;
+use super::fragment::{Fragment, key_of};
+use super::labels;
+use super::navigation::{self, Section};
+use super::sanitize::{humanize, one_line};
+use super::session::{PageError, SignedInUser, percent_encode};
+use super::watch_buttons::WatchButtons;
 use crate::app::App;
 use crate::params::Params;
 
-/// Runs on one page.
+/// Number of runs on a page.
 const RUNS_MAX: u64 = 50;
 
-/// What is looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Filter {
     status: Option<RunStatus>,
@@ -34,69 +33,58 @@ pub(super) struct Filter {
 impl Filter {
     pub(super) fn read(params: Params) -> Result<Self, Problem> {
         let params = params.only(&["status", "agent", "cursor"])?;
-        let said = |name: &str| -> Result<bool, Problem> {
+        // The form of the filter submits unused fields as empty texts.
+        let text = |name: &str| -> Result<Option<String>, Problem> {
             let text: Option<String> = params.read_as(name)?;
-            Ok(text.is_some_and(|text| !text.is_empty()))
+            Ok(text.filter(|text| !text.is_empty()))
         };
         Ok(Self {
-            status: if said("status")? {
-                params.read_as("status")?
-            } else {
-                None
-            },
-            agent: if said("agent")? {
-                params.read_as("agent")?
-            } else {
-                None
-            },
+            status: text("status")?.map_or(Ok(None), |_| params.read_as("status"))?,
+            agent: text("agent")?.map_or(Ok(None), |_| params.read_as("agent"))?,
             cursor: params.read_as("cursor")?,
         })
     }
 
-    /// The address of what comes after these.
-    fn next(&self, cursor: &str) -> String {
+    fn next_page(&self, cursor: &str) -> String {
         let status = self.status.map_or("", RunStatus::as_str);
         let agent = self.agent.as_ref().map_or("", AgentName::as_str);
-        let (agent, cursor) = (encoded(agent), encoded(cursor));
+        let (agent, cursor) = (percent_encode(agent), percent_encode(cursor));
         format!("/runs?status={status}&agent={agent}&cursor={cursor}")
     }
 }
 
 pub(super) async fn page(
     State(app): State<App>,
-    person: Person,
+    user: SignedInUser,
     params: Params,
 ) -> Result<Response, PageError> {
     let filter = Filter::read(params)?;
-    let found = load(&app, &person, &filter).await?;
-    let agent = filter.agent.clone().filter(|_| !found.items.is_empty());
-    let of = agent.map(Watched::Agent).into_iter().collect();
-    let followed = following::find(&app, &person, of).await;
+    let runs = load(&app, &user, &filter).await?;
+    let agent = filter.agent.clone().filter(|_| !runs.items.is_empty());
+    let watched = agent.map(Watched::Agent).into_iter().collect();
+    let buttons = WatchButtons::load(&app, &user, watched).await;
     let main = html! {
         div.title { h1 { "Runs" } }
-        (form(&filter))
-        (followed.shown(&person, None))
-        (list(&found, &filter, person.zone))
+        (filter_form(&filter))
+        (buttons.render(&user, None))
+        (list(&runs, &filter, user.zone))
     };
-    let page = frame::page(&app, &person, Place::Runs, "Runs", &main);
+    let page = navigation::page(&app, &user, Section::Runs, "Runs", &main);
     Ok(page.await.into_response())
 }
 
 pub(super) async fn fragments(
     app: &App,
-    person: &Person,
+    user: &SignedInUser,
     filter: &Filter,
 ) -> Result<Vec<Fragment>, Problem> {
-    let found = load(app, person, filter).await?;
-    Ok(vec![Fragment::of(
-        "runs",
-        &key_data(&found),
-        list(&found, filter, person.zone),
-    )])
+    let runs = load(app, user, filter).await?;
+    let html = list(&runs, filter, user.zone);
+    Ok(vec![Fragment::new("runs", &key_data(&runs), html)])
 }
 
-async fn load(app: &App, person: &Person, filter: &Filter) -> Result<Page<RunView>, Problem> {
-    person.caller.may(Right::Look)?;
+async fn load(app: &App, user: &SignedInUser, filter: &Filter) -> Result<Page<RunView>, Problem> {
+    user.caller.may(Right::Look)?;
     let query = ListRuns {
         limit: RUNS_MAX,
         cursor: filter.cursor.clone(),
@@ -106,67 +94,72 @@ async fn load(app: &App, person: &Person, filter: &Filter) -> Result<Page<RunVie
         created_after: None,
         hold: None,
     };
-    app.bus.query(&person.caller.workspace, &query).await
+    app.bus.query(&user.caller.workspace, &query).await
 }
 
-/// Clocks run on while nothing changes: they are no news.
-fn key_data(found: &Page<RunView>) -> Vec<(String, RunStatus, &str, usize)> {
-    let items = found.items.iter();
-    let data = items.map(|run| {
-        let pauses = run.paused_by.len();
-        (run.id.to_string(), run.status, run.message.as_str(), pauses)
-    });
-    data.collect()
+/// The shown data of runs, without clocks that move while nothing happens.
+fn key_data(runs: &Page<RunView>) -> Vec<(String, RunStatus, &str, usize)> {
+    let items = runs.items.iter();
+    items
+        .map(|run| {
+            (
+                run.id.to_string(),
+                run.status,
+                run.message.as_str(),
+                run.paused_by.len(),
+            )
+        })
+        .collect()
 }
 
-fn form(filter: &Filter) -> Markup {
+fn filter_form(filter: &Filter) -> Markup {
     html! {
         form.filter method="get" action="/runs" data-auto aria-label="Filter" {
             label { span { "Status" }
                 select name="status" {
                     option value="" { "All" }
                     @for status in RunStatus::ALL {
-                        option value=(status) selected[filter.status == Some(status)] { (spoken(status.as_str())) }
+                        option value=(status) selected[filter.status == Some(status)] { (humanize(status.as_str())) }
                     }
                 }
             }
             label { span { "Agent" }
                 input name="agent" value=[filter.agent.as_ref()] placeholder="any";
             }
-            button.quiet { "Show" }
+            button.quiet { "Apply" }
         }
     }
 }
 
-fn list(found: &Page<RunView>, filter: &Filter, zone: Tz) -> Markup {
+fn list(runs: &Page<RunView>, filter: &Filter, zone: Tz) -> Markup {
     html! {
-        section #runs data-key=(key_of(&key_data(found))) {
-            @if found.items.is_empty() {
+        section #runs data-key=(key_of(&key_data(runs))) {
+            @if runs.items.is_empty() {
                 div.empty {
-                    h2 { "No runs here" }
-                    p { "Each start of an agent is a run, and appears here: " code { "holdpoint run start AGENT" } "." }
+                    h2 { "No runs" }
+                    p { "Start a run with " code { "holdpoint run start AGENT" } "." }
                 }
             } @else {
                 ul.runs {
-                    @for run in &found.items {
+                    @for run in &runs.items {
                         li {
                             a.row href={ "/runs/" (run.id) } {
                                 span.what {
                                     strong { (run.agent) }
                                     @if let Some(contact) = &run.contact { " · " (contact) }
-                                    span.muted.block { (line(&run.message, 200)) }
+                                    span.muted.block { (one_line(&run.message, 200)) }
                                 }
                                 span.state {
-                                    @if !run.paused_by.is_empty() { (words::chip(words::Tone::Calm, "Paused")) " " }
-                                    (words::run_status(run.status))
+                                    @if !run.paused_by.is_empty() { (labels::chip(labels::Tone::Calm, "Paused")) " " }
+                                    (labels::run_status_chip(run.status))
                                 }
                             }
-                            p.meta { span { "Started " (words::instant(run.created_at, zone)) } }
+                            p.meta { span { "Started " (labels::instant(run.created_at, zone)) } }
                         }
                     }
                 }
-                @if let Some(cursor) = &found.next_cursor {
-                    p { a href=(filter.next(cursor)) { "Older runs" } }
+                @if let Some(cursor) = &runs.next_cursor {
+                    p { a href=(filter.next_page(cursor)) { "Older runs" } }
                 }
             }
         }

@@ -4,8 +4,8 @@ use holdpoint_contracts::form::{Choice, Field, FieldKind, Form, Format};
 use maud::{Markup, html};
 use serde_json::{Map, Value, json};
 
-use super::person::Fields;
-use super::text::{clean, line, spoken};
+use super::sanitize::{clean, humanize, one_line};
+use super::session::Fields;
 
 /// Prefix of the names of a form's fields.
 const PREFIX: &str = "answer.";
@@ -120,7 +120,7 @@ fn input(field: &Field, id: &str, before: &Fields, fault: Option<&str>) -> Marku
     let now = before.get(&key).map(str::to_owned).or(default);
     let now = now.unwrap_or_default();
     let title = field.title.as_deref();
-    let title = title.map_or_else(|| spoken(&field.name), |title| line(title, LABEL_MAX));
+    let title = title.map_or_else(|| humanize(&field.name), |title| one_line(title, LABEL_MAX));
     let hint = field.description.as_deref().map(clean);
     let about = (fault.is_some() || hint.is_some()).then(|| format!("{at}-about"));
     let about = about.as_deref();
@@ -128,7 +128,7 @@ fn input(field: &Field, id: &str, before: &Fields, fault: Option<&str>) -> Marku
     let help = html! {
         @if about.is_some() {
             p.hint id=[about] {
-                @if let Some(fault) = fault { strong.error { (line(fault, 300)) } " " }
+                @if let Some(fault) = fault { strong.error { (one_line(fault, 300)) } " " }
                 @if let Some(hint) = &hint { (hint) }
             }
         }
@@ -178,7 +178,7 @@ impl Parts<'_> {
                     label.choice {
                         input type="radio" name=(self.key) value=(value) required[self.field.required]
                             checked[value == self.now] aria-describedby=[self.about];
-                        " " (line(label, LABEL_MAX))
+                        " " (one_line(label, LABEL_MAX))
                     }
                 }
             }
@@ -199,7 +199,7 @@ impl Parts<'_> {
                     select id=(at) name=(key) required[field.required] aria-describedby=[*about] {
                         option value="" { "Choose…" }
                         @for Choice { value, label } in all {
-                            option value=(value) selected[value == now] { (line(label, LABEL_MAX)) }
+                            option value=(value) selected[value == now] { (one_line(label, LABEL_MAX)) }
                         }
                     }
                 }

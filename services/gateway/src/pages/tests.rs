@@ -1,4 +1,4 @@
-//! What somebody reads on a page: words and controls, never the shape of the HTML.
+//! The texts and controls that a user sees, never the shape of the HTML.
 
 mod cards;
 mod forms;
@@ -9,14 +9,14 @@ use holdpoint_contracts::handoff::RequestView;
 use maud::Markup;
 use serde_json::{Value, json};
 
-use super::person::Person;
+use super::session::SignedInUser;
 
 fn at() -> DateTime<Utc> {
     "2026-01-01T00:00:00Z".parse().unwrap()
 }
 
-fn owner() -> Person {
-    Person::played("owner", &["owner"], at())
+fn owner() -> SignedInUser {
+    SignedInUser::for_test("owner", &["owner"], at())
 }
 
 /// An open approval of a run, changed by these fields.
@@ -63,7 +63,7 @@ fn read(html: &Markup) -> String {
 
 fn reads(html: &Markup, wanted: &[&str]) {
     let text = read(html);
-    for words in wanted {
-        assert!(text.contains(words), "`{words}` in: {text}");
+    for part in wanted {
+        assert!(text.contains(part), "`{part}` in: {text}");
     }
 }

@@ -1,4 +1,4 @@
-//! A run's steps with what went in and what came out, and its history.
+//! The steps of a run with their input and output, and its history.
 
 use chrono_tz::Tz;
 use holdpoint_contracts::executor::HistoryPage;
@@ -6,11 +6,10 @@ use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::run::{ActionResult, RunView, StepView};
 use maud::{Markup, html};
 
-use super::live::key_of;
-use super::text::{clean, line, spoken};
-use super::{context, words};
+use super::fragment::key_of;
+use super::sanitize::{clean, humanize, one_line};
+use super::{context, labels};
 
-/// The plan, step by step.
 pub(super) fn steps(run: &RunView, zone: Tz) -> Markup {
     html! {
         section #steps data-key=(key_of(&run.steps)) {
@@ -30,32 +29,32 @@ fn one_step(step: &StepView, zone: Tz) -> Markup {
     html! {
         li id={ "step-" (step.id) } {
             div.row {
-                span.what { strong { (line(&step.action, 300)) } span.muted.block { (line(&step.id, 100))
+                span.what { strong { (one_line(&step.action, 300)) } span.muted.block { (one_line(&step.id, 100))
                     @if let Some(tool) = &step.tool { " · " (tool) }
-                    @if step.attempts > 1 { " · " (step.attempts) " tries" }
-                    @if let Some(at) = step.started_at { " · " (words::instant(at, zone)) }
+                    @if step.attempts > 1 { " · " (step.attempts) " attempts" }
+                    @if let Some(at) = step.started_at { " · " (labels::instant(at, zone)) }
                 } }
-                span.state { (words::step_status(step.status)) }
+                span.state { (labels::step_status_chip(step.status)) }
             }
             @if let Some(response) = &step.response { (short(response)) }
-            @if let Some(code) = step.error_code.as_ref().filter(|_| !says_error(step)) { p.error { (spoken(code)) } }
+            @if let Some(code) = step.error_code.as_ref().filter(|_| !has_error_text(step)) { p.error { (humanize(code)) } }
             @if has_more {
                 details {
                     summary { "Request and response" }
                     @if let Some(request) = &step.request { h3 { "Request" } (context::value(request, 0)) }
                     @if let Some(response) = &step.response { (full(response)) }
                     @if let Some(raw) = &step.raw_error {
-                        h3 { "Error as the tool said it" }
+                        h3 { "Error of the tool" }
                         p.muted { "Only operators see this." }
                         pre { (clean(raw)) }
                     }
                     @if let Some(node) = &step.claimed_by {
                         h3 { "Worker" }
-                        p { (node) @if let Some(at) = step.claimed_at { ", since " (words::instant(at, zone)) } ", dispatch " (step.dispatch) }
+                        p { (node) @if let Some(at) = step.claimed_at { ", since " (labels::instant(at, zone)) } ", dispatch " (step.dispatch) }
                     }
                     @if step.handoff_history.len() > 1 {
                         ul { @for change in &step.handoff_history {
-                            li { (words::instant(change.at, zone)) " · " (spoken(change.action.as_str())) " · " (change.node) }
+                            li { (labels::instant(change.at, zone)) " · " (humanize(change.action.as_str())) " · " (change.node) }
                         } }
                     }
                 }
@@ -64,20 +63,20 @@ fn one_step(step: &StepView, zone: Tz) -> Markup {
     }
 }
 
-/// Whether the response of a step says what went wrong, so that its code need not.
-fn says_error(step: &StepView) -> bool {
+/// With an error text, the error code is not shown.
+fn has_error_text(step: &StepView) -> bool {
     step.response
         .as_ref()
         .is_some_and(|response| response.error.is_some())
 }
 
-/// An error stands for the description, which often repeats it.
+/// An error replaces the description, which often repeats it.
 fn short(response: &ActionResult) -> Markup {
     html! {
         @if let Some(error) = &response.error {
             p.error { (clean(error)) }
         } @else {
-            p.muted { (line(&response.description, 300)) }
+            p.muted { (one_line(&response.description, 300)) }
         }
     }
 }
@@ -86,23 +85,23 @@ fn full(response: &ActionResult) -> Markup {
     html! {
         h3 { "Response" }
         @if response.data.is_null() { p.muted { "No data" } } @else { (context::value(&response.data, 0)) }
-        p.muted { "Took " (words::millis(response.duration_ms)) }
+        p.muted { "Took " (labels::duration(response.duration_ms)) }
     }
 }
 
-/// What happened, the newest last.
+/// Events, the newest last.
 pub(super) fn history(page: &HistoryPage, zone: Tz) -> Markup {
     let first = page.items.first().map_or(0, |item| item.seq);
     html! {
         section #history data-key=(key_of(&page.last_seq)) {
-            h2 { "What happened" }
-            @if first > 1 { p.muted { "The first " (first - 1) " events are left out here; the API has them." } }
+            h2 { "History" }
+            @if first > 1 { p.muted { "The first " (first - 1) " events are not shown. The API returns all events." } }
             ol.timeline {
                 @for item in &page.items {
-                    li class=(mark(item.kind)) {
-                        (words::instant(item.at, zone)) " "
-                        span { (line(&item.message, 400)) }
-                        @if let Some(step) = &item.step { span.muted { " · " (line(step, 100)) } }
+                    li class=(event_class(item.kind)) {
+                        (labels::instant(item.at, zone)) " "
+                        span { (one_line(&item.message, 400)) }
+                        @if let Some(step) = &item.step { span.muted { " · " (one_line(step, 100)) } }
                     }
                 }
             }
@@ -110,8 +109,8 @@ pub(super) fn history(page: &HistoryPage, zone: Tz) -> Markup {
     }
 }
 
-/// How an item of the timeline is marked.
-const fn mark(kind: EventType) -> &'static str {
+/// The colour of an event's dot.
+const fn event_class(kind: EventType) -> &'static str {
     match kind {
         EventType::RunStarted
         | EventType::RunResumed

@@ -59,7 +59,7 @@ async fn a_narrowed_token_opens_no_settings() {
     let csrf = browser.csrf().await;
     let before = edge.verbs().len();
     let fields = [("csrf", csrf.as_str()), ("zone", "UTC")];
-    let refused = browser.post("/settings/telling", &fields).await;
+    let refused = browser.post("/settings/preferences", &fields).await;
     assert_eq!(refused.status(), 403);
     assert_eq!(edge.verbs().len(), before);
 }

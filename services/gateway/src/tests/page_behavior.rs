@@ -78,7 +78,7 @@ async fn an_unknown_address_is_answered_with_a_page() {
         assert_eq!(page.status(), status, "{path}");
         assert!(page.headers().contains_key("content-security-policy"));
         let text = page.text().await.unwrap();
-        assert!(text.contains("To the inbox"), "{text}");
+        assert!(text.contains("Go to the inbox"), "{text}");
         let answer = asks(method, path, "application/json").await.unwrap();
         let kind = answer.headers()["content-type"]
             .to_str()

@@ -104,7 +104,7 @@ async fn a_token_signs_a_browser_in_until_it_signs_out() {
     for wrong in ["", "hp_wrong"] {
         let refused = browser.post("/login", &[("token", wrong)]).await;
         assert_eq!(refused.status(), 401);
-        assert!(refused.text().await.unwrap().contains("not known here"));
+        assert!(refused.text().await.unwrap().contains("Invalid token"));
     }
     let fields = [("token", edge.token.as_str()), ("next", "/runs")];
     let answer = browser.post("/login", &fields).await;
@@ -116,7 +116,7 @@ async fn a_token_signs_a_browser_in_until_it_signs_out() {
     let page = browser.get("/inbox").await;
     assert_eq!(page.status(), 200);
     let text = page.text().await.unwrap();
-    assert!(text.contains("Nothing waits here") && text.contains("default"));
+    assert!(text.contains("No open requests") && text.contains("default"));
     assert!(!text.contains(&edge.token), "no page holds the token");
 
     let csrf = browser.csrf().await;
@@ -363,7 +363,12 @@ async fn a_scoped_token_signs_in_with_its_role() {
     let token = edge.token_of("owner", Some("viewer")).await;
     let browser = Browser::signed_in(&edge, &token).await;
     let page = browser.get(&format!("/requests/{REQUEST}")).await;
-    assert!(page.text().await.unwrap().contains("You may look at this"));
+    assert!(
+        page.text()
+            .await
+            .unwrap()
+            .contains("You can view this request but not decide it.")
+    );
     edge.played.lock().unwrap().asked.clear();
     let refused = browser.act(&[("do", "respond"), ("answer", "yes")]).await;
     assert_eq!(refused.status(), 403);
@@ -393,8 +398,8 @@ async fn who_comes_second_reads_who_was_first() {
     let second = browser.act(&[("do", "respond"), ("answer", "no")]).await;
     assert_eq!(second.status(), 409);
     let text = second.text().await.unwrap();
-    let told = "Somebody was first: it was approved by bob on 1 Jan 2026, 00:00 UTC. What you said is kept as a late answer.";
-    assert!(text.contains(told), "{text}");
+    let shown = "This request was already approved by bob on 1 Jan 2026, 00:00 UTC. Your answer is kept as a late answer.";
+    assert!(text.contains(shown), "{text}");
     assert!(
         text.contains("<!DOCTYPE html>"),
         "without the script it is a page"

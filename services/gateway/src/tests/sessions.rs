@@ -135,9 +135,9 @@ async fn settings_say_where_one_is_signed_in() {
     let here = Browser::signed_in(&edge, &edge.token).await;
     let page = here.get("/settings").await.text().await.unwrap();
     for shown in [
-        "Where you are signed in",
+        "Your sessions",
         "This browser",
-        "With a log-in link",
+        "By sign-in link",
         "All your rights",
     ] {
         assert!(page.contains(shown), "{shown}: {page}");

@@ -69,7 +69,10 @@ async fn somebody_says_how_they_are_told() {
     edge.play("notification").await;
     let browser = Browser::signed_in(&edge, &edge.token).await;
     let page = text(browser.get("/settings").await, 200).await;
-    assert!(page.contains("How you are told") && page.contains("href=\"/settings\" aria-current"));
+    assert!(
+        page.contains("Notification preferences")
+            && page.contains("href=\"/settings\" aria-current")
+    );
     let csrf = browser.csrf().await;
     let said = [
         ("csrf", csrf.as_str()),
@@ -81,7 +84,7 @@ async fn somebody_says_how_they_are_told() {
         ("quiet-to", "07:00"),
         ("day", "sat"),
     ];
-    let saved = browser.post("/settings/telling", &said).await;
+    let saved = browser.post("/settings/preferences", &said).await;
     assert_eq!(location(&saved), "/settings?done=saved");
     let (verb, command) = last(&edge);
     assert_eq!(
@@ -107,8 +110,8 @@ async fn somebody_says_how_they_are_told() {
         ("digest", "on"),
         ("digest-at", "06:30"),
     ];
-    let page = text(browser.post("/settings/telling", &wrong).await, 422).await;
-    assert!(page.contains("Perhaps: Europe/Berlin"), "{page}");
+    let page = text(browser.post("/settings/preferences", &wrong).await, 422).await;
+    assert!(page.contains("Did you mean Europe/Berlin?"), "{page}");
     assert!(
         page.contains("value=\"Berlin\"") && page.contains("value=\"06:30\""),
         "kept: {page}"
@@ -120,7 +123,7 @@ async fn somebody_says_how_they_are_told() {
         ("chat", "on"),
         ("chat-url", "https://hooks.example/1"),
     ];
-    let page = text(browser.post("/settings/telling", &chat).await, 200).await;
+    let page = text(browser.post("/settings/preferences", &chat).await, 200).await;
     assert!(
         page.contains("whsec_of_the_chat") && page.contains("shown only once"),
         "{page}"
@@ -133,20 +136,23 @@ async fn settings_are_ones_own() {
     let edge = Edge::new().await;
     edge.play("notification").await;
     let browser = Browser::signed_in(&edge, &edge.token).await;
-    for path in ["/settings/telling", "/settings/webhooks"] {
+    for path in ["/settings/preferences", "/settings/webhooks"] {
         let page = text(
             browser.post(path, &[("zone", "UTC"), ("csrf", "x")]).await,
             403,
         )
         .await;
-        assert!(page.contains("this form is of another session"), "{page}");
+        assert!(
+            page.contains("this form belongs to another session"),
+            "{page}"
+        );
     }
     edge.user("ada", &["member"]).await;
     let token = edge.token_of("ada", None).await;
     let ada = Browser::signed_in(&edge, &token).await;
     let page = text(ada.get("/settings").await, 200).await;
     assert!(
-        page.contains("How you are told") && !page.contains("Add a webhook"),
+        page.contains("Notification preferences") && !page.contains("Add a webhook"),
         "{page}"
     );
     let csrf = ada.csrf().await;
@@ -176,7 +182,7 @@ async fn webhooks_are_added_enabled_and_removed() {
         "https://x.example/&lt;i&gt;",
         "Disabled",
         "&lt;b&gt;410",
-        "Call it again",
+        "Enable",
     ] {
         assert!(page.contains(part), "{part}: {page}");
     }

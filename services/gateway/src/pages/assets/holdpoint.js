@@ -1,5 +1,5 @@
-// What makes the pages quicker; all of them work without it. It posts forms by fetch, puts in parts
-// that the server sends under their id, counts deadlines down, and knows a few keys.
+// Makes the pages faster; all of them work without it. It posts forms by fetch, replaces parts that the
+// server sends by their id, counts deadlines down, and handles a few keys.
 "use strict";
 (() => {
   const say = (text) => { const box = document.getElementById("say"); if (box && text) box.textContent = text; };
@@ -23,7 +23,7 @@
     one.name === field.name && formOf(one) === formOf(field) &&
     (field.type !== "radio" || one.value === field.value));
 
-  // What somebody has typed or opened stays; where there is no place for it any more it is shown.
+  // Keeps typed text and opened details. Text without a field in the new part is shown below it.
   const replace = (fresh, keep) => {
     const old = document.getElementById(fresh.id);
     if (!old) return add(fresh);
@@ -44,7 +44,7 @@
     for (const text of lost) {
       const note = document.createElement("p");
       note.className = "notice bad";
-      note.textContent = "You had typed: " + text;
+      note.textContent = "Your unsent text: " + text;
       fresh.append(note);
     }
     if (focused) {
@@ -94,7 +94,7 @@
       card.removeAttribute("aria-busy");
       let note = card.querySelector(".unsent");
       if (!note) { note = document.createElement("p"); note.className = "notice bad unsent"; note.setAttribute("role", "alert"); card.append(note); }
-      note.textContent = "Holdpoint cannot be reached. Nothing was sent; try again.";
+      note.textContent = "Holdpoint cannot be reached. Nothing was sent. Try again.";
     } finally {
       busy.delete(form);
     }
@@ -104,8 +104,8 @@
 
   // --- live ---
   const link = (text) => { const box = document.getElementById("link"); if (box) box.textContent = text; };
-  // A connection begins with everything. After the answer to a form it is made anew: what it had
-  // sent meanwhile was newer than that answer, and is not sent twice.
+  // A new connection sends all parts. It is opened again after the reply to a form: the old one may have
+  // sent newer parts before that reply, and it would not send them again.
   let source = null;
   const connect = () => {
     if (source) source.close();
@@ -115,15 +115,15 @@
     mine.addEventListener("now", (event) => { now = Number(event.data); tick(); });
     mine.addEventListener("over", () => { mine.close(); location.href = "/login"; });
     mine.addEventListener("error", () => {
-      link("Connection lost; trying again");
+      link("Connection lost; reconnecting");
       if (mine.readyState === EventSource.CLOSED) setTimeout(() => { if (mine === source) connect(); }, 3000);
     });
   };
   addEventListener("pagehide", () => { if (source) source.close(); });
 
-  // --- time that is left, by the server's clock ---
+  // --- remaining time, by the server's clock ---
   const began = Date.now();
-  const stands = document.body.hasAttribute("data-stands");
+  const frozen = document.body.hasAttribute("data-frozen");
   let now = Number(document.body.dataset.now || began);
   const units = [["day", 86400000], ["hour", 3600000], ["minute", 60000], ["second", 1000]];
   const largest = (ms, some) => {
@@ -136,18 +136,18 @@
     return parts.join(" ");
   };
   const left = (ms) => {
-    if (ms < 0) return "now: its time is up";
+    if (ms < 0) return "now (the deadline has passed)";
     if (ms < 60000) return "in less than a minute";
     return "in " + largest(ms, units.slice(0, 3));
   };
   const length = (ms) => ms >= 1000 ? largest(ms, units) : ms >= 1 ? Math.floor(ms) + " ms" : "none";
   const tick = () => {
-    const time = stands ? now : now + (Date.now() - began);
+    const time = frozen ? now : now + (Date.now() - began);
     for (const one of document.querySelectorAll("time[data-until]")) {
       const text = left(Number(one.dataset.until) - time);
       if (one.textContent !== text) one.textContent = text;
     }
-    // Clocks of a run: what was counted when the page was made, and once more for each thing that goes on.
+    // Clocks of a run: the counted time, plus the time since rendering for each step or hold that counts.
     for (const one of document.querySelectorAll("[data-counts]")) {
       const text = length(Number(one.dataset.ms) + Number(one.dataset.counts) * Math.max(0, time - Number(one.dataset.at)));
       if (one.textContent !== text) one.textContent = text;

@@ -1,15 +1,15 @@
-//! Where a run's time went: three clocks, which the script lets go on. Without it they show the state at
-//! the instant the page was made.
+//! The three clocks of a run, which show where its time went. The script moves them; without it they
+//! show the state at the instant of rendering.
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::run::{HoldKind, RunView, StepStatus, StepView};
 use maud::{Markup, html};
 use serde::Serialize;
 
-use super::super::live::key_of;
-use super::super::words;
+use super::super::fragment::{Fragment, key_of};
+use super::super::labels;
 
-/// One clock: what was counted, and since when it counts, once for each thing that goes on.
+/// The counted time of a clock, and the start of each step or hold that still counts.
 #[derive(Debug, Serialize)]
 struct Clock {
     name: &'static str,
@@ -17,9 +17,27 @@ struct Clock {
     since: Vec<DateTime<Utc>>,
 }
 
+/// The start and, if it is over, the end of what a clock counts.
+type Span = (DateTime<Utc>, Option<DateTime<Utc>>);
+
 impl Clock {
-    /// What it shows at an instant.
-    fn at(&self, now: DateTime<Utc>) -> u64 {
+    /// Adds the spans that are over, and lets the others count on.
+    fn new(name: &'static str, counted_ms: u64, spans: impl Iterator<Item = Span>) -> Self {
+        let mut clock = Self {
+            name,
+            counted_ms,
+            since: Vec::new(),
+        };
+        for (from, end) in spans {
+            match end {
+                Some(end) => clock.counted_ms = clock.counted_ms.saturating_add(between(from, end)),
+                None => clock.since.push(from),
+            }
+        }
+        clock
+    }
+
+    fn value_at(&self, now: DateTime<Utc>) -> u64 {
         let running = self.since.iter().map(|since| between(*since, now));
         self.counted_ms.saturating_add(running.sum())
     }
@@ -29,80 +47,48 @@ fn between(since: DateTime<Utc>, until: DateTime<Utc>) -> u64 {
     u64::try_from((until - since).num_milliseconds()).unwrap_or(0)
 }
 
-/// From when on something counts, and until when; none: it goes on.
-type Span = (DateTime<Utc>, Option<DateTime<Utc>>);
-
-/// The three of a run. What goes on is counted when it has ended: until then it is what its steps and
-/// holds say. While the run is paused they stand where they stood at its first pause.
-fn three(run: &RunView) -> [Clock; 3] {
+/// The executor adds a step or hold to its counters when it ends. Until then its time is computed from
+/// the steps and holds. While the run is paused, the clocks stand at the first pause.
+fn clocks_of(run: &RunView) -> [Clock; 3] {
     let is_live = run.ended_at.is_none();
+    let paused_at = run.paused_by.iter().map(|pause| pause.at).min();
     let steps = |status: StepStatus| {
-        let is_so = move |step: &&StepView| is_live && step.status == status;
-        run.steps.iter().filter(is_so)
+        let matches = move |step: &&StepView| is_live && step.status == status;
+        run.steps.iter().filter(matches)
     };
-    // A tool that waits for an answer works no more: it is its person who is waited for.
-    let working = |step: &StepView| -> Option<Span> {
-        let asks = run.waiting_on.iter().filter(|on| on.step == step.id);
-        Some((step.claimed_at?, asks.map(|on| on.since).min()))
-    };
-    let queued = |step: &StepView| -> Option<Span> { Some((step.started_at?, None)) };
-    let people = run.waiting_on.iter().filter(|_| is_live);
-    let people = people.filter(|on| on.kind != HoldKind::Timer);
-    let clocks = &run.clocks;
+    // A tool that waits for an answer does not work: its person is waited for.
+    let working = steps(StepStatus::InProgress).filter_map(|step| {
+        let asks = run.waiting_on.iter().filter(|hold| hold.step == step.id);
+        let end = asks.map(|hold| hold.since).chain(paused_at).min();
+        Some((step.claimed_at?, end))
+    });
+    let queued = steps(StepStatus::Queued).filter_map(|step| Some((step.started_at?, paused_at)));
+    let holds = run.waiting_on.iter().filter(|_| is_live);
+    let people = holds.filter(|hold| hold.kind != HoldKind::Timer);
+    let people = people.map(|hold| (hold.since, paused_at));
+    let counted = &run.clocks;
     [
-        clock(
-            run,
-            ("Working", clocks.active_ms),
-            steps(StepStatus::InProgress).filter_map(working),
-        ),
-        clock(
-            run,
-            ("In the queue", clocks.queued_ms),
-            steps(StepStatus::Queued).filter_map(queued),
-        ),
-        clock(
-            run,
-            ("Waiting for people", clocks.human_ms),
-            people.map(|on| (on.since, None)),
-        ),
+        Clock::new("Working", counted.active_ms, working),
+        Clock::new("Queued", counted.queued_ms, queued),
+        Clock::new("Waiting for people", counted.human_ms, people),
     ]
 }
 
-/// What was counted, and what is to be: what has stopped is added, and what goes on counts on.
-fn clock(
-    run: &RunView,
-    (name, mut counted_ms): (&'static str, u64),
-    spans: impl Iterator<Item = Span>,
-) -> Clock {
-    let paused_at = run.paused_by.iter().map(|pause| pause.at).min();
-    let mut since = Vec::new();
-    for (from, until) in spans {
-        match until.into_iter().chain(paused_at).min() {
-            Some(end) => counted_ms = counted_ms.saturating_add(between(from, end)),
-            None => since.push(from),
-        }
-    }
-    Clock {
-        name,
-        counted_ms,
-        since,
-    }
+/// Changes with what the clocks count, and not while they count.
+pub(super) fn fragment(run: &RunView, now: DateTime<Utc>) -> Fragment {
+    Fragment::new("clocks", &clocks_of(run), render(run, now))
 }
 
-/// Changes with what goes on, and not while it does.
-pub(super) fn key(run: &RunView) -> String {
-    key_of(&three(run))
-}
-
-pub(super) fn clocks(run: &RunView, now: DateTime<Utc>) -> Markup {
+pub(super) fn render(run: &RunView, now: DateTime<Utc>) -> Markup {
+    let clocks = clocks_of(run);
     html! {
-        dl.clocks #clocks data-key=(key(run)) {
-            @for clock in three(run) {
-                @let ms = clock.at(now);
+        dl.clocks #clocks data-key=(key_of(&clocks)) {
+            @for clock in clocks {
+                @let ms = clock.value_at(now);
                 div {
                     dt { (clock.name) }
                     dd data-counts=[(!clock.since.is_empty()).then_some(clock.since.len())]
-                        data-ms=(ms) data-at=(now.timestamp_millis()) { (words::millis(ms)) }
+                        data-ms=(ms) data-at=(now.timestamp_millis()) { (labels::duration(ms)) }
                 }
             }
         }
@@ -134,23 +120,20 @@ mod tests {
         serde_json::from_value(run).unwrap()
     }
 
-    /// A person who is waited for is counted while it lasts; a timer is nobody.
+    /// An open hold on a person counts, and a timer does not.
     #[test]
-    fn a_clock_shows_what_goes_on_and_stands_when_nothing_does() {
+    fn a_clock_counts_open_holds_until_the_run_ends() {
         let at = |text: &str| text.parse::<DateTime<Utc>>().unwrap();
         let (now, later) = (at("2026-01-01T00:01:30Z"), at("2026-01-01T01:00:00Z"));
         let asked = run(&json!({}));
-        let html = clocks(&asked, now).0;
+        let html = render(&asked, now).0;
         assert!(html.contains("2 minutes 30 seconds"), "{html}");
         assert_eq!(html.matches("data-counts=\"1\"").count(), 1, "{html}");
-        assert!(clocks(&asked, later).0.contains("1 hour 1 minute"));
-        assert_eq!(
-            key(&asked),
-            key(&run(&json!({}))),
-            "it is not sent again as it goes on"
-        );
+        assert!(render(&asked, later).0.contains("1 hour 1 minute"));
+        let key = |now| fragment(&asked, now).key;
+        assert_eq!(key(now), key(later), "a counting clock is not sent again");
         let ended = run(&json!({ "ended_at": "2026-01-01T00:00:00Z" }));
-        let html = clocks(&ended, later).0;
+        let html = render(&ended, later).0;
         assert!(
             html.contains("1 minute") && !html.contains("data-counts"),
             "{html}"
@@ -159,30 +142,30 @@ mod tests {
 
     fn milliseconds(run: &RunView) -> [u64; 3] {
         let later = "2026-01-01T01:00:00Z".parse().unwrap();
-        three(run).map(|clock| clock.at(later))
+        clocks_of(run).map(|clock| clock.value_at(later))
     }
 
-    /// S0-AC4: it stands as it stood when the run was paused, and does not fall back.
+    /// S0-AC4: a clock stops at the instant of the first pause.
     #[test]
-    fn a_clock_stands_while_the_run_is_paused() {
+    fn a_clock_stops_while_the_run_is_paused() {
         let pause = |at: &str| json!({ "scope": "run", "by": "ada", "at": at, "in_flight": [] });
         let paused = run(&json!({
             "paused_by": [pause("2026-01-01T00:00:40Z"), pause("2026-01-01T00:00:30Z")],
         }));
         assert_eq!(milliseconds(&paused), [5_000, 0, 90_000]);
-        assert!(!clocks(&paused, paused.created_at).0.contains("data-counts"));
+        assert!(!render(&paused, paused.created_at).0.contains("data-counts"));
     }
 
-    /// A tool that waits for an answer works until it asks: then one clock goes on, and not two.
+    /// A tool works until it asks; afterwards only the clock of people counts.
     #[test]
-    fn a_tool_that_waits_for_an_answer_is_not_at_work() {
+    fn a_tool_that_waits_for_an_answer_does_not_work() {
         let asking = run(&json!({ "steps": [{
             "id": "a", "kind": "tool", "status": "in_progress", "tool": "lookup", "action": "",
             "request": null, "response": null, "error_code": null, "dispatch": 1, "attempts": 1,
             "claimed_by": "node-1", "claimed_at": "2025-12-31T23:59:50Z",
         }] }));
         assert_eq!(milliseconds(&asking), [15_000, 0, 3_660_000]);
-        let html = clocks(&asking, asking.created_at).0;
+        let html = render(&asking, asking.created_at).0;
         assert_eq!(html.matches("data-counts").count(), 1, "{html}");
     }
 }

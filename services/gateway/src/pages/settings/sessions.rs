@@ -1,4 +1,4 @@
-//! In which browsers somebody is signed in, and signing out of them from here.
+//! The sessions of a user, and signing them out.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -6,78 +6,73 @@ use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use maud::{Markup, html};
 
-use super::super::person::{PageError, Person, Posted};
-use super::super::words::{self, Tone};
-use super::{HERE, done};
+use super::super::labels::{self, Tone};
+use super::super::session::{PageError, PostedForm, SignedInUser, invalid_form};
+use super::form::redirect_done;
 use crate::app::App;
 use crate::problem::database_away;
 use crate::store::sessions::own::{self, SessionId, SessionView};
 
-/// Those of whoever looks, in the workspace that they look at.
-pub(super) async fn load(app: &App, person: &Person) -> Result<Vec<SessionView>, Problem> {
-    let whose = (&person.caller.workspace, &person.caller.claims.user);
-    own::list(&app.readers, whose, Some(person.secret()), person.now)
+const PATH: &str = "/settings/sessions";
+
+/// The user's sessions in the current workspace.
+pub(super) async fn load(app: &App, user: &SignedInUser) -> Result<Vec<SessionView>, Problem> {
+    let owner = (&user.caller.workspace, &user.caller.claims.user);
+    own::list(&app.readers, owner, Some(user.secret()), user.now)
         .await
         .map_err(database_away)
 }
 
-pub(super) fn list(person: &Person, sessions: &[SessionView]) -> Markup {
+pub(super) fn list(user: &SignedInUser, sessions: &[SessionView]) -> Markup {
+    let button = html! { button.danger { "Sign out everywhere" } };
     html! {
         section #sessions {
-            h2 { "Where you are signed in" }
-            ul.hooks {
-                @for session in sessions { li { (one(person, session)) } }
-            }
-            form method="post" action={ (HERE) "/sessions" } {
-                input type="hidden" name="csrf" value=(person.csrf());
-                button.danger { "Sign out everywhere" }
-            }
+            h2 { "Your sessions" }
+            ul.hooks { @for session in sessions { li { (entry(user, session)) } } }
+            (user.form(PATH, "", &[], &button))
         }
     }
 }
 
-fn one(person: &Person, session: &SessionView) -> Markup {
+fn entry(user: &SignedInUser, session: &SessionView) -> Markup {
+    let id = session.id.to_string();
+    let button = html! { button { "Sign out" span.hidden { ": " (id) } } };
     html! {
         div.chips {
-            @if session.is_this_one { (words::chip(Tone::Good, "This browser")) }
+            @if session.is_this_one { (labels::chip(Tone::Good, "This browser")) }
             @match &session.role {
-                Some(role) => { span.kind { "Narrowed to " (role) } }
+                Some(role) => { span.kind { "Restricted to " (role) } }
                 None => { span.kind { "All your rights" } }
             }
         }
         p.meta {
-            span { "Signed in on " (words::instant(session.created_at, person.zone)) }
-            span { "Last seen around " (words::instant(session.last_seen, person.zone)) }
+            span { "Signed in on " (labels::instant(session.created_at, user.zone)) }
+            span { "Last seen around " (labels::instant(session.last_seen, user.zone)) }
             span {
                 @match session.token {
-                    Some(token) => { "With token " code { (token) } }
-                    None => { "With a log-in link" }
+                    Some(token) => { "By token " code { (token) } }
+                    None => { "By sign-in link" }
                 }
             }
         }
-        form method="post" action={ (HERE) "/sessions" } {
-            input type="hidden" name="csrf" value=(person.csrf());
-            input type="hidden" name="id" value=(session.id);
-            button { "Sign out" span.hidden { ": " (session.id) } }
-        }
+        (user.form(PATH, "", &[("id", &id)], &button))
     }
 }
 
-/// Ends the session that the form names, or all.
-pub(super) async fn end(State(app): State<App>, posted: Posted) -> Result<Response, PageError> {
-    let Posted { person, fields } = posted;
-    person.caller.may(Right::Look)?;
-    person.caller.in_person()?;
-    let no_id = |detail: String| Problem::new(422, "invalid_form", detail);
-    let which = fields.get("id").map(str::parse::<SessionId>);
-    let which = which.transpose().map_err(no_id)?;
-    let whose = (&person.caller.workspace, &person.caller.claims.user);
-    // One that has ended meanwhile is what was wanted.
-    own::end(&app.writer, whose, which)
+/// Ends the session that the form names, or all sessions.
+pub(super) async fn end(State(app): State<App>, posted: PostedForm) -> Result<Response, PageError> {
+    let PostedForm { user, fields } = posted;
+    user.caller.may(Right::Look)?;
+    user.caller.in_person()?;
+    let id = fields.get("id").map(str::parse::<SessionId>).transpose();
+    let id = id.map_err(|error: String| invalid_form(&error))?;
+    let owner = (&user.caller.workspace, &user.caller.claims.user);
+    // A session that has ended already is not an error.
+    own::end(&app.writer, owner, id)
         .await
         .map_err(database_away)?;
-    Ok(match person.again(&app).await? {
-        Some(_still_there) => done("signed-out"),
+    Ok(match user.reload(&app).await? {
+        Some(_user) => redirect_done("signed-out"),
         None => Redirect::to("/login").into_response(),
     })
 }

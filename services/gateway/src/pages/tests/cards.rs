@@ -2,14 +2,15 @@
 
 use serde_json::json;
 
-use super::super::card::{Notice, Tried, card};
-use super::super::link::is_still;
-use super::super::person::Person;
+use super::super::attempt::{Notice, RequestAttempt};
+use super::super::card::card;
+use super::super::email_link::is_current;
+use super::super::session::SignedInUser;
 use super::{at, owner, read, reads, request};
 
 /// People 8: everything needed to decide is on the card.
 #[test]
-fn a_card_says_who_asks_what_until_when_and_what_happens_then() {
+fn a_card_shows_everything_that_a_decision_needs() {
     let html = card(&owner(), &request(json!({"priority": "urgent"})), None);
     reads(
         &html,
@@ -21,7 +22,7 @@ fn a_card_says_who_asks_what_until_when_and_what_happens_then() {
             "step-02",
             "For @role.manager",
             "Decide in 2 days 4 hours",
-            "Then the next people are told; it stays open.",
+            "Otherwise, the request is escalated and stays open.",
             "Approve",
             "Reject…",
         ],
@@ -33,38 +34,38 @@ fn a_card_says_who_asks_what_until_when_and_what_happens_then() {
 }
 
 #[test]
-fn what_happens_then_is_told_for_every_kind_of_end() {
-    for (on_timeout, run, told) in [
-        ("fail", true, "Then the run fails."),
+fn a_card_shows_the_consequence_of_a_timeout() {
+    for (on_timeout, run, shown) in [
+        ("fail", true, "Otherwise, the run fails."),
         ("skip", true, "the step is skipped"),
-        ("default", true, "the default answer counts"),
-        ("continue", true, "the run goes on without you"),
-        ("fail", false, "it ends without an answer"),
+        ("default", true, "the default answer applies"),
+        ("continue", true, "the run continues without you"),
+        ("fail", false, "the request ends without an answer"),
     ] {
         let mut changes = json!({"on_timeout": on_timeout});
         if !run {
             changes["run"] = json!(null);
         }
-        reads(&card(&owner(), &request(changes), None), &[told]);
+        reads(&card(&owner(), &request(changes), None), &[shown]);
     }
     let default =
         request(json!({"kind": "input", "on_timeout": "default", "default": "next week"}));
     reads(
         &card(&owner(), &default, None),
-        &["the default answer counts", "The default answer: next week"],
+        &["the default answer applies", "Default answer: next week"],
     );
     let paused = request(json!({"deadline": null, "remaining_ms": 3_600_000}));
     reads(&card(&owner(), &paused, None), &["Paused with 1 hour left"]);
     let escalated = request(json!({"escalated_at": "2026-01-01T00:00:00Z"}));
     reads(
         &card(&owner(), &escalated, None),
-        &["An answer still counts."],
+        &["You can still answer."],
     );
 }
 
-/// S0-T2: context in sections that one reads, and JSON only for what has no other form.
+/// S0-T2: the context is shown in sections, and as JSON only if it is nested too deeply.
 #[test]
-fn the_context_is_read_and_not_decoded() {
+fn the_context_is_shown_in_readable_sections() {
     let context = json!({
         "contact": {"id": "c-1", "name": "Ada Lovelace", "email": "ada@example.org", "company": "Analytical"},
         "emails": [{"subject": "Introduction", "sent_at": "2025-12-20"}],
@@ -96,9 +97,9 @@ fn the_context_is_read_and_not_decoded() {
     reads(&html, &["Details as JSON"]);
 }
 
-/// People, "Must": HTML and control characters in every text.
+/// HTML and control characters in every text.
 #[test]
-fn no_text_of_others_becomes_part_of_the_page() {
+fn no_text_of_a_user_becomes_markup() {
     let evil = "<script>alert(1)</script>\u{202e}\u{1b}\"'&<img src=x onerror=y>";
     let html = card(
         &owner(),
@@ -113,13 +114,9 @@ fn no_text_of_others_becomes_part_of_the_page() {
             "late": [{"by": evil, "at": at(), "data": {"outcome": evil, "data": evil}}],
             "history": [{"action": evil, "by": evil, "at": at(), "note": evil}],
         })),
-        Some(&Tried {
-            notice: Some(Notice {
-                is_good: false,
-                text: evil.to_owned(),
-                lines: vec![evil.to_owned()],
-            }),
-            ..Tried::default()
+        Some(&RequestAttempt {
+            notice: Some(Notice::error(evil, vec![evil.to_owned()])),
+            ..RequestAttempt::default()
         }),
     );
     let html = html.into_string();
@@ -149,9 +146,9 @@ fn no_text_of_others_becomes_part_of_the_page() {
     );
 }
 
-/// S0-T2: what a handoff's context says twice is told once.
+/// S0-T2: repeated data in a handoff's context is shown once.
 #[test]
-fn nothing_is_told_twice() {
+fn nothing_is_shown_twice() {
     let deals = json!([{"name": "Pilot", "value": 12000}]);
     let context = json!({
         "contact": {"name": "Zoe", "deals": deals, "company": "Zimmer"}, "deals": deals,
@@ -175,46 +172,48 @@ fn nothing_is_told_twice() {
 }
 
 #[test]
-fn a_viewer_and_somebody_else_see_no_forms() {
+fn viewers_and_other_users_see_no_forms() {
     let open = request(json!({}));
-    let viewer = Person::played("vi", &["viewer"], at());
-    reads(&card(&viewer, &open, None), &["You may look at this"]);
-    let member = Person::played("mo", &["member"], at());
-    reads(&card(&member, &open, None), &["put to others"]);
-    let manager = Person::played("ma", &["member", "manager"], at());
+    let viewer = SignedInUser::for_test("vi", &["viewer"], at());
+    reads(
+        &card(&viewer, &open, None),
+        &["You can view this request but not decide it."],
+    );
+    let member = SignedInUser::for_test("mo", &["member"], at());
+    reads(&card(&member, &open, None), &["addressed to other people"]);
+    let manager = SignedInUser::for_test("ma", &["member", "manager"], at());
     assert!(card(&manager, &open, None).into_string().contains("<form"));
-    let agent = Person::played("ro", &["agent", "manager"], at());
+    let agent = SignedInUser::for_test("ro", &["agent", "manager"], at());
     assert!(!card(&agent, &open, None).into_string().contains("<form"));
 }
 
-/// Issue 4, Deliver 4: whoever is not shown all of it is told so.
 #[test]
-fn a_card_says_that_something_is_left_out() {
-    let viewer = Person::played("vi", &["viewer"], at());
+fn a_redacted_card_says_so() {
+    let viewer = SignedInUser::for_test("vi", &["viewer"], at());
     let shown = card(&viewer, &request(json!({ "redacted": true })), None);
-    reads(&shown, &["is shown to those who are asked"]);
+    reads(&shown, &["visible only to the requester"]);
     let whole = card(&viewer, &request(json!({})), None);
-    assert!(!whole.into_string().contains("is shown to those"));
+    assert!(!whole.into_string().contains("visible only to"));
 }
 
-/// Our own reasons are words for programs; a person reads a sentence.
+/// Reasons of Holdpoint are identifiers; a card shows a sentence.
 #[test]
-fn a_reason_is_told_as_a_sentence() {
-    for (reason, told) in [
+fn a_reason_is_shown_as_a_sentence() {
+    for (reason, shown) in [
         ("uncertain", "never reported"),
-        ("missing_input", "The run lacks inputs that its steps need"),
+        ("missing_input", "The run needs these inputs."),
         ("operator_takeover", "An operator has taken this run over"),
         ("Refunds above 100 EUR", "Refunds above 100 EUR"),
     ] {
         let html = card(&owner(), &request(json!({ "reason": reason })), None);
-        reads(&html, &[told]);
-        assert!(!html.into_string().contains(&format!(">{reason}<")) || reason == told);
+        reads(&html, &[shown]);
+        assert!(!html.into_string().contains(&format!(">{reason}<")) || reason == shown);
     }
 }
 
-/// Render by `actions[]`: what the owner says can be done is what is shown.
+/// The card has a form for each of `actions[]` and no other.
 #[test]
-fn what_can_be_done_is_what_is_shown() {
+fn a_card_has_a_form_for_each_allowed_action() {
     let handoff = |actions: serde_json::Value, steps_left: u32| {
         let changes = json!({
             "kind": "handoff", "status": "offered", "actions": actions, "steps_left": steps_left,
@@ -233,11 +232,11 @@ fn what_can_be_done_is_what_is_shown() {
             "Warm lead",
             "Take over",
             "Accept",
-            "Let the agent go on – 2 steps left",
+            "Let the agent continue – 2 steps left",
             "End the run",
             "No action needed",
             "Reassign",
-            "Put away",
+            "Snooze",
         ],
     );
     assert!(!read(&html).contains("Approve"));
@@ -248,14 +247,14 @@ fn what_can_be_done_is_what_is_shown() {
     reads(&card(&owner(), &voting, None), &["1 of 2 approvals"]);
 }
 
-/// DESIGN: deciding says what it did; late answers are kept and shown.
+/// A decided card shows the decision, its effect and late answers.
 #[test]
-fn a_decided_card_says_by_whom_when_and_what_it_did() {
-    for (effect, told) in [
-        ("applied", "The run went on with it."),
+fn a_decided_card_shows_the_decision_and_its_effect() {
+    for (effect, shown) in [
+        ("applied", "The run continued with this decision."),
         ("on_resume", "takes effect when the run is resumed"),
-        ("run_ended", "it changed nothing"),
-        ("pending", "has not said yet"),
+        ("run_ended", "the decision changed nothing"),
+        ("pending", "is not known yet"),
     ] {
         let decided = request(json!({
             "status": "decided", "outcome": "rejected", "decided_by": "bob", "response": "too much",
@@ -268,8 +267,8 @@ fn a_decided_card_says_by_whom_when_and_what_it_did() {
             &[
                 "Rejected by bob on 1 Jan 2026, 10:30 UTC.",
                 "too much",
-                told,
-                "Came too late eve",
+                shown,
+                "Late answers eve",
                 "Approved",
             ],
         );
@@ -277,10 +276,9 @@ fn a_decided_card_says_by_whom_when_and_what_it_did() {
     }
 }
 
-/// People, deliverable 3: where a secret is entered is seen before one goes there, and nothing can be
-/// typed here.
+/// The host where a secret is entered is shown, and the card has no input for it.
 #[test]
-fn a_link_shows_where_it_leads() {
+fn a_link_shows_its_host() {
     let link = json!({"url": "https://vault.example:8443/new?for=\"><script>", "label": "Open <b>the vault</b>"});
     let asked = request(json!({
         "kind": "input", "actions": ["respond"], "options": ["done", "declined"], "link": link,
@@ -289,10 +287,10 @@ fn a_link_shows_where_it_leads() {
     reads(
         &html,
         &[
-            "This is entered at vault.example:8443, and never here.",
+            "Enter this at vault.example:8443, not here.",
             "Open <b>the vault</b>",
             "(opens in a new tab)",
-            "Done: I have entered it there",
+            "Done: I have entered it",
             "Decline",
         ],
     );
@@ -319,27 +317,27 @@ fn a_link_shows_where_it_leads() {
     assert!(!html.contains("javascript:"), "{html}");
 }
 
-/// Issue 4, ask again: whoever asked what nobody answered, or an operator, has a button for it.
+/// The requester and operators can ask again after a request without an answer.
 #[test]
-fn what_nobody_answered_is_asked_again_by_whoever_asked() {
+fn an_expired_request_can_be_asked_again() {
     let ended = |by: &str| {
         request(json!({
             "run": null, "status": "expired", "actions": ["ask_again"], "outcome": "timeout",
             "asked_by": [by],
         }))
     };
-    let mia = Person::played("mia", &["member"], at());
+    let mia = SignedInUser::for_test("mia", &["member"], at());
     reads(
         &card(&mia, &ended("mia"), None),
-        &["Ask again…", "as before, unless you say"],
+        &["Ask again…", "optional; otherwise unchanged"],
     );
     assert!(!read(&card(&mia, &ended("eve"), None)).contains("Ask again"));
     reads(&card(&owner(), &ended("eve"), None), &["Ask again…"]);
 }
 
-/// D-6: a card without an agent names its requester, and who opened it where that is another person.
+/// D-6: a card without an agent names its requester, and the opener if that is another user.
 #[test]
-fn a_card_says_who_asks() {
+fn a_card_names_the_requester() {
     let asked = |by: serde_json::Value| {
         let request = request(json!({ "run": null, "agent": null, "asked_by": by }));
         read(&card(&owner(), &request, None))
@@ -349,23 +347,23 @@ fn a_card_says_who_asks() {
     assert!(!asked(json!([])).contains("Requested by"));
 }
 
-/// Issue 4: "I have seen it" promises no quiet beyond the end of its time.
+/// Acknowledging does not move the deadline, and the card says so.
 #[test]
-fn who_has_seen_it_reads_until_when_it_is_quiet() {
+fn the_acknowledge_hint_names_the_deadline() {
     let seen = request(json!({"actions": ["acknowledge"]}));
-    let (until, then) = ("No longer than until its time is up at", "it stays open.");
+    let (until, then) = ("The deadline remains", "and stays open.");
     reads(&card(&owner(), &seen, None), &[until, then]);
     let timeless = request(json!({"actions": ["acknowledge"], "deadline": null}));
     let html = read(&card(&owner(), &timeless, None));
     assert!(!html.contains(until), "{html}");
 }
 
-/// A mail's version counts until something changes that people look at.
+/// An email link stays current until something changes that users see.
 #[test]
-fn what_others_put_away_does_not_change_what_a_mail_said() {
-    let put_away = request(json!({"version": 5, "unchanged_since": 3}));
-    assert!([3, 4, 5].iter().all(|seen| is_still(&put_away, *seen)));
-    assert!(!is_still(&put_away, 2));
+fn a_snooze_does_not_outdate_an_email_link() {
+    let snoozed = request(json!({"version": 5, "unchanged_since": 3}));
+    assert!([3, 4, 5].iter().all(|seen| is_current(&snoozed, *seen)));
+    assert!(!is_current(&snoozed, 2));
     let changed = request(json!({"version": 5}));
-    assert!(is_still(&changed, 5) && !is_still(&changed, 4));
+    assert!(is_current(&changed, 5) && !is_current(&changed, 4));
 }

@@ -1,10 +1,11 @@
-//! Forms: what is asked becomes fields, what is filled in becomes an answer.
+//! Forms: a schema becomes fields, and filled fields become an answer.
 
 use serde_json::{Value, json};
 
-use super::super::card::{Tried, card};
-use super::super::person::Fields;
+use super::super::attempt::RequestAttempt;
+use super::super::card::card;
 use super::super::schema::FormSchema;
+use super::super::session::Fields;
 use super::{owner, reads, request};
 
 fn schema() -> Value {
@@ -116,12 +117,12 @@ fn a_single_value_is_answered_as_it_is() {
 #[test]
 fn a_wrong_form_comes_back_with_what_was_typed() {
     let asked = request(json!({"kind": "input", "actions": ["respond"], "schema": schema()}));
-    let tried = Tried {
+    let attempt = RequestAttempt {
         fields: filled(&[("mail", "ada@example.org"), ("amount", "much")]),
         faults: vec![("amount".to_owned(), "write a number".to_owned())],
-        ..Tried::default()
+        ..RequestAttempt::default()
     };
-    let html = card(&owner(), &asked, Some(&tried));
+    let html = card(&owner(), &asked, Some(&attempt));
     reads(&html, &["write a number"]);
     assert!(html.into_string().contains("value=\"ada@example.org\""));
 }

@@ -1,5 +1,4 @@
-//! How somebody is told, and the webhooks of a workspace, on a page of their own, in Chromium (People,
-//! Deliver 7 and 8).
+//! Notification preferences and webhooks on the settings page, in Chromium.
 
 use holdpoint_testkit::{Person, until};
 use serde_json::{Value, json};
@@ -8,7 +7,7 @@ use crate::browser::{Browser, Browsers, DESK, PHONE};
 use crate::shop::Shop;
 use crate::world::{PATIENCE, World};
 
-/// What the API knows, as soon as it is so.
+/// Waits until the API shows this state.
 async fn becomes(world: &World, path: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     until(PATIENCE, what, async || {
         let (status, body) = world.up.get(path).await.unwrap();
@@ -19,38 +18,38 @@ async fn becomes(world: &World, path: &str, what: &str, is_so: impl Fn(&Value) -
     .unwrap()
 }
 
-/// Puts a time into a field, as its clock does.
+/// Sets a field, as a time picker does.
 async fn set(browser: &Browser, name: &str, value: &str) {
     let script = format!("document.getElementsByName('{name}')[0].value = '{value}'");
     browser.asks(&script).await;
 }
 
-/// From the navigation to the form; what is wrong is said at its field, and what is right is kept.
+/// An error is shown at its field, and the other input is kept.
 #[tokio::test]
-async fn somebody_says_when_they_are_told() {
+async fn a_person_changes_their_preferences() {
     let Some(browsers) = Browsers::new().await else {
         return;
     };
     let world = World::with_real_time().await;
     let browser = browsers.signed_in(&world, &world.up.token, DESK).await;
     browser.click("Settings").await;
-    browser.reads("How you are told").await;
+    browser.reads("Notification preferences").await;
     browser.reads("Webhooks").await;
-    browser.click("Keep quiet hours").await;
+    browser.click("Use quiet hours").await;
     set(&browser, "quiet-from", "21:30").await;
     set(&browser, "quiet-to", "06:45").await;
-    browser.click("Mail me once a day").await;
+    browser.click("Send me a daily digest").await;
     set(&browser, "zone", "Berlin").await;
     // By the keyboard, from within the field.
     browser.find("#zone").await.click().await.unwrap();
     browser.press_enter().await;
-    browser.reads("Perhaps: Europe/Berlin").await;
+    browser.reads("Did you mean Europe/Berlin?").await;
     let kept =
         "return document.activeElement.value + ' ' + document.querySelector('#quiet-from').value";
     assert_eq!(
         browser.asks(kept).await,
         "Berlin 21:30",
-        "what was typed is kept, and one stands where it is wrong"
+        "input is kept, and the focus is on the wrong field"
     );
     browser.picture("settings-wrong").await;
     set(&browser, "zone", "Europe/Berlin").await;
@@ -69,9 +68,9 @@ async fn somebody_says_when_they_are_told() {
     browser.close().await;
 }
 
-/// Added with its secret, shown once; not called, called again, removed.
+/// A webhook is added, disabled, enabled and removed. Its secret is shown once.
 #[tokio::test]
-async fn an_owner_keeps_the_webhooks() {
+async fn an_owner_manages_the_webhooks() {
     let Some(browsers) = Browsers::new().await else {
         return;
     };
@@ -83,22 +82,22 @@ async fn an_owner_keeps_the_webhooks() {
     browser.click("Add").await;
     browser.reads("shown only once").await;
     browser.reads("whsec_").await;
-    browser.reads("Called").await;
+    browser.reads("Active").await;
     let script = "document.querySelector('.once').scrollIntoView()";
     browser.asks(script).await;
     browser.picture("settings-secret").await;
     let is = |status: &'static str| move |page: &Value| page["items"][0]["status"] == status;
-    browser.click("Do not call it").await;
-    browser.reads("The webhook is not called any more.").await;
+    browser.click("Disable").await;
+    browser.reads("Webhook disabled.").await;
     becomes(&world, "/webhooks", "it is disabled", is("disabled")).await;
     assert!(!browser.text().await.contains("whsec_"), "shown once");
     browser
         .asks("document.querySelector('#webhooks').scrollIntoView()")
         .await;
     browser.picture("settings-webhooks").await;
-    browser.click("Call it again").await;
-    browser.reads("The webhook is called again.").await;
-    becomes(&world, "/webhooks", "it is called", is("active")).await;
+    browser.click("Enable").await;
+    browser.reads("Webhook enabled.").await;
+    becomes(&world, "/webhooks", "it is enabled", is("active")).await;
     browser.click("Remove…").await;
     browser
         .find("details[open] button.danger")
@@ -106,16 +105,15 @@ async fn an_owner_keeps_the_webhooks() {
         .click()
         .await
         .unwrap();
-    browser.reads("The webhook is gone.").await;
-    becomes(&world, "/webhooks", "it is gone", |page| {
+    browser.reads("Webhook removed.").await;
+    becomes(&world, "/webhooks", "it is removed", |page| {
         page["items"] == json!([])
     })
     .await;
     browser.close().await;
 }
 
-/// On a phone nothing stands beside the page; without the script all of it works; nobody but owners and
-/// admins sees webhooks.
+/// On a phone nothing is cut off, and all of it works without the script. Members see no webhooks.
 #[tokio::test]
 async fn it_works_on_a_phone_without_the_script() {
     let Some(browsers) = Browsers::new().await else {
@@ -145,12 +143,12 @@ async fn it_works_on_a_phone_without_the_script() {
     let plain = browsers.open(&world, PHONE, false).await;
     plain.sign_in(ada.token()).await;
     plain.click("Settings").await;
-    plain.reads("How you are told").await;
+    plain.reads("Notification preferences").await;
     assert!(
         !plain.text().await.contains("Add a webhook"),
         "not for members"
     );
-    plain.click("Mail me").await;
+    plain.click("Send me emails").await;
     plain.click("Save").await;
     plain.reads("Saved.").await;
     let (status, said) = ada.get(&world.up, "/preferences").await.unwrap();

@@ -1,5 +1,4 @@
-//! What one is told appears by itself on every page, and is read there, in Chromium (People, Deliver 7
-//! and 8).
+//! Notifications appear live on every page and are read there, in Chromium.
 
 use std::time::Duration;
 
@@ -20,8 +19,8 @@ async fn asks(world: &World, title: &str, question: &str) {
     ask(world, spec, TIMEOUT).await;
 }
 
-/// Waits until the number beside `Notifications` is this one.
-async fn counts(browser: &Browser, number: &str) {
+/// Waits until the badge beside `Notifications` shows this number.
+async fn shows_unread(browser: &Browser, number: &str) {
     let shown = "const one = document.getElementById('unread'); \
                  return one ? (one.firstChild ? one.firstChild.textContent : '') : null";
     until(PATIENCE, "the number of unread", async || {
@@ -31,22 +30,22 @@ async fn counts(browser: &Browser, number: &str) {
     .unwrap();
 }
 
-/// The number is live wherever one is; a notification appears by itself, leads to what it is of, and is
-/// read by a click or by the keyboard.
+/// The unread count is live on every page. A notification appears live, leads to its request, and is
+/// marked as read by a click or by the keyboard.
 #[tokio::test]
-async fn a_person_is_told_and_reads() {
+async fn a_notification_appears_and_is_read() {
     let Some(browsers) = Browsers::new().await else {
         return;
     };
     let world = World::with_real_time().await;
     let browser = browsers.signed_in(&world, &world.up.token, DESK).await;
     browser.go("/notifications").await;
-    browser.reads("Nothing yet").await;
+    browser.reads("No notifications").await;
     browser.go("/runs").await;
-    counts(&browser, "").await;
+    shows_unread(&browser, "").await;
     let question = "The customer sent the parcel back. May the agent pay the whole amount?";
     asks(&world, "Refund 250.00 EUR to Ada Lovelace", question).await;
-    counts(&browser, "1").await;
+    shows_unread(&browser, "1").await;
     browser.click("Notifications").await;
     browser.reads("Refund 250.00 EUR to Ada Lovelace").await;
     browser.reads("New").await;
@@ -57,40 +56,39 @@ async fn a_person_is_told_and_reads() {
     )
     .await;
     browser.reads("Delete the old export?").await;
-    asks(
-        &world,
-        "Publish the price list?",
-        "It holds from Monday on.",
-    )
-    .await;
+    asks(&world, "Publish the price list?", "It applies from Monday.").await;
     browser.reads("Publish the price list?").await;
-    counts(&browser, "3").await;
+    shows_unread(&browser, "3").await;
     browser.picture("notifications").await;
 
-    // By the keyboard: to the newest card, and its button.
+    // By the keyboard: the newest card, then its button.
     browser.press("j").await;
     browser.press_enter().await;
     browser.press_enter().await;
-    counts(&browser, "2").await;
+    shows_unread(&browser, "2").await;
     let first = "return document.querySelector('.card.note').classList.contains('unread')";
-    assert_eq!(browser.asks(first).await, false, "the newest one is read");
+    assert_eq!(
+        browser.asks(first).await,
+        false,
+        "the newest notification is read"
+    );
 
     browser.click("Refund 250.00 EUR").await;
     browser.reads("May the agent pay the whole amount?").await;
     browser.click("Approve").await;
     browser.reads("Approved by owner").await;
-    counts(&browser, "1").await;
+    shows_unread(&browser, "1").await;
     browser.go("/notifications").await;
     browser.reads("Approved by owner").await;
     browser.click("Mark all as read").await;
-    counts(&browser, "").await;
+    shows_unread(&browser, "").await;
     let left = "return document.querySelectorAll('.card.note.unread').length";
     assert_eq!(browser.asks(left).await, 0);
     browser.picture("notifications-read").await;
     browser.close().await;
 }
 
-/// On a phone nothing stands beside the page; without the script all of it works.
+/// On a phone nothing is cut off, and all of it works without the script.
 #[tokio::test]
 async fn it_works_on_a_phone_without_the_script() {
     let Some(browsers) = Browsers::new().await else {
@@ -106,7 +104,7 @@ async fn it_works_on_a_phone_without_the_script() {
     )
     .await;
     let phone = browsers.signed_in(&world, &world.up.token, PHONE).await;
-    counts(&phone, "2").await;
+    shows_unread(&phone, "2").await;
     phone.go("/notifications").await;
     phone.reads("Delete the old export?").await;
     let wide = "return document.documentElement.scrollWidth > innerWidth";

@@ -1,0 +1,337 @@
+//! The actions of a request's forms. They run the same signed commands as the API.
+
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Redirect, Response};
+use chrono::{DateTime, Utc};
+use holdpoint_auth::Right;
+use holdpoint_contracts::handoff::{
+    ActOnRequest, AskAgain, Completion, DecideRequest, Decision, Disposition, OutcomeType,
+    RequestAction, RequestView, WithdrawHold,
+};
+use holdpoint_contracts::{Problem, duration};
+use holdpoint_ids::HoldId;
+use serde_json::Value;
+
+use super::attempt::{Notice, RequestAttempt};
+use super::card::card;
+use super::schema::{FieldFault, FormSchema};
+use super::session::{Fields, PageError, PostedForm, SignedInUser, invalid_form, parse_id};
+use super::{labels, request, sanitize};
+use crate::app::App;
+use crate::command_outcome::CommandOutcome;
+use crate::problem;
+use crate::redaction::with_snooze_of;
+use crate::use_cases::decide_request::decide_request;
+
+/// The script sends this header and gets only the card.
+pub(super) const FRAGMENT_HEADER: &str = "x-holdpoint-fragment";
+
+const STORED: &str =
+    "Stored. The action takes effect as soon as the responsible service is available again.";
+const NEEDS_RECIPIENT: &str = "Enter a recipient: @user.name or @role.name.";
+
+/// The action that a form requests.
+#[derive(Debug)]
+pub(super) enum FormAction {
+    Decide(Decision),
+    Act(RequestAction),
+    Withdraw,
+    /// Absent values are those of the earlier request.
+    AskAgain {
+        to: Option<Vec<String>>,
+        timeout_ms: Option<u64>,
+    },
+}
+
+/// A refused form: a problem, and the faults of single fields.
+#[derive(Debug)]
+pub(super) struct FormError {
+    pub(super) problem: Box<Problem>,
+    fields: Vec<FieldFault>,
+}
+
+impl From<Problem> for FormError {
+    fn from(problem: Problem) -> Self {
+        Self {
+            problem: Box::new(problem),
+            fields: Vec::new(),
+        }
+    }
+}
+
+/// Performs the form's action and replies with the current card; without the script, with a page.
+pub(super) async fn act(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    posted: PostedForm,
+) -> Result<Response, PageError> {
+    let PostedForm { user, fields } = posted;
+    let id = parse_id("request", &id)?;
+    let before = request::get(&app, &user, id).await?;
+    let is_fragment = headers.contains_key(FRAGMENT_HEADER);
+    let version = fields.get("version").and_then(|text| text.parse().ok());
+    let result = match read_action(&fields, &before) {
+        Ok(action) => perform(&app, &user, id, version, action).await,
+        Err(error) => Err(error),
+    };
+    match result {
+        // Asking again opens another request, which has another page.
+        Ok((view, None)) if !is_fragment || view.id != id => {
+            Ok(Redirect::to(&format!("/requests/{}", view.id)).into_response())
+        }
+        Ok((view, notice)) => {
+            let attempt = RequestAttempt::with_notice(notice);
+            Ok(show(&app, &user, &view, &attempt, is_fragment).await)
+        }
+        Err(error) => {
+            let status = problem::status(&error.problem);
+            let attempt = refused_attempt(error, fields);
+            let now = request::get(&app, &user, id).await.unwrap_or(before);
+            let shown = show(&app, &user, &now, &attempt, is_fragment).await;
+            Ok((status, shown).into_response())
+        }
+    }
+}
+
+async fn show(
+    app: &App,
+    user: &SignedInUser,
+    view: &RequestView,
+    attempt: &RequestAttempt,
+    is_fragment: bool,
+) -> Response {
+    if is_fragment {
+        return card(user, view, Some(attempt)).into_response();
+    }
+    let page = request::render(app, user, view, Some(attempt)).await;
+    page.into_response()
+}
+
+/// Sends the command of an action. The notice says what the card itself does not show.
+pub(super) async fn perform(
+    app: &App,
+    user: &SignedInUser,
+    id: HoldId,
+    version: Option<u64>,
+    action: FormAction,
+) -> Result<(RequestView, Option<Notice>), FormError> {
+    let caller = &user.caller;
+    caller.may(match action {
+        FormAction::Decide(_) | FormAction::Act(_) => Right::Decide,
+        FormAction::Withdraw | FormAction::AskAgain { .. } => Right::Ask,
+    })?;
+    let outcome = match action {
+        FormAction::Decide(decision) => {
+            let command = DecideRequest {
+                id,
+                decision,
+                version,
+            };
+            let outcome = decide_request(app, caller, None, command).await?;
+            outcome.map(|decided| decided.request)
+        }
+        FormAction::Act(action) => {
+            let command = ActOnRequest {
+                id,
+                action,
+                version,
+            };
+            let outcome = app.command(caller, None, command).await?;
+            outcome.map(|view| with_snooze_of(&caller.claims, view))
+        }
+        FormAction::Withdraw => {
+            let command = WithdrawHold { id, version };
+            app.command(caller, None, command).await?
+        }
+        FormAction::AskAgain { to, timeout_ms } => {
+            let command = AskAgain {
+                id: id.asked_again(),
+                again: id,
+                to,
+                timeout_ms,
+            };
+            app.command(caller, None, command).await?
+        }
+    };
+    match outcome {
+        CommandOutcome::Done(view) => Ok((view, None)),
+        CommandOutcome::Accepted(_) => {
+            let view = request::get(app, user, id).await?;
+            Ok((view, Some(Notice::success(STORED))))
+        }
+    }
+}
+
+/// Reads the action of a form on this request.
+pub(super) fn read_action(fields: &Fields, request: &RequestView) -> Result<FormAction, FormError> {
+    let text = |name: &str| fields.get_text(name).map(str::to_owned);
+    let required = |name: &str, message: &str| text(name).ok_or_else(|| invalid(message));
+    let action = match fields.get("do").unwrap_or_default() {
+        "respond" => FormAction::Decide(Decision::Respond {
+            answer: read_answer(fields, request)?,
+        }),
+        "approve" => FormAction::Decide(Decision::Approve {
+            comment: text("comment"),
+        }),
+        "reject" => FormAction::Decide(Decision::Reject {
+            reason: required("reason", "Enter a reason for the rejection.")?,
+        }),
+        "complete" => FormAction::Decide(Decision::Complete(read_completion(fields)?)),
+        "accept" => FormAction::Act(RequestAction::Accept),
+        "take_over" => FormAction::Act(RequestAction::TakeOver),
+        "acknowledge" => FormAction::Act(RequestAction::Acknowledge),
+        "reassign" => FormAction::Act(RequestAction::Reassign {
+            to: recipient(&required("to", NEEDS_RECIPIENT)?),
+        }),
+        "delegate" => FormAction::Act(RequestAction::Delegate {
+            to: recipient(&required("to", NEEDS_RECIPIENT)?),
+        }),
+        "snooze" => FormAction::Act(RequestAction::Snooze {
+            for_ms: milliseconds(&required("for", "Choose how long to snooze the request.")?)?,
+        }),
+        "withdraw" => FormAction::Withdraw,
+        "ask_again" => FormAction::AskAgain {
+            to: text("to").map(|to| {
+                let names = to.split([',', ' ']).filter(|name| !name.is_empty());
+                names.map(recipient).collect()
+            }),
+            timeout_ms: text("timeout")
+                .map(|text| milliseconds(&text))
+                .transpose()?,
+        },
+        other => {
+            let other = sanitize::one_line(other, 40);
+            let message = format!("invalid action `{other}`; expected an action of the card");
+            return Err(invalid(&message));
+        }
+    };
+    Ok(action)
+}
+
+fn invalid(message: &str) -> FormError {
+    invalid_form(message).into()
+}
+
+/// A bare name is a user.
+fn recipient(to: &str) -> String {
+    if to.starts_with('@') {
+        to.to_owned()
+    } else {
+        format!("@user.{to}")
+    }
+}
+
+fn milliseconds(text: &str) -> Result<u64, FormError> {
+    let time = duration::parse(text).map_err(|error| invalid(&error.to_string()))?;
+    u64::try_from(time.as_millis()).map_err(|error| invalid(&error.to_string()))
+}
+
+fn read_completion(fields: &Fields) -> Result<Completion, FormError> {
+    let outcome_type = match fields.get_text("outcome_type") {
+        None | Some("resolved") => OutcomeType::Resolved,
+        Some("escalated") => OutcomeType::Escalated,
+        Some("no_action_needed") => OutcomeType::NoActionNeeded,
+        Some(_) => {
+            let message = "invalid outcome; expected resolved, escalated or no_action_needed";
+            return Err(invalid(message));
+        }
+    };
+    let disposition = match fields.get("disposition") {
+        Some("return_to_agent") => Disposition::ReturnToAgent,
+        Some("finish") => Disposition::Finish,
+        Some(_) | None => {
+            let message = "Choose whether the agent continues or the run ends.";
+            return Err(invalid(message));
+        }
+    };
+    Ok(Completion {
+        notes: fields.get_text("notes").unwrap_or_default().to_owned(),
+        outcome_type,
+        disposition,
+    })
+}
+
+fn read_answer(fields: &Fields, request: &RequestView) -> Result<Value, FormError> {
+    let chosen = unix_lines(fields.get("answer").unwrap_or_default());
+    let is_chosen = |option: &&String| unix_lines(option) == chosen;
+    if let Some(option) = request.options.iter().find(is_chosen) {
+        return Ok(Value::String(option.clone()));
+    }
+    if request.link.is_some() {
+        let message = "Choose Done or Decline. The value itself is entered at the link.";
+        return Err(invalid(message));
+    }
+    let Some(schema) = &request.schema else {
+        let text = fields.get_text("answer");
+        let answer = text.map(|text| Value::String(text.replace("\r\n", "\n")));
+        return answer.ok_or_else(|| invalid("Enter an answer."));
+    };
+    if let Some(form) = FormSchema::read(schema) {
+        return form.answer(fields).map_err(|faults| FormError {
+            problem: Problem::new(422, "invalid_answer", "Some fields are invalid.").into(),
+            fields: faults,
+        });
+    }
+    let text = fields.get_text("json").unwrap_or_default();
+    serde_json::from_str(text)
+        .map_err(|error| invalid(&format!("The answer is not valid JSON: {error}.")))
+}
+
+/// Browsers submit `\r\n` at line ends.
+fn unix_lines(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\r', "\n")
+}
+
+/// The card after a refusal: the notice, and the input for another try.
+pub(super) fn refused_attempt(error: FormError, fields: Fields) -> RequestAttempt {
+    let FormError {
+        problem,
+        fields: mut faults,
+    } = error;
+    let mut details = Vec::new();
+    for error in &problem.errors {
+        let pointer = error.pointer.as_deref().unwrap_or_default();
+        if let Some((parent, name)) = pointer.rsplit_once('/')
+            && parent.ends_with("/answer")
+        {
+            faults.push((name.to_owned(), error.message.clone()));
+        }
+        if error.message != problem.detail {
+            details.push(error.message.clone());
+        }
+    }
+    RequestAttempt {
+        notice: Some(Notice::error(&refusal_text(&problem), details)),
+        fields,
+        faults,
+        chosen: None,
+    }
+}
+
+/// A refusal as a sentence. A conflict names the earlier actor, the action and the instant.
+fn refusal_text(problem: &Problem) -> String {
+    let is_late = problem.data.get("late") == Some(&Value::Bool(true));
+    let kept = match problem.code.as_str() {
+        "version_conflict" => {
+            return "This request has changed since you opened it. Check it again, then decide."
+                .to_owned();
+        }
+        "already_decided" | "already_taken_over" | "already_accepted" if is_late => {
+            " Your answer is kept as a late answer."
+        }
+        "already_decided" => " Your answer was not kept.",
+        "already_taken_over" | "already_accepted" => "",
+        _ => return problem.detail.clone(),
+    };
+    let winner = problem.data.get("winner").unwrap_or(&Value::Null);
+    let text = |name: &str| winner.get(name).and_then(Value::as_str);
+    let outcome = sanitize::humanize(text("outcome").unwrap_or("decided")).to_lowercase();
+    let by = labels::actor(text("by").unwrap_or("another user"));
+    let at = text("at").and_then(|at| at.parse::<DateTime<Utc>>().ok());
+    let when = at.map_or_else(String::new, |at| {
+        at.format(" on %-d %b %Y, %H:%M UTC").to_string()
+    });
+    format!("This request was already {outcome} by {by}{when}.{kept}")
+}

@@ -1,0 +1,59 @@
+//! The buttons of a run's page that pause, resume and cancel it (D-14).
+
+use holdpoint_auth::Right;
+use holdpoint_contracts::run::{PauseScope, ResumeMode, RunView};
+use maud::{Markup, html};
+
+use super::super::request_forms::unfold;
+use super::super::session::SignedInUser;
+
+/// The modes of resuming: the word of the API, and the label after "Resume".
+pub(in crate::pages) const RESUME_MODES: [(&str, ResumeMode, &str); 4] = [
+    ("continue", ResumeMode::Continue, "with the time left"),
+    (
+        "keep_deadline",
+        ResumeMode::KeepDeadline,
+        "until the original deadline",
+    ),
+    ("restart", ResumeMode::Restart, "with the full wait again"),
+    ("now", ResumeMode::Now, "and end the wait now"),
+];
+
+/// The buttons that an operator can use now.
+pub(super) fn render(user: &SignedInUser, run: &RunView) -> Markup {
+    if run.status.is_final() || !user.may(Right::Operate) {
+        return html! {};
+    }
+    let mut pauses = run.paused_by.iter();
+    let is_paused = pauses.any(|pause| pause.scope == PauseScope::Run);
+    let pause = html! { button { "Pause" } span.hint { "Timers stop until the run is resumed." } };
+    let resume = html! {
+        button { "Resume" }
+        label.hidden for="resume-mode" { "Remaining wait" }
+        select #resume-mode name="mode" {
+            @for (word, _, label) in RESUME_MODES { option value=(word) { (label) } }
+        }
+    };
+    let cancel = html! {
+        label for="cancel-reason" { "Reason " span.muted { "(optional)" } }
+        input #cancel-reason name="reason" maxlength="10000";
+        button.danger { "Cancel this run" }
+        p.hint { "No further steps start. A cancelled run cannot be resumed." }
+    };
+    html! {
+        div.run-controls {
+            @if is_paused { (form(user, run, "resume", &resume)) } @else { (form(user, run, "pause", &pause)) }
+            (form(user, run, "cancel", &unfold("Cancel…", false, &cancel)))
+        }
+    }
+}
+
+/// A form that performs one action on the run.
+pub(super) fn form(user: &SignedInUser, run: &RunView, action: &str, inside: &Markup) -> Markup {
+    user.form(
+        &format!("/runs/{}/act", run.id),
+        "row",
+        &[("do", action)],
+        inside,
+    )
+}
