@@ -1,17 +1,114 @@
-//! The tables of every service, one migrator each, with its own migration table.
+//! The tables of every service, one migrator each, with a migration table of its own.
 //!
-//! Forward only; CHECKs, UNIQUEs and partial indexes stand in the creating migration, since SQLite
+//! A migration is a file of SQL that both databases run. The placeholders in [`statements`] stand for
+//! the few types that differ. Forward only: a released file is never edited, and a change is a new
+//! file. CHECKs, UNIQUEs and partial indexes are in the file that creates the table, because SQLite
 //! cannot add them later. Migrations never use entities: those change.
 
 #![expect(
     elided_lifetimes_in_paths,
-    reason = "the migration trait leaves out the manager's lifetime"
+    reason = "the migration trait leaves out the lifetime of the manager"
 )]
 
-pub mod executor;
-pub mod gateway;
-pub mod handoff;
-mod kernel;
-pub mod notification;
-mod people;
-pub mod scheduler;
+use sea_orm_migration::prelude::*;
+use sea_orm_migration::sea_orm::DbBackend;
+
+const KERNEL: &str = include_str!("shared/kernel.sql");
+const USER_DIRECTORY: &str = include_str!("shared/user_directory.sql");
+
+/// One migration: its name, and its files in order.
+struct Migration {
+    name: &'static str,
+    files: &'static [&'static str],
+}
+
+impl MigrationName for Migration {
+    fn name(&self) -> &str {
+        self.name
+    }
+}
+
+#[async_trait::async_trait]
+impl MigrationTrait for Migration {
+    fn use_transaction(&self) -> Option<bool> {
+        Some(true)
+    }
+
+    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        let backend = manager.get_database_backend();
+        for file in self.files {
+            for statement in statements(file, backend) {
+                let connection = manager.get_connection();
+                connection.execute_unprepared(&statement).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The statements of a file, with the types of a database.
+fn statements(file: &str, backend: DbBackend) -> Vec<String> {
+    let types = if backend == DbBackend::Postgres {
+        [
+            ("{bigint}", "bigint"),
+            ("{instant}", "timestamp with time zone"),
+            (
+                "{lease}",
+                "timestamp with time zone DEFAULT (now() + interval '30 seconds')",
+            ),
+            ("{serial}", "bigserial PRIMARY KEY"),
+            ("{uuid}", "uuid"),
+        ]
+    } else {
+        // The names that sea-orm gives these types on SQLite.
+        [
+            ("{bigint}", "integer"),
+            ("{instant}", "timestamp_with_timezone_text"),
+            ("{lease}", "timestamp_with_timezone_text"),
+            ("{serial}", "integer NOT NULL PRIMARY KEY AUTOINCREMENT"),
+            ("{uuid}", "uuid_text"),
+        ]
+    };
+    let lines = file.lines().filter(|line| !line.starts_with("--"));
+    let mut sql = lines.collect::<Vec<_>>().join("\n");
+    for (placeholder, name) in types {
+        sql = sql.replace(placeholder, name);
+    }
+    let statements = sql.split(";\n").chain([""]).map(str::trim);
+    statements
+        .filter(|statement| !statement.is_empty())
+        .map(|statement| statement.trim_end_matches(';').to_owned())
+        .collect()
+}
+
+macro_rules! service {
+    ($service:ident: $($file:expr),* $(,)?) => {
+        #[doc = concat!("Tables of the service `", stringify!($service), "`.")]
+        pub mod $service {
+            use sea_orm_migration::prelude::*;
+
+            /// Brings the tables up to date.
+            #[derive(Debug, Clone, Copy)]
+            pub struct Migrator;
+
+            impl MigratorTrait for Migrator {
+                fn migration_table_name() -> DynIden {
+                    concat!(stringify!($service), "_migrations").into_iden()
+                }
+
+                fn migrations() -> Vec<Box<dyn MigrationTrait>> {
+                    vec![Box::new(super::Migration {
+                        name: "0001_initial",
+                        files: &[$($file),*],
+                    })]
+                }
+            }
+        }
+    };
+}
+
+service!(executor: super::KERNEL, super::USER_DIRECTORY, include_str!("executor/0001_initial.sql"));
+service!(gateway: super::USER_DIRECTORY, include_str!("gateway/0001_initial.sql"));
+service!(handoff: super::KERNEL, include_str!("handoff/0001_initial.sql"));
+service!(notification: super::KERNEL, super::USER_DIRECTORY, include_str!("notification/0001_initial.sql"));
+service!(scheduler: super::KERNEL, include_str!("scheduler/0001_initial.sql"));
