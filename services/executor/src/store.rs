@@ -226,22 +226,18 @@ impl Store<ExecutorDomain> for Executor {
                     agent,
                     version,
                     plan,
-                } => {
-                    versions.push(agent_version_row::active(
-                        workspace, agent, *version, plan, now,
-                    )?);
-                }
+                } => versions.push(agent_version_row::active(
+                    workspace, agent, *version, plan, now,
+                )?),
                 Effect::Value { run, name, value } => {
                     values.push(run_value_row::active(*run, name, value)?);
                 }
                 Effect::Step(row) => {
-                    steps
-                        .entry((row.run, row.step.as_str()))
-                        .or_default()
-                        .add(row);
+                    let merged = steps.entry((row.run, row.step.as_str()));
+                    merged.or_default().add(row);
                 }
                 Effect::History { run, items, .. } => {
-                    histories.push(history_row::active(*run, items)?)
+                    histories.push(history_row::active(*run, items)?);
                 }
                 Effect::Lease(lease) => {
                     leases.insert(lease_row::id(lease.run, &lease.step), Some(lease));

@@ -43,7 +43,7 @@ impl Store<HandoffDomain> for Handoff {
         for key in keys {
             match key {
                 Key::Request(workspace, id) => {
-                    requests.push((workspace.to_string(), id.to_string()))
+                    requests.push((workspace.to_string(), id.to_string()));
                 }
                 Key::User(workspace, name) => users.push((workspace.to_string(), name.to_string())),
                 Key::Policy(workspace, name) => {

@@ -437,15 +437,11 @@ async fn lists(db: &DatabaseConnection) {
     assert_eq!(save_all(db, &states).await, []);
     let workspace = acme();
     let ids = |runs: Vec<Run>| runs.iter().map(|run| run.id).collect::<Vec<_>>();
-    let newest = list_runs(
-        db,
-        &Filter {
-            limit: 2,
-            ..filter(&workspace)
-        },
-    )
-    .await
-    .unwrap();
+    let two = Filter {
+        limit: 2,
+        ..filter(&workspace)
+    };
+    let newest = list_runs(db, &two).await.unwrap();
     assert_eq!(ids(newest), [runs[2].id, runs[1].id]);
     let older = Filter {
         before: Some(runs[1].id),

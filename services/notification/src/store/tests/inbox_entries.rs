@@ -150,13 +150,8 @@ pub(super) async fn change_in_order(db: &DatabaseConnection) {
         [(1, 1, false), (2, 3, false)]
     );
     assert_eq!(desk.listed("ada", false).await, [3, 2, 1]);
-    assert_eq!(
-        (
-            desk.unread("ada", None).await,
-            desk.unread("ada", Some(2)).await
-        ),
-        (3, 2)
-    );
+    assert_eq!(desk.unread("ada", None).await, 3);
+    assert_eq!(desk.unread("ada", Some(2)).await, 2);
 
     let ada = person("ada");
     let later = desk.now + TimeDelta::hours(1);
