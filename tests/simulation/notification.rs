@@ -8,19 +8,17 @@ use holdpoint_contracts::handoff::UserView;
 use holdpoint_contracts::hold::OPERATOR_TAKEOVER;
 use holdpoint_contracts::notification::{PendingReason, Unwatch, Watch, Watched};
 use holdpoint_contracts::run::HoldKind;
-use holdpoint_decision::Decided;
 use holdpoint_executor::domain::{Aggregate as Executed, Key as RunKey};
 use holdpoint_handoff::domain::{Aggregate as Asked, Request};
 use holdpoint_ids::{HoldId, NotificationId, RunId, UserName};
 use holdpoint_notification::Notification;
 use holdpoint_notification::domain::{
     Aggregate, AttemptReport, Delivery, DeliveryKey, DeliveryRules, DeliveryTarget, Effect, Fact,
-    Input, Key, Need, NotificationDomain, NotificationEvent, Person, Phase, Recipient,
-    RequestLifecycle,
+    Input, Key, Need, NotificationEvent, Person, Phase, Recipient, RequestLifecycle,
 };
 
 use crate::people::{is_standing, requests};
-use crate::service::{Around, Fault, Rewrite, SimService};
+use crate::service::{Around, SimService};
 use crate::tables::{Tables, through_json};
 use crate::world::{World, acme, around};
 
@@ -485,18 +483,4 @@ impl World {
         let still = watches(&self.notification.states).any(|(_, of)| *of == watched);
         assert!(!still || is_told("bob"), "he watches: {run:#?} {end:?}");
     }
-}
-
-/// What is done to the decisions of the notification service, if anything.
-pub(crate) fn rewrite(fault: Fault) -> Option<Rewrite<Notification>> {
-    (fault == Fault::NothingIsSettled).then_some(nothing_is_settled as Rewrite<Notification>)
-}
-
-fn nothing_is_settled(
-    _: Option<&Aggregate>,
-    _: &Input,
-    decision: &mut Decided<NotificationDomain>,
-) {
-    let is_kept = |effect: &Effect| !matches!(effect, Effect::ReadRequestEntries { .. });
-    decision.effects.retain(is_kept);
 }

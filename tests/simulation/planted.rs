@@ -8,6 +8,8 @@ use holdpoint_handoff::domain::{
     Aggregate, Effect, Input, OwnerState, Phase, Refusal, Reply, RequestInput, merge_desired_state,
 };
 use holdpoint_ids::HoldId;
+use holdpoint_notification::Notification;
+use holdpoint_notification::domain as notification;
 
 use crate::service::{Fault, Rewrite};
 
@@ -132,4 +134,20 @@ fn time_out_of_old_deadline(
             closed.at += TimeDelta::days(400);
         }
     }
+}
+
+/// The change to the decisions of the notification service, if there is one.
+pub(crate) fn rewrite_notification(fault: Fault) -> Option<Rewrite<Notification>> {
+    (fault == Fault::NothingIsSettled).then_some(nothing_is_settled as Rewrite<Notification>)
+}
+
+fn nothing_is_settled(
+    _: Option<&notification::Aggregate>,
+    _: &notification::Input,
+    decision: &mut Decided<notification::NotificationDomain>,
+) {
+    let is_kept = |effect: &notification::Effect| {
+        !matches!(effect, notification::Effect::ReadRequestEntries { .. })
+    };
+    decision.effects.retain(is_kept);
 }

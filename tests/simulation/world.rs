@@ -19,7 +19,7 @@ use crate::bus::SimBus;
 use crate::chance::Chance;
 use crate::checks::Checks;
 use crate::features::{Feature, Features};
-use crate::notification::{self, Outside};
+use crate::notification::Outside;
 use crate::people::{Keyring, People, Told};
 use crate::planted;
 use crate::requests::Requests;
@@ -110,7 +110,7 @@ impl World {
             PublicUrl::of(None),
         );
         let mut notification = SimService::new(core);
-        notification.rewrite = notification::rewrite(story.fault);
+        notification.rewrite = planted::rewrite_notification(story.fault);
         let features = Features::of(story.seed);
         handoff.refuses = features.has(Feature::Refusals).then_some(planted::refuses);
         let slow = if features.has(Feature::Clocks) {

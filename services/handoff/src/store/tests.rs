@@ -3,6 +3,7 @@
 mod drift;
 mod inboxes;
 mod unreadable;
+mod user_changes;
 mod votes;
 
 use std::collections::BTreeSet;
@@ -22,6 +23,7 @@ use sea_orm::DatabaseConnection;
 use super::*;
 use crate::domain::{Input, Owner, Phase, Recipient, Request, Timer, User};
 use crate::sweeps::Reassignment;
+use user_changes::facts_are_numbered;
 
 async fn sqlite() -> (tempfile::TempDir, DatabaseConnection) {
     let dir = tempfile::tempdir().unwrap();
@@ -463,33 +465,6 @@ async fn the_most_urgent_comes_first(db: &DatabaseConnection) {
 
 fn states_run() -> RunId {
     request("acme", 1, open()).id.run
-}
-
-async fn facts_are_numbered(db: &DatabaseConnection) {
-    let changed = |name: &str| Effect::UserChanged {
-        workspace: acme(),
-        user: user(name, &[]).view(),
-    };
-    for names in [["a", "b"], ["c", "d"]] {
-        let tx = begin_write(db).await.unwrap();
-        handoff()
-            .record(&tx, &names.map(changed), now())
-            .await
-            .unwrap();
-        tx.commit().await.unwrap();
-        // What is rolled back leaves no gap.
-        let tx = begin_write(db).await.unwrap();
-        handoff().record(&tx, &[changed("x")], now()).await.unwrap();
-        tx.rollback().await.unwrap();
-    }
-    let facts = user_facts_after(db, 0, 500).await.unwrap();
-    let seen: Vec<_> = facts
-        .iter()
-        .map(|fact| (fact.seq, fact.user.name.as_str()))
-        .collect();
-    assert_eq!(seen, [(1, "a"), (2, "b"), (3, "c"), (4, "d")]);
-    assert_eq!(user_facts_after(db, 3, 500).await.unwrap().len(), 1);
-    assert_eq!(user_facts_after(db, 0, 2).await.unwrap().len(), 2);
 }
 
 /// Each replica takes one of two owners away, having seen the other one: the second one loses.

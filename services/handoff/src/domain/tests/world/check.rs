@@ -1,0 +1,68 @@
+//! What holds after every decision.
+
+use super::*;
+
+/// What holds after every change.
+pub(super) fn check(before: Option<&Request>, next: &Request, effects: &[Effect]) {
+    assert_eq!(next.version, before.map_or(0, |it| it.version) + 1);
+    // Nothing waits without a waker: a timer is set, or the owners know and time was up.
+    if let Phase::Open { deadline } = next.phase {
+        let is_timer = next.spec.as_ref().unwrap().kind == HoldKind::Timer;
+        // Whoever it was given to last may know nothing of what the owners were told before.
+        let owners_were = |one: &&RequestHistoryEntry| {
+            let note = one.note.as_deref().unwrap_or_default();
+            note.contains("the owners")
+        };
+        let said = next.progress.history.iter().rev();
+        let mut since = said.take_while(|one| one.action != "reassigned" || owners_were(one));
+        let is_known = since.any(|one| owners_were(&one));
+        // Whoever took the run over has it: the sweep of users who leave wakes others.
+        assert!(
+            next.timer.due.is_some() || next.is_owned() || (is_known && !is_timer),
+            "{next:?}"
+        );
+        let is_escalated = next
+            .escalated_at
+            .is_some_and(|at| deadline.is_none_or(|due| due <= at));
+        let first = deadline.filter(|_| !is_escalated);
+        assert!(
+            first.is_none_or(|due| next.timer.due.is_some_and(|timer| timer <= due)),
+            "{next:?}"
+        );
+    } else {
+        assert_eq!(next.timer.due, None, "a timer that nobody waits for");
+    }
+    let is_told = |effect: &&Effect| matches!(effect, Effect::Changed { .. });
+    let told = effects.iter().filter(is_told).count();
+    assert_eq!(told, 1, "whoever watches hears of every change");
+    for effect in effects {
+        match effect {
+            Effect::Timer { rev, due, .. } => {
+                assert_eq!((*rev, *due), (next.timer.rev, next.timer.due));
+            }
+            Effect::Close { closed, .. } => assert_eq!(Some(closed.rev), next.closed_rev),
+            Effect::HandoffUpdate {
+                update: handled, ..
+            } => {
+                assert_eq!((handled.id, handled.rev), (next.id, next.version));
+                let is_closing = next.effect == Some(DecisionEffect::Pending);
+                assert!(!is_closing, "a history is in order: {next:?}");
+            }
+            Effect::RequestEvent { event: fact, .. } => {
+                assert_eq!((fact.id, fact.rev), (next.id, next.version));
+                assert_eq!(fact.request.version, next.version);
+            }
+            Effect::Changed { id, version, .. } => {
+                assert_eq!((*id, *version), (next.id, next.version));
+            }
+            Effect::UserChanged { .. } => panic!("a request changed a user"),
+        }
+    }
+    if let Some(Request {
+        phase: phase @ Phase::Decided { .. },
+        ..
+    }) = before
+    {
+        assert_eq!(*phase, next.phase, "a recorded decision never changes");
+    }
+}

@@ -1,0 +1,30 @@
+//! Changes of users, from which other services copy their user directory.
+
+use super::*;
+
+pub(super) async fn facts_are_numbered(db: &DatabaseConnection) {
+    let changed = |name: &str| Effect::UserChanged {
+        workspace: acme(),
+        user: user(name, &[]).view(),
+    };
+    for names in [["a", "b"], ["c", "d"]] {
+        let tx = begin_write(db).await.unwrap();
+        handoff()
+            .record(&tx, &names.map(changed), now())
+            .await
+            .unwrap();
+        tx.commit().await.unwrap();
+        // What is rolled back leaves no gap.
+        let tx = begin_write(db).await.unwrap();
+        handoff().record(&tx, &[changed("x")], now()).await.unwrap();
+        tx.rollback().await.unwrap();
+    }
+    let facts = user_facts_after(db, 0, 500).await.unwrap();
+    let seen: Vec<_> = facts
+        .iter()
+        .map(|fact| (fact.seq, fact.user.name.as_str()))
+        .collect();
+    assert_eq!(seen, [(1, "a"), (2, "b"), (3, "c"), (4, "d")]);
+    assert_eq!(user_facts_after(db, 3, 500).await.unwrap().len(), 1);
+    assert_eq!(user_facts_after(db, 0, 2).await.unwrap().len(), 2);
+}
