@@ -48,8 +48,14 @@ struct Parsed {
     tests: BTreeSet<Module>,
 }
 
-/// Every import that goes up the floors of a domain, and every circle of files.
-pub(crate) fn check(sources: &[Source]) -> Vec<String> {
+/// Imports that go up the floors of a domain, and circles of files.
+pub(crate) struct Findings {
+    pub(crate) upward: Vec<String>,
+    pub(crate) circles: Vec<String>,
+}
+
+/// Looks at every crate.
+pub(crate) fn check(sources: &[Source]) -> Findings {
     let mut crates: BTreeMap<String, Crate> = BTreeMap::new();
     for source in sources {
         if let Some((root, module)) = place(source.path()) {
@@ -58,14 +64,14 @@ pub(crate) fn check(sources: &[Source]) -> Vec<String> {
             files.entry(module).or_default().merge(parsed);
         }
     }
-    let mut found = Vec::new();
+    let (mut upward, mut circles) = (Vec::new(), Vec::new());
     for files in crates.values_mut() {
         files.leave_out_tests();
         let edges = files.edges();
-        found.extend(files.upward(&edges));
-        found.extend(files.circles(&edges));
+        upward.extend(files.upward(&edges));
+        circles.extend(files.circles(&edges));
     }
-    found
+    Findings { upward, circles }
 }
 
 /// Folder of the crate, and the module that a file is. None: a test, or not a source of a crate.
@@ -239,6 +245,9 @@ impl<'ast> Visit<'ast> for Visitor {
         self.tree(&item.tree, &mut Module::new(), is_export);
     }
 
+    /// `pub(in crate::domain)` imports nothing.
+    fn visit_visibility(&mut self, _: &'ast Visibility) {}
+
     fn visit_path(&mut self, path: &'ast Path) {
         let segments: Module = path
             .segments
@@ -385,7 +394,8 @@ mod tests {
             .iter()
             .map(|(path, text)| Source::new(path, text))
             .collect();
-        check(&sources)
+        let Findings { upward, circles } = check(&sources);
+        [upward, circles].concat()
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::scheduler::SetTimerReply;
 use holdpoint_decision::Outcome;
 
 use super::*;
