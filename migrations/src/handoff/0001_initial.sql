@@ -55,6 +55,7 @@ CREATE TABLE user_change_counter (
     id integer NOT NULL PRIMARY KEY CHECK (id = 1),
     last {bigint} NOT NULL
 );
+INSERT INTO user_change_counter (id, last) VALUES (1, 0);
 
 CREATE TABLE policies (
     workspace varchar NOT NULL,
