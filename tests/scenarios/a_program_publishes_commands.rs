@@ -51,7 +51,7 @@ async fn a_command_waits_for_its_owner() {
     world.up.kill9().await.unwrap();
     let (is_done, said) = publish(&world, "published").await;
     assert!(
-        !is_done && said.contains("stored, and not answered"),
+        !is_done && said.contains("stored without a reply"),
         "{said}"
     );
     world.up.restart().await.unwrap();

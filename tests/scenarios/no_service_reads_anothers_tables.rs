@@ -16,7 +16,13 @@ const SERVICES: [&str; 5] = [
 ];
 
 /// A table of each service that is there from the first start.
-const TABLES: [&str; 5] = ["runs", "timers", "requests", "notes", "tokens"];
+const TABLES: [&str; 5] = [
+    "runs",
+    "timers",
+    "requests",
+    "notification_events",
+    "tokens",
+];
 
 /// M-3
 #[tokio::test]

@@ -352,7 +352,7 @@ async fn a_mail_lists_yes_and_no_and_the_fields_of_a_form() {
     );
     let (_, page) = reader.open(&reject).await;
     assert!(
-        page.contains("you chose <strong>to reject</strong>") && page.contains("Why?"),
+        page.contains("you chose <strong>to reject</strong>") && page.contains("Reason (recorded"),
         "{page}"
     );
     let (status, page) = reader.send(&reject, "do=reject&reason=").await;

@@ -164,7 +164,8 @@ pub async fn start(
     let sweep = sweeps::FanOut {
         wake: Arc::clone(&fan_out_wake),
         people,
-        queue: store::FairQueue::default(),
+        events: store::FairQueue::new(false),
+        run_ends: store::FairQueue::new(true),
     };
     let nudge = start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
     fan_out_wake.connect(nudge, handle.status());

@@ -27,8 +27,11 @@ pub(crate) use digests::Digests;
 pub(crate) use retention::Retention;
 pub(crate) use run_end_watches::RunEndWatches;
 
-/// Events of one page. Each notifies up to a page of people, all in one commit.
-const EVENTS: u64 = 8;
+/// Request events and notices of one page. Each notifies up to a page of people, all in one commit.
+const EVENTS: u64 = 4;
+
+/// Run ends of one page. Few people watch one run.
+const RUN_ENDS: u64 = 20;
 
 /// Due deliveries that one pass reads; more than the pool takes.
 const DUE_MAX: u64 = 100;
@@ -93,7 +96,8 @@ impl Wake {
 pub(crate) struct FanOut {
     pub(crate) wake: Arc<Wake>,
     pub(crate) people: UserDirectory,
-    pub(crate) queue: store::FairQueue,
+    pub(crate) events: store::FairQueue,
+    pub(crate) run_ends: store::FairQueue,
 }
 
 impl FanOut {
@@ -102,7 +106,8 @@ impl FanOut {
         db: &DatabaseConnection,
     ) -> Result<SweepPage<Notification>, StoreError> {
         let wanted = self.wake.wanted();
-        let events = self.queue.next(db, EVENTS).await?;
+        let mut events = self.events.next(db, EVENTS).await?;
+        events.append(&mut self.run_ends.next(db, RUN_ENDS).await?);
         let mut page = SweepPage {
             more: false,
             inputs: Vec::new(),

@@ -33,9 +33,10 @@ static REPLACED_FIRST: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"(\w+://)[^\s/@]+@", "${1}[secret]@"),
         (r#"(\w+://[^\s?#"'<>]+)[?#][^\s"'<>]*"#, "${1}?[query]"),
         (r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{6,}", "${1} [secret]"),
-        // A cookie header holds several pairs, and an authorization header several words.
+        // A cookie header holds several pairs, and an authorization header several words. A quoted value is
+        // that of a named secret, and ends with its quote.
         (
-            r#"(?i)((?:authorization|cookie)[\w-]*\\*["']?\s*(?:=>|:=|[=:])\s*)[^\n]+"#,
+            r#"(?i)((?:authorization|cookies?)\s*(?:=>|:=|[=:])\s*)[^\s"'\\][^\n]*"#,
             "${1}[secret]",
         ),
     ])
@@ -44,7 +45,7 @@ static REPLACED_FIRST: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
 /// The name of a secret, up to its value: `password=`, `"api_key": `, `\"token\":`, `X-Auth-Token: `.
 static SECRET_NAME: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
-        r#"(?i)(?:passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key|credential|private[_-]?key)[\w-]*\\*["']?\s*(?:=>|:=|[=:])\s*"#,
+        r#"(?i)(?:passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key|credential|private[_-]?key|authorization\b|cookies?\b)[\w-]*\\*["']?\s*(?:=>|:=|[=:])\s*"#,
     )
     .ok()
 });
@@ -285,6 +286,22 @@ mod tests {
                 r#"{"password": [secret], "user": "ann"}"#,
             ),
             ("Cookie: a=1; sid=hunter2", "Cookie: [secret]"),
+            (
+                "password: can't be blank, email: has already been taken",
+                "password: [secret]'t be blank, email: has already been taken",
+            ),
+            (
+                "AuthorizationError: ann may not call crm.search",
+                "AuthorizationError: ann may not call crm.search",
+            ),
+            (
+                r#"{"Authorization":"Bearer x","message":"quota exceeded"}"#,
+                r#"{"Authorization":[secret],"message":"quota exceeded"}"#,
+            ),
+            (
+                "unexpected token: ( in expression\nline 3",
+                "unexpected token: [secret]\nline 3",
+            ),
             ("secrets: [\"a b\", \"c\"] end", "secrets: [secret] end"),
             (
                 "password => 'it''s hunter2' end",

@@ -38,6 +38,17 @@ async fn an_inbound_hook_is_made_once_under_a_key() {
     let again = make("k1", "crm").await;
     assert_eq!(again.status(), 201);
     assert_eq!(again.json::<Value>().await.unwrap(), first);
+    // The repetition shows the secret again: a narrowed token of the same user does not get it.
+    let narrowed = edge.token_of("owner", Some("admin")).await;
+    let repeated = edge.bare(Method::POST, "/v1/workspaces/default/hooks/inbound");
+    let repeated = repeated
+        .bearer_auth(narrowed)
+        .header("idempotency-key", "k1")
+        .json(&json!({ "name": "crm" }));
+    assert_eq!(
+        refusal(repeated.send().await.unwrap()).await,
+        (403, "narrowed_token".to_owned())
+    );
     let (reused, known) = (make("k1", "erp").await, make("k2", "crm").await);
     assert_eq!(
         refusal(reused).await,

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::executor::RunEndsOf;
 use holdpoint_contracts::handoff::UserChange;
 use holdpoint_contracts::hold::Priority;
-use holdpoint_ids::{HoldId, NotificationId, UserName, Workspace};
+use holdpoint_ids::{HoldId, NotificationId, UserName, WebhookId, Workspace};
 
 use super::model::{DeliveryKey, EndsFor, NotificationEvent, PlannedDelivery};
 
@@ -45,6 +45,9 @@ pub enum Effect {
         workspace: Workspace,
         person: UserName,
     },
+    /// A webhook accepts calls again, or is not called any more. Its deliveries that wait for a retry are due
+    /// now, so that they do not fill its bound.
+    RetryWebhook { workspace: Workspace, id: WebhookId },
     /// Attempts a claimed delivery.
     Send { key: DeliveryKey, attempt: u32 },
     /// Asks the executor to report run ends.
@@ -102,6 +105,7 @@ impl Effect {
             | Self::Deliver { .. }
             | Self::NotifyChatsOfEnd { .. }
             | Self::Reconsider { .. }
+            | Self::RetryWebhook { .. }
             | Self::Send { .. }
             | Self::WatchRunEnds { .. }
             | Self::ContinueFanOut
@@ -114,7 +118,10 @@ impl Effect {
     pub(crate) const fn has_due_deliveries(&self) -> bool {
         matches!(
             self,
-            Self::Deliver { .. } | Self::NotifyChatsOfEnd { .. } | Self::Reconsider { .. }
+            Self::Deliver { .. }
+                | Self::NotifyChatsOfEnd { .. }
+                | Self::Reconsider { .. }
+                | Self::RetryWebhook { .. }
         )
     }
 }

@@ -371,6 +371,28 @@ pub(super) async fn reconsider(
     Ok(())
 }
 
+/// Makes the deliveries of a webhook due that wait for a retry. A dispatched delivery stays leased, and no
+/// version changes, as in [`reconsider`].
+pub(super) async fn retry_webhook(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    webhook: WebhookId,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    Entity::update_many()
+        .col_expr(Column::NextAt, Expr::value(now))
+        .col_expr(Column::Waits, Expr::value(PendingReason::Turn.as_str()))
+        .filter(COLUMN.channel.eq(Channel::Webhook.as_str()))
+        .filter(COLUMN.waits.eq(PendingReason::Retry.as_str()))
+        .filter(COLUMN.state.eq("pending"))
+        .filter(COLUMN.next_at.gt(now))
+        .filter(COLUMN.workspace.eq(workspace.as_str()))
+        .filter(COLUMN.target.eq(webhook.to_string()))
+        .exec(db)
+        .await?;
+    Ok(())
+}
+
 /// Saves states under their guards; returns those that lost.
 pub(super) async fn save(
     db: &impl ConnectionTrait,

@@ -50,6 +50,9 @@ pub(super) async fn record(
             Effect::Reconsider { workspace, person } => {
                 delivery_row::reconsider(db, workspace, person, now).await?;
             }
+            Effect::RetryWebhook { workspace, id } => {
+                delivery_row::retry_webhook(db, workspace, *id, now).await?;
+            }
             Effect::DeleteExpired { before } => retention::delete_expired(db, *before).await?,
             Effect::Users(changes) => people::apply(db, changes).await?,
             Effect::AddInboxEntries { .. }

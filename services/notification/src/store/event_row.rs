@@ -158,15 +158,21 @@ pub(super) fn end_of_watched_run() -> SelectStatement {
         .to_owned()
 }
 
-/// The oldest events whose fan-out is pending, after so many older ones.
+/// The oldest run ends, or the oldest other events, whose fan-out is pending, after so many older ones.
 pub(super) async fn fanning(
     db: &impl ConnectionTrait,
+    are_run_ends: bool,
     skipped: u64,
     limit: u64,
 ) -> Result<Vec<EventKey>, StoreError> {
     let rows = Entity::find()
         // In the words of its index.
         .filter(Expr::col(Column::Fanning))
+        .filter(if are_run_ends {
+            COLUMN.kind.eq(RUN_END)
+        } else {
+            COLUMN.kind.ne(RUN_END)
+        })
         .order_by_asc(Column::CreatedAt)
         .offset(skipped)
         .limit(limit)

@@ -110,7 +110,7 @@ async fn sweeps_read_no_whole_table() {
     let db = open_writer(&location).await.unwrap();
     let plans = Plans::of(&db);
     let now = "2026-01-01T00:00:00Z".parse().unwrap();
-    FairQueue::default().next(&plans, 9).await.unwrap();
+    FairQueue::new(false).next(&plans, 9).await.unwrap();
     has_expired(&plans, now).await.unwrap();
     preferences_row::digests(&plans, (None, now), 9)
         .await
@@ -207,12 +207,12 @@ async fn an_unreadable_row_leaves_a_page_full(db: &DatabaseConnection) {
     assert_eq!(names, ["ada", "bob"]);
 }
 
-/// Events that cannot be decided stay where they are, and block no other. Request events and run ends share
-/// one queue.
+/// Events that cannot be decided stay where they are, and block no other. Run ends have a queue of their own,
+/// so that they delay no request.
 async fn each_fact_has_its_turn(db: &DatabaseConnection) {
     let workspace: Workspace = "turns".parse().unwrap();
     let event = |number: u32| {
-        let subject = if number.is_multiple_of(2) {
+        let subject = if number > 6 {
             let mut end = run_ends::end(number);
             end.run = run_ends::run(number);
             Subject::RunEnd(Box::new(end))
@@ -229,23 +229,26 @@ async fn each_fact_has_its_turn(db: &DatabaseConnection) {
     };
     let tx = begin_write(db).await.unwrap();
     let now: chrono::DateTime<chrono::Utc> = "2026-01-01T00:00:00Z".parse().unwrap();
-    for number in 1..=6 {
+    for number in 1..=8 {
         let at = now + chrono::TimeDelta::seconds(i64::from(number));
         let lost = event_row::save(&tx, &[(&event(number), 0)], at).await;
         assert_eq!(lost.unwrap(), []);
     }
     tx.commit().await.unwrap();
-    let mut queue = FairQueue::default();
+    let mut queue = FairQueue::new(false);
     for expected in [[1, 2, 3, 4], [1, 2, 5, 6], [1, 2, 3, 4]] {
         let keys = queue.next(db, 4).await.unwrap();
         assert_eq!(keys, expected.map(|number| event(number).key()));
     }
+    let mut run_ends = FairQueue::new(true);
+    let keys = run_ends.next(db, 4).await.unwrap();
+    assert_eq!(keys, [7, 8].map(|number| event(number).key()));
     let mut done = event(1);
     (done.fan_out, done.version) = (FanOutProgress::Done, 2);
     let tx = begin_write(db).await.unwrap();
     event_row::save(&tx, &[(&done, 1)], now).await.unwrap();
     tx.commit().await.unwrap();
-    let keys = FairQueue::default().next(db, 1).await.unwrap();
+    let keys = FairQueue::new(false).next(db, 1).await.unwrap();
     assert_eq!(keys, [event(2).key()]);
 }
 

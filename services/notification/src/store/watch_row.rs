@@ -295,21 +295,22 @@ pub(super) async fn delete_ended(
     Ok(())
 }
 
-/// Deletes the watches of deleted requests and runs. A run end has the hold id of its run with number 0.
+/// Deletes the watches of deleted requests and runs. The end of a run has a hold id of its run with number 0,
+/// and so has a standalone request. Both targets are deleted, because their ids never collide.
 pub(super) async fn delete_targets(
     db: &impl ConnectionTrait,
     holds: &[HoldRow],
 ) -> Result<(), StoreError> {
-    let target = |(workspace, hold): &HoldRow| {
+    let targets = |(workspace, hold): &HoldRow| {
         let run = hold
             .strip_suffix("-0")
             .and_then(|hold| hold.strip_prefix("hold_"));
-        let target = run.map_or_else(|| hold.clone(), |run| format!("run_{run}"));
-        (workspace.clone(), target)
+        let run = run.map(|run| (workspace.clone(), format!("run_{run}")));
+        std::iter::once((workspace.clone(), hold.clone())).chain(run)
     };
     let of = Expr::tuple([Expr::col(Column::Workspace), Expr::col(Column::Target)]);
     Entity::delete_many()
-        .filter(of.in_tuples(holds.iter().map(target)))
+        .filter(of.in_tuples(holds.iter().flat_map(targets)))
         .exec(db)
         .await?;
     Ok(())

@@ -213,6 +213,10 @@ impl Property {
         }
         let choices = values.iter().enumerate().map(|(place, value)| {
             let value = super::text::word(value)?;
+            // Answers lose control characters, so that such a choice could never be answered.
+            if super::plain(&value) != value {
+                return Err("a value of an `enum` has no control characters".to_owned());
+            }
             let label = names.get(place).cloned().unwrap_or_else(|| value.clone());
             Ok(Choice { value, label })
         });

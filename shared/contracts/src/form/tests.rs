@@ -97,6 +97,11 @@ fn a_schema_is_checked_when_it_is_asked_with() {
             field(json!({ "type": "string", "enum": [true] })),
             "/properties/x",
         ),
+        // An answer loses control characters, so that this choice could never be given.
+        (
+            field(json!({ "type": "string", "enum": ["yes\u{7}", "no"] })),
+            "/properties/x",
+        ),
         (
             field(json!({ "type": "string", "minimum": 1 })),
             "/properties/x",

@@ -102,7 +102,7 @@ async fn what_a_service_gives_itself_is_committed_while_the_bus_is_away() {
     }
     assert_eq!(world.counts().await["a"], 21);
     assert_eq!(world.number_of("outbox").await, 20);
-    assert_eq!(kernel.handle.not_ready(), Some("the bus is away"));
+    assert_eq!(kernel.handle.not_ready(), Some("the bus is disconnected"));
     nats.go_on().await.unwrap();
     world.outbox_is_empty().await;
     let is_ready = async || kernel.handle.is_ready().then_some(());

@@ -152,7 +152,7 @@ fn a_wrong_file_is_refused_with_what_is_wrong_and_where() {
         ),
         (
             tool("{name: a, command: [cat]}\n- {name: a, command: [cat]}"),
-            "two tools are called `a`",
+            "two tools have the name `a`",
         ),
         ("node: crm\ntools: []".to_owned(), "this one 0"),
         (many, "this one 201"),

@@ -2,9 +2,9 @@
 //!
 //! A regular expression cannot count the backslashes that tell a closing quote from an escaped one.
 
-/// Longest prefix of a literal, as in `b'…'` or `br"…"`. A quote after a longer word ends the text
-/// around it.
-const PREFIX_BYTES_MAX: usize = 3;
+/// Prefixes of literals, as in `b'…'` or `br"…"`. After any other word a quote is an apostrophe, as in
+/// `can't`, or ends the text around the value.
+const PREFIXES: [&str; 9] = ["", "b", "r", "u", "f", "br", "rb", "fr", "rf"];
 
 /// The text after the value that it begins with.
 pub(super) fn skip(text: &str) -> &str {
@@ -16,15 +16,18 @@ pub(super) fn skip(text: &str) -> &str {
         let at = text.len() - rest.len();
         rest = match next {
             '\\' if quote_at(rest).is_none() => rest.trim_start_matches('\\'),
-            '\\' | '"' | '\'' if at <= PREFIX_BYTES_MAX || ends_quoted(text, at) => {
-                skip_quoted(rest)
-            }
+            '\\' | '"' | '\'' if is_prefix(text, at) || ends_quoted(text, at) => skip_quoted(rest),
             '(' | '[' | '{' => skip_brackets(rest),
             '\\' | '"' | '\'' | '`' | ',' | ';' | '&' | ')' | ']' | '}' => return rest,
             _ if next.is_whitespace() => return rest,
             _ => after(rest, next),
         };
     }
+}
+
+fn is_prefix(text: &str, at: usize) -> bool {
+    text.get(..at)
+        .is_some_and(|before| PREFIXES.iter().any(|one| before.eq_ignore_ascii_case(one)))
 }
 
 /// Whether a quoted text ends just before, as in the SQL text `'it''s'`.
@@ -75,7 +78,8 @@ fn skip_quoted(text: &str) -> &str {
     ""
 }
 
-/// The text after the bracket that matches the first one; empty where that was cut off.
+/// The text after the bracket that matches the first one. Without a match it is the rest of the line, so
+/// that a stray bracket hides no other line.
 fn skip_brackets(text: &str) -> &str {
     let (mut rest, mut depth) = (text, 0_usize);
     while let Some(next) = rest.chars().next() {
@@ -94,5 +98,7 @@ fn skip_brackets(text: &str) -> &str {
             return rest;
         }
     }
-    ""
+    text.find('\n')
+        .and_then(|end| text.get(end..))
+        .unwrap_or_default()
 }

@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::watch_run_ends::ask_for_ends;
 use crate::domain::decision::{Decision, decided};
+use crate::domain::effect::Effect;
 use crate::domain::model::{Aggregate, Webhook, WebhookConfig, WebhookState};
 use crate::domain::refusal::Refusal;
 use crate::domain::reply::Reply;
@@ -38,7 +39,14 @@ pub(crate) fn change_webhook(
         version: known.version + 1,
         ..known.clone()
     };
-    let effects = ask_for_ends(&next).into_iter().collect();
+    let mut effects: Vec<Effect> = ask_for_ends(&next).into_iter().collect();
+    // Its retries are tried at the new address, or dropped if it is not called any more.
+    if begins_anew || !next.is_active() {
+        effects.push(Effect::RetryWebhook {
+            workspace: next.workspace.clone(),
+            id: next.id,
+        });
+    }
     let reply = Reply::Webhook(Box::new(next.view()));
     Ok(decided(Aggregate::Webhook(Box::new(next)), effects, reply))
 }

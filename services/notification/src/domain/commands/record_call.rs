@@ -3,6 +3,7 @@
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::domain::decision::{Outcome, decided};
+use crate::domain::effect::Effect;
 use crate::domain::model::{Aggregate, CallOutcome, ERROR_CHARS_MAX, Webhook, WebhookState};
 use crate::domain::reply::Reply;
 use crate::domain::rules::webhook_notices::disabled_notice;
@@ -46,10 +47,18 @@ pub(crate) fn record_call(known: &Webhook, outcome: &CallOutcome, now: DateTime<
             next.state = WebhookState::Disabled { since: now };
         }
     }
-    let effects = if next.is_active() {
+    let mut effects = if next.is_active() {
         Vec::new()
     } else {
         disabled_notice(&next, now)
     };
+    // Retries pause for up to a day. Until they are tried or dropped they count against the bound, so that
+    // new events would be dropped although the webhook works again.
+    if matches!(outcome, CallOutcome::Accepted) || !next.is_active() {
+        effects.push(Effect::RetryWebhook {
+            workspace: next.workspace.clone(),
+            id: next.id,
+        });
+    }
     decided(Aggregate::Webhook(Box::new(next)), effects, Reply::Done)
 }

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::recipient::Recipient;
 
-/// Identifies an event. Requests have holds with numbers from 1; run ends and notices use number 0.
+/// Identifies an event. A request has its hold id. Run ends and notices use number 0 of their run or of a
+/// fresh id, which no request has.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventKey {
     pub workspace: Workspace,

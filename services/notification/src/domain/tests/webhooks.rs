@@ -255,9 +255,18 @@ fn subscription(pending: u64) -> Subscription {
 /// The people that a stored notice reaches. Olga, who added the webhook, is active or disabled; otto is an
 /// owner.
 fn notified(effects: &[Effect], is_olga_active: bool, parts: &[&str]) -> Vec<String> {
-    let [Effect::StoreEvent(event), Effect::ContinueFanOut] = effects else {
+    let [
+        Effect::StoreEvent(event),
+        Effect::ContinueFanOut,
+        others @ ..,
+    ] = effects
+    else {
         panic!("{effects:?}");
     };
+    assert!(
+        matches!(others, [] | [Effect::RetryWebhook { .. }]),
+        "{others:?}"
+    );
     let Subject::System(notice) = &event.subject else {
         panic!("{event:?}");
     };

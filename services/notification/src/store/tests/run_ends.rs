@@ -73,7 +73,7 @@ pub(super) async fn run_ends(db: &DatabaseConnection) {
     assert_eq!(lost, [Key::Event(key.clone())], "once");
     let loaded = event_row::load(&tx, &[&key]).await.unwrap();
     assert_eq!(loaded, std::slice::from_ref(&first));
-    assert_eq!(event_row::fanning(&tx, 0, 9).await.unwrap().len(), 2);
+    assert_eq!(event_row::fanning(&tx, true, 0, 9).await.unwrap().len(), 2);
     let done = NotificationEvent {
         fan_out: FanOutProgress::Done,
         version: 2,
@@ -83,7 +83,7 @@ pub(super) async fn run_ends(db: &DatabaseConnection) {
         event_row::save(&tx, &[(&done, 1)], now()).await.unwrap(),
         []
     );
-    let left = event_row::fanning(&tx, 0, 9).await.unwrap();
+    let left = event_row::fanning(&tx, true, 0, 9).await.unwrap();
     assert_eq!(left, [second.key()]);
 
     let listed = watch_row::list(&tx, &acme(), &ada).await.unwrap();
