@@ -300,7 +300,7 @@ mod tests {
             ),
             (
                 "unexpected token: ( in expression\nline 3",
-                "unexpected token: [secret]\nline 3",
+                "unexpected token: [secret] line 3",
             ),
             ("secrets: [\"a b\", \"c\"] end", "secrets: [secret] end"),
             (
