@@ -23,13 +23,13 @@ pub enum Effect {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Reply {
-    /// To [`Input::Set`].
+    /// To [`Input::Set`](super::input::Input::Set).
     Set(SetTimerReply),
-    /// To [`Input::Due`]; no caller waits for it.
+    /// To [`Input::Due`](super::input::Input::Due); no caller waits for it.
     Due(DueReply),
 }
 
-/// The result of [`Input::Due`].
+/// The result of [`Input::Due`](super::input::Input::Due).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DueReply {

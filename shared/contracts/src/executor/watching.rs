@@ -9,7 +9,7 @@ use super::SERVICE;
 use crate::message::{Command, Reply};
 use crate::notification::{RunEnded, Watched};
 
-/// The ends of these are notified with [`RecordRunEnds`](crate::notification::NoteEnds) from the commit of this on.
+/// The ends of these are notified with [`RecordRunEnds`](crate::notification::RecordRunEnds) from the commit of this on.
 /// Again changes nothing that anybody sees. 404 for what is not there, 422 for a request: its end is not
 /// the executor's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
