@@ -5,6 +5,7 @@
 )]
 #![expect(unreachable_pub, reason = "the entity macro wants a public model")]
 
+mod due_now;
 mod pages;
 
 use std::collections::{HashMap, HashSet};
@@ -18,6 +19,8 @@ use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict};
 use sea_orm::{Condition, QueryOrder, QuerySelect};
+
+pub(super) use due_now::{reconsider, retry_webhook};
 
 use super::retention::HoldRow;
 use super::stored_rev;
@@ -343,54 +346,6 @@ pub(super) async fn notify_chats_of_end(
         to: &to,
     };
     insert(db, &[chats], now).await
-}
-
-/// Makes the deliveries of a person due that wait for quiet hours or a retry, so that they are decided again.
-/// A dispatched delivery stays leased. No version changes, because a concurrent claim reads the same state.
-pub(super) async fn reconsider(
-    db: &impl ConnectionTrait,
-    workspace: &Workspace,
-    person: &UserName,
-    now: DateTime<Utc>,
-) -> Result<(), StoreError> {
-    Entity::update_many()
-        .col_expr(Column::NextAt, Expr::value(now))
-        .col_expr(Column::Waits, Expr::value(PendingReason::Turn.as_str()))
-        .filter(COLUMN.channel.is_in(OF_PEOPLE.into_iter().chain([DIGEST])))
-        .filter(
-            COLUMN.waits.is_in(
-                [PendingReason::QuietHours, PendingReason::Retry].map(PendingReason::as_str),
-            ),
-        )
-        .filter(COLUMN.state.eq("pending"))
-        .filter(COLUMN.next_at.gt(now))
-        .filter(COLUMN.workspace.eq(workspace.as_str()))
-        .filter(COLUMN.target.eq(person.as_str()))
-        .exec(db)
-        .await?;
-    Ok(())
-}
-
-/// Makes the deliveries of a webhook due that wait for a retry. A dispatched delivery stays leased, and no
-/// version changes, as in [`reconsider`].
-pub(super) async fn retry_webhook(
-    db: &impl ConnectionTrait,
-    workspace: &Workspace,
-    webhook: WebhookId,
-    now: DateTime<Utc>,
-) -> Result<(), StoreError> {
-    Entity::update_many()
-        .col_expr(Column::NextAt, Expr::value(now))
-        .col_expr(Column::Waits, Expr::value(PendingReason::Turn.as_str()))
-        .filter(COLUMN.channel.eq(Channel::Webhook.as_str()))
-        .filter(COLUMN.waits.eq(PendingReason::Retry.as_str()))
-        .filter(COLUMN.state.eq("pending"))
-        .filter(COLUMN.next_at.gt(now))
-        .filter(COLUMN.workspace.eq(workspace.as_str()))
-        .filter(COLUMN.target.eq(webhook.to_string()))
-        .exec(db)
-        .await?;
-    Ok(())
 }
 
 /// Saves states under their guards; returns those that lost.
