@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{Channel, PendingReason};
-use holdpoint_ids::{NotificationId, UserName, WebhookId, Workspace};
+use holdpoint_ids::{NotificationId, WebhookId, Workspace};
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, guarded, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
