@@ -20,6 +20,7 @@
 
 mod docker;
 mod driver;
+mod golden;
 mod nats;
 mod nats_process;
 mod people;
@@ -31,6 +32,7 @@ mod wait;
 
 pub use self::{
     driver::{TestDriver, driver},
+    golden::stored_states,
     nats::{TestNats, nats, nats_with_config},
     nats_process::NatsProcess,
     people::{Act, Person, Said, play},
