@@ -11,12 +11,12 @@ const PING_WAIT: Duration = Duration::from_secs(3);
 /// Start of a container, a pull included.
 pub(crate) const START_WAIT: Duration = Duration::from_secs(180);
 
-/// CI sets it: what cannot run in a container fails.
+/// CI sets it: a test that cannot use a container fails.
 pub(crate) fn required() -> bool {
     env::var("HOLDPOINT_TEST_REQUIRE_DOCKER").is_ok_and(|value| value == "1")
 }
 
-/// Asks the engine whether it is there.
+/// Whether the engine answers.
 pub(crate) async fn ping() -> anyhow::Result<()> {
     let docker = docker_client_instance().await.context("no Docker")?;
     timeout(PING_WAIT, docker.ping())

@@ -1,15 +1,13 @@
 //! A Chromium for one test: `chromedriver` on a port of the system's choice. Both are Debian packages
 //! (`chromium`, `chromium-driver`).
 
-use std::{env, fs, path::Path, process::Stdio, time::Duration};
+use std::{env, fs, process::Stdio, time::Duration};
 
 use anyhow::{Context as _, bail};
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-use crate::{skip, until};
+use crate::{TestFolder, skip, until};
 
 const START_WAIT: Duration = Duration::from_secs(30);
 const PROGRAM: &str = "chromedriver";
@@ -32,23 +30,24 @@ const FLAGS: [&str; 10] = [
 pub struct TestDriver {
     /// What a WebDriver client connects to.
     pub url: String,
-    child: Child,
-    home: TempDir,
+    _child: Child,
+    /// Browsers survive their driver. They name this folder in their arguments and end with it.
+    home: TestFolder,
 }
 
-/// Starts a driver; `None`, with the reason printed, when there is none here.
+/// Starts a driver. `None`: there is none here, and the reason is printed.
 ///
 /// # Errors
 /// When it does not start, or is not there although `HOLDPOINT_TEST_REQUIRE_BROWSER=1`.
 pub async fn driver() -> anyhow::Result<Option<TestDriver>> {
-    let home = tempfile::tempdir()?;
-    let told = home.path().join("driver.log");
+    let home = TestFolder::create()?;
+    let log = home.path().join("driver.log");
     let mut command = Command::new(PROGRAM);
     let command = command
         .arg("--port=0")
         .env("TMPDIR", home.path())
         .stdin(Stdio::null())
-        .stdout(fs::File::create(&told)?)
+        .stdout(fs::File::create(&log)?)
         .stderr(Stdio::null())
         .kill_on_drop(true);
     let child = match command.spawn() {
@@ -56,12 +55,12 @@ pub async fn driver() -> anyhow::Result<Option<TestDriver>> {
         Err(why) => return missing(&why.to_string()),
     };
     let port = until(START_WAIT, "the port of chromedriver", async || {
-        port(&fs::read_to_string(&told).ok()?)
+        port(&fs::read_to_string(&log).ok()?)
     });
     let port = port.await?;
     Ok(Some(TestDriver {
         url: format!("http://127.0.0.1:{port}"),
-        child,
+        _child: child,
         home,
     }))
 }
@@ -87,7 +86,7 @@ fn port(log: &str) -> Option<u16> {
 }
 
 impl TestDriver {
-    /// What a browser of this driver is asked to be: so wide and high, and with script or without.
+    /// The capabilities of a browser of this driver, with a window of this size, and with or without scripts.
     ///
     /// # Errors
     /// When its folder cannot be made.
@@ -119,42 +118,12 @@ impl TestDriver {
     }
 }
 
-impl Drop for TestDriver {
-    fn drop(&mut self) {
-        if let Err(error) = self.child.start_kill() {
-            println!("chromedriver was not killed: {error}");
-        }
-        // A killed driver leaves its browsers behind; they are known by their folder, which is ours.
-        for pid in of_folder(self.home.path()) {
-            if let Some(pid) = Pid::from_raw(pid) {
-                kill_process(pid, Signal::KILL).ok();
-            }
-        }
-    }
-}
-
-/// Processes that were started with a path in this folder.
-fn of_folder(folder: &Path) -> Vec<i32> {
-    let Some(folder) = folder.to_str() else {
-        return Vec::new();
-    };
-    let Ok(entries) = fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    ids.filter(|id: &i32| {
-        fs::read(format!("/proc/{id}/cmdline"))
-            .is_ok_and(|line| String::from_utf8_lossy(&line).contains(folder))
-    })
-    .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_port_is_read_once_it_is_whole() {
+    fn only_a_complete_port_is_read() {
         let log = "Starting ChromeDriver\nChromeDriver was started successfully on port 39871.\n";
         assert_eq!(port(log), Some(39_871));
         assert_eq!(

@@ -2,7 +2,6 @@
 
 use anyhow::{Context as _, bail};
 use holdpoint_bus::server::{self, Provided, Settings};
-use tempfile::TempDir;
 use testcontainers::{
     ContainerAsync, ContainerRequest, GenericImage, ImageExt as _,
     core::{IntoContainerPort as _, Mount, WaitFor},
@@ -10,12 +9,12 @@ use testcontainers::{
 };
 use tokio::time::timeout;
 
-use crate::{NatsProcess, docker};
+use crate::{NatsProcess, TestFolder, docker};
 
-/// A NATS server with JetStream and an empty store. Gone at drop.
+/// A NATS server with JetStream and an empty store. It ends at drop.
 #[derive(Debug)]
 pub struct TestNats {
-    /// What clients connect to, with the key of the server where it has one.
+    /// The address for clients, with the key of the server if it has one.
     pub url: String,
     _server: Server,
 }
@@ -24,21 +23,8 @@ pub struct TestNats {
 #[expect(dead_code, reason = "held for their drop")]
 enum Server {
     Container(Box<ContainerAsync<GenericImage>>),
-    Process(Box<Process>),
+    Process(Box<Provided>, TestFolder),
     Configured(Box<NatsProcess>),
-}
-
-#[derive(Debug)]
-struct Process {
-    provided: Option<Provided>,
-    dir: TempDir,
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        drop(self.provided.take());
-        server::kill_leftover(self.dir.path());
-    }
 }
 
 /// Starts a NATS server: the image `HOLDPOINT_TEST_NATS_IMAGE` in a container, else a process.
@@ -60,14 +46,14 @@ pub async fn nats() -> anyhow::Result<TestNats> {
     }
     let started = process().await?;
     println!(
-        "nats: local process at {}, for want of a container: {why:#}",
+        "nats: local process at {}, because no container started: {why:#}",
         started.url
     );
     Ok(started)
 }
 
-/// Starts a NATS server with a configuration of its own, which says that it listens on 0.0.0.0:4222 and
-/// stores in `/data`. Without a container it is a process, for which both are replaced.
+/// Starts a NATS server with this configuration, which must listen on 0.0.0.0:4222 and store in `/data`. Without a
+/// container it is a process, for which both are replaced.
 ///
 /// # Errors
 /// When the server refuses the configuration, or `HOLDPOINT_TEST_REQUIRE_DOCKER=1` and there is no
@@ -80,7 +66,7 @@ pub async fn nats_with_config(config: &str) -> anyhow::Result<TestNats> {
             return Err(why.context("Docker is required here"));
         }
         Err(why) => {
-            println!("nats: local process, for want of a container: {why:#}");
+            println!("nats: local process, because no container started: {why:#}");
             let process = NatsProcess::with_config(config).await?;
             return Ok(TestNats {
                 url: process.url.clone(),
@@ -122,20 +108,15 @@ async fn started(image: ContainerRequest<GenericImage>) -> anyhow::Result<TestNa
 }
 
 async fn process() -> anyhow::Result<TestNats> {
-    let dir = tempfile::tempdir()?;
+    let folder = TestFolder::create()?;
     let settings = Settings {
-        data_dir: dir.path().to_owned(),
+        data_dir: folder.path().to_owned(),
         url: None,
     };
     let provided = server::provide(settings).await?;
-    let url = provided.url.clone();
-    let process = Process {
-        provided: Some(provided),
-        dir,
-    };
     Ok(TestNats {
-        url,
-        _server: Server::Process(Box::new(process)),
+        url: provided.url.clone(),
+        _server: Server::Process(Box::new(provided), folder),
     })
 }
 
@@ -156,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_nats_server_is_had_and_goes_with_its_test() {
+    async fn a_nats_server_stores_messages() {
         let nats = nats().await.unwrap();
         assert_eq!(stores_a_message(&nats.url).await.unwrap(), 1);
     }
@@ -173,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_process_way_works_and_ends_at_drop() {
+    async fn a_local_process_stores_messages_and_ends_at_drop() {
         let nats = process().await.unwrap();
         assert_eq!(stores_a_message(&nats.url).await.unwrap(), 1);
         let url = nats.url.clone();

@@ -1,4 +1,4 @@
-//! A NATS server that a test stops and starts again, and that has limits of its own.
+//! A NATS server with limits that a test stops and restarts.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -7,23 +7,21 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use holdpoint_bus::server;
-use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-use crate::until;
+use crate::{TestFolder, until};
 
 /// Longest time until it answers.
 const START_WAIT: Duration = Duration::from_secs(20);
 
-/// A server as a process of this machine, on one port and one store however often it is started.
-/// Gone at drop.
+/// A local server process, with the same port and store after each restart. It ends at drop.
 #[derive(Debug)]
 pub struct NatsProcess {
-    /// What clients connect to.
+    /// The address for clients.
     pub url: String,
     program: PathBuf,
     child: Option<Child>,
-    dir: TempDir,
+    folder: TestFolder,
 }
 
 impl NatsProcess {
@@ -44,8 +42,7 @@ impl NatsProcess {
         Self::configured("", &format!("max_payload: {bytes}\n")).await
     }
 
-    /// Starts a server with this configuration, on a port and a store of its own instead of
-    /// `0.0.0.0:4222` and `/data`.
+    /// Starts a server with this configuration, whose `0.0.0.0:4222` and `/data` are replaced.
     pub(crate) async fn with_config(config: &str) -> anyhow::Result<Self> {
         let make = |port: u16, store: &Path| {
             let store = format!("store_dir: \"{}\"", store.display());
@@ -53,7 +50,7 @@ impl NatsProcess {
                 .replace("0.0.0.0:4222", &format!("127.0.0.1:{port}"))
                 .replace("store_dir: \"/data\"", &store)
         };
-        Self::of(make).await
+        Self::start_with(make).await
     }
 
     async fn configured(limits: &str, settings: &str) -> anyhow::Result<Self> {
@@ -63,26 +60,31 @@ impl NatsProcess {
                 store.display()
             )
         };
-        Self::of(make).await
+        Self::start_with(make).await
     }
 
-    async fn of(config: impl Fn(u16, &Path) -> String) -> anyhow::Result<Self> {
+    async fn start_with(config: impl Fn(u16, &Path) -> String) -> anyhow::Result<Self> {
         let program = server::program().await?;
-        let dir = tempfile::tempdir()?;
+        let folder = TestFolder::create()?;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let config = config(port, &dir.path().join("store"));
-        std::fs::write(dir.path().join("nats.conf"), config)?;
+        let config = config(port, &folder.path().join("store"));
+        std::fs::write(folder.path().join("nats.conf"), config)?;
         let mut process = Self {
             url: format!("nats://127.0.0.1:{port}"),
             program,
             child: None,
-            dir,
+            folder,
         };
         process.go_on().await?;
         Ok(process)
     }
 
-    /// Kills it: what clients send is lost from here on.
+    #[cfg(test)]
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Kills it; later messages of clients are lost.
     ///
     /// # Errors
     /// When it cannot be killed.
@@ -93,14 +95,14 @@ impl NatsProcess {
         child.kill().await.context("the server cannot be killed")
     }
 
-    /// Starts it again where it was, with what it had stored.
+    /// Restarts it with the same address and store.
     ///
     /// # Errors
     /// When it does not come up.
     pub async fn go_on(&mut self) -> anyhow::Result<()> {
         let child = Command::new(&self.program)
             .arg("-c")
-            .arg(self.dir.path().join("nats.conf"))
+            .arg(self.folder.path().join("nats.conf"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

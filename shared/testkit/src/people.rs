@@ -1,5 +1,5 @@
-//! Scripted people: they are asked, and answer as people do - after three hours, never, twice, late,
-//! with something that is no answer, or two at once. They know the API and nothing else.
+//! Scripted users, who answer after three hours, never, twice, late, with an invalid answer, or two at once. They use
+//! only the API.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::up::{Answer, Up};
 
-/// Somebody with a name, roles and a token.
+/// A user with a name, roles and a token.
 #[derive(Debug, Clone)]
 pub struct Person {
     /// `@user.<name>`.
@@ -28,15 +28,15 @@ pub struct Act {
     pub body: Value,
 }
 
-/// An act, and what the person was told.
+/// An act and its response.
 #[derive(Debug, Clone)]
 pub struct Said {
     pub act: Act,
-    /// Status of the answer.
     pub status: u16,
     pub body: Value,
 }
 
+/// A call fails if there is no response. A refusal is a response.
 impl Person {
     /// Makes a user with a mail address and a token of their own.
     ///
@@ -57,32 +57,22 @@ impl Person {
         Ok(Self { name, token })
     }
 
-    /// What opens the workspace for this person.
     #[must_use]
     pub fn token(&self) -> &str {
         &self.token
     }
 
     /// GET of `path` below the workspace, as this person.
-    ///
-    /// # Errors
-    /// When there is no answer.
     pub async fn get(&self, up: &Up, path: &str) -> anyhow::Result<Answer> {
         self.call(up, Method::GET, path, None).await
     }
 
     /// POST of `body`, as this person.
-    ///
-    /// # Errors
-    /// When there is no answer.
     pub async fn post(&self, up: &Up, path: &str, body: &Value) -> anyhow::Result<Answer> {
         self.call(up, Method::POST, path, Some(body)).await
     }
 
     /// PUT of `body`, as this person.
-    ///
-    /// # Errors
-    /// When there is no answer.
     pub async fn put(&self, up: &Up, path: &str, body: &Value) -> anyhow::Result<Answer> {
         self.call(up, Method::PUT, path, Some(body)).await
     }
@@ -94,15 +84,10 @@ impl Person {
         path: &str,
         body: Option<&Value>,
     ) -> anyhow::Result<Answer> {
-        let path = format!(
-            "/v1/workspaces/{}/{}",
-            up.workspace,
-            path.trim_start_matches('/')
-        );
-        up.call_with(&self.token, method, &path, body).await
+        up.call_with(&self.token, method, &up.in_workspace(path), body)
+            .await
     }
 
-    /// Something that this person will do.
     #[must_use]
     pub fn does(&self, after: Duration, verb: &str, body: Value) -> Act {
         Act {
@@ -114,11 +99,11 @@ impl Person {
     }
 }
 
-/// Plays a script on one request under the test clock: moves time to each act, and does what falls
-/// on the same instant at once. Returns what everybody was told, in the order of the script.
+/// Plays a script on one request under the test clock: moves the clock to each act, and performs acts of the same
+/// instant concurrently. Returns the responses in the order of the script.
 ///
 /// # Errors
-/// When the clock does not move or somebody gets no answer; a refusal is an answer.
+/// When the clock does not move or an act gets no response.
 pub async fn play(up: &Up, request: &str, mut script: Vec<Act>) -> anyhow::Result<Vec<Said>> {
     script.sort_by_key(|act| act.after);
     let mut said = Vec::with_capacity(script.len());
@@ -136,8 +121,8 @@ pub async fn play(up: &Up, request: &str, mut script: Vec<Act>) -> anyhow::Resul
             now += by;
         }
         let acts = together.into_iter().map(|act| perform(up, request, act));
-        for one in futures_util::future::join_all(acts).await {
-            said.push(one?);
+        for result in futures_util::future::join_all(acts).await {
+            said.push(result?);
         }
     }
     Ok(said)

@@ -1,4 +1,4 @@
-//! How SQLite finds what a store asks it for.
+//! The query plans of SQLite.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +7,7 @@ use sea_orm::{
     ConnectionTrait, DatabaseConnection, DbBackend, DbErr, ExecResult, QueryResult, Statement,
 };
 
-/// Passes statements on to SQLite, and keeps how it goes about them.
+/// Passes statements on to SQLite and stores their query plans.
 #[derive(Debug)]
 pub struct Plans<'d> {
     db: &'d DatabaseConnection,
@@ -15,7 +15,6 @@ pub struct Plans<'d> {
 }
 
 impl<'d> Plans<'d> {
-    /// Of what is asked through it from now on.
     #[must_use]
     pub fn of(db: &'d DatabaseConnection) -> Self {
         Self {
@@ -24,7 +23,7 @@ impl<'d> Plans<'d> {
         }
     }
 
-    /// The steps that read a table from end to end; by its key is no better, but for the order.
+    /// The steps that read a whole table, also in the order of its key.
     #[must_use]
     pub fn whole_tables(&self) -> Vec<String> {
         let is_by_key = |line: &str| line.contains("sqlite_autoindex");

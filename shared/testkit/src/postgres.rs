@@ -1,4 +1,4 @@
-//! A Postgres for one test: a server that runs already, a container, or none with the reason.
+//! A Postgres database for one test: on a given server, in a container, or none with the reason.
 
 use std::{env, process, time::SystemTime};
 
@@ -19,7 +19,7 @@ const LOCAL: &str = "holdpoint-test/";
 /// A crash table runs some thirty processes on one server.
 const MORE_CONNECTIONS: &str = "max_connections=400";
 
-/// An empty Postgres database. Its container goes at drop.
+/// An empty Postgres database. Its container ends at drop.
 #[derive(Debug)]
 pub struct TestPostgres {
     /// `postgres://user:password@host:port/database`.
@@ -27,9 +27,8 @@ pub struct TestPostgres {
     _container: Option<Box<ContainerAsync<GenericImage>>>,
 }
 
-/// An empty database on the server at `HOLDPOINT_TEST_POSTGRES_URL` (left there afterwards, named
-/// `holdpoint_test_*`), else in a container of `HOLDPOINT_TEST_POSTGRES_IMAGE`; `None`, with the
-/// reason printed, when there is neither.
+/// An empty database on the server at `HOLDPOINT_TEST_POSTGRES_URL` (named `holdpoint_test_*`, not dropped), else in a
+/// container of `HOLDPOINT_TEST_POSTGRES_IMAGE`. `None`: there is neither, and the reason is printed.
 ///
 /// # Errors
 /// When the named server refuses, or when `HOLDPOINT_TEST_REQUIRE_DOCKER=1` and there is neither.
@@ -75,7 +74,7 @@ pub async fn postgres_ordered_by_words() -> anyhow::Result<Option<TestPostgres>>
 }
 
 impl TestPostgres {
-    /// One more empty database on its server, which must live on.
+    /// One more empty database on its server; this value must live as long.
     ///
     /// # Errors
     /// When the server refuses.
@@ -86,7 +85,7 @@ impl TestPostgres {
 
 async fn container(name: &str, tag: &str) -> anyhow::Result<TestPostgres> {
     docker::ping().await?;
-    // The official image also says it in its first phase, before it starts again for good.
+    // The official image also prints it in its first phase, before its restart.
     let times = if name.starts_with(LOCAL) { 1 } else { 2 };
     let ready = LogWaitStrategy::stderr(READY).with_times(times);
     let start = GenericImage::new(name, tag)

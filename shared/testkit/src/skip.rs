@@ -1,4 +1,4 @@
-//! Tests that cannot run here say so, and are counted as skipped by `cargo xtask test`.
+//! Tests that cannot run here print why, and `cargo xtask test` counts them as skipped.
 
 use std::{env, fs::OpenOptions, io::Write as _, path::Path, thread};
 
@@ -7,10 +7,10 @@ use anyhow::Context as _;
 /// Names the file in which tests note that they were skipped.
 const FILE: &str = "HOLDPOINT_TEST_SKIPPED";
 
-/// Says that the test on this thread cannot run here, and notes it for the sum of all tests.
+/// Prints that the test on this thread cannot run here, and adds it to the skipped tests.
 ///
 /// # Errors
-/// When it cannot be noted: the test would count as passed.
+/// When it cannot be added: the test would count as passed.
 pub fn skip(why: &str) -> anyhow::Result<()> {
     let thread = thread::current();
     let test = thread.name().unwrap_or("a test");

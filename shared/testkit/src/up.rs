@@ -1,6 +1,7 @@
-//! A real `holdpoint up` as a child process, to be killed, ended and started again on its data.
-//! Its output goes to files in its temporary folder, which go with it; a failure shows their end.
+//! A real `holdpoint up` as a child process that a test kills, ends and restarts on its data. Its output goes to files
+//! in its temporary folder; a failure shows their end.
 
+mod calls;
 mod http;
 
 use std::{
@@ -11,19 +12,17 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow, bail};
-use holdpoint_bus::server;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
-use tempfile::TempDir;
 use tokio::{
     process::{Child, Command},
     time::timeout,
 };
 
 pub use self::http::Answer;
-use crate::until;
+use crate::{TestFolder, until};
 
-/// A start on full data brings up NATS, migrates and reads everything that is open.
+/// A start on full data starts NATS, migrates and reads everything that is open.
 const START_WAIT: Duration = Duration::from_secs(60);
 const END_WAIT: Duration = Duration::from_secs(30);
 /// Lines of its stderr that a failure shows.
@@ -34,62 +33,61 @@ const TAIL: usize = 60;
 pub struct UpOptions {
     /// `--nats-url`; `None` lets it run a server of its own.
     pub nats_url: Option<String>,
-    /// `--test-clock`: time stands until [`Up::clock_advance`].
+    /// `--test-clock`: only [`Up::clock_advance`] moves the time.
     pub test_clock: bool,
     pub args: Vec<String>,
     /// Further variables of its environment.
     pub env: Vec<(String, String)>,
-    /// Its data lie on a disk of so many bytes that it alone sees, and that goes with it. Not every system
-    /// lets every user have one: [`Up::can_have_a_disk`]. See [`Up::data_as_it_sees_it`].
+    /// Puts its data on a temporary disk of so many bytes that only this process sees. Some systems allow that to root
+    /// only: [`Up::can_have_a_disk`]. See [`Up::data_as_it_sees_it`].
     pub disk_bytes: Option<u64>,
 }
 
-/// What it prints first, as one line of JSON.
+/// The first line of its output.
 #[derive(Clone, Debug, Deserialize)]
 struct Hello {
     url: String,
     workspace: String,
-    /// Shown once: a later start on the same data may leave it out.
+    /// Only the first start on a data directory prints it.
     token: Option<String>,
     nats_url: String,
     /// A link that signs a browser in, once.
     login: Option<String>,
 }
 
-/// A running `holdpoint up` on a data directory of its own. Killed at drop, with the NATS server
-/// that it started.
+/// A running `holdpoint up` on a separate data directory. It is killed at drop together with its NATS server.
 #[derive(Debug)]
 pub struct Up {
     /// Base of its HTTP interface, such as `http://127.0.0.1:40123`.
     pub url: String,
-    /// The workspace it made at its first start.
+    /// The workspace that its first start created.
     pub workspace: String,
     /// Bearer token for that workspace.
     pub token: String,
     /// The NATS server it uses, with its key.
     pub nats_url: String,
-    /// Signs a browser in as the owner, once; empty where it told none.
+    /// Signs a browser in as the owner, once; empty if it printed none.
     pub login: String,
     program: PathBuf,
     options: UpOptions,
     client: reqwest::Client,
     child: Child,
-    home: TempDir,
+    home: TestFolder,
 }
 
 impl Up {
-    /// Starts it on an empty data directory and waits until it has said hello.
+    /// Starts it on an empty data directory and waits for its first line.
     ///
     /// # Errors
-    /// When the program is missing, ends, or says nothing within 60 s; with the end of its stderr.
+    /// When the program is missing, ends, or prints nothing within 60 s; with the end of its stderr.
     pub async fn start(options: UpOptions) -> anyhow::Result<Self> {
         Self::start_program(holdpoint_binary()?, options).await
     }
 
     async fn start_program(program: PathBuf, options: UpOptions) -> anyhow::Result<Self> {
-        let home = tempfile::tempdir()?;
+        let home = TestFolder::create()?;
         let (child, hello) = launch(&program, &options, home.path()).await?;
-        let token = hello.token.context("the first start told no token")?;
+        let token = hello.token.context("the first start printed no token")?;
         Ok(Self {
             url: hello.url,
             workspace: hello.workspace,
@@ -122,7 +120,7 @@ impl Up {
         Ok(())
     }
 
-    /// Kills it without a word, as a power cut would; its own NATS server stays.
+    /// Kills it without a clean stop, as a power failure would; its NATS server stays.
     ///
     /// # Errors
     /// When the system refuses.
@@ -159,20 +157,19 @@ impl Up {
             .context("it goes on")??)
     }
 
-    /// Whether this system lets this user have disks ([`UpOptions::disk_bytes`]); if not, the test is
-    /// skipped.
+    /// Whether this user may have disks ([`UpOptions::disk_bytes`]); if not, the test is skipped.
     ///
     /// # Errors
     /// When it does not, although `HOLDPOINT_TEST_REQUIRE_DOCKER=1`: nothing is skipped there.
     pub async fn can_have_a_disk() -> anyhow::Result<bool> {
         let dir = tempfile::tempdir()?;
         let mut command = on_a_disk(Path::new("true"), 1 << 20, &data_dir(dir.path()))?;
-        let said = match command.output().await {
+        let stderr = match command.output().await {
             Ok(output) if output.status.success() => return Ok(true),
             Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
             Err(error) => error.to_string(),
         };
-        let why = format!("no disk of its own, as this user may not mount one: {said}");
+        let why = format!("no separate disk, because this user may not mount one: {stderr}");
         if crate::docker::required() {
             bail!(why);
         }
@@ -186,7 +183,6 @@ impl Up {
         self.child.id()
     }
 
-    /// Its data directory.
     #[must_use]
     pub fn data_dir(&self) -> PathBuf {
         data_dir(self.home.path())
@@ -219,9 +215,6 @@ impl Drop for Up {
         if let Err(error) = self.child.start_kill() {
             println!("holdpoint up was not killed: {error}");
         }
-        if self.options.nats_url.is_none() {
-            server::kill_leftover(&self.data_dir());
-        }
         if std::thread::panicking() {
             println!("stderr of holdpoint up:{}", self.stderr_tail());
         }
@@ -232,14 +225,14 @@ impl Drop for Up {
 /// folder.
 ///
 /// # Errors
-/// When there is none; `cargo build -p holdpoint` makes it, `cargo xtask test` does it for you.
+/// When it does not exist; `cargo build -p holdpoint` builds it, and `cargo xtask test` does that.
 pub fn holdpoint_binary() -> anyhow::Result<PathBuf> {
     let path = match env::var_os("HOLDPOINT_BIN") {
         Some(path) => PathBuf::from(path),
         None => env::current_exe()?
             .parent()
             .and_then(Path::parent)
-            .ok_or_else(|| anyhow!("the test program lies in no target folder"))?
+            .ok_or_else(|| anyhow!("the test program is not in a target folder"))?
             .join("holdpoint"),
     };
     if !path.is_file() {
@@ -299,7 +292,7 @@ async fn launch(
     ))
 }
 
-/// The same program in a mount namespace of its own, with a file system in memory at `data`.
+/// The same program in a separate mount namespace, with a file system in memory at `data`.
 fn on_a_disk(program: &Path, bytes: u64, data: &Path) -> anyhow::Result<Command> {
     fs::create_dir_all(data)?;
     let script = r#"mount -t tmpfs -o "size=$1,mode=700" tmpfs "$2" && shift 2 && exec "$@""#;
@@ -336,7 +329,7 @@ mod tests {
     use super::*;
 
     /// Says hello, notes its arguments, and answers each request with what it was asked.
-    const STAND_IN: &str = r#"#!/usr/bin/env python3
+    const ECHO_SERVER: &str = r#"#!/usr/bin/env python3
 import http.server, json, sys
 class Echo(http.server.BaseHTTPRequestHandler):
     def answer(self):
@@ -363,17 +356,18 @@ server.serve_forever()
     }
 
     #[tokio::test]
-    async fn a_child_is_asked_killed_started_again_and_ended() {
+    async fn a_child_is_called_killed_restarted_and_ended() {
         let folder = tempfile::tempdir().unwrap();
         let options = UpOptions {
             test_clock: true,
             ..Default::default()
         };
-        let stand_in = program(folder.path(), STAND_IN);
-        let mut up = Up::start_program(stand_in, options).await.unwrap();
-        let said = up.stderr_tail();
+        let server = program(folder.path(), ECHO_SERVER);
+        let mut up = Up::start_program(server, options).await.unwrap();
+        let arguments = up.stderr_tail();
         assert!(
-            said.contains("up --json --http 127.0.0.1:0 --data") && said.contains("--test-clock")
+            arguments.contains("up --json --http 127.0.0.1:0 --data")
+                && arguments.contains("--test-clock")
         );
 
         let (status, body) = up.post("/runs", &json!({"a": 1})).await.unwrap();
@@ -403,7 +397,7 @@ server.serve_forever()
     }
 
     #[tokio::test]
-    async fn the_end_of_a_child_is_told_with_its_own_words() {
+    async fn the_error_of_an_ended_child_contains_its_stderr() {
         let folder = tempfile::tempdir().unwrap();
         let broken = program(folder.path(), "#!/bin/sh\necho broken >&2\nexit 3\n");
         let error = Up::start_program(broken, UpOptions::default())

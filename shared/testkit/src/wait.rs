@@ -1,16 +1,15 @@
-//! The only place where a test may sleep: in small steps, towards a condition, with a deadline.
+//! The only place where a test may sleep: in short steps until a condition holds, with a deadline.
 
 use std::time::Duration;
 
 use anyhow::bail;
 use tokio::time::{Instant, sleep};
 
-/// The first steps are short, for what is nearly there.
+/// The first steps are short, because many conditions hold soon.
 const FIRST_STEP: Duration = Duration::from_millis(10);
 const LONGEST_STEP: Duration = Duration::from_millis(200);
 
-/// Asks `probe` until it answers, at most for `deadline`. `what` names the awaited thing in the
-/// error: "waited 5s for `what`".
+/// Calls `probe` until it returns a value, at most for `deadline`. The error is "waited 5s for `what`".
 ///
 /// # Errors
 /// When the deadline has passed.
@@ -38,7 +37,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn it_answers_as_soon_as_the_probe_does() {
+    async fn waiting_ends_with_the_value_of_the_probe() {
         let mut asked = 0;
         let third = async || {
             asked += 1;
@@ -51,7 +50,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_gives_up_at_the_deadline_and_says_what_was_awaited() {
+    async fn waiting_ends_at_the_deadline_with_an_error() {
         let never = async || None::<()>;
         let error = until(Duration::from_millis(30), "nothing", never)
             .await

@@ -1,6 +1,8 @@
 //! Starts real servers in temporary folders; each test ends its own.
 
-use std::{io::Write as _, path::Path, process::Command};
+use std::{path::Path, process::Command};
+
+use holdpoint_testkit::{TestFolder, skip};
 
 use super::*;
 
@@ -11,26 +13,13 @@ fn on(dir: &Path) -> Settings {
     }
 }
 
-/// As `skip` of the test kit, which stands on this crate.
-fn skip(why: &str) {
-    let thread = std::thread::current();
-    let test = thread.name().unwrap_or("a test");
-    println!("skipped: {test}: {why}");
-    if let Some(file) = std::env::var_os("HOLDPOINT_TEST_SKIPPED") {
-        let mut options = std::fs::OpenOptions::new();
-        let mut file = options.create(true).append(true).open(file).unwrap();
-        let line = format!("holdpoint_bus\t{test}\t{why}\n");
-        file.write_all(line.as_bytes()).unwrap();
-    }
-}
-
 fn alive(pid: u32) -> bool {
     std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty())
 }
 
 #[tokio::test]
-async fn a_server_is_started_taken_back_and_stopped() {
-    let dir = tempfile::tempdir().unwrap();
+async fn a_server_is_started_adopted_and_stopped() {
+    let dir = TestFolder::create().unwrap();
     let first = provide(on(dir.path())).await.unwrap();
     let Origin::Started { pid, ref binary } = first.origin else {
         panic!("{:?}", first.origin)
@@ -59,7 +48,7 @@ async fn a_server_is_started_taken_back_and_stopped() {
 
 #[tokio::test]
 async fn a_given_server_is_used_and_left_alone() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = TestFolder::create().unwrap();
     let own = provide(on(dir.path())).await.unwrap();
     let settings = Settings {
         data_dir: "/nonexistent".into(),
@@ -74,7 +63,7 @@ async fn a_given_server_is_used_and_left_alone() {
 
 #[tokio::test]
 async fn a_leftover_is_killed_only_on_its_own_folder() {
-    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (dir, other) = (TestFolder::create().unwrap(), TestFolder::create().unwrap());
     let left = provide(on(dir.path())).await.unwrap();
     let pid = left.pid().unwrap();
     drop(left);
@@ -87,7 +76,7 @@ async fn a_leftover_is_killed_only_on_its_own_folder() {
 
 #[tokio::test]
 async fn a_program_that_ends_at_once_is_reported_with_its_log() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = TestFolder::create().unwrap();
     let data_dir = DataDir::open(dir.path()).unwrap();
     let config = data_dir.config_to_start().unwrap();
     let error = match child::start(Path::new("/bin/false"), &data_dir, &config).await {
@@ -98,7 +87,7 @@ async fn a_program_that_ends_at_once_is_reported_with_its_log() {
 }
 
 #[tokio::test]
-async fn a_container_is_started_taken_back_and_stopped() {
+async fn a_container_is_started_adopted_and_stopped() {
     let named = std::env::var("HOLDPOINT_TEST_NATS_IMAGE");
     let image = named.unwrap_or_else(|_| "nats:2.15".to_owned());
     let asked = Command::new("docker")
@@ -109,27 +98,29 @@ async fn a_container_is_started_taken_back_and_stopped() {
             std::env::var_os("HOLDPOINT_TEST_REQUIRE_DOCKER").is_none(),
             "Docker and the image {image} are required here: cargo xtask images"
         );
-        return skip(&format!(
+        skip(&format!(
             "no Docker, or no image {image} (cargo xtask images)"
-        ));
+        ))
+        .unwrap();
+        return;
     }
-    let dir = tempfile::tempdir().unwrap();
+    let dir = TestFolder::create().unwrap();
     let data_dir = DataDir::open(dir.path()).unwrap();
     let config = data_dir.config_to_start().unwrap();
     let (id, url, _) = container::start_image(&data_dir, &config, &image)
         .await
         .unwrap();
-    let taken_back = provide(on(dir.path())).await.unwrap();
-    assert_eq!(taken_back.origin, Origin::Container { id });
-    taken_back.stop().await;
+    let adopted = provide(on(dir.path())).await.unwrap();
+    assert_eq!(adopted.origin, Origin::Container { id });
+    adopted.stop().await;
     assert!(check(&url).await.is_err());
 }
 
-/// A server that has met a full disk refuses to store until it is started anew; whoever is connected
-/// finds it at the same address, with what it has stored.
+/// After a full disk a server refuses to store until it is restarted. Its clients find it at the same address, with
+/// its stored messages.
 #[tokio::test]
-async fn a_server_is_started_anew_at_its_address() {
-    let dir = tempfile::tempdir().unwrap();
+async fn a_server_is_restarted_at_its_address() {
+    let dir = TestFolder::create().unwrap();
     let mut own = provide(on(dir.path())).await.unwrap();
     let (url, before) = (own.url.clone(), own.pid().unwrap());
     assert!(own.start_anew().await.unwrap());
@@ -137,12 +128,12 @@ async fn a_server_is_started_anew_at_its_address() {
     assert!(!alive(before) && own.pid() != Some(before));
     check(&url).await.unwrap();
 
-    // One that was taken back is no child of this process.
+    // An adopted server is not a child of this process.
     drop(own);
-    let mut taken_back = provide(on(dir.path())).await.unwrap();
-    let before = taken_back.pid().unwrap();
-    assert!(matches!(taken_back.origin, Origin::Adopted { .. }));
-    assert!(taken_back.start_anew().await.unwrap());
+    let mut adopted = provide(on(dir.path())).await.unwrap();
+    let before = adopted.pid().unwrap();
+    assert!(matches!(adopted.origin, Origin::Adopted { .. }));
+    assert!(adopted.start_anew().await.unwrap());
     assert!(!alive(before));
     check(&url).await.unwrap();
 
@@ -152,7 +143,7 @@ async fn a_server_is_started_anew_at_its_address() {
     };
     let mut given = provide(settings).await.unwrap();
     assert!(!given.start_anew().await.unwrap(), "it is not ours");
-    taken_back.stop().await;
+    adopted.stop().await;
 }
 
 /// Whether a client with this address is let in.
@@ -160,11 +151,11 @@ async fn lets_in(url: &str) -> bool {
     crate::Bus::connect(url, "test").await.is_ok()
 }
 
-/// Mend A-H9: only those who know the key of the data folder use its bus, and nobody reads it in the
-/// arguments of the process, in its log or in what is shown of it.
+/// Mend A-H9: only clients with the key of the data folder use its bus. The arguments of the process, its log and its
+/// `Debug` text do not contain the key.
 #[tokio::test]
-async fn only_those_with_the_key_are_let_in() {
-    let dir = tempfile::tempdir().unwrap();
+async fn only_clients_with_the_key_are_let_in() {
+    let dir = TestFolder::create().unwrap();
     let own = provide(on(dir.path())).await.unwrap();
     let plain = without_credentials(&own.url);
     let key = own.url.split(['/', '@']).nth(2).unwrap();
@@ -186,10 +177,10 @@ async fn only_those_with_the_key_are_let_in() {
     own.stop().await;
 }
 
-/// Mend D-2: clients that outlive a restart find the bus where it was, with the key that they have.
+/// Mend D-2: clients that survive a restart find the bus at its address, with their key.
 #[tokio::test]
 async fn address_and_key_stay_over_restarts() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = TestFolder::create().unwrap();
     let first = provide(on(dir.path())).await.unwrap();
     let url = first.url.clone();
     first.stop().await;
@@ -211,7 +202,7 @@ async fn address_and_key_stay_over_restarts() {
 /// Mend A-H9: a server that an older Holdpoint left without a key is ended, not used.
 #[tokio::test]
 async fn a_leftover_without_a_key_is_not_adopted() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = TestFolder::create().unwrap();
     let left = provide(on(dir.path())).await.unwrap();
     let pid = left.pid().unwrap();
     let data_dir = DataDir::open(dir.path()).unwrap();
@@ -223,7 +214,7 @@ async fn a_leftover_without_a_key_is_not_adopted() {
     )
     .unwrap();
     drop(left);
-    process::end_stranger(pid, &data_dir).await;
+    process::end_adopted(pid, &data_dir).await;
     let binary = program().await.unwrap();
     let mut open = child::start(&binary, &data_dir, &config).await.unwrap();
     config.write(&data_dir.config_file()).unwrap();
