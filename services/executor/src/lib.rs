@@ -23,14 +23,15 @@ use holdpoint_bus::{BusError, StreamUse};
 use holdpoint_clock::Clock;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::Parts;
-use holdpoint_kernel::{DecodedCommand, Deps, Handle, KernelError, Service, Vital, serve_queries};
+use holdpoint_kernel::{
+    DecodedCommand, Deps, Handle, KernelError, PendingSweep, Service, Vital, serve_queries,
+};
 use holdpoint_store::{StoreError, migrate, open_readers};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use domain::{ExecutorDomain, Input, NodeInput};
 use queues::Queues;
-use sweeps::ScopeSyncPending;
 
 pub use domain::{LeaseStatus, lease_status};
 pub use inline_worker::InlineTools;
@@ -42,7 +43,7 @@ pub struct Executor {
     pub(crate) keys: Keys,
     pub(crate) clock: Clock,
     /// Commands for many that some of their runs do not follow yet.
-    pub(crate) pages: Arc<ScopeSyncPending>,
+    pub(crate) pages: Arc<PendingSweep>,
     pub(crate) queues: Arc<Queues>,
 }
 

@@ -18,7 +18,6 @@ use tokio_util::task::TaskTracker;
 use crate::Executor;
 
 pub(crate) use redispatch::step_dispatches;
-pub(crate) use scope_sync::ScopeSyncPending;
 
 /// The parts that sweeps need.
 pub(crate) struct SweepDeps<'s> {

@@ -31,7 +31,8 @@ use holdpoint_contracts::handoff::UserChange;
 use holdpoint_contracts::subject::Parts;
 use holdpoint_egress::EgressPolicy;
 use holdpoint_kernel::{
-    DecodedCommand, Deps, Handle, KernelError, Service, Vital, serve_queries, start_sweep,
+    DecodedCommand, Deps, Handle, KernelError, PendingSweep, Service, Vital, serve_queries,
+    start_sweep,
 };
 use holdpoint_store::{StoreError, migrate, open_readers};
 use holdpoint_user_directory::{DirectoryWriter, UserDirectory};
@@ -41,7 +42,6 @@ use tokio_util::task::TaskTracker;
 use domain::{Input, NotificationDomain};
 use inbound::Reader;
 use sending::{Pool, Post};
-use sweeps::Wake;
 
 pub use sending::{Jobs, Outside, PublicUrl};
 
@@ -56,8 +56,8 @@ pub struct Notification {
     pub(crate) targets: EgressPolicy,
     /// Assertions expire by it.
     pub(crate) clock: Clock,
-    pub(crate) fan_out_wake: Arc<Wake>,
-    pub(crate) delivery_wake: Arc<Wake>,
+    pub(crate) fan_out_wake: Arc<PendingSweep>,
+    pub(crate) delivery_wake: Arc<PendingSweep>,
     pub(crate) post: Arc<Post>,
 }
 

@@ -6,14 +6,14 @@ mod retention;
 mod run_end_watches;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::notification::Channel;
-use holdpoint_kernel::{KernelStatus, Sweep, SweepPage, SweepTrigger};
+use holdpoint_kernel::{PendingSweep, Sweep, SweepPage};
 use holdpoint_store::StoreError;
 use holdpoint_user_directory::UserDirectory;
 use sea_orm::DatabaseConnection;
@@ -39,62 +39,9 @@ const DUE_MAX: u64 = 100;
 /// How long a refresh of the user directory may take. Its pages stay, and the next pass continues.
 const REFRESH_WITHIN: Duration = Duration::from_secs(5);
 
-/// Wakes a sweep, and counts the work that commits have left for it: the test clock waits for that work.
-#[derive(Debug, Default)]
-pub(crate) struct Wake {
-    counts: Mutex<Counts>,
-    sweep: OnceLock<(SweepTrigger, KernelStatus)>,
-}
-
-/// Commits that left work, and how many of them are finished.
-#[derive(Debug, Default)]
-struct Counts {
-    wanted: u64,
-    done: u64,
-}
-
-impl Wake {
-    /// A commit has left work for the sweep.
-    pub(crate) fn begin(&self) {
-        let Some((nudge, activity)) = self.sweep.get() else {
-            return;
-        };
-        let mut counts = self.counts();
-        counts.wanted += 1;
-        activity.begin();
-        drop(counts);
-        nudge.now();
-    }
-
-    fn wanted(&self) -> u64 {
-        self.counts().wanted
-    }
-
-    /// All work that was left before a pass began is finished.
-    fn end(&self, wanted: u64) {
-        let Some((_, activity)) = self.sweep.get() else {
-            return;
-        };
-        let mut counts = self.counts();
-        while counts.done < wanted {
-            counts.done += 1;
-            activity.end();
-        }
-    }
-
-    /// Commits wake the sweep from now on.
-    pub(crate) fn connect(&self, nudge: SweepTrigger, activity: KernelStatus) {
-        drop(self.sweep.set((nudge, activity)));
-    }
-
-    fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Continues pending fan-outs, page by page.
 pub(crate) struct FanOut {
-    pub(crate) wake: Arc<Wake>,
+    pub(crate) wake: Arc<PendingSweep>,
     pub(crate) people: UserDirectory,
     pub(crate) events: store::FairQueue,
     pub(crate) run_ends: store::FairQueue,
@@ -105,7 +52,7 @@ impl FanOut {
         &mut self,
         db: &DatabaseConnection,
     ) -> Result<SweepPage<Notification>, StoreError> {
-        let wanted = self.wake.wanted();
+        let begun = self.wake.begun();
         let mut events = self.events.next(db, EVENTS).await?;
         events.append(&mut self.run_ends.next(db, RUN_ENDS).await?);
         let mut page = SweepPage {
@@ -114,7 +61,7 @@ impl FanOut {
             messages: Vec::new(),
         };
         if events.is_empty() {
-            self.wake.end(wanted);
+            self.wake.end(begun);
         } else if self.refresh_people().await {
             page.more = true;
             page.inputs = events.into_iter().map(Input::ContinueFanOut).collect();
@@ -151,7 +98,7 @@ const SETTLE_WITHIN: Duration = Duration::from_secs(5);
 
 /// Claims due deliveries, as many as the pool takes. Each result wakes the sweep again.
 pub(crate) struct DueDeliveries {
-    pub(crate) wake: Arc<Wake>,
+    pub(crate) wake: Arc<PendingSweep>,
     pub(crate) post: Arc<Post>,
     pub(crate) clock: Clock,
     /// Since when the test clock may be waiting.
@@ -163,7 +110,7 @@ impl DueDeliveries {
         &mut self,
         db: &DatabaseConnection,
     ) -> Result<SweepPage<Notification>, StoreError> {
-        let wanted = self.wake.wanted();
+        let begun = self.wake.begun();
         let since = *self.since.get_or_insert_with(Instant::now);
         let busy = self.post.busy();
         let mut inputs = Vec::new();
@@ -189,7 +136,7 @@ impl DueDeliveries {
         }
         if is_done || since.elapsed() > SETTLE_WITHIN {
             self.since = None;
-            self.wake.end(wanted);
+            self.wake.end(begun);
         }
         Ok(SweepPage {
             more: false,

@@ -48,4 +48,4 @@ pub use service::{
 };
 pub use start::{Deps, Handle, KernelError, start};
 pub use status::KernelStatus;
-pub use sweeps::{Sweep, SweepPage, SweepTrigger, start_sweep};
+pub use sweeps::{PendingSweep, Sweep, SweepPage, SweepTrigger, start_sweep};

@@ -1,7 +1,7 @@
 //! The loop of every sweep: reads the tables page by page, submits what is due to the kernel, and publishes
 //! again what was not acknowledged. It decides nothing itself.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use crate::error_chain::error_chain;
 use crate::service::{InputOf, Service, vital};
 use crate::start::Handle;
+use crate::status::KernelStatus;
 
 /// Pages of one pass at most. A row that no decision could move is found again by the next page, and the pause
 /// between two passes keeps such a sweep from using a whole core.
@@ -40,7 +41,7 @@ pub trait Sweep<S: Service>: Send + 'static {
 pub struct SweepPage<S: Service> {
     /// Decided in one batch. A refusal is not a failure.
     pub inputs: Vec<InputOf<S>>,
-    /// CompletionQueue again, without an outbox row: the next pass finds what was not stored.
+    /// Published again, without an outbox row: the next pass finds what was not stored.
     pub messages: Vec<Outgoing>,
     /// Whether the pass has another page.
     pub more: bool,
@@ -54,6 +55,59 @@ impl SweepTrigger {
     /// The next pass begins at once, or right after the present one.
     pub fn now(&self) {
         self.0.notify_one();
+    }
+}
+
+/// Starts a sweep, and counts the commits that have left work for it. A moved test clock waits for that work.
+#[derive(Debug, Default)]
+pub struct PendingSweep {
+    counts: Mutex<Counts>,
+    sweep: OnceLock<(SweepTrigger, KernelStatus)>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    begun: u64,
+    ended: u64,
+}
+
+impl PendingSweep {
+    /// Connects the sweep, which [`Self::begin`] starts from now on.
+    pub fn connect(&self, trigger: SweepTrigger, status: KernelStatus) {
+        drop(self.sweep.set((trigger, status)));
+    }
+
+    /// A commit has left work; starts the sweep at once.
+    pub fn begin(&self) {
+        let Some((trigger, status)) = self.sweep.get() else {
+            return;
+        };
+        let mut counts = self.counts();
+        counts.begun += 1;
+        status.begin();
+        drop(counts);
+        trigger.now();
+    }
+
+    /// The number of such commits when a page begins.
+    pub fn begun(&self) -> u64 {
+        self.counts().begun
+    }
+
+    /// The work of the first `begun` commits is finished. Later commits keep theirs.
+    pub fn end(&self, begun: u64) {
+        let Some((_, status)) = self.sweep.get() else {
+            return;
+        };
+        let mut counts = self.counts();
+        while counts.ended < begun {
+            counts.ended += 1;
+            status.end();
+        }
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

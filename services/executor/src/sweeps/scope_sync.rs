@@ -4,12 +4,12 @@
 //! begins again. No decision and no read waits for a page, because both consult the scope itself. The sweep
 //! is for runs that receive no other input.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use holdpoint_kernel::{KernelStatus, Sweep, SweepPage, SweepTrigger};
+use holdpoint_kernel::{PendingSweep, Sweep, SweepPage};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 
@@ -24,62 +24,8 @@ const PAGE_RUNS: u64 = 500;
 /// Most scopes of one page; further ones wait until some of these are finished.
 const PAGE_SCOPES: u64 = 20;
 
-/// Counts commands with unfinished pages. A moved test clock waits until there are none.
-#[derive(Debug, Default)]
-pub(crate) struct ScopeSyncPending {
-    counts: Mutex<Counts>,
-    sweep: OnceLock<(SweepTrigger, KernelStatus)>,
-}
-
-/// Committed commands, and those of them without a page left.
-#[derive(Debug, Default)]
-struct Counts {
-    wanted: u64,
-    done: u64,
-}
-
-impl ScopeSyncPending {
-    /// Starts the pages of a committed command at once.
-    pub(crate) fn begin(&self) {
-        let Some((trigger, activity)) = self.sweep.get() else {
-            return;
-        };
-        let mut counts = self.counts();
-        counts.wanted += 1;
-        activity.begin();
-        drop(counts);
-        trigger.now();
-    }
-
-    /// The number of commands when a page begins.
-    fn wanted(&self) -> u64 {
-        self.counts().wanted
-    }
-
-    /// Ends the commands that were counted before an empty page. Later commands keep their pages.
-    fn end(&self, wanted: u64) {
-        let Some((_, activity)) = self.sweep.get() else {
-            return;
-        };
-        let mut counts = self.counts();
-        while counts.done < wanted {
-            counts.done += 1;
-            activity.end();
-        }
-    }
-
-    /// Connects the sweep, which [`Self::begin`] triggers from now on.
-    pub(super) fn connect(&self, trigger: SweepTrigger, activity: KernelStatus) {
-        drop(self.sweep.set((trigger, activity)));
-    }
-
-    fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// The sweep of all scopes.
-pub(super) struct ScopeSync(pub(super) Arc<ScopeSyncPending>);
+pub(super) struct ScopeSync(pub(super) Arc<PendingSweep>);
 
 impl Sweep<Executor> for ScopeSync {
     const NAME: &'static str = "scope_sync";
@@ -90,10 +36,10 @@ impl Sweep<Executor> for ScopeSync {
         db: &'a DatabaseConnection,
     ) -> BoxFuture<'a, Result<SweepPage<Executor>, StoreError>> {
         async move {
-            let wanted = self.0.wanted();
+            let begun = self.0.begun();
             let inputs = page(db).await?;
             if inputs.is_empty() {
-                self.0.end(wanted);
+                self.0.end(begun);
             }
             Ok(SweepPage {
                 more: !inputs.is_empty(),
