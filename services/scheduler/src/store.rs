@@ -10,7 +10,9 @@ use std::convert::Infallible;
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::{Changed, Store};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, guarded, insert_returning};
+use holdpoint_store::{
+    ROWS_PER_STATEMENT, StoreError, Transaction, insert_returning, upsert_if_version,
+};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, SimpleExpr};
@@ -98,7 +100,7 @@ pub(crate) async fn save(
 ) -> Result<Vec<Key>, StoreError> {
     let keys = ["workspace", "owner", "id"];
     let columns = ["rev", "status", "due_at", "updated_at"];
-    let conflict = guarded(TABLE, &keys, &columns);
+    let conflict = upsert_if_version(TABLE, &keys, &columns);
     let rows = timers.iter().map(|(timer, read)| active(timer, *read, now));
     let rows = rows.collect::<Result<Vec<_>, _>>()?;
     let names = [Column::Workspace, Column::Owner, Column::Id];

@@ -4,6 +4,7 @@
 //! no query of a service. Statements cost and rows do not, so batches are multi-row statements.
 
 mod checkpoint;
+mod connection;
 mod guard;
 mod rows;
 mod session;
@@ -28,8 +29,6 @@ use sea_orm_migration::MigratorTrait;
 
 pub use checkpoint::Checkpoints;
 pub use guard::upsert_if_version;
-// The former name, until the stores of notification use `StateRow`.
-pub use guard::upsert_if_version as guarded;
 pub use rows::{SPARE_ROWS, insert_returning, insert_rows, readable};
 pub use session::HeldName;
 pub use state_row::{BrokenRow, ChangedState, KeyOf, StateRow, StoredState};

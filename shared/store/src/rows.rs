@@ -177,7 +177,7 @@ mod tests {
 
     /// Every row goes in once, in few kinds of statements.
     #[test]
-    fn any_number_of_rows_is_cut_into_few_kinds_of_statements() {
+    fn any_number_of_rows_is_split_into_few_kinds_of_statements() {
         let mut kinds = std::collections::BTreeSet::new();
         for rows in 1..=2_000 {
             let mut left = rows;

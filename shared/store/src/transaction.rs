@@ -7,12 +7,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sea_orm::{
     ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, ExecResult, QueryResult, Statement,
-    Values,
 };
 use sea_orm_migration::async_trait::async_trait;
 
 use crate::StoreError;
-use crate::writer::ExclusiveConnection;
+use crate::connection::{ExclusiveConnection, StatementBatch};
 
 /// Most values of a transaction whose writes are deferred, about those of one command. Each combination of
 /// statements is one text that the database prepares and caches. Larger combinations have too many
@@ -157,7 +156,6 @@ impl Transaction {
         matches!(self.mode, Mode::Exclusive(_))
     }
 
-    /// Sends the pending writes.
     async fn send(&self) -> Result<(), DbErr> {
         let mut statements = self.take();
         if let Some(last) = statements.pop() {
@@ -284,41 +282,6 @@ fn plain(sql: &str) -> Statement {
 /// Whether a statement has numbered placeholders, which would number the values of a whole batch.
 fn is_numbered(statement: &Statement) -> bool {
     statement.sql.contains("$1")
-}
-
-/// Several statements as one text.
-pub(crate) struct StatementBatch {
-    pub(crate) text: Statement,
-    pub(crate) statements: usize,
-}
-
-impl StatementBatch {
-    /// Placeholders of sea-orm for SQLite have no numbers, so the values follow in the order of the
-    /// statements.
-    fn new(before: Vec<Statement>, last: Statement) -> Self {
-        let statements = before.len() + 1;
-        if before.is_empty() {
-            return Self {
-                text: last,
-                statements,
-            };
-        }
-        let backend = last.db_backend;
-        let (mut texts, mut all) = (Vec::new(), Vec::new());
-        for statement in before.into_iter().chain([last]) {
-            texts.push(statement.sql);
-            all.extend(
-                statement
-                    .values
-                    .into_iter()
-                    .flat_map(|Values(values)| values),
-            );
-        }
-        Self {
-            text: Statement::from_sql_and_values(backend, texts.join("; "), all),
-            statements,
-        }
-    }
 }
 
 #[cfg(test)]

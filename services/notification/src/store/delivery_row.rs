@@ -14,7 +14,9 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{Channel, PendingReason};
 use holdpoint_ids::{NotificationId, WebhookId, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, guarded, insert_rows};
+use holdpoint_store::{
+    ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows, upsert_if_version,
+};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict};
@@ -368,7 +370,7 @@ pub(super) async fn save(
     for chunk in deliveries.chunks(ROWS_PER_STATEMENT) {
         let rows = chunk.iter().map(|(one, read)| active(one, *read, now));
         let won: HashSet<Id> = Entity::insert_many(rows.collect::<Result<Vec<_>, _>>()?)
-            .on_conflict(guarded(TABLE, &keys, &columns))
+            .on_conflict(upsert_if_version(TABLE, &keys, &columns))
             .exec_with_returning_keys(db)
             .await?
             .into_iter()

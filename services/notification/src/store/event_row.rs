@@ -10,7 +10,9 @@ use std::collections::{BTreeMap, HashSet};
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_ids::{HoldId, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, guarded, insert_rows};
+use holdpoint_store::{
+    ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows, upsert_if_version,
+};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict, Query, SelectStatement};
@@ -205,7 +207,11 @@ pub(super) async fn save(
         let rows = chunk.iter().map(|(event, read)| active(event, *read, now));
         let won: HashSet<(String, String, i64)> =
             Entity::insert_many(rows.collect::<Result<Vec<_>, _>>()?)
-                .on_conflict(guarded(TABLE, &["workspace", "hold", "rev"], &columns))
+                .on_conflict(upsert_if_version(
+                    TABLE,
+                    &["workspace", "hold", "rev"],
+                    &columns,
+                ))
                 .exec_with_returning_keys(db)
                 .await?
                 .into_iter()

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{UserName, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, guarded, readable};
+use holdpoint_store::{ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, readable, upsert_if_version};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, QueryOrder, QuerySelect};
@@ -150,7 +150,7 @@ pub(super) async fn save(
         let rows = chunk.iter().map(|(one, read)| active(one, *read, now));
         let won: HashSet<(String, String)> =
             Entity::insert_many(rows.collect::<Result<Vec<_>, _>>()?)
-                .on_conflict(guarded(
+                .on_conflict(upsert_if_version(
                     TABLE,
                     &["workspace", "person"],
                     &["said", "digest_at", "updated_at"],

@@ -7,7 +7,7 @@
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::Workspace;
-use holdpoint_store::{StoreError, guarded};
+use holdpoint_store::{StoreError, upsert_if_version};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 
@@ -68,7 +68,7 @@ pub(super) async fn save(
         created_at: Set(now),
     });
     let won = Entity::insert_many(rows)
-        .on_conflict(guarded(TABLE, &["workspace"], &["secret"]))
+        .on_conflict(upsert_if_version(TABLE, &["workspace"], &["secret"]))
         .exec_with_returning_keys(db)
         .await?;
     let lost = |secret: &&&Secret| !won.iter().any(|one| one == secret.workspace.as_str());

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::notification::{WatchStatus, Watched};
 use holdpoint_ids::{UserName, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded, readable};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, readable, upsert_if_version};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _};
@@ -251,7 +251,7 @@ pub(super) async fn save(
         let rows = chunk.iter().map(|(one, read)| active(one, *read, now));
         let won: HashSet<(String, String, String)> =
             Entity::insert_many(rows.collect::<Result<Vec<_>, _>>()?)
-                .on_conflict(guarded(
+                .on_conflict(upsert_if_version(
                     TABLE,
                     &["workspace", "person", "target"],
                     &["since", "updated_at"],

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::notification::{WebhookFormat, WebhookStatus};
 use holdpoint_ids::{WebhookId, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, guarded, readable};
+use holdpoint_store::{ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, readable, upsert_if_version};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, QueryOrder, QuerySelect};
@@ -169,7 +169,7 @@ pub(super) async fn save(
         let rows = chunk.iter().map(|(one, read)| active(one, *read, now));
         let won: HashSet<(String, String)> =
             Entity::insert_many(rows.collect::<Result<Vec<_>, _>>()?)
-                .on_conflict(guarded(TABLE, &["workspace", "id"], &columns))
+                .on_conflict(upsert_if_version(TABLE, &["workspace", "id"], &columns))
                 .exec_with_returning_keys(db)
                 .await?
                 .into_iter()

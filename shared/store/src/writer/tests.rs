@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use sea_orm::{ConnectionTrait, DbBackend};
+use sea_orm::{ConnectionTrait, DbBackend, QueryResult, Statement};
 
 use super::*;
 use crate::open_readers;
@@ -56,7 +56,7 @@ fn is_home(writer: &TableWriter) -> bool {
 }
 
 #[tokio::test]
-async fn what_is_committed_is_there_and_the_connection_comes_back() {
+async fn a_commit_is_stored_and_returns_the_connection() {
     let (_folder, location, writer) = writer().await;
     for place in 1..=3 {
         let tx = writer.begin().await.unwrap();
@@ -93,7 +93,7 @@ async fn a_transaction_without_a_statement_takes_no_lock() {
 
 /// A connection that was left within a transaction is never used again.
 #[tokio::test]
-async fn what_is_dropped_or_refused_leaves_nothing() {
+async fn a_dropped_or_refused_transaction_writes_nothing() {
     let (_folder, location, writer) = writer().await;
     let tx = writer.begin().await.unwrap();
     tx.execute_raw(add(1)).await.unwrap();
@@ -142,7 +142,7 @@ async fn a_full_disk_ends_a_transaction_and_its_connection() {
 
 /// Where SQLite's thread ends in the middle, the driver says nothing of it.
 #[tokio::test]
-async fn a_thread_that_is_gone_has_not_committed() {
+async fn a_dead_thread_has_not_committed() {
     let (_folder, location, writer) = writer().await;
     // The driver counts placeholders from one, and its thread panics at this one.
     let fatal = || Statement::from_string(DbBackend::Sqlite, "DELETE FROM said WHERE $0");
@@ -165,7 +165,7 @@ async fn a_thread_that_is_gone_has_not_committed() {
 
 /// All statements are done, and the commit itself is refused.
 #[tokio::test]
-async fn a_refused_commit_is_told_and_leaves_nothing() {
+async fn a_refused_commit_is_an_error_and_writes_nothing() {
     let (_folder, location, writer) = writer().await;
     let checked_last = "CREATE TABLE heard \
         (place INTEGER REFERENCES said (place) DEFERRABLE INITIALLY DEFERRED)";
@@ -193,9 +193,9 @@ async fn a_refused_commit_is_told_and_leaves_nothing() {
     assert_eq!(places(&location).await, [3]);
 }
 
-/// What goes with a beginning that is refused must not be done by itself.
+/// A statement that is sent with a refused `BEGIN` must not be done alone.
 #[tokio::test]
-async fn what_cannot_begin_writes_nothing() {
+async fn a_transaction_that_cannot_begin_writes_nothing() {
     let (_folder, location, writer) = writer().await;
     let holds_it = writer.begin().await.unwrap();
     holds_it.execute_raw(add(1)).await.unwrap();
@@ -213,9 +213,9 @@ async fn what_cannot_begin_writes_nothing() {
     assert_eq!(places(&location).await, [1]);
 }
 
-/// A commit that nobody waits for is whole or nothing, and what comes after it is no part of it.
+/// An abandoned commit is atomic, and later statements are not part of it.
 #[tokio::test]
-async fn what_nobody_waits_for_is_whole_or_nothing() {
+async fn an_abandoned_transaction_is_atomic() {
     let (_folder, location, writer) = writer().await;
     for place in 0..10 {
         let tx = writer.begin().await.unwrap();
@@ -235,7 +235,7 @@ async fn what_nobody_waits_for_is_whole_or_nothing() {
 
 /// A new connection is set as the first one was: where a commit is on disk, and what it checks.
 #[tokio::test]
-async fn every_connection_is_set_alike() {
+async fn every_connection_has_the_same_options() {
     let (_folder, _location, writer) = writer().await;
     for is_new in [false, true] {
         if is_new {
@@ -266,9 +266,9 @@ async fn every_connection_is_set_alike() {
     }
 }
 
-/// Whoever writes and whoever reads open the same file, whatever it is called.
+/// Writers and readers open the same file for every path.
 #[tokio::test]
-async fn a_path_is_taken_as_it_is() {
+async fn a_path_with_special_characters_is_used_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["50%41 of it", "what?mode=ro", "#1 [a b]"] {
         let location = Location::Sqlite(folder.path().join(name).join("tables.db"));
