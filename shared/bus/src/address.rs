@@ -53,7 +53,7 @@ mod tests {
 
     /// Mend A-H9: the key of the bus is taken from the address, and never shown with it.
     #[test]
-    fn credentials_are_parted_from_the_address() {
+    fn credentials_are_separated_from_the_address() {
         let token = |text: &str| Some(Credentials::Token(text.to_owned()));
         let password = |user: &str, password: &str| {
             Some(Credentials::Password {

@@ -9,7 +9,10 @@ use holdpoint_contracts::subject;
 use nkeys::KeyPair;
 
 use crate::address::{self, Credentials};
-use crate::{BusError, REQUEST_TIMEOUT};
+use crate::error::BusError;
+
+/// How long a core request waits for its reply. The owner replies after its commit.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Longest connection attempt. The library's 5 s failed once on a machine whose two cores were busy.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);

@@ -42,7 +42,7 @@ pub enum BusError {
     #[error("the queue `{queue}` does not exist yet; the executor creates it")]
     NoQueue { queue: String },
     #[error("cannot read the state of stream {stream}: {reason}")]
-    Look { stream: String, reason: String },
+    Read { stream: String, reason: String },
     #[error("cannot provide consumer {consumer} of {stream}")]
     Consumer {
         stream: String,

@@ -22,15 +22,12 @@ use holdpoint_ids::Workspace;
 use serde::de::DeserializeOwned;
 
 pub use address::without_credentials;
-pub use connection::Access;
+pub use connection::{Access, REQUEST_TIMEOUT};
 pub use error::BusError;
 pub use partitions::PartitionShare;
 pub use publish::Outgoing;
 pub use queues::STEPS_ACK_WAIT;
 pub use streams::{Backlog, COMMANDS_BYTES_MAX, KEPT_FOR, STEPS_BYTES_MAX, StreamUse};
-
-/// How long a core request waits for its reply. The owner replies after its commit.
-pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Idle heartbeat of every pull. A lost pull is noticed within twice this time.
 pub const PULL_HEARTBEAT: Duration = Duration::from_secs(2);

@@ -63,7 +63,7 @@ impl Bus {
     /// keeps their messages and redelivers unacked ones.
     ///
     /// # Errors
-    /// [`BusError::Look`]: the server does not answer or refuses.
+    /// [`BusError::Read`]: the server does not answer or refuses.
     pub async fn remove_other_shares(
         &self,
         service: &str,
@@ -71,11 +71,7 @@ impl Bus {
     ) -> Result<(), BusError> {
         let stream = subject::commands_stream(service);
         let failed = |error: &dyn Display| read_error(&stream, error);
-        let handle = self
-            .jetstream
-            .get_stream_no_info(&stream)
-            .await
-            .map_err(|error| failed(&error))?;
+        let handle = self.open_stream(&stream).await?;
         let names: Vec<String> = handle
             .consumer_names()
             .try_collect()

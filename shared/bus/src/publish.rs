@@ -36,7 +36,6 @@ impl Outgoing {
         })
     }
 
-    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));

@@ -3,7 +3,6 @@
 //! A worker must not create one: a consumer's settings contain a subject to which the server delivers.
 
 use std::collections::BTreeSet;
-use std::fmt::Display;
 use std::time::Duration;
 
 use async_nats::jetstream::ErrorCode;
@@ -58,16 +57,11 @@ impl Bus {
     /// The names of all consumers of steps.
     ///
     /// # Errors
-    /// [`BusError::Look`]: the stream does not exist, or the server does not answer.
+    /// [`BusError::Read`]: the stream does not exist, or the server does not answer.
     pub async fn steps_consumers(&self) -> Result<BTreeSet<String>, BusError> {
-        let failed = |error: &dyn Display| read_error(subject::STEPS, error);
-        let stream = self
-            .jetstream
-            .get_stream_no_info(subject::STEPS)
-            .await
-            .map_err(|error| failed(&error))?;
+        let stream = self.open_stream(subject::STEPS).await?;
         let names = stream.consumer_names().try_collect().await;
-        names.map_err(|error| failed(&error))
+        names.map_err(|error| read_error(subject::STEPS, &error))
     }
 }
 

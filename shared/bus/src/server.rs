@@ -9,10 +9,12 @@ mod child;
 mod config;
 mod container;
 mod data_dir;
+mod error;
 mod info;
 mod process;
 #[cfg(test)]
 mod tests;
+mod version;
 
 use std::{
     fmt,
@@ -21,7 +23,9 @@ use std::{
 
 use tracing::{info, warn};
 
-pub use self::info::{OLDEST, ServerVersion, check};
+pub use self::error::ServerError;
+pub use self::info::check;
+pub use self::version::{OLDEST, ServerVersion};
 use self::{child::Running, data_dir::DataDir};
 use crate::without_credentials;
 
@@ -72,46 +76,6 @@ impl fmt::Debug for Provided {
             .field("version", &self.version)
             .finish_non_exhaustive()
     }
-}
-
-/// Why there is no NATS server.
-#[derive(Debug, thiserror::Error)]
-pub enum ServerError {
-    #[error("`{url}` is not a NATS address; expected --nats-url nats://host:4222")]
-    Address {
-        /// As given, without its credentials.
-        url: String,
-    },
-    #[error("no NATS server answers at {at}; start it, or correct --nats-url")]
-    Unreachable { at: String, source: std::io::Error },
-    #[error("{at} is not a NATS server; check the port of --nats-url")]
-    NotNats { at: String },
-    /// The server does not support message schedules, which timers need.
-    #[error("the NATS server at {at} has version {version}; Holdpoint needs {OLDEST} or newer")]
-    TooOld { at: String, version: ServerVersion },
-    #[error("the NATS server at {at} runs without JetStream; start it with `-js -sd DIR`")]
-    NoJetStream { at: String },
-    #[error("another holdpoint process uses {}; stop it, or choose another --data", dir.display())]
-    InUse { dir: PathBuf },
-    #[error("cannot use {}; make it writable, or choose another --data", path.display())]
-    Disk {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-    #[error("HOLDPOINT_NATS_SERVER={}: {why}; expected a nats-server {OLDEST} or newer", path.display())]
-    Named { path: PathBuf, why: String },
-    #[error("{} did not start: {why} (log: {})", binary.display(), log.display())]
-    NotStarted {
-        binary: PathBuf,
-        why: String,
-        log: PathBuf,
-    },
-    /// No server was given, and none could be found or fetched.
-    #[error("no NATS server found:{tried}\nOr run one and pass --nats-url.")]
-    NoWay {
-        /// One line per attempt, with the error.
-        tried: String,
-    },
 }
 
 /// Provides the first of these servers:
@@ -174,7 +138,7 @@ async fn started(data_dir: &DataDir) -> Result<Provided, ServerError> {
     match container::start(data_dir, &data_dir.config_to_start()?).await {
         Ok((id, url, version)) => Ok(Provided::new(url, Origin::Container { id }, version)),
         Err(why) => {
-            binary::note(&mut tried, &why);
+            binary::add_attempt(&mut tried, &why);
             Err(ServerError::NoWay { tried })
         }
     }
@@ -242,7 +206,7 @@ impl Provided {
         };
         match self.child.take() {
             Some(mut child) => process::end_child(pid, &mut child).await,
-            None => process::end_stranger(pid, data_dir).await,
+            None => process::end_adopted(pid, data_dir).await,
         }
         // Stored before the server answers, because it may take long to start.
         self.origin = Origin::Started {
@@ -267,7 +231,7 @@ impl Provided {
             }
             (Origin::Started { pid, .. } | Origin::Adopted { pid }, None) => {
                 if let Some(data_dir) = &self.data_dir {
-                    process::end_stranger(*pid, data_dir).await;
+                    process::end_adopted(*pid, data_dir).await;
                 }
             }
             (Origin::Container { id }, _) => {
@@ -299,10 +263,10 @@ impl Provided {
             return std::future::pending().await;
         };
         while !process::has_ended(pid, data_dir) {
-            tokio::time::sleep(ENDED_LOOK).await;
+            tokio::time::sleep(ENDED_CHECK).await;
         }
     }
 }
 
 /// How often the end of the server's process is checked.
-const ENDED_LOOK: std::time::Duration = std::time::Duration::from_millis(500);
+const ENDED_CHECK: std::time::Duration = std::time::Duration::from_millis(500);

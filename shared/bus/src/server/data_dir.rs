@@ -1,5 +1,5 @@
-//! Where a started server's files lie under the data directory, and the lock that keeps two
-//! Holdpoint processes from using one directory.
+//! The files of a started server in its data directory, and the lock that gives the directory to one Holdpoint
+//! process.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{ServerError, config::Config};
+use super::{config::Config, error::ServerError};
 
 /// A data directory by its absolute path, so that a later process finds the same one.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(super) struct DataDir {
 }
 
 impl DataDir {
-    /// Makes the folders that are missing.
+    /// Creates missing folders.
     pub(super) fn open(dir: &Path) -> Result<Self, ServerError> {
         let disk = |source: io::Error| ServerError::Disk {
             path: dir.to_owned(),
@@ -37,15 +37,15 @@ impl DataDir {
         Ok(data_dir)
     }
 
-    /// Without making anything.
+    /// Creates nothing.
     pub(super) fn existing(dir: &Path) -> Option<Self> {
         Some(Self {
             root: fs::canonicalize(dir).ok()?,
         })
     }
 
-    /// Held for the life of a `Provided`; the system frees it when the process is killed, and the
-    /// server child does not inherit it.
+    /// Held while a `Provided` lives. The system releases it when the process is killed, and the server does not
+    /// inherit it.
     pub(super) fn lock(&self) -> Result<File, ServerError> {
         let path = self.root.join("nats.lock");
         let file = File::options()
@@ -70,7 +70,6 @@ impl DataDir {
         &self.root
     }
 
-    /// Streams on disk.
     pub(super) fn store(&self) -> PathBuf {
         self.root.join("nats")
     }
@@ -80,7 +79,7 @@ impl DataDir {
         self.root.join("nats-ports")
     }
 
-    /// For people; finding the process does not rely on it.
+    /// For operators; the process is found without it.
     pub(super) fn pid_file(&self) -> PathBuf {
         self.root.join("nats-server.pid")
     }
@@ -94,13 +93,12 @@ impl DataDir {
         self.root.join("nats.conf")
     }
 
-    /// Port and key of an earlier start, if they are there.
     pub(super) fn config(&self) -> Option<Config> {
         Config::read(&self.config_file())
     }
 
-    /// Port and key for a server that is to be started: those of the start before. Where another program
-    /// listens on that port both are new, for clients may have sent their key there.
+    /// Port and key for a start: those of the previous start. If another program listens on that port both are new,
+    /// because clients may have sent it the key.
     pub(super) fn config_to_start(&self) -> Result<Config, ServerError> {
         if let Some(kept) = self.config() {
             if kept.is_port_free() {
@@ -138,8 +136,8 @@ impl DataDir {
         url.rsplit(':').next()?.parse().ok()
     }
 
-    /// Forgets the ports of servers that were killed: process ids come round again.
-    pub(super) fn forget_ports(&self) {
+    /// Removes the ports of killed servers, because process ids are reused.
+    pub(super) fn remove_ports(&self) {
         for entry in fs::read_dir(self.ports_dir())
             .into_iter()
             .flatten()

@@ -1,6 +1,6 @@
-//! Looks at a server from outside: connects, reads its greeting, judges it. Sends nothing.
+//! Connects to a server, reads its greeting and checks it. Sends nothing.
 
-use std::{fmt, io, time::Duration};
+use std::{io, time::Duration};
 
 use serde::Deserialize;
 use tokio::{
@@ -9,56 +9,15 @@ use tokio::{
     time::timeout,
 };
 
-use super::ServerError;
-use crate::without_credentials;
+use super::error::ServerError;
+use super::version::{OLDEST, ServerVersion};
+use crate::address::without_credentials;
 
-/// The oldest server with message schedules, which timers are armed by.
-pub const OLDEST: ServerVersion = ServerVersion {
-    major: 2,
-    minor: 12,
-    patch: 0,
-};
-
-/// For the connection, and again for the greeting.
+/// Time limit of the connection, and of the greeting.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
-/// A greeting is some 500 bytes; a cluster's list of addresses makes it longer.
+/// Longest greeting. It usually has some 500 bytes, and a cluster adds its addresses.
 const GREETING_MAX: u64 = 64 * 1024;
 const DEFAULT_PORT: &str = "4222";
-
-/// Version of a NATS server; ordered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ServerVersion {
-    /// First number.
-    pub major: u32,
-    /// Second number.
-    pub minor: u32,
-    /// Third number; a suffix such as `-RC.1` is not kept.
-    pub patch: u32,
-}
-
-impl ServerVersion {
-    /// Reads `2.15.1`, `v2.15.1` and `2.15.1-RC.1`.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let text = text.trim().trim_start_matches('v');
-        let plain = text.split(['-', '+']).next()?;
-        let mut numbers = plain.split('.').map(|part| part.parse::<u32>().ok());
-        let major = numbers.next()??;
-        let minor = numbers.next()??;
-        let patch = numbers.next().unwrap_or(Some(0))?;
-        Some(Self {
-            major,
-            minor,
-            patch,
-        })
-    }
-}
-
-impl fmt::Display for ServerVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
-    }
-}
 
 #[derive(Deserialize)]
 struct Greeting {
@@ -69,11 +28,11 @@ struct Greeting {
     auth_required: bool,
 }
 
-/// Connects to `url`, reads the greeting, and answers with the server's version if it is at least
-/// [`OLDEST`] and keeps streams. Of a comma-separated list the first that answers is judged.
+/// The version of the server at `url`, which must be at least [`OLDEST`] and have JetStream. In a comma-separated
+/// list the first server that answers is checked.
 ///
 /// # Errors
-/// [`ServerError`] says what is wrong at which address, and how to mend it.
+/// [`ServerError`] with the address.
 pub async fn check(url: &str) -> Result<ServerVersion, ServerError> {
     let mut last = ServerError::Address {
         url: without_credentials(url),
@@ -83,7 +42,7 @@ pub async fn check(url: &str) -> Result<ServerVersion, ServerError> {
             url: without_credentials(url),
         })?;
         match greeting(&at).await {
-            Ok(line) => return judge(at, &line),
+            Ok(line) => return check_greeting(at, &line),
             Err(source) => last = ServerError::Unreachable { at, source },
         }
     }
@@ -120,8 +79,8 @@ fn read(line: &str) -> Option<Greeting> {
     serde_json::from_str(json.trim()).ok()
 }
 
-/// Whether the server at `url` takes only clients that prove themselves.
-pub(super) async fn wants_proof(url: &str) -> bool {
+/// Whether the server at `url` requires credentials.
+pub(super) async fn requires_key(url: &str) -> bool {
     let Some(at) = address(url) else {
         return false;
     };
@@ -129,7 +88,7 @@ pub(super) async fn wants_proof(url: &str) -> bool {
     read(&line).is_some_and(|greeting| greeting.auth_required)
 }
 
-fn judge(at: String, line: &str) -> Result<ServerVersion, ServerError> {
+fn check_greeting(at: String, line: &str) -> Result<ServerVersion, ServerError> {
     let Some(greeting) = read(line) else {
         return Err(ServerError::NotNats { at });
     };
@@ -167,33 +126,25 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_ordered_and_lose_their_suffix() {
-        let parsed = |text| ServerVersion::parse(text).unwrap();
-        assert_eq!(parsed("v2.15.1-RC.1").to_string(), "2.15.1");
-        assert!(parsed("2.9.30") < OLDEST && parsed("2.12") >= OLDEST && parsed("3.0.0") > OLDEST);
-        assert_eq!(ServerVersion::parse("nats"), None);
-    }
-
-    #[test]
-    fn a_greeting_is_judged_by_version_and_streams() {
-        let judged = |line: &str| judge("here:1".into(), line);
-        let ok = judged("INFO {\"version\":\"2.15.1\",\"jetstream\":true}\r\n").unwrap();
+    fn a_greeting_is_checked_for_version_and_streams() {
+        let checked = |line: &str| check_greeting("here:1".into(), line);
+        let ok = checked("INFO {\"version\":\"2.15.1\",\"jetstream\":true}\r\n").unwrap();
         assert_eq!(ok.to_string(), "2.15.1");
-        let old = judged("INFO {\"version\":\"2.10.5\",\"jetstream\":true}").unwrap_err();
+        let old = checked("INFO {\"version\":\"2.10.5\",\"jetstream\":true}").unwrap_err();
         assert_eq!(
             old.to_string(),
             "the NATS server at here:1 has version 2.10.5; Holdpoint needs 2.12.0 or newer"
         );
-        let bare = judged("INFO {\"version\":\"2.15.1\"}").unwrap_err();
+        let bare = checked("INFO {\"version\":\"2.15.1\"}").unwrap_err();
         assert!(bare.to_string().contains("without JetStream"), "{bare}");
         assert!(matches!(
-            judged("HTTP/1.1 400"),
+            checked("HTTP/1.1 400"),
             Err(ServerError::NotNats { .. })
         ));
     }
 
     #[tokio::test]
-    async fn nobody_there_says_where() {
+    async fn an_unreachable_server_is_reported_with_its_address() {
         let free = std::net::TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()

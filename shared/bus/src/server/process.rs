@@ -1,5 +1,4 @@
-//! Asks and forces a server process to end. Signals only processes whose command line is that of
-//! a server on our own data directory, or children whose end has not been seen yet.
+//! Ends server processes. Signals only servers on our data directory, by their command line, and live children.
 
 use std::{fs, io, os::unix::fs::MetadataExt as _, time::Duration};
 
@@ -15,15 +14,15 @@ use tracing::warn;
 
 use super::data_dir::DataDir;
 
-/// From the polite signal to the hard one; a server with full streams closes them in well under 1 s.
+/// Time between SIGTERM and SIGKILL. A server with full streams closes them in well under 1 s.
 const END_WAIT: Duration = Duration::from_secs(10);
-/// From the hard signal until the process must be gone.
+/// Time between SIGKILL and the end of the process.
 const KILL_WAIT: Duration = Duration::from_secs(5);
-/// Between two looks at a process or file that is awaited.
-pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Time between two checks of a process or file.
+pub(super) const CHECK_EVERY: Duration = Duration::from_millis(20);
 
-/// Whether the process is alive, is ours and is a server of this data directory. A zombie has no command
-/// line, and another user's process could name our folder, too.
+/// Whether the process is alive, is ours and is a server of this data directory. A zombie has no command line, and
+/// another user's process could name our directory, too.
 pub(super) fn serves(pid: u32, data_dir: &DataDir) -> bool {
     let user = fs::metadata(format!("/proc/{pid}")).map(|about| about.uid());
     user.is_ok_and(|user| user == rustix::process::geteuid().as_raw())
@@ -40,11 +39,11 @@ fn names(line: &[u8], data_dir: &DataDir) -> bool {
 
 /// Whether the server with this process id is certainly gone.
 pub(super) fn has_ended(pid: u32, data_dir: &DataDir) -> bool {
-    tells_an_end(&fs::read(format!("/proc/{pid}/cmdline")), data_dir)
+    is_ended(&fs::read(format!("/proc/{pid}/cmdline")), data_dir)
 }
 
-/// A command line that cannot be read tells nothing: a process without file descriptors could not look.
-fn tells_an_end(line: &io::Result<Vec<u8>>, data_dir: &DataDir) -> bool {
+/// Another error says nothing about the server: this process may be out of file descriptors.
+fn is_ended(line: &io::Result<Vec<u8>>, data_dir: &DataDir) -> bool {
     match line {
         Ok(line) => !names(line, data_dir),
         Err(error) => {
@@ -69,7 +68,7 @@ pub(super) async fn end_child(pid: u32, child: &mut Child) {
 }
 
 /// Ends a server of this data directory that is not our child.
-pub(super) async fn end_stranger(pid: u32, data_dir: &DataDir) {
+pub(super) async fn end_adopted(pid: u32, data_dir: &DataDir) {
     let before = command_line(pid);
     if !names(&before, data_dir) {
         return;
@@ -80,7 +79,7 @@ pub(super) async fn end_stranger(pid: u32, data_dir: &DataDir) {
     }
     signal(pid, Signal::KILL);
     if !gone(pid, &before, KILL_WAIT).await {
-        warn!(pid, "the NATS server is still there after a kill");
+        warn!(pid, "the NATS server has not ended after SIGKILL");
     }
 }
 
@@ -96,7 +95,7 @@ fn signal(pid: u32, signal: Signal) -> bool {
     match kill_process(target, signal) {
         Ok(()) => true,
         Err(error) => {
-            warn!(pid, %error, "the NATS server took no signal");
+            warn!(pid, %error, "the NATS server was not signalled");
             false
         }
     }
@@ -112,7 +111,7 @@ async fn gone(pid: u32, before: &[u8], within: Duration) -> bool {
         if command_line(pid) != before {
             return true;
         }
-        sleep(LOOK_EVERY).await;
+        sleep(CHECK_EVERY).await;
     }
     false
 }
@@ -121,7 +120,7 @@ async fn gone(pid: u32, before: &[u8], within: Duration) -> bool {
 mod tests {
     use super::*;
 
-    /// Mend A-H8: a process that is out of file descriptors does not take its server for ended.
+    /// Mend A-H8: a process that is out of file descriptors does not consider its server as ended.
     #[test]
     fn only_a_process_that_is_gone_has_ended() {
         let dir = tempfile::tempdir().unwrap();
@@ -143,7 +142,7 @@ mod tests {
             (Ok(Vec::new()), true),
             (Ok(b"sleep\0inf\0".to_vec()), true),
         ] {
-            assert_eq!(tells_an_end(&line, &data_dir), has_ended, "{line:?}");
+            assert_eq!(is_ended(&line, &data_dir), has_ended, "{line:?}");
         }
     }
 }
