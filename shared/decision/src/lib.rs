@@ -84,7 +84,6 @@ pub type LookupFn<'a, D> = &'a dyn Fn(&<D as Decider>::Need) -> Lookup<<D as Dec
 /// The value of a need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lookup<F> {
-    /// The loaded value.
     Found(F),
     /// It was looked for and does not exist.
     Missing,
@@ -92,13 +91,10 @@ pub enum Lookup<F> {
     NotLoaded,
 }
 
-/// What a decision returns.
 pub type Decision<D> = Result<Outcome<D>, Undecided<D>>;
 
-/// A finished decision.
 #[derive(Debug)]
 pub enum Outcome<D: Decider> {
-    /// The state changes.
     Decided(Box<Decided<D>>),
     /// Nothing changes, and the caller gets this reply: a repetition, or nothing to do.
     Unchanged(D::Reply),

@@ -9,7 +9,6 @@ use tokio::sync::Notify;
 
 use crate::desired_states::rows::Sent;
 
-/// Rows to delete.
 #[derive(Debug, Default)]
 pub(crate) struct Completed {
     /// Outbox rows whose messages are published.

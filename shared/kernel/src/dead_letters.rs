@@ -208,7 +208,6 @@ pub(crate) async fn remove(tx: &Transaction, id: i64) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// The column values that mean a workspace.
 fn column_values(workspace: &Workspace) -> Vec<String> {
     let older = (workspace.as_str() == workspace_of("")).then(String::new);
     [workspace.to_string()].into_iter().chain(older).collect()

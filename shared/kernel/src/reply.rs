@@ -6,7 +6,6 @@ use holdpoint_contracts::message::Reply;
 use holdpoint_contracts::problem::Problem;
 use serde::Serialize;
 
-/// The reply to one task.
 pub(crate) struct TaskReply {
     pub(crate) body: Bytes,
     /// Whether the command was done. Only that is stored under its idempotency key.

@@ -12,26 +12,19 @@ use holdpoint_ids::Workspace;
 use holdpoint_store::{StoreError, Transaction};
 use holdpoint_telemetry::Vital;
 
-/// The key type of a service's aggregates; the aliases below name its other types.
+/// The key type of a service's aggregates. The other aliases name its other types.
 pub type KeyOf<S> = <<S as Service>::Domain as Decider>::Key;
-/// See [`Decider::State`].
 pub type StateOf<S> = <<S as Service>::Domain as Decider>::State;
-/// See [`Decider::Input`].
 pub type InputOf<S> = <<S as Service>::Domain as Decider>::Input;
-/// See [`Decider::Need`].
 pub type NeedOf<S> = <<S as Service>::Domain as Decider>::Need;
-/// See [`Decider::Fact`].
 pub type FactOf<S> = <<S as Service>::Domain as Decider>::Fact;
-/// See [`Decider::Effect`].
 pub type EffectOf<S> = <<S as Service>::Domain as Decider>::Effect;
-/// See [`Decider::Reply`].
 pub type ReplyOf<S> = <<S as Service>::Domain as Decider>::Reply;
 
 /// A service that the kernel runs.
 pub trait Service: Store<Self::Domain> + Outbound<Self::Domain> + Send + Sync + 'static {
     /// The name in subjects.
     const NAME: &'static str;
-    /// The rules.
     type Domain: Decider;
 
     /// Reads the body of a command into inputs.
@@ -178,7 +171,6 @@ pub struct RefusedState<'a> {
     pub workspace: &'a Workspace,
     pub id: &'a str,
     pub rev: u64,
-    /// The receiver's reason.
     pub problem: &'a Problem,
 }
 
@@ -201,7 +193,6 @@ pub enum AfterRefusal<I> {
     Decide(I),
 }
 
-/// A state to save.
 #[derive(Debug)]
 pub struct Changed<'a, D: Decider> {
     pub key: &'a D::Key,

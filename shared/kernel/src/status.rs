@@ -14,7 +14,7 @@ pub struct KernelStatus {
     /// Tasks that were finished since the start.
     pub(crate) handled: Arc<AtomicUsize>,
     /// Whether the database did not answer the last statement.
-    is_database_away: Arc<AtomicBool>,
+    is_database_silent: Arc<AtomicBool>,
     /// Whether committed messages wait for the bus, because it is disconnected or refuses them.
     has_backlog: Arc<AtomicBool>,
     /// Whether the bus did not answer the last retry of the oldest outbox row.
@@ -34,7 +34,7 @@ pub struct KernelStatus {
 const BATCH_WITHIN: Duration = Duration::from_secs(10);
 
 impl KernelStatus {
-    /// Counts work that is no message yet, such as the next pages of a sweep.
+    /// Counts work that is not a message yet, such as the next pages of a sweep.
     pub fn begin(&self) {
         self.in_flight.fetch_add(1, Ordering::AcqRel);
     }
@@ -51,11 +51,11 @@ impl KernelStatus {
     }
 
     pub(crate) fn database_answers(&self) -> bool {
-        !self.is_database_away.load(Ordering::Acquire)
+        !self.is_database_silent.load(Ordering::Acquire)
     }
 
     pub(crate) fn set_database_answers(&self, answers: bool) {
-        self.is_database_away.store(!answers, Ordering::Release);
+        self.is_database_silent.store(!answers, Ordering::Release);
     }
 
     /// The database thread begins a batch or ends it.

@@ -3,7 +3,7 @@
 //! - Each kernel has a row in `kernels` while it runs. A clean stop removes it.
 //! - A kernel that finds the row of a dead process isolates inputs for a while: it decides each one alone. Before
 //!   that it commits a row in `suspects`, and the decision removes the row.
-//! - An input that was alone at [`DEATHS_MAX`] deaths is quarantined: it is not decided any more.
+//! - An input that was alone at [`DEATHS_MAX`] deaths is quarantined: it is no longer decided.
 //!
 //! In normal operation nothing is written.
 
@@ -19,10 +19,8 @@ use tokio::time::Instant;
 use crate::error_chain::error_chain;
 use crate::isolation::Isolation;
 
+use rows::DEATHS_MAX;
 pub(crate) use rows::forget;
-
-/// An input that was alone at so many deaths becomes a dead letter.
-const DEATHS_MAX: i32 = 3;
 
 /// How long a kernel isolates inputs after the first death: longer than the bus waits before it redelivers.
 /// Each further death doubles it.

@@ -256,7 +256,7 @@ async fn the_same_key_is_done_once_and_another_body_is_refused() {
 }
 
 #[tokio::test]
-async fn of_a_batch_only_the_poisonous_command_becomes_a_dead_letter() {
+async fn only_the_poisonous_command_of_a_batch_becomes_a_dead_letter() {
     let world = World::with_stream().await;
     let commands = StreamUse::Commands("counter");
     world.deps.bus.provide_stream(commands).await.unwrap();
@@ -277,14 +277,14 @@ async fn of_a_batch_only_the_poisonous_command_becomes_a_dead_letter() {
         dead[0].0.contains(".cmd.counter.") && dead[0].0.contains("poison"),
         "{dead:?}"
     );
-    let told = world.add(counter::POISON, 1, None).await.unwrap_err();
-    assert_eq!(told.status, 500, "who waits is told");
+    let error = world.add(counter::POISON, 1, None).await.unwrap_err();
+    assert_eq!(error.status, 500, "the caller gets a problem");
     kernel.stop().await;
 }
 
 /// As a crash leaves it: committed, and not published for want of a stream.
 #[tokio::test]
-async fn what_a_dead_kernel_left_in_its_outbox_is_published_by_the_next() {
+async fn the_next_kernel_publishes_the_outbox_of_a_dead_one() {
     let world = World::new().await;
     // A runtime of its own can be ended without a last word.
     let mortal = Runtime::new().unwrap();
@@ -307,19 +307,23 @@ async fn what_a_dead_kernel_left_in_its_outbox_is_published_by_the_next() {
         .await
         .unwrap();
     let kernel = world.start().await;
-    let told = async || {
+    let published = async || {
         let stored = world.deps.bus.stored(StreamUse::Steps).await;
         (stored.unwrap() == 1).then_some(())
     };
-    until(PATIENCE, "what was left to be published", told)
-        .await
-        .unwrap();
+    until(
+        PATIENCE,
+        "the outbox of the dead kernel to be published",
+        published,
+    )
+    .await
+    .unwrap();
     kernel.stop().await;
     assert_eq!(world.counts().await["a"], 3);
 }
 
 #[tokio::test]
-async fn the_inputs_of_one_batch_are_decided_in_order_each_on_the_one_before() {
+async fn inputs_of_a_batch_are_decided_in_order() {
     let world = World::with_stream().await;
     let kernel = world.start().await;
     let add = |name: &str, by| Input {
@@ -344,7 +348,7 @@ async fn the_inputs_of_one_batch_are_decided_in_order_each_on_the_one_before() {
 }
 
 #[tokio::test]
-async fn a_kernel_that_stops_has_finished_what_it_took_in() {
+async fn a_stopping_kernel_finishes_received_messages() {
     let world = World::with_stream().await;
     let kernel = world.start().await;
     let many: Vec<_> = (0..200).map(|_| ("a", 1)).collect();
@@ -367,9 +371,9 @@ async fn the_same_key_in_two_workspaces_is_done_in_both() {
     let kernel = world.start().await;
     for (workspace, sum) in [("acme", 3), ("other", 6), ("acme", 3)] {
         let workspace = workspace.parse().unwrap();
-        let asked = envelope("a", 3, key("k", "three"));
-        let told = world.deps.bus.ask(&workspace, &asked).await.unwrap();
-        assert_eq!(told.value, sum, "{workspace}");
+        let command = envelope("a", 3, key("k", "three"));
+        let reply = world.deps.bus.ask(&workspace, &command).await.unwrap();
+        assert_eq!(reply.value, sum, "{workspace}");
     }
     assert_eq!(world.counts().await, counts(&[("a", 6)]));
     kernel.stop().await;

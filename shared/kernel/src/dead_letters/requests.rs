@@ -33,7 +33,6 @@ pub(crate) struct DeadLetterCommand {
     pub(crate) workspace: Workspace,
     pub(crate) id: i64,
     pub(crate) action: Action,
-    /// The caller's inbox.
     pub(crate) reply: String,
 }
 

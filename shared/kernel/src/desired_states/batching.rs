@@ -8,7 +8,6 @@ use holdpoint_ids::{Workspace, partition};
 use super::rows::{DesiredStateKey, ENVELOPE_BYTES, Sent, Unacknowledged};
 use crate::service::Service;
 
-/// Desired states of one message at most.
 const DESIRED_STATES_PER_MESSAGE: usize = 500;
 
 /// A message and its desired states, in order.

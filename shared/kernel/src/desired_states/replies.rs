@@ -18,7 +18,6 @@ use crate::task::Raw;
 const UNAVAILABLE: u16 = 503;
 
 impl<S: Service> Sender<S> {
-    /// Subscribes to replies.
     pub(crate) async fn subscribe(&self) -> Result<async_nats::Subscriber, BusError> {
         let filter = format!("{}.*", self.inbox);
         Ok(self.bus.client().subscribe(filter).await?)

@@ -180,14 +180,14 @@ impl Rounds {
             let after = self.retried.remove(&kind);
             let is_begin = after.is_none();
             let after = after.unwrap_or(begin);
-            let mut few = load_page(db, Some(&after), RETRIED_AT_ONCE).await?;
-            few.retain(|row| row.sent.key.kind == kind);
-            if let Some(last) = few.last() {
+            let mut rows = load_page(db, Some(&after), RETRIED_AT_ONCE).await?;
+            rows.retain(|row| row.sent.key.kind == kind);
+            if let Some(last) = rows.last() {
                 self.retried.insert(kind.clone(), last.sent.key.clone());
             } else if is_begin {
                 sender.record_publish(&kind, None);
             }
-            sender.try_each(few).await;
+            sender.try_each(rows).await;
             if !sender.is_kind_refused(&kind) {
                 self.retried.remove(&kind);
                 self.stored_again.insert(kind);

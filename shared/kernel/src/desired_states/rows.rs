@@ -44,7 +44,6 @@ const TABLE: &str = "desired_states";
 /// Bytes reserved for the command around desired states.
 pub(crate) const ENVELOPE_BYTES: usize = 8_192;
 
-/// Identifies a desired state.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct DesiredStateKey {
     pub(crate) kind: Cow<'static, str>,

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_messages_are_read_back() {
         for messages in [messages(), odd_ones(), odd_ones().split_off(5)] {
             let text = write(&messages).unwrap();
             assert_eq!(read(7, &text).unwrap(), (7, messages));

@@ -1,4 +1,4 @@
-//! The rows of [`super::Suspects`] and the only queries on them.
+//! Tables `kernels` and `suspects`, and the only queries on them.
 
 use std::collections::HashMap;
 
@@ -6,11 +6,22 @@ use chrono::{DateTime, Utc};
 use holdpoint_store::{StoreError, TableWriter, Transaction, is_sqlite};
 use sea_orm::{ConnectionTrait as _, Statement, Value};
 
-use super::DEATHS_MAX;
+/// An input that was alone at so many deaths becomes a dead letter.
+pub(super) const DEATHS_MAX: i32 = 3;
 
 /// A statement whose text is the same on both databases.
 fn statement(tx: &Transaction, sql: &str, values: impl IntoIterator<Item = Value>) -> Statement {
     Statement::from_sql_and_values(tx.get_database_backend(), sql, values)
+}
+
+async fn execute(
+    db: &TableWriter,
+    sql: &str,
+    values: impl IntoIterator<Item = Value>,
+) -> Result<(), StoreError> {
+    let tx = db.begin().await?;
+    tx.execute_raw(statement(&tx, sql, values)).await?;
+    tx.commit().await
 }
 
 /// Adds a kernel's row; returns the dead kernels with their number of earlier deaths.
@@ -60,11 +71,8 @@ pub(super) async fn set_deaths(
     name: &str,
     deaths: i32,
 ) -> Result<(), StoreError> {
-    let tx = db.begin().await?;
     let sql = "UPDATE kernels SET deaths = $1 WHERE name = $2";
-    tx.execute_raw(statement(&tx, sql, [deaths.into(), name.into()]))
-        .await?;
-    tx.commit().await
+    execute(db, sql, [deaths.into(), name.into()]).await
 }
 
 /// Deletes the rows of kernels.
@@ -126,10 +134,8 @@ pub(super) async fn forget_alone(db: &TableWriter, digest: &str) -> Result<(), S
 
 /// Deletes suspects whose inputs were not delivered again.
 pub(super) async fn trim(db: &TableWriter, before: DateTime<Utc>) -> Result<(), StoreError> {
-    let tx = db.begin().await?;
     let sql = "DELETE FROM suspects WHERE noted_at < $1";
-    tx.execute_raw(statement(&tx, sql, [before.into()])).await?;
-    tx.commit().await
+    execute(db, sql, [before.into()]).await
 }
 
 /// The digests of quarantined inputs, and whether each has its dead letter.

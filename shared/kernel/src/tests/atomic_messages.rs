@@ -22,18 +22,18 @@ fn all(adds: &[(&str, i64)], asked: Option<IdempotencyKey>) -> Envelope<AddAll> 
     }
 }
 
-/// What became of each: its value, or the code of its problem.
-async fn told(world: &World, command: Envelope<AddAll>) -> Vec<Result<i64, String>> {
+/// The replies to the command: each a value, or the code of a problem.
+async fn replies(world: &World, command: Envelope<AddAll>) -> Vec<Result<i64, String>> {
     let replies = world.deps.bus.ask(&acme(), &command).await.unwrap();
-    let told = replies.into_iter().map(|reply| match reply {
+    let results = replies.into_iter().map(|reply| match reply {
         Reply::Ok(count) => Ok(count.value),
         Reply::Problem(problem) => Err(problem.code),
     });
-    told.collect()
+    results.collect()
 }
 
 #[tokio::test]
-async fn where_one_is_refused_none_is_done_and_each_is_told() {
+async fn one_refused_command_aborts_its_batch_and_each_gets_a_reply() {
     let world = World::with_stream().await;
     let kernel = world.start().await;
     world.add("a", 1, None).await.unwrap();
@@ -41,7 +41,7 @@ async fn where_one_is_refused_none_is_done_and_each_is_told() {
     let asked = || key("k", "same");
     let refused = [("a", 1), ("b", 2), ("c", 0), ("b", 3)];
     let wanted = [none(), none(), Err("zero".to_owned()), none()];
-    assert_eq!(told(&world, all(&refused, asked())).await, wanted);
+    assert_eq!(replies(&world, all(&refused, asked())).await, wanted);
     assert_eq!(world.counts().await, counts(&[("a", 1)]));
     let published = world.deps.bus.stored(StreamUse::Steps).await.unwrap();
     assert_eq!(published, 1, "of the refused ones nothing is");
@@ -49,7 +49,7 @@ async fn where_one_is_refused_none_is_done_and_each_is_told() {
     let done = [("a", 1), ("b", 2), ("b", 3)];
     for _ in 0..2 {
         assert_eq!(
-            told(&world, all(&done, asked())).await,
+            replies(&world, all(&done, asked())).await,
             [Ok(2), Ok(2), Ok(5)]
         );
     }
@@ -58,12 +58,12 @@ async fn where_one_is_refused_none_is_done_and_each_is_told() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_stored_as_a_whole_is_not_stored_in_parts() {
+async fn an_atomic_command_is_not_stored_in_part() {
     let world = World::with_stream().await;
     let kernel = world.start().await;
     let command = all(&[("a", 1), (counter::POISON, 1)], None);
-    let told = world.deps.bus.ask(&acme(), &command).await.unwrap_err();
-    assert_eq!(told.status, 500);
+    let error = world.deps.bus.ask(&acme(), &command).await.unwrap_err();
+    assert_eq!(error.status, 500);
     assert_eq!(world.counts().await, counts(&[]));
     assert_eq!(world.add("a", 4, None).await.unwrap().value, 4);
     kernel.stop().await;

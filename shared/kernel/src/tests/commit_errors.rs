@@ -13,7 +13,7 @@ use super::counter::{
 use super::{PATIENCE, World, counts, envelope};
 
 #[tokio::test]
-async fn a_poisonous_command_among_two_hundred_spoils_no_neighbour_and_is_an_incident() {
+async fn one_poisonous_command_of_two_hundred_affects_no_other_and_becomes_an_incident() {
     for poison in [POISON_RUN, NEEDY] {
         let world = World::with_stream().await;
         let commands = StreamUse::Commands("counter");
@@ -39,7 +39,7 @@ async fn a_poisonous_command_among_two_hundred_spoils_no_neighbour_and_is_an_inc
 /// One input that cannot be stored spoils no neighbour of its message either: a sweep's page, a
 /// worker's results.
 #[tokio::test]
-async fn the_inputs_of_one_message_go_on_alone_when_their_whole_cannot_be_stored() {
+async fn inputs_of_a_message_that_cannot_be_stored_are_decided_alone() {
     let world = World::with_stream().await;
     let kernel = world.start().await;
     let input = |name: &str| Input {
@@ -58,7 +58,7 @@ async fn the_inputs_of_one_message_go_on_alone_when_their_whole_cannot_be_stored
 /// would wait for ever. Its command is put aside with the reason before anything is committed, and its
 /// neighbours go on.
 #[tokio::test]
-async fn what_the_server_would_never_take_is_put_aside_and_holds_up_nobody() {
+async fn a_message_above_the_limit_of_the_server_becomes_a_dead_letter_and_blocks_no_other() {
     let small = NatsProcess::taking_at_most(64 << 10).await.unwrap();
     let dir = tempfile::tempdir().unwrap();
     let store = Location::Sqlite(dir.path().join("counter.db"));
@@ -70,11 +70,11 @@ async fn what_the_server_would_never_take_is_put_aside_and_holds_up_nobody() {
     world.publish(&[("a", 1), (VERBOSE, 1), ("b", 1)]).await;
     let kernel = world.start().await;
     world.all_acked().await;
-    let told = world.add(VERBOSE, 1, None).await.unwrap_err();
-    assert_eq!(told.status, 500, "{told}");
+    let error = world.add(VERBOSE, 1, None).await.unwrap_err();
+    assert_eq!(error.status, 500, "{error}");
     assert_eq!(world.add("c", 1, None).await.unwrap().value, 1);
     let published = async || (bus.stored(StreamUse::Steps).await.unwrap() == 3).then_some(());
-    until(PATIENCE, "what was told of the others", published)
+    until(PATIENCE, "the messages of the others", published)
         .await
         .unwrap();
     let all = counts(&[("a", 1), ("b", 1), ("c", 1)]);
@@ -89,7 +89,7 @@ async fn what_the_server_would_never_take_is_put_aside_and_holds_up_nobody() {
 
 /// Ground, 8: what was done is done, and its caller is not left waiting for an answer that no bus takes.
 #[tokio::test]
-async fn an_answer_above_what_the_server_takes_is_told_with_the_limit() {
+async fn a_reply_above_the_limit_of_the_server_becomes_a_problem_with_the_limit() {
     let small = NatsProcess::taking_at_most(64 << 10).await.unwrap();
     let dir = tempfile::tempdir().unwrap();
     let store = Location::Sqlite(dir.path().join("counter.db"));
@@ -110,24 +110,24 @@ async fn an_answer_above_what_the_server_takes_is_told_with_the_limit() {
             adds: vec![add; 2_000],
         },
     };
-    let told = bus.ask(&acme(), &many).await.unwrap_err();
-    assert_eq!((told.status, &*told.code), (413, "answer_too_large"));
-    assert!(told.detail.contains("65536"), "{told}");
+    let error = bus.ask(&acme(), &many).await.unwrap_err();
+    assert_eq!((error.status, &*error.code), (413, "answer_too_large"));
+    assert!(error.detail.contains("65536"), "{error}");
     assert_eq!(world.add("b", 1, None).await.unwrap().value, 1);
     assert_eq!(world.counts().await, counts(&[("a", 2_000), ("b", 1)]));
     kernel.stop().await;
 }
 
 #[tokio::test]
-async fn a_full_disk_loses_nothing_and_work_goes_on_when_there_is_room() {
+async fn a_full_disk_loses_nothing_and_work_continues_when_there_is_room() {
     let world = World::with_stream().await;
     let kernel = world.start().await;
     assert!(kernel.handle.is_ready());
     world.add(FULL, 1, None).await.unwrap();
     // Larger than what is free within the file's pages.
     let large = "x".repeat(300_000);
-    let told = world.add(&large, 1, None).await.unwrap_err();
-    assert_eq!(told.status, 503, "{told:?}");
+    let error = world.add(&large, 1, None).await.unwrap_err();
+    assert_eq!(error.status, 503, "{error:?}");
     assert!(!kernel.handle.is_ready());
     world.publish(&[(&large, 1)]).await;
     let commands = StreamUse::Commands("counter");
@@ -160,7 +160,7 @@ async fn the_loser_of_a_race_is_decided_again_and_answered() {
 
 /// DESIGN: a return address is an inbox; anything else would have the service publish a command.
 #[tokio::test]
-async fn an_answer_goes_to_inboxes_only() {
+async fn a_stored_command_is_answered_only_at_an_inbox() {
     let world = World::with_stream().await;
     let kernel = world.start().await;
     let add = envelope("a", 1, None);

@@ -40,12 +40,12 @@ async fn keep(world: &World, name: &str, by: i64) {
 }
 
 #[tokio::test]
-async fn a_replayed_letter_is_decided_once_and_gone() {
+async fn a_replayed_dead_letter_is_decided_once_and_deleted() {
     is_replayed_once(&World::with_stream().await).await;
 }
 
 #[tokio::test]
-async fn a_replayed_letter_is_decided_once_and_gone_on_postgres() {
+async fn a_replayed_dead_letter_is_decided_once_and_deleted_on_postgres() {
     if let Some((world, _postgres)) = replicas::world().await {
         let bus = &world.deps.bus;
         bus.provide_stream(StreamUse::Steps).await.unwrap();
@@ -77,7 +77,7 @@ async fn is_replayed_once(world: &World) {
 }
 
 #[tokio::test]
-async fn a_letter_that_fails_again_stays_and_there_is_one_of_it() {
+async fn a_dead_letter_that_fails_again_is_kept_once() {
     let world = World::with_stream().await;
     let kernel = world.start().await;
     keep(&world, POISON, 1).await;
@@ -95,7 +95,7 @@ async fn a_letter_that_fails_again_stays_and_there_is_one_of_it() {
 }
 
 #[tokio::test]
-async fn another_workspace_sees_and_changes_no_letter() {
+async fn another_workspace_neither_sees_nor_changes_a_dead_letter() {
     let world = World::with_stream().await;
     let kernel = world.start().await;
     keep(&world, "a", 3).await;
@@ -116,7 +116,7 @@ async fn another_workspace_sees_and_changes_no_letter() {
 
 /// Of more than [`DEAD_LETTERS_MAX`] letters of a workspace the oldest go.
 #[tokio::test]
-async fn letters_have_a_bound() {
+async fn the_number_of_dead_letters_is_limited() {
     let world = World::with_stream().await;
     let kernel = world.start().await;
     let more = DEAD_LETTERS_MAX + 5;

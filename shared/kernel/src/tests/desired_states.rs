@@ -120,16 +120,16 @@ fn problem(status: u16) -> Value {
 }
 
 #[tokio::test]
-async fn a_desired_state_is_sent_again_until_it_is_confirmed_and_then_never() {
+async fn a_desired_state_is_resent_until_it_is_acknowledged() {
     let world = World::with_stream().await;
     let mut ear = Ear::of(&world).await;
     let kernel = world.start().await;
     count(&kernel, &["ear-a"]).await;
-    // Twice the answer is lost, once the receiver's database is away.
+    // Twice the answer is lost, once the receiver's database is unavailable.
     ear.hear().await;
     ear.hear().await;
-    let away = ear.hear().await;
-    ear.answer(&away, &problem(503)).await;
+    let unanswered = ear.hear().await;
+    ear.answer(&unanswered, &problem(503)).await;
     let heard = ear.hear().await;
     assert_eq!(heard.revs(), BTreeMap::from([("ear-a", 1)]), "the same");
     assert_eq!(
@@ -143,7 +143,7 @@ async fn a_desired_state_is_sent_again_until_it_is_confirmed_and_then_never() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_was_never_there_gets_everything_once_it_is() {
+async fn a_new_receiver_gets_all_desired_states() {
     let world = World::with_stream().await;
     let kernel = world.start().await;
     count(&kernel, &["ear-a", "b", "ear-b"]).await;
@@ -165,7 +165,7 @@ async fn a_receiver_that_was_never_there_gets_everything_once_it_is() {
 }
 
 #[tokio::test]
-async fn only_the_newest_desired_state_of_an_id_is_kept_and_an_older_confirmation_does_not_count() {
+async fn only_the_newest_desired_state_is_kept_and_an_older_acknowledgement_is_ignored() {
     let world = World::with_stream().await;
     let mut ear = Ear::of(&world).await;
     let kernel = world.start().await;
@@ -193,7 +193,7 @@ async fn only_the_newest_desired_state_of_an_id_is_kept_and_an_older_confirmatio
 
 /// As a crash between commit and publishing leaves it: a row that nobody sends.
 #[tokio::test]
-async fn what_a_dead_kernel_desired_is_sent_by_the_next() {
+async fn the_next_kernel_sends_the_desired_states_of_a_dead_one() {
     let world = World::with_stream().await;
     let mortal = Runtime::new().unwrap();
     let deps = world.deps.clone();
@@ -220,7 +220,7 @@ async fn what_a_dead_kernel_desired_is_sent_by_the_next() {
 /// Mend B-3: a receiver that cannot read a desired state is of another version. The desired state stays, is
 /// reported, holds up no other one, and is taken as soon as the receiver can read it.
 #[tokio::test]
-async fn a_desired_state_that_its_receiver_cannot_read_stays_and_holds_up_no_other() {
+async fn a_desired_state_that_its_receiver_cannot_read_is_kept_and_blocks_no_other() {
     let world = World::with_stream().await;
     let mut ear = Ear::of(&world).await;
     let kernel = world.start().await;
@@ -288,7 +288,7 @@ async fn a_desired_state_that_its_receiver_refuses_is_decided_by_its_service() {
 
 /// Mend B-3: a row that this version cannot read was written by a newer replica, which can.
 #[tokio::test]
-async fn a_desired_state_that_this_version_cannot_read_stays_and_holds_up_no_other() {
+async fn a_desired_state_that_this_version_cannot_read_is_kept_and_blocks_no_other() {
     let world = World::with_stream().await;
     let mut ear = Ear::of(&world).await;
     let kernel = world.start().await;
@@ -324,7 +324,7 @@ async fn a_desired_state_that_this_version_cannot_read_stays_and_holds_up_no_oth
 /// Mend B-3: a message that its sender keeps is answered where it cannot be read, and leaves no dead letter
 /// each time that it comes.
 #[tokio::test]
-async fn a_kept_message_that_cannot_be_read_is_answered_and_leaves_no_dead_letter() {
+async fn an_unreadable_kept_message_is_answered_and_leaves_no_dead_letter() {
     let world = World::with_stream().await;
     let kernel = world.start().await;
     let client = world.deps.bus.client();
@@ -370,12 +370,12 @@ async fn all_are_sent_again(world: &World) {
 }
 
 #[tokio::test]
-async fn many_unconfirmed_desired_states_are_all_sent_again() {
+async fn many_unacknowledged_desired_states_are_all_resent() {
     all_are_sent_again(&World::with_stream().await).await;
 }
 
 #[tokio::test]
-async fn many_unconfirmed_desired_states_are_all_sent_again_on_postgres() {
+async fn many_unacknowledged_desired_states_are_all_resent_on_postgres() {
     if let Some((world, _postgres)) = replicas::world().await {
         all_are_sent_again(&world).await;
     }

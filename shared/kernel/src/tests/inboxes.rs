@@ -32,7 +32,7 @@ impl Queries for Echo {
 /// Mend A-M5: a service publishes its answer with its rights, so it answers at inboxes only. A request for
 /// a subject of somebody's is done, or not, and told nowhere.
 #[tokio::test]
-async fn a_service_answers_at_inboxes_alone() {
+async fn a_service_replies_only_to_inboxes() {
     let world = World::with_stream().await;
     let kernel = world.start().await;
     let (stop, tracker) = (CancellationToken::new(), TaskTracker::new());
@@ -63,8 +63,8 @@ async fn a_service_answers_at_inboxes_alone() {
             let query = client.request(asks[1].clone(), "{}".into());
             query.await.unwrap();
             let within = Duration::from_millis(if is_inbox { 5_000 } else { 100 });
-            let told = tokio::time::timeout(within, heard.next()).await;
-            assert_eq!(told.is_ok(), is_inbox, "{asked} to {elsewhere}");
+            let reply = tokio::time::timeout(within, heard.next()).await;
+            assert_eq!(reply.is_ok(), is_inbox, "{asked} to {elsewhere}");
         }
     }
     stop.cancel();

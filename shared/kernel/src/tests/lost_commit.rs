@@ -23,11 +23,11 @@ async fn relay(server: String) -> (u16, Lost) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let lost = Lost::default();
-    let told = Arc::clone(&lost);
+    let is_lost = Arc::clone(&lost);
     tokio::spawn(async move {
         while let Ok((client, _)) = listener.accept().await {
             let server = TcpStream::connect(&server).await.unwrap();
-            tokio::spawn(carry(client, server, Arc::clone(&told)));
+            tokio::spawn(carry(client, server, Arc::clone(&is_lost)));
         }
     });
     (port, lost)
@@ -56,7 +56,7 @@ async fn carry(client: TcpStream, server: TcpStream, lost: Lost) {
 
 /// Mend B-7: what was committed although the answer to the commit was lost is published at once, and once.
 #[tokio::test]
-async fn what_is_committed_without_an_answer_is_published_at_once() {
+async fn a_commit_without_confirmation_is_published_at_once() {
     let Some((world, postgres)) = replicas::world().await else {
         return;
     };

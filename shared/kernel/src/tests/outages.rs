@@ -38,7 +38,7 @@ async fn one_more(kernel: &Kernel) -> bool {
 
 impl World {
     /// What was published: the values of a counter, in the order of the stream.
-    async fn told(&self, name: &str) -> Vec<i64> {
+    async fn published(&self, name: &str) -> Vec<i64> {
         let filter = "hp.*.steps.>";
         let wait = PATIENCE;
         let bus = &self.deps.bus;
@@ -46,16 +46,16 @@ impl World {
             .pull(StreamUse::Steps, "reader", filter, wait)
             .await
             .unwrap();
-        let mut told = Vec::new();
+        let mut values = Vec::new();
         for _ in 0..bus.stored(StreamUse::Steps).await.unwrap() {
             let next = tokio::time::timeout(PATIENCE, messages.next()).await;
             let message = next.unwrap().unwrap().unwrap();
             let count: Count = serde_json::from_slice(&message.payload).unwrap();
             if count.name == name {
-                told.push(count.value);
+                values.push(count.value);
             }
         }
-        told
+        values
     }
 
     /// The highest version of a desired state that was stored.
@@ -88,7 +88,7 @@ impl World {
 /// S2-R7: what needs no bus goes on without one, commit after commit; what it has to tell waits in the
 /// outbox, and is told once and in order when the bus is back.
 #[tokio::test]
-async fn what_a_service_gives_itself_is_committed_while_the_bus_is_away() {
+async fn internal_inputs_are_committed_while_the_bus_is_down() {
     let (world, mut nats) = world("").await;
     let kernel = world.start().await;
     assert!(one_more(&kernel).await);
@@ -109,7 +109,7 @@ async fn what_a_service_gives_itself_is_committed_while_the_bus_is_away() {
     until(PATIENCE, "the kernel to be ready", is_ready)
         .await
         .unwrap();
-    assert_eq!(world.told("a").await, Vec::from_iter(1..=21));
+    assert_eq!(world.published("a").await, Vec::from_iter(1..=21));
     assert_eq!(kernel.handle.status().in_flight(), 0);
     kernel.stop().await;
 }
@@ -118,7 +118,7 @@ async fn what_a_service_gives_itself_is_committed_while_the_bus_is_away() {
 /// refused. The tables keep everything, deliveries are acked (which makes room), `/readyz` tells, and
 /// with room it goes on; a start meanwhile changes nothing.
 #[tokio::test]
-async fn a_full_jetstream_loses_nothing_and_doubles_nothing() {
+async fn a_full_jetstream_neither_loses_nor_repeats_a_message() {
     let (world, _nats) = world("max_file_store: 2MB").await;
     let bus = &world.deps.bus;
     let kernel = world.start().await;
@@ -128,8 +128,8 @@ async fn a_full_jetstream_loses_nothing_and_doubles_nothing() {
     for sum in 3..=10 {
         assert_eq!(world.add("a", 1, None).await.unwrap().value, sum);
     }
-    let told = kernel.handle.not_ready().unwrap();
-    assert!(told.contains("JetStream"), "{told}");
+    let reason = kernel.handle.not_ready().unwrap();
+    assert!(reason.contains("JetStream"), "{reason}");
     assert!(one_more(&kernel).await, "its own work goes on");
     assert_eq!(world.number_of("outbox").await, 9);
 
@@ -144,7 +144,7 @@ async fn a_full_jetstream_loses_nothing_and_doubles_nothing() {
     until(PATIENCE, "the kernel to be ready", is_ready)
         .await
         .unwrap();
-    assert_eq!(world.told("a").await, Vec::from_iter(1..=12));
+    assert_eq!(world.published("a").await, Vec::from_iter(1..=12));
     world.publish(&[("a", 1)]).await;
     world.all_acked().await;
     assert_eq!(world.counts().await["a"], 13);
@@ -154,7 +154,7 @@ async fn a_full_jetstream_loses_nothing_and_doubles_nothing() {
 /// A server whose disk has been full says nothing at all to what it cannot store. Nobody who asks waits for
 /// it, neither for messages nor for desired states; with its voice back everything is told once and in order.
 #[tokio::test]
-async fn a_bus_that_says_nothing_holds_up_nobody() {
+async fn a_silent_bus_blocks_no_caller() {
     let (world, _nats) = world("").await;
     let bus = &world.deps.bus;
     bus.provide_stream(StreamUse::Commands("ear"))
@@ -176,8 +176,8 @@ async fn a_bus_that_says_nothing_holds_up_nobody() {
         assert!(kernel.handle.submit(vec![desired_state(more)]).await);
     }
     assert!(begun.elapsed() < SILENCE, "{:?}", begun.elapsed());
-    let told = kernel.handle.not_ready().unwrap();
-    assert!(told.contains("JetStream"), "{told}");
+    let reason = kernel.handle.not_ready().unwrap();
+    assert!(reason.contains("JetStream"), "{reason}");
 
     for stream in both {
         set_silent(bus.client(), stream, false).await;
@@ -187,10 +187,10 @@ async fn a_bus_that_says_nothing_holds_up_nobody() {
     until(PATIENCE, "the kernel to be ready", is_ready)
         .await
         .unwrap();
-    let mut told = world.told("a").await;
+    let mut values = world.published("a").await;
     // What was published into silence may have been stored all the same.
-    told.dedup();
-    assert_eq!(told, Vec::from_iter(1..=12));
+    values.dedup();
+    assert_eq!(values, Vec::from_iter(1..=12));
     assert_eq!(world.last_desired_state().await, 11);
     kernel.stop().await;
 }

@@ -59,7 +59,7 @@ async fn replicas_share_stored_commands_and_each_is_done_once() {
 }
 
 #[tokio::test]
-async fn what_a_replica_committed_and_did_not_publish_another_publishes_when_its_lease_is_over() {
+async fn another_replica_publishes_an_outbox_row_after_its_lease() {
     let Some((world, _postgres)) = world().await else {
         return;
     };
@@ -97,7 +97,7 @@ async fn what_a_replica_committed_and_did_not_publish_another_publishes_when_its
 }
 
 #[tokio::test]
-async fn a_row_that_cannot_be_read_holds_up_no_other_on_postgres() {
+async fn an_unreadable_row_blocks_no_other_on_postgres() {
     if let Some((world, _postgres)) = world().await {
         unreadable::holds_up_no_other(&world).await;
     }
@@ -106,7 +106,7 @@ async fn a_row_that_cannot_be_read_holds_up_no_other_on_postgres() {
 /// Two replicas have the same new key in their hands, and neither changes a row: whoever is second is
 /// answered as the first one was. The first one is played by the test, for its commit has to wait.
 #[tokio::test]
-async fn a_repetition_whose_key_another_replica_uses_meanwhile_is_answered() {
+async fn a_repetition_that_races_with_another_replica_gets_the_stored_reply() {
     let Some((world, _postgres)) = world().await else {
         return;
     };
@@ -129,8 +129,8 @@ async fn a_repetition_whose_key_another_replica_uses_meanwhile_is_answered() {
             .unwrap();
         first.commit().await.unwrap();
     };
-    let (told, ()) = tokio::join!(second, commit);
-    assert_eq!(told.unwrap().value, 7);
+    let (reply, ()) = tokio::join!(second, commit);
+    assert_eq!(reply.unwrap().value, 7);
     assert_eq!(world.number_of("dead_letters").await, 0);
     kernel.stop().await;
 }
@@ -139,18 +139,18 @@ async fn a_repetition_whose_key_another_replica_uses_meanwhile_is_answered() {
 /// it in time, neither publishes nor deletes it. Each replica is on a bus of its own, for one of them
 /// has to be away and the other one has to refuse.
 #[tokio::test]
-async fn a_row_that_was_taken_over_is_not_deleted_by_the_one_who_was_late() {
+async fn an_adopted_row_is_not_deleted_by_its_late_owner() {
     let Some((world, _postgres)) = world().await else {
         return;
     };
-    let mut away = NatsProcess::start("").await.unwrap();
+    let mut unreachable = NatsProcess::start("").await.unwrap();
     let late = Deps {
-        bus: Bus::connect(&away.url, "late").await.unwrap(),
+        bus: Bus::connect(&unreachable.url, "late").await.unwrap(),
         ..world.deps.clone()
     };
     late.bus.provide_stream(StreamUse::Steps).await.unwrap();
     let first = start_on(&late).await;
-    away.stop().await.unwrap();
+    unreachable.stop().await.unwrap();
     let is_away = async || (!late.bus.is_connected()).then_some(());
     until(PATIENCE, "the end of the connection", is_away)
         .await
@@ -171,7 +171,7 @@ async fn a_row_that_was_taken_over_is_not_deleted_by_the_one_who_was_late() {
         .await
         .unwrap();
 
-    away.go_on().await.unwrap();
+    unreachable.go_on().await.unwrap();
     let is_ready = async || first.handle.is_ready().then_some(());
     until(PATIENCE, "the first to go on", is_ready)
         .await

@@ -46,7 +46,7 @@ impl Sweep<Counter> for Adding {
 }
 
 #[tokio::test]
-async fn a_sweep_goes_through_its_pages_at_the_start_and_when_it_is_woken() {
+async fn a_sweep_reads_its_pages_at_the_start_and_when_triggered() {
     let world = World::with_stream().await;
     let kernel = world.start().await;
     let pages = Arc::new(AtomicU32::new(0));
@@ -88,7 +88,7 @@ impl Sweep<Counter> for Stuck {
 
 /// Mend B-12: what no decision can move does not take a core.
 #[tokio::test]
-async fn a_pass_that_gets_nowhere_ends() {
+async fn a_pass_without_progress_ends() {
     let world = World::with_stream().await;
     let kernel = world.start().await;
     let pages = Arc::new(AtomicU32::new(0));

@@ -9,7 +9,7 @@ use super::counter::acme;
 use super::{PATIENCE, World};
 
 #[tokio::test]
-async fn a_row_that_cannot_be_read_holds_up_no_other() {
+async fn an_unreadable_row_blocks_no_other() {
     holds_up_no_other(&World::new().await).await;
 }
 

@@ -144,7 +144,6 @@ impl<S: Service> Batch<'_, S> {
         decided.reply
     }
 
-    /// Discards all decisions.
     pub(crate) fn discard_decisions(&mut self) {
         self.slots.clear();
         self.effects.clear();
