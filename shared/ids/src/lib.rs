@@ -22,7 +22,6 @@ pub const NAME_CHARS_MAX: usize = 100;
 pub struct IdError {
     /// The expected kind, such as `run id`.
     pub kind: &'static str,
-    /// The violated rule.
     pub expected: &'static str,
     pub text: String,
 }
@@ -40,7 +39,7 @@ pub fn subject_token(name: &str) -> String {
 }
 
 macro_rules! uuid_id {
-    ($(#[$doc:meta])* $name:ident, $prefix:literal, $kind:literal, $expected:literal) => {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal, $kind:literal) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
@@ -72,12 +71,6 @@ macro_rules! uuid_id {
             }
         }
 
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(self, f)
-            }
-        }
-
         impl FromStr for $name {
             type Err = IdError;
 
@@ -86,21 +79,11 @@ macro_rules! uuid_id {
                     .filter(|rest| rest.len() == 32)
                     .and_then(|rest| Uuid::try_parse(rest).ok())
                     .map(Self)
-                    .ok_or_else(|| IdError { kind: $kind, expected: $expected, text: text.to_owned() })
-            }
-        }
-
-        impl TryFrom<String> for $name {
-            type Error = IdError;
-
-            fn try_from(text: String) -> Result<Self, IdError> {
-                text.parse()
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(id: $name) -> Self {
-                id.to_string()
+                    .ok_or_else(|| IdError {
+                        kind: $kind,
+                        expected: concat!("`", $prefix, "` and 32 hexadecimal digits"),
+                        text: text.to_owned(),
+                    })
             }
         }
     };
@@ -110,23 +93,20 @@ uuid_id!(
     /// One execution of one agent version.
     RunId,
     "run_",
-    "run id",
-    "`run_` and 32 hexadecimal digits"
+    "run id"
 );
 uuid_id!(
     /// One command; retries of the caller have the same id.
     CommandId,
     "cmd_",
-    "command id",
-    "`cmd_` and 32 hexadecimal digits"
+    "command id"
 );
 
 uuid_id!(
     /// A program that receives events.
     WebhookId,
     "wh_",
-    "webhook id",
-    "`wh_` and 32 hexadecimal digits"
+    "webhook id"
 );
 
 /// A hold of a run: the run's id and the number of the hold within the run.
@@ -191,12 +171,6 @@ impl fmt::Display for HoldId {
     }
 }
 
-impl fmt::Debug for HoldId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
 impl FromStr for HoldId {
     type Err = IdError;
 
@@ -214,20 +188,6 @@ impl FromStr for HoldId {
             expected: "`hold_`, 32 hexadecimal digits, `-` and a number",
             text: text.to_owned(),
         })
-    }
-}
-
-impl TryFrom<String> for HoldId {
-    type Error = IdError;
-
-    fn try_from(text: String) -> Result<Self, IdError> {
-        text.parse()
-    }
-}
-
-impl From<HoldId> for String {
-    fn from(id: HoldId) -> Self {
-        id.to_string()
     }
 }
 
@@ -270,12 +230,6 @@ impl fmt::Display for NotificationId {
     }
 }
 
-impl fmt::Debug for NotificationId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
 impl FromStr for NotificationId {
     type Err = IdError;
 
@@ -297,20 +251,6 @@ impl FromStr for NotificationId {
     }
 }
 
-impl TryFrom<String> for NotificationId {
-    type Error = IdError;
-
-    fn try_from(text: String) -> Result<Self, IdError> {
-        text.parse()
-    }
-}
-
-impl From<NotificationId> for String {
-    fn from(id: NotificationId) -> Self {
-        id.to_string()
-    }
-}
-
 /// Letters, digits, `.`, `_`, `-`; starts with a letter or digit; at most [`NAME_CHARS_MAX`].
 fn is_name(text: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
@@ -320,14 +260,31 @@ fn is_name(text: &str) -> bool {
 }
 
 macro_rules! name {
-    ($(#[$doc:meta])* $name:ident, $kind:literal, $expected:literal, $also:expr) => {
+    ($(#[$doc:meta])* $name:ident, $kind:literal) => {
+        name!(
+            $(#[$doc])*
+            $name,
+            $kind,
+            "1 to 100 letters, digits, `.`, `_` or `-`, starting with a letter or digit",
+            is_name
+        );
+    };
+    ($(#[$doc:meta])* $name:ident, $kind:literal, without dots) => {
+        name!(
+            $(#[$doc])*
+            $name,
+            $kind,
+            "1 to 100 letters, digits, `_` or `-`, starting with a letter or digit",
+            |text| is_name(text) && !text.contains('.')
+        );
+    };
+    ($(#[$doc:meta])* $name:ident, $kind:literal, $expected:literal, $is_valid:expr) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
+        #[serde(try_from = "String")]
         pub struct $name(String);
 
         impl $name {
-            /// The name as text.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -340,23 +297,71 @@ macro_rules! name {
             }
         }
 
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
         impl FromStr for $name {
             type Err = IdError;
 
             fn from_str(text: &str) -> Result<Self, IdError> {
-                let also: fn(&str) -> bool = $also;
-                if is_name(text) && also(text) {
-                    Ok(Self(text.to_owned()))
-                } else {
-                    let (kind, expected) = ($kind, $expected);
-                    Err(IdError { kind, expected, text: text.chars().take(200).collect() })
+                let is_valid: fn(&str) -> bool = $is_valid;
+                if is_valid(text) {
+                    return Ok(Self(text.to_owned()));
                 }
+                let (kind, expected) = ($kind, $expected);
+                Err(IdError { kind, expected, text: text.chars().take(200).collect() })
+            }
+        }
+    };
+}
+
+name!(
+    /// A tenant; first token of every subject, column of every row.
+    Workspace,
+    "workspace name",
+    without dots
+);
+name!(
+    /// An agent's name within its workspace.
+    AgentName,
+    "agent name"
+);
+name!(ToolName, "tool name");
+name!(
+    /// A contact's id, chosen by the program that stores the contact.
+    ContactId,
+    "contact id"
+);
+name!(
+    /// A person or program with rights; `@user.<name>`.
+    UserName,
+    "user name"
+);
+name!(
+    /// A policy for approvals or escalations; requests refer to it by name.
+    PolicyName,
+    "policy name"
+);
+name!(
+    /// A group of people; `@role.<name>`.
+    RoleName,
+    "role name"
+);
+name!(
+    /// An inbound hook for other programs: `/hooks/inbound/<name>`.
+    HookName,
+    "hook name"
+);
+name!(
+    /// A worker process in the mesh.
+    NodeName,
+    "node name",
+    without dots
+);
+
+/// Conversions of ids and names to and from the text that they write and read.
+macro_rules! text {
+    ($($name:ident),+) => {$(
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
             }
         }
 
@@ -369,75 +374,16 @@ macro_rules! name {
         }
 
         impl From<$name> for String {
-            fn from(name: $name) -> Self {
-                name.0
+            fn from(id: $name) -> Self {
+                id.to_string()
             }
         }
-    };
+    )+};
 }
 
-name!(
-    /// A tenant; first token of every subject, column of every row.
-    Workspace,
-    "workspace name",
-    "1 to 100 letters, digits, `_` or `-`, starting with a letter or digit",
-    |text| !text.contains('.')
-);
-name!(
-    /// An agent's name within its workspace.
-    AgentName,
-    "agent name",
-    "1 to 100 letters, digits, `.`, `_` or `-`, starting with a letter or digit",
-    |_| true
-);
-name!(
-    /// A tool's name.
-    ToolName,
-    "tool name",
-    "1 to 100 letters, digits, `.`, `_` or `-`, starting with a letter or digit",
-    |_| true
-);
-name!(
-    /// A contact's id, chosen by the program that stores the contact.
-    ContactId,
-    "contact id",
-    "1 to 100 letters, digits, `.`, `_` or `-`, starting with a letter or digit",
-    |_| true
-);
-name!(
-    /// A person or program with rights; `@user.<name>`.
-    UserName,
-    "user name",
-    "1 to 100 letters, digits, `.`, `_` or `-`, starting with a letter or digit",
-    |_| true
-);
-name!(
-    /// A policy for approvals or escalations; requests refer to it by name.
-    PolicyName,
-    "policy name",
-    "1 to 100 letters, digits, `.`, `_` or `-`, starting with a letter or digit",
-    |_| true
-);
-name!(
-    /// A group of people; `@role.<name>`.
-    RoleName,
-    "role name",
-    "1 to 100 letters, digits, `.`, `_` or `-`, starting with a letter or digit",
-    |_| true
-);
-name!(
-    /// An inbound hook for other programs: `/hooks/inbound/<name>`.
-    HookName,
-    "hook name",
-    "1 to 100 letters, digits, `.`, `_` or `-`, starting with a letter or digit",
-    |_| true
-);
-name!(
-    /// A worker process in the mesh.
-    NodeName,
-    "node name",
-    "1 to 100 letters, digits, `_` or `-`, starting with a letter or digit",
-    |text| !text.contains('.')
+text!(RunId, CommandId, WebhookId, HoldId, NotificationId);
+text!(
+    Workspace, AgentName, ToolName, ContactId, UserName, PolicyName, RoleName, HookName, NodeName
 );
 
 #[cfg(test)]
@@ -445,7 +391,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_read_back_what_they_print() {
+    fn ids_are_parsed_back() {
         let run = RunId::fresh();
         assert_eq!(run.to_string().parse::<RunId>().unwrap(), run);
         let hold = HoldId { run, number: 3 };
@@ -457,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_no_id_and_the_error_says_what_was_expected() {
+    fn invalid_ids_are_refused_with_the_expected_form() {
         for text in [
             "",
             "run_",
@@ -475,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn names_keep_dots_out_of_workspaces() {
+    fn workspace_names_have_no_dots() {
         assert!("my.agent-1".parse::<AgentName>().is_ok());
         assert!("my.space".parse::<Workspace>().is_err());
         assert!("-x".parse::<AgentName>().is_err());
