@@ -1,4 +1,4 @@
-//! What the outside sees of agents.
+//! Agents as the API shows them.
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::AgentName;
@@ -21,7 +21,6 @@ pub struct PlannedStepView {
     /// Condition in CEL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
-    /// The tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// Arguments, or what is asked, with their placeholders.
@@ -35,19 +34,16 @@ pub struct PlannedStepView {
 /// An agent as the API shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentView {
-    /// Its name.
     pub agent: AgentName,
     /// Rises with every change.
     pub version: u32,
     /// `active`.
     pub status: String,
-    /// What it is for.
     pub description: Option<String>,
     /// In order; only in the view of a single agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<PlannedStepView>,
-    /// What is allowed and probably not meant, such as a tool that nothing offers; only in the view of a
-    /// single agent.
+    /// Allowed and probably not intended, such as a tool that no node offers; only in the view of a single agent.
     #[serde(default)]
     pub warnings: Vec<FieldError>,
     /// When this version was applied.

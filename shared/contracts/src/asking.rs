@@ -1,4 +1,4 @@
-//! What a tool asks people while its step runs (S3-R2), and the answers that come back.
+//! Questions of tools while their steps run (S3-R2), and their answers.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,17 @@ use chrono::{DateTime, Utc};
 use holdpoint_ids::{HoldId, NotificationId, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use strum::IntoStaticStr;
 
-use crate::executor::SERVICE;
 use crate::hold::{OnTimeout, Priority};
 use crate::link::Link;
-use crate::message::Command;
+
+words!(AskMode);
 
 /// How long people have to answer by default (S3-R1): 5 minutes, in milliseconds.
 pub const TIMEOUT_MS: u64 = 300_000;
 
-/// Answers that a dispatch brings, in bytes of JSON together; older ones are had by asking again.
+/// Largest answers of a dispatch, in bytes of JSON together. Asking again returns older ones.
 pub const ANSWERS_BYTES_MAX: usize = 256 * 1024;
 
 /// The tool of a step that is in progress asks people (S3-R2). The same `key` again asks nothing
@@ -23,9 +24,8 @@ pub const ANSWERS_BYTES_MAX: usize = 256 * 1024;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestInput {
-    /// The run.
     pub run: RunId,
-    /// Which of its steps; none: the one that is in progress.
+    /// One of its steps; none: the one that is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
     /// Number of the dispatch that asks: an older one is refused. None: the current one.
@@ -34,12 +34,8 @@ pub struct RequestInput {
     /// The step token of the dispatch. It says which step and which dispatch ask, and that they may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// The question.
     pub question: ToolQuestion,
 }
-command!(RequestInput, "request_input", RequestedInput, |it| it
-    .run
-    .to_string());
 
 /// A question of a running tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -48,26 +44,22 @@ pub struct ToolQuestion {
     /// For people: 1 to 10,000 characters.
     pub question: String,
     /// The answers there are, 2 to 100; empty: any text, or what the schema says.
-    #[serde(
-        default,
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "crate::form::words"
-    )]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "crate::form::words")]
     pub options: Vec<String>,
     /// The form of an answer: the flat subset of JSON Schema that MCP elicitation uses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
-    /// Where a person enters what is not to pass through here, instead of options and a schema: the
-    /// answer is `done` or `declined`.
+    /// Where a user enters a secret, instead of options and a schema: the answer is `done` or `declined`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<Link>,
-    /// Whom: `@user.<name>` or `@role.<name>`, at most 50; empty: the workspace's owners.
+    /// Recipients: `@user.<name>` or `@role.<name>`, at most 50; empty: the workspace's owners.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<String>,
     /// How long, in milliseconds: 1 s to 90 days, 5 minutes by default.
     #[serde(default = "timeout_default")]
     pub timeout_ms: u64,
-    /// What happens then: `fail`, `skip`, `escalate` or `default`.
+    /// Effect of the timeout: `fail`, `skip`, `escalate` or `default`.
     #[serde(default)]
     pub on_timeout: OnTimeout,
     /// The answer for [`OnTimeout::Default`].
@@ -79,8 +71,7 @@ pub struct ToolQuestion {
     /// How the tool waits.
     #[serde(default)]
     pub mode: AskMode,
-    /// The priority.
-    #[serde(default, skip_serializing_if = "Priority::is_normal")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub priority: Priority,
 }
 
@@ -89,7 +80,7 @@ const fn timeout_default() -> u64 {
 }
 
 impl ToolQuestion {
-    /// A question and nothing else said of it.
+    /// A question with defaults for everything else.
     #[must_use]
     pub fn new(question: impl Into<String>) -> Self {
         Self {
@@ -109,8 +100,9 @@ impl ToolQuestion {
 }
 
 /// How a tool waits for people.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum AskMode {
     /// It stays where it is and keeps its lease.
     #[default]
@@ -119,25 +111,13 @@ pub enum AskMode {
     Park,
 }
 
-impl AskMode {
-    /// The word in bodies.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Block => "block",
-            Self::Park => "park",
-        }
-    }
-}
-
-/// A question of a tool as it now stands.
+/// The current state of a tool's question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RequestedInput {
-    /// What people are shown; all their copies share this id.
+    /// The notification that users see; all inbox entries share this id.
     pub notification_id: NotificationId,
     /// The request: `GET /requests/{id}`.
     pub request_id: HoldId,
-    /// The step that asks.
     pub step: String,
     /// The question's name within its step.
     pub key: String,
@@ -146,7 +126,7 @@ pub struct RequestedInput {
     /// The deadline; none while a pause has stopped the clock, and once it is answered.
     #[serde(default, with = "crate::instant::option")]
     pub deadline: Option<DateTime<Utc>>,
-    /// What was answered; none while it is open.
+    /// The answer; none while it is open.
     #[serde(flatten)]
     pub given: Option<GivenAnswer>,
 }
@@ -161,14 +141,14 @@ pub enum InputStatus {
     Answered,
 }
 
-/// What people answered to a tool.
+/// A user's answer to a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GivenAnswer {
     /// The request that was answered.
     pub question_id: HoldId,
     /// One of the options, a text, or what the schema says.
     pub answer: Value,
-    /// Who; `timeout` where no user did and the default counts.
+    /// The user; `timeout` if the default counts.
     pub by: String,
     /// The same as the agent reads it (S3-R4): `User responded: …`.
     pub continuation: String,

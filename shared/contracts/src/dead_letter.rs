@@ -16,7 +16,7 @@ pub const SERVICES: [&str; 4] = [
     notification::SERVICE,
 ];
 
-/// What an operator asks a service about its dead letters of one workspace.
+/// An operator's request about a service's dead letters of one workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeadLetterRequest {
@@ -28,20 +28,11 @@ pub enum DeadLetterRequest {
         limit: u64,
     },
     /// One with its body, answered by a [`DeadLetter`].
-    Show {
-        /// The id.
-        id: i64,
-    },
+    Show { id: i64 },
     /// Decide it again. The answer is that of the message; the letter is gone once that is committed.
-    Replay {
-        /// The id.
-        id: i64,
-    },
+    Replay { id: i64 },
     /// Remove it, answered by its [`DeadLetterSummary`].
-    Drop {
-        /// The id.
-        id: i64,
-    },
+    Drop { id: i64 },
 }
 
 /// A dead letter without its body.
@@ -62,7 +53,6 @@ pub struct DeadLetterSummary {
     pub ended_the_process: bool,
 }
 
-/// A dead letter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadLetter {
     /// All but the body.
@@ -91,7 +81,7 @@ mod tests {
 
     /// Mend 6: the letters of one workspace are not shown in another.
     #[test]
-    fn a_letter_belongs_to_the_workspace_of_its_subject() {
+    fn a_dead_letter_belongs_to_the_workspace_of_its_subject() {
         for (subject, workspace) in [
             ("hp.acme.cmd.executor.3.start_run", "acme"),
             ("desired_state.acme.hold.hold_1", "acme"),

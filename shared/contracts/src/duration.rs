@@ -30,52 +30,37 @@ const UNITS: [(u64, &[&str]); 6] = [
     (WEEK, &["w", "week", "weeks"]),
 ];
 
-/// Units in which a duration is shown, largest first. Weeks are not used: 7 days stays `7 days`.
-const SHOWN: [(u64, &str); 5] = [
-    (DAY, "day"),
-    (HOUR, "hour"),
-    (MINUTE, "minute"),
-    (SECOND, "second"),
-    (1, "millisecond"),
+/// Units in which a duration is shown, with their long and short names. Weeks are not used: 7 days stays `7 days`.
+const SHOWN: [(u64, &str, &str); 5] = [
+    (DAY, "day", "d"),
+    (HOUR, "hour", "h"),
+    (MINUTE, "minute", "m"),
+    (SECOND, "second", "s"),
+    (1, "millisecond", "ms"),
 ];
 
-/// Why a text is no duration. Every message says how to mend it, and quotes at most one word.
+/// Why a text is not a duration. Every message says what is allowed, and quotes at most one word.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
-    /// Only white space.
     #[error("the duration is empty; write a number and a unit, for example `5 days` or `1d12h`")]
     Empty,
     /// Longer than any sensible duration, so it was not read.
     #[error("the duration is longer than {MAX_TEXT} characters; write for example `1d12h`")]
     TooLong,
-    /// A number stands alone: it could be seconds or milliseconds, so it is not guessed.
+    /// A number without a unit could be seconds or milliseconds, so it is not guessed.
     #[error("`{number}` has no unit; add one of ms, s, m, h, d, w, for example `{number}s`")]
-    MissingUnit {
-        /// The number as it was written.
-        number: String,
-    },
-    /// Something stands where a number must be, for example a sign or a word.
-    #[error("`{found}` stands where a number is expected; write for example `5 days` or `1d12h`")]
-    MissingNumber {
-        /// The word that was found.
-        found: String,
-    },
-    /// A word after a number that is no unit of fixed length (a month is none).
+    MissingUnit { number: String },
+    /// Something other than a number, for example a sign or a word.
+    #[error("expected a number instead of `{found}`; write for example `5 days` or `1d12h`")]
+    MissingNumber { found: String },
+    /// A word after a number that is not a unit of fixed length, such as a month.
     #[error(
-        "`{unit}` is no unit; use ms, s, m, h, d, w or milliseconds, seconds, minutes, hours, days, weeks"
+        "invalid unit `{unit}`; expected ms, s, m, h, d, w or milliseconds, seconds, minutes, hours, days, weeks"
     )]
-    UnknownUnit {
-        /// The word as it was written.
-        unit: String,
-    },
+    UnknownUnit { unit: String },
     /// A decimal that is not a whole number of milliseconds.
     #[error("`{number}{unit}` is not a whole number of milliseconds; use a smaller unit")]
-    NotExact {
-        /// The number as it was written.
-        number: String,
-        /// The unit as it was written.
-        unit: String,
-    },
+    NotExact { number: String, unit: String },
     /// More milliseconds than 64 bits hold.
     #[error("the duration is too large")]
     TooLarge,
@@ -117,7 +102,7 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
 pub fn describe(duration: Duration) -> String {
     let mut rest_ms = duration.as_millis();
     let mut shown = Vec::with_capacity(2);
-    for (unit_ms, name) in SHOWN {
+    for (unit_ms, name, _short) in SHOWN {
         let count = rest_ms / u128::from(unit_ms);
         rest_ms %= u128::from(unit_ms);
         if count > 0 && shown.len() < 2 {
@@ -134,16 +119,9 @@ pub fn describe(duration: Duration) -> String {
 /// Writes milliseconds so that [`parse`] reads the same again: `30m`, `1d12h`, `1s500ms`.
 #[must_use]
 pub fn exact(ms: u64) -> String {
-    let units = [
-        (DAY, "d"),
-        (HOUR, "h"),
-        (MINUTE, "m"),
-        (SECOND, "s"),
-        (1, "ms"),
-    ];
     let mut rest = ms;
     let mut text = String::new();
-    for (unit_ms, name) in units {
+    for (unit_ms, _long, name) in SHOWN {
         let count = rest / unit_ms;
         rest %= unit_ms;
         if count > 0 {
@@ -227,33 +205,6 @@ fn digits(parts: &[&str]) -> Option<u128> {
         })
 }
 
-/// A [`Duration`] as whole milliseconds in JSON, for `#[serde(with = "duration::millis")]` on
-/// fields that are named `*_ms`.
-pub mod millis {
-    use std::time::Duration;
-
-    use serde::{Deserialize, Deserializer, Serializer, ser::Error};
-
-    /// Writes milliseconds; what is smaller is cut.
-    ///
-    /// # Errors
-    /// When 64 bits do not hold the milliseconds.
-    pub fn serialize<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
-        match u64::try_from(duration.as_millis()) {
-            Ok(ms) => to.serialize_u64(ms),
-            Err(_) => Err(S::Error::custom("the duration is too large")),
-        }
-    }
-
-    /// Reads milliseconds.
-    ///
-    /// # Errors
-    /// When the value is no whole number from 0.
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-        u64::deserialize(from).map(Duration::from_millis)
-    }
-}
-
 /// Milliseconds as people write them in JSON (`"30m"`, `"1d12h"`), for `#[serde(with =
 /// "duration::text")]`: what is shown can be sent back.
 pub mod text {
@@ -270,16 +221,19 @@ pub mod text {
     /// Reads a duration.
     ///
     /// # Errors
-    /// When the text is none, as [`super::parse`] says.
+    /// As [`super::parse`].
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-        let text = String::deserialize(from)?;
-        let time = super::parse(&text).map_err(D::Error::custom)?;
-        u64::try_from(time.as_millis()).map_err(D::Error::custom)
+        parse(&String::deserialize(from)?)
+    }
+
+    fn parse<E: Error>(text: &str) -> Result<u64, E> {
+        let time = super::parse(text).map_err(E::custom)?;
+        u64::try_from(time.as_millis()).map_err(E::custom)
     }
 
     /// The same where there may be none.
     pub mod option {
-        use serde::{Deserialize, Deserializer, Serializer, de::Error};
+        use serde::{Deserialize, Deserializer, Serializer};
 
         /// Writes a duration, or null.
         ///
@@ -297,13 +251,8 @@ pub mod text {
         /// # Errors
         /// As [`super::deserialize`].
         pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-            let Some(text) = Option::<String>::deserialize(from)? else {
-                return Ok(None);
-            };
-            let time = super::super::parse(&text).map_err(D::Error::custom)?;
-            u64::try_from(time.as_millis())
-                .map(Some)
-                .map_err(D::Error::custom)
+            let text = Option::<String>::deserialize(from)?;
+            text.map(|text| super::parse(&text)).transpose()
         }
     }
 }

@@ -3,315 +3,275 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use holdpoint_ids::{AgentName, ContactId, RunId};
+use holdpoint_ids::{AgentName, ContactId, RunId, ToolName};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::agent::{AgentView, PlannedStepView};
+use crate::asking::{RequestInput, RequestedInput};
 use crate::contact::{Activity, ContactView};
 use crate::history::HistoryItem;
-use crate::message::{Command, Query};
+use crate::hold::{CloseReply, HandoffUpdate, HandoffUpdateReply, HoldClosed};
+use crate::message::Reply;
 use crate::problem::FieldError;
-use crate::run::{ChangedRun, HoldKind, Page, ResumeMode, RunStatus, RunView};
+use crate::run::{ChangedRun, HoldKind, Page, PausedBy, ResumeMode, RunStatus, RunView};
+use crate::steps::{
+    ClaimView, Deregister, Grant, Heartbeat, HeartbeatReply, NodeView, ResultReply, StartSteps,
+    StepResults,
+};
+use crate::tool::{ToolSpec, ToolView};
 
 mod pauses;
-mod watching;
+mod watch_run_ends;
 
 pub use pauses::{PauseNew, PauseWaiting};
-pub use watching::{RunEndWatched, RunEndsOf, WatchRunEnds};
+pub use watch_run_ends::{RunEndWatched, RunEndsOf, WatchRunEnds};
 
 /// Name of the service, as in subjects.
 pub const SERVICE: &str = "executor";
 
-/// Makes an agent, or a new version of it where the text says something new.
+commands! {
+    ApplyAgent:      "apply_agent"(agent)              -> AppliedAgent;
+    DeleteAgent:     "delete_agent"(agent)             -> ChangedScope;
+    PauseScope:      "pause_scope"(scope agent)        -> ChangedScope;
+    ResumeScope:     "resume_scope"(scope agent)       -> ChangedScope;
+    PutContact:      "put_contact"(contact)            -> ContactView;
+    PatchContact:    "patch_contact"(contact)          -> ContactView;
+    DeleteContact:   "delete_contact"(contact)         -> ();
+    AddActivity:     "add_activity"(contact)           -> ContactView;
+    PutTool:         "put_tool"(tool.name)             -> ToolView;
+    DeleteTool:      "delete_tool"(name)               -> ();
+    StartRun:        "start_run"(run)                  -> RunView;
+    PauseRun:        "pause_run"(run)                  -> ChangedRun;
+    ResumeRun:       "resume_run"(run)                 -> ChangedRun;
+    CancelRun:       "cancel_run"(run)                 -> ChangedRun;
+    TakeOverRun:     "take_over_run"(run)              -> ChangedRun;
+    WatchRunEnds:    "watch_run_ends"(of[0])           -> Vec<Reply<RunEndWatched>>;
+    HoldsClosed:     "holds_closed"(closed[0].id)      -> Vec<Reply<CloseReply>>;
+    HandoffsUpdated: "handoffs_updated"(handled[0].id) -> Vec<Reply<HandoffUpdateReply>>;
+    TimersFired:     "timers_fired"(fired[0].id)       -> Vec<Reply<TimerReply>>;
+    StartSteps:      "start_steps"(steps[0].run)       -> Vec<Reply<Grant>>;
+    StepResults:     "step_results"(results[0].run)    -> Vec<Reply<ResultReply>>;
+    Heartbeat:       "heartbeat"(node)                 -> HeartbeatReply;
+    Deregister:      "deregister"(node)                -> ();
+    RequestInput:    "request_input"(run)              -> RequestedInput;
+}
+
+queries! {
+    PlanAgent:      "plan_agent" -> PlannedAgent;
+    GetAgent:       "agent"      -> AgentView;
+    ListAgents:     "agents"     -> Page<AgentView>;
+    GetContact:     "contact"    -> ContactView;
+    ListContacts:   "contacts"   -> Page<ContactView>;
+    ListActivities: "activities" -> Page<Activity>;
+    ListTools:      "tools"      -> Page<ToolView>;
+    GetRun:         "run"        -> RunView;
+    ListRuns:       "runs"       -> Page<RunView>;
+    GetHistory:     "history"    -> HistoryPage;
+    ListNodes:      "nodes"      -> Page<NodeView>;
+    ListClaims:     "claims"     -> Page<ClaimView>;
+}
+
+/// Creates an agent, or a new version of it if its text has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApplyAgent {
-    /// As the text says it; decides the partition.
+    /// The name in the text; decides the partition.
     pub agent: AgentName,
     /// YAML or JSON.
     pub text: String,
 }
-command!(ApplyAgent, "apply_agent", AppliedAgent, |it| it
-    .agent
-    .to_string());
 
-/// The agent, and whether this was news.
+/// The agent, and whether it has changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AppliedAgent {
-    /// As it now stands.
     #[serde(flatten)]
     pub agent: AgentView,
-    /// False: the newest version says the same already.
+    /// False: the newest version has the same content.
     pub changed: bool,
 }
 
-/// Replaces what is known of a contact.
+/// Replaces the data of a contact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PutContact {
-    /// The contact.
     pub contact: ContactId,
-    /// Everything that is known from now on.
+    /// The new data.
     pub fields: Map<String, Value>,
 }
-command!(PutContact, "put_contact", ContactView, |it| it
-    .contact
-    .to_string());
 
-/// Changes some of what is known of a contact (RFC 7386 merge patch).
+/// Changes the data of a contact (RFC 7386 merge patch).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PatchContact {
-    /// The contact.
     pub contact: ContactId,
     /// `null` removes a field.
     pub patch: Map<String, Value>,
 }
-command!(PatchContact, "patch_contact", ContactView, |it| it
-    .contact
-    .to_string());
 
 /// Forgets a contact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteContact {
-    /// The contact.
     pub contact: ContactId,
 }
-command!(DeleteContact, "delete_contact", (), |it| it
-    .contact
-    .to_string());
 
-/// Says what was said to or by a contact; the same id again adds nothing (S0-AC7).
+/// Records an activity of a contact; a repeated id adds nothing (S0-AC7).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AddActivity {
-    /// The contact.
     pub contact: ContactId,
     /// Made by the caller.
     pub id: String,
-    /// The activity.
     pub activity: Activity,
-    /// What changes of the contact with it, such as `replied` and `sentiment` (RFC 7386).
+    /// A merge patch of the contact, such as `replied` and `sentiment` (RFC 7386).
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub patch: Map<String, Value>,
 }
-command!(AddActivity, "add_activity", ContactView, |it| it
-    .contact
-    .to_string());
 
 /// The last activities of a contact, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListActivities {
-    /// The contact.
     pub contact: ContactId,
     /// 1 to 200.
     pub limit: u64,
 }
-query!(ListActivities, "activities", Page<Activity>);
 
 /// Starts a run of the newest version of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StartRun {
-    /// Made by the caller, so that asking again starts nothing twice.
+    /// Made by the caller, so that a repetition starts nothing.
     pub run: RunId,
-    /// The agent.
     pub agent: AgentName,
-    /// What the steps see as `$input`.
+    /// `$input` in the steps.
     #[serde(default)]
     pub input: Value,
-    /// Whom it is about; must be known.
-    #[serde(default)]
+    /// The contact that it is about; it must exist.
     pub contact: Option<ContactId>,
-    /// To find it again.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
 }
-command!(StartRun, "start_run", RunView, |it| it.run.to_string());
 
 /// Freezes a run: its clocks stop, nothing new starts (S0-AC4).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PauseRun {
-    /// The run.
     pub run: RunId,
     /// Whether a run that waits is held or cancelled.
-    #[serde(default, skip_serializing_if = "PauseWaiting::is_hold")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub waiting: PauseWaiting,
 }
-command!(PauseRun, "pause_run", ChangedRun, |it| it.run.to_string());
 
-/// Lets a paused run go on.
+/// Resumes a paused run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResumeRun {
-    /// The run.
     pub run: RunId,
-    /// How its waits go on.
+    /// The effect on its waits.
     #[serde(default)]
     pub mode: ResumeMode,
 }
-command!(ResumeRun, "resume_run", ChangedRun, |it| it.run.to_string());
 
-/// Ends a run; nothing of it starts any more (S2-R13).
+/// Ends a run; none of its steps starts any more (S2-R13).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CancelRun {
-    /// The run.
     pub run: RunId,
     /// Reason in one sentence.
-    #[serde(default)]
     pub reason: Option<String>,
 }
-command!(CancelRun, "cancel_run", ChangedRun, |it| it.run.to_string());
 
 /// An operator becomes the owner of a live run: its other live steps are revoked, the agent is fenced
-/// off, and a handoff of that person stands until they complete it.
+/// off, and the user has a handoff until they complete it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TakeOverRun {
-    /// The run.
     pub run: RunId,
 }
-command!(TakeOverRun, "take_over_run", ChangedRun, |it| it
-    .run
-    .to_string());
 
 /// Freezes an agent, or the whole workspace: every waiting run of it, whatever their number, and
 /// every later one (S0-AC4, S0-T6).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PauseScope {
-    /// Which agent; none: the whole workspace.
+    /// None: the whole workspace.
     pub agent: Option<AgentName>,
-    /// What becomes of runs that wait.
+    /// The effect on waiting runs.
     #[serde(default)]
     pub waiting: PauseWaiting,
-    /// What becomes of runs that are started meanwhile.
+    /// The effect on runs that are started during the pause.
     #[serde(default)]
     pub new: PauseNew,
 }
-command!(PauseScope, "pause_scope", ChangedScope, |it| scope_id(
-    it.agent.as_ref()
-));
 
 /// Lifts the pause of an agent or of the workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResumeScope {
-    /// Which agent; none: the whole workspace.
+    /// None: the whole workspace.
     pub agent: Option<AgentName>,
-    /// How the waits of its runs go on.
+    /// The effect on the waits of its runs.
     #[serde(default)]
     pub mode: ResumeMode,
 }
-command!(ResumeScope, "resume_scope", ChangedScope, |it| scope_id(
-    it.agent.as_ref()
-));
 
 /// Deletes an agent: its open runs fail from that commit on (S0-AC9); its name is free again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteAgent {
-    /// The agent.
     pub agent: AgentName,
-}
-command!(DeleteAgent, "delete_agent", ChangedScope, |it| scope_id(
-    Some(&it.agent)
-));
-
-fn scope_id(agent: Option<&AgentName>) -> String {
-    agent.map_or_else(|| "*".to_owned(), ToString::to_string)
 }
 
 /// A scope after a command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChangedScope {
-    /// Which agent; none: the whole workspace.
+    /// None: the whole workspace.
     pub agent: Option<AgentName>,
     /// `active`, `paused` or `deleted`.
     pub status: String,
-    /// Who paused it, and when; with the steps that were at work only where they are few.
-    pub paused_by: Option<crate::run::PausedBy>,
-    /// False: it was so already.
+    /// The pause; it lists the steps in progress only if they are few.
+    pub paused_by: Option<PausedBy>,
+    /// False: it had this state already.
     pub changed: bool,
 }
 
-/// How holds on people were closed; one message a batch of the handoff service.
+/// Holds that were closed; one message a batch of the handoff service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HoldsClosed {
     /// At least one.
-    pub closed: Vec<crate::hold::HoldClosed>,
+    pub closed: Vec<HoldClosed>,
 }
-command!(
-    HoldsClosed,
-    "holds_closed",
-    Vec<crate::message::Reply<crate::hold::CloseReply>>,
-    |it| it
-        .closed
-        .first()
-        .map(|first| first.id.to_string())
-        .unwrap_or_default()
-);
 
-/// What was done with handoffs that stand, for the histories of their runs; one message a batch of the
+/// Actions on open handoffs, for the histories of their runs; one message a batch of the
 /// handoff service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandoffsUpdated {
     /// At least one.
-    pub handled: Vec<crate::hold::HandoffUpdate>,
+    pub handled: Vec<HandoffUpdate>,
 }
-command!(
-    HandoffsUpdated,
-    "handoffs_updated",
-    Vec<crate::message::Reply<crate::hold::HandoffUpdateReply>>,
-    |it| it
-        .handled
-        .first()
-        .map(|first| first.id.to_string())
-        .unwrap_or_default()
-);
 
 /// Registers a tool that is an HTTP call, or changes it (`POST /tools`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PutTool {
-    /// What it is and whom it calls.
-    pub tool: crate::tool::ToolSpec,
+    pub tool: ToolSpec,
 }
-command!(PutTool, "put_tool", crate::tool::ToolView, |it| it
-    .tool
-    .name
-    .to_string());
 
 /// Forgets a registered tool; steps that call it then fail.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteTool {
-    /// The name.
-    pub name: holdpoint_ids::ToolName,
+    pub name: ToolName,
 }
-command!(DeleteTool, "delete_tool", (), |it| it.name.to_string());
 
-/// Alarms that have come due; one message a batch of the scheduler.
+/// Timers that have fired; one message a batch of the scheduler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimersFired {
     /// At least one.
     pub fired: Vec<TimerFired>,
 }
-command!(
-    TimersFired,
-    "timers_fired",
-    Vec<crate::message::Reply<TimerReply>>,
-    |it| it
-        .fired
-        .first()
-        .map(|first| first.id.clone())
-        .unwrap_or_default()
-);
 
 /// One timer that has come due.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -320,12 +280,11 @@ pub struct TimerFired {
     pub id: String,
     /// As it was set; an older one is dropped and counted.
     pub rev: u64,
-    /// When it was due.
     #[serde(with = "crate::instant")]
     pub due: DateTime<Utc>,
 }
 
-/// What became of a fired timer.
+/// The reply to a fired timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimerReply {
@@ -335,23 +294,20 @@ pub enum TimerReply {
     Stale,
 }
 
-/// What an agent's text would compile to; nothing is stored.
+/// Compiles an agent's text without storing it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlanAgent {
     /// YAML or JSON.
     pub text: String,
 }
-query!(PlanAgent, "plan_agent", PlannedAgent);
 
 /// A compiled agent that was not stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedAgent {
-    /// Its name.
     pub agent: AgentName,
-    /// Its steps in order.
     pub steps: Vec<PlannedStepView>,
-    /// What is allowed and probably not meant, such as a tool that nothing offers.
+    /// Allowed and probably not intended, such as a tool that no node offers.
     #[serde(default)]
     pub warnings: Vec<FieldError>,
 }
@@ -360,10 +316,8 @@ pub struct PlannedAgent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetAgent {
-    /// The agent.
     pub agent: AgentName,
 }
-query!(GetAgent, "agent", AgentView);
 
 /// Agents by name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -371,19 +325,15 @@ query!(GetAgent, "agent", AgentView);
 pub struct ListAgents {
     /// 1 to 500.
     pub limit: u64,
-    /// From the page before.
     pub cursor: Option<String>,
 }
-query!(ListAgents, "agents", Page<AgentView>);
 
 /// One contact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetContact {
-    /// The contact.
     pub contact: ContactId,
 }
-query!(GetContact, "contact", ContactView);
 
 /// Contacts by id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -391,27 +341,24 @@ query!(GetContact, "contact", ContactView);
 pub struct ListContacts {
     /// 1 to 500.
     pub limit: u64,
-    /// From the page before.
     pub cursor: Option<String>,
     /// Only with this mail address, in capitals or not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
 }
-query!(ListContacts, "contacts", Page<ContactView>);
 
 /// One run with its steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetRun {
-    /// The run.
     pub run: RunId,
-    /// Whether error texts are shown as the tools said them, too: for operators only.
+    /// Whether it contains the tools' raw error texts, too: for operators only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub raw_errors: bool,
 }
 
 impl GetRun {
-    /// The run as everybody may see it who may look.
+    /// The run without raw errors.
     #[must_use]
     pub const fn of(run: RunId) -> Self {
         Self {
@@ -420,7 +367,6 @@ impl GetRun {
         }
     }
 }
-query!(GetRun, "run", RunView);
 
 /// Registered tools by name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -428,25 +374,21 @@ query!(GetRun, "run", RunView);
 pub struct ListTools {
     /// 1 to 500.
     pub limit: u64,
-    /// From the page before.
     pub cursor: Option<String>,
 }
-query!(ListTools, "tools", Page<crate::tool::ToolView>);
 
 /// Nodes that work for this workspace, by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListNodes {}
-query!(ListNodes, "nodes", Page<crate::steps::NodeView>);
 
-/// Leases that stand, oldest first.
+/// Current leases, oldest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListClaims {
     /// 1 to 500.
     pub limit: u64,
 }
-query!(ListClaims, "claims", Page<crate::steps::ClaimView>);
 
 /// Runs, newest first, without their steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -454,35 +396,28 @@ query!(ListClaims, "claims", Page<crate::steps::ClaimView>);
 pub struct ListRuns {
     /// 1 to 500.
     pub limit: u64,
-    /// From the page before.
     pub cursor: Option<String>,
-    /// Only with this status.
     pub status: Option<RunStatus>,
-    /// Only of this agent.
     pub agent: Option<AgentName>,
     /// Only with this label, `name=value`.
     pub label: Option<String>,
-    /// Only later ones.
     #[serde(default, with = "crate::instant::option")]
     pub created_after: Option<DateTime<Utc>>,
     /// Only those that wait on a hold of this kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<HoldKind>,
 }
-query!(ListRuns, "runs", Page<RunView>);
 
 /// History of a run from a number on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetHistory {
-    /// The run.
     pub run: RunId,
     /// Items with a greater number; 0 is the beginning.
     pub after: u64,
     /// 1 to 500.
     pub limit: u64,
 }
-query!(GetHistory, "history", HistoryPage);
 
 /// A part of a run's history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

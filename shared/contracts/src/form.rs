@@ -24,15 +24,13 @@ pub const SCHEMA_BYTES_MAX: usize = 32 * 1024;
 /// Largest answer, in bytes of JSON.
 pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
 
-/// How much of a wrong answer is shown to the caller who gave it, in characters.
+/// Longest part of an invalid answer that its sender is shown, in characters.
 const SHOWN_CHARS_MAX: usize = 200;
 
 /// A form that people fill in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Form {
-    /// The title.
     pub title: Option<String>,
-    /// What it is about.
     pub description: Option<String>,
     /// In the order of the schema's text.
     pub fields: Vec<Field>,
@@ -42,15 +40,12 @@ pub struct Form {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Schema {
     r#type: String,
-    #[serde(default)]
     title: Option<String>,
-    #[serde(default)]
     description: Option<String>,
     properties: Map<String, Value>,
     #[serde(default)]
     required: Vec<String>,
     /// Taken because writers of schemas write it; a field that is not described is refused anyway.
-    #[serde(default)]
     additional_properties: Option<bool>,
     #[serde(default, rename = "$schema")]
     _dialect: Option<String>,
@@ -75,7 +70,7 @@ impl Form {
             let message = format!("not a flat form schema: {error}");
             vec![FieldError::at("", message)]
         })?;
-        let mut errors = schema.faults();
+        let mut errors = schema.errors();
         let mut fields = Vec::with_capacity(schema.properties.len());
         for (name, property) in &schema.properties {
             let required = schema.required.contains(name);
@@ -99,7 +94,7 @@ impl Form {
         })
     }
 
-    /// What is wrong with an answer; nothing: it is one. Pointers are into the answer.
+    /// The errors of an answer. Pointers are into the answer.
     #[must_use]
     pub fn check(&self, answer: &Value) -> Vec<FieldError> {
         let Some(given) = answer.as_object() else {
@@ -117,8 +112,8 @@ impl Form {
                 }
                 None | Some(Value::Null) => {}
                 Some(value) => {
-                    let fault = field.kind.fault(value);
-                    errors.extend(fault.map(|message| FieldError::at(&pointer, message)));
+                    let error = field.kind.error_of(value);
+                    errors.extend(error.map(|message| FieldError::at(&pointer, message)));
                 }
             }
         }
@@ -135,7 +130,7 @@ impl Form {
 }
 
 impl Schema {
-    fn faults(&self) -> Vec<FieldError> {
+    fn errors(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if self.r#type != "object" {
             errors.push(FieldError::at("/type", "a form is of type `object`"));
@@ -151,10 +146,7 @@ impl Schema {
         for (place, name) in self.required.iter().enumerate() {
             if !self.properties.contains_key(name) {
                 let pointer = format!("/required/{place}");
-                errors.push(FieldError::at(
-                    &pointer,
-                    format!("there is no field `{name}`"),
-                ));
+                errors.push(FieldError::at(&pointer, format!("unknown field `{name}`")));
             }
         }
         errors
@@ -164,7 +156,7 @@ impl Schema {
 /// Everything that is wrong with an answer to a question with these options, or with this form. The
 /// pointers are into the answer.
 #[must_use]
-pub fn answer_faults(answer: &Value, options: &[String], form: Option<&Form>) -> Vec<FieldError> {
+pub fn answer_errors(answer: &Value, options: &[String], form: Option<&Form>) -> Vec<FieldError> {
     let text = answer.to_string();
     if text.len() > ANSWER_BYTES_MAX {
         let message = format!("an answer has at most {ANSWER_BYTES_MAX} bytes as JSON");

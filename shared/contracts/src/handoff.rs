@@ -1,26 +1,28 @@
 //! Commands and queries of the handoff service: people, and what is asked of them.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{AgentName, HoldId, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use strum::{IntoStaticStr, VariantArray};
 
-use crate::hold::{DesiredHold, HoldOutcome, HoldSpec, Priority, SetHoldReply, Task};
+use crate::executor::{TimerFired, TimerReply};
+use crate::hold::{DesiredHold, HoldOutcome, HoldSpec, OnTimeout, Priority, SetHoldReply, Task};
 use crate::link::Link;
-use crate::message::{Command, Query, Reply};
-use crate::run::HoldKind;
+use crate::message::Reply;
+use crate::run::{HoldKind, Page};
 
-mod again;
+mod ask_again;
 mod batch;
 mod listing;
-mod live;
 mod policies;
 mod users;
 
-pub use again::{AskAgain, WithdrawHold};
+pub use ask_again::{AskAgain, WithdrawHold};
 pub use batch::{DecideRequests, DecidedOne};
 pub use listing::{ListOrder, ListRequests};
-pub use live::RequestNudge;
 pub use policies::{
     ApprovalRules, Calendar, DeletePolicy, EscalationRules, GetPolicy, ListPolicies, PolicyRules,
     PolicyRung, PolicyView, PutPolicy, Repeat, StopOn, Weekday,
@@ -30,6 +32,34 @@ pub use users::{DisableUser, GetUser, ListUserChanges, ListUsers, PutUser, UserC
 /// Name of the service, as in subjects.
 pub const SERVICE: &str = "handoff";
 
+words!(OutcomeType, RequestStatus);
+all_variants!(RequestStatus);
+
+commands! {
+    SetHolds:           "set_holds"(holds[0].id)    -> Vec<Reply<SetHoldReply>>;
+    RequestTimersFired: "timers_fired"(fired[0].id) -> Vec<Reply<TimerReply>>;
+    OpenHold:           "open_hold"(id)             -> RequestView;
+    WithdrawHold:       "withdraw_hold"(id)         -> RequestView;
+    AskAgain:           "ask_again"(id)             -> RequestView;
+    DecideRequest:      "decide_request"(id)        -> Decided;
+    DecideRequests:     "decide_requests"(ids[0])   -> Vec<Reply<DecidedOne>>;
+    ActOnRequest:       "act_on_request"(id)        -> RequestView;
+    PutUser:            "put_user"(name)            -> UserView;
+    DisableUser:        "disable_user"(name)        -> UserView;
+    PutPolicy:          "put_policy"(name)          -> PolicyView;
+    DeletePolicy:       "delete_policy"(name)       -> PolicyView;
+}
+
+queries! {
+    GetRequest:      "request"      -> RequestView;
+    ListRequests:    "requests"     -> Page<RequestView>;
+    GetUser:         "user"         -> UserView;
+    ListUsers:       "users"        -> Page<UserView>;
+    ListUserChanges: "user_changes" -> Vec<UserChange>;
+    GetPolicy:       "policy"       -> PolicyView;
+    ListPolicies:    "policies"     -> Page<PolicyView>;
+}
+
 /// The holds on people that are wanted; one message a batch of the service that wants them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SetHolds {
@@ -38,76 +68,49 @@ pub struct SetHolds {
     /// At least one.
     pub holds: Vec<DesiredHold>,
 }
-command!(SetHolds, "set_holds", Vec<Reply<SetHoldReply>>, |it| it
-    .holds
-    .first()
-    .map(|first| first.id.to_string())
-    .unwrap_or_default());
 
-/// Alarms of requests that have come due; one message a batch of the scheduler.
+/// Timers of requests that have fired; one message a batch of the scheduler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestTimersFired {
     /// At least one.
-    pub fired: Vec<crate::executor::TimerFired>,
+    pub fired: Vec<TimerFired>,
 }
-command!(
-    RequestTimersFired,
-    "timers_fired",
-    Vec<Reply<crate::executor::TimerReply>>,
-    |it| it
-        .fired
-        .first()
-        .map(|first| first.id.clone())
-        .unwrap_or_default()
-);
 
-/// Opens a hold that stands alone (M-6, `POST /holds`).
+/// Opens a standalone hold (M-6, `POST /holds`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OpenHold {
-    /// Made by the caller ([`HoldId::standalone`]), so that asking again opens nothing twice.
+    /// Made by the caller ([`HoldId::standalone`]), so that a repetition opens nothing.
     pub id: HoldId,
-    /// The question.
     pub spec: HoldSpec,
     /// How long until the deadline has passed, in milliseconds: 1 s to 90 days. A timer fires then. 0 where it names
     /// policies: as one of them says, else 5 minutes for an input and 7 days for anything else. 0 of a
     /// handoff: no automatic end, unless its `time_by_policy` is set.
     pub timeout_ms: u64,
 }
-command!(OpenHold, "open_hold", RequestView, |it| it.id.to_string());
 
 /// A person decides a request. Needs a signed assertion; one handler for all ways that lead here.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DecideRequest {
-    /// The id.
     pub id: HoldId,
-    /// The decision.
     pub decision: Decision,
     /// The version of the request that the person has seen, if it matters to them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
 }
-command!(DecideRequest, "decide_request", Decided, |it| it
-    .id
-    .to_string());
 
-/// What a person decides.
+/// A user's decision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Decision {
     /// To an input: one of the options, a text, or what the schema says.
     Respond {
-        /// The answer.
         answer: Value,
     },
-    /// To an approval: yes.
     Approve {
-        /// Comment for the record.
-        #[serde(default)]
         comment: Option<String>,
     },
-    /// To an approval: no.
     Reject {
         /// The reason; required.
         reason: String,
@@ -117,25 +120,24 @@ pub enum Decision {
     Complete(Completion),
 }
 
-/// What a person did of a handoff (S0-T3).
+/// The completion of a handoff by a user (S0-T3).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Completion {
     /// Notes; bounded.
     #[serde(default)]
     pub notes: String,
-    /// What came of it.
     #[serde(default)]
     pub outcome_type: OutcomeType,
-    /// What becomes of the run.
+    /// The run's way to go on.
     pub disposition: Disposition,
 }
 
-/// What came of a handoff (S0-T3).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// The result of a handoff (S0-T3).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum OutcomeType {
-    /// Done.
     #[default]
     Resolved,
     /// Others deal with it.
@@ -144,23 +146,10 @@ pub enum OutcomeType {
     NoActionNeeded,
 }
 
-impl OutcomeType {
-    /// The word in bodies and rows.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Resolved => "resolved",
-            Self::Escalated => "escalated",
-            Self::NoActionNeeded => "no_action_needed",
-        }
-    }
-}
-
-/// What becomes of a run once its handoff is completed (S0-T3).
+/// How a run goes on after its handoff is completed (S0-T3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Disposition {
-    /// The run completes.
     Finish,
     /// The remaining steps run; the agent is notified what the person did.
     ReturnToAgent,
@@ -170,19 +159,14 @@ pub enum Disposition {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ActOnRequest {
-    /// The id.
     pub id: HoldId,
-    /// The action.
     pub action: RequestAction,
     /// The version of the request that the person has seen, if it matters to them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
 }
-command!(ActOnRequest, "act_on_request", RequestView, |it| it
-    .id
-    .to_string());
 
-/// What a person does with a request short of deciding it.
+/// An action of a user on a request, other than a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum RequestAction {
@@ -191,89 +175,72 @@ pub enum RequestAction {
     /// The person becomes the owner of the run (handoffs): its timer stops, its other live steps are
     /// revoked, the agent is fenced off.
     TakeOver,
-    /// A user else has it now.
+    /// Another user becomes the assignee.
     Reassign {
         /// `@user.<name>` or `@role.<name>`.
         to: String,
     },
-    /// A user else may decide it too; the assignee stays.
+    /// Another user may decide it too; the assignee stays.
     Delegate {
         /// `@user.<name>` or `@role.<name>`.
         to: String,
     },
     /// "Seen": the ladder is quiet for a while, and begins again if nothing is done.
     Acknowledge,
-    /// Not now: it leaves the person's list, and comes back by itself. Where no user else has it, the ladder
-    /// waits.
+    /// It leaves the user's list for some time. If no other user has it, the ladder waits.
     Snooze {
         /// For how long, in milliseconds: 1 minute to 30 days, never beyond the deadline.
         for_ms: u64,
     },
 }
 
-/// What became of a decision.
+/// The reply to a decision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decided {
-    /// It stands, and never changes.
+    /// Whether the decision is stored and final.
     pub recorded: bool,
-    /// What it did to the run.
+    /// Its effect on the run.
     pub effect: Effect,
-    /// The request as it now stands.
+    /// The current request.
     pub request: RequestView,
 }
 
-/// What a recorded decision did.
+/// The effect of a stored decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// The run went on with it (or the hold stands alone).
+    /// The run went on with it (or the hold is standalone).
     Applied,
     /// The run is paused.
     OnResume,
-    /// The run had ended.
     RunEnded,
     /// The executor has not said yet.
     Pending,
 }
 
-/// Where a request stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[derive(IntoStaticStr, VariantArray)]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum RequestStatus {
-    /// Undecided.
     Open,
     /// A handoff that no user has taken.
     Offered,
-    /// A handoff that a user said is theirs.
+    /// A handoff that its assignee accepted.
     Accepted,
     /// A handoff whose run a person owns now.
     TakenOver,
-    /// A handoff that was given to another user, who has not said a word.
+    /// A handoff that was reassigned and not accepted yet.
     Reassigned,
-    /// A person has decided.
     Decided,
     /// A handoff is done.
     Completed,
     /// The deadline passed.
     Expired,
-    /// It is not wanted any more.
     Withdrawn,
 }
 
 impl RequestStatus {
-    /// Every status.
-    pub const ALL: [Self; 9] = [
-        Self::Open,
-        Self::Offered,
-        Self::Accepted,
-        Self::TakenOver,
-        Self::Reassigned,
-        Self::Decided,
-        Self::Completed,
-        Self::Expired,
-        Self::Withdrawn,
-    ];
-
     /// Whether no user has decided: what the filter `open` finds.
     #[must_use]
     pub const fn is_open(self) -> bool {
@@ -284,80 +251,52 @@ impl RequestStatus {
             Self::Decided | Self::Completed | Self::Expired | Self::Withdrawn => false,
         }
     }
-
-    /// The word in bodies and rows.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Offered => "offered",
-            Self::Accepted => "accepted",
-            Self::TakenOver => "taken_over",
-            Self::Reassigned => "reassigned",
-            Self::Decided => "decided",
-            Self::Completed => "completed",
-            Self::Expired => "expired",
-            Self::Withdrawn => "withdrawn",
-        }
-    }
 }
 
 /// One request as the API shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RequestView {
-    /// The hold's id.
     pub id: HoldId,
     /// `approval`, `input`, `handoff`, `timer`.
     pub kind: HoldKind,
-    /// Whose; none for a hold that stands alone.
+    /// None for a standalone hold.
     pub run: Option<RunId>,
-    /// The step that waits.
     pub step: Option<String>,
-    /// The agent that asks.
     pub agent: Option<AgentName>,
-    /// The status.
     pub status: RequestStatus,
     /// Rises with every change.
     pub version: u64,
-    /// Whom it is addressed to, as it was asked for; empty: the workspace's owners.
+    /// The recipients, as the requester named them; empty: the workspace's owners.
     pub to: Vec<String>,
     /// For people.
     pub question: String,
-    /// The answers there are.
     pub options: Vec<String>,
     /// Why it is asked, where the plan did not: `uncertain`.
     pub reason: Option<String>,
-    /// What helps to decide.
     pub context: Value,
-    /// The deadline; none while frozen, or when there is no deadline.
+    /// None while frozen, or without a deadline.
     #[serde(default, with = "crate::instant::option")]
     pub deadline: Option<DateTime<Utc>>,
-    /// What is left while a pause has stopped the clock, in milliseconds.
+    /// The remaining time while a pause has stopped the clock, in milliseconds.
     pub remaining_ms: Option<u64>,
-    /// What happens when the deadline passes.
-    pub on_timeout: crate::hold::OnTimeout,
-    /// What can be done to it in its state: `respond approve reject complete accept take_over reassign
-    /// delegate acknowledge snooze withdraw`. Whether this caller may is decided when it is done.
+    /// The effect of the timeout.
+    pub on_timeout: OnTimeout,
+    /// The actions that its state allows: `respond approve reject complete accept take_over reassign delegate
+    /// acknowledge snooze withdraw`. The caller's rights are checked when an action is done.
     pub actions: Vec<String>,
-    /// How it ended.
     pub outcome: Option<HoldOutcome>,
-    /// What was decided: the answer, the comment, the reason.
+    /// The answer, the comment or the reason.
     pub response: Option<Value>,
-    /// Who decided.
     pub decided_by: Option<String>,
-    /// When it was decided.
     #[serde(default, with = "crate::instant::option")]
     pub decided_at: Option<DateTime<Utc>>,
-    /// What the decision, or time, did to the run: the executor's word. None while nothing has ended.
+    /// The effect of its end on the run, as the executor reports it. None while it is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<Effect>,
-    /// When the deadline passed with [`OnTimeout::Escalate`](crate::hold::OnTimeout::Escalate): an
+    /// When the deadline passed with [`OnTimeout::Escalate`]: an
     /// answer still counts.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        with = "crate::instant::option"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "crate::instant::option")]
     pub escalated_at: Option<DateTime<Utc>>,
     /// Answers that came too late; kept and shown.
     pub late: Vec<LateAnswer>,
@@ -365,23 +304,17 @@ pub struct RequestView {
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
     /// Headline (S0-R2).
-    #[serde(default)]
     pub title: Option<String>,
-    /// Who has it, by name; none: any of those it is addressed to.
-    #[serde(default)]
+    /// The assignee's name; none: any recipient.
     pub assignee: Option<String>,
-    /// The priority.
     #[serde(default)]
     pub priority: Priority,
     /// The form of an answer.
-    #[serde(default)]
     pub schema: Option<Value>,
-    /// Where a person enters what is asked for: nothing of it passes through here, and the options are
-    /// `done` and `declined`.
+    /// Where a user enters a secret; the options are `done` and `declined`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<Link>,
     /// The to-do that it shows.
-    #[serde(default)]
     pub task: Option<Task>,
     /// A contact that is interested.
     #[serde(default)]
@@ -389,28 +322,25 @@ pub struct RequestView {
     /// Votes so far, where more than one is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub votes: Option<Votes>,
-    /// Who did what with it, in order; bounded.
+    /// Its history in order; bounded.
     #[serde(default)]
     pub history: Vec<RequestHistoryEntry>,
-    /// Who may decide it too: it was delegated to them, or a rung broadened it.
+    /// Further users who may decide it: it was delegated to them, or a rung broadened it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<String>,
     /// The answer that counts when the deadline passes, with
-    /// [`OnTimeout::Default`](crate::hold::OnTimeout::Default).
+    /// [`OnTimeout::Default`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
-    /// Until when it is put away: of the caller who has it alone; as the API shows it, of the caller who looks.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        with = "crate::instant::option"
-    )]
+    /// Until when it is snoozed, by its only assignee; in API responses, by the caller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "crate::instant::option")]
     pub snoozed_until: Option<DateTime<Utc>>,
-    /// Who has put it away for later, each for themselves.
+    /// The users who have snoozed it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub snoozed_by: Vec<Snooze>,
-    /// The version since which nothing has changed that people look at, where that is an older one than
-    /// `version`: the caller who has seen it, or one since, still decides.
+    /// The version since which nothing visible has changed, if that is older than `version`. A caller who has seen it
+    /// or a later one may still decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unchanged_since: Option<u64>,
     /// The request that this one asks again.
@@ -425,15 +355,15 @@ pub struct RequestView {
     /// It has ended, or its timer was stopped, and the scheduler has not confirmed that yet (S0-R4).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub timer_unconfirmed: bool,
-    /// Who wanted it asked, by name: the user who started the run or opened the hold, and the requester.
+    /// The names of the user who started the run or opened the hold, and of the requester.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked_by: Vec<String>,
-    /// What people said, and what is known of the contact, is left out for this reader.
+    /// Whether answers and contact data are left out for this reader.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub redacted: bool,
 }
 
-/// A user has put a request away.
+/// One user's snooze of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snooze {
     /// Name of the user, or `service:<name>`.
@@ -448,11 +378,10 @@ pub struct Snooze {
 pub struct Votes {
     /// Votes in favour.
     pub have: u32,
-    /// Votes that are needed.
     pub need: u32,
 }
 
-/// One thing that was done with a request.
+/// One action on a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestHistoryEntry {
     /// `opened accepted taken_over reassigned delegated acknowledged snoozed approved rejected answered
@@ -460,7 +389,6 @@ pub struct RequestHistoryEntry {
     pub action: String,
     /// Name of the user, or `service:<name>`.
     pub by: String,
-    /// The instant.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
     /// To whom, until when, why: one sentence at most.
@@ -473,10 +401,8 @@ pub struct RequestHistoryEntry {
 pub struct LateAnswer {
     /// Name of the user.
     pub by: String,
-    /// The instant.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
-    /// The data.
     pub data: Value,
 }
 
@@ -484,7 +410,13 @@ pub struct LateAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetRequest {
-    /// The id.
     pub id: HoldId,
 }
-query!(GetRequest, "request", RequestView);
+
+/// Core message, one a batch and workspace: these requests have changed (S0-R3). It may be lost; readers also
+/// refresh from time to time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestNudge {
+    /// Requests, each with its newest version.
+    pub requests: BTreeMap<HoldId, u64>,
+}

@@ -20,7 +20,7 @@ pub fn serialize<S: Serializer>(at: &DateTime<Utc>, to: S) -> Result<S::Ok, S::E
 /// Reads an instant, with or without milliseconds.
 ///
 /// # Errors
-/// When the text is no RFC 3339 instant.
+/// When the text is not an RFC 3339 instant.
 pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<DateTime<Utc>, D::Error> {
     DateTime::deserialize(from)
 }
@@ -44,7 +44,7 @@ pub mod option {
     /// Reads an instant or `null`.
     ///
     /// # Errors
-    /// When the text is no RFC 3339 instant.
+    /// When the text is not an RFC 3339 instant.
     pub fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Option<DateTime<Utc>>, D::Error> {
@@ -55,7 +55,7 @@ pub mod option {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn milliseconds_are_always_there() {
+    fn an_instant_is_written_with_milliseconds() {
         let at = "2026-01-01T00:00:00Z".parse().unwrap();
         assert_eq!(super::write(at), "2026-01-01T00:00:00.000Z");
     }

@@ -34,3 +34,8 @@ pub mod value_limits;
 
 pub use message::{Actor, Command, Envelope, IdempotencyKey, Query, Reply};
 pub use problem::{FieldError, Problem};
+
+/// Whether a field has its default value; a message then leaves it out.
+pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

@@ -16,30 +16,30 @@ pub const URL_BYTES_MAX: usize = 2 * 1024;
 /// Longest label, in characters.
 pub const LABEL_CHARS_MAX: usize = 100;
 
-/// The answer of the caller who has entered it.
+/// The answer of a user who has entered it.
 pub const DONE: &str = "done";
 
-/// The answer of the caller who does not want to.
+/// The answer of a user who declines.
 pub const DECLINED: &str = "declined";
 
-/// Where a person enters what is not to pass through Holdpoint.
+/// The place where a user enters a secret, which does not pass through Holdpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     /// `https://…`, at most 2,048 bytes; `http://` for this machine only. Without a user or password.
     pub url: String,
-    /// What stands on it, for people: 1 to 100 characters; none: where it leads.
+    /// The text of the link: 1 to 100 characters; none: its host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
 }
 
 impl Link {
-    /// Everything that is wrong with it, with pointers into it.
+    /// The errors of the link, with pointers into it.
     #[must_use]
-    pub fn faults(&self) -> Vec<FieldError> {
-        let mut faults = Vec::new();
-        if let Some(fault) = url_fault(&self.url) {
-            faults.push(FieldError::at("/url", fault));
+    pub fn errors(&self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        if let Some(error) = url_error(&self.url) {
+            errors.push(FieldError::at("/url", error));
         }
         let is_bad = |label: &String| {
             let length = label.trim().chars().count();
@@ -49,15 +49,15 @@ impl Link {
             let message = format!(
                 "1 to {LABEL_CHARS_MAX} characters, without control characters or line breaks"
             );
-            faults.push(FieldError::at("/label", message));
+            errors.push(FieldError::at("/label", message));
         }
-        faults
+        errors
     }
 
     /// The address as browsers understand it; none for one that could not have been asked with.
     #[must_use]
     pub fn address(&self) -> Option<String> {
-        let is_right = url_fault(&self.url).is_none();
+        let is_right = url_error(&self.url).is_none();
         let url = Url::parse(&self.url).ok().filter(|_| is_right)?;
         Some(url.to_string())
     }
@@ -74,16 +74,16 @@ impl Link {
         })
     }
 
-    /// What may be answered.
+    /// The allowed answers.
     #[must_use]
     pub fn answers() -> Vec<String> {
         vec![DONE.to_owned(), DECLINED.to_owned()]
     }
 }
 
-/// Everything that is wrong with how a question uses a link: pointers are into the question.
+/// The errors of a question with a link. Pointers are into the question.
 #[must_use]
-pub fn faults(
+pub fn link_errors(
     link: Option<&Link>,
     options: &[String],
     schema: Option<&Value>,
@@ -92,24 +92,24 @@ pub fn faults(
     let Some(link) = link else {
         return Vec::new();
     };
-    let faults = link.faults().into_iter();
-    let mut faults: Vec<_> = faults.map(|fault| fault.under("/link")).collect();
+    let errors = link.errors().into_iter();
+    let mut errors: Vec<_> = errors.map(|error| error.under("/link")).collect();
     if !options.is_empty() || schema.is_some() {
         let message = "a question has a `link`, or `options`, or a `schema`: what is entered at a link is \
                        not asked for here, and the answer is `done` or `declined`";
-        faults.push(FieldError::at("/link", message));
+        errors.push(FieldError::at("/link", message));
     }
     if default.is_some_and(|default| default != DECLINED) {
-        let message = "where nobody answers nothing was entered: only `declined` can be the default \
+        let message = "without an answer nothing was entered: only `declined` can be the default \
                        of a question with a link";
-        faults.push(FieldError::at("/default", message));
+        errors.push(FieldError::at("/default", message));
     }
-    faults
+    errors
 }
 
-/// What is wrong with an answer to a link. It is not repeated: it may be what was to be entered there.
+/// The errors of an answer to a link. The answer is not repeated, because it may be the secret.
 #[must_use]
-pub fn answer_faults(answer: &Value) -> Vec<FieldError> {
+pub fn answer_errors(answer: &Value) -> Vec<FieldError> {
     if answer == DONE || answer == DECLINED {
         return Vec::new();
     }
@@ -121,7 +121,7 @@ pub fn answer_faults(answer: &Value) -> Vec<FieldError> {
     }]
 }
 
-fn url_fault(text: &str) -> Option<String> {
+fn url_error(text: &str) -> Option<String> {
     if text.len() > URL_BYTES_MAX {
         return Some(format!("an address has at most {URL_BYTES_MAX} bytes"));
     }
@@ -175,7 +175,7 @@ mod tests {
 
     /// People, deliverable 3: secrets by link, and the link is one that a person may trust.
     #[test]
-    fn a_link_leads_where_it_says() {
+    fn links_with_a_misleading_address_are_refused() {
         for (url, host) in [
             ("https://vault.example/new?for=crm", "vault.example"),
             ("https://vault.example:8443/", "vault.example:8443"),
@@ -185,7 +185,7 @@ mod tests {
             // Cyrillic letters are seen for what they are.
             ("https://v\u{430}ult.example/", "xn--vult-53d.example"),
         ] {
-            assert_eq!(link(url).faults(), [], "{url}");
+            assert_eq!(link(url).errors(), [], "{url}");
             assert_eq!(link(url).host().as_deref(), Some(host), "{url}");
             assert!(link(url).address().is_some(), "{url}");
         }
@@ -206,9 +206,9 @@ mod tests {
             "https://vault.example/a b",
             long.as_str(),
         ] {
-            let faults = link(url).faults();
-            assert_eq!(faults.len(), 1, "{url}");
-            assert_eq!(faults[0].pointer.as_deref(), Some("/url"), "{url}");
+            let errors = link(url).errors();
+            assert_eq!(errors.len(), 1, "{url}");
+            assert_eq!(errors[0].pointer.as_deref(), Some("/url"), "{url}");
             assert_eq!(link(url).address(), None, "{url}: nobody is led there");
         }
         for label in ["", "  ", "a\nb", "\u{202e}x", &"x".repeat(101)] {
@@ -217,7 +217,7 @@ mod tests {
                 ..link("https://vault.example/")
             };
             assert_eq!(
-                link.faults()[0].pointer.as_deref(),
+                link.errors()[0].pointer.as_deref(),
                 Some("/label"),
                 "{label}"
             );
@@ -225,32 +225,32 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is_asked_with_a_link() {
+    fn a_link_excludes_options_and_a_schema() {
         let vault = link("https://vault.example/");
         let schema = json!({"type": "object"});
-        let at = |faults: &[FieldError]| faults[0].pointer.clone().unwrap_or_default();
-        assert_eq!(faults(Some(&vault), &[], None, None), []);
+        let at = |errors: &[FieldError]| errors[0].pointer.clone().unwrap_or_default();
+        assert_eq!(link_errors(Some(&vault), &[], None, None), []);
         let declined = json!(DECLINED);
-        assert_eq!(faults(Some(&vault), &[], None, Some(&declined)), []);
+        assert_eq!(link_errors(Some(&vault), &[], None, Some(&declined)), []);
         for (options, schema, default, wanted) in [
             (vec!["yes".to_owned()], None, None, "/link"),
             (Vec::new(), Some(&schema), None, "/link"),
             (Vec::new(), None, Some(json!(DONE)), "/default"),
         ] {
-            let found = faults(Some(&vault), &options, schema, default.as_ref());
+            let found = link_errors(Some(&vault), &options, schema, default.as_ref());
             assert_eq!(at(&found), wanted);
         }
     }
 
     /// A secret that a user writes where it does not belong is not sent around.
     #[test]
-    fn only_that_it_is_done_is_an_answer() {
-        assert_eq!(answer_faults(&json!(DONE)), []);
-        assert_eq!(answer_faults(&json!(DECLINED)), []);
+    fn a_link_is_answered_by_done_or_declined() {
+        assert_eq!(answer_errors(&json!(DONE)), []);
+        assert_eq!(answer_errors(&json!(DECLINED)), []);
         for answer in [json!("hunter2"), json!({"done": "hunter2"}), json!(true)] {
-            let told = serde_json::to_string(&answer_faults(&answer)).unwrap_or_default();
-            assert!(told.contains("entered at the link"), "{told}");
-            assert!(!told.contains("hunter2"), "{told}");
+            let json = serde_json::to_string(&answer_errors(&answer)).unwrap_or_default();
+            assert!(json.contains("entered at the link"), "{json}");
+            assert!(!json.contains("hunter2"), "{json}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What all commands, queries and replies have in common.
+//! The common parts of commands, queries and replies.
 
 use holdpoint_ids::Workspace;
 use serde::de::DeserializeOwned;
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use crate::problem::Problem;
 use crate::subject;
 
-/// Who asks: the name of a user, or of a service (`service:scheduler`).
+/// The sender: the name of a user, or of a service (`service:scheduler`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Actor(pub String);
@@ -58,7 +58,7 @@ pub trait Query: Serialize + DeserializeOwned + Send {
     const SERVICE: &'static str;
     /// Last token of its subject.
     const NAME: &'static str;
-    /// What it answers.
+    /// The successful reply.
     type Reply: Serialize + DeserializeOwned + Send;
 
     /// Subject of the request.
@@ -72,14 +72,13 @@ pub trait Query: Serialize + DeserializeOwned + Send {
 pub struct Envelope<C> {
     /// The actor on whose behalf it is sent.
     pub actor: Actor,
-    /// Who the caller is, signed by the gateway (`holdpoint-auth`). Without it the command has the
+    /// The caller, signed by the gateway (`holdpoint-auth`). Without it the command has the
     /// rights that its subject has, and never the right to decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assertion: Option<String>,
     /// Given by the caller: the same key with the same content is done once and answered alike.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<IdempotencyKey>,
-    /// The command itself.
     pub command: C,
 }
 
@@ -108,7 +107,7 @@ pub fn command_text(body: &[u8]) -> Option<&str> {
     Some(written.command.get())
 }
 
-/// An idempotency key in the caller's scope, and what was asked under it.
+/// An idempotency key in the caller's scope, and a digest of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct IdempotencyKey {
     /// Digest of workspace, actor, route and the caller's `Idempotency-Key`.
@@ -117,7 +116,7 @@ pub struct IdempotencyKey {
     pub digest: String,
 }
 
-/// What comes back for a command or a query.
+/// The reply to a command or a query.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply<T> {

@@ -1,4 +1,4 @@
-//! Who may publish and subscribe to what: NATS permissions, one client at a time.
+//! The NATS permissions of each client to publish and subscribe.
 //!
 //! This is the authority of everything that carries no signed assertion, so it says as little as each
 //! client needs. `holdpoint nats-config` writes it as a server configuration.
@@ -30,16 +30,26 @@ use crate::subject::{self, STEPS, TIMERS, commands_stream};
 use crate::{dead_letter, executor, handoff, notification, scheduler};
 use holdpoint_ids::Workspace;
 
+/// Commands of other services, put into their streams.
+macro_rules! stored {
+    ($($command:ty),+) => {
+        vec![$(format!("hp.*.cmd.{}.*.{}", <$command>::SERVICE, <$command>::VERB)),+]
+    };
+}
+
+/// Commands as core requests.
+macro_rules! asked {
+    ($($command:ty),+) => {
+        vec![$(format!("hp.*.ask.{}.*.{}", <$command>::SERVICE, <$command>::VERB)),+]
+    };
+}
+
 /// A kind of client of the bus.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Client {
-    /// The executor.
     Executor,
-    /// The scheduler.
     Scheduler,
-    /// The handoff service.
     Handoff,
-    /// The notification service.
     Notification,
     /// The gateway: asks every service on behalf of callers, with assertions.
     Gateway,
@@ -86,7 +96,7 @@ pub struct Permissions {
     pub responds: bool,
 }
 
-/// What a client may. `inboxes` is the prefix of its inboxes, which no other client may share:
+/// The permissions of a client. `inboxes` is the prefix of its inboxes, which no other client may share:
 /// [`inboxes_of`](subject::inboxes_of) makes it from the public half of the client's key.
 #[must_use]
 pub fn permissions(client: &Client, inboxes: &str) -> Permissions {
@@ -95,11 +105,7 @@ pub fn permissions(client: &Client, inboxes: &str) -> Permissions {
     match client {
         Client::Executor => {
             serves(executor::SERVICE, &mut publish, &mut subscribe);
-            publish.extend([
-                stored::<SetTimers>(),
-                stored::<SetHolds>(),
-                stored::<RecordRunEnds>(),
-            ]);
+            publish.extend(stored! { SetTimers, SetHolds, RecordRunEnds });
             publish.extend(["hp.*.steps.>".into(), "hp.sys.node.*".into()]);
             // The built-in tools that it runs itself.
             publish.extend(built_in_tools());
@@ -108,7 +114,7 @@ pub fn permissions(client: &Client, inboxes: &str) -> Permissions {
         }
         Client::Scheduler => {
             serves(scheduler::SERVICE, &mut publish, &mut subscribe);
-            publish.extend([stored::<TimersFired>(), stored::<RequestTimersFired>()]);
+            publish.extend(stored! { TimersFired, RequestTimersFired });
             publish.push("hp.timers.>".into());
             publish.extend(stream_owner(TIMERS));
             publish.extend(stream_reader(TIMERS));
@@ -116,17 +122,14 @@ pub fn permissions(client: &Client, inboxes: &str) -> Permissions {
         }
         Client::Handoff => {
             serves(handoff::SERVICE, &mut publish, &mut subscribe);
-            publish.extend([
-                stored::<HoldsClosed>(),
-                stored::<HandoffsUpdated>(),
-                stored::<SetTimers>(),
-                stored::<RecordRequestEvents>(),
-            ]);
+            publish.extend(stored! {
+                HoldsClosed, HandoffsUpdated, SetTimers, RecordRequestEvents
+            });
         }
         Client::Notification => {
             serves(notification::SERVICE, &mut publish, &mut subscribe);
-            // Which ends of runs it is to be told.
-            publish.push(stored::<WatchRunEnds>());
+            // The runs whose ends it records.
+            publish.extend(stored! { WatchRunEnds });
             knows_users(&mut publish, &mut subscribe);
         }
         Client::Gateway => {
@@ -137,14 +140,8 @@ pub fn permissions(client: &Client, inboxes: &str) -> Permissions {
             subscribe.push("hp.*.live.>".into());
         }
         Client::Worker => {
-            publish.extend([
-                asked::<StartSteps>(),
-                asked::<StepResults>(),
-                asked::<Heartbeat>(),
-                asked::<Deregister>(),
-                asked::<RequestInput>(),
-                stored::<StepResults>(),
-            ]);
+            publish.extend(asked! { StartSteps, StepResults, Heartbeat, Deregister, RequestInput });
+            publish.extend(stored! { StepResults });
             publish.extend(built_in_tools());
             // The executor makes the stream and its consumers: their settings name subjects that the
             // server publishes to.
@@ -161,7 +158,7 @@ pub fn permissions(client: &Client, inboxes: &str) -> Permissions {
     Permissions {
         publish,
         subscribe,
-        // A node is asked to beat.
+        // A node answers requests for a heartbeat.
         responds: *client == Client::Worker,
     }
 }
@@ -185,9 +182,9 @@ const PROGRAM_EXECUTOR: [&str; 12] = [
 /// Commands of the handoff service that a program may publish.
 const PROGRAM_HANDOFF: [&str; 3] = [OpenHold::VERB, AskAgain::VERB, WithdrawHold::VERB];
 
-/// What a program may ask the handoff service. Users are for those who administer, and what a user is
-/// notified is theirs alone: the gateway asks for that, which has seen who wants it.
-const PROGRAM_LOOKS: [&str; 4] = ["request", "requests", "policy", "policies"];
+/// Queries of the handoff service that a program may send. Only administrators see users, and a user sees only their
+/// notifications: the gateway queries both after it has authenticated the caller.
+const PROGRAM_QUERIES: [&str; 4] = ["request", "requests", "policy", "policies"];
 
 /// Whether programs or workers may publish a command too: then its actor is a name that no user vouches
 /// for, and is never taken for a service.
@@ -200,7 +197,7 @@ pub fn is_open_to_programs(service: &str, verb: &str) -> bool {
     }
 }
 
-/// What a program may publish.
+/// The subjects that a program may publish.
 fn of_program(workspace: &Workspace) -> Vec<String> {
     let mut publish = Vec::new();
     for kind in ["cmd", "ask"] {
@@ -213,60 +210,30 @@ fn of_program(workspace: &Workspace) -> Vec<String> {
         }
     }
     publish.push(format!("hp.{workspace}.get.{}.>", executor::SERVICE));
-    let look = |name: &str| format!("hp.{workspace}.get.{}.{name}", handoff::SERVICE);
-    publish.extend(PROGRAM_LOOKS.map(look));
+    let query = |name: &str| format!("hp.{workspace}.get.{}.{name}", handoff::SERVICE);
+    publish.extend(PROGRAM_QUERIES.map(query));
     publish
 }
 
-/// What the gateway asks for on behalf of people and their programs. It tells no facts: what a service
-/// tells another is not among these.
+/// The commands that the gateway sends on behalf of users and their programs. Messages between services are not
+/// among them.
 fn of_gateway() -> Vec<String> {
-    vec![
-        asked::<ApplyAgent>(),
-        asked::<DeleteAgent>(),
-        asked::<PutTool>(),
-        asked::<DeleteTool>(),
-        asked::<PutContact>(),
-        asked::<PatchContact>(),
-        asked::<AddActivity>(),
-        asked::<DeleteContact>(),
-        asked::<StartRun>(),
-        asked::<PauseRun>(),
-        asked::<ResumeRun>(),
-        asked::<CancelRun>(),
-        asked::<TakeOverRun>(),
-        asked::<PauseScope>(),
-        asked::<ResumeScope>(),
-        asked::<RequestInput>(),
-        asked::<OpenHold>(),
-        asked::<AskAgain>(),
-        asked::<WithdrawHold>(),
-        asked::<DecideRequest>(),
-        asked::<DecideRequests>(),
-        asked::<ActOnRequest>(),
-        asked::<PutUser>(),
-        asked::<DisableUser>(),
-        asked::<PutPolicy>(),
-        asked::<DeletePolicy>(),
-        asked::<ReadNotification>(),
-        asked::<ReadNotifications>(),
-        asked::<PutPreferences>(),
-        asked::<AddWebhook>(),
-        asked::<ChangeWebhook>(),
-        asked::<RemoveWebhook>(),
-        asked::<ShowWebhookSecret>(),
-        asked::<Watch>(),
-        asked::<Unwatch>(),
-        asked::<WatchRunEnds>(),
-    ]
+    asked! {
+        ApplyAgent, DeleteAgent, PutTool, DeleteTool, PutContact, PatchContact, AddActivity,
+        DeleteContact, StartRun, PauseRun, ResumeRun, CancelRun, TakeOverRun, PauseScope,
+        ResumeScope, RequestInput, OpenHold, AskAgain, WithdrawHold, DecideRequest, DecideRequests,
+        ActOnRequest, PutUser, DisableUser, PutPolicy, DeletePolicy, ReadNotification,
+        ReadNotifications, PutPreferences, AddWebhook, ChangeWebhook, RemoveWebhook,
+        ShowWebhookSecret, Watch, Unwatch, WatchRunEnds
+    }
 }
 
-/// What the built-in tools ask for: `update_contact`, and `create_task`.
-fn built_in_tools() -> [String; 2] {
-    [asked::<PatchContact>(), asked::<OpenHold>()]
+/// The commands of the built-in tools `update_contact` and `create_task`.
+fn built_in_tools() -> Vec<String> {
+    asked! { PatchContact, OpenHold }
 }
 
-/// What a service on the kernel needs: its own commands and queries, answers, and its stream.
+/// The subjects of a service on the kernel: its commands and queries, replies, and its stream.
 fn serves(service: &str, publish: &mut Vec<String>, subscribe: &mut Vec<String>) {
     subscribe.push(subject::asks_filter(service));
     subscribe.push(subject::queries_filter(service));
@@ -282,16 +249,6 @@ fn serves(service: &str, publish: &mut Vec<String>, subscribe: &mut Vec<String>)
 fn knows_users(publish: &mut Vec<String>, subscribe: &mut Vec<String>) {
     publish.push(format!("hp.sys.get.{}.user_changes", handoff::SERVICE));
     subscribe.push(subject::live_users());
-}
-
-/// One command of another service, put into its stream.
-fn stored<C: Command>() -> String {
-    format!("hp.*.cmd.{}.*.{}", C::SERVICE, C::VERB)
-}
-
-/// One command, as a core request.
-fn asked<C: Command>() -> String {
-    format!("hp.*.ask.{}.*.{}", C::SERVICE, C::VERB)
 }
 
 /// Making a stream and its consumers, and changing them.

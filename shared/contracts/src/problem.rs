@@ -1,37 +1,35 @@
-//! One way to say no, on the bus and over HTTP (RFC 9457).
+//! Errors on the bus and over HTTP (RFC 9457).
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Code of what is notified of one of several that are done all or none: it was not done, because another
-/// one was refused.
+/// Code of an item of an atomic batch that was not done because another item was refused.
 pub const BATCH_ABORTED: &str = "batch_aborted";
 
-/// Why something was not done: what, where, and how to mend it.
+/// Why something was not done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{detail} ({code})")]
 pub struct Problem {
-    /// The HTTP status that says it best.
+    /// The HTTP status.
     pub status: u16,
     /// Stable, snake case; programs match on it.
     pub code: String,
-    /// For people: what is wrong and how to mend it.
+    /// For people: the error and what is allowed.
     pub detail: String,
-    /// One entry for each thing that is wrong, where there can be several.
+    /// One entry for each error, if there can be several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldError>,
-    /// What programs may want to know besides; which members there are depends on `code`.
+    /// Further data for programs; its members depend on `code`.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub data: Box<Value>,
 }
 
-/// One of several things that are wrong with what was sent.
+/// One of several errors in a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldError {
     /// Line of the text, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
-    /// Step that it concerns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
     /// JSON pointer into the body.
@@ -40,15 +38,15 @@ pub struct FieldError {
     /// The offending bit as it came.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// What is wrong with it.
+    /// The error, for people.
     pub message: String,
-    /// What was perhaps meant.
+    /// Suggestions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<String>,
 }
 
 impl FieldError {
-    /// What is wrong with the member at a JSON pointer.
+    /// An error at a JSON pointer.
     pub fn at(pointer: &str, message: impl Into<String>) -> Self {
         Self {
             pointer: Some(pointer.to_owned()),
@@ -80,7 +78,7 @@ impl Problem {
         }
     }
 
-    /// 404: there is no such thing (or it is another user's).
+    /// 404: it does not exist, or the caller may not know that it exists.
     pub fn not_found(detail: impl Into<String>) -> Self {
         Self::new(404, "not_found", detail)
     }

@@ -1,4 +1,4 @@
-//! What the outside sees of runs and their steps.
+//! Runs and steps as the API shows them.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,17 @@ use chrono::{DateTime, Utc};
 use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, ToolName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use strum::{EnumString, IntoStaticStr, VariantArray};
 
-/// Where a run stands (`run.status`).
+words!(RunStatus, StepStatus, HoldKind, LeaseAction);
+all_variants!(RunStatus);
+
+/// The status of a run (`run.status`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::Display, EnumString, IntoStaticStr, VariantArray)]
+#[strum(const_into_str, serialize_all = "snake_case")]
+#[strum(parse_err_ty = String, parse_err_fn = unknown_status)]
 pub enum RunStatus {
     /// Accepted; nothing was dispatched yet.
     Queued,
@@ -17,7 +24,7 @@ pub enum RunStatus {
     Running,
     /// Everything that is left waits for time, a signal, a handoff or a child.
     Waiting,
-    /// Stands at a risky step.
+    /// It waits at a risky step.
     AwaitingApproval,
     /// It waits for an answer.
     AwaitingInput,
@@ -32,74 +39,28 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
-    /// Every status, in the order of the API page.
-    pub const ALL: [Self; 9] = [
-        Self::Queued,
-        Self::Running,
-        Self::Waiting,
-        Self::AwaitingApproval,
-        Self::AwaitingInput,
-        Self::PausedForIntervention,
-        Self::Completed,
-        Self::Failed,
-        Self::Cancelled,
-    ];
-
-    /// The word in bodies, rows and tables.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Running => "running",
-            Self::Waiting => "waiting",
-            Self::AwaitingApproval => "awaiting_approval",
-            Self::AwaitingInput => "awaiting_input",
-            Self::PausedForIntervention => "paused_for_intervention",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    /// Whether nothing can happen to the run any more.
+    /// Whether the run has ended.
     #[must_use]
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 }
 
-impl std::fmt::Display for RunStatus {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
-    }
+fn unknown_status(text: &str) -> String {
+    let known = RunStatus::ALL.map(RunStatus::as_str).join(", ");
+    format!("invalid run status `{text}`; expected one of {known}")
 }
 
-impl std::str::FromStr for RunStatus {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|status| status.as_str() == text)
-            .ok_or_else(|| {
-                let known: Vec<_> = Self::ALL.iter().map(|status| status.as_str()).collect();
-                format!(
-                    "`{text}` is no status of a run; known are {}",
-                    known.join(", ")
-                )
-            })
-    }
-}
-
-/// Where a step stands (`step.status`).
+/// The status of a step (`step.status`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::Display, IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum StepStatus {
     /// Its turn has not come.
     Planned,
-    /// Waits for an approval.
     WaitingConfirm,
-    /// Handed out; no worker has started it yet as far as is known.
+    /// Dispatched; no worker is known to have started it.
     Queued,
     /// Reserved by a worker.
     Claimed,
@@ -111,9 +72,7 @@ pub enum StepStatus {
     Stale,
     /// Its worker may or may not have done it; a person decides.
     Uncertain,
-    /// Done.
     Completed,
-    /// Did not succeed.
     Failed,
     /// Its condition did not hold, or it was rejected.
     Skipped,
@@ -121,34 +80,7 @@ pub enum StepStatus {
     Cancelled,
 }
 
-impl StepStatus {
-    /// The word in bodies and rows.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Planned => "planned",
-            Self::WaitingConfirm => "waiting_confirm",
-            Self::Queued => "queued",
-            Self::Claimed => "claimed",
-            Self::InProgress => "in_progress",
-            Self::Waiting => "waiting",
-            Self::Stale => "stale",
-            Self::Uncertain => "uncertain",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Skipped => "skipped",
-            Self::Cancelled => "cancelled",
-        }
-    }
-}
-
-impl std::fmt::Display for StepStatus {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// Whose doing a failed or cancelled run is; success rates count `agent` only (S0-NFR).
+/// The cause of a failed or cancelled run; success rates count `agent` only (S0-NFR).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {
@@ -160,14 +92,12 @@ pub enum FailureClass {
     Policy,
     /// The system or something it needs.
     Infra,
-    /// A user cancelled it.
     Cancelled,
 }
 
 /// Why a run failed or was cancelled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// The class of the failure.
     pub class: FailureClass,
     /// Stable, snake case.
     pub code: String,
@@ -175,7 +105,7 @@ pub struct Failure {
     pub message: String,
 }
 
-/// What every action returns (S0-R5).
+/// The result of every action (S0-R5).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ActionResult {
     /// Whether the tool did what it was asked.
@@ -183,18 +113,20 @@ pub struct ActionResult {
     /// One sentence for people.
     pub description: String,
     /// Sanitised: no secret, path, SQL or stack.
-    #[serde(default)]
     pub error: Option<String>,
-    /// What the tool returned.
+    /// The tool's return value.
     #[serde(default)]
     pub data: Value,
     /// How long the tool took, in milliseconds.
     pub duration_ms: u64,
 }
 
-/// What kind of thing makes a run wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The kind of a hold.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::Display, IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum HoldKind {
     /// Time.
     Timer,
@@ -206,50 +138,28 @@ pub enum HoldKind {
     Handoff,
 }
 
-impl HoldKind {
-    /// The word in bodies and rows.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Timer => "timer",
-            Self::Approval => "approval",
-            Self::Input => "input",
-            Self::Handoff => "handoff",
-        }
-    }
-}
-
-impl std::fmt::Display for HoldKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 /// One hold that keeps a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WaitingOn {
     /// Also the request's id where a person is asked.
     pub id: HoldId,
-    /// The kind of the hold.
     pub kind: HoldKind,
     /// The step that waits; empty: the run as a whole.
     pub step: String,
-    /// Whom: `@user.<name>` or `@role.<name>`; empty: the workspace's owners, or no user.
+    /// Recipients: `@user.<name>` or `@role.<name>`; empty: the workspace's owners, or no user.
     #[serde(rename = "for", default, skip_serializing_if = "Vec::is_empty")]
     pub asked: Vec<String>,
-    /// Since this instant.
     #[serde(with = "crate::instant")]
     pub since: DateTime<Utc>,
     /// Until when; none while the clock is stopped by a pause.
     #[serde(default, with = "crate::instant::option")]
     pub until: Option<DateTime<Utc>>,
-    /// What is left of the wait, in milliseconds, while a pause has stopped the clock.
+    /// The remaining time in milliseconds, while a pause has stopped the clock.
     pub remaining_ms: Option<u64>,
     /// Effect of the timeout.
     pub then: String,
 }
 
-/// What a pause was put on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseScope {
@@ -264,11 +174,9 @@ pub enum PauseScope {
 /// One pause; a run moves only when none is left.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PausedBy {
-    /// What it was put on.
     pub scope: PauseScope,
-    /// Who did it.
     pub by: String,
-    /// When; clocks stand since then.
+    /// The instant at which the clocks stopped.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
     /// Steps that were with a worker at that time; they finish and are kept.
@@ -308,15 +216,12 @@ pub struct StepView {
     pub id: String,
     /// `tool`, `wait`, `ask` or `handoff`.
     pub kind: String,
-    /// The status.
     pub status: StepStatus,
-    /// The tool.
     pub tool: Option<ToolName>,
     /// One line for people: what this step does.
     pub action: String,
     /// The arguments as they were resolved.
     pub request: Option<Value>,
-    /// What came back.
     pub response: Option<ActionResult>,
     /// Stable code of a failure.
     pub error_code: Option<String>,
@@ -326,7 +231,6 @@ pub struct StepView {
     pub raw_error: Option<String>,
     /// Number of the current dispatch; only ever rises.
     pub dispatch: u64,
-    /// Tries of the tool.
     pub attempts: u32,
     /// The worker that was granted the start.
     pub claimed_by: Option<NodeName>,
@@ -342,7 +246,6 @@ pub struct StepView {
     /// When it began: started, or began to wait.
     #[serde(default, with = "crate::instant::option")]
     pub started_at: Option<DateTime<Utc>>,
-    /// When it ended.
     #[serde(default, with = "crate::instant::option")]
     pub ended_at: Option<DateTime<Utc>>,
 }
@@ -350,20 +253,17 @@ pub struct StepView {
 /// One change of who has a step (S4-R7).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseEvent {
-    /// What happened.
     pub action: LeaseAction,
-    /// The node that it concerns.
     pub node: NodeName,
-    /// The instant.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
-    /// Number of the dispatch.
     pub dispatch: u64,
 }
 
 /// How a step changed hands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum LeaseAction {
     /// A node was granted it.
     Claimed,
@@ -373,57 +273,33 @@ pub enum LeaseAction {
     Released,
 }
 
-impl LeaseAction {
-    /// The word in bodies and rows.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Claimed => "claimed",
-            Self::TakenOver => "taken_over",
-            Self::Released => "released",
-        }
-    }
-}
-
 /// One run as the API shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunView {
-    /// Its id.
     pub id: RunId,
-    /// The agent.
     pub agent: AgentName,
-    /// Which version of it.
     pub version: u32,
-    /// Where it stands; a pause leaves it as it is.
+    /// A pause does not change it.
     pub status: RunStatus,
     /// When the run goes on by itself; none while paused.
     #[serde(default, with = "crate::instant::option")]
     pub resume_at: Option<DateTime<Utc>>,
     /// One sentence: what is going on.
     pub message: String,
-    /// The contact that the run is about.
     pub contact: Option<ContactId>,
-    /// Labels given at the start.
     pub labels: BTreeMap<String, String>,
-    /// The holds that it waits for.
     pub waiting_on: Vec<WaitingOn>,
-    /// The pauses of the run.
     pub paused_by: Vec<PausedBy>,
-    /// What people are to answer, in short (S2-R12); the inbox has all of it.
+    /// Short forms of the open questions (S2-R12); the inbox has the details.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<Question>,
     /// The person who owns the run: nothing of the agent starts until they hand it back (S0-AC7).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_over_by: Option<String>,
-    /// Since this instant.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        with = "crate::instant::option"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "crate::instant::option")]
     pub taken_over_at: Option<DateTime<Utc>>,
-    /// What the run was started with; only in the view of a single run. An input that is too large to
-    /// show is `{"omitted": true, "bytes": N}`.
+    /// The input at the start; only in the view of a single run. A large one is `{"omitted": true, "bytes": N}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
     /// In the order of the plan; only in the view of a single run.
@@ -433,12 +309,10 @@ pub struct RunView {
     pub result: Option<Value>,
     /// Why it failed or was cancelled.
     pub failure: Option<Failure>,
-    /// Its time by activity.
     pub clocks: Clocks,
     /// When it was accepted.
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
-    /// When it ended.
     #[serde(default, with = "crate::instant::option")]
     pub ended_at: Option<DateTime<Utc>>,
 }
@@ -458,10 +332,9 @@ pub struct Question {
 /// A run after a command, and whether the command changed anything.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChangedRun {
-    /// The run as it now stands.
     #[serde(flatten)]
     pub run: RunView,
-    /// False: it was so already.
+    /// False: it had this state already.
     pub changed: bool,
 }
 

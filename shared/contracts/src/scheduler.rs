@@ -3,12 +3,16 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::message::{Command, Reply};
+use crate::message::Reply;
 
 /// Name of the service, as in subjects.
 pub const SERVICE: &str = "scheduler";
 
-/// The timers that are wanted; one message a batch of the service that wants them.
+commands! {
+    SetTimers: "set_timers"(timers[0].id) -> Vec<Reply<SetTimerReply>>;
+}
+
+/// Desired states of timers; one message a batch of the service that owns them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetTimers {
     /// The service that is notified when they are due.
@@ -17,7 +21,7 @@ pub struct SetTimers {
     pub timers: Vec<SetTimer>,
 }
 
-/// One timer as it is wanted: level, not edge. A lower or equal `rev` changes nothing.
+/// The desired state of one timer. A lower or equal `rev` changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetTimer {
     /// The owner's id for it; a hold's id, for instance.
@@ -33,29 +37,14 @@ pub struct SetTimer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SetTimerReply {
-    /// The state was set.
     Set,
     /// A newer desired state came before, or the same one.
     Stale,
 }
 
-impl Command for SetTimers {
-    const SERVICE: &'static str = SERVICE;
-    const VERB: &'static str = "set_timers";
-    type Reply = Vec<Reply<SetTimerReply>>;
-
-    fn aggregate(&self) -> String {
-        self.timers
-            .first()
-            .map(|timer| timer.id.clone())
-            .unwrap_or_default()
-    }
-}
-
 /// A bucket that a schedule has fired, or that is due at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DueBucket {
-    /// The shard.
     pub shard: u32,
     /// The second, counted from 1970, within which its timers are due.
     pub second: i64,
@@ -66,18 +55,17 @@ pub struct DueBucket {
 pub struct AdvanceClock {
     /// By how much, in milliseconds.
     pub by_ms: u64,
-    /// Longest real time to wait for what it woke, in milliseconds.
+    /// Longest real time to wait for the triggered work, in milliseconds.
     pub settle_ms: u64,
 }
 
-/// Where the clock stands and what it left moving.
+/// The time of the test clock, and the work that is not finished.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdvancedClock {
-    /// The time now.
     #[serde(with = "crate::instant")]
     pub now: DateTime<Utc>,
-    /// Whether everything that was woken has come to rest.
+    /// Whether all triggered work is finished.
     pub settled: bool,
-    /// What has not, in words.
+    /// Unfinished work, for people.
     pub unsettled: Vec<String>,
 }

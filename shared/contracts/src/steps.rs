@@ -1,4 +1,4 @@
-//! What the executor and workers say to each other: dispatch, start, result.
+//! Messages between the executor and workers: dispatch, start, result.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::asking::Answers;
-use crate::message::{Actor, Command, Reply};
+use crate::message::Actor;
 use crate::run::ActionResult;
 
 /// A dispatched step on its queue. A delivery of it only reserves; a grant starts.
@@ -16,26 +16,22 @@ use crate::run::ActionResult;
 pub struct StepDispatch {
     /// The workspace of the run.
     pub workspace: Workspace,
-    /// The run.
     pub run: RunId,
-    /// The agent.
     pub agent: AgentName,
-    /// The step.
     pub step: String,
     /// Number of this dispatch: the fence on everything the worker sends about it.
     pub dispatch: u64,
-    /// Which try of the tool, from 1.
+    /// The attempt of the tool, from 1.
     pub attempt: u32,
-    /// What to call.
     pub tool: ToolName,
     /// With what; all placeholders are resolved.
     pub args: Value,
-    /// Whom the run is about.
+    /// The contact that the run is about.
     pub contact: Option<ContactId>,
     /// Whether doing it twice does no harm: a fresh first delivery may then start at once.
     pub idempotent: bool,
-    /// How long a grant lasts without a heartbeat, in milliseconds (S4-R6): the lease. A node beats
-    /// at a third of the shortest lease that it holds.
+    /// The lease: how long a grant lasts without a heartbeat, in milliseconds (S4-R6). A node sends heartbeats at a
+    /// third of its shortest lease.
     #[serde(default = "lease_default")]
     pub claim_timeout_ms: u64,
     /// Proves to the API that a call comes from this very dispatch: workspace, run, step,
@@ -45,10 +41,10 @@ pub struct StepDispatch {
     /// For a tool that is registered as an HTTP call: whom to call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<crate::tool::HttpCall>,
-    /// What people have answered to this step's tool so far, by the keys of its questions (S3-R4).
+    /// The answers to this step's tool so far, by the keys of its questions (S3-R4).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub answers: Answers,
-    /// Who started the run.
+    /// The actor that started the run.
     pub user: Actor,
     /// W3C trace context: one trace a run.
     pub traceparent: String,
@@ -82,7 +78,6 @@ impl StepDispatch {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StartSteps {
-    /// Who asks.
     pub node: NodeName,
     /// At least one.
     pub steps: Vec<StartStep>,
@@ -92,16 +87,13 @@ pub struct StartSteps {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StartStep {
-    /// The run.
     pub run: RunId,
-    /// The step.
     pub step: String,
-    /// As in the dispatch.
     pub dispatch: u64,
     /// How often the bus has delivered it, from 1.
     pub delivery: u64,
-    /// It would do without a lease: an idempotent step on its first delivery, which is only too old to
-    /// start unasked. It asks again, for a lease, once it has run for half a second.
+    /// It needs no lease yet: an idempotent step on its first delivery that is only too old to start without a
+    /// request. It requests a lease after it has run for half a second.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_lease: bool,
 }
@@ -112,26 +104,12 @@ pub struct StartStep {
 pub enum Grant {
     /// Committed: start it.
     Go,
-    /// To who would do without a lease: start it, nothing is kept of that. Its delivery is acked with
-    /// its result, as if it had started unasked.
+    /// For [`StartStep::without_lease`]: start it; nothing is stored. Its delivery is acked with its result.
     GoWithoutLease,
     /// Cancelled, paused, finished, or dispatched anew: forget it.
     Drop,
     /// Another worker was granted it and never reported: a person decides. Forget it.
     Uncertain,
-}
-
-impl Command for StartSteps {
-    const SERVICE: &'static str = crate::executor::SERVICE;
-    const VERB: &'static str = "start_steps";
-    type Reply = Vec<Reply<Grant>>;
-
-    fn aggregate(&self) -> String {
-        self.steps
-            .first()
-            .map(|step| step.run.to_string())
-            .unwrap_or_default()
-    }
 }
 
 /// Results of steps; one request a batch of what is ready.
@@ -148,16 +126,12 @@ pub struct StepResults {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepResult {
-    /// The run.
     pub run: RunId,
-    /// The step.
     pub step: String,
     /// As in the dispatch; a lower one than the current is kept as evidence and never applied.
     pub dispatch: u64,
-    /// What came of it.
     pub result: ActionResult,
     /// Stable code of a failure.
-    #[serde(default)]
     pub error_code: Option<String>,
     /// Not the end of the step: its tool has asked people and parks. The lease ends, and the step is
     /// dispatched again with the answer; `result` is for people only.
@@ -177,26 +151,11 @@ pub enum ResultReply {
     Late,
 }
 
-impl Command for StepResults {
-    const SERVICE: &'static str = crate::executor::SERVICE;
-    const VERB: &'static str = "step_results";
-    type Reply = Vec<Reply<ResultReply>>;
-
-    fn aggregate(&self) -> String {
-        self.results
-            .first()
-            .map(|result| result.run.to_string())
-            .unwrap_or_default()
-    }
-}
-
 /// A node is alive, and works on these; one message a node (S4-R3).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Heartbeat {
-    /// The node.
     pub node: NodeName,
-    /// The tools that it offers.
     pub tools: Vec<ToolName>,
     /// The steps it works on: each a granted one.
     pub working: Vec<StepRef>,
@@ -211,51 +170,27 @@ pub struct Heartbeat {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepRef {
-    /// Whose run: a node may work for several.
+    /// The workspace of the run: a node may work for several.
     pub workspace: Workspace,
-    /// The run.
     pub run: RunId,
-    /// The step.
     pub step: String,
-    /// As in the dispatch.
     pub dispatch: u64,
 }
 
-/// What the executor alone can tell a node (S4-R3).
+/// The executor's reply to a heartbeat (S4-R3).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeartbeatReply {
-    /// Steps that are not this node's any more (cancelled, taken over, ended): stop, report nothing.
+    /// Steps that this node has lost (cancelled, taken over, ended): stop, report nothing.
     pub stop: Vec<StepRef>,
-    /// Beat again within this time, in milliseconds.
+    /// The next heartbeat is due within this time, in milliseconds.
     pub again_ms: u64,
 }
 
-impl Command for Heartbeat {
-    const SERVICE: &'static str = crate::executor::SERVICE;
-    const VERB: &'static str = "heartbeat";
-    type Reply = HeartbeatReply;
-
-    fn aggregate(&self) -> String {
-        self.node.to_string()
-    }
-}
-
-/// A node leaves: what it still holds is given out again at once, or stands uncertain.
+/// A node leaves: its steps are dispatched again at once, or become uncertain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deregister {
-    /// The node.
     pub node: NodeName,
-}
-
-impl Command for Deregister {
-    const SERVICE: &'static str = crate::executor::SERVICE;
-    const VERB: &'static str = "deregister";
-    type Reply = ();
-
-    fn aggregate(&self) -> String {
-        self.node.to_string()
-    }
 }
 
 /// Whether a node is there.
@@ -264,7 +199,7 @@ impl Command for Deregister {
 pub enum NodeStatus {
     /// Its heartbeats arrive.
     Up,
-    /// Its timer went off; it is being asked.
+    /// Its timer fired; a heartbeat was requested.
     Suspect,
     /// It finishes its steps and takes no more.
     Draining,
@@ -275,36 +210,29 @@ pub enum NodeStatus {
 /// One node as the API shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeView {
-    /// Its name.
     pub node: NodeName,
-    /// The status.
     pub status: NodeStatus,
     /// Its last heartbeat.
     #[serde(with = "crate::instant")]
     pub last_seen: DateTime<Utc>,
-    /// The tools that it offers.
     pub tools: Vec<ToolName>,
     /// Steps that wait at the node for a place.
     pub queue_depth: u64,
-    /// What it works on, `run/step`.
+    /// The steps that it works on, `run/step`.
     pub claimed_tasks: Vec<String>,
 }
 
 /// One lease as the API shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimView {
-    /// The run.
     pub run: RunId,
-    /// The step.
     pub step: String,
-    /// The node.
     pub node: NodeName,
-    /// Number of the dispatch.
     pub dispatch: u64,
     /// When it was granted.
     #[serde(with = "crate::instant")]
     pub claimed_at: DateTime<Utc>,
-    /// When its node last beat.
+    /// The last heartbeat of its node.
     #[serde(with = "crate::instant")]
     pub heartbeat_at: DateTime<Utc>,
     /// When the step last said how far it is.

@@ -15,7 +15,7 @@ pub const TIMERS: &str = "HP_TIMERS";
 pub const STEPS_FILTER: &str = "hp.*.steps.>";
 /// Subjects that [`TIMERS`] stores. Not all of `hp.timers`: a workspace may be called `timers`.
 pub const TIMERS_FILTERS: [&str; 2] = ["hp.timers.bucket.>", TIMERS_DUE_FILTER];
-/// What the scheduler's durable consumer takes from [`TIMERS`].
+/// Subjects that the scheduler's durable consumer takes from [`TIMERS`].
 pub const TIMERS_DUE_FILTER: &str = "hp.timers.due.>";
 
 /// Number of shards that timer buckets are spread over.
@@ -24,7 +24,7 @@ pub const TIMER_SHARDS: u32 = 1;
 /// Header of a stored command: the inbox where its sender waits for the answer.
 pub const REPLY_HEADER: &str = "hp-reply";
 
-/// What every inbox begins with. A service answers nowhere else: any other subject could carry its
+/// The prefix of every inbox. A service answers nowhere else: any other subject could carry its
 /// answer into a stream, or to other listeners, in its name.
 const INBOX: &str = "_INBOX.";
 
@@ -97,7 +97,7 @@ pub fn queries_filter(service: &str) -> String {
     format!("hp.*.get.{service}.*")
 }
 
-/// What an operator asks a service about its dead letters, by core request (`dead_letter.rs`).
+/// An operator's core request about a service's dead letters (`dead_letter.rs`).
 #[must_use]
 pub fn dead_letters(workspace: &Workspace, service: &str) -> String {
     format!("hp.{workspace}.dead.{service}")
@@ -123,7 +123,7 @@ pub fn live(workspace: &Workspace, service: &str) -> String {
     format!("hp.{workspace}.live.{service}")
 }
 
-/// Users of some workspace have changed: the caller who keeps copies of them looks.
+/// Users of some workspace have changed; user directories refresh.
 #[must_use]
 pub fn live_users() -> String {
     format!("hp.{SYSTEM_WORKSPACE}.live.{}", crate::handoff::SERVICE)
@@ -159,7 +159,7 @@ pub fn timer_due(shard: u32) -> String {
     format!("hp.timers.due.{shard}")
 }
 
-/// Where a node is asked to beat at once: core request, answered by any beat.
+/// A core request for a heartbeat of a node at once; any heartbeat answers it.
 #[must_use]
 pub fn node(name: &holdpoint_ids::NodeName) -> String {
     format!("hp.sys.node.{name}")
@@ -174,7 +174,7 @@ pub const SYSTEM_WORKSPACE: &str = "sys";
 /// Moves the test clock; only there with `--test-clock`.
 pub const CLOCK_ADVANCE: &str = "hp.sys.clock.advance";
 
-/// What a command, ask or query subject says: workspace, service and verb (or query name).
+/// The parts of a command, ask or query subject: workspace, service and verb (or query name).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parts {
     /// First token after `hp`.
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_no_subject() {
+    fn invalid_subjects_are_refused() {
         for subject in [
             "",
             "hp",

@@ -1,4 +1,4 @@
-//! What is known of a tool.
+//! Registered tools.
 
 use std::collections::BTreeMap;
 
@@ -23,10 +23,9 @@ pub enum Risk {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolSpec {
-    /// What steps call it.
+    /// The name in steps.
     pub name: ToolName,
-    /// Of the tool itself; free text.
-    #[serde(default)]
+    /// The tool's version; free text.
     pub version: Option<String>,
     /// How much harm it can do.
     #[serde(default)]
@@ -40,11 +39,10 @@ pub struct ToolSpec {
     /// JSON Schema of the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_schema: Option<Value>,
-    /// Whom to call: arguments are the JSON body, a 2xx JSON answer is the result.
+    /// The call: arguments are the JSON body, a 2xx JSON response is the result.
     pub http: HttpCall,
 }
 
-/// One HTTP call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpCall {

@@ -1,8 +1,8 @@
-//! What a value from outside may be. Every door uses these limits: REST bodies, agent texts, messages on
+//! Limits of values from outside. Every entrance uses them: REST bodies, agent texts, messages on
 //! the bus, results of tools, answers, hooks and files.
 //!
-//! What a door takes, every later stage must take too. Later stages wrap values (an envelope, a context,
-//! a list), and a reader of JSON ends at 128 levels; the limit of a door therefore leaves room. Control
+//! Every later stage must accept what an entrance accepts. Later stages wrap values (an envelope, a context,
+//! a list), and a reader of JSON ends at 128 levels, so the limit of an entrance leaves room. Control
 //! characters and characters that turn the direction of writing are taken, and whatever shows a text
 //! makes them visible. Only U+0000 is refused: Postgres stores no text with it.
 
@@ -39,12 +39,7 @@ const BETWEEN_SERVICES: [&str; 8] = [
 pub enum LimitExceeded {
     /// More levels than `max`.
     #[error("it is nested {found} levels deep; at most {max} are allowed")]
-    Depth {
-        /// Its levels.
-        found: usize,
-        /// The limit.
-        max: usize,
-    },
+    Depth { found: usize, max: usize },
     /// More than [`VALUES_MAX`].
     #[error("it has more than {VALUES_MAX} values")]
     Values,
@@ -61,7 +56,7 @@ impl LimitExceeded {
     }
 }
 
-/// What a look at the bytes of a JSON text tells before it is read.
+/// Properties of a JSON text, found in its bytes before it is read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Scan {
     depth: usize,
@@ -177,7 +172,7 @@ mod tests {
 
     /// A-H7, B-2: the limit is the same for bytes and for values, and it is exact.
     #[test]
-    fn a_value_is_taken_up_to_the_limit_and_not_beyond() {
+    fn a_value_is_accepted_up_to_the_exact_limit() {
         for (depth, is_taken) in [(0, true), (32, true), (33, false), (500, false)] {
             let value = nested(depth);
             let json = format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
@@ -199,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn brackets_in_texts_are_no_depth_and_a_nul_is_seen() {
+    fn brackets_in_texts_do_not_count_and_nul_is_found() {
         let text = json!({ "a": "[[[[\"[[[[\\" , "b": "[".repeat(100) });
         assert_eq!(scan(text.to_string().as_bytes()).depth, 1);
         assert_eq!(check_json(br#"["\u0000"]"#), Err(LimitExceeded::Nul));
@@ -208,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn services_may_wrap_what_a_door_took() {
+    fn services_may_wrap_accepted_values() {
         let wrapped = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         assert!(check_message("put_contact", wrapped(40).as_bytes()).is_ok());
         assert!(check_message("put_contact", wrapped(41).as_bytes()).is_err());
@@ -234,7 +229,7 @@ mod tests {
     proptest! {
         /// B-2: bytes and value are judged alike, and what is taken can be written, wrapped and read again.
         #[test]
-        fn what_is_taken_survives_every_wrapping(value in values()) {
+        fn accepted_values_survive_wrapping(value in values()) {
             let json = value.to_string();
             prop_assert_eq!(check_json(json.as_bytes()).is_ok(), check(&value).is_ok());
             if check(&value).is_ok() {

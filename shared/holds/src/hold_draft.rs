@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use holdpoint_contracts::form::{Form, answer_faults, plain, plain_value};
+use holdpoint_contracts::form::{Form, answer_errors, plain, plain_value};
 use holdpoint_contracts::hold::{HoldSpec, OnTimeout, Rung, RungAct, Task};
 use holdpoint_contracts::link;
 use holdpoint_contracts::problem::FieldError;
@@ -62,7 +62,7 @@ impl HoldDraft<'_> {
         };
         let schema = self.spec.schema.as_ref();
         let form = schema.and_then(|schema| Form::parse(schema).ok());
-        let errors = answer_faults(default, &self.spec.options, form.as_ref());
+        let errors = answer_errors(default, &self.spec.options, form.as_ref());
         let errors = errors.into_iter().map(|error| error.under("/default"));
         errors.collect()
     }
@@ -221,7 +221,7 @@ fn check_answers(spec: &HoldSpec, errors: &mut Errors) {
     let has_link = spec.link.is_some();
     errors.add_if(has_link && !is_input, "/link", "only an input has a link");
     let (link, default) = (spec.link.as_ref(), spec.default.as_ref());
-    let of_link = link::faults(link, &spec.options, spec.schema.as_ref(), default);
+    let of_link = link::link_errors(link, &spec.options, spec.schema.as_ref(), default);
     errors.0.extend(of_link);
     let answers_by_rung = |rung: &Rung| rung.act == RungAct::AnswerDefault;
     let is_used = spec.on_timeout == OnTimeout::Default || spec.ladder.iter().any(answers_by_rung);

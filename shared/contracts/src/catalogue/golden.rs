@@ -63,7 +63,7 @@ fn bodies() -> Vec<(String, Body)> {
 /// The newest file of each body is what is written today. `HOLDPOINT_WRITE_DOCS=1` adds a file with the
 /// next number, and never changes an older one.
 #[test]
-fn golden_files_say_what_is_written() {
+fn golden_files_match_the_written_form() {
     for (name, Body { text, rewrite }) in bodies() {
         let written = rewrite(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
         if written == text {

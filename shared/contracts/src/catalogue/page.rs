@@ -195,7 +195,7 @@ fn events(sources: &str) -> String {
          | type | when |\n|---|---|\n",
     );
     for kind in EventType::ALL {
-        let rename = format!("#[serde(rename = \"{kind}\")]");
+        let rename = format!("#[strum(serialize = \"{kind}\")]");
         let at = sources.find(&rename).unwrap_or_else(|| panic!("{kind}"));
         let comment = sources[..at]
             .trim_end()

@@ -1,6 +1,5 @@
 //! What the crate's own source says of its types: which there are, their fields, their comments.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -28,22 +27,6 @@ fn files(dir: &Path, found: &mut Vec<PathBuf>) {
             found.push(path);
         }
     }
-}
-
-/// Types that a trait is implemented for, by hand or by its macro.
-pub(super) fn declared(sources: &str, by_hand: &str, by_macro: &str) -> BTreeSet<String> {
-    let after = |mark: &str| -> Vec<String> {
-        let mark = format!("\n{mark}");
-        sources
-            .match_indices(&mark)
-            .map(|(at, _)| {
-                let rest = sources[at + mark.len()..].trim_start();
-                let end = rest.find(|c: char| !c.is_alphanumeric()).unwrap();
-                rest[..end].to_owned()
-            })
-            .collect()
-    };
-    after(by_hand).into_iter().chain(after(by_macro)).collect()
 }
 
 /// A field as its struct declares it.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a pause of many does to those that wait.
+/// The effect of a pause of an agent or workspace on waiting runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseWaiting {
@@ -13,19 +13,11 @@ pub enum PauseWaiting {
     Cancel,
 }
 
-impl PauseWaiting {
-    /// Whether it is the default; a message leaves it out then.
-    #[must_use]
-    pub const fn is_hold(&self) -> bool {
-        matches!(self, Self::Hold)
-    }
-}
-
-/// What a pause of many does to runs that are started meanwhile.
+/// The effect of a pause of an agent or workspace on new runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseNew {
-    /// Accepted, and stand paused.
+    /// They are accepted and paused.
     #[default]
     Accept,
     /// Refused with 409 `agent_paused`.

@@ -42,22 +42,19 @@ pub struct Field {
     pub name: String,
     /// For people; none: the name.
     pub title: Option<String>,
-    /// Help for people.
     pub description: Option<String>,
-    /// Whether there is no answer without it.
+    /// Whether an answer must contain it.
     pub required: bool,
-    /// What stands there at first.
+    /// The initial value.
     pub default: Option<Value>,
     /// The type of the value.
     pub kind: FieldKind,
 }
 
-/// What may stand in a field.
+/// The values that a field allows.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FieldKind {
-    /// A text.
     Text {
-        /// The format.
         format: Option<Format>,
         /// Shortest, in characters.
         min: Option<usize>,
@@ -66,16 +63,12 @@ pub enum FieldKind {
     },
     /// One of some texts.
     Choice(Vec<Choice>),
-    /// A number.
     Number {
         /// Whether it has no fraction.
         whole: bool,
-        /// The least.
         min: Option<f64>,
-        /// The most.
         max: Option<f64>,
     },
-    /// Yes or no.
     Boolean,
 }
 
@@ -106,25 +99,15 @@ pub enum Format {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Property {
     r#type: Type,
-    #[serde(default)]
     title: Option<String>,
-    #[serde(default)]
     description: Option<String>,
-    #[serde(default)]
     default: Option<Value>,
-    #[serde(default)]
     r#enum: Option<Vec<Value>>,
-    #[serde(default)]
     enum_names: Option<Vec<String>>,
-    #[serde(default)]
     format: Option<Format>,
-    #[serde(default)]
     min_length: Option<usize>,
-    #[serde(default)]
     max_length: Option<usize>,
-    #[serde(default)]
     minimum: Option<f64>,
-    #[serde(default)]
     maximum: Option<f64>,
 }
 
@@ -148,8 +131,8 @@ impl Field {
         let property = Property::deserialize(property)
             .map_err(|error| format!("a field is a string, number, integer or boolean: {error}"))?;
         let kind = property.kind()?;
-        if let Some(fault) = property.default.as_ref().and_then(|it| kind.fault(it)) {
-            return Err(format!("the default will not do: {fault}"));
+        if let Some(error) = property.default.as_ref().and_then(|it| kind.error_of(it)) {
+            return Err(format!("invalid default: {error}"));
         }
         Ok(Self {
             name: name.to_owned(),
@@ -225,16 +208,16 @@ impl Property {
 }
 
 impl FieldKind {
-    /// What is wrong with a value; none: it is one.
-    pub(super) fn fault(&self, value: &Value) -> Option<String> {
+    /// Why a value is invalid; none: it is valid.
+    pub(super) fn error_of(&self, value: &Value) -> Option<String> {
         match (self, value) {
             (Self::Text { format, min, max }, Value::String(text)) => {
-                text_fault(text, *format, *min, *max)
+                text_error(text, *format, *min, *max)
             }
             (Self::Text { .. }, _) => Some("a text is expected".to_owned()),
-            (Self::Choice(choices), value) => choice_fault(choices, value),
+            (Self::Choice(choices), value) => choice_error(choices, value),
             (Self::Number { whole, min, max }, Value::Number(number)) => {
-                number_fault(number, *whole, (*min, *max))
+                number_error(number, *whole, (*min, *max))
             }
             (Self::Number { .. }, _) => Some("a number is expected".to_owned()),
             (Self::Boolean, Value::Bool(_)) => None,
@@ -243,7 +226,7 @@ impl FieldKind {
     }
 }
 
-fn choice_fault(choices: &[Choice], value: &Value) -> Option<String> {
+fn choice_error(choices: &[Choice], value: &Value) -> Option<String> {
     let is_one = |text: &str| choices.iter().any(|choice| choice.value == text);
     if value.as_str().is_some_and(is_one) {
         return None;
@@ -252,7 +235,7 @@ fn choice_fault(choices: &[Choice], value: &Value) -> Option<String> {
     Some(format!("one of: {}", words.join(", ")))
 }
 
-fn text_fault(
+fn text_error(
     text: &str,
     format: Option<Format>,
     min: Option<usize>,
@@ -299,7 +282,7 @@ fn is_uri(text: &str) -> bool {
             .is_some_and(|(scheme, rest)| is_scheme(scheme) && !rest.is_empty())
 }
 
-fn number_fault(
+fn number_error(
     number: &serde_json::Number,
     whole: bool,
     (min, max): (Option<f64>, Option<f64>),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ANSWER_BYTES_MAX, Form, answer_faults, plain, plain_value};
+use super::{ANSWER_BYTES_MAX, Form, answer_errors, plain, plain_value};
 
 fn form() -> Form {
     let schema = json!({
@@ -38,7 +38,7 @@ fn fields_are_in_the_order_of_the_author() {
 
 /// S3-R3: 422 with `errors [{pointer, message}]`.
 #[test]
-fn what_is_wrong_is_said_field_by_field() {
+fn each_invalid_field_has_an_error() {
     let wrong = |answer: Value| -> Vec<String> {
         let errors = form().check(&answer);
         errors.into_iter().map(|one| one.pointer.unwrap()).collect()
@@ -70,7 +70,7 @@ fn what_is_wrong_is_said_field_by_field() {
 }
 
 #[test]
-fn a_schema_is_checked_when_it_is_asked_with() {
+fn invalid_schemas_are_refused() {
     let field = |field: Value| json!({ "type": "object", "properties": { "x": field } });
     for (schema, at) in [
         (json!(1), ""),
@@ -130,7 +130,7 @@ fn a_schema_is_checked_when_it_is_asked_with() {
 
 /// Bad input: `options: [yes, no]` read as booleans.
 #[test]
-fn a_boolean_among_options_says_how_to_mend_it() {
+fn a_boolean_among_options_is_refused_with_a_suggestion() {
     #[derive(Debug, serde::Deserialize)]
     struct IdempotencyKey {
         #[serde(deserialize_with = "super::words")]
@@ -148,37 +148,37 @@ fn a_boolean_among_options_says_how_to_mend_it() {
 }
 
 #[test]
-fn control_characters_go_and_line_breaks_stay() {
+fn control_characters_are_removed_except_line_breaks() {
     assert_eq!(plain("a\u{0}b\u{1b}[31m\n\tc\u{7f}\r\n"), "ab[31m\n\tc\n");
     let value = json!({ "k\u{7}": ["\u{8}x", 1, null] });
     assert_eq!(plain_value(&value), json!({ "k": ["x", 1, null] }));
 }
 
 #[test]
-fn an_answer_is_one_of_the_options_or_what_the_form_says() {
+fn an_answer_must_match_the_options_or_the_form() {
     let options = ["1".to_owned(), "2".to_owned()];
     let form = Form::parse(&json!({
         "type": "object", "properties": { "a": { "type": "string" } }, "required": ["a"],
     }))
     .unwrap();
-    assert_eq!(answer_faults(&json!("2"), &options, None), []);
-    assert_eq!(answer_faults(&json!("any"), &[], None), []);
-    assert_eq!(answer_faults(&json!({ "a": "b" }), &[], Some(&form)), []);
-    let number = answer_faults(&json!(1), &options, None);
+    assert_eq!(answer_errors(&json!("2"), &options, None), []);
+    assert_eq!(answer_errors(&json!("any"), &[], None), []);
+    assert_eq!(answer_errors(&json!({ "a": "b" }), &[], Some(&form)), []);
+    let number = answer_errors(&json!(1), &options, None);
     assert_eq!(
         number[0].nearest, options,
         "a number is no option, however it looks"
     );
-    let said = |answer| answer_faults(&answer, &[], Some(&form))[0].pointer.clone();
+    let said = |answer| answer_errors(&answer, &[], Some(&form))[0].pointer.clone();
     assert_eq!(said(json!("no")).as_deref(), Some(""));
     assert_eq!(said(json!({})).as_deref(), Some("/a"));
     let huge = json!("x".repeat(ANSWER_BYTES_MAX));
-    assert_eq!(answer_faults(&huge, &[], None).len(), 1);
+    assert_eq!(answer_errors(&huge, &[], None).len(), 1);
 }
 
 /// People, deliverable 3: secrets by link. A form's answers are stored, so it asks for none.
 #[test]
-fn a_form_asks_for_no_secret() {
+fn a_form_must_not_ask_for_a_secret() {
     let of = |field: Value| json!({"type": "object", "properties": {"key": field}});
     for field in [
         json!({"type": "string", "format": "password"}),

@@ -7,14 +7,13 @@ use serde_json::Value;
 /// and `no` as booleans where they are not quoted.
 ///
 /// # Errors
-/// When something in it is no text.
+/// When an item is not a text.
 pub fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let values = Vec::<Value>::deserialize(deserializer)?;
     let words = values.iter().map(word);
     words.collect::<Result<_, _>>().map_err(Error::custom)
 }
 
-/// One word.
 pub(super) fn word(value: &Value) -> Result<String, String> {
     match value {
         Value::String(word) => Ok(word.clone()),
@@ -25,7 +24,7 @@ pub(super) fn word(value: &Value) -> Result<String, String> {
             ))
         }
         Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            Err(format!("`{value}` is no text: put it in quotes"))
+            Err(format!("`{value}` is not a text: put it in quotes"))
         }
     }
 }

@@ -8,71 +8,55 @@ use std::collections::BTreeMap;
 use chrono::NaiveDate;
 use holdpoint_ids::PolicyName;
 use serde::{Deserialize, Serialize};
+use strum::VariantArray;
 
-use super::SERVICE;
 use crate::hold::{Priority, RungAct};
-use crate::message::{Command, Query};
-use crate::run::Page;
+
+all_variants!(Weekday);
 
 /// Makes a policy, or changes it; what is open keeps what it was opened with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PutPolicy {
-    /// The name.
     pub name: PolicyName,
-    /// What it says from now on.
     #[serde(flatten)]
     pub rules: PolicyRules,
 }
-command!(PutPolicy, "put_policy", PolicyView, |it| it
-    .name
-    .to_string());
 
 /// Forgets a policy; what is open keeps what it was opened with, and a later use of its name is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeletePolicy {
-    /// The name.
     pub name: PolicyName,
 }
-command!(DeletePolicy, "delete_policy", PolicyView, |it| it
-    .name
-    .to_string());
 
 /// One policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetPolicy {
-    /// The name.
     pub name: PolicyName,
 }
-query!(GetPolicy, "policy", PolicyView);
 
 /// Policies: those that are built in, then the workspace's own by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListPolicies {}
-query!(ListPolicies, "policies", Page<PolicyView>);
 
-/// What a policy says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum PolicyRules {
-    /// Who decides, and how many of them.
+    /// The deciders and their quorum.
     Approval(ApprovalRules),
-    /// Who is notified, and what happens, when no user acts.
+    /// The ladder of requests.
     Escalation(EscalationRules),
 }
 
-/// Who decides, and how many of them (S2-R4).
+/// The deciders and their quorum (S2-R4).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalRules {
-    /// `@user.<name>`, `@role.<name>`; empty: the caller who the request names, or the workspace's owners.
-    #[serde(
-        default,
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "one_or_many"
-    )]
+    /// `@user.<name>`, `@role.<name>`; empty: the recipients of the request, or the workspace's owners.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "one_or_many")]
     pub from: Vec<String>,
     /// Approvals that are needed, each by another person: 1 to 20.
     #[serde(default = "one")]
@@ -81,11 +65,8 @@ pub struct ApprovalRules {
     #[serde(default)]
     pub not_requester: bool,
     /// How long a hold, or what a step asks, waits where it says nothing itself.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        with = "crate::duration::text::option"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "crate::duration::text::option")]
     pub decide_within: Option<u64>,
     /// How long an approval counts: not known yet, and refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -96,14 +77,14 @@ const fn one() -> u32 {
     1
 }
 
-/// Who is notified, and what happens, when no user acts (S4-R15).
+/// The ladder of requests on which no user acts (S4-R15).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EscalationRules {
     /// At least one; each fires once. Where none of them is the last word, the owners are notified a day
     /// after the last.
     pub rungs: Vec<PolicyRung>,
-    /// What stops the rungs, besides a decision.
+    /// Actions that stop the rungs, besides a decision.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stop_on: Vec<StopOn>,
     /// When the rungs count and fire; none: always.
@@ -111,11 +92,8 @@ pub struct EscalationRules {
     pub calendar: Option<Calendar>,
     /// How long a request is quiet once a user has acknowledged it; then its rungs have their turn again:
     /// 1 minute to 30 days. None: as long as its first rung waits, half an hour at least.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        with = "crate::duration::text::option"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "crate::duration::text::option")]
     pub acknowledged_for: Option<u64>,
 }
 
@@ -125,7 +103,6 @@ pub struct EscalationRules {
 pub struct Calendar {
     /// By its name in the time zone database: `Europe/Berlin`.
     pub time_zone: String,
-    /// Days of the week.
     #[serde(default = "weekdays")]
     pub days: Vec<Weekday>,
     /// When a working day begins: `09:00`.
@@ -142,40 +119,22 @@ fn weekdays() -> Vec<Weekday> {
 }
 
 /// A day of the week.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Weekday {
-    /// Monday.
     Mon,
-    /// Tuesday.
     Tue,
-    /// Wednesday.
     Wed,
-    /// Thursday.
     Thu,
-    /// Friday.
     Fri,
-    /// Saturday.
     Sat,
-    /// Sunday.
     Sun,
 }
 
-impl Weekday {
-    /// Every day, Monday first.
-    pub const ALL: [Self; 7] = [
-        Self::Mon,
-        Self::Tue,
-        Self::Wed,
-        Self::Thu,
-        Self::Fri,
-        Self::Sat,
-        Self::Sun,
-    ];
-
-    /// The same day in `chrono`'s word.
-    #[must_use]
-    pub const fn of(day: chrono::Weekday) -> Self {
+impl From<chrono::Weekday> for Weekday {
+    fn from(day: chrono::Weekday) -> Self {
         match day {
             chrono::Weekday::Mon => Self::Mon,
             chrono::Weekday::Tue => Self::Tue,
@@ -212,15 +171,11 @@ pub struct PolicyRung {
     /// Time from when it was asked.
     #[serde(with = "crate::duration::text")]
     pub after: u64,
-    /// What happens.
     #[serde(rename = "do")]
     pub act: RungAct,
-    /// Whom it concerns; empty: the workspace's owners.
-    #[serde(
-        default,
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "one_or_many"
-    )]
+    /// The recipients; empty: the workspace's owners.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "one_or_many")]
     pub to: Vec<String>,
     /// Whether it happens again; for `notify` and `raise` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -238,7 +193,7 @@ pub struct Repeat {
     pub times: u32,
 }
 
-/// What stops the rungs of a request.
+/// An action that stops the rungs of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopOn {
@@ -253,9 +208,7 @@ pub enum StopOn {
 /// A policy as the API shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyView {
-    /// The name.
     pub name: PolicyName,
-    /// The rules.
     #[serde(flatten)]
     pub rules: PolicyRules,
     /// Rises with every change; 0: built in.

@@ -1,4 +1,4 @@
-//! How a hold was closed, and what the executor says to that.
+//! The end of a hold, and the executor's reply.
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::HoldId;
@@ -10,23 +10,19 @@ use super::{HandoffEvent, HoldOutcome};
 /// How a hold was closed; sent again until the executor has acknowledged it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HoldClosed {
-    /// The id.
     pub id: HoldId,
-    /// Of the owner's row, which its confirmation goes back to. The executor judges by what is said: by
-    /// when it ended, and by which deadline.
+    /// The version of the owner's row, for the acknowledgement. The executor decides by the instant and the deadline.
     pub rev: u64,
-    /// The outcome.
     pub outcome: HoldOutcome,
     /// The answer, the notes, the comment.
     #[serde(default)]
     pub data: Value,
-    /// Who decided; `service:scheduler` when time did.
+    /// The user who decided; `service:scheduler` after a timeout.
     pub by: String,
-    /// The instant.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
-    /// What was done with a handoff before, as far as the executor has not confirmed it: so that a
-    /// run's history has it in order, whichever message arrives first.
+    /// Earlier handoff events that the executor has not acknowledged, so that the run's history has them in order,
+    /// whichever message arrives first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub handoff_events: Vec<HandoffEvent>,
     /// A rung of its ladder ended it as its timeout would, perhaps before its deadline.
@@ -34,7 +30,7 @@ pub struct HoldClosed {
     pub by_rung: Option<EndedByRung>,
 }
 
-/// Which rung ended a hold, and what it knew of the deadline.
+/// The rung that ended a hold, and the deadline at that time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndedByRung {
     /// Time from when it was asked, in milliseconds.

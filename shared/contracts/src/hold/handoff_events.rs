@@ -1,35 +1,31 @@
-//! What is done with a handoff that stands, for the history of its run.
+//! Actions on an open handoff, for the history of its run.
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::HoldId;
 use serde::{Deserialize, Serialize};
 
-/// What was done with a run's handoff that stands, for the history of the run; sent again until the
-/// executor has acknowledged it.
+/// Actions on an open handoff, for the history of its run; sent again until the executor acknowledges it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandoffUpdate {
-    /// The id.
     pub id: HoldId,
-    /// Of the owner's row: everything up to it is among these, or was acknowledged before.
+    /// The version of the owner's row: every event up to it is contained or was acknowledged before.
     pub rev: u64,
     /// At least one, in order. Those that the executor knows change nothing.
     pub handoff_events: Vec<HandoffEvent>,
 }
 
-/// One thing that was done with a handoff.
+/// One action on a handoff.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandoffEvent {
     /// Version of the request that it made: rises, and tells it apart from any other.
     pub rev: u64,
-    /// The kind.
     #[serde(rename = "do")]
     pub kind: HandoffEventKind,
-    /// Who; `service:scheduler` where the ladder did.
+    /// The user; `service:scheduler` for the ladder.
     pub by: String,
-    /// The instant.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
-    /// Whom it is addressed to since; empty if the assignee stays the same, or if it goes to the owners.
+    /// The new recipients; empty if the assignee stays the same, or if it goes to the owners.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<String>,
     /// With [`HandoffEventKind::Timed`]: time from when it was asked, in milliseconds.
@@ -37,11 +33,9 @@ pub struct HandoffEvent {
     pub within_ms: Option<u64>,
 }
 
-/// What was done with a handoff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HandoffEventKind {
-    /// A user said that it is theirs.
     Accepted,
     /// The assignee changed.
     Reassigned,

@@ -3,26 +3,22 @@
 use holdpoint_ids::UserName;
 use serde::{Deserialize, Serialize};
 
-use super::{Channel, SERVICE, WebhookFormat};
+use super::{Channel, WebhookFormat};
+use crate::handoff::Weekday;
 use crate::hold::Priority;
-use crate::message::{Command, Query};
 
 /// How one person is notified. In the application they always are, and at once; this is about what leaves
 /// it. What is left out is as for a user who never said anything.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Preferences {
     /// The ways out of the application.
-    #[serde(default)]
     pub channels: Channels,
     /// Name of the zone in which the person lives, as the IANA database has it: `Europe/Berlin`.
-    #[serde(default = "utc")]
     pub time_zone: String,
     /// When nothing is to reach them from outside; none: never.
-    #[serde(default)]
     pub quiet_hours: Option<QuietHours>,
     /// When they are mailed of what is open and was not notified by any other way; none: never.
-    #[serde(default)]
     pub digest: Option<Digest>,
 }
 
@@ -39,7 +35,7 @@ impl Default for Preferences {
     fn default() -> Self {
         Self {
             channels: Channels::default(),
-            time_zone: utc(),
+            time_zone: "UTC".to_owned(),
             quiet_hours: None,
             digest: None,
         }
@@ -50,23 +46,21 @@ impl Default for Preferences {
 /// takes it; the next one takes over when that has failed for good. What is `urgent` or `critical` waits
 /// no longer than ten minutes for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Channels {
-    /// Which is tried first, and which after it; what is not named is not used. Each once.
-    #[serde(default = "by_mail")]
+    /// The order in which channels are tried, each once. A channel that is missing is not used.
     pub order: Vec<PersonalChannel>,
     /// Mails, to the address that the workspace knows of the person.
-    #[serde(default)]
     pub email: ChannelRule,
     /// Messages to a chat of the person's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub chat: Option<Chat>,
 }
 
 impl Default for Channels {
     fn default() -> Self {
         Self {
-            order: by_mail(),
+            order: vec![PersonalChannel::Email],
             email: ChannelRule::default(),
             chat: None,
         }
@@ -77,7 +71,6 @@ impl Default for Channels {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PersonalChannel {
-    /// By mail.
     #[serde(alias = "mail")]
     Email,
     /// To a chat of their own.
@@ -98,25 +91,32 @@ impl PersonalChannel {
 /// An incoming webhook of a person's own chat. It hears what its person is asked, with buttons to the
 /// page where that is decided, and how it ended.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Chat {
     /// False: nothing goes there.
-    #[serde(default = "yes")]
     pub enabled: bool,
     /// The lowest priority that is sent.
-    #[serde(default = "any")]
     pub from: Priority,
     /// Where it is: http or https, at most 2,048 bytes. It is never shown again whole: left out, or as
     /// it is shown, it stays.
-    #[serde(default)]
     pub url: Option<String>,
-    /// The format.
-    #[serde(default = "slack")]
     pub format: WebhookFormat,
-    /// What its calls are signed with, as Standard Webhooks says: shown once, in the answer that made it.
-    /// What is sent here is not taken over.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The secret that signs its calls, as Standard Webhooks defines it. It is shown once, in the reply that created
+    /// it. A value from the caller is ignored.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
+}
+
+impl Default for Chat {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            from: Priority::Low,
+            url: None,
+            format: WebhookFormat::Slack,
+            secret: None,
+        }
+    }
 }
 
 impl std::fmt::Debug for Chat {
@@ -129,15 +129,13 @@ impl std::fmt::Debug for Chat {
     }
 }
 
-/// What goes by one way.
+/// The rule for one channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct ChannelRule {
     /// False: nothing does.
-    #[serde(default = "yes")]
     pub enabled: bool,
     /// The lowest priority that is sent.
-    #[serde(default = "any")]
     pub from: Priority,
 }
 
@@ -163,60 +161,7 @@ pub struct QuietHours {
     pub to: String,
     /// Days on which they begin; empty: every day.
     #[serde(default)]
-    pub days: Vec<Day>,
-}
-
-/// A day of the week.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Day {
-    /// Monday.
-    Mon,
-    /// Tuesday.
-    Tue,
-    /// Wednesday.
-    Wed,
-    /// Thursday.
-    Thu,
-    /// Friday.
-    Fri,
-    /// Saturday.
-    Sat,
-    /// Sunday.
-    Sun,
-}
-
-impl Day {
-    /// Every day, from Monday.
-    pub const ALL: [Self; 7] = [
-        Self::Mon,
-        Self::Tue,
-        Self::Wed,
-        Self::Thu,
-        Self::Fri,
-        Self::Sat,
-        Self::Sun,
-    ];
-}
-
-fn utc() -> String {
-    "UTC".to_owned()
-}
-
-const fn yes() -> bool {
-    true
-}
-
-fn by_mail() -> Vec<PersonalChannel> {
-    vec![PersonalChannel::Email]
-}
-
-const fn slack() -> WebhookFormat {
-    WebhookFormat::Slack
-}
-
-const fn any() -> Priority {
-    Priority::Low
+    pub days: Vec<Weekday>,
 }
 
 /// Says how the caller is to be notified, from now on, and of what waits to be sent. Needs a signed
@@ -224,20 +169,15 @@ const fn any() -> Priority {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PutPreferences {
-    /// Whose; the caller's own.
+    /// The caller's own name.
     pub person: UserName,
     /// All of them: what is left out is not kept.
     pub preferences: Preferences,
 }
-command!(PutPreferences, "put_preferences", Preferences, |it| it
-    .person
-    .to_string());
 
 /// How one person is notified. Only that person may see it: who asks has checked it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetPreferences {
-    /// The user.
     pub person: UserName,
 }
-query!(GetPreferences, "preferences", Preferences);

@@ -3,34 +3,25 @@
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{UserName, WebhookId};
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
-use super::{DeliveryView, RequestEventKind, SERVICE};
-use crate::message::{Command, Query};
-use crate::run::{HoldKind, Page, RunStatus};
+use super::RequestEventKind;
+use crate::run::{HoldKind, RunStatus};
 
-/// What a webhook is notified in.
+words!(WebhookFormat, WebhookStatus);
+all_variants!(WebhookFormat);
+
+/// The format of a webhook's calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[derive(IntoStaticStr, VariantArray)]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum WebhookFormat {
     /// `{type, timestamp, data}`, as Standard Webhooks has it.
     #[default]
     Standard,
     /// `{text, blocks}`, as Slack's incoming webhooks take it, and what speaks like them.
     Slack,
-}
-
-impl WebhookFormat {
-    /// Every format.
-    pub const ALL: [Self; 2] = [Self::Standard, Self::Slack];
-
-    /// The word in bodies and rows.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Standard => "standard",
-            Self::Slack => "slack",
-        }
-    }
 }
 
 /// The name of what happened to a request; none: no user is notified of timers.
@@ -84,24 +75,19 @@ pub const fn run_event_name(status: RunStatus) -> Option<&'static str> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AddWebhook {
-    /// Made by the caller, so that asking again adds nothing twice.
+    /// Made by the caller, so that a repetition adds nothing.
     pub id: WebhookId,
     /// Where it is called: http or https.
     pub url: String,
-    /// Of what: names such as `approval.requested`, all of a kind (`handoff.*`), or everything (`*`).
+    /// Names of events such as `approval.requested`, all of a kind (`handoff.*`), or everything (`*`).
     pub events: Vec<String>,
-    /// The format.
     #[serde(default)]
     pub format: WebhookFormat,
 }
-command!(AddWebhook, "add_webhook", WebhookAdded, |it| it
-    .id
-    .to_string());
 
 /// A webhook with what its calls are signed with: shown this once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebhookAdded {
-    /// The webhook.
     #[serde(flatten)]
     pub webhook: WebhookView,
     /// `whsec_` and base64.
@@ -114,89 +100,61 @@ pub struct WebhookAdded {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeWebhook {
-    /// The id.
     pub id: WebhookId,
     /// Where it is called: http or https.
     pub url: String,
-    /// Of what, as for a new one.
+    /// Names of events, as for a new one.
     pub events: Vec<String>,
-    /// The format.
     #[serde(default)]
     pub format: WebhookFormat,
     /// False: it is not called until a user says otherwise.
     #[serde(default = "yes")]
     pub enabled: bool,
 }
-command!(ChangeWebhook, "change_webhook", WebhookView, |it| it
-    .id
-    .to_string());
 
 const fn yes() -> bool {
     true
 }
 
-/// Has a program notified nothing any more; what is on its way to it is dropped. Needs the signed assertion
+/// Ends the notifications of a program; its pending deliveries are dropped. Needs the signed assertion
 /// of a user who may administer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveWebhook {
-    /// The id.
     pub id: WebhookId,
 }
-command!(RemoveWebhook, "remove_webhook", WebhookView, |it| it
-    .id
-    .to_string());
 
 /// Whether a webhook is called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum WebhookStatus {
     /// It is called.
     Active,
-    /// It has failed for too long, or for good, or a user said so: nothing goes there any more. The caller who
-    /// added it is notified in the application, unless it was a user's word.
+    /// It failed for too long or for good, or a user disabled it: it is not called. After failures the user who added
+    /// it is notified in the application.
     Disabled,
-    /// A user removed it.
     Removed,
-}
-
-impl WebhookStatus {
-    /// The word in bodies and rows.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Disabled => "disabled",
-            Self::Removed => "removed",
-        }
-    }
 }
 
 /// One webhook as the API shows it: without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebhookView {
-    /// The id.
     pub id: WebhookId,
     /// Where it is called.
     pub url: String,
-    /// Names of events.
     pub events: Vec<String>,
-    /// The format.
     pub format: WebhookFormat,
-    /// Its status.
     pub status: WebhookStatus,
-    /// Who added it.
     pub created_by: UserName,
-    /// The instant.
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
     /// Since when no call was taken; none: the last one was.
     #[serde(default, with = "crate::instant::option")]
     pub failing_since: Option<DateTime<Utc>>,
-    /// Since when it is not called any more.
+    /// Since when it is not called.
     #[serde(default, with = "crate::instant::option")]
     pub disabled_at: Option<DateTime<Utc>>,
-    /// The last error.
     pub last_error: Option<String>,
 }
 
@@ -206,33 +164,22 @@ pub struct WebhookView {
 pub struct ListWebhooks {
     /// 1 to 500.
     pub limit: u64,
-    /// From the page before.
     pub cursor: Option<String>,
 }
-query!(ListWebhooks, "webhooks", Page<WebhookView>);
 
 /// One webhook; 404 for one that is not there or was removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetWebhook {
-    /// The id.
     pub id: WebhookId,
 }
-query!(GetWebhook, "webhook", WebhookView);
 
-/// What went, or is to go, to one webhook, newest first.
+/// The deliveries to one webhook, done and pending, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListWebhookDeliveries {
-    /// The webhook.
     pub webhook: WebhookId,
     /// 1 to 500.
     pub limit: u64,
-    /// From the page before.
     pub cursor: Option<String>,
 }
-query!(
-    ListWebhookDeliveries,
-    "webhook_deliveries",
-    Page<DeliveryView>
-);

@@ -4,7 +4,7 @@ use super::*;
 
 /// S0-T4: who tells of ends, and who asks for that, may no more for it.
 #[test]
-fn ends_are_told_and_asked_for_and_nothing_else() {
+fn notification_and_executor_exchange_only_run_ends() {
     for (client, subject, may) in [
         (
             Client::Executor,
@@ -96,7 +96,7 @@ fn a_fact_has_one_sender() {
 
 /// Mend A-C1: a stream's settings let the server publish anywhere, so its owner alone sets them.
 #[test]
-fn only_its_owner_makes_or_changes_a_stream_and_nobody_reads_it_by_its_api() {
+fn only_its_owner_changes_a_stream_and_no_client_reads_it_by_its_api() {
     for (stream, owner) in [
         ("HP_CMD_EXECUTOR", Client::Executor),
         ("HP_CMD_SCHEDULER", Client::Scheduler),
@@ -142,7 +142,7 @@ fn inboxes_belong_to_one_key() {
 
 /// Issue 4, ask again: the caller who may open a hold may ask it again, and take it back.
 #[test]
-fn a_program_asks_again_what_it_has_asked() {
+fn a_program_may_repeat_its_requests() {
     let program = Client::Program("acme".parse().unwrap());
     for verb in ["open_hold", "ask_again", "withdraw_hold"] {
         let subject = format!("hp.acme.cmd.handoff.3.{verb}");
@@ -152,7 +152,7 @@ fn a_program_asks_again_what_it_has_asked() {
 
 /// API, Tools: the caller who runs the built-in tools may ask for what they do, and for nothing else.
 #[test]
-fn the_built_in_tools_reach_what_they_change() {
+fn the_built_in_tools_may_send_their_commands() {
     for client in [Client::Worker, Client::Executor] {
         for subject in [
             "hp.acme.ask.executor.3.patch_contact",
@@ -169,7 +169,7 @@ fn the_built_in_tools_reach_what_they_change() {
 
 /// S0-R3: the caller who watches requests is nudged, and by their owner alone.
 #[test]
-fn each_service_nudges_for_itself_and_pages_hear_all() {
+fn each_service_publishes_its_nudges_and_the_gateway_receives_all() {
     let live = "hp.acme.live.handoff";
     assert!(may_publish(&Client::Handoff, live));
     assert!(may_publish(&Client::Handoff, &subject::live_users()));
@@ -183,7 +183,7 @@ fn each_service_nudges_for_itself_and_pages_hear_all() {
 /// Ground, "Identity": a program looks at runs and requests. No user's notifications, ways and watches are
 /// read by it, nor what is for those who administer: users, and where webhooks are.
 #[test]
-fn a_program_reads_nothing_that_is_somebodys_alone() {
+fn a_program_reads_no_personal_data() {
     let program = Client::Program("acme".parse().unwrap());
     for look in [
         "executor.runs",

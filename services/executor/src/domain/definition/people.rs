@@ -4,7 +4,7 @@
 //! users: whether a recipient is active is checked when the step starts (S0-R1).
 
 use holdpoint_contracts::duration;
-use holdpoint_contracts::form::{Form, answer_faults};
+use holdpoint_contracts::form::{Form, answer_errors};
 use holdpoint_contracts::hold::{Assign, HoldSpec, OnTimeout, Priority};
 use holdpoint_contracts::link::Link;
 use holdpoint_contracts::problem::FieldError;
@@ -72,7 +72,7 @@ pub(in crate::domain) fn default_complaint(
     schema: Option<&Value>,
 ) -> Option<String> {
     let form = schema.and_then(|schema| Form::parse(schema).ok());
-    let wrong = answer_faults(default, options, form.as_ref());
+    let wrong = answer_errors(default, options, form.as_ref());
     let wrong = wrong.into_iter().next()?.under("default");
     let pointer = wrong.pointer.unwrap_or_default();
     Some(format!("`{pointer}`: {}.", wrong.message))

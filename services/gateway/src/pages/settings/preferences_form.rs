@@ -1,10 +1,10 @@
 //! The form of notification preferences: rendered from them, and read into them again.
 
 use holdpoint_contracts::FieldError;
+use holdpoint_contracts::handoff::Weekday;
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{
-    ChannelRule, Channels, Chat, Day, Digest, PersonalChannel, Preferences, QuietHours,
-    WebhookFormat,
+    ChannelRule, Channels, Chat, Digest, PersonalChannel, Preferences, QuietHours, WebhookFormat,
 };
 use maud::{Markup, html};
 
@@ -19,14 +19,14 @@ const DIGEST: &str = "08:00";
 const MIDNIGHT: &str = "00:00";
 const END_OF_DAY: &str = "24:00";
 
-const DAYS: [(Day, &str, &str); 7] = [
-    (Day::Mon, "mon", "Mon"),
-    (Day::Tue, "tue", "Tue"),
-    (Day::Wed, "wed", "Wed"),
-    (Day::Thu, "thu", "Thu"),
-    (Day::Fri, "fri", "Fri"),
-    (Day::Sat, "sat", "Sat"),
-    (Day::Sun, "sun", "Sun"),
+const DAYS: [(Weekday, &str, &str); 7] = [
+    (Weekday::Mon, "mon", "Mon"),
+    (Weekday::Tue, "tue", "Tue"),
+    (Weekday::Wed, "wed", "Wed"),
+    (Weekday::Thu, "thu", "Thu"),
+    (Weekday::Fri, "fri", "Fri"),
+    (Weekday::Sat, "sat", "Sat"),
+    (Weekday::Sun, "sun", "Sun"),
 ];
 
 /// The form with the saved or the submitted preferences.
@@ -137,7 +137,7 @@ fn time_field(name: &'static str, label: &str, value: &str, error: Option<String
 fn quiet_hours_fields(saved: Option<&QuietHours>, errors: &[FieldError]) -> Markup {
     let (from, to) = saved.map_or(QUIET_HOURS, |hours| (&hours.from, &hours.to));
     let is_on =
-        |day: Day| saved.is_none_or(|hours| hours.days.is_empty() || hours.days.contains(&day));
+        |day: Weekday| saved.is_none_or(|hours| hours.days.is_empty() || hours.days.contains(&day));
     let days_error = field_error(errors, "/quiet_hours/days");
     html! {
         fieldset.field {
@@ -281,7 +281,7 @@ mod tests {
         let whole_days = QuietHours {
             from: "00:00".to_owned(),
             to: "24:00".to_owned(),
-            days: vec![Day::Sat, Day::Sun],
+            days: vec![Weekday::Sat, Weekday::Sun],
         };
         let saved = Preferences {
             quiet_hours: Some(whole_days),
@@ -295,7 +295,7 @@ mod tests {
         let every_day = QuietHours {
             from: "22:00".to_owned(),
             to: "07:00".to_owned(),
-            days: Day::ALL.to_vec(),
+            days: Weekday::ALL.to_vec(),
         };
         let saved = Preferences {
             quiet_hours: Some(every_day),

@@ -1,7 +1,7 @@
 //! `handoff.decide_request` and `handoff.decide_requests`: a person decides. The first commit wins, and a late
 //! decision is kept beside the request.
 
-use holdpoint_contracts::form::{Form, answer_faults, plain, plain_value};
+use holdpoint_contracts::form::{Form, answer_errors, plain, plain_value};
 use holdpoint_contracts::handoff::{
     Completion, Decided, DecidedOne, Decision, Effect as DecisionEffect, LateAnswer,
 };
@@ -204,11 +204,11 @@ fn check_answer(spec: &HoldSpec, answer: &Value) -> Result<(), Refusal> {
         )]));
     }
     let errors = match &spec.link {
-        Some(_) => link::answer_faults(answer),
+        Some(_) => link::answer_errors(answer),
         None => {
             // A schema that is not a form was never shown as one, so any answer is valid.
             let form = spec.schema.as_ref().and_then(|it| Form::parse(it).ok());
-            answer_faults(answer, &spec.options, form.as_ref())
+            answer_errors(answer, &spec.options, form.as_ref())
         }
     };
     let errors: Vec<_> = errors

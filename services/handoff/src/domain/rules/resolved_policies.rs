@@ -125,7 +125,7 @@ impl PolicyResolver<'_> {
             need: rules.need,
             not_requester: rules.not_requester,
         };
-        if self.resolved.votes.is_some() || !self.spec.policy.is_default() {
+        if self.resolved.votes.is_some() || self.spec.policy != Votes::default() {
             return Err(error(format!(
                 "`{name}` states who decides, and so does another policy or the request"
             )));

@@ -107,7 +107,7 @@ impl<'a> WorkingHours<'a> {
     }
 
     fn is_working(&self, date: NaiveDate) -> bool {
-        let day = Weekday::of(date.weekday());
+        let day = Weekday::from(date.weekday());
         self.calendar.days.contains(&day) && !self.calendar.holidays.contains(&date)
     }
 

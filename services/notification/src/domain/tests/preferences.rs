@@ -1,7 +1,8 @@
 //! Examples and properties of quiet hours (S4-R15).
 
 use chrono::Timelike as _;
-use holdpoint_contracts::notification::{Channels, Day, QuietHours};
+use holdpoint_contracts::handoff::Weekday;
+use holdpoint_contracts::notification::{Channels, QuietHours};
 use proptest::prelude::*;
 
 use chrono_tz::Tz;
@@ -22,7 +23,7 @@ const ZONES: [&str; 8] = [
     "America/Santiago",
 ];
 
-fn said(zone: &str, from: &str, to: &str, days: &[Day]) -> contract::Preferences {
+fn said(zone: &str, from: &str, to: &str, days: &[Weekday]) -> contract::Preferences {
     contract::Preferences {
         channels: Channels::default(),
         time_zone: zone.to_owned(),
@@ -60,7 +61,7 @@ fn quiet_hours_are_hours_of_the_persons_zone() {
     ] {
         assert_eq!(held(&nights, now), until.map(at), "{now}");
     }
-    let weekend = said("UTC", "00:00", "24:00", &[Day::Sat, Day::Sun]);
+    let weekend = said("UTC", "00:00", "24:00", &[Weekday::Sat, Weekday::Sun]);
     let monday = Some(at("2026-01-12T00:00:00Z"));
     assert_eq!(held(&weekend, "2026-01-10T00:00:00Z"), monday, "in a row");
     assert_eq!(held(&weekend, "2026-01-09T23:59:59Z"), None);
@@ -200,7 +201,13 @@ fn what_is_no_zone_or_no_hour_is_refused() {
         ),
         ("UTC", "22:00", "22:00", &[], &["/quiet_hours/to"]),
         ("UTC", "00:00", "24:00", &[], &["/quiet_hours/days"]),
-        ("UTC", "00:00", "24:00", &Day::ALL, &["/quiet_hours/days"]),
+        (
+            "UTC",
+            "00:00",
+            "24:00",
+            &Weekday::ALL,
+            &["/quiet_hours/days"],
+        ),
     ] {
         let problem = DeliveryRules::read(&said(zone, from, to, days)).unwrap_err();
         assert_eq!(
@@ -226,7 +233,7 @@ fn is_quiet(said: &contract::Preferences, now: DateTime<Utc>) -> bool {
     let time = format!("{:02}:{:02}", shown.hour(), shown.minute());
     let is_day = |back: usize| {
         let today = chrono::Datelike::weekday(&shown).num_days_from_monday() as usize;
-        hours.days.contains(&Day::ALL[(today + 7 - back) % 7])
+        hours.days.contains(&Weekday::ALL[(today + 7 - back) % 7])
     };
     if hours.from < hours.to {
         return is_day(0) && hours.from <= time && time < hours.to;
@@ -235,7 +242,7 @@ fn is_quiet(said: &contract::Preferences, now: DateTime<Utc>) -> bool {
 }
 
 fn anything() -> impl Strategy<Value = contract::Preferences> {
-    let days = proptest::sample::subsequence(Day::ALL.to_vec(), 1..=7);
+    let days = proptest::sample::subsequence(Weekday::ALL.to_vec(), 1..=7);
     let zone = proptest::sample::select(ZONES.to_vec());
     // Often around the hours at which clocks are put forward and back.
     let minutes = || prop_oneof![0_u32..24 * 60, 60_u32..240];

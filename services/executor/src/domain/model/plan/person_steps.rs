@@ -32,10 +32,10 @@ pub struct Ask {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub time_by_policy: bool,
     pub on_timeout: OnTimeout,
-    #[serde(default, skip_serializing_if = "Priority::is_normal")]
+    #[serde(default, skip_serializing_if = "holdpoint_contracts::is_default")]
     pub priority: Priority,
     /// Who of those that it is put to gets it.
-    #[serde(default, skip_serializing_if = "Assign::is_anyone")]
+    #[serde(default, skip_serializing_if = "holdpoint_contracts::is_default")]
     pub assign: Assign,
     /// The answer for [`OnTimeout::Default`], perhaps by placeholder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,7 +58,7 @@ pub struct Handoff {
     #[serde(default)]
     pub priority: Priority,
     /// Who of those that it is put to gets it.
-    #[serde(default, skip_serializing_if = "Assign::is_anyone")]
+    #[serde(default, skip_serializing_if = "holdpoint_contracts::is_default")]
     pub assign: Assign,
     /// How long, in milliseconds: up to 90 days; 0: it never goes on by itself (S0-T1).
     pub timeout_ms: u64,

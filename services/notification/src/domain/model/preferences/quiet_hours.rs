@@ -1,7 +1,8 @@
 //! Quiet hours as a person writes them.
 
 use holdpoint_contracts::FieldError;
-use holdpoint_contracts::notification::{self as contract, Day};
+use holdpoint_contracts::handoff::Weekday;
+use holdpoint_contracts::notification as contract;
 
 /// Minutes of a day by the clock.
 pub(crate) const DAY: u32 = 24 * 60;
@@ -39,7 +40,7 @@ impl QuietHours {
         }
         let mut days = [said.days.is_empty(); 7];
         for day in &said.days {
-            for (is_quiet, one) in days.iter_mut().zip(Day::ALL) {
+            for (is_quiet, one) in days.iter_mut().zip(Weekday::ALL) {
                 *is_quiet |= one == *day;
             }
         }

@@ -4,8 +4,6 @@ use chrono::{DateTime, Utc};
 use holdpoint_ids::{AgentName, RunId};
 use serde::{Deserialize, Serialize};
 
-use super::SERVICE;
-use crate::message::{Command, Reply};
 use crate::run::RunStatus;
 
 /// Runs that have ended; one message a batch of the executor, sent again until it is acknowledged (S0-T4).
@@ -14,29 +12,16 @@ pub struct RecordRunEnds {
     /// At least one.
     pub ends: Vec<RunEnded>,
 }
-command!(
-    RecordRunEnds,
-    "record_run_ends",
-    Vec<Reply<RunEndRecorded>>,
-    |it| it
-        .ends
-        .first()
-        .map(|first| first.run.to_string())
-        .unwrap_or_default()
-);
 
-/// How one run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunEnded {
-    /// The run.
     pub run: RunId,
-    /// The agent.
     pub agent: AgentName,
     /// `completed`, `failed` or `cancelled`.
     pub status: RunStatus,
     /// In one sentence, as the run itself says it.
     pub message: String,
-    /// Who ended it by a word of their own; none: it came to its end.
+    /// The user who ended it; none: it ended by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// When it was accepted.
@@ -59,12 +44,10 @@ pub struct RunEnded {
 pub enum RunEndRecorded {
     /// Those who want this end are notified. Others may want the next one.
     Told,
-    /// It was known.
     Known,
     /// No user watches the run, nor its agent, and no webhook wants ends of runs. Nothing more need be notified
     /// of the agent, and of the workspace, until a user asks for it once more than so often.
     Nobody {
-        /// The agent.
         agent: AgentName,
         /// As in [`RunEnded::watch`].
         watch: u64,
@@ -74,17 +57,14 @@ pub enum RunEndRecorded {
     },
 }
 
-/// The end that a notification tells of.
+/// The end of a run in a notification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunEnd {
-    /// The agent of the run.
     pub agent: AgentName,
     /// `completed`, `failed` or `cancelled`.
     pub status: RunStatus,
-    /// When the run was accepted.
     #[serde(with = "crate::instant")]
     pub started_at: DateTime<Utc>,
-    /// When it ended.
     #[serde(with = "crate::instant")]
     pub ended_at: DateTime<Utc>,
     /// How long that was, in milliseconds.

@@ -1,28 +1,20 @@
-//! Which ends of runs the executor tells of: those of runs and agents that a user watches, or all.
+//! The ends of runs that the executor reports: those of watched runs and agents, or all.
 
 use std::fmt;
 
 use holdpoint_ids::{AgentName, HoldId, RunId};
 use serde::{Deserialize, Serialize};
 
-use super::SERVICE;
-use crate::message::{Command, Reply};
 use crate::notification::{RunEnded, Watched};
 
-/// The ends of these are notified with [`RecordRunEnds`](crate::notification::RecordRunEnds) from the commit of this on.
-/// Again changes nothing that anybody sees. 404 for what is not there, 422 for a request: its end is not
-/// the executor's.
+/// Reports the ends of these with [`RecordRunEnds`](crate::notification::RecordRunEnds) from this commit on. A
+/// repetition changes nothing visible. 404 for an unknown run or agent, 422 for a request, whose end is not the
+/// executor's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchRunEnds {
     /// At least one.
     pub of: Vec<RunEndsOf>,
 }
-command!(
-    WatchRunEnds,
-    "watch_run_ends",
-    Vec<Reply<RunEndWatched>>,
-    |it| it.of.first().map(ToString::to_string).unwrap_or_default()
-);
 
 /// The runs whose ends are reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,7 +22,6 @@ command!(
 pub enum RunEndsOf {
     /// A request has no end that is a run's: refused by itself.
     Request(HoldId),
-    /// One run.
     Run(RunId),
     /// All runs of an agent.
     Agent(AgentName),

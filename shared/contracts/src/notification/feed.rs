@@ -1,4 +1,4 @@
-//! What is new for one person, in the order in which it came to them, and reading it.
+//! The feed of one user's notifications, and marks that they are read.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,17 +6,15 @@ use std::str::FromStr;
 use holdpoint_ids::{NotificationId, UserName};
 use serde::{Deserialize, Serialize};
 
-use super::{NotificationView, SERVICE};
-use crate::message::{Command, Query};
+use super::NotificationView;
 
 /// A place in the changes of a workspace's notifications, written `<number>_<notification>`: the id of a
 /// live event. Changes of one commit have one number; within it the notifications are in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct FeedCursor {
-    /// Of the commit; only rises.
+    /// The number of the commit; it only rises.
     pub seq: u64,
-    /// The notification.
     pub id: NotificationId,
 }
 
@@ -65,7 +63,6 @@ impl From<FeedCursor> for String {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetNotificationFeed {
-    /// The user.
     pub person: UserName,
     /// Only what changed after this; none: from the beginning.
     pub after: Option<FeedCursor>,
@@ -75,14 +72,12 @@ pub struct GetNotificationFeed {
     /// 1 to 500.
     pub limit: u64,
 }
-query!(GetNotificationFeed, "notification_feed", FeedPage);
 
 /// A page of what is new.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FeedPage {
-    /// Each as it now is: what changed twice stands here once.
+    /// The current states; a notification that changed twice is listed once.
     pub items: Vec<FeedItem>,
-    /// More has changed already.
     pub more: bool,
     /// Number of the newest change in the workspace: a [`FeedCursor`] beyond it never was one.
     pub newest: u64,
@@ -91,9 +86,8 @@ pub struct FeedPage {
 /// A notification that has come, or changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FeedItem {
-    /// Where it stands among the changes.
+    /// Its place among the changes.
     pub mark: FeedCursor,
-    /// As it now is.
     pub notification: NotificationView,
 }
 
@@ -101,17 +95,14 @@ pub struct FeedItem {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CountUnread {
-    /// The user.
     pub person: UserName,
 }
-query!(CountUnread, "unread", Unread);
 
 /// How much a user has not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unread {
     /// As many, counted up to [`Unread::COUNTED`].
     pub count: u64,
-    /// There are more.
     pub more: bool,
     /// Number of the newest change in the workspace, as [`ReadNotifications`] takes it.
     pub newest: u64,
@@ -126,15 +117,11 @@ impl Unread {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadNotifications {
-    /// Whose: the caller's own name.
+    /// What is read
     pub person: UserName,
     /// Except what changed after this number; none: all.
-    #[serde(default)]
     pub until: Option<u64>,
 }
-command!(ReadNotifications, "read_notifications", AllRead, |it| it
-    .person
-    .to_string());
 
 /// That a person has read all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -148,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_is_read_as_it_is_written() {
+    fn a_feed_cursor_is_parsed_back() {
         let text = "12_note_01920000000070008000000000000001-1-3";
         let mark: FeedCursor = text.parse().unwrap();
         assert_eq!((mark.seq, mark.id.rev), (12, Some(3)));
