@@ -6,7 +6,7 @@
 //! nothing is unsent, unconfirmed, unacked or buried.
 
 mod commands;
-mod stories;
+mod workloads;
 
 use std::time::Duration;
 
