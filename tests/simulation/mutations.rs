@@ -1,7 +1,8 @@
-//! Cells of the hold table (`holdpoint_handoff::domain::merge_desired_state`) that are flipped on purpose.
+//! Mutations of decisions: each breaks one rule, and the simulation must notice it.
 
 use chrono::TimeDelta;
 use holdpoint_contracts::hold::{HoldOutcome, HoldState, SetHoldReply};
+use holdpoint_contracts::notification::PendingReason;
 use holdpoint_decision::Decided;
 use holdpoint_handoff::Handoff;
 use holdpoint_handoff::domain::{
@@ -11,30 +12,32 @@ use holdpoint_ids::HoldId;
 use holdpoint_notification::Notification;
 use holdpoint_notification::domain as notification;
 
-use crate::service::{Fault, Rewrite};
+use crate::service::{Mutation, Rewrite};
 
-/// What is done to the decisions of the handoff service, if anything.
-pub(crate) fn rewrite(fault: Fault) -> Option<Rewrite<Handoff>> {
-    match fault {
-        Fault::DecisionTakenOver => Some(decision_taken_over),
-        Fault::TimeOutStays => Some(time_out_stays),
-        Fault::TimeOutOfOldDeadline => Some(time_out_of_old_deadline),
-        Fault::None
-        | Fault::AnswerBeforeCommit
-        | Fault::PublishBeforeCommit
-        | Fault::HandOutOnce
-        | Fault::DesiredStateOnce
-        | Fault::NeverAsk
-        | Fault::ForgetBegun
-        | Fault::LeaseForEver
-        | Fault::NothingIsSettled => None,
+/// The mutation of the decisions of the handoff service.
+pub(crate) fn rewrite(mutation: Mutation) -> Option<Rewrite<Handoff>> {
+    match mutation {
+        Mutation::DecisionReplaced => Some(replace_decision),
+        Mutation::TimeoutStays => Some(keep_timeout),
+        Mutation::TimeoutOfOldDeadline => Some(delay_timeouts),
+        Mutation::None
+        | Mutation::ReplyBeforeCommit
+        | Mutation::PublishBeforeCommit
+        | Mutation::DispatchOnce
+        | Mutation::DesiredStateOnce
+        | Mutation::StartWithoutGrant
+        | Mutation::ForgetStartedSteps
+        | Mutation::EndlessLease
+        | Mutation::EntriesStayUnread
+        | Mutation::WebhookCallOnce
+        | Mutation::RunEndWithoutWebhooks => None,
     }
 }
 
-/// One hold of a run in so many is refused, whatever is wanted of it.
+/// One hold of a run in so many is always refused.
 const REFUSED: u64 = 25;
 
-/// The handoff service refuses some holds of runs, always the same ones.
+/// Refuses some holds of runs, always the same ones.
 pub(crate) fn refuses(input: &Input) -> Option<Refusal> {
     let Input::Request {
         id,
@@ -47,15 +50,15 @@ pub(crate) fn refuses(input: &Input) -> Option<Refusal> {
     is_refused(*id).then(|| Refusal::TimerOfRun(*id))
 }
 
-/// Whether it is one of those.
+/// Whether a hold is always refused.
 pub(crate) fn is_refused(id: HoldId) -> bool {
     let text = id.run.to_string();
     let sum: u64 = text.bytes().map(u64::from).sum::<u64>() + u64::from(id.number);
-    // The scripted owner's holds are the first of their runs; it does not heed refusals.
+    // The scripted owner ignores refusals. Its holds have number 1.
     id.number > 1 && sum.is_multiple_of(REFUSED)
 }
 
-fn decision_taken_over(
+fn replace_decision(
     known: Option<&Aggregate>,
     input: &Input,
     decision: &mut Decided<holdpoint_handoff::domain::HandoffDomain>,
@@ -84,7 +87,7 @@ fn decision_taken_over(
     decision.reply = Reply::DesiredState(SetHoldReply::Set);
 }
 
-fn time_out_stays(
+fn keep_timeout(
     known: Option<&Aggregate>,
     input: &Input,
     decision: &mut Decided<holdpoint_handoff::domain::HandoffDomain>,
@@ -109,7 +112,7 @@ fn time_out_stays(
     else {
         return;
     };
-    // The cell as it is, so that this stays one cell and no other.
+    // The mutation must stay in this one cell.
     let cell = merge_desired_state(OwnerState::TimedOut(*at), state);
     assert_eq!(
         *since < *at || *remaining_ms != Some(0),
@@ -122,7 +125,7 @@ fn time_out_stays(
     decision.reply = Reply::DesiredState(SetHoldReply::TimedOut);
 }
 
-fn time_out_of_old_deadline(
+fn delay_timeouts(
     _: Option<&Aggregate>,
     _: &Input,
     decision: &mut Decided<holdpoint_handoff::domain::HandoffDomain>,
@@ -136,12 +139,27 @@ fn time_out_of_old_deadline(
     }
 }
 
-/// The change to the decisions of the notification service, if there is one.
-pub(crate) fn rewrite_notification(fault: Fault) -> Option<Rewrite<Notification>> {
-    (fault == Fault::NothingIsSettled).then_some(nothing_is_settled as Rewrite<Notification>)
+/// The mutation of the decisions of the notification service.
+pub(crate) fn rewrite_notification(mutation: Mutation) -> Option<Rewrite<Notification>> {
+    match mutation {
+        Mutation::EntriesStayUnread => Some(keep_entries_unread),
+        Mutation::WebhookCallOnce => Some(call_webhooks_once),
+        Mutation::RunEndWithoutWebhooks => Some(drop_calls_of_run_ends),
+        Mutation::None
+        | Mutation::ReplyBeforeCommit
+        | Mutation::PublishBeforeCommit
+        | Mutation::DispatchOnce
+        | Mutation::DesiredStateOnce
+        | Mutation::StartWithoutGrant
+        | Mutation::ForgetStartedSteps
+        | Mutation::EndlessLease
+        | Mutation::DecisionReplaced
+        | Mutation::TimeoutStays
+        | Mutation::TimeoutOfOldDeadline => None,
+    }
 }
 
-fn nothing_is_settled(
+fn keep_entries_unread(
     _: Option<&notification::Aggregate>,
     _: &notification::Input,
     decision: &mut Decided<notification::NotificationDomain>,
@@ -150,4 +168,35 @@ fn nothing_is_settled(
         !matches!(effect, notification::Effect::ReadRequestEntries { .. })
     };
     decision.effects.retain(is_kept);
+}
+
+fn call_webhooks_once(
+    _: Option<&notification::Aggregate>,
+    _: &notification::Input,
+    decision: &mut Decided<notification::NotificationDomain>,
+) {
+    if let notification::Aggregate::Delivery(delivery) = &mut decision.state
+        && matches!(delivery.key.to, notification::DeliveryTarget::Webhook(_))
+        && matches!(
+            delivery.phase,
+            notification::Phase::Pending {
+                waits: PendingReason::Retry,
+                ..
+            }
+        )
+    {
+        delivery.phase = notification::Phase::Failed;
+    }
+}
+
+fn drop_calls_of_run_ends(
+    _: Option<&notification::Aggregate>,
+    input: &notification::Input,
+    decision: &mut Decided<notification::NotificationDomain>,
+) {
+    if let notification::Input::RecordRunEnd { .. } = input {
+        let is_kept =
+            |effect: &notification::Effect| !matches!(effect, notification::Effect::Deliver { .. });
+        decision.effects.retain(is_kept);
+    }
 }
