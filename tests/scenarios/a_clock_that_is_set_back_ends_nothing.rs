@@ -1,6 +1,5 @@
-//! A clock that is set back by an hour under everything that reads one: leases, deadlines, snoozes,
-//! sessions and tokens, idempotency keys, timers. The services run in this process, for only so can a
-//! test set their clock.
+//! The clock is set back by an hour. Leases, deadlines, snoozes, sessions, tokens, idempotency keys and timers read
+//! it. The services run in this process, so that the test can set their clock.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,13 +28,13 @@ use crate::fleet::Api;
 use crate::shop::Shop;
 use crate::world::PATIENCE;
 
-/// By so much the clock goes wrong.
+/// How far the clock is set back.
 const STEP: TimeDelta = TimeDelta::hours(1);
 
-/// A call is under way for so long: several leases of a second.
+/// Duration of a call: several leases of a second.
 const AT_WORK: Duration = Duration::from_secs(4);
 
-/// Executor, handoff, scheduler, gateway and a node, by one clock.
+/// Executor, handoff, scheduler, gateway and a node with one clock.
 struct System {
     clock: Clock,
     url: String,
@@ -128,7 +127,7 @@ impl System {
         (client, cookie.split(';').next().unwrap().to_owned())
     }
 
-    /// Whether a browser is shown the inbox; who is not signed in is sent to sign in.
+    /// Whether a browser sees the inbox. Without a session it is redirected to the login.
     async fn is_signed_in(&self, (client, cookie): &(Client, String)) -> bool {
         let inbox = client.get(format!("{}/inbox", self.url));
         inbox.header(COOKIE, cookie).send().await.unwrap().status() == 200
@@ -158,7 +157,7 @@ impl System {
         .unwrap()
     }
 
-    /// How often something stands in a history, whose numbers have no gaps.
+    /// How often an event is in a history without gaps.
     async fn times(&self, run: &str, kind: &str) -> usize {
         let page = self.api.get(&format!("{run}/events?limit=500")).await;
         let items = page["items"].as_array().unwrap();
@@ -168,7 +167,7 @@ impl System {
     }
 }
 
-/// What is under way when the clock is set.
+/// Work in progress when the clock is set back.
 struct Begun {
     asks: String,
     works: String,
@@ -201,8 +200,8 @@ async fn begin(system: &System, shop: &Shop) -> Begun {
     system.becomes(&asks, "status", "awaiting_input").await;
     let snoozed = system.open(question()).await;
     let snooze = json!({ "for": "10m" });
-    let (status, told) = api.post(&format!("{snoozed}/snooze"), &snooze).await;
-    assert_eq!(status, 200, "{told}");
+    let (status, response) = api.post(&format!("{snoozed}/snooze"), &snooze).await;
+    assert_eq!(status, 200, "{response}");
     let timer = json!({ "kind": "timer", "wait": "30m" });
     let timer = system.open(timer).await;
     let (status, kept) = api.post_under("one", "/holds", &question()).await;
@@ -222,10 +221,10 @@ async fn begin(system: &System, shop: &Shop) -> Begun {
     }
 }
 
-/// Ground, 8, "clock stepped back": nothing is ended by it, nothing is done twice, nothing is lost; and
-/// when it is set right again, what is due comes, once.
+/// Ground, 8, "clock stepped back": nothing ends, repeats or is lost. When the clock is right again, each due timer
+/// fires once.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_ends_doubles_or_is_lost_when_the_clock_is_set_back() {
+async fn a_clock_that_is_set_back_ends_doubles_and_loses_nothing() {
     let system = System::start().await;
     let api = &system.api;
     let shop = Shop::slow(AT_WORK).await;
@@ -234,11 +233,14 @@ async fn nothing_ends_doubles_or_is_lost_when_the_clock_is_set_back() {
     let other = api.with_token(made["token"].as_str().unwrap());
     let browser = system.browser().await;
     let nobody = (browser.0.clone(), String::new());
-    assert!(!system.is_signed_in(&nobody).await, "nobody is not");
+    assert!(
+        !system.is_signed_in(&nobody).await,
+        "a browser without a session is not"
+    );
     let begun = begin(&system, &shop).await;
 
     system.clock.step(-STEP);
-    // Who they are, and what they said under a key, is known.
+    // Sessions and idempotency keys are still valid.
     assert!(system.is_signed_in(&browser).await);
     assert_eq!(other.call(Method::GET, "/runs", &Value::Null).await.0, 200);
     let (status, again) = api.post_under("one", "/holds", &question()).await;
@@ -247,23 +249,23 @@ async fn nothing_ends_doubles_or_is_lost_when_the_clock_is_set_back() {
     let (status, refused) = api.post_under("one", "/holds", &otherwise).await;
     let reused = json!("idempotency_key_reused");
     assert_eq!((status, &refused["code"]), (422, &reused));
-    // What begins now waits as long as it says, and a lease is kept as long as its node beats.
+    // A new wait has its full length, and heartbeats still renew a lease.
     let waits = system.start_run("waits").await;
     system.becomes(&waits, "status", "completed").await;
     let ended = system.becomes(&begun.works, "status", "completed").await;
     assert_eq!(shop.calls().len(), 1, "dispatched once: {ended}");
     assert_eq!(system.times(&begun.works, "step.succeeded").await, 1);
-    // Nothing is over, and an answer counts.
+    // No request has ended, and an answer counts.
     for request in [&begun.snoozed, &begun.timer] {
         assert_eq!(api.get(request).await["status"], "open");
     }
     let decided = format!("/requests/{}", begun.kept["id"].as_str().unwrap());
     let answer = json!({ "answer": "yes" });
-    let (status, told) = api.post(&format!("{decided}/respond"), &answer).await;
-    assert_eq!(status, 200, "{told}");
+    let (status, response) = api.post(&format!("{decided}/respond"), &answer).await;
+    assert_eq!(status, 200, "{response}");
     assert_eq!(api.get(&begun.asks).await["status"], "awaiting_input");
 
-    // Right again, and an hour later: what is due comes, once.
+    // The clock is right again and an hour passes: each due timer fires once.
     system.clock.step(STEP);
     assert_eq!(api.get(&begun.timer).await["status"], "open");
     system.clock.step(STEP);

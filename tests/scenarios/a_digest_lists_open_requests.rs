@@ -1,4 +1,4 @@
-//! One mail a day of what is open and not as urgent as a person wants (People, deliverable 7).
+//! One mail a day lists open requests that were not mailed on their own (People, deliverable 7).
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_testkit::{Person, until};
@@ -31,10 +31,10 @@ async fn until_mailed(world: &World, ada: &Person, count: usize) -> Value {
     .unwrap()
 }
 
-/// Once a day, also through a kill; not of what is decided or was mailed before; nothing on a day on
-/// which there is nothing.
+/// It comes once a day, also across a kill. It omits requests that are decided or were mailed before, and no mail
+/// comes without an open request.
 #[tokio::test]
-async fn a_digest_gathers_what_is_open() {
+async fn a_digest_lists_open_requests() {
     let mut world = World::with_test_clock().await;
     let ada = Person::join(&world.up, "ada", &["member"]).await.unwrap();
     let path = "/v1/clock";
@@ -90,5 +90,5 @@ async fn a_digest_gathers_what_is_open() {
         let subject = mail["subject"].as_str().unwrap();
         subject.contains("for you")
     });
-    assert_eq!(digests.count(), 2, "nothing where there is nothing");
+    assert_eq!(digests.count(), 2, "no digest without open requests");
 }

@@ -1,4 +1,4 @@
-//! A person who cannot be reached by one way is told by the next (People, deliverable 7).
+//! A notification that fails in one channel goes through the next one (People, deliverable 7).
 
 use std::sync::{Arc, Mutex};
 
@@ -11,13 +11,13 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::shop::{Call, Shop};
 use crate::world::{PATIENCE, World};
 
-/// A mail server on loopback that knows none of those it is to deliver to.
-struct Refusing {
+/// A mail server on loopback that refuses every recipient.
+struct RefusingMailServer {
     url: String,
     wanted: Arc<Mutex<Vec<String>>>,
 }
 
-impl Refusing {
+impl RefusingMailServer {
     async fn open() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("smtp://{}", listener.local_addr().unwrap());
@@ -25,14 +25,14 @@ impl Refusing {
         let seen = Arc::clone(&wanted);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(refuse(stream, Arc::clone(&seen)));
+                tokio::spawn(refuse_recipients(stream, Arc::clone(&seen)));
             }
         });
         Self { url, wanted }
     }
 }
 
-async fn refuse(stream: TcpStream, wanted: Arc<Mutex<Vec<String>>>) {
+async fn refuse_recipients(stream: TcpStream, wanted: Arc<Mutex<Vec<String>>>) {
     let (read, mut write) = stream.into_split();
     let mut lines = BufReader::new(read).lines();
     write.write_all(b"220 test ESMTP\r\n").await.unwrap();
@@ -62,7 +62,7 @@ async fn ask(world: &World, question: &str) -> String {
     hold["id"].as_str().unwrap().to_owned()
 }
 
-/// What left of a request, once there is so much of it and all of it is at its end.
+/// The deliveries of a request, once there are `count` of them and all have ended.
 async fn deliveries(world: &World, request: &str, count: usize) -> Vec<Value> {
     let path = format!("/requests/{request}/deliveries");
     until(
@@ -79,8 +79,8 @@ async fn deliveries(world: &World, request: &str, count: usize) -> Vec<Value> {
     .unwrap()
 }
 
-async fn heard(shop: &Shop, count: usize) -> Vec<Call> {
-    until(PATIENCE, "the chat has heard", async || {
+async fn calls_of(shop: &Shop, count: usize) -> Vec<Call> {
+    until(PATIENCE, "the chat is called", async || {
         Some(shop.calls()).filter(|calls| calls.len() == count)
     })
     .await
@@ -94,7 +94,7 @@ fn mail_then_chat(shop: &Shop) -> Value {
     } })
 }
 
-/// Which way took it, and why the one before did not.
+/// The chat accepted the notification, and the mail has its error.
 fn show_receipts(all: &[Value]) {
     let by = |channel: &str| all.iter().find(|one| one["channel"] == channel).unwrap();
     let (mail, chat) = (by("email"), by("chat"));
@@ -125,11 +125,11 @@ fn show_receipts(all: &[Value]) {
     );
 }
 
-/// People, deliverable 7: by the first way that takes it, each with its receipt; and a chat hears how it
-/// ended.
+/// People, deliverable 7: the first channel that accepts it is used, and each delivery has a receipt. The chat is
+/// also notified of the end.
 #[tokio::test]
-async fn a_person_is_told_by_the_next_channel() {
-    let post = Refusing::open().await;
+async fn a_failed_mail_is_replaced_by_a_chat() {
+    let post = RefusingMailServer::open().await;
     let world = World::with_env(&[("HOLDPOINT_SMTP_URL", &post.url)]).await;
     let shop = Shop::open().await;
     let ada = Person::join(&world.up, "ada", &["member"]).await.unwrap();
@@ -140,10 +140,10 @@ async fn a_person_is_told_by_the_next_channel() {
     let secret = WebhookSecret::read(secret).unwrap();
 
     let hold = ask(&world, "Ship <!channel>?").await;
-    let calls = heard(&shop, 1).await;
-    let told: Value = serde_json::from_str(&calls[0].body).unwrap();
-    assert_eq!(told["text"], "Approval wanted: Ship &lt;!channel&gt;?");
-    let button = told["blocks"][3]["elements"][0]["url"].as_str().unwrap();
+    let calls = calls_of(&shop, 1).await;
+    let message: Value = serde_json::from_str(&calls[0].body).unwrap();
+    assert_eq!(message["text"], "Approval wanted: Ship &lt;!channel&gt;?");
+    let button = message["blocks"][3]["elements"][0]["url"].as_str().unwrap();
     assert!(button.ends_with(&format!("/requests/{hold}")), "{button}");
     let (id, at) = (
         calls[0].header("webhook-id"),
@@ -167,7 +167,7 @@ async fn a_person_is_told_by_the_next_channel() {
         .await
         .unwrap();
     assert_eq!(status, 200, "{done}");
-    let calls = heard(&shop, 2).await;
+    let calls = calls_of(&shop, 2).await;
     let ended: Value = serde_json::from_str(&calls[1].body).unwrap();
     assert_eq!(
         ended["blocks"][1]["text"]["text"],
@@ -177,12 +177,11 @@ async fn a_person_is_told_by_the_next_channel() {
     assert_eq!(
         post.wanted.lock().unwrap().len(),
         1,
-        "nobody is mailed of an end"
+        "no mail is sent for an end"
     );
 }
 
-/// "Must": whoever reads what a person has said does not learn where their chat is; what will not do is
-/// refused with where.
+/// "Must": preferences do not show the address of a chat, and invalid ones are refused with a pointer.
 #[tokio::test]
 async fn the_address_of_a_chat_is_not_shown_again() {
     let world = World::with_test_clock().await;

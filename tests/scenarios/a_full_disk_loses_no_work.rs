@@ -1,5 +1,5 @@
-//! The disk under the tables and under JetStream is full, truly: nothing is lost or doubled, whoever asks is
-//! told, and with room again everything goes on by itself.
+//! The disk of the tables or of JetStream is really full. Nothing is lost or done twice, callers get an error, and
+//! everything continues once there is room.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -18,13 +18,13 @@ use tokio::sync::oneshot;
 use crate::shop::Shop;
 use crate::world::{PATIENCE, dead_letters, log};
 
-/// What `up` needs at its start, and some more.
+/// Bytes that `up` needs at its start, and some more.
 const DISK_BYTES: u64 = 24 << 20;
 
-/// Runs that are under way when the disk gets full.
+/// Runs in progress when the disk becomes full.
 const RUNS: usize = 20;
 
-/// Starts that are refused before there is room again; each is tried for as long as a caller waits.
+/// Refused starts before there is room again. Each is retried as long as a caller waits.
 const REFUSED: usize = 3;
 
 /// Runs for which there may still be room.
@@ -33,10 +33,10 @@ const RUNS_MAX: usize = 400;
 /// Runs that are started while the bus refuses.
 const LATE: usize = 5;
 
-/// The bus is started anew only after it was silent for a while.
+/// `up` restarts a silent bus only after a while.
 const LONG: Duration = Duration::from_secs(120);
 
-/// A file that takes all the room there is, and all that is given back meanwhile.
+/// A file that takes all free bytes, and those that become free later.
 struct Filler {
     file: PathBuf,
     is_over: Arc<AtomicBool>,
@@ -44,7 +44,7 @@ struct Filler {
 }
 
 impl Filler {
-    /// Returns when there is no room for one byte more.
+    /// Returns when no byte is free.
     async fn begin(file: PathBuf) -> Self {
         let is_over = Arc::<AtomicBool>::default();
         let (full, is_full) = oneshot::channel();
@@ -81,15 +81,15 @@ fn fill(file: &mut File) {
 }
 
 /// A system on a small disk, with runs that wait and work.
-struct Scene {
+struct FullDiskSystem {
     up: Up,
     shop: Shop,
-    /// Under which each run was started.
+    /// The idempotency keys of the runs.
     keys: Vec<String>,
 }
 
-impl Scene {
-    /// Its tables are on the disk, too, unless `tables` says where else.
+impl FullDiskSystem {
+    /// Its tables are on the small disk, too, unless `tables` names a database.
     async fn begin(tables: Option<&str>) -> Self {
         drop(rustls::crypto::ring::default_provider().install_default());
         let shop = Shop::slow(Duration::from_millis(500)).await;
@@ -107,13 +107,13 @@ impl Scene {
         let (status, body) = up.post("/agents", &agent).await.unwrap();
         assert_eq!(status, 201, "{body}");
         let keys: Vec<_> = (0..RUNS).map(|n| format!("run-{n}")).collect();
-        let scene = Self { up, shop, keys };
-        let started = join_all(scene.keys.iter().map(|key| scene.start(key))).await;
+        let system = Self { up, shop, keys };
+        let started = join_all(system.keys.iter().map(|key| system.start(key))).await;
         assert!(started.iter().all(|(status, _)| *status == 201));
-        scene
+        system
     }
 
-    /// Under a key of its own, so that whoever was refused can ask again without a second run.
+    /// Uses a new key for each start, so that a refused caller can retry without a second run.
     async fn start(&self, key: &str) -> (u16, Value) {
         let path = "/agents/busy/runs";
         self.up.post_under(key, path, &json!({})).await.unwrap()
@@ -130,7 +130,7 @@ impl Scene {
         Filler::begin(self.up.data_as_it_sees_it().unwrap().join("filler")).await
     }
 
-    /// What `/readyz` says is lacking; none: it is ready.
+    /// The reason in `/readyz`. `None`: it is ready.
     async fn lacks(&self) -> Option<String> {
         let answer = reqwest::get(format!("{}/readyz", self.up.url)).await;
         let answer = answer.unwrap();
@@ -139,7 +139,7 @@ impl Scene {
         (!is_ready).then_some(text)
     }
 
-    /// With room again everything goes on by itself. Counted: effects at the tool, results applied.
+    /// Frees the disk and counts effects at the tool and applied results.
     async fn goes_on(&self) {
         let is_ready = async || self.lacks().await.is_none().then_some(());
         until(LONG, "the system to be ready", is_ready)
@@ -168,7 +168,7 @@ impl Scene {
         let keys = calls.iter().map(|call| call.header("idempotency-key"));
         let effects: BTreeSet<_> = keys.collect();
         assert_eq!(effects.len(), all, "effects at the tool, by key");
-        // A second call of one key is what was in flight when its lease or its result could not be kept.
+        // A key has a second call if its lease or result could not be stored.
         assert!(calls.len() <= 2 * all, "{} calls", calls.len());
         for run in runs {
             assert_eq!(self.results_of(run["id"].as_str().unwrap()).await, 1);
@@ -192,34 +192,37 @@ impl Scene {
     }
 }
 
-/// Issue Ground, "disk full for SQLite": a disk of its own, filled to the last byte while runs wait and work. Whoever is
-/// refused is told so, and nobody is told of a run that is not kept.
+/// Issue Ground, "disk full for SQLite": a small disk is filled to the last byte while runs wait and work. A refused
+/// caller gets an error, and no caller gets the id of a run that is not stored.
 #[tokio::test]
-async fn the_tables_find_no_room() {
+async fn a_full_disk_of_the_tables_loses_no_work() {
     if !Up::can_have_a_disk().await.unwrap() {
         return;
     }
-    let mut scene = Scene::begin(None).await;
-    let filler = scene.fill().await;
+    let mut system = FullDiskSystem::begin(None).await;
+    let filler = system.fill().await;
     let mut refused = 0;
-    while refused < REFUSED && scene.keys.len() < RUNS_MAX {
-        match scene.start_one_more().await {
-            // What SQLite's log had room for already.
+    while refused < REFUSED && system.keys.len() < RUNS_MAX {
+        match system.start_one_more().await {
+            // The log of SQLite still had room for this start.
             (201 | 202, _) => {}
             (503, body) => {
                 refused += 1;
                 assert_eq!(body["code"], "unavailable", "{body}");
-                assert!(scene.lacks().await.is_some(), "refused, and ready");
+                assert!(
+                    system.lacks().await.is_some(),
+                    "it refuses and is still ready"
+                );
             }
             (status, body) => panic!("{status} {body}"),
         }
     }
-    assert_eq!(refused, REFUSED, "of {}", scene.keys.len());
+    assert_eq!(refused, REFUSED, "of {}", system.keys.len());
     filler.end();
-    scene.goes_on().await;
-    // SQLite follows links, and would look where the disk is not.
+    system.goes_on().await;
+    // SQLite resolves links, and would look outside of the disk.
     let copies = tempfile::tempdir().unwrap();
-    for entry in std::fs::read_dir(scene.up.data_as_it_sees_it().unwrap()).unwrap() {
+    for entry in std::fs::read_dir(system.up.data_as_it_sees_it().unwrap()).unwrap() {
         let entry = entry.unwrap();
         if entry.file_type().unwrap().is_file() {
             std::fs::copy(entry.path(), copies.path().join(entry.file_name())).unwrap();
@@ -228,29 +231,29 @@ async fn the_tables_find_no_room() {
     assert_eq!(dead_letters(copies.path()).unwrap(), 0);
 }
 
-/// The same for JetStream, with tables elsewhere: what is asked is done and answered meanwhile. A server that has met
-/// a full disk refuses until it is started anew, which `up` sees to.
+/// The same for JetStream, with tables on another disk. Commands are still handled and answered. A server that has
+/// met a full disk refuses until `up` restarts it.
 #[tokio::test]
-async fn the_bus_finds_no_room() {
+async fn a_full_disk_of_the_bus_loses_no_work() {
     if !Up::can_have_a_disk().await.unwrap() {
         return;
     }
     let Some(postgres) = postgres().await.unwrap() else {
         return;
     };
-    let mut scene = Scene::begin(Some(&postgres.url)).await;
-    let before = scene.bus();
-    let filler = scene.fill().await;
-    let bus_refuses = async || scene.lacks().await?.contains("JetStream").then_some(());
+    let mut system = FullDiskSystem::begin(Some(&postgres.url)).await;
+    let before = system.bus();
+    let filler = system.fill().await;
+    let bus_refuses = async || system.lacks().await?.contains("JetStream").then_some(());
     until(PATIENCE, "the bus to refuse", bus_refuses)
         .await
         .unwrap();
     for _ in 0..LATE {
-        let (status, body) = scene.start_one_more().await;
+        let (status, body) = system.start_one_more().await;
         assert_eq!(status, 201, "{body}");
     }
-    assert_eq!(scene.bus(), before, "there is no room yet");
+    assert_eq!(system.bus(), before, "there is no room yet");
     filler.end();
-    scene.goes_on().await;
-    assert_ne!(scene.bus(), before, "started anew");
+    system.goes_on().await;
+    assert_ne!(system.bus(), before, "restarted");
 }

@@ -1,5 +1,5 @@
-//! A mail server that takes connections and says nothing (People, "Must"): who is told in the
-//! application is told at once, and other mails leave.
+//! A mail server accepts connections and never replies (People, "Must"). Notifications in the application come at
+//! once, and other mails leave.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -11,14 +11,14 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::world::{PATIENCE, World};
 
-/// "At once", with other tests beside it; a server that hangs is given up after 30 s at the soonest.
+/// The limit for "at once" beside other tests. A hanging server is given up after 30 s at the earliest.
 const AT_ONCE: Duration = Duration::from_secs(10);
 
 /// A mail server whose first connections are never answered.
 struct MailServer {
     url: String,
     connections: Arc<Mutex<usize>>,
-    /// Whom mails came for.
+    /// The recipients of accepted mails.
     mailed: Arc<Mutex<Vec<String>>>,
     task: tokio::task::JoinHandle<()>,
 }
@@ -73,13 +73,13 @@ impl MailServer {
     }
 }
 
-/// Until the other side hangs up.
+/// Waits until the other side closes the connection.
 async fn silence(mut stream: TcpStream) {
     let mut bytes = [0; 64];
     while stream.read(&mut bytes).await.unwrap_or(0) > 0 {}
 }
 
-/// As much of SMTP as it takes to be given a mail.
+/// The part of SMTP that is needed to receive a mail.
 async fn talk(stream: TcpStream, mailed: Arc<Mutex<Vec<String>>>) {
     let (read, mut write) = stream.into_split();
     let mut lines = BufReader::new(read).lines();
@@ -115,8 +115,8 @@ async fn talk(stream: TcpStream, mailed: Arc<Mutex<Vec<String>>>) {
     }
 }
 
-/// Asks somebody, and waits until they see it in the application.
-async fn tell_in_app(world: &World, who: &Person) -> Value {
+/// Asks a person and waits until the notification is in the application.
+async fn notify_in_app(world: &World, who: &Person) -> Value {
     let body =
         json!({ "kind": "approval", "question": "Ship?", "to": format!("@user.{}", who.name) });
     let began = Instant::now();
@@ -133,25 +133,24 @@ async fn tell_in_app(world: &World, who: &Person) -> Value {
     .await
     .unwrap();
     let took = began.elapsed();
-    assert!(took < AT_ONCE, "{} was told after {took:?}", who.name);
+    assert!(took < AT_ONCE, "{} was notified after {took:?}", who.name);
     hold
 }
 
-/// S0-T4, People "Must": a dead mail server delays nobody's in-app notification, and one mail that hangs
-/// delays no other.
+/// S0-T4, People "Must": a hanging mail delays no notification in the application and no other mail.
 #[tokio::test]
-async fn one_mail_that_hangs_holds_up_nobody() {
+async fn a_hanging_mail_delays_no_other_delivery() {
     let server = MailServer::silent_for(1).await;
     let world = World::with_real_env(&[("HOLDPOINT_SMTP_URL", &server.url)]).await;
     let ada = Person::join(&world.up, "ada", &["member"]).await.unwrap();
     let bob = Person::join(&world.up, "bob", &["member"]).await.unwrap();
-    let first = tell_in_app(&world, &ada).await;
+    let first = notify_in_app(&world, &ada).await;
     until(PATIENCE, "the mail hangs", async || {
         (server.connections() == 1).then_some(())
     })
     .await
     .unwrap();
-    tell_in_app(&world, &bob).await;
+    notify_in_app(&world, &bob).await;
     let began = Instant::now();
     until(PATIENCE, "bob's mail leaves", async || {
         server.has_mailed("bob@").then_some(())
@@ -160,9 +159,9 @@ async fn one_mail_that_hangs_holds_up_nobody() {
     .unwrap();
     let took = began.elapsed();
     assert!(took < AT_ONCE, "bob's mail left after {took:?}");
-    assert!(!server.has_mailed("ada@"), "hers hangs still");
+    assert!(!server.has_mailed("ada@"), "her mail still hangs");
 
-    // Hers is tried again, and leaves when the server speaks.
+    // Her mail is attempted again, and leaves when the server replies.
     until(PATIENCE * 2, "ada's mail leaves", async || {
         server.has_mailed("ada@").then_some(())
     })
@@ -179,17 +178,17 @@ async fn one_mail_that_hangs_holds_up_nobody() {
     .unwrap();
 }
 
-/// The same with a server that never speaks: however many mails wait for it, people are told in the
-/// application at once, and callbacks leave.
+/// The same with a server that never replies. With any number of waiting mails, notifications in the application
+/// come at once and callbacks leave.
 #[tokio::test]
-async fn a_server_that_never_speaks_holds_up_no_other_way() {
+async fn a_silent_mail_server_delays_no_other_channel() {
     let server = MailServer::silent_for(usize::MAX).await;
     let shop = crate::shop::Shop::open().await;
     let world = World::with_real_env(&[("HOLDPOINT_SMTP_URL", &server.url)]).await;
     for number in 0..8 {
         let name = format!("person{number}");
         let one = Person::join(&world.up, &name, &["member"]).await.unwrap();
-        tell_in_app(&world, &one).await;
+        notify_in_app(&world, &one).await;
     }
     assert!(server.connections() > 0, "mails are on their way");
     let body = json!({ "kind": "timer", "wait": "1s", "callback": shop.url("/called") });

@@ -1,4 +1,4 @@
-//! A worker died between effect and report, and doing it twice would do harm.
+//! A worker dies between the effect and the report of a step that is not idempotent.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::shop::Shop;
 use crate::world::{PATIENCE, World, log};
 
-/// A run whose one step may or may not have happened, and the request that asks.
+/// A run with one uncertain step, and the request about it.
 async fn uncertain(shop: &Shop, calls: usize) -> (World, String, Value) {
     let mut world = World::with_real_time().await;
     let call = json!({ "method": "POST", "url": shop.url("/orders") });
@@ -49,9 +49,9 @@ async fn respond(world: &World, request: &Value, answer: &str) -> (u16, Value) {
     world.up.post(&path, &body).await.unwrap()
 }
 
-/// "Races": effects at the tool are counted; a person decides, and a decision never changes.
+/// "Races": a person decides, the decision never changes, and the effects at the tool are counted.
 #[tokio::test]
-async fn it_happened_and_the_run_goes_on_without_a_second_call() {
+async fn an_answer_that_it_happened_continues_without_a_second_call() {
     let shop = Shop::slow(Duration::from_secs(60)).await;
     let (world, id, request) = uncertain(&shop, 0).await;
     let (status, wrong) = respond(&world, &request, "perhaps").await;
@@ -71,7 +71,7 @@ async fn it_happened_and_the_run_goes_on_without_a_second_call() {
     assert!(kinds.contains(&"input.answered".to_owned()), "{kinds:?}");
 }
 
-/// "Races": only a person has it done again.
+/// "Races": only a person lets the step run again.
 #[tokio::test]
 async fn run_again_calls_once_more_and_give_up_fails() {
     let shop = Shop::slow(Duration::from_secs(8)).await;
@@ -89,7 +89,7 @@ async fn run_again_calls_once_more_and_give_up_fails() {
     assert_eq!(run["failure"]["code"], "given_up", "{run}");
 }
 
-/// S0-AC4: an answer that comes while paused takes effect on resume, and says so.
+/// S0-AC4: an answer during a pause takes effect on resume, and its reply says so.
 #[tokio::test]
 async fn an_answer_while_paused_takes_effect_on_resume() {
     let shop = Shop::slow(Duration::from_secs(60)).await;

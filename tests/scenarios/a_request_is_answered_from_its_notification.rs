@@ -1,5 +1,4 @@
-//! Who is concerned by a request has a notification of it (M-5, S0-T4), once, however often the handoff
-//! service says the same.
+//! The recipient of a request has one notification of it, which answers it (M-5, S0-T4). A repeated event adds none.
 
 use holdpoint_bus::Bus;
 use holdpoint_contracts::handoff::RequestView;
@@ -13,11 +12,11 @@ use serde_json::{Value, json};
 
 use crate::world::{PATIENCE, World};
 
-/// Says once more that a request was opened.
-async fn note_again(world: &World, id: &str) -> Vec<Reply<EventRecorded>> {
+/// Reports again that a request was opened.
+async fn record_again(world: &World, id: &str) -> Vec<Reply<EventRecorded>> {
     let (_, request) = world.up.get(&format!("/requests/{id}")).await.unwrap();
     let request: RequestView = serde_json::from_value(request).unwrap();
-    let fact = RequestEvent {
+    let event = RequestEvent {
         id: request.id,
         rev: request.version,
         kind: RequestEventKind::Opened,
@@ -26,29 +25,29 @@ async fn note_again(world: &World, id: &str) -> Vec<Reply<EventRecorded>> {
         to: request.to.clone(),
         request: Box::new(request),
     };
-    let facts = RecordRequestEvents { facts: vec![fact] };
+    let facts = RecordRequestEvents { facts: vec![event] };
     let bus = Bus::connect(&world.up.nats_url, "test").await.unwrap();
     let workspace = world.up.workspace.parse().unwrap();
     let command = Envelope::of_service("handoff", facts);
     bus.ask(&workspace, &command).await.unwrap()
 }
 
-async fn told(world: &World, query: &str) -> Vec<Value> {
+async fn notifications(world: &World, query: &str) -> Vec<Value> {
     let path = format!("/notifications{query}");
     let (status, page) = world.up.get(&path).await.unwrap();
     assert_eq!(status, 200, "{page}");
     page["items"].as_array().unwrap().clone()
 }
 
-/// M-5, S0-T4: told once, read, answered through the one handler that decides, and marked as decided.
+/// M-5, S0-T4: a notification comes once, is read, answers its request, and shows the decision.
 #[tokio::test]
 async fn a_question_is_answered_from_its_notification() {
     let mut world = World::with_test_clock().await;
     let body = json!({ "kind": "input", "question": "Ship it?", "options": ["yes", "no"] });
     let (_, hold) = world.up.post("/holds", &body).await.unwrap();
     let id = hold["id"].as_str().unwrap().to_owned();
-    let notification = until(PATIENCE, "the owner is told", async || {
-        told(&world, "?unread=true").await.pop()
+    let notification = until(PATIENCE, "the owner is notified", async || {
+        notifications(&world, "?unread=true").await.pop()
     })
     .await
     .unwrap();
@@ -58,12 +57,12 @@ async fn a_question_is_answered_from_its_notification() {
     assert_eq!(notification["message"], "Ship it?");
     assert_eq!(notification["request"], id);
 
-    // It survives a kill, and the same fact tells nobody twice.
+    // It survives a kill, and a repeated event adds no notification.
     world.up.kill9().await.unwrap();
     world.up.restart().await.unwrap();
-    let again = note_again(&world, &id).await;
+    let again = record_again(&world, &id).await;
     assert_eq!(again, [Reply::Ok(EventRecorded::Known)]);
-    assert_eq!(told(&world, "").await.len(), 1);
+    assert_eq!(notifications(&world, "").await.len(), 1);
 
     let path = format!("/notifications/{known}");
     let (status, read) = world
@@ -73,7 +72,7 @@ async fn a_question_is_answered_from_its_notification() {
         .unwrap();
     assert_eq!(status, 200, "{read}");
     assert!(read["read_at"].is_string(), "{read}");
-    assert!(told(&world, "?unread=true").await.is_empty());
+    assert!(notifications(&world, "?unread=true").await.is_empty());
 
     let answer = json!({ "response": "maybe" });
     let respond = format!("{path}/respond");
@@ -96,9 +95,9 @@ async fn a_question_is_answered_from_its_notification() {
     assert_eq!(ended["decided"]["outcome"], "answered", "{ended}");
 }
 
-/// People, "Must", bad input: what is nobody's is not found, what is no answer is refused.
+/// People, "Must", bad input: an unknown notification is not found.
 #[tokio::test]
-async fn what_is_not_ones_own_is_not_there() {
+async fn notifications_of_others_are_not_found() {
     let world = World::with_test_clock().await;
     let unknown = "note_0193aaaabbbb7ccc8dddeeeeeeeeeeee-1";
     for (path, status) in [

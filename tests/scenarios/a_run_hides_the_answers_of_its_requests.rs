@@ -1,4 +1,4 @@
-//! What a request hides of people's answers, its run hides from the same people (Mend A-M2).
+//! A run hides the same answers from the same users as its requests (Mend A-M2).
 
 use holdpoint_testkit::until;
 use reqwest::header::{ACCEPT, COOKIE, SET_COOKIE};
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::world::{PATIENCE, World, log};
 
-/// What the owner said before the first step, what somebody of sales answered, and what they noted.
+/// The input of the owner, the answer of sales, and their notes.
 const SAID: [&str; 3] = ["s3cret-input", "s3cret-answer", "s3cret-notes"];
 
-/// Every way to look at a run: the view, the history, the live history, the page. With names of people.
+/// All views of a run: the JSON, the history, the live history and the page.
 async fn looks(
     world: &World,
     client: &Client,
@@ -62,7 +62,7 @@ async fn answered(world: &World, token: &str, run: &str, (verb, body): (&str, Va
     assert_eq!(status, 200, "{done}");
 }
 
-/// Mend A-M2: a viewer reads no answer in the run, whom it was put to reads it, and an owner all.
+/// Mend A-M2: a viewer reads no answer in the run, a recipient reads their own, and an owner reads all.
 #[tokio::test]
 async fn a_run_hides_what_its_requests_hide() {
     let world = World::with_real_time().await;
@@ -129,6 +129,6 @@ async fn a_run_hides_what_its_requests_hide() {
                 "{who}, {way}"
             );
         }
-        assert_eq!(shown, sees, "{who} reads in some way what concerns them");
+        assert_eq!(shown, sees, "{who} reads the answers for their eyes");
     }
 }

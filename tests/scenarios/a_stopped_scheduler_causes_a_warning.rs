@@ -1,4 +1,4 @@
-//! Completing a handoff ends its timer, too: whoever completes is told when nobody has confirmed that.
+//! Completing a handoff also clears its timer. The reply has a warning if the scheduler does not acknowledge that.
 
 use holdpoint_testkit::until;
 use reqwest::Method;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::fleet::{Api, Ground};
 use crate::world::{PATIENCE, at_rest};
 
-/// A run that stands at a handoff which time would end in a week.
+/// A run that waits for a handoff with a timeout of a week.
 async fn handed_off(api: &Api) -> String {
     let (status, run) = api.post("/agents/hands/runs", &json!({})).await;
     assert_eq!(status, 201, "{run}");
@@ -34,9 +34,9 @@ async fn complete(api: &Api, run: &str) -> Value {
     done
 }
 
-/// S0-R4: the handoff is completed all the same, and the warning stands in `warnings`, in these words.
+/// S0-R4: the handoff is completed, and `warnings` has this text.
 #[tokio::test]
-async fn a_resume_that_nobody_has_cancelled_in_time_is_a_warning() {
+async fn an_uncancelled_resume_is_a_warning() {
     let ground = Ground::on_sqlite().await;
     let scheduler = ground.serve("scheduler", &[]).await;
     let handoff = ground.serve("handoff", &[]).await;
@@ -60,7 +60,7 @@ async fn a_resume_that_nobody_has_cancelled_in_time_is_a_warning() {
     assert_eq!(done["warnings"], json!([warning]), "{done}");
     assert_eq!(api.get(&run).await["status"], "completed");
 
-    // Nothing is lost by it: the scheduler hears of it when it is back.
+    // The scheduler gets the desired state when it is back.
     let _scheduler = ground.serve("scheduler", &[]).await;
     at_rest(&ground.database, &ground.nats.url).await.unwrap();
     assert_eq!(api.get(&run).await["status"], "completed");

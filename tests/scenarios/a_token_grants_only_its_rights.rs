@@ -1,4 +1,4 @@
-//! Who may do what: tokens, roles, workspaces, assertions.
+//! The rights of tokens, roles, workspaces and assertions.
 
 use holdpoint_auth::{Claims, Signer};
 use holdpoint_bus::Bus;
@@ -31,10 +31,9 @@ async fn open_hold(world: &World) -> String {
     hold["id"].as_str().unwrap().to_owned()
 }
 
-/// DESIGN, Identity: an agent's token can ask, never decide; a viewer looks; nobody is more than
-/// their user.
+/// An agent's token can ask and never decides, and a viewer only reads. A token has at most the rights of its user.
 #[tokio::test]
-async fn a_token_may_what_its_role_may() {
+async fn a_token_has_the_rights_of_its_role() {
     let world = World::with_test_clock().await;
     world.agent("a", json!([log("x")])).await;
     let bob = json!({ "name": "bob", "roles": ["member"] });
@@ -59,7 +58,7 @@ async fn a_token_may_what_its_role_may() {
     assert_eq!(start(&viewer).await, 403);
     let (status, refused) = with(&world, &agent, Method::POST, &approve, json!({})).await;
     assert_eq!((status, &refused["code"]), (403, &json!("forbidden")));
-    // Put to the owners: a member is not asked.
+    // The owners are the recipients, so a member may not decide.
     let (status, _) = with(&world, &member, Method::POST, &approve, json!({})).await;
     assert_eq!(status, 403);
     let (status, _) = with(&world, &member, Method::POST, "/users", bob.clone()).await;
@@ -97,9 +96,9 @@ async fn a_token_may_what_its_role_may() {
     assert_eq!((status, &last["code"]), (409, &json!("last_owner")));
 }
 
-/// Somebody else's workspace does not exist.
+/// A token does not find another workspace.
 #[tokio::test]
-async fn a_workspace_is_opened_by_its_own_token_alone() {
+async fn a_token_opens_only_its_workspace() {
     let world = World::with_test_clock().await;
     world.agent("a", json!([log("x")])).await;
     let body = json!({ "workspace": "other" });
@@ -129,7 +128,7 @@ async fn a_workspace_is_opened_by_its_own_token_alone() {
     );
 }
 
-/// Ground, "Must": unsigned, forged and expired decisions on the bus decide nothing.
+/// Ground, "Must": unsigned, forged and expired decisions on the bus are refused.
 #[tokio::test]
 async fn a_decision_counts_only_with_the_gateways_word() {
     let world = World::with_test_clock().await;
@@ -162,7 +161,7 @@ async fn a_decision_counts_only_with_the_gateways_word() {
     let gateway = secrets.signer().unwrap();
     let forged = Signer::fresh().vouch(&claims, decide(id)).unwrap();
     let expired = gateway.vouch(&expired, decide(id)).unwrap();
-    // Mend A-C1: what was signed for another request.
+    // Mend A-C1: an assertion for another request.
     let elsewhere = decide(HoldId::standalone());
     let mut captured = gateway.vouch(&claims, elsewhere).unwrap();
     captured.command.id = id;

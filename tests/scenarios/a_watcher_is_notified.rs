@@ -1,4 +1,4 @@
-//! Whoever follows a request, a run or an agent is told what becomes of it (People, Deliver 7).
+//! A user who watches a request, a run or an agent is notified of its events (People, Deliver 7).
 
 use std::process::{Output, Stdio};
 
@@ -8,7 +8,7 @@ use tokio::process::Command;
 
 use crate::world::{PATIENCE, World};
 
-/// Somebody with a token of their own, at a terminal.
+/// A user with a token at a terminal.
 struct Person<'w> {
     world: &'w World,
     token: String,
@@ -50,8 +50,8 @@ impl<'w> Person<'w> {
         (status, response.json().await.unwrap())
     }
 
-    /// `type title` of what they were told, the oldest first.
-    async fn told(&self) -> Vec<String> {
+    /// `type title` of their notifications, oldest first.
+    async fn notifications(&self) -> Vec<String> {
         let page = self.reads(&["notifications"]).await;
         let text = |one: &Value, name: &str| one[name].as_str().unwrap().to_owned();
         let items = page["items"].as_array().unwrap().iter().rev();
@@ -60,10 +60,13 @@ impl<'w> Person<'w> {
             .collect()
     }
 
-    async fn until_told(&self, last: &str) -> Vec<String> {
+    async fn until_notified(&self, last: &str) -> Vec<String> {
         until(PATIENCE, last, async || {
-            let told = self.told().await;
-            told.iter().any(|one| one == last).then_some(told)
+            let notifications = self.notifications().await;
+            notifications
+                .iter()
+                .any(|one| one == last)
+                .then_some(notifications)
         })
         .await
         .unwrap()
@@ -91,7 +94,7 @@ async fn started(world: &World) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_follower_is_told() {
+async fn a_watcher_is_notified() {
     let world = World::with_test_clock().await;
     let (ada, bob, cleo) = (
         Person::new(&world, "ada").await,
@@ -100,7 +103,7 @@ async fn a_follower_is_told() {
     );
     let (run, request) = asked(&world).await;
 
-    // Bob follows the agent, cleo this request and its run, and ada what she is asked anyway.
+    // Bob watches the agent, cleo this request and its run, and ada a run that asks her.
     for (person, kind, id) in [
         (&bob, "agent", "teller"),
         (&cleo, "request", &request),
@@ -119,39 +122,47 @@ async fn a_follower_is_told() {
     let following = cleo.reads(&["following"]).await;
     assert_eq!(following["items"].as_array().unwrap().len(), 2);
 
-    // It is answered: who follows is told once, without what was said; who answered is not.
+    // An answer notifies each watcher once without its text, and not the person who answered.
     let path = format!("/requests/{request}/respond");
     assert_eq!(ada.post(&path, json!({ "answer": "yes" })).await.0, 200);
     let end = "custom Answered: Tell the customer?";
-    bob.until_told(end).await;
-    assert_eq!(cleo.until_told(end).await, [end]);
+    bob.until_notified(end).await;
+    assert_eq!(cleo.until_notified(end).await, [end]);
     let page = cleo.reads(&["notifications"]).await;
     let shown = &page["items"][0];
     assert_eq!(shown["message"], "Answered by ada.");
     assert_eq!(shown["priority"], "normal");
     assert_eq!(shown["action_url"], format!("/requests/{request}"));
 
-    // Another run of the agent: only its follower hears of it, that it is asked and that time was up.
+    // Another run of the agent: only the watcher of the agent is notified of its question and its timeout.
     assert!(cleo.types(&["unfollow", &run]).await.status.success());
     let output = cleo.types(&["unfollow", &run]).await;
-    assert_eq!(output.status.code(), Some(3), "not any more: {output:?}");
+    assert_eq!(
+        output.status.code(),
+        Some(3),
+        "the watch is gone: {output:?}"
+    );
     started(&world).await;
     let asked = "custom Asked: Tell the customer?";
-    bob.until_told(asked).await;
+    bob.until_notified(asked).await;
     world.advance("2h").await;
     let late = "custom Time was up: Tell the customer?";
-    bob.until_told(late).await;
+    bob.until_notified(late).await;
     let over = "workflow_complete Run of teller failed";
-    let mut told = bob.until_told(over).await;
-    told.sort();
-    assert_eq!(told, [end, asked, late, over]);
-    assert_eq!(cleo.told().await, [end]);
-    let told = ada.told().await;
+    let mut notifications = bob.until_notified(over).await;
+    notifications.sort();
+    assert_eq!(notifications, [end, asked, late, over]);
+    assert_eq!(cleo.notifications().await, [end]);
+    let notifications = ada.notifications().await;
     let own = "input_requested Tell the customer?";
-    assert_eq!(told, [own, own], "what she is asked, and not what she did");
+    assert_eq!(
+        notifications,
+        [own, own],
+        "her questions, and not her own answers"
+    );
     let path = format!("/requests/{request}/deliveries");
     let (_, left) = world.up.get(&path).await.unwrap();
     let people = left["items"].as_array().unwrap().iter();
     let people: Vec<_> = people.map(|one| &one["person"]).collect();
-    assert_eq!(people, ["ada"], "nobody who only follows is mailed");
+    assert_eq!(people, ["ada"], "watchers get no mail");
 }

@@ -1,5 +1,5 @@
-//! Whoever follows a run or an agent is told how runs end: each once, also where the notification service is
-//! killed meanwhile (S0-T4).
+//! A user who watches a run or an agent is notified of each end once, also when the notification service is killed
+//! meanwhile (S0-T4).
 
 use holdpoint_testkit::{Person, until};
 use reqwest::Method;
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::fleet::{Api, Ground, Served};
 use crate::world::{PATIENCE, World};
 
-/// Somebody with a token of their own.
-async fn joined(owner: &Api, name: &str) -> Api {
+/// A user with a token.
+async fn join(owner: &Api, name: &str) -> Api {
     let email = format!("{name}@acme.example");
     let body = json!({ "name": name, "email": email, "roles": ["member"] });
     assert_eq!(owner.post("/users", &body).await.0, 201);
@@ -18,9 +18,8 @@ async fn joined(owner: &Api, name: &str) -> Api {
     owner.with_token(made["token"].as_str().unwrap())
 }
 
-/// `title run` of what somebody was told, sorted; none: a service that has just been started does not
-/// answer yet.
-async fn told_if_answered(person: &Api) -> Option<Vec<String>> {
+/// `title run` of a user's notifications, sorted. `None`: a service that has just started does not answer yet.
+async fn notifications_if_available(person: &Api) -> Option<Vec<String>> {
     let path = "/notifications?limit=500";
     let (status, page) = person.call(Method::GET, path, &Value::Null).await;
     if status == 503 {
@@ -29,36 +28,39 @@ async fn told_if_answered(person: &Api) -> Option<Vec<String>> {
     assert_eq!(status, 200, "{page}");
     let items = page["items"].as_array().unwrap().iter();
     let text = |one: &Value, name: &str| one[name].as_str().unwrap_or_default().to_owned();
-    let mut told: Vec<_> = items
+    let mut notifications: Vec<_> = items
         .map(|one| {
             assert_eq!(one["type"], "workflow_complete", "{one}");
             format!("{} {}", text(one, "title"), text(one, "run"))
         })
         .collect();
-    told.sort();
-    Some(told)
+    notifications.sort();
+    Some(notifications)
 }
 
-async fn told(person: &Api) -> Vec<String> {
-    told_if_answered(person).await.unwrap()
+async fn notifications(person: &Api) -> Vec<String> {
+    notifications_if_available(person).await.unwrap()
 }
 
-async fn until_told(person: &Api, wanted: &str) -> Vec<String> {
+async fn until_notified(person: &Api, wanted: &str) -> Vec<String> {
     until(PATIENCE, wanted, async || {
-        let told = told_if_answered(person).await?;
-        told.iter().any(|one| one == wanted).then_some(told)
+        let notifications = notifications_if_available(person).await?;
+        notifications
+            .iter()
+            .any(|one| one == wanted)
+            .then_some(notifications)
     })
     .await
     .unwrap()
 }
 
-async fn started(api: &Api, agent: &str) -> String {
+async fn start_run(api: &Api, agent: &str) -> String {
     let (status, run) = api.post(&format!("/agents/{agent}/runs"), &json!({})).await;
     assert_eq!(status, 201, "{run}");
     run["id"].as_str().unwrap().to_owned()
 }
 
-async fn until_over(api: &Api, run: &str) {
+async fn until_ended(api: &Api, run: &str) {
     let path = format!("/runs/{run}");
     until(PATIENCE, "the run to end", async || {
         let run = api.get(&path).await;
@@ -68,12 +70,12 @@ async fn until_over(api: &Api, run: &str) {
     .unwrap();
 }
 
-async fn killed(mut service: Served) {
+async fn kill(mut service: Served) {
     service.signal(Signal::KILL);
     assert!(service.dies(PATIENCE).await);
 }
 
-async fn ends_are_told(ground: &Ground) {
+async fn watchers_are_notified(ground: &Ground) {
     assert_eq!(ground.ends(&["migrate"]).await.0, 0);
     let _scheduler = ground.serve("scheduler", &[]).await;
     let _handoff = ground.serve("handoff", &[]).await;
@@ -82,7 +84,7 @@ async fn ends_are_told(ground: &Ground) {
     let args = ["--http", "127.0.0.1:0", "--owner-token"];
     let gateway = ground.serve("gateway", &args).await;
     let owner = Api::of(&gateway);
-    let (ada, bob) = (joined(&owner, "ada").await, joined(&owner, "bob").await);
+    let (ada, bob) = (join(&owner, "ada").await, join(&owner, "bob").await);
     let short = json!({ "agent": "short", "steps": [{ "wait": "2s" }] });
     let fails = json!({ "tool": "log", "args": { "message": "$input.nobody" } });
     let broken = json!({ "agent": "broken", "steps": [{ "wait": "1s" }, fails] });
@@ -90,29 +92,29 @@ async fn ends_are_told(ground: &Ground) {
         assert_eq!(owner.post("/agents", &agent).await.0, 201);
     }
 
-    // Ada follows one run, bob an agent; nobody follows the other run.
-    let run = started(&owner, "short").await;
-    let unfollowed = started(&owner, "short").await;
+    // Ada watches one run and bob an agent. The other run has no watcher.
+    let run = start_run(&owner, "short").await;
+    let unfollowed = start_run(&owner, "short").await;
     assert_eq!(ada.post("/watches", &json!({ "run": run })).await.0, 201);
     let agent = json!({ "agent": "broken" });
     assert_eq!(bob.post("/watches", &agent).await.0, 201);
     assert_eq!(bob.post("/watches", &agent).await.0, 200, "again");
 
-    // Both end while nobody can be told, and a process that comes back tells them.
-    killed(notification).await;
-    let failed = started(&owner, "broken").await;
+    // Both runs end while the notification service is down. It notifies their watchers after its restart.
+    kill(notification).await;
+    let failed = start_run(&owner, "broken").await;
     for run in [&run, &failed, &unfollowed] {
-        until_over(&owner, run).await;
+        until_ended(&owner, run).await;
     }
     let notification = ground.serve("notification", &[]).await;
     let completed = format!("Run of short completed {run}");
-    assert_eq!(until_told(&ada, &completed).await, [&*completed]);
+    assert_eq!(until_notified(&ada, &completed).await, [&*completed]);
     let first = format!("Run of broken failed {failed}");
-    assert_eq!(until_told(&bob, &first).await, [&*first]);
+    assert_eq!(until_notified(&bob, &first).await, [&*first]);
 
-    // Neither is told twice because both sides begin anew.
-    killed(notification).await;
-    killed(executor).await;
+    // A restart of both services notifies no watcher twice.
+    kill(notification).await;
+    kill(executor).await;
     let _executor = ground.serve("executor", &[]).await;
     let _notification = ground.serve("notification", &[]).await;
     let answers = async || {
@@ -124,34 +126,34 @@ async fn ends_are_told(ground: &Ground) {
     until(PATIENCE, "the executor answers again", answers)
         .await
         .unwrap();
-    let second = format!("Run of broken failed {}", started(&owner, "broken").await);
+    let second = format!("Run of broken failed {}", start_run(&owner, "broken").await);
     let mut both = vec![first.clone(), second.clone()];
     both.sort();
-    assert_eq!(until_told(&bob, &second).await, both);
-    assert_eq!(told(&ada).await, [&*completed]);
+    assert_eq!(until_notified(&bob, &second).await, both);
+    assert_eq!(notifications(&ada).await, [&*completed]);
 
-    // Whoever follows a run that has ended is told at once, and follows nothing then.
+    // A user who watches an ended run is notified at once, and the watch ends.
     let late = json!({ "run": unfollowed });
     assert_eq!(ada.post("/watches", &late).await.0, 201);
     let too_late = format!("Run of short completed {unfollowed}");
-    until_told(&ada, &too_late).await;
+    until_notified(&ada, &too_late).await;
     let following = ada.get("/watches").await;
     assert_eq!(following["items"], json!([]), "both have ended");
 
-    // Whoever does not follow any more is not told; somebody else is.
+    // A user who has stopped watching is not notified, and another watcher is.
     let (status, _) = bob
         .call(Method::DELETE, "/watches/agent_broken", &Value::Null)
         .await;
     assert_eq!(status, 204);
     assert_eq!(ada.post("/watches", &agent).await.0, 201);
-    let third = format!("Run of broken failed {}", started(&owner, "broken").await);
-    assert_eq!(until_told(&ada, &third).await.len(), 3);
-    assert_eq!(told(&bob).await, both);
+    let third = format!("Run of broken failed {}", start_run(&owner, "broken").await);
+    assert_eq!(until_notified(&ada, &third).await.len(), 3);
+    assert_eq!(notifications(&bob).await, both);
 }
 
-/// Subjects of what somebody was mailed, sorted, once there are so many.
+/// Subjects of a user's mails, sorted, once there are `count` of them.
 async fn mailed(world: &World, person: &Person, count: usize) -> Vec<String> {
-    until(PATIENCE, "so many mails", async || {
+    until(PATIENCE, "the mails", async || {
         let (_, page) = person.get(&world.up, "/mails").await.unwrap();
         let mails = page["items"].as_array().unwrap().iter();
         let subject = |mail: &Value| mail["subject"].as_str().unwrap().to_owned();
@@ -165,23 +167,23 @@ async fn mailed(world: &World, person: &Person, count: usize) -> Vec<String> {
 
 /// S0-T4: on SQLite.
 #[tokio::test]
-async fn the_end_of_a_followed_run_is_told_once() {
-    ends_are_told(&Ground::on_sqlite().await).await;
+async fn a_watcher_is_notified_of_the_end_once() {
+    watchers_are_notified(&Ground::on_sqlite().await).await;
 }
 
 /// S0-T4: on Postgres.
 #[tokio::test]
-async fn the_end_of_a_followed_run_is_told_once_on_postgres() {
+async fn a_watcher_is_notified_of_the_end_once_on_postgres() {
     let Some(ground) = Ground::new().await else {
         return;
     };
-    ends_are_told(&ground).await;
+    watchers_are_notified(&ground).await;
 }
 
-/// S0-T4, S4-R15: by mail as far as one wants it, with a link to the run; what did not leave is in the digest.
-/// Nobody is told that they cancelled a run themselves.
+/// S0-T4, S4-R15: preferences decide whether a mail with a link to the run leaves, and the digest lists the others. A
+/// user is not notified of a run that they cancelled.
 #[tokio::test]
-async fn an_end_goes_by_the_ways_that_one_wants() {
+async fn a_run_end_uses_the_preferred_channels() {
     let world = World::with_test_clock().await;
     let ada = Person::join(&world.up, "ada", &["member", "operator"])
         .await

@@ -1,4 +1,4 @@
-//! JetStream's folder is removed, or put back to what it was before: the tables are enough.
+//! The folder of JetStream is removed, or restored from an old copy. The tables repair it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,14 +15,14 @@ use crate::world::{PATIENCE, log};
 /// Runs that wait, and as many that work.
 const RUNS: usize = 250;
 
-/// What is lost on the bus is sent again after a while.
+/// Lost messages are sent again within this time.
 const LONG: Duration = Duration::from_secs(180);
 
-/// What becomes of the folder while nothing runs.
+/// The loss of data while nothing runs.
 enum Loss {
-    /// All of it is gone.
+    /// The whole folder is lost.
     Wiped,
-    /// What was stored lately is gone.
+    /// The newest messages are lost.
     Tail,
 }
 
@@ -96,7 +96,7 @@ async fn loses(loss: Loss) {
             "{id}: a result is applied once"
         );
     }
-    // Effects at the tool: at least one a run, all under the run's key.
+    // Each run has at least one effect at the tool, all under the key of the run.
     let mut effects: BTreeMap<String, usize> = BTreeMap::new();
     for call in shop.calls() {
         let key = call.header("idempotency-key").to_owned();
@@ -113,14 +113,14 @@ async fn succeeded(up: &Up, id: &str) -> usize {
     items.iter().filter(is_first).count()
 }
 
-/// DESIGN, "The tables are enough": 500 runs wait and work while everything on the bus is lost.
+/// 500 runs wait and work while the whole folder is lost.
 #[tokio::test]
-async fn the_folder_is_wiped() {
+async fn a_wiped_bus_loses_no_work() {
     Box::pin(loses(Loss::Wiped)).await;
 }
 
-/// DESIGN: the folder has lost its last minutes.
+/// The folder has lost its last minutes.
 #[tokio::test]
-async fn the_folder_has_lost_its_tail() {
+async fn a_bus_without_its_newest_messages_loses_no_work() {
     Box::pin(loses(Loss::Tail)).await;
 }

@@ -1,10 +1,11 @@
-//! What one door takes, every later stage takes, stores, lists, shows and sends (Mend B-2, Deliver 2).
+//! A value that one entry accepts passes every later stage: it is stored, listed, shown and sent (Mend B-2,
+//! Deliver 2).
 //!
-//! Random values go through each door. A refusal is a 4xx with a code. What is taken must not make any
-//! later reader fail, and must come to rest.
+//! Random values go through each entry. A refusal is a 4xx with a code. An accepted value must not make a later
+//! reader fail, and all work must end.
 //!
-//! The seed is told where it fails: `HOLDPOINT_SEED=<n>` plays it again. `HOLDPOINT_VALUES=<n>` says how many
-//! values are tried.
+//! A failure prints its seed, and `HOLDPOINT_SEED=<n>` plays it again. `HOLDPOINT_VALUES=<n>` sets the number of
+//! values.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +19,10 @@ use crate::chance::Chance;
 use crate::shop::Shop;
 use crate::world::{PATIENCE, World, dead_letters};
 
-/// Values that are tried unless said otherwise.
+/// Default number of values.
 const VALUES: u64 = 25;
 
-/// Texts that break readers, keys too.
+/// Texts that may break readers, also as keys.
 const TEXTS: [&str; 14] = [
     "",
     " ",
@@ -86,7 +87,7 @@ fn value(chance: &mut Chance) -> Value {
     }
 }
 
-/// A person's browser and the API, after each value.
+/// A browser and the API, which read everything after each value.
 struct Readers<'w> {
     world: &'w World,
     client: Client,
@@ -112,7 +113,7 @@ impl<'w> Readers<'w> {
         }
     }
 
-    /// Everything that lists or shows is still there.
+    /// Checks that all lists and pages still work.
     async fn all_read(&self, paths: &[String], pages: &[String], what: &str) {
         for path in paths {
             let (status, body) = self.world.up.get(path).await.unwrap();
@@ -126,23 +127,23 @@ impl<'w> Readers<'w> {
     }
 }
 
-/// How often each door took a value, and how often it refused one.
+/// How often each entry accepted and refused a value.
 #[derive(Debug, Default)]
 struct Doors(BTreeMap<&'static str, [u64; 2]>);
 
 impl Doors {
-    /// Whether a door took it; a refusal has a code and is no fault of ours.
+    /// Whether an entry accepted a value. A refusal has a code and is not a 5xx.
     fn took(&mut self, answer: &(u16, Value), door: &'static str) -> bool {
         let (status, body) = answer;
         let is_taken = (200..300).contains(status);
-        let is_told = body["code"].is_string() || is_taken;
-        assert!(*status < 500 && is_told, "{door}: {status} {body}");
+        let is_explained = body["code"].is_string() || is_taken;
+        assert!(*status < 500 && is_explained, "{door}: {status} {body}");
         self.0.entry(door).or_default()[usize::from(is_taken)] += 1;
         is_taken
     }
 }
 
-/// One value through every door; the request that waits for an answer, if there is one.
+/// Sends one value through every entry. Returns the request that waits for an answer.
 async fn through_doors(
     doors: &mut Doors,
     world: &World,
@@ -232,7 +233,7 @@ async fn post_reply(doors: &mut Doors, world: &World, hook: (&str, &WebhookSecre
     doors.took(&(status, answer.json().await.unwrap()), "hook");
 }
 
-/// Answers all that is open, with the value where that is taken.
+/// Answers all open requests, with the value where it is accepted.
 async fn answer_all(doors: &mut Doors, world: &World, v: &Value) {
     let (status, open) = world
         .up
@@ -250,7 +251,7 @@ async fn answer_all(doors: &mut Doors, world: &World, v: &Value) {
     }
 }
 
-/// One agent calls a service with the value and writes its answer down, another one asks with it.
+/// One agent calls a service with the value and logs the reply. Another one asks with it.
 async fn apply_agents(world: &World, shop: &Shop) {
     let call = json!({ "method": "POST", "url": shop.url("/echo"), "body": "{{ input.v }}" });
     let calls = json!([
@@ -265,9 +266,9 @@ async fn apply_agents(world: &World, shop: &Shop) {
     world.agent("asks", asks).await;
 }
 
-/// Mend B-2: a value that a door takes stops nothing.
+/// Mend B-2: an accepted value stops nothing.
 #[tokio::test]
-async fn a_value_that_is_taken_stops_nothing() {
+async fn an_accepted_value_stops_nothing() {
     let given = |name: &str| {
         std::env::var(name)
             .ok()

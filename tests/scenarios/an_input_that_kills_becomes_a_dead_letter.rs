@@ -1,5 +1,5 @@
-//! An input that ends the process each time it is decided becomes a dead letter after three deaths, and
-//! nothing else does (B-1, Mend 3).
+//! An input that kills the process at each decision becomes a dead letter after three deaths, and no other input
+//! does (B-1, Mend 3).
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::world::{PATIENCE, at_rest, log, rows, tables_of};
 
-/// Deaths that are allowed until the killing input is put aside: one among others, three alone, and one in
-/// case another input was on its way.
+/// Allowed deaths until the killing input is a dead letter: one in a batch, three alone, and one more for another
+/// input in flight.
 const DEATHS_MAX: u32 = 5;
 
 /// Kills in the middle of work.
@@ -30,10 +30,10 @@ async fn start(up: &Up, agent: &str) -> String {
     run["id"].as_str().unwrap().to_owned()
 }
 
-/// Mend 3: a fired timer that kills the executor at each delivery is alone at three deaths; then the process
-/// stays up, everybody else goes on, and the run has an incident.
+/// Mend 3: a fired timer kills the executor at each delivery. After three deaths alone it is a dead letter; the
+/// process stays up, other runs continue, and the run has an incident.
 #[tokio::test]
-async fn an_input_that_kills_is_a_dead_letter_after_three_deaths() {
+async fn a_killing_input_is_a_dead_letter_after_three_deaths() {
     drop(rustls::crypto::ring::default_provider().install_default());
     let mut up = Up::start(UpOptions::default()).await.unwrap();
     for (name, steps) in [
@@ -58,7 +58,7 @@ async fn an_input_that_kills_is_a_dead_letter_after_three_deaths() {
             break;
         }
         deaths += 1;
-        assert!(deaths <= DEATHS_MAX, "it dies for ever");
+        assert!(deaths <= DEATHS_MAX, "it does not stop dying");
     }
     let other = start(&up, "works").await;
     done(&up, &other).await;
@@ -76,7 +76,7 @@ async fn an_input_that_kills_is_a_dead_letter_after_three_deaths() {
     the_letter_is_replayed(&mut up, &run).await;
 }
 
-/// Mend 6: once its cause is mended an operator replays the letter, and the run goes on.
+/// Mend 6: an operator replays the dead letter after the fix, and the run continues.
 async fn the_letter_is_replayed(up: &mut Up, run: &str) {
     up.options_mut().env.clear();
     up.restart().await.unwrap();
@@ -94,7 +94,7 @@ async fn the_letter_is_replayed(up: &mut Up, run: &str) {
     assert_eq!(status, 404, "{gone}");
 }
 
-/// What a command prints.
+/// The output of a command.
 async fn typed(up: &Up, args: &[&str]) -> String {
     let output = tokio::process::Command::new(holdpoint_binary().unwrap())
         .args(args)
@@ -103,12 +103,12 @@ async fn typed(up: &Up, args: &[&str]) -> String {
         .output()
         .await
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {stderr}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Mend 3: twenty kills under load put nothing aside.
+/// Mend 3: twenty kills under load leave no dead letter.
 #[tokio::test]
 async fn twenty_kills_under_load_leave_no_dead_letter() {
     drop(rustls::crypto::ring::default_provider().install_default());

@@ -1,5 +1,4 @@
-//! Whoever is disabled has commanded for the last time, also what still waits on the bus (DESIGN, read
-//! copies).
+//! Commands of a disabled user are refused, also those that wait on the bus.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +18,7 @@ use crate::world::{PATIENCE, log};
 
 const SERVICE: &str = "executor";
 
-/// Somebody who may start runs.
+/// A user who may start runs.
 async fn join(owner: &Api, name: &str) -> Api {
     let user = json!({ "name": name, "roles": ["member"] });
     let (status, body) = owner.post("/users", &user).await;
@@ -55,10 +54,10 @@ fn signed_start(ground: &Ground, name: &str) -> Outgoing {
     Outgoing::json(envelope.command.subject(&workspace), &envelope).unwrap()
 }
 
-/// In this order: two signed commands are put on the bus while the executor is away, one of the two who gave
-/// them is disabled, and the executor is started.
+/// Two signed commands are stored while the executor is down. The user of one of them is disabled, and then the
+/// executor starts.
 #[tokio::test]
-async fn a_command_that_waited_is_not_carried_out() {
+async fn a_waiting_command_of_a_disabled_user_is_refused() {
     let ground = Ground::on_sqlite().await;
     let executor = ground.serve(SERVICE, &[]).await;
     let _handoff = ground.serve("handoff", &[]).await;
@@ -87,7 +86,7 @@ async fn a_command_that_waited_is_not_carried_out() {
     assert!(status < 300, "{gone}");
 
     let executor = ground.serve(SERVICE, &[]).await;
-    until(PATIENCE, "both are taken", async || {
+    until(PATIENCE, "both are handled", async || {
         (waiting().await == 0).then_some(())
     })
     .await
@@ -103,7 +102,7 @@ async fn a_command_that_waited_is_not_carried_out() {
     assert_eq!(by.len(), 1, "{runs}");
     assert_eq!(by[0]["labels"]["by"], "bob", "{runs}");
 
-    // While it runs, too: a copy that is a moment behind is no more than that.
+    // The user directory of a running executor catches up soon.
     let (status, back) = owner
         .post("/users", &json!({ "name": "ada", "roles": ["member"] }))
         .await;

@@ -1,4 +1,4 @@
-//! The server's own permissions, as `holdpoint nats-config` writes them.
+//! The permissions of the NATS server as `holdpoint nats-config` writes them.
 
 mod rights;
 
@@ -37,9 +37,9 @@ async fn configured(dir: &Path) -> TestNats {
     nats_with_config(&config).await.unwrap()
 }
 
-/// DESIGN, Subjects: NATS permissions say who may publish what; the whole system runs with them.
+/// The whole system runs with the permissions, and no client can publish for another.
 #[tokio::test]
-async fn the_system_runs_and_nobody_speaks_for_another() {
+async fn no_client_can_publish_for_another() {
     let dir = tempfile::tempdir().unwrap();
     let nats = configured(dir.path()).await;
     let mut ground = Ground::on_sqlite().await;
@@ -82,8 +82,8 @@ async fn the_system_runs_and_nobody_speaks_for_another() {
     }
 }
 
-/// Mend A-C1, A-H1: every verb of JetStream's API and every subject of the catalogue, with every key. What
-/// is expected is written down here, and not taken from the code that writes the configuration.
+/// Mend A-C1, A-H1: every verb of the JetStream API and every subject of the catalogue is tried with every key. The
+/// expectations are written here and not taken from the code that writes the configuration.
 #[tokio::test]
 async fn every_verb_and_subject_is_tried_with_every_key() {
     let dir = tempfile::tempdir().unwrap();
@@ -111,14 +111,14 @@ async fn every_verb_and_subject_is_tried_with_every_key() {
             let is_own = *filter == format!("{}.>", probe.inboxes);
             let expected = is_own || rights::may_hear(key, filter);
             let may = !refused.contains(filter);
-            assert_eq!(may, expected, "{key} hears {filter}");
+            assert_eq!(may, expected, "{key} subscribes to {filter}");
         }
     }
     let stranger = Bus::connect(&nats.url, "stranger").await;
-    assert!(stranger.is_err(), "no key, no connection");
+    assert!(stranger.is_err(), "a connection needs a key");
 }
 
-/// The positive control: streams and queues are made, steps taken and commands stored.
+/// The positive control: streams and queues are created, steps taken and commands stored.
 async fn each_does_what_it_is_for(url: &str, dir: &Path) {
     let connect = async |key: &str| {
         let access = Access {
@@ -153,7 +153,7 @@ async fn each_does_what_it_is_for(url: &str, dir: &Path) {
         executor.publish_all(vec![step.unwrap()]).await.unwrap();
         let worker = connect(key).await;
         let refused = worker.provide_stream(StreamUse::Steps).await;
-        assert!(refused.is_err(), "a worker makes no stream");
+        assert!(refused.is_err(), "a worker creates no stream");
         let queue = worker.queue("log").await.unwrap();
         let mut taken = queue.fetch().max_messages(1).messages().await.unwrap();
         let message = taken.next().await.unwrap().unwrap();
@@ -178,13 +178,13 @@ const KEYS: [&str; 9] = [
     "program-other",
 ];
 
-/// Refusals that are asked for at once: the client forgets more than that.
+/// Refusals that are tried at once. The client drops further ones.
 const EVENTS_AT_ONCE: usize = 40;
 
-/// What nobody may publish: it is refused last, when everything before it has been judged.
+/// A subject that no key may publish. Its refusal comes last, after those of all others.
 const MARKER: &str = "hp.marker.of.nobody";
 
-/// Every verb of JetStream's API for every stream, and every subject that `docs/messages.md` has.
+/// Every verb of the JetStream API for every stream, and every subject of `docs/messages.md`.
 fn subjects() -> Vec<String> {
     let mut subjects = BTreeSet::new();
     for stream in rights::STREAMS.map(|(stream, _owner)| stream) {
@@ -212,7 +212,7 @@ fn subjects() -> Vec<String> {
     subjects.into_iter().collect()
 }
 
-/// One client of the bus, as the server knows it by its key, and what it was told of its rights.
+/// One client of the bus with a key, and the permission errors that it received.
 struct Probe {
     client: async_nats::Client,
     inboxes: String,
@@ -222,7 +222,7 @@ struct Probe {
 impl Probe {
     async fn connect(url: &str, dir: &Path, key: &str) -> Self {
         let refused = Arc::new(Mutex::new(Vec::new()));
-        let told = Arc::clone(&refused);
+        let errors = Arc::clone(&refused);
         let seed = seed(dir, key);
         let pair = nkeys::KeyPair::from_seed(&seed).unwrap();
         let inboxes = format!("_INBOX.{}", pair.public_key());
@@ -230,7 +230,7 @@ impl Probe {
             .name(key)
             .custom_inbox_prefix(inboxes.clone())
             .event_callback(move |event| {
-                told.lock().unwrap().push(event.to_string());
+                errors.lock().unwrap().push(event.to_string());
                 std::future::ready(())
             })
             .connect(url)
@@ -243,7 +243,7 @@ impl Probe {
         }
     }
 
-    /// Which of these the server does not let it publish.
+    /// The subjects that the server does not let it publish.
     async fn refused_of(&self, subjects: &[String]) -> BTreeSet<String> {
         for subject in subjects {
             let (to, body) = (subject.clone(), "{}".into());
@@ -252,7 +252,7 @@ impl Probe {
         self.judged("publish").await
     }
 
-    /// Which of these the server does not let it hear.
+    /// The filters that the server does not let it subscribe to.
     async fn refused_filters(&self, filters: &[String]) -> BTreeSet<String> {
         let mut heard = Vec::new();
         for filter in filters {
@@ -261,18 +261,20 @@ impl Probe {
         self.judged("subscription").await
     }
 
-    /// What was refused until the marker is.
+    /// The refusals until the refusal of the marker.
     async fn judged(&self, what: &str) -> BTreeSet<String> {
         self.client.publish(MARKER, "{}".into()).await.unwrap();
         let is_over = async || {
-            let told = self.refused.lock().unwrap();
-            told.iter().any(|one| one.contains(MARKER)).then_some(())
+            let errors = self.refused.lock().unwrap();
+            errors.iter().any(|one| one.contains(MARKER)).then_some(())
         };
         until(PATIENCE, "the server's last refusal", is_over)
             .await
             .unwrap();
-        let told = std::mem::take(&mut *self.refused.lock().unwrap());
-        let of_kind = told.iter().filter(|one| one.to_lowercase().contains(what));
+        let errors = std::mem::take(&mut *self.refused.lock().unwrap());
+        let of_kind = errors
+            .iter()
+            .filter(|one| one.to_lowercase().contains(what));
         let subjects = of_kind.filter_map(|one| one.split('"').nth(1));
         subjects
             .map(str::to_owned)

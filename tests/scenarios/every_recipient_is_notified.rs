@@ -1,16 +1,15 @@
-//! Who is told what: those that a request is put to, by name and by role; the owners when nobody acts;
-//! everybody once it is decided (M-5).
+//! Recipients are notified by name and by role, the owners when no one acts, and all of them of the decision (M-5).
 
 use holdpoint_testkit::{Person, until};
 use serde_json::{Value, json};
 
 use crate::world::{PATIENCE, World};
 
-/// The newest notification of a type that somebody has, once there is one.
-async fn told(world: &World, who: &Person, kind: &str) -> Value {
+/// Waits for a user's newest notification of a type.
+async fn until_notified(world: &World, who: &Person, kind: &str) -> Value {
     until(
         PATIENCE,
-        &format!("{} is told of {kind}", who.name),
+        &format!("{} is notified of {kind}", who.name),
         async || {
             let (status, page) = who.get(&world.up, "/notifications").await.unwrap();
             assert_eq!(status, 200, "{page}");
@@ -28,9 +27,9 @@ async fn hold(world: &World, body: Value) -> Value {
     hold
 }
 
-/// M-5, S0-T4: a role is its members; each has a copy of their own under one id, and sees only that.
+/// M-5, S0-T4: each member of a role has a separate inbox entry under one id.
 #[tokio::test]
-async fn a_role_is_told_each_member_once() {
+async fn each_member_of_a_role_is_notified_once() {
     let world = World::with_test_clock().await;
     let ada = Person::join(&world.up, "ada", &["member", "ops"])
         .await
@@ -44,36 +43,36 @@ async fn a_role_is_told_each_member_once() {
         "priority": "urgent", "timeout": "1d",
     });
     let hold = hold(&world, body).await;
-    let ones = told(&world, &ada, "approval_requested").await;
-    let others = told(&world, &bob, "approval_requested").await;
+    let ones = until_notified(&world, &ada, "approval_requested").await;
+    let others = until_notified(&world, &bob, "approval_requested").await;
     assert_eq!(ones["id"], others["id"], "all copies share one id");
     assert_eq!(ones["message"], "Deploy <b>4.2</b>?");
     assert_eq!(ones["priority"], "urgent");
     assert_eq!(ones["request"], hold["id"]);
     let (_, none) = eve.get(&world.up, "/notifications").await.unwrap();
-    assert_eq!(none["items"], json!([]), "it is nobody else's business");
+    assert_eq!(none["items"], json!([]), "only recipients are notified");
 
     let read = format!("/notifications/{}/read", ones["id"].as_str().unwrap());
     let (status, copy) = ada.post(&world.up, &read, &json!({})).await.unwrap();
     assert_eq!(status, 200, "{copy}");
     assert!(copy["read_at"].is_string());
     let (status, _) = eve.post(&world.up, &read, &json!({})).await.unwrap();
-    assert_eq!(status, 404, "not hers");
+    assert_eq!(status, 404, "not her notification");
 
     let path = format!("/requests/{}/approve", hold["id"].as_str().unwrap());
     let (status, decided) = bob.post(&world.up, &path, &json!({})).await.unwrap();
     assert_eq!(status, 200, "{decided}");
     until(PATIENCE, "ada sees who was first", async || {
-        let one = told(&world, &ada, "approval_requested").await;
+        let one = until_notified(&world, &ada, "approval_requested").await;
         (one["decided"]["by"] == "bob").then_some(())
     })
     .await
     .unwrap();
 }
 
-/// S4-R15 for holds on people: nobody acts within the hour, and the owners are told; it stays open.
+/// S4-R15: without an action within the hour the owners are notified, and the request stays open.
 #[tokio::test]
-async fn an_hour_later_the_owners_are_told_and_it_stays_open() {
+async fn after_an_hour_the_owners_are_notified_and_the_request_stays_open() {
     let world = World::with_test_clock().await;
     Person::join(&world.up, "omar", &["member", "ops"])
         .await
@@ -85,11 +84,14 @@ async fn an_hour_later_the_owners_are_told_and_it_stays_open() {
     });
     let hold = hold(&world, body).await;
     world.advance("1h").await;
-    let escalation = told(&world, &boss, "escalation").await;
+    let escalation = until_notified(&world, &boss, "escalation").await;
     assert_eq!(escalation["request"], hold["id"], "{escalation}");
     let path = format!("/requests/{}", hold["id"].as_str().unwrap());
     let (_, shown) = world.up.get(&path).await.unwrap();
-    assert_eq!(shown["status"], "open", "never a silent denial: {shown}");
+    assert_eq!(
+        shown["status"], "open",
+        "a timeout does not reject: {shown}"
+    );
     let (status, decided) = boss
         .post(&world.up, &format!("{path}/approve"), &json!({}))
         .await
@@ -97,9 +99,9 @@ async fn an_hour_later_the_owners_are_told_and_it_stays_open() {
     assert_eq!(status, 200, "an answer still counts: {decided}");
 }
 
-/// S0-T4, S0-R2: a handoff has its own type, title and place to act.
+/// S0-T4, S0-R2: a handoff has a type, a title and a link to its task.
 #[tokio::test]
-async fn a_handoff_says_where_to_act() {
+async fn a_handoff_links_to_its_task() {
     let world = World::with_test_clock().await;
     let nina = Person::join(&world.up, "nina", &["member"]).await.unwrap();
     let steps = json!([{ "handoff": { "to": "@user.nina", "message": "call him" } }]);
@@ -108,7 +110,7 @@ async fn a_handoff_says_where_to_act() {
     world
         .start_run("hands", json!({ "contact": contact }))
         .await;
-    let one = told(&world, &nina, "agent_handoff").await;
+    let one = until_notified(&world, &nina, "agent_handoff").await;
     assert_eq!(one["title"], "Agent handoff: Al", "{one}");
     assert_eq!(one["message"], "Agent hands needs your attention for Al");
     let url = one["action_url"].as_str().unwrap();

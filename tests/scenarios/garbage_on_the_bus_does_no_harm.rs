@@ -1,4 +1,4 @@
-//! Whatever anybody publishes, the work of others goes on.
+//! Garbage on the bus does not stop the work of others.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::world::{PATIENCE, World, dead_letters, log};
 
 const SUBJECTS: usize = 10_000;
 
-/// A small generator of its own: the same garbage at every run.
+/// A small generator, so that each test run has the same garbage.
 struct Noise(u64);
 
 impl Noise {
@@ -66,10 +66,9 @@ impl Noise {
     }
 }
 
-/// Ground, "Must": 10,000 subjects of garbage; what cannot be read lies among the dead letters, and
-/// runs go on as if nothing had been.
+/// Ground, "Must": 10,000 subjects of garbage. Unreadable messages become dead letters, and runs continue.
 #[tokio::test]
-async fn ten_thousand_subjects_of_garbage() {
+async fn ten_thousand_garbage_messages_do_no_harm() {
     let world = World::with_real_time().await;
     world
         .agent("works", json!([{ "wait": "1s" }, log("after")]))
@@ -81,7 +80,7 @@ async fn ten_thousand_subjects_of_garbage() {
     for round in 0..SUBJECTS {
         let subject = noise.subject();
         let body = noise.body();
-        // Some have no stream, some are no subjects: that is the point.
+        // Some have no stream and some are invalid subjects, on purpose.
         drop(jetstream.publish(subject, body.into()).await);
         if round % 500 == 0 {
             runs.push(world.start_run("works", json!({})).await);
@@ -102,9 +101,9 @@ async fn ten_thousand_subjects_of_garbage() {
     assert!(kept > 100, "{kept} of them are kept");
 }
 
-/// Ground, 8: one poisoned command among 200 that are stored while the owner is down.
+/// Ground, 8: one poisoned command among 200 that are stored while their service is down.
 #[tokio::test]
-async fn a_poisoned_command_in_a_batch_of_two_hundred() {
+async fn a_poisoned_command_stops_no_other_of_its_batch() {
     let mut world = World::with_real_time().await;
     world.agent("works", json!([log("x")])).await;
     world.up.kill9().await.unwrap();

@@ -1,8 +1,8 @@
-//! Connections that say nothing, slow clients, too many streams, and texts that are made to be dear: other
-//! callers have their answers all the while, and memory stays bounded.
+//! Silent connections, slow clients, too many streams and expensive texts. Other callers still get their replies, and
+//! memory stays bounded.
 //!
-//! `HOLDPOINT_ATTACK=full` plays the sizes of the promise: 1,000 half-open connections, 200 slow clients,
-//! 2,500 streams and 100 hostile plans. The limits are those of a release build; other builds get the same.
+//! `HOLDPOINT_ATTACK=full` plays the full size: 1,000 half-open connections, 200 slow clients, 2,500 streams and 100
+//! hostile plans. The limits are those of a release build, and other builds have the same.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 
 use crate::world::{PATIENCE, World, log};
 
-/// How much is done to the system at once.
+/// The size of an attack.
 struct Attack {
     half_open: usize,
     slow: usize,
@@ -31,7 +31,7 @@ const FULL: Attack = Attack {
     plans: 100,
 };
 
-/// What fits beside other tests.
+/// A size that fits beside other tests.
 const SMALL: Attack = Attack {
     half_open: 300,
     slow: 60,
@@ -39,25 +39,25 @@ const SMALL: Attack = Attack {
     plans: 20,
 };
 
-/// Calls of somebody else while the attack goes on.
+/// Calls of another user during the attack.
 const CALLS: usize = 200;
-/// So long takes one call of a hundred at most.
+/// Longest time of 99 of 100 calls.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 /// Memory of `up`, in bytes.
 const MEMORY_MAX: u64 = 400 * 1_024 * 1_024;
 
 /// A connection from another address of this machine.
-async fn from(address: Ipv4Addr, to: SocketAddr) -> std::io::Result<TcpStream> {
+async fn connect_from(address: Ipv4Addr, to: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.bind(SocketAddr::from((address, 0)))?;
     socket.connect(to).await
 }
 
-/// Opens a connection whose head never ends, and one more whenever that is closed.
+/// Opens a connection whose head never ends, and another one whenever it is closed.
 fn half_open(to: SocketAddr) -> JoinHandle<()> {
     tokio::spawn(async move {
         loop {
-            if let Ok(mut stream) = from(Ipv4Addr::new(127, 0, 0, 2), to).await {
+            if let Ok(mut stream) = connect_from(Ipv4Addr::new(127, 0, 0, 2), to).await {
                 stream.write_all(b"GET / HTTP/1.1\r\nx-a: ").await.ok();
                 stream.read_to_end(&mut Vec::new()).await.ok();
             }
@@ -66,7 +66,7 @@ fn half_open(to: SocketAddr) -> JoinHandle<()> {
     })
 }
 
-/// Announces a body and sends a byte of it now and then.
+/// Announces a body and sends its bytes slowly.
 fn slow(to: SocketAddr, token: String) -> JoinHandle<()> {
     tokio::spawn(async move {
         let head = format!(
@@ -74,7 +74,7 @@ fn slow(to: SocketAddr, token: String) -> JoinHandle<()> {
              content-type: application/json\r\ncontent-length: 100000\r\n\r\n"
         );
         loop {
-            if let Ok(mut stream) = from(Ipv4Addr::new(127, 0, 0, 3), to).await {
+            if let Ok(mut stream) = connect_from(Ipv4Addr::new(127, 0, 0, 3), to).await {
                 stream.write_all(head.as_bytes()).await.ok();
                 while stream.write_all(b" ").await.is_ok() {
                     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -85,7 +85,7 @@ fn slow(to: SocketAddr, token: String) -> JoinHandle<()> {
     })
 }
 
-/// The most bytes of memory that a process has had.
+/// The peak memory of a process in bytes.
 fn memory(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:"));
@@ -93,7 +93,7 @@ fn memory(pid: u32) -> u64 {
     kib.parse::<u64>().unwrap() * 1_024
 }
 
-/// A text that is dear to read, in one of several ways.
+/// A text that is expensive to parse, of one of several kinds.
 fn hostile(number: usize) -> String {
     match number % 3 {
         0 => "[".repeat(900_000),
@@ -108,8 +108,8 @@ fn hostile(number: usize) -> String {
     }
 }
 
-/// Somebody else works; the longest time of all but one call of a hundred.
-async fn others(world: &World) -> Duration {
+/// Calls as another user. Returns the longest time of 99 of 100 calls.
+async fn call_as_another(world: &World) -> Duration {
     let mut times = Vec::new();
     for _ in 0..CALLS {
         let began = Instant::now();
@@ -169,7 +169,7 @@ async fn others_are_answered_within_a_second_and_memory_is_bounded() {
         })
     });
     let plans: Vec<_> = plans.collect();
-    let longest = others(&world).await;
+    let longest = call_as_another(&world).await;
     let (_, owner) = world.up.get("/requests?limit=1").await.unwrap();
     assert_eq!(owner["items"], Value::Array(Vec::new()));
     for plan in plans {
@@ -181,7 +181,7 @@ async fn others_are_answered_within_a_second_and_memory_is_bounded() {
     let id = world.start_run("neighbour", json!({})).await;
     world.until_status(&id, "completed").await;
     for attacker in &attackers {
-        assert!(!attacker.is_finished(), "it goes on to the end");
+        assert!(!attacker.is_finished(), "the attack lasts until the end");
         attacker.abort();
     }
     println!(

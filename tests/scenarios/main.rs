@@ -1,5 +1,5 @@
-//! Scenarios: the `holdpoint` binary as a process of its own, on a real NATS server (a container,
-//! or a local process that says so) and real tables. Each file is named after what it shows.
+//! Scenarios: the `holdpoint` binary as a separate process on a real NATS server (a container or a local process) and
+//! real tables. Each file is named after the behaviour that it shows.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! `up` on a machine with other users: its bus has a key, its folder is closed, and its token stays one.
+//! `up` on a machine with other users: its bus needs a key, its folder is private, and it has one token.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -16,8 +16,8 @@ fn left(up: &Up) -> Value {
     serde_json::from_slice(&fs::read(up.data_dir().join("cli.json")).unwrap()).unwrap()
 }
 
-/// Mend A-H9: another account of the machine knows the port of the bus, and is not let in. The key is where
-/// this user alone reads it, and the server of a killed `up` still wants it.
+/// Mend A-H9: another account of the machine knows the port of the bus and is refused. Only this user can read the
+/// key, and the server of a killed `up` still requires it.
 #[tokio::test]
 async fn the_bus_of_up_needs_its_key() {
     drop(rustls::crypto::ring::default_provider().install_default());
@@ -38,7 +38,7 @@ async fn the_bus_of_up_needs_its_key() {
     }
 }
 
-/// Mend A-M7: a folder that was there before, and open to others, is closed; so is all that is made in it.
+/// Mend A-M7: an existing folder that others can read is made private, with all new files in it.
 #[tokio::test]
 async fn a_folder_that_was_open_is_closed() {
     drop(rustls::crypto::ring::default_provider().install_default());
@@ -65,7 +65,7 @@ async fn a_folder_that_was_open_is_closed() {
     assert!(files > 10, "tables, locks and keys");
 }
 
-/// Mend D-3: one token a folder, kept over restarts; `--new-token` replaces and revokes it.
+/// Mend D-3: a folder has one token, which survives restarts. `--new-token` replaces and revokes it.
 #[tokio::test]
 async fn the_token_stays_until_it_is_replaced() {
     drop(rustls::crypto::ring::default_provider().install_default());
@@ -87,7 +87,7 @@ async fn the_token_stays_until_it_is_replaced() {
     );
     up.options_mut().args = Vec::new();
 
-    // Without the file, or with a token that was revoked, there is a new one.
+    // Without the file, or with a revoked token, `up` makes a new one.
     let second = std::mem::replace(&mut up.token, first);
     let (status, _) = up.get("/tokens").await.unwrap();
     assert_eq!(status, 401, "the first was revoked");

@@ -1,5 +1,5 @@
-//! Scripted people: after three hours, never, twice, late, with something that is no answer, and two
-//! at once. Whatever they do, one answer counts and everybody is told the same.
+//! Simulated people answer after three hours, never, twice, late, invalidly, and two at once. One answer counts, and
+//! all callers learn the same one.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::world::{PATIENCE, World, log};
 
 const HOUR: Duration = Duration::from_hours(1);
 
-/// A run that stands at a question to ada and bob, with a day's time.
+/// A run that asks ada and bob, with a timeout of a day.
 async fn question(world: &World) -> (Person, Person, String, String) {
     let ada = Person::join(&world.up, "ada", &["member"]).await.unwrap();
     let bob = Person::join(&world.up, "bob", &["member"]).await.unwrap();
@@ -27,7 +27,7 @@ async fn question(world: &World) -> (Person, Person, String, String) {
     let run = world.start_run("asks", json!({})).await;
     let shown = world.until_status(&run, "awaiting_input").await;
     let request = shown["waiting_on"][0]["id"].as_str().unwrap().to_owned();
-    until(PATIENCE, "the question is put", async || {
+    until(PATIENCE, "the question is open", async || {
         let (status, _) = world.up.get(&format!("/requests/{request}")).await.unwrap();
         (status == 200).then_some(())
     })
@@ -44,9 +44,9 @@ fn statuses(said: &[Said]) -> Vec<u16> {
     said.iter().map(|one| one.status).collect()
 }
 
-/// S3-R3, S3-R9: after three hours; the run goes on with the answer.
+/// S3-R3, S3-R9: the run continues with an answer after three hours.
 #[tokio::test]
-async fn after_three_hours_the_run_goes_on_with_the_answer() {
+async fn a_late_answer_continues_the_run() {
     let world = World::with_test_clock().await;
     let (ada, _, run, request) = question(&world).await;
     let script = vec![ada.does(3 * HOUR, "respond", answer("yes"))];
@@ -57,9 +57,9 @@ async fn after_three_hours_the_run_goes_on_with_the_answer() {
     assert_eq!(shown["clocks"]["human_ms"], 3 * 3_600_000);
 }
 
-/// S3-R5: never; at the deadline the step is skipped, as planned.
+/// S3-R5: without an answer the step is skipped at the deadline, as the plan says.
 #[tokio::test]
-async fn never_and_the_deadline_decides() {
+async fn without_an_answer_the_deadline_decides() {
     let world = World::with_test_clock().await;
     let (_, _, run, request) = question(&world).await;
     world.advance("1 day").await;
@@ -74,9 +74,10 @@ async fn never_and_the_deadline_decides() {
     assert_eq!(shown["status"], "expired", "{shown}");
 }
 
-/// "Races": twice the same is once; a second mind is told what was decided; late is kept as late.
+/// "Races": a repeated answer counts once, a different one is refused with the decision, and a late one is kept as
+/// late.
 #[tokio::test]
-async fn twice_differently_and_late() {
+async fn only_the_first_answer_counts() {
     let world = World::with_test_clock().await;
     let (ada, bob, run, request) = question(&world).await;
     let script = vec![
@@ -97,9 +98,9 @@ async fn twice_differently_and_late() {
     assert_eq!(shown["response"], "no");
 }
 
-/// S3-R3: something that is no answer is refused with what would be one, and nothing changes.
+/// S3-R3: an invalid answer is refused with the valid ones, and nothing changes.
 #[tokio::test]
-async fn something_that_is_no_answer_is_refused_with_what_would_be_one() {
+async fn an_invalid_answer_is_refused_with_the_valid_ones() {
     let world = World::with_test_clock().await;
     let (ada, _, run, request) = question(&world).await;
     let script = vec![
@@ -124,9 +125,9 @@ async fn something_that_is_no_answer_is_refused_with_what_would_be_one() {
     world.until_status(&run, "completed").await;
 }
 
-/// "Races": two at once: one wins, the other is told who.
+/// "Races": the first of two answers at once wins, and the reply to the second names its author.
 #[tokio::test]
-async fn of_two_at_once_one_wins_and_the_other_is_told_who() {
+async fn the_first_of_two_answers_wins_and_the_second_names_its_author() {
     let world = World::with_test_clock().await;
     let (ada, bob, run, request) = question(&world).await;
     let script = vec![
@@ -139,8 +140,8 @@ async fn of_two_at_once_one_wins_and_the_other_is_told_who() {
     assert_eq!(codes, [200, 409], "{said:?}");
     let winner = said.iter().find(|one| one.status == 200).unwrap();
     let loser = said.iter().find(|one| one.status == 409).unwrap();
-    let told = &loser.body["winner"]["by"];
-    assert_eq!(*told, json!(winner.act.who.name), "{loser:?}");
+    let named_winner = &loser.body["winner"]["by"];
+    assert_eq!(*named_winner, json!(winner.act.who.name), "{loser:?}");
     let shown = world.until_status(&run, "completed").await;
     assert_eq!(
         shown["steps"][1]["request"]["message"],

@@ -40,8 +40,8 @@ async fn nina(world: &World) -> Person {
     Person::join(&world.up, "nina", &roles).await.unwrap()
 }
 
-/// Waits until the forms of a page have the current version. The executor's reply to a take-over raises
-/// the version, and the page is updated live.
+/// Waits until the forms of a page have the current version. The executor's reply to a take-over raises the version,
+/// and the page is updated live.
 async fn is_current(world: &World, browser: &Browser, id: &str) {
     let mut seen = Value::Null;
     let found = until(PATIENCE, "the page to be current", async || {
@@ -170,7 +170,7 @@ async fn a_person_ends_the_run_on_a_phone() {
 /// When two people take over, the second reads who was first. One of them has no script, and so an older
 /// page.
 #[tokio::test]
-async fn of_two_who_take_over_the_second_reads_who_was_first() {
+async fn the_second_person_to_take_over_reads_who_was_first() {
     let Some(browsers) = Browsers::new().await else {
         return;
     };

@@ -1,5 +1,5 @@
-//! A person follows a request, a run and an agent from their pages, and is notified of the end, in
-//! Chromium (S0-T4, S0-R3).
+//! A user follows a request, a run and an agent from their pages and is notified of the end, in Chromium (S0-T4,
+//! S0-R3).
 
 use holdpoint_testkit::until;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! A person says when nothing is to reach them from outside (S4-R15; People, deliverable 7).
+//! Quiet hours delay the mails of a user (S4-R15; People, deliverable 7).
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_testkit::{Person, until};
@@ -33,7 +33,7 @@ async fn until_mail_is(world: &World, request: &str, state: &str) -> Value {
     .unwrap()
 }
 
-/// What ada's mails are about.
+/// The subjects of ada's mails.
 async fn subjects(world: &World, ada: &Person) -> Vec<String> {
     let (status, page) = ada.get(&world.up, "/mails").await.unwrap();
     assert_eq!(status, 200, "{page}");
@@ -65,9 +65,10 @@ async fn quiet(world: &World) -> (Value, String) {
     (said, end.format("%Y-%m-%dT%H:%M:00.000Z").to_string())
 }
 
-/// S4-R15: held back to the end, not sent at all when it is decided by then; what is urgent goes.
+/// S4-R15: a mail waits for the end of the quiet hours and is dropped if its request is decided by then. An urgent mail
+/// leaves at once.
 #[tokio::test]
-async fn quiet_hours_hold_mails_back() {
+async fn quiet_hours_delay_mails() {
     let world = World::with_test_clock().await;
     let ada = Person::join(&world.up, "ada", &["member"]).await.unwrap();
     let (said, end) = quiet(&world).await;
@@ -91,9 +92,9 @@ async fn quiet_hours_hold_mails_back() {
     let urgent = ask(&world, "Now!", "urgent").await;
     until_mail_is(&world, &urgent, "sent").await;
     assert_eq!(subjects(&world, &ada).await, ["Now!"]);
-    let (_, told) = ada.get(&world.up, "/notifications").await.unwrap();
-    let told = told["items"].as_array().unwrap().len();
-    assert_eq!(told, 3, "in the application at once");
+    let (_, notifications) = ada.get(&world.up, "/notifications").await.unwrap();
+    let notifications = notifications["items"].as_array().unwrap().len();
+    assert_eq!(notifications, 3, "in the application at once");
 
     for request in [&urgent, &decided] {
         let approve = format!("/requests/{request}/approve");
@@ -108,14 +109,14 @@ async fn quiet_hours_hold_mails_back() {
     let never = until_mail_is(&world, &decided, "dropped").await;
     let why = "Nobody had to do anything any more.";
     assert_eq!(never["last_error"], why);
-    let told = subjects(&world, &ada).await;
-    assert!(told.contains(&"Later?".to_owned()), "{told:?}");
-    assert!(told.iter().all(|about| about != "Decided?"), "{told:?}");
+    let mailed = subjects(&world, &ada).await;
+    assert!(mailed.contains(&"Later?".to_owned()), "{mailed:?}");
+    assert!(mailed.iter().all(|about| about != "Decided?"), "{mailed:?}");
 }
 
-/// What a person says counts for what already waits, too: at once, or not at all.
+/// Changed preferences also apply to waiting mails, which leave at once or not at all.
 #[tokio::test]
-async fn what_waits_follows_what_a_person_says() {
+async fn changed_preferences_apply_to_waiting_mails() {
     let world = World::with_test_clock().await;
     let ada = Person::join(&world.up, "ada", &["member"]).await.unwrap();
     let (said, _) = quiet(&world).await;
@@ -141,9 +142,9 @@ async fn what_waits_follows_what_a_person_says() {
     assert_eq!(subjects(&world, &ada).await, ["First?", "Fourth?"]);
 }
 
-/// What will not do is refused with where and how to mend it, and is nobody else's to see.
+/// Invalid preferences are refused with a pointer and the fix, and no other user sees them.
 #[tokio::test]
-async fn preferences_that_will_not_do_are_refused() {
+async fn invalid_preferences_are_refused() {
     let world = World::with_test_clock().await;
     let ada = Person::join(&world.up, "ada", &["viewer"]).await.unwrap();
     for (said, pointer) in [

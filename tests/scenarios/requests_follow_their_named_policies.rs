@@ -1,4 +1,4 @@
-//! Policies by name: who approves, and who is told when nobody acts.
+//! Named policies decide who approves and who is notified later.
 
 use chrono::{DateTime, Datelike, Days, TimeDelta, Utc, Weekday};
 use holdpoint_testkit::{Person, until};
@@ -14,9 +14,9 @@ async fn shown(world: &World, id: &str) -> Value {
     world.up.get(&format!("/requests/{id}")).await.unwrap().1
 }
 
-/// API, `/policies`; S2-R4, S4-R15: made, seen, named by a hold, and deleted under it.
+/// API, `/policies`; S2-R4, S4-R15: a policy is created, shown, named by a hold, and deleted while it is in use.
 #[tokio::test]
-async fn a_hold_is_decided_and_escalated_as_the_policies_that_it_names_say() {
+async fn a_hold_follows_its_named_policies() {
     let world = World::with_test_clock().await;
     // Neither the requester mia nor the owner, who opens it, may decide.
     for name in ["mia", "max", "moe"] {
@@ -83,7 +83,7 @@ async fn a_hold_is_decided_and_escalated_as_the_policies_that_it_names_say() {
     assert_eq!(refused["errors"][0]["pointer"], "/valid_for", "{refused}");
 }
 
-/// Policies of a run's request: how long it waits where the step says nothing, and the rung that ends it.
+/// Policies of a run's request give its default deadline and the rung that ends it.
 #[tokio::test]
 async fn a_step_waits_and_ends_as_its_policies_say() {
     let world = World::with_test_clock().await;
@@ -130,7 +130,7 @@ async fn a_step_waits_and_ends_as_its_policies_say() {
     assert!(message.contains("within 2 days"), "{message}");
 }
 
-/// S4-R15: rungs count working time. One that is due when the week ends fires when the next one begins.
+/// S4-R15: rungs count working time. A rung that is due at the weekend fires on Monday.
 #[tokio::test]
 async fn a_rung_waits_for_monday() {
     let world = World::with_test_clock().await;
@@ -156,7 +156,7 @@ async fn a_rung_waits_for_monday() {
     let (status, hold) = post(&world, "/holds", body).await;
     assert_eq!(status, 201, "{hold}");
     let id = hold["id"].as_str().unwrap();
-    // Friday, 18:30: two hours have passed, and so has the week.
+    // Friday, 18:30: two hours have passed, and the working week is over.
     world.advance("2h").await;
     assert_eq!(shown(&world, id).await["priority"], "normal");
     world
@@ -169,14 +169,14 @@ async fn a_rung_waits_for_monday() {
     world.advance("1s").await;
     let raised = shown(&world, id).await;
     assert_eq!(raised["priority"], "high", "{raised}");
-    let told = raised["history"].as_array().unwrap().last().unwrap();
-    let at: DateTime<Utc> = told["at"].as_str().unwrap().parse().unwrap();
+    let entry = raised["history"].as_array().unwrap().last().unwrap();
+    let at: DateTime<Utc> = entry["at"].as_str().unwrap().parse().unwrap();
     assert_eq!(at, monday, "{raised}");
 }
 
-/// A plan that names a policy which is not there is asked without it, and says so.
+/// A request with an unknown policy is opened without it, and its history says so.
 #[tokio::test]
-async fn a_step_names_a_policy() {
+async fn a_step_with_an_unknown_policy_asks_without_it() {
     let world = World::with_test_clock().await;
     Person::join(&world.up, "mia", &["member", "manager"])
         .await

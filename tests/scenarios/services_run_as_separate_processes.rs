@@ -1,4 +1,4 @@
-//! Production: each service a process of its own, on a given bus and database.
+//! Production: each service is a separate process on a given bus and database.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::process::Command;
 use crate::fleet::{Api, Ground};
 use crate::world::{PATIENCE, log};
 
-/// M-3: a wait goes through four processes, and goes on after a service was replaced meanwhile.
+/// M-3: a wait goes through four processes, and ends after a service was replaced.
 #[tokio::test]
 async fn a_wait_survives_the_restart_of_a_service() {
     let ground = Ground::on_sqlite().await;
@@ -35,11 +35,11 @@ async fn a_wait_survives_the_restart_of_a_service() {
     assert_eq!(status, 201, "{run}");
     let path = format!("/runs/{}", run["id"].as_str().unwrap());
 
-    let (code, told) = ground.ends(&["serve", "executor"]).await;
+    let (code, output) = ground.ends(&["serve", "executor"]).await;
     assert_eq!(code, 1);
     assert!(
-        told.contains("executor.db") && told.contains("postgres://"),
-        "{told}"
+        output.contains("executor.db") && output.contains("postgres://"),
+        "{output}"
     );
     executor.terminate().await;
     let executor = ground.serve("executor", &[]).await;
@@ -57,7 +57,7 @@ async fn a_wait_survives_the_restart_of_a_service() {
 
 /// M-3: everything in one process, on Postgres.
 #[tokio::test]
-async fn up_keeps_its_tables_in_postgres_when_told_so() {
+async fn up_stores_its_tables_in_postgres_by_option() {
     let Some(postgres) = postgres().await.unwrap() else {
         return;
     };
@@ -84,7 +84,7 @@ async fn up_keeps_its_tables_in_postgres_when_told_so() {
         .unwrap();
 }
 
-/// The figures of `bench` count for something only if it finds that nothing was lost.
+/// `bench` reports figures only if nothing was lost.
 #[tokio::test]
 async fn the_bench_checks_what_it_measured() {
     let ended = Command::new(holdpoint_binary().unwrap())
@@ -92,9 +92,9 @@ async fn the_bench_checks_what_it_measured() {
         .output()
         .await
         .unwrap();
-    let told = String::from_utf8(ended.stdout).unwrap();
-    assert!(ended.status.success(), "{told}");
-    let result: Value = serde_json::from_str(&told).unwrap();
+    let output = String::from_utf8(ended.stdout).unwrap();
+    assert!(ended.status.success(), "{output}");
+    let result: Value = serde_json::from_str(&output).unwrap();
     assert_eq!(result["tables"]["ok"], true);
     assert_eq!(result["load"]["runs"], 20);
     assert_eq!(result["worker"]["executed_twice"], 0);

@@ -1,4 +1,4 @@
-//! The main job, as a newcomer starts it.
+//! `demo` as a newcomer starts it.
 
 use std::path::Path;
 use std::process::{Output, Stdio};
@@ -19,27 +19,27 @@ async fn demo(kept: Option<&Path>) -> Output {
         .unwrap()
 }
 
-/// S0-AC1, S0-AC2, S0-AC4, S0-AC5, S0-AC7, S3-R1, M-6 in two stories, and two simulated users (issue 4,
-/// Deliver 9), on real input and with real mail on disk.
+/// S0-AC1, S0-AC2, S0-AC4, S0-AC5, S0-AC7, S3-R1, M-6 in two parts, with two simulated users (issue 4, Deliver 9), real
+/// input and mails on disk.
 #[tokio::test]
 async fn the_demo_sends_exactly_the_expected_mails() {
     let output = demo(None).await;
-    let told = String::from_utf8_lossy(&output.stdout);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}\n{said}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stdout}\n{stderr}");
     assert!(
-        told.contains("All 11 expected mails to contacts are on disk, and no others."),
-        "{told}"
+        stdout.contains("All 11 expected mails to contacts are on disk, and no others."),
+        "{stdout}"
     );
     assert!(
-        told.contains("Agent paused. Will resume in 5 days."),
-        "{told}"
+        stdout.contains("Agent paused. Will resume in 5 days."),
+        "{stdout}"
     );
     assert!(
-        told.contains("Paused by owner; timer hold has 3 days left."),
-        "{told}"
+        stdout.contains("Paused by owner; timer hold has 3 days left."),
+        "{stdout}"
     );
-    assert!(told.contains("`demo --data DIR` keeps it"), "{told}");
+    assert!(stdout.contains("`demo --data DIR` keeps it"), "{stdout}");
     for case in [
         "both at once       ",
         "invalid answer     Ada answers true. Holdpoint refuses it: ",
@@ -48,7 +48,7 @@ async fn the_demo_sends_exactly_the_expected_mails() {
         "never              Neither of them answers.",
         "late               Bob answers yes. Holdpoint keeps it as a late answer and replies: ",
     ] {
-        assert!(told.contains(&format!("\n  {case}")), "{case}: {told}");
+        assert!(stdout.contains(&format!("\n  {case}")), "{case}: {stdout}");
     }
 }
 
@@ -59,16 +59,16 @@ async fn the_mails_of_the_demo_can_be_opened() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("kept");
     let output = demo(Some(&data)).await;
-    let told = String::from_utf8_lossy(&output.stdout);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}\n{said}");
-    let (_, path) = told.split_once("A mail to open: ").unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    let (_, path) = stdout.split_once("A mail to open: ").unwrap();
     let mail = std::fs::read_to_string(path.trim()).unwrap();
     assert!(mail.contains("Subject: "), "{mail}");
     assert!(Path::new(path.trim()).starts_with(&data), "{path}");
 
     let again = demo(Some(&data)).await;
-    let said = String::from_utf8_lossy(&again.stderr);
-    assert_eq!(again.status.code(), Some(2), "{said}");
-    assert!(said.contains("is not empty"), "{said}");
+    let stderr = String::from_utf8_lossy(&again.stderr);
+    assert_eq!(again.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("is not empty"), "{stderr}");
 }

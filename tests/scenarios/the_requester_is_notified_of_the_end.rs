@@ -1,5 +1,5 @@
-//! Whoever asked, or started the run that asks, is told how it ended; nobody is told of what they did
-//! themselves (People, Deliver 7).
+//! The requester, or the user who started the run, is notified of the end of a request. Users are not notified of
+//! their own actions (People, Deliver 7).
 
 use std::process::Stdio;
 
@@ -9,7 +9,7 @@ use tokio::process::Command;
 
 use crate::world::{PATIENCE, World};
 
-/// Somebody with a token of their own.
+/// A user with a token.
 struct Person<'w> {
     world: &'w World,
     token: String,
@@ -37,8 +37,8 @@ impl<'w> Person<'w> {
         response.json().await.unwrap()
     }
 
-    /// Titles and sentences of what they were told, the oldest first, by the command line.
-    async fn told(&self) -> Vec<(String, String)> {
+    /// Titles and messages of their notifications from the command line, oldest first.
+    async fn notifications(&self) -> Vec<(String, String)> {
         let output = Command::new(holdpoint_binary().unwrap())
             .args(["notifications", "--json", "--url", &self.world.up.url])
             .env("HOLDPOINT_TOKEN", &self.token)
@@ -54,19 +54,22 @@ impl<'w> Person<'w> {
             .collect()
     }
 
-    async fn until_told(&self, title: &str) -> Vec<(String, String)> {
+    async fn until_notified(&self, title: &str) -> Vec<(String, String)> {
         until(PATIENCE, title, async || {
-            let told = self.told().await;
-            told.iter().any(|(one, _)| one == title).then_some(told)
+            let notifications = self.notifications().await;
+            notifications
+                .iter()
+                .any(|(one, _)| one == title)
+                .then_some(notifications)
         })
         .await
         .unwrap()
     }
 }
 
-/// A hold that stands alone: decided by somebody else, by time, and by whoever asked.
+/// A standalone hold is decided by another user, by time, and by the requester.
 #[tokio::test]
-async fn whoever_asked_for_a_hold_is_told() {
+async fn the_requester_of_a_hold_is_notified() {
     let world = World::with_test_clock().await;
     let cleo = Person::new(&world, "cleo", "member").await;
     let ada = Person::new(&world, "ada", "member").await;
@@ -78,40 +81,44 @@ async fn whoever_asked_for_a_hold_is_told() {
     let id = asks("Deploy 4.2?", "@user.ada").await;
     let reason = json!({ "reason": "Not before Monday" });
     ada.post(&format!("/requests/{id}/reject"), reason).await;
-    let told = cleo.until_told("Rejected: Deploy 4.2?").await;
-    assert_eq!(told[0].1, "Rejected by ada: Not before Monday");
+    let notifications = cleo.until_notified("Rejected: Deploy 4.2?").await;
+    assert_eq!(notifications[0].1, "Rejected by ada: Not before Monday");
     let late = asks("Deploy 4.3?", "@user.ada").await;
     world.advance("2h").await;
-    cleo.until_told("Time was up: Deploy 4.3?").await;
-    // What one ends oneself is no news; what follows comes later, so nothing is on its way.
+    cleo.until_notified("Time was up: Deploy 4.3?").await;
+    // Users are not notified of their own decision. The later notification proves that none was still to come.
     let own = asks("My own?", "@user.cleo").await;
     cleo.post(&format!("/requests/{own}/approve"), json!({}))
         .await;
     let id = asks("Deploy 4.4?", "@user.ada").await;
     ada.post(&format!("/requests/{id}/approve"), json!({}))
         .await;
-    let told = cleo.until_told("Approved: Deploy 4.4?").await;
+    let notifications = cleo.until_notified("Approved: Deploy 4.4?").await;
     assert!(
-        told.iter().all(|(title, _)| title != "Approved: My own?"),
-        "{told:?}"
+        notifications
+            .iter()
+            .all(|(title, _)| title != "Approved: My own?"),
+        "{notifications:?}"
     );
     assert_eq!(
-        told.len(),
+        notifications.len(),
         4,
-        "three ends, and what she was asked: {told:?}"
+        "three ends and one question: {notifications:?}"
     );
     let (_, request) = world.up.get(&format!("/requests/{late}")).await.unwrap();
     assert_eq!(request["outcome"], "timeout");
-    let told = ada.told().await;
+    let notifications = ada.notifications().await;
     assert!(
-        told.iter().all(|(title, _)| title.starts_with("Deploy 4.")),
-        "{told:?}"
+        notifications
+            .iter()
+            .all(|(title, _)| title.starts_with("Deploy 4.")),
+        "{notifications:?}"
     );
 }
 
-/// A run: whoever started it is told how its question ended, and the operator who takes over is not told so.
+/// The user who started a run is notified of the end of its question. The operator who takes over is not.
 #[tokio::test]
-async fn whoever_started_the_run_is_told() {
+async fn the_user_who_started_the_run_is_notified() {
     let world = World::with_test_clock().await;
     let cleo = Person::new(&world, "cleo", "member").await;
     let nina = Person::new(&world, "nina", "operator").await;
@@ -120,7 +127,7 @@ async fn whoever_started_the_run_is_told() {
     world.agent("teller", steps).await;
     let run = cleo.post("/agents/teller/runs", json!({})).await;
     let run = run["id"].as_str().unwrap();
-    nina.until_told("Tell the customer?").await;
+    nina.until_notified("Tell the customer?").await;
     let (_, view) = world.up.get(&format!("/runs/{run}")).await.unwrap();
     let id = view["waiting_on"][0]["id"].as_str().unwrap();
     nina.post(
@@ -128,9 +135,9 @@ async fn whoever_started_the_run_is_told() {
         json!({ "answer": "yes" }),
     )
     .await;
-    let told = cleo.until_told("Answered: Tell the customer?").await;
+    let notifications = cleo.until_notified("Answered: Tell the customer?").await;
     assert_eq!(
-        told,
+        notifications,
         [(
             "Answered: Tell the customer?".to_owned(),
             "Answered by nina: yes".to_owned()
@@ -143,7 +150,7 @@ async fn whoever_started_the_run_is_told() {
     let holds = view["waiting_on"].as_array().unwrap();
     let handoff = holds.iter().find(|hold| hold["kind"] == "handoff");
     let id = handoff.unwrap()["id"].as_str().unwrap().to_owned();
-    until(PATIENCE, "its owner has heard of it", async || {
+    until(PATIENCE, "the request is stored", async || {
         let (status, _) = world.up.get(&format!("/requests/{id}")).await.unwrap();
         (status == 200).then_some(())
     })
@@ -151,11 +158,15 @@ async fn whoever_started_the_run_is_told() {
     .unwrap();
     let body = json!({ "outcome_type": "resolved", "notes": "Called", "disposition": "finish" });
     nina.post(&format!("/requests/{id}/complete"), body).await;
-    until(PATIENCE, "cleo is told of that, too", async || {
-        (cleo.told().await.len() == 2).then_some(())
+    until(PATIENCE, "cleo is notified of that, too", async || {
+        (cleo.notifications().await.len() == 2).then_some(())
     })
     .await
     .unwrap();
-    let told = nina.told().await;
-    assert_eq!(told.len(), 1, "nina took it over herself: {told:?}");
+    let notifications = nina.notifications().await;
+    assert_eq!(
+        notifications.len(),
+        1,
+        "nina took it over herself: {notifications:?}"
+    );
 }

@@ -1,4 +1,4 @@
-//! What is larger than its limit: the caller is told the limit, and the run and its neighbours go on.
+//! A value above its limit is refused with that limit, and other runs continue.
 
 use holdpoint_testkit::until;
 use serde_json::{Value, json};
@@ -12,10 +12,10 @@ fn assert_told(answer: &(u16, Value), status: u16, code: &str, limit: &str) {
     let (got, body) = answer;
     assert_eq!((*got, &body["code"]), (status, &json!(code)), "{body}");
     let detail = body.to_string();
-    assert!(detail.contains(limit), "`{limit}` is not told: {detail}");
+    assert!(detail.contains(limit), "`{limit}` is missing: {detail}");
 }
 
-/// A neighbour that is to notice nothing.
+/// Another run, which must not be affected.
 async fn goes_on(world: &World) {
     let id = world.start_run("neighbour", json!({})).await;
     world.until_status(&id, "completed").await;
@@ -27,7 +27,7 @@ async fn world() -> World {
     world
 }
 
-/// Ground, 8: a body above the limit, and one that fits and whose command is more than the bus takes.
+/// Ground, 8: a body above the limit, and one within it whose command is larger than a message.
 #[tokio::test]
 async fn a_request_that_is_too_large_is_413_with_the_limit() {
     let world = world().await;
@@ -35,7 +35,7 @@ async fn a_request_that_is_too_large_is_413_with_the_limit() {
     let over = json!({ "input": { "text": "x".repeat(MIB) } });
     let refused = world.up.post(path, &over).await.unwrap();
     assert_told(&refused, 413, "too_large", &MIB.to_string());
-    // The body fits; with who asks, and the proof of it, it is more than a message.
+    // The body fits. With the caller and its assertion it is larger than a message.
     let tight = json!({ "input": { "text": "x".repeat(MIB - 60) } });
     let refused = world.up.post(path, &tight).await.unwrap();
     assert_told(&refused, 413, "too_large", &MIB.to_string());
@@ -45,7 +45,7 @@ async fn a_request_that_is_too_large_is_413_with_the_limit() {
     assert_eq!(dead_letters(&world.up.data_dir()).unwrap(), 0);
 }
 
-/// S3-R3, People "Must": an answer of 1 MB; the question stays open, and the largest answer counts.
+/// S3-R3, People "Must": an answer of 1 MB is refused and the question stays open. The largest allowed answer counts.
 #[tokio::test]
 async fn an_answer_of_a_megabyte_is_refused_and_the_question_stays() {
     let world = world().await;
@@ -78,7 +78,7 @@ async fn an_answer_of_a_megabyte_is_refused_and_the_question_stays() {
     let (_, open) = world.up.get(&request).await.unwrap();
     assert_eq!(open["status"], "open");
     goes_on(&world).await;
-    // With its quotes it is as large as an answer may be, and it comes through whole.
+    // With its quotes it has the largest allowed size, and it arrives complete.
     let answer = json!({ "answer": "x".repeat(most - 2) });
     let (status, decided) = world.up.post(&respond, &answer).await.unwrap();
     assert_eq!((status, &decided["effect"]), (200, &json!("applied")));
@@ -88,7 +88,7 @@ async fn an_answer_of_a_megabyte_is_refused_and_the_question_stays() {
     assert_eq!(dead_letters(&world.up.data_dir()).unwrap(), 0);
 }
 
-/// `arguments_too_large`: a step whose arguments come to more than a dispatch carries.
+/// `arguments_too_large`: the arguments of a step are larger than a dispatch may be.
 #[tokio::test]
 async fn arguments_that_are_too_large_fail_the_step_with_the_limit() {
     let world = world().await;
@@ -109,13 +109,12 @@ async fn arguments_that_are_too_large_fail_the_step_with_the_limit() {
     goes_on(&world).await;
 }
 
-/// A run that is more than the bus carries in one piece is shown all the same, and says what it leaves
-/// out, and how much that is.
+/// A run that is larger than a message is still shown. Its view says which results it omits and how large they are.
 #[tokio::test]
-async fn a_run_that_is_too_large_to_show_says_what_it_leaves_out() {
+async fn a_run_that_is_too_large_names_its_omitted_results() {
     let world = world().await;
     let shop = Shop::open().await;
-    // Five results of 250 KiB: together they are more than a message.
+    // Five results of 250 KiB are together larger than a message.
     let call = json!({ "method": "GET", "url": shop.url("/large"), "idempotent": true });
     let step = json!({ "tool": "http_request", "args": call });
     world.agent("much", json!(vec![step; 5])).await;

@@ -1,5 +1,5 @@
-//! Replicas on Postgres: two executors and two schedulers, one of each stopped for a minute with
-//! work in its hands, then continued.
+//! Replicas on Postgres: two executors and two schedulers. One of each is stopped for a minute during its work, and
+//! then continues.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,12 +26,12 @@ const STOPPED_FOR: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(120);
 
 async fn start(api: &Api) -> String {
-    let (status, run) = api.post("/agents/story/runs", &json!({})).await;
+    let (status, run) = api.post("/agents/workload/runs", &json!({})).await;
     assert!(status == 201, "{status} {run}");
     run["id"].as_str().unwrap().to_owned()
 }
 
-/// Waits until so many runs are completed; one look sees all.
+/// Waits until `count` runs are completed.
 async fn completed(api: &Api, count: usize) {
     until(
         PATIENCE,
@@ -48,10 +48,10 @@ async fn completed(api: &Api, count: usize) {
     .unwrap();
 }
 
-/// Ground, 7: a replica that was stopped for a minute, and goes on with what it had in memory,
-/// changes nothing that the others have done.
+/// Ground, 7: a replica that was stopped for a minute continues with old data in memory, and changes nothing that the
+/// others have done.
 #[tokio::test]
-async fn a_replica_that_was_stopped_does_no_harm_when_it_goes_on() {
+async fn a_stopped_replica_does_no_harm_when_it_continues() {
     let Some(ground) = Ground::new().await else {
         return;
     };
@@ -73,7 +73,7 @@ async fn a_replica_that_was_stopped_does_no_harm_when_it_goes_on() {
     let call = json!({ "method": "POST", "url": shop.url("/orders"), "idempotent": true });
     let steps = json!([{ "tool": "http_request", "args": call }, { "wait": "3s" }, log("after")]);
     let (status, body) = api
-        .post("/agents", &json!({ "agent": "story", "steps": steps }))
+        .post("/agents", &json!({ "agent": "workload", "steps": steps }))
         .await;
     assert_eq!(status, 201, "{body}");
 
@@ -88,7 +88,7 @@ async fn a_replica_that_was_stopped_does_no_harm_when_it_goes_on() {
     let stopped = tokio::time::Instant::now();
     completed(&api, RUNS).await;
     let before: Vec<Value> = join_all(runs.iter().map(|id| history(&api, id))).await;
-    // Only time can make a lease run out.
+    // A lease expires only by time.
     tokio::time::sleep_until(stopped + STOPPED_FOR).await;
     executors[0].signal(Signal::CONT);
     schedulers[0].signal(Signal::CONT);
@@ -99,8 +99,8 @@ async fn a_replica_that_was_stopped_does_no_harm_when_it_goes_on() {
         assert_eq!(before, after, "{id}: a final run changes no more");
         check(id, &after);
     }
-    // Effects at the tool: under one key a run, and hardly any of them twice: what the stopped executor
-    // had in its hands was not given away, for its workers lived.
+    // Each run has one key at the tool and hardly any second call, because the workers of the stopped executor lived
+    // and kept their leases.
     let mut effects: BTreeMap<String, usize> = BTreeMap::new();
     for call in shop.calls() {
         *effects
@@ -118,7 +118,7 @@ async fn history(api: &Api, id: &str) -> Value {
     api.get(&format!("/runs/{id}/events?limit=500")).await["items"].clone()
 }
 
-/// Results applied once, waits ended once, numbers without gaps.
+/// Checks that results are applied once, waits end once, and numbers have no gaps.
 fn check(id: &str, items: &Value) {
     let items = items.as_array().unwrap();
     let count = |kind: &str| items.iter().filter(|item| item["type"] == kind).count();
@@ -133,7 +133,7 @@ fn check(id: &str, items: &Value) {
     }
 }
 
-/// A row that a run's next batch wants, held by the test: whoever comes stands in the middle of it.
+/// A lock on a row of a run, so that a replica waits in the middle of its batch.
 struct Barrier {
     db: DatabaseConnection,
     lock: DatabaseTransaction,
@@ -154,7 +154,7 @@ impl Barrier {
         Self { db, lock }
     }
 
-    /// Stops the replica when it stands there, and only then lets the row go.
+    /// Stops the replica when it waits for the row, and then releases the row.
     async fn stops(self, replica: &Served) {
         let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
         let waiting = Statement::from_string(self.db.get_database_backend(), waiting);
@@ -170,10 +170,10 @@ impl Barrier {
     }
 }
 
-/// Ground, 7: a replica that was stopped in the middle of a batch, with the rows changed and nothing
-/// committed: another one takes over, and when the first goes on its batch comes to nothing.
+/// Ground, 7: a replica is stopped in the middle of an uncommitted batch. Another one takes over, and the batch of the
+/// first is lost when it continues.
 #[tokio::test]
-async fn a_replica_that_was_stopped_in_the_middle_of_a_batch_does_nothing_twice() {
+async fn a_replica_stopped_in_a_batch_does_nothing_twice() {
     let Some(ground) = Ground::new().await else {
         return;
     };
@@ -189,7 +189,7 @@ async fn a_replica_that_was_stopped_in_the_middle_of_a_batch_does_nothing_twice(
     let call = json!({ "method": "POST", "url": shop.url("/orders") });
     let ask = json!({ "to": "@user.owner", "question": "Order?" });
     let steps = json!([{ "ask": ask }, { "tool": "http_request", "args": call }]);
-    let agent = json!({ "agent": "story", "steps": steps });
+    let agent = json!({ "agent": "workload", "steps": steps });
     assert_eq!(api.post("/agents", &agent).await.0, 201);
     let run = start(&api).await;
     let path = format!("/runs/{run}");
@@ -213,7 +213,7 @@ async fn a_replica_that_was_stopped_in_the_middle_of_a_batch_does_nothing_twice(
     completed(&api, 1).await;
     let before = history(&api, &run).await;
     one.signal(Signal::CONT);
-    // It works again, and what it had begun has come to nothing.
+    // It works again, and its old batch is lost.
     let given_up = async || {
         one.log()
             .contains("database unavailable or busy")

@@ -1,4 +1,4 @@
-//! A workspace has programs and channels told of what happens to requests (People, deliverable 7).
+//! The webhooks of a workspace are called for request events and run ends (People, deliverable 7).
 
 use std::collections::BTreeSet;
 
@@ -40,7 +40,7 @@ async fn reject(world: &World, hold: &str, reason: &str) {
     assert_eq!(status, 200, "{done}");
 }
 
-/// What went to a webhook, newest first.
+/// The deliveries of a webhook, newest first.
 async fn deliveries(world: &World, webhook: &Webhook) -> Vec<Value> {
     let path = format!("/webhooks/{}/deliveries", webhook.id);
     let (status, page) = world.up.get(&path).await.unwrap();
@@ -48,7 +48,7 @@ async fn deliveries(world: &World, webhook: &Webhook) -> Vec<Value> {
     page["items"].as_array().unwrap().clone()
 }
 
-/// Checked as a receiver would: the signature over id, time and body.
+/// Checks the signature over id, time and body as a receiver does.
 fn read(call: &Call, secret: &WebhookSecret) -> Value {
     let at = call.header("webhook-timestamp").parse().unwrap();
     let signed = secret.sign(call.header("webhook-id"), at, &call.body);
@@ -56,18 +56,18 @@ fn read(call: &Call, secret: &WebhookSecret) -> Value {
     serde_json::from_str(&call.body).unwrap()
 }
 
-/// People, deliverable 7: signed, at least once under a stable id, also by a process that was started
-/// anew; with a receipt that says so.
+/// People, deliverable 7: calls are signed, made at least once under a stable id, also after a restart, and have a
+/// receipt.
 #[tokio::test]
-async fn a_webhook_is_told_until_it_listens() {
+async fn a_webhook_is_called_until_it_accepts() {
     let mut world = World::with_test_clock().await;
     let shop = Shop::open().await;
     let flaky = json!({ "url": shop.url("/flaky"), "events": ["approval.*"] });
     let webhook = webhook(&world, flaky).await;
     let hold = ask(&world, "Ship 4.2?").await;
     until(PATIENCE, "the first call has failed", async || {
-        let told = deliveries(&world, &webhook).await.pop()?;
-        told["last_error"].is_string().then_some(told)
+        let delivery = deliveries(&world, &webhook).await.pop()?;
+        delivery["last_error"].is_string().then_some(delivery)
     })
     .await
     .unwrap();
@@ -83,7 +83,7 @@ async fn a_webhook_is_told_until_it_listens() {
     world.up.restart().await.unwrap();
     reject(&world, &hold, "Too soon").await;
     world.advance("5s").await;
-    let all = until(PATIENCE, "both are taken", async || {
+    let all = until(PATIENCE, "both are handled", async || {
         let all = deliveries(&world, &webhook).await;
         let is_sent = |one: &Value| one["state"] == "sent";
         (all.len() == 2 && all.iter().all(is_sent)).then_some(all)
@@ -106,14 +106,14 @@ async fn a_webhook_is_told_until_it_listens() {
         .collect();
     assert_eq!(
         ids, known,
-        "whoever tells repetitions by the id has heard of two things"
+        "a receiver that ignores repeated ids has two events"
     );
-    assert!(calls.len() >= 3, "one of them twice");
-    let told: Vec<_> = calls
+    assert!(calls.len() >= 3, "at least one call is repeated");
+    let bodies: Vec<_> = calls
         .iter()
         .map(|call| read(call, &webhook.secret))
         .collect();
-    let of = |event: &str| told.iter().find(|told| told["type"] == event).unwrap();
+    let of = |event: &str| bodies.iter().find(|body| body["type"] == event).unwrap();
     let requested = of("approval.requested");
     assert_eq!(requested["data"]["request"], hold);
     assert_eq!(requested["data"]["question"], "Ship 4.2?");
@@ -131,10 +131,9 @@ async fn a_webhook_is_told_until_it_listens() {
     assert_eq!(page["items"][0]["failing_since"], Value::Null);
 }
 
-/// People, deliverable 7 and "Must": a channel hears what is asked and who decided it, as text and
-/// nothing else.
+/// People, deliverable 7 and "Must": a chat receives the question and the decision as plain text.
 #[tokio::test]
-async fn a_channel_hears_what_is_asked_and_who_decided() {
+async fn a_chat_receives_the_question_and_the_decision() {
     let world = World::with_test_clock().await;
     let shop = Shop::open().await;
     let slack = json!({
@@ -143,16 +142,16 @@ async fn a_channel_hears_what_is_asked_and_who_decided() {
     let webhook = webhook(&world, slack).await;
     let evil = "<!channel> <b>Ship</b> & <https://evil.example|click>?\u{1b}\r\n";
     let hold = ask(&world, evil).await;
-    let heard = async |count: usize| {
-        until(PATIENCE, "the channel has heard", async || {
+    let until_called = async |count: usize| {
+        until(PATIENCE, "the chat is called", async || {
             Some(shop.calls()).filter(|calls| calls.len() == count)
         })
         .await
         .unwrap()
     };
-    heard(1).await;
+    until_called(1).await;
     reject(&world, &hold, "<!here> no").await;
-    let calls = heard(2).await;
+    let calls = until_called(2).await;
     for call in &calls {
         assert!(!call.body.contains(['<', '>', '\u{1b}']), "{}", call.body);
     }
@@ -179,9 +178,9 @@ async fn a_channel_hears_what_is_asked_and_who_decided() {
     );
 }
 
-/// What will not do is refused with where; others may not, and what was removed is not called.
+/// Invalid webhooks are refused with a pointer, only administrators manage them, and a removed one is not called.
 #[tokio::test]
-async fn webhooks_are_for_those_who_administer() {
+async fn only_administrators_manage_webhooks() {
     let world = World::with_test_clock().await;
     let shop = Shop::open().await;
     let ada = Person::join(&world.up, "ada", &["operator"]).await.unwrap();
@@ -222,9 +221,9 @@ async fn webhooks_are_for_those_who_administer() {
     assert!(shop.calls().is_empty());
 }
 
-/// Whoever added a webhook is told in the application that it was disabled, once, and may enable it again.
+/// The user who added a webhook is notified once that it was disabled, and can enable it again.
 #[tokio::test]
-async fn a_disabled_webhook_is_told_of_and_enabled_again() {
+async fn a_disabled_webhook_causes_a_notice_and_can_be_enabled() {
     let world = World::with_test_clock().await;
     let shop = Shop::open().await;
     let ada = Person::join(&world.up, "ada", &["admin"]).await.unwrap();
@@ -239,15 +238,18 @@ async fn a_disabled_webhook_is_told_of_and_enabled_again() {
         let is_system = |one: &Value| one["type"] == "system";
         all.into_iter().filter(is_system).collect::<Vec<_>>()
     };
-    let told = until(PATIENCE, "ada is told", async || notices().await.pop())
+    let notice = until(PATIENCE, "ada is notified", async || notices().await.pop())
         .await
         .unwrap();
-    assert_eq!(told["title"], "Webhook to 127.0.0.1 is disabled", "{told}");
     assert_eq!(
-        (&told["request"], &told["read_at"]),
+        notice["title"], "Webhook to 127.0.0.1 is disabled",
+        "{notice}"
+    );
+    assert_eq!(
+        (&notice["request"], &notice["read_at"]),
         (&Value::Null, &Value::Null)
     );
-    let read = format!("/notifications/{}/read", told["id"].as_str().unwrap());
+    let read = format!("/notifications/{}/read", notice["id"].as_str().unwrap());
     let (status, copy) = ada.post(&world.up, &read, &json!({})).await.unwrap();
     assert_eq!(status, 200, "{copy}");
     assert!(copy["read_at"].is_string(), "{copy}");
@@ -281,9 +283,9 @@ async fn a_disabled_webhook_is_told_of_and_enabled_again() {
     assert_eq!(status, 403);
 }
 
-/// Mend C-10: how runs end, though nobody follows them; in a workspace that had none of it before, too.
+/// Mend C-10: a webhook is called for all run ends, also without watchers.
 #[tokio::test]
-async fn a_webhook_hears_how_every_run_ends() {
+async fn a_webhook_is_called_for_every_run_end() {
     let world = World::with_test_clock().await;
     let shop = Shop::open().await;
     let steps = json!([{ "tool": "log", "args": { "message": "hi" } }]);
@@ -292,8 +294,8 @@ async fn a_webhook_hears_how_every_run_ends() {
     world.until_status(&early, "completed").await;
     let wanted = json!({ "url": shop.url("/ok"), "events": ["run.completed", "run.cancelled"] });
     let webhook = webhook(&world, wanted).await;
-    // The executor hears of the webhook a little later than whoever adds it.
-    until(PATIENCE, "the first end is told", async || {
+    // The executor learns of the webhook a moment after the caller.
+    until(PATIENCE, "the first end is called", async || {
         let run = world.start_run("quick", json!({})).await;
         world.until_status(&run, "completed").await;
         (!shop.calls().is_empty()).then_some(())
@@ -305,15 +307,23 @@ async fn a_webhook_hears_how_every_run_ends() {
     world.until_status(&slow, "waiting").await;
     let path = format!("/runs/{slow}/cancel");
     world.up.post(&path, &json!({})).await.unwrap();
-    let mut told: Vec<Value> = until(PATIENCE, "the cancelled one is told", async || {
-        let calls = shop.calls().into_iter();
-        let told: Vec<_> = calls.map(|call| read(&call, &webhook.secret)).collect();
-        let is_it = |one: &Value| one["data"]["run"] == slow;
-        told.iter().any(is_it).then_some(told)
-    })
+    let mut bodies: Vec<Value> = until(
+        PATIENCE,
+        "the end of the cancelled run is called",
+        async || {
+            let calls = shop.calls().into_iter();
+            let bodies: Vec<_> = calls.map(|call| read(&call, &webhook.secret)).collect();
+            let is_it = |one: &Value| one["data"]["run"] == slow;
+            bodies.iter().any(is_it).then_some(bodies)
+        },
+    )
     .await
     .unwrap();
-    told.retain(|one| one["data"]["run"] == slow || one["data"]["run"] == early);
-    let ends: Vec<_> = told.iter().map(|one| &one["type"]).collect();
-    assert_eq!(ends, ["run.cancelled"], "and none of before: {told:?}");
+    bodies.retain(|one| one["data"]["run"] == slow || one["data"]["run"] == early);
+    let ends: Vec<_> = bodies.iter().map(|one| &one["type"]).collect();
+    assert_eq!(
+        ends,
+        ["run.cancelled"],
+        "no end before the webhook is called: {bodies:?}"
+    );
 }

@@ -1,5 +1,5 @@
-//! Stories in which each command of people and programs is given once, whatever dies meanwhile. Each call
-//! is sent until it is answered, as a client does.
+//! Workloads that send each command of people and programs once while a service dies. Each call is repeated until it is
+//! answered, as a client does.
 
 use std::collections::BTreeSet;
 
@@ -8,56 +8,71 @@ use holdpoint_testkit::until;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{Row, Scene, Story, id_of};
+use super::{Row, Trial, Workload, id_of};
 use crate::a_process_dies_at_any_point::MESSAGES;
 use crate::world::{PATIENCE, log};
 
-/// Commands of people and programs. In CI a service dies with each right after the commit and right after
-/// publishing; `cargo xtask test --exhaustive` plays all points.
+/// Commands of people and programs. In CI the service dies after the commit and after publishing. `cargo xtask test
+/// --exhaustive` plays all points.
 pub(super) const COMMANDS: [Row; 30] = [
-    Row("executor", "apply_agent", false, Story::Defining),
-    Row("executor", "put_tool", false, Story::Defining),
-    Row("executor", "delete_tool", false, Story::Defining),
-    Row("executor", "put_contact", false, Story::Defining),
-    Row("executor", "patch_contact", false, Story::Defining),
-    Row("executor", "add_activity", false, Story::Defining),
-    Row("executor", "delete_contact", false, Story::Defining),
-    Row("handoff", "put_user", false, Story::Administering),
-    Row("handoff", "disable_user", false, Story::Administering),
-    Row("handoff", "put_policy", false, Story::Administering),
-    Row("handoff", "delete_policy", false, Story::Administering),
-    Row("notification", "put_preferences", false, Story::Subscribing),
-    Row("notification", "add_webhook", false, Story::Subscribing),
-    Row("notification", "change_webhook", false, Story::Subscribing),
-    Row("notification", "remove_webhook", false, Story::Subscribing),
-    Row("notification", "watch", false, Story::Subscribing),
-    Row("notification", "unwatch", false, Story::Subscribing),
+    Row("executor", "apply_agent", false, Workload::Defining),
+    Row("executor", "put_tool", false, Workload::Defining),
+    Row("executor", "delete_tool", false, Workload::Defining),
+    Row("executor", "put_contact", false, Workload::Defining),
+    Row("executor", "patch_contact", false, Workload::Defining),
+    Row("executor", "add_activity", false, Workload::Defining),
+    Row("executor", "delete_contact", false, Workload::Defining),
+    Row("handoff", "put_user", false, Workload::Administering),
+    Row("handoff", "disable_user", false, Workload::Administering),
+    Row("handoff", "put_policy", false, Workload::Administering),
+    Row("handoff", "delete_policy", false, Workload::Administering),
+    Row(
+        "notification",
+        "put_preferences",
+        false,
+        Workload::Subscribing,
+    ),
+    Row("notification", "add_webhook", false, Workload::Subscribing),
+    Row(
+        "notification",
+        "change_webhook",
+        false,
+        Workload::Subscribing,
+    ),
+    Row(
+        "notification",
+        "remove_webhook",
+        false,
+        Workload::Subscribing,
+    ),
+    Row("notification", "watch", false, Workload::Subscribing),
+    Row("notification", "unwatch", false, Workload::Subscribing),
     Row(
         "notification",
         "read_notification",
         false,
-        Story::Subscribing,
+        Workload::Subscribing,
     ),
     Row(
         "notification",
         "read_notifications",
         false,
-        Story::Subscribing,
+        Workload::Subscribing,
     ),
-    Row("executor", "resume_run", false, Story::Asking),
-    Row("executor", "pause_scope", false, Story::Operating),
-    Row("executor", "resume_scope", false, Story::Operating),
-    Row("executor", "delete_agent", false, Story::Operating),
-    Row("executor", "take_over_run", false, Story::Operating),
-    Row("executor", "handoffs_updated", true, Story::Operating),
-    Row("handoff", "act_on_request", false, Story::Deciding),
-    Row("handoff", "decide_requests", false, Story::Deciding),
-    Row("handoff", "withdraw_hold", false, Story::Deciding),
-    Row("handoff", "ask_again", false, Story::Deciding),
-    Row("scheduler", "set_timers", true, Story::Alone),
+    Row("executor", "resume_run", false, Workload::Asking),
+    Row("executor", "pause_scope", false, Workload::Operating),
+    Row("executor", "resume_scope", false, Workload::Operating),
+    Row("executor", "delete_agent", false, Workload::Operating),
+    Row("executor", "take_over_run", false, Workload::Operating),
+    Row("executor", "handoffs_updated", true, Workload::Operating),
+    Row("handoff", "act_on_request", false, Workload::Deciding),
+    Row("handoff", "decide_requests", false, Workload::Deciding),
+    Row("handoff", "withdraw_hold", false, Workload::Deciding),
+    Row("handoff", "ask_again", false, Workload::Deciding),
+    Row("scheduler", "set_timers", true, Workload::Alone),
 ];
 
-/// Commands that no table plays yet, and why.
+/// Commands that no table plays, with the reason.
 const NOT_PLAYED: [(&str, &str); 2] = [
     (
         "executor.request_input",
@@ -69,7 +84,7 @@ const NOT_PLAYED: [(&str, &str); 2] = [
     ),
 ];
 
-/// Mend C-17: who adds a command says where it is played, or why it is not.
+/// Mend C-17: every command is played by a table, or has a reason why not.
 #[test]
 fn every_command_is_in_a_table_of_crash_points() {
     let catalogue = include_str!("../../../docs/messages.md");
@@ -90,8 +105,8 @@ fn every_command_is_in_a_table_of_crash_points() {
     assert!(commands.len() > 40 && missing.is_empty(), "{missing:?}");
 }
 
-impl Scene<'_> {
-    /// Until it is done. What a call before did, whose answer was lost, is no failure: `also` is its status.
+impl Trial<'_> {
+    /// Sends a call until it succeeds. `also` is the status of a repetition whose first reply was lost.
     async fn call(
         &self,
         method: Method,
@@ -114,7 +129,7 @@ impl Scene<'_> {
         done.await.with_context(|| format!("{last:?}"))?
     }
 
-    /// A name that only this case has.
+    /// A name that is unique to this case.
     fn named(&self, what: &str) -> String {
         let case = self.case.replace([':', '_'], "-");
         format!("{what}-{case}")
@@ -128,7 +143,7 @@ impl Scene<'_> {
         self.call(Method::DELETE, path, (&Value::Null, 404)).await
     }
 
-    /// So many items of a list are so.
+    /// Checks how many items of a list satisfy a condition.
     async fn counts(
         &self,
         path: &str,
@@ -173,7 +188,7 @@ impl Scene<'_> {
             "{known}"
         );
         self.delete(&path).await?;
-        // The service may be down when its last command was answered.
+        // The service may be down after the reply to its last command.
         let is_gone = until(PATIENCE, "it is gone", async || {
             let (status, _) = self.api.call(Method::GET, &path, &Value::Null).await;
             (status == 404).then_some(())
@@ -201,7 +216,7 @@ impl Scene<'_> {
         self.counts("/policies", 0, is_it).await
     }
 
-    /// How people and programs are told.
+    /// Preferences, webhooks, watches and notifications.
     pub(super) async fn subscribing(&self) -> anyhow::Result<()> {
         let preferences = json!({ "time_zone": "UTC" });
         self.put("/preferences", &preferences).await?;
@@ -231,15 +246,15 @@ impl Scene<'_> {
         self.counts("/watches", 0, is_it).await?;
         let ask = json!({ "kind": "approval", "question": "Ship?", "timeout": "1h" });
         let hold = id_of(&self.post("hold", "/holds", &ask).await?)?;
-        let told = |page: &Value| {
+        let entry = |page: &Value| {
             let items = page["items"].as_array().into_iter().flatten();
             let mut of_it = items.filter(|one| one["request"] == hold.as_str());
             of_it.next().cloned()
         };
         let list = "/notifications?limit=500";
-        let page = self.sees("it is told", list, |page| told(page).is_some());
-        let told = told(&page.await?).context("a notification")?;
-        let path = format!("/notifications/{}", id_of(&told)?);
+        let page = self.sees("the notification", list, |page| entry(page).is_some());
+        let entry = entry(&page.await?).context("a notification")?;
+        let path = format!("/notifications/{}", id_of(&entry)?);
         self.call(Method::POST, &format!("{path}/read"), (&json!({}), 200))
             .await?;
         let shown = self.sees("the notification", &path, |_| true).await?;
@@ -249,7 +264,7 @@ impl Scene<'_> {
             .map(drop)
     }
 
-    /// A run that is handed over, taken over, held with its agent and ended with it.
+    /// A run that is handed over, paused with its agent, taken over and ended with it.
     pub(super) async fn operating(&self) -> anyhow::Result<()> {
         let agent = self.named("o");
         let handoff =
@@ -287,7 +302,7 @@ impl Scene<'_> {
         self.delete(&of_agent).await?;
         let ended = self.sees("it has failed", &run, |run| run["status"] == "failed");
         ended.await?;
-        // The row follows the command in pages; the view says it at once.
+        // The view shows the end at once, and a sweep updates the row later.
         let events = format!("{run}/events?limit=500");
         let has_failed = |page: &Value| {
             let items = page["items"].as_array().into_iter().flatten();
@@ -304,7 +319,7 @@ impl Scene<'_> {
         self.history(&run, &all).await
     }
 
-    /// Requests without a run, each ended another way.
+    /// Standalone requests that end in different ways.
     pub(super) async fn deciding(&self) -> anyhow::Result<()> {
         let ask = json!({ "kind": "approval", "question": "Ship?", "timeout": "1h" });
         let mut holds = Vec::new();
@@ -338,7 +353,7 @@ impl Scene<'_> {
         self.did(&seen, "acknowledged")
     }
 
-    /// The history of a request says so once.
+    /// Checks that the history of a request has an action once.
     fn did(&self, request: &Value, action: &str) -> anyhow::Result<()> {
         let history = request["history"].as_array().context("a history")?;
         let times = history.iter().filter(|one| one["action"] == action).count();

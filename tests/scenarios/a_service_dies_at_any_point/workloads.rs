@@ -1,13 +1,13 @@
-//! What happens while a service dies: runs that ask, holds without a run, and a node that works.
+//! Workloads with runs that ask, standalone holds and a node.
 
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 
-use super::{Scene, id_of};
+use super::{Trial, id_of};
 use crate::fleet::Served;
 use crate::world::log;
 
-impl Scene<'_> {
+impl Trial<'_> {
     pub(super) async fn asking(&self) -> anyhow::Result<()> {
         let ask = json!({ "ask": { "to": "@user.owner", "question": "Ship?", "timeout": "1h" } });
         let agent = json!({ "agent": "asks", "steps": [ask, log("after")] });
@@ -49,7 +49,7 @@ impl Scene<'_> {
             .await?;
         let stopped = self.sees("the other run", other, |_| true).await?;
         ensure!(stopped["status"] == "cancelled", "{stopped}");
-        // By whoever resumed it, and by the answer.
+        // One by the user who resumed it, and one by the answer.
         let all = [
             ("run.paused", 1),
             ("run.resumed", 2),
@@ -60,14 +60,16 @@ impl Scene<'_> {
         self.history(run, &all).await?;
         let all = [("run.cancelled", 1), ("step.succeeded", 0)];
         self.history(other, &all).await?;
-        self.is_told(request, &["input_requested"]).await?;
-        // Not how it ended: the owner cancelled it, and knows (C-6).
-        self.is_told(others, &["input_requested"]).await?;
-        self.end_is_told_once(run).await
+        self.check_notifications(request, &["input_requested"])
+            .await?;
+        // The owner is not notified of their own cancellation (C-6).
+        self.check_notifications(others, &["input_requested"])
+            .await?;
+        self.check_end_notification(run).await
     }
 
-    /// Whoever follows is told of the end of a run, once (S0-T4).
-    async fn end_is_told_once(&self, run: &str) -> anyhow::Result<()> {
+    /// Checks that the watcher is notified of the end of a run once (S0-T4).
+    async fn check_end_notification(&self, run: &str) -> anyhow::Result<()> {
         let id = run.rsplit('/').next().context("an id")?;
         let ends = |page: &Value| {
             let items = page["items"].as_array().into_iter().flatten();
@@ -76,13 +78,13 @@ impl Scene<'_> {
         };
         let path = "/notifications?limit=500";
         let page = self
-            .sees("the end is told", path, |page| ends(page) > 0)
+            .sees("the notification of the end", path, |page| ends(page) > 0)
             .await?;
         ensure!(ends(&page) == 1, "{page}");
         Ok(())
     }
 
-    /// Each of these so often, and numbers without gaps.
+    /// Checks how often each event is in the history, and that numbers have no gaps.
     pub(super) async fn history(&self, run: &str, all: &[(&str, usize)]) -> anyhow::Result<()> {
         let path = format!("{run}/events?limit=500");
         let page = self.sees("a history", &path, |_| true).await?;
@@ -96,23 +98,27 @@ impl Scene<'_> {
         Ok(())
     }
 
-    /// The owner is told of a request by these, each once, and each says that it has ended.
-    async fn is_told(&self, request: &str, kinds: &[&str]) -> anyhow::Result<()> {
+    /// Checks that the owner has these notifications of a request once each, and that each shows the end.
+    async fn check_notifications(&self, request: &str, kinds: &[&str]) -> anyhow::Result<()> {
         let id = request.rsplit('/').next().context("an id")?;
-        let told = |page: &Value| -> Vec<Value> {
+        let notifications = |page: &Value| -> Vec<Value> {
             let items = page["items"].as_array().into_iter().flatten();
             items.filter(|one| one["request"] == id).cloned().collect()
         };
         let is_marked = |page: &Value| {
-            let told = told(page);
-            told.len() >= kinds.len() && told.iter().all(|one| one["decided"].is_object())
+            let notifications = notifications(page);
+            notifications.len() >= kinds.len()
+                && notifications.iter().all(|one| one["decided"].is_object())
         };
         let path = "/notifications?limit=500";
-        let page = self.sees("the owner is told", path, is_marked).await?;
-        let told = told(&page);
-        let mut types: Vec<_> = told.iter().filter_map(|one| one["type"].as_str()).collect();
+        let page = self.sees("the owner is notified", path, is_marked).await?;
+        let notifications = notifications(&page);
+        let mut types: Vec<_> = notifications
+            .iter()
+            .filter_map(|one| one["type"].as_str())
+            .collect();
         types.sort_unstable();
-        ensure!(types == kinds, "{told:?}");
+        ensure!(types == kinds, "{notifications:?}");
         Ok(())
     }
 
@@ -139,7 +145,8 @@ impl Scene<'_> {
         let fired = format!("/requests/{timer}");
         self.sees("its time", &fired, |one| one["outcome"] == "fired")
             .await?;
-        self.is_told(&request, &["approval_requested"]).await?;
+        self.check_notifications(&request, &["approval_requested"])
+            .await?;
         for (id, outcome) in [(&hold, "approved"), (&timer, "fired")] {
             self.is_called_back(before, id, outcome, is_caller_killed)
                 .await?;
@@ -147,7 +154,7 @@ impl Scene<'_> {
         Ok(())
     }
 
-    /// Once; again under the same id only where the caller was killed with the call in its hands.
+    /// Checks for one callback, or two under one id if the caller was killed during the call.
     async fn is_called_back(
         &self,
         before: usize,

@@ -1,6 +1,6 @@
-//! What each key may, written down a second time and by hand.
+//! The permissions of each key, written a second time by hand.
 
-/// Each stream, and the one key that makes it.
+/// Each stream and the only key that creates it.
 pub(super) const STREAMS: [(&str, &str); 7] = [
     ("HP_CMD_EXECUTOR", "executor"),
     ("HP_CMD_SCHEDULER", "scheduler"),
@@ -11,7 +11,7 @@ pub(super) const STREAMS: [(&str, &str); 7] = [
     ("EVIL", "nobody"),
 ];
 
-/// What the owner of a stream may do to it: make and set it, make, name and remove its consumers.
+/// Verbs of the owner of a stream: create and update it, and create, list and delete its consumers.
 const OWNER: [&str; 6] = [
     "$JS.API.STREAM.CREATE.{}",
     "$JS.API.STREAM.UPDATE.{}",
@@ -21,14 +21,14 @@ const OWNER: [&str; 6] = [
     "$JS.API.CONSUMER.NAMES.{}",
 ];
 
-/// What a reader of a stream may: take messages by a consumer that is there.
+/// Verbs of a reader of a stream: take messages of an existing consumer.
 const READER: [&str; 3] = [
     "$JS.API.CONSUMER.INFO.{}.steps-x",
     "$JS.API.CONSUMER.MSG.NEXT.{}.steps-x",
     "$JS.ACK.{}.steps-x.1.2.3.4.5",
 ];
 
-/// JetStream's API, a stream for `{}`.
+/// Subjects of the JetStream API with `{}` for a stream.
 pub(super) const API: [&str; 33] = [
     OWNER[0],
     OWNER[1],
@@ -65,7 +65,7 @@ pub(super) const API: [&str; 33] = [
     "$KV.{}.x",
 ];
 
-/// The same, of the whole server or account.
+/// The same for the whole server or account.
 pub(super) const SERVER_API: [&str; 12] = [
     "$JS.API.INFO",
     "$JS.API.STREAM.NAMES",
@@ -81,7 +81,7 @@ pub(super) const SERVER_API: [&str; 12] = [
     "hp",
 ];
 
-/// What a service tells another: its one sender, through the stream of the other.
+/// Messages between services: the only sender, and the subject in the stream of the receiver.
 const FACTS: [(&str, &str); 7] = [
     ("executor.timers_fired", "scheduler"),
     ("executor.holds_closed", "handoff"),
@@ -92,7 +92,7 @@ const FACTS: [(&str, &str); 7] = [
     ("notification.record_run_ends", "executor"),
 ];
 
-/// What workers ask the executor.
+/// Commands of workers to the executor.
 const OF_WORKERS: [&str; 5] = [
     "start_steps",
     "step_results",
@@ -101,7 +101,7 @@ const OF_WORKERS: [&str; 5] = [
     "request_input",
 ];
 
-/// What programs may publish, in their own workspace.
+/// Commands that programs may publish in their workspace.
 const OF_PROGRAMS: [&str; 15] = [
     "executor.apply_agent",
     "executor.start_run",
@@ -120,7 +120,7 @@ const OF_PROGRAMS: [&str; 15] = [
     "handoff.withdraw_hold",
 ];
 
-/// What the built-in tools change: workers have them, and so has the executor.
+/// Commands of the built-in tools. Workers and the executor have these tools.
 const OF_TOOLS: [&str; 2] = ["executor.patch_contact", "handoff.open_hold"];
 
 /// Whether a key may publish to a subject.
@@ -139,7 +139,7 @@ pub(super) fn may_publish(key: &str, subject: &str) -> bool {
         _ => STREAMS.iter().any(|(stream, owner)| {
             let is = |verb: &str| verb.replace("{}", stream) == subject;
             let is_owner = key == *owner;
-            // The executor makes the queues of steps, and workers take from them.
+            // The executor creates the queues of steps, and workers take from them.
             let reads = match *stream {
                 "HP_STEPS" => key.starts_with("worker"),
                 _ => is_owner,
@@ -189,7 +189,7 @@ fn asks(key: &str, workspace: &str, (service, name): (&str, &str)) -> bool {
     }
 }
 
-/// What somebody could want to listen to.
+/// Filters that a client could subscribe to.
 pub(super) fn filters() -> Vec<String> {
     let named = [
         ">",
@@ -231,7 +231,7 @@ pub(super) fn filters() -> Vec<String> {
         .collect()
 }
 
-/// Whether a key may listen to a filter; inboxes aside.
+/// Whether a key may subscribe to a filter. Inboxes are excluded.
 pub(super) fn may_hear(key: &str, filter: &str) -> bool {
     let tokens: Vec<_> = filter.split('.').collect();
     match (key.split('-').next().unwrap_or(key), tokens.as_slice()) {
