@@ -232,9 +232,9 @@ async fn a_clock_that_is_set_back_ends_doubles_and_loses_nothing() {
     assert_eq!(status, 201, "{made}");
     let other = api.with_token(made["token"].as_str().unwrap());
     let browser = system.browser().await;
-    let nobody = (browser.0.clone(), String::new());
+    let signed_out = (browser.0.clone(), String::new());
     assert!(
-        !system.is_signed_in(&nobody).await,
+        !system.is_signed_in(&signed_out).await,
         "a browser without a session is not"
     );
     let begun = begin(&system, &shop).await;

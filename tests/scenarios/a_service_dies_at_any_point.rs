@@ -28,21 +28,21 @@ const AT_WORK: Duration = Duration::from_millis(600);
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Workload {
     /// Two runs of a watched agent ask. One is paused, answered and resumed; the other is cancelled.
-    Asking,
+    RunRequests,
     /// Two standalone holds call back. A person decides one, and time ends the other.
-    Alone,
+    StandaloneHolds,
     /// A node works and deregisters, and another node works.
-    Working,
+    NodeSteps,
     /// Agents, tools and contacts are created, changed and deleted.
-    Defining,
+    Definitions,
     /// Users and policies are created and deleted.
-    Administering,
+    Administration,
     /// Preferences, webhooks and watches are set, and notifications are read.
-    Subscribing,
+    Subscriptions,
     /// A run is handed over, paused with its agent, taken over and ended with it.
-    Operating,
+    Operations,
     /// Requests are acknowledged, decided in a batch, withdrawn and asked again.
-    Deciding,
+    Decisions,
 }
 
 /// Service, verb, whether the message comes through the stream, and the workload. A core request is never acked. The
@@ -50,24 +50,39 @@ enum Workload {
 struct Row(&'static str, &'static str, bool, Workload);
 
 const ROWS: [Row; 13] = [
-    Row("notification", "notification", false, Workload::Alone),
-    Row("executor", "pause_run", false, Workload::Asking),
-    Row("executor", "cancel_run", false, Workload::Asking),
-    Row("executor", "holds_closed", true, Workload::Asking),
-    Row("executor", "watch_run_ends", false, Workload::Asking),
-    Row("executor", "heartbeat", false, Workload::Working),
-    Row("executor", "deregister", false, Workload::Working),
-    Row("handoff", "set_holds", true, Workload::Asking),
-    Row("handoff", "open_hold", false, Workload::Alone),
-    Row("handoff", "decide_request", false, Workload::Alone),
-    Row("handoff", "timers_fired", true, Workload::Alone),
+    Row(
+        "notification",
+        "notification",
+        false,
+        Workload::StandaloneHolds,
+    ),
+    Row("executor", "pause_run", false, Workload::RunRequests),
+    Row("executor", "cancel_run", false, Workload::RunRequests),
+    Row("executor", "holds_closed", true, Workload::RunRequests),
+    Row("executor", "watch_run_ends", false, Workload::RunRequests),
+    Row("executor", "heartbeat", false, Workload::NodeSteps),
+    Row("executor", "deregister", false, Workload::NodeSteps),
+    Row("handoff", "set_holds", true, Workload::RunRequests),
+    Row("handoff", "open_hold", false, Workload::StandaloneHolds),
+    Row(
+        "handoff",
+        "decide_request",
+        false,
+        Workload::StandaloneHolds,
+    ),
+    Row("handoff", "timers_fired", true, Workload::StandaloneHolds),
     Row(
         "notification",
         "record_request_events",
         true,
-        Workload::Alone,
+        Workload::StandaloneHolds,
     ),
-    Row("notification", "record_run_ends", true, Workload::Asking),
+    Row(
+        "notification",
+        "record_run_ends",
+        true,
+        Workload::RunRequests,
+    ),
 ];
 
 /// Crash points that CI plays for commands.
@@ -229,14 +244,16 @@ impl Fleet {
         };
         let played = async {
             match workload {
-                Workload::Asking => trial.asking().await,
-                Workload::Alone => trial.alone(service == "notification").await,
-                Workload::Working => trial.working(worker).await,
-                Workload::Defining => trial.defining().await,
-                Workload::Administering => trial.administering().await,
-                Workload::Subscribing => trial.subscribing().await,
-                Workload::Operating => trial.operating().await,
-                Workload::Deciding => trial.deciding().await,
+                Workload::RunRequests => trial.ask_in_runs().await,
+                Workload::StandaloneHolds => {
+                    trial.open_standalone_holds(service == "notification").await
+                }
+                Workload::NodeSteps => trial.run_node_steps(worker).await,
+                Workload::Definitions => trial.change_definitions().await,
+                Workload::Administration => trial.administer_users().await,
+                Workload::Subscriptions => trial.subscribe().await,
+                Workload::Operations => trial.operate_run().await,
+                Workload::Decisions => trial.decide_requests().await,
             }
         };
         let (revived, played) = tokio::join!(revived, played);
@@ -290,7 +307,7 @@ impl Trial<'_> {
     }
 
     /// Waits until the resource satisfies the condition.
-    async fn sees(
+    async fn until_seen(
         &self,
         what: &str,
         path: &str,

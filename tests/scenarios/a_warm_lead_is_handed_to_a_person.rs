@@ -209,8 +209,8 @@ async fn completing_by_the_run_ends_it() {
         "Cannot complete handoff: Execution not in waiting state"
     );
     // Mend C-4: also for an invalid run id.
-    for nobody in ["run_0193aaaabbbb7ccc8dddeeeeeeeeeeee", "execution-12"] {
-        let path = format!("/runs/{nobody}/complete-handoff");
+    for unknown in ["run_0193aaaabbbb7ccc8dddeeeeeeeeeeee", "execution-12"] {
+        let path = format!("/runs/{unknown}/complete-handoff");
         let (status, unknown) = world.up.put(&path, &body).await.unwrap();
         assert_eq!(status, 404, "{unknown}");
         let words = "Cannot complete handoff: Execution not found";

@@ -38,8 +38,8 @@ async fn wrong_agents_ids_and_bodies_are_refused_with_their_place() {
     );
 
     world.agent("quick", json!([log("x")])).await;
-    let nobody = up.post("/agents/nobody/runs", &json!({})).await.unwrap();
-    assert_problem(&nobody, 404, "not_found");
+    let unknown = up.post("/agents/nobody/runs", &json!({})).await.unwrap();
+    assert_problem(&unknown, 404, "not_found");
     let stranger = up
         .post("/agents/quick/runs", &json!({ "contact": "stranger" }))
         .await

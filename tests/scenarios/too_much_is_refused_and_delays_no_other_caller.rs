@@ -8,7 +8,7 @@ use crate::world::{PATIENCE, World, dead_letters, log};
 
 const MIB: usize = 1 << 20;
 
-fn assert_told(answer: &(u16, Value), status: u16, code: &str, limit: &str) {
+fn assert_refused(answer: &(u16, Value), status: u16, code: &str, limit: &str) {
     let (got, body) = answer;
     assert_eq!((*got, &body["code"]), (status, &json!(code)), "{body}");
     let detail = body.to_string();
@@ -34,11 +34,11 @@ async fn a_request_that_is_too_large_is_413_with_the_limit() {
     let path = "/agents/neighbour/runs";
     let over = json!({ "input": { "text": "x".repeat(MIB) } });
     let refused = world.up.post(path, &over).await.unwrap();
-    assert_told(&refused, 413, "too_large", &MIB.to_string());
+    assert_refused(&refused, 413, "too_large", &MIB.to_string());
     // The body fits. With the caller and its assertion it is larger than a message.
     let tight = json!({ "input": { "text": "x".repeat(MIB - 60) } });
     let refused = world.up.post(path, &tight).await.unwrap();
-    assert_told(&refused, 413, "too_large", &MIB.to_string());
+    assert_refused(&refused, 413, "too_large", &MIB.to_string());
     let (_, runs) = world.up.get("/runs").await.unwrap();
     assert_eq!(runs["items"], json!([]), "nothing was started");
     goes_on(&world).await;
@@ -73,7 +73,7 @@ async fn an_answer_of_a_megabyte_is_refused_and_the_question_stays() {
     ] {
         let answer = json!({ "answer": "x".repeat(bytes) });
         let refused = world.up.post(&respond, &answer).await.unwrap();
-        assert_told(&refused, status, code, limit);
+        assert_refused(&refused, status, code, limit);
     }
     let (_, open) = world.up.get(&request).await.unwrap();
     assert_eq!(open["status"], "open");

@@ -1,4 +1,4 @@
-//! Webhooks: administrators add, disable and enable them, and their receivers accept calls, fail or are gone.
+//! Webhooks: administrators add, disable and enable them, and their receivers accept calls, fail or refuse them.
 //!
 //! Each event that an active webhook wants must be called at least once, or end as given up after its retries.
 
@@ -66,7 +66,7 @@ pub(crate) enum Receiver {
     /// It fails until it recovers. A webhook that fails for days is disabled.
     Fails,
     /// It refuses for good, which disables the webhook.
-    Gone,
+    Refuses,
 }
 
 /// Observations of webhooks, for the checks at the end.
@@ -205,7 +205,7 @@ impl World {
         let id = HOOKS[self.chance.place(HOOKS.len())].id();
         let receiver = match self.chance.below(8) {
             0..=3 => Receiver::Fails,
-            4 => Receiver::Gone,
+            4 => Receiver::Refuses,
             _ => Receiver::Accepts,
         };
         self.pool.receivers.insert(id, receiver);
@@ -272,7 +272,7 @@ impl World {
                 AttemptReport::Later(error.clone()),
                 CallOutcome::Failed(error),
             ),
-            Receiver::Gone => {
+            Receiver::Refuses => {
                 self.webhook_calls().refused.insert(key.clone());
                 (
                     AttemptReport::Never(error.clone()),

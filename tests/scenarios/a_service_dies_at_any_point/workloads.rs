@@ -8,7 +8,7 @@ use crate::fleet::Served;
 use crate::world::log;
 
 impl Trial<'_> {
-    pub(super) async fn asking(&self) -> anyhow::Result<()> {
+    pub(super) async fn ask_in_runs(&self) -> anyhow::Result<()> {
         let ask = json!({ "ask": { "to": "@user.owner", "question": "Ship?", "timeout": "1h" } });
         let agent = json!({ "agent": "asks", "steps": [ask, log("after")] });
         self.post("agent", "/agents", &agent).await?;
@@ -20,10 +20,10 @@ impl Trial<'_> {
             let run = id_of(&self.post(one, "/agents/asks/runs", &json!({})).await?)?;
             let path = format!("/runs/{run}");
             let waits = |run: &Value| run["status"] == "awaiting_input";
-            let shown = self.sees("it asks", &path, waits).await?;
+            let shown = self.until_seen("it asks", &path, waits).await?;
             let request = id_of(&shown["waiting_on"][0])?;
             let request = format!("/requests/{request}");
-            self.sees("a request", &request, |one| one["status"] == "open")
+            self.until_seen("a request", &request, |one| one["status"] == "open")
                 .await?;
             asked.push((path, request));
         }
@@ -39,15 +39,15 @@ impl Trial<'_> {
             .await?;
         self.post("resume", &format!("{run}/resume"), &none).await?;
 
-        self.sees("the end", run, |run| run["status"] == "completed")
+        self.until_seen("the end", run, |run| run["status"] == "completed")
             .await?;
         let ended = self
-            .sees("its end", request, |one| one["effect"] != "pending")
+            .until_seen("its end", request, |one| one["effect"] != "pending")
             .await?;
         ensure!(ended["outcome"] == "answered", "{ended}");
-        self.sees("it is gone", others, |one| one["status"] == "withdrawn")
+        self.until_seen("it is gone", others, |one| one["status"] == "withdrawn")
             .await?;
-        let stopped = self.sees("the other run", other, |_| true).await?;
+        let stopped = self.until_seen("the other run", other, |_| true).await?;
         ensure!(stopped["status"] == "cancelled", "{stopped}");
         // One by the user who resumed it, and one by the answer.
         let all = [
@@ -57,9 +57,9 @@ impl Trial<'_> {
             ("step.succeeded", 1),
             ("run.completed", 1),
         ];
-        self.history(run, &all).await?;
+        self.check_history(run, &all).await?;
         let all = [("run.cancelled", 1), ("step.succeeded", 0)];
-        self.history(other, &all).await?;
+        self.check_history(other, &all).await?;
         self.check_notifications(request, &["input_requested"])
             .await?;
         // The owner is not notified of their own cancellation (C-6).
@@ -78,16 +78,20 @@ impl Trial<'_> {
         };
         let path = "/notifications?limit=500";
         let page = self
-            .sees("the notification of the end", path, |page| ends(page) > 0)
+            .until_seen("the notification of the end", path, |page| ends(page) > 0)
             .await?;
         ensure!(ends(&page) == 1, "{page}");
         Ok(())
     }
 
     /// Checks how often each event is in the history, and that numbers have no gaps.
-    pub(super) async fn history(&self, run: &str, all: &[(&str, usize)]) -> anyhow::Result<()> {
+    pub(super) async fn check_history(
+        &self,
+        run: &str,
+        all: &[(&str, usize)],
+    ) -> anyhow::Result<()> {
         let path = format!("{run}/events?limit=500");
-        let page = self.sees("a history", &path, |_| true).await?;
+        let page = self.until_seen("a history", &path, |_| true).await?;
         let items = page["items"].as_array().context("items")?;
         for (kind, times) in all {
             let count = items.iter().filter(|item| item["type"] == *kind).count();
@@ -111,7 +115,9 @@ impl Trial<'_> {
                 && notifications.iter().all(|one| one["decided"].is_object())
         };
         let path = "/notifications?limit=500";
-        let page = self.sees("the owner is notified", path, is_marked).await?;
+        let page = self
+            .until_seen("the owner is notified", path, is_marked)
+            .await?;
         let notifications = notifications(&page);
         let mut types: Vec<_> = notifications
             .iter()
@@ -122,7 +128,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    pub(super) async fn alone(&self, is_caller_killed: bool) -> anyhow::Result<()> {
+    pub(super) async fn open_standalone_holds(&self, is_caller_killed: bool) -> anyhow::Result<()> {
         let before = self.shop.calls().len();
         let callback = self.shop.url("/called");
         let timer = json!({ "kind": "timer", "wait": "1s", "callback": callback });
@@ -134,7 +140,7 @@ impl Trial<'_> {
         self.post("approve", &format!("{request}/approve"), &comment)
             .await?;
         let ended = self
-            .sees("its end", &request, |one| one["outcome"] == "approved")
+            .until_seen("its end", &request, |one| one["outcome"] == "approved")
             .await?;
         let says = |action| {
             ended["history"]
@@ -143,19 +149,19 @@ impl Trial<'_> {
         };
         ensure!(says("approved") == Some(1), "{ended}");
         let fired = format!("/requests/{timer}");
-        self.sees("its time", &fired, |one| one["outcome"] == "fired")
+        self.until_seen("its time", &fired, |one| one["outcome"] == "fired")
             .await?;
         self.check_notifications(&request, &["approval_requested"])
             .await?;
         for (id, outcome) in [(&hold, "approved"), (&timer, "fired")] {
-            self.is_called_back(before, id, outcome, is_caller_killed)
+            self.check_callback(before, id, outcome, is_caller_killed)
                 .await?;
         }
         Ok(())
     }
 
     /// Checks for one callback, or two under one id if the caller was killed during the call.
-    async fn is_called_back(
+    async fn check_callback(
         &self,
         before: usize,
         hold: &str,
@@ -168,7 +174,8 @@ impl Trial<'_> {
             ours.any(|one| one["state"] == "sent")
         };
         let path = format!("/requests/{hold}/deliveries");
-        self.sees("the callback is through", &path, sent).await?;
+        self.until_seen("the callback is through", &path, sent)
+            .await?;
         let mut ids = Vec::new();
         for call in self.shop.calls().iter().skip(before) {
             let body: Value = serde_json::from_str(&call.body)?;
@@ -187,7 +194,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    pub(super) async fn working(&self, worker: &mut Option<Served>) -> anyhow::Result<()> {
+    pub(super) async fn run_node_steps(&self, worker: &mut Option<Served>) -> anyhow::Result<()> {
         let call = json!({ "method": "POST", "url": self.shop.url("/orders") });
         let steps = json!([{ "tool": "http_request", "args": call, "claim_timeout": "10s" }]);
         let agent = json!({ "agent": "works", "steps": steps });
@@ -199,13 +206,13 @@ impl Trial<'_> {
             }
             let run = format!("/runs/{}", self.start_run("works").await?);
             let ended = self
-                .sees("its end", &run, |run| run["status"] == "completed")
+                .until_seen("its end", &run, |run| run["status"] == "completed")
                 .await?;
             let effects = self.shop.calls().len() - before;
             ensure!(effects == 1, "{effects} effects at the tool: {ended}");
             ensure!(ended["steps"][0]["inline"] != true, "by the node: {ended}");
             let all = [("step.succeeded", 1), ("run.completed", 1)];
-            self.history(&run, &all).await?;
+            self.check_history(&run, &all).await?;
             if let Some(worker) = worker.take() {
                 worker.terminate().await;
             }

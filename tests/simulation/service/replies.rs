@@ -43,7 +43,7 @@ impl<S: Tables> SimService<S> {
             workspace,
             id,
             rev,
-            reply: reply,
+            reply,
         });
         let Some(input) = input else { return true };
         self.commit(&DecodedCommand::one(input, None), env)
