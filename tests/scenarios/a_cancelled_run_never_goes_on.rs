@@ -1,4 +1,4 @@
-//! Cancelling.
+//! A cancelled run never continues.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What becomes of runs whose agent is gone.
+//! Runs of a deleted agent fail.
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ async fn waiting_runs_fail_and_the_name_is_free_again() {
     }
     let (status, deleted) = world.up.delete("/agents/gone").await.unwrap();
     assert_eq!((status, &deleted["status"]), (200, &json!("deleted")));
-    // From that commit on, whatever pages are still under way.
+    // The view shows it from that commit on, also before the sweep has reached the run.
     let run = world.run(&runs[29]).await;
     assert_eq!(run["status"], "failed", "{run}");
     let (status, _) = world

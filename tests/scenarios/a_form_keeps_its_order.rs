@@ -1,4 +1,4 @@
-//! A form is shown in the order of its author, everywhere (Mend D-11).
+//! A form has the field order of its author everywhere (Mend D-11).
 
 use holdpoint_testkit::{Up, UpOptions, nats, postgres, until};
 use reqwest::header::{COOKIE, SET_COOKIE};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::world::PATIENCE;
 
-/// As the author wrote them: not sorted, and a needed one comes after one that is not.
+/// Unsorted fields, with a required one after an optional one.
 const FIELDS: [&str; 3] = ["company", "budget", "approved"];
 
 const AGENT: &str = "agent: asks

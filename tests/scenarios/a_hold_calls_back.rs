@@ -1,4 +1,4 @@
-//! Whoever asked for a hold is told how it ended, by a signed call (M-6).
+//! The end of a hold is reported to its callback by a signed call (M-6).
 
 use holdpoint_auth::WebhookSecret;
 use holdpoint_testkit::{Person, until};
@@ -22,10 +22,10 @@ async fn open(world: &World, callback: &str) -> String {
     hold["id"].as_str().unwrap().to_owned()
 }
 
-/// M-6: signed by Standard Webhooks, again under the same id until it is taken, also by a process that
-/// was started anew.
+/// M-6: the call is signed by Standard Webhooks and repeated under one id until it is accepted, also after a
+/// restart.
 #[tokio::test]
-async fn a_hold_calls_back_until_it_is_heard() {
+async fn a_callback_is_repeated_until_it_is_accepted() {
     let mut world = World::with_test_clock().await;
     let shop = Shop::open().await;
     let hold = open(&world, &shop.url("/flaky")).await;
@@ -37,8 +37,8 @@ async fn a_hold_calls_back_until_it_is_heard() {
         .unwrap();
     assert_eq!(status, 200, "{decided}");
     let first = until(PATIENCE, "the first try has failed", async || {
-        let told = callback_of(&world, &hold).await?;
-        told["last_error"].is_string().then_some(told)
+        let callback = callback_of(&world, &hold).await?;
+        callback["last_error"].is_string().then_some(callback)
     })
     .await
     .unwrap();
@@ -53,9 +53,9 @@ async fn a_hold_calls_back_until_it_is_heard() {
     world.up.kill9().await.unwrap();
     world.up.restart().await.unwrap();
     world.advance("5s").await;
-    until(PATIENCE, "the second try is taken", async || {
-        let told = callback_of(&world, &hold).await?;
-        (told["state"] == "sent").then_some(())
+    until(PATIENCE, "the second attempt is accepted", async || {
+        let callback = callback_of(&world, &hold).await?;
+        (callback["state"] == "sent").then_some(())
     })
     .await
     .unwrap();
@@ -72,17 +72,17 @@ async fn a_hold_calls_back_until_it_is_heard() {
         let signature = secret.sign(id, at, &call.body).unwrap();
         assert_eq!(call.header("webhook-signature"), signature);
         let body: Value = serde_json::from_str(&call.body).unwrap();
-        let told = json!({
+        let expected = json!({
             "id": hold, "outcome": "approved", "data": "go", "by": "owner", "at": body["at"],
         });
-        assert_eq!(body, told);
+        assert_eq!(body, expected);
     }
     let ada = Person::join(&world.up, "ada", &["operator"]).await.unwrap();
     let (status, _) = ada.get(&world.up, "/webhooks/secret").await.unwrap();
-    assert_eq!(status, 403, "for owners and admins");
+    assert_eq!(status, 403, "only owners and administrators");
 }
 
-/// M-6: time's word is called back too, and a hold that was taken back.
+/// M-6: a fired timer and a withdrawn hold are called back, too.
 #[tokio::test]
 async fn every_end_is_called_back() {
     let world = World::with_test_clock().await;
@@ -98,22 +98,22 @@ async fn every_end_is_called_back() {
     })
     .await
     .unwrap();
-    let mut told: Vec<_> = calls
+    let mut outcomes: Vec<_> = calls
         .iter()
         .map(|call| serde_json::from_str::<Value>(&call.body).unwrap())
         .map(|body| (body["id"].clone(), body["outcome"].clone()))
         .collect();
-    told.sort_by_key(|(_, outcome)| outcome.to_string());
+    outcomes.sort_by_key(|(_, outcome)| outcome.to_string());
     let expected = [
         (json!(gone), json!("cancelled")),
         (timer["id"].clone(), json!("fired")),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(outcomes, expected);
 }
 
-/// Issue 4, ask again: the callback, the end of a long poll and the events name the earlier hold.
+/// Issue 4, ask again: the callback, a long poll and the events name the earlier hold.
 #[tokio::test]
-async fn what_asks_again_says_whom_it_follows() {
+async fn a_repeated_request_names_the_earlier_one() {
     let world = World::with_test_clock().await;
     let shop = Shop::open().await;
     let hook = json!({ "url": shop.url("/hook"), "events": ["approval.decided"] });

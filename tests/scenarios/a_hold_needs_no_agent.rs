@@ -1,4 +1,4 @@
-//! Any program asks for an approval or a wait by one call (M-6).
+//! A program requests an approval or a wait with one call (M-6).
 
 use holdpoint_testkit::{holdpoint_binary, until};
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ async fn open_request(world: &World) -> Value {
     .unwrap()
 }
 
-/// M-6: `holdpoint approve "Deploy?" --wait && ./deploy`: the exit code says the outcome.
+/// M-6: the exit code of `holdpoint approve "Deploy?" --wait` is the outcome.
 #[tokio::test]
 async fn a_script_waits_for_a_yes_or_a_no() {
     let world = World::with_test_clock().await;
@@ -48,10 +48,10 @@ async fn a_script_waits_for_a_yes_or_a_no() {
     }
 }
 
-/// M-6: what goes with a text is refused with an id, and the other way round, and nothing is opened: a
-/// script must not go on for having waited for nothing.
+/// M-6: options for a question are refused with an id, and the other way round. Nothing is opened, because a script
+/// must not continue without an approval.
 #[tokio::test]
-async fn a_script_that_cannot_mean_what_it_says_is_told_so() {
+async fn contradictory_arguments_of_a_script_are_refused() {
     let world = World::with_test_clock().await;
     let mut script = holdpoint(&world, &["approve", "Deploy 4.2?", "--wait"]);
     let request = open_request(&world).await;
@@ -78,7 +78,7 @@ async fn a_script_that_cannot_mean_what_it_says_is_told_so() {
 
 /// M-6, S3-R7: a wait without an agent, on the virtual clock, through a restart.
 #[tokio::test]
-async fn a_wait_is_told_when_its_time_has_come() {
+async fn a_wait_ends_at_its_time() {
     let mut world = World::with_test_clock().await;
     let (status, hold) = world
         .up
@@ -103,9 +103,9 @@ async fn a_wait_is_told_when_its_time_has_come() {
     }
 }
 
-/// M-6: time proposes; a request that nobody decided times out, and one may be taken back.
+/// M-6: an undecided request times out, and a request can be withdrawn.
 #[tokio::test]
-async fn a_hold_times_out_and_can_be_taken_back() {
+async fn a_hold_times_out_or_is_withdrawn() {
     let world = World::with_test_clock().await;
     let body =
         json!({ "kind": "approval", "question": "Ship?", "timeout": "1h", "on_timeout": "fail" });

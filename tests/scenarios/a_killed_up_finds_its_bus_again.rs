@@ -1,11 +1,11 @@
-//! NATS without set-up: `up` brings its own server, and finds it again after it was killed itself.
+//! `up` starts its own NATS server, and finds it again after a kill.
 
 use holdpoint_testkit::{Up, UpOptions};
 use serde_json::json;
 
 use crate::world::log;
 
-/// M-2: the server outlives the killed process, is adopted by the next, and goes with a clean stop.
+/// M-2: the server outlives the killed process, the next process adopts it, and a clean stop ends it.
 #[tokio::test]
 async fn the_server_of_a_killed_process_is_adopted() {
     drop(rustls::crypto::ring::default_provider().install_default());

@@ -1,10 +1,10 @@
-//! Ninety days, to the millisecond.
+//! A wait of ninety days is exact to the millisecond.
 
 use serde_json::json;
 
 use crate::world::{World, log};
 
-/// S0-AC8, S0-T5: no chunks, and no overflow of a 32-bit number on the way.
+/// S0-AC8, S0-T5: no 32-bit number overflows.
 #[tokio::test]
 async fn waits_end_at_their_millisecond() {
     let world = World::with_test_clock().await;

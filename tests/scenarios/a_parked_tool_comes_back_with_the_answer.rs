@@ -1,5 +1,5 @@
-//! A tool asks people and parks: nobody holds its step, and it is called again with the answer
-//! (S3-R2, S4-R17).
+//! A tool asks a person and parks. Its step has no lease, and the tool is called again with the answer (S3-R2,
+//! S4-R17).
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ answer=$(holdpoint ask "Ship it?" --option yes --option no --key ship --timeout 
 printf '{"answer": "%s", "given": %s, "attempt": %s}' "$answer" "$HOLDPOINT_ANSWERS" "$HOLDPOINT_ATTEMPT"
 "#;
 
-/// The run, once its step is parked, and what it asks.
+/// The run once its step is parked.
 async fn until_parked(world: &World, run: &str) -> Value {
     until(PATIENCE, "the step is parked", async || {
         let shown = world.run(run).await;
@@ -40,9 +40,9 @@ async fn respond(world: &World, shown: &Value, answer: &str) {
     assert_eq!(status, 200, "{decided}");
 }
 
-/// S3-R2, S3-R6, S4-R17: days pass and everything dies; nothing is stale, and the answer is there.
+/// S3-R2, S3-R6, S4-R17: the question and its answer survive days and the death of all processes.
 #[tokio::test]
-async fn human_time_makes_nothing_stale_and_the_answer_comes_with_the_step() {
+async fn a_parked_tool_gets_the_answer_after_days() {
     let mut world = World::with_test_clock().await;
     let node = Toolbox::of(&world.up, "ship", PARKS).await;
     let step = json!({ "tool": "ship", "args": {}, "claim_timeout": "1s" });
@@ -84,7 +84,7 @@ async fn human_time_makes_nothing_stale_and_the_answer_comes_with_the_step() {
     assert_eq!(hours, 72, "a person's time: {}", done["clocks"]);
 }
 
-/// S3-R2 by the worker SDK: one tool parks, then blocks; each question is asked once.
+/// S3-R2 with the worker SDK: one tool parks and then blocks, and asks each question once.
 #[tokio::test]
 async fn the_sdk_parks_and_blocks() {
     let world = World::with_real_time().await;

@@ -1,4 +1,4 @@
-//! One pause, any number of runs.
+//! One pause stops any number of runs.
 
 use serde_json::{Value, json};
 
@@ -23,9 +23,9 @@ async fn post(world: &World, path: &str, body: Value) -> Value {
     answer
 }
 
-/// S0-AC4, S0-T6: every waiting run stays `waiting` until a person resumes, with what was left.
+/// S0-AC4, S0-T6: every waiting run stays `waiting` until a person resumes it, with its remaining time.
 #[tokio::test]
-async fn pausing_an_agent_freezes_all_its_waits_and_resuming_goes_on_with_what_was_left() {
+async fn a_paused_agent_freezes_the_remaining_time_of_its_waits() {
     let world = World::with_test_clock().await;
     let runs = waiting_runs(&world).await;
     world.advance("2 days").await;
@@ -34,7 +34,7 @@ async fn pausing_an_agent_freezes_all_its_waits_and_resuming_goes_on_with_what_w
         (&paused["status"], &paused["changed"]),
         (&json!("paused"), &json!(true))
     );
-    // Reads know at once, though the pages may still be under way.
+    // Views show the pause at once, before the sweep has reached all runs.
     let run = world.run(&runs[RUNS - 1]).await;
     assert_eq!(
         (&run["status"], &run["resume_at"]),
@@ -61,7 +61,7 @@ async fn pausing_an_agent_freezes_all_its_waits_and_resuming_goes_on_with_what_w
     let late = world.run(&late).await;
     assert_eq!(
         late["paused_by"][0]["scope"], "agent",
-        "accepted, and stands paused"
+        "accepted, and paused"
     );
 
     post(&world, "/agents/patient/resume", json!({})).await;
@@ -71,9 +71,9 @@ async fn pausing_an_agent_freezes_all_its_waits_and_resuming_goes_on_with_what_w
     }
 }
 
-/// S0-T6.3: with `waiting: cancel` they end, and new ones can be refused.
+/// S0-T6.3: with `waiting: cancel` the runs end, and new runs can be refused.
 #[tokio::test]
-async fn a_pause_can_cancel_what_waits_and_refuse_what_comes() {
+async fn a_pause_can_cancel_waiting_runs_and_refuse_new_ones() {
     let world = World::with_test_clock().await;
     let runs = waiting_runs(&world).await;
     let body = json!({ "waiting": "cancel", "new": "refuse" });
@@ -92,9 +92,9 @@ async fn a_pause_can_cancel_what_waits_and_refuse_what_comes() {
     assert_eq!((status, &refused["code"]), (409, &json!("agent_paused")));
 }
 
-/// S0-AC4: pauses are a set; a run moves only when the set is empty.
+/// S0-AC4: pauses are a set. A run continues only when the set is empty.
 #[tokio::test]
-async fn a_run_moves_only_when_nobody_holds_it_any_more() {
+async fn a_run_continues_only_without_any_pause() {
     let world = World::with_test_clock().await;
     let runs = waiting_runs(&world).await;
     let id = &runs[0];

@@ -1,4 +1,4 @@
-//! Pausing a run while it waits.
+//! A waiting run is paused.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ async fn paused_for_ten_days(world: &World) -> String {
 
 /// S0-AC4
 #[tokio::test]
-async fn a_pause_cancels_the_scheduled_resume_and_keeps_what_was_left() {
+async fn a_pause_cancels_the_resume_and_keeps_the_remaining_time() {
     let world = World::with_test_clock().await;
     let id = waiting_two_days_of_five(&world).await;
     let paused = world.act(&id, "pause", json!({})).await;
@@ -61,9 +61,9 @@ async fn a_pause_cancels_the_scheduled_resume_and_keeps_what_was_left() {
     assert_eq!((again.0, &again.1["code"]), (409, &json!("run_final")));
 }
 
-/// S0-AC4: `keep_deadline` whose deadline has passed, and `now`, go on at once.
+/// S0-AC4: `now`, and `keep_deadline` after the deadline, continue at once.
 #[tokio::test]
-async fn a_passed_deadline_and_now_go_on_at_once() {
+async fn now_and_a_passed_deadline_continue_at_once() {
     for mode in ["keep_deadline", "now"] {
         let world = World::with_test_clock().await;
         let id = paused_for_ten_days(&world).await;

@@ -1,10 +1,8 @@
-//! The table of crash points: service × point of the kernel × message. Each case is a real process
-//! that aborts there with all services in it, and is started again. Where holds are at stake single
-//! services die: `a_service_dies_at_any_point.rs`.
+//! The table of crash points: service × point of the kernel × message. In each case a real process with all services
+//! aborts there and is restarted. Single services die in `a_service_dies_at_any_point.rs`.
 //!
-//! Counted in every case: effects at the tool (by the run's key), results applied (history), how often
-//! the one hold was decided, what the owner was told of it, and messages: nothing is left unsent,
-//! unconfirmed or unacked, and nothing was put aside.
+//! Each case counts effects at the tool (by the key of the run), applied results (history), decisions of the hold
+//! and its notifications. No message is left unsent, unacknowledged or in the dead letters.
 
 use std::time::Duration;
 
@@ -16,7 +14,7 @@ use serde_json::{Value, json};
 use crate::shop::Shop;
 use crate::world::{PATIENCE, at_rest, log, tables_of};
 
-/// Where the kernel can be made to abort.
+/// Crash points of the kernel.
 const POINTS: [&str; 6] = [
     "fetched",
     "decided",
@@ -26,8 +24,8 @@ const POINTS: [&str; 6] = [
     "acked",
 ];
 
-/// The messages of the story, each with the service that handles it, and whether it comes through the
-/// stream (a core request is never acked).
+/// The messages of the workload: service, verb, and whether the message comes through the stream. A core request is
+/// never acked.
 pub(crate) const MESSAGES: [(&str, &str, bool); 5] = [
     ("executor", "start_run", false),
     ("executor", "start_steps", false),
@@ -39,7 +37,7 @@ pub(crate) const MESSAGES: [(&str, &str, bool); 5] = [
 /// Processes at the same time.
 const AT_ONCE: usize = 3;
 
-/// What the story has reached; kept over the death of the process.
+/// The progress of the workload, which survives the death of the process.
 #[derive(Default)]
 struct Progress {
     run: Option<String>,
@@ -47,8 +45,7 @@ struct Progress {
     is_approved: bool,
 }
 
-/// M-2, STYLE "crash points", "Races": whatever dies where, nothing is lost and nothing is applied
-/// twice.
+/// M-2, "Races": a process that dies at any point loses nothing and applies nothing twice.
 #[tokio::test]
 async fn nothing_is_lost_and_nothing_is_done_twice() {
     drop(rustls::crypto::ring::default_provider().install_default());
@@ -77,23 +74,25 @@ async fn survive(case: &str) -> anyhow::Result<()> {
     let mut deaths = 0;
     up.options_mut().env = vec![("HOLDPOINT_CRASH".to_owned(), case.to_owned())];
     if up.restart().await.is_err() {
-        // The first message of the kind comes while starting.
+        // The first message of this kind is handled at the start.
         restart(&mut up, &mut deaths).await?;
     }
     loop {
-        let told = story(&up, &shop, &mut progress).await;
-        let Err(error) = told else {
+        let result = run_workload(&up, &shop, &mut progress).await;
+        let Err(error) = result else {
             if deaths > 0 {
                 break;
             }
-            // The last message of the story may be the one that kills.
-            up.ended(PATIENCE).await.context("it never got there")?;
+            // The last message of the workload may be the one that kills.
+            up.ended(PATIENCE)
+                .await
+                .context("the crash point was not reached")?;
             restart(&mut up, &mut deaths).await?;
             continue;
         };
         up.ended(Duration::from_secs(10))
             .await
-            .with_context(|| format!("alive, and yet: {error:#}"))?;
+            .with_context(|| format!("an error without a death: {error:#}"))?;
         ensure!(deaths == 0, "it died again: {error:#}{}", up.stderr_tail());
         restart(&mut up, &mut deaths).await?;
     }
@@ -106,20 +105,20 @@ async fn restart(up: &mut Up, deaths: &mut u32) -> anyhow::Result<()> {
     up.restart().await
 }
 
-/// Goes on where it was; every call can be sent twice. An error means that the process is gone.
-async fn story(up: &Up, shop: &Shop, progress: &mut Progress) -> anyhow::Result<()> {
+/// Continues the workload. Every call can be sent twice. An error means that the process is gone.
+async fn run_workload(up: &Up, shop: &Shop, progress: &mut Progress) -> anyhow::Result<()> {
     let call = json!({ "method": "POST", "url": shop.url("/orders") });
     let steps = json!([{ "tool": "http_request", "args": call }, { "wait": "1s" }, log("after")]);
-    let agent = json!({ "agent": "story", "steps": steps });
+    let agent = json!({ "agent": "workload", "steps": steps });
     done(up.post("/agents", &agent).await?)?;
     if progress.run.is_none() {
         let body = json!({});
-        let run = up.post_under("story-run", "/agents/story/runs", &body);
+        let run = up.post_under("workload-run", "/agents/workload/runs", &body);
         progress.run = Some(id_of(&done(run.await?)?)?);
     }
     if progress.hold.is_none() {
         let body = json!({ "kind": "approval", "question": "Ship?", "timeout": "1h" });
-        let hold = up.post_under("story-hold", "/holds", &body);
+        let hold = up.post_under("workload-hold", "/holds", &body);
         progress.hold = Some(id_of(&done(hold.await?)?)?);
     }
     if let Some(hold) = progress.hold.as_ref().filter(|_| !progress.is_approved) {
@@ -142,7 +141,7 @@ async fn story(up: &Up, shop: &Shop, progress: &mut Progress) -> anyhow::Result<
     answer_the_uncertain(up, shop, &run).await
 }
 
-/// A step that may have happened is put to a person, who looks at the shop and says so.
+/// Answers the request about an uncertain step by what the shop has seen.
 async fn answer_the_uncertain(up: &Up, shop: &Shop, run: &str) -> anyhow::Result<()> {
     let now = done(up.get(&format!("/runs/{run}")).await?)?;
     if now["status"] != "awaiting_input" {
@@ -205,19 +204,19 @@ async fn check(up: &Up, shop: &Shop, progress: &Progress) -> anyhow::Result<()> 
     ensure!(hold["outcome"] == "approved", "{hold}");
     let runs = done(up.get("/runs").await?)?;
     ensure!(runs["items"].as_array().map(Vec::len) == Some(1), "{runs}");
-    let told = until(PATIENCE, "the owner is told", async || {
-        let told = done(up.get("/notifications").await.ok()?).ok()?;
-        let told = told["items"].as_array()?.clone();
+    let notifications = until(PATIENCE, "the owner is notified", async || {
+        let notifications = done(up.get("/notifications").await.ok()?).ok()?;
+        let notifications = notifications["items"].as_array()?.clone();
         let is_of_it = |one: &&Value| one["type"] == "approval_requested";
-        let times = told.iter().filter(is_of_it).count();
-        (times > 0).then_some((times, told))
+        let times = notifications.iter().filter(is_of_it).count();
+        (times > 0).then_some((times, notifications))
     });
-    let (times, told) = told.await?;
-    ensure!(times == 1, "told: {told:?}");
+    let (times, notifications) = notifications.await?;
+    ensure!(times == 1, "notifications: {notifications:?}");
     at_rest(&tables_of(up), &up.nats_url).await
 }
 
-/// The body of a success; 5xx and 202 are tried again by the story, as a client would.
+/// The body of a success. The workload repeats 5xx and 202, as a client does.
 fn done((status, body): (u16, Value)) -> anyhow::Result<Value> {
     match status {
         200 | 201 => Ok(body),

@@ -1,4 +1,4 @@
-//! Another language, no library: commands on JetStream (M-1).
+//! A program in another language publishes commands to JetStream without a library (M-1).
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ async fn publish(world: &World, agent: &str) -> (bool, String) {
     (output.status.success(), String::from_utf8(said).unwrap())
 }
 
-/// M-1: name, headers, JSON, reply and refusal, as docs/subjects.md says.
+/// M-1: subject, headers, JSON, reply and refusal are as in docs/subjects.md.
 #[tokio::test]
 async fn a_python_program_starts_a_run_and_is_answered() {
     let world = World::with_test_clock().await;
@@ -43,7 +43,7 @@ async fn a_python_program_starts_a_run_and_is_answered() {
     assert!(!is_done && said.contains("not_found"), "{said}");
 }
 
-/// M-1: a command is stored while its owner is down, and done when it is back.
+/// M-1: a command is stored while its service is down, and handled when it is back.
 #[tokio::test]
 async fn a_command_waits_for_its_owner() {
     let mut world = World::with_real_time().await;

@@ -1,11 +1,11 @@
-//! An agent asks a person and goes on with the answer (S3-R1, S3-R3, S3-R9).
+//! An agent asks a person and continues with the answer (S3-R1, S3-R3, S3-R9).
 
 use holdpoint_testkit::until;
 use serde_json::{Value, json};
 
 use crate::world::{PATIENCE, World};
 
-/// A run that stands at a question, and the request in the inbox.
+/// A run that waits for an answer, and its request in the inbox.
 async fn asked(world: &mut World, ask: Value) -> (String, Value) {
     let steps = json!([
         { "id": "q", "ask": ask },
@@ -35,7 +35,7 @@ async fn respond(world: &World, request: &Value, answer: Value) -> (u16, Value) 
 
 /// S3-R3, S3-R4, S3-R9
 #[tokio::test]
-async fn the_run_goes_on_with_the_answer() {
+async fn the_run_continues_with_the_answer() {
     let mut world = World::with_real_time().await;
     let ask =
         json!({ "to": "@user.owner", "question": "Tell the customer?", "options": ["yes", "no"] });
@@ -55,7 +55,7 @@ async fn the_run_goes_on_with_the_answer() {
     assert!(kinds.contains(&"input.answered".to_owned()), "{kinds:?}");
 }
 
-/// S2-R12: what a run lacks is asked before its first step; `confirm` stores the answers and it goes on.
+/// S2-R12: a run asks for missing inputs before its first step. `confirm` stores them, and the run continues.
 #[tokio::test]
 async fn a_run_asks_for_the_inputs_that_it_lacks() {
     let world = World::with_real_time().await;
@@ -89,7 +89,7 @@ async fn a_run_asks_for_the_inputs_that_it_lacks() {
     assert_eq!(run["steps"][0]["request"]["message"], "ann north");
 }
 
-/// S0-AC4, S3-R6: an answer while paused, over a restart, takes effect on resume.
+/// S0-AC4, S3-R6: an answer during a pause takes effect on resume, also across a restart.
 #[tokio::test]
 async fn an_answer_while_paused_outlives_a_restart() {
     let mut world = World::with_real_time().await;

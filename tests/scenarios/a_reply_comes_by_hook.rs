@@ -1,4 +1,4 @@
-//! A reply comes in by a signed hook while a run waits: at wake the run knows of it (S0-AC7).
+//! A reply arrives by a signed hook while a run waits, and the run sees it when it wakes (S0-AC7).
 
 use chrono::{DateTime, Utc};
 use holdpoint_auth::WebhookSecret;
@@ -59,9 +59,9 @@ fn code((status, body): (u16, Value)) -> (u16, String) {
     (status, body["code"].as_str().unwrap_or_default().to_owned())
 }
 
-/// S0-AC7: the reply also sets `replied` and `sentiment`; who takes the lead over reads what was said.
+/// S0-AC7: the reply also sets `replied` and `sentiment`. The person who takes over reads its text.
 #[tokio::test]
-async fn a_reply_by_hook_makes_a_warm_lead_at_wake() {
+async fn a_reply_by_hook_becomes_a_warm_lead() {
     let world = World::with_test_clock().await;
     Person::join(&world.up, "nina", &["member", "sales"])
         .await
@@ -82,8 +82,12 @@ async fn a_reply_by_hook_makes_a_warm_lead_at_wake() {
         "text": "Yes, please call me", "sentiment": "positive" });
     let at = now(&world).await;
     for _again in 0..2 {
-        let (status, told) = provider.posts("msg_1", at, &reply).await;
-        assert_eq!((status, &told["contact"]), (200, &json!("c-zoe")), "{told}");
+        let (status, response) = provider.posts("msg_1", at, &reply).await;
+        assert_eq!(
+            (status, &response["contact"]),
+            (200, &json!("c-zoe")),
+            "{response}"
+        );
     }
     let (_, said) = world.up.get("/contacts/c-zoe/activities").await.unwrap();
     assert_eq!(said["items"].as_array().unwrap().len(), 1, "once: {said}");
@@ -107,7 +111,7 @@ async fn a_reply_by_hook_makes_a_warm_lead_at_wake() {
     );
 }
 
-/// Ann, and two who share an address.
+/// Ann, and two contacts with one address.
 async fn known_people(world: &World) {
     for (id, email) in [
         ("ann", "a@x.example"),
@@ -128,18 +132,18 @@ fn reply(who: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_not_signed_not_fresh_or_about_nobody_is_refused() {
+async fn an_unsigned_old_or_unknown_reply_is_refused() {
     let world = World::with_test_clock().await;
     known_people(&world).await;
     let provider = Provider::joins(&world, "mail").await;
     let at = now(&world).await;
     let ann = reply(&json!({ "contact": "ann" }));
     let forged = (ann.to_string(), "v1,bm8=".to_owned());
-    let told = code(provider.sends("m", at, forged).await);
-    assert_eq!(told, (401, "invalid_signature".to_owned()));
+    let response = code(provider.sends("m", at, forged).await);
+    assert_eq!(response, (401, "invalid_signature".to_owned()));
     let old = at - chrono::TimeDelta::seconds(301);
-    let told = code(provider.posts("m", old, &ann).await);
-    assert_eq!(told, (401, "stale_timestamp".to_owned()));
+    let response = code(provider.posts("m", old, &ann).await);
+    assert_eq!(response, (401, "stale_timestamp".to_owned()));
     for (who, wanted) in [
         (json!({ "contact": "nobody" }), "unknown_contact"),
         (json!({ "from": "nobody@x.example" }), "unknown_contact"),
@@ -155,15 +159,15 @@ async fn what_is_not_signed_not_fresh_or_about_nobody_is_refused() {
         (json!({ "contact": "ann", "text": " " }), "invalid_body"),
     ] {
         let id = who.to_string().replace(' ', "");
-        let told = code(provider.posts(&id, at, &reply(&who)).await);
-        assert_eq!(told, (422, wanted.to_owned()), "{who}");
+        let response = code(provider.posts(&id, at, &reply(&who)).await);
+        assert_eq!(response, (422, wanted.to_owned()), "{who}");
     }
     let (_, known) = world.up.get("/contacts/ann").await.unwrap();
     assert_eq!(known["replied"], Value::Null, "nothing was done: {known}");
 }
 
 #[tokio::test]
-async fn a_hook_takes_each_webhook_id_once_and_nothing_once_it_is_deleted() {
+async fn a_hook_accepts_each_id_once_and_nothing_after_its_deletion() {
     let world = World::with_test_clock().await;
     known_people(&world).await;
     let provider = Provider::joins(&world, "mail").await;
@@ -172,8 +176,8 @@ async fn a_hook_takes_each_webhook_id_once_and_nothing_once_it_is_deleted() {
     let (status, _) = provider.posts("m", at, &ann).await;
     assert_eq!(status, 200);
     let other = reply(&json!({ "contact": "ann", "sentiment": "negative" }));
-    let told = code(provider.posts("m", at, &other).await);
-    assert_eq!(told, (422, "idempotency_key_reused".to_owned()));
+    let response = code(provider.posts("m", at, &other).await);
+    assert_eq!(response, (422, "idempotency_key_reused".to_owned()));
     let same_name = json!({ "name": "mail" });
     let twice = world.up.post("/hooks/inbound", &same_name).await.unwrap();
     assert_eq!(code(twice), (409, "already_exists".to_owned()));
@@ -181,6 +185,6 @@ async fn a_hook_takes_each_webhook_id_once_and_nothing_once_it_is_deleted() {
     let secret = &hooks["items"][0]["secret"];
     assert_eq!(*secret, Value::Null, "shown once: {hooks}");
     assert_eq!(world.up.delete("/hooks/inbound/mail").await.unwrap().0, 204);
-    let told = code(provider.posts("n", at, &ann).await);
-    assert_eq!(told, (401, "invalid_signature".to_owned()));
+    let response = code(provider.posts("n", at, &ann).await);
+    assert_eq!(response, (401, "invalid_signature".to_owned()));
 }

@@ -1,4 +1,4 @@
-//! A condition is evaluated at wake, on what is known then.
+//! A condition is evaluated with the data at the instant of the wake.
 
 use serde_json::json;
 
@@ -22,7 +22,7 @@ async fn outreach(world: &World) {
 
 /// S0-AC5
 #[tokio::test]
-async fn who_replied_gets_no_follow_up() {
+async fn a_contact_who_replied_gets_no_follow_up() {
     let world = World::with_test_clock().await;
     outreach(&world).await;
     let mut runs = Vec::new();
@@ -59,7 +59,7 @@ async fn who_replied_gets_no_follow_up() {
     );
 }
 
-/// S0-AC5: what is not known is not taken for a no.
+/// S0-AC5: an unknown value does not count as false.
 #[tokio::test]
 async fn an_unknown_value_fails_the_step_and_names_it() {
     let world = World::with_test_clock().await;

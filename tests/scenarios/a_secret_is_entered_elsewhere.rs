@@ -1,4 +1,4 @@
-//! A tool needs a secret: the person enters it at its owner, and Holdpoint learns only that it is done.
+//! A tool needs a secret. The person enters it at another site, and Holdpoint learns only that it is done.
 
 use holdpoint_testkit::until;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::toolbox::Toolbox;
 use crate::world::{PATIENCE, World};
 
-/// A shell tool that asks by link, and would read the vault.
+/// A shell tool that asks with a link to the vault.
 const ASKS: &str = r#"
 said=$(holdpoint ask "Put a key for the CRM into the vault" --key crm --timeout 1h \
     --link https://vault.example/new?for=crm --link-label "Open the vault") || exit $?
@@ -69,7 +69,7 @@ async fn a_secret_never_passes_through() {
     );
 }
 
-/// A form that asks for a secret is refused where it is made, with the way to ask.
+/// A form that asks for a secret is refused, and the error names the alternative.
 #[tokio::test]
 async fn a_form_for_a_secret_is_refused() {
     let world = World::with_real_time().await;
@@ -80,7 +80,10 @@ async fn a_form_for_a_secret_is_refused() {
     for (path, body) in [("/holds", hold), ("/agents", steps)] {
         let (status, refused) = world.up.post(path, &body).await.unwrap();
         assert_eq!(status, 422, "{path}: {refused}");
-        let told = refused.to_string();
-        assert!(told.contains("link: { url, label }"), "{path}: {told}");
+        let problem = refused.to_string();
+        assert!(
+            problem.contains("link: { url, label }"),
+            "{path}: {problem}"
+        );
     }
 }

@@ -1,12 +1,11 @@
-//! The table of crash points where each service is a process of its own, and only the one with the
-//! point dies: its caller, the bus and its neighbours live on and must notice nothing but a delay.
+//! The table of crash points with separate processes. Only one service dies; its callers, the bus and the other
+//! services live on and notice only a delay.
 //!
-//! Counted in every case: effects (calls at the tool, callbacks by their id), results applied (history,
-//! how a request ended), and messages: what people are told of each request. At the end of each row:
-//! nothing is unsent, unconfirmed, unacked or buried.
+//! Each case counts effects (calls of the tool, callbacks by id), applied results (history, end of a request) and
+//! notifications. At the end of a row no message is unsent, unacknowledged or in the dead letters.
 
 mod commands;
-mod stories;
+mod workloads;
 
 use std::time::Duration;
 
@@ -19,55 +18,74 @@ use crate::fleet::{Api, Ground, Served};
 use crate::shop::Shop;
 use crate::world::{PATIENCE, at_rest};
 
-/// Rows at the same time, each with processes of its own: mostly they wait for the bus to deliver again.
+/// Rows that are played at the same time, each with separate processes. They mostly wait for a redelivery.
 const AT_ONCE: usize = 8;
 
-/// How long a call at the tool takes: the node beats for its lease meanwhile.
+/// Duration of a call of the tool. The node renews its lease in this time.
 const AT_WORK: Duration = Duration::from_millis(600);
 
-/// What happens around a death.
+/// The commands that are sent while a service dies.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Story {
-    /// Two runs of an agent that is followed ask: one is paused, answered and resumed, the other is
-    /// cancelled.
-    Asking,
-    /// Two holds without a run: a person decides one, time ends the other; both call back.
-    Alone,
-    /// A node works, leaves, and another one works.
-    Working,
-    /// Agents, tools and contacts are made, changed and removed.
-    Defining,
-    /// Users and policies are made and removed.
-    Administering,
-    /// People and programs say how they are told.
-    Subscribing,
-    /// A run is handed over, held with its agent, taken over and ended with it.
-    Operating,
-    /// Requests are seen, decided together, withdrawn and asked again.
-    Deciding,
+enum Workload {
+    /// Two runs of a watched agent ask. One is paused, answered and resumed; the other is cancelled.
+    RunRequests,
+    /// Two standalone holds call back. A person decides one, and time ends the other.
+    StandaloneHolds,
+    /// A node works and deregisters, and another node works.
+    NodeSteps,
+    /// Agents, tools and contacts are created, changed and deleted.
+    Definitions,
+    /// Users and policies are created and deleted.
+    Administration,
+    /// Preferences, webhooks and watches are set, and notifications are read.
+    Subscriptions,
+    /// A run is handed over, paused with its agent, taken over and ended with it.
+    Operations,
+    /// Requests are acknowledged, decided in a batch, withdrawn and asked again.
+    Decisions,
 }
 
-/// One message, and whether it comes through the stream (a core request is never acked). Messages of a
-/// service to itself have its name.
-struct Row(&'static str, &'static str, bool, Story);
+/// Service, verb, whether the message comes through the stream, and the workload. A core request is never acked. The
+/// inputs of a service's own sweeps have its name as the verb.
+struct Row(&'static str, &'static str, bool, Workload);
 
 const ROWS: [Row; 13] = [
-    Row("notification", "notification", false, Story::Alone),
-    Row("executor", "pause_run", false, Story::Asking),
-    Row("executor", "cancel_run", false, Story::Asking),
-    Row("executor", "holds_closed", true, Story::Asking),
-    Row("executor", "watch_run_ends", false, Story::Asking),
-    Row("executor", "heartbeat", false, Story::Working),
-    Row("executor", "deregister", false, Story::Working),
-    Row("handoff", "set_holds", true, Story::Asking),
-    Row("handoff", "open_hold", false, Story::Alone),
-    Row("handoff", "decide_request", false, Story::Alone),
-    Row("handoff", "timers_fired", true, Story::Alone),
-    Row("notification", "record_request_events", true, Story::Alone),
-    Row("notification", "record_run_ends", true, Story::Asking),
+    Row(
+        "notification",
+        "notification",
+        false,
+        Workload::StandaloneHolds,
+    ),
+    Row("executor", "pause_run", false, Workload::RunRequests),
+    Row("executor", "cancel_run", false, Workload::RunRequests),
+    Row("executor", "holds_closed", true, Workload::RunRequests),
+    Row("executor", "watch_run_ends", false, Workload::RunRequests),
+    Row("executor", "heartbeat", false, Workload::NodeSteps),
+    Row("executor", "deregister", false, Workload::NodeSteps),
+    Row("handoff", "set_holds", true, Workload::RunRequests),
+    Row("handoff", "open_hold", false, Workload::StandaloneHolds),
+    Row(
+        "handoff",
+        "decide_request",
+        false,
+        Workload::StandaloneHolds,
+    ),
+    Row("handoff", "timers_fired", true, Workload::StandaloneHolds),
+    Row(
+        "notification",
+        "record_request_events",
+        true,
+        Workload::StandaloneHolds,
+    ),
+    Row(
+        "notification",
+        "record_run_ends",
+        true,
+        Workload::RunRequests,
+    ),
 ];
 
-/// What the commands' rows play in CI.
+/// Crash points that CI plays for commands.
 const POINTS_IN_CI: [&str; 2] = ["committed", "published"];
 
 /// Set by `cargo xtask test --exhaustive`.
@@ -82,9 +100,8 @@ const POINTS: [&str; 6] = [
     "acked",
 ];
 
-/// What the notification service has for itself: the first is whom to tell. A delivery that was claimed
-/// when it died comes again when the claim is over, after two minutes: the third, that a callback was
-/// made, is lost once, and the callback is made again under its id.
+/// The inputs of the notification service itself. The first one is the fan-out. The third one reports a callback; when
+/// it is lost, the callback is repeated under its id after its lease of two minutes.
 const ITS_OWN: [&str; 3] = [
     "notification:fetched:1:notification",
     "notification:decided:1:notification",
@@ -93,10 +110,9 @@ const ITS_OWN: [&str; 3] = [
 const CLAIMED: &str = "notification:fetched:3:notification";
 const CLAIM_OVER: Duration = Duration::from_secs(180);
 
-/// M-2, STYLE "crash points", "Races": a service that dies where it wants loses nothing and does nothing
-/// twice, and the others go on.
+/// M-2, "Races": a service that dies at any point loses nothing and handles nothing twice, and the others continue.
 #[tokio::test]
-async fn the_others_go_on_and_nothing_is_lost_or_done_twice() {
+async fn no_message_is_lost_or_handled_twice() {
     play_all(&ROWS, &POINTS, None).await;
 }
 
@@ -110,8 +126,8 @@ async fn no_command_is_lost_or_done_twice() {
     play_all(&commands::COMMANDS, points, None).await;
 }
 
-/// Mend C-17: all of it on Postgres; the notification service's own points take minutes, and are played on
-/// SQLite.
+/// Mend C-17: the same on Postgres. The inputs of the notification service itself take minutes and are played on
+/// SQLite only.
 #[tokio::test]
 async fn nothing_is_lost_or_done_twice_on_postgres() {
     let Some(postgres) = postgres().await.unwrap() else {
@@ -138,9 +154,9 @@ async fn play_all(
 }
 
 impl Row {
-    /// All cases of one message, one after the other on the same system.
+    /// Plays all cases of one message in sequence on one system.
     async fn play(&self, points: &[&str], postgres: Option<&TestPostgres>) -> anyhow::Result<()> {
-        let Self(service, verb, is_stored, story) = *self;
+        let Self(service, verb, is_stored, workload) = *self;
         let ground = match postgres {
             Some(postgres) => Ground::on_postgres(postgres.another().await?).await,
             None => Ground::on_sqlite().await,
@@ -154,7 +170,7 @@ impl Row {
                 .collect(),
         };
         for case in cases {
-            let played = fleet.case(service, &case, story).await;
+            let played = fleet.case(service, &case, workload).await;
             played.with_context(|| format!("{case}\n{}", fleet.log(service)))?;
         }
         fleet
@@ -164,7 +180,7 @@ impl Row {
     }
 }
 
-/// All services, a process each.
+/// All services, each in a separate process.
 struct Fleet {
     ground: Ground,
     services: Vec<(&'static str, Served)>,
@@ -197,19 +213,19 @@ impl Fleet {
         lines.into_iter().rev().collect::<Vec<_>>().join("\n")
     }
 
-    /// One death; the story goes on all the while.
+    /// Plays one death. The workload continues meanwhile.
     async fn case(
         &mut self,
         service: &'static str,
         case: &str,
-        story: Story,
+        workload: Workload,
     ) -> anyhow::Result<()> {
         let place = self.services.iter().position(|(name, _)| *name == service);
         let (_, served) = self.services.remove(place.context("a service")?);
         served.terminate().await;
         let mut doomed = self.ground.serve_doomed(service, case).await;
         let worker = &mut self.worker;
-        let scene = Scene {
+        let trial = Trial {
             ground: &self.ground,
             api: &self.api,
             shop: &self.shop,
@@ -220,19 +236,24 @@ impl Fleet {
             },
         };
         let revived = async {
-            ensure!(doomed.dies(PATIENCE).await, "it never got there");
-            Ok(scene.ground.serve(service, &[]).await)
+            ensure!(
+                doomed.dies(PATIENCE).await,
+                "the crash point was not reached"
+            );
+            Ok(trial.ground.serve(service, &[]).await)
         };
         let played = async {
-            match story {
-                Story::Asking => scene.asking().await,
-                Story::Alone => scene.alone(service == "notification").await,
-                Story::Working => scene.working(worker).await,
-                Story::Defining => scene.defining().await,
-                Story::Administering => scene.administering().await,
-                Story::Subscribing => scene.subscribing().await,
-                Story::Operating => scene.operating().await,
-                Story::Deciding => scene.deciding().await,
+            match workload {
+                Workload::RunRequests => trial.ask_in_runs().await,
+                Workload::StandaloneHolds => {
+                    trial.open_standalone_holds(service == "notification").await
+                }
+                Workload::NodeSteps => trial.run_node_steps(worker).await,
+                Workload::Definitions => trial.change_definitions().await,
+                Workload::Administration => trial.administer_users().await,
+                Workload::Subscriptions => trial.subscribe().await,
+                Workload::Operations => trial.operate_run().await,
+                Workload::Decisions => trial.decide_requests().await,
             }
         };
         let (revived, played) = tokio::join!(revived, played);
@@ -242,13 +263,13 @@ impl Fleet {
                 played
             }
             (Err(error), played) => Err(error).with_context(|| {
-                let told = played.err().map(|error| format!("{error:#}"));
-                format!("{}; the story: {told:?}", doomed.log())
+                let error = played.err().map(|error| format!("{error:#}"));
+                format!("{}; the workload: {error:?}", doomed.log())
             }),
         }
     }
 
-    /// Nothing is under way any more, and nobody has stumbled.
+    /// Checks that no work is left and that no process panicked.
     async fn is_at_rest(&self) -> anyhow::Result<()> {
         at_rest(&self.ground.database, &self.ground.nats.url).await?;
         let logs = self.services.iter().map(|(_, served)| served);
@@ -259,8 +280,8 @@ impl Fleet {
     }
 }
 
-/// One case: everything is named after it.
-struct Scene<'a> {
+/// One case. Its name is part of all names that it creates.
+struct Trial<'a> {
     ground: &'a Ground,
     api: &'a Api,
     shop: &'a Shop,
@@ -268,8 +289,8 @@ struct Scene<'a> {
     patience: Duration,
 }
 
-impl Scene<'_> {
-    /// Until it is done: under one key, however often it is sent.
+impl Trial<'_> {
+    /// Sends a command under one key until it succeeds.
     async fn post(&self, what: &str, path: &str, body: &Value) -> anyhow::Result<Value> {
         let key = format!("{}-{what}", self.case);
         let mut last = None;
@@ -285,8 +306,8 @@ impl Scene<'_> {
         done.await.with_context(|| format!("{last:?}"))?
     }
 
-    /// Until it is as it should be.
-    async fn sees(
+    /// Waits until the resource satisfies the condition.
+    async fn until_seen(
         &self,
         what: &str,
         path: &str,

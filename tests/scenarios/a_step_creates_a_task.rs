@@ -1,11 +1,11 @@
-//! `create_task`: a to-do that a person sees, and the run goes on (API, Tools).
+//! `create_task` creates a to-do for a person, and the run continues (API, Tools).
 
 use holdpoint_testkit::Person;
 use serde_json::{Value, json};
 
 use crate::world::World;
 
-/// The one task that there is.
+/// The only task.
 async fn task(world: &World) -> Value {
     let (status, page) = world.up.get("/requests").await.unwrap();
     assert_eq!(status, 200, "{page}");
@@ -13,9 +13,9 @@ async fn task(world: &World) -> Value {
     page["items"][0].clone()
 }
 
-/// API, Tools: the step ends with the task's id, and does not wait for it; a mail tells whose it is.
+/// API, Tools: the step ends with the id of the task and does not wait for it. The assignee gets a mail.
 #[tokio::test]
-async fn a_person_finds_it_and_the_run_has_gone_on() {
+async fn a_task_waits_for_a_person_and_the_run_continues() {
     let world = World::with_test_clock().await;
     let roles = ["member", "sales"];
     let nina = Person::join(&world.up, "nina", &roles).await.unwrap();
@@ -49,10 +49,10 @@ async fn a_person_finds_it_and_the_run_has_gone_on() {
     assert_eq!(task["context"]["run"], json!(id));
     assert_eq!(made["due"], task["deadline"]);
     world.settle().await;
-    let (_, told) = nina.get(&world.up, "/notifications").await.unwrap();
-    let told = &told["items"][0];
+    let (_, page) = nina.get(&world.up, "/notifications").await.unwrap();
+    let page = &page["items"][0];
     assert_eq!(
-        (&told["type"], &told["title"]),
+        (&page["type"], &page["title"]),
         (&json!("task_assigned"), &json!("Send Zoe the contract"))
     );
     let (_, mails) = nina.get(&world.up, "/mails").await.unwrap();
@@ -78,11 +78,11 @@ async fn a_person_finds_it_and_the_run_has_gone_on() {
     );
 }
 
-/// Mend C-14: overdue it stays; who has it and the owners are told.
+/// Mend C-14: an overdue task stays open, and its assignee and the owners are notified.
 async fn is_due(world: &World, nina: &Person) {
     world.advance("2 days").await;
-    let (_, told) = world.up.get("/notifications").await.unwrap();
-    let titles: Vec<_> = told["items"]
+    let (_, page) = world.up.get("/notifications").await.unwrap();
+    let titles: Vec<_> = page["items"]
         .as_array()
         .unwrap()
         .iter()
@@ -90,20 +90,20 @@ async fn is_due(world: &World, nina: &Person) {
         .collect();
     assert!(
         titles.contains(&&json!("Due: Send Zoe the contract")),
-        "{told}"
+        "{page}"
     );
-    let (_, told) = nina.get(&world.up, "/notifications").await.unwrap();
-    let due = &told["items"][0];
+    let (_, page) = nina.get(&world.up, "/notifications").await.unwrap();
+    let due = &page["items"][0];
     assert_eq!(
         (&due["type"], &due["title"]),
         (&json!("task_due"), &json!("Due: Send Zoe the contract")),
-        "{told}"
+        "{page}"
     );
 }
 
-/// API, Tools: whoever is not there gets no task, and the step says so.
+/// API, Tools: a task for an unknown user fails its step with an error.
 #[tokio::test]
-async fn a_task_for_nobody_fails_its_step() {
+async fn a_task_without_an_assignee_fails_its_step() {
     let world = World::with_test_clock().await;
     let step = json!({ "tool": "create_task", "args": { "title": "Call", "assignee": "ghost" } });
     world.agent("closer", json!([step])).await;

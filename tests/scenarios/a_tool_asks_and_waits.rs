@@ -1,4 +1,4 @@
-//! A tool asks people while its step runs, and stays where it is until they answer (S3-R2).
+//! A tool asks a person while its step runs, and blocks until the answer (S3-R2).
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use crate::shop::Shop;
 use crate::toolbox::Toolbox;
 use crate::world::{PATIENCE, World};
 
-/// A shell tool: what it prints is the step's result.
+/// A shell tool, whose output is the result of the step.
 const ASKS: &str = r#"
 answer=$(holdpoint ask "Refund 120 EUR?" --option yes --option no --key refund --timeout 1h) || exit $?
 printf '{"answer": "%s", "attempt": %s}' "$answer" "$HOLDPOINT_ATTEMPT"
 "#;
 
-/// A run whose tool waits for people.
+/// A run whose tool waits for an answer.
 async fn asked(world: &World, lease: &str) -> (String, String) {
     let step = json!({ "tool": "refund", "args": { "idempotent": true }, "claim_timeout": lease });
     world.agent("refunds", json!([step])).await;
@@ -34,7 +34,7 @@ async fn asked(world: &World, lease: &str) -> (String, String) {
     (run, request)
 }
 
-/// A tool that may be called twice starts early, and asks for its grant after half a second.
+/// An idempotent tool starts early, and its worker asks for a grant after half a second.
 async fn until_granted(world: &World) {
     let granted = until(PATIENCE, "the step is granted", async || {
         let (_, claims) = world.up.get("/claims").await.unwrap();
@@ -76,8 +76,8 @@ async fn a_shell_tool_waits_for_the_answer_and_goes_on() {
     }
 }
 
-/// S3-R6: the worker is killed while its tool waits; the next one finds the same question, and the
-/// answer that came meanwhile.
+/// S3-R6: the worker is killed while its tool waits. The next worker finds the same question and the answer that
+/// came meanwhile.
 #[tokio::test]
 async fn a_killed_worker_loses_no_question() {
     let mut world = World::with_real_time().await;
@@ -104,9 +104,9 @@ async fn a_killed_worker_loses_no_question() {
     );
 }
 
-/// S3-R5, Races: nobody answers in time; what comes later is kept as late.
+/// S3-R5, Races: without an answer the question times out, and a later answer is kept as late.
 #[tokio::test]
-async fn time_up_fails_the_run_and_a_late_answer_is_told_so() {
+async fn a_timeout_fails_the_run_and_a_late_answer_is_kept() {
     let world = World::with_test_clock().await;
     let _node = Toolbox::of(&world.up, "refund", ASKS).await;
     let (run, request) = asked(&world, "30m").await;
@@ -130,12 +130,12 @@ async fn time_up_fails_the_run_and_a_late_answer_is_told_so() {
     );
 }
 
-/// A tool that is an HTTP service: it asks with the step's token that it was called with.
+/// A tool that is an HTTP service asks with the step token of its call.
 async fn called(world: &World, shop: &Shop) -> (String, String) {
     let tool = json!({ "name": "orders.make", "version": "1", "risk": "low", "idempotent": true,
         "http": { "method": "POST", "url": shop.url("/orders") } });
-    let (status, told) = world.up.post("/tools", &tool).await.unwrap();
-    assert_eq!(status, 201, "{told}");
+    let (status, response) = world.up.post("/tools", &tool).await.unwrap();
+    assert_eq!(status, 201, "{response}");
     world
         .agent("buys", json!([{ "tool": "orders.make", "args": {} }]))
         .await;
@@ -157,7 +157,7 @@ async fn as_step(world: &World, token: &str, path: &str, body: Option<&Value>) -
         .unwrap()
 }
 
-/// A-H6: while it runs a step sees its own run, and of contacts only that of its run.
+/// A-H6: a running step reads only its run and the contact of it.
 #[tokio::test]
 async fn a_step_token_opens_only_what_its_step_needs() {
     let world = World::with_real_time().await;
@@ -184,7 +184,7 @@ async fn a_step_token_opens_only_what_its_step_needs() {
     assert_eq!(contacts["items"], json!([]), "its run has no contact");
 }
 
-/// S3-R2, S3-R7, S0-AC4: over HTTP with the step's token; an answer while paused counts on resume.
+/// S3-R2, S3-R7, S0-AC4: a tool asks over HTTP with the step token. An answer during a pause counts on resume.
 #[tokio::test]
 async fn a_step_token_asks_and_reads_its_own_answer() {
     let world = World::with_real_time().await;
@@ -222,7 +222,7 @@ async fn a_step_token_asks_and_reads_its_own_answer() {
     .await;
     assert_eq!(status, 403, "a step asks, and never decides");
     let note = asked["notification_id"].as_str().unwrap();
-    until(PATIENCE, "people are told", async || {
+    until(PATIENCE, "people are notified", async || {
         let (_, notes) = world.up.get("/notifications").await.unwrap();
         notes.to_string().contains(note).then_some(())
     })
@@ -246,8 +246,11 @@ async fn a_step_token_asks_and_reads_its_own_answer() {
         (&json!("decided"), &json!("red")),
         "{shown}"
     );
-    let (_, told) = as_step(&world, &token, &path, Some(&question)).await;
-    assert_eq!(told["continuation"], "User responded: red", "S3-R4: {told}");
+    let (_, response) = as_step(&world, &token, &path, Some(&question)).await;
+    assert_eq!(
+        response["continuation"], "User responded: red",
+        "S3-R4: {response}"
+    );
     world.act(&run, "cancel", json!({})).await;
     let (status, over) = as_step(&world, &token, &path, Some(&question)).await;
     assert_eq!(

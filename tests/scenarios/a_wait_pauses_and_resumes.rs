@@ -1,4 +1,4 @@
-//! Waits, as the first source describes them.
+//! A run waits and continues by itself.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::json;
@@ -11,7 +11,7 @@ fn instant(value: &serde_json::Value) -> DateTime<Utc> {
 
 /// S0-AC1, S0-AC2, M-2, M-4
 #[tokio::test]
-async fn a_run_waits_five_days_and_goes_on_by_itself() {
+async fn a_run_continues_by_itself_after_five_days() {
     let world = World::with_test_clock().await;
     world
         .agent(
@@ -65,7 +65,7 @@ async fn two_waits_in_a_row_add_up() {
     assert_eq!(instant(&done["ended_at"]), started + TimeDelta::days(5));
 }
 
-/// S0-AC8: 24.8 d and 49.7 d are where 31 and 32 bits of milliseconds end.
+/// S0-AC8: 31 and 32 bits of milliseconds end at 24.8 and 49.7 days.
 #[tokio::test]
 async fn long_waits_end_to_the_millisecond() {
     let world = World::with_test_clock().await;
@@ -101,7 +101,7 @@ async fn long_waits_end_to_the_millisecond() {
     );
 }
 
-/// S0-AC2 on real time: through a JetStream schedule and the durable consumer.
+/// S0-AC2 on real time, with a JetStream schedule and the durable consumer.
 #[tokio::test]
 async fn a_short_wait_ends_on_real_time() {
     let world = World::with_real_time().await;

@@ -6,9 +6,9 @@ use serde_json::json;
 
 use crate::world::{World, log};
 
-/// M-2, S0-AC2: the timer came due while nobody was there.
+/// M-2, S0-AC2: the timer becomes due while no process runs.
 #[tokio::test]
-async fn a_wait_that_came_due_while_everything_was_down_ends_at_the_start() {
+async fn a_wait_that_became_due_while_down_ends_at_the_start() {
     let mut world = World::with_real_time().await;
     world
         .agent("short", json!([{ "wait": "3s" }, log("after")]))
@@ -16,7 +16,7 @@ async fn a_wait_that_came_due_while_everything_was_down_ends_at_the_start() {
     let id = world.start_run("short", json!({})).await;
     world.until_status(&id, "waiting").await;
     world.up.kill9().await.unwrap();
-    // Nothing runs that could be waited for: only time can pass here, and it is what is tested.
+    // No process runs, so the test can wait for no condition. The passing time is the subject of the test.
     tokio::time::sleep(Duration::from_secs(3)).await;
     world.up.restart().await.unwrap();
     world.until_status(&id, "completed").await;
@@ -29,7 +29,7 @@ async fn a_wait_that_came_due_while_everything_was_down_ends_at_the_start() {
     assert_eq!(resumed, 1);
 }
 
-/// S0-AC1, M-2: the same on virtual time, which goes on where it stood.
+/// S0-AC1, M-2: the same on virtual time, which survives the kill.
 #[tokio::test]
 async fn a_long_wait_goes_on_after_a_kill() {
     let mut world = World::with_test_clock().await;

@@ -1,5 +1,5 @@
-//! A contact is interested: a person gets the lead with all that is known, takes it over, and says
-//! what becomes of the run.
+//! A contact is interested. A person gets the lead with all data of the contact, takes it over, and ends the run or
+//! lets it continue.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::world::{PATIENCE, World, log};
 
-/// Outreach that ends with a handoff to nina, and one step behind it.
+/// A run with a handoff to nina and one step after it.
 async fn outreach(world: &World, handoff: Value) -> (Person, String, Value) {
     let nina = Person::join(&world.up, "nina", &["member", "sales"])
         .await
@@ -46,9 +46,9 @@ fn path(request: &Value, verb: &str) -> String {
     format!("/requests/{}/{verb}", request["id"].as_str().unwrap())
 }
 
-/// S0-AC7, S0-T1, S0-T2, S0-R2, S0-T4: what the person is shown.
+/// S0-AC7, S0-T1, S0-T2, S0-R2, S0-T4: the request shows the lead, the contact and its deals and mails.
 #[tokio::test]
-async fn the_person_is_shown_everything_that_is_known() {
+async fn the_request_shows_the_whole_lead() {
     let world = World::with_test_clock().await;
     let handoff = json!({ "to": "@user.nina", "message": "personal outreach" });
     let (_, run, request) = outreach(&world, handoff).await;
@@ -79,10 +79,10 @@ async fn the_person_is_shown_everything_that_is_known() {
     );
 }
 
-/// Issue 4, Deliver 4: redacted per viewer. Who may decide it sees all of it; a viewer and a program
-/// that has nothing to do with it see what is asked.
+/// Issue 4, Deliver 4: the eligible users see the whole request. A viewer and an uninvolved program see only the
+/// question.
 #[tokio::test]
-async fn others_see_nothing_of_the_contact_and_of_what_was_said() {
+async fn uninvolved_callers_see_neither_contact_nor_replies() {
     let world = World::with_test_clock().await;
     let handoff = json!({ "to": "@role.sales", "message": "call her" });
     let (nina, run, request) = outreach(&world, handoff).await;
@@ -117,9 +117,9 @@ async fn others_see_nothing_of_the_contact_and_of_what_was_said() {
     }
 }
 
-/// S0-AC7, S0-T3: taking over stops the timer and fences the agent; completing lets it go on.
+/// S0-AC7, S0-T3: a take-over stops the timer and the agent, and completing the handoff lets the run continue.
 #[tokio::test]
-async fn taking_over_stops_the_clock_and_the_agent_goes_on_when_told() {
+async fn a_take_over_stops_the_clock_until_the_run_is_given_back() {
     let world = World::with_test_clock().await;
     let handoff = json!({ "to": "@role.sales", "message": "call her", "timeout": "3 days" });
     let (nina, run, request) = outreach(&world, handoff).await;
@@ -144,7 +144,7 @@ async fn taking_over_stops_the_clock_and_the_agent_goes_on_when_told() {
     assert_eq!(
         world.run(&run).await["status"],
         "waiting",
-        "nobody is timed out"
+        "the handoff does not time out"
     );
 
     let done = json!({ "notes": "Called; wants a pilot.", "outcome_type": "resolved", "disposition": "return_to_agent" });
@@ -173,7 +173,7 @@ async fn taking_over_stops_the_clock_and_the_agent_goes_on_when_told() {
     assert_eq!(after["status"], "completed", "{after}");
 }
 
-/// S0-T3, S0-R4: the old route ends the run, and says so when there is nothing to complete.
+/// S0-T3, S0-R4: `complete-handoff` ends the run, and refuses a run without a handoff.
 #[tokio::test]
 async fn completing_by_the_run_ends_it() {
     let world = World::with_test_clock().await;
@@ -196,7 +196,7 @@ async fn completing_by_the_run_ends_it() {
         "the rest is not done"
     );
 
-    // The same again by the same person would be once ("Races"); this is something else.
+    // A repetition by the same person would get the first reply ("Races"); this body is different.
     let other = json!({ "notes": "Done twice." });
     let (status, again) = world.up.put(&path, &other).await.unwrap();
     assert_eq!(
@@ -208,9 +208,9 @@ async fn completing_by_the_run_ends_it() {
         again["detail"],
         "Cannot complete handoff: Execution not in waiting state"
     );
-    // Mend C-4: also of what cannot be the id of a run.
-    for nobody in ["run_0193aaaabbbb7ccc8dddeeeeeeeeeeee", "execution-12"] {
-        let path = format!("/runs/{nobody}/complete-handoff");
+    // Mend C-4: also for an invalid run id.
+    for unknown in ["run_0193aaaabbbb7ccc8dddeeeeeeeeeeee", "execution-12"] {
+        let path = format!("/runs/{unknown}/complete-handoff");
         let (status, unknown) = world.up.put(&path, &body).await.unwrap();
         assert_eq!(status, 404, "{unknown}");
         let words = "Cannot complete handoff: Execution not found";
@@ -218,8 +218,8 @@ async fn completing_by_the_run_ends_it() {
     }
 }
 
-/// Mend C-3: a run that shows `waiting` can be completed at once, twelve times out of twelve. Mend C-4: there
-/// are `warnings`, and none in it. Mend C-6: who comes after a cancellation is told by whom it was.
+/// Mend C-3: a run with status `waiting` can be completed at once, in twelve of twelve cases. Mend C-4: `warnings` is
+/// there and empty. Mend C-6: a late caller learns who has cancelled.
 #[tokio::test]
 async fn a_waiting_run_is_completed_at_once() {
     let world = World::with_real_time().await;
@@ -244,17 +244,17 @@ async fn a_waiting_run_is_completed_at_once() {
     let (status, cancelled) = world.up.post(&path, &json!({})).await.unwrap();
     assert_eq!(status, 200, "{cancelled}");
     let accept = format!("/requests/{id}/accept");
-    let told = until(PATIENCE, "the request to be over", async || {
-        let (status, told) = world.up.post(&accept, &json!({})).await.unwrap();
-        (status == 409).then_some(told)
+    let response = until(PATIENCE, "the request to be over", async || {
+        let (status, response) = world.up.post(&accept, &json!({})).await.unwrap();
+        (status == 409).then_some(response)
     });
-    let told = told.await.unwrap();
-    assert_eq!(told["winner"]["by"], "owner", "{told}");
+    let response = response.await.unwrap();
+    assert_eq!(response["winner"]["by"], "owner", "{response}");
 }
 
-/// S0-AC6, S0-T1: nobody acts, and the run goes on by itself at the due time.
+/// S0-AC6, S0-T1: without an action the run continues at the due time.
 #[tokio::test]
-async fn a_handoff_that_nobody_takes_goes_on_at_its_due_time() {
+async fn an_untaken_handoff_continues_at_its_due_time() {
     let world = World::with_test_clock().await;
     let handoff = json!({ "to": "@user.nina", "timeout": "3 days" });
     let (nina, run, request) = outreach(&world, handoff).await;
@@ -274,9 +274,9 @@ async fn a_handoff_that_nobody_takes_goes_on_at_its_due_time() {
     );
 }
 
-/// S0-R1: an assignee who is not there fails the step in these words.
+/// S0-R1: an inactive assignee fails the step with this text.
 #[tokio::test]
-async fn an_inactive_assignee_fails_the_handoff_in_these_words() {
+async fn an_inactive_assignee_fails_the_handoff() {
     let world = World::with_test_clock().await;
     let steps = json!([{ "handoff": { "to": "@user.gone", "message": "call" } }]);
     world.agent("hands", steps).await;
@@ -288,7 +288,7 @@ async fn an_inactive_assignee_fails_the_handoff_in_these_words() {
     );
 }
 
-/// S0-AC4 with a handoff: while an agent is paused its handoff's clock stands.
+/// S0-AC4: the clock of a handoff stops while its agent is paused.
 #[tokio::test]
 async fn a_paused_handoff_keeps_its_remaining_time() {
     let world = World::with_test_clock().await;
@@ -312,10 +312,9 @@ async fn a_paused_handoff_keeps_its_remaining_time() {
     world.until_status(&run, "completed").await;
 }
 
-/// Mend C-8: one run is paused with the words of many, runs are found by what they wait for, and a hold that
-/// was just opened is open.
+/// Mend C-8: a pause of one run takes `waiting` and `new`, runs are found by `hold`, and a new hold is `open`.
 #[tokio::test]
-async fn routes_take_what_the_page_of_the_api_says() {
+async fn routes_accept_the_fields_of_the_api_page() {
     let world = World::with_test_clock().await;
     let agent = json!({ "agent": "waiting", "steps": [{ "wait": "2 days" }] });
     world.up.post("/agents", &agent).await.unwrap();

@@ -1,4 +1,4 @@
-//! Workers of one's own stay: `up` ends and starts again, and finds its bus at the same address.
+//! A separate worker outlives `up`, which has its bus at the same address after a restart.
 
 use std::time::Duration;
 
@@ -21,9 +21,9 @@ async fn completes(up: &Up, path: &str) {
     .unwrap();
 }
 
-/// Mend D-2: a worker that found the bus by cli.json works on after a clean stop and a new start of `up`.
+/// Mend D-2: a worker that found the bus by cli.json continues after `up` has stopped and started again.
 #[tokio::test]
-async fn a_worker_works_on_after_up_has_started_again() {
+async fn a_worker_continues_after_a_restart_of_up() {
     drop(rustls::crypto::ring::default_provider().install_default());
     let mut up = Up::start(UpOptions::default()).await.unwrap();
     let steps = json!([{ "tool": "shell.say" }]);
@@ -40,10 +40,10 @@ async fn a_worker_works_on_after_up_has_started_again() {
     completes(&up, "/agents/says/runs").await;
 }
 
-/// Mend A-H8: without file descriptors `up` cannot look at its bus. It does not take it for ended, and
-/// goes on when there are some again.
+/// Mend A-H8: without file descriptors `up` cannot check its bus. It does not assume that the bus has ended, and
+/// continues when it has descriptors again.
 #[tokio::test]
-async fn up_goes_on_after_it_was_out_of_file_descriptors() {
+async fn up_continues_after_it_was_out_of_file_descriptors() {
     drop(rustls::crypto::ring::default_provider().install_default());
     let mut up = Up::start(UpOptions::default()).await.unwrap();
     let pid = up.pid().unwrap();
@@ -56,7 +56,7 @@ async fn up_goes_on_after_it_was_out_of_file_descriptors() {
     let before = limit(Some(0));
     let granted = maximum.map_or(65_536, |most| most.min(65_536));
     assert!(before.current.unwrap() >= granted, "raised: {before:?}");
-    // It looks every half second.
+    // It checks the bus every half second.
     let ended = up.ended(Duration::from_secs(3)).await;
     assert!(ended.is_err(), "{ended:?}: {}", up.stderr_tail());
     limit(before.current);

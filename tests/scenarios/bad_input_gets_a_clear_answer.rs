@@ -1,4 +1,4 @@
-//! What is wrong is said: what, where, and how to mend it.
+//! An error names the wrong value, its place and the fix.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ async fn wrong_agents_ids_and_bodies_are_refused_with_their_place() {
     let answer = up.post("/agents", &wrong).await.unwrap();
     assert_problem(&answer, 422, "invalid_agent");
     let errors = answer.1["errors"].as_array().unwrap();
-    assert!(errors.len() >= 2, "all faults at once: {errors:?}");
+    assert!(errors.len() >= 2, "all errors at once: {errors:?}");
     assert!(
         errors
             .iter()
@@ -38,8 +38,8 @@ async fn wrong_agents_ids_and_bodies_are_refused_with_their_place() {
     );
 
     world.agent("quick", json!([log("x")])).await;
-    let nobody = up.post("/agents/nobody/runs", &json!({})).await.unwrap();
-    assert_problem(&nobody, 404, "not_found");
+    let unknown = up.post("/agents/nobody/runs", &json!({})).await.unwrap();
+    assert_problem(&unknown, 404, "not_found");
     let stranger = up
         .post("/agents/quick/runs", &json!({ "contact": "stranger" }))
         .await
@@ -74,7 +74,7 @@ async fn an_unchanged_agent_is_no_new_version() {
     assert_eq!((status, &next["version"]), (201, &json!(2)));
 }
 
-/// Mend D-5: a misspelled tool is stored with a warning, which has the name that was perhaps meant.
+/// Mend D-5: an agent with a misspelled tool is stored with a warning, which suggests the nearest name.
 #[tokio::test]
 async fn a_tool_that_nothing_offers_is_a_warning() {
     let world = World::with_test_clock().await;

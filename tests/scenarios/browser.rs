@@ -16,7 +16,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 
 use crate::world::{PATIENCE, World};
 
-/// A desk, and a phone.
+/// The window size of a desktop and of a phone.
 pub(crate) const DESK: (u32, u32) = (1_200, 900);
 pub(crate) const PHONE: (u32, u32) = (360, 740);
 
@@ -47,7 +47,7 @@ impl Browsers {
         self.open_with(world, size, script, &[]).await
     }
 
-    /// The same with further flags.
+    /// The same with more flags.
     pub(crate) async fn open_with(
         &self,
         world: &World,
@@ -80,7 +80,7 @@ impl Browser {
         self.reads("Inbox").await;
     }
 
-    /// The first of what a CSS selector finds, as soon as there is one.
+    /// Waits for the first element of a CSS selector.
     pub(crate) async fn find(&self, css: &str) -> Element {
         until(PATIENCE, css, async || {
             self.client.find(Locator::Css(css)).await.ok()

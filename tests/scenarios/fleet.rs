@@ -1,4 +1,4 @@
-//! Services as processes of their own, on one bus and one Postgres, or on SQLite files.
+//! Services as separate processes on one bus and one Postgres, or on SQLite files.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -13,15 +13,15 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
-/// Longest time until a service says that it is ready.
+/// Longest time until a service is ready.
 const READY: Duration = Duration::from_secs(60);
 
-/// What the services stand on.
+/// The bus, the database and the keys of the services.
 pub(crate) struct Ground {
     pub(crate) nats: TestNats,
-    /// Where the tables are.
+    /// The address of the database.
     pub(crate) database: String,
-    /// Whether what is started from here on may call addresses that are not public.
+    /// Whether services that start from now on may call private addresses.
     pub(crate) allows_private: bool,
     _postgres: Option<TestPostgres>,
     home: TempDir,
@@ -30,13 +30,13 @@ pub(crate) struct Ground {
 /// One process.
 pub(crate) struct Served {
     child: Child,
-    /// What it printed when it was ready.
+    /// Its output when it was ready.
     pub(crate) said: Value,
     log: PathBuf,
 }
 
 impl Ground {
-    /// None, with the reason printed, where no Postgres is to be had and none is required.
+    /// `None`: there is no Postgres and none is required. The reason is printed.
     pub(crate) async fn new() -> Option<Self> {
         let postgres = postgres().await.unwrap()?;
         let mut ground = Self::on_postgres(postgres.url.clone()).await;
@@ -44,7 +44,7 @@ impl Ground {
         Some(ground)
     }
 
-    /// With tables in a database of a Postgres that lives long enough.
+    /// With tables in a database of a Postgres that outlives it.
     pub(crate) async fn on_postgres(database: String) -> Self {
         Self {
             database,
@@ -52,7 +52,7 @@ impl Ground {
         }
     }
 
-    /// With tables in files: one process a service.
+    /// With tables in SQLite files.
     pub(crate) async fn on_sqlite() -> Self {
         drop(rustls::crypto::ring::default_provider().install_default());
         let home = tempfile::tempdir().unwrap();
@@ -76,7 +76,7 @@ impl Ground {
         }
     }
 
-    /// A command that ends: its code, and its stderr.
+    /// Runs a command to its end. Returns its code and its stderr.
     pub(crate) async fn ends(&self, words: &[&str]) -> (i32, String) {
         let mut command = self.command();
         command
@@ -84,8 +84,8 @@ impl Ground {
             .env("HOLDPOINT_DATABASE_URL", &self.database)
             .env("HOLDPOINT_SECRETS", self.home.path().join("secrets.json"));
         let ended = command.output().await.unwrap();
-        let told = String::from_utf8(ended.stderr).unwrap();
-        (ended.status.code().unwrap(), told)
+        let stderr = String::from_utf8(ended.stderr).unwrap();
+        (ended.status.code().unwrap(), stderr)
     }
 
     /// Starts a service on the ground's database.
@@ -93,13 +93,13 @@ impl Ground {
         self.serve_on(service, &self.database, args).await
     }
 
-    /// Starts a service with a database address of its own.
+    /// Starts a service with another database address.
     pub(crate) async fn serve_on(&self, service: &str, database: &str, args: &[&str]) -> Served {
         let command = self.service(service, database, args);
         self.start(service, command).await
     }
 
-    /// Starts a service that is to die at a crash point (`HOLDPOINT_CRASH`), maybe before it is ready.
+    /// Starts a service that dies at a crash point (`HOLDPOINT_CRASH`), perhaps before it is ready.
     pub(crate) async fn serve_doomed(&self, service: &str, crash: &str) -> Served {
         let mut command = self.service(service, &self.database, &[]);
         command.env("HOLDPOINT_CRASH", crash);
@@ -120,7 +120,7 @@ impl Ground {
         self.start("worker", command).await
     }
 
-    /// The same, where the server wants to know who it is.
+    /// The same with a key of the server.
     pub(crate) async fn worker_as(&self, seed: &str) -> Served {
         let mut command = self.command();
         command.args(["worker", "--builtin", "--nats-seed", seed]);
@@ -139,7 +139,7 @@ impl Ground {
     fn command(&self) -> Command {
         let mut command = Command::new(holdpoint_binary().unwrap());
         command
-            // What they keep where nobody says otherwise, such as mails.
+            // The default folder of files such as mails.
             .current_dir(self.home.path())
             .env("HOLDPOINT_NATS_URL", &self.nats.url)
             .env_remove("HOLDPOINT_ALLOW_PRIVATE_TARGETS");
@@ -155,7 +155,7 @@ impl Ground {
         served
     }
 
-    /// The process, and whether it has said that it is ready; else it has ended.
+    /// The process, and whether it is ready. A process that is not ready has ended.
     async fn launch(&self, name: &str, mut command: Command) -> (Served, bool) {
         let log = self.home.path().join(format!("{name}.log"));
         let file = std::fs::File::options()
@@ -174,7 +174,7 @@ impl Ground {
         let line = tokio::time::timeout(READY, lines.next_line()).await;
         let line = line.ok().and_then(Result::ok).flatten();
         let said = line.map(|line| serde_json::from_str(&line).unwrap());
-        // Whoever prints more must not die of a closed pipe.
+        // A process that prints more must not die of a closed pipe.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let is_ready = said.is_some();
         let said = said.unwrap_or_default();
@@ -190,21 +190,21 @@ impl Served {
         kill_process(pid, signal).unwrap();
     }
 
-    /// SIGTERM: it finishes what it has and leaves with 0.
+    /// Sends SIGTERM. The process finishes its work and exits with 0.
     pub(crate) async fn terminate(mut self) {
         self.signal(Signal::TERM);
         let ended = tokio::time::timeout(READY, self.child.wait()).await;
         assert_eq!(ended.unwrap().unwrap().code(), Some(0));
     }
 
-    /// Waits until it has ended by itself, as at a crash point; false: it lives on.
+    /// Waits until the process has ended by itself, as at a crash point. False: it is still running.
     pub(crate) async fn dies(&mut self, within: Duration) -> bool {
         tokio::time::timeout(within, self.child.wait())
             .await
             .is_ok()
     }
 
-    /// What it wrote to stderr so far.
+    /// Its stderr so far.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -223,7 +223,7 @@ impl Api {
         Self::at(text("http"), text("token"))
     }
 
-    /// A gateway's address, and somebody's token.
+    /// The address of a gateway, and the token of a user.
     pub(crate) fn at(url: &str, token: &str) -> Self {
         Self {
             client: reqwest::Client::builder().no_proxy().build().unwrap(),
@@ -232,7 +232,7 @@ impl Api {
         }
     }
 
-    /// The same as somebody else.
+    /// The same with the token of another user.
     pub(crate) fn with_token(&self, token: &str) -> Self {
         Self {
             client: self.client.clone(),
@@ -256,7 +256,7 @@ impl Api {
         (status, response.json().await.unwrap_or(Value::Null))
     }
 
-    /// A POST that can be sent again: under an idempotency key.
+    /// A POST with an idempotency key, which can be repeated.
     pub(crate) async fn post_under(&self, key: &str, path: &str, body: &Value) -> Answer {
         let request = self
             .client
@@ -270,7 +270,7 @@ impl Api {
     }
 
     pub(crate) async fn get(&self, path: &str) -> Value {
-        // A stopped replica keeps what it is asked: whoever looks then asks again.
+        // A stopped replica does not answer, so the caller asks again.
         for _ in 0..5 {
             let (status, body) = self.call(Method::GET, path, &Value::Null).await;
             if status != 503 {

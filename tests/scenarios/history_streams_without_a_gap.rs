@@ -1,4 +1,4 @@
-//! A run's history, live.
+//! The live history of a run has no gaps.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn frame(text: &str) -> Option<(u64, String, Value)> {
 
 /// S2-R11
 #[tokio::test]
-async fn who_watches_sees_everything_once_and_in_order() {
+async fn a_stream_has_every_event_once_and_in_order() {
     let world = World::with_test_clock().await;
     world
         .agent(
@@ -73,6 +73,6 @@ async fn who_watches_sees_everything_once_and_in_order() {
     assert_eq!(
         rest,
         seen[3..],
-        "a stream goes on after the last item that was seen"
+        "a stream continues after the last seen item"
     );
 }

@@ -1,4 +1,4 @@
-//! `POST /tools` with `http`: how other programs are called, and how they prove for which step.
+//! `POST /tools` with `http`: other programs are called with a token that names their step.
 
 use holdpoint_testkit::until;
 use reqwest::Method;
@@ -16,7 +16,7 @@ async fn registered(world: &World, shop: &Shop, tool: Value) -> (u16, Value) {
     world.up.post("/tools", &body).await.unwrap()
 }
 
-/// S4-R2, S2-R10: the call carries run, step, attempt and token; the answer is the step's result.
+/// S4-R2, S2-R10: the call carries run, step, attempt and token, and its reply is the result of the step.
 #[tokio::test]
 async fn a_registered_tool_is_called_and_its_answer_used() {
     let world = World::with_real_time().await;
@@ -40,7 +40,7 @@ async fn a_registered_tool_is_called_and_its_answer_used() {
     assert_eq!(call.header("holdpoint-attempt"), "1");
     assert_eq!(call.header("idempotency-key"), format!("{id}/make"));
 
-    // A-H6: the step speaks for itself while it runs, and not afterwards.
+    // A-H6: the token is valid only while its step runs.
     let token = call.header("holdpoint-token");
     let other = world.start_run("buys", json!({})).await;
     let get = async |token: &str, id: &str| {
@@ -49,7 +49,11 @@ async fn a_registered_tool_is_called_and_its_answer_used() {
         answer.unwrap().0
     };
     assert_eq!(get(token, &id).await, 401, "its step has ended");
-    assert_eq!(get(token, &other).await, 401, "of another run it never was");
+    assert_eq!(
+        get(token, &other).await,
+        401,
+        "it is not valid for another run"
+    );
     for path in ["contacts", "contacts/c-7", "contacts/c-7/activities"] {
         let path = format!("/v1/workspaces/{}/{path}", world.up.workspace);
         let answer = world.up.call_with(token, Method::GET, &path, None).await;
@@ -65,10 +69,10 @@ async fn a_registered_tool_is_called_and_its_answer_used() {
         .up
         .call_with(token, Method::POST, &path, Some(&json!({})))
         .await;
-    assert_eq!(cancel.unwrap().0, 403, "a step asks, and steers nothing");
+    assert_eq!(cancel.unwrap().0, 403, "a step token steers no run");
 }
 
-/// S2-R3, failing closed: approvals of steps come later, and until then a risky tool never runs.
+/// S2-R3: a risky tool never runs without an approval. Approvals of steps come later.
 #[tokio::test]
 async fn a_risky_tool_never_runs_without_an_approval() {
     let world = World::with_real_time().await;
@@ -84,7 +88,7 @@ async fn a_risky_tool_never_runs_without_an_approval() {
     assert!(shop.calls().is_empty());
 }
 
-/// S4-R13: who works is to be seen.
+/// S4-R13: nodes and their claimed steps are shown.
 #[tokio::test]
 async fn nodes_and_claims_are_shown() {
     let world = World::with_real_time().await;
@@ -116,7 +120,7 @@ async fn nodes_and_claims_are_shown() {
     assert_eq!(page["items"], json!([]), "completion clears the claim");
 }
 
-/// Bad input: what a tool may not be.
+/// Bad input: invalid tools.
 #[tokio::test]
 async fn bad_tools_are_refused_with_a_reason() {
     let world = World::with_test_clock().await;

@@ -1,4 +1,4 @@
-//! Each service has a database role of its own, which sees its own schema and no other (M-3).
+//! Each service has a database role that sees only its schema (M-3).
 
 use sea_orm::{ConnectionTrait as _, Database};
 use serde_json::json;
@@ -15,7 +15,7 @@ const SERVICES: [&str; 5] = [
     "gateway",
 ];
 
-/// A table of each service that is there from the first start.
+/// One table of each service.
 const TABLES: [&str; 5] = [
     "runs",
     "timers",
@@ -26,7 +26,7 @@ const TABLES: [&str; 5] = [
 
 /// M-3
 #[tokio::test]
-async fn every_role_is_refused_everywhere_but_at_home() {
+async fn each_role_reads_only_its_schema() {
     let Some(ground) = Ground::new().await else {
         return;
     };
@@ -48,7 +48,7 @@ async fn every_role_is_refused_everywhere_but_at_home() {
     let args = ["--http", "127.0.0.1:0", "--owner-token"];
     let gateway = ground.serve_on("gateway", &address("gateway"), &args).await;
     let _worker = ground.worker().await;
-    // It works with the small roles…
+    // The system works with the restricted roles…
     let api = Api::of(&gateway);
     let agent = json!({ "agent": "a", "steps": [{ "wait": "1s" }, log("x")] });
     assert_eq!(api.post("/agents", &agent).await.0, 201);
@@ -59,7 +59,7 @@ async fn every_role_is_refused_everywhere_but_at_home() {
     })
     .await
     .unwrap();
-    // …and none of them reads what is another's.
+    // …and no role reads a table of another service.
     for service in SERVICES {
         let db = Database::connect(address(service)).await.unwrap();
         for (owner, table) in SERVICES.iter().zip(TABLES) {

@@ -1,5 +1,5 @@
-//! What one is told comes at once, in a terminal and to a program, and goes on where one was (People,
-//! Deliver 7: in-app with read state and SSE).
+//! Notifications are live in a terminal and for a program, and a stream continues after its cursor (People, Deliver 7:
+//! in-app with read state and SSE).
 
 use std::process::{Output, Stdio};
 
@@ -24,7 +24,7 @@ fn command(world: &World, args: &[&str]) -> Command {
     command
 }
 
-/// A command that ends: its code, and what it printed.
+/// Runs a command to its end. Returns its code and its output.
 async fn typed(world: &World, args: &[&str]) -> (Option<i32>, String) {
     let Output {
         status,
@@ -42,7 +42,7 @@ async fn asked(world: &World, question: &str) -> String {
     hold["id"].as_str().unwrap().to_owned()
 }
 
-/// A terminal that shows what comes.
+/// A terminal that shows notifications live.
 struct Terminal {
     _child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -61,7 +61,7 @@ impl Terminal {
     async fn line(&mut self) -> String {
         let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await;
         let Ok(Ok(Some(line))) = line else {
-            panic!("the terminal shows nothing more: {line:?}");
+            panic!("the terminal has ended: {line:?}");
         };
         line
     }
@@ -71,10 +71,10 @@ impl Terminal {
     }
 }
 
-/// `notifications --watch` shows what there is, what comes, and what becomes of it; `notifications read`
-/// marks one or all.
+/// `notifications --watch` shows existing and new notifications and their changes. `notifications read` marks one or
+/// all as read.
 #[tokio::test]
-async fn a_terminal_shows_what_one_is_told() {
+async fn a_terminal_shows_new_notifications() {
     let world = World::with_test_clock().await;
     let first = asked(&world, "Deploy 4.2?").await;
     let mut terminal = Terminal::open(&world, &["notifications", "--watch", "--json"]);
@@ -133,10 +133,10 @@ async fn a_terminal_shows_what_one_is_told() {
     assert_eq!(typed(&world, &unknown).await.0, Some(3));
 }
 
-/// Only one's own, from where one was, across a kill of the whole system; with `unread`, only what is not
-/// read.
+/// A stream has only the caller's notifications and continues after its cursor, also across a kill of the whole
+/// system. With `unread` it has only unread ones.
 #[tokio::test]
-async fn a_program_goes_on_where_it_was() {
+async fn a_stream_continues_after_its_cursor() {
     let mut world = World::with_test_clock().await;
     let body = json!({ "name": "ada", "roles": ["member"] });
     assert_eq!(world.up.post("/users", &body).await.unwrap().0, 201);
@@ -149,9 +149,9 @@ async fn a_program_goes_on_where_it_was() {
     asked(&world, "Of the owners").await;
     asks_ada(&world, "Of ada?").await;
 
-    let told = stream(&world, ada, ("", None), "Of ada?").await;
-    assert!(!told.contains("Of the owners"), "{told}");
-    let id = told
+    let events = stream(&world, ada, ("", None), "Of ada?").await;
+    assert!(!events.contains("Of the owners"), "{events}");
+    let id = events
         .lines()
         .find_map(|line| line.strip_prefix("id: "))
         .unwrap();
@@ -163,7 +163,7 @@ async fn a_program_goes_on_where_it_was() {
         !later.contains("Of ada?"),
         "neither a gap nor a repetition: {later}"
     );
-    let id = told
+    let id = events
         .split("\"id\":\"")
         .nth(1)
         .unwrap()
@@ -197,7 +197,7 @@ async fn asks_ada(world: &World, question: &str) {
     assert_eq!(world.up.post("/holds", &body).await.unwrap().0, 201);
 }
 
-/// What a stream brings, until a whole event of it says this.
+/// Reads a stream until a complete event contains a text.
 async fn stream(
     world: &World,
     token: &str,
@@ -222,7 +222,7 @@ async fn stream(
     };
     while !has_said(&text) {
         let chunk = tokio::time::timeout(PATIENCE, response.chunk()).await;
-        let chunk = chunk.unwrap_or_else(|_late| panic!("`{says}` does not come: {text}"));
+        let chunk = chunk.unwrap_or_else(|_late| panic!("`{says}` is missing: {text}"));
         let chunk = chunk.unwrap().unwrap();
         text.push_str(std::str::from_utf8(&chunk).unwrap());
     }

@@ -1,4 +1,4 @@
-//! What people do with requests: votes, forms, handoffs taken over and completed, disabled users.
+//! Users vote, fill forms, take over and complete handoffs, and are disabled.
 
 use holdpoint_testkit::until;
 use serde_json::{Value, json};
@@ -28,9 +28,9 @@ async fn shown(world: &World, id: &str) -> Value {
     world.up.get(&format!("/requests/{id}")).await.unwrap().1
 }
 
-/// S0-AC7, M-6: a handoff without an agent is taken over, given on and completed.
+/// S0-AC7, M-6: a standalone handoff is taken over, reassigned and completed.
 #[tokio::test]
-async fn a_handoff_is_taken_over_given_on_and_completed() {
+async fn a_handoff_is_taken_over_reassigned_and_completed() {
     let world = World::with_test_clock().await;
     add(&world, "ada", "ops").await;
     let body = json!({ "kind": "handoff", "question": "Call them", "to": "@role.ops",
@@ -68,9 +68,9 @@ async fn a_handoff_is_taken_over_given_on_and_completed() {
     assert_eq!((status, &late["code"]), (409, &json!("already_decided")));
 }
 
-/// People 1, batch decisions: all or none, and which one stopped it.
+/// People 1: an atomic batch decides all requests or none, and names the one that stopped it.
 #[tokio::test]
-async fn several_are_approved_together_or_none_is() {
+async fn an_atomic_batch_approves_all_or_none() {
     let world = World::with_test_clock().await;
     let mut ids = Vec::new();
     for question in ["Ship 1?", "Ship 2?", "Ship 3?"] {
@@ -87,46 +87,46 @@ async fn several_are_approved_together_or_none_is() {
         json!({ "reason": "not this one" }),
     )
     .await;
-    let (status, told) = batch(&ids).await;
+    let (status, response) = batch(&ids).await;
     assert_eq!(
-        (status, &told["code"]),
+        (status, &response["code"]),
         (409, &json!("none_decided")),
-        "{told}"
+        "{response}"
     );
-    let detail = told["detail"].as_str().unwrap();
+    let detail = response["detail"].as_str().unwrap();
     assert!(
         detail.contains(&ids[1]) && detail.contains("rejected by owner"),
-        "{told}"
+        "{response}"
     );
     let codes: Vec<_> = (0..3)
-        .map(|n| &told["items"][n]["problem"]["code"])
+        .map(|n| &response["items"][n]["problem"]["code"])
         .collect();
     assert_eq!(codes, ["batch_aborted", "already_decided", "batch_aborted"]);
     assert_eq!(shown(&world, &ids[0]).await["status"], "open");
     assert_eq!(shown(&world, &ids[1]).await["late"], json!([]));
     ids.remove(1);
-    let (status, told) = batch(&ids).await;
+    let (status, response) = batch(&ids).await;
     assert_eq!(
-        (status, &told["items"][1]["recorded"]),
+        (status, &response["items"][1]["recorded"]),
         (200, &json!(true)),
-        "{told}"
+        "{response}"
     );
     assert_eq!(shown(&world, &ids[0]).await["outcome"], "approved");
 }
 
-/// What somebody has put away leaves their own list, until its time has come, and nobody else's.
+/// A snoozed request is hidden from the list of one user until its time, and from no other list.
 #[tokio::test]
-async fn what_is_put_away_comes_back_by_itself() {
+async fn a_snoozed_request_comes_back_by_itself() {
     let world = World::with_test_clock().await;
     add(&world, "ada", "ops").await;
     let body = json!({ "kind": "input", "question": "When?", "to": "@role.ops", "timeout": "9h",
         "on_timeout": "default", "default": "next week" });
     let id = open(&world, body).await;
     assert_eq!(shown(&world, &id).await["default"], "next week");
-    let (status, away) = post(&world, &id, "snooze", json!({ "for": "2h" })).await;
-    assert_eq!(status, 200, "{away}");
-    assert_eq!(away["snoozed_until"], away["snoozed_by"][0]["until"]);
-    assert_eq!(away["snoozed_by"][0]["by"], "owner");
+    let (status, snoozed) = post(&world, &id, "snooze", json!({ "for": "2h" })).await;
+    assert_eq!(status, 200, "{snoozed}");
+    assert_eq!(snoozed["snoozed_until"], snoozed["snoozed_by"][0]["until"]);
+    assert_eq!(snoozed["snoozed_by"][0]["by"], "owner");
     let listed = async |filter: &str| {
         let (_, page) = world.up.get(&format!("/requests?{filter}")).await.unwrap();
         page["items"].as_array().unwrap().len()
@@ -147,9 +147,9 @@ async fn what_is_put_away_comes_back_by_itself() {
     }
 }
 
-/// S0-R1: a user who is disabled gives back what they had.
+/// S0-R1: the requests of a disabled user go to the owners.
 #[tokio::test]
-async fn who_is_disabled_gives_back_what_they_had() {
+async fn a_disabled_user_loses_their_requests() {
     let world = World::with_test_clock().await;
     add(&world, "ada", "ops").await;
     let body = json!({ "kind": "approval", "question": "Ship?", "to": ["@user.ada"] });
@@ -157,7 +157,7 @@ async fn who_is_disabled_gives_back_what_they_had() {
     assert_eq!(shown(&world, &id).await["assignee"], "ada");
     let (status, _) = world.up.delete("/users/ada").await.unwrap();
     assert_eq!(status, 200);
-    let note = until(PATIENCE, "it is put to the owners", async || {
+    let note = until(PATIENCE, "it is reassigned to the owners", async || {
         let request = shown(&world, &id).await;
         let is_free = request["assignee"].is_null() && request["to"] == json!([]);
         is_free.then(|| request["history"][1]["note"].clone())
@@ -198,7 +198,7 @@ async fn forms_are_checked_votes_are_counted_and_batches_answer_each() {
     let (_, theirs) = world.up.get(inbox).await.unwrap();
     assert_eq!(
         theirs["items"][0]["id"], *id,
-        "accepted, and still to be voted on"
+        "accepted, and still open for votes"
     );
     let (status, voted) = post(&world, &id, "approve", json!({})).await;
     assert_eq!(
@@ -219,9 +219,9 @@ async fn forms_are_checked_votes_are_counted_and_batches_answer_each() {
     assert_eq!(results["items"][2]["problem"]["status"], 404);
 }
 
-/// What cannot be asked is refused before anybody is asked.
+/// An invalid hold is refused before it notifies a recipient.
 #[tokio::test]
-async fn holds_that_make_no_sense_are_refused() {
+async fn invalid_holds_are_refused() {
     let world = World::with_test_clock().await;
     for (body, code) in [
         (
@@ -255,9 +255,9 @@ async fn holds_that_make_no_sense_are_refused() {
     );
 }
 
-/// S0-AC6: the history of a run, and its stream, have everything that people did with its handoff.
+/// S0-AC6: the history of a run has every action of people on its handoff.
 #[tokio::test]
-async fn a_runs_history_tells_what_people_did_with_its_handoff() {
+async fn the_history_of_a_run_has_every_action_on_its_handoff() {
     let world = World::with_test_clock().await;
     for name in ["ada", "bob"] {
         add(&world, name, "sales").await;
@@ -287,15 +287,15 @@ async fn a_runs_history_tells_what_people_did_with_its_handoff() {
     }
     world.until_status(&run, "completed").await;
     let items = world.items(&run).await;
-    let told = items.iter().filter(|item| {
+    let events = items.iter().filter(|item| {
         let kind = item["type"].as_str().unwrap();
         kind.starts_with("handoff.")
     });
-    let told: Vec<_> = told
+    let events: Vec<_> = events
         .map(|item| (item["type"].as_str().unwrap(), &item["data"]["to"]))
         .collect();
     assert_eq!(
-        told,
+        events,
         [
             ("handoff.offered", &json!(["@role.sales"])),
             ("handoff.accepted", &Value::Null),
@@ -307,10 +307,10 @@ async fn a_runs_history_tells_what_people_did_with_its_handoff() {
     );
 }
 
-/// Issue 4, "acknowledge and re-trigger": who has seen it and does nothing is told again, and so are the
-/// owners behind them.
+/// Issue 4, "acknowledge and re-trigger": a request that was acknowledged and not decided notifies its recipients and
+/// the owners again.
 #[tokio::test]
-async fn who_has_seen_it_and_does_nothing_is_told_again() {
+async fn an_acknowledged_request_reminds_again() {
     let world = World::with_test_clock().await;
     add(&world, "ada", "ops").await;
     let rungs = json!([{ "after": "1h", "do": "notify", "to": "@role.ops" },
@@ -326,7 +326,7 @@ async fn who_has_seen_it_and_does_nothing_is_told_again() {
     let body = json!({ "kind": "approval", "question": "Deploy?", "to": "@role.ops",
         "timeout": "30d", "policy": "on-call" });
     let id = open(&world, body).await;
-    let told = async || {
+    let notes_of_rungs = async || {
         let request = shown(&world, &id).await;
         let history = request["history"].as_array().unwrap().clone();
         let escalated = history
@@ -337,13 +337,13 @@ async fn who_has_seen_it_and_does_nothing_is_told_again() {
             .collect::<Vec<_>>()
     };
     world.advance("1h").await;
-    assert_eq!(told().await, ["notified @role.ops"]);
+    assert_eq!(notes_of_rungs().await, ["notified @role.ops"]);
     let (status, _) = post(&world, &id, "acknowledge", json!({})).await;
     assert_eq!(status, 200);
     world.advance("44m").await;
-    assert_eq!(told().await.len(), 1, "it is quiet");
+    assert_eq!(notes_of_rungs().await.len(), 1, "no reminder yet");
     world.advance("61m").await;
-    let notes = told().await;
+    let notes = notes_of_rungs().await;
     assert_eq!(notes.len(), 3, "{notes:?}");
     assert!(
         notes[1].starts_with("round 2,") && notes[1].ends_with("notified @role.ops"),

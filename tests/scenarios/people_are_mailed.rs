@@ -1,4 +1,4 @@
-//! People are asked by mail, and decide by the link in it (S0-T4; People, deliverable 7).
+//! A request is mailed to its recipient, who decides by the link in the mail (S0-T4; People, deliverable 7).
 
 use holdpoint_testkit::{Person, until};
 use reqwest::header::COOKIE;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::world::{PATIENCE, World};
 
-/// Somebody who opens what is in a mail.
+/// A reader who opens the link of a mail.
 struct Reader<'w> {
     world: &'w World,
     client: Client,
@@ -31,11 +31,11 @@ impl<'w> Reader<'w> {
         text(self.client.get(self.at(path))).await
     }
 
-    /// What a form without a script sends.
+    /// Sends a form as a browser without a script does.
     async fn send(&self, path: &str, form: &'static str) -> (StatusCode, String) {
         let request = self.client.post(self.at(path)).body(form);
         let kind = "application/x-www-form-urlencoded";
-        // So a browser says it under `no-referrer`.
+        // A browser sends this under `no-referrer`.
         text(
             request
                 .header("content-type", kind)
@@ -44,14 +44,14 @@ impl<'w> Reader<'w> {
         .await
     }
 
-    async fn tell(&self, path: &str, decision: Value) -> (StatusCode, Value) {
+    async fn decide(&self, path: &str, decision: Value) -> (StatusCode, Value) {
         let request = self.client.post(self.at(path));
         let answer = request.json(&json!({ "decision": decision }));
         let answer = answer.send().await.unwrap();
         (answer.status(), answer.json().await.unwrap())
     }
 
-    /// The cookie of a browser that is signed in as somebody.
+    /// The session cookie of a user.
     async fn session(&self, name: &str) -> String {
         let (status, made) = self
             .world
@@ -74,16 +74,16 @@ async fn text(request: RequestBuilder) -> (StatusCode, String) {
     (answer.status(), answer.text().await.unwrap())
 }
 
-/// The mails to people that somebody sees.
+/// The mails to people that a user can list.
 async fn mails(world: &World, person: &Person) -> Vec<Value> {
     let (status, page) = person.get(&world.up, "/mails").await.unwrap();
     assert_eq!(status, 200, "{page}");
     let all = page["items"].as_array().unwrap().iter();
-    let told = all.filter(|mail| mail["kind"] == "notification");
-    told.cloned().collect()
+    let notifications = all.filter(|mail| mail["kind"] == "notification");
+    notifications.cloned().collect()
 }
 
-/// The text of the newest of so many mails.
+/// The text of the newest mail, once there are `count` of them.
 async fn newest(world: &World, person: &Person, count: usize) -> String {
     let mails = until(PATIENCE, "the mail is there", async || {
         Some(mails(world, person).await).filter(|mails| mails.len() == count)
@@ -92,7 +92,7 @@ async fn newest(world: &World, person: &Person, count: usize) -> String {
     mails.last().unwrap()["body"].as_str().unwrap().to_owned()
 }
 
-/// The path of the link behind these words of a mail.
+/// The path of the link after these words of a mail.
 fn behind(body: &str, words: &str) -> String {
     let (_, rest) = body
         .split_once(words)
@@ -101,7 +101,7 @@ fn behind(body: &str, words: &str) -> String {
     format!("/l/{}", token.split_whitespace().next().unwrap())
 }
 
-/// The path of the link to the request in the newest of so many mails.
+/// The path of the link to the request in the newest mail, once there are `count` of them.
 async fn link(world: &World, person: &Person, count: usize) -> String {
     behind(&newest(world, person, count).await, "Look at it and decide")
 }
@@ -116,8 +116,8 @@ async fn request(world: &World, id: &str) -> Value {
     world.up.get(&format!("/requests/{id}")).await.unwrap().1
 }
 
-/// S0-T4, "Must": a mail is its person's alone; its link shows to whoever looks, a preview bot too, and
-/// decides once, for whoever posts.
+/// S0-T4, "Must": only its recipient can list a mail. A GET of its link, also by a preview bot, shows the request, and
+/// a POST decides it once.
 #[tokio::test]
 async fn a_person_decides_by_the_link_in_a_mail() {
     let world = World::with_test_clock().await;
@@ -142,7 +142,7 @@ async fn a_person_decides_by_the_link_in_a_mail() {
     );
     assert!(mails(&world, &bob).await.is_empty());
     let (_, page) = world.up.get("/mails").await.unwrap();
-    assert_eq!(page["items"], json!([]), "not even an owner's");
+    assert_eq!(page["items"], json!([]), "also not for an owner");
 
     for _ in 0..3 {
         let looked = reader.client.get(reader.at(&link)).send().await.unwrap();
@@ -175,7 +175,7 @@ async fn a_person_decides_by_the_link_in_a_mail() {
         (&json!("approved"), &json!("ada"), &json!("go"))
     );
     let no = json!({ "reject": { "reason": "I did not mean it" } });
-    let (status, refused) = reader.tell(&link, no).await;
+    let (status, refused) = reader.decide(&link, no).await;
     assert_eq!(
         (status.as_u16(), &refused["code"]),
         (409, &json!("already_decided"))
@@ -206,9 +206,9 @@ fn yes() -> Value {
     json!({ "respond": { "answer": "yes" } })
 }
 
-/// "Must": a link of a version that has changed meanwhile says so, and decides what it then shows.
+/// "Must": a link to an old version says that the request has changed, and decides the version that it then shows.
 #[tokio::test]
-async fn a_link_is_bound_to_what_was_asked() {
+async fn a_link_is_bound_to_the_version_of_its_request() {
     let world = World::with_test_clock().await;
     let reader = Reader::of(&world);
     let (ada, bob) = two(&world).await;
@@ -217,7 +217,7 @@ async fn a_link_is_bound_to_what_was_asked() {
     let seen = format!("/requests/{id}/acknowledge");
     assert_eq!(ada.post(&world.up, &seen, &json!({})).await.unwrap().0, 200);
 
-    let (status, refused) = reader.tell(&of_bob, yes()).await;
+    let (status, refused) = reader.decide(&of_bob, yes()).await;
     assert_eq!(
         (status.as_u16(), &refused["code"]),
         (409, &json!("version_conflict"))
@@ -229,7 +229,7 @@ async fn a_link_is_bound_to_what_was_asked() {
     );
     let (_, action) = page.split_once("action=\"/l/").unwrap();
     let of_now = format!("/l/{}", action.split('"').next().unwrap());
-    assert_ne!(of_now, of_bob, "it is of what the page shows");
+    assert_ne!(of_now, of_bob, "the link has the version of the page");
     let (status, page) = reader.send(&of_now, "do=respond&answer=perhaps").await;
     assert_eq!(status, 422, "{page}");
     let (status, page) = reader.send(&of_now, "do=respond&answer=yes").await;
@@ -237,7 +237,7 @@ async fn a_link_is_bound_to_what_was_asked() {
     assert_eq!(request(&world, &id).await["decided_by"], "bob");
 }
 
-/// "Must": a link of another person, of somebody who is gone, of nobody, of a time that is over.
+/// "Must": links of another user, of a disabled user, of no user and of an expired request are refused.
 #[tokio::test]
 async fn a_link_is_bound_to_person_and_time() {
     let world = World::with_test_clock().await;
@@ -262,7 +262,7 @@ async fn a_link_is_bound_to_person_and_time() {
 
     let (status, _) = world.up.delete("/users/bob").await.unwrap();
     assert!(status < 300, "{status}");
-    until(PATIENCE, "bob is known to be gone", async || {
+    until(PATIENCE, "bob is disabled", async || {
         (reader.open(&of_bob).await.0 == 403).then_some(())
     })
     .await
@@ -271,17 +271,17 @@ async fn a_link_is_bound_to_person_and_time() {
     let (status, page) = reader.open(&of_ada).await;
     assert_eq!(status, 410, "{page}");
     assert!(page.contains("This link has expired."), "{page}");
-    let (status, refused) = reader.tell(&of_ada, yes()).await;
+    let (status, refused) = reader.decide(&of_ada, yes()).await;
     assert_eq!(
         (status.as_u16(), &refused["code"]),
         (410, &json!("link_expired"))
     );
 }
 
-/// Deliverable 7, "Must": each answer has a link of its own. Looking shows it and decides nothing, posting
-/// does, once; it is bound to its person and to what was asked.
+/// Deliverable 7, "Must": each answer has a link. A GET shows the answer and decides nothing, and a POST decides once.
+/// The link is bound to its user and to the version of the request.
 #[tokio::test]
-async fn a_mail_lists_the_answers_with_a_link_each() {
+async fn a_mail_has_a_link_for_each_answer() {
     let world = World::with_test_clock().await;
     let reader = Reader::of(&world);
     let (ada, bob) = two(&world).await;
@@ -304,7 +304,7 @@ async fn a_mail_lists_the_answers_with_a_link_each() {
     let (status, _) = text(reader.client.get(reader.at(&no)).header(COOKIE, &cookie)).await;
     assert_eq!(status, 403, "it is ada's");
 
-    // Something has changed: the choice was of what was asked before.
+    // The request has changed, so the choice belongs to an old version.
     let seen = format!("/requests/{id}/acknowledge");
     assert_eq!(bob.post(&world.up, &seen, &json!({})).await.unwrap().0, 200);
     let (_, page) = reader.open(&no).await;
@@ -332,7 +332,7 @@ async fn a_mail_lists_the_answers_with_a_link_each() {
     );
 }
 
-/// Deliverable 7: yes and no of an approval, of which a no needs a reason; a form says what it asks for.
+/// Deliverable 7: an approval has links for yes and no, and a no needs a reason. A form lists its fields.
 #[tokio::test]
 async fn a_mail_lists_yes_and_no_and_the_fields_of_a_form() {
     let world = World::with_test_clock().await;

@@ -90,7 +90,7 @@ async fn a_notification_appears_and_is_read() {
 
 /// On a phone nothing is cut off, and all of it works without the script.
 #[tokio::test]
-async fn it_works_on_a_phone_without_the_script() {
+async fn notifications_work_on_a_phone_without_the_script() {
     let Some(browsers) = Browsers::new().await else {
         return;
     };

@@ -115,7 +115,7 @@ async fn an_owner_manages_the_webhooks() {
 
 /// On a phone nothing is cut off, and all of it works without the script. Members see no webhooks.
 #[tokio::test]
-async fn it_works_on_a_phone_without_the_script() {
+async fn settings_work_on_a_phone_without_the_script() {
     let Some(browsers) = Browsers::new().await else {
         return;
     };

@@ -1,5 +1,5 @@
-//! What anybody may name as an address is not called where it is not public: under `serve` unless it is
-//! allowed; `up` belongs to whoever owns the machine.
+//! `serve` calls private addresses only where that is allowed. `up` calls them, because it belongs to the owner of the
+//! machine.
 
 use holdpoint_testkit::until;
 use reqwest::Method;
@@ -11,7 +11,7 @@ use crate::world::{PATIENCE, World};
 
 const REFUSED: &str = "is not a public address";
 
-/// A hold of a moment that calls back; what became of the call, and why.
+/// A short hold with a callback. Returns the state of the call and its error.
 async fn called_back(api: &Api, url: &str) -> (String, String) {
     let body = json!({ "kind": "timer", "wait": "1s", "callback": url });
     let (status, hold) = api.post("/holds", &body).await;
@@ -28,7 +28,7 @@ async fn called_back(api: &Api, url: &str) -> (String, String) {
     .unwrap()
 }
 
-/// A run of one step that calls an address; how it ended, and why.
+/// A run of one step that calls an address. Returns its end and its error.
 async fn step_called(api: &Api, url: &str) -> (Value, String) {
     let call = json!({ "method": "POST", "url": url });
     let agent = json!({ "agent": "calls", "steps": [{ "tool": "http_request", "args": call }] });
@@ -46,8 +46,8 @@ async fn step_called(api: &Api, url: &str) -> (Value, String) {
     (ended["status"].clone(), why.to_owned())
 }
 
-/// People "Must", bad input: a webhook, a chat, a callback and a tool to an address that is not public,
-/// as it is written or as its name resolves. The same is called by the same services where it is allowed.
+/// People "Must", bad input: webhooks, chats, callbacks and tools do not call a private address, by number or by name.
+/// The same services call it where that is allowed.
 #[tokio::test]
 async fn serve_calls_only_public_addresses_unless_it_is_allowed() {
     let shop = Shop::open().await;
@@ -62,7 +62,7 @@ async fn serve_calls_only_public_addresses_unless_it_is_allowed() {
     let gateway = ground.serve("gateway", &args).await;
     let api = Api::of(&gateway);
     let literal = shop.url("/called");
-    // A name says nothing by itself: what it resolves to is not called.
+    // The name is accepted, and the private address that it resolves to is not called.
     let named = literal.replace("127.0.0.1", "localhost");
 
     let webhook = |url: &str| json!({ "url": url, "events": ["approval.requested"] });
@@ -93,7 +93,7 @@ async fn serve_calls_only_public_addresses_unless_it_is_allowed() {
     }
     assert!(shop.calls().is_empty(), "nothing was called");
 
-    // The same on the same system, where it is allowed.
+    // The same system with permission.
     for process in [notification, executor, worker] {
         process.terminate().await;
     }
@@ -112,14 +112,13 @@ async fn serve_calls_only_public_addresses_unless_it_is_allowed() {
     assert_eq!(status, 200, "{set}");
 }
 
-/// API.md, "Start, time, data": `up` lets tools, callbacks and webhooks reach loopback; a redirect is not
-/// followed by what calls people's programs, wherever it leads.
+/// `up` lets tools, callbacks and webhooks reach loopback. Callbacks and webhooks follow no redirect.
 #[tokio::test]
 async fn up_calls_loopback_and_follows_no_redirect_of_a_callback() {
     let (shop, inside) = (Shop::open().await, Shop::open().await);
-    let away = shop.url(&format!("/away?to={}", inside.url("/inside")));
+    let redirect = shop.url(&format!("/away?to={}", inside.url("/inside")));
     let world = World::with_real_time().await;
-    for (url, state) in [(shop.url("/called"), "sent"), (away, "pending")] {
+    for (url, state) in [(shop.url("/called"), "sent"), (redirect, "pending")] {
         let body = json!({ "kind": "timer", "wait": "1s", "callback": url });
         let (status, hold) = world.up.post("/holds", &body).await.unwrap();
         assert_eq!(status, 201, "{hold}");

@@ -1,4 +1,4 @@
-//! A small HTTP server on loopback that counts what it is asked: the outside world of scenarios.
+//! A small HTTP server on loopback that records its calls: the outside world of scenarios.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Bytes that `/large` answers with.
+/// The size of the response of `/large` in bytes.
 const LARGE: usize = 250 * 1024;
 
-/// One request as it came.
+/// One received request.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     headers: BTreeMap<String, String>,
@@ -24,7 +24,7 @@ impl Call {
     }
 }
 
-/// The server; it goes with the test.
+/// The server, which ends with the test.
 pub(crate) struct Shop {
     address: std::net::SocketAddr,
     calls: Arc<Mutex<Vec<Call>>>,
@@ -43,7 +43,7 @@ impl Shop {
         Self::slow(Duration::ZERO).await
     }
 
-    /// Answers after some time, so that work is under way when something happens.
+    /// Answers after some time, so that calls are in progress.
     pub(crate) async fn slow(answer_after: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -61,12 +61,12 @@ impl Shop {
         }
     }
 
-    /// Where to ask.
+    /// The address of a path.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    /// What was asked so far.
+    /// The calls so far.
     pub(crate) fn calls(&self) -> Vec<Call> {
         self.calls.lock().unwrap().clone()
     }

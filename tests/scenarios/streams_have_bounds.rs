@@ -1,4 +1,4 @@
-//! What streams keep, for how long, and whose settings count.
+//! The bounds of streams in age and bytes, and which settings of an operator stay.
 
 use async_nats::jetstream;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, Republish};
@@ -31,7 +31,7 @@ impl Streams {
         found.cached_info().config.clone()
     }
 
-    /// Stores so many messages of 100 kB; says which were taken.
+    /// Publishes messages of 100 kB. Returns which were stored.
     async fn fill(&self, subject: &str, messages: usize) -> Vec<bool> {
         let body = "x".repeat(100_000);
         let one = Outgoing::json(subject.to_owned(), &body).unwrap();
@@ -40,10 +40,10 @@ impl Streams {
     }
 }
 
-/// Mend B-5, A-L9: what nobody takes is gone after an hour and takes no more than its share of the disk. Schedules
-/// are not bounded that way: they would be dropped before they fire.
+/// Mend B-5, A-L9: a message without a consumer expires after an hour, and streams have a bound in bytes. Schedules
+/// have none, because they would be dropped before they fire.
 #[tokio::test]
-async fn what_nobody_takes_is_bounded_and_schedules_are_not() {
+async fn unconsumed_messages_are_bounded_and_schedules_are_not() {
     let streams = Streams::new().await;
     for wanted in [COMMANDS, StreamUse::Steps, StreamUse::Timers] {
         streams.bus.provide_stream(wanted).await.unwrap();
@@ -62,8 +62,8 @@ async fn what_nobody_takes_is_bounded_and_schedules_are_not() {
     assert!(timers.max_age.is_zero() && timers.max_bytes <= 0 && timers.max_messages <= 0);
 }
 
-/// Mend A-L9: at their bytes command streams refuse what is new, and nothing that was stored is lost; dispatches drop
-/// the oldest, which their sweep publishes again.
+/// Mend A-L9: a full command stream refuses new messages and loses no stored one. A full stream of steps drops the
+/// oldest dispatch, and a sweep publishes it again.
 #[tokio::test]
 async fn full_streams_refuse_commands_and_forget_old_steps() {
     let streams = Streams::new().await;
@@ -85,8 +85,8 @@ async fn full_streams_refuse_commands_and_forget_old_steps() {
     assert_eq!(streams.bus.stored(StreamUse::Steps).await.unwrap(), 4);
 }
 
-/// Mend D-16, A-C1: a start keeps what an operator has set, brings ours up to date, and takes out what lets a stream
-/// copy messages to other subjects.
+/// Mend D-16, A-C1: a start keeps the settings of an operator, updates those of Holdpoint, and removes settings that
+/// let a stream copy messages to other subjects.
 #[tokio::test]
 async fn a_start_keeps_what_an_operator_has_set() {
     let streams = Streams::new().await;
@@ -114,7 +114,7 @@ async fn a_start_keeps_what_an_operator_has_set() {
     assert_eq!((now.no_ack, now.republish), (false, None));
 }
 
-/// Mend D-16: copies are asked for only where somebody says so; a server alone has none to give.
+/// Mend D-16: replicas are requested only by an option, because a single server has none.
 #[tokio::test]
 async fn copies_are_asked_for_by_option() {
     let nats = nats().await.unwrap();
@@ -124,11 +124,12 @@ async fn copies_are_asked_for_by_option() {
     };
     let bus = Bus::connect_with(&nats.url, "test", &access).await.unwrap();
     let refused = bus.provide_stream(COMMANDS).await.unwrap_err();
-    let told = std::error::Error::source(&refused).map(ToString::to_string);
-    assert!(told.unwrap().contains("replicas"), "{refused:?}");
+    let cause = std::error::Error::source(&refused).map(ToString::to_string);
+    assert!(cause.unwrap().contains("replicas"), "{refused:?}");
 }
 
-/// Mend B-5: bounds on bytes are reserved. A server with a small disk bounds all streams by its own limit.
+/// Mend B-5: a server reserves the bytes of a bound. On a server with a small disk the limit of the account bounds all
+/// streams.
 #[tokio::test]
 async fn a_small_server_has_streams_all_the_same() {
     let nats = NatsProcess::start("max_file_store: 8MB").await.unwrap();

@@ -19,7 +19,7 @@ async fn holdpoint(world: &World, args: &[&str]) -> Output {
         .unwrap()
 }
 
-fn printed(output: &Output) -> String {
+fn stdout_of(output: &Output) -> String {
     assert!(
         output.status.success(),
         "{}",
@@ -35,23 +35,23 @@ async fn start_show_pause_resume_advance_watch() {
     let file = folder.path().join("agent.json");
     let agent = json!({ "agent": "patient", "steps": [{ "wait": "5 days" }, log("after")] });
     std::fs::write(&file, agent.to_string()).unwrap();
-    printed(&holdpoint(&world, &["agent", "apply", file.to_str().unwrap()]).await);
+    stdout_of(&holdpoint(&world, &["agent", "apply", file.to_str().unwrap()]).await);
 
-    let started = printed(&holdpoint(&world, &["run", "start", "patient", "--json"]).await);
+    let started = stdout_of(&holdpoint(&world, &["run", "start", "patient", "--json"]).await);
     let started: Value = serde_json::from_str(&started).unwrap();
     let id = started["id"].as_str().unwrap();
-    printed(&holdpoint(&world, &["clock", "advance", "2d"]).await);
-    printed(&holdpoint(&world, &["run", "pause", id]).await);
-    let shown = printed(&holdpoint(&world, &["run", "show", id]).await);
+    stdout_of(&holdpoint(&world, &["clock", "advance", "2d"]).await);
+    stdout_of(&holdpoint(&world, &["run", "pause", id]).await);
+    let shown = stdout_of(&holdpoint(&world, &["run", "show", id]).await);
     assert!(
         shown.contains("Paused by owner; timer hold has 3 days left."),
         "{shown}"
     );
-    printed(&holdpoint(&world, &["run", "resume", id]).await);
-    printed(&holdpoint(&world, &["clock", "advance", "3d"]).await);
-    let watched = printed(&holdpoint(&world, &["run", "watch", id]).await);
+    stdout_of(&holdpoint(&world, &["run", "resume", id]).await);
+    stdout_of(&holdpoint(&world, &["clock", "advance", "3d"]).await);
+    let watched = stdout_of(&holdpoint(&world, &["run", "watch", id]).await);
     assert!(watched.contains("run.completed"), "{watched}");
-    let listed = printed(&holdpoint(&world, &["run", "list", "--status", "completed"]).await);
+    let listed = stdout_of(&holdpoint(&world, &["run", "list", "--status", "completed"]).await);
     assert!(listed.contains(id), "{listed}");
 
     let absent = ["run", "show", "run_00000000000000000000000000000000"];
@@ -70,7 +70,7 @@ async fn start_show_pause_resume_advance_watch() {
 }
 
 #[tokio::test]
-async fn an_unreachable_system_is_said_to_be_so() {
+async fn an_unreachable_system_is_an_error() {
     let nowhere = tempfile::tempdir().unwrap();
     let output = tokio::process::Command::new(holdpoint_binary().unwrap())
         .args([
@@ -91,7 +91,7 @@ async fn an_unreachable_system_is_said_to_be_so() {
     assert!(said.contains("holdpoint up"), "{said}");
 }
 
-/// What people and programs are told of, and by which rules, is said in a terminal, too.
+/// Preferences, webhooks and policies are shown and changed in a terminal.
 #[tokio::test]
 async fn preferences_webhooks_and_policies_are_kept() {
     let world = World::with_test_clock().await;
@@ -109,10 +109,10 @@ async fn preferences_webhooks_and_policies_are_kept() {
         "--time-zone",
         "Europe/Berlin",
     ];
-    let said = printed(&holdpoint(&world, &set).await);
+    let said = stdout_of(&holdpoint(&world, &set).await);
     assert!(said.contains("(shown once)"), "{said}");
-    printed(&holdpoint(&world, &["preferences", "set", "--chat-from", "normal"]).await);
-    let shown = printed(&holdpoint(&world, &["preferences", "show"]).await);
+    stdout_of(&holdpoint(&world, &["preferences", "set", "--chat-from", "normal"]).await);
+    let shown = stdout_of(&holdpoint(&world, &["preferences", "show"]).await);
     for words in [
         "order        chat, then email",
         "email        from high",
@@ -134,40 +134,40 @@ async fn preferences_webhooks_and_policies_are_kept() {
         "approval.*",
         "--json",
     ];
-    let added: Value = serde_json::from_str(&printed(&holdpoint(&world, &add).await)).unwrap();
+    let added: Value = serde_json::from_str(&stdout_of(&holdpoint(&world, &add).await)).unwrap();
     let id = added["id"].as_str().unwrap();
-    let disabled = printed(&holdpoint(&world, &["webhooks", "disable", id]).await);
+    let disabled = stdout_of(&holdpoint(&world, &["webhooks", "disable", id]).await);
     assert!(disabled.contains("disabled"), "{disabled}");
-    printed(&holdpoint(&world, &["webhooks", "enable", id]).await);
-    let listed = printed(&holdpoint(&world, &["webhooks", "list"]).await);
+    stdout_of(&holdpoint(&world, &["webhooks", "enable", id]).await);
+    let listed = stdout_of(&holdpoint(&world, &["webhooks", "list"]).await);
     assert!(
         listed.contains("active") && listed.contains("approval.*"),
         "{listed}"
     );
-    printed(&holdpoint(&world, &["webhooks", "deliveries", id]).await);
-    printed(&holdpoint(&world, &["webhooks", "remove", id]).await);
+    stdout_of(&holdpoint(&world, &["webhooks", "deliveries", id]).await);
+    stdout_of(&holdpoint(&world, &["webhooks", "remove", id]).await);
     let gone = holdpoint(&world, &["webhooks", "enable", id]).await;
     assert_eq!(gone.status.code(), Some(3), "{gone:?}");
 
     let policy = r#"{"name": "two-of-ops", "kind": "approval", "from": ["@role.ops"], "need": 2}"#;
-    printed(&holdpoint(&world, &["policies", "put", policy]).await);
-    let listed = printed(&holdpoint(&world, &["policies", "list"]).await);
+    stdout_of(&holdpoint(&world, &["policies", "put", policy]).await);
+    let listed = stdout_of(&holdpoint(&world, &["policies", "list"]).await);
     assert!(
         listed.contains("two-of-ops") && listed.contains("built in"),
         "{listed}"
     );
-    let shown = printed(&holdpoint(&world, &["policies", "show", "two-of-ops"]).await);
+    let shown = stdout_of(&holdpoint(&world, &["policies", "show", "two-of-ops"]).await);
     assert!(shown.contains("\"need\": 2"), "{shown}");
-    printed(&holdpoint(&world, &["policies", "remove", "two-of-ops"]).await);
+    stdout_of(&holdpoint(&world, &["policies", "remove", "two-of-ops"]).await);
     let gone = holdpoint(&world, &["policies", "show", "two-of-ops"]).await;
     assert_eq!(gone.status.code(), Some(3), "{gone:?}");
 }
 
-fn told(output: &Output) -> String {
+fn stderr_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Mend D-4: the beginning of an id is enough where it tells it from all others.
+/// Mend D-4: a unique prefix of an id is enough.
 #[tokio::test]
 async fn ids_may_be_shortened() {
     let world = World::with_test_clock().await;
@@ -178,7 +178,7 @@ async fn ids_may_be_shortened() {
     world.until_status(&first, "awaiting_input").await;
     world.until_status(&second, "awaiting_input").await;
 
-    // As much as they have in common, and one character more.
+    // The common prefix, and one character more.
     let common = first.bytes().zip(second.bytes());
     let common = common.take_while(|(one, other)| one == other).count();
     let short = &first[..=common];
@@ -187,7 +187,7 @@ async fn ids_may_be_shortened() {
         ["run", "pause", short],
         ["run", "resume", short],
     ] {
-        let shown = printed(&holdpoint(&world, &args).await);
+        let shown = stdout_of(&holdpoint(&world, &args).await);
         assert!(
             shown.contains(&first) && !shown.contains(&second),
             "{shown}"
@@ -195,27 +195,27 @@ async fn ids_may_be_shortened() {
     }
     let many = holdpoint(&world, &["run", "cancel", &first[..common]]).await;
     assert_eq!(many.status.code(), Some(2));
-    let why = told(&many);
+    let why = stderr_of(&many);
     assert!(
         why.contains("2 ids begin with") && why.contains(&second),
         "{why}"
     );
     let none = holdpoint(&world, &["run", "show", "run_ffff"]).await;
-    assert_eq!(none.status.code(), Some(3), "{}", told(&none));
+    assert_eq!(none.status.code(), Some(3), "{}", stderr_of(&none));
     let little = holdpoint(&world, &["run", "cancel", "run_0"]).await;
-    assert_eq!(little.status.code(), Some(2), "{}", told(&little));
+    assert_eq!(little.status.code(), Some(2), "{}", stderr_of(&little));
     assert_eq!(world.run(&second).await["status"], "awaiting_input");
 
     let hold = first.replace("run_", "hold_");
-    let said = printed(&holdpoint(&world, &["respond", &hold[..common + 2], "yes"]).await);
+    let said = stdout_of(&holdpoint(&world, &["respond", &hold[..common + 2], "yes"]).await);
     assert!(said.contains(&hold), "{said}");
     world.until_status(&first, "completed").await;
     let taken = ["take-over", &second[..=common]];
-    let said = printed(&holdpoint(&world, &taken).await);
+    let said = stdout_of(&holdpoint(&world, &taken).await);
     assert!(said.contains("taken over by owner"), "{said}");
 }
 
-/// Mend D-13: a second start from the same file says so before, and `--once` skips whom it has reached.
+/// Mend D-13: a second start from the same file warns first, and `--once` skips contacts with a run.
 #[tokio::test]
 async fn a_file_is_started_once() {
     let world = World::with_test_clock().await;
@@ -230,12 +230,15 @@ async fn a_file_is_started_once() {
         page["items"].as_array().unwrap().len()
     };
     let first = holdpoint(&world, &start).await;
-    printed(&first);
-    assert_eq!((runs().await, told(&first).contains("--once")), (2, false));
+    stdout_of(&first);
+    assert_eq!(
+        (runs().await, stderr_of(&first).contains("--once")),
+        (2, false)
+    );
 
     let again = holdpoint(&world, &start).await;
-    printed(&again);
-    let said = told(&again);
+    stdout_of(&again);
+    let said = stderr_of(&again);
     let (warned, started) = (
         said.find("2 of 2 contacts have a run of greets"),
         said.find("started"),
@@ -248,11 +251,11 @@ async fn a_file_is_started_once() {
 
     std::fs::write(&file, "id,name\nc-1,Ada\nc-2,Bob\nc-3,Cem\n").unwrap();
     let once = [&start[..], &["--once", "--json"]].concat();
-    let started = printed(&holdpoint(&world, &once).await);
+    let started = stdout_of(&holdpoint(&world, &once).await);
     let started: Value = serde_json::from_str(&started).unwrap();
     assert_eq!(started["items"].as_array().unwrap().len(), 1, "{started}");
     assert_eq!(started["items"][0]["contact"], "c-3");
     let one = ["run", "start", "greets", "--contact", "c-3", "--once"];
-    assert!(told(&holdpoint(&world, &one).await).contains("none is started"));
+    assert!(stderr_of(&holdpoint(&world, &one).await).contains("none is started"));
     assert_eq!(runs().await, 5);
 }

@@ -1,4 +1,4 @@
-//! What the files of `examples/` say at their head is typed here as it stands there.
+//! Runs the commands at the head of the files in `examples/` as they are written there.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use tokio::process::{Child, Command};
 
 use crate::world::PATIENCE;
 
-/// A folder as a newcomer has it: the examples, the data of a running `up`, and `holdpoint` on the path.
+/// A newcomer's folder: the examples, the data of a running `up`, and `holdpoint` on the path.
 struct Terminal {
     up: Up,
     folder: TempDir,
@@ -50,15 +50,15 @@ impl Terminal {
         command
     }
 
-    /// A line that ends: what it printed.
+    /// Runs a line to its end. Returns its output.
     async fn types(&self, line: &str) -> String {
         let output = self.shell(line).output().await.unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{line}: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{line}: {stderr}");
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// A line that goes on.
+    /// Starts a line that keeps running.
     fn leaves_running(&self, line: &str) -> Child {
         self.shell(line).spawn().unwrap()
     }
@@ -68,7 +68,7 @@ fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples")
 }
 
-/// The lines that the head of an example says are typed.
+/// The command lines at the head of an example.
 fn documented(name: &str) -> Vec<String> {
     let text = std::fs::read_to_string(examples().join(name)).unwrap();
     let (_, rest) = text.split_once("\"\"\"").unwrap();
@@ -77,7 +77,7 @@ fn documented(name: &str) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// Mend D-1: both examples, as they are written down, with the agent beside them.
+/// Mend D-1: both examples run as documented with the agent beside them.
 #[tokio::test]
 async fn a_program_starts_runs_and_a_worker_does_their_step() {
     let terminal = Terminal::open().await;

@@ -21,9 +21,9 @@ async fn start_with_key(world: &World, key: &str, body: &Value) -> (u16, Value) 
     (answer.status().as_u16(), answer.json().await.unwrap())
 }
 
-/// "Races": same key and content, one run; another body under it is refused.
+/// "Races": one key and body start one run, and another body under that key is refused.
 #[tokio::test]
-async fn one_key_starts_one_run_however_often_it_is_sent() {
+async fn one_key_starts_one_run() {
     let world = World::with_test_clock().await;
     world.agent("quick", json!([log("hello")])).await;
     let body = json!({ "input": { "n": 1 } });

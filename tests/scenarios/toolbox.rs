@@ -1,4 +1,4 @@
-//! A node of its own whose tools are shell scripts (`holdpoint worker --tools FILE`).
+//! A separate node whose tools are shell scripts (`holdpoint worker --tools FILE`).
 
 use std::process::Stdio;
 
@@ -8,19 +8,19 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
-/// The process; it is killed with the test.
+/// The process, which is killed at the end of the test.
 pub(crate) struct Toolbox {
     child: Child,
     _home: TempDir,
 }
 
 impl Toolbox {
-    /// Takes steps of one tool, which is this script. `holdpoint` is on its path.
+    /// Starts a worker whose only tool is this script. `holdpoint` is on its path.
     pub(crate) async fn of(up: &Up, tool: &str, script: &str) -> Self {
         Self::start(up, tool, script, false).await
     }
 
-    /// The same, where the worker finds the bus by what `up` has left in its data directory.
+    /// The same, with the bus from the data directory of `up`.
     pub(crate) async fn found_by(up: &Up, tool: &str, script: &str) -> Self {
         Self::start(up, tool, script, true).await
     }

@@ -1,4 +1,4 @@
-//! `kill -9` in the middle of everything.
+//! `kill -9` while many runs wait and work.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use crate::world::{PATIENCE, World, log};
 /// Runs of each kind.
 const RUNS: usize = 200;
 
-/// M-2, S2-R6, and "Races": state and results are applied once. Counted are the effects at the
-/// tool (at least one a run, all under the run's own key) and the results applied (exactly one).
+/// M-2, S2-R6, "Races": each run has at least one effect at the tool, all under the key of the run, and exactly one
+/// applied result.
 #[tokio::test]
 async fn all_runs_end_and_every_result_is_applied_once() {
     let shop = shop::Shop::slow(Duration::from_millis(1_500)).await;
@@ -70,9 +70,9 @@ async fn all_runs_end_and_every_result_is_applied_once() {
     );
 }
 
-/// "Races": a step that may have happened is never started again by itself.
+/// "Races": an uncertain step is never started again without a person.
 #[tokio::test]
-async fn a_killed_step_that_must_not_be_doubled_stands_uncertain() {
+async fn a_killed_step_that_is_not_idempotent_is_uncertain() {
     let shop = shop::Shop::slow(Duration::from_secs(20)).await;
     let mut world = World::with_real_time().await;
     let call = json!({ "method": "POST", "url": shop.url("/orders") });

@@ -1,8 +1,8 @@
 //! A rolling upgrade: services of two versions share one bus and one Postgres while 500 runs wait.
 //!
-//! A player stands for the other version. As an older receiver it cannot read what the executor wants. As a
-//! newer sender it publishes unknown fields, verbs and kinds, and leaves a run in a state that is unknown
-//! here. Nothing is lost; what cannot be understood waits and is reported.
+//! The test plays the other version. As an older receiver it cannot read desired states of the executor. As a newer
+//! sender it publishes unknown fields, verbs and kinds, and stores a run in an unknown state. Nothing is lost, and
+//! `readyz` reports unreadable data.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ async fn older_receiver(bus: Bus, stop: CancellationToken) {
     join_all(shares).await;
 }
 
-/// What a service says of itself.
+/// The readiness of a service.
 async fn ready(service: &Served) -> String {
     let url = format!("{}/readyz", service.said["health"].as_str().unwrap());
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
@@ -54,7 +54,7 @@ async fn ready(service: &Served) -> String {
     answer.text().await.unwrap()
 }
 
-/// Publishes as a newer service does, and gives back the answer.
+/// Publishes as a newer service does, and returns the reply.
 async fn newer_sender(bus: &Bus, subject: &str, command: Value) -> Value {
     let context = jetstream::new(bus.client().clone());
     let inbox = bus.client().new_inbox();
@@ -94,7 +94,7 @@ async fn start_all(api: &Api) -> Vec<String> {
     all.collect().await
 }
 
-/// Answers all open requests; returns how many that were.
+/// Answers all open requests. Returns their number.
 async fn answer_all(api: &Api) -> usize {
     let page = api.get("/requests?status=open&limit=500").await;
     let items = page["items"].as_array().unwrap().iter();
@@ -127,8 +127,7 @@ async fn complete_all(api: &Api) {
     assert_eq!(answered, RUNS);
 }
 
-/// Mend, Deliver 5: the older version reads nothing of what is wanted; a newer one says more than is known
-/// here.
+/// Mend, Deliver 5: an older receiver reads no desired state, and a newer sender sends unknown fields and states.
 #[tokio::test]
 async fn nothing_is_lost_between_two_versions() {
     let Some(ground) = Ground::new().await else {
@@ -157,8 +156,8 @@ async fn nothing_is_lost_between_two_versions() {
     let player = tokio::spawn(older_receiver(bus.clone(), stop.clone()));
     start_all(&api).await;
     let wanted = format!("{RUNS} desired states were not accepted");
-    let told = async || ready(&executor).await.contains(&wanted).then_some(());
-    until(PATIENCE, "what waits is reported", told)
+    let is_reported = async || ready(&executor).await.contains(&wanted).then_some(());
+    until(PATIENCE, "the waiting states are reported", is_reported)
         .await
         .unwrap();
     stop.cancel();
@@ -174,9 +173,7 @@ async fn nothing_is_lost_between_two_versions() {
 
     complete_all(&api).await;
     let quiet = async || (!ready(&executor).await.contains("desired")).then_some(());
-    until(PATIENCE, "nothing waits any more", quiet)
-        .await
-        .unwrap();
+    until(PATIENCE, "no state waits", quiet).await.unwrap();
     for schema in ["executor", "handoff", "scheduler"] {
         let dead = format!("SELECT count(*) FROM {schema}.dead_letters");
         assert_eq!(number(&db, &dead).await, 0, "{schema}");
@@ -187,21 +184,18 @@ async fn nothing_is_lost_between_two_versions() {
     )
     .await;
     let run = api.get(&format!("/runs/{sleeper}")).await;
-    assert_eq!(
-        run["status"], "waiting",
-        "the newer version goes on with it"
-    );
+    assert_eq!(run["status"], "waiting", "the newer version continues it");
     for process in [&executor, &handoff] {
         assert!(!process.log().contains("panicked"), "{}", process.log());
     }
 }
 
-/// Fields that are not known are ignored. A verb or a state that is not known is refused, and leaves no dead
-/// letter: its sender keeps it.
+/// Unknown fields are ignored. An unknown verb or state is refused without a dead letter, because its sender keeps
+/// it.
 async fn newer_sender_is_answered(bus: &Bus) {
     let hold = "hold_0193aaaabbbb7ccc8dddeeeeeeeeeeee-1";
     let timer = json!({ "id": hold, "rev": 1, "due": "2090-01-01T00:00:00Z", "jitter_ms": 5 });
-    for (subject, command, told) in [
+    for (subject, command, field) in [
         (
             "hp.default.cmd.scheduler.0.set_timers",
             json!({ "owner": "executor", "timers": [timer], "newer": {} }),
@@ -219,12 +213,11 @@ async fn newer_sender_is_answered(bus: &Bus) {
         ),
     ] {
         let answer = newer_sender(bus, subject, command).await;
-        assert!(answer.get(told).is_some(), "{subject}: {answer}");
+        assert!(answer.get(field).is_some(), "{subject}: {answer}");
     }
 }
 
-/// A newer replica has left a run in a state that is unknown here: it is passed over, and told with its id
-/// where it is asked for.
+/// A newer replica has stored a run in an unknown state. Lists skip the run, and a read of it fails.
 async fn leave_in_a_newer_state(db: &DatabaseConnection, api: &Api, run: &str) {
     let id = run.trim_start_matches("run_");
     let newer = format!(
@@ -233,8 +226,8 @@ async fn leave_in_a_newer_state(db: &DatabaseConnection, api: &Api, run: &str) {
     );
     execute(db, &newer).await;
     let listed = api.get("/runs?agent=sleeps").await;
-    assert_eq!(listed["items"], json!([]), "it is passed over");
+    assert_eq!(listed["items"], json!([]), "the list skips it");
     let path = format!("/runs/{run}");
-    let (status, told) = api.call(reqwest::Method::GET, &path, &Value::Null).await;
-    assert!(status >= 500, "{status} {told}");
+    let (status, body) = api.call(reqwest::Method::GET, &path, &Value::Null).await;
+    assert!(status >= 500, "{status} {body}");
 }

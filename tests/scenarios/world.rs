@@ -1,4 +1,4 @@
-//! What scenarios share: a system on a server of its own, and shorthands for its API.
+//! Shared parts of scenarios: a system on a separate server, and shorthands for its API.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use holdpoint_testkit::{TestNats, Up, UpOptions, nats, until};
 use sea_orm::{ConnectionTrait as _, Database, Statement};
 use serde_json::{Value, json};
 
-/// How long anything in a scenario may take in real time.
+/// Longest wait for a condition in real time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A running system and the server under it.
+/// A running system and its server.
 pub(crate) struct World {
     pub(crate) up: Up,
     _nats: TestNats,
 }
 
 impl World {
-    /// A system whose time stands still until it is moved.
+    /// A system with a test clock.
     pub(crate) async fn with_test_clock() -> Self {
         Self::start(true, &[]).await
     }
@@ -28,12 +28,12 @@ impl World {
         Self::start(false, &[]).await
     }
 
-    /// A system whose time stands still, with further variables in its environment.
+    /// A system with a test clock and more environment variables.
     pub(crate) async fn with_env(env: &[(&str, &str)]) -> Self {
         Self::start(true, env).await
     }
 
-    /// A system on real time, with further variables in its environment.
+    /// A system on real time with more environment variables.
     pub(crate) async fn with_real_env(env: &[(&str, &str)]) -> Self {
         Self::start(false, env).await
     }
@@ -76,14 +76,14 @@ impl World {
         run["id"].as_str().unwrap().to_owned()
     }
 
-    /// A run as it now stands.
+    /// The current view of a run.
     pub(crate) async fn run(&self, id: &str) -> Value {
         let (status, run) = self.up.get(&format!("/runs/{id}")).await.unwrap();
         assert_eq!(status, 200, "{run}");
         run
     }
 
-    /// A command on a run that must succeed; returns the run.
+    /// Sends a command for a run, which must succeed. Returns the run.
     pub(crate) async fn act(&self, id: &str, verb: &str, body: Value) -> Value {
         let (status, run) = self
             .up
@@ -94,13 +94,13 @@ impl World {
         run
     }
 
-    /// Moves the clock; what it woke must settle.
+    /// Moves the clock and waits until the triggered work is finished.
     pub(crate) async fn advance(&self, by: &str) {
         let moved = self.up.clock_advance(by).await.unwrap();
         assert_eq!(moved["settled"], true, "{moved}");
     }
 
-    /// Lets everything that is under way come to rest, a millisecond of virtual time later.
+    /// Waits until all work is finished. Moves the clock by a millisecond.
     pub(crate) async fn settle(&self) {
         self.advance("1ms").await;
     }
@@ -135,7 +135,7 @@ impl World {
         page["items"].as_array().unwrap().clone()
     }
 
-    /// Subjects of the mails that were sent to somebody.
+    /// Subjects of the mails to an address.
     pub(crate) async fn mails_to(&self, to: &str) -> Vec<String> {
         let (status, page) = self.up.get("/mails").await.unwrap();
         assert_eq!(status, 200, "{page}");
@@ -147,7 +147,7 @@ impl World {
     }
 }
 
-/// A step that writes a line to the log: idempotent, and done at once.
+/// A step that writes a line to the log. It is idempotent and completes at once.
 pub(crate) fn log(message: &str) -> Value {
     json!({ "tool": "log", "args": { "message": message } })
 }
@@ -157,13 +157,12 @@ pub(crate) fn dead_letters(data: &std::path::Path) -> anyhow::Result<u64> {
     rows(data, "dead_letters")
 }
 
-/// Messages: waits until what was desired is confirmed, what was to be published is, and nothing waits in
-/// a stream; nothing was put aside.
-/// `database` is `sqlite:` with a folder, or the address of a Postgres.
+/// Waits until all desired states are acknowledged, all outboxes and streams are empty, and checks that there is no
+/// dead letter. `database` is `sqlite:` with a folder, or the address of a Postgres.
 pub(crate) async fn at_rest(database: &str, nats_url: &str) -> anyhow::Result<()> {
     let bus = Bus::connect(nats_url, "test").await?;
     let mut last = String::new();
-    let rest = until(PATIENCE, "everything has come to rest", async || {
+    let rest = until(PATIENCE, "all work is finished", async || {
         let mut left = Vec::new();
         for service in SERVICES {
             left.push((
@@ -171,7 +170,7 @@ pub(crate) async fn at_rest(database: &str, nats_url: &str) -> anyhow::Result<()
                 bus.stored(StreamUse::Commands(service)).await.ok()?,
             ));
         }
-        // Rows move into streams and never back.
+        // Messages move from rows to streams and never back.
         for table in ["outbox", "desired_states", "dead_letters"] {
             left.push((table, rows_at(database, table).await.ok()?));
         }
@@ -182,12 +181,12 @@ pub(crate) async fn at_rest(database: &str, nats_url: &str) -> anyhow::Result<()
     rest.context(last)
 }
 
-/// Where the tables of one process are, for [`at_rest`].
+/// The database of one process, for [`at_rest`].
 pub(crate) fn tables_of(up: &Up) -> String {
     format!("sqlite:{}", up.data_dir().display())
 }
 
-/// Who has a command stream, and tables of the kernel.
+/// Services with a command stream and tables of the kernel.
 const SERVICES: [&str; 4] = ["executor", "scheduler", "handoff", "notification"];
 
 /// [`rows`], also on Postgres.
@@ -207,7 +206,7 @@ async fn rows_at(database: &str, table: &str) -> anyhow::Result<u64> {
     Ok(all)
 }
 
-/// Rows of a table that every service has, together.
+/// The rows of a kernel table of all services.
 pub(crate) fn rows(data: &std::path::Path, table: &str) -> anyhow::Result<u64> {
     let mut all = 0;
     for service in SERVICES {

@@ -1,10 +1,9 @@
-//! A bus in memory, as unkind as the real one.
+//! A bus in memory that fails as the real one does.
 //!
-//! Its rules are those of work-queue streams on a real server (`reference/nats.md`), which
-//! `conformance.rs` asserts against both: a delivery that is not acked in time comes again with a
-//! higher count, any ack of any delivery takes the message away, even one that comes late. Its
-//! cruelties are what a server may do around a crash: acks undone, counts going back, copies, and
-//! where a history allows it, what was stored last or all of it gone.
+//! Its rules are those of work-queue streams on a real server; `conformance.rs` asserts them against both. A
+//! delivery that is not acked in time is redelivered with a higher count. An ack of any delivery removes the
+//! message, even a late one. A crash undoes acks, lowers counts and makes copies. Where a history allows it, the
+//! last messages or all of them are lost.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +12,7 @@ use holdpoint_contracts::subject;
 
 use crate::chance::Chance;
 
-/// Messages that were acked and may come back.
+/// The newest acked messages, which a crash may restore.
 const REMEMBERED: usize = 20;
 
 /// A message as it is stored.
@@ -35,7 +34,7 @@ pub(crate) struct Delivery {
     pub(crate) subject: String,
     pub(crate) body: String,
     pub(crate) reply: Option<String>,
-    /// How often it was delivered, as the server says it.
+    /// How often the server says that it was delivered.
     pub(crate) count: u64,
     pub(crate) stored_at: DateTime<Utc>,
 }
@@ -80,7 +79,7 @@ impl SimBus {
         self.stored.insert(self.last, stored);
     }
 
-    /// The next message of a queue that nobody holds; by chance another than the oldest.
+    /// The next message of a queue that is not delivered to a consumer. With `chance` it may be another than the oldest.
     pub(crate) fn pull(
         &mut self,
         queue: &str,
@@ -110,7 +109,7 @@ impl SimBus {
         })
     }
 
-    /// An ack, of whichever delivery and however late.
+    /// Acknowledges any delivery, however late.
     pub(crate) fn ack(&mut self, seq: u64) {
         if let Some(stored) = self.stored.remove(&seq) {
             self.acked.push((seq, stored));
@@ -120,14 +119,14 @@ impl SimBus {
         }
     }
 
-    /// Not now.
+    /// Gives a delivery back for redelivery at once.
     pub(crate) fn nak(&mut self, seq: u64) {
         if let Some(stored) = self.stored.get_mut(&seq) {
             stored.out_until = None;
         }
     }
 
-    /// It is still being worked on.
+    /// Extends the ack wait of a delivery.
     pub(crate) fn progress(&mut self, seq: u64, now: DateTime<Utc>, ack_wait: TimeDelta) {
         if let Some(stored) = self.stored.get_mut(&seq) {
             stored.out_until = Some(now + ack_wait);
@@ -150,7 +149,7 @@ impl SimBus {
         self.stored.is_empty()
     }
 
-    /// The server was killed: acks of late are undone, and what it counted is forgotten.
+    /// The server was killed: recent acks are undone and delivery counts go back.
     pub(crate) fn crash(&mut self, chance: &mut Chance) {
         for (seq, mut stored) in std::mem::take(&mut self.acked) {
             if chance.one_in(2) {
@@ -167,14 +166,14 @@ impl SimBus {
         }
     }
 
-    /// The power failed: what was stored last is gone.
+    /// The power failed: the last messages are lost.
     pub(crate) fn lose_tail(&mut self, count: usize) {
         for _ in 0..count {
             self.stored.pop_last();
         }
     }
 
-    /// The directory is gone.
+    /// The storage is lost.
     pub(crate) fn wipe(&mut self) {
         self.stored.clear();
         self.acked.clear();

@@ -1,4 +1,4 @@
-//! Chance by seed: the same number gives the same history.
+//! Pseudo-random numbers: the same seed gives the same history.
 
 /// A generator (SplitMix64) whose every draw follows from its seed.
 #[derive(Debug, Clone)]
@@ -22,12 +22,12 @@ impl Chance {
         self.next() % end.max(1)
     }
 
-    /// A place in something that has so many.
+    /// An index into `count` items.
     pub(crate) fn place(&mut self, count: usize) -> usize {
         usize::try_from(self.below(count as u64)).unwrap()
     }
 
-    /// True once in so many times.
+    /// True with the probability 1/`times`.
     pub(crate) fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }

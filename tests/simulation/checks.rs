@@ -1,4 +1,4 @@
-//! What must hold in every history: after each turn, and once the world has come to rest.
+//! Rules of runs and timers, checked after each turn and at the end of every history.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -16,34 +16,34 @@ use crate::worker::Effects;
 
 type StepKey = (RunId, String);
 
-/// What has been seen so far.
+/// Observations of the history so far.
 #[derive(Default)]
 pub(crate) struct Checks {
-    /// How much a clock may be slow.
-    slow: TimeDelta,
+    /// How far a clock may be behind.
+    clock_lag: TimeDelta,
     before: HashMap<RunId, Run>,
-    /// The newest dispatch of each step, and whether doing it twice does harm.
-    handed: BTreeMap<StepKey, (u64, bool)>,
+    /// The newest dispatch of each step, and whether the step is idempotent.
+    dispatched: BTreeMap<StepKey, (u64, bool)>,
     succeeded: BTreeMap<StepKey, u32>,
-    /// How often people said that a step is to run again.
-    again: BTreeMap<StepKey, u32>,
+    /// How often people answered that a step runs again.
+    repeated: BTreeMap<StepKey, u32>,
     /// Runs that had an incident.
     pub(crate) incidents: BTreeSet<RunId>,
-    /// What histories say of each handoff, in order: which, by whom.
-    pub(crate) handed_over: BTreeMap<String, Vec<(EventType, String)>>,
+    /// The events of each handoff in run histories, in order, with their actors.
+    pub(crate) handoff_events: BTreeMap<String, Vec<(EventType, String)>>,
 }
 
 impl Checks {
-    /// Where a clock may be slow by so much.
-    pub(crate) fn allowing(slow: TimeDelta) -> Self {
+    /// Checks for clocks that may be behind.
+    pub(crate) fn with_clock_lag(clock_lag: TimeDelta) -> Self {
         Self {
-            slow,
+            clock_lag,
             ..Self::default()
         }
     }
 
-    /// After commits of the executor.
-    pub(crate) fn executor(
+    /// Checks commits of the executor.
+    pub(crate) fn check_executor(
         &mut self,
         effects: &[Effect],
         states: &HashMap<Key, Aggregate>,
@@ -53,15 +53,15 @@ impl Checks {
             match effect {
                 Effect::StepDispatch(step_dispatch) => {
                     let key = (step_dispatch.run, step_dispatch.step.clone());
-                    let news = (step_dispatch.dispatch, step_dispatch.idempotent);
-                    if let Some((before, _)) = self.handed.insert(key, news) {
+                    let newest = (step_dispatch.dispatch, step_dispatch.idempotent);
+                    if let Some((before, _)) = self.dispatched.insert(key, newest) {
                         let sank = step_dispatch.dispatch <= before;
                         assert!(!sank, "{step_dispatch:?} after {before}: dispatch sank");
                     }
                 }
                 Effect::History { run, items, .. } => {
                     for item in items {
-                        self.history(*run, item);
+                        self.record_history_item(*run, item);
                     }
                 }
                 _ => {}
@@ -76,17 +76,17 @@ impl Checks {
                 if before.version == run.version {
                     continue;
                 }
-                follows(before, run);
-                is_due(before, run, now, self.slow);
+                check_transition(before, run);
+                check_timeouts(before, run, now, self.clock_lag);
             }
             self.before.insert(run.id, run.clone());
         }
     }
 
-    fn history(&mut self, run: RunId, item: &HistoryItem) {
+    fn record_history_item(&mut self, run: RunId, item: &HistoryItem) {
         let key = (run, item.step.clone().unwrap_or_default());
         if item.kind == EventType::InputAnswered && item.data["answer"] == "run_again" {
-            *self.again.entry(key.clone()).or_default() += 1;
+            *self.repeated.entry(key.clone()).or_default() += 1;
         }
         if item.kind == EventType::RunIncident {
             self.incidents.insert(run);
@@ -94,8 +94,8 @@ impl Checks {
         if item.kind.as_str().starts_with("handoff.") {
             let request = item.data["request"].as_str().unwrap_or_default();
             let by = item.data["by"].as_str().unwrap_or_default().to_owned();
-            let said = self.handed_over.entry(request.to_owned()).or_default();
-            said.push((item.kind, by));
+            let events = self.handoff_events.entry(request.to_owned()).or_default();
+            events.push((item.kind, by));
         }
         if item.kind == EventType::StepSucceeded {
             let times = self.succeeded.entry(key).or_default();
@@ -104,8 +104,8 @@ impl Checks {
         }
     }
 
-    /// After commits of the scheduler: nothing fires early.
-    pub(crate) fn scheduler(&self, effects: &[WithTimers], now: DateTime<Utc>) {
+    /// Checks commits of the scheduler: no timer fires early.
+    pub(crate) fn check_scheduler(&self, effects: &[WithTimers], now: DateTime<Utc>) {
         for effect in effects {
             if let WithTimers::Fired { key, due, .. } = effect {
                 assert!(*due <= now, "{key:?} is due {due} and fired {now}");
@@ -113,11 +113,11 @@ impl Checks {
         }
     }
 
-    /// After each turn: what must not happen twice outside has not.
-    pub(crate) fn outside(&self, effects: &Effects) {
+    /// Checks effects outside: a step that is not idempotent has its effect once for each wanted run of it.
+    pub(crate) fn check_effects(&self, effects: &Effects) {
         for (key, times) in effects {
-            let idempotent = self.handed.get(key).is_some_and(|(_, it)| *it);
-            let allowed = 1 + self.again.get(key).copied().unwrap_or(0);
+            let idempotent = self.dispatched.get(key).is_some_and(|(_, it)| *it);
+            let allowed = 1 + self.repeated.get(key).copied().unwrap_or(0);
             assert!(
                 idempotent || *times <= allowed,
                 "{key:?} was done {times} times, and {allowed} were wanted"
@@ -125,64 +125,71 @@ impl Checks {
         }
     }
 
-    /// Once all has come to rest: nothing waits without a waker, nothing was lost.
-    pub(crate) fn rest(&self, runs: &[RunId], states: &HashMap<Key, Aggregate>, effects: &Effects) {
+    /// Checks the end: nothing waits without a waker, and nothing was lost.
+    pub(crate) fn check_quiescent(
+        &self,
+        runs: &[RunId],
+        states: &HashMap<Key, Aggregate>,
+        effects: &Effects,
+    ) {
         for id in runs {
             let Some(Aggregate::Run(run)) = states.get(&Key::Run(*id)) else {
-                panic!("{id} was asked for and never started");
+                panic!("{id} was requested and never started");
             };
             assert!(
                 run.is_final()
                     || !run.pauses.is_empty()
                     || run.questions().next().is_some()
                     || run.people().next().is_some(),
-                "nothing will ever wake {run:#?}"
+                "{run:#?} waits without a waker"
             );
             let granted = |phase: &StepPhase| matches!(phase, StepPhase::Working(_));
             assert!(
                 !run.steps.iter().any(|step| granted(&step.phase)),
-                "a lease without an end: {run:#?}"
+                "a lease does not end: {run:#?}"
             );
             for step in &run.steps {
                 let key = (*id, step.id.clone());
-                // Somebody said that it happened; nobody has to have seen it.
+                // A person answered that it has happened, so it may have no observed effect.
                 if !step.answered.is_empty() {
                     continue;
                 }
                 let times = effects.get(&key).copied().unwrap_or(0);
-                if self.handed.contains_key(&key)
+                if self.dispatched.contains_key(&key)
                     && matches!(step.phase, StepPhase::Completed { .. })
                 {
-                    assert!(times >= 1, "{key:?} counts as done and never happened");
+                    assert!(times >= 1, "{key:?} is completed without an effect");
                 }
             }
         }
     }
 }
 
-/// Time ends a hold on people when it is up, and not before; or a rung of the policy that a question may
-/// name.
-fn is_due(before: &Run, after: &Run, now: DateTime<Utc>, slow: TimeDelta) {
+/// A hold on a person times out at its deadline or by a rung of its policy, and not before.
+fn check_timeouts(before: &Run, after: &Run, now: DateTime<Utc>, clock_lag: TimeDelta) {
     for (_, on) in before.people() {
         let due = match on.clock {
             Deadline::Set { due } | Deadline::Frozen { due, .. } => due,
             Deadline::None => continue,
         };
         let is_over = after.timed_out.contains(&on.id.number);
-        // Its owner counts from its own clock.
-        let by_rung = on.since + RUNG_AFTER - slow;
-        let is_due = due <= now || (on.kind == HoldKind::Input && by_rung <= now);
-        assert!(!is_over || is_due, "at {now} time was up for {on:#?}");
+        // The handoff service counts from its own clock.
+        let by_rung = on.since + RUNG_AFTER - clock_lag;
+        let check_timeouts = due <= now || (on.kind == HoldKind::Input && by_rung <= now);
+        assert!(
+            !is_over || check_timeouts,
+            "at {now} this timed out too early: {on:#?}"
+        );
     }
 }
 
-/// What must hold between two states of a run, however many decisions lie between them.
-fn follows(before: &Run, after: &Run) {
+/// Rules between two states of a run, with any number of decisions between them.
+fn check_transition(before: &Run, after: &Run) {
     assert!(after.version > before.version && after.seq >= before.seq);
     for (old, new) in before.steps.iter().zip(&after.steps) {
         assert!(new.dispatch >= old.dispatch, "{}: dispatch sank", new.id);
         if old.phase.is_settled() {
-            assert_eq!(old.phase, new.phase, "what has ended stays as it is");
+            assert_eq!(old.phase, new.phase, "an ended step does not change");
         }
         let is_out = |phase: &StepPhase| {
             matches!(
@@ -200,6 +207,6 @@ fn follows(before: &Run, after: &Run) {
         }
     }
     if before.is_final() {
-        assert_eq!(before.phase, after.phase, "what is final stays final");
+        assert_eq!(before.phase, after.phase, "a final run does not change");
     }
 }

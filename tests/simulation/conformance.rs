@@ -187,7 +187,7 @@ impl Queue for Real {
 }
 
 /// What both must do.
-async fn behaves<Q: Queue>(queue: &mut Q) {
+async fn check_rules<Q: Queue>(queue: &mut Q) {
     let text = |body: &str, count: u64| Some((body.to_owned(), count));
     let read = |delivered: &Option<Q::Delivered>| delivered.as_ref().map(Q::read);
 
@@ -242,14 +242,14 @@ async fn behaves<Q: Queue>(queue: &mut Q) {
 }
 
 #[tokio::test]
-async fn the_simulated_bus_behaves() {
+async fn the_simulated_bus_follows_the_rules() {
     let now = "2026-03-02T09:00:00Z".parse().unwrap();
     let bus = SimBus::default();
-    behaves(&mut Simulated { bus, now }).await;
+    check_rules(&mut Simulated { bus, now }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_server_behaves_alike() {
+async fn a_real_server_follows_the_same_rules() {
     let nats = nats().await.unwrap();
     let bus = Bus::connect(&nats.url, "conformance").await.unwrap();
     let commands = StreamUse::Commands("conformance");
@@ -257,5 +257,5 @@ async fn a_real_server_behaves_alike() {
     let filter = subject::commands_filter("conformance");
     let messages = bus.pull(commands, "conformance", &filter, ACK_WAIT).await;
     let messages = messages.unwrap();
-    behaves(&mut Real { bus, messages }).await;
+    check_rules(&mut Real { bus, messages }).await;
 }

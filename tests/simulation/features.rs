@@ -1,16 +1,16 @@
-//! What can happen in a history, beside what happens in all of them.
+//! Events that happen in some histories only.
 //!
-//! Each history leaves out some of it, and many leave out all of it: where everything can happen, what a
-//! broken rule needs happens too seldom (swarm testing, Groce and others 2012).
+//! Each history omits some features, and half of them omit all but the last ones. With all features at once, the
+//! events that expose a broken rule are too rare (swarm testing, Groce and others 2012).
 
 use crate::chance::Chance;
 
-/// Something that can happen.
+/// One kind of event.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Feature {
     /// One commit takes several messages.
     Batches,
-    /// Commits lose races against another player of their service.
+    /// Commits lose races against another replica of their service.
     Races,
     /// The handoff service refuses some holds.
     Refusals,
@@ -22,23 +22,31 @@ pub(crate) enum Feature {
     Failing,
     /// Clocks of processes are set back.
     Clocks,
-    /// Who pauses a run restarts its waits in the next moment; in histories without all others, too.
+    /// The person who pauses a run resumes it at once with mode `restart`. Histories without the others have it, too.
     Restarting,
+    /// Webhooks want events, and their receivers fail and recover.
+    Webhooks,
 }
 
-const COUNT: usize = Feature::Restarting as usize + 1;
+const COUNT: usize = Feature::Webhooks as usize + 1;
 
-/// What can happen in one history.
+/// The features of one history.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Features([bool; COUNT]);
 
 impl Features {
-    /// Drawn by seed, beside the chance of the history itself.
+    /// Draws them by seed. They take no draw from the chance of the history itself.
     pub(crate) fn of(seed: u64) -> Self {
         let mut chance = Chance::of(!seed);
         let is_plain = chance.one_in(2);
-        let mut drawn = [(); COUNT].map(|()| !is_plain && chance.one_in(2));
-        drawn[Feature::Restarting as usize] = chance.one_in(2);
+        let mut drawn = [false; COUNT];
+        for is_drawn in &mut drawn[..=Feature::Restarting as usize] {
+            *is_drawn = !is_plain && chance.one_in(2);
+        }
+        // Drawn last, so that other features of a seed stay as they are.
+        for last in [Feature::Restarting, Feature::Webhooks] {
+            drawn[last as usize] = chance.one_in(2);
+        }
         Self(drawn)
     }
 

@@ -1,53 +1,53 @@
-//! Plays histories: many that must hold, and some with a rule broken on purpose that must not.
+//! Plays histories: many without a mutation, which must hold, and some with one, which must fail.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::requests::MET;
-use crate::service::Fault;
-use crate::world::{Story, TURNS, World};
+use crate::requests::COVERAGE;
+use crate::service::Mutation;
+use crate::world::{HistoryConfig, TURNS, World};
 
-/// Histories where nobody says how many: a quarter of a minute on two cores.
+/// Default number of histories: about 15 s on two cores.
 const HISTORIES: u64 = 500;
 
-/// Histories where `CI` is set: two and a half minutes on two cores.
+/// Histories where `CI` is set: about 2.5 minutes on two cores.
 const HISTORIES_OF_CI: u64 = 6_000;
 
-/// Histories that together come by everything in [`MET`].
+/// Histories that together cover everything in [`COVERAGE`].
 const COVERED_WITHIN: u64 = 400;
 
-/// Histories within which a broken rule must be noticed.
+/// Histories within which a mutation must be noticed.
 const NOTICED_WITHIN: u64 = 4_000;
 
-fn story(seed: u64, fault: Fault) -> Story {
-    Story {
+fn config(seed: u64, mutation: Mutation) -> HistoryConfig {
+    HistoryConfig {
         seed,
         turns: TURNS,
-        fault,
+        mutation,
         // In half of the histories the bus also loses what it has stored.
         loses: seed % 2 == 1,
     }
 }
 
-/// Why a history does not hold, if so.
-fn complaint(story: Story) -> Option<String> {
-    let played = catch_unwind(AssertUnwindSafe(|| World::play(story)));
+/// Why a history fails. `None`: it holds.
+fn failure(config: HistoryConfig) -> Option<String> {
+    let played = catch_unwind(AssertUnwindSafe(|| World::new(config).play()));
     let panic = played.err()?;
     let text = panic.downcast_ref::<String>().cloned();
     Some(text.unwrap_or_else(|| {
         let text = panic.downcast_ref::<&str>().copied();
-        text.unwrap_or("it does not hold").to_owned()
+        text.unwrap_or("a panic without a text").to_owned()
     }))
 }
 
-/// The fewest turns after which a history fails.
-fn shortest(story: Story) -> Option<(usize, String)> {
-    (0..=story.turns).find_map(|turns| Some((turns, complaint(Story { turns, ..story })?)))
+/// The fewest turns after which a history fails, and why.
+fn shortest_failure(config: HistoryConfig) -> Option<(usize, String)> {
+    (0..=config.turns).find_map(|turns| Some((turns, failure(HistoryConfig { turns, ..config })?)))
 }
 
-/// Plays histories on all cores until one does not hold: which.
-fn first_that_fails(histories: u64, fault: Fault) -> Option<u64> {
+/// Plays histories on all cores until one fails. Returns its seed.
+fn find_failure(histories: u64, mutation: Mutation) -> Option<u64> {
     let next = AtomicU64::new(0);
     let failed = AtomicU64::new(u64::MAX);
     let play = || {
@@ -56,7 +56,7 @@ fn first_that_fails(histories: u64, fault: Fault) -> Option<u64> {
             if seed >= histories {
                 return;
             }
-            if complaint(story(seed, fault)).is_some() {
+            if failure(config(seed, mutation)).is_some() {
                 failed.fetch_min(seed, Ordering::Relaxed);
             }
         }
@@ -69,7 +69,7 @@ fn first_that_fails(histories: u64, fault: Fault) -> Option<u64> {
     Some(failed.into_inner()).filter(|seed| *seed < u64::MAX)
 }
 
-fn number(name: &str) -> Option<u64> {
+fn read_number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
@@ -80,15 +80,15 @@ fn default_histories() -> u64 {
     }
 }
 
-/// M-2, S2-R15, DESIGN "The tables are enough".
+/// M-2, S2-R15: the tables repair whatever the bus and the processes lose.
 #[test]
-fn whatever_the_bus_and_the_processes_do_every_run_ends_or_waits_for_somebody() {
-    if let Some(seed) = number("HOLDPOINT_SEED") {
-        return World::play(story(seed, Fault::None));
+fn every_run_ends_or_waits_for_a_person() {
+    if let Some(seed) = read_number("HOLDPOINT_SEED") {
+        return World::new(config(seed, Mutation::None)).play();
     }
-    let histories = number("HOLDPOINT_HISTORIES").unwrap_or_else(default_histories);
-    if let Some(seed) = first_that_fails(histories, Fault::None) {
-        let (turns, text) = shortest(story(seed, Fault::None)).unwrap();
+    let histories = read_number("HOLDPOINT_HISTORIES").unwrap_or_else(default_histories);
+    if let Some(seed) = find_failure(histories, Mutation::None) {
+        let (turns, text) = shortest_failure(config(seed, Mutation::None)).unwrap();
         panic!(
             "history {seed} fails after {turns} turns; again with \
              `HOLDPOINT_SEED={seed} cargo test --workspace --test simulation`: {text}"
@@ -98,54 +98,59 @@ fn whatever_the_bus_and_the_processes_do_every_run_ends_or_waits_for_somebody() 
 }
 
 #[test]
-fn the_same_seed_is_the_same_history() {
+fn the_same_seed_gives_the_same_history() {
     for seed in 0..20 {
         let play = || {
-            let mut world = World::new(story(seed, Fault::None));
-            world.play_on();
+            let mut world = World::new(config(seed, Mutation::None));
+            world.play();
             world.print()
         };
         assert_eq!(play(), play());
     }
 }
 
-/// A simulation that notices nothing proves nothing.
+/// A check that no broken rule can fail proves nothing.
 #[test]
-fn a_broken_rule_is_noticed() {
-    let faults = [
-        Fault::AnswerBeforeCommit,
-        Fault::PublishBeforeCommit,
-        Fault::HandOutOnce,
-        Fault::DesiredStateOnce,
-        Fault::NeverAsk,
-        Fault::ForgetBegun,
-        Fault::LeaseForEver,
-        Fault::DecisionTakenOver,
-        Fault::TimeOutStays,
-        Fault::TimeOutOfOldDeadline,
-        Fault::NothingIsSettled,
+fn every_mutation_is_noticed() {
+    let mutations = [
+        Mutation::ReplyBeforeCommit,
+        Mutation::PublishBeforeCommit,
+        Mutation::DispatchOnce,
+        Mutation::DesiredStateOnce,
+        Mutation::StartWithoutGrant,
+        Mutation::ForgetStartedSteps,
+        Mutation::EndlessLease,
+        Mutation::DecisionReplaced,
+        Mutation::TimeoutStays,
+        Mutation::TimeoutOfOldDeadline,
+        Mutation::EntriesStayUnread,
+        Mutation::WebhookCallOnce,
+        Mutation::RunEndWithoutWebhooks,
     ];
-    for fault in faults {
-        let noticed = first_that_fails(NOTICED_WITHIN, fault);
-        let seed = noticed.unwrap_or_else(|| panic!("{fault:?} was not noticed"));
-        let text = complaint(story(seed, fault)).unwrap_or_default();
+    for mutation in mutations {
+        let noticed = find_failure(NOTICED_WITHIN, mutation);
+        let seed = noticed.unwrap_or_else(|| panic!("{mutation:?} was not noticed"));
+        let text = failure(config(seed, mutation)).unwrap_or_default();
         let text = text.lines().next().unwrap_or_default();
-        eprintln!("{fault:?}: noticed with seed {seed}: {text}");
+        eprintln!("{mutation:?}: noticed with seed {seed}: {text}");
     }
 }
 
-/// A history in which nothing happens would hold, too: all that is to be met is met.
+/// A history in which nothing happens would hold, too. Together they must cover every outcome.
 #[test]
-fn histories_come_by_all_that_can_become_of_a_question() {
-    let mut met: BTreeMap<&'static str, u32> = BTreeMap::new();
+fn histories_cover_every_outcome() {
+    let mut coverage: BTreeMap<&'static str, u32> = BTreeMap::new();
     for seed in 0..COVERED_WITHIN {
-        let mut world = World::new(story(seed, Fault::None));
-        world.play_on();
-        for what in world.met() {
-            *met.entry(what).or_default() += 1;
+        let mut world = World::new(config(seed, Mutation::None));
+        world.play();
+        for outcome in world.coverage() {
+            *coverage.entry(outcome).or_default() += 1;
         }
     }
-    eprintln!("of {COVERED_WITHIN} histories: {met:?}");
-    let never: Vec<_> = MET.iter().filter(|what| !met.contains_key(*what)).collect();
-    assert!(never.is_empty(), "no history came by {never:?}");
+    eprintln!("{COVERED_WITHIN} histories cover {coverage:?}");
+    let never: Vec<_> = COVERAGE
+        .iter()
+        .filter(|outcome| !coverage.contains_key(*outcome))
+        .collect();
+    assert!(never.is_empty(), "no history covers {never:?}");
 }

@@ -1,9 +1,9 @@
-//! Deterministic simulation: all cores wired over a simulated bus as unkind as the real one, tens of
-//! thousands of histories by seed, without real time and without I/O.
+//! Deterministic simulation: all cores on a simulated bus that fails as the real one does. It plays thousands of
+//! histories by seed, without real time and without I/O.
 //!
-//! A failing history is told by its seed and the fewest turns that still fail:
+//! A failing history is reported by its seed and the fewest turns that still fail.
 //! `HOLDPOINT_SEED=<n> cargo test --workspace --test simulation` plays it again.
-//! `HOLDPOINT_HISTORIES=<n>` says how many are played: 500 unless said, 10,000 where `CI` is set.
+//! `HOLDPOINT_HISTORIES=<n>` sets the number of histories: 500 by default, 6,000 where `CI` is set.
 
 #![expect(
     clippy::unwrap_used,
@@ -11,7 +11,7 @@
     clippy::panic,
     clippy::unwrap_in_result,
     clippy::wildcard_enum_match_arm,
-    reason = "a history ends where something is not as it should be"
+    reason = "a history ends at the first violated rule"
 )]
 
 mod bus;
@@ -20,14 +20,15 @@ mod checks;
 mod conformance;
 mod features;
 mod histories;
+mod mutations;
 mod notification;
 mod parsers;
 mod people;
 mod plans;
-mod planted;
 mod requests;
 mod service;
 mod sweeps;
 mod tables;
+mod webhooks;
 mod worker;
 mod world;

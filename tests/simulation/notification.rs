@@ -1,28 +1,28 @@
-//! The notification service: its rows, its sweeps, what it sends, and what must hold of it. Ada watches an
-//! agent from the beginning; Bob watches runs, and has an address for mails.
+//! The notification service: its rows, its sweeps and its deliveries. Ada watches an agent from the beginning. Bob
+//! watches runs and has a mail address.
+
+mod checks;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::handoff::UserView;
-use holdpoint_contracts::hold::OPERATOR_TAKEOVER;
 use holdpoint_contracts::notification::{PendingReason, Unwatch, Watch, Watched};
-use holdpoint_contracts::run::HoldKind;
-use holdpoint_executor::domain::{Aggregate as Executed, Key as RunKey};
-use holdpoint_handoff::domain::{Aggregate as Asked, Request};
-use holdpoint_ids::{HoldId, NotificationId, RunId, UserName};
+use holdpoint_executor::domain::Key as RunKey;
+use holdpoint_handoff::domain::Aggregate as HandoffAggregate;
+use holdpoint_ids::{NotificationId, RunId, UserName, WebhookId};
 use holdpoint_notification::Notification;
 use holdpoint_notification::domain::{
     Aggregate, AttemptReport, Delivery, DeliveryKey, DeliveryRules, DeliveryTarget, Effect, Fact,
-    Input, Key, Need, NotificationEvent, Person, Phase, Recipient, RequestLifecycle,
+    Input, Key, Need, NotificationEvent, Person, Phase,
 };
 
-use crate::people::{is_standing, requests};
-use crate::service::{Around, SimService};
+use crate::service::{Env, SimService};
 use crate::tables::{Tables, through_json};
-use crate::world::{World, acme, around};
+use crate::webhooks::{Receiver, WebhookCalls, retry_now, subscriptions};
+use crate::world::{World, env_of};
 
-/// A delivery is not dispatched again within it, but for a report (`LEASE` of the service).
+/// An unreported delivery is not dispatched again within this time (`LEASE` of the service).
 const LEASE: TimeDelta = TimeDelta::minutes(2);
 
 /// One person's inbox entry.
@@ -35,9 +35,10 @@ struct Entry {
 /// Rows of the notification service.
 #[derive(Default)]
 pub(crate) struct NotificationRows {
-    /// The read entry of users.
+    /// The user directory.
     users: BTreeMap<UserName, UserView>,
     entries: BTreeMap<(NotificationId, UserName), Entry>,
+    pub(crate) webhook_calls: WebhookCalls,
 }
 
 impl Tables for Notification {
@@ -65,12 +66,21 @@ impl Tables for Notification {
         }
     }
 
+    fn observe(
+        rows: &mut NotificationRows,
+        before: &HashMap<Key, Aggregate>,
+        after: &[(Key, Aggregate)],
+    ) {
+        rows.webhook_calls.observe(before, after);
+    }
+
     fn make_states(states: &mut HashMap<Key, Aggregate>, effects: &[Effect], now: DateTime<Utc>) {
         for effect in effects {
             if let Effect::StoreEvent(event) = effect {
                 let stored = Aggregate::Event(event.clone());
                 states.entry(Key::Event(event.key())).or_insert(stored);
             }
+            retry_now(states, effect, now);
             let Effect::Deliver {
                 workspace,
                 id,
@@ -80,13 +90,13 @@ impl Tables for Notification {
             else {
                 continue;
             };
-            let is_told = |name: &UserName| {
+            let has_delivery = |name: &UserName| {
                 states.keys().any(|key| match key {
                     Key::Delivery(key) => key.note == *id && key.to.name() == Some(name),
                     _ => false,
                 })
             };
-            let begins_twice = |to: &DeliveryTarget| to.name().is_some_and(is_told);
+            let begins_twice = |to: &DeliveryTarget| to.name().is_some_and(has_delivery);
             let new = to
                 .iter()
                 .filter(|one| !one.after.is_empty() || !begins_twice(&one.to));
@@ -100,12 +110,15 @@ impl Tables for Notification {
                 after: one.after.clone(),
                 at: now,
                 changed_at: now,
-                phase: Phase::Pending {
-                    next_at: one.due_at,
-                    waits: one.waits,
+                phase: match one.dropped {
+                    Some(_) => Phase::Dropped,
+                    None => Phase::Pending {
+                        next_at: one.due_at,
+                        waits: one.waits,
+                    },
                 },
                 attempts: 0,
-                last_error: None,
+                last_error: one.dropped.clone(),
                 version: 1,
             });
             for one in new.collect::<Vec<_>>() {
@@ -155,12 +168,12 @@ impl Tables for Notification {
                 let watching = watches(states).filter(|(name, _)| *name == person);
                 Fact::Count(watching.count() as u64)
             }
-            Need::Webhooks(_) => Fact::Webhooks(Vec::new()),
+            Need::Webhooks(_) => Fact::Webhooks(subscriptions(states)),
             Need::RequestLifecycle(..) | Need::Unread { .. } => return None,
         })
     }
 
-    /// Its rows have columns only, but for facts.
+    /// Only events are stored as JSON.
     fn stored(state: Aggregate) -> Aggregate {
         match state {
             Aggregate::Event(it) => Aggregate::Event(through_json(&it)),
@@ -194,7 +207,7 @@ fn watches(states: &HashMap<Key, Aggregate>) -> impl Iterator<Item = (&UserName,
     })
 }
 
-fn deliveries(states: &HashMap<Key, Aggregate>) -> Vec<&Delivery> {
+pub(crate) fn deliveries(states: &HashMap<Key, Aggregate>) -> Vec<&Delivery> {
     let mut all: Vec<_> = states
         .values()
         .filter_map(|state| match state {
@@ -215,25 +228,33 @@ fn pending_fan_outs(notification: &SimService<Notification>) -> Vec<Input> {
     keys.into_iter().map(Input::ContinueFanOut).collect()
 }
 
-/// What is out, in the memory of the process.
+/// Deliveries in the memory of the process, and what their receivers have accepted.
 #[derive(Default)]
-pub(crate) struct Outside {
+pub(crate) struct DeliveryPool {
     jobs: Vec<(DeliveryKey, u32)>,
-    /// The newest dispatch of each delivery that nobody has reported: which, and when.
-    handed_out: BTreeMap<DeliveryKey, DateTime<Utc>>,
-    /// What has arrived, by the tries.
+    /// When each unreported delivery was dispatched last.
+    dispatched_at: BTreeMap<DeliveryKey, DateTime<Utc>>,
+    /// The attempts of each delivery that its receiver accepted.
     arrived: BTreeMap<DeliveryKey, Vec<u32>>,
+    pub(crate) receivers: BTreeMap<WebhookId, Receiver>,
+}
+
+impl DeliveryPool {
+    /// How often a receiver accepted a delivery.
+    pub(crate) fn arrivals(&self, key: &DeliveryKey) -> usize {
+        self.arrived.get(key).map_or(0, Vec::len)
+    }
 }
 
 impl World {
     /// Ada watches an agent.
-    pub(crate) fn watch_from_the_beginning(&mut self) {
+    pub(crate) fn watch_agent(&mut self) {
         let of = Watched::Agent("agent-0".parse().unwrap());
         self.signed(0, Watch { of });
     }
 
-    /// Bob begins to watch a run, or does no more. The gateway knows which runs there are.
-    pub(crate) fn watch_one(&mut self) {
+    /// Bob watches a run, or stops watching it. The gateway knows which runs exist.
+    pub(crate) fn watch_run(&mut self) {
         let is_there = |run: &&RunId| self.executor.states.contains_key(&RunKey::Run(**run));
         let runs: Vec<_> = self.runs.iter().filter(is_there).copied().collect();
         if runs.is_empty() {
@@ -247,16 +268,17 @@ impl World {
         }
     }
 
-    /// `sweeps.rs` of the service: people who are still to be told, and deliveries that are due.
-    pub(crate) fn notify(&mut self) {
+    /// `sweeps.rs` of the service: pending fan-outs, due deliveries and watches of run ends.
+    pub(crate) fn sweep_notification(&mut self) {
         self.notification.rows.users = self.users();
         let inputs = pending_fan_outs(&self.notification);
         if !inputs.is_empty() {
-            self.notification.submit(inputs, &mut around!(self));
+            self.notification.submit(inputs, &mut env_of!(self));
         }
-        let is_due = |one: &&Delivery| match one.phase {
-            Phase::Pending { next_at, .. } => next_at <= self.now,
-            Phase::Sent { .. } | Phase::Failed | Phase::Dropped => false,
+        self.sweep_run_end_watches();
+        let is_due = |one: &&Delivery| {
+            let pending = one.phase.as_pending();
+            pending.is_some_and(|(next_at, _)| next_at <= self.now)
         };
         let all = deliveries(&self.notification.states);
         let due = all.into_iter().filter(is_due);
@@ -264,52 +286,54 @@ impl World {
             .map(|one| Input::ClaimDelivery(one.key.clone()))
             .collect();
         if !inputs.is_empty() {
-            self.notification.submit(inputs, &mut around!(self));
+            self.notification.submit(inputs, &mut env_of!(self));
         }
     }
 
     fn users(&self) -> BTreeMap<UserName, UserView> {
         let states = self.handoff.states.values();
         let users = states.filter_map(|state| match state {
-            Asked::User(user) => Some((user.name.clone(), user.view())),
-            Asked::Request(_) | Asked::Policy(_) => None,
+            HandoffAggregate::User(user) => Some((user.name.clone(), user.view())),
+            HandoffAggregate::Request(_) | HandoffAggregate::Policy(_) => None,
         });
         users.collect()
     }
 
-    /// Takes what was dispatched since; a process that died has lost it.
-    pub(crate) fn hand_to_post(&mut self) {
+    /// Takes new dispatches. A process that dies loses them.
+    pub(crate) fn collect_deliveries(&mut self) {
         for effect in std::mem::take(&mut self.notification.effects) {
             let Effect::Send { key, attempt } = effect else {
                 continue;
             };
-            let before = self.outside.handed_out.insert(key.clone(), self.now);
+            let before = self.pool.dispatched_at.insert(key.clone(), self.now);
             let is_over = before.is_none_or(|before| before + LEASE <= self.now);
             assert!(is_over, "{key:?} is dispatched twice at a time");
-            if !(self.cruel && self.chance.one_in(8)) {
-                self.outside.jobs.push((key, attempt));
+            if !(self.chaos && self.chance.one_in(8)) {
+                self.pool.jobs.push((key, attempt));
             }
         }
     }
 
-    /// One try to deliver; true if there was one.
+    /// Makes one attempt to deliver. False: none is dispatched.
     pub(crate) fn send(&mut self) -> bool {
-        let Some((key, attempt)) = self.outside.jobs.pop() else {
+        let Some((key, attempt)) = self.pool.jobs.pop() else {
             return false;
         };
-        let fails = self.cruel && self.chance.one_in(4);
-        if !fails {
-            let tries = self.outside.arrived.entry(key.clone()).or_default();
-            assert!(!tries.contains(&attempt), "{key:?} {attempt} is sent twice");
-            tries.push(attempt);
-        }
-        let report = match fails {
-            true => AttemptReport::Later("Nobody answers.".to_owned()),
-            false => AttemptReport::Sent {
+        let report = match key.to {
+            DeliveryTarget::Webhook(id) => self.call_webhook(&key, id),
+            _ if self.chaos && self.chance.one_in(4) => {
+                AttemptReport::Later("The mail server does not answer.".to_owned())
+            }
+            _ => AttemptReport::Sent {
                 receipt: "250 taken".to_owned(),
             },
         };
-        if self.cruel && self.chance.one_in(8) {
+        if let AttemptReport::Sent { .. } = report {
+            let tries = self.pool.arrived.entry(key.clone()).or_default();
+            assert!(!tries.contains(&attempt), "{key:?} {attempt} is sent twice");
+            tries.push(attempt);
+        }
+        if self.chaos && self.chance.one_in(8) {
             return true;
         }
         let reported = Input::RecordAttempt {
@@ -317,8 +341,8 @@ impl World {
             attempt,
             report,
         };
-        self.notification.submit(vec![reported], &mut around!(self));
-        // Perhaps it died behind the commit.
+        self.notification.submit(vec![reported], &mut env_of!(self));
+        // The process may have died after the commit, so the state tells whether it is reported.
         let state = self.notification.states.get(&Key::Delivery(key.clone()));
         let Some(Aggregate::Delivery(delivery)) = state else {
             panic!("{key:?} is gone");
@@ -330,14 +354,14 @@ impl World {
                 ..
             }
         ) {
-            self.outside.handed_out.remove(&key);
+            self.pool.dispatched_at.remove(&key);
         }
         true
     }
 
-    /// When the service itself has something to do; none: nothing any more.
-    pub(crate) fn next_to_notify(&self) -> Option<DateTime<Utc>> {
-        if !pending_fan_outs(&self.notification).is_empty() || !self.outside.jobs.is_empty() {
+    /// When the service has something to do. `None`: nothing is left.
+    pub(crate) fn next_notification(&self) -> Option<DateTime<Utc>> {
+        if !pending_fan_outs(&self.notification).is_empty() || !self.pool.jobs.is_empty() {
             return Some(self.now);
         }
         let all = deliveries(&self.notification.states);
@@ -346,141 +370,5 @@ impl World {
             Phase::Sent { .. } | Phase::Failed | Phase::Dropped => None,
         });
         due.min()
-    }
-
-    /// All who are concerned are told of what is asked, once, and nobody has to look at what is over.
-    pub(crate) fn everybody_is_told(&self) {
-        for request in requests(self) {
-            self.is_told(request);
-        }
-        for delivery in deliveries(&self.notification.states) {
-            let arrived = self.outside.arrived.contains_key(&delivery.key);
-            match &delivery.phase {
-                Phase::Sent { .. } => assert!(arrived, "never arrived: {delivery:#?}"),
-                Phase::Pending { .. } | Phase::Failed | Phase::Dropped => {
-                    panic!("given up or forgotten: {delivery:#?}")
-                }
-            }
-        }
-        for run in &self.runs {
-            self.end_is_told(*run);
-        }
-    }
-
-    /// What of the last of [`MET`](crate::requests::MET) has happened.
-    pub(crate) fn notified(&self) -> [bool; 4] {
-        let is_again = |one: &&Delivery| one.attempts > 1;
-        let entries = &self.notification.rows.entries;
-        let of_end = |person: &str| {
-            let is_it = |(id, name): &(NotificationId, UserName)| {
-                id.hold.number == 0 && name.as_str() == person
-            };
-            entries.keys().any(is_it)
-        };
-        [
-            deliveries(&self.notification.states).iter().any(is_again),
-            self.outside.arrived.values().any(|tries| tries.len() > 1),
-            of_end("ada"),
-            of_end("bob"),
-        ]
-    }
-
-    fn is_told(&self, request: &Request) {
-        let spec = request.spec.as_ref().unwrap();
-        if spec.kind == HoldKind::Timer {
-            return;
-        }
-        let lifecycle = self.lifecycle(request.id);
-        let unread = self.unread(request.id);
-        let Some(asked) = lifecycle.opened else {
-            assert!(!is_standing(request), "nobody is told of {request:#?}");
-            return;
-        };
-        assert_eq!(
-            is_standing(request),
-            !lifecycle.has_ended(),
-            "{request:#?} {lifecycle:?}"
-        );
-        let states = self.notification.states.values();
-        let events: Vec<_> = states
-            .filter_map(Aggregate::as_event)
-            .filter_map(|event| Some((event.id(), event.as_request()?)))
-            .filter(|(_, event)| event.id == request.id)
-            .collect();
-        if lifecycle.has_ended() || lifecycle.taken > Some(asked) {
-            let is_news = |id: &&NotificationId| {
-                let of = events.iter().find(|(of, _)| of == *id);
-                of.is_some_and(|(_, event)| {
-                    event.kind.is_end() || Some(event.rev) > lifecycle.taken
-                })
-            };
-            let stale: Vec<_> = unread.iter().map(|(id, _)| id).collect();
-            let all_news = stale.iter().all(is_news);
-            assert!(
-                all_news,
-                "to be looked at for nothing: {stale:?} {lifecycle:?}"
-            );
-        } else if spec.reason.as_deref() != Some(OPERATOR_TAKEOVER) {
-            let (id, event) = events.iter().find(|(_, event)| event.rev == asked).unwrap();
-            for name in self.named(&event.to) {
-                let entry = (*id, name);
-                assert!(
-                    unread.contains(&&entry),
-                    "{entry:?} is missing: {request:#?}"
-                );
-            }
-        }
-    }
-
-    fn lifecycle(&self, hold: HoldId) -> RequestLifecycle {
-        match self
-            .notification
-            .fact(&Need::RequestLifecycle(acme(), hold))
-        {
-            Some(Fact::RequestLifecycle(lifecycle)) => *lifecycle,
-            _ => RequestLifecycle::default(),
-        }
-    }
-
-    fn unread(&self, hold: HoldId) -> Vec<&(NotificationId, UserName)> {
-        let entries = self.notification.rows.entries.iter();
-        let unread = entries.filter(|((id, _), entry)| id.hold == hold && !entry.is_read);
-        unread.map(|(key, _)| key).collect()
-    }
-
-    /// Everybody is an owner.
-    fn named(&self, to: &[String]) -> Vec<UserName> {
-        let all = self.users();
-        let of = |audience| match audience {
-            Recipient::User(name) => vec![name],
-            Recipient::Role(_) => all.keys().cloned().collect(),
-        };
-        Recipient::parse_all(to).into_iter().flat_map(of).collect()
-    }
-
-    fn end_is_told(&self, id: RunId) {
-        let Some(Executed::Run(run)) = self.executor.states.get(&RunKey::Run(id)) else {
-            panic!("{id} is not there");
-        };
-        if !run.is_final() {
-            return;
-        }
-        let states = self.notification.states.values();
-        let ends = states.filter_map(Aggregate::as_event);
-        let mut ends = ends.filter_map(NotificationEvent::as_run_end);
-        let end = ends.find(|end| end.run == id);
-        let is_told = |person: &str| {
-            let entries = self.notification.rows.entries.keys();
-            let mut ids = entries.filter(|(at, name)| {
-                at.hold.run == id && at.hold.number == 0 && name.as_str() == person
-            });
-            ids.next().is_some() || end.is_some_and(|end| end.by.as_deref() == Some(person))
-        };
-        if run.agent.as_str() == "agent-0" {
-            assert!(is_told("ada"), "she watches: {run:#?}");
-        }
-        let watched = Watched::Run(id);
-        let still = watches(&self.notification.states).any(|(_, of)| *of == watched);
-        assert!(!still || is_told("bob"), "he watches: {run:#?} {end:?}");
     }
 }

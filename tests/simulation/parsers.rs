@@ -107,10 +107,10 @@ fn changed(chance: &mut Chance, texts: &[String]) -> String {
 fn try_texts(name: &str, texts: &[String], read: impl Fn(&str)) {
     let given = std::env::var("HOLDPOINT_SEED").ok();
     let given: Option<u64> = given.map(|seed| seed.parse().unwrap());
-    let (begun, length) = (Instant::now(), seconds());
+    let (started, length) = (Instant::now(), seconds());
     let first = given.unwrap_or_else(|| u64::from(std::process::id()) << 32);
     let mut seed = first;
-    while given.is_none_or(|_| seed == first) && (given.is_some() || begun.elapsed() < length) {
+    while given.is_none_or(|_| seed == first) && (given.is_some() || started.elapsed() < length) {
         let text = changed(&mut Chance::of(seed), texts);
         let at = Instant::now();
         let survived = catch_unwind(AssertUnwindSafe(|| read(&text))).is_ok();
@@ -133,21 +133,21 @@ fn file(path: &str) -> String {
 /// Service, verb and body of each command that the golden files have.
 fn messages(service: &str) -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/contracts/golden");
-    let begin = format!("{service}.");
-    let mut found = Vec::new();
+    let mark_started = format!("{service}.");
+    let mut find_request = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
         let name = entry.file_name().into_string().unwrap();
-        if let Some(rest) = name.strip_prefix(&begin)
+        if let Some(rest) = name.strip_prefix(&mark_started)
             && !rest.contains(".answer.")
         {
             let verb = rest.split('.').next().unwrap();
             let body = std::fs::read_to_string(entry.path()).unwrap();
-            found.push(format!("{verb}\n{body}"));
+            find_request.push(format!("{verb}\n{body}"));
         }
     }
-    assert!(!found.is_empty(), "{service} has golden files");
-    found
+    assert!(!find_request.is_empty(), "{service} has golden files");
+    find_request
 }
 
 fn decodes<S: Service>(service: &S) {

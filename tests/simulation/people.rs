@@ -1,6 +1,6 @@
-//! People and programs: they answer what they are asked (twice, late, two at once), open holds that
-//! stand alone and take them back, take handoffs and runs over. And a scripted owner of holds: it
-//! wants them open, frozen and gone by the protocol of the executor, more often than runs do.
+//! People and programs. They answer requests (twice, late, two at once), open and withdraw standalone holds, and take
+//! over handoffs and runs. A scripted owner of holds opens, freezes and withdraws them by the protocol of the
+//! executor, more often than runs do.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -27,16 +27,16 @@ use crate::world::{World, acme};
 
 const PEOPLE: [&str; 2] = ["ada", "bob"];
 
-/// When the rung of a policy ends what a run asks.
+/// When the rung of a policy ends the question of a run.
 pub(crate) const RUNG_AFTER: TimeDelta = TimeDelta::seconds(30);
 
 const STANDALONE_MAX: usize = 3;
 const SCRIPTED_MAX: usize = 3;
 
-/// Until a command that nobody has answered is sent again.
+/// Until an unanswered command is sent again.
 const AGAIN_AFTER: TimeDelta = TimeDelta::seconds(5);
 
-/// The keys of the installation. Made once: they cost.
+/// The keys of the installation. They are made once, because that takes long.
 pub(crate) struct Keyring {
     pub(crate) keys: Keys,
     signer: Signer,
@@ -55,7 +55,7 @@ impl Keyring {
         })
     }
 
-    /// The envelope as the gateway sends it for a person.
+    /// Signs an envelope as the gateway does for a person.
     fn vouch<C: Command>(&self, person: usize, envelope: Envelope<C>) -> Envelope<C> {
         let claims = Claims {
             workspace: acme(),
@@ -67,15 +67,15 @@ impl Keyring {
     }
 }
 
-/// Commands on their way, as the gateway keeps them.
+/// Unanswered commands, as the gateway keeps them.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct PendingCommands {
     count: u64,
     kept: BTreeMap<String, (String, String, DateTime<Utc>)>,
 }
 
-impl Told {
-    /// Returns where the answer is to go.
+impl PendingCommands {
+    /// Returns the inbox of the reply.
     pub(crate) fn keep(&mut self, subject: &str, body: &str, now: DateTime<Utc>) -> String {
         self.count += 1;
         let inbox = format!("gateway.{:06}", self.count);
@@ -84,20 +84,20 @@ impl Told {
         inbox
     }
 
-    pub(crate) fn answered(&mut self, inbox: &str) {
+    pub(crate) fn remove(&mut self, inbox: &str) {
         self.kept.remove(inbox);
     }
 
-    /// What nobody has answered for too long.
-    pub(crate) fn again(&mut self, now: DateTime<Utc>) -> Vec<(String, String, String)> {
-        let mut again = Vec::new();
+    /// Commands that are unanswered for too long: inbox, subject and body.
+    pub(crate) fn due(&mut self, now: DateTime<Utc>) -> Vec<(String, String, String)> {
+        let mut due = Vec::new();
         for (inbox, (subject, body, sent_at)) in &mut self.kept {
             if *sent_at + AGAIN_AFTER <= now {
                 *sent_at = now;
-                again.push((inbox.clone(), subject.clone(), body.clone()));
+                due.push((inbox.clone(), subject.clone(), body.clone()));
             }
         }
-        again
+        due
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -105,13 +105,13 @@ impl Told {
     }
 }
 
-/// A hold of the scripted owner, and what it wants of it now.
+/// A hold of the scripted owner, with its newest desired state.
 pub(crate) struct Scripted {
     pub(crate) rev: u64,
     pub(crate) state: HoldState,
 }
 
-/// What was asked for so far.
+/// Holds that were opened so far.
 #[derive(Default)]
 pub(crate) struct People {
     pub(crate) standalone: Vec<HoldId>,
@@ -131,19 +131,19 @@ pub(crate) fn requests(world: &World) -> Vec<&Request> {
     requests
 }
 
-pub(crate) const fn is_standing(request: &Request) -> bool {
+pub(crate) const fn is_pending(request: &Request) -> bool {
     matches!(request.phase, Phase::Open { .. } | Phase::Frozen { .. })
 }
 
 impl World {
-    pub(crate) fn make_users(&mut self) {
+    pub(crate) fn create_users(&mut self) {
         for (place, name) in PEOPLE.iter().enumerate() {
             let command = PutUser {
                 name: name.parse().unwrap(),
                 email: (place > 0).then(|| format!("{name}@example.com")),
                 roles: vec!["owner".parse().unwrap()],
             };
-            // The first user is made by a service, the next one by the first.
+            // A service creates the first user, and the first user creates the next one.
             let envelope = Envelope::of_service("gateway", command);
             if place == 0 {
                 self.post(&envelope);
@@ -153,8 +153,8 @@ impl World {
         }
     }
 
-    /// A time for what names none, and a rung that ends what a run asks.
-    pub(crate) fn make_policies(&mut self) {
+    /// A default deadline, and a rung that ends the question of a run.
+    pub(crate) fn create_policies(&mut self) {
         let soon = ApprovalRules {
             from: Vec::new(),
             need: 1,
@@ -183,16 +183,19 @@ impl World {
         }
     }
 
-    /// Somebody does something about requests.
-    pub(crate) fn somebody(&mut self) {
-        match self.chance.below(10) {
-            9 => self.watch_one(),
-            8 => self.take_one_over(),
+    /// A person or program does something with a request.
+    pub(crate) fn act_on_requests(&mut self) {
+        let webhooks = 2 * u64::from(self.features.has(Feature::Webhooks));
+        match self.chance.below(10 + webhooks) {
+            11 => self.change_webhook(),
+            10 => self.change_receiver(),
+            9 => self.watch_run(),
+            8 => self.act_on_handoff(),
             0 if self.people.standalone.len() < STANDALONE_MAX => self.open_standalone(),
             1 => self.withdraw(),
             2 if self.people.scripted.len() < SCRIPTED_MAX => self.open_scripted(),
             2..=4 => self.move_scripted(),
-            _ => self.answer_one(),
+            _ => self.answer_request(),
         }
     }
 
@@ -213,7 +216,7 @@ impl World {
         };
         let on_timeout = [OnTimeout::Fail, OnTimeout::Escalate][self.chance.place(2)];
         let timeout_ms = 1_000 * (1 + self.chance.below(1_000));
-        self.tell(OpenHold {
+        self.send_command(OpenHold {
             id,
             spec: spec(kind, on_timeout),
             timeout_ms,
@@ -225,7 +228,7 @@ impl World {
             return;
         }
         let id = self.people.standalone[self.chance.place(self.people.standalone.len())];
-        self.tell(WithdrawHold { id, version: None });
+        self.send_command(WithdrawHold { id, version: None });
     }
 
     fn open_scripted(&mut self) {
@@ -241,7 +244,7 @@ impl World {
         self.state(id, state);
     }
 
-    /// A pause, a resume that moves the deadline by what was left, or the end.
+    /// A pause, a resume with the remaining time, or the end.
     fn move_scripted(&mut self) {
         let ids: Vec<_> = self.people.scripted.keys().copied().collect();
         if ids.is_empty() {
@@ -291,18 +294,18 @@ impl World {
         self.post(&Envelope::of_service("executor", command));
     }
 
-    /// Mostly an open request; now and then one that is over, or the same twice, or two people.
-    fn answer_one(&mut self) {
+    /// Answers an open request, or one that has ended, or one twice, by one person or two.
+    fn answer_request(&mut self) {
         let is_late = self.chance.one_in(4);
-        let found: Vec<_> = requests(self)
+        let find_request: Vec<_> = requests(self)
             .into_iter()
-            .filter(|request| is_late || is_standing(request))
+            .filter(|request| is_late || is_pending(request))
             .filter_map(|request| Some((request.id, request.spec.clone()?, request.version)))
             .collect();
-        if found.is_empty() {
+        if find_request.is_empty() {
             return;
         }
-        let (id, spec, version) = &found[self.chance.place(found.len())];
+        let (id, spec, version) = &find_request[self.chance.place(find_request.len())];
         let times = 1 + self.chance.place(2);
         for _ in 0..times {
             let person = self.chance.place(PEOPLE.len());
@@ -312,11 +315,11 @@ impl World {
         }
     }
 
-    /// Everything that is open is answered; false if nothing was.
+    /// Answers all open requests. False: there was none.
     pub(crate) fn answer_all(&mut self) -> bool {
         let open: Vec<_> = requests(self)
             .into_iter()
-            .filter(|request| is_standing(request) && request.kind_of() != HoldKind::Timer)
+            .filter(|request| is_pending(request) && request.hold_kind() != HoldKind::Timer)
             .filter_map(|request| Some((request.id, request.spec.clone()?)))
             .collect();
         for (id, spec) in &open {
@@ -333,7 +336,7 @@ impl World {
             },
             HoldKind::Input => {
                 let mut words = spec.options.clone();
-                // What is most often said of an uncertain step.
+                // The most frequent answer about an uncertain step.
                 words.extend(words.iter().find(|word| *word == "run_again").cloned());
                 let word = &words[self.chance.place(words.len())];
                 Decision::Respond {
@@ -357,17 +360,17 @@ impl World {
         }
     }
 
-    /// A handoff is somebody's from now on, or is given to another: a run's, or one that is over.
-    fn take_one_over(&mut self) {
-        let handed: Vec<_> = requests(self)
+    /// A person takes over, accepts or reassigns a handoff, also one that has ended.
+    fn act_on_handoff(&mut self) {
+        let dispatched: Vec<_> = requests(self)
             .into_iter()
-            .filter(|request| request.kind_of() == HoldKind::Handoff)
+            .filter(|request| request.hold_kind() == HoldKind::Handoff)
             .map(|request| request.id)
             .collect();
-        if handed.is_empty() {
+        if dispatched.is_empty() {
             return;
         }
-        let id = handed[self.chance.place(handed.len())];
+        let id = dispatched[self.chance.place(dispatched.len())];
         let to = format!("@user.{}", PEOPLE[self.chance.place(PEOPLE.len())]);
         let actions = [
             RequestAction::TakeOver,
@@ -383,15 +386,15 @@ impl World {
         self.signed(person, command);
     }
 
-    /// Somebody does something about runs, or about all of them.
-    pub(crate) fn person(&mut self) {
+    /// A person does something with a run, an agent or the workspace.
+    pub(crate) fn act_on_runs(&mut self) {
         if self.runs.is_empty() {
             return;
         }
         let run = self.runs[self.chance.place(self.runs.len())];
         let scopes = 2 * u64::from(self.features.has(Feature::Scopes));
         match self.chance.below(10 + scopes) {
-            0 => self.tell(CancelRun { run, reason: None }),
+            0 => self.send_command(CancelRun { run, reason: None }),
             10 => {
                 let agent = self.scope();
                 let (waiting, new) = (PauseWaiting::Hold, PauseNew::Accept);
@@ -410,10 +413,10 @@ impl World {
             9 => self.take_over_run(run),
             1..=4 => {
                 let waiting = PauseWaiting::Hold;
-                self.tell(PauseRun { run, waiting });
+                self.send_command(PauseRun { run, waiting });
                 if self.features.has(Feature::Restarting) {
                     let mode = ResumeMode::Restart;
-                    self.tell(ResumeRun { run, mode });
+                    self.send_command(ResumeRun { run, mode });
                 }
             }
             5..=8 => {
@@ -424,19 +427,19 @@ impl World {
                     ResumeMode::Now,
                 ];
                 let mode = modes[self.chance.place(modes.len())];
-                self.tell(ResumeRun { run, mode });
+                self.send_command(ResumeRun { run, mode });
             }
             _ => unreachable!("below 12"),
         }
     }
 
-    /// An agent, or everything.
+    /// An agent, or the workspace.
     fn scope(&mut self) -> Option<AgentName> {
         let number = self.chance.below(3);
         (number < 2).then(|| format!("agent-{number}").parse().unwrap())
     }
 
-    /// Somebody becomes the owner of a run.
+    /// A person takes over a run.
     pub(crate) fn take_over_run(&mut self, run: RunId) {
         let person = self.chance.place(PEOPLE.len());
         self.signed(person, TakeOverRun { run });
@@ -462,13 +465,13 @@ impl World {
     }
 }
 
-/// What is asked of people, as far as there is a question.
+/// The kind of the hold of a request.
 trait Kind {
-    fn kind_of(&self) -> HoldKind;
+    fn hold_kind(&self) -> HoldKind;
 }
 
 impl Kind for Request {
-    fn kind_of(&self) -> HoldKind {
+    fn hold_kind(&self) -> HoldKind {
         self.spec.as_ref().map_or(HoldKind::Timer, |spec| spec.kind)
     }
 }

@@ -1,8 +1,8 @@
-//! The agents of a history: waits, tools, questions and handoffs.
+//! The agents of a history, with waits, tools, questions and handoffs.
 
 use crate::world::World;
 
-/// What must be known before the first step.
+/// Inputs that a run asks for before its first step.
 const INPUTS: &str = "inputs:
   type: object
   properties: { region: { type: string } }
@@ -10,8 +10,8 @@ const INPUTS: &str = "inputs:
 ";
 
 impl World {
-    /// Steps of every kind, of which some tools may be done twice and some must not. Some agents must
-    /// be told something first.
+    /// An agent with steps of every kind. Some tools are idempotent and some are not. Some agents need an input
+    /// first.
     pub(crate) fn agent(&mut self, number: usize) -> String {
         let mut text = format!("agent: agent-{number}\n");
         if self.chance.one_in(4) {
@@ -21,7 +21,7 @@ impl World {
         for step in 0..1 + self.chance.place(5) {
             let what = self.step();
             text.push_str(&format!("  - {what}\n"));
-            // Most steps follow each other; now and then two go side by side.
+            // Most steps are sequential; some are parallel.
             if step > 0 && self.chance.one_in(4) {
                 text.push_str("    needs: []\n");
             }
@@ -59,7 +59,7 @@ impl World {
     fn handoff(&mut self) -> String {
         let ends = ["continue", "skip", "escalate"];
         let end = ends[self.chance.place(ends.len())];
-        // None: it never goes on by itself.
+        // 0: it never continues without a person.
         let seconds = 30 * self.chance.below(4);
         format!("handoff: {{ timeout: {seconds}s, on_timeout: {end} }}")
     }

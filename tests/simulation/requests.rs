@@ -1,64 +1,68 @@
-//! What must hold of requests: always, and once the world has come to rest.
+//! Rules of requests, checked after each turn and at the end.
 
 use std::collections::HashMap;
 
-use holdpoint_contracts::handoff::Effect as Word;
+use holdpoint_contracts::handoff::Effect as EffectOnRun;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::{HoldOutcome, HoldState};
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_executor::domain::run::person_hold::PersonHold;
 use holdpoint_executor::domain::run::{StepPhase, Uncertain};
-use holdpoint_executor::domain::{Aggregate as Executed, Key as RunKey, Run};
+use holdpoint_executor::domain::{Aggregate as ExecutorAggregate, Key as RunKey, Run};
 use holdpoint_handoff::domain::{Aggregate, Key, Phase, Request};
 use holdpoint_ids::HoldId;
 use holdpoint_scheduler::domain::{Owner, Phase as TimerPhase};
 
 use crate::features::Feature;
+use crate::mutations::is_refused;
 use crate::people::Scripted;
-use crate::planted::is_refused;
 use crate::sweeps;
 use crate::world::{World, acme};
 
-/// What has been seen so far.
+/// Observations of the history so far.
 #[derive(Default)]
 pub(crate) struct Requests {
     decided: HashMap<Key, Phase>,
 }
 
-/// What histories are to come by, each somewhere.
-pub(crate) const MET: [&str; 20] = [
+/// Outcomes that the histories must cover together.
+pub(crate) const COVERAGE: [&str; 24] = [
     "answered",
     "answered while paused",
     "answered after the run, or the worker, had ended it",
-    "asked, and void since",
+    "asked, and withdrawn",
     "asked, and still open",
-    "answered by somebody, and by another one too late",
+    "answered by one person, and by another too late",
     "timed out",
     "frozen with a deadline",
-    "stands alone: timed out",
-    "stands alone: withdrawn",
-    "stands alone: decided",
-    "asked before the first step, and told",
+    "standalone: timed out",
+    "standalone: withdrawn",
+    "standalone: decided",
+    "asked before the first step, and answered",
     "a question of a step, answered",
     "a handoff, completed",
     "a handoff, taken over and completed",
-    "a handoff, accepted or given on, and the run knows",
+    "a handoff, accepted or reassigned, in the history of its run",
     "a mail, sent again after a failure",
     "a mail, arrived twice",
-    "an end, told to a person who watches the agent",
-    "an end, told to a person who watches the run",
+    "a run end, for a person who watches the agent",
+    "a run end, for a person who watches the run",
+    "a webhook, called again after a failure",
+    "a webhook, called twice for one event",
+    "a webhook call, given up",
+    "a webhook call, dropped because the webhook is disabled",
 ];
 
 impl World {
-    /// What of [`MET`] has happened.
-    pub(crate) fn met(&self) -> Vec<&'static str> {
-        let mut met = Vec::new();
+    /// The outcomes of [`COVERAGE`] in this history.
+    pub(crate) fn coverage(&self) -> Vec<&'static str> {
+        let mut coverage = Vec::new();
         for state in self.handoff.states.values() {
             let Aggregate::Request(request) = state else {
                 continue;
             };
             if !request.late.is_empty() {
-                met.push(MET[5]);
+                coverage.push(COVERAGE[5]);
             }
             let is_scripted = self.people.scripted.contains_key(&request.id);
             let place = match (&request.phase, request.effect) {
@@ -71,37 +75,43 @@ impl World {
                 (Phase::TimedOut { .. }, _) => 6,
                 (Phase::Frozen { .. }, _) if is_scripted => 7,
                 _ if is_scripted => continue,
-                (Phase::Decided { .. }, Some(Word::Applied)) => 0,
-                (Phase::Decided { .. }, Some(Word::OnResume)) => 1,
-                (Phase::Decided { .. }, Some(Word::RunEnded)) => 2,
-                (Phase::Decided { .. }, Some(Word::Pending) | None) => continue,
+                (Phase::Decided { .. }, Some(EffectOnRun::Applied)) => 0,
+                (Phase::Decided { .. }, Some(EffectOnRun::OnResume)) => 1,
+                (Phase::Decided { .. }, Some(EffectOnRun::RunEnded)) => 2,
+                (Phase::Decided { .. }, Some(EffectOnRun::Pending) | None) => continue,
                 (Phase::Withdrawn { .. }, _) => 3,
                 (Phase::Open { .. } | Phase::Frozen { .. }, _) => 4,
             };
-            met.push(MET[place]);
-            met.extend(met_of_plan(request).map(|place| MET[place]));
+            coverage.push(COVERAGE[place]);
+            coverage.extend(coverage_of_step(request).map(|place| COVERAGE[place]));
         }
-        let mut told = self.checks.handed_over.values().flatten();
+        let mut recorded = self.checks.handoff_events.values().flatten();
         let is_short_of_owning = |kind: EventType| {
             matches!(
                 kind,
                 EventType::HandoffAccepted | EventType::HandoffReassigned
             )
         };
-        met.extend(
-            told.any(|(kind, _)| is_short_of_owning(*kind))
-                .then_some(MET[15]),
+        coverage.extend(
+            recorded
+                .any(|(kind, _)| is_short_of_owning(*kind))
+                .then_some(COVERAGE[15]),
         );
-        let notified = self.notified().into_iter().zip(16..);
-        met.extend(notified.filter(|(is, _)| *is).map(|(_, place)| MET[place]));
-        met.sort_unstable();
-        met.dedup();
-        met
+        let covered = self.notification_coverage().into_iter();
+        let covered = covered.chain(self.webhook_coverage()).zip(16..);
+        coverage.extend(
+            covered
+                .filter(|(is, _)| *is)
+                .map(|(_, place)| COVERAGE[place]),
+        );
+        coverage.sort_unstable();
+        coverage.dedup();
+        coverage
     }
 }
 
-/// What a step asked, and was decided.
-fn met_of_plan(request: &Request) -> Option<usize> {
+/// The outcome of a decided request of a step.
+fn coverage_of_step(request: &Request) -> Option<usize> {
     let spec = request.spec.as_ref()?;
     let is_taken = request.progress.taken_over.is_some();
     match (&request.phase, spec.kind) {
@@ -114,7 +124,7 @@ fn met_of_plan(request: &Request) -> Option<usize> {
 }
 
 impl Requests {
-    /// After commits of the handoff service: a decision never changes.
+    /// Checks commits of the handoff service: a decision never changes.
     pub(crate) fn follow(&mut self, states: &HashMap<Key, Aggregate>) {
         for (key, state) in states {
             let Aggregate::Request(request) = state else {
@@ -128,27 +138,35 @@ impl Requests {
         }
     }
 
-    /// Once all has come to rest: both sides agree, and nothing waits without a waker.
-    pub(crate) fn rest(&self, world: &World) {
+    /// Checks the end: both services agree, and nothing waits without a waker.
+    pub(crate) fn check_quiescent(&self, world: &World) {
         let is_refused = |id| world.features.has(Feature::Refusals) && is_refused(id);
         for id in &world.people.standalone {
-            let request = found(world, *id).unwrap_or_else(|| panic!("{id} was never opened"));
-            has_waker(world, request);
+            let request =
+                find_request(world, *id).unwrap_or_else(|| panic!("{id} was never opened"));
+            check_waker(world, request);
         }
-        for (id, script) in &world.people.scripted {
-            let request = found(world, *id).unwrap_or_else(|| panic!("{id} was never heard of"));
-            has_waker(world, request);
-            as_wanted(request, script);
+        for (id, scripted) in &world.people.scripted {
+            let request = find_request(world, *id).unwrap_or_else(|| panic!("{id} never arrived"));
+            check_waker(world, request);
+            check_desired_state(request, scripted);
         }
         for run in sweeps::runs(&world.executor) {
-            for (_, asked) in run.questions() {
-                // It was asked again under another id, or its step was given up.
-                assert!(!is_refused(asked.hold), "nobody is asked {asked:?}");
+            for (_, question) in run.questions() {
+                // A refused question is asked again under another id, or its step fails.
+                assert!(
+                    !is_refused(question.hold),
+                    "no request exists for {question:?}"
+                );
                 let is_known = world.checks.incidents.contains(&run.id);
-                assert!(!asked.is_minimal || is_known, "no incident of {asked:?}");
-                let request = found(world, asked.hold);
-                let request = request.unwrap_or_else(|| panic!("nobody is asked {asked:?}"));
-                is_asked(run, asked, request);
+                assert!(
+                    !question.is_minimal || is_known,
+                    "no incident for {question:?}"
+                );
+                let request = find_request(world, question.hold);
+                let request =
+                    request.unwrap_or_else(|| panic!("no request exists for {question:?}"));
+                check_question(run, question, request);
             }
             for (_, on) in run.people() {
                 if is_refused(on.id) {
@@ -157,10 +175,10 @@ impl Requests {
                     assert!(waits && kept == Some(HoldOutcome::Cancelled), "{on:#?}");
                     continue;
                 }
-                let request = found(world, on.id);
-                let request = request.unwrap_or_else(|| panic!("nobody is asked {on:?}"));
-                has_waker(world, request);
-                stands_as(run, on, request);
+                let request = find_request(world, on.id);
+                let request = request.unwrap_or_else(|| panic!("no request exists for {on:?}"));
+                check_waker(world, request);
+                check_person_hold(run, on, request);
             }
         }
         for state in world.handoff.states.values() {
@@ -168,23 +186,23 @@ impl Requests {
                 continue;
             };
             let run = world.executor.states.get(&RunKey::Run(request.id.run));
-            if let Some(Executed::Run(run)) = run {
-                agree(run, request);
-                is_told(world, run, request);
+            if let Some(ExecutorAggregate::Run(run)) = run {
+                check_effect(run, request);
+                check_handoff_history(world, run, request);
             }
         }
     }
 }
 
-fn found(world: &World, id: HoldId) -> Option<&Request> {
+fn find_request(world: &World, id: HoldId) -> Option<&Request> {
     match world.handoff.states.get(&Key::Request(acme(), id)) {
         Some(Aggregate::Request(request)) => Some(request),
         Some(Aggregate::User(_) | Aggregate::Policy(_)) | None => None,
     }
 }
 
-/// Time has not come to rest before every timer has fired: what stands is asked of people only.
-fn has_waker(world: &World, request: &Request) {
+/// At the end every timer has fired, so an open request waits for a person or has a timer.
+fn check_waker(world: &World, request: &Request) {
     if let Phase::Open { deadline } = request.phase {
         let key = holdpoint_scheduler::domain::Key {
             workspace: acme(),
@@ -193,14 +211,14 @@ fn has_waker(world: &World, request: &Request) {
         };
         let timer = world.scheduler.states.get(&key).map(|timer| timer.phase);
         let is_set = matches!(timer, Some(TimerPhase::Pending(_)));
-        // Once its deadline has passed, or where there is none, the owners are the last to be told.
+        // After the deadline, or without one, the owners are notified last.
         let passed = request.escalated_at;
         let has_time = deadline.is_some_and(|due| passed.is_none_or(|passed| due > passed));
-        let told = request.progress.history.iter().rev();
-        let is_known = told
+        let recorded = request.progress.history.iter().rev();
+        let is_known = recorded
             .filter_map(|one| one.note.as_deref())
             .any(|note| note.contains("the owners"));
-        // A person who took the run over has it, and nothing reminds them (C-13).
+        // A person who took the run over gets no reminder (C-13).
         let handling = &request.progress;
         let is_owned = handling.taken_over.is_some() && handling.assignee.is_some();
         assert!(
@@ -215,18 +233,18 @@ fn has_waker(world: &World, request: &Request) {
     );
     assert!(
         is_closed || !has_ended,
-        "nobody is told how it ended: {request:#?}"
+        "the run does not know the end: {request:#?}"
     );
 }
 
-/// The table of nine cells, as its owner sees it at last: `gone` wins over all but a decision, a
-/// timeout stands only where no pause and no later deadline came before it.
-fn as_wanted(request: &Request, script: &Scripted) {
+/// The table of nine cells as the owner sees it in the end. `withdrawn` wins over all but a decision. A timeout stays
+/// only if no pause and no later deadline came before it.
+fn check_desired_state(request: &Request, scripted: &Scripted) {
     assert_eq!(
-        request.rev, script.rev,
-        "a desired state was not heeded: {request:#?}"
+        request.rev, scripted.rev,
+        "a desired state was not applied: {request:#?}"
     );
-    let agrees = match (&request.phase, &script.state) {
+    let agrees = match (&request.phase, &scripted.state) {
         (Phase::Decided { .. }, _) | (Phase::Withdrawn { .. }, HoldState::Withdrawn { .. }) => true,
         (Phase::TimedOut { at }, HoldState::Open { deadline, .. }) => {
             deadline.is_some_and(|deadline| deadline <= *at)
@@ -258,18 +276,22 @@ fn as_wanted(request: &Request, script: &Scripted) {
         | (Phase::Withdrawn { .. } | Phase::Frozen { .. }, HoldState::Open { .. })
         | (Phase::Withdrawn { .. } | Phase::Open { .. }, HoldState::Frozen { .. }) => false,
     };
-    assert!(agrees, "wanted {:?}, and it is {request:#?}", script.state);
+    assert!(
+        agrees,
+        "desired is {:?}, and the state is {request:#?}",
+        scripted.state
+    );
 }
 
-/// An open question of a run is put to people, or answered and waits for resume.
-fn is_asked(run: &Run, asked: &Uncertain, request: &Request) {
+/// An open question of a run is open at the handoff service, or answered and waits for the resume.
+fn check_question(run: &Run, question: &Uncertain, request: &Request) {
     let is_paused = !run.pauses.is_empty();
-    let agrees = match (&request.phase, &asked.answer) {
+    let agrees = match (&request.phase, &question.answer) {
         (Phase::Open { .. }, None) => !is_paused,
         (Phase::Frozen { .. }, None) => is_paused,
         (Phase::Decided { by, data, .. }, Some(answer)) => {
-            let stands = is_paused || run.taken().is_some();
-            stands && *by == answer.by && *data == answer.choice.as_str()
+            let is_kept = is_paused || run.taken().is_some();
+            is_kept && *by == answer.by && *data == answer.choice.as_str()
         }
         (
             Phase::Open { .. }
@@ -280,33 +302,33 @@ fn is_asked(run: &Run, asked: &Uncertain, request: &Request) {
             _,
         ) => false,
     };
-    assert!(agrees, "{asked:#?} and {request:#?} do not agree");
+    assert!(agrees, "{question:#?} and {request:#?} do not agree");
 }
 
-/// A hold on people stands with its owner as with the run, or was closed and waits for the run to move.
-fn stands_as(run: &Run, on: &PersonHold, request: &Request) {
+/// Both services have the same state of a hold on a person, or it is closed and the run has yet to apply it.
+fn check_person_hold(run: &Run, on: &PersonHold, request: &Request) {
     let is_paused = !run.pauses.is_empty();
     let kept = on.closing.as_ref().map(|closing| closing.outcome);
-    let stands = is_paused || run.taken().is_some() || run.missing_inputs_hold.is_some();
+    let is_kept = is_paused || run.taken().is_some() || run.missing_inputs_hold.is_some();
     let agrees = match &request.phase {
         Phase::Open { deadline } => !is_paused && kept.is_none() && *deadline == on.deadline(),
         Phase::Frozen { remaining_ms, .. } => {
             is_paused && kept.is_none() && *remaining_ms == on.remaining_ms()
         }
-        Phase::Decided { outcome, .. } => stands && kept == Some(*outcome),
-        // Where it is not kept, it is undone when the clock goes on.
-        Phase::TimedOut { .. } => is_paused || (stands && kept == Some(HoldOutcome::Timeout)),
+        Phase::Decided { outcome, .. } => is_kept && kept == Some(*outcome),
+        // A timeout that is not kept is undone when the clock of the run continues.
+        Phase::TimedOut { .. } => is_paused || (is_kept && kept == Some(HoldOutcome::Timeout)),
         Phase::Withdrawn { .. } => false,
     };
     assert!(agrees, "{on:#?} and {request:#?} do not agree");
 }
 
-/// The history of a run has what people did with its handoff, once each and in their order. What was
-/// over for the run before it was told is in the request's own history only.
-fn is_told(world: &World, run: &Run, request: &Request) {
+/// The history of a run has each action of people on its handoff once, in order. Actions that arrived after the end
+/// of the hold are in the history of the request only.
+fn check_handoff_history(world: &World, run: &Run, request: &Request) {
     let is_open = run.people().any(|(_, on)| on.id == request.id);
     let is_decided = matches!(request.phase, Phase::Decided { .. });
-    let is_applied = is_decided && request.effect == Some(Word::Applied);
+    let is_applied = is_decided && request.effect == Some(EffectOnRun::Applied);
     let kind = request.spec.as_ref().map(|spec| spec.kind);
     if kind != Some(HoldKind::Handoff) || !(is_open || is_applied) {
         return;
@@ -319,8 +341,8 @@ fn is_told(world: &World, run: &Run, request: &Request) {
     };
     let done = request.progress.history.iter();
     let done = done.filter_map(|one| Some((kind(&one.action)?, one.by.clone())));
-    let told = world.checks.handed_over.get(&request.id.to_string());
-    let told = told.into_iter().flatten().filter(|(kind, _)| {
+    let recorded = world.checks.handoff_events.get(&request.id.to_string());
+    let recorded = recorded.into_iter().flatten().filter(|(kind, _)| {
         [
             EventType::HandoffAccepted,
             EventType::HandoffReassigned,
@@ -328,34 +350,42 @@ fn is_told(world: &World, run: &Run, request: &Request) {
         ]
         .contains(kind)
     });
-    let (done, told): (Vec<_>, Vec<_>) = (done.collect(), told.cloned().collect());
-    assert_eq!(done, told, "{request:#?} in the history of {run:#?}");
+    let (done, recorded): (Vec<_>, Vec<_>) = (done.collect(), recorded.cloned().collect());
+    assert_eq!(done, recorded, "{request:#?} in the history of {run:#?}");
 }
 
-/// What the handoff service believes of a run's hold is what became of it.
-fn agree(run: &Run, request: &Request) {
+/// The effect that the handoff service records for a hold is what the run did.
+fn check_effect(run: &Run, request: &Request) {
     let number = request.id.number;
-    let is_question = run.questions().any(|(_, asked)| asked.hold == request.id);
+    let is_question = run
+        .questions()
+        .any(|(_, question)| question.hold == request.id);
     let is_open = is_question || run.people().any(|(_, on)| on.id == request.id);
     let is_answered = run.closed.contains(&number)
         || run.steps.iter().any(|step| step.answered.contains(&number));
     let is_timed_out = run.timed_out.contains(&number);
     let agrees = match (&request.phase, request.effect) {
         (Phase::Open { .. } | Phase::Frozen { .. }, _) => is_open,
-        (Phase::Decided { .. }, Some(Word::Applied)) => is_answered && !is_timed_out,
-        (Phase::TimedOut { .. }, Some(Word::Applied)) => is_timed_out,
-        // The word is of the time of the answer; resume does not tell another.
-        (Phase::Decided { .. } | Phase::TimedOut { .. }, Some(Word::OnResume)) => true,
-        (Phase::Decided { .. }, Some(Word::RunEnded)) => !is_open && is_answered == is_timed_out,
-        (Phase::TimedOut { .. }, Some(Word::RunEnded)) => !is_open && !is_answered,
-        (Phase::Decided { .. } | Phase::TimedOut { .. }, Some(Word::Pending) | None) => false,
-        // Whoever took over what had timed out before was told so.
-        (Phase::Withdrawn { .. }, Some(Word::RunEnded)) => !is_open && is_answered == is_timed_out,
+        (Phase::Decided { .. }, Some(EffectOnRun::Applied)) => is_answered && !is_timed_out,
+        (Phase::TimedOut { .. }, Some(EffectOnRun::Applied)) => is_timed_out,
+        // The effect is recorded with the answer; a resume does not change it.
+        (Phase::Decided { .. } | Phase::TimedOut { .. }, Some(EffectOnRun::OnResume)) => true,
+        (Phase::Decided { .. }, Some(EffectOnRun::RunEnded)) => {
+            !is_open && is_answered == is_timed_out
+        }
+        (Phase::TimedOut { .. }, Some(EffectOnRun::RunEnded)) => !is_open && !is_answered,
+        (Phase::Decided { .. } | Phase::TimedOut { .. }, Some(EffectOnRun::Pending) | None) => {
+            false
+        }
+        // A person took over a run whose hold had timed out.
+        (Phase::Withdrawn { .. }, Some(EffectOnRun::RunEnded)) => {
+            !is_open && is_answered == is_timed_out
+        }
         (Phase::Withdrawn { .. }, _) => !is_open && !is_answered,
     };
     assert!(agrees, "{request:#?} and {run:#?} do not agree");
     let settled = |phase: &StepPhase| phase.is_settled();
     let is_over = run.steps.iter().all(|step| settled(&step.phase));
     let is_of_the_past = (is_over && is_question) || (run.is_final() && is_open);
-    assert!(!is_of_the_past, "a question of what is over: {run:#?}");
+    assert!(!is_of_the_past, "an ended run or step still asks: {run:#?}");
 }

@@ -1,8 +1,8 @@
-//! A service on the simulated bus: its real core and translations, in a kernel kept in memory that
-//! follows the rules of the real one and may crash between any two of them.
+//! A service on the simulated bus: its real core and translations in a kernel in memory. It follows the rules of
+//! the real kernel and may crash between any two of its steps.
 //!
-//! Decide, commit (states, facts, desired states, outbox), publish, answer, ack: in this order. What is
-//! committed survives a crash; desired states are sent again until their receiver's reply has come.
+//! The order is decide, commit (states, facts, desired states, outbox), publish, reply, ack. Committed data survives a
+//! crash. Desired states are sent again until their receiver replies.
 
 mod replies;
 
@@ -26,51 +26,54 @@ use crate::chance::Chance;
 use crate::features::{Feature, Features};
 use crate::tables::Tables;
 
-/// Until a command comes again.
+/// Until a command is redelivered.
 pub(crate) const ACK_WAIT: TimeDelta = TimeDelta::seconds(10);
 
-/// Until a desired state that nobody has confirmed is sent again.
+/// Until an unacknowledged desired state is sent again.
 const AGAIN_AFTER: TimeDelta = TimeDelta::seconds(5);
 
-/// One commit in so many loses a race against another player of its service.
+/// One commit in so many loses a race against another replica of its service.
 const RACES: u64 = 20;
 
 /// Most messages that one commit takes.
 const MESSAGES_MAX: usize = 4;
 
-/// How often one input may ask for more.
+/// How often one input may ask for more facts.
 const ROUNDS_MAX: usize = 4;
 
 /// A rule that is broken on purpose, to show that the simulation would notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum Mutation {
     None,
-    /// A message is answered and acked, and what it led to is not committed.
-    AnswerBeforeCommit,
+    /// A message is answered and acked before its commit.
+    ReplyBeforeCommit,
     /// Messages leave before the commit.
     PublishBeforeCommit,
-    /// What was committed and not published is forgotten, and no sweep hands it out again.
-    HandOutOnce,
+    /// Unpublished messages are forgotten, and no sweep dispatches a step again.
+    DispatchOnce,
     /// Desired states are sent once.
     DesiredStateOnce,
-    /// A worker does what it is delivered, and asks nobody.
-    NeverAsk,
-    /// A worker forgets what it has begun.
-    ForgetBegun,
+    /// A worker starts each delivered step without a grant.
+    StartWithoutGrant,
+    /// A worker forgets which steps it has started.
+    ForgetStartedSteps,
     /// Leases never end.
-    LeaseForEver,
-    /// The cell *decided × open* of the hold table: the desired state is taken over.
-    DecisionTakenOver,
-    /// The cell *timed out × frozen since before* of the hold table: the timeout stays.
-    TimeOutStays,
-    /// The executor is told of a timeout as if no deadline could be later: that of an old one ends a
-    /// hold that has time left.
-    TimeOutOfOldDeadline,
-    /// The copies of what is over stay unread.
-    NothingIsSettled,
+    EndlessLease,
+    /// The cell *decided × open* of the hold table: the desired state replaces the decision.
+    DecisionReplaced,
+    /// The cell *timed out × frozen earlier* of the hold table: the timeout stays.
+    TimeoutStays,
+    /// A timeout is reported as later than any deadline, so that an old one ends a hold with time left.
+    TimeoutOfOldDeadline,
+    /// Inbox entries of an ended request stay unread.
+    EntriesStayUnread,
+    /// A failed webhook call is not attempted again.
+    WebhookCallOnce,
+    /// The end of a run is recorded, and no webhook is called.
+    RunEndWithoutWebhooks,
 }
 
-/// Where the process dies.
+/// The step after which the process dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Crash {
     Fetched,
@@ -83,8 +86,8 @@ enum Crash {
 }
 
 impl Crash {
-    fn by(chance: &mut Chance, cruel: bool) -> Self {
-        if !cruel || !chance.one_in(12) {
+    fn by(chance: &mut Chance, chaos: bool) -> Self {
+        if !chaos || !chance.one_in(12) {
             return Self::Never;
         }
         let points = [
@@ -99,19 +102,19 @@ impl Crash {
     }
 }
 
-/// What surrounds a service while it handles something.
-pub(crate) struct Around<'a> {
+/// The surroundings of a service while it handles a message.
+pub(crate) struct Env<'a> {
     pub(crate) bus: &'a mut SimBus,
     pub(crate) chance: &'a mut Chance,
-    /// Replies on their way: inbox and body.
+    /// Replies that are not delivered yet: inbox and body.
     pub(crate) replies: &'a mut Vec<(String, Value)>,
     pub(crate) now: DateTime<Utc>,
-    pub(crate) fault: Fault,
-    pub(crate) cruel: bool,
+    pub(crate) mutation: Mutation,
+    pub(crate) chaos: bool,
     pub(crate) features: Features,
 }
 
-/// A desired state that is not confirmed yet.
+/// A desired state that is not acknowledged yet.
 struct Kept {
     desired_state: DesiredState,
     sent_at: Option<DateTime<Utc>>,
@@ -119,7 +122,7 @@ struct Kept {
 
 type DesiredStateKey = (String, Workspace, String);
 
-/// Changes a decision: how a broken rule is planted in a core.
+/// Changes a decision, which breaks a rule of a core.
 pub(crate) type Rewrite<S> =
     fn(Option<&StateOf<S>>, &InputOf<S>, &mut Decided<<S as Service>::Domain>);
 
@@ -131,25 +134,25 @@ pub(crate) type Refuses<S> =
 pub(crate) struct SimService<S: Tables> {
     pub(crate) core: S,
     pub(crate) states: HashMap<KeyOf<S>, StateOf<S>>,
-    /// Committed, in order, and taken by the checks.
+    /// Committed effects in order. The checks take them.
     pub(crate) effects: Vec<EffectOf<S>>,
-    /// What it stores beside the states.
+    /// Rows beside the states.
     pub(crate) rows: S::Rows,
-    /// A fault that is planted in its core.
+    /// The mutation of its core.
     pub(crate) rewrite: Option<Rewrite<S>>,
-    /// What it refuses, where its core would not.
+    /// Inputs that it refuses although its core would accept them.
     pub(crate) refuses: Option<Refuses<S>>,
-    /// How much its clock is slow.
-    pub(crate) slow: TimeDelta,
+    /// How far its clock is behind.
+    pub(crate) clock_lag: TimeDelta,
     facts: HashMap<NeedOf<S>, FactOf<S>>,
     desired_states: BTreeMap<DesiredStateKey, Kept>,
     outbox: BTreeMap<u64, Vec<Outgoing>>,
     numbers: u64,
-    /// What replies are waited for: lost in a crash.
-    asked: BTreeMap<String, Vec<(DesiredStateKey, u64)>>,
+    /// Replies that it waits for. A crash loses them.
+    awaited_replies: BTreeMap<String, Vec<(DesiredStateKey, u64)>>,
 }
 
-/// What one message came to, before the commit.
+/// The decisions of one commit before it is stored.
 struct Batch<S: Service> {
     states: Vec<(KeyOf<S>, StateOf<S>)>,
     facts: Vec<(NeedOf<S>, FactOf<S>)>,
@@ -166,33 +169,33 @@ impl<S: Tables> SimService<S> {
             rows: S::Rows::default(),
             rewrite: None,
             refuses: None,
-            slow: TimeDelta::zero(),
+            clock_lag: TimeDelta::zero(),
             facts: HashMap::new(),
             desired_states: BTreeMap::new(),
             outbox: BTreeMap::new(),
             numbers: 0,
-            asked: BTreeMap::new(),
+            awaited_replies: BTreeMap::new(),
         }
     }
 
-    /// Takes stored commands into one commit, if there are any.
-    pub(crate) fn take(&mut self, around: &mut Around<'_>) -> bool {
+    /// Handles stored commands in one commit. False: there are none.
+    pub(crate) fn take(&mut self, env: &mut Env<'_>) -> bool {
         let queue = subject::commands_stream(S::NAME);
-        let takes_many = around.cruel && around.features.has(Feature::Batches);
-        let most = match takes_many && around.chance.one_in(3) {
-            true => 1 + around.chance.place(MESSAGES_MAX),
+        let takes_many = env.chaos && env.features.has(Feature::Batches);
+        let most = match takes_many && env.chance.one_in(3) {
+            true => 1 + env.chance.place(MESSAGES_MAX),
             false => 1,
         };
         let mut taken: Vec<(Delivery, DecodedCommand<InputOf<S>>)> = Vec::new();
         while taken.len() < most {
-            let chance = around.cruel.then_some(&mut *around.chance);
-            let Some(delivery) = around.bus.pull(&queue, around.now, ACK_WAIT, chance) else {
+            let chance = env.chaos.then_some(&mut *env.chance);
+            let Some(delivery) = env.bus.pull(&queue, env.now, ACK_WAIT, chance) else {
                 break;
             };
             let parts = subject::parse(&delivery.subject).unwrap();
             let request = self.core.decode(&parts, delivery.body.as_bytes());
             let request = request.unwrap_or_else(|problem| {
-                panic!("{} reads no {}: {problem}", S::NAME, delivery.body);
+                panic!("{} cannot read {}: {problem}", S::NAME, delivery.body);
             });
             taken.push((delivery, request));
         }
@@ -200,32 +203,24 @@ impl<S: Tables> SimService<S> {
             return false;
         }
         let (deliveries, requests): (Vec<_>, Vec<_>) = taken.into_iter().unzip();
-        if around.cruel && around.features.has(Feature::Races) && around.chance.one_in(RACES) {
-            // Another player of the service was first: the states have other versions by now, so that
-            // nothing of this decision is stored.
-            self.decide(&requests, around.now);
-            self.take(around);
+        if env.chaos && env.features.has(Feature::Races) && env.chance.one_in(RACES) {
+            // Another replica commits first. The states have other versions then, so nothing of this decision is
+            // stored.
+            self.decide(&requests, env.now);
+            self.take(env);
         }
-        for (delivery, reply) in deliveries
-            .into_iter()
-            .zip(self.commit_all(&requests, around))
-        {
+        for (delivery, reply) in deliveries.into_iter().zip(self.commit_all(&requests, env)) {
             if let Some(inbox) = delivery.reply {
-                around.replies.push((inbox, reply));
+                env.replies.push((inbox, reply));
             }
-            around.bus.ack(delivery.seq);
+            env.bus.ack(delivery.seq);
         }
         true
     }
 
-    /// A core request. None: it, or its answer, was lost; the caller cannot tell which.
-    pub(crate) fn ask(
-        &mut self,
-        subject: &str,
-        body: &str,
-        around: &mut Around<'_>,
-    ) -> Option<Value> {
-        if around.cruel && around.chance.one_in(10) {
+    /// A core request. `None`: the request or its reply was lost. The caller cannot know which.
+    pub(crate) fn ask(&mut self, subject: &str, body: &str, env: &mut Env<'_>) -> Option<Value> {
+        if env.chaos && env.chance.one_in(10) {
             return None;
         }
         let parts = subject::parse(subject).unwrap();
@@ -234,35 +229,31 @@ impl<S: Tables> SimService<S> {
             // The token of a step has expired.
             Err(problem) => return serde_json::to_value(Reply::<()>::from(Err(problem))).ok(),
         };
-        let reply = self.commit(&request, around)?;
-        (!around.cruel || !around.chance.one_in(10)).then_some(reply)
+        let reply = self.commit(&request, env)?;
+        (!env.chaos || !env.chance.one_in(10)).then_some(reply)
     }
 
-    /// Its own wheels and sweepers.
-    pub(crate) fn submit(&mut self, inputs: Vec<InputOf<S>>, around: &mut Around<'_>) -> bool {
-        self.commit(&DecodedCommand::many(inputs), around).is_some()
+    /// Commits inputs of its timers and sweeps.
+    pub(crate) fn submit(&mut self, inputs: Vec<InputOf<S>>, env: &mut Env<'_>) -> bool {
+        self.commit(&DecodedCommand::many(inputs), env).is_some()
     }
 
-    /// Decides, commits and publishes. None: it died on the way, and was started again.
-    fn commit(
-        &mut self,
-        request: &DecodedCommand<InputOf<S>>,
-        around: &mut Around<'_>,
-    ) -> Option<Value> {
-        self.commit_all(std::slice::from_ref(request), around).pop()
+    /// Decides, commits and publishes. `None`: it died and was restarted.
+    fn commit(&mut self, request: &DecodedCommand<InputOf<S>>, env: &mut Env<'_>) -> Option<Value> {
+        self.commit_all(std::slice::from_ref(request), env).pop()
     }
 
-    /// The reply to each request; none: it died on the way, and was started again.
+    /// The reply to each request. Empty: it died and was restarted.
     fn commit_all(
         &mut self,
         requests: &[DecodedCommand<InputOf<S>>],
-        around: &mut Around<'_>,
+        env: &mut Env<'_>,
     ) -> Vec<Value> {
-        let crash = Crash::by(around.chance, around.cruel);
+        let crash = Crash::by(env.chance, env.chaos);
         if crash == Crash::Fetched {
-            return self.restart(around);
+            return self.restart(env);
         }
-        let now = around.now - self.slow;
+        let now = env.now - self.clock_lag;
         let mut batch = self.decide(requests, now);
         let mut answers = std::mem::take(&mut batch.answers)
             .into_iter()
@@ -276,15 +267,16 @@ impl<S: Tables> SimService<S> {
         });
         let replies: Vec<_> = replies.collect();
         if crash == Crash::Decided {
-            if around.fault == Fault::PublishBeforeCommit {
-                publish(self.core.messages(&batch.effects), around);
+            if env.mutation == Mutation::PublishBeforeCommit {
+                publish(self.core.messages(&batch.effects), env);
             }
-            let nothing = self.restart(around);
-            return match around.fault {
-                Fault::AnswerBeforeCommit => replies,
+            let nothing = self.restart(env);
+            return match env.mutation {
+                Mutation::ReplyBeforeCommit => replies,
                 _ => nothing,
             };
         }
+        S::observe(&mut self.rows, &self.states, &batch.states);
         let stored = batch.states.into_iter();
         self.states
             .extend(stored.map(|(key, state)| (key, S::stored(state))));
@@ -299,32 +291,32 @@ impl<S: Tables> SimService<S> {
         S::make_states(&mut self.states, &batch.effects, now);
         self.effects.extend(batch.effects);
         if crash == Crash::Committed {
-            return self.restart(around);
+            return self.restart(env);
         }
         let mut messages = self.outbox.get(&row).cloned().unwrap_or_default();
         if crash == Crash::HalfPublished {
             messages.truncate(messages.len() / 2);
-            publish(messages, around);
-            return self.restart(around);
+            publish(messages, env);
+            return self.restart(env);
         }
-        publish(messages, around);
+        publish(messages, env);
         if crash == Crash::Published {
-            return self.restart(around);
+            return self.restart(env);
         }
         self.outbox.remove(&row);
-        self.send_desired_states(around);
+        self.send_desired_states(env);
         if crash == Crash::Replied {
-            return self.restart(around);
+            return self.restart(env);
         }
         replies
     }
 
-    /// What is committed stays, what was only in memory is gone.
-    fn restart(&mut self, around: &mut Around<'_>) -> Vec<Value> {
-        self.asked.clear();
+    /// Loses what is only in memory, and publishes the outbox.
+    fn restart(&mut self, env: &mut Env<'_>) -> Vec<Value> {
+        self.awaited_replies.clear();
         for (_, messages) in std::mem::take(&mut self.outbox) {
-            if around.fault != Fault::HandOutOnce {
-                publish(messages, around);
+            if env.mutation != Mutation::DispatchOnce {
+                publish(messages, env);
             }
         }
         Vec::new()
@@ -362,11 +354,11 @@ impl<S: Tables> SimService<S> {
                     let rewrite = self.rewrite.unwrap_or(|_, _, _| ());
                     rewrite(known.as_ref(), input, &mut decision);
                     let version = S::Domain::version(&decision.state);
-                    // A run follows what was commanded for all at the same time: one version each.
+                    // Also a run that applies a command for all runs gets a new version.
                     let rises = known
                         .as_ref()
                         .is_none_or(|it| S::Domain::version(it) < version);
-                    assert!(rises, "{key:?}: the version rises");
+                    assert!(rises, "{key:?}: the version does not rise");
                     given.aggregate(key.clone(), Some(decision.state.clone()));
                     states.insert(key, decision.state);
                     effects.extend(decision.effects);
@@ -400,8 +392,8 @@ impl<S: Tables> SimService<S> {
                 given.aggregate(key, state);
             }
             None => {
-                let fact = self.facts.get(&need).cloned();
-                let fact = fact.or_else(|| S::look_up(&self.rows, &self.states, &need));
+                let fact = S::look_up(&self.rows, &self.states, &need);
+                let fact = fact.or_else(|| self.facts.get(&need).cloned());
                 given.fact(need, fact);
             }
         }
@@ -417,7 +409,7 @@ impl<S: Tables> SimService<S> {
             .desired_states
             .get(&key)
             .is_none_or(|kept| desired_state.rev >= kept.desired_state.rev);
-        assert!(newest, "{desired_state:?} would not be heeded");
+        assert!(newest, "{desired_state:?} has an old rev");
         self.desired_states.insert(
             key,
             Kept {
@@ -427,18 +419,18 @@ impl<S: Tables> SimService<S> {
         );
     }
 
-    /// Sends what was never sent, and again what nobody has confirmed for too long.
-    pub(crate) fn send_desired_states(&mut self, around: &mut Around<'_>) {
+    /// Sends new desired states, and repeats those that are unacknowledged for too long.
+    pub(crate) fn send_desired_states(&mut self, env: &mut Env<'_>) {
         let mut groups: BTreeMap<_, Vec<(DesiredStateKey, u64)>> = BTreeMap::new();
         for (key, kept) in &mut self.desired_states {
             let is_due = match kept.sent_at {
                 None => true,
                 Some(at) => {
-                    at + AGAIN_AFTER <= around.now && around.fault != Fault::DesiredStateOnce
+                    at + AGAIN_AFTER <= env.now && env.mutation != Mutation::DesiredStateOnce
                 }
             };
             if is_due {
-                kept.sent_at = Some(around.now);
+                kept.sent_at = Some(env.now);
                 let (kind, workspace, id) = key.clone();
                 let group = groups.entry((kind, workspace, partition(&id)));
                 group
@@ -457,20 +449,19 @@ impl<S: Tables> SimService<S> {
                 .unwrap();
             self.numbers += 1;
             let inbox = format!("{}.{}", S::NAME, self.numbers);
-            self.asked.insert(inbox.clone(), keys);
-            let now = around.now;
-            around
-                .bus
+            self.awaited_replies.insert(inbox.clone(), keys);
+            let now = env.now;
+            env.bus
                 .publish(&message.subject, message.body, Some(inbox), now);
         }
     }
 
-    /// Something that it stores beside the states.
+    /// A stored fact.
     pub(crate) fn fact(&self, need: &NeedOf<S>) -> Option<&FactOf<S>> {
         self.facts.get(need)
     }
 
-    /// Desired states that nobody has confirmed.
+    /// Desired states that are not acknowledged.
     pub(crate) fn unconfirmed(&self) -> Vec<&DesiredState> {
         self.desired_states
             .values()
@@ -479,17 +470,17 @@ impl<S: Tables> SimService<S> {
     }
 }
 
-/// Everything is stored, now and then twice.
-fn publish(messages: Vec<Outgoing>, around: &mut Around<'_>) {
+/// Publishes all messages, some of them twice.
+fn publish(messages: Vec<Outgoing>, env: &mut Env<'_>) {
     for message in messages {
-        let copies = if around.cruel && around.chance.one_in(15) {
+        let copies = if env.chaos && env.chance.one_in(15) {
             2
         } else {
             1
         };
         for _ in 0..copies {
             let body = message.body.clone();
-            around.bus.publish(&message.subject, body, None, around.now);
+            env.bus.publish(&message.subject, body, None, env.now);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What the executor's own sweeps would find, and submit or publish: leases that have ended, nodes
-//! that were asked and have not answered, dispatches that nobody has taken.
+//! The inputs and messages of the executor's sweeps: expired leases, nodes that do not answer a probe, and
+//! dispatches without a worker.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +15,8 @@ use holdpoint_ids::NodeName;
 
 use crate::service::SimService;
 
-/// Which version of a node was asked to beat when the sweep came by before.
-pub(crate) type Asked = BTreeMap<NodeName, u64>;
+/// The version of each node that the sweep before has probed.
+pub(crate) type ProbedNodes = BTreeMap<NodeName, u64>;
 
 pub(crate) fn nodes(executor: &SimService<Executor>) -> BTreeMap<&NodeName, &Node> {
     let states = executor.states.values();
@@ -42,20 +42,20 @@ pub(crate) fn runs(executor: &SimService<Executor>) -> Vec<&Run> {
     runs
 }
 
-/// `sweeps/leases.rs`. Time that a node has to answer is counted in passes.
+/// `sweeps/leases.rs`. A node has one pass to answer a probe.
 pub(crate) fn leases(
     executor: &SimService<Executor>,
-    asked: &mut Asked,
+    probed: &mut ProbedNodes,
     now: chrono::DateTime<chrono::Utc>,
 ) -> Vec<Input> {
     let nodes = nodes(executor);
-    let before = std::mem::take(asked);
+    let before = std::mem::take(probed);
     let mut inputs = Vec::new();
     for node in nodes.values() {
         if node.status != NodeStatus::Suspect {
             continue;
         }
-        asked.insert(node.name.clone(), node.version);
+        probed.insert(node.name.clone(), node.version);
         if before.get(&node.name) == Some(&node.version) {
             inputs.push(Input::Node {
                 node: node.name.clone(),
@@ -92,8 +92,8 @@ pub(crate) fn leases(
     inputs
 }
 
-/// `sweeps/following.rs`: two runs of each scope that not all have followed, and how far that is.
-pub(crate) fn following(executor: &SimService<Executor>) -> Vec<Input> {
+/// `sweeps/scope_sync.rs`: two more runs of each paused or resumed scope, and the cursor of the sweep.
+pub(crate) fn scope_pages(executor: &SimService<Executor>) -> Vec<Input> {
     let mut scopes: Vec<_> = executor
         .states
         .values()
@@ -135,7 +135,7 @@ pub(crate) fn following(executor: &SimService<Executor>) -> Vec<Input> {
     inputs
 }
 
-/// `sweeps/step_dispatches.rs`: subject and dispatch of each step that is queued in a run that moves.
+/// `sweeps/redispatch.rs`: subject and dispatch of each queued step in a run that may proceed.
 pub(crate) fn step_dispatches(executor: &SimService<Executor>) -> Vec<(String, StepDispatch)> {
     let mut out = Vec::new();
     for run in runs(executor).into_iter().filter(|run| run.moves()) {

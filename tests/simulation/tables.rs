@@ -1,5 +1,4 @@
-//! What services store beside their states, as far as decisions and sweeps look at it: as in their
-//! stores, without a database.
+//! The rows that services store beside their states, as far as decisions and sweeps read them, without a database.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -9,7 +8,7 @@ use holdpoint_executor::Executor;
 use holdpoint_executor::domain::time::after;
 use holdpoint_executor::domain::{Aggregate, Effect, Fact, Key, Lease, Need};
 use holdpoint_handoff::Handoff;
-use holdpoint_handoff::domain::Aggregate as Asked;
+use holdpoint_handoff::domain::Aggregate as HandoffAggregate;
 use holdpoint_ids::RunId;
 use holdpoint_kernel::{EffectOf, FactOf, KeyOf, NeedOf, Service, StateOf};
 use holdpoint_scheduler::Scheduler;
@@ -22,17 +21,25 @@ pub(crate) trait Tables: Service {
     /// All rows.
     type Rows: Default;
 
-    /// Stores what effects leave.
+    /// Stores the rows of effects.
     fn keep_rows(rows: &mut Self::Rows, effects: &[EffectOf<Self>], now: DateTime<Utc>);
 
-    /// What rows say to a need.
+    /// Notes a commit before its states are stored, for checks at the end.
+    fn observe(
+        _: &mut Self::Rows,
+        _before: &HashMap<KeyOf<Self>, StateOf<Self>>,
+        _after: &[(KeyOf<Self>, StateOf<Self>)],
+    ) {
+    }
+
+    /// The value of a need that is read from rows.
     fn look_up(
         rows: &Self::Rows,
         states: &HashMap<KeyOf<Self>, StateOf<Self>>,
         need: &NeedOf<Self>,
     ) -> Option<FactOf<Self>>;
 
-    /// States that effects make.
+    /// Creates the states that effects imply.
     fn make_states(
         _: &mut HashMap<KeyOf<Self>, StateOf<Self>>,
         _: &[EffectOf<Self>],
@@ -40,17 +47,17 @@ pub(crate) trait Tables: Service {
     ) {
     }
 
-    /// A state as it is read from its row, after it was written there.
+    /// A state after it was written to its row and read again.
     fn stored(state: StateOf<Self>) -> StateOf<Self>;
 }
 
-/// Written as JSON and read again: the row keeps all of it.
+/// Writes a state as JSON and reads it again. Nothing may be lost.
 pub(crate) fn through_json<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(
     state: &T,
 ) -> T {
     let text = serde_json::to_string(state).unwrap();
     let read = serde_json::from_str(&text).unwrap();
-    assert_eq!(*state, read, "its row does not keep it");
+    assert_eq!(*state, read, "the row loses a part of the state");
     read
 }
 
@@ -59,13 +66,13 @@ type StepKey = (RunId, String);
 /// Rows of the executor.
 #[derive(Default)]
 pub(crate) struct ExecutorRows {
-    /// What steps call, and with what.
+    /// The tool and the arguments of each step.
     pub(crate) called: BTreeMap<StepKey, (String, Value)>,
     pub(crate) leases: BTreeMap<StepKey, Lease>,
 }
 
 impl ExecutorRows {
-    /// Leases that have run out, and all of nodes that are down.
+    /// Expired leases, and all leases of nodes that are down.
     pub(crate) fn due(&self, now: DateTime<Utc>, is_down: impl Fn(&Lease) -> bool) -> Vec<&Lease> {
         let leases = self.leases.values();
         leases
@@ -143,7 +150,7 @@ impl Tables for Scheduler {
         match *need {}
     }
 
-    /// Its rows have columns only.
+    /// Its rows have columns and no JSON.
     fn stored(state: StateOf<Self>) -> StateOf<Self> {
         state
     }
@@ -154,7 +161,7 @@ impl Tables for Handoff {
 
     fn keep_rows((): &mut (), _: &[EffectOf<Self>], _: DateTime<Utc>) {}
 
-    /// Owners and members come with the decisions that change them.
+    /// Decisions that change owners and members give them as facts.
     fn look_up(
         (): &(),
         _: &HashMap<KeyOf<Self>, StateOf<Self>>,
@@ -163,11 +170,11 @@ impl Tables for Handoff {
         None
     }
 
-    fn stored(state: Asked) -> Asked {
+    fn stored(state: HandoffAggregate) -> HandoffAggregate {
         match state {
-            Asked::Request(it) => Asked::Request(through_json(&it)),
-            Asked::User(it) => Asked::User(through_json(&it)),
-            Asked::Policy(it) => Asked::Policy(through_json(&it)),
+            HandoffAggregate::Request(it) => HandoffAggregate::Request(through_json(&it)),
+            HandoffAggregate::User(it) => HandoffAggregate::User(through_json(&it)),
+            HandoffAggregate::Policy(it) => HandoffAggregate::Policy(through_json(&it)),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! A scripted worker: pulls, asks where it must, does the effect, reports; dies at any point.
+//! A scripted worker. It pulls a step, asks for a grant, does the effect and reports, and may die at any point.
 //!
-//! It follows `shared/worker`: a fresh first delivery of an idempotent step may start at once, all
-//! else asks; the delivery is acked with the grant, from where beats keep the lease; a result is
-//! kept until the executor has confirmed it; each start of the process has a name of its own.
+//! It follows `shared/worker`. A fresh first delivery of an idempotent step starts at once; all others ask. The
+//! delivery is acked with the grant, and heartbeats keep the lease from then on. A result is kept until the executor
+//! acknowledges it. Each start of the process has a new name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,13 +21,13 @@ use serde_json::json;
 
 use crate::bus::Delivery;
 use crate::features::Feature;
-use crate::service::{Around, Fault, SimService};
+use crate::service::{Env, Mutation, SimService};
 use crate::world::acme;
 
-/// Until a step comes again that nobody holds.
+/// Until an unacked step is redelivered.
 const ACK_WAIT: TimeDelta = TimeDelta::seconds(2);
 
-/// What happened outside: how often each step's effect was seen there.
+/// How often the effect of each step was seen outside.
 pub(crate) type Effects = BTreeMap<(RunId, String), u32>;
 
 /// A worker process.
@@ -35,24 +35,24 @@ pub(crate) struct SimWorker {
     place: usize,
     starts: u32,
     jobs: Vec<Job>,
-    /// Hand-outs that this process was granted or is done with: a server that crashed may undo their
-    /// acks and deliver them again with the same count.
-    begun: BTreeSet<StepRef>,
+    /// Dispatches that this process has started. A crashed server may undo their acks and redeliver them with the
+    /// same count.
+    started: BTreeSet<StepRef>,
 }
 
 struct Job {
-    claimed: StepRef,
+    step_ref: StepRef,
     step_dispatch: StepDispatch,
-    /// As it was delivered first, which is what is asked about.
+    /// The first delivery. The worker asks for a grant with its count.
     delivery: Delivery,
-    /// None once the delivery is acked.
+    /// `None`: the delivery is acked.
     unacked: Option<u64>,
     stage: Stage,
-    /// Its result is in the stream, and nobody asks what became of it.
+    /// Its result is in the stream, and the worker forgets it.
     is_left: bool,
-    /// Whether its tool says that it went wrong.
+    /// Whether its tool fails.
     fails: bool,
-    /// Whether its tool asks people first, and parks.
+    /// Whether its tool asks a person first and parks.
     asks: bool,
 }
 
@@ -60,7 +60,7 @@ struct Job {
 enum Stage {
     Held,
     Granted,
-    /// It has asked people.
+    /// Its tool has asked a person.
     Parked,
     Done,
 }
@@ -71,7 +71,7 @@ impl SimWorker {
             place,
             starts: 1,
             jobs: Vec::new(),
-            begun: BTreeSet::new(),
+            started: BTreeSet::new(),
         }
     }
 
@@ -85,35 +85,31 @@ impl SimWorker {
             .unwrap()
     }
 
-    /// Dies, with all that it held, and is started again.
+    /// Dies with all its jobs, and starts again.
     pub(crate) fn die(&mut self) {
         self.jobs.clear();
-        self.begun.clear();
+        self.started.clear();
         self.starts += 1;
     }
 
-    /// Leaves in good order, and is started again.
-    pub(crate) fn leave(&mut self, executor: &mut SimService<Executor>, around: &mut Around<'_>) {
+    /// Deregisters, and starts again.
+    pub(crate) fn leave(&mut self, executor: &mut SimService<Executor>, env: &mut Env<'_>) {
         let deregister = Deregister { node: self.name() };
-        let _unheard = self.ask(&acme(), deregister, executor, around);
+        let _lost = self.ask(&acme(), deregister, executor, env);
         self.die();
     }
 
-    /// Keeps the deliveries that are not acked.
-    pub(crate) fn progress(&self, around: &mut Around<'_>) {
+    /// Extends the ack wait of its unacked deliveries.
+    pub(crate) fn progress(&self, env: &mut Env<'_>) {
         for seq in self.jobs.iter().filter_map(|job| job.unacked) {
-            around.bus.progress(seq, around.now, ACK_WAIT);
+            env.bus.progress(seq, env.now, ACK_WAIT);
         }
     }
 
-    /// Tells the executor what it works on, and stops what is not its own any more.
-    pub(crate) fn heartbeat(
-        &mut self,
-        executor: &mut SimService<Executor>,
-        around: &mut Around<'_>,
-    ) {
+    /// Renews its leases, and stops steps whose lease it has lost.
+    pub(crate) fn heartbeat(&mut self, executor: &mut SimService<Executor>, env: &mut Env<'_>) {
         let granted = self.jobs.iter().filter(|job| job.unacked.is_none());
-        let working: Vec<_> = granted.map(|job| job.claimed.clone()).collect();
+        let working: Vec<_> = granted.map(|job| job.step_ref.clone()).collect();
         let heartbeat = Heartbeat {
             node: self.name(),
             tools: Vec::new(),
@@ -121,48 +117,45 @@ impl SimWorker {
             queue_depth: 0,
             lease_ms: LEASE_DEFAULT_MS,
         };
-        let Some(reply) = self.ask(&acme(), heartbeat, executor, around) else {
+        let Some(reply) = self.ask(&acme(), heartbeat, executor, env) else {
             return;
         };
         let answer: HeartbeatReply = serde_json::from_value(reply["ok"].clone()).unwrap();
-        // A tool may be past stopping.
+        // A tool that has done its effect cannot be stopped.
         let is_stopped =
-            |job: &Job| job.stage == Stage::Granted && answer.stop.contains(&job.claimed);
+            |job: &Job| job.stage == Stage::Granted && answer.stop.contains(&job.step_ref);
         self.jobs.retain(|job| !is_stopped(job));
     }
 
-    /// Takes one delivery, if there is one.
-    pub(crate) fn pull(&mut self, around: &mut Around<'_>) -> bool {
-        let chance = around.cruel.then_some(&mut *around.chance);
-        let Some(delivery) = around
-            .bus
-            .pull(subject::STEPS, around.now, ACK_WAIT, chance)
-        else {
+    /// Takes one delivery. False: there is none.
+    pub(crate) fn pull(&mut self, env: &mut Env<'_>) -> bool {
+        let chance = env.chaos.then_some(&mut *env.chance);
+        let Some(delivery) = env.bus.pull(subject::STEPS, env.now, ACK_WAIT, chance) else {
             return false;
         };
         let step_dispatch: StepDispatch = serde_json::from_str(&delivery.body).unwrap();
-        let claimed = StepRef {
+        let step_ref = StepRef {
             workspace: step_dispatch.workspace.clone(),
             run: step_dispatch.run,
             step: step_dispatch.step.clone(),
             dispatch: step_dispatch.dispatch,
         };
-        if let Some(job) = self.jobs.iter_mut().find(|job| job.claimed == claimed) {
-            // It was thought lost and goes on; it answers the newer delivery.
+        if let Some(job) = self.jobs.iter_mut().find(|job| job.step_ref == step_ref) {
+            // The job counted as lost and goes on. It acks the newer delivery.
             match &mut job.unacked {
                 Some(seq) => *seq = delivery.seq,
-                None => around.bus.ack(delivery.seq),
+                None => env.bus.ack(delivery.seq),
             }
-        } else if self.begun.contains(&claimed) {
-            around.bus.ack(delivery.seq);
+        } else if self.started.contains(&step_ref) {
+            env.bus.ack(delivery.seq);
         } else {
-            let features = around.features;
-            let fails = features.has(Feature::Failing) && around.chance.one_in(15);
-            let asks = features.has(Feature::Asking) && around.chance.one_in(6);
+            let features = env.features;
+            let fails = features.has(Feature::Failing) && env.chance.one_in(15);
+            let asks = features.has(Feature::Asking) && env.chance.one_in(6);
             self.jobs.push(Job {
                 fails,
                 asks: asks && step_dispatch.token.is_some() && step_dispatch.answers.is_empty(),
-                claimed,
+                step_ref,
                 step_dispatch,
                 unacked: Some(delivery.seq),
                 delivery,
@@ -173,27 +166,27 @@ impl SimWorker {
         true
     }
 
-    /// Goes one step on with one job; false if it has none.
+    /// Advances one job. False: there is none.
     pub(crate) fn work(
         &mut self,
         executor: &mut SimService<Executor>,
         effects: &mut Effects,
-        around: &mut Around<'_>,
+        env: &mut Env<'_>,
     ) -> bool {
         if self.jobs.is_empty() {
             return false;
         }
-        let place = around.chance.place(self.jobs.len());
+        let place = env.chance.place(self.jobs.len());
         let stage = match self.jobs[place].stage {
-            Stage::Held => self.start(place, executor, around),
-            Stage::Granted if self.jobs[place].asks => self.ask_people(place, executor, around),
+            Stage::Held => self.start(place, executor, env),
+            Stage::Granted if self.jobs[place].asks => self.ask_people(place, executor, env),
             Stage::Granted => {
                 let step_dispatch = &self.jobs[place].step_dispatch;
                 let key = (step_dispatch.run, step_dispatch.step.clone());
                 *effects.entry(key).or_default() += 1;
                 Some(Stage::Done)
             }
-            Stage::Parked | Stage::Done => self.report(place, executor, around),
+            Stage::Parked | Stage::Done => self.report(place, executor, env),
         };
         let job = &mut self.jobs[place];
         if let Some(stage) = stage {
@@ -201,41 +194,41 @@ impl SimWorker {
             return true;
         }
         let job = self.jobs.swap_remove(place);
-        // What is left to the stream may be lost there: without a lease it is given out again as it was.
+        // The stream may lose a result that was left to it. Without a lease the same dispatch comes again.
         if !job.is_left {
-            self.begin(&job.claimed, around);
+            self.mark_started(&job.step_ref, env);
         }
         if let Some(seq) = job.unacked {
-            around.bus.ack(seq);
+            env.bus.ack(seq);
         }
         true
     }
 
-    fn begin(&mut self, claimed: &StepRef, around: &Around<'_>) {
-        if around.fault != Fault::ForgetBegun {
-            self.begun.insert(claimed.clone());
+    fn mark_started(&mut self, step_ref: &StepRef, env: &Env<'_>) {
+        if env.mutation != Mutation::ForgetStartedSteps {
+            self.started.insert(step_ref.clone());
         }
     }
 
-    /// None: forget it.
+    /// `None`: the job is dropped.
     fn start(
         &mut self,
         place: usize,
         executor: &mut SimService<Executor>,
-        around: &mut Around<'_>,
+        env: &mut Env<'_>,
     ) -> Option<Stage> {
         let Job {
             step_dispatch,
             delivery,
             ..
         } = &self.jobs[place];
-        let age = around.now - delivery.stored_at;
+        let age = env.now - delivery.stored_at;
         let needs_no_lease = step_dispatch.idempotent && delivery.count <= 1;
         let is_fresh = age <= TimeDelta::seconds(1);
-        if (needs_no_lease && is_fresh) || around.fault == Fault::NeverAsk {
+        if (needs_no_lease && is_fresh) || env.mutation == Mutation::StartWithoutGrant {
             return Some(Stage::Granted);
         }
-        let asked = StartSteps {
+        let request = StartSteps {
             node: self.name(),
             steps: vec![StartStep {
                 run: step_dispatch.run,
@@ -245,7 +238,7 @@ impl SimWorker {
                 without_lease: needs_no_lease,
             }],
         };
-        let Some(reply) = self.ask(&acme(), asked, executor, around) else {
+        let Some(reply) = self.ask(&acme(), request, executor, env) else {
             return Some(Stage::Held);
         };
         match reply["ok"][0]["ok"].as_str() {
@@ -254,21 +247,21 @@ impl SimWorker {
             Some(_) | None => return None,
         }
         let job = &mut self.jobs[place];
-        let claimed = job.claimed.clone();
+        let step_ref = job.step_ref.clone();
         if let Some(seq) = job.unacked.take() {
-            around.bus.ack(seq);
+            env.bus.ack(seq);
         }
-        self.begin(&claimed, around);
+        self.mark_started(&step_ref, env);
         Some(Stage::Granted)
     }
 
-    /// The tool asks people, and parks once that is stored. Where it may not ask it fails: perhaps its
-    /// question is stored, and another dispatch goes on with the answer.
+    /// The tool asks a person and parks once the question is stored. A refused tool fails. Its question may be
+    /// stored all the same, and then another dispatch continues with the answer.
     fn ask_people(
         &mut self,
         place: usize,
         executor: &mut SimService<Executor>,
-        around: &mut Around<'_>,
+        env: &mut Env<'_>,
     ) -> Option<Stage> {
         let StepDispatch { run, token, .. } = self.jobs[place].step_dispatch.clone();
         let question = json!({ "question": "Really?", "options": ["yes", "no"], "mode": "park" });
@@ -279,7 +272,7 @@ impl SimWorker {
             token,
             question: serde_json::from_value(question).unwrap(),
         };
-        let Some(reply) = self.ask(&acme(), command, executor, around) else {
+        let Some(reply) = self.ask(&acme(), command, executor, env) else {
             return Some(Stage::Granted);
         };
         let job = &mut self.jobs[place];
@@ -291,12 +284,12 @@ impl SimWorker {
         Some(Stage::Done)
     }
 
-    /// None: the result is confirmed, or stored.
+    /// `None`: the result is acknowledged or in the stream.
     fn report(
         &mut self,
         place: usize,
         executor: &mut SimService<Executor>,
-        around: &mut Around<'_>,
+        env: &mut Env<'_>,
     ) -> Option<Stage> {
         let Job {
             step_dispatch,
@@ -322,16 +315,16 @@ impl SimWorker {
                 parks: stage == Stage::Parked,
             }],
         };
-        if around.cruel && around.chance.one_in(4) {
-            // Stored, and asked about until it is confirmed: the stream may lose it. Where there is
-            // no room to remember it, it is left to the stream.
+        if env.chaos && env.chance.one_in(4) {
+            // The stream may lose a result, so the worker asks until it is acknowledged. A worker without room for
+            // it leaves it to the stream.
             let subject = command.subject(&step_dispatch.workspace);
             let body = self.envelope(command);
-            around.bus.publish(&subject, body, None, around.now);
-            self.jobs[place].is_left = around.chance.one_in(2);
+            env.bus.publish(&subject, body, None, env.now);
+            self.jobs[place].is_left = env.chance.one_in(2);
             return (!self.jobs[place].is_left).then_some(stage);
         }
-        match self.ask(&acme(), command, executor, around) {
+        match self.ask(&acme(), command, executor, env) {
             Some(_) => None,
             None => Some(stage),
         }
@@ -342,10 +335,10 @@ impl SimWorker {
         workspace: &Workspace,
         command: C,
         executor: &mut SimService<Executor>,
-        around: &mut Around<'_>,
+        env: &mut Env<'_>,
     ) -> Option<serde_json::Value> {
         let subject = command.ask_subject(workspace);
-        executor.ask(&subject, &self.envelope(command), around)
+        executor.ask(&subject, &self.envelope(command), env)
     }
 
     fn envelope<C: Command>(&self, command: C) -> String {

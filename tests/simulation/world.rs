@@ -1,4 +1,4 @@
-//! One history: executor, handoff, scheduler, workers and people on an unkind bus, by seed.
+//! One history by seed: all services, workers and people on a bus that loses, repeats and reorders messages.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_clock::Clock;
@@ -19,45 +19,44 @@ use crate::bus::SimBus;
 use crate::chance::Chance;
 use crate::checks::Checks;
 use crate::features::{Feature, Features};
-use crate::notification::Outside;
-use crate::people::{Keyring, People, Told};
-use crate::planted;
+use crate::mutations;
+use crate::notification::DeliveryPool;
+use crate::people::{Keyring, PendingCommands, People};
 use crate::requests::Requests;
-use crate::service::{Around, Fault, SimService};
+use crate::service::{Env, Mutation, SimService};
 use crate::sweeps;
 use crate::worker::{Effects, SimWorker};
 
-/// Turns of a history, before the world is kind.
+/// Turns of a history before the chaos ends.
 pub(crate) const TURNS: usize = 120;
 
-/// Turns that a kind world may take to come to rest.
-const REST_TURNS: usize = 1_500;
+/// Turns without chaos until the world is quiescent.
+const QUIESCENCE_TURNS: usize = 1_500;
 
 const WORKERS: usize = 2;
-/// A clock is set back by fewer seconds than these: less than the rung of a policy.
-const SLOW_MAX: i64 = 20;
+/// A clock is set back by fewer seconds than this, which is less than a rung of a policy waits.
+const CLOCK_LAG_MAX: i64 = 20;
 const RUNS_MAX: usize = 4;
 
-/// What is asked of a history.
+/// How a history is played.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Story {
+pub(crate) struct HistoryConfig {
     pub(crate) seed: u64,
     pub(crate) turns: usize,
-    pub(crate) fault: Fault,
-    /// Whether the bus may also lose what it has stored.
+    pub(crate) mutation: Mutation,
+    /// Whether the bus may also lose stored messages.
     pub(crate) loses: bool,
 }
 
-/// Everything there is.
 pub(crate) struct World {
-    pub(crate) story: Story,
+    pub(crate) config: HistoryConfig,
     pub(crate) now: DateTime<Utc>,
     pub(crate) bus: SimBus,
     pub(crate) executor: SimService<Executor>,
     pub(crate) handoff: SimService<Handoff>,
     pub(crate) scheduler: SimService<Scheduler>,
     pub(crate) notification: SimService<Notification>,
-    pub(crate) outside: Outside,
+    pub(crate) pool: DeliveryPool,
     pub(crate) workers: Vec<SimWorker>,
     pub(crate) effects: Effects,
     pub(crate) runs: Vec<RunId>,
@@ -65,43 +64,43 @@ pub(crate) struct World {
     pub(crate) requests: Requests,
     pub(crate) people: People,
     pub(crate) chance: Chance,
-    /// Commands that nobody has answered yet: their senders keep them, and send them again.
-    pub(crate) told: Told,
+    /// Commands without an answer. Their senders repeat them.
+    pub(crate) pending_commands: PendingCommands,
     pub(crate) features: Features,
-    asked: sweeps::Asked,
+    probed_nodes: sweeps::ProbedNodes,
     clock: Clock,
     pub(crate) replies: Vec<(String, Value)>,
-    pub(crate) cruel: bool,
+    pub(crate) chaos: bool,
 }
 
-/// Lends what surrounds a service, beside the services themselves.
-macro_rules! around {
+/// Borrows the surroundings of a service from the world.
+macro_rules! env_of {
     ($world:ident) => {
-        Around {
+        Env {
             bus: &mut $world.bus,
             chance: &mut $world.chance,
             replies: &mut $world.replies,
             now: $world.now,
-            fault: $world.story.fault,
-            cruel: $world.cruel,
+            mutation: $world.config.mutation,
+            chaos: $world.chaos,
             features: $world.features,
         }
     };
 }
 
-pub(crate) use around;
+pub(crate) use env_of;
 
 pub(crate) fn acme() -> Workspace {
     "acme".parse().unwrap()
 }
 
 impl World {
-    pub(crate) fn new(story: Story) -> Self {
+    pub(crate) fn new(config: HistoryConfig) -> Self {
         let now = "2026-03-02T09:00:00Z".parse().unwrap();
         let clock = Clock::standing_at(now);
         let keys = Keyring::get().keys.clone();
         let mut handoff = SimService::new(Handoff::new(keys.trust.clone(), clock.clone()));
-        handoff.rewrite = planted::rewrite(story.fault);
+        handoff.rewrite = mutations::rewrite(config.mutation);
         let trust = keys.trust.clone();
         let (core, _jobs) = Notification::new(
             trust,
@@ -110,58 +109,55 @@ impl World {
             PublicUrl::of(None),
         );
         let mut notification = SimService::new(core);
-        notification.rewrite = planted::rewrite_notification(story.fault);
-        let features = Features::of(story.seed);
-        handoff.refuses = features.has(Feature::Refusals).then_some(planted::refuses);
-        let slow = if features.has(Feature::Clocks) {
-            SLOW_MAX
+        notification.rewrite = mutations::rewrite_notification(config.mutation);
+        let features = Features::of(config.seed);
+        handoff.refuses = features
+            .has(Feature::Refusals)
+            .then_some(mutations::refuses);
+        let clock_lag = if features.has(Feature::Clocks) {
+            CLOCK_LAG_MAX
         } else {
             0
         };
         Self {
             features,
-            story,
+            config,
             now,
             bus: SimBus::default(),
             executor: SimService::new(Executor::new(keys, clock.clone())),
             handoff,
             scheduler: SimService::new(Scheduler::new(clock.clone())),
             notification,
-            outside: Outside::default(),
+            pool: DeliveryPool::default(),
             workers: (0..WORKERS).map(SimWorker::new).collect(),
             effects: Effects::new(),
             runs: Vec::new(),
-            checks: Checks::allowing(TimeDelta::seconds(slow)),
+            checks: Checks::with_clock_lag(TimeDelta::seconds(clock_lag)),
             requests: Requests::default(),
             people: People::default(),
-            chance: Chance::of(story.seed),
-            told: Told::default(),
-            asked: sweeps::Asked::new(),
+            chance: Chance::of(config.seed),
+            pending_commands: PendingCommands::default(),
+            probed_nodes: sweeps::ProbedNodes::new(),
             clock,
             replies: Vec::new(),
-            cruel: true,
+            chaos: true,
         }
     }
 
-    /// Plays the history and checks all that must hold, always and at the end.
-    pub(crate) fn play(story: Story) {
-        let mut world = Self::new(story);
-        world.play_on();
-    }
-
-    pub(crate) fn play_on(&mut self) {
-        self.make_users();
-        self.make_policies();
-        self.make_agents();
-        for _ in 0..self.story.turns {
-            self.turn();
+    /// Plays the history and checks its rules after each turn and at the end.
+    pub(crate) fn play(&mut self) {
+        self.create_users();
+        self.create_policies();
+        self.create_agents();
+        for _ in 0..self.config.turns {
+            self.play_turn();
             self.check();
         }
-        self.rest();
-        self.check_rest();
+        self.quiesce();
+        self.check_quiescent();
     }
 
-    /// All that came of it, as text.
+    /// The result of the history as text.
     pub(crate) fn print(&self) -> String {
         let runs = self.runs.iter();
         let runs = runs.map(|run| self.executor.states.get(&Key::Run(*run)));
@@ -172,69 +168,70 @@ impl World {
     fn check(&mut self) {
         let effects = std::mem::take(&mut self.executor.effects);
         let states = &self.executor.states;
-        self.checks.executor(&effects, states, self.now);
+        self.checks.check_executor(&effects, states, self.now);
         let fired = std::mem::take(&mut self.scheduler.effects);
-        self.checks.scheduler(&fired, self.now);
+        self.checks.check_scheduler(&fired, self.now);
         if !std::mem::take(&mut self.handoff.effects).is_empty() {
             self.requests.follow(&self.handoff.states);
         }
-        self.hand_to_post();
-        self.checks.outside(&self.effects);
+        self.collect_deliveries();
+        self.checks.check_effects(&self.effects);
     }
 
-    fn make_agents(&mut self) {
-        self.cruel = false;
+    fn create_agents(&mut self) {
+        self.chaos = false;
         for number in 0..2 {
             let agent = format!("agent-{number}").parse().unwrap();
             let text = self.agent(number);
-            self.tell(ApplyAgent { agent, text });
+            self.send_command(ApplyAgent { agent, text });
         }
-        self.watch_from_the_beginning();
+        self.watch_agent();
+        self.add_webhooks();
         while self.take_all() {
             self.deliver_replies();
         }
-        self.cruel = self.story.fault != Fault::None || !self.chance.one_in(20);
+        self.chaos = self.config.mutation != Mutation::None || !self.chance.one_in(20);
     }
 
     fn take_all(&mut self) -> bool {
-        self.notification.take(&mut around!(self))
-            || self.executor.take(&mut around!(self))
-            || self.handoff.take(&mut around!(self))
-            || self.scheduler.take(&mut around!(self))
+        self.notification.take(&mut env_of!(self))
+            || self.executor.take(&mut env_of!(self))
+            || self.handoff.take(&mut env_of!(self))
+            || self.scheduler.take(&mut env_of!(self))
     }
 
-    fn turn(&mut self) {
+    fn play_turn(&mut self) {
         match self.chance.below(48) {
             0..=2 if self.runs.len() < RUNS_MAX => self.start_run(),
-            0..=3 => self.person(),
+            0..=3 => self.act_on_runs(),
             4..=11 => {
-                self.executor.take(&mut around!(self));
+                self.executor.take(&mut env_of!(self));
             }
             12..=15 => {
-                self.scheduler.take(&mut around!(self));
+                self.scheduler.take(&mut env_of!(self));
             }
-            16..=18 => self.wheel(),
+            16..=18 => self.fire_timers(),
             19..=29 => self.worker(),
             30..=31 => self.deliver_replies(),
             32..=33 => self.sweep(),
-            34..=38 => self.pass(),
+            34..=38 => self.pass_time(),
             39..=42 => {
-                self.handoff.take(&mut around!(self));
-                self.notification.take(&mut around!(self));
+                self.handoff.take(&mut env_of!(self));
+                self.notification.take(&mut env_of!(self));
                 self.send();
             }
-            43..=46 => self.somebody(),
-            _ => self.cruelty(),
+            43..=46 => self.act_on_requests(),
+            _ => self.inject_chaos(),
         }
     }
 
     fn start_run(&mut self) {
-        // Drawn from the seed, as everything is.
+        // Drawn from the seed, so that the history can be repeated.
         let bits = u128::from(self.chance.next()) << 64 | u128::from(self.chance.next());
         let run: RunId = format!("run_{bits:032x}").parse().unwrap();
         self.runs.push(run);
         let agent = format!("agent-{}", self.chance.below(2)).parse().unwrap();
-        self.tell(StartRun {
+        self.send_command(StartRun {
             run,
             agent,
             input: json!({}),
@@ -243,8 +240,8 @@ impl World {
         });
     }
 
-    /// A command of a person: stored, as the gateway does when nobody answers.
-    pub(crate) fn tell<C: Command>(&mut self, command: C) {
+    /// Sends a command of a person through the stream, as the gateway does when the service does not answer.
+    pub(crate) fn send_command<C: Command>(&mut self, command: C) {
         let envelope = Envelope {
             actor: Actor("owner".to_owned()),
             assertion: None,
@@ -254,16 +251,16 @@ impl World {
         self.post(&envelope);
     }
 
-    /// Kept by its sender until there is an answer.
+    /// Sends a command. Its sender repeats it until it is answered.
     pub(crate) fn post<C: Command>(&mut self, envelope: &Envelope<C>) {
         let subject = envelope.command.subject(&acme());
         let body = serde_json::to_string(envelope).unwrap();
-        let inbox = self.told.keep(&subject, &body, self.now);
+        let inbox = self.pending_commands.keep(&subject, &body, self.now);
         self.bus.publish(&subject, body, Some(inbox), self.now);
     }
 
-    /// A bucket has come, or a sweep: all that is due and pending fires. Now and then it comes early.
-    fn wheel(&mut self) {
+    /// A bucket or a sweep fires all pending timers that are due, some up to 500 ms early.
+    fn fire_timers(&mut self) {
         let ack_wait = TimeDelta::seconds(30);
         while let Some(bucket) = self.bus.pull(subject::TIMERS, self.now, ack_wait, None) {
             self.bus.ack(bucket.seq);
@@ -284,76 +281,76 @@ impl World {
             let inputs = due
                 .into_iter()
                 .map(|(_, key, rev)| TimerInput::Due { key, rev });
-            self.scheduler.submit(inputs.collect(), &mut around!(self));
+            self.scheduler.submit(inputs.collect(), &mut env_of!(self));
         }
     }
 
     fn worker(&mut self) {
         let place = self.chance.place(self.workers.len());
         let worker = &mut self.workers[place];
-        if self.cruel && self.chance.one_in(15) {
+        if self.chaos && self.chance.one_in(15) {
             return match self.chance.one_in(4) {
-                true => worker.leave(&mut self.executor, &mut around!(self)),
+                true => worker.leave(&mut self.executor, &mut env_of!(self)),
                 false => worker.die(),
             };
         }
-        if !self.cruel || self.chance.one_in(8) {
-            worker.heartbeat(&mut self.executor, &mut around!(self));
+        if !self.chaos || self.chance.one_in(8) {
+            worker.heartbeat(&mut self.executor, &mut env_of!(self));
         }
-        // One that is held up sends no progress, and another is given its work.
-        if !self.cruel || !self.chance.one_in(6) {
-            worker.progress(&mut around!(self));
+        // A worker that stalls sends no progress, and its delivery goes to another worker.
+        if !self.chaos || !self.chance.one_in(6) {
+            worker.progress(&mut env_of!(self));
         }
         let does_work = worker.is_idle() || self.chance.one_in(3);
-        if !(does_work && worker.pull(&mut around!(self))) {
-            worker.work(&mut self.executor, &mut self.effects, &mut around!(self));
+        if !(does_work && worker.pull(&mut env_of!(self))) {
+            worker.work(&mut self.executor, &mut self.effects, &mut env_of!(self));
         }
     }
 
     fn deliver_replies(&mut self) {
         for (inbox, reply) in std::mem::take(&mut self.replies) {
-            if self.cruel && self.chance.one_in(6) {
+            if self.chaos && self.chance.one_in(6) {
                 continue;
             }
-            self.told.answered(&inbox);
-            self.executor.confirm(&inbox, &reply, &mut around!(self));
-            self.handoff.confirm(&inbox, &reply, &mut around!(self));
-            self.scheduler.confirm(&inbox, &reply, &mut around!(self));
+            self.pending_commands.remove(&inbox);
+            self.executor.confirm(&inbox, &reply, &mut env_of!(self));
+            self.handoff.confirm(&inbox, &reply, &mut env_of!(self));
+            self.scheduler.confirm(&inbox, &reply, &mut env_of!(self));
             self.notification
-                .confirm(&inbox, &reply, &mut around!(self));
+                .confirm(&inbox, &reply, &mut env_of!(self));
         }
     }
 
-    /// Everything that is sent again by those who keep it, and what sweeps find.
+    /// All senders repeat what is not acknowledged, and all sweeps run.
     fn sweep(&mut self) {
-        self.executor.send_desired_states(&mut around!(self));
-        self.handoff.send_desired_states(&mut around!(self));
-        self.scheduler.send_desired_states(&mut around!(self));
-        self.notification.send_desired_states(&mut around!(self));
-        self.notify();
-        for (inbox, subject, body) in self.told.again(self.now) {
+        self.executor.send_desired_states(&mut env_of!(self));
+        self.handoff.send_desired_states(&mut env_of!(self));
+        self.scheduler.send_desired_states(&mut env_of!(self));
+        self.notification.send_desired_states(&mut env_of!(self));
+        self.sweep_notification();
+        for (inbox, subject, body) in self.pending_commands.due(self.now) {
             self.bus.publish(&subject, body, Some(inbox), self.now);
         }
-        let is_again = self.story.fault != Fault::HandOutOnce;
-        if is_again && (!self.cruel || self.chance.one_in(3)) {
+        let is_repeated = self.config.mutation != Mutation::DispatchOnce;
+        if is_repeated && (!self.chaos || self.chance.one_in(3)) {
             for (subject, step_dispatch) in sweeps::step_dispatches(&self.executor) {
                 let body = serde_json::to_string(&step_dispatch).unwrap();
                 self.bus.publish(&subject, body, None, self.now);
             }
         }
-        let inputs = sweeps::following(&self.executor);
+        let inputs = sweeps::scope_pages(&self.executor);
         if !inputs.is_empty() {
-            self.executor.submit(inputs, &mut around!(self));
+            self.executor.submit(inputs, &mut env_of!(self));
         }
-        if self.story.fault != Fault::LeaseForEver {
-            let inputs = sweeps::leases(&self.executor, &mut self.asked, self.now);
+        if self.config.mutation != Mutation::EndlessLease {
+            let inputs = sweeps::leases(&self.executor, &mut self.probed_nodes, self.now);
             if !inputs.is_empty() {
-                self.executor.submit(inputs, &mut around!(self));
+                self.executor.submit(inputs, &mut env_of!(self));
             }
         }
     }
 
-    fn pass(&mut self) {
+    fn pass_time(&mut self) {
         let length = match self.chance.below(10) {
             0..=4 => TimeDelta::milliseconds(1 + i64::try_from(self.chance.below(900)).unwrap()),
             5..=7 => TimeDelta::milliseconds(1 + i64::try_from(self.chance.below(30_000)).unwrap()),
@@ -368,14 +365,14 @@ impl World {
         self.clock.move_to(now).unwrap();
     }
 
-    fn cruelty(&mut self) {
-        if !self.cruel {
+    fn inject_chaos(&mut self) {
+        if !self.chaos {
             return;
         }
         if self.features.has(Feature::Clocks) && self.chance.one_in(5) {
-            return self.set_clocks(SLOW_MAX.unsigned_abs());
+            return self.set_clocks(CLOCK_LAG_MAX.unsigned_abs());
         }
-        match self.chance.below(if self.story.loses { 6 } else { 4 }) {
+        match self.chance.below(if self.config.loses { 6 } else { 4 }) {
             0..=3 => self.bus.crash(&mut self.chance),
             4 => {
                 let count = self.chance.place(5);
@@ -385,22 +382,23 @@ impl World {
         }
     }
 
-    /// Clocks of processes are set back, by less than so many seconds, or go right again.
+    /// Sets the clocks of processes back, each by less than so many seconds.
     fn set_clocks(&mut self, seconds: u64) {
-        let mut slow = || TimeDelta::seconds(i64::try_from(self.chance.below(seconds)).unwrap());
-        self.executor.slow = slow();
-        self.handoff.slow = slow();
-        self.scheduler.slow = slow();
+        let mut lag = || TimeDelta::seconds(i64::try_from(self.chance.below(seconds)).unwrap());
+        self.executor.clock_lag = lag();
+        self.handoff.clock_lag = lag();
+        self.scheduler.clock_lag = lag();
     }
 
-    /// The world is kind from now on: everything is delivered, nobody dies, and time goes on.
-    fn rest(&mut self) {
-        self.cruel = false;
+    /// Ends the chaos: everything is delivered, no process dies, and time passes until nothing is left to do.
+    fn quiesce(&mut self) {
+        self.chaos = false;
         if self.features.has(Feature::Clocks) {
             self.set_clocks(1);
         }
+        self.recover_receivers();
         let answers = self.chance.one_in(2);
-        for _ in 0..REST_TURNS {
+        for _ in 0..QUIESCENCE_TURNS {
             let mut moved = false;
             while self.take_all() {
                 moved = true;
@@ -409,27 +407,29 @@ impl World {
             moved |= !self.replies.is_empty();
             self.deliver_replies();
             for worker in &mut self.workers {
-                worker.progress(&mut around!(self));
-                moved |= worker.pull(&mut around!(self));
-                moved |= worker.work(&mut self.executor, &mut self.effects, &mut around!(self));
+                worker.progress(&mut env_of!(self));
+                moved |= worker.pull(&mut env_of!(self));
+                moved |= worker.work(&mut self.executor, &mut self.effects, &mut env_of!(self));
             }
-            moved |= self.send();
+            while self.send() {
+                moved = true;
+            }
             self.check();
             if moved {
                 continue;
             }
-            if let Some(next) = self.next() {
+            if let Some(next) = self.next_instant() {
                 self.move_to(next);
-                self.live();
+                self.send_heartbeats();
                 self.sweep();
-                self.wheel();
+                self.fire_timers();
                 self.check();
             } else if !(answers && self.answer_all()) {
                 return;
             }
         }
         panic!(
-            "no rest after {REST_TURNS} turns: {} messages, {} leases, unconfirmed {:?} {:?} {:?}",
+            "not quiescent after {QUIESCENCE_TURNS} turns: {} messages, {} leases, unconfirmed {:?} {:?} {:?}",
             self.bus.count(),
             self.executor.rows.leases.len(),
             self.executor.unconfirmed(),
@@ -438,28 +438,28 @@ impl World {
         );
     }
 
-    /// Who lives says so, in time.
-    fn live(&mut self) {
+    /// Every live worker renews its leases in time.
+    fn send_heartbeats(&mut self) {
         for worker in &mut self.workers {
-            worker.heartbeat(&mut self.executor, &mut around!(self));
+            worker.heartbeat(&mut self.executor, &mut env_of!(self));
         }
     }
 
-    /// When something may happen next; none: nothing any more.
-    fn next(&self) -> Option<DateTime<Utc>> {
+    /// When something may happen next. `None`: nothing is left to do.
+    fn next_instant(&self) -> Option<DateTime<Utc>> {
         let is_busy = !self.bus.is_empty()
-            || !self.told.is_empty()
+            || !self.pending_commands.is_empty()
             || !self.executor.unconfirmed().is_empty()
             || !self.handoff.unconfirmed().is_empty()
             || !self.scheduler.unconfirmed().is_empty()
             || !self.notification.unconfirmed().is_empty()
             || !self.executor.rows.leases.is_empty()
             || !sweeps::step_dispatches(&self.executor).is_empty()
-            || !sweeps::following(&self.executor).is_empty();
+            || !sweeps::scope_pages(&self.executor).is_empty();
         if is_busy {
             return Some(self.now + TimeDelta::seconds(10));
         }
-        // Those who live set theirs anew for ever.
+        // Live workers set their timers again for ever.
         let lives = |id: &str| {
             let names = self.workers.iter().map(|worker| worker.name());
             names
@@ -471,14 +471,14 @@ impl World {
             TimerPhase::Pending(due) if !lives(&timer.key.id) => Some(due),
             TimerPhase::Pending(_) | TimerPhase::Fired | TimerPhase::Cleared => None,
         });
-        let due = due.chain(self.next_to_notify());
+        let due = due.chain(self.next_notification());
         due.min().map(|due| due.max(self.now))
     }
 
-    fn check_rest(&self) {
+    fn check_quiescent(&self) {
         self.checks
-            .rest(&self.runs, &self.executor.states, &self.effects);
-        self.requests.rest(self);
-        self.everybody_is_told();
+            .check_quiescent(&self.runs, &self.executor.states, &self.effects);
+        self.requests.check_quiescent(self);
+        self.check_notifications();
     }
 }

@@ -1,5 +1,5 @@
-//! Stories in which each command of people and programs is given once, whatever dies meanwhile. Each call
-//! is sent until it is answered, as a client does.
+//! Workloads that send each command of people and programs once while a service dies. Each call is repeated until it is
+//! answered, as a client does.
 
 use std::collections::BTreeSet;
 
@@ -8,56 +8,76 @@ use holdpoint_testkit::until;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{Row, Scene, Story, id_of};
+use super::{Row, Trial, Workload, id_of};
 use crate::a_process_dies_at_any_point::MESSAGES;
 use crate::world::{PATIENCE, log};
 
-/// Commands of people and programs. In CI a service dies with each right after the commit and right after
-/// publishing; `cargo xtask test --exhaustive` plays all points.
+/// Commands of people and programs. In CI the service dies after the commit and after publishing. `cargo xtask test
+/// --exhaustive` plays all points.
 pub(super) const COMMANDS: [Row; 30] = [
-    Row("executor", "apply_agent", false, Story::Defining),
-    Row("executor", "put_tool", false, Story::Defining),
-    Row("executor", "delete_tool", false, Story::Defining),
-    Row("executor", "put_contact", false, Story::Defining),
-    Row("executor", "patch_contact", false, Story::Defining),
-    Row("executor", "add_activity", false, Story::Defining),
-    Row("executor", "delete_contact", false, Story::Defining),
-    Row("handoff", "put_user", false, Story::Administering),
-    Row("handoff", "disable_user", false, Story::Administering),
-    Row("handoff", "put_policy", false, Story::Administering),
-    Row("handoff", "delete_policy", false, Story::Administering),
-    Row("notification", "put_preferences", false, Story::Subscribing),
-    Row("notification", "add_webhook", false, Story::Subscribing),
-    Row("notification", "change_webhook", false, Story::Subscribing),
-    Row("notification", "remove_webhook", false, Story::Subscribing),
-    Row("notification", "watch", false, Story::Subscribing),
-    Row("notification", "unwatch", false, Story::Subscribing),
+    Row("executor", "apply_agent", false, Workload::Definitions),
+    Row("executor", "put_tool", false, Workload::Definitions),
+    Row("executor", "delete_tool", false, Workload::Definitions),
+    Row("executor", "put_contact", false, Workload::Definitions),
+    Row("executor", "patch_contact", false, Workload::Definitions),
+    Row("executor", "add_activity", false, Workload::Definitions),
+    Row("executor", "delete_contact", false, Workload::Definitions),
+    Row("handoff", "put_user", false, Workload::Administration),
+    Row("handoff", "disable_user", false, Workload::Administration),
+    Row("handoff", "put_policy", false, Workload::Administration),
+    Row("handoff", "delete_policy", false, Workload::Administration),
+    Row(
+        "notification",
+        "put_preferences",
+        false,
+        Workload::Subscriptions,
+    ),
+    Row(
+        "notification",
+        "add_webhook",
+        false,
+        Workload::Subscriptions,
+    ),
+    Row(
+        "notification",
+        "change_webhook",
+        false,
+        Workload::Subscriptions,
+    ),
+    Row(
+        "notification",
+        "remove_webhook",
+        false,
+        Workload::Subscriptions,
+    ),
+    Row("notification", "watch", false, Workload::Subscriptions),
+    Row("notification", "unwatch", false, Workload::Subscriptions),
     Row(
         "notification",
         "read_notification",
         false,
-        Story::Subscribing,
+        Workload::Subscriptions,
     ),
     Row(
         "notification",
         "read_notifications",
         false,
-        Story::Subscribing,
+        Workload::Subscriptions,
     ),
-    Row("executor", "resume_run", false, Story::Asking),
-    Row("executor", "pause_scope", false, Story::Operating),
-    Row("executor", "resume_scope", false, Story::Operating),
-    Row("executor", "delete_agent", false, Story::Operating),
-    Row("executor", "take_over_run", false, Story::Operating),
-    Row("executor", "handoffs_updated", true, Story::Operating),
-    Row("handoff", "act_on_request", false, Story::Deciding),
-    Row("handoff", "decide_requests", false, Story::Deciding),
-    Row("handoff", "withdraw_hold", false, Story::Deciding),
-    Row("handoff", "ask_again", false, Story::Deciding),
-    Row("scheduler", "set_timers", true, Story::Alone),
+    Row("executor", "resume_run", false, Workload::RunRequests),
+    Row("executor", "pause_scope", false, Workload::Operations),
+    Row("executor", "resume_scope", false, Workload::Operations),
+    Row("executor", "delete_agent", false, Workload::Operations),
+    Row("executor", "take_over_run", false, Workload::Operations),
+    Row("executor", "handoffs_updated", true, Workload::Operations),
+    Row("handoff", "act_on_request", false, Workload::Decisions),
+    Row("handoff", "decide_requests", false, Workload::Decisions),
+    Row("handoff", "withdraw_hold", false, Workload::Decisions),
+    Row("handoff", "ask_again", false, Workload::Decisions),
+    Row("scheduler", "set_timers", true, Workload::StandaloneHolds),
 ];
 
-/// Commands that no table plays yet, and why.
+/// Commands that no table plays, with the reason.
 const NOT_PLAYED: [(&str, &str); 2] = [
     (
         "executor.request_input",
@@ -69,7 +89,7 @@ const NOT_PLAYED: [(&str, &str); 2] = [
     ),
 ];
 
-/// Mend C-17: who adds a command says where it is played, or why it is not.
+/// Mend C-17: every command is played by a table, or has a reason why not.
 #[test]
 fn every_command_is_in_a_table_of_crash_points() {
     let catalogue = include_str!("../../../docs/messages.md");
@@ -90,8 +110,8 @@ fn every_command_is_in_a_table_of_crash_points() {
     assert!(commands.len() > 40 && missing.is_empty(), "{missing:?}");
 }
 
-impl Scene<'_> {
-    /// Until it is done. What a call before did, whose answer was lost, is no failure: `also` is its status.
+impl Trial<'_> {
+    /// Sends a call until it succeeds. `also` is the status of a repetition whose first reply was lost.
     async fn call(
         &self,
         method: Method,
@@ -114,8 +134,8 @@ impl Scene<'_> {
         done.await.with_context(|| format!("{last:?}"))?
     }
 
-    /// A name that only this case has.
-    fn named(&self, what: &str) -> String {
+    /// A name that is unique to this case.
+    fn unique_name(&self, what: &str) -> String {
         let case = self.case.replace([':', '_'], "-");
         format!("{what}-{case}")
     }
@@ -128,14 +148,14 @@ impl Scene<'_> {
         self.call(Method::DELETE, path, (&Value::Null, 404)).await
     }
 
-    /// So many items of a list are so.
-    async fn counts(
+    /// Checks how many items of a list satisfy a condition.
+    async fn check_count(
         &self,
         path: &str,
         expected: usize,
         is_so: impl Fn(&Value) -> bool,
     ) -> anyhow::Result<()> {
-        let page = self.sees("a list", path, |_| true).await?;
+        let page = self.until_seen("a list", path, |_| true).await?;
         let items = page["items"].as_array().context("items")?;
         let found = items.iter().filter(|one| is_so(one)).count();
         ensure!(found == expected, "{path}: {found} of {expected}: {page}");
@@ -143,21 +163,25 @@ impl Scene<'_> {
     }
 
     /// Agents, tools and contacts.
-    pub(super) async fn defining(&self) -> anyhow::Result<()> {
-        let (agent, tool, contact) = (self.named("a"), self.named("t"), self.named("c"));
+    pub(super) async fn change_definitions(&self) -> anyhow::Result<()> {
+        let (agent, tool, contact) = (
+            self.unique_name("a"),
+            self.unique_name("t"),
+            self.unique_name("c"),
+        );
         let of = |text: &str| json!({ "agent": agent, "steps": [log(text)] });
         self.post("first", "/agents", &of("first")).await?;
         self.post("second", "/agents", &of("second")).await?;
         let path = format!("/agents/{agent}");
-        let shown = self.sees("the agent", &path, |_| true).await?;
+        let shown = self.until_seen("the agent", &path, |_| true).await?;
         ensure!(shown["version"] == 2, "each version once: {shown}");
 
         let http = json!({ "name": tool, "http": { "url": self.shop.url("/orders") } });
         self.post("tool", "/tools", &http).await?;
         let is_it = |one: &Value| one["name"] == tool.as_str();
-        self.counts("/tools?limit=500", 1, is_it).await?;
+        self.check_count("/tools?limit=500", 1, is_it).await?;
         self.delete(&format!("/tools/{tool}")).await?;
-        self.counts("/tools?limit=500", 0, is_it).await?;
+        self.check_count("/tools?limit=500", 0, is_it).await?;
 
         let path = format!("/contacts/{contact}");
         self.put(&path, &json!({ "company": "Acme" })).await?;
@@ -166,14 +190,14 @@ impl Scene<'_> {
         let said = json!({ "kind": "note", "text": "called" });
         let activities = format!("{path}/activities");
         self.post("said", &activities, &said).await?;
-        self.counts(&activities, 1, |_| true).await?;
-        let known = self.sees("the contact", &path, |_| true).await?;
+        self.check_count(&activities, 1, |_| true).await?;
+        let known = self.until_seen("the contact", &path, |_| true).await?;
         ensure!(
             known["company"] == "Acme" && known["stage"] == "won",
             "{known}"
         );
         self.delete(&path).await?;
-        // The service may be down when its last command was answered.
+        // The service may be down after the reply to its last command.
         let is_gone = until(PATIENCE, "it is gone", async || {
             let (status, _) = self.api.call(Method::GET, &path, &Value::Null).await;
             (status == 404).then_some(())
@@ -182,76 +206,76 @@ impl Scene<'_> {
     }
 
     /// Users and policies.
-    pub(super) async fn administering(&self) -> anyhow::Result<()> {
-        let (user, policy) = (self.named("u"), self.named("p"));
+    pub(super) async fn administer_users(&self) -> anyhow::Result<()> {
+        let (user, policy) = (self.unique_name("u"), self.unique_name("p"));
         let body = json!({ "name": user, "roles": ["member"] });
         self.post("user", "/users", &body).await?;
         let path = format!("/users/{user}");
-        let shown = self.sees("the user", &path, |_| true).await?;
+        let shown = self.until_seen("the user", &path, |_| true).await?;
         ensure!(shown["roles"] == json!(["member"]), "{shown}");
         self.delete(&path).await?;
-        let shown = self.sees("the user", &path, |_| true).await?;
+        let shown = self.until_seen("the user", &path, |_| true).await?;
         ensure!(shown["active"] == false, "{shown}");
 
         let rules = json!({ "name": policy, "kind": "approval", "need": 2 });
         self.post("policy", "/policies", &rules).await?;
         let is_it = |one: &Value| one["name"] == policy.as_str();
-        self.counts("/policies", 1, is_it).await?;
+        self.check_count("/policies", 1, is_it).await?;
         self.delete(&format!("/policies/{policy}")).await?;
-        self.counts("/policies", 0, is_it).await
+        self.check_count("/policies", 0, is_it).await
     }
 
-    /// How people and programs are told.
-    pub(super) async fn subscribing(&self) -> anyhow::Result<()> {
+    /// Preferences, webhooks, watches and notifications.
+    pub(super) async fn subscribe(&self) -> anyhow::Result<()> {
         let preferences = json!({ "time_zone": "UTC" });
         self.put("/preferences", &preferences).await?;
-        let url = self.shop.url(&format!("/{}", self.named("hook")));
+        let url = self.shop.url(&format!("/{}", self.unique_name("hook")));
         let hook = json!({ "url": url, "events": ["approval.*"] });
         let made = self.post("hook", "/webhooks", &hook).await?;
         let path = format!("/webhooks/{}", id_of(&made)?);
         let changed = json!({ "url": url, "events": ["handoff.*"] });
         self.put(&path, &changed).await?;
         let is_it = |one: &Value| one["url"] == url.as_str();
-        self.counts("/webhooks", 1, is_it).await?;
-        let shown = self.sees("the webhook", &path, |_| true).await?;
+        self.check_count("/webhooks", 1, is_it).await?;
+        let shown = self.until_seen("the webhook", &path, |_| true).await?;
         ensure!(shown["events"] == json!(["handoff.*"]), "{shown}");
-        self.sees("the secret", "/webhooks/secret", |_| true)
+        self.until_seen("the secret", "/webhooks/secret", |_| true)
             .await?;
         self.delete(&path).await?;
-        self.counts("/webhooks", 0, is_it).await?;
+        self.check_count("/webhooks", 0, is_it).await?;
 
-        let agent = self.named("w");
+        let agent = self.unique_name("w");
         let steps = json!({ "agent": agent, "steps": [log("x")] });
         self.post("agent", "/agents", &steps).await?;
         let of = json!({ "agent": agent });
         let watch = self.post("watch", "/watches", &of).await?;
         let is_it = |one: &Value| one["agent"] == agent.as_str();
-        self.counts("/watches", 1, is_it).await?;
+        self.check_count("/watches", 1, is_it).await?;
         self.delete(&format!("/watches/{}", id_of(&watch)?)).await?;
-        self.counts("/watches", 0, is_it).await?;
+        self.check_count("/watches", 0, is_it).await?;
         let ask = json!({ "kind": "approval", "question": "Ship?", "timeout": "1h" });
         let hold = id_of(&self.post("hold", "/holds", &ask).await?)?;
-        let told = |page: &Value| {
+        let entry = |page: &Value| {
             let items = page["items"].as_array().into_iter().flatten();
             let mut of_it = items.filter(|one| one["request"] == hold.as_str());
             of_it.next().cloned()
         };
         let list = "/notifications?limit=500";
-        let page = self.sees("it is told", list, |page| told(page).is_some());
-        let told = told(&page.await?).context("a notification")?;
-        let path = format!("/notifications/{}", id_of(&told)?);
+        let page = self.until_seen("the notification", list, |page| entry(page).is_some());
+        let entry = entry(&page.await?).context("a notification")?;
+        let path = format!("/notifications/{}", id_of(&entry)?);
         self.call(Method::POST, &format!("{path}/read"), (&json!({}), 200))
             .await?;
-        let shown = self.sees("the notification", &path, |_| true).await?;
+        let shown = self.until_seen("the notification", &path, |_| true).await?;
         ensure!(shown["read_at"].is_string(), "{shown}");
         self.call(Method::POST, "/notifications/read", (&json!({}), 200))
             .await
             .map(drop)
     }
 
-    /// A run that is handed over, taken over, held with its agent and ended with it.
-    pub(super) async fn operating(&self) -> anyhow::Result<()> {
-        let agent = self.named("o");
+    /// A run that is handed over, paused with its agent, taken over and ended with it.
+    pub(super) async fn operate_run(&self) -> anyhow::Result<()> {
+        let agent = self.unique_name("o");
         let handoff =
             json!({ "handoff": { "to": "@user.owner", "message": "call", "timeout": "1 day" } });
         let steps = json!({ "agent": agent, "steps": [handoff, { "wait": "1 day" }] });
@@ -260,9 +284,9 @@ impl Scene<'_> {
         let run = id_of(&self.post("run", &path, &none).await?)?;
         let run = format!("/runs/{run}");
         let waits = |run: &Value| run["waiting_on"][0]["kind"] == "handoff";
-        let shown = self.sees("the handoff", &run, waits).await?;
+        let shown = self.until_seen("the handoff", &run, waits).await?;
         let request = format!("/requests/{}", id_of(&shown["waiting_on"][0])?);
-        self.sees("a request", &request, |_| true).await?;
+        self.until_seen("a request", &request, |_| true).await?;
         self.post("accept", &format!("{request}/accept"), &none)
             .await?;
         let done = json!({ "disposition": "return_to_agent", "notes": "called" });
@@ -270,30 +294,30 @@ impl Scene<'_> {
             .await?;
         let timer =
             |run: &Value| run["waiting_on"][0]["kind"] == "timer" && run["resume_at"].is_string();
-        self.sees("the wait", &run, timer).await?;
+        self.until_seen("the wait", &run, timer).await?;
 
         let of_agent = format!("/agents/{agent}");
         self.post("hold", &format!("{of_agent}/pause"), &none)
             .await?;
-        self.sees("it is held", &run, |run| run["resume_at"].is_null())
+        self.until_seen("it is held", &run, |run| run["resume_at"].is_null())
             .await?;
         self.post("resume", &format!("{of_agent}/resume"), &none)
             .await?;
-        self.sees("it waits again", &run, timer).await?;
+        self.until_seen("it waits again", &run, timer).await?;
         self.post("take", &format!("{run}/take-over"), &none)
             .await?;
-        self.sees("it is taken", &run, |run| run["taken_over_by"] == "owner")
+        self.until_seen("it is taken", &run, |run| run["taken_over_by"] == "owner")
             .await?;
         self.delete(&of_agent).await?;
-        let ended = self.sees("it has failed", &run, |run| run["status"] == "failed");
+        let ended = self.until_seen("it has failed", &run, |run| run["status"] == "failed");
         ended.await?;
-        // The row follows the command in pages; the view says it at once.
+        // The view shows the end at once, and a sweep updates the row later.
         let events = format!("{run}/events?limit=500");
         let has_failed = |page: &Value| {
             let items = page["items"].as_array().into_iter().flatten();
             items.into_iter().any(|one| one["type"] == "run.failed")
         };
-        self.sees("its end is in its history", &events, has_failed)
+        self.until_seen("its end is in its history", &events, has_failed)
             .await?;
         let all = [
             ("handoff.accepted", 1),
@@ -301,11 +325,11 @@ impl Scene<'_> {
             ("run.paused", 1),
             ("run.failed", 1),
         ];
-        self.history(&run, &all).await
+        self.check_history(&run, &all).await
     }
 
-    /// Requests without a run, each ended another way.
-    pub(super) async fn deciding(&self) -> anyhow::Result<()> {
+    /// Standalone requests that end in different ways.
+    pub(super) async fn decide_requests(&self) -> anyhow::Result<()> {
         let ask = json!({ "kind": "approval", "question": "Ship?", "timeout": "1h" });
         let mut holds = Vec::new();
         for name in ["seen", "one", "other", "dropped"] {
@@ -321,25 +345,27 @@ impl Scene<'_> {
         self.post("both", "/requests:batch", &together).await?;
         for place in [1, 2] {
             let is_so = |one: &Value| one["outcome"] == "approved";
-            let ended = self.sees("both are decided", &path(place), is_so).await?;
-            self.did(&ended, "approved")?;
+            let ended = self
+                .until_seen("both are decided", &path(place), is_so)
+                .await?;
+            self.check_action(&ended, "approved")?;
         }
         self.post("drop", &format!("{}/withdraw", path(3)), &none)
             .await?;
         let gone = |one: &Value| one["status"] == "withdrawn";
-        self.sees("it is withdrawn", &path(3), gone).await?;
+        self.until_seen("it is withdrawn", &path(3), gone).await?;
         let again = json!({ "to": "@user.owner", "timeout": "1h" });
         let way = format!("{}/ask-again", path(3));
         let again = id_of(&self.post("again", &way, &again).await?)?;
         let again = format!("/requests/{again}");
-        self.sees("it is asked again", &again, |one| one["status"] == "open")
+        self.until_seen("it is asked again", &again, |one| one["status"] == "open")
             .await?;
-        let seen = self.sees("it was seen", &path(0), |_| true).await?;
-        self.did(&seen, "acknowledged")
+        let seen = self.until_seen("it was seen", &path(0), |_| true).await?;
+        self.check_action(&seen, "acknowledged")
     }
 
-    /// The history of a request says so once.
-    fn did(&self, request: &Value, action: &str) -> anyhow::Result<()> {
+    /// Checks that the history of a request has an action once.
+    fn check_action(&self, request: &Value, action: &str) -> anyhow::Result<()> {
         let history = request["history"].as_array().context("a history")?;
         let times = history.iter().filter(|one| one["action"] == action).count();
         ensure!(

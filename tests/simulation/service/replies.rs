@@ -1,41 +1,41 @@
-//! What receivers say to the desired states of a service.
+//! Replies of receivers to the desired states of a service.
 
 use holdpoint_contracts::problem::Problem;
 use holdpoint_kernel::{Acknowledged, AfterRefusal, DecodedCommand, RefusedState};
 use serde_json::Value;
 
-use super::{Around, DesiredStateKey, SimService};
+use super::{DesiredStateKey, Env, SimService};
 use crate::tables::Tables;
 
 impl<S: Tables> SimService<S> {
-    /// A receiver's word on desired states: what it means is decided, and then the desired state is forgotten.
-    pub(crate) fn confirm(&mut self, inbox: &str, reply: &Value, around: &mut Around<'_>) {
-        let Some(keys) = self.asked.remove(inbox) else {
+    /// Handles a receiver's reply. Its consequences are committed before the desired state is forgotten.
+    pub(crate) fn confirm(&mut self, inbox: &str, reply: &Value, env: &mut Env<'_>) {
+        let Some(keys) = self.awaited_replies.remove(inbox) else {
             return;
         };
         let answers = reply["ok"].as_array().cloned().unwrap_or_default();
         for ((key, rev), answer) in keys.into_iter().zip(answers) {
-            let is_heard = match answer.get("ok") {
-                Some(word) => self.hear(&key, rev, word, around),
-                None => self.hear_refusal(&key, rev, &answer["problem"], around),
+            let is_done = match answer.get("ok") {
+                Some(reply) => self.acknowledge(&key, rev, reply, env),
+                None => self.handle_refusal(&key, rev, &answer["problem"], env),
             };
             let newest = self
                 .desired_states
                 .get(&key)
                 .map(|kept| kept.desired_state.rev);
-            if is_heard && newest == Some(rev) {
+            if is_done && newest == Some(rev) {
                 self.desired_states.remove(&key);
             }
         }
     }
 
-    /// False: it died before it could store what the answer means.
-    fn hear(
+    /// False: the process died before the commit.
+    fn acknowledge(
         &mut self,
         key: &DesiredStateKey,
         rev: u64,
-        word: &Value,
-        around: &mut Around<'_>,
+        reply: &Value,
+        env: &mut Env<'_>,
     ) -> bool {
         let (kind, workspace, id) = key;
         let input = self.core.acknowledged(&Acknowledged {
@@ -43,20 +43,20 @@ impl<S: Tables> SimService<S> {
             workspace,
             id,
             rev,
-            reply: word,
+            reply,
         });
         let Some(input) = input else { return true };
-        self.commit(&DecodedCommand::one(input, None), around)
+        self.commit(&DecodedCommand::one(input, None), env)
             .is_some()
     }
 
-    /// What a refusal means is decided before the desired state is forgotten. False: it is sent again.
-    fn hear_refusal(
+    /// Commits the consequences of a refusal. False: the desired state is sent again.
+    fn handle_refusal(
         &mut self,
         key: &DesiredStateKey,
         rev: u64,
         problem: &Value,
-        around: &mut Around<'_>,
+        env: &mut Env<'_>,
     ) -> bool {
         let (kind, workspace, id) = key;
         let problem: Problem = serde_json::from_value(problem.clone()).unwrap();
@@ -71,10 +71,10 @@ impl<S: Tables> SimService<S> {
             problem: &problem,
         };
         match self.core.refused(&refused) {
-            AfterRefusal::Keep => panic!("{key:?} is refused for ever: {problem}"),
+            AfterRefusal::Keep => panic!("{key:?} is always refused: {problem}"),
             AfterRefusal::Drop => true,
             AfterRefusal::Decide(input) => self
-                .commit(&DecodedCommand::one(input, None), around)
+                .commit(&DecodedCommand::one(input, None), env)
                 .is_some(),
         }
     }

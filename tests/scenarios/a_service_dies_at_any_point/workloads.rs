@@ -1,0 +1,222 @@
+//! Workloads with runs that ask, standalone holds and a node.
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
+
+use super::{Trial, id_of};
+use crate::fleet::Served;
+use crate::world::log;
+
+impl Trial<'_> {
+    pub(super) async fn ask_in_runs(&self) -> anyhow::Result<()> {
+        let ask = json!({ "ask": { "to": "@user.owner", "question": "Ship?", "timeout": "1h" } });
+        let agent = json!({ "agent": "asks", "steps": [ask, log("after")] });
+        self.post("agent", "/agents", &agent).await?;
+        self.post("follow", "/watches", &json!({ "agent": "asks" }))
+            .await?;
+        let (answered, dropped) = ("answered", "dropped");
+        let mut asked = Vec::new();
+        for one in [answered, dropped] {
+            let run = id_of(&self.post(one, "/agents/asks/runs", &json!({})).await?)?;
+            let path = format!("/runs/{run}");
+            let waits = |run: &Value| run["status"] == "awaiting_input";
+            let shown = self.until_seen("it asks", &path, waits).await?;
+            let request = id_of(&shown["waiting_on"][0])?;
+            let request = format!("/requests/{request}");
+            self.until_seen("a request", &request, |one| one["status"] == "open")
+                .await?;
+            asked.push((path, request));
+        }
+        let [(run, request), (other, others)] = &asked[..] else {
+            anyhow::bail!("two runs ask")
+        };
+        let none = json!({});
+        self.post("pause", &format!("{run}/pause"), &none).await?;
+        let answer = json!({ "answer": "yes" });
+        self.post("answer", &format!("{request}/respond"), &answer)
+            .await?;
+        self.post("cancel", &format!("{other}/cancel"), &none)
+            .await?;
+        self.post("resume", &format!("{run}/resume"), &none).await?;
+
+        self.until_seen("the end", run, |run| run["status"] == "completed")
+            .await?;
+        let ended = self
+            .until_seen("its end", request, |one| one["effect"] != "pending")
+            .await?;
+        ensure!(ended["outcome"] == "answered", "{ended}");
+        self.until_seen("it is gone", others, |one| one["status"] == "withdrawn")
+            .await?;
+        let stopped = self.until_seen("the other run", other, |_| true).await?;
+        ensure!(stopped["status"] == "cancelled", "{stopped}");
+        // One by the user who resumed it, and one by the answer.
+        let all = [
+            ("run.paused", 1),
+            ("run.resumed", 2),
+            ("input.answered", 1),
+            ("step.succeeded", 1),
+            ("run.completed", 1),
+        ];
+        self.check_history(run, &all).await?;
+        let all = [("run.cancelled", 1), ("step.succeeded", 0)];
+        self.check_history(other, &all).await?;
+        self.check_notifications(request, &["input_requested"])
+            .await?;
+        // The owner is not notified of their own cancellation (C-6).
+        self.check_notifications(others, &["input_requested"])
+            .await?;
+        self.check_end_notification(run).await
+    }
+
+    /// Checks that the watcher is notified of the end of a run once (S0-T4).
+    async fn check_end_notification(&self, run: &str) -> anyhow::Result<()> {
+        let id = run.rsplit('/').next().context("an id")?;
+        let ends = |page: &Value| {
+            let items = page["items"].as_array().into_iter().flatten();
+            let is_it = |one: &&Value| one["type"] == "workflow_complete" && one["run"] == id;
+            items.filter(is_it).count()
+        };
+        let path = "/notifications?limit=500";
+        let page = self
+            .until_seen("the notification of the end", path, |page| ends(page) > 0)
+            .await?;
+        ensure!(ends(&page) == 1, "{page}");
+        Ok(())
+    }
+
+    /// Checks how often each event is in the history, and that numbers have no gaps.
+    pub(super) async fn check_history(
+        &self,
+        run: &str,
+        all: &[(&str, usize)],
+    ) -> anyhow::Result<()> {
+        let path = format!("{run}/events?limit=500");
+        let page = self.until_seen("a history", &path, |_| true).await?;
+        let items = page["items"].as_array().context("items")?;
+        for (kind, times) in all {
+            let count = items.iter().filter(|item| item["type"] == *kind).count();
+            ensure!(count == *times, "{count} {kind}: {items:?}");
+        }
+        let numbers = items.iter().map(|item| item["seq"].as_u64().unwrap_or(0));
+        ensure!(numbers.eq(1..=items.len() as u64), "gaps: {items:?}");
+        Ok(())
+    }
+
+    /// Checks that the owner has these notifications of a request once each, and that each shows the end.
+    async fn check_notifications(&self, request: &str, kinds: &[&str]) -> anyhow::Result<()> {
+        let id = request.rsplit('/').next().context("an id")?;
+        let notifications = |page: &Value| -> Vec<Value> {
+            let items = page["items"].as_array().into_iter().flatten();
+            items.filter(|one| one["request"] == id).cloned().collect()
+        };
+        let is_marked = |page: &Value| {
+            let notifications = notifications(page);
+            notifications.len() >= kinds.len()
+                && notifications.iter().all(|one| one["decided"].is_object())
+        };
+        let path = "/notifications?limit=500";
+        let page = self
+            .until_seen("the owner is notified", path, is_marked)
+            .await?;
+        let notifications = notifications(&page);
+        let mut types: Vec<_> = notifications
+            .iter()
+            .filter_map(|one| one["type"].as_str())
+            .collect();
+        types.sort_unstable();
+        ensure!(types == kinds, "{notifications:?}");
+        Ok(())
+    }
+
+    pub(super) async fn open_standalone_holds(&self, is_caller_killed: bool) -> anyhow::Result<()> {
+        let before = self.shop.calls().len();
+        let callback = self.shop.url("/called");
+        let timer = json!({ "kind": "timer", "wait": "1s", "callback": callback });
+        let timer = id_of(&self.post("timer", "/holds", &timer).await?)?;
+        let body = json!({ "kind": "approval", "question": "Ship?", "callback": callback });
+        let hold = id_of(&self.post("hold", "/holds", &body).await?)?;
+        let request = format!("/requests/{hold}");
+        let comment = json!({ "comment": "yes" });
+        self.post("approve", &format!("{request}/approve"), &comment)
+            .await?;
+        let ended = self
+            .until_seen("its end", &request, |one| one["outcome"] == "approved")
+            .await?;
+        let says = |action| {
+            ended["history"]
+                .as_array()
+                .map(|all| all.iter().filter(|one| one["action"] == action).count())
+        };
+        ensure!(says("approved") == Some(1), "{ended}");
+        let fired = format!("/requests/{timer}");
+        self.until_seen("its time", &fired, |one| one["outcome"] == "fired")
+            .await?;
+        self.check_notifications(&request, &["approval_requested"])
+            .await?;
+        for (id, outcome) in [(&hold, "approved"), (&timer, "fired")] {
+            self.check_callback(before, id, outcome, is_caller_killed)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Checks for one callback, or two under one id if the caller was killed during the call.
+    async fn check_callback(
+        &self,
+        before: usize,
+        hold: &str,
+        outcome: &str,
+        is_caller_killed: bool,
+    ) -> anyhow::Result<()> {
+        let sent = |page: &Value| {
+            let items = page["items"].as_array().into_iter().flatten();
+            let mut ours = items.filter(|one| one["channel"] == "callback");
+            ours.any(|one| one["state"] == "sent")
+        };
+        let path = format!("/requests/{hold}/deliveries");
+        self.until_seen("the callback is through", &path, sent)
+            .await?;
+        let mut ids = Vec::new();
+        for call in self.shop.calls().iter().skip(before) {
+            let body: Value = serde_json::from_str(&call.body)?;
+            if body["id"] == hold {
+                ensure!(body["outcome"] == outcome, "{body}");
+                ids.push(call.header("webhook-id").to_owned());
+            }
+        }
+        let calls = ids.len();
+        ids.dedup();
+        let most = if is_caller_killed { 2 } else { 1 };
+        ensure!(
+            ids.len() == 1 && calls <= most,
+            "{calls} calls under {ids:?}"
+        );
+        Ok(())
+    }
+
+    pub(super) async fn run_node_steps(&self, worker: &mut Option<Served>) -> anyhow::Result<()> {
+        let call = json!({ "method": "POST", "url": self.shop.url("/orders") });
+        let steps = json!([{ "tool": "http_request", "args": call, "claim_timeout": "10s" }]);
+        let agent = json!({ "agent": "works", "steps": steps });
+        self.post("agent", "/agents", &agent).await?;
+        for _ in 0..2 {
+            let before = self.shop.calls().len();
+            if worker.is_none() {
+                *worker = Some(self.ground.worker().await);
+            }
+            let run = format!("/runs/{}", self.start_run("works").await?);
+            let ended = self
+                .until_seen("its end", &run, |run| run["status"] == "completed")
+                .await?;
+            let effects = self.shop.calls().len() - before;
+            ensure!(effects == 1, "{effects} effects at the tool: {ended}");
+            ensure!(ended["steps"][0]["inline"] != true, "by the node: {ended}");
+            let all = [("step.succeeded", 1), ("run.completed", 1)];
+            self.check_history(&run, &all).await?;
+            if let Some(worker) = worker.take() {
+                worker.terminate().await;
+            }
+        }
+        Ok(())
+    }
+}
