@@ -159,7 +159,7 @@ fn decide_on_request(
             let opening = Opening {
                 spec,
                 timeout_ms: *timeout_ms,
-                is_again: false,
+                again: None,
                 earlier_openers: Vec::new(),
             };
             open_hold(request, caller, &opening, context)

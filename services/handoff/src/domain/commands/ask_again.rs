@@ -17,6 +17,7 @@ use crate::domain::refusal::{AskAgainRefusal, Refusal, Winner};
 use crate::domain::rules::authorization::{may_manage, require_right};
 
 /// Opens the new request with the recipients and the timeout of the old one, unless the caller states others.
+/// Limits count only for what the caller states.
 /// Its id is derived from the old one's ([`holdpoint_ids::HoldId::asked_again`]), so that a second caller
 /// finds it.
 pub(crate) fn ask_again(
@@ -50,7 +51,7 @@ pub(crate) fn ask_again(
     let opening = Opening {
         timeout_ms: next_timeout(old, &next_spec, wanted),
         spec: &next_spec,
-        is_again: true,
+        again: Some(wanted),
         earlier_openers: earlier_openers(old, caller),
     };
     let open = || open_hold(None, caller, &opening, context);

@@ -1,8 +1,11 @@
 //! Asking again (issue 4): a new request that names the old one, once nobody has answered that.
+use chrono::TimeDelta;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::{AskAgain, Decision, RequestStatus, RequestView};
 use holdpoint_contracts::hold::{Assign, HoldOutcome, HoldSpec, OnTimeout, Policy};
 use holdpoint_contracts::run::HoldKind;
+use holdpoint_holds::deadline::TIMEOUT_MS;
+use holdpoint_holds::limits::{OPTION_CHARS_MAX, RECIPIENTS_MAX, TEXT_CHARS_MAX};
 
 use super::world::{World, hold, input_spec, minute, open, respond, spec};
 use crate::domain::{Reply, RequestInput};
@@ -357,5 +360,59 @@ fn the_first_opener_stays_barred_when_another_asks_again() {
     for name in ["oscar", "ada", "otto"] {
         let said = world.say(name, Decision::Approve { comment: None });
         assert_eq!(said.unwrap_err().code, "not_requester", "{name}");
+    }
+}
+
+/// Mend C: the limits have become lower since the request was opened. It is asked again as it was, because
+/// nobody can edit it, and its people could answer it before.
+#[test]
+fn an_old_request_beyond_the_limits_is_asked_again_as_it_was() {
+    let mut world = opened(input_spec());
+    let old = world.request.as_mut().unwrap();
+    let spec = old.spec.as_mut().unwrap();
+    spec.options = vec!["yes".to_owned(), "x".repeat(OPTION_CHARS_MAX + 1)];
+    spec.question = "x".repeat(TEXT_CHARS_MAX + 1);
+    old.timeout_ms = TIMEOUT_MS.end() + 1;
+    let expected = spec.clone();
+    world.now = minute(60);
+    world.fire();
+    let mut next = again(&world, "oscar", |_| ()).unwrap();
+    let new = view(&next);
+    assert_eq!(
+        (new.options, new.question),
+        (expected.options.clone(), expected.question)
+    );
+    let timeout = TimeDelta::milliseconds(i64::try_from(TIMEOUT_MS.end() + 1).unwrap());
+    assert_eq!(new.deadline, Some(minute(60) + timeout));
+    assert!(next.say("ada", respond(&expected.options[1])).is_ok());
+}
+
+/// The limits of today count for what the caller states, even if the old request is beyond them.
+#[test]
+fn a_stated_recipient_or_timeout_beyond_the_limits_is_refused_by_its_field() {
+    let mut world = opened(input_spec());
+    let old = world.request.as_mut().unwrap();
+    old.spec.as_mut().unwrap().to = vec!["@user.ada".to_owned(); RECIPIENTS_MAX + 1];
+    old.timeout_ms = TIMEOUT_MS.end() + 1;
+    world.now = minute(60);
+    world.fire();
+    let changes: [(fn(&mut AskAgain), &str); 2] = [
+        (
+            |wanted| wanted.to = Some(vec!["@user.oscar".to_owned(); RECIPIENTS_MAX + 1]),
+            "/spec/to",
+        ),
+        (
+            |wanted| wanted.timeout_ms = Some(TIMEOUT_MS.end() + 1),
+            "/timeout_ms",
+        ),
+    ];
+    for (change, pointer) in changes {
+        let refused = again(&world, "oscar", change).map(drop).unwrap_err();
+        let pointers: Vec<_> = refused
+            .errors
+            .iter()
+            .filter_map(|error| error.pointer.as_deref())
+            .collect();
+        assert_eq!((refused.status, pointers), (422, vec![pointer]));
     }
 }
