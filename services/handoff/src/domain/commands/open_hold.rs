@@ -86,10 +86,10 @@ pub(crate) fn open_hold(
         errors.extend(shortfall.map(|shortfall| shortfall.error(policies.votes.is_some())));
     }
     if !errors.is_empty() {
-        return Err(Refusal::InvalidHold(errors).into());
+        return Err(Refusal::InvalidFields(errors).into());
     }
     let timeout = TimeDelta::milliseconds(i64::try_from(timeout_ms).unwrap_or(i64::MAX));
-    let mut transition = RequestTransition::new(Request {
+    let request = Request {
         spec: Some(spec),
         phase: Phase::Open {
             deadline: (timeout_ms > 0).then(|| context.now + timeout),
@@ -102,7 +102,8 @@ pub(crate) fn open_hold(
             ..RequestProgress::default()
         },
         ..Request::new(context.facts.workspace, context.id, None, context.now)
-    });
+    };
+    let mut transition = RequestTransition::new(request, context.now);
     assign_new_request(&mut transition, context)?;
     Ok(transition.finish(Reply::of_request))
 }
