@@ -27,7 +27,7 @@ pub use input::{Input, PolicyInput, RequestInput, UserInput};
 pub use model::aggregate::{Aggregate, Key};
 pub use model::policy::{Policy, ResolvedPolicies};
 pub use model::progress::{AuditStamp, Ladder, PendingHandoffEvents, RequestProgress, RungEnd};
-pub use model::request::{Owner, Phase, Request, Timer};
+pub use model::request::{End, Owner, Phase, Request, Timer};
 pub use model::user::User;
 pub use need::{Fact, Need};
 pub use refusal::Refusal;

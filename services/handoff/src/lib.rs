@@ -9,6 +9,7 @@ pub mod domain;
 mod inbound;
 mod outbound;
 mod queries;
+mod service;
 mod store;
 mod sweeps;
 
@@ -17,19 +18,15 @@ mod tests;
 
 use std::sync::Arc;
 
-use holdpoint_auth::Trust;
 use holdpoint_bus::BusError;
-use holdpoint_clock::Clock;
-use holdpoint_contracts::problem::Problem;
-use holdpoint_contracts::subject::Parts;
-use holdpoint_kernel::{
-    DecodedCommand, Deps, Handle, KernelError, Service, serve_queries, start_sweep,
-};
+use holdpoint_kernel::{Deps, Handle, KernelError, serve_queries, start_sweep};
 use holdpoint_store::{StoreError, migrate, open_readers};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use domain::{HandoffDomain, Input};
+use queries::HandoffQueries;
+
+pub use service::Handoff;
 
 /// Connections for queries.
 const READERS: u32 = 4;
@@ -43,37 +40,6 @@ pub enum HandoffError {
     Bus(#[from] BusError),
     #[error("cannot start the handoff service")]
     Kernel(#[from] KernelError),
-}
-
-/// The handoff service's domain, store and outbound messages, for the kernel.
-#[derive(Debug)]
-pub struct Handoff {
-    /// Keys that sign valid assertions.
-    trust: Trust,
-    /// Determines whether an assertion has expired.
-    clock: Clock,
-}
-
-impl Handoff {
-    /// Trusts these keys by this clock.
-    #[must_use]
-    pub const fn new(trust: Trust, clock: Clock) -> Self {
-        Self { trust, clock }
-    }
-}
-
-impl Service for Handoff {
-    const NAME: &'static str = holdpoint_contracts::handoff::SERVICE;
-    type Domain = HandoffDomain;
-
-    fn decode(&self, parts: &Parts, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
-        let reader = inbound::Reader {
-            parts,
-            trust: &self.trust,
-            now: self.clock.now(),
-        };
-        reader.decode(body)
-    }
 }
 
 /// Starts the handoff service. It ends after `stop`, when `tracker` is empty.
@@ -96,7 +62,10 @@ pub async fn start(
         stop.clone(),
         tracker,
     );
-    let queries = Arc::new(queries::HandoffQueries::new(readers, deps.clock.clone()));
+    let queries = Arc::new(HandoffQueries {
+        db: readers,
+        clock: deps.clock.clone(),
+    });
     serve_queries(&deps.bus, queries, stop, tracker).await?;
     Ok(handle)
 }

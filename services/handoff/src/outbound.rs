@@ -16,8 +16,8 @@ use holdpoint_kernel::{
 };
 use serde::Serialize;
 
-use crate::Handoff;
 use crate::domain::{Effect, HandoffDomain, Input, RequestInput};
+use crate::service::Handoff;
 
 /// Desired state of a request's timer, for the scheduler.
 const TIMER: &str = "timer";
@@ -121,9 +121,8 @@ impl Outbound<HandoffDomain> for Handoff {
                 changed.entry(workspace).or_default().insert(*id, *version);
             }
         }
-        let has_users = effects
-            .iter()
-            .any(|effect| effect.as_user_change().is_some());
+        let is_of_user = |effect: &Effect| matches!(effect, Effect::UserChanged(..));
+        let has_users = effects.iter().any(is_of_user);
         let of_requests = changed.into_iter().filter_map(|(workspace, requests)| {
             let nudge = body(&RequestNudge { requests })?;
             Some((subject::live(workspace, SERVICE), nudge.into()))
@@ -134,50 +133,32 @@ impl Outbound<HandoffDomain> for Handoff {
 }
 
 fn desired_state(effect: &Effect) -> Option<DesiredState> {
-    match effect {
-        Effect::Timer {
-            workspace,
-            id,
-            rev,
-            due,
-        } => {
-            let timer = SetTimer {
-                id: id.to_string(),
-                rev: *rev,
-                due: *due,
-            };
-            Some(DesiredState {
-                kind: TIMER,
-                workspace: workspace.clone(),
-                id: timer.id.clone(),
-                rev: *rev,
-                body: body(&timer)?,
-            })
+    let (kind, workspace, id, rev, body) = match effect {
+        Effect::Timer { workspace, timer } => {
+            (TIMER, workspace, timer.id.clone(), timer.rev, body(timer)?)
         }
-        Effect::Close { workspace, closed } => Some(DesiredState {
-            kind: CLOSED,
-            workspace: workspace.clone(),
-            id: closed.id.to_string(),
-            rev: closed.rev,
-            body: body(closed)?,
-        }),
-        Effect::HandoffUpdate { workspace, update } => Some(DesiredState {
-            kind: HANDLED,
-            workspace: workspace.clone(),
-            id: update.id.to_string(),
-            rev: update.rev,
-            body: body(update)?,
-        }),
-        Effect::RequestEvent { workspace, event } => Some(DesiredState {
-            kind: EVENT,
-            workspace: workspace.clone(),
+        Effect::Close { workspace, closed } => {
+            let id = closed.id.to_string();
+            (CLOSED, workspace, id, closed.rev, body(closed)?)
+        }
+        Effect::HandoffUpdate { workspace, update } => {
+            let id = update.id.to_string();
+            (HANDLED, workspace, id, update.rev, body(update)?)
+        }
+        Effect::RequestEvent { workspace, event } => {
             // Every event counts and not only the newest, so each has an id.
-            id: format!("{}#{}", event.id, event.rev),
-            rev: event.rev,
-            body: body(event)?,
-        }),
-        Effect::Changed { .. } | Effect::UserChanged { .. } => None,
-    }
+            let id = format!("{}#{}", event.id, event.rev);
+            (EVENT, workspace, id, event.rev, body(event)?)
+        }
+        Effect::Changed { .. } | Effect::UserChanged(..) => return None,
+    };
+    Some(DesiredState {
+        kind,
+        workspace: workspace.clone(),
+        id,
+        rev,
+        body,
+    })
 }
 
 /// These types always become JSON; an error would be a bug, and the effect is then not sent.

@@ -1,4 +1,4 @@
-//! Answers questions about requests and users.
+//! Answers queries about requests, users and policies.
 
 use chrono::DateTime;
 use futures_util::FutureExt;
@@ -14,32 +14,32 @@ use holdpoint_contracts::run::Page;
 use holdpoint_contracts::subject::{Parts, SYSTEM_WORKSPACE};
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::Queries;
-use holdpoint_store::StoreError;
-use sea_orm::DatabaseConnection;
+use holdpoint_store::StateRow;
+use sea_orm::{DatabaseConnection, PrimaryKeyTrait};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::domain::{Policy, Refusal, Request, User, built_in_policies};
-use crate::store::{self, Behind, Order, Snoozed};
+use crate::store::{self, Filter, Order, Policies, RequestCursor, Requests, Snoozed, Users};
 
-/// Most items of one page.
+/// Most items of a page.
 const LIMIT_MAX: u64 = 500;
 
-/// Most bytes of JSON in one page: an answer must fit the bus, whatever its items hold.
+/// Most bytes of JSON in a page, because a reply must fit into a message.
 const PAGE_BYTES_MAX: usize = 512 * 1024;
 
 /// Largest context on a card in a list.
 const CARD_CONTEXT_BYTES_MAX: usize = 8 * 1024;
 
-/// As far as the most urgent ones can be paged through.
+/// Most requests that a list by urgency skips.
 const SKIP_MAX: u64 = 10_000;
 
 /// Answers the handoff service's queries.
 #[derive(Debug)]
 pub(crate) struct HandoffQueries {
-    db: DatabaseConnection,
-    /// Says what is put away until later.
-    clock: Clock,
+    pub(crate) db: DatabaseConnection,
+    /// Determines which requests are snoozed.
+    pub(crate) clock: Clock,
 }
 
 impl Queries for HandoffQueries {
@@ -53,18 +53,33 @@ impl Queries for HandoffQueries {
         async move {
             let workspace = &parts.workspace;
             match parts.verb.as_str() {
-                GetRequest::NAME => self.request(workspace, &read(body)?).await.and_then(json),
-                ListRequests::NAME => self.requests(workspace, &read(body)?).await.and_then(json),
-                GetUser::NAME => self.user(workspace, read(body)?).await.and_then(json),
-                ListUsers::NAME => self.users(workspace, &read(body)?).await.and_then(json),
-                GetPolicy::NAME => self.policy(workspace, read(body)?).await.and_then(json),
+                GetRequest::NAME => self
+                    .request(workspace, &read_query(body)?)
+                    .await
+                    .and_then(to_json),
+                ListRequests::NAME => self
+                    .requests(workspace, &read_query(body)?)
+                    .await
+                    .and_then(to_json),
+                GetUser::NAME => self
+                    .user(workspace, read_query(body)?)
+                    .await
+                    .and_then(to_json),
+                ListUsers::NAME => self
+                    .users(workspace, &read_query(body)?)
+                    .await
+                    .and_then(to_json),
+                GetPolicy::NAME => self
+                    .policy(workspace, read_query(body)?)
+                    .await
+                    .and_then(to_json),
                 ListPolicies::NAME => {
-                    read::<ListPolicies>(body)?;
-                    self.policies(workspace).await.and_then(json)
+                    read_query::<ListPolicies>(body)?;
+                    self.policies(workspace).await.and_then(to_json)
                 }
-                // Of all workspaces: only other services may ask, and only there.
+                // The changes of all workspaces: only services may query the system workspace.
                 ListUserChanges::NAME if workspace.as_str() == SYSTEM_WORKSPACE => {
-                    self.user_changes(read(body)?).await.and_then(json)
+                    self.user_changes(read_query(body)?).await.and_then(to_json)
                 }
                 other => Err(Problem::not_found(format!(
                     "the handoff service has no query `{other}` in workspace `{workspace}`"
@@ -75,20 +90,20 @@ impl Queries for HandoffQueries {
     }
 }
 
-fn read<Q: Query>(body: &[u8]) -> Result<Q, Problem> {
+fn read_query<Q: Query>(body: &[u8]) -> Result<Q, Problem> {
     serde_json::from_slice(body)
         .map_err(|error| Problem::invalid_body(format!("`{}`: {error}", Q::NAME)))
 }
 
-fn json(answer: impl Serialize) -> Result<Value, Problem> {
-    serde_json::to_value(answer).map_err(|error| {
-        tracing::error!(%error, "an answer that cannot be written");
+fn to_json(view: impl Serialize) -> Result<Value, Problem> {
+    serde_json::to_value(view).map_err(|error| {
+        tracing::error!(%error, "reply not serialized; the query failed");
         Problem::internal()
     })
 }
 
-fn failed(error: &StoreError) -> Problem {
-    tracing::error!(error = error as &dyn std::error::Error, "a query failed");
+fn failed(error: impl std::error::Error + 'static) -> Problem {
+    tracing::error!(error = &error as &dyn std::error::Error, "query failed");
     Problem::unavailable("the handoff service's tables cannot be read now; try again")
 }
 
@@ -96,25 +111,25 @@ fn invalid(detail: impl Into<String>) -> Problem {
     Problem::new(400, "invalid_query", detail)
 }
 
-fn limit(asked: u64) -> Result<u64, Problem> {
-    if (1..=LIMIT_MAX).contains(&asked) {
-        return Ok(asked);
+fn check_limit(limit: u64) -> Result<u64, Problem> {
+    if (1..=LIMIT_MAX).contains(&limit) {
+        return Ok(limit);
     }
-    Err(invalid(format!("`limit` is 1 to {LIMIT_MAX}, not {asked}")))
+    Err(invalid(format!("`limit` is 1 to {LIMIT_MAX}, not {limit}")))
 }
 
-/// One page, bounded by items and by bytes; one item more was asked for, to know whether there are
-/// more.
-fn page<T: Serialize>(mut items: Vec<T>, limit: u64, cursor: impl Fn(&T) -> String) -> Page<T> {
-    let fitting = fitting(&items).min(usize::try_from(limit).unwrap_or(usize::MAX));
-    let more = items.len() > fitting;
-    items.truncate(fitting);
-    let next_cursor = items.last().filter(|_| more).map(cursor);
+/// One page, bounded by items and by bytes. The query asked for one more item than `limit`, which shows
+/// whether another page follows.
+fn cut_page<T: Serialize>(mut items: Vec<T>, limit: u64, cursor: impl Fn(&T) -> String) -> Page<T> {
+    let count = count_fitting(&items).min(usize::try_from(limit).unwrap_or(usize::MAX));
+    let has_more = items.len() > count;
+    items.truncate(count);
+    let next_cursor = items.last().filter(|_| has_more).map(cursor);
     Page { items, next_cursor }
 }
 
 /// How many items, at least one, are within [`PAGE_BYTES_MAX`].
-fn fitting<T: Serialize>(items: &[T]) -> usize {
+fn count_fitting<T: Serialize>(items: &[T]) -> usize {
     let mut bytes = 0;
     let beyond = items.iter().position(|item| {
         bytes += serde_json::to_string(item).map_or(0, |text| text.len());
@@ -123,20 +138,15 @@ fn fitting<T: Serialize>(items: &[T]) -> usize {
     beyond.unwrap_or(items.len()).max(1)
 }
 
-/// `<milliseconds since 1970>_<hold id>`.
-fn cursor_of(view: &RequestView) -> String {
-    format!("{}_{}", view.created_at.timestamp_millis(), view.id)
-}
-
-/// The order that is wanted, and from where on.
-fn order(query: &ListRequests) -> Result<Order, Problem> {
+/// The wanted order, and where the page begins.
+fn read_order(query: &ListRequests) -> Result<Order, Problem> {
     let cursor = query.cursor.as_deref();
     let wrong = || invalid("`cursor` is not one that a page before gave");
     match query.order {
         ListOrder::Newest => {
-            let behind = cursor.map(|cursor| behind(cursor).ok_or_else(wrong));
-            let behind = behind.transpose()?;
-            Ok(Order::Newest { behind })
+            let after = cursor.map(|cursor| read_cursor(cursor).ok_or_else(wrong));
+            let after = after.transpose()?;
+            Ok(Order::Newest { after })
         }
         ListOrder::Urgency => {
             let skip = cursor.map_or(Some(0), |cursor| cursor.parse().ok());
@@ -146,8 +156,17 @@ fn order(query: &ListRequests) -> Result<Order, Problem> {
     }
 }
 
-/// The same without a context that is too long for a list of cards.
-fn shortened(mut view: RequestView) -> RequestView {
+/// Reads `<milliseconds since 1970>_<hold id>`, which a page of the newest requests ends with.
+fn read_cursor(cursor: &str) -> Option<RequestCursor> {
+    let (at, id) = cursor.split_once('_')?;
+    Some(RequestCursor {
+        created_at: DateTime::from_timestamp_millis(at.parse().ok()?)?,
+        id: id.parse().ok()?,
+    })
+}
+
+/// The view without a context that is too long for a list of cards.
+fn omit_large_context(mut view: RequestView) -> RequestView {
     let text = serde_json::to_string(&view.context);
     if text.is_ok_and(|text| text.len() > CARD_CONTEXT_BYTES_MAX) {
         view.context = serde_json::json!({ "omitted": true });
@@ -155,17 +174,18 @@ fn shortened(mut view: RequestView) -> RequestView {
     view
 }
 
-fn behind(cursor: &str) -> Option<Behind> {
-    let (at, id) = cursor.split_once('_')?;
-    Some(Behind {
-        created_at: DateTime::from_timestamp_millis(at.parse().ok()?)?,
-        id: id.parse().ok()?,
-    })
-}
-
 impl HandoffQueries {
-    pub(crate) const fn new(db: DatabaseConnection, clock: Clock) -> Self {
-        Self { db, clock }
+    async fn find<E>(
+        &self,
+        workspace: &Workspace,
+        id: &impl ToString,
+    ) -> Result<Option<E::State>, Problem>
+    where
+        E: StateRow<PrimaryKey: PrimaryKeyTrait<ValueType = (String, String)>>,
+    {
+        let key = (workspace.to_string(), id.to_string());
+        let found = E::load_states(&self.db, &[key]).await;
+        Ok(found.map_err(failed)?.pop())
     }
 
     async fn request(
@@ -173,9 +193,8 @@ impl HandoffQueries {
         workspace: &Workspace,
         query: &GetRequest,
     ) -> Result<RequestView, Problem> {
-        let found = store::requests(&self.db, workspace, &[query.id]).await;
-        let found = found.map_err(|error| failed(&error))?;
-        let view = found.first().and_then(Request::view);
+        let found = self.find::<Requests>(workspace, &query.id).await?;
+        let view = found.as_ref().and_then(Request::view);
         let mut view = view.ok_or_else(|| Refusal::NoRequest(query.id).problem())?;
         self.hide_ask_again(workspace, std::slice::from_mut(&mut view))
             .await?;
@@ -191,8 +210,8 @@ impl HandoffQueries {
         let is_offered = |view: &&RequestView| view.actions.iter().any(|one| one == "ask_again");
         let offered = views.iter().filter(is_offered);
         let next: Vec<_> = offered.map(|view| view.id.asked_again()).collect();
-        let known = store::known(&self.db, workspace, &next).await;
-        let known = known.map_err(|error| failed(&error))?;
+        let known = store::known_requests(&self.db, workspace, &next).await;
+        let known = known.map_err(failed)?;
         for view in views {
             if known.contains(&view.id.asked_again()) {
                 view.actions.retain(|one| one != "ask_again");
@@ -206,17 +225,16 @@ impl HandoffQueries {
         workspace: &Workspace,
         query: &ListRequests,
     ) -> Result<Page<RequestView>, Problem> {
-        let limit = limit(query.limit)?;
-        let order = order(query)?;
+        let limit = check_limit(query.limit)?;
+        let order = read_order(query)?;
         let user = match &query.assignee {
             None => None,
             Some(name) => {
-                let found = store::users(&self.db, workspace, &[name]).await;
-                let found = found.map_err(|error| failed(&error))?.into_iter().next();
+                let found = self.find::<Users>(workspace, name).await?;
                 Some(found.ok_or_else(|| Refusal::NoUser(name.clone()).problem())?)
             }
         };
-        let filter = store::Filter {
+        let filter = Filter {
             workspace,
             priority: query.priority,
             assignee: user.as_ref(),
@@ -233,10 +251,14 @@ impl HandoffQueries {
             limit: limit + 1,
         };
         let requests = store::list_requests(&self.db, &filter).await;
-        let requests = requests.map_err(|error| failed(&error))?;
-        let views = requests.iter().filter_map(Request::view);
-        let views = views.map(|view| if query.cards { shortened(view) } else { view });
-        let mut page = page(views.collect(), limit, cursor_of);
+        let requests = requests.map_err(failed)?;
+        let mut views: Vec<_> = requests.iter().filter_map(Request::view).collect();
+        if query.cards {
+            views = views.into_iter().map(omit_large_context).collect();
+        }
+        let mut page = cut_page(views, limit, |view| {
+            format!("{}_{}", view.created_at.timestamp_millis(), view.id)
+        });
         if let Order::Urgency { skip } = order {
             let so_far = skip + u64::try_from(page.items.len()).unwrap_or(limit);
             page.next_cursor = page.next_cursor.map(|_| so_far.to_string());
@@ -246,9 +268,8 @@ impl HandoffQueries {
     }
 
     async fn user(&self, workspace: &Workspace, query: GetUser) -> Result<UserView, Problem> {
-        let found = store::users(&self.db, workspace, &[&query.name]).await;
-        let found = found.map_err(|error| failed(&error))?;
-        let view = found.first().map(User::view);
+        let found = self.find::<Users>(workspace, &query.name).await?;
+        let view = found.as_ref().map(User::view);
         view.ok_or_else(|| Refusal::NoUser(query.name).problem())
     }
 
@@ -257,32 +278,31 @@ impl HandoffQueries {
         workspace: &Workspace,
         query: &ListUsers,
     ) -> Result<Page<UserView>, Problem> {
-        let limit = limit(query.limit)?;
+        let limit = check_limit(query.limit)?;
         let after = query.cursor.as_deref();
         let users = store::list_users(&self.db, workspace, after, limit + 1).await;
-        let users = users.map_err(|error| failed(&error))?;
-        let views = users.iter().map(User::view).collect();
-        Ok(page(views, limit, |view: &UserView| view.name.to_string()))
+        let views = users.map_err(failed)?.iter().map(User::view).collect();
+        Ok(cut_page(views, limit, |view: &UserView| {
+            view.name.to_string()
+        }))
     }
 
     async fn policy(&self, workspace: &Workspace, query: GetPolicy) -> Result<PolicyView, Problem> {
-        let built_in = built_in_policies().into_iter();
-        if let Some(view) = built_in.into_iter().find(|view| view.name == query.name) {
+        let mut built_in = built_in_policies().into_iter();
+        if let Some(view) = built_in.find(|view| view.name == query.name) {
             return Ok(view);
         }
-        let found = store::policies(&self.db, workspace, &[&query.name]).await;
-        let found = found.map_err(|error| failed(&error))?;
-        let live = found.iter().find(|policy| !policy.deleted);
-        let view = live.map(Policy::view);
+        let found = self.find::<Policies>(workspace, &query.name).await?;
+        let live = found.filter(|policy| !policy.deleted);
+        let view = live.as_ref().map(Policy::view);
         view.ok_or_else(|| Refusal::NoPolicy(query.name).problem())
     }
 
-    /// All of them: a workspace has few.
+    /// All of them, because a workspace has few.
     async fn policies(&self, workspace: &Workspace) -> Result<Page<PolicyView>, Problem> {
         let own = store::list_policies(&self.db, workspace).await;
-        let own = own.map_err(|error| failed(&error))?;
         let mut items = built_in_policies();
-        items.extend(own.iter().map(Policy::view));
+        items.extend(own.map_err(failed)?.iter().map(Policy::view));
         Ok(Page {
             items,
             next_cursor: None,
@@ -290,10 +310,10 @@ impl HandoffQueries {
     }
 
     async fn user_changes(&self, query: ListUserChanges) -> Result<Vec<UserChange>, Problem> {
-        let limit = limit(query.limit)?;
-        let facts = store::user_facts_after(&self.db, query.after, limit).await;
-        let mut facts = facts.map_err(|error| failed(&error))?;
-        facts.truncate(fitting(&facts));
-        Ok(facts)
+        let limit = check_limit(query.limit)?;
+        let changes = store::list_user_changes(&self.db, query.after, limit).await;
+        let mut changes = changes.map_err(failed)?;
+        changes.truncate(count_fitting(&changes));
+        Ok(changes)
     }
 }

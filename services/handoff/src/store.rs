@@ -6,6 +6,7 @@
 )]
 
 mod counter_row;
+mod name_groups;
 mod policy_row;
 mod request_row;
 mod snooze_column;
@@ -21,16 +22,16 @@ use holdpoint_ids::Workspace;
 use holdpoint_kernel::{Changed, Store};
 use holdpoint_store::{ChangedState, StateRow as _, StoreError, Transaction};
 
-use crate::Handoff;
 use crate::domain::{Aggregate, Effect, Fact, HandoffDomain, Key, Need, User};
+use crate::service::Handoff;
 
-pub(crate) use policy_row::{list as list_policies, named as policies};
+pub(crate) use policy_row::{Entity as Policies, list_policies};
 pub(crate) use request_row::{
-    Filter, Order, RequestCursor as Behind, Snoozed, known, list as list_requests,
-    of_recipient as requests_of, with_ids as requests,
+    Entity as Requests, Filter, Order, RequestCursor, Snoozed, known_requests, list_requests,
+    list_requests_of,
 };
-pub(crate) use user_change_row::after as user_facts_after;
-pub(crate) use user_row::{leaving, list as list_users, members, named as users};
+pub(crate) use user_change_row::list_user_changes;
+pub(crate) use user_row::{Entity as Users, find_leaving, list_members, list_users};
 
 impl Store<HandoffDomain> for Handoff {
     /// Loads aggregates, one statement for each table.
@@ -51,20 +52,14 @@ impl Store<HandoffDomain> for Handoff {
                 }
             }
         }
-        let mut found = Vec::with_capacity(keys.len());
-        for request in request_row::Entity::load_states(db, &requests).await? {
-            let key = Key::Request(request.workspace.clone(), request.id);
-            found.push((key, Aggregate::Request(Box::new(request))));
-        }
-        for user in user_row::Entity::load_states(db, &users).await? {
-            let key = Key::User(user.workspace.clone(), user.name.clone());
-            found.push((key, Aggregate::User(user)));
-        }
-        for policy in policy_row::Entity::load_states(db, &policies).await? {
-            let key = Key::Policy(policy.workspace.clone(), policy.name.clone());
-            found.push((key, Aggregate::Policy(Box::new(policy))));
-        }
-        Ok(found)
+        let requests = Requests::load_states(db, &requests).await?.into_iter();
+        let users = Users::load_states(db, &users).await?.into_iter();
+        let policies = Policies::load_states(db, &policies).await?.into_iter();
+        let found = requests
+            .map(|request| Aggregate::Request(Box::new(request)))
+            .chain(users.map(Aggregate::User))
+            .chain(policies.map(|policy| Aggregate::Policy(Box::new(policy))));
+        Ok(found.map(|state| (state.key(), state)).collect())
     }
 
     /// Loads facts that are not aggregates, one statement for each kind.
@@ -87,19 +82,19 @@ impl Store<HandoffDomain> for Handoff {
             }
         }
         let mut found = Vec::with_capacity(needs.len());
-        for (workspace, owners) in user_row::owners(db, &owned).await? {
+        for (workspace, owners) in user_row::list_owners(db, &owned).await? {
             found.push((Need::Owners(workspace), Fact::Owners(owners)));
         }
-        for (workspace, any) in user_row::inhabited(db, &inhabited).await? {
+        for (workspace, any) in user_row::find_inhabited(db, &inhabited).await? {
             found.push((Need::Members(workspace), Fact::Members(any)));
         }
-        for (workspace, role, members) in members(db, &roles).await? {
+        for (workspace, role, members) in list_members(db, &roles).await? {
             found.push((Need::Role(workspace, role), Fact::Role(members)));
         }
-        for (workspace, loads) in request_row::loads(db, &loaded).await? {
+        for (workspace, loads) in request_row::count_loads(db, &loaded).await? {
             found.push((Need::Loads(workspace), Fact::Loads(loads)));
         }
-        for (workspace, names) in policy_row::names(db, &ruled).await? {
+        for (workspace, names) in policy_row::list_names(db, &ruled).await? {
             found.push((Need::Policies(workspace), Fact::Policies(names)));
         }
         Ok(found)
@@ -120,9 +115,9 @@ impl Store<HandoffDomain> for Handoff {
                 Aggregate::Policy(policy) => policies.push(changed_state(one, &**policy)),
             }
         }
-        let mut losers = request_row::Entity::save(db, &requests, now).await?;
-        losers.extend(policy_row::Entity::save(db, &policies, now).await?);
-        losers.extend(user_row::Entity::save(db, &users, now).await?);
+        let mut losers = Requests::save(db, &requests, now).await?;
+        losers.extend(Policies::save(db, &policies, now).await?);
+        losers.extend(Users::save(db, &users, now).await?);
         if !users.is_empty() && losers.is_empty() {
             losers.extend(find_ownerless(db, &users).await?);
         }
@@ -138,14 +133,7 @@ impl Store<HandoffDomain> for Handoff {
     ) -> Result<(), StoreError> {
         let changes: Vec<_> = effects
             .iter()
-            .filter_map(|effect| match effect {
-                Effect::UserChanged { workspace, user } => Some((workspace, user)),
-                Effect::Timer { .. }
-                | Effect::Close { .. }
-                | Effect::HandoffUpdate { .. }
-                | Effect::RequestEvent { .. }
-                | Effect::Changed { .. } => None,
-            })
+            .filter_map(Effect::try_as_user_changed_ref)
             .collect();
         if changes.is_empty() {
             return Ok(());
@@ -177,7 +165,7 @@ async fn find_ownerless(
     let mut workspaces: Vec<_> = users.iter().map(|one| &one.state.workspace).collect();
     workspaces.sort_unstable();
     workspaces.dedup();
-    let owners = user_row::owners(db, &workspaces).await?;
+    let owners = user_row::list_owners(db, &workspaces).await?;
     let is_owned = |workspace: &Workspace| {
         owners
             .iter()

@@ -13,8 +13,8 @@ use holdpoint_kernel::{Sweep, SweepPage};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 
-use crate::Handoff;
 use crate::domain::{Caller, Input, Proof, Recipient, RequestInput, User, UserInput};
+use crate::service::Handoff;
 use crate::store;
 
 /// Most requests of one page.
@@ -53,7 +53,7 @@ impl Sweep<Handoff> for Reassignment {
 impl Reassignment {
     /// The next page of a round; none after the last one.
     async fn next(&mut self, db: &DatabaseConnection) -> Result<Option<Vec<Input>>, StoreError> {
-        let Some(user) = store::leaving(db, self.user.as_ref()).await? else {
+        let Some(user) = store::find_leaving(db, self.user.as_ref()).await? else {
             *self = Self::default();
             return Ok(None);
         };
@@ -63,7 +63,7 @@ impl Reassignment {
         for recipient in lost.iter().skip(begin) {
             let before = self.request.as_ref().filter(|(one, _)| one == recipient);
             let page = (before.map(|(_, id)| *id), PAGE_REQUESTS);
-            let theirs = store::requests_of(db, &user.workspace, recipient, page).await?;
+            let theirs = store::list_requests_of(db, &user.workspace, recipient, page).await?;
             let Some(last) = theirs.last() else {
                 continue;
             };
@@ -111,7 +111,7 @@ async fn lost_recipients(
         .iter()
         .map(|role| (&user.workspace, role))
         .collect();
-    let empty = store::members(db, &roles).await?.into_iter();
+    let empty = store::list_members(db, &roles).await?.into_iter();
     let empty = empty.filter(|(_, _, members)| members.is_empty());
     let themselves = (!user.active).then(|| Recipient::User(user.name.clone()));
     let roles = empty.map(|(_, role, _)| Recipient::Role(role));

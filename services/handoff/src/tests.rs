@@ -1,4 +1,4 @@
-//! The whole service on a real bus, from the command to the answer; the others are played by the test.
+//! The whole service on a real bus, from the command to the reply. The test plays the other services.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -46,7 +46,7 @@ fn hold() -> HoldId {
 }
 
 impl Bench {
-    /// With an owner, and with ada and bob, who are members.
+    /// Starts the service with an owner and the members ada and bob.
     async fn start() -> Self {
         let nats = nats().await.unwrap();
         let folder = tempfile::tempdir().unwrap();
@@ -88,7 +88,7 @@ impl Bench {
         self.tracker.wait().await;
     }
 
-    /// A command that the gateway vouches for.
+    /// A command that the gateway has signed.
     fn by<C: Command>(&self, name: &str, role: &str, command: C) -> Envelope<C> {
         let claims = Claims {
             workspace: acme(),
@@ -146,7 +146,7 @@ fn open() -> HoldState {
 
 /// Races: two answers at once.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_who_answer_at_once_one_wins_and_the_other_is_kept_as_late() {
+async fn one_of_two_concurrent_answers_wins_and_the_other_is_kept_as_late() {
     let bench = Bench::start().await;
     let id = hold();
     assert_eq!(bench.desired_state(id, 1, open()).await, SetHoldReply::Set);
@@ -167,13 +167,13 @@ async fn of_two_who_answer_at_once_one_wins_and_the_other_is_kept_as_late() {
     let view = bench.bus.query(&acme(), &GetRequest { id }).await.unwrap();
     assert_eq!(view.status, RequestStatus::Decided);
     assert_eq!(view.response, Some(json!(winner.1)));
-    assert_eq!(view.late.len(), 1, "kept although it was told as a problem");
+    assert_eq!(view.late.len(), 1, "kept although the reply is a problem");
     bench.end().await;
 }
 
 /// Ground, "Must": a forged, an expired and a missing assertion.
 #[tokio::test(flavor = "multi_thread")]
-async fn only_what_the_gateway_has_signed_decides() {
+async fn only_signed_commands_decide() {
     let bench = Bench::start().await;
     let id = hold();
     bench.desired_state(id, 1, open()).await;
@@ -206,7 +206,7 @@ async fn only_what_the_gateway_has_signed_decides() {
 
 /// People 1, batch decisions: all or none, in one commit, whichever partitions they are in.
 #[tokio::test(flavor = "multi_thread")]
-async fn several_are_decided_together_or_none() {
+async fn several_requests_are_decided_together_or_not_at_all() {
     let bench = Bench::start().await;
     let ids: Vec<_> = (0..20).map(|_| hold()).collect();
     for id in &ids {
@@ -231,8 +231,8 @@ async fn several_are_decided_together_or_none() {
         Reply::Problem(problem) => problem.code.clone(),
     };
     bench.decide("bob", ids[7], "no").await.unwrap();
-    let told = together("ada", &ids, "yes").await.unwrap();
-    for (place, reply) in told.iter().enumerate() {
+    let replies = together("ada", &ids, "yes").await.unwrap();
+    for (place, reply) in replies.iter().enumerate() {
         let wanted = if place == 7 {
             "already_decided"
         } else {
@@ -240,7 +240,7 @@ async fn several_are_decided_together_or_none() {
         };
         assert_eq!(code(reply), wanted, "{place}");
     }
-    let Reply::Problem(problem) = &told[7] else {
+    let Reply::Problem(problem) = &replies[7] else {
         panic!("it was decided")
     };
     assert_eq!(problem.data["late"], false, "nothing of it happened");
@@ -253,10 +253,10 @@ async fn several_are_decided_together_or_none() {
     assert_eq!(page.items.len(), 19);
     let rest: Vec<_> = ids.iter().copied().filter(|id| *id != ids[7]).collect();
     for _ in 0..2 {
-        let told = together("ada", &rest, "yes").await.unwrap();
+        let replies = together("ada", &rest, "yes").await.unwrap();
         assert!(
-            told.iter().all(|reply| code(reply) == "Pending"),
-            "{told:?}"
+            replies.iter().all(|reply| code(reply) == "Pending"),
+            "{replies:?}"
         );
     }
     let page = bench.bus.query(&acme(), &query).await.unwrap();
@@ -276,9 +276,9 @@ async fn several_are_decided_together_or_none() {
     bench.end().await;
 }
 
-/// S0-R3: whoever watches a request, or keeps copies of users, is nudged after each commit.
+/// S0-R3: watchers of requests and user directories are nudged after each commit.
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_watches_is_nudged() {
+async fn watchers_are_nudged() {
     let bench = Bench::start().await;
     let client = bench.bus.client();
     let live = subject::live(&acme(), "handoff");
@@ -307,14 +307,14 @@ async fn whoever_watches_is_nudged() {
     let name = "bob".parse().unwrap();
     let disabled = bench.by("olga", "owner", DisableUser { name });
     bench.bus.ask(&acme(), &disabled).await.unwrap();
-    let told = tokio::time::timeout(soon, users.next()).await.unwrap();
-    assert_eq!(told.unwrap().payload.as_ref(), b"null");
+    let nudge = tokio::time::timeout(soon, users.next()).await.unwrap();
+    assert_eq!(nudge.unwrap().payload.as_ref(), b"null");
     bench.end().await;
 }
 
-/// DESIGN, the hold protocol: `gone` leaves a tombstone.
+/// DESIGN, the hold protocol: `withdrawn` leaves a tombstone.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_gone_before_it_was_known_stays_gone() {
+async fn a_hold_that_was_withdrawn_before_it_was_opened_stays_withdrawn() {
     let bench = Bench::start().await;
     let id = hold();
     let reason = "the run was cancelled".to_owned();
@@ -341,9 +341,9 @@ async fn what_was_gone_before_it_was_known_stays_gone() {
     bench.end().await;
 }
 
-/// DESIGN, "The tables are enough": readers keep copies of users by numbered facts.
+/// DESIGN, "The tables are enough": other services copy users by numbered changes.
 #[tokio::test(flavor = "multi_thread")]
-async fn changes_of_users_are_told_under_sys_and_nowhere_else() {
+async fn user_changes_are_listed_only_in_the_system_workspace() {
     let bench = Bench::start().await;
     let facts = ListUserChanges {
         after: 0,
@@ -361,15 +361,15 @@ async fn changes_of_users_are_told_under_sys_and_nowhere_else() {
     bench.end().await;
 }
 
-/// DESIGN, "The tables are enough": a close is sent again until the executor has confirmed it, and
-/// what the executor says of it is shown.
+/// DESIGN, "The tables are enough": a close is sent again until the executor acknowledges it, and the request
+/// shows the reported effect.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_close_is_sent_again_until_the_executor_has_confirmed_it() {
+async fn a_close_is_sent_again_until_the_executor_acknowledges_it() {
     let bench = Bench::start().await;
     let service = executor::SERVICE;
     let filter = subject::commands_filter(service);
     let soon = Duration::from_secs(30);
-    // The executor's first look is interrupted: the message is acked, and no answer goes out.
+    // The executor's first handling is interrupted: the message is acked, and no reply is sent.
     let wanted = holdpoint_bus::StreamUse::Commands(service);
     bench.bus.provide_stream(wanted).await.unwrap();
     let mut messages = bench

@@ -12,8 +12,6 @@ use holdpoint_clock::Clock;
 use holdpoint_contracts::scheduler::DueBucket;
 use holdpoint_contracts::subject;
 
-use crate::outbound::json;
-
 /// How long before its second a bucket is delivered: schedules fire up to 0.6 s late.
 pub(crate) const MARGIN: TimeDelta = TimeDelta::seconds(1);
 
@@ -27,7 +25,6 @@ const FIRED_TTL: &str = "60s";
 /// A shard and the second in which its timers are due.
 pub(crate) type Bucket = (u32, i64);
 
-/// Arms buckets.
 #[derive(Debug)]
 pub(crate) struct Arming {
     clock: Clock,
@@ -85,12 +82,10 @@ impl Arming {
 
     /// Marks the buckets of these timers as armed: their messages are committed or stored.
     pub(crate) fn set_armed(&self, timers: impl IntoIterator<Item = (u32, DateTime<Utc>)>) {
-        let later = timers
-            .into_iter()
-            .filter(|(_, due)| matches!(self.delivery_mode(*due), DeliveryMode::ScheduledAt(_)))
-            .map(|(shard, due)| (shard, due.timestamp()))
-            .collect::<Vec<_>>();
-        self.lock().extend(later);
+        let is_scheduled = |due| matches!(self.delivery_mode(due), DeliveryMode::ScheduledAt(_));
+        let scheduled = timers.into_iter().filter(|(_, due)| is_scheduled(*due));
+        let buckets = scheduled.map(|(shard, due)| (shard, due.timestamp()));
+        self.lock().extend(buckets);
     }
 
     /// Drops buckets of the past.
@@ -103,11 +98,8 @@ impl Arming {
     pub(crate) fn later_than(&self, instant: DateTime<Utc>) -> BTreeSet<Bucket> {
         let second = instant.timestamp();
         let armed = self.lock();
-        armed
-            .iter()
-            .filter(|(_, of)| *of > second)
-            .copied()
-            .collect()
+        let later = armed.iter().filter(|bucket| bucket.1 > second);
+        later.copied().collect()
     }
 
     /// All buckets have to be armed again.
@@ -153,6 +145,13 @@ fn schedule((shard, second): Bucket, at: DateTime<Utc>) -> Option<Outgoing> {
     Some(message)
 }
 
+/// Our own types can always be serialized. If one cannot, a sweep repairs the loss.
+fn json(subject: String, body: &impl serde::Serialize) -> Option<Outgoing> {
+    Outgoing::json(subject, body)
+        .inspect_err(|error| tracing::error!(%error, "message not serialized"))
+        .ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_is_armed_once_and_a_near_one_goes_to_the_consumer_at_once() {
+    fn a_bucket_is_armed_once_and_a_near_bucket_is_published_at_once() {
         let arming = Arming::new(Clock::system());
         let now = arming.clock.now();
         let far = now + TimeDelta::seconds(60);
@@ -170,14 +169,14 @@ mod tests {
         let messages = arming.messages(timers);
         let bucket = subject::timer_bucket(0, far.timestamp());
         assert_eq!(subjects(&messages), ["hp.timers.due.0", &bucket]);
-        // Not committed, so it is published again.
+        // The messages are not committed, so they are published again.
         assert_eq!(arming.messages(timers).len(), 2);
         arming.set_armed(timers);
         assert_eq!(subjects(&arming.messages(timers)), ["hp.timers.due.0"]);
     }
 
     #[test]
-    fn with_the_test_clock_nothing_is_armed_and_only_what_is_due_goes_out() {
+    fn with_the_test_clock_only_due_buckets_are_published() {
         let now = DateTime::UNIX_EPOCH;
         let arming = Arming::new(Clock::standing_at(now));
         assert_eq!(arming.messages([(0, now + TimeDelta::milliseconds(1))]), []);

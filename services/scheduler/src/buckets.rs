@@ -56,8 +56,8 @@ pub(crate) struct Loaded {
 
 impl Loaded {
     /// Waits until all timers have fired and are committed. `false`: the wheel stopped before.
-    pub(crate) async fn wait_until_fired(self) -> bool {
-        for page in self.fired {
+    pub(crate) async fn wait_until_fired(&mut self) -> bool {
+        for page in self.fired.drain(..) {
             if page.await.is_err() {
                 return false;
             }
@@ -78,24 +78,17 @@ impl Loader {
         let mut loaded = Loaded::default();
         let mut after = None;
         loop {
-            let page = store::due(&self.db, until, after.as_ref()).await?;
-            loaded.count += page.timers.len();
-            after = page.next;
-            if !page.timers.is_empty() {
-                loaded.fired.push(self.wheel.add(page.timers).await);
+            let (timers, next) = store::list_due(&self.db, until, after).await?;
+            loaded.count += timers.len();
+            if !timers.is_empty() {
+                loaded.fired.push(self.wheel.add(timers).await);
             }
-            if after.is_none() {
+            if next.is_none() {
                 return Ok(loaded);
             }
-            if self.wheel.held() >= HELD_MAX {
-                let read = std::mem::take(&mut loaded.fired);
-                let page = Loaded {
-                    count: 0,
-                    fired: read,
-                };
-                if !page.wait_until_fired().await {
-                    return Ok(loaded);
-                }
+            after = next;
+            if self.wheel.held() >= HELD_MAX && !loaded.wait_until_fired().await {
+                return Ok(loaded);
             }
         }
     }
@@ -151,7 +144,7 @@ impl Buckets {
             return ack_all(&messages, AckKind::Ack).await;
         };
         match self.loader.load(until).await {
-            Ok(loaded) => {
+            Ok(mut loaded) => {
                 self.tracker.spawn(async move {
                     if loaded.wait_until_fired().await {
                         ack_all(&messages, AckKind::Ack).await;
@@ -166,8 +159,8 @@ impl Buckets {
                 ack_all(&messages, AckKind::Nak(Some(RETRY_AFTER))).await;
             }
         }
-        // A load brings all timers that are due soon. Under load, buckets that arrive meanwhile share the next
-        // load, so that loading takes half of the time at most.
+        // A load brings all timers that are due soon. Under load, buckets that arrive during this sleep share the
+        // next load, so that loading takes half of the time at most.
         tokio::time::sleep(began.elapsed()).await;
     }
 }

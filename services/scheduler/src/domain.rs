@@ -8,8 +8,6 @@ mod input;
 mod model;
 
 pub use decide::SchedulerDomain;
-#[cfg(test)]
-pub(crate) use decide::decide;
 pub use effect::{DueReply, Effect, Reply};
 pub use input::Input;
 pub(crate) use model::HORIZON;

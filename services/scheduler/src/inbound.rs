@@ -16,7 +16,6 @@ const TIMERS_MAX: usize = 1_000;
 /// Longest id of a timer, in bytes.
 const ID_BYTES_MAX: usize = 200;
 
-/// Reads one command.
 pub(crate) fn decode(parts: &Parts, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
     if parts.verb != SetTimers::VERB {
         let detail = format!("the scheduler has no command `{}`", parts.verb);
@@ -26,11 +25,10 @@ pub(crate) fn decode(parts: &Parts, body: &[u8]) -> Result<DecodedCommand<Input>
     let Envelope { command, .. } = serde_json::from_slice::<Envelope<SetTimers>>(body)
         .map_err(|error| Problem::invalid_body(format!("`{}`: {error}", SetTimers::VERB)))?;
     let SetTimers { owner, timers } = command;
-    let owner = Owner::named(&owner).ok_or_else(|| {
-        Problem::invalid_body(format!(
-            "invalid owner `{owner}`; expected executor or handoff"
-        ))
-    })?;
+    let Ok(owner) = owner.parse::<Owner>() else {
+        let detail = format!("invalid owner `{owner}`; expected executor or handoff");
+        return Err(Problem::invalid_body(detail));
+    };
     if timers.is_empty() || timers.len() > TIMERS_MAX {
         let count = timers.len();
         let detail = format!("timers: {count} in one message; expected 1 to {TIMERS_MAX}");
@@ -52,14 +50,14 @@ pub(crate) fn decode(parts: &Parts, body: &[u8]) -> Result<DecodedCommand<Input>
                 id,
             },
             rev,
-            due: due.map(instant).transpose()?,
+            due: due.map(round_up).transpose()?,
         })
     });
     Ok(DecodedCommand::many(inputs.collect::<Result<_, _>>()?))
 }
 
 /// Rounds up to whole milliseconds, the resolution of the clock.
-fn instant(due: DateTime<Utc>) -> Result<DateTime<Utc>, Problem> {
+fn round_up(due: DateTime<Utc>) -> Result<DateTime<Utc>, Problem> {
     if !(1970..=9999).contains(&due.year()) {
         let detail = format!("due: `{due}` must be within the years 1970 to 9999");
         return Err(Problem::invalid_body(detail));
@@ -96,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_due_time_between_two_milliseconds_is_the_later_one() {
+    fn a_due_time_is_rounded_up_to_milliseconds() {
         let inputs = read(&body("executor", "2026-01-01T00:00:00.0001Z"))
             .unwrap()
             .inputs;

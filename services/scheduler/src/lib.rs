@@ -11,60 +11,37 @@ mod inbound;
 mod lost_schedules;
 mod outbound;
 mod quiescence;
+mod service;
 mod store;
 mod sweep;
 mod test_clock;
 mod wheel;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use holdpoint_bus::{BusError, StreamUse};
-use holdpoint_clock::Clock;
-use holdpoint_contracts::problem::Problem;
-use holdpoint_contracts::subject::{self, Parts};
-use holdpoint_kernel::{DecodedCommand, Deps, Handle, KernelError, Service, Vital};
+use holdpoint_contracts::subject;
+use holdpoint_kernel::{Deps, Handle, KernelError};
 use holdpoint_store::{StoreError, migrate, open_readers};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::arming::Arming;
 use crate::buckets::{Buckets, Loader};
-use crate::domain::{Input, SchedulerDomain};
 use crate::lost_schedules::LossDetector;
 use crate::quiescence::QuiescenceProbe;
+use crate::service::vital;
 use crate::sweep::Sweeper;
 use crate::test_clock::TestClock;
 use crate::wheel::Wheel;
 
 pub use quiescence::{KernelRegistry, WorkCounter};
+pub use service::Scheduler;
 
 /// Connections that read due timers.
 const READERS: u32 = 2;
-
-/// The scheduler as the kernel runs it.
-#[derive(Debug)]
-pub struct Scheduler {
-    pub(crate) arming: Arc<Arming>,
-}
-
-impl Scheduler {
-    /// Nothing is armed yet.
-    #[must_use]
-    pub fn new(clock: Clock) -> Self {
-        Self {
-            arming: Arc::new(Arming::new(clock)),
-        }
-    }
-}
-
-impl Service for Scheduler {
-    const NAME: &'static str = holdpoint_contracts::scheduler::SERVICE;
-    type Domain = SchedulerDomain;
-
-    fn decode(&self, parts: &Parts, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
-        inbound::decode(parts, body)
-    }
-}
 
 /// The scheduler could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -132,14 +109,3 @@ pub async fn start(
     }
     Ok(handle)
 }
-
-/// A task whose panic ends the process. Otherwise timers would stop without notice.
-pub(crate) const fn vital(part: &'static str) -> Vital {
-    Vital {
-        service: "scheduler",
-        part,
-    }
-}
-
-#[cfg(test)]
-mod tests;

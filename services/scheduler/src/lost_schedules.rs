@@ -39,7 +39,7 @@ mod tests {
 
     /// Mend B-12: a bucket counts as armed after the commit and before the publisher has stored it.
     #[test]
-    fn a_slow_bus_is_not_taken_for_a_loss() {
+    fn a_slow_bus_is_not_a_loss() {
         let mut detector = LossDetector::default();
         assert!(!detector.is_loss(buckets(0..3), 0), "not published yet");
         assert!(
@@ -56,12 +56,12 @@ mod tests {
         assert!(!detector.is_loss(buckets(0..3), 3));
         assert!(!detector.is_loss(buckets(0..5), 1));
         assert!(detector.is_loss(buckets(0..6), 1));
-        // They are armed again, and counted anew.
+        // The buckets are armed again and counted from zero.
         assert!(!detector.is_loss(buckets(0..6), 0));
     }
 
     #[test]
-    fn buckets_that_have_come_too_near_are_not_missed() {
+    fn buckets_that_are_about_to_fire_are_not_missed() {
         let mut detector = LossDetector::default();
         assert!(!detector.is_loss(buckets(0..5), 3));
         assert!(!detector.is_loss(buckets(2..5), 3));

@@ -12,8 +12,14 @@ use holdpoint_kernel::{
 };
 use serde::ser::Error as _;
 
-use crate::Scheduler;
 use crate::domain::{Effect, Input, Owner, SchedulerDomain};
+use crate::service::Scheduler;
+
+/// Desired state of a fired timer, for the executor.
+const FIRED: &str = "fired";
+
+/// Desired state of a fired timer, for the handoff service.
+const FIRED_HANDOFF: &str = "fired_handoff";
 
 impl Outbound<SchedulerDomain> for Scheduler {
     fn messages(&self, effects: &[Effect]) -> Vec<Outgoing> {
@@ -30,7 +36,17 @@ impl Outbound<SchedulerDomain> for Scheduler {
         workspace: &Workspace,
         bodies: &[&str],
     ) -> Result<Outgoing, serde_json::Error> {
-        desired_state_command(kind, workspace, bodies)
+        let fired = read_first::<TimerFired>(bodies)?;
+        let rows = ("fired", bodies);
+        match kind {
+            FIRED => rows_as_command(SERVICE, workspace, &TimersFired { fired }, rows),
+            FIRED_HANDOFF => {
+                rows_as_command(SERVICE, workspace, &RequestTimersFired { fired }, rows)
+            }
+            other => Err(serde_json::Error::custom(format!(
+                "unknown kind of desired state: `{other}`"
+            ))),
+        }
     }
 
     /// A timer of a run or request that does not exist wakes nothing. All others stay until their owner has
@@ -51,14 +67,6 @@ impl Outbound<SchedulerDomain> for Scheduler {
     }
 }
 
-/// The kind of desired states about fired timers. Each owner has a separate command.
-const fn kind(owner: Owner) -> &'static str {
-    match owner {
-        Owner::Executor => "fired",
-        Owner::Handoff => "fired_handoff",
-    }
-}
-
 /// The id is the timer's id, so that the partition is the one of the owner's aggregate.
 fn desired_state(effect: &Effect) -> Option<DesiredState> {
     match effect {
@@ -69,7 +77,10 @@ fn desired_state(effect: &Effect) -> Option<DesiredState> {
                 due: *due,
             };
             Some(DesiredState {
-                kind: kind(key.owner),
+                kind: match key.owner {
+                    Owner::Executor => FIRED,
+                    Owner::Handoff => FIRED_HANDOFF,
+                },
                 workspace: key.workspace.clone(),
                 id: key.id.clone(),
                 rev: *rev,
@@ -83,32 +94,6 @@ fn desired_state(effect: &Effect) -> Option<DesiredState> {
     }
 }
 
-/// The command that notifies an owner of fired timers.
-fn desired_state_command(
-    wanted: &str,
-    workspace: &Workspace,
-    bodies: &[&str],
-) -> Result<Outgoing, serde_json::Error> {
-    let fired = read_first::<TimerFired>(bodies)?;
-    let owner = Owner::ALL.into_iter().find(|owner| kind(*owner) == wanted);
-    match owner {
-        Some(Owner::Executor) => rows_as_command(
-            SERVICE,
-            workspace,
-            &TimersFired { fired },
-            ("fired", bodies),
-        ),
-        Some(Owner::Handoff) => {
-            let first = RequestTimersFired { fired };
-            rows_as_command(SERVICE, workspace, &first, ("fired", bodies))
-        }
-        None => {
-            let text = format!("unknown kind of desired state: `{wanted}`");
-            Err(serde_json::Error::custom(text))
-        }
-    }
-}
-
 /// Shard and due time of the timers whose buckets must be armed.
 fn timers_to_arm(effects: &[Effect]) -> impl Iterator<Item = (u32, DateTime<Utc>)> {
     effects.iter().filter_map(|effect| match effect {
@@ -117,18 +102,11 @@ fn timers_to_arm(effects: &[Effect]) -> impl Iterator<Item = (u32, DateTime<Utc>
     })
 }
 
-/// Our own types can always be serialized. If one cannot, a sweep repairs the loss.
-pub(crate) fn json<T: serde::Serialize>(subject: String, body: &T) -> Option<Outgoing> {
-    Outgoing::json(subject, body)
-        .inspect_err(|error| tracing::error!(%error, "message not serialized"))
-        .ok()
-}
-
 #[cfg(test)]
 mod tests {
-    use holdpoint_ids::partition;
-
+    use holdpoint_clock::Clock;
     use holdpoint_contracts::message::Envelope;
+    use holdpoint_ids::partition;
 
     use super::*;
     use crate::domain::Key;
@@ -155,26 +133,23 @@ mod tests {
                 due: DateTime::UNIX_EPOCH,
             },
         ];
-        let desired_states: Vec<_> = effects.iter().filter_map(desired_state).collect();
+        let scheduler = Scheduler::new(Clock::standing_at(DateTime::UNIX_EPOCH));
+        let desired_states = scheduler.desired_states(&effects);
         let subjects = ["executor", "handoff"].into_iter().zip(&desired_states);
-        for (service, desired_state) in subjects {
-            let message = desired_state_command(
-                desired_state.kind,
-                &desired_state.workspace,
-                &[&desired_state.body],
-            )
-            .unwrap();
-            let (workspace, place) = (&desired_state.workspace, partition(&desired_state.id));
+        for (service, state) in subjects {
+            let bodies = [state.body.as_str()];
+            let command = scheduler.desired_state_command(state.kind, &state.workspace, &bodies);
+            let message = command.unwrap();
+            let (workspace, place) = (&state.workspace, partition(&state.id));
             let subject = format!("hp.{workspace}.cmd.{service}.{place}.timers_fired");
             assert_eq!(message.subject, subject);
             let sent: Envelope<TimersFired> = serde_json::from_str(&message.body).unwrap();
             assert_eq!(sent.command.fired.len(), 1);
-            assert_eq!(
-                (&sent.command.fired[0].id, desired_state.rev),
-                (&desired_state.id, 7)
-            );
+            assert_eq!((&sent.command.fired[0].id, state.rev), (&state.id, 7));
         }
         assert_eq!(desired_states.len(), 2);
-        assert!(desired_state_command("else", &"acme".parse().unwrap(), &[]).is_err());
+        let acme = "acme".parse().unwrap();
+        let unknown = scheduler.desired_state_command("else", &acme, &[]);
+        assert!(unknown.is_err());
     }
 }

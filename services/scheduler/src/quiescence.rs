@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -33,34 +33,30 @@ pub struct KernelRegistry {
 pub type WorkCounter = (String, Arc<AtomicUsize>);
 
 impl KernelRegistry {
-    /// Adds a kernel.
     pub fn add(&self, service: &str, status: KernelStatus) {
-        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        kernels.push((service.to_owned(), status));
+        lock(&self.kernels).push((service.to_owned(), status));
     }
 
     /// Why kernels of this process are not ready.
     #[must_use]
     pub fn not_ready(&self) -> Vec<String> {
-        let kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        let lacking = kernels.iter().filter_map(|(service, status)| {
-            let lacks = status.not_ready()?;
-            Some(format!("the {service} service: {lacks}"))
-        });
-        lacking.collect()
+        let reason = |(service, status): &(String, KernelStatus)| {
+            let reason = status.not_ready()?;
+            Some(format!("the {service} service: {reason}"))
+        };
+        lock(&self.kernels).iter().filter_map(reason).collect()
     }
 
     /// Whether JetStream does not answer to any kernel of this process.
     #[must_use]
     pub fn is_bus_silent(&self) -> bool {
-        let kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        kernels.iter().any(|(_, status)| status.is_bus_silent())
+        let mut kernels = lock(&self.kernels).clone().into_iter();
+        kernels.any(|(_, status)| status.is_bus_silent())
     }
 
-    /// Adds a counter.
+    /// Adds a counter of unfinished work.
     pub fn watch(&self, what: &str, count: Arc<AtomicUsize>) {
-        let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
-        counters.push((what.to_owned(), count));
+        lock(&self.counters).push((what.to_owned(), count));
     }
 }
 
@@ -125,14 +121,15 @@ impl QuiescenceProbe {
                 unfinished.insert(what.to_owned(), text);
             }
         };
-        let kernels = self.kernels();
+        let kernels = lock(&self.kernels.kernels).clone();
         for (name, status) in &kernels {
             let busy = status.in_flight();
             let text = format!("{name}: {busy} messages are being handled");
             saw(&format!("kernel {name}"), (busy > 0).then_some(text));
         }
-        for (what, busy) in self.counters() {
-            saw(&what, (busy > 0).then(|| format!("{what}: {busy}")));
+        for (what, count) in &*lock(&self.kernels.counters) {
+            let busy = count.load(Ordering::Acquire);
+            saw(what, (busy > 0).then(|| format!("{what}: {busy}")));
         }
         let held = self.loader.wheel.held();
         let text = format!("wheel: {held} timers are being fired");
@@ -148,36 +145,17 @@ impl QuiescenceProbe {
         saw("executor commands", executor);
         saw("handoff commands", handoff);
         saw("scheduler commands", scheduler);
-        saw(
-            "steps",
-            count(steps, "step queue: {} steps are with workers"),
-        );
+        let text = "step queue: {} steps are with workers";
+        saw("steps", describe_count(steps, text));
         let buckets = buckets.map(|left| left.pending + left.unacked);
-        saw(
-            "buckets",
-            count(buckets, "timers: {} buckets are being read"),
-        );
+        let text = "timers: {} buckets are being read";
+        saw("buckets", describe_count(buckets, text));
         saw(OVERDUE, overdue);
         let handled = kernels.iter().map(|(_, it)| it.handled()).sum();
         Observation {
             unfinished,
             handled,
         }
-    }
-
-    fn counters(&self) -> Vec<(String, usize)> {
-        let counters = self.kernels.counters.lock();
-        let counters = counters.unwrap_or_else(PoisonError::into_inner);
-        let now = |(what, count): &WorkCounter| (what.clone(), count.load(Ordering::Acquire));
-        counters.iter().map(now).collect()
-    }
-
-    fn kernels(&self) -> Vec<(String, KernelStatus)> {
-        self.kernels
-            .kernels
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
     }
 
     /// Stored commands that are not acked, and whether their service has received them.
@@ -211,7 +189,11 @@ impl QuiescenceProbe {
     }
 }
 
-fn count(found: Result<u64, BusError>, text: &str) -> Option<String> {
+fn lock<T>(list: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
+    list.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn describe_count(found: Result<u64, BusError>, text: &str) -> Option<String> {
     match found {
         Ok(0) => None,
         Ok(count) => Some(text.replace("{}", &count.to_string())),

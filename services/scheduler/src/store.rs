@@ -10,17 +10,15 @@ use std::convert::Infallible;
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::{Changed, Store};
-use holdpoint_store::{
-    ROWS_PER_STATEMENT, StoreError, Transaction, insert_returning, upsert_if_version,
-};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, guarded, insert_returning};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, SimpleExpr};
-use sea_orm::{Condition, QueryOrder, QueryResult, QuerySelect, QueryTrait as _};
+use sea_orm::{Condition, QueryOrder, QuerySelect, QueryTrait as _};
 
-use crate::Scheduler;
 use crate::arming::Bucket;
 use crate::domain::{Effect, Key, Owner, Phase, SchedulerDomain, Timer};
+use crate::service::Scheduler;
 
 const TABLE: &str = "timers";
 const PENDING: &str = "pending";
@@ -30,7 +28,6 @@ const CLEARED: &str = "cleared";
 /// Prefix of the ids of the timers of nodes (see [`Key`]).
 const NODE_TIMER: &str = "node_";
 
-/// Rows of one page.
 pub(crate) const PAGE: u64 = 5_000;
 
 #[sea_orm::model]
@@ -55,7 +52,7 @@ pub(crate) struct Model {
 impl ActiveModelBehavior for ActiveModel {}
 
 /// Rows that one statement deletes, so that it holds the write lock for some milliseconds only.
-pub(crate) const FORGOTTEN_AT_ONCE: u64 = 1_000;
+pub(crate) const DELETED_AT_ONCE: u64 = 1_000;
 
 /// A timer to fire; sorts by its due time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,173 +62,84 @@ pub(crate) struct DueTimer {
     pub(crate) rev: u64,
 }
 
-/// Loads timers; unknown ones are left out.
-pub(crate) async fn load(
-    db: &impl ConnectionTrait,
-    keys: &[Key],
-) -> Result<Vec<Timer>, StoreError> {
-    let mut groups: BTreeMap<(&Workspace, Owner), Vec<&str>> = BTreeMap::new();
-    for key in keys {
-        let group = groups.entry((&key.workspace, key.owner));
-        group.or_default().push(&key.id);
-    }
-    let mut timers = Vec::with_capacity(keys.len());
-    for ((workspace, owner), ids) in groups {
-        for ids in ids.chunks(ROWS_PER_STATEMENT) {
-            let rows = Entity::find()
-                .filter(COLUMN.workspace.eq(workspace.as_str()))
-                .filter(COLUMN.owner.eq(owner.name()))
-                .filter(COLUMN.id.is_in(ids.iter().copied()))
-                .all(db)
-                .await?;
-            for row in rows {
-                timers.push(read(row)?);
-            }
-        }
-    }
-    Ok(timers)
-}
+/// A page of due timers in the order of their due times, and where the next page begins. The cursor counts
+/// rows and not timers, so that a page of unreadable rows does not hide later timers.
+pub(crate) type Page = (Vec<DueTimer>, Option<Cursor>);
 
-/// Saves each timer if its row still has the version that was read; returns the others.
-pub(crate) async fn save(
-    db: &Transaction,
-    timers: &[(&Timer, u64)],
-    now: DateTime<Utc>,
-) -> Result<Vec<Key>, StoreError> {
-    let keys = ["workspace", "owner", "id"];
-    let columns = ["rev", "status", "due_at", "updated_at"];
-    let conflict = upsert_if_version(TABLE, &keys, &columns);
-    let rows = timers.iter().map(|(timer, read)| active(timer, *read, now));
-    let rows = rows.collect::<Result<Vec<_>, _>>()?;
-    let names = [Column::Workspace, Column::Owner, Column::Id];
-    let won = insert_returning(db, rows, &conflict, &names).await?;
-    let text = |row: &QueryResult, name: &str| row.try_get::<String>("", name);
-    let mut saved = HashSet::with_capacity(won.len());
-    for row in &won {
-        saved.insert((
-            text(row, "workspace")?,
-            text(row, "owner")?,
-            text(row, "id")?,
-        ));
-    }
-    let key = |key: &Key| {
-        let owner = key.owner.name().to_owned();
-        (key.workspace.to_string(), owner, key.id.clone())
-    };
-    let lost = timers
-        .iter()
-        .map(|(timer, _)| &timer.key)
-        .filter(|one| !saved.contains(&key(one)));
-    Ok(lost.cloned().collect())
-}
-
-/// One page of timers.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Page {
-    /// In the order of due times.
-    pub(crate) timers: Vec<DueTimer>,
-    /// Where the next page begins; absent after the last one. It counts rows and not timers, so that a
-    /// page of unreadable rows does not hide later timers.
-    pub(crate) next: Option<Cursor>,
-}
-
-/// A position in the order of due times, with the values of its row.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Cursor {
-    due: DateTime<Utc>,
-    workspace: String,
-    owner: String,
-    id: String,
-}
-
-impl Cursor {
-    fn behind(row: &Model) -> Option<Self> {
-        Some(Self {
-            due: row.due_at?,
-            workspace: row.workspace.clone(),
-            owner: row.owner.clone(),
-            id: row.id.clone(),
-        })
-    }
-}
+/// A position in the order of due times: due time, workspace, owner and id of a row.
+pub(crate) type Cursor = (DateTime<Utc>, String, String, String);
 
 /// A page of pending timers due before `until`, after a position.
-pub(crate) async fn due(
+pub(crate) async fn list_due(
     db: &impl ConnectionTrait,
     until: DateTime<Utc>,
-    behind: Option<&Cursor>,
+    after: Option<Cursor>,
 ) -> Result<Page, StoreError> {
     let mut wanted = Entity::find()
         .filter(pending())
         .filter(COLUMN.due_at.lt(until));
-    if let Some(last) = behind {
+    if let Some((due, ..)) = after {
         // The cursor implies this condition, which lets the index begin there.
-        wanted = wanted.filter(COLUMN.due_at.gte(last.due));
+        wanted = wanted.filter(COLUMN.due_at.gte(due));
     }
     let columns = (Column::DueAt, Column::Workspace, Column::Owner, Column::Id);
     let mut page = wanted.cursor_by(columns);
-    if let Some(Cursor {
-        due,
-        workspace,
-        owner,
-        id,
-    }) = behind
-    {
-        page.after((*due, workspace.as_str(), owner.as_str(), id.as_str()));
+    if let Some(after) = after {
+        page.after(after);
     }
     let rows = page.first(PAGE).all(db).await?;
     let is_full = rows.len() as u64 == PAGE;
-    let next = rows.last().filter(|_| is_full).and_then(Cursor::behind);
+    let last = rows.last().filter(|_| is_full).cloned();
+    let next = last.and_then(|row| Some((row.due_at?, row.workspace, row.owner, row.id)));
     let mut timers = Vec::with_capacity(rows.len());
     for row in rows {
-        // A row that cannot be read must not stop the others.
-        let timer = match read(row) {
-            Ok(timer) => timer,
-            Err(error) => {
-                tracing::error!(
-                    error = &error as &dyn std::error::Error,
-                    "a timer is passed over"
-                );
-                continue;
-            }
-        };
-        if let Phase::Pending(due) = timer.phase {
-            let Timer { key, rev, .. } = timer;
-            timers.push(DueTimer { due, key, rev });
+        match read_timer(row) {
+            Ok(Timer {
+                key,
+                rev,
+                phase: Phase::Pending(due),
+                ..
+            }) => timers.push(DueTimer { due, key, rev }),
+            Ok(_) => {}
+            // A row that cannot be read must not stop the others.
+            Err(error) => tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "timer not readable; it does not fire"
+            ),
         }
     }
-    Ok(Page { timers, next })
+    Ok((timers, next))
 }
 
 /// Deletes a page of timers that fired or were cancelled before `before`; returns their number. A timer that
-/// was set again meanwhile is kept.
-pub(crate) async fn forget(
+/// was set again since is kept.
+pub(crate) async fn delete_old(
     db: &impl ConnectionTrait,
     before: DateTime<Utc>,
 ) -> Result<u64, StoreError> {
-    let over = || {
+    let is_old = || {
         Condition::all()
             .add(COLUMN.status.ne(PENDING))
             .add(COLUMN.updated_at.lt(before))
     };
     let old = Entity::find()
-        .filter(over())
+        .filter(is_old())
         .select_only()
         .columns([Column::Workspace, Column::Owner, Column::Id])
         .order_by_asc(Column::UpdatedAt)
-        .limit(FORGOTTEN_AT_ONCE)
+        .limit(DELETED_AT_ONCE)
         .into_query();
     let key = Expr::tuple([
         Expr::col(Column::Workspace),
         Expr::col(Column::Owner),
         Expr::col(Column::Id),
     ]);
-    let gone = Entity::delete_many()
-        .filter(over())
+    let deleted = Entity::delete_many()
+        .filter(is_old())
         .filter(key.in_subquery(old))
         .exec(db)
         .await?;
-    Ok(gone.rows_affected)
+    Ok(deleted.rows_affected)
 }
 
 /// The earliest due time.
@@ -319,18 +227,17 @@ fn broken(reason: impl std::fmt::Display) -> StoreError {
     StoreError::broken(TABLE, reason)
 }
 
-fn read(row: Model) -> Result<Timer, StoreError> {
-    let owner = Owner::named(&row.owner);
+fn read_timer(row: Model) -> Result<Timer, StoreError> {
     let key = Key {
         workspace: row.workspace.parse().map_err(broken)?,
-        owner: owner.ok_or_else(|| broken(format!("no owner is called `{}`", row.owner)))?,
+        owner: row.owner.parse().map_err(broken)?,
         id: row.id,
     };
     let phase = match (row.status.as_str(), row.due_at) {
         (PENDING, Some(due)) => Phase::Pending(due),
         (FIRED, None) => Phase::Fired,
         (CLEARED, None) => Phase::Cleared,
-        (status, due) => return Err(broken(format!("`{status}`, due {due:?}"))),
+        (status, due) => return Err(broken(format!("status `{status}`, due {due:?}"))),
     };
     Ok(Timer {
         key,
@@ -340,7 +247,11 @@ fn read(row: Model) -> Result<Timer, StoreError> {
     })
 }
 
-fn active(timer: &Timer, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, StoreError> {
+fn active(
+    changed: &Changed<'_, SchedulerDomain>,
+    now: DateTime<Utc>,
+) -> Result<ActiveModel, StoreError> {
+    let timer = changed.state;
     let (status, due) = match timer.phase {
         Phase::Pending(due) => (PENDING, Some(due)),
         Phase::Fired => (FIRED, None),
@@ -348,10 +259,10 @@ fn active(timer: &Timer, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, S
     };
     Ok(ActiveModel {
         workspace: Set(timer.key.workspace.to_string()),
-        owner: Set(timer.key.owner.name().to_owned()),
+        owner: Set(timer.key.owner.to_string()),
         id: Set(timer.key.id.clone()),
         version: Set(i64::try_from(timer.version).map_err(broken)?),
-        prior_version: Set(i64::try_from(read).map_err(broken)?),
+        prior_version: Set(i64::try_from(changed.read_version).map_err(broken)?),
         rev: Set(i64::try_from(timer.rev).map_err(broken)?),
         shard: Set(i32::try_from(timer.key.shard()).map_err(broken)?),
         status: Set(status.to_owned()),
@@ -361,9 +272,29 @@ fn active(timer: &Timer, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, S
 }
 
 impl Store<SchedulerDomain> for Scheduler {
+    /// Loads timers; unknown ones are left out.
     async fn load(&self, db: &Transaction, keys: &[Key]) -> Result<Vec<(Key, Timer)>, StoreError> {
-        let timers = load(db, keys).await?.into_iter();
-        Ok(timers.map(|timer| (timer.key.clone(), timer)).collect())
+        let mut groups: BTreeMap<(&Workspace, Owner), Vec<&str>> = BTreeMap::new();
+        for key in keys {
+            let group = groups.entry((&key.workspace, key.owner));
+            group.or_default().push(&key.id);
+        }
+        let mut timers = Vec::with_capacity(keys.len());
+        for ((workspace, owner), ids) in groups {
+            for ids in ids.chunks(ROWS_PER_STATEMENT) {
+                let rows = Entity::find()
+                    .filter(COLUMN.workspace.eq(workspace.as_str()))
+                    .filter(COLUMN.owner.eq(owner.to_string()))
+                    .filter(COLUMN.id.is_in(ids.iter().copied()))
+                    .all(db)
+                    .await?;
+                for row in rows {
+                    let timer = read_timer(row)?;
+                    timers.push((timer.key.clone(), timer));
+                }
+            }
+        }
+        Ok(timers)
     }
 
     async fn find(
@@ -374,17 +305,34 @@ impl Store<SchedulerDomain> for Scheduler {
         Ok(Vec::new())
     }
 
+    /// Saves each timer if its row still has the version that was read; returns the other keys.
     async fn save(
         &self,
         db: &Transaction,
         changed: &[Changed<'_, SchedulerDomain>],
         now: DateTime<Utc>,
     ) -> Result<Vec<Key>, StoreError> {
-        let timers: Vec<_> = changed
-            .iter()
-            .map(|one| (one.state, one.read_version))
-            .collect();
-        save(db, &timers, now).await
+        let keys = ["workspace", "owner", "id"];
+        let columns = ["rev", "status", "due_at", "updated_at"];
+        let conflict = guarded(TABLE, &keys, &columns);
+        let rows = changed.iter().map(|one| active(one, now));
+        let rows = rows.collect::<Result<Vec<_>, _>>()?;
+        let names = [Column::Workspace, Column::Owner, Column::Id];
+        let mut saved = HashSet::with_capacity(rows.len());
+        for row in insert_returning(db, rows, &conflict, &names).await? {
+            let [workspace, owner, id] = keys.map(|name| row.try_get::<String>("", name));
+            saved.insert((workspace?, owner?, id?));
+        }
+        let is_lost = |key: &&Key| {
+            let row = (
+                key.workspace.to_string(),
+                key.owner.to_string(),
+                key.id.clone(),
+            );
+            !saved.contains(&row)
+        };
+        let keys = changed.iter().map(|one| one.key);
+        Ok(keys.filter(is_lost).cloned().collect())
     }
 
     async fn record(

@@ -153,9 +153,9 @@ impl Sweeper {
         }
         let mut deleted = 0;
         loop {
-            let page = store::forget(&self.loader.db, now - KEPT).await?;
+            let page = store::delete_old(&self.loader.db, now - KEPT).await?;
             deleted += page;
-            if page < store::FORGOTTEN_AT_ONCE {
+            if page < store::DELETED_AT_ONCE {
                 break;
             }
         }

@@ -1,4 +1,4 @@
-//! The whole scheduler, from the desired state to the command that tells its owner.
+//! The whole scheduler, from the desired state to the command that notifies its owner.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use fixture::{DAY_MS, Fixture, SOON, hold, ms, workspace};
 
 mod fixture;
 
-/// S0-AC8: one within the margin, one that the server's schedule brings.
+/// S0-AC8: the first timer is due within the margin, and the server's schedule delivers the second one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_timer_fires_once_soon_after_its_instant() {
     let fixture = Fixture::with(Clock::system()).await;
@@ -38,9 +38,9 @@ async fn a_timer_fires_once_soon_after_its_instant() {
         fixture.set_one(&near, 1, now + ms(1)).await,
         SetTimerReply::Stale
     );
-    let told = fixture.told_of(2).await;
-    assert_eq!((told[0].0.as_str(), told[1].0.as_str()), (&*near, &*far));
-    for (_, rev, due, came) in &told {
+    let fired = fixture.wait_for_fired(2).await;
+    assert_eq!((fired[0].0.as_str(), fired[1].0.as_str()), (&*near, &*far));
+    for (_, rev, due, came) in &fired {
         println!("late by {} ms", (*came - due).num_milliseconds());
         assert_eq!(*rev, 1);
         assert!(
@@ -48,17 +48,17 @@ async fn a_timer_fires_once_soon_after_its_instant() {
             "{due} came {came}"
         );
     }
-    // Were one to come twice, it would come before a later one.
+    // A second delivery of a timer would precede the delivery of a later timer.
     fixture
         .set_one(&hold(), 1, fixture.clock.now() + ms(50))
         .await;
-    assert_eq!(fixture.told_of(3).await.len(), 3);
+    assert_eq!(fixture.wait_for_fired(3).await.len(), 3);
     running.end().await;
 }
 
-/// The publisher tries until a message is stored: a refused schedule would stop it for good.
+/// The publisher retries until a message is stored, so that a refused schedule would stop it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_schedule_that_is_late_is_taken_and_brings_its_bucket() {
+async fn a_late_schedule_is_accepted_and_delivers_its_bucket() {
     let fixture = Fixture::with(Clock::system()).await;
     fixture.bus.provide_stream(StreamUse::Timers).await.unwrap();
     let body = DueBucket {
@@ -93,8 +93,8 @@ async fn a_storm_within_one_second_fires_each_timer_once() {
         });
         fixture.set(timers.collect()).await;
     }
-    let mut told = fixture.told_of(5_000).await;
-    let mut late: Vec<_> = told
+    let mut fired = fixture.wait_for_fired(5_000).await;
+    let mut late: Vec<_> = fired
         .iter()
         .map(|it| (it.3 - it.2).num_milliseconds())
         .collect();
@@ -103,16 +103,16 @@ async fn a_storm_within_one_second_fires_each_timer_once() {
         "late by {} ms at the median, {} at 99 %, {} at most",
         late[2_500], late[4_950], late[4_999]
     );
-    assert!(late[0] >= 0, "none is early");
-    told.sort();
-    told.dedup_by(|one, two| one.0 == two.0);
-    assert_eq!(told.len(), 5_000);
+    assert!(late[0] >= 0, "no timer is early");
+    fired.sort();
+    fired.dedup_by(|one, two| one.0 == two.0);
+    assert_eq!(fired.len(), 5_000);
     running.end().await;
 }
 
 /// S0-AC8
 #[tokio::test(flavor = "multi_thread")]
-async fn ninety_days_pass_when_the_clock_is_moved_and_not_a_millisecond_before() {
+async fn a_moved_clock_fires_a_timer_of_ninety_days_at_its_millisecond() {
     let fixture = Fixture::with(Clock::standing_at("2026-01-01T00:00:00Z".parse().unwrap())).await;
     let running = fixture.start().await;
     let id = hold();
@@ -120,10 +120,10 @@ async fn ninety_days_pass_when_the_clock_is_moved_and_not_a_millisecond_before()
     fixture.set_one(&id, 1, due).await;
     let before = fixture.advance(90 * DAY_MS - 1, 5_000).await;
     assert_eq!((before.now, before.unsettled), (due - ms(1), vec![]));
-    assert_eq!(fixture.told(), []);
+    assert_eq!(fixture.fired(), []);
     let after = fixture.advance(1, 5_000).await;
     assert_eq!((after.now, after.unsettled), (due, vec![]));
-    assert_eq!(fixture.told(), [(id, 1, due, due)]);
+    assert_eq!(fixture.fired(), [(id, 1, due, due)]);
     running.end().await;
 }
 
@@ -138,22 +138,25 @@ async fn one_move_fires_every_timer_at_its_own_instant() {
         due: Some(now + ms(n)),
     });
     fixture.set(timers.to_vec()).await;
-    // What is due by the clock fires without a move, as with the real clock.
+    // A timer that is due by the clock fires without a move, as with the real clock.
     fixture.set_one(&hold(), 1, now).await;
-    assert_eq!(fixture.told_of(1).await[0].3, now);
+    assert_eq!(fixture.wait_for_fired(1).await[0].3, now);
     let answer = fixture.advance(DAY_MS, 5_000).await;
     assert_eq!(answer.unsettled, Vec::<String>::new());
     assert_eq!(answer.now, now + TimeDelta::days(1));
-    let told = fixture.told();
-    assert_eq!(told.len(), 7);
-    assert!(told.iter().all(|(_, _, due, came)| due == came), "{told:?}");
-    assert!(told.is_sorted_by_key(|it| it.2));
+    let fired = fixture.fired();
+    assert_eq!(fired.len(), 7);
+    assert!(
+        fired.iter().all(|(_, _, due, came)| due == came),
+        "{fired:?}"
+    );
+    assert!(fired.is_sorted_by_key(|it| it.2));
     running.end().await;
 }
 
-/// A node's timer may be decided on before the clock moves, and stored after what is due was looked for.
+/// A timer may be decided before the clock moves, and stored after the due timers were read.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_timer_that_no_bucket_brings_fires_while_the_clock_settles() {
+async fn a_timer_without_a_bucket_fires_during_the_wait_for_quiescence() {
     let fixture = Fixture::with(Clock::standing_at("2026-01-01T00:00:00Z".parse().unwrap())).await;
     let running = fixture.start().await;
     let busy = Arc::new(AtomicUsize::new(1));
@@ -167,12 +170,12 @@ async fn a_timer_that_no_bucket_brings_fires_while_the_clock_settles() {
     };
     let (answer, ()) = tokio::join!(fixture.advance(3_600_000, 3_000), passes);
     assert_eq!(answer.unsettled, Vec::<String>::new());
-    assert_eq!(fixture.told().len(), 1);
+    assert_eq!(fixture.fired().len(), 1);
     running.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_step_that_no_worker_takes_does_not_hold_time_up() {
+async fn a_step_that_no_worker_takes_does_not_delay_the_clock() {
     let fixture = Fixture::with(Clock::standing_at("2026-01-01T00:00:00Z".parse().unwrap())).await;
     let running = fixture.start().await;
     let step = Outgoing::json(subject::steps(&workspace(), "nobody"), &()).unwrap();
@@ -187,24 +190,24 @@ async fn a_step_that_no_worker_takes_does_not_hold_time_up() {
     let began = tokio::time::Instant::now();
     let answer = fixture.advance(1_000, 1_500).await;
     assert!(began.elapsed() < Duration::from_secs(10));
-    assert!(answer.settled, "nothing moves: {:?}", answer.unsettled);
+    assert!(answer.settled, "work is unfinished: {:?}", answer.unsettled);
     assert_eq!(answer.now, now + ms(1_000));
-    assert_eq!(fixture.told().len(), 20);
+    assert_eq!(fixture.fired().len(), 20);
     running.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restarted_scheduler_fires_what_came_due_while_it_was_down() {
+async fn a_restarted_scheduler_fires_timers_that_came_due_while_it_was_down() {
     let fixture = Fixture::with(Clock::system()).await;
     let running = fixture.start().await;
     let id = hold();
     let due = fixture.clock.now() + ms(400);
     fixture.set_one(&id, 1, due).await;
     running.end().await;
-    assert_eq!(fixture.told(), []);
+    assert_eq!(fixture.fired(), []);
     fixture.clock.reached(due).await;
     let running = fixture.start().await;
-    assert_eq!(fixture.told_of(1).await[0].0, id);
+    assert_eq!(fixture.wait_for_fired(1).await[0].0, id);
     running.end().await;
 
     let fixture = Fixture::with(Clock::standing_at("2026-01-01T00:00:00Z".parse().unwrap())).await;
@@ -214,13 +217,13 @@ async fn a_restarted_scheduler_fires_what_came_due_while_it_was_down() {
     running.end().await;
     fixture.clock.move_to(due).unwrap();
     let running = fixture.start().await;
-    assert_eq!(fixture.told_of(1).await, [(id, 1, due, due)]);
+    assert_eq!(fixture.wait_for_fired(1).await, [(id, 1, due, due)]);
     running.end().await;
 }
 
-/// S0-AC8, S0-T5: where 31 bits of milliseconds end (24.8 days, 49.7 days) and at the longest wait.
+/// S0-AC8, S0-T5: at 2^31 and 2^32 milliseconds (24.8 and 49.7 days) and at the longest wait.
 #[tokio::test(flavor = "multi_thread")]
-async fn long_waits_fire_at_their_millisecond_and_not_before() {
+async fn long_timers_fire_at_their_millisecond() {
     let fixture = Fixture::with(Clock::standing_at("2026-01-01T00:00:00Z".parse().unwrap())).await;
     let running = fixture.start().await;
     let began = fixture.clock.now();
@@ -234,26 +237,26 @@ async fn long_waits_fire_at_their_millisecond_and_not_before() {
         })
         .collect();
     fixture.set(timers.clone()).await;
-    for (fired, length) in lengths.iter().enumerate() {
+    for (count, length) in lengths.iter().enumerate() {
         let left = began + ms(length - 1) - fixture.clock.now();
         fixture
             .advance(left.num_milliseconds().unsigned_abs(), 5_000)
             .await;
         assert_eq!(
-            fixture.told().len(),
-            fired,
+            fixture.fired().len(),
+            count,
             "one millisecond before {length}"
         );
         fixture.advance(1, 5_000).await;
-        let due = timers[fired].due.unwrap();
-        let told = (timers[fired].id.clone(), 1, due, due);
-        assert_eq!(fixture.told().last(), Some(&told));
+        let due = timers[count].due.unwrap();
+        let fired = (timers[count].id.clone(), 1, due, due);
+        assert_eq!(fixture.fired().last(), Some(&fired));
     }
-    assert_eq!(fixture.told().len(), lengths.len());
+    assert_eq!(fixture.fired().len(), lengths.len());
     running.end().await;
 }
 
-/// The machine's clock is set while timers wait: none comes early by it, none is lost or doubled.
+/// A change of the machine's clock fires no timer early and loses or doubles none.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_is_set_back_or_forward_neither_loses_nor_doubles_a_timer() {
     let fixture = Fixture::with(Clock::system()).await;
@@ -262,9 +265,9 @@ async fn a_clock_that_is_set_back_or_forward_neither_loses_nor_doubles_a_timer()
     let now = fixture.clock.now();
     fixture.set_one(&soon, 1, now + ms(2_500)).await;
     fixture.set_one(&later, 1, now + TimeDelta::hours(20)).await;
-    // Its bucket is armed for a time that this clock shows an hour later.
+    // The bucket is armed for an instant that this clock reaches an hour later.
     fixture.clock.step(-TimeDelta::hours(1));
-    let come = async || {
+    let is_delivered = async || {
         let left = fixture
             .bus
             .backlog(StreamUse::Timers, CONSUMER)
@@ -272,25 +275,28 @@ async fn a_clock_that_is_set_back_or_forward_neither_loses_nor_doubles_a_timer()
             .ok()?;
         (left.unacked > 0).then_some(())
     };
-    until(SOON, "the bucket to come, early", come)
+    until(SOON, "the bucket to be delivered early", is_delivered)
         .await
         .unwrap();
-    assert_eq!(fixture.told(), []);
+    assert_eq!(fixture.fired(), []);
     fixture.clock.step(TimeDelta::hours(1));
-    fixture.told_of(1).await;
+    fixture.wait_for_fired(1).await;
     fixture.clock.step(TimeDelta::days(1));
-    let told = fixture.told_of(2).await;
-    assert_eq!([&told[0].0, &told[1].0], [&soon, &later]);
-    assert!(told.iter().all(|(_, _, due, came)| came >= due), "{told:?}");
-    // Were one to come twice, it would come before a later one.
+    let fired = fixture.wait_for_fired(2).await;
+    assert_eq!([&fired[0].0, &fired[1].0], [&soon, &later]);
+    assert!(
+        fired.iter().all(|(_, _, due, came)| came >= due),
+        "{fired:?}"
+    );
+    // A second delivery of a timer would precede the delivery of a later timer.
     fixture
         .set_one(&hold(), 1, fixture.clock.now() + ms(50))
         .await;
-    assert_eq!(fixture.told_of(3).await.len(), 3);
+    assert_eq!(fixture.wait_for_fired(3).await.len(), 3);
     running.end().await;
 }
 
-/// The row is the truth: without its schedule a timer comes late, and comes.
+/// The row is the truth: a timer without its schedule fires late.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_timer_whose_schedule_is_lost_is_fired_by_the_sweep() {
     let fixture = Fixture::with(Clock::system()).await;
@@ -301,12 +307,12 @@ async fn a_timer_whose_schedule_is_lost_is_fired_by_the_sweep() {
     let context = async_nats::jetstream::new(fixture.bus.client().clone());
     let timers = context.get_stream(subject::TIMERS).await;
     timers.unwrap().purge().await.unwrap();
-    let told = fixture.told_of(1).await;
-    assert_eq!((&told[0].0, told[0].2), (&id, due));
+    let fired = fixture.wait_for_fired(1).await;
+    assert_eq!((&fired[0].0, fired[0].2), (&id, due));
     running.end().await;
 }
 
-/// Mend B-12: what a wiped stream has lost is armed again, so that only what is due at once is late.
+/// Mend B-12: schedules of a wiped stream are armed again, so that only timers that are due at once are late.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wiped_stream_is_armed_again() {
     let fixture = Fixture::with(Clock::system()).await;
@@ -320,16 +326,16 @@ async fn a_wiped_stream_is_armed_again() {
     let context = async_nats::jetstream::new(fixture.bus.client().clone());
     let stream = context.get_stream(subject::TIMERS).await;
     stream.unwrap().purge().await.unwrap();
-    let armed = until(SOON, "the schedules are there again", async || {
+    let armed = until(SOON, "the schedules to be stored again", async || {
         (fixture.bus.stored(timers).await.ok()? == 3).then_some(())
     });
     armed.await.unwrap();
     running.end().await;
 }
 
-/// Two replicas on one Postgres: each timer fires once, and what one leaves behind the other takes.
+/// Two replicas on one Postgres: each timer fires once, and one replica takes over the timers of the other.
 #[tokio::test(flavor = "multi_thread")]
-async fn two_schedulers_share_the_timers_and_one_takes_over_for_the_other() {
+async fn two_schedulers_share_the_timers_and_one_takes_over() {
     let Some(postgres) = holdpoint_testkit::postgres().await.unwrap() else {
         return;
     };
@@ -348,11 +354,11 @@ async fn two_schedulers_share_the_timers_and_one_takes_over_for_the_other() {
         })
         .collect();
     fixture.set(timers.clone()).await;
-    fixture.told_of(50).await;
+    fixture.wait_for_fired(50).await;
     one.end().await;
-    let told = fixture.told_of(300).await;
-    let ids: std::collections::BTreeSet<_> = told.iter().map(|it| it.0.as_str()).collect();
-    assert_eq!((ids.len(), told.len()), (300, 300), "each once");
-    assert!(told.iter().all(|(_, _, due, came)| came >= due));
+    let fired = fixture.wait_for_fired(300).await;
+    let ids: std::collections::BTreeSet<_> = fired.iter().map(|it| it.0.as_str()).collect();
+    assert_eq!((ids.len(), fired.len()), (300, 300), "each once");
+    assert!(fired.iter().all(|(_, _, due, came)| came >= due));
     other.end().await;
 }

@@ -1,6 +1,6 @@
 //! Fires timers at their instants. One task holds the timers of the next seconds in order of due time.
 //!
-//! It holds copies, and the table decides: the core ignores a timer that was moved or cleared meanwhile.
+//! It holds copies, and the table decides: the core ignores a timer that was moved or cleared since.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::domain::Input;
+use crate::service::{Scheduler, vital};
 use crate::store::DueTimer;
-use crate::{Scheduler, vital};
 
 /// Timers of one commit.
 const FIRED_PER_COMMIT: usize = 1_000;

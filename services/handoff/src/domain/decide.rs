@@ -55,7 +55,7 @@ impl Decider for HandoffDomain {
                 input,
             } => {
                 let facts = Facts { workspace, lookup };
-                let user = state.and_then(Aggregate::as_user);
+                let user = state.and_then(Aggregate::try_as_user_ref);
                 match input {
                     UserInput::Put { email, roles } => {
                         let wanted = UserProfile { name, email, roles };
@@ -72,7 +72,8 @@ impl Decider for HandoffDomain {
                 input,
             } => {
                 let facts = Facts { workspace, lookup };
-                let policy = state.and_then(Aggregate::as_policy);
+                let policy = state.and_then(Aggregate::try_as_policy_ref);
+                let policy = policy.map(Box::as_ref);
                 match input {
                     PolicyInput::Put(rules) => put_policy(policy, name, rules, caller, facts),
                     PolicyInput::Delete => delete_policy(policy, name, caller, facts),
@@ -89,7 +90,8 @@ impl Decider for HandoffDomain {
                     id: *id,
                     now,
                 };
-                let request = state.and_then(Aggregate::as_request);
+                let request = state.and_then(Aggregate::try_as_request_ref);
+                let request = request.map(Box::as_ref);
                 decide_on_request(request, input, &context)
             }
         }
@@ -126,7 +128,7 @@ impl Decider for HandoffDomain {
 
     /// A request waits for hours, whereas users and policies are few and read often.
     fn is_hot(state: &Aggregate) -> bool {
-        state.as_request().is_none()
+        state.try_as_request_ref().is_none()
     }
 
     fn problem(refusal: &Refusal) -> Problem {
@@ -134,7 +136,7 @@ impl Decider for HandoffDomain {
     }
 
     fn problem_after_commit(reply: &Reply) -> Option<Problem> {
-        reply.as_late().cloned()
+        reply.try_as_late_ref().map(|late| (**late).clone())
     }
 }
 
@@ -146,11 +148,13 @@ fn decide_on_request(
     match input {
         RequestInput::SetDesired { rev, state } => set_hold(request, *rev, state, context),
         RequestInput::TimerFired { rev, due } => fire_timer(request, *rev, *due, context),
-        RequestInput::TimerAcked { rev } => Ok(acknowledge_timer(request, *rev)),
+        RequestInput::TimerAcked { rev } => Ok(acknowledge_timer(request, *rev, context)),
         RequestInput::CloseAcked { rev, reply } => {
             Ok(acknowledge_close(request, *rev, *reply, context))
         }
-        RequestInput::HandoffEventsAcked { rev } => Ok(acknowledge_handoff_events(request, *rev)),
+        RequestInput::HandoffEventsAcked { rev } => {
+            Ok(acknowledge_handoff_events(request, *rev, context))
+        }
         RequestInput::Open {
             caller,
             spec,
@@ -159,7 +163,7 @@ fn decide_on_request(
             let opening = Opening {
                 spec,
                 timeout_ms: *timeout_ms,
-                is_again: false,
+                again: None,
                 earlier_openers: Vec::new(),
             };
             open_hold(request, caller, &opening, context)

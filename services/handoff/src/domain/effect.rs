@@ -1,27 +1,24 @@
 //! What a decision returns beside the new state.
 
-use chrono::{DateTime, Utc};
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::TimerReply;
 use holdpoint_contracts::handoff::{Decided, DecidedOne, PolicyView, RequestView, UserView};
 use holdpoint_contracts::hold::{HandoffUpdate, HoldClosed, SetHoldReply};
 use holdpoint_contracts::notification::RequestEvent;
+use holdpoint_contracts::scheduler::SetTimer;
 use holdpoint_ids::{HoldId, Workspace};
 use serde::Serialize;
+use strum::EnumTryAs;
 
 use super::model::request::Request;
 
 /// A value that the service carries out after the decision.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, EnumTryAs)]
 pub enum Effect {
     /// The desired timer, for the scheduler.
     Timer {
         workspace: Workspace,
-        id: HoldId,
-        /// Rises with every desired state.
-        rev: u64,
-        /// None: the timer is cleared.
-        due: Option<DateTime<Utc>>,
+        timer: SetTimer,
     },
     /// The hold has ended: a desired state for the executor.
     Close {
@@ -45,29 +42,11 @@ pub enum Effect {
         version: u64,
     },
     /// A numbered change for user directories.
-    UserChanged {
-        workspace: Workspace,
-        user: UserView,
-    },
-}
-
-impl Effect {
-    /// The changed user, if it is such an effect.
-    #[must_use]
-    pub const fn as_user_change(&self) -> Option<(&Workspace, &UserView)> {
-        match self {
-            Self::UserChanged { workspace, user } => Some((workspace, user)),
-            Self::Timer { .. }
-            | Self::Close { .. }
-            | Self::HandoffUpdate { .. }
-            | Self::RequestEvent { .. }
-            | Self::Changed { .. } => None,
-        }
-    }
+    UserChanged(Workspace, UserView),
 }
 
 /// The reply to the caller.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, EnumTryAs)]
 #[serde(untagged)]
 pub enum Reply {
     DesiredState(SetHoldReply),
@@ -90,20 +69,5 @@ impl Reply {
     pub(crate) fn of_request(request: &Request) -> Self {
         let view = request.view();
         view.map_or(Self::EventRecorded, |view| Self::Request(Box::new(view)))
-    }
-
-    /// The problem of a late decision.
-    pub(crate) fn as_late(&self) -> Option<&Problem> {
-        match self {
-            Self::Late(problem) => Some(problem),
-            Self::DesiredState(_)
-            | Self::Timer(_)
-            | Self::EventRecorded
-            | Self::Request(_)
-            | Self::Decided(_)
-            | Self::One(_)
-            | Self::User(_)
-            | Self::Policy(_) => None,
-        }
     }
 }

@@ -7,32 +7,37 @@ use holdpoint_contracts::instant;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::{HoldId, PolicyName, UserName};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::model::progress::AuditStamp;
 use super::model::request::End;
 
-/// Why an input was rejected.
-#[derive(Debug, Clone, PartialEq)]
+/// Why an input was rejected. The text is the detail of the caller's problem.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Refusal {
     /// The assertion is forged, expired or of another workspace: sign in again.
+    #[error("{0}")]
     Unproven(AuthError),
     /// The caller's roles do not grant the right.
+    #[error("{0}")]
     NotAllowed(Box<Problem>),
-    /// The caller is unknown or disabled.
+    #[error("`{0}` is not an active user of this workspace")]
     NoActiveUser(UserName),
-    /// The caller is not a recipient of the request.
+    #[error("`{0}` is not a recipient of this request; only recipients and operators may act")]
     NotAddressed(UserName),
+    #[error("unknown request `{0}`")]
     NoRequest(HoldId),
+    #[error("unknown user `{0}`")]
     NoUser(UserName),
-    /// The request has ended.
+    #[error("{}", describe_end(*id, winner, *is_kept))]
     AlreadyDecided {
         id: HoldId,
-        winner: Box<Winner>,
+        winner: Box<End>,
         /// Whether the late decision was kept.
         is_kept: bool,
     },
     /// Another person has accepted the request or taken the run over.
+    #[error("`{id}` was {} by {} at {}", what.replace('_', " "), stamp.by, instant::write(stamp.at))]
     HasAssignee {
         id: HoldId,
         /// `accepted` or `taken_over`.
@@ -40,68 +45,63 @@ pub enum Refusal {
         stamp: AuditStamp,
     },
     /// The requester may not decide it ([`holdpoint_contracts::hold::Policy::not_requester`]).
+    #[error("`{0}` is the requester, and another person must decide")]
     IsRequester(UserName),
     /// This kind has no such decision or action.
+    #[error("`{id}` is of kind `{kind}`, which has no `{action}`")]
     WrongKind {
         id: HoldId,
         kind: HoldKind,
         action: &'static str,
     },
-    /// The caller has seen an older version.
-    VersionConflict {
-        seen: u64,
-        version: u64,
-    },
+    #[error("the version is {version}, not {seen}; read the request again")]
+    VersionConflict { seen: u64, version: u64 },
     /// The answer does not fit the options or the form.
+    #[error("{}", join_messages(.0))]
     InvalidAnswer(Vec<FieldError>),
-    /// A field of the hold, the action or the policy is invalid.
-    InvalidHold(Vec<FieldError>),
+    /// A field of the hold, the action, the policy or the user is invalid.
+    #[error("{}", join_messages(.0))]
+    InvalidFields(Vec<FieldError>),
+    #[error("unknown policy `{0}`")]
     NoPolicy(PolicyName),
-    /// Built-in policies cannot be changed.
+    #[error("`{0}` is built in; choose a name without the prefix `default-`")]
     BuiltIn(PolicyName),
-    /// The request cannot be asked again.
-    NotAgain(HoldId, AskAgainRefusal),
-    /// Another hold has this id.
+    #[error("`{0}` exists with other content; choose a new id")]
     Taken(HoldId),
-    /// The hold belongs to a run, which has to be cancelled instead.
+    #[error("`{0}` belongs to a run; cancel the run instead")]
     OfRun(HoldId),
-    /// The hold is standalone, so that no service sends desired states for it.
+    /// No service sends desired states for a standalone hold.
+    #[error("`{0}` is a standalone hold and takes no desired state")]
     StandsAlone(HoldId),
-    /// The executor keeps the timers of runs itself.
+    #[error("`{0}`: the executor keeps timers of runs itself")]
     TimerOfRun(HoldId),
-    /// Only the opener or an operator withdraws a hold.
-    NotYours(HoldId),
-    /// A field of the user is invalid.
-    InvalidUser(Vec<FieldError>),
-    /// The workspace would have no owner.
+    #[error("another caller opened `{id}`; only the opener or an operator may {action}")]
+    NotYours { id: HoldId, action: &'static str },
+    #[error("`{0}` belongs to a run, which does not wait for it any more; start a new run instead")]
+    AskAgainOfRun(HoldId),
+    #[error("`{0}` is still open; reassign it, or withdraw it before you ask again")]
+    StillOpen(HoldId),
+    /// A person has decided the request that the caller asks again.
+    #[error(
+        "`{id}` was {} by {} at {}, and a decision is final; open a new hold to ask something else",
+        winner.outcome.as_str(), winner.by, instant::write(winner.at)
+    )]
+    DecisionIsFinal { id: HoldId, winner: Box<End> },
+    #[error("`{id}` was asked again as `{next}`, which has ended too; ask `{next}` again")]
+    AskedAgainAndEnded { id: HoldId, next: HoldId },
+    #[error(
+        "`{id}` was asked again as `{next}` with other recipients or another timeout; reassign \
+         `{next}`, or withdraw it and ask it again"
+    )]
+    AskedAgainDifferently { id: HoldId, next: HoldId },
+    #[error("`{0}` is the last active owner; give another user the role `owner` first")]
     LastOwner(UserName),
 }
-
-/// Why a request cannot be asked again.
-#[derive(Debug, Clone, PartialEq)]
-pub enum AskAgainRefusal {
-    /// Only the opener or an operator asks again.
-    NotYours,
-    /// The request belongs to a run, which does not wait for it any more.
-    OfRun,
-    StillOpen,
-    Decided(Box<Winner>),
-    /// It was asked again before, with other recipients or another timeout, or the new request has ended too.
-    AskedBefore {
-        id: HoldId,
-        /// It has ended without an answer, so that it may be asked again.
-        is_over: bool,
-    },
-}
-
-/// How a request ended, for a late caller.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Winner(pub(crate) End);
 
 impl Refusal {
     /// A late decision, and whether it was kept.
     pub(crate) fn already_decided(id: HoldId, end: End, is_kept: bool) -> Self {
-        let winner = Box::new(Winner(end));
+        let winner = Box::new(end);
         Self::AlreadyDecided {
             id,
             winner,
@@ -109,169 +109,94 @@ impl Refusal {
         }
     }
 
+    pub(crate) fn invalid_answer(pointer: &str, message: impl Into<String>) -> Self {
+        Self::InvalidAnswer(vec![FieldError::at(pointer, message)])
+    }
+
+    pub(crate) fn invalid_field(pointer: &str, message: impl Into<String>) -> Self {
+        Self::InvalidFields(vec![FieldError::at(pointer, message)])
+    }
+
     /// The problem that the caller gets.
     #[must_use]
     pub fn problem(&self) -> Problem {
+        let detail = self.to_string();
+        let conflict = |code: &str| Problem::new(409, code, &*detail);
         match self {
             Self::Unproven(error) => error.problem(),
             Self::NotAllowed(problem) => (**problem).clone(),
-            Self::NoActiveUser(name) => {
-                forbidden(format!("`{name}` is not an active user of this workspace"))
+            Self::NoActiveUser(_) | Self::NotAddressed(_) | Self::NotYours { .. } => {
+                Problem::new(403, "forbidden", detail)
             }
-            Self::NotAddressed(name) => forbidden(format!(
-                "`{name}` is not a recipient of this request; only recipients and operators may act"
-            )),
-            Self::NoRequest(id) => Problem::not_found(format!("unknown request `{id}`")),
-            Self::NoUser(name) => Problem::not_found(format!("unknown user `{name}`")),
+            Self::IsRequester(_) => Problem::new(403, "not_requester", detail),
+            Self::NoRequest(_) | Self::NoUser(_) | Self::NoPolicy(_) => Problem::not_found(detail),
             Self::AlreadyDecided {
-                id,
-                winner,
-                is_kept,
-            } => already_decided(*id, &winner.0, *is_kept),
-            Self::HasAssignee { id, what, stamp } => has_assignee(*id, what, stamp),
-            Self::IsRequester(name) => Problem::new(
-                403,
-                "not_requester",
-                format!("`{name}` is the requester, and another person must decide"),
-            ),
-            Self::WrongKind { id, kind, action } => conflict(
-                "wrong_kind",
-                format!("`{id}` is of kind `{kind}`, which has no `{action}`"),
-            ),
-            Self::VersionConflict { seen, version } => conflict(
-                "version_conflict",
-                format!("the version is {version}, not {seen}; read the request again"),
-            )
-            .with_data(json!({ "version": version })),
-            Self::InvalidAnswer(errors) => {
-                Problem::new(422, "invalid_answer", texts(errors)).with_errors(errors.clone())
+                winner, is_kept, ..
+            } => conflict("already_decided").with_data(winner_data(winner, *is_kept)),
+            Self::DecisionIsFinal { winner, .. } => {
+                conflict("already_decided").with_data(winner_data(winner, false))
             }
-            Self::InvalidHold(errors) | Self::InvalidUser(errors) => {
-                Problem::invalid_body(texts(errors)).with_errors(errors.clone())
-            }
-            Self::NoPolicy(name) => Problem::not_found(format!("unknown policy `{name}`")),
-            Self::BuiltIn(name) => conflict(
-                "built_in_policy",
-                format!("`{name}` is built in; choose a name without the prefix `default-`"),
-            ),
-            Self::Taken(id) => conflict(
-                "already_exists",
-                format!("`{id}` exists with other content; choose a new id"),
-            ),
-            Self::OfRun(id) => conflict(
-                "not_standalone",
-                format!("`{id}` belongs to a run; cancel the run instead"),
-            ),
-            Self::StandsAlone(id) => conflict(
-                "stands_alone",
-                format!("`{id}` is a standalone hold and takes no desired state"),
-            ),
-            Self::TimerOfRun(id) => {
-                Problem::invalid_body(format!("`{id}`: the executor keeps timers of runs itself"))
-            }
-            Self::NotYours(id) => forbidden(format!(
-                "another caller opened `{id}`; only the opener or an operator may withdraw it"
-            )),
-            Self::NotAgain(id, why) => why.problem(*id),
-            Self::LastOwner(name) => conflict(
-                "last_owner",
-                format!(
-                    "`{name}` is the last active owner; give another user the role `owner` first"
-                ),
-            ),
-        }
-    }
-}
-
-impl AskAgainRefusal {
-    fn problem(&self, id: HoldId) -> Problem {
-        match self {
-            Self::NotYours => forbidden(format!(
-                "another caller opened `{id}`; only the opener or an operator may ask it again"
-            )),
-            Self::OfRun => conflict(
-                "not_standalone",
-                format!(
-                    "`{id}` belongs to a run, which does not wait for it any more; start a new run instead"
-                ),
-            ),
-            Self::StillOpen => conflict(
-                "still_open",
-                format!("`{id}` is still open; reassign it, or withdraw it before you ask again"),
-            ),
-            Self::AskedBefore {
-                id: next,
-                is_over: true,
-            } => conflict(
-                "asked_again",
-                format!("`{id}` was asked again as `{next}`, which has ended too; ask `{next}` again"),
-            )
-            .with_data(json!({ "id": next })),
-            Self::AskedBefore {
-                id: next,
-                is_over: false,
-            } => conflict(
-                "asked_again",
-                format!(
-                    "`{id}` was asked again as `{next}` with other recipients or another timeout; reassign \
-                     `{next}`, or withdraw it and ask it again"
-                ),
-            )
-            .with_data(json!({ "id": next })),
-            Self::Decided(winner) => {
-                let Winner(end) = &**winner;
-                let (at, outcome) = (instant::write(end.at), end.outcome.as_str());
-                let detail = format!(
-                    "`{id}` was {outcome} by {} at {at}, and a decision is final; open a new hold to ask \
-                     something else",
-                    end.by
-                );
-                conflict("already_decided", detail).with_data(json!({
-                    "winner": { "by": end.by, "at": at, "outcome": outcome, "data": end.data },
+            Self::HasAssignee { what, stamp, .. } => {
+                conflict(&format!("already_{what}")).with_data(json!({
+                    "winner": { "by": stamp.by, "at": instant::write(stamp.at), "outcome": what, "data": null },
                     "late": false,
                 }))
             }
+            Self::WrongKind { .. } => conflict("wrong_kind"),
+            Self::VersionConflict { version, .. } => {
+                conflict("version_conflict").with_data(json!({ "version": version }))
+            }
+            Self::InvalidAnswer(errors) => {
+                Problem::new(422, "invalid_answer", detail).with_errors(errors.clone())
+            }
+            Self::InvalidFields(errors) => {
+                Problem::invalid_body(detail).with_errors(errors.clone())
+            }
+            Self::TimerOfRun(_) => Problem::invalid_body(detail),
+            Self::BuiltIn(_) => conflict("built_in_policy"),
+            Self::Taken(_) => conflict("already_exists"),
+            Self::OfRun(_) | Self::AskAgainOfRun(_) => conflict("not_standalone"),
+            Self::StandsAlone(_) => conflict("stands_alone"),
+            Self::StillOpen(_) => conflict("still_open"),
+            Self::AskedAgainAndEnded { next, .. } | Self::AskedAgainDifferently { next, .. } => {
+                conflict("asked_again").with_data(json!({ "id": next }))
+            }
+            Self::LastOwner(_) => conflict("last_owner"),
         }
     }
 }
 
-fn has_assignee(id: HoldId, what: &str, stamp: &AuditStamp) -> Problem {
-    let (by, at) = (&stamp.by, instant::write(stamp.at));
-    let words = what.replace('_', " ");
-    let detail = format!("`{id}` was {words} by {by} at {at}");
-    conflict(&format!("already_{what}"), detail).with_data(json!({
-        "winner": { "by": by, "at": at, "outcome": what, "data": null },
-        "late": false,
-    }))
+fn join_messages(errors: &[FieldError]) -> String {
+    let messages: Vec<_> = errors.iter().map(|one| one.message.as_str()).collect();
+    messages.join("; ")
 }
 
-fn conflict(code: &str, detail: String) -> Problem {
-    Problem::new(409, code, detail)
-}
-
-fn forbidden(detail: String) -> Problem {
-    Problem::new(403, "forbidden", detail)
-}
-
-fn texts(errors: &[FieldError]) -> String {
-    let texts: Vec<_> = errors.iter().map(|one| one.message.as_str()).collect();
-    texts.join("; ")
-}
-
-fn already_decided(id: HoldId, end: &End, is_kept: bool) -> Problem {
-    let (at, outcome) = (instant::write(end.at), end.outcome.as_str());
+fn describe_end(id: HoldId, end: &End, is_kept: bool) -> String {
+    let at = instant::write(end.at);
     let kept = if is_kept {
         "your decision is kept as late"
     } else {
         "your decision is not kept"
     };
-    let detail = if end.outcome == HoldOutcome::Timeout {
+    if end.outcome == HoldOutcome::Timeout {
         format!("`{id}` timed out at {at}; {kept}")
     } else {
-        format!("`{id}` was {outcome} by {} at {at}; {kept}", end.by)
-    };
-    conflict("already_decided", detail).with_data(json!({
-        "winner": { "by": end.by, "at": at, "outcome": outcome, "data": end.data },
-        "late": is_kept,
-    }))
+        format!(
+            "`{id}` was {} by {} at {at}; {kept}",
+            end.outcome.as_str(),
+            end.by
+        )
+    }
+}
+
+fn winner_data(end: &End, is_late: bool) -> Value {
+    json!({
+        "winner": {
+            "by": end.by,
+            "at": instant::write(end.at),
+            "outcome": end.outcome.as_str(),
+            "data": end.data,
+        },
+        "late": is_late,
+    })
 }

@@ -1,19 +1,22 @@
 //! A request during one decision, with its effects.
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::handoff::Effect as DecisionEffect;
+use holdpoint_contracts::handoff::{Effect as DecisionEffect, RequestHistoryEntry};
 use holdpoint_contracts::hold::{EndedByRung, HandoffEvent, HandoffEventKind, HoldClosed};
 use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_holds::OWNERS;
 
 use super::effect::Effect;
+use super::model::limits::{HISTORY_MAX, NOTE_CHARS_MAX};
 use super::model::request::{BY_SERVICE, Owner, Request};
 use super::need::{Fact, Need};
 
 /// The next state of a request and the effects so far. `finish` (rules/derived_effects.rs) completes it.
 pub(crate) struct RequestTransition {
     pub(crate) request: Request,
+    /// The instant of the change, which its history entries, events and notification carry.
+    pub(crate) at: DateTime<Utc>,
     pub(super) effects: Vec<Effect>,
     pub(super) facts: Vec<(Need, Fact)>,
     pub(super) notification: Option<Notification>,
@@ -23,53 +26,51 @@ pub(crate) struct RequestTransition {
 pub(super) struct Notification {
     pub(super) kind: RequestEventKind,
     pub(super) by: Option<String>,
-    pub(super) at: DateTime<Utc>,
     pub(super) to: Vec<String>,
 }
 
 impl RequestTransition {
     /// Changes an existing request so that people see a new version.
-    pub(crate) fn on(request: &Request) -> Self {
-        let mut transition = Self::invisible(request);
+    pub(crate) fn on(request: &Request, at: DateTime<Utc>) -> Self {
+        let mut transition = Self::invisible(request, at);
         transition.request.visible_version = transition.request.version;
         transition
     }
 
     /// Changes what people do not see: a decision on the version before still counts.
-    pub(crate) fn invisible(request: &Request) -> Self {
+    pub(crate) fn invisible(request: &Request, at: DateTime<Utc>) -> Self {
         let mut request = request.clone();
         request.version += 1;
-        Self::new(request)
+        Self::new(request, at)
     }
 
     /// Starts with a new request.
-    pub(crate) const fn new(request: Request) -> Self {
+    pub(crate) const fn new(request: Request, at: DateTime<Utc>) -> Self {
         Self {
             request,
+            at,
             effects: Vec::new(),
             facts: Vec::new(),
             notification: None,
         }
     }
 
-    /// Adds an entry to the history.
-    pub(crate) fn add_history(
-        &mut self,
-        action: &str,
-        by: &str,
-        at: DateTime<Utc>,
-        note: Option<String>,
-    ) {
-        self.request.progress.add_history(action, by, at, note);
+    /// Adds an entry to the history. Beyond [`HISTORY_MAX`] the oldest entry after the opening is dropped.
+    pub(crate) fn add_history(&mut self, action: &str, by: &str, note: Option<String>) {
+        let history = &mut self.request.progress.history;
+        if history.len() >= HISTORY_MAX {
+            history.remove(1);
+        }
+        history.push(RequestHistoryEntry {
+            action: action.to_owned(),
+            by: by.to_owned(),
+            at: self.at,
+            note: note.map(|text| text.chars().take(NOTE_CHARS_MAX).collect()),
+        });
     }
 
     /// Adds an event for the history of the run. Only handoffs of runs have such events.
-    pub(crate) fn add_handoff_event(
-        &mut self,
-        kind: HandoffEventKind,
-        by: &str,
-        at: DateTime<Utc>,
-    ) {
+    pub(crate) fn add_handoff_event(&mut self, kind: HandoffEventKind, by: &str) {
         let is_runs = self.request.owner.is_some();
         if !is_runs || self.request.kind() != Some(HoldKind::Handoff) {
             return;
@@ -80,31 +81,27 @@ impl RequestTransition {
                 Vec::new()
             }
         };
-        let rev = self.request.version;
-        let by = by.to_owned();
-        let handoff_event = HandoffEvent {
-            rev,
+        self.request.progress.pending_events.add(HandoffEvent {
+            rev: self.request.version,
             kind,
-            by,
-            at,
+            by: by.to_owned(),
+            at: self.at,
             to,
             within_ms: None,
-        };
-        self.request.progress.pending_events.add(handoff_event);
+        });
     }
 
     /// Asks the run to set the timeout that a policy states, because the run keeps the deadline.
-    pub(crate) fn request_policy_timeout(&mut self, at: DateTime<Utc>) {
+    pub(crate) fn request_policy_timeout(&mut self) {
         let policies = &self.request.progress.resolved_policies;
         let Some(within_ms) = policies.decide_within_ms.filter(|_| self.request.is_open()) else {
             return;
         };
-        let rev = self.request.version;
         self.request.progress.pending_events.add(HandoffEvent {
-            rev,
+            rev: self.request.version,
             kind: HandoffEventKind::Timed,
             by: BY_SERVICE.to_owned(),
-            at,
+            at: self.at,
             to: Vec::new(),
             within_ms: Some(within_ms),
         });
@@ -112,13 +109,7 @@ impl RequestTransition {
 
     /// Notifies users. A version has at most one event, and the last one counts. A timer notifies nobody,
     /// except that its callback gets the end.
-    pub(crate) fn notify(
-        &mut self,
-        kind: RequestEventKind,
-        by: Option<&str>,
-        at: DateTime<Utc>,
-        to: Vec<String>,
-    ) {
+    pub(crate) fn notify(&mut self, kind: RequestEventKind, by: Option<&str>, to: Vec<String>) {
         let is_end = match kind {
             RequestEventKind::Decided | RequestEventKind::Expired | RequestEventKind::Withdrawn => {
                 true
@@ -135,7 +126,7 @@ impl RequestTransition {
             return;
         }
         let by = by.map(str::to_owned);
-        self.notification = Some(Notification { kind, by, at, to });
+        self.notification = Some(Notification { kind, by, to });
     }
 
     /// Notifies the audience as well.

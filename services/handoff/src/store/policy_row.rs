@@ -1,13 +1,14 @@
 //! Table `policies`: approval and escalation policies, which requests name.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use holdpoint_ids::{PolicyName, Workspace};
-use holdpoint_store::{BrokenRow as _, StateRow, StoreError, StoredState};
+use holdpoint_store::{StateRow, StoreError, StoredState};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{QueryOrder, QuerySelect};
 
+use super::name_groups::group_names;
 use crate::domain::Policy;
 
 /// Most policies of a list. The domain allows fewer in a workspace.
@@ -54,19 +55,8 @@ impl StateRow for Entity {
     }
 }
 
-pub(crate) async fn named(
-    db: &impl ConnectionTrait,
-    workspace: &Workspace,
-    names: &[&PolicyName],
-) -> Result<Vec<Policy>, StoreError> {
-    let keys = names
-        .iter()
-        .map(|name| (workspace.to_string(), name.to_string()));
-    Entity::load_states(db, &keys.collect::<Vec<_>>()).await
-}
-
 /// The policies that requests can name, in the order of their names.
-pub(crate) async fn list(
+pub(crate) async fn list_policies(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
 ) -> Result<Vec<Policy>, StoreError> {
@@ -78,32 +68,14 @@ pub(crate) async fn list(
 }
 
 /// The names of the policies that requests can name. A workspace without any has an empty set.
-pub(crate) async fn names(
+pub(crate) async fn list_names(
     db: &impl ConnectionTrait,
     workspaces: &[&Workspace],
 ) -> Result<Vec<(Workspace, BTreeSet<PolicyName>)>, StoreError> {
-    if workspaces.is_empty() {
-        return Ok(Vec::new());
-    }
-    let of = workspaces.iter().map(|one| one.as_str());
-    let rows = Entity::find()
-        .filter(COLUMN.workspace.is_in(of))
+    let query = Entity::find()
         .filter(COLUMN.is_deleted.eq(false))
         .select_only()
         .column(Column::Workspace)
-        .column(Column::Name)
-        .into_tuple::<(String, String)>()
-        .all(db)
-        .await?;
-    let mut found: BTreeMap<Workspace, BTreeSet<PolicyName>> = workspaces
-        .iter()
-        .map(|workspace| ((*workspace).clone(), BTreeSet::new()))
-        .collect();
-    for (workspace, name) in rows {
-        let names = found.entry(workspace.parse().map_err(Entity::broken)?);
-        names
-            .or_default()
-            .insert(name.parse().map_err(Entity::broken)?);
-    }
-    Ok(found.into_iter().collect())
+        .column(Column::Name);
+    group_names(db, query, Column::Workspace, workspaces).await
 }

@@ -149,22 +149,13 @@ pub(crate) struct Snoozed<'f> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Newest first.
-    Newest { behind: Option<RequestCursor> },
+    Newest { after: Option<RequestCursor> },
     /// By priority, then by deadline, then oldest first; the first `skip` requests are left out.
     Urgency { skip: u64 },
 }
 
-pub(crate) async fn with_ids(
-    db: &impl ConnectionTrait,
-    workspace: &Workspace,
-    ids: &[HoldId],
-) -> Result<Vec<Request>, StoreError> {
-    let keys = ids.iter().map(|id| (workspace.to_string(), id.to_string()));
-    Entity::load_states(db, &keys.collect::<Vec<_>>()).await
-}
-
 /// Which of these ids are known requests.
-pub(crate) async fn known(
+pub(crate) async fn known_requests(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
     ids: &[HoldId],
@@ -187,7 +178,7 @@ pub(crate) async fn known(
 }
 
 /// Requests that a filter selects. Tombstones of holds that were never opened have no kind and are left out.
-pub(crate) async fn list(
+pub(crate) async fn list_requests(
     db: &impl ConnectionTrait,
     filter: &Filter<'_>,
 ) -> Result<Vec<Request>, StoreError> {
@@ -215,7 +206,7 @@ pub(crate) async fn list(
         query = query.filter(COLUMN.run_id.eq(run.uuid()));
     }
     let query = match filter.order {
-        Order::Newest { behind } => newest_first(query, behind),
+        Order::Newest { after } => newest_first(query, after),
         Order::Urgency { skip } => most_urgent_first(query).offset(skip),
     };
     Entity::page(db, query, filter.limit).await
@@ -240,8 +231,8 @@ fn is_snoozed(snoozed: Snoozed<'_>, is_sqlite: bool) -> Condition {
         .add(COLUMN.snoozed_until.lte(now))
 }
 
-fn newest_first(mut query: Select<Entity>, behind: Option<RequestCursor>) -> Select<Entity> {
-    if let Some(RequestCursor { created_at, id }) = behind {
+fn newest_first(mut query: Select<Entity>, after: Option<RequestCursor>) -> Select<Entity> {
+    if let Some(RequestCursor { created_at, id }) = after {
         let same = Condition::all()
             .add(COLUMN.created_at.eq(created_at))
             .add(COLUMN.id.lt(id.to_string()));
@@ -327,7 +318,7 @@ fn is_for(user: &User) -> Condition {
 }
 
 /// Open requests that a user has, or that are addressed to the user or the role.
-pub(crate) async fn of_recipient(
+pub(crate) async fn list_requests_of(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
     recipient: &Recipient,
@@ -364,7 +355,7 @@ pub(crate) async fn of_recipient(
 }
 
 /// The number of open requests of each user of workspaces.
-pub(crate) async fn loads(
+pub(crate) async fn count_loads(
     db: &impl ConnectionTrait,
     workspaces: &[&Workspace],
 ) -> Result<Vec<(Workspace, BTreeMap<UserName, u64>)>, StoreError> {
@@ -388,7 +379,7 @@ pub(crate) async fn loads(
         .into_tuple::<(String, String, i64)>()
         .all(db)
         .await?;
-    let of = |workspace: &&Workspace| {
+    let with_loads = |workspace: &&Workspace| {
         let loads = rows.iter().filter(|row| row.0 == workspace.as_str());
         let loads = loads.map(|(_, name, count)| {
             let count = u64::try_from(*count).map_err(Entity::broken)?;
@@ -397,7 +388,7 @@ pub(crate) async fn loads(
         let loads = loads.collect::<Result<_, StoreError>>()?;
         Ok(((*workspace).clone(), loads))
     };
-    workspaces.iter().map(of).collect()
+    workspaces.iter().map(with_loads).collect()
 }
 
 const fn effect_text(effect: DecisionEffect) -> &'static str {

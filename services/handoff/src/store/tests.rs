@@ -1,6 +1,7 @@
 //! One suite for both databases: SQLite always, Postgres where there is one.
 
 mod drift;
+mod golden;
 mod inboxes;
 mod unreadable;
 mod user_changes;
@@ -23,7 +24,7 @@ use sea_orm::DatabaseConnection;
 use super::*;
 use crate::domain::{Input, Owner, Phase, Recipient, Request, Timer, User};
 use crate::sweeps::Reassignment;
-use user_changes::facts_are_numbered;
+use user_changes::user_changes_are_numbered;
 
 async fn sqlite() -> (tempfile::TempDir, DatabaseConnection) {
     let dir = tempfile::tempdir().unwrap();
@@ -38,7 +39,7 @@ async fn prepared(location: &Location) -> DatabaseConnection {
     open_writer(location).await.unwrap()
 }
 
-/// The whole suite, each test in a schema of its own.
+/// The whole suite, each test in a separate schema.
 #[tokio::test]
 async fn postgres_behaves_as_sqlite_does() {
     let Some(postgres) = holdpoint_testkit::postgres().await.unwrap() else {
@@ -51,23 +52,23 @@ async fn postgres_behaves_as_sqlite_does() {
     comes_back(&prepared(&location("comes_back")).await).await;
     one_winner(&prepared(&location("one_winner")).await).await;
     lists(&prepared(&location("lists")).await).await;
-    people_are_found(&prepared(&location("people")).await).await;
+    users_are_found(&prepared(&location("users")).await).await;
     inboxes::inboxes(&prepared(&location("inboxes")).await).await;
-    the_most_urgent_comes_first(&prepared(&location("urgency")).await).await;
+    the_most_urgent_request_comes_first(&prepared(&location("urgency")).await).await;
     votes::inboxes(&prepared(&location("votes")).await).await;
-    facts_are_numbered(&prepared(&location("facts")).await).await;
+    user_changes_are_numbered(&prepared(&location("user_changes")).await).await;
     drift::columns(&prepared(&location("columns")).await).await;
     let one = prepared(&location("owners")).await;
     let other = prepared(&location("owners")).await;
     two_replicas(&one, &other).await;
 }
 
-/// Who leaves is looked for twice a second: by an index, however many users there are.
+/// The sweep searches for leaving users twice a second, so the query must use an index.
 #[tokio::test]
-async fn who_leaves_is_found_by_an_index() {
+async fn leaving_users_are_found_by_an_index() {
     let (_dir, db) = sqlite().await;
     let plans = Plans::of(&db);
-    leaving(&plans, None).await.unwrap();
+    find_leaving(&plans, None).await.unwrap();
     assert_eq!(plans.whole_tables(), Vec::<String>::new());
 }
 
@@ -79,7 +80,7 @@ async fn every_aggregate_comes_back_as_it_was_saved() {
 
 /// STYLE, store conformance: a guarded update has one winner.
 #[tokio::test]
-async fn of_two_writers_of_one_row_one_wins_and_the_other_is_told() {
+async fn one_of_two_writers_of_a_row_wins_and_the_other_is_reported() {
     let (_dir, db) = sqlite().await;
     one_winner(&db).await;
 }
@@ -93,29 +94,29 @@ async fn lists_have_an_order_filters_a_limit_and_one_workspace() {
 
 /// S0-R1, API `GET /requests?assignee=`
 #[tokio::test]
-async fn requests_are_found_by_who_has_them_and_users_by_their_roles() {
+async fn requests_are_found_by_assignee_and_users_by_role() {
     let (_dir, db) = sqlite().await;
-    people_are_found(&db).await;
+    users_are_found(&db).await;
 }
 
 #[tokio::test]
-async fn facts_about_users_are_numbered_without_gaps() {
+async fn user_changes_are_numbered_without_gaps() {
     let (_dir, db) = sqlite().await;
-    facts_are_numbered(&db).await;
+    user_changes_are_numbered(&db).await;
 }
 
 #[tokio::test]
-async fn an_inbox_has_what_is_somebodys_the_most_urgent_first() {
+async fn an_inbox_has_the_requests_of_a_user_in_order_of_urgency() {
     let (_dir, db) = sqlite().await;
     inboxes::inboxes(&db).await;
     let (_dir, db) = sqlite().await;
-    the_most_urgent_comes_first(&db).await;
+    the_most_urgent_request_comes_first(&db).await;
 }
 
-/// Mend B-12: what is decided of nobody's request is passed over in a round, and the next who leaves has
-/// their turn. Nothing is decided here, as where no row can be read.
+/// Mend B-12: requests that cannot be reassigned are skipped for a round, and the sweep goes on to the next user.
+/// No input is decided here, as if no row could be read.
 #[tokio::test]
-async fn who_cannot_leave_holds_up_nobody_else() {
+async fn a_user_whose_requests_stay_does_not_delay_the_next_one() {
     let (_dir, db) = sqlite().await;
     let mut states = vec![(Aggregate::User(user("olga", &["owner"])), 0)];
     for (number, name) in [(1, "ada"), (2, "bob")] {
@@ -208,21 +209,13 @@ fn user(name: &str, roles: &[&str]) -> User {
     }
 }
 
-fn key(state: &Aggregate) -> Key {
-    match state {
-        Aggregate::Request(one) => Key::Request(one.workspace.clone(), one.id),
-        Aggregate::User(one) => Key::User(one.workspace.clone(), one.name.clone()),
-        Aggregate::Policy(one) => Key::Policy(one.workspace.clone(), one.name.clone()),
-    }
-}
-
 fn handoff() -> Handoff {
     let keys = Secrets::fresh().unwrap().keys().unwrap();
     Handoff::new(keys.trust, Clock::system())
 }
 
 async fn save_in(db: &Transaction, states: &[(Aggregate, u64)]) -> Vec<Key> {
-    let keys: Vec<Key> = states.iter().map(|(state, _)| key(state)).collect();
+    let keys: Vec<Key> = states.iter().map(|(state, _)| state.key()).collect();
     let changed: Vec<_> = states
         .iter()
         .zip(&keys)
@@ -254,9 +247,9 @@ async fn comes_back(db: &DatabaseConnection) {
     assert_eq!(save_all(db, &states.clone().map(|one| (one, 0))).await, []);
     let tx = begin_write(db).await.unwrap();
     let unknown = Key::User(acme(), "nobody".parse().unwrap());
-    let keys = [key(&states[0]), key(&states[1]), unknown];
+    let keys = [states[0].key(), states[1].key(), unknown];
     let found = handoff().load(&tx, &keys).await.unwrap();
-    let expected = states.map(|one| (key(&one), one));
+    let expected = states.map(|one| (one.key(), one));
     assert_eq!(found, expected);
     let empty: Workspace = "empty".parse().unwrap();
     let needs = [
@@ -280,8 +273,8 @@ async fn one_winner(db: &DatabaseConnection) {
         boxed(next)
     };
     assert_eq!(save_all(db, &[(decided(2), 1)]).await, []);
-    assert_eq!(save_all(db, &[(decided(2), 1)]).await, [key(&first)]);
-    assert_eq!(save_all(db, &[(first.clone(), 0)]).await, [key(&first)]);
+    assert_eq!(save_all(db, &[(decided(2), 1)]).await, [first.key()]);
+    assert_eq!(save_all(db, &[(first.clone(), 0)]).await, [first.key()]);
     let found = list_requests(db, &filter(&acme())).await.unwrap();
     assert_eq!(found[0].version, 2);
 }
@@ -296,7 +289,7 @@ fn filter(workspace: &Workspace) -> Filter<'_> {
         assignee: None,
         snoozed: None,
         asks: false,
-        order: Order::Newest { behind: None },
+        order: Order::Newest { after: None },
         limit: 100,
     }
 }
@@ -325,19 +318,19 @@ async fn lists(db: &DatabaseConnection) {
     let acme = acme();
     let numbers = |found: Vec<Request>| found.iter().map(|one| one.id.number).collect::<Vec<_>>();
     let all = list_requests(db, &filter(&acme)).await.unwrap();
-    // Of the same instant the greater id comes first.
+    // Of two requests of one instant, the greater id comes first.
     assert_eq!(numbers(all.clone()), [6, 5, 4, 3, 2, 1]);
     let mut pages = Vec::new();
-    let mut behind = None;
+    let mut after = None;
     loop {
         let page = Filter {
-            order: Order::Newest { behind },
+            order: Order::Newest { after },
             limit: 2,
             ..filter(&acme)
         };
         let found = list_requests(db, &page).await.unwrap();
         let Some(last) = found.last() else { break };
-        behind = Some(Behind {
+        after = Some(RequestCursor {
             created_at: last.created_at,
             id: last.id,
         });
@@ -359,7 +352,7 @@ async fn lists(db: &DatabaseConnection) {
     assert!(list_requests(db, &none).await.unwrap().is_empty());
 }
 
-async fn people_are_found(db: &DatabaseConnection) {
+async fn users_are_found(db: &DatabaseConnection) {
     let (ada, mut bob, carl) = (
         user("ada", &["ops"]),
         user("bob", &["ops"]),
@@ -403,9 +396,11 @@ async fn people_are_found(db: &DatabaseConnection) {
         ..filter(&acme)
     };
     assert_eq!(list_requests(db, &offered).await.unwrap().len(), 2);
-    assert_eq!(leaving(db, None).await.unwrap().as_ref(), Some(&bob));
+    assert_eq!(find_leaving(db, None).await.unwrap().as_ref(), Some(&bob));
     let theirs = async |gone: Recipient, after: Option<HoldId>| {
-        let theirs = requests_of(db, &acme, &gone, (after, 10)).await.unwrap();
+        let theirs = list_requests_of(db, &acme, &gone, (after, 10))
+            .await
+            .unwrap();
         theirs.iter().map(|id| id.number).collect::<Vec<_>>()
     };
     let of_bob = Recipient::User(bob.name.clone());
@@ -415,7 +410,11 @@ async fn people_are_found(db: &DatabaseConnection) {
     let namesake = Recipient::User("Bob".parse().unwrap());
     assert_eq!(theirs(namesake, None).await, [0; 0], "`B` is not `b`");
     let ops = Recipient::Role("ops".parse().unwrap());
-    assert_eq!(theirs(ops, None).await, [1], "who has one keeps it");
+    assert_eq!(
+        theirs(ops, None).await,
+        [1],
+        "a request with an assignee stays"
+    );
     let tx = begin_write(db).await.unwrap();
     let (role, loads) = (
         Need::Role(acme.clone(), "ops".parse().unwrap()),
@@ -431,7 +430,7 @@ async fn people_are_found(db: &DatabaseConnection) {
 }
 
 /// People 8, the inbox: priority, then deadline, then age.
-async fn the_most_urgent_comes_first(db: &DatabaseConnection) {
+async fn the_most_urgent_request_comes_first(db: &DatabaseConnection) {
     let put = |number: u32, priority: Priority, hours: Option<i64>| {
         let deadline = hours.map(|hours| now() + TimeDelta::hours(hours));
         let mut one = request("acme", number, Phase::Open { deadline });
@@ -467,7 +466,7 @@ fn states_run() -> RunId {
     request("acme", 1, open()).id.run
 }
 
-/// Each replica takes one of two owners away, having seen the other one: the second one loses.
+/// Each replica disables one of two owners after it has read the other one. The second one loses.
 async fn two_replicas(one: &DatabaseConnection, other: &DatabaseConnection) {
     let states = ["ada", "bob"].map(|name| (Aggregate::User(user(name, &["owner"])), 0));
     assert_eq!(save_all(one, &states).await, []);
@@ -482,5 +481,5 @@ async fn two_replicas(one: &DatabaseConnection, other: &DatabaseConnection) {
     let waiting = save_in(&second, &ours);
     let commit = async { first.commit().await.unwrap() };
     let (lost, ()) = tokio::join!(waiting, commit);
-    assert_eq!(lost, [key(&ours[0].0)]);
+    assert_eq!(lost, [ours[0].0.key()]);
 }

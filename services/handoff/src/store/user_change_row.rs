@@ -22,7 +22,7 @@ pub struct Model {
 impl ActiveModelBehavior for ActiveModel {}
 
 /// Changes with a greater number than `after`, in order, at most `limit`.
-pub(crate) async fn after(
+pub(crate) async fn list_user_changes(
     db: &impl ConnectionTrait,
     after: u64,
     limit: u64,

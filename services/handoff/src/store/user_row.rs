@@ -1,6 +1,6 @@
 //! Table `users`.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use holdpoint_ids::{RoleName, UserName, Workspace};
 use holdpoint_store::{BrokenRow as _, StateRow, StoreError, StoredState};
@@ -8,6 +8,7 @@ use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
+use super::name_groups::group_names;
 use super::token_set_column::{has_token, join_tokens};
 use crate::domain::User;
 
@@ -58,19 +59,8 @@ impl StateRow for Entity {
     }
 }
 
-pub(crate) async fn named(
-    db: &impl ConnectionTrait,
-    workspace: &Workspace,
-    names: &[&UserName],
-) -> Result<Vec<User>, StoreError> {
-    let keys = names
-        .iter()
-        .map(|name| (workspace.to_string(), name.to_string()));
-    Entity::load_states(db, &keys.collect::<Vec<_>>()).await
-}
-
 /// Users in the order of their names, after the given name.
-pub(crate) async fn list(
+pub(crate) async fn list_users(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
     after: Option<&str>,
@@ -84,41 +74,20 @@ pub(crate) async fn list(
 }
 
 /// The active owners of workspaces. A workspace without any has an empty set.
-pub(crate) async fn owners(
+pub(crate) async fn list_owners(
     db: &impl ConnectionTrait,
     workspaces: &[&Workspace],
 ) -> Result<Vec<(Workspace, BTreeSet<UserName>)>, StoreError> {
-    if workspaces.is_empty() {
-        return Ok(Vec::new());
-    }
-    let rows = Entity::find()
-        .filter(
-            COLUMN
-                .workspace
-                .is_in(workspaces.iter().map(|one| one.as_str())),
-        )
+    let query = Entity::find()
         .filter(COLUMN.is_active_owner.eq(true))
         .select_only()
         .column(Column::Workspace)
-        .column(Column::Name)
-        .into_tuple::<(String, String)>()
-        .all(db)
-        .await?;
-    let mut found: BTreeMap<Workspace, BTreeSet<UserName>> = workspaces
-        .iter()
-        .map(|workspace| ((*workspace).clone(), BTreeSet::new()))
-        .collect();
-    for (workspace, name) in rows {
-        let owners = found.entry(workspace.parse().map_err(Entity::broken)?);
-        owners
-            .or_default()
-            .insert(name.parse().map_err(Entity::broken)?);
-    }
-    Ok(found.into_iter().collect())
+        .column(Column::Name);
+    group_names(db, query, Column::Workspace, workspaces).await
 }
 
 /// The active members of roles.
-pub(crate) async fn members(
+pub(crate) async fn list_members(
     db: &impl ConnectionTrait,
     roles: &[(&Workspace, &RoleName)],
 ) -> Result<Vec<(Workspace, RoleName, BTreeSet<UserName>)>, StoreError> {
@@ -143,7 +112,7 @@ pub(crate) async fn members(
         .into_tuple::<(String, String, String)>()
         .all(db)
         .await?;
-    let of = |(workspace, role): &(&Workspace, &RoleName)| {
+    let with_members = |(workspace, role): &(&Workspace, &RoleName)| {
         let token = format!(" {role} ");
         let members = rows
             .iter()
@@ -152,11 +121,11 @@ pub(crate) async fn members(
         let members = members.collect::<Result<_, StoreError>>()?;
         Ok(((*workspace).clone(), (*role).clone(), members))
     };
-    roles.iter().map(of).collect()
+    roles.iter().map(with_members).collect()
 }
 
 /// The first user whose requests, or the requests of a lost role, have to be reassigned.
-pub(crate) async fn leaving(
+pub(crate) async fn find_leaving(
     db: &impl ConnectionTrait,
     after: Option<&(Workspace, UserName)>,
 ) -> Result<Option<User>, StoreError> {
@@ -180,30 +149,16 @@ pub(crate) async fn leaving(
 }
 
 /// Whether workspaces have any user.
-pub(crate) async fn inhabited(
+pub(crate) async fn find_inhabited(
     db: &impl ConnectionTrait,
     workspaces: &[&Workspace],
 ) -> Result<Vec<(Workspace, bool)>, StoreError> {
-    if workspaces.is_empty() {
-        return Ok(Vec::new());
-    }
-    let found: HashSet<String> = Entity::find()
-        .filter(
-            COLUMN
-                .workspace
-                .is_in(workspaces.iter().map(|one| one.as_str())),
-        )
+    let query = Entity::find()
         .select_only()
         .column(Column::Workspace)
-        .distinct()
-        .into_tuple::<String>()
-        .all(db)
-        .await?
-        .into_iter()
-        .collect();
-    let any = |workspace: &Workspace| found.contains(workspace.as_str());
-    Ok(workspaces
-        .iter()
-        .map(|one| ((*one).clone(), any(one)))
-        .collect())
+        .column_as(Column::Name.min(), "name")
+        .group_by(Column::Workspace);
+    let first = group_names::<_, UserName>(db, query, Column::Workspace, workspaces).await?;
+    let is_inhabited = |(workspace, name): (_, BTreeSet<_>)| (workspace, !name.is_empty());
+    Ok(first.into_iter().map(is_inhabited).collect())
 }

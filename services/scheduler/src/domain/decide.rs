@@ -31,13 +31,28 @@ impl Decider for SchedulerDomain {
         input.key().clone()
     }
 
+    /// A timer refuses nothing.
     fn decide(
         state: Option<&Timer>,
         input: &Input,
         _: LookupFn<'_, Self>,
         now: DateTime<Utc>,
     ) -> decision::Decision<Self> {
-        Ok(decide(state, input, now))
+        let stale = Outcome::Unchanged(Reply::Due(DueReply::Stale));
+        Ok(match (state, input) {
+            (Some(timer), Input::Set { rev, .. }) if *rev <= timer.rev => {
+                Outcome::Unchanged(Reply::Set(SetTimerReply::Stale))
+            }
+            (Some(_) | None, Input::Set { key, rev, due }) => set(state, key, *rev, *due, now),
+            (Some(timer), Input::Due { rev, .. }) => match timer.phase {
+                Phase::Pending(due) if timer.rev == *rev && due <= now => fire(timer, due),
+                Phase::Pending(_) if timer.rev == *rev => {
+                    Outcome::Unchanged(Reply::Due(DueReply::Early))
+                }
+                Phase::Pending(_) | Phase::Fired | Phase::Cleared => stale,
+            },
+            (None, Input::Due { .. }) => stale,
+        })
     }
 
     fn aggregate(need: &Infallible) -> Option<Key> {
@@ -58,24 +73,6 @@ impl Decider for SchedulerDomain {
 
     fn problem(refusal: &Infallible) -> Problem {
         match *refusal {}
-    }
-}
-
-/// Decides an input. A timer refuses nothing.
-pub(crate) fn decide(state: Option<&Timer>, input: &Input, now: DateTime<Utc>) -> Outcome {
-    match (state, input) {
-        (Some(timer), Input::Set { rev, .. }) if *rev <= timer.rev => {
-            unchanged(Reply::Set(SetTimerReply::Stale))
-        }
-        (Some(_) | None, Input::Set { key, rev, due }) => set(state, key, *rev, *due, now),
-        (Some(timer), Input::Due { rev, .. }) => match timer.phase {
-            Phase::Pending(due) if timer.rev == *rev && due <= now => fire(timer, due),
-            Phase::Pending(_) if timer.rev == *rev => unchanged(Reply::Due(DueReply::Early)),
-            Phase::Pending(_) | Phase::Fired | Phase::Cleared => {
-                unchanged(Reply::Due(DueReply::Stale))
-            }
-        },
-        (None, Input::Due { .. }) => unchanged(Reply::Due(DueReply::Stale)),
     }
 }
 
@@ -117,10 +114,6 @@ fn fire(timer: &Timer, due: DateTime<Utc>) -> Outcome {
         ..timer.clone()
     };
     decided(timer, vec![fired], Reply::Due(DueReply::Fired))
-}
-
-const fn unchanged(reply: Reply) -> Outcome {
-    Outcome::Unchanged(reply)
 }
 
 fn decided(state: Timer, effects: Vec<Effect>, reply: Reply) -> Outcome {

@@ -10,7 +10,7 @@ pub enum Input {
     /// The owner's desired state.
     Set {
         key: Key,
-        /// A lower or equal one than the timer's changes nothing.
+        /// If it is not higher than the timer's `rev`, nothing changes.
         rev: u64,
         /// `None`: withdrawn.
         due: Option<DateTime<Utc>>,
@@ -18,7 +18,7 @@ pub enum Input {
     /// The wheel reports that the timer is due.
     Due {
         key: Key,
-        /// As read by the wheel. A different one means that the timer was changed meanwhile.
+        /// As read by the wheel. Another one means that the timer was changed since.
         rev: u64,
     },
 }

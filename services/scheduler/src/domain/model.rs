@@ -1,37 +1,21 @@
 //! The state of a timer.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdpoint_contracts::{executor, handoff, subject};
+use holdpoint_contracts::subject;
 use holdpoint_ids::{Workspace, partition};
+use strum::{Display, EnumString};
 
 /// How far ahead timers are armed on the bus; the sweeper arms the others when they come near.
 pub(crate) const HORIZON: TimeDelta = TimeDelta::hours(24);
 
-/// A service that may set timers and gets them back by a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// A service that may set timers and gets them back by a command. Subjects and rows contain its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Display, EnumString)]
+#[strum(serialize_all = "snake_case")]
 pub enum Owner {
     /// Timers of holds and leases (hold ids), and of nodes (`node_` and the name, in workspace `sys`).
     Executor,
     /// Timers of requests; their ids are hold ids.
     Handoff,
-}
-
-impl Owner {
-    pub(crate) const ALL: [Self; 2] = [Self::Executor, Self::Handoff];
-
-    /// The name in subjects and rows.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Executor => executor::SERVICE,
-            Self::Handoff => handoff::SERVICE,
-        }
-    }
-
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|owner| owner.name() == name)
-    }
 }
 
 /// Identifies one timer. The workspace is part of it, so that no workspace can change another's timers.

@@ -1,4 +1,4 @@
-//! A scheduler on a real NATS server and a SQLite file; the executor is played by the test.
+//! A scheduler on a real NATS server and a SQLite file. The test plays the executor.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,12 +22,12 @@ use tokio_util::task::TaskTracker;
 
 use crate::{KernelRegistry, start};
 
-/// Longer than two sweeps: only a second one takes a deficit for a loss.
+/// Longer than two sweeps, because only the second one treats a deficit as a loss.
 pub(super) const SOON: Duration = Duration::from_secs(40);
 pub(super) const DAY_MS: u64 = 86_400_000;
 
-/// What the executor was told: hold, rev, due time, and the clock when it came.
-pub(super) type Told = (String, u64, DateTime<Utc>, DateTime<Utc>);
+/// A fired timer as the executor received it: id, rev, due time, and the instant of the receipt.
+pub(super) type Fired = (String, u64, DateTime<Utc>, DateTime<Utc>);
 
 pub(super) struct Fixture {
     _nats: TestNats,
@@ -35,7 +35,7 @@ pub(super) struct Fixture {
     pub(super) store: Location,
     pub(super) bus: Bus,
     pub(super) clock: Clock,
-    told: Arc<Mutex<Vec<Told>>>,
+    fired: Arc<Mutex<Vec<Fired>>>,
 }
 
 pub(super) struct Running {
@@ -65,15 +65,15 @@ pub(super) fn ms(count: i64) -> TimeDelta {
     TimeDelta::milliseconds(count)
 }
 
-/// What the executor answers after its commit, one word a timer.
-async fn confirm(bus: &Bus, message: &async_nats::jetstream::Message, count: usize) {
+/// Sends the executor's reply after its commit, one for each timer.
+async fn acknowledge(bus: &Bus, message: &async_nats::jetstream::Message, count: usize) {
     let headers = message.headers.as_ref();
     let Some(reply) = headers.and_then(|headers| headers.get("hp-reply")) else {
         return;
     };
-    let answer: Reply<Vec<Reply<TimerReply>>> =
+    let replies: Reply<Vec<Reply<TimerReply>>> =
         Reply::Ok(vec![Reply::Ok(TimerReply::Applied); count]);
-    let body = serde_json::to_vec(&answer).unwrap();
+    let body = serde_json::to_vec(&replies).unwrap();
     bus.send(reply.to_string(), body.into()).await.unwrap();
 }
 
@@ -82,7 +82,7 @@ impl Fixture {
         let nats = nats().await.unwrap();
         let bus = Bus::connect(&nats.url, "test").await.unwrap();
         let executor = StreamUse::Commands(executor::SERVICE);
-        // As the other services do.
+        // The other services create these streams.
         for wanted in [
             executor,
             StreamUse::Commands(handoff::SERVICE),
@@ -93,19 +93,19 @@ impl Fixture {
         let filter = subject::commands_filter(executor::SERVICE);
         let pull = bus.pull(executor, "executor", &filter, SOON);
         let mut messages = pull.await.unwrap();
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let (all, now) = (Arc::clone(&told), clock.clone());
-        let answers = bus.clone();
+        let fired = Arc::new(Mutex::new(Vec::new()));
+        let (all, now) = (Arc::clone(&fired), clock.clone());
+        let replies = bus.clone();
         tokio::spawn(async move {
             while let Some(message) = messages.next().await {
                 let Ok(message) = message else { continue };
                 let body: Envelope<TimersFired> = serde_json::from_slice(&message.payload).unwrap();
-                let fired = body.command.fired.into_iter();
-                let fired = fired.map(|it| (it.id.to_string(), it.rev, it.due, now.now()));
-                let count = fired.len();
-                all.lock().unwrap().extend(fired);
+                let timers = body.command.fired.into_iter();
+                let timers = timers.map(|it| (it.id.to_string(), it.rev, it.due, now.now()));
+                let count = timers.len();
+                all.lock().unwrap().extend(timers);
                 message.ack().await.unwrap();
-                confirm(&answers, &message, count).await;
+                acknowledge(&replies, &message, count).await;
             }
         });
         let folder = tempfile::tempdir().unwrap();
@@ -115,7 +115,7 @@ impl Fixture {
             _folder: folder,
             bus,
             clock,
-            told,
+            fired,
         }
     }
 
@@ -160,22 +160,22 @@ impl Fixture {
             due: Some(due),
         };
         match self.set(vec![timer]).await.remove(0) {
-            Reply::Ok(answer) => answer,
+            Reply::Ok(reply) => reply,
             Reply::Problem(problem) => panic!("{problem}"),
         }
     }
 
     pub(super) async fn advance(&self, by_ms: u64, settle_ms: u64) -> AdvancedClock {
-        let asked = AdvanceClock { by_ms, settle_ms };
-        self.bus.advance_clock(&asked).await.unwrap()
+        let command = AdvanceClock { by_ms, settle_ms };
+        self.bus.advance_clock(&command).await.unwrap()
     }
 
-    pub(super) fn told(&self) -> Vec<Told> {
-        self.told.lock().unwrap().clone()
+    pub(super) fn fired(&self) -> Vec<Fired> {
+        self.fired.lock().unwrap().clone()
     }
 
-    pub(super) async fn told_of(&self, count: usize) -> Vec<Told> {
-        let enough = async || Some(self.told()).filter(|told| told.len() >= count);
+    pub(super) async fn wait_for_fired(&self, count: usize) -> Vec<Fired> {
+        let enough = async || Some(self.fired()).filter(|fired| fired.len() >= count);
         until(SOON, "timers to fire", enough).await.unwrap()
     }
 }

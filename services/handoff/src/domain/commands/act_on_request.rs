@@ -7,6 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::handoff::RequestAction;
 use holdpoint_contracts::hold::{HandoffEventKind, OnTimeout};
+use holdpoint_contracts::instant;
 use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
@@ -17,7 +18,7 @@ use crate::domain::caller::Caller;
 use crate::domain::decision::{Outcome, Undecided};
 use crate::domain::effect::Reply;
 use crate::domain::lookup::DecisionContext;
-use crate::domain::model::limits::SNOOZE_MS;
+use crate::domain::model::limits::{SNOOZE_MS, SNOOZE_TEXT};
 use crate::domain::model::progress::AuditStamp;
 use crate::domain::model::request::{Phase, Request};
 use crate::domain::refusal::Refusal;
@@ -75,13 +76,10 @@ pub(crate) fn act_on_request(
 
 /// Whether another person was first. The refusal then names that person instead of a changed version.
 const fn has_other_assignee(request: &Request, action: &RequestAction) -> bool {
-    let (taken, accepted) = (
-        request.progress.taken_over.is_some(),
-        request.progress.accepted.is_some(),
-    );
+    let progress = &request.progress;
     match action {
-        RequestAction::Accept => taken || accepted,
-        RequestAction::TakeOver => taken,
+        RequestAction::Accept => progress.taken_over.is_some() || progress.accepted.is_some(),
+        RequestAction::TakeOver => progress.taken_over.is_some(),
         RequestAction::Reassign { .. }
         | RequestAction::Delegate { .. }
         | RequestAction::Acknowledge
@@ -102,19 +100,12 @@ struct ActionBy<'a> {
 }
 
 impl ActionBy<'_> {
+    fn transition(&self) -> RequestTransition {
+        RequestTransition::on(self.request, self.context.now)
+    }
+
     fn stamp(&self) -> AuditStamp {
-        AuditStamp {
-            by: self.name.to_string(),
-            at: self.context.now,
-        }
-    }
-
-    fn add_history(&self, transition: &mut RequestTransition, action: &str, note: Option<String>) {
-        transition.add_history(action, self.name.as_str(), self.context.now, note);
-    }
-
-    fn notify(&self, transition: &mut RequestTransition, kind: RequestEventKind, to: Vec<String>) {
-        transition.notify(kind, Some(self.name.as_str()), self.context.now, to);
+        AuditStamp::new(self.name.as_str(), self.context.now)
     }
 
     /// Whether this person has done it already. Refuses if another person was first.
@@ -138,28 +129,17 @@ impl ActionBy<'_> {
         if self.is_done(progress.accepted.as_ref(), "accepted")? {
             return Ok(Outcome::Unchanged(Reply::of_request(self.request)));
         }
-        let mut transition = RequestTransition::on(self.request);
-        transition.request.progress.assignee = Some(self.name.clone());
-        transition.request.progress.accepted = Some(self.stamp());
-        transition.request.progress.clear_snoozes();
-        if transition
-            .request
-            .progress
-            .resolved_policies
-            .stops_on_accept
-        {
-            transition
-                .request
-                .progress
-                .ladder
-                .restart_if_running(self.context.now);
+        let by = self.name.as_str();
+        let mut transition = self.transition();
+        let progress = &mut transition.request.progress;
+        progress.assignee = Some(self.name.clone());
+        progress.accepted = Some(self.stamp());
+        progress.clear_snoozes();
+        if progress.resolved_policies.stops_on_accept {
+            progress.ladder.restart_if_running(self.context.now);
         }
-        self.add_history(&mut transition, "accepted", None);
-        transition.add_handoff_event(
-            HandoffEventKind::Accepted,
-            self.name.as_str(),
-            self.context.now,
-        );
+        transition.add_history("accepted", by, None);
+        transition.add_handoff_event(HandoffEventKind::Accepted, by);
         Ok(transition.finish(Reply::of_request))
     }
 
@@ -171,30 +151,22 @@ impl ActionBy<'_> {
             return Ok(Outcome::Unchanged(Reply::of_request(self.request)));
         }
         let to = self.request.deciders();
-        let mut transition = RequestTransition::on(self.request);
-        transition.request.phase = match self.request.phase.clone() {
-            Phase::Open { .. } => Phase::Open { deadline: None },
-            Phase::Frozen { since, .. } => Phase::Frozen {
-                since,
-                remaining_ms: None,
-            },
-            phase @ (Phase::Decided { .. } | Phase::TimedOut { .. } | Phase::Withdrawn { .. }) => {
-                phase
-            }
-        };
+        let by = self.name.as_str();
+        let mut transition = self.transition();
+        match &mut transition.request.phase {
+            Phase::Open { deadline } => *deadline = None,
+            Phase::Frozen { remaining_ms, .. } => *remaining_ms = None,
+            Phase::Decided { .. } | Phase::TimedOut { .. } | Phase::Withdrawn { .. } => {}
+        }
         let progress = &mut transition.request.progress;
         progress.assignee = Some(self.name.clone());
         progress.taken_over = Some(self.stamp());
         progress.clear_snoozes();
         progress.ladder.start(self.context.now);
-        transition.add_handoff_event(
-            HandoffEventKind::TakenOver,
-            self.name.as_str(),
-            self.context.now,
-        );
+        transition.add_handoff_event(HandoffEventKind::TakenOver, by);
         transition.send_take_over();
-        self.add_history(&mut transition, "taken_over", None);
-        self.notify(&mut transition, RequestEventKind::TakenOver, to);
+        transition.add_history("taken_over", by, None);
+        transition.notify(RequestEventKind::TakenOver, Some(by), to);
         Ok(transition.finish(Reply::of_request))
     }
 
@@ -211,89 +183,67 @@ impl ActionBy<'_> {
                 excluded: self.request.excluded(),
                 ..AssignmentRules::default()
             };
-            match audience::assign(&to, &rules, self.context)? {
+            let message = match audience::assign(&to, &rules, self.context)? {
                 Assignment::Assigned(assigned) if assigned.reassigned_to.is_none() => {
                     return Ok((to, assigned.assignee));
                 }
                 Assignment::Assigned(assigned) if assigned.all_excluded => {
-                    let message = "the requester may not decide it, and no other user is active";
-                    errors.push(FieldError::at(pointer, message));
+                    "the requester may not decide it, and no other user is active".to_owned()
                 }
-                Assignment::Assigned(_) => {
-                    errors.push(FieldError::at(pointer, "no active user has this role"));
-                }
-                Assignment::Inactive(name) => {
-                    errors.push(FieldError::at(pointer, audience::inactive_text(&name)));
-                }
-            }
+                Assignment::Assigned(_) => "no active user has this role".to_owned(),
+                Assignment::Inactive(name) => audience::inactive_text(&name),
+            };
+            errors.push(FieldError::at(pointer, message));
         }
-        Err(Refusal::InvalidHold(errors).into())
+        Err(Refusal::InvalidFields(errors).into())
     }
 
     fn reassign(&self, to: &str) -> Result<Outcome, Undecided> {
         let (to, assignee) = self.require_receiver(to, "/action/reassign/to")?;
-        let mut transition = RequestTransition::on(self.request);
-        transition
-            .request
-            .progress
-            .reassign(to.clone(), assignee.clone());
+        let by = self.name.as_str();
+        let mut transition = self.transition();
+        let progress = &mut transition.request.progress;
+        progress.reassign(to.clone(), assignee.clone());
         // The new assignee owns a run that was taken over.
-        if let (Some(owned), Some(name)) = (&mut transition.request.progress.taken_over, assignee) {
-            *owned = AuditStamp {
-                by: name.to_string(),
-                at: self.context.now,
-            };
+        if let (Some(owned), Some(name)) = (&mut progress.taken_over, assignee) {
+            *owned = AuditStamp::new(name, self.context.now);
         }
-        transition
-            .request
-            .progress
-            .ladder
-            .restart_if_running(self.context.now);
+        progress.ladder.restart_if_running(self.context.now);
         let note = format!("to {}", audience::describe(&to));
-        self.add_history(&mut transition, "reassigned", Some(note));
-        transition.add_handoff_event(
-            HandoffEventKind::Reassigned,
-            self.name.as_str(),
-            self.context.now,
-        );
-        self.notify(&mut transition, RequestEventKind::Assigned, to);
+        transition.add_history("reassigned", by, Some(note));
+        transition.add_handoff_event(HandoffEventKind::Reassigned, by);
+        transition.notify(RequestEventKind::Assigned, Some(by), to);
         Ok(transition.finish(Reply::of_request))
     }
 
     fn delegate(&self, to: &str) -> Result<Outcome, Undecided> {
         let (to, _) = self.require_receiver(to, "/action/delegate/to")?;
-        let mut transition = RequestTransition::on(self.request);
+        let by = self.name.as_str();
+        let mut transition = self.transition();
         transition.request.add_deciders(&to);
         let note = format!("to {}", audience::describe(&to));
-        self.add_history(&mut transition, "delegated", Some(note));
-        self.notify(&mut transition, RequestEventKind::Assigned, to);
+        transition.add_history("delegated", by, Some(note));
+        transition.notify(RequestEventKind::Assigned, Some(by), to);
         Ok(transition.finish(Reply::of_request))
     }
 
     /// Delays reminders. Afterwards every rung fires once more.
     fn acknowledge(&self) -> Outcome {
         let quiet_ms = escalation::quiet_ms(self.request);
-        let mut transition = RequestTransition::on(self.request);
+        let mut transition = self.transition();
         let ladder = &mut transition.request.progress.ladder;
         ladder.start_round(self.context.now, quiet_ms);
         let note = describe_quiet(&transition.request, quiet_ms);
-        self.add_history(&mut transition, "acknowledged", Some(note));
+        transition.add_history("acknowledged", self.name.as_str(), Some(note));
         transition.finish(Reply::of_request)
     }
 
     /// Whether no other person may decide it.
     fn is_only_recipient(&self) -> bool {
         let mine = Recipient::user_text(&self.name);
-        let is_mine = |to: &String| *to == mine;
         let audience = self.request.audience();
-        !audience.is_empty()
-            && audience.iter().all(is_mine)
-            && self
-                .request
-                .progress
-                .additional_deciders
-                .iter()
-                .all(is_mine)
+        let additional = &self.request.progress.additional_deciders;
+        !audience.is_empty() && audience.iter().chain(additional).all(|to| *to == mine)
     }
 
     fn snooze(&self, for_ms: u64) -> Result<Outcome, Undecided> {
@@ -301,25 +251,23 @@ impl ActionBy<'_> {
             .ok()
             .filter(|_| SNOOZE_MS.contains(&for_ms));
         let Some(time) = time else {
-            let error = FieldError::at("/action/snooze/for_ms", "expected 1 minute to 30 days");
-            return Err(Refusal::InvalidHold(vec![error]).into());
+            let pointer = "/action/snooze/for_ms";
+            return Err(Refusal::invalid_field(pointer, SNOOZE_TEXT).into());
         };
         let wanted = self.context.now + TimeDelta::milliseconds(time);
         let deadline = self.request.next_deadline();
         let until = deadline.map_or(wanted, |deadline| wanted.min(deadline));
         // Other people see no change, so that their decisions on the version before still count.
-        let mut transition = RequestTransition::invisible(self.request);
-        transition
-            .request
-            .progress
-            .snooze(&self.name, self.context.now, until);
+        let mut transition = RequestTransition::invisible(self.request, self.context.now);
+        let progress = &mut transition.request.progress;
+        progress.snooze(&self.name, self.context.now, until);
         // Other recipients keep their reminders.
         if self.is_only_recipient() {
             escalation::delay_until(&mut transition.request, until);
             transition.request.progress.snoozed_until = Some(until);
         }
-        let note = holdpoint_contracts::instant::write(until);
-        self.add_history(&mut transition, "snoozed", Some(format!("until {note}")));
+        let note = format!("until {}", instant::write(until));
+        transition.add_history("snoozed", self.name.as_str(), Some(note));
         Ok(transition.finish(Reply::of_request))
     }
 }
@@ -336,7 +284,7 @@ fn describe_quiet(request: &Request, quiet_ms: u64) -> String {
     let rung = escalation::next_rung(request).map(|(_, due)| due);
     let is_first = |end: &DateTime<Utc>| rung.is_none_or(|rung| *end <= rung);
     if let Some(end) = request.next_deadline().filter(is_first) {
-        let at = holdpoint_contracts::instant::write(end);
+        let at = instant::write(end);
         return format!("no reminders until the deadline at {at}; {then}");
     }
     if request

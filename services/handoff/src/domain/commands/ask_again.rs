@@ -13,10 +13,11 @@ use crate::domain::decision::{Outcome, Undecided};
 use crate::domain::effect::Reply;
 use crate::domain::lookup::{DecisionContext, load_together};
 use crate::domain::model::request::Request;
-use crate::domain::refusal::{AskAgainRefusal, Refusal, Winner};
+use crate::domain::refusal::Refusal;
 use crate::domain::rules::authorization::{may_manage, require_right};
 
 /// Opens the new request with the recipients and the timeout of the old one, unless the caller states others.
+/// Limits count only for what the caller states.
 /// Its id is derived from the old one's ([`holdpoint_ids::HoldId::asked_again`]), so that a second caller
 /// finds it.
 pub(crate) fn ask_again(
@@ -37,10 +38,11 @@ pub(crate) fn ask_again(
         return Err(unknown.into());
     };
     if old.owner.is_some() {
-        return Err(Refusal::NotAgain(wanted.again, AskAgainRefusal::OfRun).into());
+        return Err(Refusal::AskAgainOfRun(wanted.again).into());
     }
     if !may_manage(old, caller, user.as_ref()) {
-        return Err(Refusal::NotAgain(wanted.again, AskAgainRefusal::NotYours).into());
+        let (id, action) = (wanted.again, "ask it again");
+        return Err(Refusal::NotYours { id, action }.into());
     }
     require_unanswered(old, spec.kind)?;
     if let Some(next) = request {
@@ -50,7 +52,7 @@ pub(crate) fn ask_again(
     let opening = Opening {
         timeout_ms: next_timeout(old, &next_spec, wanted),
         spec: &next_spec,
-        is_again: true,
+        again: Some(wanted),
         earlier_openers: earlier_openers(old, caller),
     };
     let open = || open_hold(None, caller, &opening, context);
@@ -72,11 +74,12 @@ fn reply_if_asked_before(next: &Request, wanted: &AskAgain) -> Result<Outcome, U
     let differs = |to: &Vec<String>| *to != spec.to && !(by_policy && to.is_empty());
     let is_other = wanted.to.as_ref().is_some_and(differs)
         || wanted.timeout_ms.is_some_and(|ms| ms != next.timeout_ms);
-    let is_over = next.is_unanswered();
-    if is_other || is_over {
-        let id = next.id;
-        let before = AskAgainRefusal::AskedBefore { id, is_over };
-        return Err(Refusal::NotAgain(wanted.again, before).into());
+    let (id, next_id) = (wanted.again, next.id);
+    if next.is_unanswered() {
+        return Err(Refusal::AskedAgainAndEnded { id, next: next_id }.into());
+    }
+    if is_other {
+        return Err(Refusal::AskedAgainDifferently { id, next: next_id }.into());
     }
     Ok(Outcome::Unchanged(Reply::of_request(next)))
 }
@@ -91,10 +94,10 @@ fn require_unanswered(old: &Request, kind: HoldKind) -> Result<(), Refusal> {
     if old.is_unanswered() {
         return Ok(());
     }
-    let why = old.end().map_or(AskAgainRefusal::StillOpen, |end| {
-        AskAgainRefusal::Decided(Box::new(Winner(end)))
-    });
-    Err(Refusal::NotAgain(id, why))
+    Err(old.end().map_or(Refusal::StillOpen(id), |end| {
+        let winner = Box::new(end);
+        Refusal::DecisionIsFinal { id, winner }
+    }))
 }
 
 /// 0 leaves the time to the policies, or gives a handoff no automatic end.

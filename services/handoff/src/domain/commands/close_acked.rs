@@ -11,12 +11,16 @@ use crate::domain::model::request::{BY_EXECUTOR, Phase, Request};
 use crate::domain::transition::RequestTransition;
 
 /// The executor acknowledged handoff events up to a version.
-pub(crate) fn acknowledge_handoff_events(request: Option<&Request>, rev: u64) -> Outcome {
+pub(crate) fn acknowledge_handoff_events(
+    request: Option<&Request>,
+    rev: u64,
+    context: &DecisionContext<'_>,
+) -> Outcome {
     let unchanged = Outcome::Unchanged(Reply::EventRecorded);
     let Some(request) = request else {
         return unchanged;
     };
-    let mut transition = RequestTransition::invisible(request);
+    let mut transition = RequestTransition::invisible(request, context.now);
     if transition.request.progress.pending_events.acknowledge(rev) {
         transition.finish(|_| Reply::EventRecorded)
     } else {
@@ -46,7 +50,7 @@ pub(crate) fn acknowledge_close(
             if effect == DecisionEffect::RunEnded && request.is_open() {
                 return withdraw_ended(request, context);
             }
-            let mut transition = RequestTransition::invisible(request);
+            let mut transition = RequestTransition::invisible(request, context.now);
             transition.request.effect = Some(effect);
             transition.request.progress.pending_events.acknowledge(rev);
             transition.finish(|_| Reply::EventRecorded)
@@ -60,10 +64,10 @@ fn withdraw_ended(request: &Request, context: &DecisionContext<'_>) -> Outcome {
     let to = request.deciders();
     let by = BY_EXECUTOR;
     let reason = "the run had ended before it was taken over".to_owned();
-    let mut transition = RequestTransition::on(request);
+    let mut transition = RequestTransition::on(request, context.now);
     transition.request.effect = Some(DecisionEffect::RunEnded);
-    transition.add_history("withdrawn", by, context.now, Some(reason.clone()));
-    transition.notify(RequestEventKind::Withdrawn, Some(by), context.now, to);
+    transition.add_history("withdrawn", by, Some(reason.clone()));
+    transition.notify(RequestEventKind::Withdrawn, Some(by), to);
     transition.request.phase = Phase::Withdrawn {
         reason,
         by: None,

@@ -8,7 +8,6 @@ use holdpoint_contracts::handoff::{
 use holdpoint_contracts::hold::{HoldOutcome, HoldSpec};
 use holdpoint_contracts::link;
 use holdpoint_contracts::notification::RequestEventKind;
-use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_holds::check_text;
 use holdpoint_holds::limits::ANSWER_BYTES_MAX;
@@ -80,7 +79,7 @@ pub(crate) fn decide_one_of_requests(
     match decide_request(request, caller, decision, version, context)? {
         Outcome::Unchanged(reply) => Ok(Outcome::Unchanged(shorten(reply))),
         Outcome::Decided(mut change) => {
-            if change.reply.as_late().is_some()
+            if change.reply.try_as_late_ref().is_some()
                 && let Some(end) = request.and_then(Request::end)
             {
                 return Err(Refusal::already_decided(context.id, end, false).into());
@@ -115,12 +114,10 @@ fn is_last_vote(request: &Request, spec: &HoldSpec) -> bool {
 
 /// Adds an approval that does not decide yet.
 fn add_vote(request: &Request, verdict: &Verdict, context: &DecisionContext<'_>) -> Outcome {
-    let mut transition = RequestTransition::on(request);
-    transition.request.progress.votes.push(AuditStamp {
-        by: verdict.by.clone(),
-        at: context.now,
-    });
-    transition.add_history("approved", &verdict.by, context.now, text_of(&verdict.data));
+    let vote = AuditStamp::new(verdict.by.as_str(), context.now);
+    let mut transition = RequestTransition::on(request, context.now);
+    transition.request.progress.votes.push(vote);
+    transition.add_history("approved", &verdict.by, text_of(&verdict.data));
     transition.finish(reply_decided)
 }
 
@@ -134,32 +131,37 @@ fn check_decision(
     spec: &HoldSpec,
     decision: &Decision,
 ) -> Result<(HoldOutcome, Value), Refusal> {
-    let wrong = |action| Refusal::WrongKind {
-        id: request.id,
-        kind: spec.kind,
-        action,
+    let (kind, action) = match decision {
+        Decision::Respond { .. } => (HoldKind::Input, "respond"),
+        Decision::Approve { .. } => (HoldKind::Approval, "approve"),
+        Decision::Reject { .. } => (HoldKind::Approval, "reject"),
+        Decision::Complete(_) => (HoldKind::Handoff, "complete"),
     };
-    let (outcome, data) = match (spec.kind, decision) {
-        (HoldKind::Input, Decision::Respond { answer }) => {
+    if spec.kind != kind {
+        let (id, kind) = (request.id, spec.kind);
+        return Err(Refusal::WrongKind { id, kind, action });
+    }
+    let (outcome, data) = match decision {
+        Decision::Respond { answer } => {
             let answer = plain_value(answer);
             check_answer(spec, &answer)?;
             (HoldOutcome::Answered, answer)
         }
-        (HoldKind::Approval, Decision::Approve { comment }) => {
+        Decision::Approve { comment } => {
             let comment = comment.as_deref().map(plain);
             check_length("/decision/approve/comment", comment.as_deref())?;
             (HoldOutcome::Approved, json!(comment))
         }
-        (HoldKind::Approval, Decision::Reject { reason }) if reason.trim().is_empty() => {
-            let error = FieldError::at("/decision/reject/reason", "expected a reason");
-            return Err(Refusal::InvalidAnswer(vec![error]));
-        }
-        (HoldKind::Approval, Decision::Reject { reason }) => {
+        Decision::Reject { reason } => {
+            let pointer = "/decision/reject/reason";
+            if reason.trim().is_empty() {
+                return Err(Refusal::invalid_answer(pointer, "expected a reason"));
+            }
             let reason = plain(reason);
-            check_length("/decision/reject/reason", Some(&reason))?;
+            check_length(pointer, Some(&reason))?;
             (HoldOutcome::Rejected, json!(reason))
         }
-        (HoldKind::Handoff, Decision::Complete(completion)) => {
+        Decision::Complete(completion) => {
             let completion = Completion {
                 notes: plain(&completion.notes),
                 ..completion.clone()
@@ -167,41 +169,23 @@ fn check_decision(
             check_length("/decision/complete/notes", Some(&completion.notes))?;
             (HoldOutcome::Completed, json!(completion))
         }
-        (HoldKind::Timer | HoldKind::Approval | HoldKind::Handoff, Decision::Respond { .. }) => {
-            return Err(wrong("respond"));
-        }
-        (HoldKind::Timer | HoldKind::Input | HoldKind::Handoff, Decision::Approve { .. }) => {
-            return Err(wrong("approve"));
-        }
-        (HoldKind::Timer | HoldKind::Input | HoldKind::Handoff, Decision::Reject { .. }) => {
-            return Err(wrong("reject"));
-        }
-        (HoldKind::Timer | HoldKind::Approval | HoldKind::Input, Decision::Complete(_)) => {
-            return Err(wrong("complete"));
-        }
     };
     if json_bytes(&data) > ANSWER_BYTES_MAX {
         let message = format!("expected at most {ANSWER_BYTES_MAX} bytes of JSON");
-        return Err(Refusal::InvalidAnswer(vec![FieldError::at(
-            "/decision",
-            message,
-        )]));
+        return Err(Refusal::invalid_answer("/decision", message));
     }
     Ok((outcome, data))
 }
 
 fn check_length(pointer: &str, text: Option<&str>) -> Result<(), Refusal> {
-    let invalid = |message: String| Refusal::InvalidAnswer(vec![FieldError::at(pointer, message)]);
-    text.map_or(Ok(()), check_text).map_err(invalid)
+    text.map_or(Ok(()), check_text)
+        .map_err(|message| Refusal::invalid_answer(pointer, message))
 }
 
 fn check_answer(spec: &HoldSpec, answer: &Value) -> Result<(), Refusal> {
     let pointer = "/decision/respond/answer";
     if answer.is_null() {
-        return Err(Refusal::InvalidAnswer(vec![FieldError::at(
-            pointer,
-            "expected an answer",
-        )]));
+        return Err(Refusal::invalid_answer(pointer, "expected an answer"));
     }
     let errors = match &spec.link {
         Some(_) => link::answer_errors(answer),
@@ -211,32 +195,24 @@ fn check_answer(spec: &HoldSpec, answer: &Value) -> Result<(), Refusal> {
             answer_errors(answer, &spec.options, form.as_ref())
         }
     };
-    let errors: Vec<_> = errors
-        .into_iter()
-        .map(|error| error.under(pointer))
-        .collect();
     if errors.is_empty() {
-        Ok(())
-    } else {
-        Err(Refusal::InvalidAnswer(errors))
+        return Ok(());
     }
+    let errors = errors.into_iter().map(|error| error.under(pointer));
+    Err(Refusal::InvalidAnswer(errors.collect()))
 }
 
 fn record_decision(request: &Request, verdict: Verdict, context: &DecisionContext<'_>) -> Outcome {
     let Verdict { outcome, data, by } = verdict;
-    let mut transition = RequestTransition::on(request);
+    let mut transition = RequestTransition::on(request, context.now);
     if outcome == HoldOutcome::Approved {
-        let (by, at) = (by.clone(), context.now);
-        transition
-            .request
-            .progress
-            .votes
-            .push(AuditStamp { by, at });
+        let vote = AuditStamp::new(by.as_str(), context.now);
+        transition.request.progress.votes.push(vote);
     }
     let note = data.get("notes").map_or_else(|| text_of(&data), text_of);
-    transition.add_history(outcome.as_str(), &by, context.now, note);
+    transition.add_history(outcome.as_str(), &by, note);
     let to = request.deciders();
-    transition.notify(RequestEventKind::Decided, Some(&by), context.now, to);
+    transition.notify(RequestEventKind::Decided, Some(&by), to);
     transition.request.phase = Phase::Decided {
         outcome,
         data,
@@ -278,7 +254,7 @@ fn keep_late_answer(
     if is_known || !has_room {
         return Err(refusal.into());
     }
-    let mut transition = RequestTransition::on(request);
+    let mut transition = RequestTransition::on(request, context.now);
     transition.request.late.push(LateAnswer {
         by: verdict.by,
         at: context.now,

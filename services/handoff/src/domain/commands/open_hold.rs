@@ -2,6 +2,7 @@
 
 use chrono::TimeDelta;
 use holdpoint_auth::Right;
+use holdpoint_contracts::handoff::AskAgain;
 use holdpoint_contracts::hold::{HoldSpec, Rung};
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
@@ -30,8 +31,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) spec: &'a HoldSpec,
     /// Time until the hold times out, in milliseconds; 0 means the policies' time, or no automatic end.
     pub(crate) timeout_ms: u64,
-    /// The hold asks again. Its requester was valid before, and stays excluded even if disabled since.
-    pub(crate) is_again: bool,
+    /// The command that asks an earlier request again.
+    pub(crate) again: Option<&'a AskAgain>,
     /// Openers of the requests that this one asks again; they are excluded like its opener.
     pub(crate) earlier_openers: Vec<String>,
 }
@@ -71,7 +72,8 @@ pub(crate) fn open_hold(
         load_people(&spec, opening.openers(&by), context),
         opening.check_requester(&spec, context).map(drop),
     ])?;
-    errors.extend(validate(&spec, timeout_ms, context));
+    let invalid = validate(&spec, timeout_ms, context).into_iter();
+    errors.extend(invalid.filter(|error| opening.is_stated(error)));
     errors.extend(find_inactive_users(&spec.to, "/spec/to", context.facts)?);
     for (place, rung) in spec.ladder.iter().enumerate() {
         let pointer = format!("/spec/ladder/{place}/to");
@@ -84,10 +86,10 @@ pub(crate) fn open_hold(
         errors.extend(shortfall.map(|shortfall| shortfall.error(policies.votes.is_some())));
     }
     if !errors.is_empty() {
-        return Err(Refusal::InvalidHold(errors).into());
+        return Err(Refusal::InvalidFields(errors).into());
     }
     let timeout = TimeDelta::milliseconds(i64::try_from(timeout_ms).unwrap_or(i64::MAX));
-    let mut transition = RequestTransition::new(Request {
+    let request = Request {
         spec: Some(spec),
         phase: Phase::Open {
             deadline: (timeout_ms > 0).then(|| context.now + timeout),
@@ -100,7 +102,8 @@ pub(crate) fn open_hold(
             ..RequestProgress::default()
         },
         ..Request::new(context.facts.workspace, context.id, None, context.now)
-    });
+    };
+    let mut transition = RequestTransition::new(request, context.now);
     assign_new_request(&mut transition, context)?;
     Ok(transition.finish(Reply::of_request))
 }
@@ -163,13 +166,29 @@ impl Opening<'_> {
         std::iter::once(by).chain(earlier)
     }
 
-    /// An excluded requester must exist: excluding an unknown name would exclude nobody.
+    /// Whether an error is in a field that the caller states. A request is asked again as it was, even if
+    /// today's limits are lower, because nobody can edit it.
+    fn is_stated(&self, error: &FieldError) -> bool {
+        let Some(again) = self.again else {
+            return true;
+        };
+        match error.pointer.as_deref() {
+            Some("/timeout_ms") => again.timeout_ms.is_some(),
+            Some(pointer) if pointer == "/spec/to" || pointer.starts_with("/spec/to/") => {
+                again.to.is_some()
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    /// An excluded requester must exist: excluding an unknown name would exclude nobody. The requester of an
+    /// earlier request was valid then, and stays excluded even if disabled since.
     fn check_requester(
         &self,
         spec: &HoldSpec,
         context: &DecisionContext<'_>,
     ) -> Result<Option<FieldError>, Undecided> {
-        let is_checked = !self.is_again && spec.policy.not_requester;
+        let is_checked = self.again.is_none() && spec.policy.not_requester;
         let Some(requester) = spec.requester.as_ref().filter(|_| is_checked) else {
             return Ok(None);
         };

@@ -18,7 +18,7 @@ use crate::domain::decision::{Change, Outcome, Undecided};
 use crate::domain::effect::Reply;
 use crate::domain::lookup::Facts;
 use crate::domain::model::aggregate::Aggregate;
-use crate::domain::model::limits::{HOLIDAYS_MAX, POLICIES_MAX, SNOOZE_MS};
+use crate::domain::model::limits::{HOLIDAYS_MAX, POLICIES_MAX, SNOOZE_MS, SNOOZE_TEXT};
 use crate::domain::model::policy::{Policy, count_firings, expand_rung};
 use crate::domain::need::{Fact, Need};
 use crate::domain::refusal::Refusal;
@@ -41,12 +41,12 @@ pub(crate) fn put_policy(
     }
     let errors = validate(rules, facts)?;
     if !errors.is_empty() {
-        return Err(Refusal::InvalidHold(errors).into());
+        return Err(Refusal::InvalidFields(errors).into());
     }
     names.insert(name.clone());
     if names.len() > POLICIES_MAX {
         let message = format!("a workspace has at most {POLICIES_MAX} policies");
-        return Err(Refusal::InvalidHold(vec![FieldError::at("/name", message)]).into());
+        return Err(Refusal::invalid_field("/name", message).into());
     }
     let next = Policy {
         workspace: facts.workspace.clone(),
@@ -133,8 +133,7 @@ fn validate_escalation(rules: &EscalationRules) -> Vec<FieldError> {
         .acknowledged_for
         .is_some_and(|ms| !SNOOZE_MS.contains(&ms))
     {
-        let message = "expected 1 minute to 30 days";
-        errors.push(FieldError::at("/acknowledged_for", message));
+        errors.push(FieldError::at("/acknowledged_for", SNOOZE_TEXT));
     }
     let holidays = rules.calendar.as_ref().map_or(0, |it| it.holidays.len());
     if holidays > HOLIDAYS_MAX {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use holdpoint_contracts::problem::FieldError;
 use holdpoint_ids::{RoleName, UserName};
 
 use crate::domain::caller::Caller;
@@ -43,8 +42,7 @@ pub(crate) fn put_user(
         require_right(caller, right_for(user, &next), facts)?;
     } else if !next.is_active_owner() {
         let message = "the first user of a workspace must have the role `owner`";
-        let error = FieldError::at("/roles", message);
-        return Err(Refusal::InvalidUser(vec![error]).into());
+        return Err(Refusal::invalid_field("/roles", message).into());
     }
     change_user(user, next, facts)
 }

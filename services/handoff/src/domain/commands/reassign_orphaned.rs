@@ -39,7 +39,7 @@ pub(crate) fn reassign_orphaned(
     let without =
         |all: &[String]| -> Vec<_> { all.iter().filter(|one| **one != text).cloned().collect() };
     let to = audience::active_recipients(&without(request.addressed_to()), context)?;
-    let mut transition = RequestTransition::on(request);
+    let mut transition = RequestTransition::on(request, context.now);
     let additional = without(&request.progress.additional_deciders);
     transition.request.progress.additional_deciders = additional;
     if is_assignee {
@@ -60,12 +60,12 @@ pub(crate) fn reassign_orphaned(
     } else {
         "passed_on"
     };
-    transition.add_history(action, BY_SERVICE, context.now, Some(note));
+    transition.add_history(action, BY_SERVICE, Some(note));
     if is_assignee {
-        transition.add_handoff_event(HandoffEventKind::Reassigned, BY_SERVICE, context.now);
+        transition.add_handoff_event(HandoffEventKind::Reassigned, BY_SERVICE);
     }
     if is_assignee || to.is_empty() {
-        transition.notify(RequestEventKind::Assigned, None, context.now, to);
+        transition.notify(RequestEventKind::Assigned, None, to);
     }
     Ok(transition.finish(|_| Reply::EventRecorded))
 }

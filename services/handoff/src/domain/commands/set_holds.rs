@@ -45,8 +45,9 @@ pub(crate) fn set_hold(
     let action = keep_end_by_rung(request, state, action);
     let workspace = context.facts.workspace;
     let owner = Some(Owner::Executor);
-    let create = || RequestTransition::new(Request::new(workspace, context.id, owner, context.now));
-    let mut transition = request.map_or_else(create, RequestTransition::on);
+    let now = context.now;
+    let create = || RequestTransition::new(Request::new(workspace, context.id, owner, now), now);
+    let mut transition = request.map_or_else(create, |one| RequestTransition::on(one, now));
     transition.request.rev = rev;
     let reply = match action {
         MergeAction::Create
@@ -146,7 +147,7 @@ fn adopt_state(
     match state {
         HoldState::Open { .. } | HoldState::Frozen { .. } if is_first => {
             assign_new_request(transition, context)?;
-            transition.request_policy_timeout(context.now);
+            transition.request_policy_timeout();
         }
         HoldState::Open { .. } | HoldState::Frozen { .. } => {
             let is_open = matches!(state, HoldState::Open { .. });
@@ -154,16 +155,16 @@ fn adopt_state(
                 transition.send_take_over();
             }
             if !was_open {
-                reopen(transition, context);
+                reopen(transition);
             }
         }
         HoldState::Withdrawn { reason, by } => {
             let to = transition.request.deciders();
             let by = by.as_deref().unwrap_or(BY_EXECUTOR);
-            transition.add_history("withdrawn", by, context.now, Some(reason.clone()));
+            transition.add_history("withdrawn", by, Some(reason.clone()));
             // Users who were notified of a timeout learn that it did not count.
             if !was_withdrawn {
-                transition.notify(RequestEventKind::Withdrawn, Some(by), context.now, to);
+                transition.notify(RequestEventKind::Withdrawn, Some(by), to);
             }
         }
     }
@@ -175,10 +176,10 @@ fn adopt_state(
 }
 
 /// Undoes a timeout and notifies the audience again.
-fn reopen(transition: &mut RequestTransition, context: &DecisionContext<'_>) {
+fn reopen(transition: &mut RequestTransition) {
     let by = BY_EXECUTOR;
     let note = "reopened: a pause had stopped its time, or its deadline was moved".to_owned();
-    transition.add_history("opened", by, context.now, Some(note));
+    transition.add_history("opened", by, Some(note));
     let to = transition.request.audience();
-    transition.notify(RequestEventKind::Opened, Some(by), context.now, to);
+    transition.notify(RequestEventKind::Opened, Some(by), to);
 }

@@ -31,41 +31,35 @@ pub(crate) fn fire_timer(
     }
     // The scheduler's clock stamps due times, and the local clock may be slightly behind it.
     let at = context.now.max(due);
-    let mut transition = RequestTransition::on(request);
+    let mut transition = RequestTransition::on(request, at);
     transition.clear_timer();
     match (request.next_deadline(), escalation::next_rung(request)) {
-        (Some(deadline), Some((rung, rung_due))) if rung_due < deadline => {
-            escalation::fire_rung(&mut transition, &rung, at, context)?;
+        (deadline, Some((rung, due))) if deadline.is_none_or(|deadline| due < deadline) => {
+            escalation::fire_rung(&mut transition, &rung, context)?;
         }
-        (None, Some((rung, _))) => escalation::fire_rung(&mut transition, &rung, at, context)?,
         // The timer was set before take-over stopped the ladder.
         (None, None) if transition.request.is_owned() => {}
-        (Some(_), _) | (None, None) => pass_deadline(&mut transition, at, context)?,
+        (Some(_) | None, Some(_) | None) => pass_deadline(&mut transition, context)?,
     }
     Ok(transition.finish(|_| Reply::Timer(TimerReply::Applied)))
 }
 
 fn pass_deadline(
     transition: &mut RequestTransition,
-    at: DateTime<Utc>,
     context: &DecisionContext<'_>,
 ) -> Result<(), Undecided> {
     let on_timeout = transition.request.spec.as_ref().map(|spec| spec.on_timeout);
     match on_timeout {
         Some(OnTimeout::Escalate) if transition.request.kind() != Some(HoldKind::Timer) => {
-            transition.request.escalated_at = Some(at);
+            transition.request.escalated_at = Some(transition.at);
             if let Some(rung) = escalation::rung_at_deadline(&transition.request) {
-                transition.add_history(
-                    "escalated",
-                    BY_TIME,
-                    at,
-                    Some("the deadline passed".to_owned()),
-                );
-                escalation::fire_rung(transition, &rung, at, context)?;
+                let note = "the deadline passed".to_owned();
+                transition.add_history("escalated", BY_TIME, Some(note));
+                escalation::fire_rung(transition, &rung, context)?;
             } else {
                 let note = "the deadline passed; notified the owners".to_owned();
-                transition.add_history("escalated", BY_TIME, at, Some(note));
-                transition.notify(RequestEventKind::Escalated, None, at, Vec::new());
+                transition.add_history("escalated", BY_TIME, Some(note));
+                transition.notify(RequestEventKind::Escalated, None, Vec::new());
             }
             // The assignees of a due task must still do it (Mend C-14).
             if transition.request.is_task() {
@@ -80,18 +74,22 @@ fn pass_deadline(
             | OnTimeout::Continue,
         )
         | None => {
-            transition.request.phase = Phase::TimedOut { at };
+            transition.request.phase = Phase::TimedOut { at: transition.at };
             transition.close();
-            transition.add_history("expired", BY_TIME, at, None);
+            transition.add_history("expired", BY_TIME, None);
             let to = transition.request.deciders();
-            transition.notify(RequestEventKind::Expired, None, at, to);
+            transition.notify(RequestEventKind::Expired, None, to);
         }
     }
     Ok(())
 }
 
 /// The scheduler acknowledged a timer. Only the acknowledgement that a timer is cleared is stored (S0-R4).
-pub(crate) fn acknowledge_timer(request: Option<&Request>, rev: u64) -> Outcome {
+pub(crate) fn acknowledge_timer(
+    request: Option<&Request>,
+    rev: u64,
+    context: &DecisionContext<'_>,
+) -> Outcome {
     let unchanged = Outcome::Unchanged(Reply::EventRecorded);
     let Some(request) = request else {
         return unchanged;
@@ -100,7 +98,7 @@ pub(crate) fn acknowledge_timer(request: Option<&Request>, rev: u64) -> Outcome 
     if timer.rev != rev || timer.due.is_some() || timer.is_acknowledged {
         return unchanged;
     }
-    let mut transition = RequestTransition::invisible(request);
+    let mut transition = RequestTransition::invisible(request, context.now);
     transition.request.timer.is_acknowledged = true;
     transition.finish(|_| Reply::EventRecorded)
 }

@@ -27,7 +27,8 @@ pub(crate) fn withdraw_hold(
         return Err(Refusal::OfRun(context.id).into());
     }
     if !may_manage(request, caller, user.as_ref()) {
-        return Err(Refusal::NotYours(context.id).into());
+        let (id, action) = (context.id, "withdraw it");
+        return Err(Refusal::NotYours { id, action }.into());
     }
     if matches!(request.phase, Phase::Withdrawn { .. }) {
         return Ok(Outcome::Unchanged(Reply::of_request(request)));
@@ -37,15 +38,15 @@ pub(crate) fn withdraw_hold(
     }
     require_version(request, version)?;
     let by = caller.name();
-    let mut transition = RequestTransition::on(request);
+    let mut transition = RequestTransition::on(request, context.now);
     transition.request.phase = Phase::Withdrawn {
         reason: format!("withdrawn by {by}"),
         by: Some(by.clone()),
         at: context.now,
     };
     transition.close();
-    transition.add_history("withdrawn", &by, context.now, None);
+    transition.add_history("withdrawn", &by, None);
     let to = request.deciders();
-    transition.notify(RequestEventKind::Withdrawn, Some(&by), context.now, to);
+    transition.notify(RequestEventKind::Withdrawn, Some(&by), to);
     Ok(transition.finish(Reply::of_request))
 }

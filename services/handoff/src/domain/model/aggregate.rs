@@ -1,6 +1,7 @@
 //! The aggregates of the handoff service and their keys.
 
 use holdpoint_ids::{HoldId, PolicyName, UserName, Workspace};
+use strum::EnumTryAs;
 
 use super::policy::Policy;
 use super::request::Request;
@@ -15,7 +16,7 @@ pub enum Key {
 }
 
 /// The state of an aggregate.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, EnumTryAs)]
 pub enum Aggregate {
     Request(Box<Request>),
     User(User),
@@ -23,30 +24,12 @@ pub enum Aggregate {
 }
 
 impl Aggregate {
-    /// The request, if it is one.
     #[must_use]
-    pub fn as_request(&self) -> Option<&Request> {
+    pub fn key(&self) -> Key {
         match self {
-            Self::Request(request) => Some(request),
-            Self::User(_) | Self::Policy(_) => None,
-        }
-    }
-
-    /// The user, if it is one.
-    #[must_use]
-    pub const fn as_user(&self) -> Option<&User> {
-        match self {
-            Self::User(user) => Some(user),
-            Self::Request(_) | Self::Policy(_) => None,
-        }
-    }
-
-    /// The policy, if it is one.
-    #[must_use]
-    pub fn as_policy(&self) -> Option<&Policy> {
-        match self {
-            Self::Policy(policy) => Some(policy),
-            Self::Request(_) | Self::User(_) => None,
+            Self::Request(request) => Key::Request(request.workspace.clone(), request.id),
+            Self::User(user) => Key::User(user.workspace.clone(), user.name.clone()),
+            Self::Policy(policy) => Key::Policy(policy.workspace.clone(), policy.name.clone()),
         }
     }
 }

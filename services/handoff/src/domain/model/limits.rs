@@ -21,6 +21,8 @@ pub(crate) const NAMES_SHOWN_MAX: usize = 20;
 /// Shortest and longest snooze, in milliseconds: 1 minute and 30 days.
 pub(crate) const SNOOZE_MS: std::ops::RangeInclusive<u64> = 60_000..=30 * 86_400_000;
 
+pub(crate) const SNOOZE_TEXT: &str = "expected 1 minute to 30 days";
+
 /// Most users who snooze one request; beyond it the snooze that ends first is dropped.
 pub(crate) const SNOOZES_MAX: usize = 100;
 

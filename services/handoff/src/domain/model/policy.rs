@@ -79,12 +79,6 @@ pub struct ResolvedPolicies {
 }
 
 impl ResolvedPolicies {
-    /// Whether no policy states anything.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// The spec with the statements of the policies.
     pub(crate) fn apply(&self, spec: HoldSpec) -> HoldSpec {
         HoldSpec {

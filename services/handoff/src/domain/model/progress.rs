@@ -9,7 +9,7 @@ use holdpoint_contracts::hold::{HandoffEvent, Priority};
 use holdpoint_ids::UserName;
 use serde::{Deserialize, Serialize};
 
-use super::limits::{HISTORY_MAX, NOTE_CHARS_MAX, PENDING_EVENTS_MAX, SNOOZES_MAX};
+use super::limits::{PENDING_EVENTS_MAX, SNOOZES_MAX};
 use super::policy::ResolvedPolicies;
 
 /// What people and the ladder have done with a request.
@@ -37,12 +37,12 @@ pub struct RequestProgress {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub snoozed: BTreeMap<UserName, DateTime<Utc>>,
     pub ladder: Ladder,
-    /// Oldest first; at most [`HISTORY_MAX`] entries.
+    /// Oldest first.
     pub history: Vec<RequestHistoryEntry>,
     /// What the named policies stated when the request was opened.
-    #[serde(skip_serializing_if = "ResolvedPolicies::is_empty")]
+    #[serde(skip_serializing_if = "is_default")]
     pub resolved_policies: ResolvedPolicies,
-    #[serde(skip_serializing_if = "PendingHandoffEvents::is_empty")]
+    #[serde(skip_serializing_if = "is_default")]
     pub pending_events: PendingHandoffEvents,
 }
 
@@ -63,6 +63,12 @@ pub struct AuditStamp {
     pub at: DateTime<Utc>,
 }
 
+impl AuditStamp {
+    pub(crate) fn new(by: impl Into<String>, at: DateTime<Utc>) -> Self {
+        Self { by: by.into(), at }
+    }
+}
+
 /// Progress of a ladder.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -72,7 +78,7 @@ pub struct Ladder {
     pub since: Option<DateTime<Utc>>,
     /// Time that had counted before `since`, in milliseconds. Where only working time counts, an instant
     /// alone does not determine how much has passed.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub passed_ms: u64,
     /// Rungs that have fired in this round.
     pub fired: usize,
@@ -81,29 +87,18 @@ pub struct Ladder {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quiet_ms: Option<u64>,
     /// Rounds before this one; an acknowledgement ends a round.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub rounds: u64,
     /// Rungs that had their effect in earlier rounds; in this round they only notify.
-    #[serde(skip_serializing_if = "is_no_rung")]
+    #[serde(skip_serializing_if = "is_default")]
     pub done: usize,
     /// Set when a rung has ended the request like a timeout.
     pub ended: Option<RungEnd>,
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-const fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-const fn is_no_rung(count: &usize) -> bool {
-    *count == 0
+/// Whether a field is left out of the stored JSON.
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// How a rung ended a request.
@@ -119,10 +114,6 @@ pub struct RungEnd {
 }
 
 impl PendingHandoffEvents {
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.handoff_events.is_empty() && self.sent == 0
-    }
-
     pub(crate) fn add(&mut self, handoff_event: HandoffEvent) {
         if self.handoff_events.len() >= PENDING_EVENTS_MAX {
             self.handoff_events.remove(0);
@@ -147,25 +138,6 @@ impl PendingHandoffEvents {
 }
 
 impl RequestProgress {
-    /// Adds an entry. Beyond [`HISTORY_MAX`] the oldest entry after the opening is dropped.
-    pub(crate) fn add_history(
-        &mut self,
-        action: &str,
-        by: &str,
-        at: DateTime<Utc>,
-        note: Option<String>,
-    ) {
-        if self.history.len() >= HISTORY_MAX {
-            self.history.remove(1);
-        }
-        self.history.push(RequestHistoryEntry {
-            action: action.to_owned(),
-            by: by.to_owned(),
-            at,
-            note: note.map(|text| text.chars().take(NOTE_CHARS_MAX).collect()),
-        });
-    }
-
     /// Reassigns the request; an acceptance by the former assignee no longer counts.
     pub(crate) fn reassign(&mut self, to: Vec<String>, assignee: Option<UserName>) {
         self.assignee = assignee;
@@ -205,13 +177,12 @@ impl Ladder {
     }
 
     /// Starts the first round at an instant.
-    pub(crate) const fn start(&mut self, at: DateTime<Utc>) {
-        self.since = Some(at);
-        self.passed_ms = 0;
-        self.fired = 0;
-        self.quiet_ms = None;
-        self.rounds = 0;
-        self.done = 0;
+    pub(crate) fn start(&mut self, at: DateTime<Utc>) {
+        *self = Self {
+            since: Some(at),
+            ended: self.ended.take(),
+            ..Self::default()
+        };
     }
 
     /// Starts a new round of a running ladder after an acknowledgement. Rungs that had their effect only

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::excluded_deciders::ExcludedDeciders;
-use super::progress::{AuditStamp, RequestProgress};
+use super::progress::{AuditStamp, RequestProgress, is_default};
 
 /// Actor of timeouts and rungs.
 pub(crate) const BY_TIME: &str = "service:scheduler";
@@ -66,19 +66,11 @@ pub struct Request {
     pub earlier_openers: Vec<String>,
     /// Timeout of a standalone hold, in milliseconds. 0: no automatic end, or the row is older than this
     /// field.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub timeout_ms: u64,
     pub created_at: DateTime<Utc>,
     #[serde(default)]
     pub progress: RequestProgress,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-const fn is_zero(timeout_ms: &u64) -> bool {
-    *timeout_ms == 0
 }
 
 /// The phase of a request.
@@ -130,11 +122,11 @@ pub struct Timer {
 
 /// How a request ended.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct End {
-    pub(crate) outcome: HoldOutcome,
-    pub(crate) data: Value,
-    pub(crate) by: String,
-    pub(crate) at: DateTime<Utc>,
+pub struct End {
+    pub outcome: HoldOutcome,
+    pub data: Value,
+    pub by: String,
+    pub at: DateTime<Utc>,
 }
 
 impl Request {

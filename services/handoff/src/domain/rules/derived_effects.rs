@@ -3,6 +3,7 @@
 use holdpoint_contracts::handoff::{Effect as DecisionEffect, RequestView};
 use holdpoint_contracts::hold::HandoffUpdate;
 use holdpoint_contracts::notification::RequestEvent;
+use holdpoint_contracts::scheduler::SetTimer;
 use serde_json::Value;
 
 use super::escalation;
@@ -46,9 +47,11 @@ impl RequestTransition {
         };
         self.effects.push(Effect::Timer {
             workspace: self.request.workspace.clone(),
-            id: self.request.id,
-            rev,
-            due,
+            timer: SetTimer {
+                id: self.request.id.to_string(),
+                rev,
+                due,
+            },
         });
     }
 
@@ -79,7 +82,7 @@ impl RequestTransition {
         else {
             return;
         };
-        let Notification { kind, by, at, to } = notification;
+        let Notification { kind, by, to } = notification;
         self.effects.push(Effect::RequestEvent {
             workspace: self.request.workspace.clone(),
             event: RequestEvent {
@@ -87,7 +90,7 @@ impl RequestTransition {
                 rev: self.request.version,
                 kind,
                 by,
-                at,
+                at: self.at,
                 to,
                 request: Box::new(fit_into_message(view)),
             },

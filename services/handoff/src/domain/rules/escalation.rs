@@ -201,7 +201,6 @@ pub(crate) fn skip_pause(request: &mut Request, from: DateTime<Utc>, until: Date
 pub(crate) fn fire_rung(
     transition: &mut RequestTransition,
     rung: &Rung,
-    at: DateTime<Utc>,
     context: &DecisionContext<'_>,
 ) -> Result<(), Undecided> {
     let act = act_of_rung(&transition.request, rung);
@@ -216,7 +215,7 @@ pub(crate) fn fire_rung(
             if let Assignment::Assigned(assigned) = audience::assign(&to, &rules, context)? {
                 let progress = &mut transition.request.progress;
                 progress.reassign(to.clone(), assigned.assignee);
-                transition.add_handoff_event(HandoffEventKind::Reassigned, BY_TIME, at);
+                transition.add_handoff_event(HandoffEventKind::Reassigned, BY_TIME);
             }
             format!("reassigned to {to_text}")
         }
@@ -231,17 +230,17 @@ pub(crate) fn fire_rung(
         }
         RungAct::AnswerDefault => {
             let is_answered = has_default(&transition.request);
-            end_by_rung(transition, at, rung.after_ms, is_answered);
+            end_by_rung(transition, rung.after_ms, is_answered);
             return Ok(());
         }
         RungAct::Fail => {
-            end_by_rung(transition, at, rung.after_ms, false);
+            end_by_rung(transition, rung.after_ms, false);
             return Ok(());
         }
     };
     let note = with_round(transition, note);
-    transition.add_history("escalated", BY_TIME, at, Some(note));
-    transition.notify(RequestEventKind::Escalated, None, at, to);
+    transition.add_history("escalated", BY_TIME, Some(note));
+    transition.notify(RequestEventKind::Escalated, None, to);
     Ok(())
 }
 
@@ -279,12 +278,8 @@ fn with_round(transition: &RequestTransition, note: String) -> String {
     }
 }
 
-fn end_by_rung(
-    transition: &mut RequestTransition,
-    at: DateTime<Utc>,
-    after_ms: u64,
-    is_answered: bool,
-) {
+fn end_by_rung(transition: &mut RequestTransition, after_ms: u64, is_answered: bool) {
+    let at = transition.at;
     // In a later round `after_ms` counts from the acknowledgement, and callers expect it from the opening.
     let after_ms = match transition.request.progress.ladder.rounds {
         0 => after_ms,
@@ -298,7 +293,7 @@ fn end_by_rung(
     });
     transition.request.phase = Phase::TimedOut { at };
     transition.close();
-    transition.add_history("expired", BY_TIME, at, Some("a rung ended it".to_owned()));
+    transition.add_history("expired", BY_TIME, Some("a rung ended it".to_owned()));
     let to = transition.request.audience();
-    transition.notify(RequestEventKind::Expired, None, at, to);
+    transition.notify(RequestEventKind::Expired, None, to);
 }

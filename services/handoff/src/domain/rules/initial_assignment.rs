@@ -25,7 +25,7 @@ pub(crate) fn assign_new_request(
     let by = transition.request.opened_by.clone();
     let by = by.unwrap_or_else(|| BY_EXECUTOR.to_owned());
     let by_policy = transition.request.progress.resolved_policies.history_note();
-    transition.add_history("opened", &by, context.now, by_policy);
+    transition.add_history("opened", &by, by_policy);
     if spec.kind == HoldKind::Timer {
         return Ok(());
     }
@@ -39,7 +39,7 @@ pub(crate) fn assign_new_request(
     load_together([assignment().map(drop), shortfall().map(drop)])?;
     let assigned = match assignment()? {
         Assignment::Inactive(name) => {
-            cancel(transition, &name, spec.kind, context);
+            cancel(transition, &name, spec.kind);
             return Ok(());
         }
         Assignment::Assigned(assigned) => assigned,
@@ -49,27 +49,23 @@ pub(crate) fn assign_new_request(
     progress.reassigned_to = assigned.reassigned_to;
     progress.ladder.since = Some(context.now);
     if let Some(note) = assigned.note {
-        transition.add_history("assigned", BY_SERVICE, context.now, Some(note));
+        transition.add_history("assigned", BY_SERVICE, Some(note));
     }
     transition.add_fact(assigned.fact);
     if let Some(shortfall) = shortfall()? {
-        add_owners(transition, &shortfall, context);
+        add_owners(transition, &shortfall);
     }
     if spec.reason.as_deref() == Some(OPERATOR_TAKEOVER) {
-        take_over_at_once(transition, context);
+        take_over_at_once(transition);
     }
     let to = transition.request.audience();
-    transition.notify(RequestEventKind::Opened, Some(&by), context.now, to);
+    transition.notify(RequestEventKind::Opened, Some(&by), to);
     Ok(())
 }
 
 /// The run waits although too few people can decide, so the owners, who can give the role to more people,
 /// are asked too.
-fn add_owners(
-    transition: &mut RequestTransition,
-    shortfall: &QuorumShortfall,
-    context: &DecisionContext<'_>,
-) {
+fn add_owners(transition: &mut RequestTransition, shortfall: &QuorumShortfall) {
     let owners = OWNERS.to_owned();
     let mut to = transition.request.addressed_to().to_vec();
     if !to.is_empty() && !to.contains(&owners) {
@@ -80,43 +76,34 @@ fn add_owners(
         "{}; addressed to the owners too, who can give the role to more people or end the run",
         shortfall.describe()
     );
-    transition.add_history("assigned", BY_SERVICE, context.now, Some(note));
+    transition.add_history("assigned", BY_SERVICE, Some(note));
 }
 
 /// The recipient has taken the run over at the executor, which therefore needs no message.
-fn take_over_at_once(transition: &mut RequestTransition, context: &DecisionContext<'_>) {
+fn take_over_at_once(transition: &mut RequestTransition) {
     let Some(by) = transition.request.progress.assignee.as_ref() else {
         return;
     };
     let by = by.to_string();
-    transition.add_history("taken_over", &by, context.now, None);
-    transition.request.progress.taken_over = Some(AuditStamp {
-        by,
-        at: context.now,
-    });
+    transition.add_history("taken_over", &by, None);
+    transition.request.progress.taken_over = Some(AuditStamp::new(by, transition.at));
 }
 
 /// Ends a request whose recipient is inactive. The executor fails the step with this literal text (S0-R1).
-fn cancel(
-    transition: &mut RequestTransition,
-    name: &str,
-    kind: HoldKind,
-    context: &DecisionContext<'_>,
-) {
+fn cancel(transition: &mut RequestTransition, name: &str, kind: HoldKind) {
     let inactive = audience::inactive_text(name);
     let message = match kind {
         HoldKind::Handoff => format!("Handoff failed: {inactive}"),
         HoldKind::Approval | HoldKind::Input | HoldKind::Timer => inactive,
     };
-    let now = context.now;
-    transition.add_history("withdrawn", BY_SERVICE, now, Some(message.clone()));
+    transition.add_history("withdrawn", BY_SERVICE, Some(message.clone()));
     transition.request.phase = Phase::Decided {
         outcome: HoldOutcome::Cancelled,
         data: json!({ "code": "assignee_inactive", "message": message }),
         by: BY_SERVICE.to_owned(),
-        at: now,
+        at: transition.at,
     };
     transition.close();
     let to = transition.request.audience();
-    transition.notify(RequestEventKind::Withdrawn, Some(BY_SERVICE), now, to);
+    transition.notify(RequestEventKind::Withdrawn, Some(BY_SERVICE), to);
 }

@@ -38,7 +38,7 @@ pub(crate) fn change_user(
 ) -> Result<Outcome, Undecided> {
     let errors = validate(&next);
     if !errors.is_empty() {
-        return Err(Refusal::InvalidUser(errors).into());
+        return Err(Refusal::InvalidFields(errors).into());
     }
     if user == Some(&next) {
         return Ok(Outcome::Unchanged(Reply::User(next.view())));
@@ -55,10 +55,7 @@ pub(crate) fn change_user(
     };
     let view = next.view();
     Ok(Outcome::Decided(Box::new(Change {
-        effects: vec![Effect::UserChanged {
-            workspace: next.workspace.clone(),
-            user: view.clone(),
-        }],
+        effects: vec![Effect::UserChanged(next.workspace.clone(), view.clone())],
         state: Aggregate::User(next),
         facts: new_facts,
         reply: Reply::User(view),

@@ -1,13 +1,17 @@
-//! Asking again (issue 4): a new request that names the old one, once nobody has answered that.
+//! Asking again (issue 4): a new request for one that ended without an answer, and that names it.
+
+use chrono::TimeDelta;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::{AskAgain, Decision, RequestStatus, RequestView};
 use holdpoint_contracts::hold::{Assign, HoldOutcome, HoldSpec, OnTimeout, Policy};
 use holdpoint_contracts::run::HoldKind;
+use holdpoint_holds::deadline::TIMEOUT_MS;
+use holdpoint_holds::limits::{OPTION_CHARS_MAX, RECIPIENTS_MAX, TEXT_CHARS_MAX};
 
 use super::world::{World, hold, input_spec, minute, open, respond, spec};
 use crate::domain::{Reply, RequestInput};
 
-/// Opened by oscar of ops, for an hour.
+/// A hold that oscar of ops opened, with a timeout of one hour.
 pub(super) fn opened(spec: HoldSpec) -> World {
     opened_in(World::alone(), spec)
 }
@@ -23,13 +27,13 @@ fn opened_in(mut world: World, spec: HoldSpec) -> World {
     world
 }
 
-/// Asks the world's request again, as another world of the same people.
+/// Asks the world's request again. The new request is in another world with the same users.
 fn again(world: &World, by: &str, change: impl FnOnce(&mut AskAgain)) -> Result<World, Problem> {
-    once_more(world, None, by, change)
+    ask_again_after(world, None, by, change)
 }
 
-/// The same where somebody may have asked it again before.
-pub(super) fn once_more(
+/// The same, after an earlier caller may have asked again.
+pub(super) fn ask_again_after(
     world: &World,
     before: Option<&World>,
     by: &str,
@@ -57,7 +61,7 @@ fn view(world: &World) -> RequestView {
 }
 
 #[test]
-fn what_nobody_answered_in_time_is_asked_again_as_it_was() {
+fn an_expired_request_is_asked_again_as_it_was() {
     let mut world = opened(HoldSpec {
         context: serde_json::json!({ "version": "4.2" }),
         ..input_spec()
@@ -79,7 +83,7 @@ fn what_nobody_answered_in_time_is_asked_again_as_it_was() {
     assert_eq!(new.options, old.options);
     assert_eq!(new.deadline, Some(minute(120)), "as long as before");
     let mut next = next;
-    assert!(next.say("ada", respond("yes")).is_ok());
+    assert!(next.decide_as("ada", respond("yes")).is_ok());
 
     let other = again(&world, "oscar", |wanted| {
         wanted.to = Some(vec!["@user.ada".to_owned()]);
@@ -97,10 +101,9 @@ fn what_nobody_answered_in_time_is_asked_again_as_it_was() {
     );
 }
 
-/// What was taken back, and what could not be put to anybody, has no answer either; a default that
-/// counted because nobody answered is none of a person's.
+/// A withdrawn or unassignable request has no answer, and neither does a request that ended with its default.
 #[test]
-fn what_has_no_answer_of_a_person_is_asked_again() {
+fn a_request_without_an_answer_of_a_person_is_asked_again() {
     let mut world = opened(input_spec());
     let caller = world.caller("oscar");
     let version = None;
@@ -120,13 +123,13 @@ fn what_has_no_answer_of_a_person_is_asked_again() {
     assert!(again(&world, "oscar", |_| ()).is_ok());
 }
 
-/// A decision stands; what is open is not asked twice; a run's goes with its run.
+/// A decision is final, an open request is not asked twice, and the request of a run ends with its run.
 #[test]
-fn what_stands_or_is_a_runs_is_not_asked_again() {
+fn a_decided_request_or_one_of_a_run_is_not_asked_again() {
     let code = |world: &World| again(world, "oscar", |_| ()).map(drop).unwrap_err().code;
     let mut world = opened(input_spec());
     assert_eq!(code(&world), "still_open");
-    world.say("ada", respond("no")).unwrap();
+    world.decide_as("ada", respond("no")).unwrap();
     assert_eq!(view(&world).outcome, Some(HoldOutcome::Answered));
     let problem = again(&world, "oscar", |_| ()).map(drop).unwrap_err();
     assert_eq!(problem.code, "already_decided");
@@ -158,9 +161,9 @@ fn what_stands_or_is_a_runs_is_not_asked_again() {
     );
 }
 
-/// Only whoever asked, or an operator: what is asked again carries all that was told with it.
+/// Only the opener or an operator asks again, because the new request contains the content of the old one.
 #[test]
-fn nobody_else_asks_it_again() {
+fn only_the_opener_or_an_operator_asks_again() {
     let mut world = opened(input_spec());
     world.now = minute(60);
     world.fire();
@@ -170,7 +173,7 @@ fn nobody_else_asks_it_again() {
 
 /// A-H5: naming another person as requester does not let the opener decide their own request.
 #[test]
-fn who_opens_for_another_decides_as_little_as_the_requester() {
+fn the_opener_for_a_requester_is_excluded_too() {
     let mut world = opened(HoldSpec {
         policy: Policy {
             need: 1,
@@ -182,15 +185,15 @@ fn who_opens_for_another_decides_as_little_as_the_requester() {
     world.user("bob", &["operator"]);
     let approve = Decision::Approve { comment: None };
     for barred in ["oscar", "bob"] {
-        let refused = world.say(barred, approve.clone()).unwrap_err();
+        let refused = world.decide_as(barred, approve.clone()).unwrap_err();
         assert_eq!(refused.code, "not_requester", "{barred}");
     }
-    assert!(world.say("ada", approve).is_ok());
+    assert!(world.decide_as("ada", approve).is_ok());
 }
 
-/// Whoever wanted it is still barred, also where somebody else asks again for them.
+/// The requester stays excluded if another user asks again.
 #[test]
-fn asking_again_for_somebody_lets_them_not_decide_it() {
+fn the_first_requester_stays_excluded_when_an_operator_asks_again() {
     let mut world = opened(HoldSpec {
         policy: Policy {
             need: 1,
@@ -205,24 +208,24 @@ fn asking_again_for_somebody_lets_them_not_decide_it() {
     assert_eq!(view(&next).asked_by, ["bob", "oscar"]);
     let approve = Decision::Approve { comment: None };
     assert_eq!(
-        next.say("oscar", approve.clone()).unwrap_err().code,
+        next.decide_as("oscar", approve.clone()).unwrap_err().code,
         "not_requester"
     );
-    assert!(next.say("ada", approve).is_ok());
+    assert!(next.decide_as("ada", approve).is_ok());
 }
 
-/// Issue 4, ask again: of two who ask again, one opens it and the other gets it, also once it is answered.
+/// Issue 4, ask again: one of two callers opens the new request. The other one gets it, even after its answer.
 #[test]
-fn whoever_asks_again_second_gets_what_the_first_has_opened() {
+fn the_second_caller_who_asks_again_gets_the_first_new_request() {
     let mut old = opened(input_spec());
     old.user("bob", &["operator"]);
     old.now = minute(60);
     old.fire();
     let mut next = again(&old, "oscar", |_| ()).unwrap();
     let id = next.id;
-    let second = once_more(&old, Some(&next), "bob", |_| ()).unwrap();
+    let second = ask_again_after(&old, Some(&next), "bob", |_| ()).unwrap();
     assert_eq!(view(&second), view(&next));
-    let same = once_more(&old, Some(&next), "bob", |wanted| {
+    let same = ask_again_after(&old, Some(&next), "bob", |wanted| {
         wanted.to = Some(view(&next).to);
         wanted.timeout_ms = Some(3_600_000);
     });
@@ -232,7 +235,7 @@ fn whoever_asks_again_second_gets_what_the_first_has_opened() {
         |wanted| wanted.timeout_ms = Some(60_000),
     ];
     for other in others {
-        let problem = once_more(&old, Some(&next), "bob", other).map(drop);
+        let problem = ask_again_after(&old, Some(&next), "bob", other).map(drop);
         let problem = problem.unwrap_err();
         assert_eq!((problem.status, &*problem.code), (409, "asked_again"));
         assert_eq!(problem.data["id"], id.to_string());
@@ -242,23 +245,23 @@ fn whoever_asks_again_second_gets_what_the_first_has_opened() {
             problem.detail
         );
     }
-    let nobody = once_more(&old, Some(&next), "ada", |_| ()).map(drop);
+    let nobody = ask_again_after(&old, Some(&next), "ada", |_| ()).map(drop);
     assert_eq!(nobody.unwrap_err().status, 403);
-    next.say("ada", respond("yes")).unwrap();
-    let late = once_more(&old, Some(&next), "bob", |_| ()).unwrap();
+    next.decide_as("ada", respond("yes")).unwrap();
+    let late = ask_again_after(&old, Some(&next), "bob", |_| ()).unwrap();
     assert_eq!(view(&late).decided_by.as_deref(), Some("ada"));
 }
 
-/// What was asked again and is over, too, is asked again itself: no request has two of them.
+/// A request is asked again once. If the new request ends too, the caller asks the new one again.
 #[test]
-fn what_was_asked_again_and_ended_is_asked_again_itself() {
+fn a_new_request_that_ended_is_asked_again_itself() {
     let mut old = opened(input_spec());
     old.now = minute(60);
     old.fire();
     let mut next = again(&old, "oscar", |_| ()).unwrap();
     next.now = minute(120);
     next.fire();
-    let problem = once_more(&old, Some(&next), "oscar", |_| ()).map(drop);
+    let problem = ask_again_after(&old, Some(&next), "oscar", |_| ()).map(drop);
     let problem = problem.unwrap_err();
     assert_eq!(problem.code, "asked_again");
     let says = format!("which has ended too; ask `{}` again", next.id);
@@ -268,9 +271,9 @@ fn what_was_asked_again_and_ended_is_asked_again_itself() {
     assert_eq!(view(&third).asks_again, Some(next.id));
 }
 
-/// Whoever wanted it then and was disabled since is named and barred as before, and is no fault.
+/// A requester who was disabled since is still named and excluded, which is not an error.
 #[test]
-fn whoever_wanted_it_may_be_disabled_when_it_is_asked_again() {
+fn a_disabled_requester_does_not_prevent_asking_again() {
     let mut world = opened(HoldSpec {
         policy: Policy {
             need: 1,
@@ -287,13 +290,12 @@ fn whoever_wanted_it_may_be_disabled_when_it_is_asked_again() {
     next.users.get_mut("oscar").unwrap().active = true;
     let approve = Decision::Approve { comment: None };
     assert_eq!(
-        next.say("oscar", approve).unwrap_err().code,
+        next.decide_as("oscar", approve).unwrap_err().code,
         "not_requester"
     );
 }
 
-/// `World::decide` gives up where the kernel does: a policy by name, its role, and who has the fewest
-/// open are found in as many rounds as there are.
+/// `World::decide` limits rounds like the kernel: a named policy, its role and the loads are loaded in few rounds.
 #[test]
 fn asking_again_by_a_policy_is_decided_in_few_rounds() {
     let mut world = World::alone();
@@ -313,11 +315,11 @@ fn asking_again_by_a_policy_is_decided_in_few_rounds() {
     assert_eq!(view(&next).assignee.as_deref(), Some("anna"));
 }
 
-/// Mend A-H5: who asks again for another opener does not free that opener to decide.
+/// Mend A-H5: an opener stays excluded after another user has asked again.
 #[test]
-fn the_first_opener_stays_barred_when_another_asks_again() {
+fn the_first_opener_stays_excluded_when_another_user_asks_again() {
     let mut world = World::alone();
-    // Operators may ask again what another opened.
+    // Operators may ask again for other openers.
     for name in ["ada", "otto"] {
         world.user(name, &["operator"]);
     }
@@ -337,7 +339,7 @@ fn the_first_opener_stays_barred_when_another_asks_again() {
     };
     let mut world = opened_in(world, asked);
     for by in ["ada", "otto"] {
-        world.now += chrono::TimeDelta::hours(1);
+        world.now += TimeDelta::hours(1);
         world.fire();
         assert_eq!(view(&world).status, RequestStatus::Expired);
         let caller = world.caller(by);
@@ -355,7 +357,61 @@ fn the_first_opener_stays_barred_when_another_asks_again() {
         world = next;
     }
     for name in ["oscar", "ada", "otto"] {
-        let said = world.say(name, Decision::Approve { comment: None });
+        let said = world.decide_as(name, Decision::Approve { comment: None });
         assert_eq!(said.unwrap_err().code, "not_requester", "{name}");
+    }
+}
+
+/// Mend C: the limits have become lower since the request was opened. It is asked again as it was, because
+/// nobody can edit it, and its people could answer it before.
+#[test]
+fn an_old_request_beyond_the_limits_is_asked_again_as_it_was() {
+    let mut world = opened(input_spec());
+    let old = world.request.as_mut().unwrap();
+    let spec = old.spec.as_mut().unwrap();
+    spec.options = vec!["yes".to_owned(), "x".repeat(OPTION_CHARS_MAX + 1)];
+    spec.question = "x".repeat(TEXT_CHARS_MAX + 1);
+    old.timeout_ms = TIMEOUT_MS.end() + 1;
+    let expected = spec.clone();
+    world.now = minute(60);
+    world.fire();
+    let mut next = again(&world, "oscar", |_| ()).unwrap();
+    let new = view(&next);
+    assert_eq!(
+        (new.options, new.question),
+        (expected.options.clone(), expected.question)
+    );
+    let timeout = TimeDelta::milliseconds(i64::try_from(TIMEOUT_MS.end() + 1).unwrap());
+    assert_eq!(new.deadline, Some(minute(60) + timeout));
+    assert!(next.decide_as("ada", respond(&expected.options[1])).is_ok());
+}
+
+/// The limits of today count for what the caller states, even if the old request is beyond them.
+#[test]
+fn a_stated_recipient_or_timeout_beyond_the_limits_is_refused_by_its_field() {
+    let mut world = opened(input_spec());
+    let old = world.request.as_mut().unwrap();
+    old.spec.as_mut().unwrap().to = vec!["@user.ada".to_owned(); RECIPIENTS_MAX + 1];
+    old.timeout_ms = TIMEOUT_MS.end() + 1;
+    world.now = minute(60);
+    world.fire();
+    let changes: [(fn(&mut AskAgain), &str); 2] = [
+        (
+            |wanted| wanted.to = Some(vec!["@user.oscar".to_owned(); RECIPIENTS_MAX + 1]),
+            "/spec/to",
+        ),
+        (
+            |wanted| wanted.timeout_ms = Some(TIMEOUT_MS.end() + 1),
+            "/timeout_ms",
+        ),
+    ];
+    for (change, pointer) in changes {
+        let refused = again(&world, "oscar", change).map(drop).unwrap_err();
+        let pointers: Vec<_> = refused
+            .errors
+            .iter()
+            .filter_map(|error| error.pointer.as_deref())
+            .collect();
+        assert_eq!((refused.status, pointers), (422, vec![pointer]));
     }
 }

@@ -1,4 +1,4 @@
-//! Who may decide, what is an answer, and what the loser is told.
+//! Who may decide, valid answers, and the refusal of a late decision.
 
 use holdpoint_auth::AuthError;
 use holdpoint_contracts::handoff::{Decision, Effect as DecisionEffect};
@@ -28,12 +28,12 @@ fn approval() -> World {
 
 /// Races: two answers.
 #[test]
-fn the_first_wins_and_the_loser_is_told_who_when_and_what() {
+fn the_first_decision_wins_and_the_late_caller_gets_the_winner() {
     let mut world = asked();
-    let decided = world.say("ada", respond("yes")).unwrap();
+    let decided = world.decide_as("ada", respond("yes")).unwrap();
     assert!(decided.recorded);
     assert_eq!(decided.effect, DecisionEffect::Pending);
-    let lost = world.say("oscar", respond("no")).unwrap_err();
+    let lost = world.decide_as("oscar", respond("no")).unwrap_err();
     assert_eq!((lost.status, lost.code.as_str()), (409, "already_decided"));
     assert!(lost.errors.is_empty());
     let winner = json!({ "by": "ada", "at": "2026-01-01T00:00:00.000Z", "outcome": "answered",
@@ -47,44 +47,47 @@ fn the_first_wins_and_the_loser_is_told_who_when_and_what() {
 
 /// Races: same actor with the same content: 200 with the stored result.
 #[test]
-fn the_same_person_may_say_the_same_again() {
+fn a_person_may_repeat_a_decision() {
     let mut world = asked();
-    world.say("ada", respond("yes")).unwrap();
+    world.decide_as("ada", respond("yes")).unwrap();
     let version = world.view().version;
-    let again = world.say("ada", respond("yes")).unwrap();
+    let again = world.decide_as("ada", respond("yes")).unwrap();
     assert_eq!(again.request.version, version);
-    assert_eq!(world.say("ada", respond("no")).unwrap_err().status, 409);
+    assert_eq!(
+        world.decide_as("ada", respond("no")).unwrap_err().status,
+        409
+    );
     // A late answer is kept once, however often it comes.
-    world.say("ada", respond("no")).unwrap_err();
+    world.decide_as("ada", respond("no")).unwrap_err();
     assert_eq!(world.view().late.len(), 1);
 }
 
 #[test]
 fn late_answers_are_bounded() {
     let mut world = asked();
-    world.say("ada", respond("yes")).unwrap();
+    world.decide_as("ada", respond("yes")).unwrap();
     for n in 0..LATE_MAX + 3 {
         let name = format!("op{n}");
         world.user(&name, &["operator"]);
-        let lost = world.say(&name, respond("no")).unwrap_err();
+        let lost = world.decide_as(&name, respond("no")).unwrap_err();
         assert_eq!(lost.data["late"], json!(n < LATE_MAX));
     }
     assert_eq!(world.view().late.len(), LATE_MAX);
 }
 
 #[test]
-fn who_answers_what_is_gone_is_told_so() {
+fn a_decision_on_a_withdrawn_request_is_refused() {
     let mut world = asked();
     world.desired_state(2, gone());
-    let lost = world.say("ada", respond("yes")).unwrap_err();
+    let lost = world.decide_as("ada", respond("yes")).unwrap_err();
     assert_eq!(lost.data["winner"]["outcome"], "cancelled");
 }
 
-/// DESIGN, Identity: only by a signed word, only whoever is asked, or an operator.
+/// DESIGN, Identity: only a signed command of a recipient or an operator decides.
 #[test]
-fn only_active_people_who_are_asked_decide() {
+fn only_active_recipients_and_operators_decide() {
     let mut world = asked();
-    let status = |caller: Caller| match world.clone().say_as(caller, respond("yes"), None) {
+    let status = |caller: Caller| match world.clone().decide_with(caller, respond("yes"), None) {
         Ok(_) => 200,
         Err(problem) => problem.status,
     };
@@ -106,14 +109,17 @@ fn only_active_people_who_are_asked_decide() {
         assert_eq!(status(caller), 401);
     }
     world.users.get_mut("ada").unwrap().active = false;
-    assert_eq!(world.say("ada", respond("yes")).unwrap_err().status, 403);
+    assert_eq!(
+        world.decide_as("ada", respond("yes")).unwrap_err().status,
+        403
+    );
 }
 
 /// S3-R3
 #[test]
 fn an_answer_is_one_of_the_options() {
     let mut world = asked();
-    let refused = world.say("ada", respond("maybe")).unwrap_err();
+    let refused = world.decide_as("ada", respond("maybe")).unwrap_err();
     assert_eq!(
         (refused.status, refused.code.as_str()),
         (422, "invalid_answer")
@@ -122,33 +128,42 @@ fn an_answer_is_one_of_the_options() {
     assert_eq!(error.pointer.as_deref(), Some("/decision/respond/answer"));
     assert_eq!(error.message, "answer with one of: yes, no");
     assert_eq!(world.view().version, 1, "nothing has changed");
-    world.say("ada", respond("no")).unwrap();
+    world.decide_as("ada", respond("no")).unwrap();
 }
 
 #[test]
-fn kinds_are_decided_each_in_their_way() {
+fn each_kind_takes_only_its_own_decisions() {
     let approve = || Decision::Approve { comment: None };
     let reject = |reason: &str| Decision::Reject {
         reason: reason.to_owned(),
     };
     let code =
         |result: Result<_, holdpoint_contracts::Problem>| result.map(|_| ()).unwrap_err().code;
-    assert_eq!(code(asked().say("ada", approve())), "wrong_kind");
-    assert_eq!(code(asked().say("ada", reject("no"))), "wrong_kind");
-    assert_eq!(code(approval().say("ada", respond("yes"))), "wrong_kind");
-    assert_eq!(code(approval().say("ada", reject("  "))), "invalid_answer");
+    assert_eq!(code(asked().decide_as("ada", approve())), "wrong_kind");
+    assert_eq!(code(asked().decide_as("ada", reject("no"))), "wrong_kind");
+    assert_eq!(
+        code(approval().decide_as("ada", respond("yes"))),
+        "wrong_kind"
+    );
+    assert_eq!(
+        code(approval().decide_as("ada", reject("  "))),
+        "invalid_answer"
+    );
     let long = "x".repeat(ANSWER_BYTES_MAX);
-    assert_eq!(code(approval().say("ada", reject(&long))), "invalid_answer");
-    let rejected = approval().say("ada", reject("too dear")).unwrap();
+    assert_eq!(
+        code(approval().decide_as("ada", reject(&long))),
+        "invalid_answer"
+    );
+    let rejected = approval().decide_as("ada", reject("too dear")).unwrap();
     assert_eq!(rejected.request.response, Some(json!("too dear")));
-    assert!(approval().say("ada", approve()).is_ok());
+    assert!(approval().decide_as("ada", approve()).is_ok());
 }
 
 #[test]
-fn whoever_has_seen_an_older_state_is_asked_to_look_again() {
+fn a_decision_on_an_older_version_is_refused() {
     let mut world = asked();
     let caller = world.caller("ada");
-    let stale = world.say_as(caller.clone(), respond("yes"), Some(7));
+    let stale = world.decide_with(caller.clone(), respond("yes"), Some(7));
     assert_eq!(stale.unwrap_err().code, "version_conflict");
-    assert!(world.say_as(caller, respond("yes"), Some(1)).is_ok());
+    assert!(world.decide_with(caller, respond("yes"), Some(1)).is_ok());
 }

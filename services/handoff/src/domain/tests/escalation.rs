@@ -44,7 +44,7 @@ fn fire_at(world: &mut World, at: i64) {
     world.fire();
 }
 
-/// S4-R15: each rung fires once, and does what it says.
+/// S4-R15: each rung fires once and has its effect.
 #[test]
 fn rungs_fire_in_order_and_each_once() {
     let (mut world, _) = laddered(vec![
@@ -56,7 +56,7 @@ fn rungs_fire_in_order_and_each_once() {
     fire_at(&mut world, 10);
     let ops = vec!["@role.ops".to_owned()];
     assert_eq!(
-        world.facts().last().unwrap(),
+        world.request_events().last().unwrap(),
         &(RequestEventKind::Escalated, ops)
     );
     fire_at(&mut world, 20);
@@ -69,7 +69,7 @@ fn rungs_fire_in_order_and_each_once() {
     fire_at(&mut world, 600);
     assert_eq!(world.view().status, RequestStatus::Open, "it stays");
     fire_at(&mut world, 40 + 24 * 60);
-    let (kind, to) = world.facts().pop().unwrap();
+    let (kind, to) = world.request_events().pop().unwrap();
     assert_eq!(
         (kind, to.len()),
         (RequestEventKind::Escalated, 0),
@@ -78,10 +78,10 @@ fn rungs_fire_in_order_and_each_once() {
     assert_eq!(world.request.unwrap().timer.due, None);
 }
 
-/// API, `on_timeout: escalate`: time is up before the next rung: that one fires, once; the owners are
-/// told where there is none, and no rung ends what stays.
+/// API, `on_timeout: escalate`: at a deadline before the next rung, that rung fires once. If no rung is left, the
+/// owners are notified. No rung ends a request that stays open.
 #[test]
-fn when_time_is_up_the_next_rung_fires_and_the_request_stays() {
+fn at_the_deadline_the_next_rung_fires_and_the_request_stays_open() {
     let (mut world, _) = laddered(vec![
         rung(10, RungAct::Notify, &["@role.ops"]),
         rung(700, RungAct::Broaden, &["@user.bob"]),
@@ -89,10 +89,10 @@ fn when_time_is_up_the_next_rung_fires_and_the_request_stays() {
     ]);
     fire_at(&mut world, 10);
     fire_at(&mut world, 600);
-    let told = (RequestEventKind::Escalated, vec!["@user.bob".to_owned()]);
-    assert_eq!(world.facts().last(), Some(&told));
+    let expected = (RequestEventKind::Escalated, vec!["@user.bob".to_owned()]);
+    assert_eq!(world.request_events().last(), Some(&expected));
     let view = world.view();
-    assert_eq!((view.status, view.also), (RequestStatus::Open, told.1));
+    assert_eq!((view.status, view.also), (RequestStatus::Open, expected.1));
     assert!(view.escalated_at.is_some());
     fire_at(&mut world, 800);
     assert_eq!(world.view().status, RequestStatus::Expired);
@@ -101,17 +101,17 @@ fn when_time_is_up_the_next_rung_fires_and_the_request_stays() {
         let (mut world, _) = laddered(ladder);
         fire_at(&mut world, 600);
         assert_eq!(
-            world.facts().last(),
+            world.request_events().last(),
             Some(&(RequestEventKind::Escalated, vec![]))
         );
         assert_eq!(world.view().status, RequestStatus::Open);
     }
 }
 
-/// Issue 4, "acknowledge and re-trigger": who has seen it and then does nothing is told again, and so
-/// is everybody behind them, in a round that is told apart.
+/// Issue 4, "acknowledge and re-trigger": a user who acknowledged and does not act is notified again, and so are
+/// the recipients of later rungs. The history counts the rounds.
 #[test]
-fn who_has_seen_it_and_does_nothing_is_told_again() {
+fn a_user_who_acknowledged_and_does_not_act_is_notified_again() {
     let (mut world, _) = laddered(vec![
         rung(10, RungAct::Notify, &["@role.ops"]),
         rung(25, RungAct::Notify, &[]),
@@ -123,7 +123,7 @@ fn who_has_seen_it_and_does_nothing_is_told_again() {
     assert!(note.starts_with("no reminders for 30 minutes"), "{note}");
     fire_at(&mut world, 42);
     let ops = (RequestEventKind::Escalated, vec!["@role.ops".to_owned()]);
-    assert_eq!(world.facts().last(), Some(&ops));
+    assert_eq!(world.request_events().last(), Some(&ops));
     fire_at(&mut world, 57);
     let notes: Vec<_> = world
         .view()
@@ -131,10 +131,10 @@ fn who_has_seen_it_and_does_nothing_is_told_again() {
         .into_iter()
         .filter_map(|one| one.note)
         .collect();
-    let told = |words: &str| notes.iter().filter(|note| note.contains(words)).count();
-    assert_eq!(told("notified @role.ops"), 2, "{notes:?}");
+    let count = |words: &str| notes.iter().filter(|note| note.contains(words)).count();
+    assert_eq!(count("notified @role.ops"), 2, "{notes:?}");
     assert_eq!(
-        told("round 2, after an acknowledgement: notified"),
+        count("round 2, after an acknowledgement: notified"),
         2,
         "{notes:?}"
     );
@@ -147,10 +147,10 @@ fn notes(world: &World) -> Vec<String> {
     history.filter_map(|one| one.note).collect()
 }
 
-/// Issue 4, "acknowledge and re-trigger": it is told again, and what was done is not done twice: whoever
-/// has accepted it keeps it, and it gets no more urgent.
+/// Issue 4, "acknowledge and re-trigger": a second round notifies, but has no effect twice. An accepted request
+/// keeps its assignee and its priority.
 #[test]
-fn what_a_rung_has_done_it_does_not_do_again_once_it_was_seen() {
+fn a_rung_has_its_effect_once_and_only_notifies_after_an_acknowledgement() {
     let (mut world, _) = laddered(vec![
         rung(10, RungAct::Raise, &["@role.ops"]),
         rung(20, RungAct::Reassign, &["@user.bob"]),
@@ -164,7 +164,7 @@ fn what_a_rung_has_done_it_does_not_do_again_once_it_was_seen() {
         fire_at(&mut world, seen + 30);
         assert_eq!(world.view().priority, Priority::High);
         let ops = (RequestEventKind::Escalated, vec!["@role.ops".to_owned()]);
-        assert_eq!(world.facts().last(), Some(&ops));
+        assert_eq!(world.request_events().last(), Some(&ops));
         fire_at(&mut world, seen + 40);
         assert_eq!(world.view().assignee.as_deref(), Some("bob"));
         assert!(world.request.as_ref().unwrap().progress.accepted.is_some());
@@ -174,9 +174,9 @@ fn what_a_rung_has_done_it_does_not_do_again_once_it_was_seen() {
     assert_eq!(last, expected);
 }
 
-/// What no rung has done yet is still done, but for taking it from whoever has accepted it.
+/// A rung that had not fired still has its effect, except that an accepted request is not reassigned.
 #[test]
-fn a_rung_that_had_no_turn_before_it_was_seen_has_its_effect_then() {
+fn a_rung_that_had_not_fired_before_an_acknowledgement_has_its_effect_later() {
     for (accepts, has_it) in [(false, "bob"), (true, "ada")] {
         let (mut world, _) = laddered(vec![
             rung(10, RungAct::Notify, &["@role.ops"]),
@@ -194,9 +194,9 @@ fn a_rung_that_had_no_turn_before_it_was_seen_has_its_effect_then() {
     }
 }
 
-/// It is quiet no longer than its time lasts: whoever has seen it is told when that is up, and what then.
+/// The quiet time ends at the deadline at the latest. The history states when, and what follows.
 #[test]
-fn who_has_seen_it_is_told_that_its_time_is_up_before() {
+fn an_acknowledgement_names_a_deadline_that_precedes_the_next_rung() {
     let said = |world: &mut World| {
         world.act("ada", RequestAction::Acknowledge).unwrap();
         notes(world).pop().unwrap()
@@ -228,9 +228,9 @@ fn who_has_seen_it_is_told_that_its_time_is_up_before() {
     );
 }
 
-/// It is quiet as long as its first rung waits: who has seen it is not told sooner for it.
+/// The quiet time is at least the time of the first rung, so that no reminder comes sooner.
 #[test]
-fn who_has_seen_it_is_not_told_sooner_than_who_has_not() {
+fn an_acknowledgement_never_brings_a_reminder_forward() {
     for (kind, hours) in [(HoldKind::Handoff, 24), (HoldKind::Input, 6)] {
         let mut world = World::new();
         world.desired_state(1, state(&spec(kind), None));
@@ -243,7 +243,7 @@ fn who_has_seen_it_is_not_told_sooner_than_who_has_not() {
 
 /// A pause stops the clock of what was seen, too; and whoever gets it next begins anew.
 #[test]
-fn what_was_seen_waits_out_a_pause_and_is_anothers_from_the_start() {
+fn a_pause_extends_an_acknowledgement_and_a_reassignment_ends_it() {
     let (mut world, spec) = laddered(vec![rung(10, RungAct::Notify, &[])]);
     world.act("ada", RequestAction::Acknowledge).unwrap();
     let frozen = HoldState::Frozen {
@@ -264,7 +264,7 @@ fn what_was_seen_waits_out_a_pause_and_is_anothers_from_the_start() {
 }
 
 #[test]
-fn who_wants_it_later_is_told_later() {
+fn a_snooze_delays_the_reminder() {
     let (mut world, _) = laddered(vec![
         rung(10, RungAct::Notify, &[]),
         rung(15, RungAct::Notify, &[]),
@@ -278,14 +278,14 @@ fn who_wants_it_later_is_told_later() {
     assert_eq!(
         world.due(),
         Some(minute(65)),
-        "those behind it keep their distance"
+        "later rungs keep their distance"
     );
     let to = "@user.ada".to_owned();
     let back = world.act("ada", RequestAction::Reassign { to }).unwrap();
     assert_eq!(
         (back.snoozed_until, back.snoozed_by.len()),
         (None, 0),
-        "it was given anew"
+        "the request was reassigned"
     );
     let far = world.act("ada", snooze(86_400_000)).unwrap();
     assert_eq!(
@@ -295,35 +295,34 @@ fn who_wants_it_later_is_told_later() {
     );
 }
 
-/// Issue 4: what one has put away is out of their own way only; the others are told as before, and have
-/// it as before.
+/// Issue 4: a snooze hides the request from one user. Others keep it and are notified as before.
 #[test]
-fn what_one_has_put_away_the_others_still_have() {
+fn a_snooze_hides_a_request_from_one_user_only() {
     let (mut world, _) = laddered(vec![rung(10, RungAct::Notify, &[])]);
     let snooze = |hours: u64| RequestAction::Snooze {
         for_ms: hours * 3_600_000,
     };
     world.act("ada", snooze(1)).unwrap();
     let view = world.act("oscar", snooze(2)).unwrap();
-    let away = view
+    let snoozes = view
         .snoozed_by
         .iter()
         .map(|one| (one.by.as_str(), one.until));
     let expected = [("ada", minute(60)), ("oscar", minute(120))];
-    assert_eq!(away.collect::<Vec<_>>(), expected);
+    assert_eq!(snoozes.collect::<Vec<_>>(), expected);
     assert_eq!(view.snoozed_until, None, "nobody has it alone");
     fire_at(&mut world, 10);
     world.now = minute(61);
     let view = world.act("oscar", snooze(3)).unwrap();
-    let away: Vec<_> = view.snoozed_by.iter().map(|one| one.by.as_str()).collect();
-    assert_eq!(away, ["oscar"], "what has come back is forgotten");
+    let snoozed_by: Vec<_> = view.snoozed_by.iter().map(|one| one.by.as_str()).collect();
+    assert_eq!(snoozed_by, ["oscar"], "a snooze that has ended is removed");
     let view = world.act("ada", RequestAction::Accept).unwrap();
     assert!(view.snoozed_by.is_empty(), "it is hers");
 }
 
-/// Issue 4: it is private: what the others have seen they still decide; what they see is another thing.
+/// Issue 4: a snooze is private, so that others still decide on the version that they have seen.
 #[test]
-fn what_one_has_put_away_the_others_decide_as_they_have_seen_it() {
+fn a_snooze_does_not_change_the_version_that_others_decide_on() {
     let (mut world, _) = laddered(Vec::new());
     let seen = world.view().version;
     let view = world
@@ -333,17 +332,17 @@ fn what_one_has_put_away_the_others_decide_as_they_have_seen_it() {
     let mut decided = world.clone();
     let approve = Decision::Approve { comment: None };
     let by = world.caller("oscar");
-    let said = decided.say_as(by.clone(), approve.clone(), Some(seen));
+    let said = decided.decide_with(by.clone(), approve.clone(), Some(seen));
     assert!(said.is_ok(), "{said:?}");
     let view = world.act("ada", RequestAction::Acknowledge).unwrap();
     assert_eq!(view.unchanged_since, None);
-    let stale = world.say_as(by, approve, Some(seen));
+    let stale = world.decide_with(by, approve, Some(seen));
     assert_eq!(stale.unwrap_err().code, "version_conflict");
 }
 
 /// S0-AC4
 #[test]
-fn a_pause_keeps_what_is_left_of_every_rung() {
+fn a_pause_keeps_the_time_left_of_every_rung() {
     let (mut world, spec) = laddered(vec![rung(10, RungAct::Notify, &[])]);
     world.now = minute(6);
     world.desired_state(
@@ -361,12 +360,12 @@ fn a_pause_keeps_what_is_left_of_every_rung() {
 }
 
 #[test]
-fn a_rung_may_end_it_and_only_a_later_deadline_opens_it_again() {
+fn a_rung_may_end_a_request_and_only_a_later_deadline_reopens_it() {
     let (mut world, spec) = laddered(vec![rung(10, RungAct::Fail, &[])]);
     fire_at(&mut world, 10);
     assert_eq!(world.closed()[0].outcome, HoldOutcome::Timeout);
     let late = world
-        .say("ada", Decision::Approve { comment: None })
+        .decide_as("ada", Decision::Approve { comment: None })
         .unwrap_err();
     assert_eq!(late.code, "already_decided");
     assert!(late.detail.contains("timed out"), "{}", late.detail);
@@ -376,7 +375,7 @@ fn a_rung_may_end_it_and_only_a_later_deadline_opens_it_again() {
     assert_eq!(world.view().status, RequestStatus::Open);
     let mut asked = super::world::input_spec();
     asked.default = Some(json!("no"));
-    // A run's ends as its timeout would.
+    // The request of a run ends like its timeout.
     asked.on_timeout = OnTimeout::Default;
     asked.ladder = vec![rung(10, RungAct::AnswerDefault, &[])];
     let mut world = World::new();
@@ -391,12 +390,12 @@ fn a_rung_may_end_it_and_only_a_later_deadline_opens_it_again() {
 }
 
 #[test]
-fn a_rung_for_somebody_who_has_left_tells_the_owners() {
+fn a_rung_for_a_disabled_user_notifies_the_owners() {
     let (mut world, _) = laddered(vec![rung(10, RungAct::Reassign, &["@user.bob"])]);
     world.users.get_mut("bob").unwrap().active = false;
     fire_at(&mut world, 10);
     assert_eq!(
-        world.facts().pop().unwrap(),
+        world.request_events().pop().unwrap(),
         (RequestEventKind::Escalated, vec![])
     );
 }
@@ -419,10 +418,10 @@ fn any_rung() -> impl Strategy<Value = Rung> {
 }
 
 proptest! {
-    /// DESIGN: nothing waits without a waker. Every ladder, whatever is in it, of every kind and
-    /// priority, ends with the owners, or with the request.
+    /// DESIGN: nothing waits without a waker. Every ladder of every kind and priority ends with the owners, or with
+    /// the end of the request.
     #[test]
-    fn every_ladder_reaches_the_owners_or_ends_it(
+    fn every_ladder_reaches_the_owners_or_ends_the_request(
         ladder in proptest::collection::vec(any_rung(), 0..6),
         priority in prop_oneof![Just(Priority::Low), Just(Priority::Normal), Just(Priority::Critical)],
         kind in prop_oneof![Just(HoldKind::Approval), Just(HoldKind::Input), Just(HoldKind::Handoff)],
@@ -439,16 +438,16 @@ proptest! {
         }
         prop_assert!((1..=rungs + 2).contains(&fired));
         let is_over = world.view().outcome.is_some();
-        let is_known = world.facts().iter().any(|(kind, to)| {
+        let is_known = world.request_events().iter().any(|(kind, to)| {
             *kind == RequestEventKind::Escalated && to.is_empty()
         });
         prop_assert!(is_over || is_known);
     }
 
-    /// The same however often somebody says that they have seen it, and wherever the ladder is then: the
-    /// owners are told after the last time, or it has ended; every rung fires once a round.
+    /// The same after any number of acknowledgements at any rung: the owners are notified after the last one, or the
+    /// request has ended. Every rung fires once in a round.
     #[test]
-    fn what_somebody_has_seen_reaches_the_owners_all_the_same(
+    fn an_acknowledged_request_reaches_the_owners_too(
         ladder in proptest::collection::vec(any_rung(), 0..6),
         kind in prop_oneof![Just(HoldKind::Approval), Just(HoldKind::Input), Just(HoldKind::Handoff)],
         seen_after in proptest::collection::vec(0..4_usize, 1..4),
@@ -477,7 +476,7 @@ proptest! {
         }
         prop_assert!(fired <= rungs + 2);
         let is_over = world.view().outcome.is_some();
-        let is_known = world.facts().iter().any(|(kind, to)| {
+        let is_known = world.request_events().iter().any(|(kind, to)| {
             *kind == RequestEventKind::Escalated && to.is_empty()
         });
         prop_assert!(is_over || is_known);

@@ -1,4 +1,4 @@
-//! What the history of a run is told of its handoff: everything, in order, until the executor knows it.
+//! Handoff events: the executor gets all of them in order, until it has acknowledged them.
 
 use holdpoint_contracts::handoff::{Completion, Decision, Disposition, OutcomeType, RequestAction};
 use holdpoint_contracts::hold::{
@@ -32,9 +32,9 @@ fn complete() -> Decision {
     })
 }
 
-/// What is on its way beside closes.
+/// The events of the newest handoff update.
 fn alone(world: &World) -> Vec<Vec<HandoffEventKind>> {
-    let handled = world.handled().into_iter();
+    let handled = world.handoff_updates().into_iter();
     let kinds = handled.map(|one| {
         one.handoff_events
             .iter()
@@ -44,7 +44,7 @@ fn alone(world: &World) -> Vec<Vec<HandoffEventKind>> {
     kinds.collect()
 }
 
-/// What the newest close brings.
+/// The events that the newest close carries.
 fn with_close(world: &World) -> Vec<HandoffEventKind> {
     let closed = world.closed();
     let handoff_events = &closed.last().unwrap().handoff_events;
@@ -54,19 +54,19 @@ fn with_close(world: &World) -> Vec<HandoffEventKind> {
         .collect()
 }
 
-/// S0-AC6: what has not been confirmed is told again with what follows, and goes before a close.
+/// S0-AC6: unacknowledged events are sent again with later ones, and precede a close.
 #[test]
-fn what_was_done_is_told_until_it_is_confirmed_and_before_what_follows() {
+fn handoff_events_are_sent_in_order_until_they_are_acknowledged() {
     let mut world = handed(spec(HoldKind::Handoff));
     world.act("ada", RequestAction::Accept).unwrap();
     world.act("ada", reassign("@user.oscar")).unwrap();
     assert_eq!(alone(&world), [vec![Accepted], vec![Accepted, Reassigned]]);
-    let given = world.handled()[1].handoff_events[1].clone();
+    let given = world.handoff_updates()[1].handoff_events[1].clone();
     assert_eq!(
         (given.by.as_str(), given.to),
         ("ada", vec!["@user.oscar".to_owned()])
     );
-    let first = world.handled()[0].rev;
+    let first = world.handoff_updates()[0].rev;
     world
         .put(RequestInput::HandoffEventsAcked { rev: first })
         .unwrap();
@@ -74,25 +74,25 @@ fn what_was_done_is_told_until_it_is_confirmed_and_before_what_follows() {
     assert_eq!(with_close(&world), [Reassigned, TakenOver]);
     world.act("oscar", reassign("@user.ada")).unwrap();
     assert_eq!(alone(&world).len(), 2, "it waits for the take-over's word");
-    world.told(CloseReply::Applied);
+    world.acknowledge_close(CloseReply::Applied);
     assert_eq!(alone(&world)[2], [Reassigned], "and follows it");
-    let rev = world.handled()[2].rev;
+    let rev = world.handoff_updates()[2].rev;
     world.put(RequestInput::HandoffEventsAcked { rev }).unwrap();
     let before = world.request.clone();
     world.put(RequestInput::HandoffEventsAcked { rev }).unwrap();
     assert_eq!(world.request, before, "twice is once");
-    world.say("ada", complete()).unwrap();
+    world.decide_as("ada", complete()).unwrap();
     assert_eq!(with_close(&world), [], "it is known");
 }
 
-/// The executor was away all the time: the end brings everything.
+/// The executor acknowledged nothing, so the close carries all events.
 #[test]
-fn the_end_brings_what_was_never_confirmed() {
+fn the_close_carries_unacknowledged_handoff_events() {
     let mut world = handed(spec(HoldKind::Handoff));
     world.act("ada", RequestAction::Accept).unwrap();
     world.act("ada", reassign("@user.oscar")).unwrap();
     world.act("oscar", RequestAction::TakeOver).unwrap();
-    world.say("oscar", complete()).unwrap();
+    world.decide_as("oscar", complete()).unwrap();
     assert_eq!(
         world.closed().last().unwrap().outcome,
         HoldOutcome::Completed
@@ -100,9 +100,9 @@ fn the_end_brings_what_was_never_confirmed() {
     assert_eq!(with_close(&world), [Accepted, Reassigned, TakenOver]);
 }
 
-/// Whoever is not there gives it back, and a rung may give it to others.
+/// The sweep and rungs reassign a handoff too.
 #[test]
-fn what_nobody_did_by_hand_is_told_too() {
+fn reassignments_by_services_are_handoff_events_too() {
     let mut world = handed(HoldSpec {
         to: vec!["@user.ada".to_owned()],
         ladder: vec![Rung {
@@ -122,27 +122,27 @@ fn what_nobody_did_by_hand_is_told_too() {
     world
         .put(RequestInput::RecipientLost { recipient })
         .unwrap();
-    let handoff_events = &world.handled().last().unwrap().handoff_events;
-    let told: Vec<_> = handoff_events
+    let handoff_events = &world.handoff_updates().last().unwrap().handoff_events;
+    let events: Vec<_> = handoff_events
         .iter()
         .map(|it| (it.by.as_str(), it.to.len()))
         .collect();
-    assert_eq!(told, [("service:scheduler", 1), ("service:handoff", 0)]);
+    assert_eq!(events, [("service:scheduler", 1), ("service:handoff", 0)]);
 }
 
-/// Only handoffs of runs have it in a history, and the row is bounded.
+/// Only handoffs of runs have events, and their number is bounded.
 #[test]
-fn nothing_is_told_of_others_and_the_oldest_is_left_out() {
+fn only_handoffs_of_runs_have_events_and_the_oldest_is_dropped() {
     let mut world = handed(spec(HoldKind::Approval));
     world.act("ada", RequestAction::Accept).unwrap();
-    assert!(world.handled().is_empty());
+    assert!(world.handoff_updates().is_empty());
     let mut world = handed(spec(HoldKind::Handoff));
     for _ in 0..PENDING_EVENTS_MAX {
         world.act("olga", reassign("@user.oscar")).unwrap();
         world.act("olga", reassign("@user.ada")).unwrap();
     }
     assert_eq!(
-        world.handled().last().unwrap().handoff_events.len(),
+        world.handoff_updates().last().unwrap().handoff_events.len(),
         PENDING_EVENTS_MAX
     );
 }

@@ -8,16 +8,16 @@ use crate::domain::Phase;
 
 #[derive(Debug, Clone)]
 enum Event {
-    /// The desired state of that place in the executor's history arrives.
+    /// The desired state with this index in the executor's history arrives.
     DesiredState(usize),
-    /// Somebody answers.
+    /// A recipient answers.
     Say(&'static str, &'static str),
     /// The timer that was last desired for fires.
     Fire,
-    /// A timer that was desired for before fires.
+    /// An older timer fires.
     FireOld(u64),
-    /// The executor's word on the newest close.
-    Told(CloseReply),
+    /// The executor's reply to the newest close.
+    CloseAcked(CloseReply),
 }
 
 fn state() -> impl Strategy<Value = HoldState> {
@@ -28,7 +28,7 @@ fn state() -> impl Strategy<Value = HoldState> {
     ]
 }
 
-/// What the executor wants, in the order of `rev`; the first desired state has 1.
+/// Desired states of the executor in the order of `rev`, from 1.
 fn wants() -> impl Strategy<Value = Vec<HoldState>> {
     proptest::collection::vec(state(), 1..6)
 }
@@ -45,7 +45,7 @@ fn event(desired_states: usize) -> impl Strategy<Value = Event> {
             Just(CloseReply::OnResume),
             Just(CloseReply::RunEnded)
         ]
-        .prop_map(Event::Told),
+        .prop_map(Event::CloseAcked),
     ]
 }
 
@@ -72,15 +72,15 @@ fn apply(world: &mut World, wants: &[HoldState], event: &Event) {
             let rev = u64::try_from(*place).unwrap() + 1;
             world.desired_state(rev, wants[*place].clone());
         }
-        Event::Say(who, what) => drop(world.say(who, respond(what))),
+        Event::Say(who, what) => drop(world.decide_as(who, respond(what))),
         Event::Fire if world.request.is_some() => drop(world.fire()),
         Event::FireOld(rev) if world.request.is_some() => drop(world.fire_rev(*rev)),
-        Event::Told(answer) if !world.closed().is_empty() => world.told(*answer),
-        Event::Fire | Event::FireOld(_) | Event::Told(_) => {}
+        Event::CloseAcked(answer) if !world.closed().is_empty() => world.acknowledge_close(*answer),
+        Event::Fire | Event::FireOld(_) | Event::CloseAcked(_) => {}
     }
 }
 
-/// The state of the world, without what only counts how often it was written.
+/// The state of the world without counters of writes.
 fn seen(world: &World) -> Option<(Phase, u64)> {
     let request = world.request.as_ref()?;
     let phase = match request.phase.clone() {
@@ -102,7 +102,7 @@ proptest! {
 
     /// DESIGN, the hold protocol: order does not matter, and neither do repetitions.
     #[test]
-    fn desired_states_alone_end_as_in_the_order_of_rev(
+    fn desired_states_in_any_order_end_like_those_in_the_order_of_rev(
         wants in wants(),
         order in proptest::collection::vec(0..6_usize, 0..12),
     ) {
@@ -116,9 +116,9 @@ proptest! {
         prop_assert_eq!(ends, seen(&play(&wants, &in_order)));
     }
 
-    /// Desired states that are not new when they come change nothing, whatever happens between them.
+    /// Desired states that are not new when they arrive change nothing.
     #[test]
-    fn a_desired_state_that_comes_late_or_twice_changes_nothing((wants, events) in history()) {
+    fn a_late_or_repeated_desired_state_changes_nothing((wants, events) in history()) {
         let mut world = World::new();
         let mut newest = None;
         for event in &events {
@@ -134,9 +134,9 @@ proptest! {
         }
     }
 
-    /// Races: a decision that was recorded never changes, and the executor is told of it.
+    /// Races: a recorded decision never changes, and the executor gets it.
     #[test]
-    fn a_decision_stays_and_is_told((wants, events) in history()) {
+    fn a_decision_stays_and_is_sent_to_the_executor((wants, events) in history()) {
         let mut world = World::new();
         let mut decision: Option<Phase> = None;
         for event in &events {
@@ -148,17 +148,17 @@ proptest! {
             }
             if let Phase::Decided { data, by, .. } = &request.phase {
                 decision = Some(request.phase.clone());
-                let told = world.closed().pop().unwrap();
-                prop_assert_eq!((&told.data, &told.by), (data, by));
-                prop_assert_eq!(Some(told.rev), request.closed_rev);
+                let closed = world.closed().pop().unwrap();
+                prop_assert_eq!((&closed.data, &closed.by), (data, by));
+                prop_assert_eq!(Some(closed.rev), request.closed_rev);
             }
         }
     }
 
-    /// Whatever was lost or overtaken: once the newest desired state has come, a request that nobody has
-    /// decided is as that desired state wants it, or time was up after what it speaks of.
+    /// After the newest desired state has arrived, an undecided request is in that state, or its deadline passed
+    /// afterwards.
     #[test]
-    fn the_newest_desired_state_is_what_is_so((wants, events) in history()) {
+    fn the_newest_desired_state_determines_the_request((wants, events) in history()) {
         let mut world = play(&wants, &events);
         apply(&mut world, &wants, &Event::DesiredState(wants.len() - 1));
         let had_it = events.iter().any(|one| matches!(one, Event::DesiredState(place) if *place + 1 == wants.len()));

@@ -17,7 +17,7 @@ fn scenes() -> Vec<(&'static str, World)> {
         world
     };
     let decided = |world: &mut World| {
-        world.say("ada", respond("yes")).unwrap();
+        world.decide_as("ada", respond("yes")).unwrap();
     };
     vec![
         ("unknown", World::new()),
@@ -32,8 +32,8 @@ fn scenes() -> Vec<(&'static str, World)> {
         (
             "decided, applied",
             after(|world| {
-                world.say("ada", respond("yes")).unwrap();
-                world.told(CloseReply::Applied);
+                world.decide_as("ada", respond("yes")).unwrap();
+                world.acknowledge_close(CloseReply::Applied);
             }),
         ),
         (
@@ -41,7 +41,7 @@ fn scenes() -> Vec<(&'static str, World)> {
             after(|world| {
                 world.now = minute(60);
                 world.fire();
-                world.told(CloseReply::Applied);
+                world.acknowledge_close(CloseReply::Applied);
             }),
         ),
         (

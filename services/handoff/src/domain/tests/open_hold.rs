@@ -51,15 +51,15 @@ fn opened(spec: HoldSpec) -> World {
 
 /// M-6
 #[test]
-fn an_answer_is_applied_at_once_for_nobody_waits_behind_it() {
+fn an_answer_to_a_standalone_hold_is_applied_at_once() {
     let mut world = opened(input_spec());
     assert_eq!(world.view().run, None);
     let actions = "respond accept reassign delegate acknowledge snooze withdraw";
     assert_eq!(world.view().actions.join(" "), actions);
-    let decided = world.say("ada", respond("yes")).unwrap();
+    let decided = world.decide_as("ada", respond("yes")).unwrap();
     assert_eq!(decided.effect, DecisionEffect::Applied);
     assert!(decided.request.actions.is_empty());
-    assert!(world.closed().is_empty(), "no executor is told");
+    assert!(world.closed().is_empty(), "no executor gets a close");
     assert_eq!(world.due(), None, "its timer is cleared");
 }
 
@@ -104,7 +104,7 @@ fn there_is_no_pause_without_an_end() {
 
 /// S0-R1
 #[test]
-fn whoever_is_asked_by_name_is_there_and_active() {
+fn a_named_recipient_must_exist_and_be_active() {
     let mut world = World::alone();
     world.users.get_mut("oscar").unwrap().active = false;
     let caller = world.caller("bob");
@@ -135,7 +135,7 @@ fn whoever_is_asked_by_name_is_there_and_active() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_refused_and_says_where() {
+fn an_invalid_hold_is_refused_with_its_fields() {
     let pointer = |change: fn(&mut HoldSpec)| {
         let mut world = World::alone();
         let mut spec = input_spec();
@@ -194,7 +194,7 @@ fn what_cannot_be_asked_is_refused_and_says_where() {
 }
 
 #[test]
-fn asking_again_opens_nothing_twice() {
+fn a_repeated_command_opens_nothing_twice() {
     let mut world = opened(input_spec());
     let (bob, ada) = (world.caller("bob"), world.caller("ada"));
     assert_eq!(
@@ -238,9 +238,9 @@ fn only_a_handoff_may_have_no_end() {
     );
 }
 
-/// Issue 4, a version on everything that ends it: what was meant was another state.
+/// Issue 4: a withdrawal of an older version is refused.
 #[test]
-fn whoever_takes_it_back_may_say_what_they_have_seen() {
+fn a_withdrawal_may_name_the_version_that_the_caller_has_seen() {
     let mut world = opened(input_spec());
     let caller = world.caller("bob");
     let withdraw = |version| RequestInput::Withdraw {
@@ -256,7 +256,7 @@ fn whoever_takes_it_back_may_say_what_they_have_seen() {
 }
 
 #[test]
-fn whoever_opened_it_takes_it_back() {
+fn the_opener_withdraws_a_hold() {
     let mut world = opened(input_spec());
     let withdraw = |world: &mut World, caller: Caller| {
         let version = None;
@@ -282,7 +282,7 @@ fn whoever_opened_it_takes_it_back() {
         withdraw(&mut world.clone(), unsigned("script")).is_ok(),
         "its subject's right"
     );
-    world.say("ada", respond("yes")).unwrap();
+    world.decide_as("ada", respond("yes")).unwrap();
     let late = withdraw(&mut world, bob).unwrap_err();
     assert_eq!(
         (late.code.as_str(), &late.data["late"]),
@@ -290,9 +290,9 @@ fn whoever_opened_it_takes_it_back() {
     );
 }
 
-/// S2-R4: who is barred by name is somebody, however it is written.
+/// S2-R4: an excluded requester must exist, with or without the prefix `@user.`.
 #[test]
-fn a_requester_who_is_barred_is_somebody() {
+fn an_excluded_requester_must_exist() {
     let barred = |requester: &str| HoldSpec {
         requester: Some(requester.to_owned()),
         policy: Policy {
@@ -303,7 +303,7 @@ fn a_requester_who_is_barred_is_somebody() {
         ..spec(HoldKind::Approval)
     };
     let mut world = opened(barred("@user.bob"));
-    let refused = world.say("bob", Decision::Approve { comment: None });
+    let refused = world.decide_as("bob", Decision::Approve { comment: None });
     assert_eq!(refused.unwrap_err().code, "not_requester");
     let mut world = World::alone();
     let caller = world.caller("bob");
@@ -313,9 +313,9 @@ fn a_requester_who_is_barred_is_somebody() {
     assert!(error.message.contains("User nobody not found"), "{error:?}");
 }
 
-/// People, deliverable 3: the secret stays at its owner; what is said here is that it is done.
+/// People, deliverable 3: the secret stays at its owner, and the answer only states that it was entered.
 #[test]
-fn a_secret_is_entered_elsewhere() {
+fn a_secret_is_entered_at_a_link() {
     let by_link = |url: &str| HoldSpec {
         options: Vec::new(),
         link: Some(Link {
@@ -329,15 +329,18 @@ fn a_secret_is_entered_elsewhere() {
     let view = world.view();
     assert_eq!(view.link, by_link(vault).link);
     assert_eq!(view.options, ["done", "declined"]);
-    let refused = world.say("ada", respond("hunter2")).unwrap_err();
+    let refused = world.decide_as("ada", respond("hunter2")).unwrap_err();
     assert_eq!((refused.status, &*refused.code), (422, "invalid_answer"));
-    let told = serde_json::to_string(&refused).unwrap();
-    assert!(!told.contains("hunter2"), "nobody repeats it: {told}");
-    let decided = world.say("ada", respond("done")).unwrap();
+    let text = serde_json::to_string(&refused).unwrap();
+    assert!(
+        !text.contains("hunter2"),
+        "the refusal repeats the secret: {text}"
+    );
+    let decided = world.decide_as("ada", respond("done")).unwrap();
     assert_eq!(decided.request.response, Some(json!("done")));
 
     let mut world = opened(by_link(vault));
-    let declined = world.say("ada", respond("declined")).unwrap();
+    let declined = world.decide_as("ada", respond("declined")).unwrap();
     assert_eq!(declined.request.response, Some(json!("declined")));
 
     let schema =
@@ -380,7 +383,7 @@ fn a_secret_is_entered_elsewhere() {
 
 /// Mend C-14, S0-T4: a task that is due concerns those who have it, and the owners.
 #[test]
-fn a_task_that_is_due_concerns_those_who_have_it() {
+fn the_assignees_of_a_due_task_are_notified() {
     let task = Task {
         id: "task".to_owned(),
         title: "Call".to_owned(),
@@ -398,13 +401,13 @@ fn a_task_that_is_due_concerns_those_who_have_it() {
         world.fire();
         let to: Vec<_> = to.iter().map(|&whom| whom.to_owned()).collect();
         assert_eq!(
-            world.facts().last(),
+            world.request_events().last(),
             Some(&(RequestEventKind::Escalated, to))
         );
     }
 }
 
-/// The bus refuses what the other doors refuse.
+/// The bus refuses the same drafts as REST, agent definitions and tool questions.
 #[test]
 fn every_door_refuses_the_same_drafts_with_the_same_words() {
     for draft in holdpoint_holds::fixtures::drafts() {

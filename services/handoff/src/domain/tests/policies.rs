@@ -1,4 +1,4 @@
-//! Policies by name: what they may say, and what requests that name them keep of it.
+//! Policies by name: valid policies, and what requests keep of them.
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "a test names what it expects; anything else fails it"
@@ -98,7 +98,7 @@ fn put(world: &mut World, name: &str, rules: PolicyRules) -> Result<(), Problem>
     put.map(drop)
 }
 
-/// Approved by one of ops, and never by whoever asked.
+/// A policy: one of ops approves, but not the requester.
 pub(super) fn of_ops(world: &mut World, name: &str) {
     put(world, name, approval("@role.ops", 1)).unwrap();
 }
@@ -134,9 +134,9 @@ fn approve() -> Decision {
     Decision::Approve { comment: None }
 }
 
-/// API, Policy; S2-R4: who approves, how many, not who asked, and until when.
+/// API, Policy; S2-R4: the policy states who approves, how many, and until when; the requester is excluded.
 #[test]
-fn a_request_is_approved_as_the_policy_that_it_names_says() {
+fn a_request_is_approved_by_its_named_policy() {
     let mut world = World::alone();
     world.user("otto", &["member", "ops"]);
     put(&mut world, "two-of-ops", approval("@role.ops", 2)).unwrap();
@@ -153,16 +153,16 @@ fn a_request_is_approved_as_the_policy_that_it_names_says() {
         Some("by policy `two-of-ops`")
     );
     assert_eq!(
-        world.say("otto", approve()).unwrap_err().code,
+        world.decide_as("otto", approve()).unwrap_err().code,
         "not_requester"
     );
-    world.say("oscar", approve()).unwrap();
+    world.decide_as("oscar", approve()).unwrap();
     assert_eq!(
         world.view().status,
         RequestStatus::Open,
         "one more is needed"
     );
-    // Whatever becomes of the policy: what is open keeps what it was opened with.
+    // A later change of the policy does not change an open request.
     put(&mut world, "two-of-ops", approval("@role.nobody", 1)).unwrap();
     let olga = world.caller("olga");
     world
@@ -171,7 +171,7 @@ fn a_request_is_approved_as_the_policy_that_it_names_says() {
     let again = open(&mut world, asked, 0).unwrap();
     assert_eq!(again, world.view(), "asked again it is the same");
     assert_eq!(world.view().votes.unwrap().need, 2);
-    world.say("olga", approve()).unwrap();
+    world.decide_as("olga", approve()).unwrap();
     assert_eq!(world.view().status, RequestStatus::Decided);
     let mut world = World::alone();
     put(&mut world, "two-of-ops", approval("@role.ops", 2)).unwrap();
@@ -180,9 +180,9 @@ fn a_request_is_approved_as_the_policy_that_it_names_says() {
     assert_eq!(view.deadline, Some(world.now + TimeDelta::hours(5)));
 }
 
-/// API, Policy; S4-R15: each rung fires once, repetitions too, and the owners hear of it at last.
+/// API, Policy; S4-R15: each rung and each repetition fires once, and the owners are notified last.
 #[test]
-fn nobody_acts_and_the_rungs_of_the_policy_fire() {
+fn the_rungs_of_a_policy_fire_when_no_user_acts() {
     let mut world = World::alone();
     let again = PolicyRung {
         repeat: Some(Repeat {
@@ -207,19 +207,19 @@ fn nobody_acts_and_the_rungs_of_the_policy_fire() {
         world.fire();
     }
     assert_eq!(hours, [1, 2, 2, 3, 3 + 24]);
-    let told = world.facts();
-    let last = told.last().unwrap();
+    let events = world.request_events();
+    let last = events.last().unwrap();
     assert_eq!(
         *last,
         (RequestEventKind::Escalated, Vec::new()),
         "the owners"
     );
-    world.say("bob", approve()).unwrap();
+    world.decide_as("bob", approve()).unwrap();
 }
 
-/// `stop_on: accept`: whoever has it is reminded, and the rungs of the policy are over.
+/// `stop_on: accept`: the assignee is reminded, and the rungs of the policy do not fire.
 #[test]
-fn whoever_accepts_it_stops_the_rungs_where_the_policy_says_so() {
+fn an_acceptance_stops_the_rungs_of_a_policy_with_stop_on() {
     for stop_on in [vec![StopOn::Accept], vec![StopOn::Acknowledge]] {
         let stops = stop_on.contains(&StopOn::Accept);
         let mut world = World::alone();
@@ -241,7 +241,7 @@ fn whoever_accepts_it_stops_the_rungs_where_the_policy_says_so() {
     }
 }
 
-/// The default ladders have names: seen, named, and nobody's to change.
+/// The default ladders have names: they are listed and can be named, but not changed.
 #[test]
 fn default_ladders_have_names() {
     let names: Vec<_> = built_in_policies()
@@ -267,9 +267,9 @@ fn default_ladders_have_names() {
     }
 }
 
-/// Never a silent nothing: 422 with the names that exist, and the fields that are wrong.
+/// An unknown policy is a 422 with the known names and the invalid fields.
 #[test]
-fn what_a_hold_names_wrongly_is_refused_with_what_there_is() {
+fn an_unknown_policy_is_refused_with_the_known_names() {
     let mut world = World::alone();
     put(&mut world, "managers", approval("@role.ops", 2)).unwrap();
     let fails = escalation(vec![rung(HOUR_MS, RungAct::AnswerDefault, &[])]);
@@ -326,9 +326,9 @@ fn what_a_hold_names_wrongly_is_refused_with_what_there_is() {
     assert_eq!(unknown.errors[0].nearest[1], "managers");
 }
 
-/// A run does not stand still for a policy that is not there: its request's history says so.
+/// An unknown policy does not stop a run. The history of its request contains the error.
 #[test]
-fn a_runs_request_is_opened_without_what_is_not_there_and_says_so() {
+fn a_runs_request_is_opened_without_an_unknown_policy() {
     let mut world = World::new();
     let rungs = vec![
         rung(HOUR_MS, RungAct::Notify, &["@role.ops"]),
@@ -347,7 +347,7 @@ fn a_runs_request_is_opened_without_what_is_not_there_and_says_so() {
         "{note}"
     );
     assert_eq!(world.due(), Some(world.now + TimeDelta::hours(1)));
-    // A later desired state says the same again, and changes nothing of what was settled.
+    // A repeated desired state does not change the resolved policies.
     put(&mut world, "gone", approval("@role.ops", 1)).unwrap();
     let olga = world.caller("olga");
     world
@@ -358,10 +358,10 @@ fn a_runs_request_is_opened_without_what_is_not_there_and_says_so() {
     assert_eq!(world.request.clone().unwrap().spec, before);
 }
 
-/// A rung ends what a run asks as its timeout would; where the deadline was moved it is asked again, and the
-/// rungs count on.
+/// A rung ends the request of a run like its timeout. A deadline that was moved since reopens it, and later rungs
+/// fire.
 #[test]
-fn a_rung_ends_what_a_run_asks() {
+fn a_rung_ends_a_runs_request_like_a_timeout() {
     let mut world = World::new();
     let rungs = vec![rung(HOUR_MS, RungAct::Fail, &[])];
     put(&mut world, "quick", escalation(rungs)).unwrap();
@@ -397,10 +397,10 @@ fn a_rung_ends_what_a_run_asks() {
     ended(&mut world, later);
 }
 
-/// `decide_within` is the time of a step that names none; the run keeps the clock, and is told.
+/// `decide_within` is the timeout of a step without one. The run keeps the deadline and gets an event.
 #[test]
-fn a_policy_says_how_long_a_run_waits() {
-    let told = |time_by_policy| {
+fn a_policy_determines_how_long_a_run_waits() {
+    let timed = |time_by_policy| {
         let mut world = World::new();
         put(&mut world, "ops", approval("@role.ops", 1)).unwrap();
         let spec = Box::new(HoldSpec {
@@ -410,7 +410,7 @@ fn a_policy_says_how_long_a_run_waits() {
         let deadline = Some(world.now + TimeDelta::minutes(5));
         world.desired_state(1, HoldState::Open { spec, deadline });
         let handled = world
-            .handled()
+            .handoff_updates()
             .into_iter()
             .flat_map(|one| &one.handoff_events);
         let within: Vec<_> = handled
@@ -418,17 +418,17 @@ fn a_policy_says_how_long_a_run_waits() {
             .collect();
         (within, world.view().history[0].note.clone().unwrap())
     };
-    let (within, note) = told(true);
+    let (within, note) = timed(true);
     assert_eq!(within, [(HandoffEventKind::Timed, Some(2 * HOUR_MS))]);
     assert_eq!(note, "by policy `ops`");
-    let (within, note) = told(false);
+    let (within, note) = timed(false);
     assert_eq!(within, []);
     assert!(note.contains("the step's `timeout` counts"), "{note}");
 }
 
-/// What a policy may say, and who says it.
+/// Valid policies, and who may change them.
 #[test]
-fn a_policy_that_cannot_be_kept_is_refused_with_its_place() {
+fn an_invalid_policy_is_refused_with_its_fields() {
     let mut world = World::new();
     let valid_for = PolicyRules::Approval(ApprovalRules {
         valid_for: Some("1h".to_owned()),
@@ -480,7 +480,7 @@ fn a_policy_that_cannot_be_kept_is_refused_with_its_place() {
     let olga = world.caller("olga");
     let gone = world.policy_input("mine", olga.clone(), PolicyInput::Delete);
     assert_eq!(gone.unwrap_err().status, 404);
-    // Made, made again, changed, deleted, made anew: its version only rises.
+    // Created, repeated, changed, deleted and created again: the version only rises.
     let mut versions = Vec::new();
     for input in [
         PolicyInput::Put(rules.clone()),

@@ -47,7 +47,7 @@ fn status(world: &World) -> RequestStatus {
 
 /// Barge-in: whoever took the run over has it from the beginning; a pause changes nothing of that.
 #[test]
-fn a_run_that_an_operator_took_over_is_theirs_already() {
+fn a_run_that_an_operator_took_over_has_an_owner_at_once() {
     let spec = HoldSpec {
         reason: Some(OPERATOR_TAKEOVER.to_owned()),
         ..handoff()
@@ -71,15 +71,15 @@ fn a_run_that_an_operator_took_over_is_theirs_already() {
     world.desired_state(2, frozen);
     world.desired_state(3, state(&spec));
     assert_eq!(status(&world), RequestStatus::TakenOver);
-    let refused = world.say("bob", complete("mine")).unwrap_err();
+    let refused = world.decide_as("bob", complete("mine")).unwrap_err();
     assert_eq!(refused.status, 403);
-    world.say("ada", complete("done")).unwrap();
+    world.decide_as("ada", complete("done")).unwrap();
     assert_eq!(world.closed()[0].outcome, HoldOutcome::Completed);
 }
 
 /// S0-AC6, S0-AC7: offered, accepted, taken over, completed.
 #[test]
-fn a_handoff_goes_its_way_and_the_executor_hears_of_both() {
+fn the_executor_gets_the_take_over_and_the_end_of_a_handoff() {
     let mut world = asked(handoff());
     assert_eq!(status(&world), RequestStatus::Offered);
     assert_eq!(world.view().assignee.as_deref(), Some("ada"));
@@ -99,10 +99,12 @@ fn a_handoff_goes_its_way_and_the_executor_hears_of_both() {
         (HoldOutcome::TakenOver, "ada")
     );
     assert_eq!(world.due(), None, "no reminder, and no timeout");
-    world.told(CloseReply::Applied);
+    world.acknowledge_close(CloseReply::Applied);
     assert_eq!(world.view().effect, Some(DecisionEffect::Applied));
     assert_eq!(world.view().outcome, None, "it has not ended");
-    world.say("ada", complete("called them\u{7}")).unwrap();
+    world
+        .decide_as("ada", complete("called them\u{7}"))
+        .unwrap();
     assert_eq!(status(&world), RequestStatus::Completed);
     let done = world.closed()[1];
     assert!(done.rev > taken.rev);
@@ -119,20 +121,24 @@ fn a_handoff_goes_its_way_and_the_executor_hears_of_both() {
         .map(|(action, _)| action)
         .collect();
     assert_eq!(actions, ["opened", "accepted", "taken_over", "completed"]);
-    let told: Vec<_> = world.facts().into_iter().map(|(kind, _)| kind).collect();
+    let kinds: Vec<_> = world
+        .request_events()
+        .into_iter()
+        .map(|(kind, _)| kind)
+        .collect();
     let all = [
         RequestEventKind::Opened,
         RequestEventKind::TakenOver,
         RequestEventKind::Decided,
     ];
-    assert_eq!(told, all);
+    assert_eq!(kinds, all);
 }
 
 /// S0-AC7: one button may do both.
 #[test]
 fn a_handoff_is_completed_without_being_taken_over() {
     let mut world = asked(handoff());
-    world.say("ada", complete("")).unwrap();
+    world.decide_as("ada", complete("")).unwrap();
     assert_eq!(world.view().outcome, Some(HoldOutcome::Completed));
     let late = world.act("ada", RequestAction::TakeOver).unwrap_err();
     assert_eq!((late.status, late.code.as_str()), (409, "already_decided"));
@@ -153,17 +159,17 @@ fn a_desired_state_that_freezes_or_opens_keeps_what_people_did() {
         (status(&world), world.view().remaining_ms),
         (RequestStatus::TakenOver, None)
     );
-    world.told(CloseReply::OnResume);
+    world.acknowledge_close(CloseReply::OnResume);
     let (spec, deadline) = (Box::new(handoff()), Some(minute(90)));
     world.desired_state(3, HoldState::Open { spec, deadline });
     assert_eq!(*world.phase(), Phase::Open { deadline: None });
-    assert_eq!(world.closed().len(), 2, "it is told again on resume");
+    assert_eq!(world.closed().len(), 2, "the close is sent again on resume");
     assert_eq!(world.view().effect, Some(DecisionEffect::Pending));
 }
 
-/// 409 tells who was first.
+/// The conflict names the person who was first.
 #[test]
-fn of_two_who_take_over_the_second_is_told_who_has_it() {
+fn the_second_take_over_is_refused_with_the_name_of_the_owner() {
     let mut world = asked(spec(HoldKind::Handoff));
     world.act("oscar", RequestAction::TakeOver).unwrap();
     let version = world.view().version;
@@ -178,7 +184,7 @@ fn of_two_who_take_over_the_second_is_told_who_has_it() {
     );
     assert_eq!(lost.data["winner"]["by"], "oscar");
     assert_eq!(
-        world.say("ada", complete("")).unwrap_err().code,
+        world.decide_as("ada", complete("")).unwrap_err().code,
         "already_taken_over"
     );
     assert_eq!(
@@ -186,24 +192,31 @@ fn of_two_who_take_over_the_second_is_told_who_has_it() {
         409
     );
     let (caller, version) = (world.caller("ada"), Some(1));
-    let seen_before = world.say_as(caller, complete(""), version).unwrap_err();
+    let seen_before = world
+        .decide_with(caller, complete(""), version)
+        .unwrap_err();
     assert_eq!(
         seen_before.code, "already_taken_over",
-        "who was first is told"
+        "the refusal names the first person"
     );
-    world.say("olga", complete("an operator may")).unwrap();
+    world
+        .decide_as("olga", complete("an operator may"))
+        .unwrap();
 }
 
 #[test]
-fn what_was_given_to_somebody_else_is_theirs() {
+fn a_reassigned_request_belongs_to_its_new_assignee() {
     let mut world = asked(handoff());
     world.act("ada", reassign("@user.bob")).unwrap();
     assert_eq!(status(&world), RequestStatus::Reassigned);
     assert_eq!(
-        world.facts().last().unwrap(),
+        world.request_events().last().unwrap(),
         &(RequestEventKind::Assigned, vec!["@user.bob".to_owned()])
     );
-    assert_eq!(world.say("ada", complete("")).unwrap_err().status, 403);
+    assert_eq!(
+        world.decide_as("ada", complete("")).unwrap_err().status,
+        403
+    );
     let refused = world.act("bob", reassign("@user.nobody")).unwrap_err();
     assert_eq!(
         refused.errors[0].message,
@@ -219,12 +232,12 @@ fn what_was_given_to_somebody_else_is_theirs() {
     let to = "@user.ada".to_owned();
     world.act("bob", RequestAction::Delegate { to }).unwrap();
     assert_eq!(world.view().assignee.as_deref(), Some("bob"));
-    world.say("ada", complete("")).unwrap();
+    world.decide_as("ada", complete("")).unwrap();
 }
 
 /// S0-R1, literally.
 #[test]
-fn who_is_not_there_is_not_asked() {
+fn a_request_for_an_inactive_user_ends_at_once() {
     for (kind, begins) in [
         (HoldKind::Handoff, "Handoff failed: "),
         (HoldKind::Approval, ""),
@@ -255,7 +268,7 @@ fn who_is_not_there_is_not_asked() {
 }
 
 #[test]
-fn a_role_without_active_members_is_put_to_the_owners() {
+fn a_request_for_a_role_without_active_members_goes_to_the_owners() {
     let mut spec = spec(HoldKind::Approval);
     spec.to = vec!["@role.empty".to_owned()];
     let mut world = asked(spec);
@@ -266,12 +279,12 @@ fn a_role_without_active_members_is_put_to_the_owners() {
         "{note}"
     );
     world
-        .say("olga", Decision::Approve { comment: None })
+        .decide_as("olga", Decision::Approve { comment: None })
         .unwrap();
 }
 
 #[test]
-fn who_is_disabled_gives_back_what_they_had() {
+fn requests_of_a_disabled_user_are_reassigned() {
     let mut spec = spec(HoldKind::Handoff);
     spec.to = vec!["@role.ops".to_owned()];
     let mut world = asked(spec);
@@ -303,7 +316,7 @@ fn who_is_disabled_gives_back_what_they_had() {
 }
 
 #[test]
-fn the_least_loaded_gets_it() {
+fn the_least_loaded_user_gets_a_request() {
     let mut world = World::new();
     world.user("otto", &["member", "ops"]);
     world.loads.insert("oscar".parse().unwrap(), 2);
@@ -314,13 +327,13 @@ fn the_least_loaded_gets_it() {
     let deadline = None;
     world.desired_state(1, HoldState::Open { spec, deadline });
     assert_eq!(world.view().assignee.as_deref(), Some("otto"));
-    let told = vec!["@user.otto".to_owned()];
-    assert_eq!(world.facts(), [(RequestEventKind::Opened, told)]);
+    let to = vec!["@user.otto".to_owned()];
+    assert_eq!(world.request_events(), [(RequestEventKind::Opened, to)]);
 }
 
-/// S2-R4: n of m, each once, and not whoever wanted it.
+/// S2-R4: n of m users approve, each once, and the requester is excluded.
 #[test]
-fn several_must_agree_and_one_may_stop_it() {
+fn several_users_must_agree_and_one_rejection_ends_it() {
     let policy = |need| HoldSpec {
         policy: Policy {
             need,
@@ -336,24 +349,26 @@ fn several_must_agree_and_one_may_stop_it() {
     };
     let approve = || Decision::Approve { comment: None };
     let mut world = asked(policy(2));
-    let refused = world.say("bob", approve()).unwrap_err();
+    let refused = world.decide_as("bob", approve()).unwrap_err();
     assert_eq!(
         (refused.status, refused.code.as_str()),
         (403, "not_requester")
     );
-    let first = world.say("ada", approve()).unwrap();
+    let first = world.decide_as("ada", approve()).unwrap();
     assert_eq!(first.effect, DecisionEffect::Pending);
     let votes = first.request.votes.unwrap();
     assert_eq!((votes.have, votes.need), (1, 2));
     assert!(world.closed().is_empty());
-    let again = world.say("ada", approve()).unwrap();
+    let again = world.decide_as("ada", approve()).unwrap();
     assert_eq!(again.request.version, first.request.version, "counts once");
-    world.say("oscar", approve()).unwrap();
+    world.decide_as("oscar", approve()).unwrap();
     assert_eq!(world.closed()[0].outcome, HoldOutcome::Approved);
     let mut world = asked(policy(3));
-    world.say("ada", approve()).unwrap();
+    world.decide_as("ada", approve()).unwrap();
     let reason = "no".to_owned();
-    world.say("oscar", Decision::Reject { reason }).unwrap();
+    world
+        .decide_as("oscar", Decision::Reject { reason })
+        .unwrap();
     assert_eq!(world.closed()[0].outcome, HoldOutcome::Rejected);
 }
 
@@ -368,7 +383,7 @@ fn an_answer_is_checked_against_the_form() {
     let mut world = asked(form);
     let answer = |answer| Decision::Respond { answer };
     let refused = world
-        .say("ada", answer(json!({ "amount": "x\u{0}" })))
+        .decide_as("ada", answer(json!({ "amount": "x\u{0}" })))
         .unwrap_err();
     assert_eq!(
         (refused.status, refused.code.as_str()),
@@ -376,16 +391,18 @@ fn an_answer_is_checked_against_the_form() {
     );
     let pointer = refused.errors[0].pointer.as_deref();
     assert_eq!(pointer, Some("/decision/respond/answer/amount"));
-    world.say("ada", answer(json!({ "amount": 3 }))).unwrap();
+    world
+        .decide_as("ada", answer(json!({ "amount": 3 })))
+        .unwrap();
     let mut world = asked(spec(HoldKind::Approval));
     assert_eq!(
-        world.say("ada", respond("yes")).unwrap_err().code,
+        world.decide_as("ada", respond("yes")).unwrap_err().code,
         "wrong_kind"
     );
 }
 
 #[test]
-fn history_is_bounded_and_keeps_its_beginning() {
+fn history_is_bounded_and_keeps_its_first_entry() {
     let mut world = asked(spec(HoldKind::Approval));
     for _ in 0..150 {
         world.act("ada", RequestAction::Acknowledge).unwrap();

@@ -1,4 +1,4 @@
-//! Users: who may make and unmake them, and what always stays.
+//! Users: who may change them, and the owner who always remains.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ fn code(result: Result<bool, holdpoint_contracts::Problem>) -> String {
 
 /// API, People: there is always an owner.
 #[test]
-fn the_last_active_owner_can_be_neither_disabled_nor_stripped() {
+fn the_last_active_owner_keeps_the_role_and_is_not_disabled() {
     let mut world = World::new();
     let olga = world.caller("olga");
     assert_eq!(
@@ -49,7 +49,7 @@ fn the_last_active_owner_can_be_neither_disabled_nor_stripped() {
 }
 
 #[test]
-fn only_an_owner_makes_and_unmakes_owners() {
+fn only_an_owner_adds_and_removes_owners() {
     let mut world = World::new();
     world.user("adam", &["admin"]);
     world.user("oliver", &["owner"]);
@@ -75,7 +75,7 @@ fn only_an_owner_makes_and_unmakes_owners() {
         world.user_input("oliver", &olga, UserInput::Disable),
         Ok(true)
     );
-    // Enabling a former owner makes one.
+    // Enabling a former owner adds an owner.
     assert_eq!(
         code(world.user_input("oliver", &adam, put(&["owner"]))),
         "forbidden"
@@ -83,7 +83,7 @@ fn only_an_owner_makes_and_unmakes_owners() {
 }
 
 #[test]
-fn members_and_the_unsigned_change_nobody() {
+fn members_and_unsigned_callers_change_no_user() {
     let mut world = World::new();
     let ada = world.caller("ada");
     for caller in [
@@ -104,7 +104,7 @@ fn members_and_the_unsigned_change_nobody() {
 }
 
 #[test]
-fn a_service_makes_the_first_user_who_is_an_owner() {
+fn a_service_creates_the_first_user_who_is_an_owner() {
     let mut world = World::new();
     world.users.clear();
     let gateway = unsigned("service:gateway");
@@ -130,7 +130,7 @@ fn a_service_makes_the_first_user_who_is_an_owner() {
 }
 
 #[test]
-fn mail_addresses_and_roles_are_looked_at() {
+fn mail_addresses_and_roles_are_validated() {
     let mut world = World::new();
     let olga = world.caller("olga");
     let long = format!("{}@x", "a".repeat(319));

@@ -1,4 +1,4 @@
-//! Requests that more people must agree on than may decide them.
+//! Requests that need more approvals than users may give.
 
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::{Decision, RequestStatus};
@@ -21,7 +21,7 @@ fn asked(to: &[&str], need: u32, not_requester: bool) -> HoldSpec {
     }
 }
 
-/// As a program opens it with somebody's token.
+/// A program opens the request with a user's token.
 fn opened(world: &mut World, by: &str, spec: HoldSpec) -> Result<(), Problem> {
     let input = RequestInput::Open {
         caller: world.caller(by),
@@ -31,15 +31,15 @@ fn opened(world: &mut World, by: &str, spec: HoldSpec) -> Result<(), Problem> {
     world.put(input).map(drop)
 }
 
-/// As a run asks it.
+/// A run opens the request.
 fn desired(world: &mut World, spec: HoldSpec) {
     let (spec, deadline) = (Box::new(spec), None);
     world.desired_state(1, HoldState::Open { spec, deadline });
 }
 
-/// M-6, S2-R4: what is wrong, where, and how to mend it.
+/// M-6, S2-R4: the refusal names the field, the error and the remedy.
 #[test]
-fn what_nobody_can_decide_is_not_opened() {
+fn a_hold_that_no_user_can_decide_is_refused() {
     let barred =
         "no user may decide it (`not_requester` excludes `olga`); add recipients or omit it";
     let three = "it needs 3 approvals, and only 2 users may give one, including owners and operators; \
@@ -58,13 +58,13 @@ fn what_nobody_can_decide_is_not_opened() {
     }
 }
 
-/// S2-R4: a run that asks it all the same does not wait for nobody: the owners are told.
+/// S2-R4: the owners are notified of a run's request that too few users may decide.
 #[test]
-fn what_a_run_asks_of_too_few_is_put_to_the_owners_too() {
+fn a_runs_request_with_too_few_deciders_is_addressed_to_the_owners_too() {
     let mut world = World::new();
     desired(&mut world, asked(&["@role.ops"], 3, false));
     let to = vec!["@role.ops".to_owned(), "@role.owner".to_owned()];
-    assert_eq!(world.facts(), [(RequestEventKind::Opened, to)]);
+    assert_eq!(world.request_events(), [(RequestEventKind::Opened, to)]);
     let note = world.view().history[1].note.clone().unwrap();
     assert!(
         note.starts_with("it needs 3 approvals, and only 2"),
@@ -74,17 +74,17 @@ fn what_a_run_asks_of_too_few_is_put_to_the_owners_too() {
     world.user("otto", &["member", "ops"]);
     for name in ["oscar", "otto", "olga"] {
         world
-            .say(name, Decision::Approve { comment: None })
+            .decide_as(name, Decision::Approve { comment: None })
             .unwrap();
     }
     assert_eq!(world.view().status, RequestStatus::Decided);
 }
 
 proptest! {
-    /// The rule by trying it: what is refused, and what owners are told of, is what stays undecided
-    /// though everybody says yes.
+    /// The rule against every possible vote: a hold is refused exactly if the request stays undecided although all
+    /// users approve.
     #[test]
-    fn what_everybody_together_cannot_decide_is_known_before(
+    fn a_request_is_refused_exactly_if_all_users_together_cannot_decide_it(
         to in proptest::sample::subsequence(vec!["@user.ada", "@role.ops", "@role.owner", "@role.none"], 0..4),
         need in 1..6_u32,
         not_requester in any::<bool>(),
@@ -108,7 +108,7 @@ proptest! {
         let notes = world.view().history.into_iter().filter_map(|one| one.note);
         let is_told = notes.into_iter().any(|note| note.ends_with("or end the run"));
         for name in world.users.keys().cloned().collect::<Vec<_>>() {
-            drop(world.say(&name, Decision::Approve { comment: None }));
+            drop(world.decide_as(&name, Decision::Approve { comment: None }));
         }
         let is_decided = world.view().status == RequestStatus::Decided;
         prop_assert_eq!((refused, is_told), (!is_decided, !is_decided));

@@ -1,5 +1,5 @@
-//! Races on one request: answers, time, pauses, cancelling, reassigning, taking over, votes, putting
-//! away, acknowledging, asking again.
+//! Races on one request: answers, time, pauses, cancelling, reassigning, taking over, votes,
+//! snoozing, acknowledging, asking again.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::run::HoldKind;
 use proptest::prelude::*;
 
-use super::ask_again::{once_more, opened};
+use super::ask_again::{ask_again_after, opened};
 use super::world::{World, gone, minute, respond, spec};
 use crate::domain::{Effect, Phase, Recipient, RequestInput};
 
@@ -24,7 +24,7 @@ enum Event {
     Freeze,
     Open(i64),
     Withdrawn,
-    Told(CloseReply),
+    CloseAcked(CloseReply),
     Disable(&'static str),
 }
 
@@ -46,7 +46,7 @@ fn action() -> impl Strategy<Value = RequestAction> {
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    let told = prop_oneof![
+    let close_reply = prop_oneof![
         Just(CloseReply::Applied),
         Just(CloseReply::OnResume),
         Just(CloseReply::RunEnded)
@@ -59,7 +59,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => Just(Event::Freeze),
         2 => (0..500_i64).prop_map(Event::Open),
         1 => Just(Event::Withdrawn),
-        2 => told.prop_map(Event::Told),
+        2 => close_reply.prop_map(Event::CloseAcked),
         1 => prop_oneof![Just("ada"), Just("oscar")].prop_map(Event::Disable),
     ]
 }
@@ -92,7 +92,7 @@ fn decision(kind: HoldKind, yes: bool) -> Decision {
 fn apply(world: &mut World, kind: HoldKind, rev: u64, event: &Event) {
     let spec = || Box::new(asked(kind));
     match event {
-        Event::Decide(who, yes) => drop(world.say(who, decision(kind, *yes))),
+        Event::Decide(who, yes) => drop(world.decide_as(who, decision(kind, *yes))),
         Event::Act(who, action) => drop(world.act(who, action.clone())),
         Event::Fire => drop(world.fire()),
         Event::FireOld(rev) => drop(world.fire_rev(*rev)),
@@ -119,8 +119,8 @@ fn apply(world: &mut World, kind: HoldKind, rev: u64, event: &Event) {
             );
         }
         Event::Withdrawn => drop(world.desired_state(rev, gone())),
-        Event::Told(_) if world.closed().is_empty() => {}
-        Event::Told(answer) => world.told(*answer),
+        Event::CloseAcked(_) if world.closed().is_empty() => {}
+        Event::CloseAcked(answer) => world.acknowledge_close(*answer),
         Event::Disable(who) => {
             world.users.get_mut(*who).unwrap().active = false;
             let recipient = Recipient::User(who.parse().unwrap());
@@ -129,29 +129,33 @@ fn apply(world: &mut World, kind: HoldKind, rev: u64, event: &Event) {
     }
 }
 
-/// However it stands, by a person, by time, by a pause, cancelled or given to somebody else: the
-/// executor and the people were told so last, and nobody is left with anything else.
-fn everybody_is_told_the_same(world: &World) -> Result<(), TestCaseError> {
+/// The executor and the users got the same end last, whichever way the request ended.
+fn all_are_notified_of_the_same_end(world: &World) -> Result<(), TestCaseError> {
     let request = world.request.as_ref().unwrap();
     let (end, shown) = (request.end(), request.view().unwrap());
-    let told = world.effects.iter().rev().find_map(|effect| match effect {
+    let event = world.effects.iter().rev().find_map(|effect| match effect {
         Effect::RequestEvent { event: fact, .. } => Some(fact),
         Effect::Timer { .. }
         | Effect::HandoffUpdate { .. }
         | Effect::Close { .. }
         | Effect::Changed { .. }
-        | Effect::UserChanged { .. } => None,
+        | Effect::UserChanged(..) => None,
     });
-    let told = told.unwrap();
+    let event = event.unwrap();
     let people = |view: &RequestView| (view.outcome, view.decided_by.clone());
-    prop_assert_eq!(people(&told.request), people(&shown), "people: {:?}", told);
+    prop_assert_eq!(
+        people(&event.request),
+        people(&shown),
+        "people: {:?}",
+        event
+    );
     if let Some(end) = &end {
         let decided = (shown.outcome, shown.decided_by.as_ref());
         prop_assert_eq!(decided, (Some(end.outcome), Some(&end.by)));
     } else {
         prop_assert_eq!(shown.outcome, None, "it stands");
     }
-    // Elsewhere it stands, or it was the executor's own desired state.
+    // In all other cases the request is open, or the executor withdrew it.
     let has_closed = matches!(
         request.phase,
         Phase::Decided { .. } | Phase::TimedOut { .. }
@@ -166,12 +170,12 @@ fn everybody_is_told_the_same(world: &World) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// What happens to a request that stands alone, or to the one that asks it again.
+/// Events of a standalone request, or of the new request that asks it again.
 #[derive(Debug, Clone)]
 enum Alone {
     Any(Event),
     Withdraw(&'static str),
-    /// By whom, and of whom.
+    /// The caller, and the new recipient.
     AskAgain(&'static str, Option<&'static str>),
 }
 
@@ -188,7 +192,7 @@ fn alone() -> impl Strategy<Value = Alone> {
     ]
 }
 
-/// Asks again, or finds what somebody has opened before; only what has ended, and then nothing moves it.
+/// Asks an ended request again, or finds the new request of an earlier caller.
 fn ask_again(
     old: &World,
     next: Option<World>,
@@ -196,11 +200,11 @@ fn ask_again(
     to: Option<&str>,
 ) -> Result<Option<World>, TestCaseError> {
     let of = |wanted: &mut AskAgain| wanted.to = to.map(|to| vec![to.to_owned()]);
-    match once_more(old, next.as_ref(), who, of) {
+    match ask_again_after(old, next.as_ref(), who, of) {
         Ok(asked) => {
             prop_assert!(
                 old.view().outcome.is_some(),
-                "what stands is not asked twice"
+                "an open request is not asked twice"
             );
             if let Some(next) = &next {
                 prop_assert_eq!(&asked.request, &next.request, "one is opened, by the first");
@@ -218,10 +222,10 @@ fn ask_again(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
-    /// Issue 4, ask again: whoever asks again, however often, and whatever people do meanwhile with the
-    /// old one and the new one: one is opened, and the old one's end stands.
+    /// Issue 4, ask again: however often callers ask again, one new request is opened, and the end of the old one
+    /// does not change.
     #[test]
-    fn what_ended_is_asked_again_once(
+    fn an_ended_request_is_asked_again_once(
         events in proptest::collection::vec((any::<bool>(), alone()), 1..24),
     ) {
         let mut old = opened(spec(HoldKind::Input));
@@ -255,31 +259,34 @@ proptest! {
     }
 }
 
-/// A run that somebody owns was over, and is waited for again: whoever was told the one is told the other.
+/// A timeout of an owned run is undone. The users who were notified of it are notified again.
 #[test]
-fn an_owned_request_that_is_asked_again_is_told_again() {
+fn an_owned_request_that_the_run_opens_again_is_notified_again() {
     let mut world = World::new();
     let (spec, deadline) = (Box::new(asked(HoldKind::Handoff)), Some(minute(60)));
     world.desired_state(1, HoldState::Open { spec, deadline });
     let events = [
         Event::Act("olga", RequestAction::TakeOver),
-        Event::Told(CloseReply::OnResume),
+        Event::CloseAcked(CloseReply::OnResume),
         Event::Withdrawn,
         Event::Open(0),
     ];
     for (rev, event) in (2..).zip(&events) {
         apply(&mut world, HoldKind::Handoff, rev, event);
-        everybody_is_told_the_same(&world).unwrap();
+        all_are_notified_of_the_same_end(&world).unwrap();
     }
-    assert_eq!(world.facts().pop().unwrap().0, RequestEventKind::Opened);
+    assert_eq!(
+        world.request_events().pop().unwrap().0,
+        RequestEventKind::Opened
+    );
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3_000))]
 
-    /// People, Must: 1,000 random races: one outcome, everybody told the same.
+    /// People, Must: 1,000 random races have one outcome, and all users are notified of it.
     #[test]
-    fn a_race_has_one_outcome_and_everybody_is_told_the_same(
+    fn a_race_has_one_outcome_and_one_notification(
         kind in prop_oneof![Just(HoldKind::Approval), Just(HoldKind::Input), Just(HoldKind::Handoff)],
         events in proptest::collection::vec(event(), 1..24),
     ) {
@@ -302,7 +309,7 @@ proptest! {
                 decided = Some(request.phase.clone());
             }
             if let Some(mark) = &request.progress.taken_over {
-                // What is given away is somebody else's, or anybody's until one takes it.
+                // A reassigned request belongs to its new assignee, or to all recipients until one accepts it.
                 let is_given = matches!(event, Event::Act(_, RequestAction::Reassign { .. }));
                 if is_given || had_it.is_none() {
                     owner = Some(mark.by.clone());
@@ -311,12 +318,12 @@ proptest! {
                 let has_deadline = matches!(request.phase, Phase::Open { deadline: Some(_) });
                 prop_assert!(!has_deadline, "its timer has stopped");
             }
-            everybody_is_told_the_same(&world)?;
+            all_are_notified_of_the_same_end(&world)?;
             let is_given = matches!(event, Event::Act(_, RequestAction::Reassign { .. }));
             if is_given && request.version > version {
-                // Where several must agree only those who are new are told.
+                // If several users must agree, only the new ones are notified.
                 let audience = request.audience();
-                let (kind, to) = world.facts().pop().unwrap();
+                let (kind, to) = world.request_events().pop().unwrap();
                 prop_assert_eq!(kind, RequestEventKind::Assigned);
                 prop_assert!(!to.is_empty() && to.iter().all(|one| audience.contains(one)));
             }

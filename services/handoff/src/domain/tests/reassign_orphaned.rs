@@ -1,4 +1,4 @@
-//! Whose a request is: who may give it to whom, and that whoever has it is reminded.
+//! Assignees: who may reassign a request, to whom, and the reminders of the new assignee.
 
 use chrono::TimeDelta;
 use holdpoint_contracts::handoff::{
@@ -25,8 +25,8 @@ fn addressed_to(kind: HoldKind, to: &[&str]) -> HoldSpec {
     }
 }
 
-/// An approval that bob asked for, and may not give.
-fn barred(to: &[&str]) -> HoldSpec {
+/// An approval whose requester bob is excluded.
+fn excluding_bob(to: &[&str]) -> HoldSpec {
     HoldSpec {
         policy: Policy {
             need: 1,
@@ -50,9 +50,9 @@ fn complete() -> Decision {
     })
 }
 
-/// S0-AC7: a colleague can neither complete a run that somebody owns nor take it away first.
+/// S0-AC7: a colleague can neither complete nor reassign a run that another person owns.
 #[test]
-fn a_run_that_somebody_took_over_is_theirs_to_give_away() {
+fn only_its_owner_or_an_operator_reassigns_a_run() {
     let mut world = asked(addressed_to(HoldKind::Handoff, &["@role.ops"]));
     world.user("otto", &["member", "ops"]);
     world.act("oscar", RequestAction::TakeOver).unwrap();
@@ -71,16 +71,16 @@ fn a_run_that_somebody_took_over_is_theirs_to_give_away() {
         let refused = world.act("otto", action.clone()).unwrap_err();
         assert_eq!(refused.status, 409, "{action:?}: {refused:?}");
     }
-    assert_eq!(world.say("otto", complete()).unwrap_err().status, 409);
+    assert_eq!(world.decide_as("otto", complete()).unwrap_err().status, 409);
     assert_eq!(world.view(), before, "refusals change nothing");
     world.act("oscar", reassign("@user.otto")).unwrap();
-    world.say("otto", complete()).unwrap();
+    world.decide_as("otto", complete()).unwrap();
 }
 
-/// S2-R4: who may not decide is given nothing, and takes nothing.
+/// S2-R4: an excluded user neither receives nor takes a request.
 #[test]
-fn who_asked_gets_nothing_to_decide() {
-    let mut world = asked(barred(&["@role.ops", "@user.ada"]));
+fn an_excluded_requester_receives_no_request() {
+    let mut world = asked(excluding_bob(&["@role.ops", "@user.ada"]));
     world.user("bob", &["member", "ops"]);
     let refused = world.act("bob", RequestAction::Accept).unwrap_err();
     assert_eq!(refused.code, "not_requester");
@@ -97,14 +97,14 @@ fn who_asked_gets_nothing_to_decide() {
     assert_eq!(
         world.act("ada", reassign("@role.ops")).unwrap_err().status,
         422,
-        "bob is all that is left of ops"
+        "bob is the last member of ops"
     );
 }
 
-/// S2-R4: put to nobody but who asked, it goes to the owners.
+/// S2-R4: a request whose only recipient is its requester goes to the owners.
 #[test]
-fn what_only_its_requester_could_decide_goes_to_the_owners() {
-    let world = asked(barred(&["@user.bob"]));
+fn a_request_that_only_its_requester_could_decide_goes_to_the_owners() {
+    let world = asked(excluding_bob(&["@user.bob"]));
     let view = world.view();
     assert_eq!((view.assignee, view.to), (None, vec![]));
     let note = view.history[1].note.clone().unwrap();
@@ -114,9 +114,9 @@ fn what_only_its_requester_could_decide_goes_to_the_owners() {
     );
 }
 
-/// S4-R15: a reminder does not depend on who had it before.
+/// S4-R15: reminders do not depend on the former assignee.
 #[test]
-fn whoever_is_given_a_request_is_reminded_as_the_first_one_was() {
+fn a_new_assignee_is_reminded_like_the_first_one() {
     let mut world = asked(addressed_to(HoldKind::Handoff, &["@user.ada"]));
     world.now = minute(24 * 60);
     world.fire();
@@ -129,13 +129,13 @@ fn whoever_is_given_a_request_is_reminded_as_the_first_one_was() {
     assert_eq!(timer(&world), Some(world.now + TimeDelta::days(1)));
     world.now = minute(11 * 24 * 60);
     world.fire();
-    let told = (RequestEventKind::Escalated, vec!["@user.bob".to_owned()]);
-    assert_eq!(world.facts().last(), Some(&told));
+    let expected = (RequestEventKind::Escalated, vec!["@user.bob".to_owned()]);
+    assert_eq!(world.request_events().last(), Some(&expected));
 }
 
-/// S0-R1: a role that loses its last active member after a request was put to it.
+/// S0-R1: a role loses its last active member after a request was addressed to it.
 #[test]
-fn what_is_put_to_a_role_that_nobody_has_any_more_goes_to_others() {
+fn a_request_of_a_role_that_lost_its_last_member_goes_to_others() {
     let lost = || RequestInput::RecipientLost {
         recipient: Recipient::Role("ops".parse().unwrap()),
     };
@@ -147,7 +147,7 @@ fn what_is_put_to_a_role_that_nobody_has_any_more_goes_to_others() {
     world.put(lost()).unwrap();
     assert_eq!(world.view().to, [""; 0]);
     assert_eq!(
-        world.facts().last(),
+        world.request_events().last(),
         Some(&(RequestEventKind::Assigned, vec![]))
     );
     let note = world.view().history.last().unwrap().note.clone().unwrap();
@@ -162,9 +162,9 @@ fn what_is_put_to_a_role_that_nobody_has_any_more_goes_to_others() {
     assert_eq!(accepted.view().assignee.as_deref(), Some("oscar"));
 }
 
-/// The roles that a user loses are looked at until the sweep says that it has.
+/// The former roles of a user stay in the row until the sweep has checked them.
 #[test]
-fn a_user_remembers_the_roles_that_were_left() {
+fn a_user_keeps_former_roles_until_the_sweep_has_checked_them() {
     let mut world = World::new();
     let olga = world.caller("olga");
     let put = |roles: &[&str]| UserInput::Put {
@@ -186,52 +186,55 @@ fn a_user_remembers_the_roles_that_were_left() {
     assert_eq!(left(&world), (true, "member ops".to_owned()));
 }
 
-/// S2-R4: one of the votes that decided, said again, is no late answer.
+/// S2-R4: a repeated vote that decided is not a late answer.
 #[test]
-fn a_vote_that_decided_is_told_the_same_when_it_is_said_again() {
+fn a_repeated_vote_that_decided_gets_the_same_reply() {
     let approve = || Decision::Approve { comment: None };
     let mut spec = addressed_to(HoldKind::Approval, &["@user.ada", "@role.ops"]);
     spec.policy.need = 2;
     let mut world = asked(spec);
-    world.say("ada", approve()).unwrap();
-    world.say("oscar", approve()).unwrap();
-    let again = world.say("ada", approve()).unwrap();
+    world.decide_as("ada", approve()).unwrap();
+    world.decide_as("oscar", approve()).unwrap();
+    let again = world.decide_as("ada", approve()).unwrap();
     assert!(again.recorded && again.request.late.is_empty(), "{again:?}");
 }
 
-/// What services confirm to each other is no change that a person has to look at again.
+/// Acknowledgements between services do not change the version that people see.
 #[test]
-fn the_executors_word_does_not_send_anybody_back_to_the_page() {
+fn an_acknowledgement_of_the_executor_changes_no_visible_version() {
     let mut world = asked(addressed_to(HoldKind::Handoff, &["@user.ada"]));
     let seen = world.act("ada", RequestAction::TakeOver).unwrap();
-    world.told(CloseReply::Applied);
+    world.acknowledge_close(CloseReply::Applied);
     assert!(world.view().version > seen.version);
     let ada = world.caller("ada");
     let version = Some(seen.version - 1);
-    let refused = world.say_as(ada.clone(), complete(), version).unwrap_err();
+    let refused = world
+        .decide_with(ada.clone(), complete(), version)
+        .unwrap_err();
     assert_eq!(refused.code, "version_conflict");
-    world.say_as(ada, complete(), Some(seen.version)).unwrap();
+    world
+        .decide_with(ada, complete(), Some(seen.version))
+        .unwrap();
     assert_eq!(world.view().status, RequestStatus::Completed);
 }
 
-/// S0-AC7: a late timeout of the run won; who took it over has nothing to complete, and is told.
+/// S0-AC7: a late timeout ended the run first. The person who took it over is notified of the withdrawal.
 #[test]
-fn what_was_over_before_it_was_taken_over_is_withdrawn() {
+fn a_take_over_of_an_ended_run_is_withdrawn() {
     let mut world = asked(addressed_to(HoldKind::Handoff, &["@user.ada"]));
     world.act("ada", RequestAction::TakeOver).unwrap();
-    world.told(CloseReply::RunEnded);
+    world.acknowledge_close(CloseReply::RunEnded);
     let view = world.view();
     assert_eq!(view.status, RequestStatus::Withdrawn);
     assert_eq!(view.effect, Some(Effect::RunEnded));
-    let told = (RequestEventKind::Withdrawn, vec!["@user.ada".to_owned()]);
-    assert_eq!(world.facts().last(), Some(&told));
-    assert_eq!(world.say("ada", complete()).unwrap_err().status, 409);
+    let expected = (RequestEventKind::Withdrawn, vec!["@user.ada".to_owned()]);
+    assert_eq!(world.request_events().last(), Some(&expected));
+    assert_eq!(world.decide_as("ada", complete()).unwrap_err().status, 409);
 }
 
-/// S2-R4: whoever accepts what several must agree on takes it from nobody, and all of them are
-/// reminded.
+/// S2-R4: an acceptance takes a request that several users must agree on from no voter. All of them are reminded.
 #[test]
-fn an_accepted_vote_stays_with_all_who_may_vote() {
+fn an_accepted_vote_stays_with_all_voters() {
     let by_two = |to: &[&str]| HoldSpec {
         policy: Policy {
             need: 2,
@@ -239,7 +242,7 @@ fn an_accepted_vote_stays_with_all_who_may_vote() {
         },
         ..addressed_to(HoldKind::Approval, to)
     };
-    for (to, told) in [(&["@role.ops"][..], "@role.ops"), (&[], "@role.owner")] {
+    for (to, notified) in [(&["@role.ops"][..], "@role.ops"), (&[], "@role.owner")] {
         let mut world = asked(by_two(to));
         world.user("otto", &["member", "ops"]);
         world.user("otti", &["owner"]);
@@ -247,13 +250,13 @@ fn an_accepted_vote_stays_with_all_who_may_vote() {
         world.act(first, RequestAction::Accept).unwrap();
         world.now = world.due().unwrap();
         world.fire();
-        let (kind, reminded) = world.facts().pop().unwrap();
+        let (kind, reminded) = world.request_events().pop().unwrap();
         assert_eq!(kind, RequestEventKind::Escalated);
-        assert!(reminded.contains(&told.to_owned()), "{reminded:?}");
+        assert!(reminded.contains(&notified.to_owned()), "{reminded:?}");
         let second = if to.is_empty() { "otti" } else { "otto" };
         for name in [first, second] {
             world
-                .say(name, Decision::Approve { comment: None })
+                .decide_as(name, Decision::Approve { comment: None })
                 .unwrap();
         }
         assert_eq!(world.view().status, RequestStatus::Decided);
@@ -273,11 +276,11 @@ fn taking_over_stops_the_ladder() {
     world.act("ada", reassign("@role.ops")).unwrap();
     assert!(world.due().is_some(), "nobody in particular has it");
 
-    let barge = HoldSpec {
+    let take_over = HoldSpec {
         reason: Some(OPERATOR_TAKEOVER.to_owned()),
         ..addressed_to(HoldKind::Handoff, &["@user.oscar"])
     };
-    let world = asked(barge);
+    let world = asked(take_over);
     assert_eq!(world.view().status, RequestStatus::TakenOver);
     assert_eq!(world.due(), None);
 }

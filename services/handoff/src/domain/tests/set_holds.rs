@@ -1,4 +1,4 @@
-//! Desired states, timers, and the executor's word.
+//! Desired states, timers, and acknowledgements of the executor.
 
 use holdpoint_contracts::executor::TimerReply;
 use holdpoint_contracts::handoff::{Effect as DecisionEffect, RequestStatus};
@@ -12,7 +12,7 @@ use crate::domain::{Phase, RequestInput};
 
 /// S0-AC4
 #[test]
-fn a_pause_counts_what_was_left_from_its_own_instant() {
+fn a_pause_keeps_the_time_left_at_its_instant() {
     let mut world = World::new();
     world.desired_state(1, open(60));
     assert_eq!(world.due(), Some(minute(60)));
@@ -34,19 +34,19 @@ fn an_answer_while_paused_is_kept_and_takes_effect_on_resume() {
     let mut world = World::new();
     world.desired_state(1, open(60));
     world.desired_state(2, frozen(5, 3_300_000));
-    let decided = world.say("ada", respond("yes")).unwrap();
+    let decided = world.decide_as("ada", respond("yes")).unwrap();
     assert_eq!(decided.effect, DecisionEffect::Pending);
-    world.told(CloseReply::OnResume);
+    world.acknowledge_close(CloseReply::OnResume);
     assert_eq!(world.view().effect, Some(DecisionEffect::OnResume));
     assert_eq!(world.desired_state(3, open(90)), SetHoldReply::Decided);
-    assert_eq!(world.closed().len(), 2, "it is told again on resume");
-    world.told(CloseReply::Applied);
+    assert_eq!(world.closed().len(), 2, "the close is sent again on resume");
+    world.acknowledge_close(CloseReply::Applied);
     assert_eq!(world.view().effect, Some(DecisionEffect::Applied));
 }
 
 /// DESIGN, the nine cells: timed out, frozen.
 #[test]
-fn a_pause_from_before_the_time_out_undoes_it_and_a_late_answer_is_the_answer() {
+fn a_pause_before_the_timeout_undoes_it_and_a_late_answer_counts() {
     let mut world = World::new();
     world.desired_state(1, open(60));
     world.now = minute(60);
@@ -57,7 +57,7 @@ fn a_pause_from_before_the_time_out_undoes_it_and_a_late_answer_is_the_answer() 
         SetHoldReply::Set
     );
     assert_eq!(world.view().effect, None);
-    world.say("oscar", respond("no")).unwrap();
+    world.decide_as("oscar", respond("no")).unwrap();
     let last = world.closed().pop().unwrap();
     assert_eq!(
         (last.outcome, &last.data),
@@ -67,7 +67,7 @@ fn a_pause_from_before_the_time_out_undoes_it_and_a_late_answer_is_the_answer() 
 }
 
 #[test]
-fn a_pause_from_after_the_time_out_changes_nothing() {
+fn a_pause_after_the_timeout_changes_nothing() {
     let mut world = World::new();
     world.desired_state(1, open(60));
     world.now = minute(60);
@@ -81,7 +81,7 @@ fn a_pause_from_after_the_time_out_changes_nothing() {
 
 /// The counter-example to "timed out, open: stays" (docs/decisions): the pause between was overtaken.
 #[test]
-fn a_deadline_that_was_moved_behind_the_time_out_opens_it_again() {
+fn a_deadline_that_was_moved_beyond_the_timeout_reopens_the_request() {
     let mut world = World::new();
     world.desired_state(1, open(60));
     world.now = minute(60);
@@ -93,31 +93,31 @@ fn a_deadline_that_was_moved_behind_the_time_out_opens_it_again() {
         world.desired_state(3, frozen(50, 600_000)),
         SetHoldReply::Stale
     );
-    world.say("ada", respond("yes")).unwrap();
+    world.decide_as("ada", respond("yes")).unwrap();
 }
 
 #[test]
-fn an_id_that_was_gone_before_it_was_known_stays_gone() {
+fn a_tombstone_of_an_unknown_hold_stays_withdrawn() {
     let mut world = World::new();
     assert_eq!(world.desired_state(7, gone()), SetHoldReply::Set);
     assert_eq!(world.desired_state(6, open(60)), SetHoldReply::Stale);
     assert_eq!(world.request.as_ref().unwrap().view(), None);
-    let refused = world.say("ada", respond("yes")).unwrap_err();
+    let refused = world.decide_as("ada", respond("yes")).unwrap_err();
     assert_eq!(refused.status, 404);
 }
 
 #[test]
-fn an_ended_run_marks_the_decision_that_it_never_took() {
+fn an_ended_run_marks_a_decision_that_was_not_applied() {
     let mut world = World::new();
     world.desired_state(1, open(60));
-    world.say("ada", respond("yes")).unwrap();
+    world.decide_as("ada", respond("yes")).unwrap();
     assert_eq!(world.desired_state(2, gone()), SetHoldReply::Decided);
     assert_eq!(world.view().effect, Some(DecisionEffect::RunEnded));
     assert_eq!(world.view().outcome, Some(HoldOutcome::Answered));
     let mut world = World::new();
     world.desired_state(1, open(60));
-    world.say("ada", respond("yes")).unwrap();
-    world.told(CloseReply::Applied);
+    world.decide_as("ada", respond("yes")).unwrap();
+    world.acknowledge_close(CloseReply::Applied);
     world.desired_state(2, gone());
     assert_eq!(world.view().effect, Some(DecisionEffect::Applied));
 }
@@ -125,7 +125,7 @@ fn an_ended_run_marks_the_decision_that_it_never_took() {
 /// Mend B-13, found by the simulation: the executor took a timeout while its run was paused, resumed, and
 /// desired it anew. Its answer to the old word confirmed that, and nobody would have woken the run.
 #[test]
-fn a_newer_desired_state_is_answered_though_the_word_of_before_is_on_its_way() {
+fn a_newer_desired_state_gets_a_new_close_while_an_older_close_is_on_its_way() {
     let mut world = World::new();
     world.desired_state(1, open(60));
     world.now = minute(60);
@@ -143,10 +143,10 @@ fn a_newer_desired_state_is_answered_though_the_word_of_before_is_on_its_way() {
 }
 
 #[test]
-fn a_word_on_an_older_close_says_nothing() {
+fn an_acknowledgement_of_an_older_close_changes_nothing() {
     let mut world = World::new();
     world.desired_state(1, open(60));
-    world.say("ada", respond("yes")).unwrap();
+    world.decide_as("ada", respond("yes")).unwrap();
     let reply = CloseReply::RunEnded;
     world
         .put(RequestInput::CloseAcked { rev: 1, reply })
@@ -156,7 +156,7 @@ fn a_word_on_an_older_close_says_nothing() {
 
 /// S3-R5
 #[test]
-fn what_happens_when_time_is_up_is_what_was_asked_for() {
+fn each_on_timeout_has_its_effect_at_the_deadline() {
     let timed_out = |on_timeout: OnTimeout| {
         let mut world = World::new();
         let mut spec = input_spec();
@@ -190,7 +190,7 @@ fn what_happens_when_time_is_up_is_what_was_asked_for() {
         (RequestStatus::Open, Some(minute(60)))
     );
     assert!(world.closed().is_empty());
-    world.say("ada", respond("yes")).unwrap();
+    world.decide_as("ada", respond("yes")).unwrap();
     assert_eq!(world.closed()[0].outcome, HoldOutcome::Answered);
 }
 
@@ -216,7 +216,7 @@ fn an_escalated_request_is_not_timed_out_again_by_a_repeated_desired_state() {
 
 /// DESIGN: nothing waits without a waker; the default ladder ends at the owners.
 #[test]
-fn without_a_deadline_time_is_never_up_and_the_owners_hear_of_it() {
+fn a_request_without_a_deadline_never_expires_and_reaches_the_owners() {
     let mut world = World::new();
     let spec = Box::new(input_spec());
     let deadline = None;
@@ -231,13 +231,13 @@ fn without_a_deadline_time_is_never_up_and_the_owners_hear_of_it() {
     assert_eq!(*world.phase(), Phase::Open { deadline: None });
     assert_eq!(world.request.as_ref().unwrap().timer.due, None);
     assert_eq!(
-        world.facts().last().unwrap(),
+        world.request_events().last().unwrap(),
         &(RequestEventKind::Escalated, vec![])
     );
 }
 
 #[test]
-fn no_service_has_a_say_in_a_hold_that_stands_alone_and_no_timer_of_a_run_is_kept() {
+fn desired_states_of_standalone_holds_and_timers_of_runs_are_refused() {
     let mut world = World::alone();
     let desired_state = RequestInput::SetDesired {
         rev: 1,

@@ -1,4 +1,4 @@
-//! Working time: rungs fire within it, in their order, and none is lost.
+//! Working time: rungs fire within it, in order, and each rung fires.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::handoff::{
@@ -64,7 +64,7 @@ fn only_working_time_counts() {
     }
 }
 
-/// What no clock shows, and what never is working time, is refused at its place.
+/// An impossible time of day and a calendar without working time are refused with their fields.
 #[test]
 fn a_calendar_that_cannot_be_read_is_refused() {
     let mut world = World::alone();
@@ -121,7 +121,7 @@ fn asked(since: &str) -> World {
 
 /// S0-AC4 with a calendar: a pause stops the working clock, and what had passed of it counts.
 #[test]
-fn pauses_and_putting_off_keep_to_working_time() {
+fn pauses_and_snoozes_keep_to_working_time() {
     let mut world = asked("2026-12-04T15:00:00Z");
     assert_eq!(world.due(), Some(instant("2026-12-07T09:00:00Z")));
     let spec = Box::new(world.request.clone().unwrap().spec.unwrap());
@@ -140,7 +140,7 @@ fn pauses_and_putting_off_keep_to_working_time() {
         "half an hour had passed"
     );
     world.act("oscar", RequestAction::Accept).unwrap();
-    // Until Saturday: the next working day, and the rung behind it keeps its distance.
+    // A snooze until Saturday ends on the next working day, and the rung after it keeps its distance.
     let for_ms = 4 * 24 * HOUR_MS + 2 * HOUR_MS;
     world
         .act("oscar", RequestAction::Snooze { for_ms })

@@ -117,23 +117,23 @@ pub(super) fn unsigned(name: &str) -> Caller {
     }
 }
 
-/// How often one decision may ask for more; the kernel gives up soon after.
+/// How often one decision may need more facts; the kernel gives up soon after.
 const ROUNDS_MAX: usize = 3;
 
-/// A request at work: ada and oscar (of ops) may answer, bob may not.
+/// A request that ada and oscar (of ops) may answer, and bob may not.
 #[derive(Debug, Clone)]
 pub(super) struct World {
     pub(super) id: HoldId,
     pub(super) request: Option<Request>,
-    /// Requests that are not its own.
+    /// Other requests.
     pub(super) others: BTreeMap<HoldId, Request>,
     pub(super) users: BTreeMap<String, User>,
     pub(super) now: DateTime<Utc>,
-    /// Open requests of each.
+    /// The number of open requests of each user.
     pub(super) loads: BTreeMap<UserName, u64>,
-    /// What requests may name.
+    /// The policies that requests may name.
     pub(super) policies: BTreeMap<PolicyName, Policy>,
-    /// Everything that was desired of others.
+    /// All effects except nudges.
     pub(super) effects: Vec<Effect>,
 }
 
@@ -156,7 +156,7 @@ impl World {
         world
     }
 
-    /// The same with a hold that stands alone.
+    /// The same with a standalone hold.
     pub(super) fn alone() -> Self {
         Self {
             id: hold(0),
@@ -178,7 +178,7 @@ impl World {
         self.users.insert(name.to_owned(), user);
     }
 
-    /// Whose row says what the assertion says.
+    /// A caller whose row and assertion have the same roles.
     pub(super) fn caller(&self, name: &str) -> Caller {
         let roles = self.users.get(name).map(|user| &user.roles);
         let roles: Vec<_> = roles
@@ -228,7 +228,7 @@ impl World {
         }
     }
 
-    /// Asks as the kernel does: nothing is known until it was asked for, and rounds are few.
+    /// Decides like the kernel: a fact is loaded only after it was needed, and rounds are few.
     pub(super) fn decide(
         &self,
         state: Option<&Aggregate>,
@@ -248,7 +248,7 @@ impl World {
         panic!("{input:?} asks for more again and again: {known:?}");
     }
 
-    /// Decides an input on the request, checks what always holds, and keeps what follows.
+    /// Decides an input on the request, checks the invariants, and keeps the new state and its effects.
     pub(super) fn put(&mut self, input: RequestInput) -> Result<Reply, Problem> {
         let input = Input::Request {
             workspace: acme(),
@@ -285,12 +285,12 @@ impl World {
         }
     }
 
-    pub(super) fn say(&mut self, name: &str, decision: Decision) -> Result<Decided, Problem> {
+    pub(super) fn decide_as(&mut self, name: &str, decision: Decision) -> Result<Decided, Problem> {
         let caller = self.caller(name);
-        self.say_as(caller, decision, None)
+        self.decide_with(caller, decision, None)
     }
 
-    pub(super) fn say_as(
+    pub(super) fn decide_with(
         &mut self,
         caller: Caller,
         decision: Decision,
@@ -307,7 +307,7 @@ impl World {
         })
     }
 
-    /// The timer that was last desired for fires now.
+    /// Fires the newest timer now.
     pub(super) fn fire(&mut self) -> TimerReply {
         let timer = self.request.as_ref().unwrap().timer;
         self.fire_rev(timer.rev)
@@ -321,8 +321,8 @@ impl World {
         }
     }
 
-    /// The executor's word on the newest close.
-    pub(super) fn told(&mut self, reply: CloseReply) {
+    /// The executor's reply to the newest close.
+    pub(super) fn acknowledge_close(&mut self, reply: CloseReply) {
         let rev = self.closed().last().unwrap().rev;
         self.put(RequestInput::CloseAcked { rev, reply }).unwrap();
     }
@@ -345,20 +345,16 @@ impl World {
         })
     }
 
-    /// What people were told, in order: what, and whom.
-    pub(super) fn facts(&self) -> Vec<(RequestEventKind, Vec<String>)> {
+    /// The kind and the recipients of each request event, in order.
+    pub(super) fn request_events(&self) -> Vec<(RequestEventKind, Vec<String>)> {
         let facts = self.effects.iter().filter_map(|effect| match effect {
             Effect::RequestEvent { event: fact, .. } => Some((fact.kind, fact.to.clone())),
-            Effect::Timer { .. }
-            | Effect::Close { .. }
-            | Effect::HandoffUpdate { .. }
-            | Effect::Changed { .. }
-            | Effect::UserChanged { .. } => None,
+            _ => None,
         });
         facts.collect()
     }
 
-    /// Actions and by whom, in order.
+    /// Actions and their actors, in order.
     pub(super) fn history(&self) -> Vec<(String, String)> {
         let history = self.view().history.into_iter();
         history.map(|one| (one.action, one.by)).collect()
@@ -372,43 +368,31 @@ impl World {
         self.request.as_ref().unwrap().view().unwrap()
     }
 
-    /// What the executor was told, in order.
+    /// The closes that the executor got, in order.
     pub(super) fn closed(&self) -> Vec<&HoldClosed> {
         let closed = self.effects.iter().filter_map(|effect| match effect {
             Effect::Close { closed, .. } => Some(closed),
-            Effect::Timer { .. }
-            | Effect::HandoffUpdate { .. }
-            | Effect::RequestEvent { .. }
-            | Effect::Changed { .. }
-            | Effect::UserChanged { .. } => None,
+            _ => None,
         });
         closed.collect()
     }
 
-    /// What the executor was told of what was done with a handoff, in order.
-    pub(super) fn handled(&self) -> Vec<&HandoffUpdate> {
+    /// The handoff updates that the executor got, in order.
+    pub(super) fn handoff_updates(&self) -> Vec<&HandoffUpdate> {
         let handled = self.effects.iter().filter_map(|effect| match effect {
             Effect::HandoffUpdate {
                 update: handled, ..
             } => Some(handled),
-            Effect::Timer { .. }
-            | Effect::Close { .. }
-            | Effect::RequestEvent { .. }
-            | Effect::Changed { .. }
-            | Effect::UserChanged { .. } => None,
+            _ => None,
         });
         handled.collect()
     }
 
-    /// When the scheduler would fire, by what it was told last.
+    /// The due time of the newest timer.
     pub(super) fn due(&self) -> Option<DateTime<Utc>> {
         let due = self.effects.iter().rev().find_map(|effect| match effect {
-            Effect::Timer { due, .. } => Some(*due),
-            Effect::Close { .. }
-            | Effect::HandoffUpdate { .. }
-            | Effect::RequestEvent { .. }
-            | Effect::Changed { .. }
-            | Effect::UserChanged { .. } => None,
+            Effect::Timer { timer, .. } => Some(timer.due),
+            _ => None,
         });
         due.flatten()
     }

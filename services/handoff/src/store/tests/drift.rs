@@ -32,7 +32,7 @@ pub(super) async fn columns(db: &DatabaseConnection) {
     assert_eq!(found, expected, "a table without an entity");
 }
 
-/// Name and whether it may be null, of every column.
+/// Compares the name and the nullability of every column.
 async fn same_columns<E: EntityTrait>(db: &DatabaseConnection, entity: E) {
     let table = entity.table_name().to_owned();
     let sql = if is_sqlite(db) {

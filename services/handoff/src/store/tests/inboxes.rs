@@ -1,4 +1,4 @@
-//! Whose list has what: who is asked, who was delegated to, and who has put it away.
+//! The requests in each user's inbox: addressed, delegated and snoozed ones.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sea_orm::DatabaseConnection;
@@ -7,8 +7,8 @@ use super::{acme, boxed, filter, now, open, request, save_all, user};
 use crate::domain::{Request, User};
 use crate::store::{Filter, Snoozed, list_requests};
 
-/// People 8, the inbox: what was delegated to somebody is theirs too, what is put to nobody is the
-/// owners', and what is put away is found only when it is asked for.
+/// People 8, the inbox: a user finds delegated requests, and the owners find requests without recipients. Snoozed
+/// requests are found only by a list that asks for them.
 pub(super) async fn inboxes(db: &DatabaseConnection) {
     let put = |number: u32, to: &[&str], change: &dyn Fn(&mut Request)| {
         let mut one = request("acme", number, open());
@@ -49,7 +49,7 @@ pub(super) async fn inboxes(db: &DatabaseConnection) {
     let olga = user("olga", &["owner"]);
     assert_eq!(of(&alice, None).await, [1]);
     assert_eq!(of(&bob, None).await, [3, 2, 1]);
-    assert_eq!(of(&olga, None).await, [2], "they were not taken away");
+    assert_eq!(of(&olga, None).await, [2], "the owners keep it");
     let later = now() + TimeDelta::hours(1);
     assert_eq!(of(&bob, Some((true, now()))).await, [3]);
     assert_eq!(of(&bob, Some((false, now()))).await, [2, 1]);
@@ -59,7 +59,7 @@ pub(super) async fn inboxes(db: &DatabaseConnection) {
     assert_eq!(
         of(&omar, Some((true, now()))).await,
         [0; 0],
-        "it is bob's alone"
+        "only bob snoozed it"
     );
     assert_eq!(of(&omar, Some((false, now()))).await, [3]);
 }

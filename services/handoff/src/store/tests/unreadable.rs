@@ -1,4 +1,4 @@
-//! Rows that cannot be read stop nothing but themselves.
+//! An unreadable row does not stop others.
 
 use sea_orm::ConnectionTrait as _;
 
@@ -8,7 +8,7 @@ use crate::store::{Filter, list_requests, list_users};
 
 /// Mend B-2: an inbox passes over a request that cannot be read, and a list of users over a user.
 #[tokio::test]
-async fn a_page_passes_over_a_row_that_cannot_be_read() {
+async fn a_page_skips_an_unreadable_row() {
     let (_dir, db) = sqlite().await;
     let mut states: Vec<_> = ["ada", "olga"]
         .map(|name| (Aggregate::User(user(name, &["owner"])), 0))

@@ -2,11 +2,8 @@
 
 use super::*;
 
-pub(super) async fn facts_are_numbered(db: &DatabaseConnection) {
-    let changed = |name: &str| Effect::UserChanged {
-        workspace: acme(),
-        user: user(name, &[]).view(),
-    };
+pub(super) async fn user_changes_are_numbered(db: &DatabaseConnection) {
+    let changed = |name: &str| Effect::UserChanged(acme(), user(name, &[]).view());
     for names in [["a", "b"], ["c", "d"]] {
         let tx = begin_write(db).await.unwrap();
         handoff()
@@ -14,17 +11,17 @@ pub(super) async fn facts_are_numbered(db: &DatabaseConnection) {
             .await
             .unwrap();
         tx.commit().await.unwrap();
-        // What is rolled back leaves no gap.
+        // A transaction that is rolled back leaves no gap.
         let tx = begin_write(db).await.unwrap();
         handoff().record(&tx, &[changed("x")], now()).await.unwrap();
         tx.rollback().await.unwrap();
     }
-    let facts = user_facts_after(db, 0, 500).await.unwrap();
-    let seen: Vec<_> = facts
+    let changes = list_user_changes(db, 0, 500).await.unwrap();
+    let seen: Vec<_> = changes
         .iter()
-        .map(|fact| (fact.seq, fact.user.name.as_str()))
+        .map(|change| (change.seq, change.user.name.as_str()))
         .collect();
     assert_eq!(seen, [(1, "a"), (2, "b"), (3, "c"), (4, "d")]);
-    assert_eq!(user_facts_after(db, 3, 500).await.unwrap().len(), 1);
-    assert_eq!(user_facts_after(db, 0, 2).await.unwrap().len(), 2);
+    assert_eq!(list_user_changes(db, 3, 500).await.unwrap().len(), 1);
+    assert_eq!(list_user_changes(db, 0, 2).await.unwrap().len(), 2);
 }

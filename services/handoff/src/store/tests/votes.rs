@@ -1,4 +1,4 @@
-//! Inboxes of those who vote.
+//! Inboxes of voters.
 
 use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, Policy};
 use holdpoint_contracts::run::HoldKind;
@@ -9,12 +9,12 @@ use crate::domain::{AuditStamp, Phase, Request};
 use crate::store::Filter;
 
 #[tokio::test]
-async fn whoever_accepts_what_several_decide_takes_it_from_nobody() {
+async fn an_accepted_vote_stays_in_the_inboxes_of_all_voters() {
     let (_dir, db) = sqlite().await;
     inboxes(&db).await;
 }
 
-/// An approval of two of `to`, that alice has accepted.
+/// An approval that two of `to` must give and that alice has accepted.
 fn accepted(number: u32, to: &[&str], phase: Phase) -> Request {
     let mut one = request("acme", number, phase);
     one.spec = Some(HoldSpec {
@@ -29,8 +29,8 @@ fn accepted(number: u32, to: &[&str], phase: Phase) -> Request {
     one
 }
 
-/// S2-R4, People 8: it stays in the inbox of everybody who may vote until they have voted; once it is
-/// decided, it is found with all of them again.
+/// S2-R4, People 8: the request stays in the inbox of each voter until they have voted. After the decision, all of
+/// them find it again.
 pub(super) async fn inboxes(db: &DatabaseConnection) {
     let vote = |by: &str| AuditStamp {
         by: by.to_owned(),
@@ -60,9 +60,17 @@ pub(super) async fn inboxes(db: &DatabaseConnection) {
         let found = list_requests(db, &wanted).await.unwrap();
         found.iter().map(|one| one.id.number).collect::<Vec<_>>()
     };
-    assert_eq!(of("alice", &[]).await, [4, 3, 2, 1], "who has accepted it");
-    assert_eq!(of("carl", &["ops"]).await, [4, 3, 1], "who has not voted");
-    assert_eq!(of("bob", &["ops"]).await, [4, 1], "who has voted on 3");
-    assert_eq!(of("olga", &["owner"]).await, [2], "what is the owners'");
+    assert_eq!(
+        of("alice", &[]).await,
+        [4, 3, 2, 1],
+        "alice has accepted them"
+    );
+    assert_eq!(
+        of("carl", &["ops"]).await,
+        [4, 3, 1],
+        "carl has not voted on 3"
+    );
+    assert_eq!(of("bob", &["ops"]).await, [4, 1], "bob has voted on 3");
+    assert_eq!(of("olga", &["owner"]).await, [2], "the owners' request");
     assert_eq!(of("eve", &[]).await, [0; 0]);
 }

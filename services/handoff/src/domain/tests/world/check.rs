@@ -1,14 +1,14 @@
-//! What holds after every decision.
+//! Invariants of every decision.
 
 use super::*;
 
-/// What holds after every change.
+/// Checks the invariants of a change.
 pub(super) fn check(before: Option<&Request>, next: &Request, effects: &[Effect]) {
     assert_eq!(next.version, before.map_or(0, |it| it.version) + 1);
-    // Nothing waits without a waker: a timer is set, or the owners know and time was up.
+    // Nothing waits without a waker: a timer is set, or the owners were notified and the deadline has passed.
     if let Phase::Open { deadline } = next.phase {
         let is_timer = next.spec.as_ref().unwrap().kind == HoldKind::Timer;
-        // Whoever it was given to last may know nothing of what the owners were told before.
+        // A reassignment to other users does not count the earlier notification of the owners.
         let owners_were = |one: &&RequestHistoryEntry| {
             let note = one.note.as_deref().unwrap_or_default();
             note.contains("the owners")
@@ -16,7 +16,7 @@ pub(super) fn check(before: Option<&Request>, next: &Request, effects: &[Effect]
         let said = next.progress.history.iter().rev();
         let mut since = said.take_while(|one| one.action != "reassigned" || owners_were(one));
         let is_known = since.any(|one| owners_were(&one));
-        // Whoever took the run over has it: the sweep of users who leave wakes others.
+        // The owner of a taken-over run needs no timer. The sweep reassigns the requests of leaving users.
         assert!(
             next.timer.due.is_some() || next.is_owned() || (is_known && !is_timer),
             "{next:?}"
@@ -30,15 +30,15 @@ pub(super) fn check(before: Option<&Request>, next: &Request, effects: &[Effect]
             "{next:?}"
         );
     } else {
-        assert_eq!(next.timer.due, None, "a timer that nobody waits for");
+        assert_eq!(next.timer.due, None, "a timer that no request waits for");
     }
-    let is_told = |effect: &&Effect| matches!(effect, Effect::Changed { .. });
-    let told = effects.iter().filter(is_told).count();
-    assert_eq!(told, 1, "whoever watches hears of every change");
+    let is_nudge = |effect: &&Effect| matches!(effect, Effect::Changed { .. });
+    let nudges = effects.iter().filter(is_nudge).count();
+    assert_eq!(nudges, 1, "watchers are nudged once for each change");
     for effect in effects {
         match effect {
-            Effect::Timer { rev, due, .. } => {
-                assert_eq!((*rev, *due), (next.timer.rev, next.timer.due));
+            Effect::Timer { timer, .. } => {
+                assert_eq!((timer.rev, timer.due), (next.timer.rev, next.timer.due));
             }
             Effect::Close { closed, .. } => assert_eq!(Some(closed.rev), next.closed_rev),
             Effect::HandoffUpdate {
@@ -55,7 +55,7 @@ pub(super) fn check(before: Option<&Request>, next: &Request, effects: &[Effect]
             Effect::Changed { id, version, .. } => {
                 assert_eq!((*id, *version), (next.id, next.version));
             }
-            Effect::UserChanged { .. } => panic!("a request changed a user"),
+            Effect::UserChanged(..) => panic!("a request changed a user"),
         }
     }
     if let Some(Request {

@@ -1,0 +1,41 @@
+//! The handoff service as the kernel runs it: its domain, and how commands become inputs.
+
+use holdpoint_auth::Trust;
+use holdpoint_clock::Clock;
+use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::subject::Parts;
+use holdpoint_kernel::{DecodedCommand, Service};
+
+use crate::domain::{HandoffDomain, Input};
+use crate::inbound::Reader;
+
+/// The handoff service's domain, store and outbound messages, for the kernel.
+#[derive(Debug)]
+pub struct Handoff {
+    /// Keys that sign valid assertions.
+    trust: Trust,
+    /// Determines whether an assertion has expired.
+    clock: Clock,
+}
+
+impl Handoff {
+    /// Trusts these keys by this clock.
+    #[must_use]
+    pub const fn new(trust: Trust, clock: Clock) -> Self {
+        Self { trust, clock }
+    }
+}
+
+impl Service for Handoff {
+    const NAME: &'static str = holdpoint_contracts::handoff::SERVICE;
+    type Domain = HandoffDomain;
+
+    fn decode(&self, parts: &Parts, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
+        let reader = Reader {
+            parts,
+            trust: &self.trust,
+            now: self.clock.now(),
+        };
+        reader.decode(body)
+    }
+}
