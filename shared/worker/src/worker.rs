@@ -8,15 +8,12 @@
 
 mod batch;
 mod consumer;
-mod contacts;
 mod heartbeat;
 mod job;
 mod lease_table;
 mod outcome;
 mod results;
-mod retry;
 mod start_requests;
-mod tasks;
 #[cfg(test)]
 mod tests;
 
@@ -37,13 +34,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use self::consumer::Queue;
-pub use self::contacts::BusContacts;
 use self::heartbeat::HeartbeatTask;
 use self::job::JobContext;
 use self::lease_table::LeaseTable;
 use self::results::Reporter;
 use self::start_requests::StartRequester;
-pub use self::tasks::BusTasks;
 use crate::tool::{Tool, ToolCall};
 use crate::tools::MAX_INLINE_RESULT;
 

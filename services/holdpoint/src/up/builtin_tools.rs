@@ -18,7 +18,7 @@ use holdpoint_worker::tool::{BoxFuture, Tool};
 use holdpoint_worker::tools;
 use holdpoint_worker::tools::http_request::{DEFAULT_TIMEOUT, HttpRequest};
 use holdpoint_worker::tools::send_email::{self, MailTransport, SendEmail};
-use holdpoint_worker::worker::{BusContacts, BusTasks, Worker, WorkerOptions, call_tool};
+use holdpoint_worker::worker::{Worker, WorkerOptions, call_tool};
 
 use crate::file_privacy;
 
@@ -85,8 +85,8 @@ fn builtin(bus: Bus, targets: EgressPolicy, mails: &Path) -> anyhow::Result<Vec<
     Ok(tools::builtin(
         HttpRequest::new(targets, DEFAULT_TIMEOUT)?,
         SendEmail::new(transport, from.as_deref())?,
-        Arc::new(BusContacts::new(bus.clone())),
-        Arc::new(BusTasks::new(bus)),
+        tools::send_over(bus.clone()),
+        tools::send_over(bus),
     ))
 }
 

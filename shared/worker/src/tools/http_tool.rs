@@ -11,17 +11,8 @@ use super::http_request::{self, Answer, Args, HttpRequest, Outgoing};
 use crate::tool::{BoxFuture, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
 
 /// Executes all steps of the queue [`HTTP_QUEUE`]. The dispatch contains the address.
-#[derive(Debug, Clone)]
-pub struct HttpTool {
-    http: HttpRequest,
-}
-
-impl HttpTool {
-    /// Uses the limits, timeout and egress policy of `http`.
-    #[must_use]
-    pub fn new(http: HttpRequest) -> Self {
-        Self { http }
-    }
+pub(crate) struct HttpTool {
+    pub(crate) http: HttpRequest,
 }
 
 impl Tool for HttpTool {

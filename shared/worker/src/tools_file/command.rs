@@ -57,13 +57,14 @@ const ANSWERS_MAX: usize = 96 * 1_024;
 
 /// One command of a tools file.
 pub(super) struct CommandTool {
-    name: String,
-    program: String,
-    arguments: Vec<String>,
-    timeout: Duration,
-    url: Option<String>,
+    pub(super) name: String,
+    pub(super) program: String,
+    pub(super) arguments: Vec<String>,
+    pub(super) timeout: Duration,
+    /// Address of the API.
+    pub(super) url: Option<String>,
     /// Variables of the worker that this command gets beside [`INHERITED`].
-    env: Vec<String>,
+    pub(super) env: Vec<String>,
 }
 
 /// A process. Dropping it before its end kills it with its group.
@@ -86,29 +87,6 @@ impl Drop for Group {
 }
 
 impl CommandTool {
-    /// `words`: the program and its arguments; `url`: where it finds the API.
-    pub(super) fn new(
-        name: String,
-        (program, arguments): (String, Vec<String>),
-        timeout: Duration,
-        url: Option<String>,
-    ) -> Self {
-        Self {
-            name,
-            program,
-            arguments,
-            timeout,
-            url,
-            env: Vec::new(),
-        }
-    }
-
-    /// Adds variables of the worker.
-    pub(super) fn with_env(mut self, names: Vec<String>) -> Self {
-        self.env = names;
-        self
-    }
-
     async fn run(&self, call: &ToolCall) -> ToolResult {
         let mut running = self.start(call)?;
         let child = &mut running.child;
