@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::instruction::{Instructions, print_result};
-use super::{STEPS, TOOL};
+use super::measured_agent::{STEPS, TOOL};
 use crate::cli::BenchChildArgs;
 use crate::exit::ExitKind;
 
