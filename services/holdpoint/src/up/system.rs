@@ -21,14 +21,13 @@ use holdpoint_scheduler::KernelRegistry;
 use holdpoint_worker::targets::EgressPolicy;
 use strum::VariantArray as _;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::cli::Service;
 use crate::connection::{Connection, WORKSPACE_DEFAULT};
 use crate::file_privacy::create_private_dir;
 use crate::serve::tables::{Tables, lock_file};
 use crate::serve::{Environment, secrets, start_on_kernel};
+use crate::service_group::ServiceGroup;
 
 use super::builtin_tools;
 
@@ -118,28 +117,6 @@ impl RunningServices {
             url: self.url.clone(),
             token: Some(self.token.clone()),
             workspace: self.workspace.to_string(),
-        }
-    }
-}
-
-/// Tasks that stop together.
-#[derive(Default)]
-struct ServiceGroup {
-    stop: CancellationToken,
-    tracker: TaskTracker,
-}
-
-impl ServiceGroup {
-    /// Stops the tasks and waits for them until a deadline.
-    async fn stop(self, name: &str, deadline: Instant) {
-        self.stop.cancel();
-        self.tracker.close();
-        let stopped = tokio::time::timeout_at(deadline, self.tracker.wait()).await;
-        if stopped.is_err() {
-            tracing::warn!(
-                group = name,
-                "did not stop in time; the next start continues from the tables"
-            );
         }
     }
 }
@@ -360,9 +337,7 @@ async fn start_services(
             store: settings.tables().of(name),
             keys: secrets.keys()?,
         };
-        let (stop, tracker) = (group.stop.clone(), &group.tracker);
-        let status = start_on_kernel(service, &deps, &environment, stop, tracker).await?;
-        if let Some(status) = status {
+        if let Some(status) = start_on_kernel(service, &deps, &environment, group).await? {
             environment.kernels.add(name, status);
         }
     }
