@@ -16,6 +16,7 @@ mod users;
 mod webhooks;
 mod workspace;
 
+use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use chrono::{DateTime, Utc};
@@ -27,7 +28,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::cli::{Cli, GlobalArgs, PageArgs};
-use crate::client::{Body, Client, ClientError, Query};
+use crate::client::{Body, Client, ClientError, Query, item_path};
 use crate::connection::Connection;
 use crate::exit::ExitKind;
 use crate::output;
@@ -113,10 +114,10 @@ impl Session {
         self.show(&self.client.post(path, body).await?, text)
     }
 
-    /// Deletes an object and prints `text`.
-    async fn delete(&self, path: &str, text: String) -> anyhow::Result<ExitKind> {
-        let body: Body<Value> = self.client.delete(path).await?;
-        self.show(&body, |_| text)
+    /// Deletes an item of a list; `done` says so in the text.
+    async fn delete(&self, list: &str, id: &str, done: &str) -> anyhow::Result<ExitKind> {
+        let body: Body<Value> = self.client.delete(&item_path(list, id)?).await?;
+        self.show(&body, |_| format!("{id}  {done}"))
     }
 
     /// Reads a list and prints one row per item.
@@ -133,6 +134,26 @@ impl Session {
             return Ok(ExitKind::Ok);
         }
         print_rows(&body.value, heading, row, empty_text(path))
+    }
+
+    /// Reads a filtered list page by page until `visit` breaks.
+    async fn for_each_page<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        filter: &Query,
+        mut visit: impl FnMut(Vec<T>) -> anyhow::Result<ControlFlow<()>>,
+    ) -> anyhow::Result<()> {
+        let mut cursor: Option<String> = None;
+        loop {
+            let mut query = filter.to_vec();
+            query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
+            let page: Page<T> = self.client.get(path, &query).await?.value;
+            let flow = visit(page.items)?;
+            match page.next_cursor {
+                Some(next) if flow.is_continue() => cursor = Some(next),
+                Some(_) | None => return Ok(()),
+            }
+        }
     }
 }
 
@@ -163,12 +184,19 @@ fn page_query(page: &PageArgs) -> Vec<(&'static str, String)> {
     query
 }
 
-/// Inserts fields that have a value into a JSON object.
-fn set_fields<const N: usize>(body: &mut Value, fields: [(&str, Option<Value>); N]) {
-    if let Some(object) = body.as_object_mut() {
-        let set = fields.into_iter();
-        object.extend(set.filter_map(|(name, value)| Some((name.to_owned(), value?))));
+/// Adds options to a request body. Null and an empty list are options that were not given.
+fn add_options(body: &mut Value, options: Value) {
+    if let (Some(body), Value::Object(options)) = (body.as_object_mut(), options) {
+        let is_given = |value: &Value| !value.is_null() && *value != json!([]);
+        body.extend(options.into_iter().filter(|(_, value)| is_given(value)));
     }
+}
+
+/// A request body of options.
+fn body_of(options: Value) -> Value {
+    let mut body = json!({});
+    add_options(&mut body, options);
+    body
 }
 
 /// An instant as tables show it, in UTC.

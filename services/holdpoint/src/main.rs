@@ -15,6 +15,7 @@ mod nats_config;
 mod output;
 mod parsers;
 mod serve;
+mod service_group;
 mod stop_signal;
 mod table;
 mod up;
@@ -26,7 +27,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::cli::{Cli, Command, SecretsCommand};
-use crate::client::ClientError;
+use crate::client::{ClientError, exit_kind_of};
 use crate::command::run_client_command;
 use crate::exit::ExitKind;
 
@@ -150,5 +151,5 @@ fn report(error: &anyhow::Error, json: bool) -> ExitKind {
         drop(output::line(body));
     }
     output::note(&format!("error: {error:#}"));
-    ExitKind::of_error(error)
+    exit_kind_of(error)
 }

@@ -7,7 +7,7 @@ use holdpoint_contracts::problem::FieldError;
 
 use super::{ClientCommand, Session, instant, page_query, refusal_line, workspace};
 use crate::cli::AgentCommand;
-use crate::client::{Body, ClientError, segment};
+use crate::client::{Body, item_path};
 use crate::exit::ExitKind;
 use crate::output;
 use crate::parsers::read_text;
@@ -15,7 +15,7 @@ use crate::table::{Rows, one_line};
 
 impl ClientCommand for AgentCommand {
     async fn perform(self, session: &Session) -> anyhow::Result<ExitKind> {
-        let path = |name: &str| Ok::<_, ClientError>(format!("agents/{}", segment(name)?));
+        let path = |name: &str| item_path("agents", name);
         match self {
             Self::Apply { files, strict } => apply(session, &files, strict).await,
             Self::Plan { file, strict } => plan(session, &file, strict).await,
@@ -46,8 +46,8 @@ impl ClientCommand for AgentCommand {
                 workspace::resume(session, &path, resume).await
             }
             Self::Delete(agent) => {
-                let text = format!("{}  deleted; its open runs fail", agent.name);
-                session.delete(&path(&agent.name)?, text).await
+                let done = "deleted; its open runs fail";
+                session.delete("agents", &agent.name, done).await
             }
         }
     }

@@ -6,7 +6,6 @@ use serde_json::json;
 use super::short_id::Listed;
 use super::{ClientCommand, Session, instant};
 use crate::cli::FollowCommand;
-use crate::client::segment;
 use crate::exit::ExitKind;
 
 impl ClientCommand for FollowCommand {
@@ -26,10 +25,7 @@ impl ClientCommand for FollowCommand {
             }
             Self::Unfollow { id } => {
                 let id = watch_id(session.whole_id(Listed::Watches, &id).await?);
-                let path = format!("watches/{}", segment(&id)?);
-                session
-                    .delete(&path, format!("{id}  no longer followed"))
-                    .await
+                session.delete("watches", &id, "no longer followed").await
             }
             Self::Following => {
                 let row = |watch: &WatchView| [watch.id.clone(), instant(watch.since)];

@@ -5,7 +5,6 @@ use holdpoint_contracts::tool::ToolView;
 
 use super::{ClientCommand, Session, api_text, instant, page_query};
 use crate::cli::ToolCommand;
-use crate::client::segment;
 use crate::exit::ExitKind;
 
 /// `nodes`.
@@ -70,15 +69,10 @@ impl ClientCommand for ToolCommand {
                         format!("{} {}", tool.http.method, tool.http.url),
                     ]
                 };
-                session
-                    .list("tools", &page_query(&page), heading, row)
-                    .await
+                let query = page_query(&page);
+                session.list("tools", &query, heading, row).await
             }
-            Self::Delete(tool) => {
-                let path = format!("tools/{}", segment(&tool.name)?);
-                let text = format!("{}  deleted", tool.name);
-                session.delete(&path, text).await
-            }
+            Self::Delete(tool) => session.delete("tools", &tool.name, "deleted").await,
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::short_id::Listed;
 use super::{ClientCommand, Session, api_text, instant, page_query};
 use crate::cli::{NotificationsArgs, NotificationsCommand};
-use crate::client::{Live, segment};
+use crate::client::Live;
 use crate::exit::ExitKind;
 use crate::output;
 use crate::table::one_line;
@@ -36,9 +36,10 @@ impl ClientCommand for NotificationsArgs {
 
 async fn mark_as_read(session: &Session, ids: &[String]) -> anyhow::Result<ExitKind> {
     for id in ids {
-        let id = session.whole_id(Listed::Notifications, id).await?;
-        let path = format!("notifications/{}/read", segment(&id)?);
-        session.post(&path, &json!({}), line).await?;
+        let path = session.path(Listed::Notifications, id).await?;
+        session
+            .post(&format!("{path}/read"), &json!({}), line)
+            .await?;
     }
     Ok(ExitKind::Ok)
 }

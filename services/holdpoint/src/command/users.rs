@@ -6,7 +6,6 @@ use serde_json::json;
 
 use super::{ClientCommand, Session, page_query};
 use crate::cli::{TokenCommand, UserCommand};
-use crate::client::segment;
 use crate::exit::ExitKind;
 
 #[derive(Debug, Deserialize)]
@@ -39,15 +38,10 @@ impl ClientCommand for UserCommand {
                         status.to_owned(),
                     ]
                 };
-                session
-                    .list("users", &page_query(&page), heading, row)
-                    .await
+                let query = page_query(&page);
+                session.list("users", &query, heading, row).await
             }
-            Self::Disable(user) => {
-                let path = format!("users/{}", segment(&user.name)?);
-                let text = format!("{}  disabled", user.name);
-                session.delete(&path, text).await
-            }
+            Self::Disable(user) => session.delete("users", &user.name, "disabled").await,
         }
     }
 }
@@ -78,15 +72,10 @@ impl ClientCommand for TokenCommand {
                         expires_at.unwrap_or("never").to_owned(),
                     ]
                 };
-                session
-                    .list("tokens", &page_query(&page), heading, row)
-                    .await
+                let query = page_query(&page);
+                session.list("tokens", &query, heading, row).await
             }
-            Self::Revoke(token) => {
-                let path = format!("tokens/{}", segment(&token.id)?);
-                let text = format!("{}  revoked", token.id);
-                session.delete(&path, text).await
-            }
+            Self::Revoke(token) => session.delete("tokens", &token.id, "revoked").await,
         }
     }
 }

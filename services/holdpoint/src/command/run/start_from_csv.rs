@@ -9,9 +9,8 @@ use holdpoint_contracts::run::{RunStatus, RunView};
 use serde_json::{Value, json};
 
 use super::super::Session;
-use super::change_runs::CONCURRENCY;
 use super::contacts_file::{self, Row};
-use super::contacts_with_run;
+use super::list_runs::{CONCURRENCY, contacts_with_run};
 use crate::client::{Body, ClientError, StartRun};
 use crate::exit::ExitKind;
 use crate::output;
