@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use self::instruction::{Instruction, Pace};
 use self::temporary_system::TemporarySystem;
-use crate::cli::{BenchArgs, Shape};
+use crate::cli::processes::{BenchArgs, Shape};
 use crate::exit::{ExitKind, Usage};
 use crate::output;
 

@@ -9,7 +9,7 @@ mod nodes;
 mod notifications;
 mod policies;
 mod preferences;
-mod request;
+pub(crate) mod request;
 pub(crate) mod run;
 mod short_id;
 mod users;
@@ -204,14 +204,21 @@ fn instant(at: DateTime<Utc>) -> String {
     at.format("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-/// The text of a value that the API writes as a JSON string.
-fn api_text<T: Serialize>(value: &T) -> String {
+/// The text of a value as the API writes it. Lists are joined; an absent value is empty.
+fn api_text<T: Serialize + ?Sized>(value: &T) -> String {
     match serde_json::to_value(value) {
         Ok(Value::String(text)) => text,
+        Ok(Value::Array(items)) => items.iter().map(api_text).collect::<Vec<_>>().join(", "),
+        Ok(Value::Null) | Err(_) => String::new(),
         Ok(other) => other.to_string(),
-        Err(_) => String::new(),
     }
 }
+
+/// The cells of a table row, each as [`api_text`].
+macro_rules! cells {
+    ($($value:expr),* $(,)?) => { [$($crate::command::api_text(&$value)),*] };
+}
+use cells;
 
 /// A line for programs that says which of several objects failed, and why.
 fn refusal_line(kind: &str, name: &str, error: &ClientError) -> String {

@@ -26,7 +26,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::cli::{Cli, Command, SecretsCommand};
+use crate::cli::processes::SecretsCommand;
+use crate::cli::{Cli, Command};
 use crate::client::{ClientError, exit_kind_of};
 use crate::command::run_client_command;
 use crate::exit::ExitKind;

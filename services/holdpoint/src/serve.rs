@@ -23,7 +23,7 @@ use holdpoint_worker::targets::EgressPolicy;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use crate::cli::{ServeArgs, Service};
+use crate::cli::processes::{ServeArgs, Service};
 use crate::connection::WORKSPACE_DEFAULT;
 use crate::service_group::ServiceGroup;
 use crate::stop_signal::StopSignal;

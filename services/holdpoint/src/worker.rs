@@ -14,7 +14,8 @@ use holdpoint_worker::worker::{Worker, WorkerOptions};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::{GlobalArgs, WorkerArgs};
+use crate::cli::GlobalArgs;
+use crate::cli::processes::WorkerArgs;
 use crate::connection::{ConnectionFile, FILE_NAME};
 use crate::exit::{ExitKind, Usage};
 use crate::parsers::read_text;

@@ -11,7 +11,7 @@ use holdpoint_bus::Bus;
 use serde_json::json;
 
 use super::instruction::{Instruction, Instructions, print_result};
-use crate::cli::BenchChildArgs;
+use crate::cli::processes::BenchChildArgs;
 use crate::exit::ExitKind;
 
 /// Follows instructions until stdin ends.

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::instruction::{Instructions, print_result};
 use super::measured_agent::{STEPS, TOOL};
-use crate::cli::BenchChildArgs;
+use crate::cli::processes::BenchChildArgs;
 use crate::exit::ExitKind;
 
 /// Concurrent steps.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use holdpoint_contracts::agent::{AgentView, PlannedStepView};
 use holdpoint_contracts::problem::FieldError;
 
-use super::{ClientCommand, Session, instant, page_query, refusal_line, workspace};
-use crate::cli::AgentCommand;
+use super::{ClientCommand, Session, cells, instant, page_query, refusal_line, workspace};
+use crate::cli::runs::AgentCommand;
 use crate::client::{Body, item_path};
 use crate::exit::ExitKind;
 use crate::output;
@@ -22,14 +22,9 @@ impl ClientCommand for AgentCommand {
             Self::List(page) => {
                 let heading = ["AGENT", "VERSION", "STATUS", "UPDATED", "DESCRIPTION"];
                 let query = page_query(&page);
-                let row = |agent: &AgentView| {
-                    [
-                        agent.agent.to_string(),
-                        agent.version.to_string(),
-                        agent.status.clone(),
-                        instant(agent.updated_at),
-                        agent.description.clone().unwrap_or_default(),
-                    ]
+                let row = |it: &AgentView| {
+                    let updated_at = instant(it.updated_at);
+                    cells![it.agent, it.version, it.status, updated_at, it.description]
                 };
                 session.list("agents", &query, heading, row).await
             }
@@ -153,12 +148,12 @@ async fn plan(session: &Session, file: &Path, strict: bool) -> anyhow::Result<Ex
 fn steps_table(steps: &[PlannedStepView]) -> String {
     let mut rows = Rows::new(&["STEP", "KIND", "ACTION", "NEEDS", "WHEN"]);
     for step in steps {
-        rows.push([
-            &step.id,
-            &step.kind,
-            &step.action,
-            &step.needs.join(", "),
-            step.when.as_ref().unwrap_or(&String::new()),
+        rows.push(cells![
+            step.id,
+            step.kind,
+            step.action,
+            step.needs,
+            step.when
         ]);
     }
     rows.render()

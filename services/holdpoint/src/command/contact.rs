@@ -4,7 +4,7 @@ use holdpoint_contracts::contact::ContactView;
 use serde_json::{Map, Value};
 
 use super::{ClientCommand, Session, page_query};
-use crate::cli::ContactCommand;
+use crate::cli::runs::ContactCommand;
 use crate::client::{Method, item_path};
 use crate::exit::ExitKind;
 use crate::parsers;

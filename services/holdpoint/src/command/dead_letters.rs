@@ -4,8 +4,8 @@ use holdpoint_contracts::run::Page;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{ClientCommand, Session, instant, page_query, print_rows};
-use crate::cli::DeadCommand;
+use super::{ClientCommand, Session, cells, instant, page_query, print_rows};
+use crate::cli::workspace::DeadCommand;
 use crate::client::{Body, item_path};
 use crate::exit::ExitKind;
 use crate::output;
@@ -64,14 +64,9 @@ fn list(session: &Session, body: &Body<DeadLetters>) -> anyhow::Result<ExitKind>
         return Ok(ExitKind::Ok);
     }
     let heading = ["ID", "SINCE", "MESSAGE", "REASON"];
-    let row = |letter: &DeadLetter| {
-        let verb = letter.subject.rsplit('.').next();
-        [
-            letter.id.clone(),
-            instant(letter.created_at),
-            verb.unwrap_or_default().to_owned(),
-            letter.reason.clone(),
-        ]
+    let row = |it: &DeadLetter| {
+        let verb = it.subject.rsplit('.').next();
+        cells![it.id, instant(it.created_at), verb, it.reason]
     };
     print_rows(&body.value.page, heading, row, "No results.")
 }

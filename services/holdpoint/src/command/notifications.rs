@@ -4,8 +4,8 @@ use holdpoint_contracts::notification::{AllRead, NotificationView};
 use serde_json::json;
 
 use super::short_id::Listed;
-use super::{ClientCommand, Session, api_text, instant, page_query};
-use crate::cli::{NotificationsArgs, NotificationsCommand};
+use super::{ClientCommand, Session, cells, instant, page_query};
+use crate::cli::notifications::{NotificationsArgs, NotificationsCommand};
 use crate::client::Live;
 use crate::exit::ExitKind;
 use crate::output;
@@ -67,14 +67,8 @@ fn state(notification: &NotificationView) -> &'static str {
     }
 }
 
-fn row(notification: &NotificationView) -> [String; 5] {
-    [
-        notification.id.to_string(),
-        instant(notification.at),
-        state(notification).to_owned(),
-        api_text(&notification.kind),
-        notification.title.clone(),
-    ]
+fn row(it: &NotificationView) -> [String; 5] {
+    cells![it.id, instant(it.at), state(it), it.kind, it.title]
 }
 
 fn line(notification: &NotificationView) -> String {

@@ -3,7 +3,7 @@
 use holdpoint_contracts::handoff::{PolicyRules, PolicyView};
 
 use super::{ClientCommand, Session};
-use crate::cli::PoliciesCommand;
+use crate::cli::workspace::PoliciesCommand;
 use crate::client::item_path;
 use crate::exit::ExitKind;
 

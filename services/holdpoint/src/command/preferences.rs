@@ -4,7 +4,7 @@ use holdpoint_contracts::notification::{ChannelRule, Preferences};
 use serde_json::{Map, Value, json};
 
 use super::{ClientCommand, Session};
-use crate::cli::{PreferencesCommand, SetPreferences};
+use crate::cli::notifications::{PreferencesCommand, SetPreferences};
 use crate::client::{Body, Method};
 use crate::exit::ExitKind;
 

@@ -11,9 +11,10 @@ use anyhow::bail;
 use holdpoint_contracts::handoff::{RequestStatus, RequestView};
 use serde_json::json;
 
-use self::open_hold::{OpenedHold, open, wait_until_closed};
-use super::{ClientCommand, Session, add_options, instant, page_query};
-use crate::cli::{ApproveArgs, AskArgs, InboxArgs, RequestCommand};
+pub(crate) use self::open_hold::OpenedHold;
+use self::open_hold::{open, wait_until_closed};
+use super::{ClientCommand, Session, add_options, api_text, cells, instant, page_query};
+use crate::cli::requests::{ApproveArgs, AskArgs, InboxArgs, RequestCommand};
 use crate::client::Body;
 use crate::exit::{ExitKind, Usage};
 
@@ -105,23 +106,19 @@ async fn inbox(session: &Session, args: InboxArgs) -> anyhow::Result<ExitKind> {
     session.list("requests", &query, heading, inbox_row).await
 }
 
-fn inbox_row(request: &RequestView) -> [String; 7] {
-    let recipients = if let Some(name) = &request.assignee {
+fn inbox_row(it: &RequestView) -> [String; 7] {
+    let recipients = if let Some(name) = &it.assignee {
         format!("@user.{name}")
-    } else if request.to.is_empty() {
+    } else if it.to.is_empty() {
         "owners".to_owned()
     } else {
-        request.to.join(", ")
+        api_text(&it.to)
     };
     // The title of a task says more than its question.
-    let task = request.task.as_ref();
-    [
-        request.id.to_string(),
-        request.kind.to_string(),
-        request.status.as_str().to_owned(),
-        recipients,
-        task.map_or(&request.question, |task| &task.title).clone(),
-        request.options.join(" | "),
-        request.deadline.map(instant).unwrap_or_default(),
+    let task = it.task.as_ref();
+    let question = task.map_or(&it.question, |task| &task.title);
+    let (options, until) = (it.options.join(" | "), it.deadline.map(instant));
+    cells![
+        it.id, it.kind, it.status, recipients, question, options, until
     ]
 }

@@ -14,8 +14,8 @@ use serde_json::json;
 use self::change_runs::Action;
 use self::list_runs::{contacts_with_run, filter_query};
 use super::short_id::Listed;
-use super::{ClientCommand, Session, body_of, instant, page_query};
-use crate::cli::{RunCommand, StartArgs};
+use super::{ClientCommand, Session, body_of, cells, instant, page_query};
+use crate::cli::runs::{RunCommand, StartArgs};
 use crate::client::StartRun;
 use crate::exit::ExitKind;
 use crate::output;
@@ -122,15 +122,10 @@ async fn start(session: &Session, args: StartArgs) -> anyhow::Result<ExitKind> {
     Ok(ExitKind::Ok)
 }
 
-fn row(run: &RunView) -> [String; 6] {
-    let contact = run.contact.as_ref();
-    [
-        run.id.to_string(),
-        run.agent.to_string(),
-        run.status.to_string(),
-        contact.map(ToString::to_string).unwrap_or_default(),
-        instant(run.created_at),
-        run.message.clone(),
+fn row(it: &RunView) -> [String; 6] {
+    let created_at = instant(it.created_at);
+    cells![
+        it.id, it.agent, it.status, it.contact, created_at, it.message
     ]
 }
 

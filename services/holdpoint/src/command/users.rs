@@ -4,8 +4,8 @@ use holdpoint_contracts::handoff::UserView;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{ClientCommand, Session, page_query};
-use crate::cli::{TokenCommand, UserCommand};
+use super::{ClientCommand, Session, api_text, cells, page_query};
+use crate::cli::workspace::{TokenCommand, UserCommand};
 use crate::exit::ExitKind;
 
 #[derive(Debug, Deserialize)]
@@ -24,19 +24,14 @@ impl ClientCommand for UserCommand {
         match self {
             Self::Add { name, email, roles } => {
                 let body = json!({ "name": name, "email": email, "roles": roles });
-                let text = |user: &UserView| format!("@user.{}  {}", user.name, roles_of(user));
+                let text = |it: &UserView| format!("@user.{}  {}", it.name, api_text(&it.roles));
                 session.post("users", &body, text).await
             }
             Self::List(page) => {
                 let heading = ["USER", "ROLES", "EMAIL", "STATUS"];
-                let row = |user: &UserView| {
-                    let status = if user.active { "active" } else { "disabled" };
-                    [
-                        user.name.to_string(),
-                        roles_of(user),
-                        user.email.clone().unwrap_or_default(),
-                        status.to_owned(),
-                    ]
+                let row = |it: &UserView| {
+                    let status = if it.active { "active" } else { "disabled" };
+                    cells![it.name, it.roles, it.email, status]
                 };
                 let query = page_query(&page);
                 session.list("users", &query, heading, row).await
@@ -63,14 +58,9 @@ impl ClientCommand for TokenCommand {
             }
             Self::List(page) => {
                 let heading = ["ID", "USER", "ROLE", "EXPIRES"];
-                let row = |token: &Token| {
-                    let expires_at = token.expires_at.as_deref();
-                    [
-                        token.id.clone(),
-                        token.user.clone(),
-                        token.role.clone().unwrap_or_default(),
-                        expires_at.unwrap_or("never").to_owned(),
-                    ]
+                let row = |it: &Token| {
+                    let expires_at = it.expires_at.as_deref().unwrap_or("never");
+                    cells![it.id, it.user, it.role, expires_at]
                 };
                 let query = page_query(&page);
                 session.list("tokens", &query, heading, row).await
@@ -78,9 +68,4 @@ impl ClientCommand for TokenCommand {
             Self::Revoke(token) => session.delete("tokens", &token.id, "revoked").await,
         }
     }
-}
-
-fn roles_of(user: &UserView) -> String {
-    let roles: Vec<_> = user.roles.iter().map(ToString::to_string).collect();
-    roles.join(", ")
 }

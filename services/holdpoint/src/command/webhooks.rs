@@ -4,8 +4,9 @@ use holdpoint_contracts::notification::{DeliveryView, WebhookAdded, WebhookView}
 use serde_json::json;
 
 use super::short_id::Listed;
-use super::{ClientCommand, Session, api_text, instant, page_query};
-use crate::cli::{ById, WebhooksCommand};
+use super::{ClientCommand, Session, cells, instant, page_query};
+use crate::cli::ById;
+use crate::cli::notifications::WebhooksCommand;
 use crate::client::{Body, Method};
 use crate::exit::ExitKind;
 
@@ -71,24 +72,19 @@ async fn set_enabled(session: &Session, webhook: &ById, enabled: bool) -> anyhow
     })
 }
 
-fn webhook_row(webhook: &WebhookView) -> [String; 6] {
-    [
-        webhook.id.to_string(),
-        webhook.status.as_str().to_owned(),
-        webhook.format.as_str().to_owned(),
-        webhook.events.join(" "),
-        webhook.url.clone(),
-        webhook.last_error.clone().unwrap_or_default(),
-    ]
+fn webhook_row(it: &WebhookView) -> [String; 6] {
+    let events = it.events.join(" ");
+    cells![it.id, it.status, it.format, events, it.url, it.last_error]
 }
 
-fn delivery_row(delivery: &DeliveryView) -> [String; 6] {
-    [
-        instant(delivery.at),
-        delivery.notification.to_string(),
-        api_text(&delivery.state),
-        delivery.attempts.to_string(),
-        delivery.next_at.map(instant).unwrap_or_default(),
-        delivery.last_error.clone().unwrap_or_default(),
+fn delivery_row(it: &DeliveryView) -> [String; 6] {
+    let (at, next_at) = (instant(it.at), it.next_at.map(instant));
+    cells![
+        at,
+        it.notification,
+        it.state,
+        it.attempts,
+        next_at,
+        it.last_error
     ]
 }

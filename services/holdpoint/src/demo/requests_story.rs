@@ -5,11 +5,11 @@ use anyhow::ensure;
 use holdpoint_contracts::handoff::RequestView;
 use holdpoint_contracts::hold::HoldOutcome;
 use holdpoint_contracts::run::{Page, RunStatus, RunView};
-use holdpoint_ids::HoldId;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::client::{Client, StartRun};
+use crate::command::request::OpenedHold;
 use crate::connection::Connection;
 use crate::output;
 
@@ -23,18 +23,6 @@ struct Notification {
     #[serde(rename = "type")]
     kind: String,
     title: String,
-}
-
-/// A standalone hold after it was opened.
-#[derive(Deserialize)]
-pub(super) struct OpenedHold {
-    pub(super) id: HoldId,
-}
-
-/// A standalone hold after it ended.
-#[derive(Deserialize)]
-struct ClosedHold {
-    outcome: Option<HoldOutcome>,
 }
 
 pub(super) struct RequestsStory<'a> {
@@ -176,7 +164,7 @@ impl<'a> RequestsStory<'a> {
         self.narrator.advance("2d").await?;
         let query = [("wait", "10s".to_owned())];
         let path = format!("holds/{}", hold.id);
-        let closed: ClosedHold = self.owner.get(&path, &query).await?.value;
+        let closed: RequestView = self.owner.get(&path, &query).await?.value;
         let outcome = closed.outcome;
         ensure!(
             outcome == Some(HoldOutcome::Fired),

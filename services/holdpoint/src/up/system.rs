@@ -22,7 +22,7 @@ use holdpoint_worker::targets::EgressPolicy;
 use strum::VariantArray as _;
 use tokio::time::Instant;
 
-use crate::cli::Service;
+use crate::cli::processes::Service;
 use crate::connection::{Connection, WORKSPACE_DEFAULT};
 use crate::file_privacy::create_private_dir;
 use crate::serve::tables::{Tables, lock_file};

@@ -377,6 +377,7 @@ async fn a_task_is_opened_under_an_id_of_the_step() {
 /// A call outside of the worker.
 fn call(idempotency_key: &str, args: Value) -> ToolCall {
     ToolCall {
+        run: "run_1".to_owned(),
         idempotency_key: idempotency_key.to_owned(),
         args,
         ..ToolCall::of(

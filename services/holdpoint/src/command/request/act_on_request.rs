@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::open_hold::{OpenedHold, opened_text, wait_until_closed};
-use crate::cli::{ActCommand, AskAgainArgs, DecisionOptions, RequestRef};
+use crate::cli::requests::{ActCommand, AskAgainArgs, DecisionOptions, RequestRef};
 use crate::client::{Body, item_path};
 use crate::command::short_id::Listed;
 use crate::command::{Session, add_options, body_of, instant};

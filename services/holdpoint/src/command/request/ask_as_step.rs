@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::open_hold::LONG_POLL;
-use crate::cli::{AskArgs, StepAskArgs};
+use crate::cli::requests::{AskArgs, StepAskArgs};
 use crate::client::{Body, ClientError, item_path};
 use crate::command::{Session, add_options, body_of};
 use crate::exit::{ExitKind, Usage};

@@ -7,7 +7,7 @@ use holdpoint_ids::HoldId;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::cli::HoldOptions;
+use crate::cli::requests::HoldOptions;
 use crate::client::Body;
 use crate::command::{Session, add_options, instant};
 use crate::exit::ExitKind;
@@ -17,8 +17,8 @@ use crate::output;
 pub(super) const LONG_POLL: &str = "30s";
 
 #[derive(Debug, Deserialize)]
-pub(super) struct OpenedHold {
-    pub(super) id: HoldId,
+pub(crate) struct OpenedHold {
+    pub(crate) id: HoldId,
     kind: String,
     deadline: Option<DateTime<Utc>>,
 }

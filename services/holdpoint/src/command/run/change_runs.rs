@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::super::short_id::Listed;
 use super::super::{Session, refusal_line};
 use super::list_runs::{CONCURRENCY, filter_query, for_each_run};
-use crate::cli::{FilterArgs, RunRefs};
+use crate::cli::runs::{FilterArgs, RunRefs};
 use crate::client::{Body, ClientError};
 use crate::exit::{ExitKind, Usage};
 use crate::output;

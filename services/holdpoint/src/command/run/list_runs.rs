@@ -7,7 +7,7 @@ use holdpoint_contracts::run::RunView;
 use holdpoint_ids::ContactId;
 
 use super::super::Session;
-use crate::cli::FilterArgs;
+use crate::cli::runs::FilterArgs;
 use crate::client::Query;
 
 /// Items of a page.
