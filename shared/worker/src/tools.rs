@@ -74,7 +74,6 @@ pub(crate) fn read_args<T: DeserializeOwned>(tool: &str, args: &Value) -> Result
     })
 }
 
-/// A failure with code `invalid_args`.
 pub(crate) fn invalid_args(tool: &str, error: &str) -> ToolFailure {
     ToolFailure::new(
         "invalid_args",
@@ -82,10 +81,15 @@ pub(crate) fn invalid_args(tool: &str, error: &str) -> ToolFailure {
     )
 }
 
-/// The first [`MAX_QUOTE`] characters, with blanks in place of control characters.
+/// The first [`MAX_QUOTE`] characters of a text.
 pub(crate) fn quote(text: &str) -> String {
+    clean(text, MAX_QUOTE)
+}
+
+/// At most `max` characters, with blanks in place of control characters.
+pub(crate) fn clean(text: &str, max: usize) -> String {
     text.chars()
-        .take(MAX_QUOTE)
+        .take(max)
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()
 }

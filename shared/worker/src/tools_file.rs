@@ -14,13 +14,14 @@ use std::time::Duration;
 
 use holdpoint_contracts::duration::{self, DurationError};
 use holdpoint_contracts::tool::{HttpCall, Risk};
-use holdpoint_ids::{IdError, NodeName, RunId, ToolName};
+use holdpoint_ids::{IdError, NodeName, ToolName};
 use serde::Deserialize;
 
 use self::command::CommandTool;
 use crate::tool::{BoxFuture, Tool, ToolCall, ToolResult};
 use crate::tools::HttpRequest;
 use crate::tools::http_tool;
+use crate::worker::new_node_name;
 
 /// Largest file, in bytes.
 pub const FILE_MAX: usize = 1024 * 1024;
@@ -44,12 +45,12 @@ pub enum ToolsFileError {
     #[error("the file has more than {FILE_MAX} bytes")]
     TooLarge,
     /// Unexpected content, or neither YAML nor JSON.
-    #[error("`{place}`: {fault}")]
+    #[error("`{place}`: {error}")]
     Form {
         /// Path of the field.
         place: String,
-        /// The error, with line and column.
-        fault: String,
+        /// With line and column.
+        error: String,
     },
     #[error("the file lists {0} tools; expected 1 to {TOOLS_MAX}")]
     Number(usize),
@@ -113,12 +114,12 @@ impl ToolsFile {
         });
         let form = form.map_err(|error| ToolsFileError::Form {
             place: track.path().to_string(),
-            fault: error.without_snippet().to_string(),
+            error: error.without_snippet().to_string(),
         })?;
         if !(1..=TOOLS_MAX).contains(&form.tools.len()) {
             return Err(ToolsFileError::Number(form.tools.len()));
         }
-        let (node, mut tools) = (fresh(&form.node)?, Vec::new());
+        let (node, mut tools) = (new_node_name(form.node.as_str())?, Vec::new());
         let mut names = BTreeSet::new();
         for entry in form.tools {
             if !names.insert(entry.name.clone()) {
@@ -206,13 +207,6 @@ fn may_be_given(name: &str) -> bool {
     (1..=ENV_NAME_MAX).contains(&name.len())
         && name.chars().all(is_plain)
         && !name.to_ascii_uppercase().starts_with("HOLDPOINT_")
-}
-
-/// The end of a new run id is random.
-fn fresh(node: &NodeName) -> Result<NodeName, IdError> {
-    let id = RunId::fresh().to_string();
-    let nonce: String = id.chars().rev().take(8).collect();
-    format!("{node}-{nonce}").parse()
 }
 
 /// A tool that this worker calls over HTTP.

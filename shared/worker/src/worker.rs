@@ -27,7 +27,7 @@ use holdpoint_clock::Clock;
 use holdpoint_contracts::run::ActionResult;
 use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_contracts::subject;
-use holdpoint_ids::{IdError, NodeName, ToolName, Workspace};
+use holdpoint_ids::{IdError, NodeName, RunId, ToolName, Workspace};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -66,7 +66,16 @@ pub async fn call_tool(
     (done.result, done.error_code)
 }
 
-/// Options of a worker.
+/// A new name for every start: a prefix and the end of a new run id, which is random.
+///
+/// # Errors
+/// The prefix is invalid or too long.
+pub fn new_node_name(prefix: &str) -> Result<NodeName, IdError> {
+    let id = RunId::fresh().to_string();
+    let nonce: String = id.chars().rev().take(8).collect();
+    format!("{prefix}-{nonce}").parse()
+}
+
 #[derive(Debug, Clone)]
 pub struct WorkerOptions {
     /// The node's name. It must be new at every start: the executor answers a second request of the same node
@@ -123,7 +132,6 @@ impl std::fmt::Debug for Worker {
 }
 
 impl Worker {
-    /// A worker without tools.
     #[must_use]
     pub fn new(bus: Bus, options: WorkerOptions) -> Self {
         Self {
@@ -140,7 +148,6 @@ impl Worker {
         Arc::clone(&self.busy)
     }
 
-    /// Adds a tool.
     #[must_use]
     pub fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
         self.tools.push(tool);

@@ -10,7 +10,7 @@ use holdpoint_contracts::run::{ActionResult, Page};
 use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_executor::InlineTools;
 use holdpoint_gateway::{Mails, WantedMails};
-use holdpoint_ids::{NodeName, RunId, ToolName};
+use holdpoint_ids::{NodeName, ToolName};
 use holdpoint_mail::{MailHead, Mailer};
 use holdpoint_notification::{Outside, PublicUrl};
 use holdpoint_worker::targets::{self, EgressPolicy};
@@ -139,13 +139,6 @@ impl InlineTools for InlineBuiltins {
         }
         .boxed()
     }
-}
-
-/// A new name for every start, so that this process never uses a grant of the previous one.
-pub(crate) fn new_node_name() -> anyhow::Result<NodeName> {
-    let id = RunId::fresh().to_string();
-    let nonce: String = id.chars().rev().take(8).collect();
-    Ok(format!("builtin-{nonce}").parse()?)
 }
 
 /// Lists the mails on disk, for `GET /mails`.

@@ -19,6 +19,7 @@ use holdpoint_kernel::Deps;
 use holdpoint_notification::PublicUrl;
 use holdpoint_scheduler::KernelRegistry;
 use holdpoint_worker::targets::EgressPolicy;
+use holdpoint_worker::worker::new_node_name;
 use strum::VariantArray as _;
 use tokio::time::Instant;
 
@@ -255,7 +256,7 @@ async fn start_worker(
     group: &ServiceGroup,
 ) -> anyhow::Result<()> {
     let bus = Bus::connect(nats_url, "worker").await?;
-    let node = builtin_tools::new_node_name()?;
+    let node = new_node_name("builtin")?;
     std::fs::write(settings.data.join(NODE), node.as_str())
         .context("cannot write the name of the built-in node")?;
     let mails = settings.data.join(MAILS);

@@ -326,7 +326,7 @@ async fn a_request_that_cannot_be_made_says_what_to_change() {
         (
             json!({ "url": "/relative" }),
             "invalid_args",
-            "`url` is no absolute address",
+            "`url` must be an absolute address",
         ),
         (
             json!({ "url": "http://a/", "method": "BREW" }),
