@@ -22,8 +22,8 @@ use self::processes::{
 use self::requests::RequestCommand;
 use self::runs::{AgentCommand, ContactCommand, RunCommand};
 use self::workspace::{
-    ClockCommand, DeadCommand, PoliciesCommand, TokenCommand, ToolCommand, UserCommand,
-    WorkspaceCommand,
+    ClockCommand, DeadCommand, MeshCommand, PoliciesCommand, TokenCommand, ToolCommand,
+    UserCommand, WorkspaceCommand,
 };
 use crate::parsers;
 use crate::serve::tables::Tables;
@@ -160,10 +160,8 @@ pub(crate) enum Command {
     /// Create a workspace, or pause and resume this one
     #[command(subcommand)]
     Workspace(WorkspaceCommand),
-    /// List worker nodes
-    Nodes,
-    /// List the steps that nodes are working on
-    Claims,
+    #[command(flatten)]
+    Mesh(MeshCommand),
     /// Manage dead letters: messages that could not be handled
     #[command(subcommand)]
     Dead(DeadCommand),

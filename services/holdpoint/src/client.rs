@@ -8,7 +8,6 @@ mod error;
 mod events;
 mod sse;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -58,19 +57,6 @@ pub(crate) struct Body<T> {
     pub(crate) value: T,
     pub(crate) text: String,
     pub(crate) status: u16,
-}
-
-/// The body of a new run.
-#[derive(Debug, Clone, Default, Serialize)]
-pub(crate) struct StartRun {
-    /// Steps read it as `$input`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) input: Option<Value>,
-    /// An id, or an object with `id`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) contact: Option<Value>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) labels: BTreeMap<String, String>,
 }
 
 /// The time of Holdpoint, which may be a test clock.
@@ -173,10 +159,10 @@ impl Client {
     pub(crate) async fn start_run(
         &self,
         agent: &str,
-        start: &StartRun,
+        body: &Value,
     ) -> Result<Body<RunView>, ClientError> {
         let path = format!("{}/runs", item_path("agents", agent)?);
-        self.post(&path, start).await
+        self.post(&path, body).await
     }
 
     /// One run with its steps.

@@ -34,8 +34,6 @@ use crate::exit::ExitKind;
 use crate::output;
 use crate::table::Rows;
 
-pub(crate) use nodes::{Claims, Nodes};
-
 /// Text for an empty list, by its path.
 fn empty_text(path: &str) -> &'static str {
     match path {
@@ -48,11 +46,9 @@ fn empty_text(path: &str) -> &'static str {
 /// Client and output format of one command.
 pub(crate) struct Session {
     client: Client,
-    /// Whether to print JSON instead of text.
     json: bool,
 }
 
-/// A group of commands.
 pub(crate) trait ClientCommand {
     async fn perform(self, session: &Session) -> anyhow::Result<ExitKind>;
 }
@@ -104,7 +100,6 @@ impl Session {
         self.show(&body, |value| format!("{value:#}"))
     }
 
-    /// Posts a body and prints the response.
     async fn post<T: DeserializeOwned>(
         &self,
         path: &str,

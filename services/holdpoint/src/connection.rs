@@ -12,7 +12,6 @@ use crate::cli::GlobalArgs;
 use crate::exit::Usage;
 use crate::file_privacy;
 
-/// Default address of `up`.
 pub(crate) const URL_DEFAULT: &str = "http://127.0.0.1:7878";
 /// The workspace that `up` creates.
 pub(crate) const WORKSPACE_DEFAULT: &str = "default";

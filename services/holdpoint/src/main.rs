@@ -103,8 +103,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Policies(command) => run_client_command(global, command).await,
         Command::Dead(command) => run_client_command(global, command).await,
         Command::Workspace(command) => run_client_command(global, command).await,
-        Command::Nodes => run_client_command(global, command::Nodes).await,
-        Command::Claims => run_client_command(global, command::Claims).await,
+        Command::Mesh(command) => run_client_command(global, command).await,
     }
 }
 

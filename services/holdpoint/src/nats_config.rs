@@ -60,9 +60,7 @@ pub(crate) fn write(args: &NatsConfigArgs) -> anyhow::Result<()> {
 }
 
 struct User {
-    /// File of its seed.
     file: String,
-    /// Its public key.
     public: String,
     /// Subjects on which it receives replies.
     inboxes: String,

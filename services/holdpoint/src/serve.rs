@@ -56,7 +56,6 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
 pub(crate) struct Environment {
     /// Addresses that tools and notifications may reach.
     pub(crate) targets: EgressPolicy,
-    /// Directory of mails.
     pub(crate) mails: PathBuf,
     pub(crate) public_url: PublicUrl,
     /// The kernels that a test clock waits for.

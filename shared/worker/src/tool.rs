@@ -20,11 +20,8 @@ use crate::ask::{HumanClient, Question};
 /// The input of one attempt (S2-R10).
 #[derive(Clone)]
 pub struct ToolCall {
-    /// Workspace that the run belongs to.
     pub workspace: String,
-    /// Id of the run.
     pub run: String,
-    /// Name of the agent of the run.
     pub agent: String,
     /// Id of the step, unique in the run.
     pub step: String,
@@ -131,7 +128,6 @@ where
     }
 }
 
-/// A tool made by [`tool_fn`].
 pub struct ToolFn<F> {
     name: String,
     run: F,

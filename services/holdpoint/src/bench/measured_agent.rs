@@ -2,13 +2,10 @@
 
 use serde_json::json;
 
-/// Name of the agent.
 pub(super) const AGENT: &str = "bench";
 
-/// The tool of the steps.
 pub(super) const TOOL: &str = "bench_noop";
 
-/// Steps of a run.
 pub(super) const STEPS: usize = 3;
 
 /// The definition. Each step is dispatched through the queue.

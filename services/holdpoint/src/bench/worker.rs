@@ -16,7 +16,6 @@ use super::measured_agent::{STEPS, TOOL};
 use crate::cli::processes::BenchChildArgs;
 use crate::exit::ExitKind;
 
-/// Concurrent steps.
 const CONCURRENCY: usize = 1_024;
 
 /// Number of calls by run and step.

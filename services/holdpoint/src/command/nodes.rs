@@ -4,41 +4,29 @@ use holdpoint_contracts::steps::{ClaimView, NodeView};
 use holdpoint_contracts::tool::ToolView;
 
 use super::{ClientCommand, Session, cells, instant, page_query};
-use crate::cli::workspace::ToolCommand;
+use crate::cli::workspace::{MeshCommand, ToolCommand};
 use crate::exit::ExitKind;
 
-/// `nodes`.
-pub(crate) struct Nodes;
-
-/// `claims`.
-pub(crate) struct Claims;
-
-impl ClientCommand for Nodes {
+impl ClientCommand for MeshCommand {
     async fn perform(self, session: &Session) -> anyhow::Result<ExitKind> {
-        let heading = ["NODE", "STATUS", "LAST SEEN", "TOOLS", "STEPS"];
-        let row = |it: &NodeView| {
-            let last_seen = instant(it.last_seen);
-            cells![it.node, it.status, last_seen, it.tools, it.claimed_tasks]
-        };
-        session.list("nodes", &[], heading, row).await
-    }
-}
-
-impl ClientCommand for Claims {
-    async fn perform(self, session: &Session) -> anyhow::Result<ExitKind> {
-        let heading = ["RUN", "STEP", "NODE", "DISPATCH", "SINCE", "HEARTBEAT"];
-        let row = |it: &ClaimView| {
-            let (claimed_at, heartbeat_at) = (instant(it.claimed_at), instant(it.heartbeat_at));
-            cells![
-                it.run,
-                it.step,
-                it.node,
-                it.dispatch,
-                claimed_at,
-                heartbeat_at
-            ]
-        };
-        session.list("claims", &[], heading, row).await
+        match self {
+            Self::Nodes => {
+                let heading = ["NODE", "STATUS", "LAST SEEN", "TOOLS", "STEPS"];
+                let row = |it: &NodeView| {
+                    let last_seen = instant(it.last_seen);
+                    cells![it.node, it.status, last_seen, it.tools, it.claimed_tasks]
+                };
+                session.list("nodes", &[], heading, row).await
+            }
+            Self::Claims => {
+                let heading = ["RUN", "STEP", "NODE", "DISPATCH", "SINCE", "HEARTBEAT"];
+                let row = |it: &ClaimView| {
+                    let (claimed, heartbeat) = (instant(it.claimed_at), instant(it.heartbeat_at));
+                    cells![it.run, it.step, it.node, it.dispatch, claimed, heartbeat]
+                };
+                session.list("claims", &[], heading, row).await
+            }
+        }
     }
 }
 

@@ -7,6 +7,8 @@ mod show;
 mod start_from_csv;
 mod watch;
 
+use std::collections::BTreeMap;
+
 use chrono::SecondsFormat;
 use holdpoint_contracts::run::RunView;
 use serde_json::json;
@@ -16,7 +18,6 @@ use self::list_runs::{contacts_with_run, filter_query};
 use super::short_id::Listed;
 use super::{ClientCommand, Session, body_of, cells, instant, page_query};
 use crate::cli::runs::{RunCommand, StartArgs};
-use crate::client::StartRun;
 use crate::exit::ExitKind;
 use crate::output;
 use crate::parsers::contact_id;
@@ -78,15 +79,13 @@ impl ClientCommand for RunCommand {
 
 async fn start(session: &Session, args: StartArgs) -> anyhow::Result<ExitKind> {
     let agent = &args.agent;
-    let start = StartRun {
-        input: args.input,
-        contact: args.contact,
-        labels: args.labels.into_iter().collect(),
-    };
+    let labels: BTreeMap<_, _> = args.labels.into_iter().collect();
+    let body = json!({ "input": args.input, "contact": args.contact, "labels": labels });
+    let body = body_of(body);
     if let Some(file) = args.csv {
         let batch = start_from_csv::Batch {
             agent: args.agent,
-            start,
+            body,
             file,
             once: args.once,
             watch: args.watch,
@@ -94,7 +93,7 @@ async fn start(session: &Session, args: StartArgs) -> anyhow::Result<ExitKind> {
         return start_from_csv::start(session, &batch).await;
     }
     if args.once
-        && let Some(contact) = &start.contact
+        && let Some(contact) = &args.contact
     {
         let id = match contact.as_str() {
             Some(id) => id.parse()?,
@@ -107,7 +106,7 @@ async fn start(session: &Session, args: StartArgs) -> anyhow::Result<ExitKind> {
             return Ok(ExitKind::Ok);
         }
     }
-    let started = session.client.start_run(agent, &start).await?;
+    let started = session.client.start_run(agent, &body).await?;
     let run = &started.value;
     if args.watch && !session.json {
         output::note(&format!("{} of {}", run.id, run.agent));

@@ -9,7 +9,7 @@ use holdpoint_ids::RunId;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::client::{Body, Client, Method, StartRun};
+use crate::client::{Body, Client, Method};
 use crate::command::run::contacts_file::Row;
 use crate::output;
 
@@ -17,7 +17,6 @@ use super::mails::Expected;
 use super::narrator::{Narrator, poll};
 use super::timeline::Timeline;
 
-/// Every third contact replies.
 const REPLIES_EVERY: usize = 3;
 
 struct Lead {
@@ -108,11 +107,8 @@ impl<'a> OutreachStory<'a> {
         let text = format!("Holdpoint starts one run for each of {count} contacts:");
         self.narrator.announce(&text).await?;
         for lead in &mut self.leads {
-            let start = StartRun {
-                contact: Some(lead.contact.clone()),
-                ..StartRun::default()
-            };
-            let run = self.client.start_run(agent, &start).await?.value.id;
+            let body = json!({ "contact": lead.contact });
+            let run = self.client.start_run(agent, &body).await?.value.id;
             lead.run = Some(run);
             timeline.watch(run, lead.id.clone())?;
         }

@@ -8,7 +8,7 @@ use holdpoint_contracts::run::{Page, RunStatus, RunView};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::client::{Client, StartRun};
+use crate::client::Client;
 use crate::command::request::OpenedHold;
 use crate::connection::Connection;
 use crate::output;
@@ -32,7 +32,6 @@ pub(super) struct RequestsStory<'a> {
 }
 
 impl<'a> RequestsStory<'a> {
-    /// Adds the users Nina and Omar.
     pub(super) async fn new(
         narrator: &'a Narrator,
         connection: &Connection,
@@ -54,15 +53,12 @@ impl<'a> RequestsStory<'a> {
 
     pub(super) async fn play(&self, agent: &str) -> anyhow::Result<()> {
         let applied = self.owner.apply_agent(agent).await?.value;
-        let start = StartRun {
-            contact: Some(json!({
-                "id": "c-zoe", "name": "Zoe", "email": ZOE, "replied": true, "sentiment": "positive",
-                "deals": [{ "name": "Pilot", "value": 12_000, "stage": "proposal", "probability": 0.4 }],
-            })),
-            ..StartRun::default()
-        };
-        let agent = applied.agent.to_string();
-        let started = self.owner.start_run(&agent, &start).await?;
+        let contact = json!({
+            "id": "c-zoe", "name": "Zoe", "email": ZOE, "replied": true, "sentiment": "positive",
+            "deals": [{ "name": "Pilot", "value": 12_000, "stage": "proposal", "probability": 0.4 }],
+        });
+        let (agent, body) = (applied.agent.to_string(), json!({ "contact": contact }));
+        let started = self.owner.start_run(&agent, &body).await?;
         let run = started.value.id.to_string();
         self.question(&run).await?;
         self.warm_lead(&run).await?;
@@ -155,7 +151,6 @@ impl<'a> RequestsStory<'a> {
         decide(self.owner, hold.id, "approve", &comment).await
     }
 
-    /// A standalone timer.
     async fn timer(&self) -> anyhow::Result<()> {
         let text = "A script waits for two days with a durable timer.";
         self.narrator.announce(text).await?;

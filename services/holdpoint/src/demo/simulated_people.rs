@@ -22,7 +22,6 @@ pub(super) struct SimulatedPeople<'a> {
     bob: Client,
 }
 
-/// What Holdpoint replies to an answer.
 type Reply = Result<(), Box<Problem>>;
 
 impl<'a> SimulatedPeople<'a> {

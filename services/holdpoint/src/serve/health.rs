@@ -12,7 +12,6 @@ use tokio::net::TcpListener;
 
 use crate::service_group::ServiceGroup;
 
-/// The conditions of readiness.
 #[derive(Clone)]
 pub(super) struct Health {
     pub(super) bus: Bus,

@@ -58,10 +58,8 @@ const MAILS: &str = "mails";
 /// File in the data directory that names the built-in node.
 const NODE: &str = "node";
 
-/// Options of a start.
 #[derive(Clone)]
 pub(crate) struct Settings {
-    /// Data directory.
     pub(crate) data: PathBuf,
     /// Address to listen on; port 0 takes a free port.
     pub(crate) http: SocketAddr,
@@ -90,7 +88,6 @@ pub(crate) struct System {
     nats: Provided,
     /// Data directory, which also has the data of the bus.
     data: PathBuf,
-    /// The last restart of the bus.
     restarted_at: Option<Instant>,
     _locks: Vec<File>,
 }
@@ -112,7 +109,6 @@ pub(crate) struct RunningServices {
 }
 
 impl RunningServices {
-    /// The owner's connection.
     pub(crate) fn connection(&self) -> Connection {
         Connection {
             url: self.url.clone(),

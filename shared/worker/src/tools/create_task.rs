@@ -29,7 +29,6 @@ const TIME_MAX: Duration = duration::MAX_WAIT;
 /// A task that is already due becomes overdue after this time, and its users are notified.
 const TIME_MIN: Duration = Duration::from_secs(1);
 
-/// The tool `create_task`.
 pub(crate) struct CreateTask {
     pub(crate) open_hold: SendCommand<OpenHold>,
 }

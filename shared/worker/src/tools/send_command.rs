@@ -14,7 +14,6 @@ use crate::tool::BoxFuture;
 /// How long a step waits for an unavailable service.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 
-/// Wait between two tries.
 const PAUSE: Duration = Duration::from_secs(1);
 
 type CommandReply<C> = Result<<C as Command>::Reply, Problem>;

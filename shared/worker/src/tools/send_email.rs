@@ -23,7 +23,6 @@ pub const MAX_BODY: usize = 1024 * 1024;
 /// Characters of the text that the result repeats for the activities of the contact.
 const RESULT_TEXT_CHARS_MAX: usize = 10_000;
 
-/// The tool `send_email`.
 #[derive(Debug, Clone)]
 pub struct SendEmail {
     mailer: Mailer,

@@ -16,7 +16,6 @@ use crate::tool::{BoxFuture, Tool, ToolCall, ToolFailure, ToolResult, ToolSucces
 
 const NAME: &str = "update_contact";
 
-/// The tool `update_contact`.
 pub(crate) struct UpdateContact {
     pub(crate) patch_contact: SendCommand<PatchContact>,
 }

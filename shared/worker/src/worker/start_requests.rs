@@ -28,7 +28,6 @@ const ASK_AGAIN_AFTER: Duration = Duration::from_millis(500);
 /// Shortest timeout of a request.
 const TIMEOUT_MIN: Duration = Duration::from_millis(300);
 
-/// What happens to a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StartDecision {
     /// The grant is committed: call the tool.

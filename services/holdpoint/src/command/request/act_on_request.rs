@@ -24,7 +24,6 @@ struct BatchResult {
     items: Vec<DecisionResult>,
 }
 
-/// The result of one decision.
 #[derive(Debug, Deserialize)]
 struct DecisionResult {
     id: String,
@@ -174,7 +173,6 @@ async fn post<T: DeserializeOwned>(
     session.post(&format!("{path}/{verb}"), &body, text).await
 }
 
-/// An action that is not a decision.
 async fn act(
     session: &Session,
     request: &RequestRef,
