@@ -1,18 +1,18 @@
-//! A Chromium and its driver, for the tests of the pages.
+//! Chromium and its driver, for the tests of the pages.
 
 use anyhow::bail;
 
 use crate::docker::{install, is_root};
 use crate::shell::succeeds;
 
-/// As Debian names them.
+/// Names in Debian.
 const PACKAGES: [&str; 2] = ["chromium", "chromium-driver"];
 
-/// Installs what is missing (Debian, by root).
-pub(crate) fn present() -> anyhow::Result<()> {
-    let is_here =
+/// Installs the browser if it is missing (Debian, as root).
+pub(crate) fn install_missing() -> anyhow::Result<()> {
+    let starts =
         || succeeds("chromium", &["--version"]) && succeeds("chromedriver", &["--version"]);
-    if is_here() {
+    if starts() {
         return Ok(());
     }
     let packages = PACKAGES.join(" and ");
@@ -20,8 +20,8 @@ pub(crate) fn present() -> anyhow::Result<()> {
         bail!("a browser is required: install the packages {packages}");
     }
     install(&PACKAGES)?;
-    if !is_here() {
-        bail!("a browser is required, and after installing {packages} it does not start");
+    if !starts() {
+        bail!("a browser is required, but it does not start after the installation of {packages}");
     }
     Ok(())
 }

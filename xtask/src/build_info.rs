@@ -1,38 +1,37 @@
-//! `cargo xtask build-info PROGRAM`: what a program in Go says of its own build, one line each, so that two
-//! builds of one release can be compared. docs/nats-server.md uses it for the pinned NATS server.
+//! `cargo xtask build-info PROGRAM`: prints the build information of a Go program, so that two builds of one
+//! release can be compared. docs/nats-server.md uses it for the pinned NATS server.
 
-use std::{fs, path::Path};
+use std::fs;
 
 use anyhow::{Context as _, bail, ensure};
 
-/// Begins the build information; the lines follow as two texts with their lengths.
+/// Start of the build information. Two texts with their lengths follow.
 const MAGIC: &[u8] = b"\xff Go buildinf:";
 /// Bytes from the magic to the first length.
 const HEADER: usize = 32;
-/// The byte of flags, and the flag for texts within.
+/// Index of the flags, and the flag for inline texts.
 const FLAGS: usize = 15;
 const INLINE: u8 = 2;
 /// Bytes around the lines about modules.
 const SENTINEL: usize = 16;
 
-/// Prints the lines.
 pub(crate) fn run(program: Option<&str>) -> anyhow::Result<()> {
-    let program = program.context("`build-info` takes the path of a program")?;
-    let bytes = fs::read(Path::new(program)).with_context(|| program.to_owned())?;
+    let program = program.context("`build-info` needs the path of a program")?;
+    let bytes = fs::read(program).with_context(|| program.to_owned())?;
     for line in lines(&bytes).with_context(|| program.to_owned())? {
         println!("{line}");
     }
     Ok(())
 }
 
-/// The version of Go, then what is known of modules and settings.
+/// The version of Go, then the modules and settings.
 fn lines(program: &[u8]) -> anyhow::Result<Vec<String>> {
     let at = program
         .windows(MAGIC.len())
         .enumerate()
         .find(|(at, window)| *window == MAGIC && at.is_multiple_of(SENTINEL))
         .map(|(at, _)| at)
-        .context("this is not a program in Go with build information")?;
+        .context("expected a Go program with build information")?;
     let info = program.get(at..).unwrap_or_default();
     ensure!(
         info.get(FLAGS).is_some_and(|flags| flags & INLINE != 0),
@@ -44,12 +43,12 @@ fn lines(program: &[u8]) -> anyhow::Result<Vec<String>> {
         .get(SENTINEL..modules.len().saturating_sub(SENTINEL))
         .unwrap_or_default();
     let mut lines = vec![format!("go\t{}", String::from_utf8_lossy(version))];
-    let told = String::from_utf8_lossy(modules);
-    lines.extend(told.lines().map(|line| line.trim_end().to_owned()));
+    let modules = String::from_utf8_lossy(modules);
+    lines.extend(modules.lines().map(|line| line.trim_end().to_owned()));
     Ok(lines)
 }
 
-/// A text after its length, and what follows it.
+/// A text after its length, and the remaining bytes.
 fn text(bytes: &[u8]) -> anyhow::Result<(&[u8], &[u8])> {
     let mut length = 0_usize;
     for (index, byte) in bytes.iter().take(4).enumerate() {
@@ -68,7 +67,7 @@ fn text(bytes: &[u8]) -> anyhow::Result<(&[u8], &[u8])> {
 mod tests {
     use super::*;
 
-    /// Mend D-17: what `go version -m` would say, without Go.
+    /// Mend D-17: the lines are those of `go version -m`.
     #[test]
     fn the_lines_of_a_build_are_read() {
         let modules = "path\tp\nmod\tm\tv2.15.1\t\nbuild\tvcs.revision=b2fd\n";

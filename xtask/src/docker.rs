@@ -1,4 +1,4 @@
-//! A Docker engine for the length of one command. Stops only an engine that it started itself.
+//! A Docker engine during one command. An engine that was not started here is never stopped.
 
 use std::{
     fs::{File, metadata},
@@ -14,14 +14,12 @@ use crate::shell::{command, show, succeeds};
 const START_WAIT: Duration = Duration::from_secs(60);
 const LOG: &str = "/tmp/holdpoint-dockerd.log";
 
-/// An engine that answers; stopped at drop when it was started here.
-#[derive(Debug)]
+/// An engine that responds. Dropping it stops it if it was started here.
 pub(crate) struct Engine {
     started: Option<Child>,
 }
 
-/// Whether an engine answers now.
-pub(crate) fn answers() -> bool {
+pub(crate) fn responds() -> bool {
     succeeds("docker", &["info"])
 }
 
@@ -30,13 +28,13 @@ pub(crate) fn is_root() -> bool {
     metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }
 
-/// The engine that answers, else one that is installed (Debian) and started here. For root.
-pub(crate) fn engine() -> anyhow::Result<Engine> {
-    if answers() {
+/// Returns the engine that responds, or starts one, and installs it if necessary (Debian, as root).
+pub(crate) fn start_engine() -> anyhow::Result<Engine> {
+    if responds() {
         return Ok(Engine { started: None });
     }
     if !is_root() {
-        bail!("Docker is required, does not answer, and only root can start it: start it");
+        bail!("Docker is required but does not respond, and only root can start it; start it");
     }
     if !succeeds("dockerd", &["--version"]) {
         install(&["docker.io", "iptables"])?;
@@ -53,10 +51,10 @@ pub(crate) fn engine() -> anyhow::Result<Engine> {
         started: Some(child),
     };
     let end = Instant::now() + START_WAIT;
-    while !answers() {
+    while !responds() {
         if Instant::now() > end {
             bail!(
-                "dockerd does not answer after {} s: see {LOG}",
+                "dockerd does not respond after {} s; see {LOG}",
                 START_WAIT.as_secs()
             );
         }
@@ -65,7 +63,7 @@ pub(crate) fn engine() -> anyhow::Result<Engine> {
     Ok(engine)
 }
 
-/// Debian packages, by root.
+/// Installs Debian packages, as root.
 pub(crate) fn install(packages: &[&str]) -> anyhow::Result<()> {
     println!("xtask: apt-get install {}", packages.join(" "));
     show(command("apt-get", &["update", "-q"]).stdout(Stdio::null()))?;
@@ -91,7 +89,7 @@ impl Drop for Engine {
         let Some(mut child) = self.started.take() else {
             return;
         };
-        // A polite end lets it take its containers' processes with it.
+        // SIGTERM lets it end the processes of its containers.
         let pid = child.id().to_string();
         succeeds("sh", &["-c", "kill -TERM \"$1\"", "sh", &pid]);
         if let Err(error) = child.wait() {

@@ -1,5 +1,5 @@
-//! `cargo xtask images`: the images that tests use, made here from what the registries of this
-//! project's machines do serve, under names of their own. An image that is there already is used as it is.
+//! `cargo xtask images`: makes the images that tests use, under separate names, from packages that are
+//! available on the machines of this project. An existing image is not made again.
 
 use anyhow::{Context as _, bail};
 
@@ -8,19 +8,18 @@ use crate::{
     shell::{command, show, succeeds},
 };
 
-/// NATS, made of the pinned program. A name of its own: `nats:2.15` is the one of the NATS project.
+/// NATS, made from the pinned program. `nats:2.15` is the name of the NATS project's image.
 pub(crate) const NATS: &str = "holdpoint-test/nats:2.15.1";
-/// Postgres, made of the installed Debian package.
+/// Postgres, made from the installed Debian package.
 pub(crate) const POSTGRES: &str = "holdpoint-test/postgres:15";
 
-/// The command line's way in.
 pub(crate) fn run() -> anyhow::Result<()> {
-    let _engine = docker::engine()?;
-    make()
+    let _engine = docker::start_engine()?;
+    make_missing()
 }
 
-/// Makes those that are missing; an engine must answer.
-pub(crate) fn make() -> anyhow::Result<()> {
+/// Makes missing images; an engine must respond.
+pub(crate) fn make_missing() -> anyhow::Result<()> {
     if !exists(NATS) {
         println!("xtask: making {NATS}");
         show(&mut command("tests/images/nats.sh", &[NATS])).context("tests/images/nats.sh")?;
@@ -28,7 +27,7 @@ pub(crate) fn make() -> anyhow::Result<()> {
     if !exists(POSTGRES) {
         println!("xtask: making {POSTGRES}");
         if !docker::is_root() {
-            bail!("only root can make {POSTGRES}: run `cargo xtask images` once as root");
+            bail!("only root can make {POSTGRES}; run `cargo xtask images` once as root");
         }
         if !std::path::Path::new("/usr/lib/postgresql/15/bin/postgres").is_file() {
             docker::install(&["postgresql-15"])?;

@@ -1,5 +1,5 @@
-//! `cargo xtask …`: what the repository does with itself. Uses only Rust, gcc and Python, and
-//! installs Docker and Chromium only when it is root and was told that they are required.
+//! `cargo xtask …`: tests, checks and pages of the repository. It needs only Rust, gcc and Python. It installs
+//! Docker and Chromium only as root and only if a variable says that they are required.
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
 
 mod browser;
@@ -13,13 +13,13 @@ mod tidy;
 use std::{env, process::ExitCode};
 
 const USAGE: &str = "\
-cargo xtask test [ARGS]   set up what tests need, build, run `cargo test --workspace ARGS`;
-                          --exhaustive plays every point of the crash tables
-cargo xtask soak [MIN]    the property tests again and again, from seeds that nobody has tried
-cargo xtask tidy          check what the compiler does not: layers, lengths, subjects, licences
+cargo xtask test [ARGS]   prepare, build and run `cargo test --workspace ARGS`;
+                          --exhaustive runs every crash point
+cargo xtask soak [MIN]    repeat the property tests with random seeds
+cargo xtask tidy          check rules that the compiler does not know, such as layers and words
 cargo xtask licences      write THIRD_PARTY.md, the licences of the crates that ship
-cargo xtask images        make the images that tests use, where they are missing
-cargo xtask build-info P  print what a program in Go says of its own build (docs/nats-server.md)";
+cargo xtask images        make missing images for tests
+cargo xtask build-info P  print the build information of a Go program (docs/nats-server.md)";
 
 fn main() -> ExitCode {
     let mut arguments = env::args().skip(1);

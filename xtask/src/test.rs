@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything between a fresh clone and the sum of all tests.
+//! `cargo xtask test`: prepares a fresh clone, runs all tests and adds up their results.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,37 +13,36 @@ use anyhow::{Context as _, bail};
 
 use crate::{
     browser, docker, images,
-    shell::{command, output, show},
+    shell::{command, metadata, show, text},
 };
 
-/// Where proptest looks for its seed.
+/// Variable in which proptest reads its seed.
 const SEED_NAME: &str = "PROPTEST_RNG_SEED";
 
-/// From which the property tests draw where nobody says otherwise: what passes on one machine passes
-/// on every other, as in the simulation. `cargo xtask soak` draws from others.
+/// Default seed of property tests, so that a result is the same on every machine. `cargo xtask soak` uses
+/// random seeds.
 const SEED: &str = "20261122";
 
-/// What the names of all property tests begin with.
+/// Prefixes of the names of all property tests.
 const PROPERTIES: [&str; 2] = ["domain::", "duration::"];
 
-/// Names the file in which tests note that they were skipped.
+/// Variable with the file in which tests note that they were skipped.
 const SKIPPED: &str = "HOLDPOINT_TEST_SKIPPED";
 
-/// What all test programs together said. A test that cannot run here ends well for the test program, and
-/// notes that it was skipped.
+/// Results of all test programs. A test that cannot run here succeeds for its test program, and notes that it
+/// was skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Totals {
-    ended_well: u64,
+    succeeded: u64,
     failed: u64,
     ignored: u64,
-    /// Program and name of the tests that noted it, and why.
+    /// Reasons of skipped tests, by program and name.
     skipped: BTreeMap<(String, String), String>,
-    /// Names of tests that failed.
     failures: BTreeSet<String>,
 }
 
 impl Totals {
-    /// Adds a line such as `test result: ok. 5 passed; 0 failed; 0 ignored; …`; others are nothing.
+    /// Adds a line such as `test result: ok. 5 passed; 0 failed; 0 ignored; …`. Other lines are ignored.
     fn add(&mut self, line: &str) {
         if let Some(name) = line
             .strip_prefix("test ")
@@ -59,7 +58,7 @@ impl Totals {
         };
         for count in counts.split("; ") {
             match count.split_once(' ') {
-                Some((number, "passed")) => self.ended_well += number.parse().unwrap_or(0),
+                Some((number, "passed")) => self.succeeded += number.parse().unwrap_or(0),
                 Some((number, "failed")) => self.failed += number.parse().unwrap_or(0),
                 Some((number, "ignored")) => self.ignored += number.parse().unwrap_or(0),
                 Some(_) | None => {}
@@ -67,7 +66,7 @@ impl Totals {
         }
     }
 
-    /// Adds a note of a skipped test: program, test and reason, with tabs between them. One that failed
+    /// Adds a note of a skipped test: program, test and reason, separated by tabs. A test that failed
     /// afterwards counts as failed.
     fn add_skipped(&mut self, line: &str) {
         let mut parts = line.splitn(3, '\t').map(str::to_owned);
@@ -83,7 +82,7 @@ impl Totals {
     }
 
     fn passed(&self) -> u64 {
-        self.ended_well.saturating_sub(self.skipped.len() as u64)
+        self.succeeded.saturating_sub(self.skipped.len() as u64)
     }
 }
 
@@ -94,25 +93,25 @@ impl fmt::Display for Totals {
     }
 }
 
-/// Plays every point of the crash tables instead of those that CI has time for.
+/// Runs every crash point instead of the selection for CI.
 const EXHAUSTIVE: (&str, &str) = ("--exhaustive", "HOLDPOINT_TEST_EXHAUSTIVE");
 
-/// Sets up, builds, runs, and closes with `N passed, N failed, N skipped` alone on a line.
+/// Prepares, builds and runs the tests. The last line is `N passed, N failed, N skipped`.
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     let asked = |name: &str| env::var(name).is_ok_and(|value| value == "1");
     let required = asked("HOLDPOINT_TEST_REQUIRE_DOCKER");
     if asked("HOLDPOINT_TEST_REQUIRE_BROWSER") {
-        browser::present()?;
+        browser::install_missing()?;
     }
-    // Held to the end: dropping it stops an engine that was started here.
+    // Dropping it stops an engine that was started here.
     let _engine = if required {
-        let engine = docker::engine()?;
-        images::make()?;
+        let engine = docker::start_engine()?;
+        images::make_missing()?;
         Some(engine)
     } else {
         None
     };
-    let mut variables = variables(docker::answers());
+    let mut variables = variables(docker::responds());
     let (flag, variable) = EXHAUSTIVE;
     let (flags, arguments): (Vec<_>, Vec<_>) =
         arguments.iter().partition(|argument| *argument == flag);
@@ -122,8 +121,8 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     if env::var_os(SEED_NAME).is_none() {
         variables.push((SEED_NAME, SEED.to_owned()));
     }
-    // The same selection as the tests: another one would build the dependencies a second time,
-    // with other features.
+    // The same selection as for the tests, because another one would build the dependencies again with other
+    // features.
     show(&mut command(
         "cargo",
         &["build", "--workspace", "--all-targets"],
@@ -159,7 +158,7 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The property tests again and again, each time from a seed that nobody has tried.
+/// Repeats the property tests, each time with a random seed.
 pub(crate) fn soak(minutes: Option<&str>) -> anyhow::Result<()> {
     let minutes = minutes.unwrap_or("10");
     let minutes: u64 = minutes.parse().context("`soak` takes whole minutes")?;
@@ -172,19 +171,20 @@ pub(crate) fn soak(minutes: Option<&str>) -> anyhow::Result<()> {
         show(test.args(PROPERTIES).env(SEED_NAME, &seed))?;
         rounds += 1;
     }
-    println!("{rounds} rounds held");
+    println!("{rounds} rounds passed");
     Ok(())
 }
 
-/// Names images that are here, so that no test tries to pull; what the caller set stays.
+/// Names the images that exist, so that no test pulls one. Variables of the caller stay.
 fn variables(docker: bool) -> Vec<(&'static str, String)> {
     let mut variables = Vec::new();
-    if let Ok(target) = target_dir() {
+    if let Ok(metadata) = metadata(&["--no-deps"]) {
+        let target = text(&metadata, "target_directory");
         variables.push(("HOLDPOINT_BIN", format!("{target}/debug/holdpoint")));
     }
     if !docker {
         println!(
-            "xtask: no Docker answers: NATS runs as a process, Postgres only if a URL is given"
+            "xtask: Docker does not respond: NATS runs as a process, Postgres only if a URL is given"
         );
         return variables;
     }
@@ -199,29 +199,19 @@ fn variables(docker: bool) -> Vec<(&'static str, String)> {
             println!("xtask: {name}={image}");
             variables.push((name, image.to_owned()));
         } else {
-            println!("xtask: no image {image} (`cargo xtask images` makes it); tests try to pull");
+            println!(
+                "xtask: image {image} is missing (`cargo xtask images` makes it); tests pull one"
+            );
         }
     }
     variables
-}
-
-fn target_dir() -> anyhow::Result<String> {
-    let arguments = ["metadata", "--no-deps", "--format-version", "1"];
-    let metadata: serde_json::Value =
-        serde_json::from_str(&output(&mut command("cargo", &arguments))?)?;
-    let target = metadata
-        .get("target_directory")
-        .and_then(serde_json::Value::as_str);
-    Ok(target
-        .context("cargo metadata names no target directory")?
-        .to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Mend D-18, C-16: a test that could not run is not among those that passed.
+    /// Mend D-18, C-16: a test that could not run does not count as passed.
     #[test]
     fn results_of_all_programs_are_summed() {
         let mut totals = Totals::default();

@@ -1,5 +1,5 @@
-//! `cargo xtask tidy`: the rules that the compiler and clippy do not know. Each check answers with
-//! the lines that break it; nothing is changed.
+//! `cargo xtask tidy`: rules that the compiler and clippy do not know. Each check returns the lines that break
+//! it. Nothing is changed.
 
 pub(crate) mod dependencies;
 mod english;
@@ -15,7 +15,7 @@ use anyhow::bail;
 
 use crate::shell::root;
 
-/// Crates that would bring C build tools or a second TLS: one ring-based rustls is enough.
+/// Crates that would need C build tools or a second TLS library beside rustls with ring.
 const BANNED: [&str; 6] = [
     "aws-lc-rs",
     "aws-lc-sys",
@@ -28,7 +28,7 @@ const BANNED: [&str; 6] = [
 /// Circles of files that are left; the number only falls. No domain has one.
 const CIRCLES_MAX: usize = 18;
 
-/// Runs all checks, prints what they found.
+/// Runs all checks and prints their findings.
 pub(crate) fn run() -> anyhow::Result<()> {
     let mut found = layers::check(&layers::workspace()?);
     found.extend(banned(&fs::read_to_string(root().join("Cargo.lock"))?));
@@ -58,13 +58,13 @@ pub(crate) fn run() -> anyhow::Result<()> {
         ));
     }
     println!("tidy: {} replaced words are left", later.len());
-    for one in &found {
-        println!("tidy: {one}");
+    for finding in &found {
+        println!("tidy: {finding}");
     }
     if !found.is_empty() {
-        bail!("{} untidy", found.len());
+        bail!("{} findings", found.len());
     }
-    println!("tidy: {} files, all rules hold", sources.len());
+    println!("tidy: {} files, no findings", sources.len());
     Ok(())
 }
 
@@ -76,7 +76,7 @@ fn banned(lock: &str) -> Vec<String> {
     BANNED
         .iter()
         .filter(|krate| name(krate))
-        .map(|krate| format!("Cargo.lock holds {krate}"))
+        .map(|krate| format!("Cargo.lock must not contain {krate}"))
         .collect()
 }
 
@@ -87,6 +87,6 @@ mod tests {
     #[test]
     fn banned_crates_are_found_by_their_whole_name() {
         let lock = "name = \"cmake\"\nversion = \"1\"\nname = \"openssl-probe\"\n";
-        assert_eq!(banned(lock), ["Cargo.lock holds cmake"]);
+        assert_eq!(banned(lock), ["Cargo.lock must not contain cmake"]);
     }
 }

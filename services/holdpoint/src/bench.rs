@@ -7,6 +7,7 @@ mod child;
 mod instruction;
 mod load;
 mod machine;
+mod measured_agent;
 mod temporary_system;
 mod worker;
 
@@ -16,20 +17,14 @@ use std::process::ExitCode;
 use anyhow::bail;
 use serde_json::{Value, json};
 
-use self::instruction::Instruction;
+use self::instruction::{Instruction, Pace};
 use self::temporary_system::TemporarySystem;
-use crate::cli::{BenchArgs, Shape};
+use crate::cli::processes::{BenchArgs, Shape};
 use crate::exit::{ExitKind, Usage};
 use crate::output;
 
 pub(crate) use load::run as run_load;
 pub(crate) use worker::run as run_worker;
-
-/// The tool of the measured steps; it does nothing.
-const TOOL: &str = "bench_noop";
-
-/// Steps of a measured run.
-const STEPS: usize = 3;
 
 /// Runs before the measured ones.
 const WARM_UP: u64 = 500;
@@ -94,13 +89,14 @@ async fn measure_runs(system: &mut TemporarySystem, args: &BenchArgs) -> anyhow:
     let warm_up = Instruction::WarmUp { runs: WARM_UP };
     let warm_up = system.process(LOAD)?.perform(&warm_up).await?;
     system.begin_measurement();
-    let instruction = Instruction::Runs {
+    let pace = Pace {
         runs,
         window,
         is_closed_loop,
         rate: args.rate,
     };
-    let load = system.process(LOAD)?.perform(&instruction).await?;
+    let load = system.process(LOAD)?;
+    let load = load.perform(&Instruction::Runs(pace)).await?;
     let used = system.usage_per(runs);
     system.take_process(LOAD)?.stop().await?;
     let worker = system.take_process(WORKER)?.finish().await?;

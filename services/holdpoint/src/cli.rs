@@ -3,11 +3,11 @@
 //! Help of a command is a verb and an object; help of an option is a noun phrase or a verb and an
 //! object. Each is one sentence without a full stop.
 
-mod notifications;
-mod processes;
-mod requests;
-mod runs;
-mod workspace;
+pub(crate) mod notifications;
+pub(crate) mod processes;
+pub(crate) mod requests;
+pub(crate) mod runs;
+pub(crate) mod workspace;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,26 +15,18 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+use self::notifications::{FollowCommand, NotificationsArgs, PreferencesCommand, WebhooksCommand};
+use self::processes::{
+    BenchArgs, BenchChildArgs, MigrateArgs, NatsConfigArgs, SecretsCommand, ServeArgs, WorkerArgs,
+};
+use self::requests::RequestCommand;
+use self::runs::{AgentCommand, ContactCommand, RunCommand};
+use self::workspace::{
+    ClockCommand, DeadCommand, MeshCommand, PoliciesCommand, TokenCommand, ToolCommand,
+    UserCommand, WorkspaceCommand,
+};
 use crate::parsers;
 use crate::serve::tables::Tables;
-
-pub(crate) use notifications::{
-    FollowCommand, NotificationsArgs, NotificationsCommand, PreferencesCommand, SetPreferences,
-    WebhooksCommand,
-};
-pub(crate) use processes::{
-    BenchArgs, BenchChildArgs, MigrateArgs, NatsConfigArgs, SecretsCommand, ServeArgs, ServerTls,
-    Service, Shape, WorkerArgs,
-};
-pub(crate) use requests::{
-    ActCommand, ApproveArgs, AskAgainArgs, AskArgs, DecisionOptions, HoldOptions, InboxArgs,
-    RequestCommand, RequestRef, StepAskArgs,
-};
-pub(crate) use runs::{AgentCommand, ContactCommand, FilterArgs, RunCommand, RunRefs, StartArgs};
-pub(crate) use workspace::{
-    ClockCommand, DeadCommand, PoliciesCommand, TokenCommand, ToolCommand, UserCommand,
-    WorkspaceCommand,
-};
 
 /// Default data directory of `up`, in which clients look for its address.
 pub(crate) const DATA_DIR_DEFAULT: &str = "holdpoint-data";
@@ -168,10 +160,8 @@ pub(crate) enum Command {
     /// Create a workspace, or pause and resume this one
     #[command(subcommand)]
     Workspace(WorkspaceCommand),
-    /// List worker nodes
-    Nodes,
-    /// List the steps that nodes are working on
-    Claims,
+    #[command(flatten)]
+    Mesh(MeshCommand),
     /// Manage dead letters: messages that could not be handled
     #[command(subcommand)]
     Dead(DeadCommand),

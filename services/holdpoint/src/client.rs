@@ -8,7 +8,6 @@ mod error;
 mod events;
 mod sse;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -16,18 +15,19 @@ use holdpoint_contracts::Problem;
 use holdpoint_contracts::agent::AgentView;
 use holdpoint_contracts::executor::PlannedAgent;
 use holdpoint_contracts::history::HistoryItem;
-use holdpoint_contracts::run::{ChangedRun, Page, RunView};
+use holdpoint_contracts::run::{ChangedRun, RunView};
 use holdpoint_contracts::scheduler::AdvancedClock;
 use holdpoint_ids::CommandId;
-use reqwest::{Method, Url, header};
+pub(crate) use reqwest::Method;
+use reqwest::{Url, header};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub(crate) use error::ClientError;
+pub(crate) use error::{ClientError, exit_kind_of};
 pub(crate) use events::{Events, Live};
 
-use crate::connection::Connection;
+use crate::connection::{Connection, is_loopback};
 
 /// Longest time for a response.
 const RESPONSE_MAX: Duration = Duration::from_secs(60);
@@ -42,7 +42,6 @@ const JSON: &str = "application/json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 const YAML: &str = "application/yaml";
 
-/// Names and values of a query.
 pub(crate) type Query = [(&'static str, String)];
 
 /// Speaks to one workspace of one Holdpoint; cheap to clone.
@@ -58,19 +57,6 @@ pub(crate) struct Body<T> {
     pub(crate) value: T,
     pub(crate) text: String,
     pub(crate) status: u16,
-}
-
-/// The body of a new run.
-#[derive(Debug, Clone, Default, Serialize)]
-pub(crate) struct StartRun {
-    /// Steps read it as `$input`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) input: Option<Value>,
-    /// An id, or an object with `id`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) contact: Option<Value>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) labels: BTreeMap<String, String>,
 }
 
 /// The time of Holdpoint, which may be a test clock.
@@ -137,8 +123,7 @@ impl Client {
         path: &str,
         body: &impl Serialize,
     ) -> Result<Body<T>, ClientError> {
-        let content = Some((JSON, serde_json::to_string(body)?));
-        self.send(self.request(Method::POST, path, content)?).await
+        self.send_json(Method::POST, path, body).await
     }
 
     pub(crate) async fn delete<T: DeserializeOwned>(
@@ -148,23 +133,17 @@ impl Client {
         self.send(self.request(Method::DELETE, path, None)?).await
     }
 
-    pub(crate) async fn put<T: DeserializeOwned>(
+    /// Sends JSON; a PATCH changes some fields (RFC 7386).
+    pub(crate) async fn send_json<T: DeserializeOwned>(
         &self,
+        method: Method,
         path: &str,
         body: &impl Serialize,
     ) -> Result<Body<T>, ClientError> {
-        let content = Some((JSON, serde_json::to_string(body)?));
-        self.send(self.request(Method::PUT, path, content)?).await
-    }
-
-    /// Changes some fields (RFC 7386).
-    pub(crate) async fn patch<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        body: &impl Serialize,
-    ) -> Result<Body<T>, ClientError> {
-        let content = Some((MERGE_PATCH, serde_json::to_string(body)?));
-        self.send(self.request(Method::PATCH, path, content)?).await
+        let is_patch = method == Method::PATCH;
+        let media_type = if is_patch { MERGE_PATCH } else { JSON };
+        let content = Some((media_type, serde_json::to_string(body)?));
+        self.send(self.request(method, path, content)?).await
     }
 
     /// Stores an agent; status 200 if it is unchanged.
@@ -180,20 +159,15 @@ impl Client {
     pub(crate) async fn start_run(
         &self,
         agent: &str,
-        start: &StartRun,
+        body: &Value,
     ) -> Result<Body<RunView>, ClientError> {
-        self.post(&format!("agents/{}/runs", segment(agent)?), start)
-            .await
+        let path = format!("{}/runs", item_path("agents", agent)?);
+        self.post(&path, body).await
     }
 
     /// One run with its steps.
     pub(crate) async fn run(&self, run: &str) -> Result<Body<RunView>, ClientError> {
-        self.get(&format!("runs/{}", segment(run)?), &[]).await
-    }
-
-    /// Runs, newest first; filters are those of `GET /runs`.
-    pub(crate) async fn runs(&self, filter: &Query) -> Result<Body<Page<RunView>>, ClientError> {
-        self.get("runs", filter).await
+        self.get(&item_path("runs", run)?, &[]).await
     }
 
     /// `action` is `pause`, `resume` or `cancel`.
@@ -203,13 +177,13 @@ impl Client {
         action: &str,
         body: &Value,
     ) -> Result<Body<ChangedRun>, ClientError> {
-        self.post(&format!("runs/{}/{action}", segment(run)?), body)
-            .await
+        let path = format!("{}/{action}", item_path("runs", run)?);
+        self.post(&path, body).await
     }
 
     /// The live history of a run from its start.
     pub(crate) fn run_events(&self, run: &str) -> Result<Events<HistoryItem>, ClientError> {
-        self.events(&format!("runs/{}/events", segment(run)?), &[])
+        self.events(&format!("{}/events", item_path("runs", run)?), &[])
     }
 
     /// A live stream from its start.
@@ -343,6 +317,11 @@ fn with_query(mut url: Url, query: &Query) -> Url {
     url
 }
 
+/// The path of an item of a list.
+pub(crate) fn item_path(list: &str, id: &str) -> Result<String, ClientError> {
+    Ok(format!("{list}/{}", segment(id)?))
+}
+
 /// Returns a name or id if it is one path segment, so that no text leads to another path.
 pub(crate) fn segment(text: &str) -> Result<&str, ClientError> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
@@ -355,13 +334,6 @@ pub(crate) fn segment(text: &str) -> Result<&str, ClientError> {
     let detail =
         format!("invalid name or id `{shown}`; expected letters, digits, `.`, `_` and `-`");
     Err(Problem::not_found(detail).into())
-}
-
-/// Whether a host of an address is this machine.
-pub(crate) fn is_loopback(host: &str) -> bool {
-    let host = host.trim_matches(['[', ']']);
-    let ip = host.parse::<std::net::IpAddr>();
-    host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
 }
 
 /// Whether the effect of the request is unknown, so that the same may be sent again.

@@ -9,13 +9,14 @@ mod nodes;
 mod notifications;
 mod policies;
 mod preferences;
-mod request;
+pub(crate) mod request;
 pub(crate) mod run;
 mod short_id;
 mod users;
 mod webhooks;
 mod workspace;
 
+use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use chrono::{DateTime, Utc};
@@ -27,13 +28,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::cli::{Cli, GlobalArgs, PageArgs};
-use crate::client::{Body, Client, ClientError, Query};
+use crate::client::{Body, Client, ClientError, Query, item_path};
 use crate::connection::Connection;
 use crate::exit::ExitKind;
 use crate::output;
 use crate::table::Rows;
-
-pub(crate) use nodes::{Claims, Nodes};
 
 /// Text for an empty list, by its path.
 fn empty_text(path: &str) -> &'static str {
@@ -47,11 +46,9 @@ fn empty_text(path: &str) -> &'static str {
 /// Client and output format of one command.
 pub(crate) struct Session {
     client: Client,
-    /// Whether to print JSON instead of text.
     json: bool,
 }
 
-/// A group of commands.
 pub(crate) trait ClientCommand {
     async fn perform(self, session: &Session) -> anyhow::Result<ExitKind>;
 }
@@ -103,7 +100,6 @@ impl Session {
         self.show(&body, |value| format!("{value:#}"))
     }
 
-    /// Posts a body and prints the response.
     async fn post<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -113,10 +109,10 @@ impl Session {
         self.show(&self.client.post(path, body).await?, text)
     }
 
-    /// Deletes an object and prints `text`.
-    async fn delete(&self, path: &str, text: String) -> anyhow::Result<ExitKind> {
-        let body: Body<Value> = self.client.delete(path).await?;
-        self.show(&body, |_| text)
+    /// Deletes an item of a list; `done` says so in the text.
+    async fn delete(&self, list: &str, id: &str, done: &str) -> anyhow::Result<ExitKind> {
+        let body: Body<Value> = self.client.delete(&item_path(list, id)?).await?;
+        self.show(&body, |_| format!("{id}  {done}"))
     }
 
     /// Reads a list and prints one row per item.
@@ -133,6 +129,26 @@ impl Session {
             return Ok(ExitKind::Ok);
         }
         print_rows(&body.value, heading, row, empty_text(path))
+    }
+
+    /// Reads a filtered list page by page until `visit` breaks.
+    async fn for_each_page<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        filter: &Query,
+        mut visit: impl FnMut(Vec<T>) -> anyhow::Result<ControlFlow<()>>,
+    ) -> anyhow::Result<()> {
+        let mut cursor: Option<String> = None;
+        loop {
+            let mut query = filter.to_vec();
+            query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
+            let page: Page<T> = self.client.get(path, &query).await?.value;
+            let flow = visit(page.items)?;
+            match page.next_cursor {
+                Some(next) if flow.is_continue() => cursor = Some(next),
+                Some(_) | None => return Ok(()),
+            }
+        }
     }
 }
 
@@ -163,12 +179,19 @@ fn page_query(page: &PageArgs) -> Vec<(&'static str, String)> {
     query
 }
 
-/// Inserts fields that have a value into a JSON object.
-fn set_fields<const N: usize>(body: &mut Value, fields: [(&str, Option<Value>); N]) {
-    if let Some(object) = body.as_object_mut() {
-        let set = fields.into_iter();
-        object.extend(set.filter_map(|(name, value)| Some((name.to_owned(), value?))));
+/// Adds options to a request body. Null and an empty list are options that were not given.
+fn add_options(body: &mut Value, options: Value) {
+    if let (Some(body), Value::Object(options)) = (body.as_object_mut(), options) {
+        let is_given = |value: &Value| !value.is_null() && *value != json!([]);
+        body.extend(options.into_iter().filter(|(_, value)| is_given(value)));
     }
+}
+
+/// A request body of options.
+fn body_of(options: Value) -> Value {
+    let mut body = json!({});
+    add_options(&mut body, options);
+    body
 }
 
 /// An instant as tables show it, in UTC.
@@ -176,14 +199,21 @@ fn instant(at: DateTime<Utc>) -> String {
     at.format("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-/// The text of a value that the API writes as a JSON string.
-fn api_text<T: Serialize>(value: &T) -> String {
+/// The text of a value as the API writes it. Lists are joined; an absent value is empty.
+fn api_text<T: Serialize + ?Sized>(value: &T) -> String {
     match serde_json::to_value(value) {
         Ok(Value::String(text)) => text,
+        Ok(Value::Array(items)) => items.iter().map(api_text).collect::<Vec<_>>().join(", "),
+        Ok(Value::Null) | Err(_) => String::new(),
         Ok(other) => other.to_string(),
-        Err(_) => String::new(),
     }
 }
+
+/// The cells of a table row, each as [`api_text`].
+macro_rules! cells {
+    ($($value:expr),* $(,)?) => { [$($crate::command::api_text(&$value)),*] };
+}
+use cells;
 
 /// A line for programs that says which of several objects failed, and why.
 fn refusal_line(kind: &str, name: &str, error: &ClientError) -> String {

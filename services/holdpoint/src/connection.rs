@@ -9,11 +9,9 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::GlobalArgs;
-use crate::client::is_loopback;
 use crate::exit::Usage;
 use crate::file_privacy;
 
-/// Default address of `up`.
 pub(crate) const URL_DEFAULT: &str = "http://127.0.0.1:7878";
 /// The workspace that `up` creates.
 pub(crate) const WORKSPACE_DEFAULT: &str = "default";
@@ -154,6 +152,13 @@ impl ConnectionFile {
         };
         write().with_context(|| format!("cannot write {}", path.display()))
     }
+}
+
+/// Whether a host of an address is this machine.
+pub(crate) fn is_loopback(host: &str) -> bool {
+    let host = host.trim_matches(['[', ']']);
+    let ip = host.parse::<std::net::IpAddr>();
+    host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
 }
 
 fn is_on_this_machine(url: &str) -> bool {

@@ -34,7 +34,6 @@ use outreach_story::OutreachStory;
 use requests_story::RequestsStory;
 use simulated_people::SimulatedPeople;
 
-/// Directory of the mails in the data directory.
 const MAILS: &str = "mails";
 
 /// An input file in the directory of the project, and its built-in copy for a binary without the project.

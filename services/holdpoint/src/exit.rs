@@ -2,8 +2,6 @@
 
 use std::process::ExitCode;
 
-use crate::client::ClientError;
-
 /// How a command ended, as scripts see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -41,15 +39,6 @@ impl ExitKind {
         }
     }
 
-    pub(crate) fn of_error(error: &anyhow::Error) -> Self {
-        if error.is::<Usage>() {
-            return Self::Usage;
-        }
-        let mut causes = error.chain();
-        let client_error = causes.find_map(|cause| cause.downcast_ref::<ClientError>());
-        client_error.map_or(Self::Failed, ClientError::exit_kind)
-    }
-
     /// The common kind of several results; different failures are simply `Failed`.
     pub(crate) fn of_many(kinds: impl IntoIterator<Item = Self>) -> Self {
         let failures = kinds.into_iter().filter(|kind| *kind != Self::Ok);
@@ -71,46 +60,7 @@ pub(crate) struct Usage(pub(crate) String);
 
 #[cfg(test)]
 mod tests {
-    use holdpoint_contracts::Problem;
-
     use super::*;
-
-    #[test]
-    fn a_refusal_ends_with_the_code_of_its_kind() {
-        let cases = [
-            (400, 4),
-            (401, 4),
-            (403, 4),
-            (404, 3),
-            (409, 6),
-            (422, 4),
-            (408, 5),
-            (500, 1),
-            (503, 1),
-        ];
-        for (status, code) in cases {
-            let error = ClientError::from(Problem::new(status, "code", "detail"));
-            assert_eq!(ExitKind::of_error(&error.into()).code(), code, "{status}");
-        }
-    }
-
-    #[test]
-    fn other_errors_end_with_theirs() {
-        let unreachable = ClientError::Unreachable {
-            url: "http://h".to_owned(),
-            reason: String::new(),
-        };
-        assert_eq!(ExitKind::of_error(&unreachable.into()).code(), 7);
-        assert_eq!(
-            ExitKind::of_error(&anyhow::Error::new(ClientError::TimedOut)).code(),
-            5
-        );
-        assert_eq!(ExitKind::of_error(&anyhow::anyhow!("disk")).code(), 1);
-        let usage = anyhow::Error::new(Usage("no".to_owned())).context("x");
-        assert_eq!(ExitKind::of_error(&usage).code(), 2);
-        assert_eq!(ExitKind::Interrupted.code(), 130);
-        assert_eq!(ExitKind::Parked.code(), 75);
-    }
 
     #[test]
     fn many_end_alike_or_as_failed() {

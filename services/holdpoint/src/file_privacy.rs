@@ -9,9 +9,7 @@ use anyhow::{Context, bail};
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit, umask};
 
-/// Permissions of other users than the owner.
 const OTHERS: u32 = 0o077;
-/// The permission of all users to write.
 const WORLD_WRITABLE: u32 = 0o002;
 /// Permissions with which a secrets file is refused; the group of a service may read it.
 const EXPOSED: u32 = 0o027;
@@ -34,7 +32,6 @@ const MARKS: [&str; 9] = [
 /// Directory at the root of a new file system.
 const LOST_AND_FOUND: &str = "lost+found";
 
-/// Makes new files and directories private to this user.
 pub(crate) fn set_private_umask() {
     umask(Mode::from_bits_truncate(OTHERS));
 }

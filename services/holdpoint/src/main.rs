@@ -15,6 +15,7 @@ mod nats_config;
 mod output;
 mod parsers;
 mod serve;
+mod service_group;
 mod stop_signal;
 mod table;
 mod up;
@@ -25,8 +26,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::cli::{Cli, Command, SecretsCommand};
-use crate::client::ClientError;
+use crate::cli::processes::SecretsCommand;
+use crate::cli::{Cli, Command};
+use crate::client::{ClientError, exit_kind_of};
 use crate::command::run_client_command;
 use crate::exit::ExitKind;
 
@@ -101,8 +103,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Policies(command) => run_client_command(global, command).await,
         Command::Dead(command) => run_client_command(global, command).await,
         Command::Workspace(command) => run_client_command(global, command).await,
-        Command::Nodes => run_client_command(global, command::Nodes).await,
-        Command::Claims => run_client_command(global, command::Claims).await,
+        Command::Mesh(command) => run_client_command(global, command).await,
     }
 }
 
@@ -150,5 +151,5 @@ fn report(error: &anyhow::Error, json: bool) -> ExitKind {
         drop(output::line(body));
     }
     output::note(&format!("error: {error:#}"));
-    ExitKind::of_error(error)
+    exit_kind_of(error)
 }

@@ -10,7 +10,7 @@ use holdpoint_store::migrate;
 use serde_json::{Value, json};
 use strum::VariantArray as _;
 
-use crate::cli::{MigrateArgs, Service};
+use crate::cli::processes::{MigrateArgs, Service};
 use crate::exit::ExitKind;
 use crate::output;
 use crate::serve::tables::Tables;

@@ -14,7 +14,7 @@ use holdpoint_contracts::permission::{Client, Permissions, permissions};
 use holdpoint_contracts::subject;
 use nkeys::KeyPair;
 
-use crate::cli::{NatsConfigArgs, ServerTls};
+use crate::cli::processes::{NatsConfigArgs, ServerTls};
 use crate::output;
 
 /// Largest message. The text of an agent has at most 1 MiB and grows when it is escaped as JSON.
@@ -60,9 +60,7 @@ pub(crate) fn write(args: &NatsConfigArgs) -> anyhow::Result<()> {
 }
 
 struct User {
-    /// File of its seed.
     file: String,
-    /// Its public key.
     public: String,
     /// Subjects on which it receives replies.
     inboxes: String,

@@ -9,19 +9,12 @@ use holdpoint_contracts::{FieldError, Problem};
 
 /// Prints a line of the result. Control characters are escaped as in JSON, so that a body stays the same
 /// JSON. The colours of tables are kept if colour is on.
-///
-/// # Errors
-/// When stdout is closed.
 pub(crate) fn line(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{}", escape(text, stdout_is_coloured()))?;
     out.flush()
 }
 
-/// Prints bytes of the result unchanged.
-///
-/// # Errors
-/// When stdout is closed.
 pub(crate) fn raw(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(bytes)?;

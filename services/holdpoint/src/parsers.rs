@@ -3,6 +3,7 @@
 //! A number that JSON would change (a leading zero, too many digits) stays a text, so that postcodes
 //! and phone numbers survive.
 
+use std::convert::Infallible;
 use std::io::Read;
 use std::path::Path;
 
@@ -47,6 +48,14 @@ fn number(text: &str) -> Option<Value> {
         }
         Some(_) => None,
     }
+}
+
+/// A JSON object answers a form; anything else is a text.
+pub(crate) fn answer(text: &str) -> Result<Value, Infallible> {
+    Ok(match serde_json::from_str(text) {
+        Ok(form @ Value::Object(_)) => form,
+        Ok(_) | Err(_) => Value::from(text),
+    })
 }
 
 /// `key=value` of a contact. An empty value removes the field; a value in `{}`, `[]` or `""` is JSON.

@@ -15,17 +15,17 @@ use std::time::Duration;
 
 use holdpoint_auth::Signer;
 use holdpoint_clock::Clock;
-use holdpoint_ids::Workspace;
+use holdpoint_gateway::Gateway;
 use holdpoint_kernel::{Deps, KernelStatus};
 use holdpoint_notification::PublicUrl;
 use holdpoint_scheduler::KernelRegistry;
 use holdpoint_worker::targets::EgressPolicy;
 use serde_json::{Map, Value, json};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio::time::Instant;
 
-use crate::cli::{ServeArgs, Service};
+use crate::cli::processes::{ServeArgs, Service};
 use crate::connection::WORKSPACE_DEFAULT;
+use crate::service_group::ServiceGroup;
 use crate::stop_signal::StopSignal;
 use crate::up::builtin_tools::{self, InlineBuiltins};
 use crate::{file_privacy, output};
@@ -39,24 +39,16 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     file_privacy::raise_file_limit();
     let name: &str = args.service.into();
     let _lock = args.database.database_url.lock(name)?;
-    let running = RunningService::default();
+    let group = ServiceGroup::default();
     let mut ready = tokio::select! {
-        ready = Box::pin(running.start(&args)) => ready?,
+        ready = Box::pin(start(&args, &group)) => ready?,
         kind = signal.received() => return Ok(kind.into()),
     };
     ready.insert("service".to_owned(), name.into());
     ready.insert("ready".to_owned(), true.into());
     output::line(&Value::Object(ready).to_string())?;
     let kind = signal.received().await;
-    running.stop.cancel();
-    running.tracker.close();
-    let stopped = tokio::time::timeout(STOP_WITHIN, running.tracker.wait()).await;
-    if stopped.is_err() {
-        tracing::warn!(
-            service = name,
-            "did not stop in time; the next start continues from the tables"
-        );
-    }
+    group.stop(name, Instant::now() + STOP_WITHIN).await;
     Ok(kind.into())
 }
 
@@ -64,7 +56,6 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
 pub(crate) struct Environment {
     /// Addresses that tools and notifications may reach.
     pub(crate) targets: EgressPolicy,
-    /// Directory of mails.
     pub(crate) mails: PathBuf,
     pub(crate) public_url: PublicUrl,
     /// The kernels that a test clock waits for.
@@ -76,10 +67,10 @@ pub(crate) async fn start_on_kernel(
     service: Service,
     deps: &Deps,
     environment: &Environment,
-    stop: CancellationToken,
-    tracker: &TaskTracker,
+    group: &ServiceGroup,
 ) -> anyhow::Result<Option<KernelStatus>> {
     let (targets, mails) = (environment.targets, &environment.mails);
+    let (stop, tracker) = (group.stop.clone(), &group.tracker);
     let status = match service {
         Service::Executor => {
             let (bus, clock) = (deps.bus.clone(), deps.clock.clone());
@@ -107,81 +98,60 @@ pub(crate) async fn start_on_kernel(
     Ok(Some(status))
 }
 
-#[derive(Default)]
-struct RunningService {
-    stop: CancellationToken,
-    tracker: TaskTracker,
-}
-
-impl RunningService {
-    /// Starts the service; returns additional fields of the line that says it is ready.
-    async fn start(&self, args: &ServeArgs) -> anyhow::Result<Map<String, Value>> {
-        let name: &str = args.service.into();
-        let mut fields = Map::new();
-        let secrets = secrets::read(&args.secrets)?;
-        let replicas = args.nats_replicas.map(usize::from);
-        let deps = Deps {
-            bus: args.nats.connect(&args.nats_url, name, replicas).await?,
-            clock: Clock::system(),
-            store: args.database.database_url.of(name),
-            keys: secrets.keys()?,
-        };
-        let tracker = &self.tracker;
-        let activity = if matches!(args.service, Service::Gateway) {
-            let signer = secrets.signer()?;
-            self.start_gateway(args, &deps, signer, &mut fields).await?;
-            None
-        } else {
-            let environment = Environment {
-                targets: builtin_tools::production_egress(),
-                mails: args.mails.clone(),
-                public_url: PublicUrl::of(builtin_tools::public_url()),
-                kernels: KernelRegistry::default(),
-            };
-            if matches!(args.service, Service::Notification)
-                && builtin_tools::public_url().is_none()
-            {
-                tracing::warn!("HOLDPOINT_PUBLIC_URL is not set; mails have no links");
-            }
-            let stop = self.stop.clone();
-            start_on_kernel(args.service, &deps, &environment, stop, tracker).await?
-        };
-        if let Some(address) = args.health {
-            let bus = deps.bus;
-            let health = health::Health { bus, activity };
-            let address = health::start(address, health, self.stop.clone(), tracker).await?;
-            fields.insert("health".to_owned(), url(address));
-        }
-        Ok(fields)
-    }
-
-    async fn start_gateway(
-        &self,
-        args: &ServeArgs,
-        deps: &Deps,
-        signer: Signer,
-        fields: &mut Map<String, Value>,
-    ) -> anyhow::Result<()> {
-        let deps = holdpoint_gateway::Deps {
-            bus: deps.bus.clone(),
-            clock: deps.clock.clone(),
-            store: deps.store.clone(),
-            signer: Arc::new(signer),
-            keys: deps.keys.clone(),
-            mails: None,
-            not_ready: None,
-        };
-        let config = holdpoint_gateway::Config { http: args.http };
-        let gateway = holdpoint_gateway::start(deps, config).await?;
+/// Starts the service; returns additional fields of the line that says it is ready.
+async fn start(args: &ServeArgs, group: &ServiceGroup) -> anyhow::Result<Map<String, Value>> {
+    let name: &str = args.service.into();
+    let mut fields = Map::new();
+    let secrets = secrets::read(&args.secrets)?;
+    let replicas = args.nats_replicas.map(usize::from);
+    let deps = Deps {
+        bus: args.nats.connect(&args.nats_url, name, replicas).await?,
+        clock: Clock::system(),
+        store: args.database.database_url.of(name),
+        keys: secrets.keys()?,
+    };
+    let status = if matches!(args.service, Service::Gateway) {
+        let gateway = start_gateway(args, &deps, secrets.signer()?).await?;
         fields.insert("http".to_owned(), url(gateway.address()));
         if args.owner_token {
-            let workspace: Workspace = WORKSPACE_DEFAULT.parse()?;
-            let token = gateway.owner_token(&workspace).await?;
+            let token = gateway.owner_token(&WORKSPACE_DEFAULT.parse()?).await?;
             fields.insert("token".to_owned(), json!(token));
         }
-        self.tracker.spawn(gateway.serve(self.stop.clone()));
-        Ok(())
+        group.tracker.spawn(gateway.serve(group.stop.clone()));
+        None
+    } else {
+        let public_url = builtin_tools::public_url();
+        if matches!(args.service, Service::Notification) && public_url.is_none() {
+            tracing::warn!("HOLDPOINT_PUBLIC_URL is not set; mails have no links");
+        }
+        let environment = Environment {
+            targets: builtin_tools::production_egress(),
+            mails: args.mails.clone(),
+            public_url: PublicUrl::of(public_url),
+            kernels: KernelRegistry::default(),
+        };
+        start_on_kernel(args.service, &deps, &environment, group).await?
+    };
+    if let Some(address) = args.health {
+        let bus = deps.bus;
+        let address = health::start(address, health::Health { bus, status }, group).await?;
+        fields.insert("health".to_owned(), url(address));
     }
+    Ok(fields)
+}
+
+async fn start_gateway(args: &ServeArgs, deps: &Deps, signer: Signer) -> anyhow::Result<Gateway> {
+    let deps = holdpoint_gateway::Deps {
+        bus: deps.bus.clone(),
+        clock: deps.clock.clone(),
+        store: deps.store.clone(),
+        signer: Arc::new(signer),
+        keys: deps.keys.clone(),
+        mails: None,
+        not_ready: None,
+    };
+    let config = holdpoint_gateway::Config { http: args.http };
+    Ok(holdpoint_gateway::start(deps, config).await?)
 }
 
 fn url(address: SocketAddr) -> Value {

@@ -17,7 +17,6 @@ pub(crate) struct Rows {
 const SHORT_MAX: usize = 24;
 
 impl Rows {
-    /// An empty table for stdout.
     pub(crate) fn new(heading: &[&str]) -> Self {
         Self::with_colour(heading, output::stdout_is_coloured())
     }

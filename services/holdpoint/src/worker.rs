@@ -10,11 +10,12 @@ use holdpoint_ids::NodeName;
 use holdpoint_worker::targets::EgressPolicy;
 use holdpoint_worker::tools::http_request::{DEFAULT_TIMEOUT, HttpRequest};
 use holdpoint_worker::tools_file::ToolsFile;
-use holdpoint_worker::worker::{Worker, WorkerOptions};
+use holdpoint_worker::worker::{Worker, WorkerOptions, new_node_name};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::{GlobalArgs, WorkerArgs};
+use crate::cli::GlobalArgs;
+use crate::cli::processes::WorkerArgs;
 use crate::connection::{ConnectionFile, FILE_NAME};
 use crate::exit::{ExitKind, Usage};
 use crate::parsers::read_text;
@@ -33,7 +34,7 @@ pub(crate) async fn run(args: WorkerArgs, global: &GlobalArgs) -> anyhow::Result
     let (node, worker) = if let Some(file) = &args.tools {
         worker_of_file(bus, targets, file, url.as_deref())?
     } else {
-        let (node, clock) = (builtin_tools::new_node_name()?, Clock::system());
+        let (node, clock) = (new_node_name("builtin")?, Clock::system());
         let worker = builtin_tools::worker(bus, clock, node.clone(), targets, &args.mails)?;
         (node, worker)
     };

@@ -56,7 +56,6 @@ impl std::fmt::Debug for HumanClient {
 }
 
 impl HumanClient {
-    /// For the tool of a dispatch.
     #[must_use]
     pub fn of(bus: Bus, step_dispatch: &StepDispatch) -> Self {
         Self {
@@ -204,7 +203,6 @@ impl Question {
         self
     }
 
-    /// Sets the priority.
     pub const fn priority(mut self, priority: Priority) -> Self {
         self.question.priority = priority;
         self

@@ -3,6 +3,8 @@
 //! Owns the types of a call and of its result. It must know nothing of the bus, leases or retries: the caller
 //! decides whether and when a tool is called again.
 
+mod result;
+
 use std::fmt;
 
 use chrono::{DateTime, Utc};
@@ -12,16 +14,14 @@ use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_contracts::tool::HttpCall;
 use tokio_util::sync::CancellationToken;
 
+pub use self::result::{PARKED, ToolFailure, ToolResult, ToolSuccess};
 use crate::ask::{HumanClient, Question};
 
 /// The input of one attempt (S2-R10).
 #[derive(Clone)]
 pub struct ToolCall {
-    /// Workspace that the run belongs to.
     pub workspace: String,
-    /// Id of the run.
     pub run: String,
-    /// Name of the agent of the run.
     pub agent: String,
     /// Id of the step, unique in the run.
     pub step: String,
@@ -103,49 +103,6 @@ impl fmt::Debug for ToolCall {
     }
 }
 
-/// The result of a successful call; becomes the step's response (S0-R5).
-#[derive(Debug, Clone, PartialEq)]
-pub struct ToolSuccess {
-    /// One sentence for people, without a full stop.
-    pub description: String,
-    /// Later steps refer to it as `$step-01.…`.
-    pub data: serde_json::Value,
-}
-
-/// Why a call failed. Both texts are stored and shown to people (S0-R5).
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct ToolFailure {
-    /// Stable snake_case code, for programs.
-    pub code: String,
-    /// For people. It must not contain secrets, paths, SQL or stack traces.
-    pub message: String,
-}
-
-/// Code of the "failure" that parks a tool.
-pub const PARKED: &str = "parked";
-
-impl ToolFailure {
-    /// Not a failure: the tool has asked people, ends, and is called again with the answer (S3-R2). Code
-    /// [`PARKED`].
-    #[must_use]
-    pub fn parked() -> Self {
-        Self::new(PARKED, "It has asked people and waits for their answer.")
-    }
-
-    /// A failure with a stable code and a message for people (S0-R5).
-    #[must_use]
-    pub fn new(code: &str, message: impl Into<String>) -> Self {
-        Self {
-            code: code.to_owned(),
-            message: message.into(),
-        }
-    }
-}
-
-/// Outcome of one attempt.
-pub type ToolResult = Result<ToolSuccess, ToolFailure>;
-
 /// Something that a step can call. A worker can die between effect and report, so a step may be called twice.
 /// Pass [`ToolCall::idempotency_key`] to every system that accepts one.
 pub trait Tool: Send + Sync + 'static {
@@ -171,7 +128,6 @@ where
     }
 }
 
-/// A tool made by [`tool_fn`].
 pub struct ToolFn<F> {
     name: String,
     run: F,

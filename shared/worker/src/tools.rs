@@ -6,24 +6,28 @@
 
 use std::sync::Arc;
 
+use holdpoint_contracts::executor::PatchContact;
+use holdpoint_contracts::handoff::OpenHold;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::tool::{Tool, ToolFailure};
 
-pub mod create_task;
+mod create_task;
 pub mod http_request;
-pub mod http_tool;
-pub mod log;
+pub(crate) mod http_tool;
+mod log;
+mod send_command;
 pub mod send_email;
-pub mod update_contact;
+mod update_contact;
 
-pub use create_task::{CreateTask, NewTask, TaskOpener};
+pub(crate) use create_task::CreateTask;
 pub use http_request::HttpRequest;
-pub use http_tool::HttpTool;
-pub use log::Log;
-pub use send_email::{Mail, MailTransport, SendEmail};
-pub use update_contact::{ContactPatcher, UpdateContact};
+pub(crate) use http_tool::HttpTool;
+pub(crate) use log::Log;
+pub use send_command::{SendCommand, send_over};
+pub use send_email::{MailTransport, SendEmail};
+pub(crate) use update_contact::UpdateContact;
 
 /// Largest result in the step row, in bytes of JSON. A larger one fails the step.
 pub const MAX_INLINE_RESULT: usize = 256 * 1024;
@@ -37,16 +41,16 @@ const MAX_QUOTE: usize = 200;
 pub fn builtin(
     http: HttpRequest,
     email: SendEmail,
-    contacts: Arc<dyn ContactPatcher>,
-    tasks: Arc<dyn TaskOpener>,
+    patch_contact: SendCommand<PatchContact>,
+    open_hold: SendCommand<OpenHold>,
 ) -> Vec<Arc<dyn Tool>> {
     vec![
         Arc::new(Log),
         Arc::new(http.clone()),
         Arc::new(email),
-        Arc::new(UpdateContact::new(contacts)),
-        Arc::new(CreateTask::new(tasks)),
-        Arc::new(HttpTool::new(http)),
+        Arc::new(UpdateContact { patch_contact }),
+        Arc::new(CreateTask { open_hold }),
+        Arc::new(HttpTool { http }),
     ]
 }
 
@@ -70,7 +74,6 @@ pub(crate) fn read_args<T: DeserializeOwned>(tool: &str, args: &Value) -> Result
     })
 }
 
-/// A failure with code `invalid_args`.
 pub(crate) fn invalid_args(tool: &str, error: &str) -> ToolFailure {
     ToolFailure::new(
         "invalid_args",
@@ -78,10 +81,15 @@ pub(crate) fn invalid_args(tool: &str, error: &str) -> ToolFailure {
     )
 }
 
-/// The first [`MAX_QUOTE`] characters, with blanks in place of control characters.
+/// The first [`MAX_QUOTE`] characters of a text.
 pub(crate) fn quote(text: &str) -> String {
+    clean(text, MAX_QUOTE)
+}
+
+/// At most `max` characters, with blanks in place of control characters.
+pub(crate) fn clean(text: &str, max: usize) -> String {
     text.chars()
-        .take(MAX_QUOTE)
+        .take(max)
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()
 }

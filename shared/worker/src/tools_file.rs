@@ -14,13 +14,14 @@ use std::time::Duration;
 
 use holdpoint_contracts::duration::{self, DurationError};
 use holdpoint_contracts::tool::{HttpCall, Risk};
-use holdpoint_ids::{IdError, NodeName, RunId, ToolName};
+use holdpoint_ids::{IdError, NodeName, ToolName};
 use serde::Deserialize;
 
 use self::command::CommandTool;
 use crate::tool::{BoxFuture, Tool, ToolCall, ToolResult};
 use crate::tools::HttpRequest;
 use crate::tools::http_tool;
+use crate::worker::new_node_name;
 
 /// Largest file, in bytes.
 pub const FILE_MAX: usize = 1024 * 1024;
@@ -44,12 +45,12 @@ pub enum ToolsFileError {
     #[error("the file has more than {FILE_MAX} bytes")]
     TooLarge,
     /// Unexpected content, or neither YAML nor JSON.
-    #[error("`{place}`: {fault}")]
+    #[error("`{place}`: {error}")]
     Form {
         /// Path of the field.
         place: String,
-        /// The error, with line and column.
-        fault: String,
+        /// With line and column.
+        error: String,
     },
     #[error("the file lists {0} tools; expected 1 to {TOOLS_MAX}")]
     Number(usize),
@@ -78,24 +79,11 @@ pub enum ToolsFileError {
     Node(#[from] IdError),
 }
 
-/// The public part of one tool.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListedTool {
-    pub name: ToolName,
-    pub version: Option<String>,
-    /// The default is medium.
-    pub risk: Risk,
-    /// Whether a second call does no harm. The default is no.
-    pub idempotent: bool,
-}
-
 /// The content of a tools file.
 pub struct ToolsFile {
     /// The file's `node` with a random ending, because each start needs a new name.
     pub node: NodeName,
-    /// The tools in the order of the file.
-    pub listed: Vec<ListedTool>,
-    /// The callable tools.
+    /// In the order of the file.
     pub tools: Vec<Arc<dyn Tool>>,
 }
 
@@ -104,7 +92,6 @@ impl fmt::Debug for ToolsFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ToolsFile")
             .field("node", &self.node)
-            .field("listed", &self.listed)
             .finish_non_exhaustive()
     }
 }
@@ -127,30 +114,20 @@ impl ToolsFile {
         });
         let form = form.map_err(|error| ToolsFileError::Form {
             place: track.path().to_string(),
-            fault: error.without_snippet().to_string(),
+            error: error.without_snippet().to_string(),
         })?;
         if !(1..=TOOLS_MAX).contains(&form.tools.len()) {
             return Err(ToolsFileError::Number(form.tools.len()));
         }
-        let mut file = Self {
-            node: fresh(&form.node)?,
-            listed: Vec::new(),
-            tools: Vec::new(),
-        };
+        let (node, mut tools) = (new_node_name(form.node.as_str())?, Vec::new());
         let mut names = BTreeSet::new();
         for entry in form.tools {
             if !names.insert(entry.name.clone()) {
                 return Err(ToolsFileError::Twice(entry.name));
             }
-            file.listed.push(ListedTool {
-                name: entry.name.clone(),
-                version: entry.version.clone(),
-                risk: entry.risk,
-                idempotent: entry.idempotent,
-            });
-            file.tools.push(entry.tool(http, url)?);
+            tools.push(entry.tool(http, url)?);
         }
-        Ok(file)
+        Ok(Self { node, tools })
     }
 }
 
@@ -165,11 +142,13 @@ struct Form {
 #[serde(deny_unknown_fields)]
 struct Entry {
     name: ToolName,
-    version: Option<String>,
-    #[serde(default)]
-    risk: Risk,
-    #[serde(default)]
-    idempotent: bool,
+    /// For readers of the file, as are risk and idempotent; steps decide about them.
+    #[serde(rename = "version")]
+    _version: Option<String>,
+    #[serde(default, rename = "risk")]
+    _risk: Risk,
+    #[serde(default, rename = "idempotent")]
+    _idempotent: bool,
     timeout: Option<String>,
     /// Additional variables of the worker that the command inherits.
     #[serde(default)]
@@ -202,11 +181,14 @@ impl Entry {
                 let Some(program) = words.next().filter(|program| !program.is_empty()) else {
                     return Err(ToolsFileError::Kind(self.name));
                 };
-                let name = self.name.to_string();
-                let words = (program, words.collect());
-                let url = url.map(str::to_owned);
-                let tool = CommandTool::new(name, words, timeout, url);
-                Ok(Arc::new(tool.with_env(self.env)))
+                Ok(Arc::new(CommandTool {
+                    name: self.name.to_string(),
+                    program,
+                    arguments: words.collect(),
+                    timeout,
+                    url: url.map(str::to_owned),
+                    env: self.env,
+                }))
             }
             (None, Some(target)) => Ok(Arc::new(ListedHttp {
                 name: self.name.to_string(),
@@ -225,13 +207,6 @@ fn may_be_given(name: &str) -> bool {
     (1..=ENV_NAME_MAX).contains(&name.len())
         && name.chars().all(is_plain)
         && !name.to_ascii_uppercase().starts_with("HOLDPOINT_")
-}
-
-/// The end of a new run id is random.
-fn fresh(node: &NodeName) -> Result<NodeName, IdError> {
-    let id = RunId::fresh().to_string();
-    let nonce: String = id.chars().rev().take(8).collect();
-    format!("{node}-{nonce}").parse()
 }
 
 /// A tool that this worker calls over HTTP.

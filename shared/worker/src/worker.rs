@@ -8,15 +8,12 @@
 
 mod batch;
 mod consumer;
-mod contacts;
 mod heartbeat;
 mod job;
 mod lease_table;
 mod outcome;
 mod results;
-mod retry;
 mod start_requests;
-mod tasks;
 #[cfg(test)]
 mod tests;
 
@@ -30,20 +27,18 @@ use holdpoint_clock::Clock;
 use holdpoint_contracts::run::ActionResult;
 use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_contracts::subject;
-use holdpoint_ids::{IdError, NodeName, ToolName, Workspace};
+use holdpoint_ids::{IdError, NodeName, RunId, ToolName, Workspace};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use self::consumer::Queue;
-pub use self::contacts::BusContacts;
 use self::heartbeat::HeartbeatTask;
 use self::job::JobContext;
 use self::lease_table::LeaseTable;
 use self::results::Reporter;
 use self::start_requests::StartRequester;
-pub use self::tasks::BusTasks;
 use crate::tool::{Tool, ToolCall};
 use crate::tools::MAX_INLINE_RESULT;
 
@@ -71,7 +66,16 @@ pub async fn call_tool(
     (done.result, done.error_code)
 }
 
-/// Options of a worker.
+/// A new name for every start: a prefix and the end of a new run id, which is random.
+///
+/// # Errors
+/// The prefix is invalid or too long.
+pub fn new_node_name(prefix: &str) -> Result<NodeName, IdError> {
+    let id = RunId::fresh().to_string();
+    let nonce: String = id.chars().rev().take(8).collect();
+    format!("{prefix}-{nonce}").parse()
+}
+
 #[derive(Debug, Clone)]
 pub struct WorkerOptions {
     /// The node's name. It must be new at every start: the executor answers a second request of the same node
@@ -128,7 +132,6 @@ impl std::fmt::Debug for Worker {
 }
 
 impl Worker {
-    /// A worker without tools.
     #[must_use]
     pub fn new(bus: Bus, options: WorkerOptions) -> Self {
         Self {
@@ -145,7 +148,6 @@ impl Worker {
         Arc::clone(&self.busy)
     }
 
-    /// Adds a tool.
     #[must_use]
     pub fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
         self.tools.push(tool);

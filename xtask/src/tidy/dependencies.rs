@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use serde_json::Value;
 
 use super::sources::Source;
-use crate::shell::{command, output, root};
+use crate::shell::{list, metadata, root, text};
 
 const NOTICES: &str = "THIRD_PARTY.md";
 
@@ -20,26 +20,6 @@ Holdpoint is built from these crates. `cargo xtask licences` writes this page fr
 |---|---|---|
 ";
 
-fn metadata(arguments: &[&str]) -> anyhow::Result<Value> {
-    let fixed = ["metadata", "--locked", "--format-version", "1"];
-    let arguments = [&fixed[..], arguments].concat();
-    Ok(serde_json::from_str(&output(&mut command(
-        "cargo", &arguments,
-    ))?)?)
-}
-
-fn text<'v>(value: &'v Value, key: &str) -> &'v str {
-    value.get(key).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn list<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> {
-    value
-        .get(key)
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-}
-
 /// Dependencies that no file of their crate names.
 pub(crate) fn unused(sources: &[Source]) -> anyhow::Result<Vec<String>> {
     let metadata = metadata(&["--no-deps"])?;
@@ -50,17 +30,15 @@ pub(crate) fn unused(sources: &[Source]) -> anyhow::Result<Vec<String>> {
             .strip_prefix(&format!("{}/", root().display()))
             .and_then(|path| path.strip_suffix("Cargo.toml"))
             .with_context(|| manifest.to_owned())?;
-        let own: Vec<&Source> = sources
-            .iter()
-            .filter(|source| source.path().starts_with(folder))
-            .collect();
+        let in_crate = |source: &&Source| source.path().starts_with(folder);
+        let files: Vec<&Source> = sources.iter().filter(in_crate).collect();
         for dependency in list(package, "dependencies") {
             let name = match text(dependency, "rename") {
                 "" => text(dependency, "name"),
                 rename => rename,
             };
             let ident = name.replace('-', "_");
-            let is_named = own.iter().any(|source| source.text().contains(&ident));
+            let is_named = files.iter().any(|source| source.text().contains(&ident));
             if !is_named {
                 found.push(format!("{folder}Cargo.toml: `{name}` is not used"));
             }
@@ -71,8 +49,7 @@ pub(crate) fn unused(sources: &[Source]) -> anyhow::Result<Vec<String>> {
 
 /// Writes the page of licences.
 pub(crate) fn write_notices() -> anyhow::Result<()> {
-    fs::write(root().join(NOTICES), notices()?)?;
-    Ok(())
+    Ok(fs::write(root().join(NOTICES), notices()?)?)
 }
 
 /// Fails when the page of licences is stale.
@@ -114,21 +91,14 @@ fn notices() -> anyhow::Result<String> {
             }
         }
     }
-    let mut rows: Vec<(&str, &str, &str)> = reached
-        .iter()
-        .filter_map(|id| packages.get(id))
+    let reached = reached.iter().filter_map(|id| packages.get(id));
+    let mut rows: Vec<_> = reached
         .filter(|package| package.get("source").is_some_and(Value::is_string))
-        .map(|package| {
-            (
-                text(package, "name"),
-                text(package, "version"),
-                text(package, "license"),
-            )
-        })
+        .map(|package| ["name", "version", "license"].map(|key| text(package, key)))
         .collect();
     rows.sort_unstable();
     let mut page = HEAD.to_owned();
-    for (name, version, licence) in rows {
+    for [name, version, licence] in rows {
         if licence.is_empty() {
             bail!("{name} {version} names no licence");
         }

@@ -1,14 +1,14 @@
-//! Documents are read once: short sentences, and no words that need a second reading.
+//! Documents have short sentences and no words that need a second reading.
 
 use std::fs;
 use std::path::PathBuf;
 
 use crate::shell::root;
 
-/// Longest sentence of a document. Writers aim at 25.
+/// Longest sentence of a document, in words. The aim is 25.
 const WORDS_MAX: usize = 30;
 
-/// Words and turns that are not used, in lower case; each needs a second reading.
+/// Words that documents must not use, in lower case.
 const UNUSED: [&str; 14] = [
     "whoever",
     "whomever",
@@ -37,10 +37,10 @@ const FOLDERS: [&str; 7] = [
     "examples/",
 ];
 
-/// Pages that tests write. Their sentences come from the code.
+/// Pages that tests write from the code.
 const GENERATED: [&str; 3] = ["holds.md", "messages.md", "states.md"];
 
-/// Sentences that are too long, and words that are not used.
+/// Sentences that are too long, unused words, and paths that do not exist.
 pub(crate) fn check() -> anyhow::Result<Vec<String>> {
     let mut folders = vec![root(), root().join("docs"), root().join("docs/decisions")];
     let mut pages: Vec<PathBuf> = Vec::new();
@@ -60,8 +60,8 @@ pub(crate) fn check() -> anyhow::Result<Vec<String>> {
         let path = page.strip_prefix(root())?.display().to_string();
         let missing = paths(&text).filter(|path| !root().join(path).exists());
         let missing = missing.map(|path| format!("`{path}` does not exist"));
-        let all = faults(&text).into_iter().chain(missing);
-        found.extend(all.map(|why| format!("{path}: {why}")));
+        let errors = errors(&text).into_iter().chain(missing);
+        found.extend(errors.map(|error| format!("{path}: {error}")));
     }
     Ok(found)
 }
@@ -75,7 +75,7 @@ fn paths(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn faults(text: &str) -> Vec<String> {
+fn errors(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for paragraph in paragraphs(text) {
         let lower = paragraph.to_lowercase();
@@ -92,7 +92,7 @@ fn faults(text: &str) -> Vec<String> {
     found
 }
 
-/// Whether a text has these words, and not only as a part of longer ones.
+/// Whether a text contains these whole words.
 fn has(text: &str, words: &str) -> bool {
     text.match_indices(words).any(|(at, _)| {
         let before = text.get(..at).and_then(|text| text.chars().next_back());
@@ -155,7 +155,7 @@ mod tests {
         let long = "word ".repeat(31).trim_end().to_owned();
         let text =
             format!("# A\n\nFine.\n\n{long}.\n\n```\n{long}\n```\n\n| {long} |\n- Whoever.\n");
-        let found = faults(&text);
+        let found = errors(&text);
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].starts_with("31 words"), "{found:?}");
         assert!(found[1].starts_with("`whoever`"), "{found:?}");
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_part_of_a_word_is_not_the_word() {
-        assert!(faults("This is noted. It is nothing.").is_empty());
-        assert_eq!(faults("`x` is no text.").len(), 1);
+        assert!(errors("This is noted. It is nothing.").is_empty());
+        assert_eq!(errors("`x` is no text.").len(), 1);
     }
 }

@@ -13,7 +13,7 @@ use super::sources::Source;
 
 type Module = Vec<String>;
 
-/// Floors of a domain, from the top. Anything else in it is of the model, which is the lowest.
+/// Floors of a domain, from the top. Other modules are the model, which is the lowest.
 const FLOORS: [(&str, usize); 10] = [
     ("decide", 1),
     ("commands", 2),
@@ -28,7 +28,7 @@ const FLOORS: [(&str, usize); 10] = [
 ];
 const LOWEST: usize = 5;
 
-/// How deep re-exports of re-exports are followed.
+/// Maximum number of re-exports that one path is followed through.
 const HOPS_MAX: usize = 8;
 
 /// The files of one crate, by module.
@@ -44,7 +44,7 @@ struct Parsed {
     used: BTreeSet<Module>,
     /// Names that are re-exported, and where they come from.
     exports: BTreeMap<String, Module>,
-    /// Modules that are there in tests only.
+    /// Modules that exist only in tests.
     tests: BTreeSet<Module>,
 }
 
@@ -54,7 +54,6 @@ pub(crate) struct Findings {
     pub(crate) circles: Vec<String>,
 }
 
-/// Looks at every crate.
 pub(crate) fn check(sources: &[Source]) -> Findings {
     let mut crates: BTreeMap<String, Crate> = BTreeMap::new();
     for source in sources {
@@ -74,7 +73,7 @@ pub(crate) fn check(sources: &[Source]) -> Findings {
     Findings { upward, circles }
 }
 
-/// Folder of the crate, and the module that a file is. None: a test, or not a source of a crate.
+/// Folder of the crate, and the module of a file. `None`: a test, or not a source of a crate.
 fn place(path: &str) -> Option<(String, Module)> {
     let (root, inner) = path.split_once("/src/")?;
     let inner = inner.strip_suffix(".rs")?;
@@ -150,7 +149,7 @@ impl Visitor {
         }
     }
 
-    /// The path from the root of the crate. None: of another crate.
+    /// The path from the root of the crate. `None`: a path of another crate.
     fn absolute(&self, path: &[String]) -> Option<Module> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
@@ -203,7 +202,7 @@ impl Visitor {
 
     fn import(&mut self, before: &[String], name: &str, alias: String, is_export: bool) {
         let mut path = before.to_vec();
-        // `use part::{self, Name}`: the module itself.
+        // `use part::{self, Name}` imports the module.
         if name != "self" {
             path.push(name.to_owned());
         }

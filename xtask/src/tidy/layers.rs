@@ -1,10 +1,7 @@
 //! Which crate may use which: ids <- contracts <- the shared machinery <- services <- the binary
-//! and the tests. No service knows another: only the binary wires them.
+//! and the tests. No service uses another; only the binary connects them.
 
-use anyhow::Context as _;
-use serde_json::Value;
-
-use crate::shell::{command, output};
+use crate::shell::{list, metadata, text};
 
 /// One dependency of a crate of this workspace on another one.
 #[derive(Debug)]
@@ -14,7 +11,7 @@ pub(crate) struct Edge {
     dev: bool,
 }
 
-/// Lower ones know nothing of higher ones.
+/// A layer never uses a higher one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Layer {
     Ids,
@@ -55,56 +52,41 @@ fn layer(package: &str) -> Option<Layer> {
 
 /// All edges inside the workspace, from `cargo metadata`.
 pub(crate) fn workspace() -> anyhow::Result<Vec<Edge>> {
-    let arguments = ["metadata", "--no-deps", "--format-version", "1"];
-    let metadata: Value = serde_json::from_str(&output(&mut command("cargo", &arguments))?)?;
-    let packages = metadata
-        .get("packages")
-        .and_then(Value::as_array)
-        .context("no packages")?;
-    let mut edges = Vec::new();
-    for package in packages {
-        let from = text(package, "name").context("a package without a name")?;
-        let dependencies = package.get("dependencies").and_then(Value::as_array);
-        for dependency in dependencies.into_iter().flatten() {
-            if let (Some(to), Some(_)) = (text(dependency, "name"), text(dependency, "path")) {
-                let dev = text(dependency, "kind").as_deref() == Some("dev");
-                edges.push(Edge {
-                    from: from.clone(),
-                    to,
-                    dev,
-                });
-            }
-        }
-    }
-    Ok(edges)
-}
-
-fn text(value: &Value, key: &str) -> Option<String> {
-    value.get(key)?.as_str().map(str::to_owned)
+    let metadata = metadata(&["--no-deps"])?;
+    let edges = list(&metadata, "packages").flat_map(|package| {
+        let dependencies = list(package, "dependencies");
+        let local = dependencies.filter(|dependency| !text(dependency, "path").is_empty());
+        local.map(|dependency| Edge {
+            from: text(package, "name").to_owned(),
+            to: text(dependency, "name").to_owned(),
+            dev: text(dependency, "kind") == "dev",
+        })
+    });
+    Ok(edges.collect())
 }
 
 /// The edges that point upwards, or from one service to another.
 pub(crate) fn check(edges: &[Edge]) -> Vec<String> {
-    edges.iter().filter_map(offence).collect()
+    edges.iter().filter_map(violation).collect()
 }
 
-fn offence(edge: &Edge) -> Option<String> {
+fn violation(edge: &Edge) -> Option<String> {
     let Edge { from, to, dev } = edge;
     let (Some(above), Some(below)) = (layer(from), layer(to)) else {
         return Some(format!(
-            "{from} -> {to}: one is in no layer; name it in xtask/src/tidy/layers.rs"
+            "{from} -> {to}: a crate has no layer; add it to xtask/src/tidy/layers.rs"
         ));
     };
     if to == "holdpoint-testkit" {
-        let fine = *dev || above == Layer::Tests;
-        return (!fine).then(|| format!("{from} -> {to}: only tests use the testkit"));
+        let is_allowed = *dev || above == Layer::Tests;
+        return (!is_allowed).then(|| format!("{from} -> {to}: only tests may use the testkit"));
     }
     if below > above {
         return Some(format!("{from} -> {to}: {below:?} is above {above:?}"));
     }
     if below == above && above == Layer::Service {
         return Some(format!(
-            "{from} -> {to}: no service knows another; send a message"
+            "{from} -> {to}: a service must not use another; send a message"
         ));
     }
     None
@@ -114,34 +96,38 @@ fn offence(edge: &Edge) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn offends(from: &str, to: &str, dev: bool) -> bool {
-        offence(&Edge {
-            from: from.into(),
-            to: to.into(),
-            dev,
-        })
-        .is_some()
+    fn is_refused(from: &str, to: &str, dev: bool) -> bool {
+        let (from, to) = (from.into(), to.into());
+        violation(&Edge { from, to, dev }).is_some()
     }
 
     #[test]
     fn only_downward_edges_hold() {
-        assert!(!offends("holdpoint-executor", "holdpoint-kernel", false));
-        assert!(!offends("holdpoint", "holdpoint-executor", false));
-        assert!(!offends("holdpoint-store", "holdpoint-migrations", false));
-        assert!(offends("holdpoint-contracts", "holdpoint-bus", false));
-        assert!(offends("holdpoint-executor", "holdpoint-scheduler", false));
-        assert!(offends("holdpoint-bus", "holdpoint-executor", true));
-        assert!(offends("holdpoint-gateway", "holdpoint", false));
+        assert!(!is_refused("holdpoint-executor", "holdpoint-kernel", false));
+        assert!(!is_refused("holdpoint", "holdpoint-executor", false));
+        assert!(!is_refused(
+            "holdpoint-store",
+            "holdpoint-migrations",
+            false
+        ));
+        assert!(is_refused("holdpoint-contracts", "holdpoint-bus", false));
+        assert!(is_refused(
+            "holdpoint-executor",
+            "holdpoint-scheduler",
+            false
+        ));
+        assert!(is_refused("holdpoint-bus", "holdpoint-executor", true));
+        assert!(is_refused("holdpoint-gateway", "holdpoint", false));
     }
 
     #[test]
     fn the_testkit_is_for_tests() {
-        assert!(!offends("holdpoint-kernel", "holdpoint-testkit", true));
-        assert!(offends("holdpoint-kernel", "holdpoint-testkit", false));
+        assert!(!is_refused("holdpoint-kernel", "holdpoint-testkit", true));
+        assert!(is_refused("holdpoint-kernel", "holdpoint-testkit", false));
     }
 
     #[test]
-    fn an_unknown_crate_is_no_free_pass() {
-        assert!(offends("holdpoint-new", "holdpoint-ids", false));
+    fn an_unknown_crate_is_refused() {
+        assert!(is_refused("holdpoint-new", "holdpoint-ids", false));
     }
 }

@@ -1,4 +1,4 @@
-//! Ids of requirements and findings in comments: each must be listed, or nobody can look it up.
+//! Ids of requirements and findings in comments. A page must list each, so that a reader can look it up.
 
 use std::{collections::BTreeSet, fs};
 
@@ -68,7 +68,7 @@ mod tests {
     fn ids_that_nothing_lists_are_found() {
         let listed = BTreeSet::from(["S0-AC4".to_owned(), "A-H1".to_owned()]);
         let find = |line| unlisted(line, &listed);
-        // Put together, so that the check does not find it here.
+        // `concat!` hides it from this check.
         let unknown = concat!("S0-", "R9");
         let line = format!("/// S0-AC4, {unknown}: a pause.");
         assert_eq!(unlisted(&line, &listed), [unknown]);

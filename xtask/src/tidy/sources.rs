@@ -11,7 +11,7 @@ use crate::shell::root;
 
 const LINES_MAX: usize = 500;
 const FOLDERS: [&str; 5] = ["migrations", "services", "shared", "tests", "xtask"];
-/// What a pure core may know. Anything else would bring time, randomness or the outside in.
+/// Crates that a pure domain may import. Others would bring in time, randomness or I/O.
 const DOMAIN_MAY: [&str; 20] = [
     "std",
     "core",
@@ -34,7 +34,7 @@ const DOMAIN_MAY: [&str; 20] = [
     "super",
     "self",
 ];
-/// Named anywhere in a domain, also without an import.
+/// Paths that a domain must not contain, also without an import.
 const DOMAIN_NEVER: [&str; 5] = [
     "sea_orm::",
     "tokio::",
@@ -42,17 +42,17 @@ const DOMAIN_NEVER: [&str; 5] = [
     "axum::",
     "reqwest::",
 ];
-/// The beginning of a subject, as a literal. Put together so that this file does not hold it.
+/// The beginning of a subject, as a literal. `concat!` keeps it out of this file.
 const SUBJECT: &str = concat!("\"", "h", "p.");
 
-/// A Rust file, by its path from the root.
+/// A Rust file with its path from the root.
 #[derive(Debug)]
 pub(crate) struct Source {
     path: PathBuf,
     text: String,
 }
 
-/// All of ours.
+/// All Rust files of the repository.
 pub(crate) fn all() -> anyhow::Result<Vec<Source>> {
     let root = root();
     let mut folders: Vec<PathBuf> = FOLDERS.iter().map(|folder| root.join(folder)).collect();
@@ -71,7 +71,7 @@ pub(crate) fn all() -> anyhow::Result<Vec<Source>> {
             }
         }
     }
-    sources.sort_by(|one, other| one.path.cmp(&other.path));
+    sources.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(sources)
 }
 
@@ -84,7 +84,6 @@ impl Source {
         }
     }
 
-    /// From the root of the repository.
     pub(crate) fn path(&self) -> &str {
         self.path.to_str().unwrap_or_default()
     }
@@ -93,7 +92,7 @@ impl Source {
         &self.text
     }
 
-    /// A file beyond the limit is to be split by what its parts own.
+    /// A file that is too long; it must be split by subject.
     pub(crate) fn too_long(&self) -> Option<String> {
         let lines = self.text.lines().count();
         (lines > LINES_MAX).then(|| {
@@ -104,7 +103,7 @@ impl Source {
         })
     }
 
-    /// Imports in a service's `domain` that it must not have.
+    /// Forbidden imports in the `domain` of a service.
     pub(crate) fn foreign_in_domain(&self) -> Vec<String> {
         let in_domain = self
             .path
@@ -120,26 +119,26 @@ impl Source {
                 return None;
             }
             if let Some(name) = DOMAIN_NEVER.iter().find(|name| line.contains(**name)) {
-                return Some(format!("a domain does not know {name}"));
+                return Some(format!("a domain must not use {name}"));
             }
             let first = imported(line)?;
-            let fine = DOMAIN_MAY.contains(&first) || own.contains(&first);
-            (!fine).then(|| format!("a domain does not import {first}"))
+            let is_allowed = DOMAIN_MAY.contains(&first) || own.contains(&first);
+            (!is_allowed).then(|| format!("a domain must not import {first}"))
         })
     }
 
-    /// Subjects spelled outside the contracts.
+    /// Literal subjects outside of the contracts.
     pub(crate) fn subject_literals(&self) -> Vec<String> {
         if self.path.starts_with("shared/contracts") || self.is_test_file() {
             return Vec::new();
         }
         let spelled = |line: &str| line.contains(SUBJECT) && !line.trim_start().starts_with("//");
         self.code_lines(|line| {
-            spelled(line).then(|| "subjects are constants in shared/contracts".to_owned())
+            spelled(line).then(|| "a subject must be a constant in shared/contracts".to_owned())
         })
     }
 
-    /// Comments that name a requirement or finding which no page lists.
+    /// Ids of requirements and findings in comments that no page lists.
     pub(crate) fn unlisted_ids(&self, listed: &BTreeSet<String>) -> Vec<String> {
         let path = self.path.display();
         let numbered = self.text.lines().enumerate();
@@ -153,14 +152,14 @@ impl Source {
             .collect()
     }
 
-    /// Files of tests only, and everything under a folder `tests`.
+    /// Whether the file contains only tests or is in a folder `tests`.
     fn is_test_file(&self) -> bool {
         let tests = |part: &std::ffi::OsStr| part == "tests" || part == "tests.rs";
         self.path.iter().any(tests)
     }
 
-    /// What `judge` says of the lines before the tests at the end of the file.
-    fn code_lines(&self, judge: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    /// Errors of the lines before the tests at the end of the file.
+    fn code_lines(&self, check: impl Fn(&str) -> Option<String>) -> Vec<String> {
         let code = self
             .text
             .split("#[cfg(test)]\nmod tests {")
@@ -170,7 +169,7 @@ impl Source {
         let path: &Path = &self.path;
         code.enumerate()
             .filter_map(|(at, line)| {
-                judge(line).map(|why| format!("{}:{}: {why}", path.display(), at + 1))
+                check(line).map(|error| format!("{}:{}: {error}", path.display(), at + 1))
             })
             .collect()
     }
@@ -187,7 +186,7 @@ fn imported(line: &str) -> Option<&str> {
         .filter(|name| !name.is_empty())
 }
 
-/// The modules that a file declares: `use part::Name` of its own `mod part`.
+/// The modules that a file declares, from which it may import.
 fn modules(text: &str) -> Vec<&str> {
     text.lines()
         .filter_map(|line| line.split_once("mod ")?.1.strip_suffix(';'))
@@ -198,32 +197,25 @@ fn modules(text: &str) -> Vec<&str> {
 mod tests {
     use super::*;
 
-    fn source(path: &str, text: &str) -> Source {
-        Source {
-            path: path.into(),
-            text: text.into(),
-        }
-    }
-
     #[test]
     fn a_domain_imports_only_what_is_pure() {
         let text = "mod part;\nuse part::Part;\nuse std::fmt;\npub use crate::domain::X;\n\
                     use rand::Rng;\nfn f() { tokio::spawn(g()) }\n";
-        let found = source("services/x/src/domain/decide.rs", text).foreign_in_domain();
+        let found = Source::new("services/x/src/domain/decide.rs", text).foreign_in_domain();
         assert_eq!(
             found,
             [
-                "services/x/src/domain/decide.rs:5: a domain does not import rand",
-                "services/x/src/domain/decide.rs:6: a domain does not know tokio::",
+                "services/x/src/domain/decide.rs:5: a domain must not import rand",
+                "services/x/src/domain/decide.rs:6: a domain must not use tokio::",
             ]
         );
         assert!(
-            source("services/x/src/domain/tests.rs", text)
+            Source::new("services/x/src/domain/tests.rs", text)
                 .foreign_in_domain()
                 .is_empty()
         );
         assert!(
-            source("services/x/src/store.rs", text)
+            Source::new("services/x/src/store.rs", text)
                 .foreign_in_domain()
                 .is_empty()
         );
@@ -234,26 +226,26 @@ mod tests {
         let text =
             format!("const A: &str = {SUBJECT}x\";\n#[cfg(test)]\nmod tests {{ {SUBJECT}y\" }}\n");
         assert_eq!(
-            source("services/x/src/a.rs", &text)
+            Source::new("services/x/src/a.rs", &text)
                 .subject_literals()
                 .len(),
             1
         );
         assert!(
-            source("shared/contracts/src/a.rs", &text)
+            Source::new("shared/contracts/src/a.rs", &text)
                 .subject_literals()
                 .is_empty()
         );
         assert!(
-            source("tests/src/a.rs", &text)
+            Source::new("tests/src/a.rs", &text)
                 .subject_literals()
                 .is_empty()
         );
     }
 
     #[test]
-    fn long_files_are_told() {
-        assert!(source("a.rs", &"x\n".repeat(500)).too_long().is_none());
-        assert!(source("a.rs", &"x\n".repeat(501)).too_long().is_some());
+    fn long_files_are_found() {
+        assert!(Source::new("a.rs", &"x\n".repeat(500)).too_long().is_none());
+        assert!(Source::new("a.rs", &"x\n".repeat(501)).too_long().is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! Words that the glossary has replaced must not come back as identifiers or file names.
+//! Words that the glossary has replaced must not be identifiers or file names.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,6 +1,7 @@
 //! Instructions of `bench` to its child processes: one JSON line per instruction and per result.
 
 use std::io;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -15,21 +16,48 @@ pub(super) enum Instruction {
     /// Store the agent and start some runs, so that caches and connections are ready.
     WarmUp { runs: u64 },
     /// Start runs and wait until all are completed.
-    Runs {
-        runs: u64,
-        /// Maximum in flight.
-        window: usize,
-        /// Whether incomplete runs count as in flight, instead of unanswered starts.
-        is_closed_loop: bool,
-        /// Maximum of starts per second.
-        rate: Option<u64>,
-    },
+    Runs(Pace),
     /// Set timers that are due in a day or later.
     FarTimers { timers: u64 },
     /// Set one timer that is due now, and wait for it.
     OneTimer,
     /// Set timers that come due evenly over some seconds, and wait for all.
     NearTimers { timers: u64, over_s: u64 },
+}
+
+/// Number and speed of runs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Pace {
+    pub(super) runs: u64,
+    /// Maximum in flight.
+    pub(super) window: usize,
+    /// Whether incomplete runs count as in flight, instead of unanswered starts.
+    pub(super) is_closed_loop: bool,
+    /// Maximum of starts per second.
+    pub(super) rate: Option<u64>,
+}
+
+impl Pace {
+    /// Number of runs that may have started after a time.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a count of at most some millions"
+    )]
+    pub(super) fn allowed(&self, elapsed: Duration) -> u64 {
+        let by_rate = |rate| (elapsed.as_secs_f64() * rate as f64) as u64 + 1;
+        self.runs.min(self.rate.map_or(self.runs, by_rate))
+    }
+
+    pub(super) const fn has_room(&self, unanswered: usize, incomplete: usize) -> bool {
+        let in_flight = if self.is_closed_loop {
+            incomplete
+        } else {
+            unanswered
+        };
+        in_flight < self.window
+    }
 }
 
 /// Lines of stdin, which ends when the parent process ends.

@@ -12,11 +12,10 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::instruction::{Instructions, print_result};
-use super::{STEPS, TOOL};
-use crate::cli::BenchChildArgs;
+use super::measured_agent::{STEPS, TOOL};
+use crate::cli::processes::BenchChildArgs;
 use crate::exit::ExitKind;
 
-/// Concurrent steps.
 const CONCURRENCY: usize = 1_024;
 
 /// Number of calls by run and step.

@@ -61,7 +61,7 @@ pub(crate) enum PreferencesCommand {
     Set(Box<SetPreferences>),
 }
 
-#[derive(Args)]
+#[derive(Args, Default)]
 pub(crate) struct SetPreferences {
     /// Channels in the order in which they are tried: `email,chat`
     #[arg(long, value_delimiter = ',', value_parser = ["email", "chat"])]

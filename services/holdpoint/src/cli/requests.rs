@@ -50,7 +50,8 @@ pub(crate) enum ActCommand {
         #[command(flatten)]
         request: RequestRef,
         /// Option, text, JSON object for a form, or `done` or `declined` for a link
-        answer: String,
+        #[arg(value_parser = parsers::answer)]
+        answer: Value,
     },
     /// Accept a request: become its assignee
     Accept(RequestRef),
@@ -210,8 +211,8 @@ pub(crate) struct AskArgs {
     #[arg(long, value_name = "TEXT", requires = "link")]
     pub(crate) link_label: Option<String>,
     /// Answer for `--on-timeout default`
-    #[arg(long, value_name = "ANSWER")]
-    pub(crate) default: Option<String>,
+    #[arg(long, value_name = "ANSWER", value_parser = parsers::answer)]
+    pub(crate) default: Option<Value>,
     #[command(flatten)]
     pub(crate) step: StepAskArgs,
     #[command(flatten)]
@@ -231,7 +232,7 @@ pub(crate) struct StepAskArgs {
 }
 
 /// Recipients, time limit and priority of a new hold.
-#[derive(Args)]
+#[derive(Args, Default)]
 #[command(next_help_heading = "Options of a new request")]
 pub(crate) struct HoldOptions {
     /// Recipient: `@user.<name>` or `@role.<name>`; repeatable [default: the owners]

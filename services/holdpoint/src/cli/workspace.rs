@@ -60,6 +60,14 @@ pub(crate) enum ToolCommand {
 }
 
 #[derive(Subcommand)]
+pub(crate) enum MeshCommand {
+    /// List worker nodes
+    Nodes,
+    /// List the steps that nodes are working on
+    Claims,
+}
+
+#[derive(Subcommand)]
 pub(crate) enum PoliciesCommand {
     /// List policies, including the built-in ones
     List,

@@ -3,7 +3,7 @@
 use holdpoint_contracts::Problem;
 use serde::Deserialize;
 
-use crate::exit::ExitKind;
+use crate::exit::{ExitKind, Usage};
 use crate::output;
 
 /// Longest part of an unexpected response that is shown, in characters.
@@ -124,6 +124,16 @@ impl ClientError {
     }
 }
 
+/// How a command ends that fails with an error.
+pub(crate) fn exit_kind_of(error: &anyhow::Error) -> ExitKind {
+    if error.is::<Usage>() {
+        return ExitKind::Usage;
+    }
+    let mut causes = error.chain();
+    let client_error = causes.find_map(|cause| cause.downcast_ref::<ClientError>());
+    client_error.map_or(ExitKind::Failed, ClientError::exit_kind)
+}
+
 impl From<Problem> for ClientError {
     fn from(problem: Problem) -> Self {
         Self::Refused {
@@ -138,5 +148,47 @@ impl From<serde_json::Error> for ClientError {
         Self::NotUnderstood {
             reason: error.to_string(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_ends_with_the_code_of_its_kind() {
+        let cases = [
+            (400, 4),
+            (401, 4),
+            (403, 4),
+            (404, 3),
+            (409, 6),
+            (422, 4),
+            (408, 5),
+            (500, 1),
+            (503, 1),
+        ];
+        for (status, code) in cases {
+            let error = ClientError::from(Problem::new(status, "code", "detail"));
+            assert_eq!(exit_kind_of(&error.into()).code(), code, "{status}");
+        }
+    }
+
+    #[test]
+    fn other_errors_end_with_theirs() {
+        let unreachable = ClientError::Unreachable {
+            url: "http://h".to_owned(),
+            reason: String::new(),
+        };
+        assert_eq!(exit_kind_of(&unreachable.into()).code(), 7);
+        assert_eq!(
+            exit_kind_of(&anyhow::Error::new(ClientError::TimedOut)).code(),
+            5
+        );
+        assert_eq!(exit_kind_of(&anyhow::anyhow!("disk")).code(), 1);
+        let usage = anyhow::Error::new(Usage("no".to_owned())).context("x");
+        assert_eq!(exit_kind_of(&usage).code(), 2);
+        assert_eq!(ExitKind::Interrupted.code(), 130);
+        assert_eq!(ExitKind::Parked.code(), 75);
     }
 }

@@ -198,10 +198,8 @@ async fn filters_are_encoded() {
         r#"{"items":[],"next_cursor":null}"#,
     )];
     let (client, served) = serve(script).await;
-    client
-        .runs(&[("label", "a=b c&d".to_owned())])
-        .await
-        .unwrap();
+    let filter = [("label", "a=b c&d".to_owned())];
+    let _runs: Body<Value> = client.get("runs", &filter).await.unwrap();
     let asked = served.await.unwrap();
     assert!(
         asked[0].starts_with("GET /v1/workspaces/default/runs?label=a%3Db+c%26d HTTP"),

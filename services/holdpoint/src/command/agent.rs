@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use holdpoint_contracts::agent::{AgentView, PlannedStepView};
 use holdpoint_contracts::problem::FieldError;
 
-use super::{ClientCommand, Session, instant, page_query, refusal_line, workspace};
-use crate::cli::AgentCommand;
-use crate::client::{Body, ClientError, segment};
+use super::{ClientCommand, Session, cells, instant, page_query, refusal_line, workspace};
+use crate::cli::runs::AgentCommand;
+use crate::client::{Body, item_path};
 use crate::exit::ExitKind;
 use crate::output;
 use crate::parsers::read_text;
@@ -15,21 +15,16 @@ use crate::table::{Rows, one_line};
 
 impl ClientCommand for AgentCommand {
     async fn perform(self, session: &Session) -> anyhow::Result<ExitKind> {
-        let path = |name: &str| Ok::<_, ClientError>(format!("agents/{}", segment(name)?));
+        let path = |name: &str| item_path("agents", name);
         match self {
             Self::Apply { files, strict } => apply(session, &files, strict).await,
             Self::Plan { file, strict } => plan(session, &file, strict).await,
             Self::List(page) => {
                 let heading = ["AGENT", "VERSION", "STATUS", "UPDATED", "DESCRIPTION"];
                 let query = page_query(&page);
-                let row = |agent: &AgentView| {
-                    [
-                        agent.agent.to_string(),
-                        agent.version.to_string(),
-                        agent.status.clone(),
-                        instant(agent.updated_at),
-                        agent.description.clone().unwrap_or_default(),
-                    ]
+                let row = |it: &AgentView| {
+                    let updated_at = instant(it.updated_at);
+                    cells![it.agent, it.version, it.status, updated_at, it.description]
                 };
                 session.list("agents", &query, heading, row).await
             }
@@ -46,8 +41,8 @@ impl ClientCommand for AgentCommand {
                 workspace::resume(session, &path, resume).await
             }
             Self::Delete(agent) => {
-                let text = format!("{}  deleted; its open runs fail", agent.name);
-                session.delete(&path(&agent.name)?, text).await
+                let done = "deleted; its open runs fail";
+                session.delete("agents", &agent.name, done).await
             }
         }
     }
@@ -153,12 +148,12 @@ async fn plan(session: &Session, file: &Path, strict: bool) -> anyhow::Result<Ex
 fn steps_table(steps: &[PlannedStepView]) -> String {
     let mut rows = Rows::new(&["STEP", "KIND", "ACTION", "NEEDS", "WHEN"]);
     for step in steps {
-        rows.push([
-            &step.id,
-            &step.kind,
-            &step.action,
-            &step.needs.join(", "),
-            step.when.as_ref().unwrap_or(&String::new()),
+        rows.push(cells![
+            step.id,
+            step.kind,
+            step.action,
+            step.needs,
+            step.when
         ]);
     }
     rows.render()

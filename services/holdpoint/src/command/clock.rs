@@ -1,7 +1,7 @@
 //! `clock`: the time of Holdpoint.
 
 use super::{ClientCommand, Session, instant};
-use crate::cli::ClockCommand;
+use crate::cli::workspace::ClockCommand;
 use crate::exit::ExitKind;
 use crate::output;
 

@@ -4,8 +4,8 @@ use holdpoint_contracts::contact::ContactView;
 use serde_json::{Map, Value};
 
 use super::{ClientCommand, Session, page_query};
-use crate::cli::ContactCommand;
-use crate::client::segment;
+use crate::cli::runs::ContactCommand;
+use crate::client::{Method, item_path};
 use crate::exit::ExitKind;
 use crate::parsers;
 use crate::table::{Rows, one_line};
@@ -13,7 +13,7 @@ use crate::table::{Rows, one_line};
 impl ClientCommand for ContactCommand {
     async fn perform(self, session: &Session) -> anyhow::Result<ExitKind> {
         let client = &session.client;
-        let path = |id: &str| anyhow::Ok(format!("contacts/{}", segment(id)?));
+        let path = |id: &str| item_path("contacts", id);
         let body = match self {
             Self::List(page) => {
                 let query = page_query(&page);
@@ -22,12 +22,14 @@ impl ClientCommand for ContactCommand {
             }
             Self::Put { contact } => {
                 let id = parsers::contact_id(&contact)?;
-                client.put(&path(id.as_str())?, &contact).await?
+                let path = path(id.as_str())?;
+                client.send_json(Method::PUT, &path, &contact).await?
             }
             Self::Show(contact) => client.get(&path(&contact.id)?, &[]).await?,
             Self::Set { contact, fields } => {
                 let patch: Map<String, Value> = fields.into_iter().collect();
-                client.patch(&path(&contact.id)?, &patch).await?
+                let path = path(&contact.id)?;
+                client.send_json(Method::PATCH, &path, &patch).await?
             }
         };
         session.show(&body, fields_table)

@@ -4,9 +4,9 @@ use holdpoint_contracts::run::Page;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{ClientCommand, Session, instant, page_query, print_rows};
-use crate::cli::DeadCommand;
-use crate::client::{Body, segment};
+use super::{ClientCommand, Session, cells, instant, page_query, print_rows};
+use crate::cli::workspace::DeadCommand;
+use crate::client::{Body, item_path};
 use crate::exit::ExitKind;
 use crate::output;
 
@@ -34,14 +34,10 @@ impl ClientCommand for DeadCommand {
                 let query = page_query(&page);
                 list(session, &session.client.get("dead", &query).await?)
             }
-            Self::Show(letter) => {
-                session
-                    .show_json(&format!("dead/{}", segment(&letter.id)?))
-                    .await
-            }
+            Self::Show(letter) => session.show_json(&item_path("dead", &letter.id)?).await,
             Self::Replay { ids } => {
                 for id in ids {
-                    let path = format!("dead/{}/replay", segment(&id)?);
+                    let path = format!("{}/replay", item_path("dead", &id)?);
                     let text = |_: &Value| format!("{id}  replayed");
                     session.post(&path, &json!({}), text).await?;
                 }
@@ -49,8 +45,7 @@ impl ClientCommand for DeadCommand {
             }
             Self::Drop { ids } => {
                 for id in ids {
-                    let path = format!("dead/{}", segment(&id)?);
-                    session.delete(&path, format!("{id}  removed")).await?;
+                    session.delete("dead", &id, "removed").await?;
                 }
                 Ok(ExitKind::Ok)
             }
@@ -69,14 +64,9 @@ fn list(session: &Session, body: &Body<DeadLetters>) -> anyhow::Result<ExitKind>
         return Ok(ExitKind::Ok);
     }
     let heading = ["ID", "SINCE", "MESSAGE", "REASON"];
-    let row = |letter: &DeadLetter| {
-        let verb = letter.subject.rsplit('.').next();
-        [
-            letter.id.clone(),
-            instant(letter.created_at),
-            verb.unwrap_or_default().to_owned(),
-            letter.reason.clone(),
-        ]
+    let row = |it: &DeadLetter| {
+        let verb = it.subject.rsplit('.').next();
+        cells![it.id, instant(it.created_at), verb, it.reason]
     };
     print_rows(&body.value.page, heading, row, "No results.")
 }

@@ -4,9 +4,8 @@ use holdpoint_contracts::notification::{WatchView, Watched};
 use serde_json::json;
 
 use super::short_id::Listed;
-use super::{ClientCommand, Session, instant};
-use crate::cli::FollowCommand;
-use crate::client::segment;
+use super::{ClientCommand, Session, cells, instant};
+use crate::cli::notifications::FollowCommand;
 use crate::exit::ExitKind;
 
 impl ClientCommand for FollowCommand {
@@ -26,13 +25,10 @@ impl ClientCommand for FollowCommand {
             }
             Self::Unfollow { id } => {
                 let id = watch_id(session.whole_id(Listed::Watches, &id).await?);
-                let path = format!("watches/{}", segment(&id)?);
-                session
-                    .delete(&path, format!("{id}  no longer followed"))
-                    .await
+                session.delete("watches", &id, "no longer followed").await
             }
             Self::Following => {
-                let row = |watch: &WatchView| [watch.id.clone(), instant(watch.since)];
+                let row = |it: &WatchView| cells![it.id, instant(it.since)];
                 session.list("watches", &[], ["ID", "SINCE"], row).await
             }
         }

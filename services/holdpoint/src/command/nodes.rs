@@ -3,48 +3,30 @@
 use holdpoint_contracts::steps::{ClaimView, NodeView};
 use holdpoint_contracts::tool::ToolView;
 
-use super::{ClientCommand, Session, api_text, instant, page_query};
-use crate::cli::ToolCommand;
-use crate::client::segment;
+use super::{ClientCommand, Session, cells, instant, page_query};
+use crate::cli::workspace::{MeshCommand, ToolCommand};
 use crate::exit::ExitKind;
 
-/// `nodes`.
-pub(crate) struct Nodes;
-
-/// `claims`.
-pub(crate) struct Claims;
-
-impl ClientCommand for Nodes {
+impl ClientCommand for MeshCommand {
     async fn perform(self, session: &Session) -> anyhow::Result<ExitKind> {
-        let heading = ["NODE", "STATUS", "LAST SEEN", "TOOLS", "STEPS"];
-        let row = |node: &NodeView| {
-            let tools: Vec<_> = node.tools.iter().map(ToString::to_string).collect();
-            [
-                node.node.to_string(),
-                api_text(&node.status),
-                instant(node.last_seen),
-                tools.join(", "),
-                node.claimed_tasks.join(", "),
-            ]
-        };
-        session.list("nodes", &[], heading, row).await
-    }
-}
-
-impl ClientCommand for Claims {
-    async fn perform(self, session: &Session) -> anyhow::Result<ExitKind> {
-        let heading = ["RUN", "STEP", "NODE", "DISPATCH", "SINCE", "HEARTBEAT"];
-        let row = |claim: &ClaimView| {
-            [
-                claim.run.to_string(),
-                claim.step.clone(),
-                claim.node.to_string(),
-                claim.dispatch.to_string(),
-                instant(claim.claimed_at),
-                instant(claim.heartbeat_at),
-            ]
-        };
-        session.list("claims", &[], heading, row).await
+        match self {
+            Self::Nodes => {
+                let heading = ["NODE", "STATUS", "LAST SEEN", "TOOLS", "STEPS"];
+                let row = |it: &NodeView| {
+                    let last_seen = instant(it.last_seen);
+                    cells![it.node, it.status, last_seen, it.tools, it.claimed_tasks]
+                };
+                session.list("nodes", &[], heading, row).await
+            }
+            Self::Claims => {
+                let heading = ["RUN", "STEP", "NODE", "DISPATCH", "SINCE", "HEARTBEAT"];
+                let row = |it: &ClaimView| {
+                    let (claimed, heartbeat) = (instant(it.claimed_at), instant(it.heartbeat_at));
+                    cells![it.run, it.step, it.node, it.dispatch, claimed, heartbeat]
+                };
+                session.list("claims", &[], heading, row).await
+            }
+        }
     }
 }
 
@@ -60,25 +42,14 @@ impl ClientCommand for ToolCommand {
             }
             Self::List(page) => {
                 let heading = ["TOOL", "VERSION", "RISK", "IDEMPOTENT", "CALLS"];
-                let row = |view: &ToolView| {
-                    let tool = &view.tool;
-                    [
-                        tool.name.to_string(),
-                        tool.version.clone().unwrap_or_default(),
-                        api_text(&tool.risk),
-                        tool.idempotent.to_string(),
-                        format!("{} {}", tool.http.method, tool.http.url),
-                    ]
+                let row = |ToolView { tool, .. }: &ToolView| {
+                    let call = format!("{} {}", tool.http.method, tool.http.url);
+                    cells![tool.name, tool.version, tool.risk, tool.idempotent, call]
                 };
-                session
-                    .list("tools", &page_query(&page), heading, row)
-                    .await
+                let query = page_query(&page);
+                session.list("tools", &query, heading, row).await
             }
-            Self::Delete(tool) => {
-                let path = format!("tools/{}", segment(&tool.name)?);
-                let text = format!("{}  deleted", tool.name);
-                session.delete(&path, text).await
-            }
+            Self::Delete(tool) => session.delete("tools", &tool.name, "deleted").await,
         }
     }
 }

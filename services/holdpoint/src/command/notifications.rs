@@ -4,9 +4,9 @@ use holdpoint_contracts::notification::{AllRead, NotificationView};
 use serde_json::json;
 
 use super::short_id::Listed;
-use super::{ClientCommand, Session, api_text, instant, page_query};
-use crate::cli::{NotificationsArgs, NotificationsCommand};
-use crate::client::{Live, segment};
+use super::{ClientCommand, Session, cells, instant, page_query};
+use crate::cli::notifications::{NotificationsArgs, NotificationsCommand};
+use crate::client::Live;
 use crate::exit::ExitKind;
 use crate::output;
 use crate::table::one_line;
@@ -36,9 +36,10 @@ impl ClientCommand for NotificationsArgs {
 
 async fn mark_as_read(session: &Session, ids: &[String]) -> anyhow::Result<ExitKind> {
     for id in ids {
-        let id = session.whole_id(Listed::Notifications, id).await?;
-        let path = format!("notifications/{}/read", segment(&id)?);
-        session.post(&path, &json!({}), line).await?;
+        let path = session.path(Listed::Notifications, id).await?;
+        session
+            .post(&format!("{path}/read"), &json!({}), line)
+            .await?;
     }
     Ok(ExitKind::Ok)
 }
@@ -66,14 +67,8 @@ fn state(notification: &NotificationView) -> &'static str {
     }
 }
 
-fn row(notification: &NotificationView) -> [String; 5] {
-    [
-        notification.id.to_string(),
-        instant(notification.at),
-        state(notification).to_owned(),
-        api_text(&notification.kind),
-        notification.title.clone(),
-    ]
+fn row(it: &NotificationView) -> [String; 5] {
+    cells![it.id, instant(it.at), state(it), it.kind, it.title]
 }
 
 fn line(notification: &NotificationView) -> String {

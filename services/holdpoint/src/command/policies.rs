@@ -3,8 +3,8 @@
 use holdpoint_contracts::handoff::{PolicyRules, PolicyView};
 
 use super::{ClientCommand, Session};
-use crate::cli::PoliciesCommand;
-use crate::client::segment;
+use crate::cli::workspace::PoliciesCommand;
+use crate::client::item_path;
 use crate::exit::ExitKind;
 
 impl ClientCommand for PoliciesCommand {
@@ -15,18 +15,14 @@ impl ClientCommand for PoliciesCommand {
                 session.list("policies", &[], heading, row).await
             }
             Self::Show(policy) => {
-                let path = format!("policies/{}", segment(&policy.name)?);
+                let path = item_path("policies", &policy.name)?;
                 session.show_json(&path).await
             }
             Self::Put { policy } => {
                 let text = |policy: &PolicyView| row(policy).join("  ");
                 session.post("policies", &policy, text).await
             }
-            Self::Remove(policy) => {
-                let path = format!("policies/{}", segment(&policy.name)?);
-                let text = format!("{}  removed", policy.name);
-                session.delete(&path, text).await
-            }
+            Self::Remove(policy) => session.delete("policies", &policy.name, "removed").await,
         }
     }
 }

@@ -4,8 +4,8 @@ use holdpoint_contracts::notification::{ChannelRule, Preferences};
 use serde_json::{Map, Value, json};
 
 use super::{ClientCommand, Session};
-use crate::cli::{PreferencesCommand, SetPreferences};
-use crate::client::Body;
+use crate::cli::notifications::{PreferencesCommand, SetPreferences};
+use crate::client::{Body, Method};
 use crate::exit::ExitKind;
 
 impl ClientCommand for PreferencesCommand {
@@ -16,7 +16,10 @@ impl ClientCommand for PreferencesCommand {
         };
         let mut body = serde_json::to_value(&current.value)?;
         apply_changes(&mut body, *args);
-        let saved = session.client.put("preferences", &body).await?;
+        let saved = session
+            .client
+            .send_json(Method::PUT, "preferences", &body)
+            .await?;
         session.show(&saved, preferences_text)
     }
 }
@@ -109,32 +112,18 @@ fn rule_text(rule: ChannelRule) -> String {
 mod tests {
     use super::*;
 
-    fn no_options() -> SetPreferences {
-        SetPreferences {
-            order: Vec::new(),
-            email_from: None,
-            email: None,
-            chat_url: None,
-            chat_format: None,
-            chat_from: None,
-            time_zone: None,
-            quiet_hours: None,
-            digest: None,
-        }
-    }
-
     /// Omitted options stay as they are, and a missing chat is created.
     #[test]
     fn omitted_options_stay() {
         let before = serde_json::to_value(Preferences::default()).unwrap();
         let mut body = before.clone();
-        apply_changes(&mut body, no_options());
+        apply_changes(&mut body, SetPreferences::default());
         assert_eq!(body, before);
         let args = SetPreferences {
             order: vec!["chat".to_owned(), "email".to_owned()],
             chat_url: Some("https://chat.example/x".to_owned()),
             time_zone: Some("Asia/Kolkata".to_owned()),
-            ..no_options()
+            ..SetPreferences::default()
         };
         apply_changes(&mut body, args);
         let read: Preferences = serde_json::from_value(body.clone()).unwrap();
@@ -144,7 +133,7 @@ mod tests {
         let args = SetPreferences {
             order: vec!["email".to_owned()],
             chat_url: Some("none".to_owned()),
-            ..no_options()
+            ..SetPreferences::default()
         };
         apply_changes(&mut body, args);
         let read: Preferences = serde_json::from_value(body).unwrap();

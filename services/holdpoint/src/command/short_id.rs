@@ -1,14 +1,14 @@
 //! Prefixes of ids: a command accepts the shortest text that identifies one object.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::run::Page;
 use holdpoint_ids::{HoldId, NotificationId, RunId, WebhookId};
 use serde::Deserialize;
 
 use super::Session;
-use crate::client::{Body, ClientError, segment};
+use crate::client::{ClientError, item_path, segment};
 use crate::exit::Usage;
 
 /// Minimum number of characters after the kind.
@@ -90,6 +90,12 @@ impl Session {
         }
     }
 
+    /// The path of the item with an id, which may be a prefix.
+    pub(super) async fn path(&self, listed: Listed, text: &str) -> anyhow::Result<String> {
+        let id = self.whole_id(listed, text).await?;
+        Ok(item_path(listed.into(), &id)?)
+    }
+
     /// Completes several texts, each as [`Session::whole_id`] does.
     pub(super) async fn whole_ids(
         &self,
@@ -105,30 +111,35 @@ impl Session {
 
     async fn find_ids(&self, listed: Listed, prefix: &str) -> anyhow::Result<BTreeSet<String>> {
         let mut found = BTreeSet::new();
-        let mut cursor: Option<String> = None;
-        for _ in 0..PAGES_MAX {
-            let mut query = Vec::new();
-            if listed != Listed::Watches {
-                query.push(("limit", PAGE.to_string()));
+        let mut pages = 0;
+        let limit = ("limit", PAGE.to_string());
+        let query = if listed == Listed::Watches {
+            &[][..]
+        } else {
+            &[limit]
+        };
+        self.for_each_page(listed.into(), query, |items: Vec<Item>| {
+            pages += 1;
+            if pages > PAGES_MAX {
+                anyhow::bail!(Usage(format!(
+                    "`{prefix}` was searched among the newest {} ids only; give the whole id",
+                    PAGES_MAX * PAGE
+                )));
             }
-            query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
-            let page: Body<Page<Item>> = self.client.get(listed.into(), &query).await?;
-            let page = page.value;
             // Runs are sorted by id, newest first: after a smaller id no other run has the prefix.
-            let last = page.items.last();
+            let last = items.last();
             let is_past =
                 listed == Listed::Runs && last.is_some_and(|last| last.id.as_str() < prefix);
-            let ids = page.items.into_iter().map(|item| item.id);
+            let ids = items.into_iter().map(|item| item.id);
             found.extend(ids.filter(|id| id.starts_with(prefix)));
-            match page.next_cursor {
-                Some(next) if !is_past => cursor = Some(next),
-                Some(_) | None => return Ok(found),
-            }
-        }
-        anyhow::bail!(Usage(format!(
-            "`{prefix}` was searched among the newest {} ids only; give the whole id",
-            PAGES_MAX * PAGE
-        )))
+            Ok(if is_past {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            })
+        })
+        .await?;
+        Ok(found)
     }
 }
 

@@ -4,9 +4,8 @@ use holdpoint_contracts::handoff::UserView;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{ClientCommand, Session, page_query};
-use crate::cli::{TokenCommand, UserCommand};
-use crate::client::segment;
+use super::{ClientCommand, Session, api_text, cells, page_query};
+use crate::cli::workspace::{TokenCommand, UserCommand};
 use crate::exit::ExitKind;
 
 #[derive(Debug, Deserialize)]
@@ -25,29 +24,19 @@ impl ClientCommand for UserCommand {
         match self {
             Self::Add { name, email, roles } => {
                 let body = json!({ "name": name, "email": email, "roles": roles });
-                let text = |user: &UserView| format!("@user.{}  {}", user.name, roles_of(user));
+                let text = |it: &UserView| format!("@user.{}  {}", it.name, api_text(&it.roles));
                 session.post("users", &body, text).await
             }
             Self::List(page) => {
                 let heading = ["USER", "ROLES", "EMAIL", "STATUS"];
-                let row = |user: &UserView| {
-                    let status = if user.active { "active" } else { "disabled" };
-                    [
-                        user.name.to_string(),
-                        roles_of(user),
-                        user.email.clone().unwrap_or_default(),
-                        status.to_owned(),
-                    ]
+                let row = |it: &UserView| {
+                    let status = if it.active { "active" } else { "disabled" };
+                    cells![it.name, it.roles, it.email, status]
                 };
-                session
-                    .list("users", &page_query(&page), heading, row)
-                    .await
+                let query = page_query(&page);
+                session.list("users", &query, heading, row).await
             }
-            Self::Disable(user) => {
-                let path = format!("users/{}", segment(&user.name)?);
-                let text = format!("{}  disabled", user.name);
-                session.delete(&path, text).await
-            }
+            Self::Disable(user) => session.delete("users", &user.name, "disabled").await,
         }
     }
 }
@@ -69,29 +58,14 @@ impl ClientCommand for TokenCommand {
             }
             Self::List(page) => {
                 let heading = ["ID", "USER", "ROLE", "EXPIRES"];
-                let row = |token: &Token| {
-                    let expires_at = token.expires_at.as_deref();
-                    [
-                        token.id.clone(),
-                        token.user.clone(),
-                        token.role.clone().unwrap_or_default(),
-                        expires_at.unwrap_or("never").to_owned(),
-                    ]
+                let row = |it: &Token| {
+                    let expires_at = it.expires_at.as_deref().unwrap_or("never");
+                    cells![it.id, it.user, it.role, expires_at]
                 };
-                session
-                    .list("tokens", &page_query(&page), heading, row)
-                    .await
+                let query = page_query(&page);
+                session.list("tokens", &query, heading, row).await
             }
-            Self::Revoke(token) => {
-                let path = format!("tokens/{}", segment(&token.id)?);
-                let text = format!("{}  revoked", token.id);
-                session.delete(&path, text).await
-            }
+            Self::Revoke(token) => session.delete("tokens", &token.id, "revoked").await,
         }
     }
-}
-
-fn roles_of(user: &UserView) -> String {
-    let roles: Vec<_> = user.roles.iter().map(ToString::to_string).collect();
-    roles.join(", ")
 }

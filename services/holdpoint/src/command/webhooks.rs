@@ -4,9 +4,10 @@ use holdpoint_contracts::notification::{DeliveryView, WebhookAdded, WebhookView}
 use serde_json::json;
 
 use super::short_id::Listed;
-use super::{ClientCommand, Session, api_text, instant, page_query};
-use crate::cli::{ById, WebhooksCommand};
-use crate::client::{Body, segment};
+use super::{ClientCommand, Session, cells, instant, page_query};
+use crate::cli::ById;
+use crate::cli::notifications::WebhooksCommand;
+use crate::client::{Body, Method};
 use crate::exit::ExitKind;
 
 impl ClientCommand for WebhooksCommand {
@@ -32,7 +33,8 @@ impl ClientCommand for WebhooksCommand {
             Self::Enable(webhook) => set_enabled(session, &webhook, true).await,
             Self::Disable(webhook) => set_enabled(session, &webhook, false).await,
             Self::Deliveries { webhook, page } => {
-                let path = format!("{}/deliveries", path_of(session, &webhook).await?);
+                let webhook = session.path(Listed::Webhooks, &webhook.id).await?;
+                let path = format!("{webhook}/deliveries");
                 let heading = [
                     "SINCE",
                     "NOTIFICATION",
@@ -45,22 +47,16 @@ impl ClientCommand for WebhooksCommand {
                 session.list(&path, &query, heading, delivery_row).await
             }
             Self::Remove(webhook) => {
-                let path = path_of(session, &webhook).await?;
-                let id = path.trim_start_matches("webhooks/");
-                session.delete(&path, format!("{id}  removed")).await
+                let id = session.whole_id(Listed::Webhooks, &webhook.id).await?;
+                session.delete("webhooks", &id, "removed").await
             }
         }
     }
 }
 
-async fn path_of(session: &Session, webhook: &ById) -> anyhow::Result<String> {
-    let id = session.whole_id(Listed::Webhooks, &webhook.id).await?;
-    Ok(format!("webhooks/{}", segment(&id)?))
-}
-
 /// Replaces the webhook, because the API has no command for one field.
 async fn set_enabled(session: &Session, webhook: &ById, enabled: bool) -> anyhow::Result<ExitKind> {
-    let path = path_of(session, webhook).await?;
+    let path = session.path(Listed::Webhooks, &webhook.id).await?;
     let current: Body<WebhookView> = session.client.get(&path, &[]).await?;
     let WebhookView {
         url,
@@ -69,31 +65,26 @@ async fn set_enabled(session: &Session, webhook: &ById, enabled: bool) -> anyhow
         ..
     } = current.value;
     let body = json!({ "url": url, "events": events, "format": format, "enabled": enabled });
-    let saved = session.client.put(&path, &body).await?;
+    let saved = session.client.send_json(Method::PUT, &path, &body).await?;
     session.show(&saved, |webhook: &WebhookView| {
         let status = webhook.status.as_str();
         format!("{}  {status}  {}", webhook.id, webhook.url)
     })
 }
 
-fn webhook_row(webhook: &WebhookView) -> [String; 6] {
-    [
-        webhook.id.to_string(),
-        webhook.status.as_str().to_owned(),
-        webhook.format.as_str().to_owned(),
-        webhook.events.join(" "),
-        webhook.url.clone(),
-        webhook.last_error.clone().unwrap_or_default(),
-    ]
+fn webhook_row(it: &WebhookView) -> [String; 6] {
+    let events = it.events.join(" ");
+    cells![it.id, it.status, it.format, events, it.url, it.last_error]
 }
 
-fn delivery_row(delivery: &DeliveryView) -> [String; 6] {
-    [
-        instant(delivery.at),
-        delivery.notification.to_string(),
-        api_text(&delivery.state),
-        delivery.attempts.to_string(),
-        delivery.next_at.map(instant).unwrap_or_default(),
-        delivery.last_error.clone().unwrap_or_default(),
+fn delivery_row(it: &DeliveryView) -> [String; 6] {
+    let (at, next_at) = (instant(it.at), it.next_at.map(instant));
+    cells![
+        at,
+        it.notification,
+        it.state,
+        it.attempts,
+        next_at,
+        it.last_error
     ]
 }

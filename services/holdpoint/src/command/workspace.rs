@@ -4,8 +4,9 @@ use holdpoint_contracts::executor::ChangedScope;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{ClientCommand, Session, set_fields};
-use crate::cli::{PauseArgs, ResumeArgs, WorkspaceCommand};
+use super::{ClientCommand, Session, body_of};
+use crate::cli::workspace::WorkspaceCommand;
+use crate::cli::{PauseArgs, ResumeArgs};
 use crate::exit::ExitKind;
 
 #[derive(Debug, Deserialize)]
@@ -45,8 +46,7 @@ pub(super) async fn resume(
     path: &str,
     args: ResumeArgs,
 ) -> anyhow::Result<ExitKind> {
-    let mut body = json!({});
-    set_fields(&mut body, [("mode", args.mode.map(Into::into))]);
+    let body = body_of(json!({ "mode": args.mode }));
     session.post(path, &body, scope_text).await
 }
 

@@ -19,14 +19,12 @@ const RESULT_WITHIN: Duration = Duration::from_secs(30);
 const POLL_EVERY: Duration = Duration::from_millis(20);
 
 pub(super) struct Narrator {
-    /// The owner's client.
     pub(super) client: Client,
     /// Whether to omit the pauses.
     pub(super) fast: bool,
 }
 
 impl Narrator {
-    /// Announces the next scene.
     pub(super) async fn announce(&self, text: &str) -> anyhow::Result<()> {
         if !self.fast {
             tokio::time::sleep(SCENE_PAUSE).await;

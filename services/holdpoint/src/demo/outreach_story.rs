@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, bail, ensure};
 use holdpoint_contracts::history::HistoryItem;
-use holdpoint_contracts::run::{RunStatus, RunView};
+use holdpoint_contracts::run::{Page, RunStatus, RunView};
 use holdpoint_ids::RunId;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::client::{Client, StartRun};
+use crate::client::{Body, Client, Method};
 use crate::command::run::contacts_file::Row;
 use crate::output;
 
@@ -17,7 +17,6 @@ use super::mails::Expected;
 use super::narrator::{Narrator, poll};
 use super::timeline::Timeline;
 
-/// Every third contact replies.
 const REPLIES_EVERY: usize = 3;
 
 struct Lead {
@@ -108,11 +107,8 @@ impl<'a> OutreachStory<'a> {
         let text = format!("Holdpoint starts one run for each of {count} contacts:");
         self.narrator.announce(&text).await?;
         for lead in &mut self.leads {
-            let start = StartRun {
-                contact: Some(lead.contact.clone()),
-                ..StartRun::default()
-            };
-            let run = self.client.start_run(agent, &start).await?.value.id;
+            let body = json!({ "contact": lead.contact });
+            let run = self.client.start_run(agent, &body).await?.value.id;
             lead.run = Some(run);
             timeline.watch(run, lead.id.clone())?;
         }
@@ -170,7 +166,7 @@ impl<'a> OutreachStory<'a> {
         for lead in replying {
             let path = format!("contacts/{}", lead.id);
             let reply = json!({ "replied": true });
-            self.client.patch::<Value>(&path, &reply).await?;
+            let _contact: Body<Value> = self.client.send_json(Method::PATCH, &path, &reply).await?;
         }
         Ok(())
     }
@@ -232,11 +228,8 @@ impl<'a> OutreachStory<'a> {
     }
 
     async fn runs(&self) -> anyhow::Result<Vec<RunView>> {
-        let page = self
-            .client
-            .runs(&[("limit", "500".to_owned())])
-            .await?
-            .value;
+        let query = [("limit", "500".to_owned())];
+        let page: Page<RunView> = self.client.get("runs", &query).await?.value;
         let is_ours = |run: &RunView| self.leads.iter().any(|lead| lead.run == Some(run.id));
         Ok(page.items.into_iter().filter(is_ours).collect())
     }

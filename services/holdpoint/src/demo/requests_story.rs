@@ -5,11 +5,11 @@ use anyhow::ensure;
 use holdpoint_contracts::handoff::RequestView;
 use holdpoint_contracts::hold::HoldOutcome;
 use holdpoint_contracts::run::{Page, RunStatus, RunView};
-use holdpoint_ids::HoldId;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::client::{Client, StartRun};
+use crate::client::Client;
+use crate::command::request::OpenedHold;
 use crate::connection::Connection;
 use crate::output;
 
@@ -25,18 +25,6 @@ struct Notification {
     title: String,
 }
 
-/// A standalone hold after it was opened.
-#[derive(Deserialize)]
-pub(super) struct OpenedHold {
-    pub(super) id: HoldId,
-}
-
-/// A standalone hold after it ended.
-#[derive(Deserialize)]
-struct ClosedHold {
-    outcome: Option<HoldOutcome>,
-}
-
 pub(super) struct RequestsStory<'a> {
     narrator: &'a Narrator,
     owner: &'a Client,
@@ -44,7 +32,6 @@ pub(super) struct RequestsStory<'a> {
 }
 
 impl<'a> RequestsStory<'a> {
-    /// Adds the users Nina and Omar.
     pub(super) async fn new(
         narrator: &'a Narrator,
         connection: &Connection,
@@ -66,15 +53,12 @@ impl<'a> RequestsStory<'a> {
 
     pub(super) async fn play(&self, agent: &str) -> anyhow::Result<()> {
         let applied = self.owner.apply_agent(agent).await?.value;
-        let start = StartRun {
-            contact: Some(json!({
-                "id": "c-zoe", "name": "Zoe", "email": ZOE, "replied": true, "sentiment": "positive",
-                "deals": [{ "name": "Pilot", "value": 12_000, "stage": "proposal", "probability": 0.4 }],
-            })),
-            ..StartRun::default()
-        };
-        let agent = applied.agent.to_string();
-        let started = self.owner.start_run(&agent, &start).await?;
+        let contact = json!({
+            "id": "c-zoe", "name": "Zoe", "email": ZOE, "replied": true, "sentiment": "positive",
+            "deals": [{ "name": "Pilot", "value": 12_000, "stage": "proposal", "probability": 0.4 }],
+        });
+        let (agent, body) = (applied.agent.to_string(), json!({ "contact": contact }));
+        let started = self.owner.start_run(&agent, &body).await?;
         let run = started.value.id.to_string();
         self.question(&run).await?;
         self.warm_lead(&run).await?;
@@ -167,7 +151,6 @@ impl<'a> RequestsStory<'a> {
         decide(self.owner, hold.id, "approve", &comment).await
     }
 
-    /// A standalone timer.
     async fn timer(&self) -> anyhow::Result<()> {
         let text = "A script waits for two days with a durable timer.";
         self.narrator.announce(text).await?;
@@ -176,7 +159,7 @@ impl<'a> RequestsStory<'a> {
         self.narrator.advance("2d").await?;
         let query = [("wait", "10s".to_owned())];
         let path = format!("holds/{}", hold.id);
-        let closed: ClosedHold = self.owner.get(&path, &query).await?.value;
+        let closed: RequestView = self.owner.get(&path, &query).await?.value;
         let outcome = closed.outcome;
         ensure!(
             outcome == Some(HoldOutcome::Fired),

@@ -9,11 +9,11 @@ use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
 use crate::client::{Client, ClientError};
+use crate::command::request::OpenedHold;
 use crate::connection::Connection;
 use crate::output;
 
 use super::narrator::{Narrator, add_user};
-use super::requests_story::OpenedHold;
 
 pub(super) struct SimulatedPeople<'a> {
     narrator: &'a Narrator,
@@ -22,7 +22,6 @@ pub(super) struct SimulatedPeople<'a> {
     bob: Client,
 }
 
-/// What Holdpoint replies to an answer.
 type Reply = Result<(), Box<Problem>>;
 
 impl<'a> SimulatedPeople<'a> {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use strum::VariantArray as _;
 use url::Url;
 
-use crate::cli::Service;
+use crate::cli::processes::Service;
 use crate::exit::Usage;
 use crate::serve::tables::Tables;
 

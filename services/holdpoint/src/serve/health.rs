@@ -9,15 +9,14 @@ use axum::routing::get;
 use holdpoint_bus::Bus;
 use holdpoint_kernel::KernelStatus;
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-/// The conditions of readiness.
+use crate::service_group::ServiceGroup;
+
 #[derive(Clone)]
 pub(super) struct Health {
     pub(super) bus: Bus,
     /// Absent in the gateway, which does not run on the kernel.
-    pub(super) activity: Option<KernelStatus>,
+    pub(super) status: Option<KernelStatus>,
 }
 
 impl Health {
@@ -25,12 +24,12 @@ impl Health {
         if !self.bus.is_connected() {
             return Some("the bus is not connected");
         }
-        self.activity.as_ref().and_then(KernelStatus::not_ready)
+        self.status.as_ref().and_then(KernelStatus::not_ready)
     }
 
     /// Body of `/readyz` when ready, including a warning for the operator.
     fn ready_text(&self) -> String {
-        let warning = self.activity.as_ref().and_then(KernelStatus::warning);
+        let warning = self.status.as_ref().and_then(KernelStatus::warning);
         warning.map_or_else(
             || "ready\n".to_owned(),
             |warning| format!("ready\nwarning: {warning}\n"),
@@ -43,8 +42,7 @@ impl Health {
 pub(super) async fn start(
     address: SocketAddr,
     health: Health,
-    stop: CancellationToken,
-    tracker: &TaskTracker,
+    group: &ServiceGroup,
 ) -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind(address)
         .await
@@ -62,7 +60,8 @@ pub(super) async fn start(
     let router = Router::new()
         .route("/livez", get(async || "alive\n"))
         .route("/readyz", get(readyz));
-    tracker.spawn(async move {
+    let stop = group.stop.clone();
+    group.tracker.spawn(async move {
         let serving = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned());
         if let Err(error) = serving.await {
             tracing::error!(%error, "health server ended; supervisors will see this process as dead");

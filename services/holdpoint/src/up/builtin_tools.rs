@@ -10,7 +10,7 @@ use holdpoint_contracts::run::{ActionResult, Page};
 use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_executor::InlineTools;
 use holdpoint_gateway::{Mails, WantedMails};
-use holdpoint_ids::{NodeName, RunId, ToolName};
+use holdpoint_ids::{NodeName, ToolName};
 use holdpoint_mail::{MailHead, Mailer};
 use holdpoint_notification::{Outside, PublicUrl};
 use holdpoint_worker::targets::{self, EgressPolicy};
@@ -18,7 +18,7 @@ use holdpoint_worker::tool::{BoxFuture, Tool};
 use holdpoint_worker::tools;
 use holdpoint_worker::tools::http_request::{DEFAULT_TIMEOUT, HttpRequest};
 use holdpoint_worker::tools::send_email::{self, MailTransport, SendEmail};
-use holdpoint_worker::worker::{BusContacts, BusTasks, Worker, WorkerOptions, call_tool};
+use holdpoint_worker::worker::{Worker, WorkerOptions, call_tool};
 
 use crate::file_privacy;
 
@@ -85,8 +85,8 @@ fn builtin(bus: Bus, targets: EgressPolicy, mails: &Path) -> anyhow::Result<Vec<
     Ok(tools::builtin(
         HttpRequest::new(targets, DEFAULT_TIMEOUT)?,
         SendEmail::new(transport, from.as_deref())?,
-        Arc::new(BusContacts::new(bus.clone())),
-        Arc::new(BusTasks::new(bus)),
+        tools::send_over(bus.clone()),
+        tools::send_over(bus),
     ))
 }
 
@@ -139,13 +139,6 @@ impl InlineTools for InlineBuiltins {
         }
         .boxed()
     }
-}
-
-/// A new name for every start, so that this process never uses a grant of the previous one.
-pub(crate) fn new_node_name() -> anyhow::Result<NodeName> {
-    let id = RunId::fresh().to_string();
-    let nonce: String = id.chars().rev().take(8).collect();
-    Ok(format!("builtin-{nonce}").parse()?)
 }
 
 /// Lists the mails on disk, for `GET /mails`.

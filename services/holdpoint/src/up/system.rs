@@ -19,16 +19,16 @@ use holdpoint_kernel::Deps;
 use holdpoint_notification::PublicUrl;
 use holdpoint_scheduler::KernelRegistry;
 use holdpoint_worker::targets::EgressPolicy;
+use holdpoint_worker::worker::new_node_name;
 use strum::VariantArray as _;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-use crate::cli::Service;
+use crate::cli::processes::Service;
 use crate::connection::{Connection, WORKSPACE_DEFAULT};
 use crate::file_privacy::create_private_dir;
 use crate::serve::tables::{Tables, lock_file};
 use crate::serve::{Environment, secrets, start_on_kernel};
+use crate::service_group::ServiceGroup;
 
 use super::builtin_tools;
 
@@ -58,10 +58,8 @@ const MAILS: &str = "mails";
 /// File in the data directory that names the built-in node.
 const NODE: &str = "node";
 
-/// Options of a start.
 #[derive(Clone)]
 pub(crate) struct Settings {
-    /// Data directory.
     pub(crate) data: PathBuf,
     /// Address to listen on; port 0 takes a free port.
     pub(crate) http: SocketAddr,
@@ -90,7 +88,6 @@ pub(crate) struct System {
     nats: Provided,
     /// Data directory, which also has the data of the bus.
     data: PathBuf,
-    /// The last restart of the bus.
     restarted_at: Option<Instant>,
     _locks: Vec<File>,
 }
@@ -112,34 +109,11 @@ pub(crate) struct RunningServices {
 }
 
 impl RunningServices {
-    /// The owner's connection.
     pub(crate) fn connection(&self) -> Connection {
         Connection {
             url: self.url.clone(),
             token: Some(self.token.clone()),
             workspace: self.workspace.to_string(),
-        }
-    }
-}
-
-/// Tasks that stop together.
-#[derive(Default)]
-struct ServiceGroup {
-    stop: CancellationToken,
-    tracker: TaskTracker,
-}
-
-impl ServiceGroup {
-    /// Stops the tasks and waits for them until a deadline.
-    async fn stop(self, name: &str, deadline: Instant) {
-        self.stop.cancel();
-        self.tracker.close();
-        let stopped = tokio::time::timeout_at(deadline, self.tracker.wait()).await;
-        if stopped.is_err() {
-            tracing::warn!(
-                group = name,
-                "did not stop in time; the next start continues from the tables"
-            );
         }
     }
 }
@@ -278,7 +252,7 @@ async fn start_worker(
     group: &ServiceGroup,
 ) -> anyhow::Result<()> {
     let bus = Bus::connect(nats_url, "worker").await?;
-    let node = builtin_tools::new_node_name()?;
+    let node = new_node_name("builtin")?;
     std::fs::write(settings.data.join(NODE), node.as_str())
         .context("cannot write the name of the built-in node")?;
     let mails = settings.data.join(MAILS);
@@ -360,9 +334,7 @@ async fn start_services(
             store: settings.tables().of(name),
             keys: secrets.keys()?,
         };
-        let (stop, tracker) = (group.stop.clone(), &group.tracker);
-        let status = start_on_kernel(service, &deps, &environment, stop, tracker).await?;
-        if let Some(status) = status {
+        if let Some(status) = start_on_kernel(service, &deps, &environment, group).await? {
             environment.kernels.add(name, status);
         }
     }

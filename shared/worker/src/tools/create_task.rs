@@ -1,17 +1,23 @@
 //! `create_task {title, description?, assignee?, contact?, due?, priority?, tags?}`: creates a task for a
 //! person.
 //!
-//! Owns the parsing of the arguments. It must not store anything: the task is a standalone handoff of
-//! another service, which [`TaskOpener`] calls. The run does not wait for it.
+//! Owns the parsing of the arguments. It must not store anything: the task is a standalone handoff of the
+//! handoff service. The run does not wait for it.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::time::Duration;
 
 use chrono::{DateTime, NaiveDate, NaiveTime, TimeDelta, Utc};
-use holdpoint_contracts::hold::Priority;
+use holdpoint_contracts::handoff::OpenHold;
+use holdpoint_contracts::hold::{HoldSpec, OnTimeout, Priority, Task};
+use holdpoint_contracts::message::{Actor, Envelope};
+use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::run::HoldKind;
 use holdpoint_contracts::{duration, instant};
+use holdpoint_ids::{HoldId, IdError};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::send_command::SendCommand;
 use super::{invalid_args, quote, read_args};
 use crate::tool::{BoxFuture, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
 
@@ -23,58 +29,11 @@ const TIME_MAX: Duration = duration::MAX_WAIT;
 /// A task that is already due becomes overdue after this time, and its users are notified.
 const TIME_MIN: Duration = Duration::from_secs(1);
 
-/// Calls the service that owns tasks.
-pub trait TaskOpener: Send + Sync + 'static {
-    /// Creates a task once per `idempotency_key`; returns its id.
-    ///
-    /// # Errors
-    /// The reason for people. It is stored and shown (S0-R5), so it must not contain secrets, paths, SQL or
-    /// stack traces.
-    fn open<'a>(
-        &'a self,
-        workspace: &'a str,
-        task: NewTask,
-        idempotency_key: &'a str,
-    ) -> BoxFuture<'a, Result<String, String>>;
-}
-
-/// The task to create.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NewTask {
-    pub title: String,
-    /// May be empty.
-    pub description: String,
-    /// `@user.<name>` or `@role.<name>`. `None`: the workspace's owners.
-    pub assignee: Option<String>,
-    /// How long until it is due.
-    pub time: Duration,
-    pub priority: Priority,
-    /// Labels for searching.
-    pub tags: Vec<String>,
-    /// The agent that creates it.
-    pub agent: String,
-    /// Run, step and contact.
-    pub context: Value,
-}
-
-/// The tool `create_task`.
-#[derive(Clone)]
-pub struct CreateTask {
-    tasks: Arc<dyn TaskOpener>,
-}
-
-impl fmt::Debug for CreateTask {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CreateTask").finish_non_exhaustive()
-    }
+pub(crate) struct CreateTask {
+    pub(crate) open_hold: SendCommand<OpenHold>,
 }
 
 impl CreateTask {
-    #[must_use]
-    pub fn new(tasks: Arc<dyn TaskOpener>) -> Self {
-        Self { tasks }
-    }
-
     async fn create(&self, call: &ToolCall) -> ToolResult {
         let args: Args = read_args(NAME, &call.args)?;
         if args.title.trim().is_empty() {
@@ -85,35 +44,26 @@ impl CreateTask {
         }
         let due = args.due.as_deref().map(|text| due(text, call.now));
         let due = due.transpose()?;
-        let contact = args.contact.or_else(|| call.contact.clone());
-        let mut context = json!({ "run": call.run, "step": call.step });
-        if let (Some(id), Some(fields)) = (contact, context.as_object_mut()) {
-            fields.insert("contact".to_owned(), json!({ "id": id }));
-        }
-        let assignee = args.assignee.map(|text| named(&text));
-        let task = NewTask {
-            title: args.title.clone(),
-            description: args.description,
-            assignee: assignee.clone(),
-            time: due.map_or(TIME_MAX, |due| left(due, call.now)),
-            priority: args.priority,
-            tags: args.tags,
-            agent: call.agent.clone(),
-            context,
+        let title = quote(&args.title);
+        let assignee = args.assignee.as_deref().map(named);
+        let whom = quote(assignee.as_deref().unwrap_or("the owners"));
+        let refused = |reason: &str| ToolFailure::new("task_not_created", quote(reason));
+        let command = open_hold(args, assignee.clone(), due, call);
+        let command = command.map_err(|error| refused(&error.to_string()))?;
+        let envelope = Envelope {
+            actor: Actor("worker".to_owned()),
+            assertion: None,
+            key: None,
+            command,
         };
-        let opened = self
-            .tasks
-            .open(&call.workspace, task, &call.idempotency_key);
+        let workspace = call.workspace.parse();
+        let workspace = workspace.map_err(|error: IdError| refused(&error.to_string()))?;
+        let opened = (self.open_hold)(workspace, envelope).await;
         let id = opened
-            .await
-            .map_err(|reason| ToolFailure::new("task_not_created", quote(&reason)))?;
-        let whom = assignee.as_deref().unwrap_or("the owners");
+            .map_err(|problem| refused(&rewrite_pointers(problem)))?
+            .id;
         Ok(ToolSuccess {
-            description: format!(
-                "Task \"{}\" created for {}",
-                quote(&args.title),
-                quote(whom)
-            ),
+            description: format!("Task \"{title}\" created for {whom}"),
             data: json!({
                 "task_id": id,
                 "assignee": assignee,
@@ -124,17 +74,83 @@ impl CreateTask {
     }
 }
 
+/// The task. Its id is made of the idempotency key, so that a step creates one task. It stays until a person has
+/// completed it. At its deadline it escalates.
+fn open_hold(
+    args: Args,
+    assignee: Option<String>,
+    due: Option<DateTime<Utc>>,
+    call: &ToolCall,
+) -> Result<OpenHold, IdError> {
+    let id = HoldId::task_of(&call.idempotency_key);
+    let mut context = json!({ "run": call.run, "step": call.step });
+    let contact = args.contact.as_ref().or(call.contact.as_ref());
+    if let (Some(id), Some(fields)) = (contact, context.as_object_mut()) {
+        fields.insert("contact".to_owned(), json!({ "id": id }));
+    }
+    let question = if args.description.trim().is_empty() {
+        &args.title
+    } else {
+        &args.description
+    };
+    let spec = HoldSpec {
+        agent: Some(call.agent.parse()?),
+        to: assignee.into_iter().collect(),
+        on_timeout: OnTimeout::Escalate,
+        priority: args.priority,
+        title: Some(args.title.clone()),
+        context,
+        ..HoldSpec::asking(HoldKind::Handoff, question)
+    };
+    let task = Task {
+        id: id.to_string(),
+        title: args.title,
+        description: args.description,
+        tags: args.tags,
+        priority: args.priority,
+    };
+    let time = due.map_or(TIME_MAX, |due| time_left(due, call.now));
+    Ok(OpenHold {
+        id,
+        spec: HoldSpec {
+            task: Some(task),
+            ..spec
+        },
+        timeout_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
+    })
+}
+
+/// Rewrites JSON pointers of the command into argument names: the author of the step knows only these.
+fn rewrite_pointers(problem: Problem) -> String {
+    if problem.code == "already_exists" {
+        return "this step has already created a task with other arguments".to_owned();
+    }
+    let error = problem.errors.first().and_then(|error| {
+        let field = match error.pointer.as_deref()? {
+            "/spec/title" => "title",
+            "/spec/question" => "description",
+            "/spec/task" => "tags",
+            "/timeout_ms" => "due",
+            to if to.starts_with("/spec/to") => "assignee",
+            _ => return None,
+        };
+        Some(format!("`{field}`: {}", error.message))
+    });
+    error.unwrap_or(problem.detail)
+}
+
 /// A bare name means `@user.<name>`.
 fn named(text: &str) -> String {
     let text = text.trim();
-    match text.starts_with('@') {
-        true => text.to_owned(),
-        false => format!("@user.{text}"),
+    if text.starts_with('@') {
+        text.to_owned()
+    } else {
+        format!("@user.{text}")
     }
 }
 
 /// The time until the task is due. A task may be created after that time and is then overdue.
-fn left(due: DateTime<Utc>, now: DateTime<Utc>) -> Duration {
+fn time_left(due: DateTime<Utc>, now: DateTime<Utc>) -> Duration {
     let left = (due - now).to_std().unwrap_or_default();
     left.clamp(TIME_MIN, TIME_MAX)
 }
@@ -154,12 +170,12 @@ fn due(text: &str, now: DateTime<Utc>) -> Result<DateTime<Utc>, ToolFailure> {
         .or_else(|| Some(day()?.and_time(last_minute).and_utc()))
         .or_else(from_now);
     let Some(due) = due else {
-        let fault = "`due` must be a date (`2026-12-01`), an instant (`2026-12-01T09:00:00Z`) or a time from now (`3 days`)";
-        return Err(invalid_args(NAME, fault));
+        let error = "`due` must be a date (`2026-12-01`), an instant (`2026-12-01T09:00:00Z`) or a time from now (`3 days`)";
+        return Err(invalid_args(NAME, error));
     };
     if (due - now).to_std().is_ok_and(|left| left > TIME_MAX) {
-        let fault = "`due` is more than 90 days away; name an earlier time, or leave it out";
-        return Err(invalid_args(NAME, fault));
+        let error = "`due` is more than 90 days away; name an earlier time, or leave it out";
+        return Err(invalid_args(NAME, error));
     }
     Ok(due)
 }

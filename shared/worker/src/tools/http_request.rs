@@ -48,7 +48,6 @@ const RESERVED: [&str; 8] = [
     "upgrade",
 ];
 
-/// The tool `http_request`.
 #[derive(Debug, Clone)]
 pub struct HttpRequest {
     policy: EgressPolicy,
@@ -74,30 +73,31 @@ impl HttpRequest {
     async fn run(&self, call: &ToolCall) -> ToolResult {
         let args: Args = read_args(NAME, &call.args)?;
         let request = Outgoing::new(NAME, args, call)?;
-        let answer = self.exchange(request).await?;
-        let (status, body) = (answer.status, answer.value());
-        let data = json!({ "status": status.as_u16(), "headers": answer.headers, "body": body });
+        let response = self.exchange(request).await?;
+        let (status, body) = (response.status.as_u16(), response.value());
+        let data = json!({ "status": status, "headers": response.headers, "body": body });
         // Escapes and headers can make the stored text longer than the body.
         if data.to_string().len() > MAX_RESPONSE_BODY {
             return Err(too_large());
         }
         Ok(ToolSuccess {
-            description: answer.description,
+            description: response.description,
             data,
         })
     }
 
     /// Limits the whole call to the timeout.
     pub(super) async fn in_time(&self, run: impl Future<Output = ToolResult>) -> ToolResult {
-        match tokio::time::timeout(self.timeout, run).await {
-            Ok(result) => result,
-            Err(_elapsed) => Err(self.timed_out()),
-        }
+        let result = tokio::time::timeout(self.timeout, run).await;
+        result.unwrap_or_else(|_elapsed| Err(self.timed_out()))
     }
 
     /// Sends the request, follows redirects, and reads the whole response. A status of 400 or above is a
     /// failure.
-    pub(super) async fn exchange(&self, mut request: Outgoing) -> Result<Answer, ToolFailure> {
+    pub(super) async fn exchange(
+        &self,
+        mut request: Outgoing,
+    ) -> Result<ToolResponse, ToolFailure> {
         for _hop in 0..=MAX_REDIRECTS {
             let response = self.send(&request).await?;
             match redirect_target(&response, &request.url)? {
@@ -129,7 +129,7 @@ impl HttpRequest {
         &self,
         mut response: reqwest::Response,
         request: &Outgoing,
-    ) -> Result<Answer, ToolFailure> {
+    ) -> Result<ToolResponse, ToolFailure> {
         let status = response.status();
         if status.is_client_error() || status.is_server_error() {
             return Err(bad_status(&request.host(), status));
@@ -149,7 +149,7 @@ impl HttpRequest {
                 Err(error) => return Err(self.failure(&error)),
             }
         }
-        Ok(Answer {
+        Ok(ToolResponse {
             status,
             headers,
             is_json,
@@ -190,7 +190,7 @@ impl Tool for HttpRequest {
 }
 
 /// A complete response with a status below 400.
-pub(super) struct Answer {
+pub(super) struct ToolResponse {
     pub(super) status: StatusCode,
     headers: BTreeMap<String, String>,
     is_json: bool,
@@ -200,20 +200,17 @@ pub(super) struct Answer {
     pub(super) description: String,
 }
 
-impl Answer {
+impl ToolResponse {
     /// Whether the tool has asked people and parks (`Holdpoint-Outcome: parked`).
     pub(super) fn parks(&self) -> bool {
-        let said = self.headers.get("holdpoint-outcome");
-        said.is_some_and(|said| said.eq_ignore_ascii_case("parked"))
+        let outcome = self.headers.get("holdpoint-outcome");
+        outcome.is_some_and(|outcome| outcome.eq_ignore_ascii_case("parked"))
     }
 
     /// JSON if the content type and the body are JSON, otherwise the text.
     pub(super) fn value(&self) -> Value {
-        let parsed = if self.is_json {
-            serde_json::from_slice::<Value>(&self.bytes).ok()
-        } else {
-            None
-        };
+        let parsed = serde_json::from_slice(&self.bytes).ok();
+        let parsed = parsed.filter(|_| self.is_json);
         parsed.unwrap_or_else(|| Value::from(String::from_utf8_lossy(&self.bytes).into_owned()))
     }
 }
@@ -253,9 +250,9 @@ impl Outgoing {
     /// Errors name `tool`.
     pub(super) fn new(tool: &str, args: Args, call: &ToolCall) -> Result<Self, ToolFailure> {
         let method = read_method(tool, &args.method)?;
-        let url = Url::parse(&args.url).map_err(|fault| {
-            let fault = format!("`url` is no absolute address ({fault}); write https://…");
-            invalid_args(tool, &fault)
+        let url = Url::parse(&args.url).map_err(|error| {
+            let error = format!("`url` must be an absolute address such as https://… ({error})");
+            invalid_args(tool, &error)
         })?;
         let mut headers = read_headers(tool, &args.headers)?;
         let body = args.body.filter(|body| !body.is_null()).map(|body| {
@@ -367,25 +364,25 @@ fn read_method(tool: &str, text: &str) -> Result<Method, ToolFailure> {
 
 fn read_headers(tool: &str, given: &BTreeMap<String, String>) -> Result<HeaderMap, ToolFailure> {
     if given.len() > MAX_HEADERS {
-        let fault = format!("`headers` has more than {MAX_HEADERS} entries");
-        return Err(invalid_args(tool, &fault));
+        let error = format!("`headers` has more than {MAX_HEADERS} entries");
+        return Err(invalid_args(tool, &error));
     }
     let mut headers = HeaderMap::new();
     for (name, value) in given {
         let lower = name.to_ascii_lowercase();
         if RESERVED.contains(&lower.as_str()) || lower.starts_with("holdpoint-") {
-            let fault = format!("`headers` may not set {}; remove it", quote(name));
-            return Err(invalid_args(tool, &fault));
+            let error = format!("`headers` may not set {}; remove it", quote(name));
+            return Err(invalid_args(tool, &error));
         }
         let (Ok(name), Ok(value)) = (
             HeaderName::try_from(lower.as_str()),
             HeaderValue::from_str(value),
         ) else {
-            let fault = format!(
+            let error = format!(
                 "header {} has a name or value that HTTP cannot carry (line break?)",
                 quote(name)
             );
-            return Err(invalid_args(tool, &fault));
+            return Err(invalid_args(tool, &error));
         };
         headers.insert(name, value);
     }
@@ -408,8 +405,11 @@ fn add_identity(headers: &mut HeaderMap, call: &ToolCall) -> Result<(), ToolFail
 }
 
 fn header_value(text: &str) -> Result<HeaderValue, ToolFailure> {
-    HeaderValue::from_str(text).map_err(|_fault| {
-        ToolFailure::new("http_failed", "The call's identity fits no HTTP header.")
+    HeaderValue::from_str(text).map_err(|_invalid| {
+        ToolFailure::new(
+            "http_failed",
+            "The call's identity is not valid in an HTTP header.",
+        )
     })
 }
 
@@ -423,7 +423,7 @@ fn redirect_target(response: &reqwest::Response, from: &Url) -> Result<Option<Ur
         Some(next) => Ok(Some(next)),
         None => Err(ToolFailure::new(
             "http_failed",
-            "The answer redirects to something that is no address.",
+            "The response redirects to an invalid address.",
         )),
     }
 }

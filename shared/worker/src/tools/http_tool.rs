@@ -7,21 +7,12 @@ use holdpoint_contracts::steps::HTTP_QUEUE;
 use holdpoint_contracts::tool::HttpCall;
 use serde_json::Value;
 
-use super::http_request::{self, Answer, Args, HttpRequest, Outgoing};
+use super::http_request::{self, Args, HttpRequest, Outgoing, ToolResponse};
 use crate::tool::{BoxFuture, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
 
 /// Executes all steps of the queue [`HTTP_QUEUE`]. The dispatch contains the address.
-#[derive(Debug, Clone)]
-pub struct HttpTool {
-    http: HttpRequest,
-}
-
-impl HttpTool {
-    /// Uses the limits, timeout and egress policy of `http`.
-    #[must_use]
-    pub fn new(http: HttpRequest) -> Self {
-        Self { http }
-    }
+pub(crate) struct HttpTool {
+    pub(crate) http: HttpRequest,
 }
 
 impl Tool for HttpTool {
@@ -61,20 +52,20 @@ pub(crate) async fn perform(http: &HttpRequest, target: &HttpCall, call: &ToolCa
     http.in_time(exchange).await
 }
 
-fn result(answer: Answer) -> ToolResult {
-    if !answer.status.is_success() {
-        return Err(http_request::bad_status(&answer.host, answer.status));
+fn result(response: ToolResponse) -> ToolResult {
+    if !response.status.is_success() {
+        return Err(http_request::bad_status(&response.host, response.status));
     }
-    if answer.parks() {
+    if response.parks() {
         return Err(ToolFailure::parked());
     }
-    let data = if answer.bytes.iter().all(u8::is_ascii_whitespace) {
+    let data = if response.bytes.iter().all(u8::is_ascii_whitespace) {
         Value::Null
     } else {
-        answer.value()
+        response.value()
     };
     Ok(ToolSuccess {
-        description: answer.description,
+        description: response.description,
         data,
     })
 }

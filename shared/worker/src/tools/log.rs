@@ -9,8 +9,7 @@ use super::{quote, read_args};
 use crate::tool::{BoxFuture, Tool, ToolCall, ToolResult, ToolSuccess};
 
 /// The tool `log`. The message goes to the log with run and step, and is the result's data.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Log;
+pub(crate) struct Log;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -41,7 +40,7 @@ impl Tool for Log {
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
         Box::pin(async move {
             let args: Args = read_args("log", &call.args)?;
-            let (run, step, said) = (call.run.as_str(), call.step.as_str(), &args.message);
+            let (run, step, said) = (&call.run, &call.step, &args.message);
             // `?said` escapes line breaks, so that a message cannot forge a log line.
             match args.level {
                 Level::Debug => tracing::debug!(run, step, ?said, "agent log"),

@@ -23,7 +23,6 @@ pub const MAX_BODY: usize = 1024 * 1024;
 /// Characters of the text that the result repeats for the activities of the contact.
 const RESULT_TEXT_CHARS_MAX: usize = 10_000;
 
-/// The tool `send_email`.
 #[derive(Debug, Clone)]
 pub struct SendEmail {
     mailer: Mailer,
@@ -43,16 +42,14 @@ impl SendEmail {
         let args: Args = read_args(NAME, &call.args)?;
         args.check()?;
         let to = recipient("to", &args.to)?;
-        let reply_to = match &args.reply_to {
-            Some(text) => Some(recipient("reply_to", text)?),
-            None => None,
-        };
+        let reply_to = args.reply_to.as_deref();
+        let reply_to = reply_to.map(|text| recipient("reply_to", text));
         let (message_id, address) = (message_id(&call.run, &call.step), to.email.to_string());
         let letter = Letter {
             message_id: message_id.clone(),
             at: call.now,
             to,
-            reply_to,
+            reply_to: reply_to.transpose()?,
             subject: args.subject.clone(),
             text: args.body.clone(),
             html: args.html,
@@ -60,7 +57,7 @@ impl SendEmail {
             person: None,
         };
         let sent = self.mailer.send(letter, &call.idempotency_key).await;
-        sent.map_err(|fault| ToolFailure::new(fault.code(), fault.to_string()))?;
+        sent.map_err(|error| ToolFailure::new(error.code(), error.to_string()))?;
         let subject = quote(&args.subject);
         let description = if self.mailer.keeps_files() {
             format!("Stored as a file: no SMTP server is set (email \"{subject}\" to {address})")
@@ -107,17 +104,17 @@ impl Args {
         // lettre would encode a line break in the subject. It is refused all the same, because it is most
         // likely an attack.
         if self.subject.chars().any(char::is_control) {
-            let fault = "`subject` holds a line break or control character; remove it";
-            return Err(invalid_args(NAME, fault));
+            let error = "`subject` holds a line break or control character; remove it";
+            return Err(invalid_args(NAME, error));
         }
         if self.subject.chars().count() > MAX_SUBJECT {
-            let fault = format!("`subject` is longer than {MAX_SUBJECT} characters; shorten it");
-            return Err(invalid_args(NAME, &fault));
+            let error = format!("`subject` is longer than {MAX_SUBJECT} characters; shorten it");
+            return Err(invalid_args(NAME, &error));
         }
         let html = self.html.as_deref().unwrap_or_default();
         if self.body.len() > MAX_BODY || html.len() > MAX_BODY {
-            let fault = format!("`body` or `html` is larger than {MAX_BODY} bytes; shorten it");
-            return Err(invalid_args(NAME, &fault));
+            let error = format!("`body` or `html` is larger than {MAX_BODY} bytes; shorten it");
+            return Err(invalid_args(NAME, &error));
         }
         Ok(())
     }
@@ -131,14 +128,14 @@ fn message_id(run: &str, step: &str) -> String {
 
 fn recipient(argument: &str, text: &str) -> Result<Mailbox, ToolFailure> {
     if text.chars().any(char::is_control) {
-        let fault = format!("`{argument}` holds a line break or control character; remove it");
-        return Err(invalid_args(NAME, &fault));
+        let error = format!("`{argument}` holds a line break or control character; remove it");
+        return Err(invalid_args(NAME, &error));
     }
     read_mailbox(text).ok_or_else(|| {
-        let fault = format!(
+        let error = format!(
             "`{argument}` must be one mail address: `ann@example.org` or `Ann <ann@example.org>`"
         );
-        invalid_args(NAME, &fault)
+        invalid_args(NAME, &error)
     })
 }
 

@@ -1,12 +1,16 @@
 use std::sync::{Arc, Mutex};
 
 use chrono::{DateTime, Utc};
+use holdpoint_contracts::executor::PatchContact;
+use holdpoint_contracts::message::{Command, Envelope};
+use holdpoint_contracts::problem::Problem;
+use holdpoint_ids::Workspace;
 use serde_json::{Value, json};
 
-use super::{ContactPatcher, HttpRequest, Log, MailTransport, SendEmail, UpdateContact, builtin};
+use super::{HttpRequest, Log, MailTransport, SendCommand, SendEmail, UpdateContact, builtin};
 use crate::{
     targets::EgressPolicy,
-    tool::{BoxFuture, Tool, ToolCall, ToolFailure, ToolSuccess, tool_fn},
+    tool::{Tool, ToolCall, ToolFailure, ToolSuccess, tool_fn},
 };
 
 mod create_task;
@@ -41,34 +45,28 @@ pub(super) async fn failure(tool: &dyn Tool, args: Value) -> ToolFailure {
     tool.call(&call(args)).await.unwrap_err()
 }
 
-/// What was asked of the owner of contacts.
-#[derive(Default)]
-struct Contacts {
-    patches: Mutex<Vec<(String, String, Value, String)>>,
-    refuse: Option<&'static str>,
+/// Commands that tools have sent.
+type Sent<C> = Arc<Mutex<Vec<(Workspace, Envelope<C>)>>>;
+
+/// A service that keeps each command and gives the same reply.
+fn service<C: Command + 'static>(reply: Result<Value, Problem>) -> (SendCommand<C>, Sent<C>) {
+    let sent = Sent::<C>::default();
+    let kept = Arc::clone(&sent);
+    let send: SendCommand<C> = Arc::new(move |workspace, envelope| {
+        kept.lock().unwrap().push((workspace, envelope));
+        let reply = reply.clone();
+        Box::pin(async move { reply.map(|reply| serde_json::from_value(reply).unwrap()) })
+    });
+    (send, sent)
 }
 
-impl ContactPatcher for Contacts {
-    fn patch<'a>(
-        &'a self,
-        workspace: &'a str,
-        contact: &'a str,
-        patch: Value,
-        idempotency_key: &'a str,
-    ) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(async move {
-            if let Some(reason) = self.refuse {
-                return Err(reason.to_owned());
-            }
-            self.patches.lock().unwrap().push((
-                workspace.to_owned(),
-                contact.to_owned(),
-                patch,
-                idempotency_key.to_owned(),
-            ));
-            Ok(())
-        })
-    }
+fn update_contact(reply: Result<Value, Problem>) -> (UpdateContact, Sent<PatchContact>) {
+    let (patch_contact, sent) = service(reply);
+    (UpdateContact { patch_contact }, sent)
+}
+
+fn patched() -> Result<Value, Problem> {
+    Ok(json!({ "id": "ann" }))
 }
 
 /// S0-R5
@@ -94,7 +92,7 @@ async fn wrong_arguments_are_named_and_their_values_are_not_quoted() {
         let mail = MailTransport::Maildir("nowhere".into());
         SendEmail::new(mail, None).unwrap()
     };
-    let contacts = UpdateContact::new(Arc::new(Contacts::default()));
+    let (contacts, _sent) = update_contact(patched());
     let cases: [(&dyn Tool, Value, &str); 8] = [
         (
             &Log,
@@ -129,12 +127,12 @@ async fn wrong_arguments_are_named_and_their_values_are_not_quoted() {
             "`set` is empty; name at least one field to set, or null to remove it",
         ),
     ];
-    for (tool, args, fault) in cases {
+    for (tool, args, error) in cases {
         let failure = failure(tool, args).await;
         assert_eq!(failure.code, "invalid_args");
         assert_eq!(
             failure.message,
-            format!("Arguments of {} are wrong: {fault}.", tool.name())
+            format!("Arguments of {} are wrong: {error}.", tool.name())
         );
         assert!(!failure.message.contains("hunter2"), "{failure:?}");
     }
@@ -169,8 +167,7 @@ fn a_call_in_the_log_shows_neither_token_nor_arguments() {
 /// S0-R5
 #[tokio::test]
 async fn a_contact_is_patched_once_for_one_step() {
-    let contacts = Arc::new(Contacts::default());
-    let tool = UpdateContact::new(Arc::<Contacts>::clone(&contacts));
+    let (tool, sent) = update_contact(patched());
     let args = json!({ "set": { "stage": "won", "note": null } });
     let done = tool.call(&call(args)).await.unwrap();
     assert_eq!(done.description, "Contact ann updated: stage, note");
@@ -180,22 +177,20 @@ async fn a_contact_is_patched_once_for_one_step() {
     );
     let other = json!({ "set": { "stage": "won" }, "contact": "bob" });
     tool.call(&call(other)).await.unwrap();
-    let patches = contacts.patches.lock().unwrap();
-    let key = "run_1/step-01".to_owned();
-    assert_eq!(patches[0].0, "default");
-    assert_eq!(patches[0].1, "ann");
-    assert_eq!(patches[0].2, json!({ "stage": "won", "note": null }));
-    assert_eq!(patches[0].3, key);
-    assert_eq!(patches[1].1, "bob");
+    let sent = sent.lock().unwrap();
+    let (workspace, envelope) = &sent[0];
+    let PatchContact { contact, patch } = &envelope.command;
+    assert_eq!((workspace.as_str(), contact.as_str()), ("default", "ann"));
+    assert_eq!(json!(patch), json!({ "stage": "won", "note": null }));
+    let key = envelope.key.as_ref().unwrap();
+    assert_eq!(key.key, "run_1/step-01:contact");
+    assert_eq!(sent[1].1.command.contact.as_str(), "bob");
 }
 
 /// S0-R5
 #[tokio::test]
 async fn a_contact_that_cannot_be_updated_fails_the_step_with_its_reason() {
-    let tool = UpdateContact::new(Arc::new(Contacts {
-        refuse: Some("Contact ann does not exist."),
-        ..Contacts::default()
-    }));
+    let (tool, _sent) = update_contact(Err(Problem::not_found("Contact ann does not exist.")));
     let args = json!({ "set": { "stage": "won" } });
     let refused = failure(&tool, args.clone()).await;
     assert_eq!(refused.code, "contact_not_updated");
@@ -205,6 +200,11 @@ async fn a_contact_that_cannot_be_updated_fails_the_step_with_its_reason() {
     without.contact = None;
     let none = tool.call(&without).await.unwrap_err();
     assert_eq!(none.code, "no_contact");
+
+    let other = json!({ "set": { "stage": "won" }, "contact": "a b" });
+    let invalid = failure(&tool, other).await;
+    assert_eq!(invalid.code, "contact_not_updated");
+    assert!(invalid.message.contains("invalid contact id"), "{invalid}");
 
     let renamed = failure(&tool, json!({ "set": { "id": "x" } })).await;
     assert_eq!(renamed.code, "invalid_args");
@@ -221,8 +221,8 @@ async fn every_built_in_tool_has_the_name_that_steps_use() {
         )
         .unwrap(),
         SendEmail::new(MailTransport::Maildir("nowhere".into()), None).unwrap(),
-        Arc::new(Contacts::default()),
-        Arc::new(create_task::Tasks::default()),
+        service(patched()).0,
+        service(patched()).0,
     );
     let names: Vec<&str> = tools.iter().map(|tool| tool.name()).collect();
     assert_eq!(

@@ -1,52 +1,26 @@
-//! `update_contact {set, contact?}`: changes fields of a contact by a merge patch.
+//! `update_contact {set, contact?}`: changes fields of a contact by a merge patch (RFC 7396).
 //!
-//! Owns the parsing of the arguments and the choice of the contact. It must not store anything: the contact
-//! belongs to another service, which [`ContactPatcher`] calls.
+//! Owns the parsing of the arguments and the choice of the contact. It must not store anything: the executor
+//! owns contacts.
 
-use std::{fmt, sync::Arc};
-
+use holdpoint_contracts::executor::PatchContact;
+use holdpoint_contracts::message::{Actor, Envelope, IdempotencyKey};
+use holdpoint_ids::IdError;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 
+use super::send_command::SendCommand;
 use super::{invalid_args, quote, read_args};
 use crate::tool::{BoxFuture, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
 
 const NAME: &str = "update_contact";
 
-/// Calls the service that owns contacts.
-pub trait ContactPatcher: Send + Sync + 'static {
-    /// Applies a JSON merge patch (RFC 7396) once per `idempotency_key`.
-    ///
-    /// # Errors
-    /// The reason for people. It is stored and shown (S0-R5), so it must not contain secrets, paths, SQL or
-    /// stack traces.
-    fn patch<'a>(
-        &'a self,
-        workspace: &'a str,
-        contact: &'a str,
-        patch: Value,
-        idempotency_key: &'a str,
-    ) -> BoxFuture<'a, Result<(), String>>;
-}
-
-/// The tool `update_contact`.
-#[derive(Clone)]
-pub struct UpdateContact {
-    contacts: Arc<dyn ContactPatcher>,
-}
-
-impl fmt::Debug for UpdateContact {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UpdateContact").finish_non_exhaustive()
-    }
+pub(crate) struct UpdateContact {
+    pub(crate) patch_contact: SendCommand<PatchContact>,
 }
 
 impl UpdateContact {
-    #[must_use]
-    pub fn new(contacts: Arc<dyn ContactPatcher>) -> Self {
-        Self { contacts }
-    }
-
     async fn update(&self, call: &ToolCall) -> ToolResult {
         let args: Args = read_args(NAME, &call.args)?;
         if args.set.is_empty() {
@@ -69,20 +43,41 @@ impl UpdateContact {
             ));
         };
         let fields: Vec<String> = args.set.keys().map(|field| quote(field)).collect();
-        let patch = Value::Object(args.set);
-        self.contacts
-            .patch(
-                &call.workspace,
-                &contact,
-                patch.clone(),
-                &call.idempotency_key,
-            )
-            .await
-            .map_err(|reason| ToolFailure::new("contact_not_updated", quote(&reason)))?;
-        Ok(ToolSuccess {
+        let done = ToolSuccess {
             description: format!("Contact {} updated: {}", quote(&contact), fields.join(", ")),
-            data: json!({ "contact": contact, "set": patch }),
-        })
+            data: json!({ "contact": contact, "set": args.set }),
+        };
+        match self.patch(call, &contact, args.set).await {
+            Ok(()) => Ok(done),
+            Err(reason) => Err(ToolFailure::new("contact_not_updated", quote(&reason))),
+        }
+    }
+
+    /// Patches a contact once per step. An error is the reason for people. It is stored and shown (S0-R5).
+    async fn patch(
+        &self,
+        call: &ToolCall,
+        contact: &str,
+        patch: Map<String, Value>,
+    ) -> Result<(), String> {
+        let workspace = call.workspace.parse();
+        let workspace = workspace.map_err(|error: IdError| error.to_string())?;
+        let contact = contact.parse();
+        let contact = contact.map_err(|error: IdError| error.to_string())?;
+        let command = PatchContact { contact, patch };
+        let body = serde_json::to_vec(&command).map_err(|error| error.to_string())?;
+        let key = IdempotencyKey {
+            key: format!("{}:contact", call.idempotency_key),
+            digest: format!("{:x}", Sha256::digest(body)),
+        };
+        let envelope = Envelope {
+            actor: Actor::service("worker"),
+            assertion: None,
+            key: Some(key),
+            command,
+        };
+        let patched = (self.patch_contact)(workspace, envelope).await;
+        patched.map(drop).map_err(|problem| problem.detail)
     }
 }
 

@@ -20,15 +20,15 @@ use crate::tools::MAX_INLINE_RESULT;
 /// Largest output in bytes: the limit of an inline result.
 pub(super) const OUTPUT_MAX: usize = MAX_INLINE_RESULT;
 
-/// Bytes of the end of stderr that are kept. More than is quoted, so that the quote does not begin within a
+/// Bytes of the end of stderr that are kept. A failure quotes fewer, so that a quote does not begin within a
 /// token.
-const SAID_MAX: usize = 8 * 1_024;
+const STDERR_MAX: usize = 8 * 1_024;
 
 /// Characters of stderr that a failure quotes.
 const QUOTED_MAX: usize = 1_000;
 
 /// Lines of stderr that a failure quotes.
-const SAID_LINES: usize = 5;
+const QUOTED_LINES: usize = 5;
 
 /// Exit code of a command that has asked people and parks (`EX_TEMPFAIL`).
 pub(super) const EXIT_PARKED: i32 = 75;
@@ -57,13 +57,14 @@ const ANSWERS_MAX: usize = 96 * 1_024;
 
 /// One command of a tools file.
 pub(super) struct CommandTool {
-    name: String,
-    program: String,
-    arguments: Vec<String>,
-    timeout: Duration,
-    url: Option<String>,
+    pub(super) name: String,
+    pub(super) program: String,
+    pub(super) arguments: Vec<String>,
+    pub(super) timeout: Duration,
+    /// Address of the API.
+    pub(super) url: Option<String>,
     /// Variables of the worker that this command gets beside [`INHERITED`].
-    env: Vec<String>,
+    pub(super) env: Vec<String>,
 }
 
 /// A process. Dropping it before its end kills it with its group.
@@ -86,45 +87,22 @@ impl Drop for Group {
 }
 
 impl CommandTool {
-    /// `words`: the program and its arguments; `url`: where it finds the API.
-    pub(super) fn new(
-        name: String,
-        (program, arguments): (String, Vec<String>),
-        timeout: Duration,
-        url: Option<String>,
-    ) -> Self {
-        Self {
-            name,
-            program,
-            arguments,
-            timeout,
-            url,
-            env: Vec::new(),
-        }
-    }
-
-    /// Adds variables of the worker.
-    pub(super) fn with_env(mut self, names: Vec<String>) -> Self {
-        self.env = names;
-        self
-    }
-
     async fn run(&self, call: &ToolCall) -> ToolResult {
         let mut running = self.start(call)?;
         let child = &mut running.child;
         let (Some(stdin), Some(stdout), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
-            return Err(self.broke("has no pipes"));
+            return Err(self.failed("no pipes"));
         };
         let args = call.args.to_string();
         // The first failure ends the call, and that ends the process.
-        let ((), output, said) =
+        let ((), output, errors) =
             tokio::try_join!(self.feed(stdin, args), self.output(stdout), last(stderr))?;
         let status = running.child.wait().await;
         running.group.0 = None;
-        let status = status.map_err(|error| self.broke(&format!("has no end: {error}")))?;
-        self.result(status, &output, &shown(&said, call))
+        let status = status.map_err(|error| self.failed(&format!("cannot wait: {error}")))?;
+        self.result(status, &output, &quoted(&errors, call))
     }
 
     fn start(&self, call: &ToolCall) -> Result<Running, ToolFailure> {
@@ -162,14 +140,14 @@ impl CommandTool {
         }
         let child = command.spawn().map_err(|error| {
             tracing::error!(tool = self.name, %error, "command not started; the step fails");
-            let why = if error.kind() == io::ErrorKind::NotFound {
+            let reason = if error.kind() == io::ErrorKind::NotFound {
                 "there is no such program"
             } else {
-                "the log of its worker says why"
+                "see the log of its worker"
             };
             ToolFailure::new(
                 "command_not_started",
-                format!("{} did not start: {why}.", self.name),
+                format!("{} did not start: {reason}.", self.name),
             )
         })?;
         let group = child
@@ -194,7 +172,7 @@ impl CommandTool {
         let mut bytes = Vec::new();
         let limit = u64::try_from(OUTPUT_MAX + 1).unwrap_or(u64::MAX);
         let read = (&mut from).take(limit).read_to_end(&mut bytes).await;
-        read.map_err(|error| self.broke(&format!("was not read: {error}")))?;
+        read.map_err(|error| self.failed(&format!("cannot read stdout: {error}")))?;
         if bytes.len() > OUTPUT_MAX {
             let text = format!(
                 "{} wrote more than {OUTPUT_MAX} bytes, and a step keeps no more; it was killed.",
@@ -205,30 +183,26 @@ impl CommandTool {
         Ok(bytes)
     }
 
-    fn result(&self, status: ExitStatus, output: &[u8], said: &str) -> ToolResult {
+    fn result(&self, status: ExitStatus, output: &[u8], errors: &str) -> ToolResult {
         if status.code() == Some(EXIT_PARKED) {
             return Err(ToolFailure::parked());
         }
         if !status.success() {
-            let said = if said.is_empty() {
-                String::new()
-            } else {
-                format!(": {said}")
-            };
-            let text = format!("{} ended with {status}{said}", self.name);
+            let colon = if errors.is_empty() { "" } else { ": " };
+            let text = format!("{} ended with {status}{colon}{errors}", self.name);
             return Err(ToolFailure::new("command_failed", text));
         }
         let data = if output.iter().all(u8::is_ascii_whitespace) {
             Value::Null
         } else {
-            serde_json::from_slice(output).map_err(|fault| {
+            serde_json::from_slice(output).map_err(|error| {
                 // The position only, because the output may contain a secret.
                 let text = format!(
-                    "{} succeeded, but its output is no JSON (line {}, column {}). Let it write \
+                    "{} succeeded, but its output is not JSON (line {}, column {}). Let it write \
                      one JSON value to stdout and all else to stderr.",
                     self.name,
-                    fault.line(),
-                    fault.column()
+                    error.line(),
+                    error.column()
                 );
                 ToolFailure::new("invalid_result", text)
             })?
@@ -239,9 +213,9 @@ impl CommandTool {
         })
     }
 
-    fn broke(&self, how: &str) -> ToolFailure {
-        tracing::error!(tool = self.name, how, "command failed");
-        let text = format!("{} broke; the log of its worker says more.", self.name);
+    fn failed(&self, reason: &str) -> ToolFailure {
+        tracing::error!(tool = self.name, reason, "command failed");
+        let text = format!("{} failed; see the log of its worker.", self.name);
         ToolFailure::new("command_failed", text)
     }
 }
@@ -253,34 +227,32 @@ impl Tool for CommandTool {
 
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
         Box::pin(async move {
-            match tokio::time::timeout(self.timeout, self.run(call)).await {
-                Ok(result) => result,
-                Err(_elapsed) => {
-                    let within = duration::describe(self.timeout);
-                    let text = format!("{} was killed: no end within {within}.", self.name);
-                    Err(ToolFailure::new("timeout", text))
-                }
-            }
+            let result = tokio::time::timeout(self.timeout, self.run(call)).await;
+            result.unwrap_or_else(|_elapsed| {
+                let within = duration::describe(self.timeout);
+                let text = format!("{} was killed: no end within {within}.", self.name);
+                Err(ToolFailure::new("timeout", text))
+            })
         })
     }
 }
 
-/// The last [`SAID_MAX`] bytes. Reads to the end, so that the command never blocks on its output.
+/// The last [`STDERR_MAX`] bytes. Reads to the end, so that the command never blocks on its output.
 async fn last(mut from: ChildStderr) -> Result<Vec<u8>, ToolFailure> {
     let mut kept = VecDeque::new();
     let mut buffer = [0_u8; 4_096];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
         kept.extend(buffer.iter().take(count));
-        let over = kept.len().saturating_sub(SAID_MAX);
+        let over = kept.len().saturating_sub(STDERR_MAX);
         kept.drain(..over);
     }
     Ok(kept.into())
 }
 
 /// The last lines as one, without control characters and without the step's token.
-fn shown(said: &[u8], call: &ToolCall) -> String {
-    let text = String::from_utf8_lossy(said);
-    let mut lines: Vec<_> = text.lines().rev().take(SAID_LINES).collect();
+fn quoted(errors: &[u8], call: &ToolCall) -> String {
+    let text = String::from_utf8_lossy(errors);
+    let mut lines: Vec<_> = text.lines().rev().take(QUOTED_LINES).collect();
     lines.reverse();
     let mut text = lines.join(" / ");
     if let Some(token) = call.step_token.as_deref().filter(|token| !token.is_empty()) {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdpoint_contracts::asking::GivenAnswer;
-use holdpoint_contracts::tool::Risk;
 use serde_json::{Value, json};
 
 use super::{ToolsFile, ToolsFileError};
@@ -87,25 +86,6 @@ fn a_file_names_commands_and_http_calls() {
          - name: payments.refund\n  risk: high\n  http: {url: 'https://pay.example/refunds'}\n",
     )
     .unwrap();
-    let listed: Vec<_> = file
-        .listed
-        .iter()
-        .map(|it| {
-            (
-                it.name.as_str(),
-                it.version.as_deref(),
-                it.risk,
-                it.idempotent,
-            )
-        })
-        .collect();
-    assert_eq!(
-        listed,
-        [
-            ("crm.find", Some("1.2"), Risk::Low, true),
-            ("payments.refund", None, Risk::High, false)
-        ]
-    );
     let names: Vec<_> = file.tools.iter().map(|tool| tool.name()).collect();
     assert_eq!(names, ["crm.find", "payments.refund"]);
     assert!(file.node.as_str().starts_with("crm-"));
@@ -273,9 +253,9 @@ async fn a_command_parks_by_its_exit_code_and_finds_its_answers() {
         continuation: "User responded: yes".to_owned(),
     };
     call.answers.insert("refund".to_owned(), given);
-    let told = shell("printf '%s' \"$HOLDPOINT_ANSWERS\"", "20s");
-    let told = told.call(&call).await.unwrap().data;
-    assert_eq!(told["refund"]["answer"], "yes", "{told}");
+    let tool = shell("printf '%s' \"$HOLDPOINT_ANSWERS\"", "20s");
+    let answers = tool.call(&call).await.unwrap().data;
+    assert_eq!(answers["refund"]["answer"], "yes", "{answers}");
 }
 
 /// Mend A-M6: a command gets the variables of a list, and not the keys of its worker.

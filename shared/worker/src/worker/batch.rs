@@ -6,12 +6,16 @@
 use holdpoint_ids::Workspace;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Items of one request at most.
-pub(super) const ITEMS_MAX: usize = 64;
+const ITEMS_MAX: usize = 64;
 
 /// Bytes of one request at most, except for a single item above it.
 const BYTES_MAX: usize = 512 * 1024;
+
+/// Items that wait for the next request. Beyond it senders wait, and tools keep their slots.
+const WAITING_MAX: usize = 256;
 
 /// Concurrent requests. At this number the next batch waits.
 const CONCURRENT_MAX: usize = 4;
@@ -23,8 +27,20 @@ pub(super) struct Item<T> {
     pub(super) body: T,
 }
 
-/// Passes batches to `send` until all senders are dropped and the last request has ended.
-pub(super) async fn send_batches<T, F, S>(mut items: mpsc::Receiver<Item<T>>, send: F)
+/// The sender of items, and the task that passes batches to `send` until all senders are dropped and the last
+/// request has ended.
+pub(super) fn start<T, F, S>(send: F) -> (mpsc::Sender<Item<T>>, AbortOnDropHandle<()>)
+where
+    T: Send + 'static,
+    F: Fn(Workspace, Vec<T>) -> S + Send + 'static,
+    S: Future<Output = ()> + Send + 'static,
+{
+    let (sender, items) = mpsc::channel(WAITING_MAX);
+    let task = tokio::spawn(send_batches(items, send));
+    (sender, AbortOnDropHandle::new(task))
+}
+
+async fn send_batches<T, F, S>(mut items: mpsc::Receiver<Item<T>>, send: F)
 where
     F: Fn(Workspace, Vec<T>) -> S,
     S: Future<Output = ()> + Send + 'static,

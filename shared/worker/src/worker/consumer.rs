@@ -39,7 +39,6 @@ const LOOK_MAX: Duration = Duration::from_secs(1);
 /// Wait before a broken pull is opened again.
 const REOPEN_AFTER: Duration = Duration::from_secs(1);
 
-/// The queue of one tool.
 pub(super) struct Queue {
     pub(super) name: ToolName,
     pub(super) tool: Arc<dyn Tool>,

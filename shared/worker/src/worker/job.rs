@@ -43,7 +43,6 @@ pub(super) struct JobContext {
     pub(super) reporter: Reporter,
 }
 
-/// The delivery of a message.
 struct Arrival {
     delivery: u64,
     age: Duration,

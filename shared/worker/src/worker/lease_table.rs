@@ -28,7 +28,6 @@ pub(super) struct LeaseTable {
 }
 
 struct Shared {
-    /// The number of held steps.
     busy: Arc<AtomicUsize>,
     bus: Bus,
     given_up: CancellationToken,

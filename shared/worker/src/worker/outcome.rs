@@ -1,7 +1,6 @@
-//! Calls a tool and makes what the executor keeps of it (S0-R5).
+//! Calls a tool and makes the result that the executor keeps (S0-R5).
 //!
-//! Owns the limits and the cleaning of what comes back. A panic in a tool ends here, as a failure
-//! of that step and of nothing else.
+//! Owns the limits of a result and cleans its texts. A panic in a tool fails only its step.
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::tool::{PARKED, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
-use crate::tools::MAX_INLINE_RESULT;
+use crate::tools::{MAX_INLINE_RESULT, clean};
 
 /// Longest description or error that is kept, in characters.
 const TEXT_MAX: usize = 2_000;
@@ -23,34 +22,34 @@ const TEXT_MAX: usize = 2_000;
 /// Longest code of a failure, in characters.
 const CODE_MAX: usize = 100;
 
-/// What one attempt came to.
+/// The outcome of one attempt.
 #[derive(Debug, PartialEq)]
 pub(super) struct Outcome {
     pub(super) result: ActionResult,
     pub(super) error_code: Option<String>,
-    /// It has not ended: its tool has asked people.
+    /// The step has not ended: its tool has asked people.
     pub(super) parks: bool,
 }
 
-/// Largest result in bytes, where the bus takes messages of `max_payload`: two must fit into one.
+/// Largest result in bytes: two must fit into one message of at most `max_payload`.
 pub(super) fn result_max(max_payload: usize) -> usize {
     MAX_INLINE_RESULT.min(max_payload / 2)
 }
 
-/// Calls the tool in a task of its own, which ends with this future.
+/// Calls the tool in a separate task, which ends with this future.
 pub(super) async fn call(tool: Arc<dyn Tool>, call: ToolCall, result_max: usize) -> Outcome {
     let name = tool.name().to_owned();
     let began = Instant::now();
     let task = AbortOnDropHandle::new(tokio::spawn(async move { tool.call(&call).await }));
     let result = task.await.unwrap_or_else(|error| {
         tracing::error!(tool = name, %error, "a tool panicked");
-        let text = format!("The tool {name} broke down; the log of its worker says more.");
+        let text = format!("The tool {name} failed; see the log of its worker.");
         Err(ToolFailure::new("tool_panicked", text))
     });
     outcome(within(result, result_max), began.elapsed())
 }
 
-/// Length as JSON, without making it.
+/// Length as JSON, without writing the JSON.
 pub(super) fn json_bytes<T: Serialize>(value: &T) -> usize {
     let mut count = Count(0);
     match serde_json::to_writer(&mut count, value) {
@@ -59,17 +58,17 @@ pub(super) fn json_bytes<T: Serialize>(value: &T) -> usize {
     }
 }
 
-fn within(result: ToolResult, most: usize) -> ToolResult {
+fn within(result: ToolResult, max: usize) -> ToolResult {
     let success = result?;
     if let Err(exceeded) = value_limits::check(&success.data) {
-        let text = format!("The tool returned a result that no step can keep: {exceeded}.");
+        let text = format!("The tool returned a result that a step cannot keep: {exceeded}.");
         return Err(ToolFailure::new("result_not_allowed", text));
     }
     let bytes = json_bytes(&success.data);
-    if bytes > most {
+    if bytes > max {
         let text = format!(
-            "The tool returned {bytes} bytes, and a step keeps {most} at most. Let it return \
-             less, or store it elsewhere and return where."
+            "The tool returned {bytes} bytes, and a step keeps at most {max}. Let it return less, or \
+             store the data elsewhere and return the place."
         );
         return Err(ToolFailure::new("result_too_large", text));
     }
@@ -106,14 +105,6 @@ fn outcome(result: ToolResult, took: Duration) -> Outcome {
             }
         }
     }
-}
-
-/// At most `most` characters, blanks in place of control characters.
-fn clean(text: &str, most: usize) -> String {
-    text.chars()
-        .take(most)
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
 }
 
 struct Count(usize);
@@ -154,10 +145,8 @@ mod tests {
     #[test]
     fn texts_lose_control_characters_and_are_cut() {
         let message = format!("bad\u{1b}[2J\nline{}", "é".repeat(3_000));
-        let made = outcome(
-            Err(ToolFailure::new("nope", message)),
-            Duration::from_millis(7),
-        );
+        let failure = ToolFailure::new("nope", message);
+        let made = outcome(Err(failure), Duration::from_millis(7));
         let error = made.result.error.unwrap();
         assert_eq!(error.chars().count(), TEXT_MAX);
         assert!(error.starts_with("bad [2J line") && !error.contains(char::is_control));
@@ -165,7 +154,7 @@ mod tests {
         assert_eq!((made.result.success, made.result.duration_ms), (false, 7));
     }
 
-    /// S3-R2: parking is no failure, and says so beside the result.
+    /// S3-R2: parking is not a failure.
     #[test]
     fn a_tool_that_parks_has_not_failed() {
         let made = outcome(Err(ToolFailure::parked()), Duration::from_millis(7));

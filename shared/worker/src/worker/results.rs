@@ -20,9 +20,6 @@ use super::batch::{self, Item};
 use super::lease_table::Delivery;
 use super::outcome::json_bytes;
 
-/// Results that wait for the next request. Beyond it tools keep their slots.
-const WAITING_MAX: usize = 256;
-
 /// Without a reply for this long the results go to the command stream.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -55,9 +52,8 @@ impl Reporter {
         node: NodeName,
         given_up: CancellationToken,
     ) -> (Self, AbortOnDropHandle<()>) {
-        let (results, waiting) = mpsc::channel(WAITING_MAX);
         let stored_permits = Arc::new(Semaphore::new(STORED_MAX));
-        let task = tokio::spawn(batch::send_batches(waiting, move |workspace, batch| {
+        let (results, task) = batch::start(move |workspace, batch| {
             let report = Report {
                 bus: bus.clone(),
                 node: node.clone(),
@@ -66,8 +62,8 @@ impl Reporter {
                 stored_permits: Arc::clone(&stored_permits),
             };
             report.until_safe(batch)
-        }));
-        (Self { results }, AbortOnDropHandle::new(task))
+        });
+        (Self { results }, task)
     }
 
     /// Accepts a result; waits while too many are unacknowledged.

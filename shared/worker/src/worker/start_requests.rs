@@ -16,9 +16,6 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::batch::{self, Item};
 
-/// Steps that wait for the next request. Beyond it senders wait.
-const WAITING_MAX: usize = 256;
-
 /// Approximate length of one step in a request, as JSON.
 const BYTES: usize = 200;
 
@@ -31,7 +28,6 @@ const ASK_AGAIN_AFTER: Duration = Duration::from_millis(500);
 /// Shortest timeout of a request.
 const TIMEOUT_MIN: Duration = Duration::from_millis(300);
 
-/// What happens to a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StartDecision {
     /// The grant is committed: call the tool.
@@ -55,21 +51,15 @@ struct StartRequest {
     reply: oneshot::Sender<StartReply>,
 }
 
-#[derive(Clone, Copy)]
-enum StartReply {
-    Decided(StartDecision),
-    /// No reply in time. The start may have been granted.
-    Timeout,
-}
+/// `None`: no reply in time. The start may have been granted.
+type StartReply = Option<StartDecision>;
 
 impl StartRequester {
     /// The requester and its task, which ends after all requesters are dropped.
     pub(super) fn start(bus: Bus, node: NodeName) -> (Self, AbortOnDropHandle<()>) {
-        let (requests, waiting) = mpsc::channel(WAITING_MAX);
-        let task = tokio::spawn(batch::send_batches(waiting, move |workspace, batch| {
-            ask(bus.clone(), node.clone(), workspace, batch)
-        }));
-        (Self { requests }, AbortOnDropHandle::new(task))
+        let (requests, task) =
+            batch::start(move |workspace, batch| ask(bus.clone(), node.clone(), workspace, batch));
+        (Self { requests }, task)
     }
 
     /// Asks until the executor replies. A repeated request for the same delivery gets the same decision, while
@@ -86,9 +76,9 @@ impl StartRequester {
         let mut maybe_granted = false;
         loop {
             match self.ask_once(workspace, step, lease).await {
-                StartReply::Decided(StartDecision::RetryLater) if maybe_granted => {}
-                StartReply::Decided(decision) => return decision,
-                StartReply::Timeout => maybe_granted = true,
+                Some(StartDecision::RetryLater) if maybe_granted => {}
+                Some(decision) => return decision,
+                None => maybe_granted = true,
             }
             tokio::time::sleep(ASK_AGAIN_AFTER).await;
         }
@@ -110,10 +100,8 @@ impl StartRequester {
                 reply,
             },
         };
-        if self.requests.send(request).await.is_err() {
-            return StartReply::Timeout;
-        }
-        replied.await.unwrap_or(StartReply::Timeout)
+        self.requests.send(request).await.ok()?;
+        replied.await.ok()?
     }
 }
 
@@ -129,11 +117,7 @@ async fn ask(bus: Bus, node: NodeName, workspace: Workspace, batch: Vec<StartReq
     let replies: Vec<StartReply> = match timeout(request_timeout, bus.ask(&workspace, &envelope))
         .await
     {
-        Ok(Ok(replies)) => replies
-            .into_iter()
-            .map(decision)
-            .map(StartReply::Decided)
-            .collect(),
+        Ok(Ok(replies)) => replies.into_iter().map(decision).map(Some).collect(),
         Err(_) => {
             tracing::debug!(
                 steps = callers.len(),
@@ -143,19 +127,12 @@ async fn ask(bus: Bus, node: NodeName, workspace: Workspace, batch: Vec<StartReq
         }
         Ok(Err(problem)) => {
             tracing::debug!(%problem, steps = callers.len(), "steps to start not decided; asking again");
-            let quick = began.elapsed() < SILENCE;
-            let reply = if quick {
-                StartReply::Decided(StartDecision::RetryLater)
-            } else {
-                StartReply::Timeout
-            };
-            vec![reply; callers.len()]
+            let is_quick = began.elapsed() < SILENCE;
+            vec![is_quick.then_some(StartDecision::RetryLater); callers.len()]
         }
     };
-    let or_timeout = replies
-        .into_iter()
-        .chain(std::iter::repeat(StartReply::Timeout));
-    for (caller, reply) in callers.into_iter().zip(or_timeout) {
+    let replies = replies.into_iter().chain(std::iter::repeat(None));
+    for (caller, reply) in callers.into_iter().zip(replies) {
         // A caller that does not wait any more has given up the step.
         caller.send(reply).ok();
     }

@@ -9,24 +9,23 @@ use std::time::Duration;
 use async_nats::jetstream::AckKind;
 use futures_util::StreamExt as _;
 use holdpoint_bus::StreamUse;
-use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::message::Envelope;
 use holdpoint_contracts::steps::{Grant, StepResults};
 use holdpoint_contracts::subject;
 use serde_json::{Value, json};
 
-use self::fixture::{Executor, Fixture, Manner, Working, step, until};
+use self::fixture::{Executor, Fixture, Manner, RunningWorker, step, until};
 use super::job::FRESH;
-use super::{BusContacts, BusTasks, Worker, WorkerError, WorkerOptions};
-use crate::tool::{Tool, ToolFailure, tool_fn};
-use crate::tools::{ContactPatcher as _, NewTask, TaskOpener as _};
+use super::{Worker, WorkerError, WorkerOptions};
+use crate::tool::{Tool, ToolCall, ToolFailure, tool_fn};
+use crate::tools::{CreateTask, UpdateContact, send_over};
 
 /// S4-R2
 #[tokio::test]
 async fn an_idempotent_fresh_step_starts_without_asking() {
     let fixture = Fixture::new().await;
     let executor = Executor::start(&fixture, Manner::default()).await;
-    let working = Working::start(&fixture, 8, 8);
+    let working = RunningWorker::start(&fixture, 8, 8);
     let step_dispatch = step(true);
     fixture.publish(std::slice::from_ref(&step_dispatch)).await;
     fixture.all_acked().await;
@@ -55,7 +54,7 @@ async fn an_idempotent_old_step_asks_and_needs_no_lease() {
             ..Manner::default()
         };
         let executor = Executor::start(&fixture, manner).await;
-        let working = Working::start(&fixture, 8, 8);
+        let working = RunningWorker::start(&fixture, 8, 8);
         fixture.all_acked().await;
         {
             let said = executor.said();
@@ -77,7 +76,7 @@ async fn a_step_that_is_not_idempotent_is_asked_for_and_not_started_on_drop() {
             ..Manner::default()
         };
         let executor = Executor::start(&fixture, manner).await;
-        let working = Working::start(&fixture, 8, 8);
+        let working = RunningWorker::start(&fixture, 8, 8);
         fixture.publish(&[step(false)]).await;
         fixture.all_acked().await;
         assert_eq!((executor.said().starts.len(), working.calls()), (1, calls));
@@ -97,7 +96,7 @@ async fn a_redelivery_is_asked_for() {
     message.ack_with(AckKind::Nak(None)).await.unwrap();
 
     let executor = Executor::start(&fixture, Manner::default()).await;
-    let working = Working::start(&fixture, 8, 8);
+    let working = RunningWorker::start(&fixture, 8, 8);
     fixture.all_acked().await;
     assert_eq!(executor.said().starts.len(), 1);
     assert_eq!(executor.said().starts[0].delivery, 2);
@@ -114,7 +113,7 @@ async fn a_silent_executor_is_asked_again_under_the_same_delivery() {
         ..Manner::default()
     };
     let executor = Executor::start(&fixture, manner).await;
-    let _working = Working::start(&fixture, 8, 8);
+    let _working = RunningWorker::start(&fixture, 8, 8);
     fixture.publish(&[step(false)]).await;
     fixture.all_acked().await;
     let said = executor.said();
@@ -127,7 +126,7 @@ async fn a_silent_executor_is_asked_again_under_the_same_delivery() {
 #[tokio::test]
 async fn a_step_comes_again_while_there_is_no_executor() {
     let fixture = Fixture::new().await;
-    let working = Working::start(&fixture, 8, 8);
+    let working = RunningWorker::start(&fixture, 8, 8);
     fixture.publish(&[step(false)]).await;
     let consumer = subject::steps_consumer("work");
     until(5, "it is given back", async || {
@@ -152,7 +151,7 @@ async fn a_result_is_sent_until_it_is_answered_and_the_step_acked_only_then() {
         ..Manner::default()
     };
     let executor = Executor::start(&fixture, manner).await;
-    let working = Working::start(&fixture, 8, 8);
+    let working = RunningWorker::start(&fixture, 8, 8);
     fixture.publish(&[step(true)]).await;
     fixture.all_acked().await;
     assert_eq!(executor.said().stored_at_refusal, [1; 5]);
@@ -167,7 +166,7 @@ async fn without_an_executor_its_command_stream_keeps_the_result() {
     let fixture = Fixture::new().await;
     let commands = StreamUse::Commands("executor");
     fixture.bus.provide_stream(commands).await.unwrap();
-    let _working = Working::start(&fixture, 8, 8);
+    let _working = RunningWorker::start(&fixture, 8, 8);
     let step_dispatch = step(true);
     fixture.publish(std::slice::from_ref(&step_dispatch)).await;
     fixture.all_acked().await;
@@ -188,7 +187,7 @@ async fn without_an_executor_its_command_stream_keeps_the_result() {
 async fn results_that_are_ready_together_travel_together() {
     let fixture = Fixture::new().await;
     let executor = Executor::start(&fixture, Manner::default()).await;
-    let working = Working::start(&fixture, 64, 0);
+    let working = RunningWorker::start(&fixture, 64, 0);
     let steps: Vec<_> = (0..60).map(|_| step(true)).collect();
     fixture.publish(&steps).await;
     working.called(60).await;
@@ -210,7 +209,7 @@ async fn no_more_is_taken_than_can_start() {
         ..Manner::default()
     };
     let _executor = Executor::start(&fixture, manner).await;
-    let working = Working::start(&fixture, 2, 0);
+    let working = RunningWorker::start(&fixture, 2, 0);
     let steps: Vec<_> = (0..5).map(|_| step(true)).collect();
     fixture.publish(&steps).await;
     working.called(2).await;
@@ -232,7 +231,7 @@ async fn no_more_is_taken_than_can_start() {
 async fn a_lost_stream_is_made_again_and_its_queues_opened_again() {
     let fixture = Fixture::new().await;
     let _executor = Executor::start(&fixture, Manner::default()).await;
-    let working = Working::start(&fixture, 8, 8);
+    let working = RunningWorker::start(&fixture, 8, 8);
     fixture.publish(&[step(true)]).await;
     fixture.all_acked().await;
     let jetstream = async_nats::jetstream::new(fixture.bus.client().clone());
@@ -252,7 +251,7 @@ async fn a_lost_stream_is_made_again_and_its_queues_opened_again() {
 async fn a_panic_in_a_tool_fails_its_step_and_nothing_else() {
     let fixture = Fixture::new().await;
     let executor = Executor::start(&fixture, Manner::default()).await;
-    let _working = Working::start(&fixture, 8, 8);
+    let _working = RunningWorker::start(&fixture, 8, 8);
     let mut bad = step(true);
     bad.args = json!({ "say": "panic" });
     fixture.publish(&[bad]).await;
@@ -273,7 +272,7 @@ async fn a_panic_in_a_tool_fails_its_step_and_nothing_else() {
 async fn a_stopped_worker_finishes_what_runs_and_takes_nothing_more() {
     let fixture = Fixture::new().await;
     let executor = Executor::start(&fixture, Manner::default()).await;
-    let working = Working::start(&fixture, 1, 0);
+    let working = RunningWorker::start(&fixture, 1, 0);
     fixture.publish(&[step(true), step(true)]).await;
     working.called(1).await;
     working.stop.cancel();
@@ -294,17 +293,11 @@ async fn a_stopped_worker_finishes_what_runs_and_takes_nothing_more() {
 async fn a_contact_is_patched_under_the_key_of_the_step() {
     let fixture = Fixture::new().await;
     let executor = Executor::start(&fixture, Manner::default()).await;
-    let contacts = BusContacts::new(fixture.bus.clone());
-    let patch = json!({ "replied": true });
-    contacts
-        .patch("acme", "ann", patch, "run_1/step-01")
-        .await
-        .unwrap();
-    let wrong = contacts
-        .patch("acme", "a b", json!({}), "k")
-        .await
-        .unwrap_err();
-    assert!(wrong.contains("invalid contact id"), "{wrong}");
+    let tool = UpdateContact {
+        patch_contact: send_over(fixture.bus.clone()),
+    };
+    let patch = json!({ "contact": "ann", "set": { "replied": true } });
+    tool.call(&call("run_1/step-01", patch)).await.unwrap();
     let said = executor.said();
     assert_eq!(said.patches.len(), 1);
     assert_eq!(said.patches[0].actor.0, "service:worker");
@@ -337,24 +330,21 @@ async fn a_task_is_opened_under_an_id_of_the_step() {
         }
         commands
     });
-    let tasks = BusTasks::new(fixture.bus.clone());
+    let tool = CreateTask {
+        open_hold: send_over(fixture.bus.clone()),
+    };
     let mut ids = Vec::new();
     for (key, days) in [
         ("run_1/step-01", 2),
         ("run_1/step-01", 1),
         ("run_1/step-02", 2),
     ] {
-        let task = NewTask {
-            title: "Call Ann".to_owned(),
-            description: String::new(),
-            assignee: Some("@user.bob".to_owned()),
-            time: Duration::from_hours(24 * days),
-            priority: Priority::High,
-            tags: vec!["pilot".to_owned()],
-            agent: "outreach".to_owned(),
-            context: json!({ "run": "run_1" }),
-        };
-        ids.push(tasks.open("acme", task, key).await.unwrap());
+        let task = json!({
+            "title": "Call Ann", "assignee": "bob", "due": format!("{days} days"),
+            "priority": "high", "tags": ["pilot"],
+        });
+        let done = tool.call(&call(key, task)).await.unwrap();
+        ids.push(done.data["task_id"].clone());
     }
     assert_eq!(ids[0], ids[1], "tried twice");
     assert_ne!(ids[0], ids[2], "of another step");
@@ -375,7 +365,7 @@ async fn a_task_is_opened_under_an_id_of_the_step() {
             &json!(["@user.bob"])
         )
     );
-    assert_eq!(spec["task"]["id"], json!(ids[0]));
+    assert_eq!(spec["task"]["id"], ids[0]);
     assert_eq!(commands[0]["command"]["timeout_ms"], 172_800_000);
     assert_eq!(
         spec, &commands[1]["command"]["spec"],
@@ -384,7 +374,21 @@ async fn a_task_is_opened_under_an_id_of_the_step() {
     fixture.end().await;
 }
 
-/// What the owner of tasks answers.
+/// A call outside of the worker.
+fn call(idempotency_key: &str, args: Value) -> ToolCall {
+    ToolCall {
+        run: "run_1".to_owned(),
+        idempotency_key: idempotency_key.to_owned(),
+        args,
+        ..ToolCall::of(
+            &step(true),
+            "2026-03-01T09:00:00Z".parse().unwrap(),
+            tokio_util::sync::CancellationToken::new(),
+        )
+    }
+}
+
+/// The reply of the owner of tasks.
 fn opened(id: &Value) -> Value {
     json!({"ok": {
         "id": id, "kind": "handoff", "run": null, "step": null, "agent": null, "status": "offered",

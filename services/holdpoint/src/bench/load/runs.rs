@@ -21,11 +21,10 @@ use holdpoint_ids::{RunId, Workspace};
 use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use super::super::{STEPS, TOOL};
-use super::{micros, per_second, percentiles};
+use super::super::instruction::Pace;
+use super::super::measured_agent::{AGENT, agent_text};
+use super::statistics::{micros, per_second, percentiles, round};
 use crate::connection::WORKSPACE_DEFAULT;
-
-const AGENT: &str = "bench";
 
 /// Time without a nudge after which incomplete runs are queried.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -35,14 +34,6 @@ const GIVE_UP: Duration = Duration::from_secs(60);
 
 /// Retries of a start while the executor is busy.
 const RETRIES_MAX: u32 = 20;
-
-/// Numbers and speed of runs; see `Instruction::Runs`.
-pub(super) struct Pace {
-    pub(super) runs: u64,
-    pub(super) window: usize,
-    pub(super) is_closed_loop: bool,
-    pub(super) rate: Option<u64>,
-}
 
 pub(super) struct RunStarter {
     bus: Bus,
@@ -189,29 +180,6 @@ impl RunStarter {
     }
 }
 
-impl Pace {
-    /// Number of runs that may have started after a time.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "a count of at most some millions"
-    )]
-    fn allowed(&self, elapsed: Duration) -> u64 {
-        let by_rate = |rate| (elapsed.as_secs_f64() * rate as f64) as u64 + 1;
-        self.runs.min(self.rate.map_or(self.runs, by_rate))
-    }
-
-    const fn has_room(&self, unanswered: usize, incomplete: usize) -> bool {
-        let in_flight = if self.is_closed_loop {
-            incomplete
-        } else {
-            unanswered
-        };
-        in_flight < self.window
-    }
-}
-
 /// Starts one run and retries while the executor is busy.
 async fn start(bus: Bus, workspace: Workspace, run: RunId, number: u64) -> Result<(), Problem> {
     let agent = AGENT.parse().map_err(|_bad| Problem::internal())?;
@@ -241,17 +209,7 @@ async fn start(bus: Bus, workspace: Workspace, run: RunId, number: u64) -> Resul
     }
 }
 
-/// Consecutive steps, each dispatched through the queue.
-fn agent_text() -> String {
-    let step = json!({ "tool": TOOL, "args": { "idempotent": true, "text": "a hundred bytes of arguments or so, as a step that writes a mail would have them at the least" } });
-    json!({ "agent": AGENT, "steps": vec![step; STEPS] }).to_string()
-}
-
 fn refused(problem: Problem) -> anyhow::Error {
     let Problem { code, detail, .. } = problem;
     anyhow::anyhow!("refused ({code}): {detail}")
-}
-
-fn round(value: f64) -> f64 {
-    (value * 1_000.0).round() / 1_000.0
 }

@@ -16,7 +16,7 @@ use holdpoint_ids::{HoldId, RunId, Workspace};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::{micros, ms, per_second, percentiles};
+use super::statistics::{micros, ms, per_second, percentiles};
 use crate::connection::WORKSPACE_DEFAULT;
 
 /// Timers of one message, and messages without a reply.
@@ -41,18 +41,18 @@ pub(super) struct TimerOwner {
     fired: mpsc::UnboundedReceiver<Fired>,
 }
 
-impl TimerOwner {
-    /// Starts listening at the first call.
-    pub(super) async fn of<'a>(
-        owner: &'a mut Option<Self>,
-        bus: &Bus,
-    ) -> anyhow::Result<&'a mut Self> {
-        if owner.is_none() {
-            *owner = Some(Self::start(bus.clone()).await?);
-        }
-        owner.as_mut().context("no timer owner")
-    }
+/// The owner, which starts listening at the first call.
+pub(super) async fn owner<'a>(
+    owner: &'a mut Option<TimerOwner>,
+    bus: &Bus,
+) -> anyhow::Result<&'a mut TimerOwner> {
+    Ok(match owner {
+        Some(owner) => owner,
+        None => owner.insert(TimerOwner::start(bus.clone()).await?),
+    })
+}
 
+impl TimerOwner {
     /// Receives fired timers from the stream and as core requests, because the scheduler uses both.
     async fn start(bus: Bus) -> anyhow::Result<Self> {
         let (sender, fired) = mpsc::unbounded_channel();
@@ -87,10 +87,10 @@ impl TimerOwner {
     }
 
     /// Sets one timer that is due now, and waits for it.
-    pub(super) async fn one(&mut self) -> anyhow::Result<Value> {
+    pub(super) async fn measure_one(&mut self) -> anyhow::Result<Value> {
         let began = Instant::now();
         let due = Clock::system().now();
-        set_timers(&self.bus, 0..1, |_| due).await?;
+        set_timers(&self.bus, 1, |_| due).await?;
         let fired = tokio::time::timeout(GIVE_UP, self.fired.recv()).await;
         fired
             .context("the timer did not fire")?
@@ -99,7 +99,7 @@ impl TimerOwner {
     }
 
     /// Sets timers that come due evenly, and waits until all have fired.
-    pub(super) async fn near(&mut self, timers: u64, over_s: u64) -> anyhow::Result<Value> {
+    pub(super) async fn measure_many(&mut self, timers: u64, over_s: u64) -> anyhow::Result<Value> {
         let count = i64::try_from(timers)?;
         let clock = Clock::system();
         let first = clock.now() + LEAD + TimeDelta::seconds(count / SET_PER_SECOND);
@@ -109,7 +109,7 @@ impl TimerOwner {
             first + TimeDelta::microseconds(number * over_us / count.max(1))
         };
         let began = Instant::now();
-        set_timers(&self.bus, 0..timers, due).await?;
+        set_timers(&self.bus, timers, due).await?;
         let set_s = began.elapsed().as_secs_f64();
         let is_in_time = clock.now() < first;
         let mut late = Vec::new();
@@ -175,21 +175,25 @@ pub(super) async fn set_far(bus: &Bus, timers: u64) -> anyhow::Result<Value> {
         let number = i64::try_from(number).unwrap_or(0);
         first + TimeDelta::milliseconds(number * 86)
     };
-    set_timers(bus, 0..timers, due).await?;
+    set_timers(bus, timers, due).await?;
     let seconds = began.elapsed().as_secs_f64();
     Ok(json!({ "far_timers": timers, "far_set_per_s": per_second(timers, seconds).round() }))
 }
 
 async fn set_timers(
     bus: &Bus,
-    numbers: std::ops::Range<u64>,
+    count: u64,
     due: impl Fn(u64) -> DateTime<Utc>,
 ) -> anyhow::Result<()> {
     let workspace: Workspace = WORKSPACE_DEFAULT.parse()?;
-    let batches = (numbers.start..numbers.end).step_by(usize::try_from(BATCH)?);
+    let batches = (0..count).step_by(usize::try_from(BATCH)?);
     let commands = batches.map(|from| {
-        let timers = (from..numbers.end.min(from + BATCH)).map(|number| SetTimer {
-            id: new_hold_id(),
+        let timers = (from..count.min(from + BATCH)).map(|number| SetTimer {
+            id: HoldId {
+                run: RunId::fresh(),
+                number: 1,
+            }
+            .to_string(),
             rev: 1,
             due: Some(due(number)),
         });
@@ -209,9 +213,4 @@ async fn set_timers(
         }
     });
     requests.buffer_unordered(WINDOW).try_collect::<()>().await
-}
-
-fn new_hold_id() -> String {
-    let run = RunId::fresh();
-    HoldId { run, number: 1 }.to_string()
 }

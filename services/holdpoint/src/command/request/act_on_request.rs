@@ -1,39 +1,29 @@
 //! Decisions and other actions on requests, one or several, with the version that the user has seen.
 
+use std::collections::BTreeMap;
+
 use anyhow::bail;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::{Decided, Effect, RequestView, Votes};
 use holdpoint_contracts::run::{ChangedRun, HoldKind};
 use holdpoint_ids::{HoldId, RunId};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
-use super::{OpenedHold, opened_text, parse_answer, wait_until_closed};
-use crate::cli::{ActCommand, AskAgainArgs, DecisionOptions, RequestRef};
-use crate::client::{Body, segment};
+use super::open_hold::{OpenedHold, opened_text, wait_until_closed};
+use crate::cli::requests::{ActCommand, AskAgainArgs, DecisionOptions, RequestRef};
+use crate::client::{Body, item_path};
 use crate::command::short_id::Listed;
-use crate::command::{Session, instant, set_fields};
+use crate::command::{Session, add_options, body_of, instant};
 use crate::exit::{ExitKind, Usage};
 use crate::output;
-
-/// A verb of the API with its body.
-pub(super) struct Action {
-    verb: &'static str,
-    body: Value,
-}
-
-impl Action {
-    pub(super) const fn new(verb: &'static str, body: Value) -> Self {
-        Self { verb, body }
-    }
-}
 
 #[derive(Debug, Deserialize)]
 struct BatchResult {
     items: Vec<DecisionResult>,
 }
 
-/// The result of one decision.
 #[derive(Debug, Deserialize)]
 struct DecisionResult {
     id: String,
@@ -44,10 +34,18 @@ struct DecisionResult {
 }
 
 pub(super) async fn perform(session: &Session, command: ActCommand) -> anyhow::Result<ExitKind> {
-    let (request, action) = match command {
+    let nothing = json!({});
+    match command {
         ActCommand::Reject { requests, reason } => {
-            let action = Action::new("reject", json!({ "reason": reason }));
-            return decide(session, &requests.requests, &requests.options, action).await;
+            let body = json!({ "reason": reason });
+            decide(
+                session,
+                &requests.requests,
+                &requests.options,
+                "reject",
+                body,
+            )
+            .await
         }
         ActCommand::Complete(args) => {
             let body = json!({
@@ -55,37 +53,36 @@ pub(super) async fn perform(session: &Session, command: ActCommand) -> anyhow::R
                 "outcome_type": args.outcome,
                 "disposition": args.disposition,
             });
-            let (requests, action) = (args.requests, Action::new("complete", body));
-            return decide(session, &requests.requests, &requests.options, action).await;
+            let (requests, options) = (&args.requests.requests, &args.requests.options);
+            decide(session, requests, options, "complete", body).await
         }
         ActCommand::Respond { request, answer } => {
-            let body = json!({ "answer": parse_answer(answer) });
-            return decide_one(session, &request, Action::new("respond", body)).await;
+            decide_one(session, &request, "respond", json!({ "answer": answer })).await
         }
-        ActCommand::TakeOver { id, seen } => return take_over(session, id, seen).await,
-        ActCommand::AskAgain(args) => return ask_again(session, &args).await,
-        ActCommand::Accept(request) => (request, Action::new("accept", json!({}))),
-        ActCommand::Acknowledge(request) => (request, Action::new("acknowledge", json!({}))),
-        ActCommand::Withdraw(request) => (request, Action::new("withdraw", json!({}))),
+        ActCommand::TakeOver { id, seen } => take_over(session, id, seen).await,
+        ActCommand::AskAgain(args) => ask_again(session, &args).await,
+        ActCommand::Accept(request) => act(session, &request, "accept", nothing).await,
+        ActCommand::Acknowledge(request) => act(session, &request, "acknowledge", nothing).await,
+        ActCommand::Withdraw(request) => act(session, &request, "withdraw", nothing).await,
         ActCommand::Reassign { request, to } => {
-            (request, Action::new("reassign", json!({ "to": to })))
+            act(session, &request, "reassign", json!({ "to": to })).await
         }
         ActCommand::Delegate { request, to } => {
-            (request, Action::new("delegate", json!({ "to": to })))
+            act(session, &request, "delegate", json!({ "to": to })).await
         }
         ActCommand::Snooze { request, time } => {
-            (request, Action::new("snooze", json!({ "for": time })))
+            act(session, &request, "snooze", json!({ "for": time })).await
         }
-    };
-    act(session, &request, action).await
+    }
 }
 
-/// Gives one or several requests the same decision.
+/// Gives one or several requests the same decision: a verb of the API with its body.
 pub(super) async fn decide(
     session: &Session,
     requests: &[String],
     options: &DecisionOptions,
-    action: Action,
+    verb: &str,
+    body: Value,
 ) -> anyhow::Result<ExitKind> {
     let DecisionOptions { seen, all_or_none } = options;
     let requests = &session.whole_ids(Listed::Requests, requests).await?;
@@ -101,15 +98,12 @@ pub(super) async fn decide(
             request: request.clone(),
             seen: seen.first().copied(),
         };
-        return decide_one(session, &request, action).await;
+        return decide_one(session, &request, verb, body).await;
     }
     let versions = requests.iter().zip(seen);
-    let versions: Map<_, _> = versions
-        .map(|(id, version)| (id.clone(), json!(version)))
-        .collect();
+    let versions: BTreeMap<_, _> = versions.collect();
     let body = json!({
-        "ids": requests, "decision": { action.verb: action.body },
-        "atomic": all_or_none, "versions": versions,
+        "ids": requests, "decision": { verb: body }, "atomic": all_or_none, "versions": versions,
     });
     let batch: Body<BatchResult> = session.client.post("requests:batch", &body).await?;
     session.show(&batch, |batch| {
@@ -125,9 +119,9 @@ pub(super) async fn decide(
 async fn decide_one(
     session: &Session,
     request: &RequestRef,
-    action: Action,
+    verb: &str,
+    body: Value,
 ) -> anyhow::Result<ExitKind> {
-    let (path, body) = path_and_body(session, request, action).await?;
     let text = |decided: &Decided| {
         let result = DecisionResult {
             id: decided.request.id.to_string(),
@@ -137,7 +131,7 @@ async fn decide_one(
         };
         result.line()
     };
-    session.post(&path, &body, text).await
+    post(session, request, verb, body, text).await
 }
 
 impl DecisionResult {
@@ -166,20 +160,25 @@ impl DecisionResult {
     }
 }
 
-async fn path_and_body(
+/// Posts an action together with the version that the user has seen.
+async fn post<T: DeserializeOwned>(
     session: &Session,
     request: &RequestRef,
-    action: Action,
-) -> anyhow::Result<(String, Value)> {
-    let id = session.whole_id(Listed::Requests, &request.request).await?;
-    let Action { verb, mut body } = action;
-    set_fields(&mut body, [("version", request.seen.map(Value::from))]);
-    Ok((format!("requests/{}/{verb}", segment(&id)?), body))
+    verb: &str,
+    mut body: Value,
+    text: impl FnOnce(&T) -> String,
+) -> anyhow::Result<ExitKind> {
+    let path = session.path(Listed::Requests, &request.request).await?;
+    add_options(&mut body, json!({ "version": request.seen }));
+    session.post(&format!("{path}/{verb}"), &body, text).await
 }
 
-/// An action that is not a decision.
-async fn act(session: &Session, request: &RequestRef, action: Action) -> anyhow::Result<ExitKind> {
-    let (path, body) = path_and_body(session, request, action).await?;
+async fn act(
+    session: &Session,
+    request: &RequestRef,
+    verb: &str,
+    body: Value,
+) -> anyhow::Result<ExitKind> {
     let text = |request: &RequestView| {
         let assignee = request.assignee.as_deref().unwrap_or("unassigned");
         let snoozed = request.snoozed_until;
@@ -187,7 +186,7 @@ async fn act(session: &Session, request: &RequestRef, action: Action) -> anyhow:
         let (status, snoozed) = (request.status.as_str(), snoozed.unwrap_or_default());
         format!("{}  {status}  {assignee}{snoozed}", request.id)
     };
-    session.post(&path, &body, text).await
+    post(session, request, verb, body, text).await
 }
 
 /// Takes over the run of a handoff, or a live run by its id. In the second case the text says how to
@@ -196,7 +195,7 @@ async fn take_over(session: &Session, id: String, seen: Option<u64>) -> anyhow::
     let id = session.whole_id(Listed::Runs, &id).await?;
     let Ok(run) = id.parse::<RunId>() else {
         let request = RequestRef { request: id, seen };
-        return act(session, &request, Action::new("take-over", json!({}))).await;
+        return act(session, &request, "take-over", json!({})).await;
     };
     if seen.is_some() {
         bail!(Usage(format!(
@@ -220,13 +219,8 @@ async fn take_over(session: &Session, id: String, seen: Option<u64>) -> anyhow::
 /// Opens a new request for one that ended without a decision.
 async fn ask_again(session: &Session, args: &AskAgainArgs) -> anyhow::Result<ExitKind> {
     let id = session.whole_id(Listed::Requests, &args.request).await?;
-    let path = format!("requests/{}/ask-again", segment(&id)?);
-    let mut body = json!({});
-    let fields = [
-        ("to", (!args.to.is_empty()).then(|| json!(args.to))),
-        ("timeout", args.timeout.as_deref().map(Value::from)),
-    ];
-    set_fields(&mut body, fields);
+    let path = format!("{}/ask-again", item_path("requests", &id)?);
+    let body = body_of(json!({ "to": args.to, "timeout": args.timeout }));
     let opened: Body<OpenedHold> = session.client.post(&path, &body).await?;
     if args.wait {
         output::note(&format!("{id} is asked again"));

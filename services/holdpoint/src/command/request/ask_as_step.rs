@@ -10,10 +10,10 @@ use holdpoint_contracts::handoff::{RequestStatus, RequestView};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{LONG_POLL, parse_answer};
-use crate::cli::{AskArgs, StepAskArgs};
-use crate::client::{Body, ClientError, segment};
-use crate::command::{Session, set_fields};
+use super::open_hold::LONG_POLL;
+use crate::cli::requests::{AskArgs, StepAskArgs};
+use crate::client::{Body, ClientError, item_path};
+use crate::command::{Session, add_options, body_of};
 use crate::exit::{ExitKind, Usage};
 use crate::output;
 
@@ -35,9 +35,9 @@ pub(super) fn refuse_step_options(step: &StepAskArgs) -> anyhow::Result<()> {
 /// Asks and waits for the answer, or returns at once with `--park`.
 pub(super) async fn ask(session: &Session, args: AskArgs) -> anyhow::Result<ExitKind> {
     let run = std::env::var("HOLDPOINT_RUN").unwrap_or_default();
-    let path = format!("runs/{}/request-input", segment(&run)?);
+    let path = format!("{}/request-input", item_path("runs", &run)?);
     let park = args.step.park;
-    let body = request_body(args)?;
+    let body = request_body(&args)?;
     loop {
         // Repeated with the same key, this returns the same question and its answer.
         let asked: Body<RequestedInput> =
@@ -81,7 +81,7 @@ async fn retry_outages<T>(
     }
 }
 
-fn request_body(args: AskArgs) -> anyhow::Result<Value> {
+fn request_body(args: &AskArgs) -> anyhow::Result<Value> {
     let AskArgs { hold, step, .. } = args;
     if hold.title.is_some() || hold.assign.is_some() || !hold.policy.is_empty() {
         anyhow::bail!(Usage(
@@ -93,25 +93,20 @@ fn request_body(args: AskArgs) -> anyhow::Result<Value> {
     let timeout = timeout.map(holdpoint_contracts::duration::parse);
     let timeout_ms = timeout.transpose()?.map(|time| time.as_millis());
     let timeout_ms = timeout_ms.map(u64::try_from).transpose()?;
-    let mut body = json!({
-        "question": args.question, "options": args.options, "to": hold.to,
-        "priority": hold.priority(), "mode": if step.park { "park" } else { "block" },
-    });
-    let fields = [
-        ("timeout_ms", timeout_ms.map(Value::from)),
-        ("schema", args.schema),
-        ("link", link(args.link, args.link_label)),
-        ("key", step.key.map(Value::String)),
-        ("on_timeout", hold.on_timeout.map(Value::String)),
-        ("default", args.default.map(parse_answer)),
-    ];
-    set_fields(&mut body, fields);
+    let mut body = body_of(json!({
+        "question": args.question, "to": hold.to, "priority": hold.priority(),
+        "mode": if step.park { "park" } else { "block" }, "timeout_ms": timeout_ms,
+        "key": step.key, "on_timeout": hold.on_timeout,
+    }));
+    add_options(&mut body, form_of_answer(args));
     Ok(body)
 }
 
-/// The page on which the person enters a secret.
-pub(super) fn link(url: Option<String>, label: Option<String>) -> Option<Value> {
-    let mut link = json!({ "url": url? });
-    set_fields(&mut link, [("label", label.map(Value::String))]);
-    Some(link)
+/// The allowed answers: options, a form, or a page on which the person enters a secret.
+pub(super) fn form_of_answer(args: &AskArgs) -> Value {
+    let link = args.link.as_ref();
+    let link = link.map(|url| body_of(json!({ "url": url, "label": args.link_label })));
+    json!({
+        "options": args.options, "schema": args.schema, "link": link, "default": args.default,
+    })
 }

@@ -7,40 +7,24 @@ use serde_json::Value;
 
 use super::super::short_id::Listed;
 use super::super::{Session, refusal_line};
-use super::{filter_query, for_each_run};
-use crate::cli::{FilterArgs, RunRefs};
+use super::list_runs::{CONCURRENCY, filter_query, for_each_run};
+use crate::cli::runs::{FilterArgs, RunRefs};
 use crate::client::{Body, ClientError};
 use crate::exit::{ExitKind, Usage};
 use crate::output;
 
-/// Concurrent requests.
-pub(super) const CONCURRENCY: usize = 16;
 /// Runs that one command changes; more are refused, and a narrower filter is needed.
 const RUNS_MAX: usize = 100_000;
 
 /// A change of each run, and its texts.
 pub(super) struct Action {
-    name: &'static str,
-    body: Value,
-    done: &'static str,
-    unchanged: &'static str,
+    pub(super) name: &'static str,
+    pub(super) body: Value,
+    pub(super) done: &'static str,
+    pub(super) unchanged: &'static str,
 }
 
 impl Action {
-    pub(super) const fn new(
-        name: &'static str,
-        body: Value,
-        done: &'static str,
-        unchanged: &'static str,
-    ) -> Self {
-        Self {
-            name,
-            body,
-            done,
-            unchanged,
-        }
-    }
-
     async fn perform(&self, session: &Session, run: &str) -> Result<Body<ChangedRun>, ClientError> {
         let client = &session.client;
         client.change_run(run, self.name, &self.body).await

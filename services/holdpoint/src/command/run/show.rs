@@ -4,7 +4,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::run::{PausedBy, RunView, StepView, WaitingOn};
 
-use super::super::{Session, api_text, instant};
+use super::super::{Session, api_text, cells, instant};
 use crate::exit::ExitKind;
 use crate::table::{Rows, one_line};
 
@@ -97,14 +97,17 @@ fn steps(steps: &[StepView], now: Option<DateTime<Utc>>) -> String {
     for step in steps {
         let ended_at = step.ended_at.or(now);
         let took = step.started_at.zip(ended_at).map(|(from, to)| to - from);
-        rows.push([
-            step.id.clone(),
-            step.status.to_string(),
-            step.action.clone(),
-            step.attempts.to_string(),
-            step.started_at.map(instant).unwrap_or_default(),
-            took.map(positive).map(describe).unwrap_or_default(),
-            step.error_code.clone().unwrap_or_default(),
+        let started_at = step.started_at.map(instant);
+        let took = took.map(positive).map(describe);
+        let (status, attempts) = (step.status, step.attempts);
+        rows.push(cells![
+            step.id,
+            status,
+            step.action,
+            attempts,
+            started_at,
+            took,
+            step.error_code
         ]);
     }
     rows.render()

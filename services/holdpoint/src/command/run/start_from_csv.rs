@@ -8,11 +8,10 @@ use futures_util::{StreamExt, stream};
 use holdpoint_contracts::run::{RunStatus, RunView};
 use serde_json::{Value, json};
 
-use super::super::Session;
-use super::change_runs::CONCURRENCY;
+use super::super::{Session, add_options};
 use super::contacts_file::{self, Row};
-use super::contacts_with_run;
-use crate::client::{Body, ClientError, StartRun};
+use super::list_runs::{CONCURRENCY, contacts_with_run};
+use crate::client::{Body, ClientError};
 use crate::exit::ExitKind;
 use crate::output;
 use crate::table::Rows;
@@ -23,15 +22,14 @@ const POLL_EVERY: Duration = Duration::from_secs(1);
 pub(super) struct Batch {
     pub(super) agent: String,
     /// Common to all runs; the row adds the contact.
-    pub(super) start: StartRun,
+    pub(super) body: Value,
     pub(super) file: PathBuf,
-    /// Whether to skip contacts that have a run of the agent.
+    /// Skip contacts that have a run of the agent.
     pub(super) once: bool,
-    /// Whether to wait until all runs have ended.
+    /// Wait until all runs have ended.
     pub(super) watch: bool,
 }
 
-/// A row and its run.
 struct StartedRow {
     row: Row,
     run: Result<Body<RunView>, ClientError>,
@@ -90,25 +88,23 @@ async fn start_all(
     let total = rows.len();
     let mut responses = stream::iter(rows)
         .map(|row| async move {
-            let start = StartRun {
-                contact: Some(row.contact.clone()),
-                ..batch.start.clone()
-            };
-            let run = session.client.start_run(&batch.agent, &start).await;
+            let mut body = batch.body.clone();
+            add_options(&mut body, json!({ "contact": row.contact }));
+            let run = session.client.start_run(&batch.agent, &body).await;
             StartedRow { row, run }
         })
         .buffered(CONCURRENCY);
     let mut started: Vec<StartedRow> = Vec::with_capacity(total);
-    while let Some(one) = responses.next().await {
-        if let Err(error @ ClientError::Unreachable { .. }) = &one.run {
+    while let Some(next) = responses.next().await {
+        if let Err(error @ ClientError::Unreachable { .. }) = &next.run {
             output::live_end();
-            let (count, line) = (started.len(), one.row.line);
+            let (count, line) = (started.len(), next.row.line);
             output::note(&format!(
                 "{count} of {total} started; stopped at line {line}"
             ));
             return Err(error.clone().into());
         }
-        started.push(one);
+        started.push(next);
         output::live(&format!("{} of {total} started", started.len()));
     }
     output::live_end();

@@ -4,9 +4,10 @@ use holdpoint_contracts::history::{EventType, HistoryItem};
 use holdpoint_contracts::run::RunView;
 use serde_json::{Value, json};
 
+use super::list_runs::filter_query;
+use super::show;
 use super::watch::{event_line, exit_kind};
-use super::{filter_query, show};
-use crate::cli::FilterArgs;
+use crate::cli::runs::FilterArgs;
 use crate::exit::ExitKind;
 
 const RUN: &str = "run_00000000000000000000000000000001";

@@ -243,7 +243,7 @@ fn two_steps_never_share_a_message_id() {
 
 /// S0-R5
 #[tokio::test]
-async fn wrong_settings_are_told_without_the_password() {
+async fn an_error_of_settings_hides_the_password() {
     let error = MailTransport::from_env(Some("http://u:hunter2@host"), "d").unwrap_err();
     assert_eq!(error, MailTransportError::Url);
     assert!(!error.to_string().contains("hunter2"));
@@ -314,7 +314,7 @@ async fn a_mail_reaches_the_mail_server_with_its_stable_id() {
 
 /// S0-R5
 #[tokio::test]
-async fn a_refusal_of_the_mail_server_is_told_by_its_code_only() {
+async fn a_refusal_of_the_mail_server_shows_only_its_code() {
     let (url, talk) = mail_server("550 no such user in /var/mail/hunter2").await;
     let transport = MailTransport::from_env(Some(&url), "unused").unwrap();
     let tool = SendEmail::new(transport, None).unwrap();

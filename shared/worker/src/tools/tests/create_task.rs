@@ -1,46 +1,37 @@
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use holdpoint_contracts::handoff::OpenHold;
 use holdpoint_contracts::hold::Priority;
-use serde_json::json;
+use holdpoint_contracts::problem::{FieldError, Problem};
+use serde_json::{Value, json};
 
-use super::{call, failure};
-use crate::tool::{BoxFuture, Tool, ToolSuccess};
-use crate::tools::{CreateTask, NewTask, TaskOpener};
+use super::{Sent, call, failure, service};
+use crate::tool::{Tool, ToolSuccess};
+use crate::tools::CreateTask;
 
 const DAY: Duration = Duration::from_hours(24);
+const HOLD: &str = "hold_0193aaaabbbb7ccc8dddeeeeeeeeeeee-0";
 
-/// What was asked of the owner of tasks.
-#[derive(Default)]
-pub(super) struct Tasks {
-    opened: Mutex<Vec<(String, NewTask, String)>>,
-    refuse: Option<&'static str>,
+fn create_task(reply: Result<Value, Problem>) -> (CreateTask, Sent<OpenHold>) {
+    let (open_hold, sent) = service(reply);
+    (CreateTask { open_hold }, sent)
 }
 
-impl TaskOpener for Tasks {
-    fn open<'a>(
-        &'a self,
-        workspace: &'a str,
-        task: NewTask,
-        idempotency_key: &'a str,
-    ) -> BoxFuture<'a, Result<String, String>> {
-        Box::pin(async move {
-            if let Some(reason) = self.refuse {
-                return Err(reason.to_owned());
-            }
-            let key = idempotency_key.to_owned();
-            let mut opened = self.opened.lock().unwrap();
-            opened.push((workspace.to_owned(), task, key));
-            Ok("hold_1-0".to_owned())
-        })
-    }
+/// The view of the opened task.
+fn opened(id: &Value) -> Value {
+    json!({
+        "id": id, "kind": "handoff", "run": null, "step": null, "agent": null, "status": "offered",
+        "version": 1, "to": [], "question": "?", "options": [], "reason": null, "context": null,
+        "deadline": null, "remaining_ms": null, "on_timeout": "escalate", "actions": [],
+        "outcome": null, "response": null, "decided_by": null, "decided_at": null, "late": [],
+        "created_at": "2026-03-01T09:00:00.000Z",
+    })
 }
 
 /// API, Tools: all that can be said of a task, and what later steps know of it.
 #[tokio::test]
 async fn a_task_is_created_under_the_key_of_the_step() {
-    let tasks = Arc::new(Tasks::default());
-    let tool = CreateTask::new(Arc::<Tasks>::clone(&tasks));
+    let (tool, sent) = create_task(Ok(opened(&json!(HOLD))));
     let args = json!({
         "title": "Call Ann", "description": "She wants a pilot.", "assignee": "@role.sales",
         "due": "2 days", "priority": "medium", "tags": ["pilot"], "idempotent": true,
@@ -50,40 +41,44 @@ async fn a_task_is_created_under_the_key_of_the_step() {
         Ok(ToolSuccess {
             description: "Task \"Call Ann\" created for @role.sales".to_owned(),
             data: json!({
-                "task_id": "hold_1-0", "assignee": "@role.sales",
-                "due": "2026-03-03T09:00:00.000Z", "action_url": "/tasks/hold_1-0?action=handoff",
+                "task_id": HOLD, "assignee": "@role.sales", "due": "2026-03-03T09:00:00.000Z",
+                "action_url": format!("/tasks/{HOLD}?action=handoff"),
             }),
         })
     );
     let least = json!({ "title": "Look", "assignee": "bob", "contact": "zoe" });
     tool.call(&call(least)).await.unwrap();
-    let opened = tasks.opened.lock().unwrap();
-    let (workspace, task, key) = &opened[0];
-    assert_eq!((&**workspace, &**key), ("default", "run_1/step-01"));
+    let sent = sent.lock().unwrap();
+    let (workspace, envelope) = &sent[0];
+    let OpenHold {
+        spec, timeout_ms, ..
+    } = &envelope.command;
+    assert_eq!(workspace.as_str(), "default");
+    assert_eq!(Duration::from_millis(*timeout_ms), 2 * DAY);
+    assert_eq!(spec.title.as_deref(), Some("Call Ann"));
+    assert_eq!(spec.question, "She wants a pilot.");
+    assert_eq!(json!(spec.to), json!(["@role.sales"]));
+    assert_eq!(spec.priority, Priority::Normal);
+    assert_eq!(spec.agent.as_ref().unwrap().as_str(), "outreach");
+    let task = spec.task.as_ref().unwrap();
+    assert_eq!(task.tags, ["pilot"]);
+    assert_eq!(task.description, "She wants a pilot.");
     assert_eq!(
-        *task,
-        NewTask {
-            title: "Call Ann".to_owned(),
-            description: "She wants a pilot.".to_owned(),
-            assignee: Some("@role.sales".to_owned()),
-            time: 2 * DAY,
-            priority: Priority::Normal,
-            tags: vec!["pilot".to_owned()],
-            agent: "outreach".to_owned(),
-            context: json!({ "run": "run_1", "step": "step-01", "contact": { "id": "ann" } }),
-        }
+        spec.context,
+        json!({ "run": "run_1", "step": "step-01", "contact": { "id": "ann" } })
     );
-    let (_, task, _) = &opened[1];
-    assert_eq!(task.assignee.as_deref(), Some("@user.bob"));
-    assert_eq!(task.time, 90 * DAY);
-    assert_eq!(task.context["contact"]["id"], "zoe");
+    let OpenHold {
+        spec, timeout_ms, ..
+    } = &sent[1].1.command;
+    assert_eq!(json!(spec.to), json!(["@user.bob"]));
+    assert_eq!(Duration::from_millis(*timeout_ms), 90 * DAY);
+    assert_eq!(spec.context["contact"]["id"], "zoe");
 }
 
 /// A day lasts until its end; what is due already is overdue at once, and not lost.
 #[tokio::test]
 async fn a_task_is_due_on_a_day_at_an_instant_or_after_a_time() {
-    let tasks = Arc::new(Tasks::default());
-    let tool = CreateTask::new(Arc::<Tasks>::clone(&tasks));
+    let (tool, sent) = create_task(Ok(opened(&json!(HOLD))));
     let cases = [
         ("2026-03-01", Duration::from_mins(15 * 60 - 1)),
         ("2026-03-02T10:00:00+01:00", DAY),
@@ -94,10 +89,10 @@ async fn a_task_is_due_on_a_day_at_an_instant_or_after_a_time() {
     for (due, time) in cases {
         let args = json!({ "title": "t", "due": due });
         tool.call(&call(args)).await.unwrap();
-        let opened = tasks.opened.lock().unwrap();
-        assert_eq!(opened.last().unwrap().1.time, time, "{due}");
+        let timeout_ms = sent.lock().unwrap().last().unwrap().1.command.timeout_ms;
+        assert_eq!(Duration::from_millis(timeout_ms), time, "{due}");
     }
-    for (args, fault) in [
+    for (args, error) in [
         (
             json!({ "title": "t", "due": "soon" }),
             "`due` must be a date",
@@ -118,18 +113,26 @@ async fn a_task_is_due_on_a_day_at_an_instant_or_after_a_time() {
     ] {
         let wrong = failure(&tool, args).await;
         assert_eq!(wrong.code, "invalid_args");
-        assert!(wrong.message.contains(fault), "{wrong}");
+        assert!(wrong.message.contains(error), "{wrong}");
     }
 }
 
 /// S0-R5
 #[tokio::test]
 async fn a_task_that_cannot_be_created_fails_the_step_with_its_reason() {
-    let tool = CreateTask::new(Arc::new(Tasks {
-        refuse: Some("`assignee`: User bob not found or inactive in workspace"),
-        ..Tasks::default()
-    }));
+    let error = FieldError {
+        pointer: Some("/spec/to/0".to_owned()),
+        message: "User bob not found or inactive in workspace".to_owned(),
+        ..FieldError::default()
+    };
+    let problem = Problem::new(422, "invalid_recipient", "1 error").with_errors(vec![error]);
+    let (tool, _sent) = create_task(Err(problem));
     let refused = failure(&tool, json!({ "title": "t", "assignee": "bob" })).await;
     assert_eq!(refused.code, "task_not_created");
-    assert!(refused.message.contains("User bob not found"), "{refused}");
+    assert!(
+        refused
+            .message
+            .starts_with("`assignee`: User bob not found"),
+        "{refused}"
+    );
 }

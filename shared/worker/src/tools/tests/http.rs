@@ -309,7 +309,7 @@ async fn a_server_that_never_answers_is_given_up_on() {
 
 /// S0-R5
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told_without_its_address() {
+async fn an_unreachable_server_is_reported_without_its_address() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/?key=hunter2", listener.local_addr().unwrap());
     drop(listener);
@@ -326,7 +326,7 @@ async fn a_request_that_cannot_be_made_says_what_to_change() {
         (
             json!({ "url": "/relative" }),
             "invalid_args",
-            "`url` is no absolute address",
+            "`url` must be an absolute address",
         ),
         (
             json!({ "url": "http://a/", "method": "BREW" }),

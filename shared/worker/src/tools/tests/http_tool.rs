@@ -18,7 +18,8 @@ async fn called(policy: EgressPolicy, url: String, args: Value) -> ToolResult {
         url,
         headers: BTreeMap::from([("X-Shop".to_owned(), "main".to_owned())]),
     });
-    HttpTool::new(tool(policy)).call(&call).await
+    let http = tool(policy);
+    HttpTool { http }.call(&call).await
 }
 
 /// S2-R10
@@ -79,7 +80,7 @@ async fn any_other_status_fails_and_says_nothing_of_the_body() {
 /// S2-R10. Mend A-L8: the arguments stay with the origin that was registered, too.
 #[tokio::test]
 async fn neither_token_nor_arguments_follow_a_redirect_to_another_origin() {
-    let (second, mut told) = server(vec![answer("200 OK", "", "")]).await;
+    let (second, mut requests) = server(vec![answer("200 OK", "", "")]).await;
     let moved = format!("location: http://{second}/there\r\n");
     let (first, _requests) = server(vec![
         answer("307 Temporary Redirect", &moved, ""),
@@ -91,9 +92,9 @@ async fn neither_token_nor_arguments_follow_a_redirect_to_another_origin() {
         called(EgressPolicy::AllowPrivate, url, json!({ "amount": 5 })).await
     };
     assert_eq!(call().await.unwrap_err().code, "redirect_refused");
-    assert!(told.try_recv().is_err());
+    assert!(requests.try_recv().is_err());
     call().await.unwrap();
-    let request = told.recv().await.unwrap();
+    let request = requests.recv().await.unwrap();
     assert!(request.starts_with("GET /there "), "{request}");
     for secret in ["st_secret", "x-shop", "amount"] {
         assert!(!request.contains(secret), "{request}");
@@ -118,7 +119,8 @@ async fn a_registered_address_that_is_none_is_said_of_the_tool() {
         .await
         .unwrap_err();
     assert!(failure.message.contains("payments.refund"), "{failure}");
-    let none = HttpTool::new(tool(EgressPolicy::AllowPrivate));
+    let http = tool(EgressPolicy::AllowPrivate);
+    let none = HttpTool { http };
     assert_eq!(
         none.call(&call(json!({}))).await.unwrap_err().code,
         "no_target"

@@ -117,7 +117,7 @@ pub(super) fn step(idempotent: bool) -> StepDispatch {
 }
 
 /// A worker whose tool `work` waits for a leave, one for each call.
-pub(super) struct Working {
+pub(super) struct RunningWorker {
     pub(super) calls: Arc<AtomicUsize>,
     /// Calls that have ended, or were cut.
     pub(super) left: Arc<AtomicUsize>,
@@ -126,7 +126,7 @@ pub(super) struct Working {
     run: AbortOnDropHandle<Result<(), WorkerError>>,
 }
 
-impl Working {
+impl RunningWorker {
     pub(super) fn start(fixture: &Fixture, concurrency: usize, leaves: usize) -> Self {
         let calls = Arc::new(AtomicUsize::new(0));
         let leaves = Arc::new(Semaphore::new(leaves));
@@ -138,7 +138,7 @@ impl Working {
             async move {
                 let _leaving = leaving;
                 gate.acquire().await.unwrap().forget();
-                assert_ne!(call.args["say"], "panic", "as it was told");
+                assert_ne!(call.args["say"], "panic", "the call says panic");
                 Ok(ToolSuccess {
                     description: "Done".to_owned(),
                     data: call.args,

@@ -7,7 +7,7 @@ use holdpoint_contracts::steps::{Grant, LEASE_DEFAULT_MS, ResultReply, StepDispa
 use holdpoint_contracts::subject;
 
 use super::super::DRAIN;
-use super::fixture::{Executor, Fixture, Manner, Working, step, until};
+use super::fixture::{Executor, Fixture, Manner, RunningWorker, step, until};
 
 /// A step with a lease of `lease_ms`.
 fn leased(idempotent: bool, lease_ms: u64) -> StepDispatch {
@@ -37,7 +37,7 @@ async fn who_has_granted_and_not_answered_is_asked_again_within_the_lease() {
         ..Manner::default()
     };
     let executor = Executor::start(&fixture, manner).await;
-    let working = Working::start(&fixture, 8, 8);
+    let working = RunningWorker::start(&fixture, 8, 8);
     fixture.publish(&[leased(false, LEASE_MS)]).await;
     until(5, "it is asked", async || {
         !executor.said().starts.is_empty()
@@ -57,7 +57,7 @@ async fn who_has_granted_and_not_answered_is_asked_again_within_the_lease() {
 async fn a_granted_step_is_acked_and_kept_by_beats() {
     let fixture = Fixture::new().await;
     let executor = Executor::start(&fixture, Manner::default()).await;
-    let working = Working::start(&fixture, 8, 0);
+    let working = RunningWorker::start(&fixture, 8, 0);
     let step_dispatch = leased(false, 1_000);
     fixture.publish(std::slice::from_ref(&step_dispatch)).await;
     working.called(1).await;
@@ -109,7 +109,7 @@ async fn ask_to_beat(fixture: &Fixture) {
 async fn a_node_beats_when_it_starts_and_at_once_when_it_is_asked() {
     let fixture = Fixture::new().await;
     let executor = Executor::start(&fixture, Manner::default()).await;
-    let _working = Working::start(&fixture, 8, 0);
+    let _working = RunningWorker::start(&fixture, 8, 0);
     executor
         .hears("a first beat", |heartbeat| {
             heartbeat.tools == ["work".parse().unwrap()] && heartbeat.working.is_empty()
@@ -134,7 +134,7 @@ async fn a_node_beats_when_it_starts_and_at_once_when_it_is_asked() {
 async fn a_grant_of_a_shorter_lease_makes_the_node_beat_at_once() {
     let fixture = Fixture::new().await;
     let executor = Executor::start(&fixture, Manner::default()).await;
-    let working = Working::start(&fixture, 8, 0);
+    let working = RunningWorker::start(&fixture, 8, 0);
     executor.hears("a first beat", |_| true).await;
     fixture.publish(&[leased(false, 2_000)]).await;
     working.called(1).await;
@@ -155,7 +155,7 @@ async fn a_grant_of_a_shorter_lease_makes_the_node_beat_at_once() {
 async fn a_beat_that_nobody_answers_is_sent_again_within_the_lease() {
     let fixture = Fixture::new().await;
     let executor = Executor::start(&fixture, Manner::default()).await;
-    let working = Working::start(&fixture, 8, 0);
+    let working = RunningWorker::start(&fixture, 8, 0);
     executor.hears("a first beat", |_| true).await;
     executor.turn(|manner| manner.deaf = 2);
     fixture.publish(&[leased(false, 3_000)]).await;
@@ -183,7 +183,7 @@ async fn a_beat_that_nobody_answers_is_sent_again_within_the_lease() {
 async fn what_a_beat_stops_is_cut_and_never_reported() {
     let fixture = Fixture::new().await;
     let executor = Executor::start(&fixture, Manner::default()).await;
-    let working = Working::start(&fixture, 8, 0);
+    let working = RunningWorker::start(&fixture, 8, 0);
     fixture.publish(&[step(false)]).await;
     working.called(1).await;
     fixture.all_acked().await;
@@ -216,7 +216,7 @@ async fn what_a_beat_stops_is_cut_and_never_reported() {
 async fn a_step_that_started_without_asking_asks_when_it_has_run_for_a_while() {
     let fixture = Fixture::new().await;
     let executor = Executor::start(&fixture, Manner::default()).await;
-    let working = Working::start(&fixture, 8, 0);
+    let working = RunningWorker::start(&fixture, 8, 0);
     let step_dispatch = step(true);
     fixture.publish(std::slice::from_ref(&step_dispatch)).await;
     working.called(1).await;
@@ -244,7 +244,7 @@ async fn drop_stops_a_step_that_started_without_asking() {
         ..Manner::default()
     };
     let executor = Executor::start(&fixture, manner).await;
-    let working = Working::start(&fixture, 8, 0);
+    let working = RunningWorker::start(&fixture, 8, 0);
     fixture.publish(&[step(true)]).await;
     working.called(1).await;
     working.cut(1).await;
@@ -257,7 +257,7 @@ async fn drop_stops_a_step_that_started_without_asking() {
 #[tokio::test]
 async fn a_step_that_runs_while_no_executor_is_there_keeps_its_delivery() {
     let fixture = Fixture::new().await;
-    let working = Working::start(&fixture, 8, 0);
+    let working = RunningWorker::start(&fixture, 8, 0);
     fixture.publish(&[step(true)]).await;
     working.called(1).await;
     let since = Instant::now();
@@ -281,7 +281,7 @@ async fn a_stored_result_is_sent_until_the_executor_knows_it() {
     let fixture = Fixture::new().await;
     let commands = StreamUse::Commands("executor");
     fixture.bus.provide_stream(commands).await.unwrap();
-    let _working = Working::start(&fixture, 8, 8);
+    let _working = RunningWorker::start(&fixture, 8, 8);
     let step_dispatch = step(true);
     fixture.publish(std::slice::from_ref(&step_dispatch)).await;
     fixture.all_acked().await;
@@ -306,7 +306,7 @@ async fn a_stored_result_is_sent_until_the_executor_knows_it() {
 async fn a_stop_is_bounded_and_ends_with_a_goodbye() {
     let fixture = Fixture::new().await;
     let executor = Executor::start(&fixture, Manner::default()).await;
-    let working = Working::start(&fixture, 8, 0);
+    let working = RunningWorker::start(&fixture, 8, 0);
     fixture.publish(&[step(false)]).await;
     working.called(1).await;
     fixture.all_acked().await;
@@ -331,7 +331,7 @@ async fn a_stop_is_bounded_and_ends_with_a_goodbye() {
 #[tokio::test]
 async fn a_goodbye_that_nobody_answers_does_not_hold_up_the_stop() {
     let fixture = Fixture::new().await;
-    let working = Working::start(&fixture, 8, 0);
+    let working = RunningWorker::start(&fixture, 8, 0);
     // Somebody listens and says nothing.
     let filter = subject::asks_filter("executor");
     let _deaf = fixture.bus.client().subscribe(filter).await.unwrap();
@@ -351,7 +351,7 @@ async fn a_goodbye_that_nobody_answers_does_not_hold_up_the_stop() {
 async fn the_same_hand_out_again_is_not_started_again() {
     let fixture = Fixture::new().await;
     let _executor = Executor::start(&fixture, Manner::default()).await;
-    let working = Working::start(&fixture, 8, 2);
+    let working = RunningWorker::start(&fixture, 8, 2);
     working.leaves.forget_permits(2);
     let step_dispatch = step(true);
     fixture
@@ -372,7 +372,7 @@ async fn a_hand_out_that_comes_again_after_its_end_is_not_done_again() {
     for (idempotent, asked) in [(true, 0), (false, 2)] {
         let fixture = Fixture::new().await;
         let executor = Executor::start(&fixture, Manner::default()).await;
-        let working = Working::start(&fixture, 8, 8);
+        let working = RunningWorker::start(&fixture, 8, 8);
         let reported = async |count: usize| {
             until(10, "results are reported", async || {
                 executor.said().results.iter().flatten().count() >= count

@@ -1,0 +1,44 @@
+//! The result of one attempt of a tool.
+
+/// The result of a successful call; becomes the step's response (S0-R5).
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolSuccess {
+    /// One sentence for people, without a full stop.
+    pub description: String,
+    /// Later steps refer to it as `$step-01.…`.
+    pub data: serde_json::Value,
+}
+
+/// Why a call failed. Both texts are stored and shown to people (S0-R5).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ToolFailure {
+    /// Stable snake_case code, for programs.
+    pub code: String,
+    /// For people. It must not contain secrets, paths, SQL or stack traces.
+    pub message: String,
+}
+
+/// Code of the "failure" that parks a tool.
+pub const PARKED: &str = "parked";
+
+impl ToolFailure {
+    /// Not a failure: the tool has asked people, ends, and is called again with the answer (S3-R2). Code
+    /// [`PARKED`].
+    #[must_use]
+    pub fn parked() -> Self {
+        Self::new(PARKED, "It has asked people and waits for their answer.")
+    }
+
+    /// A failure with a stable code and a message for people (S0-R5).
+    #[must_use]
+    pub fn new(code: &str, message: impl Into<String>) -> Self {
+        Self {
+            code: code.to_owned(),
+            message: message.into(),
+        }
+    }
+}
+
+/// Outcome of one attempt.
+pub type ToolResult = Result<ToolSuccess, ToolFailure>;
