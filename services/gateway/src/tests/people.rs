@@ -112,7 +112,7 @@ const ROUTES: [(&str, &str, Right); 53] = [
 #[tokio::test]
 async fn every_route_asks_for_its_right() {
     let edge = Edge::new().await;
-    for role in Role::ALL {
+    for role in Role::ALL.iter().copied() {
         edge.user(role.as_str(), &[role.as_str()]).await;
         let token = edge.token_of(role.as_str(), None).await;
         for (method, path, right) in ROUTES {
