@@ -1,12 +1,14 @@
 //! Idempotency of requests that the gateway answers itself: it stores the answer under the caller's key.
 
+use chrono::{DateTime, Utc};
 use holdpoint_contracts::{IdempotencyKey, Problem};
 use serde_json::Value;
 
 use crate::app::App;
 use crate::auth::caller::Caller;
-use crate::problem::{database_away, key_reused};
+use crate::problem::{database_away, key_reused, key_spent};
 use crate::store::commands::answers::{self, GivenAnswer, KeyUse};
+use crate::store::tokens::{Minted, TokenId};
 
 /// The answer that was given under a key in the last 24 hours.
 ///
@@ -38,14 +40,38 @@ pub(crate) async fn keep_answer(
     let Some(key) = key else {
         return;
     };
-    let given = GivenAnswer {
+    let given = given_answer(caller, key, answer, app.clock.now());
+    if let Err(error) = answers::keep_answer(&app.writer, &given).await {
+        tracing::error!(%error, "an answer was not kept; a repetition of the request is not recognized");
+    }
+}
+
+/// An answer to keep for repetitions.
+pub(crate) fn given_answer<'a>(
+    caller: &'a Caller,
+    key: &'a IdempotencyKey,
+    answer: &'a Value,
+    at: DateTime<Utc>,
+) -> GivenAnswer<'a> {
+    GivenAnswer {
         workspace: &caller.workspace,
         caller: &caller.claims.user,
         key,
         answer,
-        at: app.clock.now(),
-    };
-    if let Err(error) = answers::keep_answer(&app.writer, &given).await {
-        tracing::error!(%error, "an answer was not kept; a repetition of the request is not recognized");
+        at,
+    }
+}
+
+impl Minted {
+    /// The new token.
+    ///
+    /// # Errors
+    /// 422 or 409 for a key without a new token.
+    pub(crate) fn into_token(self) -> Result<(TokenId, String), Problem> {
+        match self {
+            Self::Token(id, token) => Ok((id, token)),
+            Self::KeyReused => Err(key_reused()),
+            Self::KeySpent => Err(key_spent()),
+        }
     }
 }

@@ -17,15 +17,18 @@ pub(crate) async fn a_hook_is_one_of_its_name_and_goes_when_it_is_removed(tables
     };
     let crm = hook("crm");
     let (writer, readers) = (&tables.writer, &tables.readers);
-    assert_eq!(add(writer, &acme, &crm, 2).await.unwrap(), Added::Done);
-    let again = add(writer, &acme, &hook("crm"), 2).await.unwrap();
-    assert_eq!(again, Added::Known);
     assert_eq!(
-        add(writer, &acme, &hook("b"), 2).await.unwrap(),
+        add(writer, &acme, &crm, None, 2).await.unwrap(),
+        Added::Done
+    );
+    let again = add(writer, &acme, &hook("crm"), None, 2).await.unwrap();
+    assert_eq!(again, Added::NameTaken);
+    assert_eq!(
+        add(writer, &acme, &hook("b"), None, 2).await.unwrap(),
         Added::Done
     );
     assert_eq!(
-        add(writer, &acme, &hook("c"), 2).await.unwrap(),
+        add(writer, &acme, &hook("c"), None, 2).await.unwrap(),
         Added::Full
     );
     let found = find(readers, &acme, &crm.name).await.unwrap();
