@@ -175,7 +175,7 @@ async fn show(call: Call<Administer, LetterId>) -> JsonResult<Value> {
     Ok(Json(item(letter.service, found)))
 }
 
-/// Answers with the reply that the sender of the message would have got.
+/// Answers with the reply that the sender of the message would have got. A repetition gets it with masked secrets.
 async fn replay(call: Call<Administer, LetterId, Body>) -> JsonResult<Value> {
     let (caller, letter, key) = (call.caller, call.id, call.key.as_ref());
     if let Some(answer) = idempotency::find_answer(&caller.app, key).await? {
@@ -185,7 +185,7 @@ async fn replay(call: Call<Administer, LetterId, Body>) -> JsonResult<Value> {
     let reply: Value = ask_service(&caller, &letter, request).await?;
     let id = format!("{}-{}", letter.service, letter.id);
     let answer = json!({ "id": id, "answer": reply });
-    idempotency::keep_answer(&caller.app, &caller, key, &answer).await;
+    idempotency::keep_answer(&caller.app, &caller, key, answer.clone()).await;
     Ok(Json(answer))
 }
 

@@ -3,7 +3,9 @@
 use axum::Router;
 use axum::routing::post;
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::executor::{ChangedScope, PauseNew, PauseScope, PauseWaiting, ResumeScope};
+use holdpoint_contracts::executor::{
+    ChangedScope, PauseNew, PauseScope, PauseWaiting, ResumeScope,
+};
 use holdpoint_contracts::run::ResumeMode;
 use holdpoint_ids::AgentName;
 use serde::Deserialize;

@@ -14,6 +14,7 @@ use crate::app::App;
 use crate::auth::may::{Look, May, Operate};
 use crate::body::JsonBody;
 use crate::call::Call;
+use crate::idempotency::MASKED;
 use crate::params::{PageParams, Params};
 use crate::path::NoId;
 use crate::problem::{ApiResult, JsonResult};
@@ -34,9 +35,6 @@ async fn list(caller: May<Look>, page: PageParams) -> JsonResult<Page<ToolView>>
     }
     Ok(Json(page))
 }
-
-/// Replaces a secret.
-const MASKED: &str = "***";
 
 /// Hides headers and all of the address except its host, because both may contain keys.
 fn mask(view: &mut ToolView) {
