@@ -1,7 +1,5 @@
 //! Request bodies: their limits, media types and JSON, and the caller's idempotency key.
 
-use std::marker::PhantomData;
-
 use axum::body::Body as HttpBody;
 use axum::extract::{FromRequestParts, OriginalUri, Request};
 use axum::http::request::Parts;
@@ -22,78 +20,11 @@ use crate::problem::ApiResult;
 /// Longest `Idempotency-Key`, in characters.
 const KEY_MAX: usize = 255;
 
-/// How a route reads the body of a call.
-pub(crate) trait ReadBody {
-    type Value: Send;
-
-    /// The body, and the caller's idempotency key with a digest of the request.
-    fn read(
-        request: Request,
-        app: &App,
-    ) -> impl Future<Output = ApiResult<(Option<IdempotencyKey>, Self::Value)>> + Send;
-}
-
-/// The body is not read.
-#[derive(Debug)]
-pub(crate) struct NoBody;
-
 /// A complete body.
 #[derive(Debug)]
 pub(crate) struct Body {
     bytes: Vec<u8>,
     media_type: Option<String>,
-}
-
-/// A body that is a JSON object.
-#[derive(Debug)]
-pub(crate) struct JsonBody<T>(PhantomData<T>);
-
-/// A body that is a JSON object or empty, which means `{}`.
-#[derive(Debug)]
-pub(crate) struct OptionalJson<T>(PhantomData<T>);
-
-impl ReadBody for NoBody {
-    type Value = ();
-
-    async fn read(_request: Request, _app: &App) -> ApiResult<(Option<IdempotencyKey>, ())> {
-        Ok((None, ()))
-    }
-}
-
-impl ReadBody for Body {
-    type Value = Self;
-
-    async fn read(request: Request, app: &App) -> ApiResult<(Option<IdempotencyKey>, Self)> {
-        let (mut parts, body) = request.into_parts();
-        let bearer = Bearer::from_request_parts(&mut parts, app).await?;
-        let (workspace, kind, name) = bearer.scope();
-        let caller_key = idempotency_key(&parts.headers)?;
-        let bytes = arrived(body).await?;
-        let key = caller_key.map(|key| IdempotencyKey {
-            key: scoped(&[workspace, kind, &name, &route(&parts), &key]),
-            digest: digest(&parts, &bytes),
-        });
-        let media_type = parts.headers.get(header::CONTENT_TYPE).map(media_type);
-        Ok((key, Self { bytes, media_type }))
-    }
-}
-
-impl<T: DeserializeOwned + Send> ReadBody for JsonBody<T> {
-    type Value = T;
-
-    async fn read(request: Request, app: &App) -> ApiResult<(Option<IdempotencyKey>, T)> {
-        let (key, body) = Body::read(request, app).await?;
-        Ok((key, body.json()?))
-    }
-}
-
-impl<T: DeserializeOwned + Send> ReadBody for OptionalJson<T> {
-    type Value = T;
-
-    async fn read(request: Request, app: &App) -> ApiResult<(Option<IdempotencyKey>, T)> {
-        let (key, body) = Body::read(request, app).await?;
-        Ok((key, body.json_or_empty()?))
-    }
 }
 
 /// All bytes of a body, within its limits.
@@ -122,6 +53,24 @@ fn broken_off(error: &axum::Error) -> Problem {
 }
 
 impl Body {
+    /// Reads a body, and the caller's idempotency key with a digest of the request.
+    pub(crate) async fn read(
+        request: Request,
+        app: &App,
+    ) -> ApiResult<(Option<IdempotencyKey>, Self)> {
+        let (mut parts, body) = request.into_parts();
+        let bearer = Bearer::from_request_parts(&mut parts, app).await?;
+        let (workspace, kind, name) = bearer.scope();
+        let caller_key = idempotency_key(&parts.headers)?;
+        let bytes = arrived(body).await?;
+        let key = caller_key.map(|key| IdempotencyKey {
+            key: scoped(&[workspace, kind, &name, &route(&parts), &key]),
+            digest: digest(&parts, &bytes),
+        });
+        let media_type = parts.headers.get(header::CONTENT_TYPE).map(media_type);
+        Ok((key, Self { bytes, media_type }))
+    }
+
     /// The JSON object in the body.
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         if !self.bytes.is_empty() {

@@ -3,18 +3,20 @@
 //! The parts are read in this order. So a caller without the right learns nothing else, and no body is read for it.
 
 use std::fmt::Display;
+use std::marker::PhantomData;
 use std::str::FromStr;
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use holdpoint_contracts::IdempotencyKey;
+use serde::de::DeserializeOwned;
 
 use crate::app::App;
 use crate::auth::may::{Demand, May};
 use crate::auth::run_reader::{QuestionSource, RunReader};
-use crate::body::{NoBody, ReadBody};
+use crate::body::Body;
 use crate::params::NoParams;
 use crate::path::{NoId, PathId};
-use crate::problem::ApiError;
+use crate::problem::{ApiError, ApiResult};
 
 /// Who may call a route: a right ([`Demand`]), or a kind of caller.
 pub(crate) trait CallerKind {
@@ -65,5 +67,62 @@ where
             key,
             body,
         })
+    }
+}
+
+/// How a route reads the body of a call.
+pub(crate) trait ReadBody {
+    type Value: Send;
+
+    /// The body, and the caller's idempotency key with a digest of the request.
+    fn read(
+        request: Request,
+        app: &App,
+    ) -> impl Future<Output = ApiResult<(Option<IdempotencyKey>, Self::Value)>> + Send;
+}
+
+/// The body is not read.
+#[derive(Debug)]
+pub(crate) struct NoBody;
+
+/// A body that is a JSON object.
+#[derive(Debug)]
+pub(crate) struct JsonBody<T>(PhantomData<T>);
+
+/// A body that is a JSON object or empty, which means `{}`.
+#[derive(Debug)]
+pub(crate) struct OptionalJson<T>(PhantomData<T>);
+
+impl ReadBody for NoBody {
+    type Value = ();
+
+    async fn read(_request: Request, _app: &App) -> ApiResult<(Option<IdempotencyKey>, ())> {
+        Ok((None, ()))
+    }
+}
+
+impl ReadBody for Body {
+    type Value = Self;
+
+    async fn read(request: Request, app: &App) -> ApiResult<(Option<IdempotencyKey>, Self)> {
+        Body::read(request, app).await
+    }
+}
+
+impl<T: DeserializeOwned + Send> ReadBody for JsonBody<T> {
+    type Value = T;
+
+    async fn read(request: Request, app: &App) -> ApiResult<(Option<IdempotencyKey>, T)> {
+        let (key, body) = Body::read(request, app).await?;
+        Ok((key, body.json()?))
+    }
+}
+
+impl<T: DeserializeOwned + Send> ReadBody for OptionalJson<T> {
+    type Value = T;
+
+    async fn read(request: Request, app: &App) -> ApiResult<(Option<IdempotencyKey>, T)> {
+        let (key, body) = Body::read(request, app).await?;
+        Ok((key, body.json_or_empty()?))
     }
 }

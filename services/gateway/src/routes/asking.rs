@@ -21,8 +21,8 @@ use tokio::time::Instant;
 
 use crate::app::App;
 use crate::auth::run_reader::{QuestionSource, RunReader};
-use crate::body::{JsonBody, invalid_field};
-use crate::call::Call;
+use crate::body::invalid_field;
+use crate::call::{Call, JsonBody};
 use crate::command_outcome::CommandOutcome;
 use crate::problem::ApiResult;
 use crate::use_cases::await_request::{await_request, read_when_delivered};

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::auth::may::{Administer, Installation};
-use crate::body::{OptionalJson, invalid_field};
-use crate::call::Call;
+use crate::body::invalid_field;
+use crate::call::{Call, OptionalJson};
 use crate::params::NoParams;
 use crate::path::NoId;
 use crate::problem::{ApiError, JsonResult};
@@ -21,7 +21,6 @@ use crate::problem::{ApiError, JsonResult};
 const BY_MAX: Duration = Duration::from_hours(400 * 24);
 /// How long an advance waits, in real time, until the work that it triggered is finished.
 const SETTLE_MS_DEFAULT: u64 = 10_000;
-/// Longest such wait.
 const SETTLE_MS_MAX: u64 = 60_000;
 
 pub(crate) fn routes() -> Router<App> {

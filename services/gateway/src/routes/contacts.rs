@@ -18,8 +18,8 @@ use serde_json::{Map, Value};
 use crate::app::App;
 use crate::auth::may::{Ask, Operate};
 use crate::auth::run_reader::RunReader;
-use crate::body::{JsonBody, NoBody, invalid_field};
-use crate::call::Call;
+use crate::body::invalid_field;
+use crate::call::{Call, JsonBody, NoBody};
 use crate::params::Params;
 use crate::problem::{ApiResult, JsonResult};
 

@@ -16,8 +16,7 @@ use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::auth::may::{Administer, May};
-use crate::body::JsonBody;
-use crate::call::Call;
+use crate::call::{Call, JsonBody};
 use crate::idempotency::{self, given_answer};
 use crate::path::NoId;
 use crate::problem::{ApiError, ApiResult, JsonResult};

@@ -12,8 +12,7 @@ use serde::Deserialize;
 
 use crate::app::App;
 use crate::auth::may::{Administer, Operate};
-use crate::body::OptionalJson;
-use crate::call::Call;
+use crate::call::{Call, OptionalJson};
 use crate::command_outcome::CommandResult;
 use crate::params::Params;
 use crate::path::NoId;

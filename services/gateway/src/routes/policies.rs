@@ -15,8 +15,8 @@ use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::auth::may::{Administer, Look};
-use crate::body::{JsonBody, from_json, invalid_field};
-use crate::call::Call;
+use crate::body::{from_json, invalid_field};
+use crate::call::{Call, JsonBody};
 use crate::path::NoId;
 use crate::problem::{ApiResult, JsonResult};
 

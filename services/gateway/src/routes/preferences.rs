@@ -8,8 +8,7 @@ use holdpoint_contracts::notification::{GetPreferences, Preferences, PutPreferen
 
 use crate::app::App;
 use crate::auth::may::{InPerson, Look};
-use crate::body::JsonBody;
-use crate::call::Call;
+use crate::call::{Call, JsonBody};
 use crate::path::NoId;
 use crate::problem::{ApiResult, JsonResult};
 

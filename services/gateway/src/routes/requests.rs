@@ -18,8 +18,7 @@ use holdpoint_ids::{HoldId, UserName};
 use crate::app::App;
 use crate::auth::caller::Caller;
 use crate::auth::may::{Look, May};
-use crate::body::NoBody;
-use crate::call::Call;
+use crate::call::{Call, NoBody};
 use crate::params::{PageParams, Params};
 use crate::problem::JsonResult;
 

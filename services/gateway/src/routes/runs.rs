@@ -17,8 +17,7 @@ use super::pauses::{PauseBody, ResumeBody};
 use crate::app::App;
 use crate::auth::may::{Look, May, Operate};
 use crate::auth::run_reader::RunReader;
-use crate::body::OptionalJson;
-use crate::call::Call;
+use crate::call::{Call, OptionalJson};
 use crate::command_outcome::CommandResult;
 use crate::params::{NoParams, Params, invalid};
 use crate::problem::{ApiError, JsonResult};
@@ -108,7 +107,7 @@ async fn resume(call: RunCall<ResumeBody, Params>) -> CommandResult<ChangedRun> 
     call.caller.command(call.key, ResumeRun { run, mode }).await
 }
 
-/// S2-R13.
+/// Cancels the run (S2-R13).
 async fn cancel(call: RunCall<CancelBody>) -> CommandResult<ChangedRun> {
     let (run, reason) = (call.id, call.body.reason);
     call.caller

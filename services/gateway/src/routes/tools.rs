@@ -12,8 +12,7 @@ use holdpoint_ids::ToolName;
 
 use crate::app::App;
 use crate::auth::may::{Look, May, Operate};
-use crate::body::JsonBody;
-use crate::call::Call;
+use crate::call::{Call, JsonBody};
 use crate::idempotency::MASKED;
 use crate::params::{PageParams, Params};
 use crate::path::NoId;

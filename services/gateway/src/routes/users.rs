@@ -12,8 +12,7 @@ use holdpoint_ids::{RoleName, UserName};
 
 use crate::app::App;
 use crate::auth::may::{Administer, May};
-use crate::body::JsonBody;
-use crate::call::Call;
+use crate::call::{Call, JsonBody};
 use crate::command_outcome::CommandOutcome;
 use crate::params::PageParams;
 use crate::path::NoId;

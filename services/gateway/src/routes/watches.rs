@@ -11,8 +11,7 @@ use serde::Deserialize;
 
 use crate::app::App;
 use crate::auth::may::{InPerson, Look};
-use crate::body::JsonBody;
-use crate::call::Call;
+use crate::call::{Call, JsonBody};
 use crate::command_outcome::created_or_ok;
 use crate::path::NoId;
 use crate::problem::{ApiResult, JsonResult};

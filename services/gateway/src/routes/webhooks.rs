@@ -16,8 +16,7 @@ use serde::Deserialize;
 
 use crate::app::App;
 use crate::auth::may::{Administer, InPerson, May};
-use crate::body::{JsonBody, NoBody};
-use crate::call::Call;
+use crate::call::{Call, JsonBody, NoBody};
 use crate::params::PageParams;
 use crate::path::NoId;
 use crate::problem::{ApiResult, JsonResult};

@@ -12,8 +12,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use crate::auth::may::{Ask, May};
-use crate::body::{OptionalJson, invalid_field};
-use crate::call::Call;
+use crate::body::invalid_field;
+use crate::call::{Call, OptionalJson};
 use crate::command_outcome::CommandOutcome;
 use crate::problem::ApiResult;
 

@@ -6,8 +6,8 @@ use holdpoint_ids::HoldId;
 use serde::Deserialize;
 
 use crate::auth::may::{Ask, Decide};
-use crate::body::{JsonBody, OptionalJson, ReadBody, parse_duration_ms, rewrite_prefixes};
-use crate::call::Call;
+use crate::body::{parse_duration_ms, rewrite_prefixes};
+use crate::call::{Call, JsonBody, OptionalJson, ReadBody};
 use crate::command_outcome::CommandResult;
 use crate::problem::ApiError;
 use crate::redaction::with_snooze_of;

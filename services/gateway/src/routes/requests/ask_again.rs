@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use super::super::holds::{OneOrMany, respond_opened};
 use crate::auth::may::Ask;
-use crate::body::{OptionalJson, parse_duration_ms};
-use crate::call::Call;
+use crate::body::parse_duration_ms;
+use crate::call::{Call, OptionalJson};
 use crate::problem::ApiResult;
 
 #[derive(Debug, Deserialize)]

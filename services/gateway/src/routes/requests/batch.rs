@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::auth::may::{Decide, May};
-use crate::body::{JsonBody, invalid_field, key_of_part};
-use crate::call::Call;
+use crate::body::{invalid_field, key_of_part};
+use crate::call::{Call, JsonBody};
 use crate::command_outcome::CommandOutcome;
 use crate::path::NoId;
 use crate::problem::{ApiError, ApiResult, ProblemBody};

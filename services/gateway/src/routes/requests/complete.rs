@@ -18,8 +18,8 @@ use tokio::time::Instant;
 
 use super::decisions::{check_length, decide};
 use crate::auth::may::{Decide, May};
-use crate::body::{JsonBody, OptionalJson, invalid_field};
-use crate::call::Call;
+use crate::body::invalid_field;
+use crate::call::{Call, JsonBody, OptionalJson};
 use crate::command_outcome::{CommandOutcome, CommandResult};
 use crate::problem::{ApiError, ApiResult};
 use crate::use_cases::await_request::QUERY_INTERVAL_MIN;

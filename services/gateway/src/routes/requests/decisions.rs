@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::auth::may::{Decide, May};
-use crate::body::{JsonBody, OptionalJson, invalid_field, rewrite_prefixes};
-use crate::call::Call;
+use crate::body::{invalid_field, rewrite_prefixes};
+use crate::call::{Call, JsonBody, OptionalJson};
 use crate::command_outcome::CommandResult;
 use crate::problem::ApiError;
 use crate::use_cases::decide_request::decide_request;

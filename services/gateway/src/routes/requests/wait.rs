@@ -9,15 +9,13 @@ use holdpoint_ids::HoldId;
 use tokio::time::Instant;
 
 use crate::auth::run_reader::RunReader;
-use crate::body::NoBody;
-use crate::call::Call;
+use crate::call::{Call, NoBody};
 use crate::params::{Params, invalid};
 use crate::problem::JsonResult;
 use crate::redaction::redact_for;
 use crate::routes::asking;
 use crate::use_cases::await_request::await_request;
 
-/// Longest long poll.
 const WAIT_MAX: Duration = Duration::from_mins(1);
 
 /// The request as far as the reader may see it. With `wait`, once it has ended or that time is over.

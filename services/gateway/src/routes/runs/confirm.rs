@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::auth::may::{Decide, May};
-use crate::body::{JsonBody, rewrite_prefixes};
-use crate::call::Call;
+use crate::body::rewrite_prefixes;
+use crate::call::{Call, JsonBody};
 use crate::command_outcome::CommandResult;
 use crate::problem::{ApiError, ApiResult};
 use crate::redaction::runs::MISSING_INPUT;

@@ -11,8 +11,7 @@ use holdpoint_contracts::run::Page;
 use holdpoint_ids::RunId;
 
 use crate::auth::run_reader::{RunReader, StreamToken};
-use crate::body::NoBody;
-use crate::call::Call;
+use crate::call::{Call, NoBody};
 use crate::params::{Params, invalid};
 use crate::problem::{ApiError, ApiResult};
 use crate::redaction::runs::redact_items;
