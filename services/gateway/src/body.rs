@@ -1,7 +1,7 @@
 //! Request bodies: their limits, media types and JSON, and the caller's idempotency key.
 
 use axum::body::Body as HttpBody;
-use axum::extract::{FromRequest, FromRequestParts, OriginalUri, Request};
+use axum::extract::{FromRequestParts, OriginalUri, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use futures_util::StreamExt;
@@ -15,40 +15,16 @@ use crate::app::App;
 use crate::auth::caller::Bearer;
 use crate::body_limits::{BODY_MAX, is_too_slow, too_large};
 use crate::excerpt::excerpt;
-use crate::problem::ApiError;
+use crate::problem::ApiResult;
 
 /// Longest `Idempotency-Key`, in characters.
 const KEY_MAX: usize = 255;
 
-/// A complete body with its idempotency key.
+/// A complete body.
 #[derive(Debug)]
 pub(crate) struct Body {
-    /// The caller's key with a digest of the request.
-    pub(crate) key: Option<IdempotencyKey>,
     bytes: Vec<u8>,
     media_type: Option<String>,
-}
-
-impl FromRequest<App> for Body {
-    type Rejection = ApiError;
-
-    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
-        let (mut parts, body) = request.into_parts();
-        let bearer = Bearer::from_request_parts(&mut parts, app).await?;
-        let (workspace, kind, name) = bearer.scope();
-        let caller_key = idempotency_key(&parts.headers)?;
-        let bytes = arrived(body).await?;
-        let key = caller_key.map(|key| IdempotencyKey {
-            key: scoped(&[workspace, kind, &name, &route(&parts), &key]),
-            digest: digest(&parts, &bytes),
-        });
-        let media_type = parts.headers.get(header::CONTENT_TYPE).map(media_type);
-        Ok(Self {
-            key,
-            bytes,
-            media_type,
-        })
-    }
 }
 
 /// All bytes of a body, within its limits.
@@ -76,47 +52,25 @@ fn broken_off(error: &axum::Error) -> Problem {
     )
 }
 
-/// A body that is a JSON object.
-#[derive(Debug)]
-pub(crate) struct JsonBody<T> {
-    pub(crate) key: Option<IdempotencyKey>,
-    pub(crate) value: T,
-}
-
-/// A body that is a JSON object or empty, which means `{}`.
-#[derive(Debug)]
-pub(crate) struct OptionalJson<T> {
-    pub(crate) key: Option<IdempotencyKey>,
-    pub(crate) value: T,
-}
-
-impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
-    type Rejection = ApiError;
-
-    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
-        let body = Body::from_request(request, app).await?;
-        let value = body.json()?;
-        Ok(Self {
-            key: body.key,
-            value,
-        })
-    }
-}
-
-impl<T: DeserializeOwned> FromRequest<App> for OptionalJson<T> {
-    type Rejection = ApiError;
-
-    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
-        let body = Body::from_request(request, app).await?;
-        let value = body.json_or_empty()?;
-        Ok(Self {
-            key: body.key,
-            value,
-        })
-    }
-}
-
 impl Body {
+    /// Reads a body, and the caller's idempotency key with a digest of the request.
+    pub(crate) async fn read(
+        request: Request,
+        app: &App,
+    ) -> ApiResult<(Option<IdempotencyKey>, Self)> {
+        let (mut parts, body) = request.into_parts();
+        let bearer = Bearer::from_request_parts(&mut parts, app).await?;
+        let (workspace, kind, name) = bearer.scope();
+        let caller_key = idempotency_key(&parts.headers)?;
+        let bytes = arrived(body).await?;
+        let key = caller_key.map(|key| IdempotencyKey {
+            key: scoped(&[workspace, kind, &name, &route(&parts), &key]),
+            digest: digest(&parts, &bytes),
+        });
+        let media_type = parts.headers.get(header::CONTENT_TYPE).map(media_type);
+        Ok((key, Self { bytes, media_type }))
+    }
+
     /// The JSON object in the body.
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         if !self.bytes.is_empty() {
@@ -227,14 +181,26 @@ pub(crate) fn parse_duration_ms(pointer: &str, text: &str) -> Result<u64, Proble
 }
 
 /// Rewrites pointers into a command as pointers into the body that the caller sent.
-pub(crate) fn rewrite_pointers(mut problem: Problem, command: &str, body: &str) -> Problem {
-    for error in &mut problem.errors {
-        let rest = error.pointer.as_deref();
-        if let Some(rest) = rest.and_then(|at| at.strip_prefix(command)) {
-            error.pointer = Some(format!("{body}{rest}"));
-        }
+pub(crate) fn rewrite_pointers(mut problem: Problem, rewrite: impl Fn(&str) -> String) -> Problem {
+    for pointer in problem
+        .errors
+        .iter_mut()
+        .filter_map(|it| it.pointer.as_mut())
+    {
+        *pointer = rewrite(pointer);
     }
     problem
+}
+
+/// The same for members that the command has elsewhere than the body.
+pub(crate) fn rewrite_prefixes(problem: Problem, prefixes: &[(&str, &str)]) -> Problem {
+    rewrite_pointers(problem, |pointer| {
+        let rewritten = prefixes.iter().find_map(|(command, body)| {
+            let rest = pointer.strip_prefix(command)?;
+            Some(format!("{body}{rest}"))
+        });
+        rewritten.unwrap_or_else(|| pointer.to_owned())
+    })
 }
 
 /// Reads JSON within the limits that all services share.
@@ -382,12 +348,12 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_a_command_are_told_where_they_are_in_the_body() {
+    fn errors_of_a_command_point_into_the_body() {
         let problem = Problem::invalid_body("no").with_errors(vec![
             FieldError::at("/decision/respond/answer/city", "this is required"),
             FieldError::at("/version", "no number"),
         ]);
-        let problem = rewrite_pointers(problem, "/decision/respond/answer", "/answers");
+        let problem = rewrite_prefixes(problem, &[("/decision/respond/answer", "/answers")]);
         let pointers: Vec<_> = problem.errors.iter().map(|it| &it.pointer).collect();
         assert_eq!(
             pointers,
@@ -399,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_that_is_only_a_word_is_told_what_to_write() {
+    fn a_decision_that_is_only_a_word_is_refused_with_an_example() {
         #[derive(Debug, Deserialize)]
         struct Batch {
             #[serde(rename = "decision")]
@@ -418,7 +384,6 @@ mod tests {
     #[test]
     fn a_form_is_not_taken() {
         let body = Body {
-            key: None,
             bytes: b"agent=a".to_vec(),
             media_type: Some("application/x-www-form-urlencoded".to_owned()),
         };

@@ -4,6 +4,7 @@
 //! rest of a body is read and dropped, within a limit, before the answer goes out.
 
 use std::error::Error;
+use std::iter;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -44,14 +45,7 @@ pub(crate) struct TooSlow;
 
 /// Whether an error of a body has [`TooSlow`] as its source.
 pub(crate) fn is_too_slow(error: &(dyn Error + 'static)) -> bool {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if error.is::<TooSlow>() {
-            return true;
-        }
-        next = error.source();
-    }
-    false
+    iter::successors(Some(error), |&error| error.source()).any(|error| error.is::<TooSlow>())
 }
 
 /// Limits the body of a request, and drops its rest before the answer goes out.

@@ -6,14 +6,17 @@ use axum::response::{IntoResponse, Response};
 use holdpoint_ids::CommandId;
 use serde::Serialize;
 
-/// What became of a command.
+use crate::problem::ApiResult;
+
 #[derive(Debug)]
 pub(crate) enum CommandOutcome<A> {
-    /// Its service did it.
     Done(A),
     /// Its service is down. The command is stored and will be sent later.
     Accepted(CommandId),
 }
+
+/// The result of a handler that sends a command.
+pub(crate) type CommandResult<A> = ApiResult<CommandOutcome<A>>;
 
 #[derive(Debug, Serialize)]
 struct AcceptedBody {
@@ -28,14 +31,16 @@ impl<A: Serialize> CommandOutcome<A> {
 
     /// 201 where the command has made something, else 200.
     pub(crate) fn created_if(self, is_new: impl FnOnce(&A) -> bool) -> Response {
-        self.respond(|reply| {
-            let status = if is_new(&reply) {
-                StatusCode::CREATED
-            } else {
-                StatusCode::OK
-            };
-            (status, Json(reply)).into_response()
-        })
+        self.respond(|reply| (created_or_ok(is_new(&reply)), Json(reply)).into_response())
+    }
+}
+
+/// 201 for something new, else 200.
+pub(crate) const fn created_or_ok(is_new: bool) -> StatusCode {
+    if is_new {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
     }
 }
 
@@ -64,7 +69,6 @@ impl<A> CommandOutcome<A> {
         }
     }
 
-    /// 204 without the reply.
     pub(crate) fn without_content(self) -> Response {
         self.respond(|_reply| StatusCode::NO_CONTENT.into_response())
     }

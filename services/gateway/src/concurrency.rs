@@ -1,13 +1,11 @@
 //! Limits of concurrent work: in total, for a workspace and for a caller. They apply to live streams with long polls,
 //! and to agents that are compiled.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-
 use holdpoint_contracts::Problem;
 use holdpoint_ids::Workspace;
 
-/// Limits of one kind.
+use crate::permits::{Permit, Permits};
+
 #[derive(Debug)]
 struct Limits {
     /// In total; one more is refused with 503.
@@ -18,7 +16,6 @@ struct Limits {
     caller: usize,
     /// The stable code of 429.
     code: &'static str,
-    /// The name in errors.
     what: &'static str,
 }
 
@@ -40,26 +37,22 @@ const PLANS: Limits = Limits {
     what: "agents being compiled",
 };
 
-/// Counts the permits of each caller.
+/// Limits one kind of work.
 #[derive(Debug, Clone)]
 pub(crate) struct ConcurrencyLimit {
     limits: &'static Limits,
-    open: Arc<Mutex<Open>>,
+    permits: Permits<Counted>,
 }
 
-#[derive(Debug, Default)]
-struct Open {
-    all: usize,
-    by_workspace: HashMap<Workspace, HashMap<String, usize>>,
+/// What a permit counts for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Counted {
+    All,
+    Workspace(Workspace),
+    Caller(Workspace, String),
 }
 
-/// Permits one piece of work until it is dropped.
-#[derive(Debug)]
-pub(crate) struct ConcurrencyPermit {
-    limit: ConcurrencyLimit,
-    workspace: Workspace,
-    caller: String,
-}
+pub(crate) type ConcurrencyPermit = Permit<Counted>;
 
 impl ConcurrencyLimit {
     pub(crate) fn of_streams() -> Self {
@@ -71,10 +64,8 @@ impl ConcurrencyLimit {
     }
 
     fn new(limits: &'static Limits) -> Self {
-        Self {
-            limits,
-            open: Arc::default(),
-        }
+        let permits = Permits::default();
+        Self { limits, permits }
     }
 
     /// # Errors
@@ -85,53 +76,22 @@ impl ConcurrencyLimit {
         caller: &str,
     ) -> Result<ConcurrencyPermit, Problem> {
         let limits = self.limits;
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.all >= limits.all {
-            let Limits { all, what, .. } = limits;
-            return Err(Problem::unavailable(format!(
-                "too many {what}; at most {all} are allowed, so try again later"
-            )));
-        }
-        let callers = open.by_workspace.get(workspace);
-        let of_caller = callers.and_then(|it| it.get(caller)).copied().unwrap_or(0);
-        if of_caller >= limits.caller {
-            return Err(limits.too_many("you have", limits.caller));
-        }
-        if callers.is_some_and(|it| it.values().sum::<usize>() >= limits.workspace) {
-            return Err(limits.too_many("this workspace has", limits.workspace));
-        }
-        open.all += 1;
-        let callers = open.by_workspace.entry(workspace.clone()).or_default();
-        callers.insert(caller.to_owned(), of_caller + 1);
-        drop(open);
-        Ok(ConcurrencyPermit {
-            limit: self.clone(),
-            workspace: workspace.clone(),
-            caller: caller.to_owned(),
-        })
-    }
-}
-
-impl Drop for ConcurrencyPermit {
-    fn drop(&mut self) {
-        let mut open = self
-            .limit
-            .open
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        open.all = open.all.saturating_sub(1);
-        let Some(callers) = open.by_workspace.get_mut(&self.workspace) else {
-            return;
-        };
-        if let Some(count) = callers.get_mut(&self.caller) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                callers.remove(&self.caller);
+        let of_caller = Counted::Caller(workspace.clone(), caller.to_owned());
+        let counted = [
+            (Counted::All, limits.all),
+            (of_caller, limits.caller),
+            (Counted::Workspace(workspace.clone()), limits.workspace),
+        ];
+        self.permits.take(counted).map_err(|full| match full {
+            0 => {
+                let Limits { all, what, .. } = limits;
+                Problem::unavailable(format!(
+                    "too many {what}; at most {all} are allowed, so try again later"
+                ))
             }
-        }
-        if callers.is_empty() {
-            open.by_workspace.remove(&self.workspace);
-        }
+            1 => limits.too_many("you have", limits.caller),
+            _ => limits.too_many("this workspace has", limits.workspace),
+        })
     }
 }
 
@@ -172,8 +132,7 @@ mod tests {
         assert_eq!(permits.len(), STREAMS.workspace + 1);
         permits.push(streams.take(&other, "owner").unwrap());
         permits.clear();
-        let open = streams.open.lock().unwrap();
-        assert!(open.all == 0 && open.by_workspace.is_empty());
+        assert!(streams.permits.are_unused());
     }
 
     /// Must of Mend: one caller cannot fill memory and the compiler with agents to plan.

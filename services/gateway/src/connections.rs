@@ -3,10 +3,8 @@
 //! All connections share one router. `axum::serve` copies the whole router for each (0.38 MB, A-M13), and limits
 //! neither the number of connections nor the time for a header.
 
-use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
@@ -17,6 +15,8 @@ use rustix::process::{Resource, getrlimit};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+use crate::permits::{Permit, Permits};
 
 /// Most open connections, if the limit of open files allows them.
 const CONNECTIONS_MAX: usize = 8_192;
@@ -35,24 +35,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The answer to a connection above the limit.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
-/// The open connections by address.
+/// The limit of open connections, in total and by address.
 #[derive(Debug)]
 pub(crate) struct Connections {
     most: usize,
-    open: Mutex<Open>,
-}
-
-#[derive(Debug, Default)]
-struct Open {
-    all: usize,
-    by_address: HashMap<IpAddr, usize>,
-}
-
-/// One counted connection; dropping it frees its place.
-#[derive(Debug)]
-struct ConnectionPermit {
-    connections: Arc<Connections>,
-    address: IpAddr,
+    /// `None` counts all connections.
+    permits: Permits<Option<IpAddr>>,
 }
 
 impl Connections {
@@ -65,44 +53,14 @@ impl Connections {
     }
 
     fn at_most(most: usize) -> Self {
-        Self {
-            most,
-            open: Mutex::default(),
-        }
+        let permits = Permits::default();
+        Self { most, permits }
     }
 
     /// None if there are too many connections in total or from this address.
-    fn take(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionPermit> {
-        let address = network(peer);
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_address = open.by_address.get(&address).copied().unwrap_or(0);
-        if open.all >= self.most || of_address >= self.most / ADDRESS_PART {
-            return None;
-        }
-        open.all += 1;
-        open.by_address.insert(address, of_address + 1);
-        drop(open);
-        Some(ConnectionPermit {
-            connections: self.clone(),
-            address,
-        })
-    }
-}
-
-impl Drop for ConnectionPermit {
-    fn drop(&mut self) {
-        let mut open = self
-            .connections
-            .open
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        open.all = open.all.saturating_sub(1);
-        if let Some(count) = open.by_address.get_mut(&self.address) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                open.by_address.remove(&self.address);
-            }
-        }
+    fn take(&self, peer: IpAddr) -> Option<Permit<Option<IpAddr>>> {
+        let of_address = (Some(network(peer)), self.most / ADDRESS_PART);
+        self.permits.take([(None, self.most), of_address]).ok()
     }
 }
 
@@ -119,7 +77,7 @@ fn network(peer: IpAddr) -> IpAddr {
 
 /// Accepts connections until `closing`, then lets requests finish.
 pub(crate) async fn serve(listener: TcpListener, router: Router, closing: CancellationToken) {
-    let connections = Arc::new(Connections::of_process());
+    let connections = Connections::of_process();
     let tasks = TaskTracker::new();
     while let Some(accepted) = closing.run_until_cancelled(listener.accept()).await {
         match accepted {
@@ -146,7 +104,7 @@ async fn serve_connection(
     stream: TcpStream,
     router: Router,
     closing: CancellationToken,
-    permit: ConnectionPermit,
+    permit: Permit<Option<IpAddr>>,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY cannot be set; answers may be delayed");
@@ -196,7 +154,7 @@ mod tests {
     /// Mend A-H8: one address cannot take the places of all others.
     #[test]
     fn an_address_gets_half_of_all_connections() {
-        let connections = Arc::new(Connections::at_most(4));
+        let connections = Connections::at_most(4);
         let address = |text: &str| text.parse::<IpAddr>().unwrap();
         let one = address("192.0.2.1");
         let mut places = vec![
@@ -221,6 +179,6 @@ mod tests {
             "one /64"
         );
         places.clear();
-        assert!(connections.open.lock().unwrap().by_address.is_empty());
+        assert!(connections.permits.are_unused());
     }
 }

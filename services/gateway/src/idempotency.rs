@@ -1,12 +1,17 @@
 //! Idempotency of requests that the gateway answers itself: it stores the answer under the caller's key.
 
+use chrono::{DateTime, Utc};
 use holdpoint_contracts::{IdempotencyKey, Problem};
 use serde_json::Value;
 
 use crate::app::App;
 use crate::auth::caller::Caller;
-use crate::problem::{database_away, key_reused};
+use crate::problem::{database_away, key_reused, key_spent};
 use crate::store::commands::answers::{self, GivenAnswer, KeyUse};
+use crate::store::tokens::{Minted, TokenId};
+
+/// Replaces a secret.
+pub(crate) const MASKED: &str = "***";
 
 /// The answer that was given under a key in the last 24 hours.
 ///
@@ -28,24 +33,67 @@ pub(crate) async fn find_answer(
     }
 }
 
-/// Keeps an answer for repetitions. What was done is done, so a failure is logged and not answered.
+/// Keeps an answer for repetitions, with masked secrets: the table would show them for 24 hours. What was done is
+/// done, so a failure is logged and not answered.
 pub(crate) async fn keep_answer(
     app: &App,
     caller: &Caller,
     key: Option<&IdempotencyKey>,
-    answer: &Value,
+    mut answer: Value,
 ) {
     let Some(key) = key else {
         return;
     };
-    let given = GivenAnswer {
+    mask_secrets(&mut answer);
+    let given = given_answer(caller, key, &answer, app.clock.now());
+    if let Err(error) = answers::keep_answer(&app.writer, &given).await {
+        tracing::error!(%error, "an answer was not kept; a repetition of the request is not recognized");
+    }
+}
+
+/// Replaces the members `secret` and `token` at any depth.
+fn mask_secrets(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                if ["secret", "token"].contains(&name.as_str()) && member.is_string() {
+                    *member = MASKED.into();
+                } else {
+                    mask_secrets(member);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(mask_secrets),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// An answer to keep for repetitions.
+pub(crate) fn given_answer<'a>(
+    caller: &'a Caller,
+    key: &'a IdempotencyKey,
+    answer: &'a Value,
+    at: DateTime<Utc>,
+) -> GivenAnswer<'a> {
+    GivenAnswer {
         workspace: &caller.workspace,
         caller: &caller.claims.user,
         key,
         answer,
-        at: app.clock.now(),
-    };
-    if let Err(error) = answers::keep_answer(&app.writer, &given).await {
-        tracing::error!(%error, "an answer was not kept; a repetition of the request is not recognized");
+        at,
+    }
+}
+
+impl Minted {
+    /// The new token.
+    ///
+    /// # Errors
+    /// 422 or 409 for a key without a new token.
+    pub(crate) fn into_token(self) -> Result<(TokenId, String), Problem> {
+        match self {
+            Self::Token(id, token) => Ok((id, token)),
+            Self::KeyReused => Err(key_reused()),
+            Self::KeySpent => Err(key_spent()),
+        }
     }
 }

@@ -33,7 +33,6 @@ impl FromRequestParts<App> for Params {
     }
 }
 
-/// A query without parameters.
 #[derive(Debug)]
 pub(crate) struct NoParams;
 
@@ -106,7 +105,6 @@ impl Params {
         }
     }
 
-    /// One value, parsed.
     pub(crate) fn read_as<T: FromStr<Err: Display>>(
         &self,
         name: &str,

@@ -1,5 +1,6 @@
 //! The workspace and the id or name in a path.
 
+use std::convert::Infallible;
 use std::fmt::Display;
 use std::str::FromStr;
 
@@ -13,6 +14,18 @@ use crate::problem::ApiError;
 /// The id or name in the path; an invalid one is answered with 404.
 #[derive(Debug)]
 pub(crate) struct PathId<T>(pub(crate) T);
+
+/// A path that names nothing but its workspace.
+#[derive(Debug)]
+pub(crate) struct NoId;
+
+impl FromStr for NoId {
+    type Err = Infallible;
+
+    fn from_str(_text: &str) -> Result<Self, Infallible> {
+        Ok(Self)
+    }
+}
 
 /// The workspace, and the one other thing that a path can name. Empty where the path has none.
 #[derive(Debug, Default)]

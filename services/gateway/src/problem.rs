@@ -5,6 +5,8 @@ use std::any::Any;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use holdpoint_contracts::{FieldError, Problem};
+use holdpoint_store::StoreError;
+use sea_orm::DbErr;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -12,12 +14,25 @@ use serde_json::{Map, Value};
 #[derive(Debug)]
 pub(crate) struct ApiError(pub(crate) Problem);
 
-/// What a handler returns.
 pub(crate) type ApiResult<T> = Result<T, ApiError>;
+
+pub(crate) type JsonResult<T> = ApiResult<axum::Json<T>>;
 
 impl From<Problem> for ApiError {
     fn from(problem: Problem) -> Self {
         Self(problem)
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        Self(database_away(error))
+    }
+}
+
+impl From<DbErr> for ApiError {
+    fn from(error: DbErr) -> Self {
+        Self(database_away(error))
     }
 }
 
@@ -90,7 +105,7 @@ impl IntoResponse for ApiError {
 }
 
 /// Logs that the gateway's database does not answer. The caller gets 503.
-pub(crate) fn database_away(error: impl Into<holdpoint_store::StoreError>) -> Problem {
+pub(crate) fn database_away(error: impl Into<StoreError>) -> Problem {
     let error: &dyn std::error::Error = &error.into();
     tracing::error!(
         error,

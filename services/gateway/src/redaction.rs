@@ -143,15 +143,15 @@ mod tests {
     /// Issue 4: a snooze applies to its user only.
     #[test]
     fn a_snooze_applies_to_its_user_only() {
-        let mut away = request();
+        let mut snoozed = request();
         let until = DateTime::UNIX_EPOCH;
-        away.snoozed_until = Some(until);
-        away.snoozed_by = vec![holdpoint_contracts::handoff::Snooze {
+        snoozed.snoozed_until = Some(until);
+        snoozed.snoozed_by = vec![holdpoint_contracts::handoff::Snooze {
             by: "nina".to_owned(),
             until,
         }];
         for (user, seen) in [("nina", Some(until)), ("eva", None)] {
-            let shown = redact_for(&claims(user, &["owner"]), away.clone());
+            let shown = redact_for(&claims(user, &["owner"]), snoozed.clone());
             assert_eq!(shown.snoozed_until, seen, "{user}");
             assert_eq!(shown.snoozed_by.len(), 1, "the snoozers are shown");
         }

@@ -87,10 +87,8 @@ pub(crate) struct LivePage<T> {
     pub(crate) next: Next,
 }
 
-/// What follows a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Another page.
     Page,
     /// Nothing until a nudge.
     Nudge,

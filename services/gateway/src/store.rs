@@ -2,6 +2,7 @@
 
 pub(crate) mod commands;
 pub(crate) mod hooks;
+mod row_id;
 pub(crate) mod sessions;
 #[cfg(test)]
 mod tests;

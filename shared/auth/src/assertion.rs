@@ -235,7 +235,7 @@ mod tests {
     };
 
     #[test]
-    fn what_was_signed_is_believed_until_it_expires() {
+    fn an_assertion_is_valid_until_it_expires() {
         let signer = Signer::fresh();
         let trust = Trust::new(vec![signer.public_key()]);
         let text = signer.sign(&claims(), &DECIDES).unwrap();
@@ -250,9 +250,9 @@ mod tests {
         assert_eq!(again.public_key(), signer.public_key());
     }
 
-    /// Mend A-C1: an assertion that was read on its way is worth nothing for anything else.
+    /// Mend A-C1: an intercepted assertion is invalid for another command.
     #[test]
-    fn an_assertion_is_for_one_command_alone() {
+    fn an_assertion_is_valid_for_one_command() {
         let signer = Signer::fresh();
         let trust = Trust::new(vec![signer.public_key()]);
         let acme: Workspace = "acme".parse().unwrap();
@@ -294,7 +294,7 @@ mod tests {
         }
     }
 
-    /// Mend A-C1: what is checked is the text that came, whatever it is read as.
+    /// Mend A-C1: the text of the command as received is checked.
     #[test]
     fn an_envelope_is_vouched_for_as_it_is_sent() {
         use holdpoint_contracts::Actor;
@@ -332,7 +332,7 @@ mod tests {
 
     /// Ground, "Must": a forged assertion.
     #[test]
-    fn what_somebody_else_signed_or_changed_is_not_believed() {
+    fn a_forged_or_changed_assertion_is_refused() {
         let signer = Signer::fresh();
         let trust = Trust::new(vec![signer.public_key()]);
         let acme: Workspace = "acme".parse().unwrap();

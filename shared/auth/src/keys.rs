@@ -50,7 +50,7 @@ impl Secrets {
         Ok(Keys {
             trust: Trust::new(vec![self.signer()?.public_key()]),
             steps: StepKey::new(&self.step_secret)?,
-            links: LinkKey::derived(&self.step_secret)?,
+            links: LinkKey::new(&self.step_secret)?,
         })
     }
 }
@@ -59,8 +59,6 @@ impl Secrets {
 #[derive(Debug, Clone)]
 pub struct Keys {
     pub trust: Trust,
-    /// Makes and checks step tokens.
     pub steps: StepKey,
-    /// Makes and checks links in mails.
     pub links: LinkKey,
 }

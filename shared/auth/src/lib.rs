@@ -23,6 +23,7 @@ pub use assertion::{Asserted, Claims, Signer, Trust};
 pub use keys::{Keys, Secrets};
 pub use link::{Choice, LinkClaims, LinkKey};
 pub use rights::{Right, Role, authorize, may};
+pub use seal::{SealKey, Sealed};
 pub use step_token::{PREFIX as STEP_TOKEN_PREFIX, StepClaims, StepKey};
 pub use webhook::WebhookSecret;
 

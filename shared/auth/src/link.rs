@@ -7,11 +7,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_ids::{HoldId, UserName, Workspace};
 use serde::{Deserialize, Serialize};
 
-use crate::AuthError;
 use crate::seal::{SealKey, Sealed};
-
-/// Separates the key from the one of step tokens, so that neither token is valid as the other.
-const PURPOSE: &[u8] = b"holdpoint signed links 1";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,53 +36,22 @@ pub enum Choice {
 }
 
 impl Sealed for LinkClaims {
+    const PURPOSE: Option<&'static [u8]> = Some(b"holdpoint signed links 1");
+
     fn expires_at(&self) -> DateTime<Utc> {
         self.expires_at
     }
 }
 
-/// Makes and checks links. Cheap to clone.
-#[derive(Clone)]
-pub struct LinkKey(SealKey);
-
-impl std::fmt::Debug for LinkKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("LinkKey")
-    }
-}
-
-impl LinkKey {
-    /// Derives the key from a secret of at least 32 bytes, given as base64url.
-    ///
-    /// # Errors
-    /// [`AuthError::Malformed`]: it is shorter or not base64url.
-    pub fn derived(secret: &str) -> Result<Self, AuthError> {
-        SealKey::new(secret)?.derived(PURPOSE).map(Self)
-    }
-
-    /// The token of a link, for the path `/l/<token>`.
-    ///
-    /// # Errors
-    /// [`AuthError::Malformed`] never for claims of this crate.
-    pub fn sign(&self, claims: &LinkClaims) -> Result<String, AuthError> {
-        self.0.seal(claims)
-    }
-
-    /// Checks a token. The caller checks whether the user is active and may act.
-    ///
-    /// # Errors
-    /// [`AuthError`].
-    pub fn check(&self, token: &str, now: DateTime<Utc>) -> Result<LinkClaims, AuthError> {
-        self.0.open(token, now)
-    }
-}
+/// Makes and checks the token of a link, for the path `/l/<token>`.
+pub type LinkKey = SealKey<LinkClaims>;
 
 #[cfg(test)]
 mod tests {
     use chrono::TimeDelta;
 
     use super::*;
-    use crate::pack;
+    use crate::{AuthError, pack};
 
     fn claims(person: &str) -> LinkClaims {
         LinkClaims {
@@ -102,7 +67,7 @@ mod tests {
     /// People, deliverable 7: a link that names an option is as bound, and one of before still counts.
     #[test]
     fn a_link_may_name_an_answer() {
-        let key = LinkKey::derived(&pack(&[1; 32])).unwrap();
+        let key = LinkKey::new(&pack(&[1; 32])).unwrap();
         for choice in [Choice::Approve, Choice::Reject, Choice::Option(3)] {
             let claims = LinkClaims {
                 choice: Some(choice),
@@ -122,7 +87,7 @@ mod tests {
     /// People, "Must": a link of another person.
     #[test]
     fn a_link_is_of_one_person_and_cannot_be_rewritten() {
-        let key = LinkKey::derived(&pack(&[1; 32])).unwrap();
+        let key = LinkKey::new(&pack(&[1; 32])).unwrap();
         let now = DateTime::UNIX_EPOCH;
         let token = key.sign(&claims("ada")).unwrap();
         assert_eq!(key.check(&token, now), Ok(claims("ada")));
@@ -132,7 +97,7 @@ mod tests {
         assert_eq!(key.check(&forged, now), Err(AuthError::Forged));
         let late = claims("ada").expires_at;
         assert_eq!(key.check(&token, late), Err(AuthError::Expired));
-        let another = LinkKey::derived(&pack(&[2; 32])).unwrap();
+        let another = LinkKey::new(&pack(&[2; 32])).unwrap();
         assert_eq!(another.check(&token, now), Err(AuthError::Forged));
         for garbage in ["", ".", "a.b", "ä.ö"] {
             assert!(key.check(garbage, now).is_err(), "{garbage}");

@@ -2,12 +2,24 @@
 
 use holdpoint_contracts::Problem;
 use holdpoint_ids::RoleName;
-use strum::{EnumString, IntoStaticStr};
+use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use crate::Claims;
 
 /// A role that grants rights. Any other role only names a group of users, for `@role.`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, EnumString, IntoStaticStr)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+)]
 #[strum(serialize_all = "snake_case")]
 pub enum Role {
     /// Everything.
@@ -25,14 +37,20 @@ pub enum Role {
 }
 
 impl Role {
-    pub const ALL: [Self; 6] = [
-        Self::Owner,
-        Self::Admin,
-        Self::Operator,
-        Self::Member,
-        Self::Viewer,
-        Self::Agent,
-    ];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
+
+    #[must_use]
+    pub const fn rights(self) -> &'static [Right] {
+        use Right::{Administer, Ask, Decide, Look, Operate, Own};
+        match self {
+            Self::Owner => &[Look, Ask, Decide, Operate, Administer, Own],
+            Self::Admin => &[Look, Ask, Decide, Operate, Administer],
+            Self::Operator => &[Look, Ask, Decide, Operate],
+            Self::Member => &[Look, Ask, Decide],
+            Self::Viewer => &[Look],
+            Self::Agent => &[Look, Ask],
+        }
+    }
 
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -47,7 +65,7 @@ impl Role {
 }
 
 /// Something that needs a role.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum Right {
     /// Read agents, runs, requests and contacts.
@@ -65,14 +83,7 @@ pub enum Right {
 }
 
 impl Right {
-    pub const ALL: [Self; 6] = [
-        Self::Look,
-        Self::Ask,
-        Self::Decide,
-        Self::Operate,
-        Self::Administer,
-        Self::Own,
-    ];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// The word in messages and tables.
     #[must_use]
@@ -83,26 +94,8 @@ impl Right {
 
 /// Whether a built-in role has a right.
 #[must_use]
-pub const fn may(role: Role, right: Right) -> bool {
-    match (role, right) {
-        (Role::Owner, _)
-        | (
-            Role::Admin,
-            Right::Look | Right::Ask | Right::Decide | Right::Operate | Right::Administer,
-        )
-        | (Role::Operator, Right::Look | Right::Ask | Right::Decide | Right::Operate)
-        | (Role::Member, Right::Look | Right::Ask | Right::Decide)
-        | (Role::Viewer, Right::Look)
-        | (Role::Agent, Right::Look | Right::Ask) => true,
-        (Role::Admin, Right::Own)
-        | (Role::Operator, Right::Administer | Right::Own)
-        | (Role::Member, Right::Operate | Right::Administer | Right::Own)
-        | (
-            Role::Viewer,
-            Right::Ask | Right::Decide | Right::Operate | Right::Administer | Right::Own,
-        )
-        | (Role::Agent, Right::Decide | Right::Operate | Right::Administer | Right::Own) => false,
-    }
+pub fn may(role: Role, right: Right) -> bool {
+    role.rights().contains(&right)
 }
 
 /// The one authorization function, which every command handler calls. `claims` is `None` for a command
@@ -124,11 +117,8 @@ pub fn authorize(claims: Option<&Claims>, right: Right) -> Result<(), Problem> {
     if allowed {
         return Ok(());
     }
-    let needed: Vec<_> = Role::ALL
-        .into_iter()
-        .filter(|role| may(*role, right))
-        .map(Role::as_str)
-        .collect();
+    let able = Role::ALL.iter().filter(|role| may(**role, right));
+    let needed: Vec<_> = able.map(|role| role.as_str()).collect();
     let who = claims.map_or_else(
         || "a command without a signed assertion".to_owned(),
         |claims| format!("`{}`", claims.user),
@@ -191,7 +181,7 @@ mod tests {
         ];
         for pair in ladder.windows(2) {
             for right in Right::ALL {
-                assert!(!may(pair[0], right) || may(pair[1], right), "{right:?}");
+                assert!(!may(pair[0], *right) || may(pair[1], *right), "{right:?}");
             }
         }
     }

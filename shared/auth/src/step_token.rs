@@ -7,7 +7,6 @@ use chrono::{DateTime, Utc};
 use holdpoint_ids::{RunId, Workspace};
 use serde::{Deserialize, Serialize};
 
-use crate::AuthError;
 use crate::seal::{SealKey, Sealed};
 
 /// The prefix that distinguishes a step token from a user's token.
@@ -28,54 +27,22 @@ pub struct StepClaims {
 }
 
 impl Sealed for StepClaims {
+    const PREFIX: &'static str = PREFIX;
+
     fn expires_at(&self) -> DateTime<Utc> {
         self.expires_at
     }
 }
 
-/// Makes and checks step tokens. Cheap to clone.
-#[derive(Clone)]
-pub struct StepKey(SealKey);
-
-impl std::fmt::Debug for StepKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("StepKey")
-    }
-}
-
-impl StepKey {
-    /// A key from a secret of at least 32 bytes, given as base64url.
-    ///
-    /// # Errors
-    /// [`AuthError::Malformed`]: it is shorter or not base64url.
-    pub fn new(secret: &str) -> Result<Self, AuthError> {
-        SealKey::new(secret).map(Self)
-    }
-
-    /// A token for a dispatch.
-    ///
-    /// # Errors
-    /// [`AuthError::Malformed`] never for claims of this crate.
-    pub fn sign(&self, claims: &StepClaims) -> Result<String, AuthError> {
-        Ok(format!("{PREFIX}{}", self.0.seal(claims)?))
-    }
-
-    /// Checks a token. Only the executor knows whether its dispatch is still current.
-    ///
-    /// # Errors
-    /// [`AuthError`].
-    pub fn check(&self, token: &str, now: DateTime<Utc>) -> Result<StepClaims, AuthError> {
-        let text = token.strip_prefix(PREFIX).ok_or(AuthError::Malformed)?;
-        self.0.open(text, now)
-    }
-}
+/// Makes and checks step tokens.
+pub type StepKey = SealKey<StepClaims>;
 
 #[cfg(test)]
 mod tests {
     use chrono::TimeDelta;
 
     use super::*;
-    use crate::pack;
+    use crate::{AuthError, pack};
 
     fn key(byte: u8) -> StepKey {
         StepKey::new(&pack(&[byte; 32])).unwrap()

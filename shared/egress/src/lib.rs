@@ -7,6 +7,7 @@
 
 use std::{
     error::Error,
+    iter,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     time::Duration,
 };
@@ -82,7 +83,10 @@ impl EgressPolicy {
     pub fn allows(self, address: IpAddr) -> bool {
         match self {
             Self::AllowPrivate => true,
-            Self::PublicOnly => is_public(address),
+            Self::PublicOnly => match address {
+                IpAddr::V4(v4) => is_public_v4(v4),
+                IpAddr::V6(v6) => is_public_v6(v6),
+            },
         }
     }
 
@@ -108,14 +112,8 @@ impl EgressPolicy {
 /// Finds a refusal that [`EgressPolicy::client`] made while connecting.
 #[must_use]
 pub fn refusal(error: &reqwest::Error) -> Option<&TargetRefused> {
-    let mut source = error.source();
-    while let Some(inner) = source {
-        if let Some(refused) = inner.downcast_ref::<TargetRefused>() {
-            return Some(refused);
-        }
-        source = inner.source();
-    }
-    None
+    iter::successors(error.source(), |&inner| inner.source())
+        .find_map(|inner| inner.downcast_ref::<TargetRefused>())
 }
 
 struct PolicyResolver {
@@ -146,13 +144,6 @@ fn allowed_of(
         });
     }
     Ok(allowed)
-}
-
-fn is_public(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => is_public_v4(v4),
-        IpAddr::V6(v6) => is_public_v6(v6),
-    }
 }
 
 /// All addresses of IANA's special-purpose registry are not public. That includes the link-local

@@ -114,7 +114,7 @@ fn of_a_name_with_public_and_private_addresses_only_the_public_ones_are_used() {
 }
 
 #[test]
-fn serve_allows_private_targets_only_where_it_is_told_so() {
+fn serve_allows_private_targets_only_with_the_variable() {
     for (value, policy) in [
         (Some("1"), EgressPolicy::AllowPrivate),
         (Some("0"), EgressPolicy::PublicOnly),

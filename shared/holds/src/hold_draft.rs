@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use holdpoint_contracts::form::{Form, answer_errors, plain, plain_value};
 use holdpoint_contracts::hold::{HoldSpec, OnTimeout, Rung, RungAct, Task};
 use holdpoint_contracts::link;
-use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
+use holdpoint_contracts::{FieldError, Problem};
 use serde::Serialize;
 use url::Url;
 
 use crate::deadline::{RANGE_TEXT, TIMEOUT_MS, timeout_error};
 use crate::limits::{
-    CALLBACK_BYTES_MAX, CONTEXT_BYTES_MAX, NEED_MAX, OPTION_CHARS_MAX, OPTIONS, POLICIES_MAX,
-    RECIPIENTS_MAX, REQUESTER_BYTES_MAX, RUNGS_MAX, TASK_BYTES_MAX, TEXT_CHARS_MAX,
+    CALLBACK_BYTES_MAX, CONTEXT_BYTES_MAX, ERRORS_MAX, NEED_MAX, OPTION_CHARS_MAX, OPTIONS,
+    POLICIES_MAX, RECIPIENTS_MAX, REQUESTER_BYTES_MAX, RUNGS_MAX, TASK_BYTES_MAX, TEXT_CHARS_MAX,
     TITLE_BYTES_MAX,
 };
 use crate::recipient::{InvalidRecipient, Recipient};
@@ -66,6 +66,21 @@ impl HoldDraft<'_> {
         let errors = errors.into_iter().map(|error| error.under("/default"));
         errors.collect()
     }
+}
+
+/// 422 with the errors of a draft.
+#[must_use]
+pub fn invalid_hold(mut errors: Vec<FieldError>) -> Problem {
+    let more = errors.len().saturating_sub(ERRORS_MAX);
+    errors.truncate(ERRORS_MAX);
+    if more > 0 {
+        errors.push(FieldError {
+            message: format!("{more} more errors; only the first {ERRORS_MAX} are listed"),
+            ..FieldError::default()
+        });
+    }
+    let messages: Vec<_> = errors.iter().map(|error| error.message.as_str()).collect();
+    Problem::invalid_body(messages.join("; ")).with_errors(errors)
 }
 
 /// The spec without control characters in the texts that people read.

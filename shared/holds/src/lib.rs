@@ -11,5 +11,5 @@ mod recipient;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 
-pub use hold_draft::{HoldDraft, check_recipients, check_text, sanitized};
+pub use hold_draft::{HoldDraft, check_recipients, check_text, invalid_hold, sanitized};
 pub use recipient::{InvalidRecipient, OWNERS, Recipient};

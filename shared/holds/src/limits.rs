@@ -39,3 +39,6 @@ pub const NEED_MAX: u32 = 20;
 
 /// Most policies that a request names: one for approval and one for escalation.
 pub const POLICIES_MAX: usize = 2;
+
+/// Most errors of a draft that are listed.
+pub const ERRORS_MAX: usize = 100;

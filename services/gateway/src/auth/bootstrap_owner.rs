@@ -8,9 +8,9 @@ use holdpoint_ids::{RoleName, UserName, Workspace};
 use tokio::time::Instant;
 
 use crate::app::App;
-use crate::problem::{database_away, key_reused, key_spent};
+use crate::problem::database_away;
 use crate::store::sessions;
-use crate::store::tokens::{self, Holder, Minted, NewToken};
+use crate::store::tokens::{self, Holder, NewToken};
 
 /// Name of the user and of its role.
 const OWNER: &str = "owner";
@@ -44,11 +44,7 @@ pub(crate) async fn create_token(
     tokens::tidy(&app.writer, workspace, now)
         .await
         .map_err(database_away)?;
-    match minted {
-        Minted::Token(_id, token) => Ok(token),
-        Minted::KeyReused => Err(key_reused()),
-        Minted::KeySpent => Err(key_spent()),
-    }
+    minted.into_token().map(|(_id, token)| token)
 }
 
 /// The token of an earlier start if it still has all rights of the owner, else a new one.

@@ -7,10 +7,10 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use holdpoint_auth::{Claims, Right, STEP_TOKEN_PREFIX, StepClaims, authorize};
 use holdpoint_contracts::Problem;
-use holdpoint_ids::Workspace;
+use holdpoint_ids::{UserName, Workspace};
 
 use super::assertions::VALID_FOR;
-use super::token_scope::{has_all_rights, narrow_roles, require_installation_right};
+use super::token_scope::{grants, has_all_rights, narrow_roles};
 use crate::app::App;
 use crate::excerpt::excerpt;
 use crate::path::{PathNames, read_path};
@@ -25,7 +25,6 @@ pub(super) const UNAUTHORIZED: u16 = 401;
 pub(crate) enum Bearer {
     /// A user, with the rights that the token leaves them.
     User(VouchedUser),
-    /// A running step.
     Step(Arc<StepClaims>),
 }
 
@@ -36,10 +35,6 @@ pub(crate) struct VouchedUser {
     /// False for a token that has fewer rights than its user.
     is_whole: bool,
 }
-
-/// A user, on routes outside a workspace.
-#[derive(Debug, Clone)]
-pub(crate) struct User(pub(crate) Arc<Claims>);
 
 /// A user in the workspace of the path.
 #[derive(Debug, Clone)]
@@ -98,7 +93,7 @@ impl Bearer {
         }
     }
 
-    fn into_user(self) -> Result<VouchedUser, Problem> {
+    pub(super) fn into_user(self) -> Result<VouchedUser, Problem> {
         match self {
             Self::User(known) => Ok(known),
             Self::Step(_) => Err(Problem::new(
@@ -142,22 +137,6 @@ pub(crate) async fn claims(app: &App, holder: Holder) -> Result<Option<VouchedUs
     }))
 }
 
-impl FromRequestParts<App> for User {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let bearer = Bearer::from_request_parts(parts, app).await?;
-        Ok(Self(bearer.into_user()?.claims))
-    }
-}
-
-impl User {
-    /// 403 where the caller lacks a right over the whole installation.
-    pub(crate) fn require_installation_right(&self, right: Right) -> Result<(), Problem> {
-        require_installation_right(&self.0, right)
-    }
-}
-
 impl FromRequestParts<App> for Caller {
     type Rejection = ApiError;
 
@@ -197,6 +176,18 @@ impl Caller {
                 "this token has fewer rights than its user `{user}`; use a token without `role`"
             ),
         ))
+    }
+
+    /// 403 for an administrator who acts on something of an owner. Users may act on what is theirs.
+    pub(crate) async fn guard_owner(&self, app: &App, user: &UserName) -> Result<(), Problem> {
+        if *user == self.claims.user {
+            return Ok(());
+        }
+        let known = app.people.find(&self.workspace, user).await?;
+        if known.is_some_and(|known| grants(&known.roles, Right::Own)) {
+            self.may(Right::Own)?;
+        }
+        Ok(())
     }
 
     /// 403 where the caller lacks a right.

@@ -9,21 +9,23 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use holdpoint_contracts::{Command, IdempotencyKey, Query};
 
-use super::caller::Caller;
+use super::caller::{Bearer, Caller};
+use super::token_scope::require_installation_right;
 use crate::app::App;
-use crate::command_outcome::CommandOutcome;
-use crate::problem::{ApiError, ApiResult};
+use crate::command_outcome::CommandResult;
+use crate::problem::{ApiError, JsonResult};
 
 /// What a route demands of its caller.
 pub(crate) trait Demand: Send + Sync {
     const RIGHT: holdpoint_auth::Right;
     /// Refuses a narrowed token ([`Caller::in_person`]).
     const IN_PERSON: bool = false;
+    /// The right over all workspaces, on a route outside a workspace (A-L4).
+    const OF_INSTALLATION: bool = false;
 }
 
 macro_rules! rights {
     ($($right:ident)*) => {$(
-        /// See [`holdpoint_auth::Right`].
         #[derive(Debug)]
         pub(crate) struct $right;
 
@@ -32,7 +34,7 @@ macro_rules! rights {
         }
     )*};
 }
-rights!(Look Ask Decide Operate Administer);
+rights!(Look Ask Decide Operate Administer Own);
 
 /// The same with a token that has all rights of its user.
 #[derive(Debug)]
@@ -41,6 +43,15 @@ pub(crate) struct InPerson<D>(PhantomData<D>);
 impl<D: Demand> Demand for InPerson<D> {
     const RIGHT: holdpoint_auth::Right = D::RIGHT;
     const IN_PERSON: bool = true;
+}
+
+/// The same over the whole installation.
+#[derive(Debug)]
+pub(crate) struct Installation<D>(PhantomData<D>);
+
+impl<D: Demand> Demand for Installation<D> {
+    const RIGHT: holdpoint_auth::Right = D::RIGHT;
+    const OF_INSTALLATION: bool = true;
 }
 
 /// A caller who may do what the route does.
@@ -54,8 +65,16 @@ impl<D: Demand> FromRequestParts<App> for May<D> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let caller = Caller::from_request_parts(parts, app).await?;
+        let caller = if D::OF_INSTALLATION {
+            let bearer = Bearer::from_request_parts(parts, app).await?;
+            Caller::of(bearer.into_user()?)
+        } else {
+            Caller::from_request_parts(parts, app).await?
+        };
         caller.may(D::RIGHT)?;
+        if D::OF_INSTALLATION {
+            require_installation_right(&caller.claims, D::RIGHT)?;
+        }
         if D::IN_PERSON {
             caller.in_person()?;
         }
@@ -81,7 +100,7 @@ impl<D: Demand> May<D> {
         &self,
         key: Option<IdempotencyKey>,
         command: C,
-    ) -> ApiResult<CommandOutcome<C::Reply>> {
+    ) -> CommandResult<C::Reply> {
         Ok(self.app.command(&self.caller, key, command).await?)
     }
 
@@ -90,12 +109,12 @@ impl<D: Demand> May<D> {
         &self,
         key: Option<IdempotencyKey>,
         command: C,
-    ) -> ApiResult<Json<C::Reply>> {
+    ) -> JsonResult<C::Reply> {
         Ok(Json(self.app.ask(&self.caller, key, command).await?))
     }
 
-    /// The answer of the service that owns the data.
-    pub(crate) async fn query<Q: Query + Sync>(&self, query: Q) -> ApiResult<Json<Q::Reply>> {
+    /// The reply of the service that owns the data.
+    pub(crate) async fn query<Q: Query + Sync>(&self, query: Q) -> JsonResult<Q::Reply> {
         Ok(Json(self.app.bus.query(&self.workspace, &query).await?))
     }
 }

@@ -4,26 +4,27 @@ use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use holdpoint_auth::{Claims, Right, StepClaims, authorize};
-use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::GetRun;
 use holdpoint_contracts::run::{RunView, StepStatus, StepView};
+use holdpoint_contracts::{Problem, Query};
 use holdpoint_ids::{ContactId, RunId, Workspace};
 
 use super::caller::{Bearer, Caller, UNAUTHORIZED, enter_workspace, token, unauthorized};
 use super::token_scope::grants;
 use crate::app::App;
-use crate::problem::ApiError;
+use crate::problem::{ApiError, ApiResult};
 
 /// A user who may look, or a step that reads its own run and the contact of that run.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct RunReader {
+    pub(crate) app: App,
     pub(crate) workspace: Workspace,
     bearer: Bearer,
     /// The contact of the step's run; none for a user, and for a run without one.
     contact: Option<ContactId>,
 }
 
-/// A user or a running step that asks people. It has no `Debug`, so that a token cannot get into a log.
+/// A user with the right to ask, or a running step. It has no `Debug`, so that a token cannot get into a log.
 pub(crate) enum QuestionSource {
     User(Caller),
     /// The executor finds the step of the token and checks that it is running.
@@ -77,6 +78,7 @@ impl FromRequestParts<App> for RunReader {
             Bearer::Step(claims) => read_run_of_step(app, claims).await?.contact,
         };
         Ok(Self {
+            app: app.clone(),
             workspace,
             bearer,
             contact,
@@ -122,7 +124,10 @@ impl FromRequestParts<App> for QuestionSource {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let (workspace, bearer) = enter_workspace(parts, app).await?;
         Ok(match bearer {
-            Bearer::User(known) => Self::User(Caller::of(known)),
+            Bearer::User(known) => {
+                authorize(Some(&known.claims), Right::Ask)?;
+                Self::User(Caller::of(known))
+            }
             Bearer::Step(_) => Self::Step {
                 workspace,
                 token: token(&parts.headers).unwrap_or_default().to_owned(),
@@ -132,6 +137,11 @@ impl FromRequestParts<App> for QuestionSource {
 }
 
 impl RunReader {
+    /// The reply of the service that owns the data.
+    pub(crate) async fn query<Q: Query + Sync>(&self, query: Q) -> ApiResult<Q::Reply> {
+        Ok(self.app.bus.query(&self.workspace, &query).await?)
+    }
+
     /// None for a step.
     pub(crate) fn user(&self) -> Option<&Claims> {
         match &self.bearer {

@@ -32,9 +32,8 @@ pub(crate) fn narrow_roles(roles: &[RoleName], cap: Option<Role>) -> Vec<RoleNam
 
 /// Whether narrowed roles have all rights of the roles before.
 pub(crate) fn has_all_rights(roles: &[RoleName], kept: &[RoleName]) -> bool {
-    Right::ALL
-        .into_iter()
-        .all(|right| grants(roles, right) == grants(kept, right))
+    let is_kept = |right: &Right| grants(roles, *right) == grants(kept, *right);
+    Right::ALL.iter().all(is_kept)
 }
 
 /// The current roles of a user, limited to the rights of earlier ones.
@@ -55,15 +54,9 @@ pub(crate) fn grants(roles: &[RoleName], right: Right) -> bool {
 
 /// The built-in role with the most rights that has no right beyond `has`.
 fn highest_role(has: impl Fn(Right) -> bool) -> Option<Role> {
-    let rights = |role: Role| {
-        Right::ALL
-            .into_iter()
-            .filter(move |right| may(role, *right))
-    };
-    Role::ALL
-        .into_iter()
-        .filter(|role| rights(*role).all(&has))
-        .max_by_key(|role| rights(*role).count())
+    let fits = |role: &Role| role.rights().iter().all(|right| has(*right));
+    let roles = Role::ALL.iter().copied().filter(fits);
+    roles.max_by_key(|role| role.rights().len())
 }
 
 fn group_roles(roles: &[RoleName]) -> Vec<RoleName> {

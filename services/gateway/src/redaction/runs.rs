@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::is_party;
 use crate::app::App;
+use crate::auth::run_reader::RunReader;
 use crate::auth::token_scope::grants;
 
 /// Most requests of one run that are read. Answers to further ones are hidden.
@@ -71,26 +72,23 @@ impl App {
     }
 }
 
-impl App {
-    /// History items as a user may see them.
-    pub(crate) async fn redact_items(
-        &self,
-        workspace: &Workspace,
-        user: Option<&Claims>,
-        run: RunId,
-        items: Vec<HistoryItem>,
-    ) -> Vec<HistoryItem> {
-        if items.is_empty() {
-            return items;
-        }
-        match self.redaction_of(workspace, user, run).await {
-            Some(redaction) => {
-                let items = items.into_iter();
-                items.map(|item| redaction.redact_item(item)).collect()
-            }
-            None => items,
-        }
+/// History items as the reader may see them.
+pub(crate) async fn redact_items(
+    reader: &RunReader,
+    run: RunId,
+    items: Vec<HistoryItem>,
+) -> Vec<HistoryItem> {
+    if items.is_empty() {
+        return items;
     }
+    let redaction = reader
+        .app
+        .redaction_of(&reader.workspace, reader.user(), run);
+    let Some(redaction) = redaction.await else {
+        return items;
+    };
+    let items = items.into_iter();
+    items.map(|item| redaction.redact_item(item)).collect()
 }
 
 impl RunRedaction {

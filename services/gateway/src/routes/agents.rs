@@ -19,11 +19,12 @@ use serde::Deserialize;
 use crate::app::App;
 use crate::auth::may::{Demand, Look, May, Operate};
 use crate::body::Body;
+use crate::call::{Call, CallerKind};
 use crate::command_outcome::CommandOutcome;
 use crate::concurrency::ConcurrencyPermit;
-use crate::params::{NoParams, PageParams};
-use crate::path::PathId;
-use crate::problem::{ApiError, ApiResult};
+use crate::params::PageParams;
+use crate::path::NoId;
+use crate::problem::{ApiError, ApiResult, JsonResult};
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -41,6 +42,10 @@ struct Planning<D> {
     _permit: ConcurrencyPermit,
 }
 
+impl<D: Demand> CallerKind for Planning<D> {
+    type Caller = Self;
+}
+
 impl<D: Demand> FromRequestParts<App> for Planning<D> {
     type Rejection = ApiError;
 
@@ -54,15 +59,15 @@ impl<D: Demand> FromRequestParts<App> for Planning<D> {
     }
 }
 
-async fn apply(planning: Planning<Operate>, _: NoParams, body: Body) -> ApiResult<Response> {
-    let caller = &planning.caller;
-    let text = body.agent_text()?.to_owned();
+async fn apply(call: Call<Planning<Operate>, NoId, Body>) -> ApiResult<Response> {
+    let caller = &call.caller.caller;
+    let text = call.body.agent_text()?.to_owned();
     let agent = match find_name(&text) {
         Some(agent) => agent,
         // The executor finds the name, or refuses the text with its errors.
         None => plan_text(caller, &text).await?.0.agent,
     };
-    let outcome = caller.command(body.key, ApplyAgent { agent, text }).await?;
+    let outcome = caller.command(call.key, ApplyAgent { agent, text }).await?;
     let outcome = match outcome {
         CommandOutcome::Done(applied) => CommandOutcome::Done(with_warnings(caller, applied).await),
         accepted @ CommandOutcome::Accepted(_) => accepted,
@@ -81,37 +86,28 @@ async fn with_warnings(caller: &May<Operate>, mut applied: AppliedAgent) -> Appl
     applied
 }
 
-async fn plan(planning: Planning<Look>, _: NoParams, body: Body) -> ApiResult<Json<PlannedAgent>> {
-    plan_text(&planning.caller, body.agent_text()?).await
+async fn plan(call: Call<Planning<Look>, NoId, Body>) -> JsonResult<PlannedAgent> {
+    plan_text(&call.caller.caller, call.body.agent_text()?).await
 }
 
-async fn plan_text<D: Demand>(caller: &May<D>, text: &str) -> ApiResult<Json<PlannedAgent>> {
+async fn plan_text<D: Demand>(caller: &May<D>, text: &str) -> JsonResult<PlannedAgent> {
     let text = text.to_owned();
     caller.query(PlanAgent { text }).await
 }
 
-async fn list(
-    caller: May<Look>,
-    PageParams { limit, cursor }: PageParams,
-) -> ApiResult<Json<Page<AgentView>>> {
+async fn list(caller: May<Look>, page: PageParams) -> JsonResult<Page<AgentView>> {
+    let PageParams { limit, cursor } = page;
     caller.query(ListAgents { limit, cursor }).await
 }
 
-async fn show(
-    caller: May<Look>,
-    PathId(agent): PathId<AgentName>,
-    _: NoParams,
-) -> ApiResult<Json<AgentView>> {
-    caller.query(GetAgent { agent }).await
+async fn show(call: Call<Look, AgentName>) -> JsonResult<AgentView> {
+    call.caller.query(GetAgent { agent: call.id }).await
 }
 
 /// Fails the open runs of the agent and frees its name (S0-AC9).
-async fn remove(
-    caller: May<Operate>,
-    PathId(agent): PathId<AgentName>,
-    _: NoParams,
-) -> ApiResult<impl IntoResponse> {
-    caller.command(None, DeleteAgent { agent }).await
+async fn remove(call: Call<Operate, AgentName>) -> ApiResult<impl IntoResponse> {
+    let agent = call.id;
+    call.caller.command(None, DeleteAgent { agent }).await
 }
 
 /// The name of the agent if it is easy to find. It addresses the command; only the executor reads the whole text,

@@ -10,7 +10,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use holdpoint_auth::Right;
 use holdpoint_contracts::asking::{RequestInput, ToolQuestion};
 use holdpoint_contracts::executor::GetRun;
 use holdpoint_contracts::handoff::{Effect, RequestStatus, RequestView};
@@ -22,22 +21,20 @@ use tokio::time::Instant;
 
 use crate::app::App;
 use crate::auth::run_reader::{QuestionSource, RunReader};
-use crate::body::{Body, invalid_field};
+use crate::body::invalid_field;
+use crate::call::{Call, JsonBody};
 use crate::command_outcome::CommandOutcome;
-use crate::params::Params;
-use crate::path::PathId;
-use crate::problem::ApiError;
+use crate::problem::ApiResult;
 use crate::use_cases::await_request::{await_request, read_when_delivered};
 
-/// How often it is looked whether a paused run goes on.
-const LOOK_AT_RUN: Duration = Duration::from_millis(500);
+/// How often a paused run is queried.
+const RUN_QUERY_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(crate) fn routes() -> Router<App> {
     Router::new().route("/runs/{run}/request-input", post(request_input))
 }
 
-/// `{question, options | schema | link, to, timeout_ms, on_timeout, default, key, mode}`, and `step` for
-/// whoever is none.
+/// `{question, options | schema | link, to, timeout_ms, on_timeout, default, key, mode}`. A user also names the `step`.
 #[derive(Deserialize)]
 struct AskBody {
     step: Option<String>,
@@ -47,30 +44,23 @@ struct AskBody {
 
 async fn request_input(
     State(app): State<App>,
-    asker: QuestionSource,
-    PathId(run): PathId<RunId>,
-    params: Params,
-    body: Body,
-) -> Result<Response, ApiError> {
-    params.only(&[])?;
-    if let QuestionSource::User(caller) = &asker {
-        caller.may(Right::Ask)?;
-    }
-    let AskBody { step, question } = body.json()?;
+    call: Call<QuestionSource, RunId, JsonBody<AskBody>>,
+) -> ApiResult<Response> {
+    let AskBody { step, question } = call.body;
     let command = RequestInput {
-        run,
+        run: call.id,
         step,
         dispatch: None,
         token: None,
-        question: read(question)?,
+        question: read_question(question)?,
     };
-    let answered = match asker {
-        QuestionSource::User(caller) => app.command(&caller, body.key, command).await?,
+    let outcome = match call.caller {
+        QuestionSource::User(caller) => app.command(&caller, call.key, command).await?,
         QuestionSource::Step { workspace, token } => {
             let envelope = Envelope {
                 actor: Actor::service("step"),
                 assertion: None,
-                key: body.key,
+                key: call.key,
                 command: RequestInput {
                     step: None,
                     token: Some(token),
@@ -80,10 +70,10 @@ async fn request_input(
             CommandOutcome::Done(app.bus.ask(&workspace, &envelope).await?)
         }
     };
-    Ok(answered.with_status(StatusCode::ACCEPTED))
+    Ok(outcome.with_status(StatusCode::ACCEPTED))
 }
 
-fn read(question: Map<String, Value>) -> Result<ToolQuestion, Problem> {
+fn read_question(question: Map<String, Value>) -> Result<ToolQuestion, Problem> {
     serde_path_to_error::deserialize(Value::Object(question)).map_err(|error| {
         let pointer = match error.path().to_string().as_str() {
             "." => String::new(),
@@ -93,51 +83,48 @@ fn read(question: Map<String, Value>) -> Result<ToolQuestion, Problem> {
     })
 }
 
-/// What a step has asked, for the step: its answer is there when it counts for the run, and not as
-/// long as that is paused. With `wait`, then, or when that time is over.
+/// The request of a step, for that step. Its answer is shown once it applies to the run, so not while the run is
+/// paused. With `wait`, the reply comes then or after that time.
 pub(super) async fn show_to_step(
-    app: &App,
     reader: &RunReader,
     id: HoldId,
     wait: Duration,
-) -> Result<RequestView, ApiError> {
+) -> ApiResult<RequestView> {
     reader.require_run(id.run)?;
-    let run = app
-        .bus
-        .query(&reader.workspace, &GetRun::of(id.run))
-        .await?;
+    let run = reader.query(GetRun::of(id.run)).await?;
     let is_asked = run.waiting_on.iter().any(|on| on.id == id);
-    let request = read_when_delivered(app, &reader.workspace, id, is_asked).await?;
+    let request = read_when_delivered(&reader.app, &reader.workspace, id, is_asked).await?;
     if !reader.may_read_question_of(request.step.as_deref()) {
-        return Err(Problem::not_found(format!("there is no request `{id}`")).into());
+        return Err(Problem::not_found(format!("request `{id}` not found")).into());
     }
-    let by = Instant::now() + wait;
-    let request = await_request(app, reader, id, by, has_ended).await?;
-    let is_kept = request.effect == Some(Effect::OnResume) && is_kept(app, reader, id, by).await?;
-    Ok(match has_ended(&request) && !is_kept {
-        true => request,
-        false => withheld(request),
-    })
+    let deadline = Instant::now() + wait;
+    let request = await_request(reader, id, deadline, has_ended).await?;
+    let may_wait_for_resume = request.effect == Some(Effect::OnResume);
+    if !has_ended(&request) || may_wait_for_resume && waits_for_resume(reader, id, deadline).await?
+    {
+        return Ok(without_answer(request));
+    }
+    Ok(request)
 }
 
-/// Whether the run is paused and keeps what was decided; looks until then whether it goes on.
-async fn is_kept(app: &App, reader: &RunReader, id: HoldId, by: Instant) -> Result<bool, Problem> {
-    let query = GetRun::of(id.run);
+/// Whether the run is paused until the deadline and applies its decisions when it resumes.
+async fn waits_for_resume(reader: &RunReader, id: HoldId, deadline: Instant) -> ApiResult<bool> {
+    let app = &reader.app;
     let _permit = app.streams.take(&reader.workspace, &reader.name())?;
     loop {
-        let run = app.bus.query(&reader.workspace, &query).await?;
+        let run = reader.query(GetRun::of(id.run)).await?;
         if !run.waiting_on.iter().any(|on| on.id == id) {
             return Ok(false);
         }
         let now = Instant::now();
-        if now >= by || app.closing.is_cancelled() {
+        if now >= deadline || app.closing.is_cancelled() {
             return Ok(true);
         }
-        tokio::time::sleep_until(by.min(now + LOOK_AT_RUN)).await;
+        tokio::time::sleep_until(deadline.min(now + RUN_QUERY_INTERVAL)).await;
     }
 }
 
-/// Whether it has ended, and the executor has said what that does to the run.
+/// Whether the request has ended and its effect on the run is known.
 fn has_ended(request: &RequestView) -> bool {
     match request.status {
         RequestStatus::Withdrawn => true,
@@ -152,8 +139,8 @@ fn has_ended(request: &RequestView) -> bool {
     }
 }
 
-/// Hides an answer that does not count for the run yet.
-fn withheld(request: RequestView) -> RequestView {
+/// Hides an answer that does not apply to the run yet.
+fn without_answer(request: RequestView) -> RequestView {
     RequestView {
         status: RequestStatus::Open,
         outcome: None,

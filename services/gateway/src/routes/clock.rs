@@ -6,22 +6,21 @@ use axum::extract::State;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use chrono::SecondsFormat;
-use holdpoint_auth::Right;
 use holdpoint_contracts::scheduler::{AdvanceClock, AdvancedClock};
 use holdpoint_contracts::{IdempotencyKey, Problem, duration};
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
-use crate::auth::caller::User;
-use crate::body::{OptionalJson, invalid_field};
+use crate::auth::may::{Administer, Installation};
+use crate::body::invalid_field;
+use crate::call::{Call, OptionalJson};
 use crate::params::NoParams;
-use crate::problem::{ApiError, ApiResult};
+use crate::path::NoId;
+use crate::problem::{ApiError, JsonResult};
 
-/// Longest advance: 400 days.
-const BY_MAX: Duration = Duration::from_secs(400 * 24 * 60 * 60);
+const BY_MAX: Duration = Duration::from_hours(400 * 24);
 /// How long an advance waits, in real time, until the work that it triggered is finished.
 const SETTLE_MS_DEFAULT: u64 = 10_000;
-/// Longest such wait.
 const SETTLE_MS_MAX: u64 = 60_000;
 
 pub(crate) fn routes() -> Router<App> {
@@ -53,26 +52,23 @@ async fn now(State(app): State<App>, _: NoParams) -> Json<Now> {
 /// Owner and admin of the first workspace only, because all workspaces share the time. Concurrent advances run one
 /// after the other.
 async fn advance(
-    State(app): State<App>,
-    user: User,
-    _: NoParams,
-    body: OptionalJson<AdvanceBody>,
-) -> ApiResult<Json<AdvancedClock>> {
-    user.require_installation_right(Right::Administer)?;
+    call: Call<Installation<Administer>, NoId, OptionalJson<AdvanceBody>>,
+) -> JsonResult<AdvancedClock> {
+    let (app, key) = (call.caller.app, call.key);
     if !app.clock.is_test() {
         let detail = "the clock cannot be advanced; start with `--test-clock`";
         return Err(ApiError(Problem::not_found(detail)));
     }
-    let advance = read_advance(&body.value)?;
+    let advance = read_advance(&call.body)?;
     // In a separate task, so that a caller whose connection breaks finds the answer under its key.
     let tasks = app.tasks.clone();
     let moving = tasks.spawn(async move {
         let mut last = app.advances.lock().await;
-        if let Some(known) = find_repeated(last.as_ref(), body.key.as_ref())? {
+        if let Some(known) = find_repeated(last.as_ref(), key.as_ref())? {
             return Ok(known);
         }
         let advanced = app.bus.advance_clock(&advance).await?;
-        *last = body.key.map(|key| (key, advanced.clone()));
+        *last = key.map(|key| (key, advanced.clone()));
         Ok::<_, Problem>(advanced)
     });
     let advanced = moving.await.map_err(|error| {

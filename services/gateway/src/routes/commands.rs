@@ -8,10 +8,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::app::App;
-use crate::auth::may::{Look, May};
-use crate::params::NoParams;
-use crate::path::PathId;
-use crate::problem::{ApiResult, ProblemBody, database_away};
+use crate::auth::may::Look;
+use crate::call::Call;
+use crate::problem::{JsonResult, ProblemBody};
 use crate::store::commands;
 
 pub(crate) fn routes() -> Router<App> {
@@ -31,14 +30,10 @@ struct CommandView {
     problem: Option<ProblemBody>,
 }
 
-async fn show(
-    caller: May<Look>,
-    PathId(id): PathId<CommandId>,
-    _: NoParams,
-) -> ApiResult<Json<CommandView>> {
+async fn show(call: Call<Look, CommandId>) -> JsonResult<CommandView> {
+    let (caller, id) = (call.caller, call.id);
     let progress = commands::progress(&caller.app.readers, id)
-        .await
-        .map_err(database_away)?
+        .await?
         .filter(|progress| progress.workspace == caller.workspace.as_str())
         .ok_or_else(|| Problem::not_found(format!("command `{id}` not found")))?;
     let (state, answer, problem) = match progress.answer {

@@ -1,6 +1,5 @@
 //! `/contacts`: the people and companies that runs are about.
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -17,12 +16,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::app::App;
-use crate::auth::may::{Ask, May, Operate};
+use crate::auth::may::{Ask, Operate};
 use crate::auth::run_reader::RunReader;
-use crate::body::{JsonBody, invalid_field};
-use crate::params::{NoParams, Params};
-use crate::path::PathId;
-use crate::problem::ApiResult;
+use crate::body::invalid_field;
+use crate::call::{Call, JsonBody, NoBody};
+use crate::params::Params;
+use crate::problem::{ApiResult, JsonResult};
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -49,11 +48,7 @@ struct ActivityBody {
     at: Option<DateTime<Utc>>,
 }
 
-async fn list(
-    State(app): State<App>,
-    reader: RunReader,
-    params: Params,
-) -> ApiResult<Json<Page<ContactView>>> {
+async fn list(reader: RunReader, params: Params) -> JsonResult<Page<ContactView>> {
     let params = params.only(&["limit", "cursor", "email"])?;
     let Some(own) = reader.own_contacts() else {
         let query = ListContacts {
@@ -61,12 +56,11 @@ async fn list(
             cursor: params.read_as("cursor")?,
             email: params.read_as("email")?,
         };
-        return Ok(Json(app.bus.query(&reader.workspace, &query).await?));
+        return Ok(Json(reader.query(query).await?));
     };
     let mut items = Vec::new();
     if let Some(contact) = own.cloned() {
-        let query = GetContact { contact };
-        items.push(app.bus.query(&reader.workspace, &query).await?);
+        items.push(reader.query(GetContact { contact }).await?);
     }
     Ok(Json(Page {
         items,
@@ -74,90 +68,67 @@ async fn list(
     }))
 }
 
-async fn show(
-    State(app): State<App>,
-    reader: RunReader,
-    PathId(contact): PathId<ContactId>,
-    _: NoParams,
-) -> ApiResult<Json<ContactView>> {
-    reader.require_contact(&contact)?;
-    let query = GetContact { contact };
-    Ok(Json(app.bus.query(&reader.workspace, &query).await?))
+async fn show(call: Call<RunReader, ContactId>) -> JsonResult<ContactView> {
+    let contact = call.id;
+    call.caller.require_contact(&contact)?;
+    Ok(Json(call.caller.query(GetContact { contact }).await?))
 }
 
-async fn put(
-    caller: May<Ask>,
-    PathId(contact): PathId<ContactId>,
-    _: NoParams,
-    body: JsonBody<Map<String, Value>>,
-) -> ApiResult<impl IntoResponse> {
-    let fields = without_id(body.value, &contact)?;
-    caller
-        .command(body.key, PutContact { contact, fields })
-        .await
+type FieldsCall = Call<Ask, ContactId, JsonBody<Map<String, Value>>>;
+
+async fn put(call: FieldsCall) -> ApiResult<impl IntoResponse> {
+    let fields = without_id(call.body, &call.id)?;
+    let contact = call.id;
+    let command = PutContact { contact, fields };
+    call.caller.command(call.key, command).await
 }
 
 /// RFC 7386.
-async fn patch(
-    caller: May<Ask>,
-    PathId(contact): PathId<ContactId>,
-    _: NoParams,
-    body: JsonBody<Map<String, Value>>,
-) -> ApiResult<impl IntoResponse> {
-    let patch = without_id(body.value, &contact)?;
-    caller
-        .command(body.key, PatchContact { contact, patch })
-        .await
+async fn patch(call: FieldsCall) -> ApiResult<impl IntoResponse> {
+    let patch = without_id(call.body, &call.id)?;
+    let contact = call.id;
+    let command = PatchContact { contact, patch };
+    call.caller.command(call.key, command).await
 }
 
-async fn remove(
-    caller: May<Operate>,
-    PathId(contact): PathId<ContactId>,
-    _: NoParams,
-) -> ApiResult<Response> {
-    let outcome = caller.command(None, DeleteContact { contact }).await?;
+async fn remove(call: Call<Operate, ContactId>) -> ApiResult<Response> {
+    let contact = call.id;
+    let outcome = call.caller.command(None, DeleteContact { contact }).await?;
     Ok(outcome.without_content())
 }
 
 /// The last activities, newest first.
 async fn list_activities(
-    State(app): State<App>,
-    reader: RunReader,
-    PathId(contact): PathId<ContactId>,
-    params: Params,
-) -> ApiResult<Json<Page<Activity>>> {
-    reader.require_contact(&contact)?;
-    let limit = params.only(&["limit"])?.limit()?;
+    call: Call<RunReader, ContactId, NoBody, Params>,
+) -> JsonResult<Page<Activity>> {
+    let contact = call.id;
+    call.caller.require_contact(&contact)?;
+    let limit = call.params.only(&["limit"])?.limit()?;
     let query = ListActivities { contact, limit };
-    Ok(Json(app.bus.query(&reader.workspace, &query).await?))
+    Ok(Json(call.caller.query(query).await?))
 }
 
 /// Records something that was said to or by the contact (S0-AC7).
-async fn add_activity(
-    caller: May<Ask>,
-    PathId(contact): PathId<ContactId>,
-    _: NoParams,
-    body: JsonBody<ActivityBody>,
-) -> ApiResult<Response> {
+async fn add_activity(call: Call<Ask, ContactId, JsonBody<ActivityBody>>) -> ApiResult<Response> {
     let ActivityBody {
         kind,
         subject,
         text,
         at,
-    } = body.value;
+    } = call.body;
     let activity = Activity {
         kind,
         subject,
         text,
-        at: at.unwrap_or_else(|| caller.app.clock.now()),
+        at: at.unwrap_or_else(|| call.caller.app.clock.now()),
     };
     let command = AddActivity {
-        contact,
+        contact: call.id,
         id: CommandId::fresh().to_string(),
         activity,
         patch: Map::new(),
     };
-    let outcome = caller.command(body.key, command).await?;
+    let outcome = call.caller.command(call.key, command).await?;
     Ok(outcome.with_status(StatusCode::CREATED))
 }
 

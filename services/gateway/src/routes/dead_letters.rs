@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::auth::may::{Administer, May};
 use crate::body::Body;
+use crate::call::Call;
 use crate::excerpt::excerpt;
 use crate::idempotency;
-use crate::params::{NoParams, Params};
-use crate::path::PathId;
-use crate::problem::ApiResult;
+use crate::params::PageParams;
+use crate::problem::{ApiResult, JsonResult};
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -65,9 +65,8 @@ struct Letters {
     unavailable: Vec<&'static str>,
 }
 
-async fn list(caller: May<Administer>, params: Params) -> ApiResult<Json<Letters>> {
-    let params = params.only(&["limit", "cursor"])?;
-    let (limit, cursor) = (params.limit()?, params.read_as::<String>("cursor")?);
+async fn list(caller: May<Administer>, page: PageParams) -> JsonResult<Letters> {
+    let PageParams { limit, cursor } = page;
     let shown = read_cursor(cursor.as_deref())?;
     let asked = SERVICES.map(|service| {
         let request = DeadLetterRequest::List {
@@ -97,10 +96,10 @@ async fn list(caller: May<Administer>, params: Params) -> ApiResult<Json<Letters
     if unavailable.len() == SERVICES.len() {
         return Err(Problem::unavailable("no service answers; try again").into());
     }
-    Ok(Json(page(found, shown, limit, unavailable)))
+    Ok(Json(merge_pages(found, shown, limit, unavailable)))
 }
 
-fn page(
+fn merge_pages(
     mut found: Vec<(&'static str, DeadLetterSummary)>,
     mut shown: BTreeMap<&'static str, i64>,
     limit: u64,
@@ -169,24 +168,16 @@ fn read_cursor(cursor: Option<&str>) -> Result<BTreeMap<&'static str, i64>, Prob
         .collect()
 }
 
-async fn show(
-    caller: May<Administer>,
-    PathId(letter): PathId<LetterId>,
-    _: NoParams,
-) -> ApiResult<Json<Value>> {
+async fn show(call: Call<Administer, LetterId>) -> JsonResult<Value> {
+    let (caller, letter) = (call.caller, call.id);
     let request = DeadLetterRequest::Show { id: letter.id };
     let found: DeadLetter = ask_service(&caller, &letter, request).await?;
     Ok(Json(item(letter.service, found)))
 }
 
-/// Answers with the reply that the sender of the message would have got.
-async fn replay(
-    caller: May<Administer>,
-    PathId(letter): PathId<LetterId>,
-    _: NoParams,
-    body: Body,
-) -> ApiResult<Json<Value>> {
-    let key = body.key.as_ref();
+/// Answers with the reply that the sender of the message would have got. A repetition gets it with masked secrets.
+async fn replay(call: Call<Administer, LetterId, Body>) -> JsonResult<Value> {
+    let (caller, letter, key) = (call.caller, call.id, call.key.as_ref());
     if let Some(answer) = idempotency::find_answer(&caller.app, key).await? {
         return Ok(Json(answer));
     }
@@ -194,15 +185,12 @@ async fn replay(
     let reply: Value = ask_service(&caller, &letter, request).await?;
     let id = format!("{}-{}", letter.service, letter.id);
     let answer = json!({ "id": id, "answer": reply });
-    idempotency::keep_answer(&caller.app, &caller, key, &answer).await;
+    idempotency::keep_answer(&caller.app, &caller, key, answer.clone()).await;
     Ok(Json(answer))
 }
 
-async fn remove(
-    caller: May<Administer>,
-    PathId(letter): PathId<LetterId>,
-    _: NoParams,
-) -> ApiResult<Json<Value>> {
+async fn remove(call: Call<Administer, LetterId>) -> JsonResult<Value> {
+    let (caller, letter) = (call.caller, call.id);
     let request = DeadLetterRequest::Drop { id: letter.id };
     let dropped: DeadLetterSummary = ask_service(&caller, &letter, request).await?;
     Ok(Json(item(letter.service, dropped)))
@@ -252,14 +240,14 @@ mod tests {
                 ("handoff", letter(9, 20)),
             ]
         };
-        let first = page(all(), BTreeMap::new(), 2, Vec::new());
+        let first = merge_pages(all(), BTreeMap::new(), 2, Vec::new());
         assert_eq!(ids(&first), ["executor-3", "handoff-9"]);
         let cursor = first.next_cursor.unwrap();
         let shown = read_cursor(Some(&cursor)).unwrap();
         let left = all()
             .into_iter()
             .filter(|(service, letter)| shown.get(service).is_none_or(|id| letter.id < *id));
-        let second = page(left.collect(), shown, 2, vec!["scheduler"]);
+        let second = merge_pages(left.collect(), shown, 2, vec!["scheduler"]);
         assert_eq!(ids(&second), ["executor-2"]);
         assert_eq!(second.next_cursor, None);
         assert_eq!(second.unavailable, ["scheduler"]);

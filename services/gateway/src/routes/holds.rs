@@ -2,21 +2,19 @@
 
 use std::time::Duration;
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use chrono::{DateTime, Utc};
-use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::duration::{self, describe};
 use holdpoint_contracts::handoff::{OpenHold, RequestStatus, RequestView, WithdrawHold};
 use holdpoint_contracts::hold::{Assign, HoldSpec, OnTimeout, Policy, Priority, Rung, RungAct};
 use holdpoint_contracts::link::Link;
 use holdpoint_contracts::run::HoldKind;
-use holdpoint_holds::HoldDraft;
 use holdpoint_holds::deadline::{NO_END, default_timeout_ms, timeout_error};
+use holdpoint_holds::{HoldDraft, invalid_hold};
 use holdpoint_ids::{HoldId, PolicyName};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -25,12 +23,13 @@ use serde_json::Value;
 use super::requests::actions::VersionBody;
 use super::requests::wait;
 use crate::app::App;
-use crate::auth::caller::Caller;
-use crate::body::{Body, invalid_field, parse_duration_ms};
-use crate::command_outcome::CommandOutcome;
+use crate::auth::may::Ask;
+use crate::body::{invalid_field, parse_duration_ms, rewrite_pointers};
+use crate::call::{Call, JsonBody, OptionalJson};
+use crate::command_outcome::CommandResult;
 use crate::params::{Params, invalid};
-use crate::path::PathId;
-use crate::problem::ApiError;
+use crate::path::NoId;
+use crate::problem::{ApiError, ApiResult};
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -118,22 +117,15 @@ struct OpenedHold {
     deadline: Option<DateTime<Utc>>,
 }
 
-async fn open(
-    State(app): State<App>,
-    caller: Caller,
-    params: Params,
-    body: Body,
-) -> Result<Response, ApiError> {
-    caller.may(Right::Ask)?;
-    params.only(&[])?;
-    let command = read(body.json()?)?;
-    let answered = app.command(&caller, body.key, command).await;
-    Ok(opened(answered.map_err(in_our_words)?))
+async fn open(call: Call<Ask, NoId, JsonBody<HoldBody>>) -> ApiResult<Response> {
+    let command = read_hold(call.body)?;
+    respond_opened(call.caller.command(call.key, command).await)
 }
 
 /// The reply to opening a hold, also if the command is only stored yet.
-pub(super) fn opened(answered: CommandOutcome<RequestView>) -> Response {
-    answered.respond(|request: RequestView| {
+pub(super) fn respond_opened(outcome: CommandResult<RequestView>) -> ApiResult<Response> {
+    let outcome = outcome.map_err(|ApiError(problem)| rewrite_pointers(problem, body_pointer))?;
+    Ok(outcome.respond(|request| {
         let opened = OpenedHold {
             id: request.id,
             kind: request.kind,
@@ -146,43 +138,30 @@ pub(super) fn opened(answered: CommandOutcome<RequestView>) -> Response {
             deadline: request.deadline,
         };
         (StatusCode::CREATED, Json(opened)).into_response()
-    })
+    }))
 }
 
 /// Withdraws a hold. The version is `?version=3`, or `{version}` as on other routes.
 async fn withdraw(
-    State(app): State<App>,
-    caller: Caller,
-    PathId(id): PathId<HoldId>,
-    params: Params,
-    body: Body,
-) -> Result<Response, ApiError> {
-    caller.may(Right::Ask)?;
-    let in_query = params.only(&["version"])?.read_as("version")?;
-    let VersionBody { version: in_body } = body.json_or_empty()?;
+    call: Call<Ask, HoldId, OptionalJson<VersionBody>, Params>,
+) -> CommandResult<RequestView> {
+    let in_query = call.params.only(&["version"])?.read_as("version")?;
+    let in_body = call.body.version;
     if in_query.is_some() && in_body.is_some() {
         return Err(ApiError(invalid(
             "`version` must be either in the query or in the body",
         )));
     }
-    let version = in_query.or(in_body);
-    let command = WithdrawHold { id, version };
-    let answered = app.command(&caller, body.key, command).await?;
-    Ok(answered.with_status(StatusCode::OK))
+    let command = WithdrawHold {
+        id: call.id,
+        version: in_query.or(in_body),
+    };
+    call.caller.command(call.key, command).await
 }
 
-/// Rewrites pointers into the command of the handoff service, because the caller knows only this body.
-pub(super) fn in_our_words(mut problem: Problem) -> Problem {
-    for error in &mut problem.errors {
-        if let Some(pointer) = &mut error.pointer {
-            *pointer = ours(pointer);
-        }
-    }
-    problem
-}
-
-fn ours(theirs: &str) -> String {
-    let inner = theirs.strip_prefix("/spec").unwrap_or(theirs);
+/// The pointer into this body for one into the command of the handoff service.
+fn body_pointer(of_command: &str) -> String {
+    let inner = of_command.strip_prefix("/spec").unwrap_or(of_command);
     if inner.starts_with("/policies") {
         return "/policy".to_owned();
     }
@@ -195,12 +174,12 @@ fn ours(theirs: &str) -> String {
 
 /// Translates and validates the body. Whether recipients and policies exist is checked by the handoff
 /// service.
-fn read(body: HoldBody) -> Result<OpenHold, Problem> {
+fn read_hold(body: HoldBody) -> Result<OpenHold, Problem> {
     let kind = body
         .kind
         .ok_or_else(|| invalid_field("/kind", "expected timer, approval, input or handoff"))?;
     let timeout_ms = timeout_ms(kind, body.wait.as_deref(), body.timeout.as_deref())?;
-    let (policy, policies) = named(body.policy)?;
+    let (policy, policies) = read_policy(body.policy)?;
     let time_by_policy = body.timeout.is_none() && !policies.is_empty();
     let question = match (kind, body.question) {
         (HoldKind::Timer, None) => format!("Wait {}", describe(Duration::from_millis(timeout_ms))),
@@ -220,7 +199,7 @@ fn read(body: HoldBody) -> Result<OpenHold, Problem> {
         policy,
         policies,
         requester: body.requester,
-        ladder: rungs(body.ladder)?,
+        ladder: read_rungs(body.ladder)?,
         asks_again: body.asks_again,
         callback: body.callback,
         time_by_policy: time_by_policy && kind == HoldKind::Handoff,
@@ -232,9 +211,7 @@ fn read(body: HoldBody) -> Result<OpenHold, Problem> {
     };
     let errors = draft.validate();
     if !errors.is_empty() {
-        let messages: Vec<_> = errors.iter().map(|error| error.message.as_str()).collect();
-        let problem = Problem::invalid_body(messages.join("; ")).with_errors(errors);
-        return Err(in_our_words(problem));
+        return Err(rewrite_pointers(invalid_hold(errors), body_pointer));
     }
     let leaves_time = time_by_policy && kind != HoldKind::Timer;
     Ok(OpenHold {
@@ -245,7 +222,7 @@ fn read(body: HoldBody) -> Result<OpenHold, Problem> {
 }
 
 /// `policy: {need, not_requester}`, or the name of a policy, or names.
-fn named(policy: Option<Value>) -> Result<(Policy, Vec<PolicyName>), Problem> {
+fn read_policy(policy: Option<Value>) -> Result<(Policy, Vec<PolicyName>), Problem> {
     let names = match policy {
         None | Some(Value::Null) => return Ok((Policy::default(), Vec::new())),
         Some(rules @ Value::Object(_)) => {
@@ -267,7 +244,7 @@ fn named(policy: Option<Value>) -> Result<(Policy, Vec<PolicyName>), Problem> {
     Ok((Policy::default(), names))
 }
 
-fn rungs(rungs: Vec<RungBody>) -> Result<Vec<Rung>, Problem> {
+fn read_rungs(rungs: Vec<RungBody>) -> Result<Vec<Rung>, Problem> {
     let rung = |(place, rung): (usize, RungBody)| {
         Ok(Rung {
             after_ms: parse_duration_ms(&format!("/ladder/{place}/after"), &rung.after)?,
@@ -314,7 +291,7 @@ mod tests {
     use crate::body::from_json;
 
     fn read_as(body: &str) -> Result<OpenHold, Problem> {
-        read(from_json(body.as_bytes())?)
+        read_hold(from_json(body.as_bytes())?)
     }
 
     /// Mend C-8: a handoff takes 0, as a number or a text.
@@ -386,10 +363,10 @@ mod tests {
         assert!(read_as(r#"{"kind": "timer", "wait": "1s", "lenght": 1}"#).is_err());
     }
 
-    /// The owner of holds points into its own command.
+    /// The handoff service points into its command.
     #[test]
-    fn what_is_wrong_is_said_in_the_words_of_the_body() {
-        for (theirs, wanted) in [
+    fn errors_of_the_command_point_into_the_body() {
+        for (of_command, expected) in [
             ("/spec/policies/0", "/policy"),
             ("/spec/policy/need", "/policy/need"),
             ("/spec/context/a_ms/b", "/data/a_ms/b"),
@@ -398,7 +375,7 @@ mod tests {
             ("/timeout_ms", "/timeout"),
             ("", ""),
         ] {
-            assert_eq!(ours(theirs), wanted);
+            assert_eq!(body_pointer(of_command), expected);
         }
     }
 

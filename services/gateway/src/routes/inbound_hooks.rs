@@ -16,11 +16,10 @@ use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::auth::may::{Administer, May};
-use crate::body::JsonBody;
-use crate::idempotency;
-use crate::params::NoParams;
-use crate::path::PathId;
-use crate::problem::{ApiError, ApiResult, database_away};
+use crate::call::{Call, JsonBody};
+use crate::idempotency::{self, given_answer};
+use crate::path::NoId;
+use crate::problem::{ApiError, ApiResult, JsonResult};
 use crate::store::hooks::{self, Added, Hook};
 
 /// Most hooks of one workspace.
@@ -65,12 +64,10 @@ fn view(workspace: &Workspace, hook: Hook, secret: Option<String>) -> HookView {
 
 /// Messages of the hook act for the user who made it, as long as that user is active.
 async fn create(
-    caller: May<Administer>,
-    _: NoParams,
-    body: JsonBody<HookBody>,
+    call: Call<Administer, NoId, JsonBody<HookBody>>,
 ) -> ApiResult<(StatusCode, Json<HookView>)> {
-    let (app, key) = (&caller.app, body.key.as_ref());
-    let HookBody { name } = body.value;
+    let (caller, key, HookBody { name }) = (call.caller, call.key.as_ref(), call.body);
+    let app = &caller.app;
     if let Some(made) = idempotency::find_answer(app, key).await? {
         // The reply shows the secret again, which a narrowed token must not get from its user.
         caller.in_person()?;
@@ -83,17 +80,24 @@ async fn create(
         made_by: caller.claims.user.clone(),
         created_at: app.clock.now(),
     };
-    let added = hooks::add(&app.writer, &caller.workspace, &hook, HOOKS_MAX).await;
+    // Hook and answer are stored together. Otherwise a repetition could find the hook and not its answer.
+    let made = json!(instant::write(hook.created_at));
+    let answer = key.map(|key| given_answer(&caller, key, &made, hook.created_at));
+    let added = hooks::add(
+        &app.writer,
+        &caller.workspace,
+        &hook,
+        answer.as_ref(),
+        HOOKS_MAX,
+    );
     let refused = |code, detail| Err(ApiError(Problem::new(409, code, detail)));
-    match added.map_err(database_away)? {
+    match added.await? {
         Added::Done => {
-            let made = json!(instant::write(hook.created_at));
-            idempotency::keep_answer(app, &caller, key, &made).await;
             let secret = hook.secret.write();
             let view = view(&caller.workspace, hook, Some(secret));
             Ok((StatusCode::CREATED, Json(view)))
         }
-        Added::Known => refused(
+        Added::NameTaken => refused(
             "already_exists",
             format!(
                 "inbound hook `{}` exists; remove it and create it again for a new secret",
@@ -116,9 +120,8 @@ async fn read_repeated(
     caller: &May<Administer>,
     name: &HookName,
     made: &Value,
-) -> Result<HookView, Problem> {
-    let hook = hooks::find(&caller.app.writer, &caller.workspace, name).await;
-    let hook = hook.map_err(database_away)?;
+) -> ApiResult<HookView> {
+    let hook = hooks::find(&caller.app.writer, &caller.workspace, name).await?;
     let hook = hook.filter(|hook| *made == instant::write(hook.created_at));
     let hook = hook.ok_or_else(|| {
         let detail =
@@ -130,24 +133,19 @@ async fn read_repeated(
 }
 
 /// By name, without secrets.
-async fn list(caller: May<Administer>, _: NoParams) -> ApiResult<Json<Page<HookView>>> {
-    let hooks = hooks::list(&caller.app.readers, &caller.workspace).await;
-    let hooks = hooks.map_err(database_away)?.into_iter();
+async fn list(call: Call<Administer>) -> JsonResult<Page<HookView>> {
+    let workspace = &call.caller.workspace;
+    let hooks = hooks::list(&call.caller.app.readers, workspace).await?;
+    let hooks = hooks.into_iter();
     Ok(Json(Page {
-        items: hooks
-            .map(|hook| view(&caller.workspace, hook, None))
-            .collect(),
+        items: hooks.map(|hook| view(workspace, hook, None)).collect(),
         next_cursor: None,
     }))
 }
 
-async fn remove(
-    caller: May<Administer>,
-    PathId(name): PathId<HookName>,
-    _: NoParams,
-) -> ApiResult<StatusCode> {
-    let was_there = hooks::remove(&caller.app.writer, &caller.workspace, &name).await;
-    if was_there.map_err(database_away)? {
+async fn remove(call: Call<Administer, HookName>) -> ApiResult<StatusCode> {
+    let (caller, name) = (call.caller, call.id);
+    if hooks::remove(&caller.app.writer, &caller.workspace, &name).await? {
         return Ok(StatusCode::NO_CONTENT);
     }
     let detail = format!("inbound hook `{name}` not found");

@@ -21,11 +21,12 @@ use crate::app::App;
 use crate::auth::caller::Caller;
 use crate::auth::may::{Decide, Demand, InPerson, Look, May};
 use crate::auth::run_reader::StreamToken;
-use crate::body::{Body, JsonBody, OptionalJson};
-use crate::command_outcome::CommandOutcome;
-use crate::params::{NoParams, Params};
-use crate::path::PathId;
-use crate::problem::{ApiError, ApiResult};
+use crate::body::Body;
+use crate::call::{Call, JsonBody, OptionalJson};
+use crate::command_outcome::CommandResult;
+use crate::params::Params;
+use crate::path::NoId;
+use crate::problem::{ApiError, ApiResult, JsonResult};
 use crate::sse::{last_event_id, wants_stream};
 
 pub(crate) fn routes() -> Router<App> {
@@ -64,56 +65,40 @@ async fn list(caller: May<Look>, params: Params, headers: HeaderMap) -> ApiResul
     Ok(caller.query(query).await?.into_response())
 }
 
-async fn show(
-    caller: May<Look>,
-    PathId(id): PathId<NotificationId>,
-    _: NoParams,
-) -> ApiResult<Json<NotificationView>> {
-    read_own(&caller, id).await
+async fn show(call: Call<Look, NotificationId>) -> JsonResult<NotificationView> {
+    read_own(&call.caller, call.id).await
 }
 
-async fn read_own<D: Demand>(
-    caller: &May<D>,
-    id: NotificationId,
-) -> ApiResult<Json<NotificationView>> {
+async fn read_own<D: Demand>(caller: &May<D>, id: NotificationId) -> JsonResult<NotificationView> {
     let person = caller.claims.user.clone();
     caller.query(GetNotification { person, id }).await
 }
 
-async fn read(
-    caller: May<InPerson<Look>>,
-    PathId(id): PathId<NotificationId>,
-    _: NoParams,
-    body: Body,
-) -> ApiResult<impl IntoResponse> {
-    caller.command(body.key, ReadNotification { id }).await
+async fn read(call: Call<InPerson<Look>, NotificationId, Body>) -> ApiResult<impl IntoResponse> {
+    let command = ReadNotification { id: call.id };
+    call.caller.command(call.key, command).await
 }
 
 async fn read_all(
-    caller: May<InPerson<Look>>,
-    _: NoParams,
-    body: OptionalJson<ReadAllBody>,
+    call: Call<InPerson<Look>, NoId, OptionalJson<ReadAllBody>>,
 ) -> ApiResult<impl IntoResponse> {
     let command = ReadNotifications {
-        person: caller.claims.user.clone(),
-        until: body.value.until.map(|mark| mark.seq),
+        person: call.caller.claims.user.clone(),
+        until: call.body.until.map(|mark| mark.seq),
     };
-    caller.command(body.key, command).await
+    call.caller.command(call.key, command).await
 }
 
 /// Answers the request of the notification, as `/requests/{id}/respond` does.
 async fn respond(
-    caller: May<Decide>,
-    PathId(id): PathId<NotificationId>,
-    _: NoParams,
-    body: JsonBody<RespondBody>,
-) -> ApiResult<CommandOutcome<Decided>> {
-    let RespondBody { answer, version } = body.value;
-    let Json(notification) = read_own(&caller, id).await?;
+    call: Call<Decide, NotificationId, JsonBody<RespondBody>>,
+) -> CommandResult<Decided> {
+    let (id, RespondBody { answer, version }) = (call.id, call.body);
+    let Json(notification) = read_own(&call.caller, id).await?;
     let request = notification.request.ok_or_else(|| {
         let detail = format!("`{id}` is not about a request, so it cannot be answered");
         ApiError(Problem::new(409, "not_a_request", detail))
     })?;
     let decision = Decision::Respond { answer };
-    decide(&caller, body.key, request, decision, version).await
+    decide(&call.caller, call.key, request, decision, version).await
 }

@@ -1,20 +1,21 @@
 //! Pausing and resuming an agent or the whole workspace (S0-AC4, S0-T6).
 
 use axum::Router;
-use axum::response::IntoResponse;
 use axum::routing::post;
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::executor::{PauseNew, PauseScope, PauseWaiting, ResumeScope};
+use holdpoint_contracts::executor::{
+    ChangedScope, PauseNew, PauseScope, PauseWaiting, ResumeScope,
+};
 use holdpoint_contracts::run::ResumeMode;
 use holdpoint_ids::AgentName;
 use serde::Deserialize;
 
 use crate::app::App;
-use crate::auth::may::{Administer, May, Operate};
-use crate::body::OptionalJson;
+use crate::auth::may::{Administer, Operate};
+use crate::call::{Call, OptionalJson};
+use crate::command_outcome::CommandResult;
 use crate::params::Params;
-use crate::path::PathId;
-use crate::problem::ApiResult;
+use crate::path::NoId;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -40,44 +41,31 @@ pub(super) struct ResumeBody {
     mode: Option<ResumeMode>,
 }
 
-async fn pause_agent(
-    caller: May<Operate>,
-    PathId(agent): PathId<AgentName>,
-    params: Params,
-    body: OptionalJson<PauseBody>,
-) -> ApiResult<impl IntoResponse> {
-    let pause = read_pause(Some(agent), params, &body.value)?;
-    caller.command(body.key, pause).await
+type PauseCall<D, I> = Call<D, I, OptionalJson<PauseBody>, Params>;
+type ResumeCall<D, I> = Call<D, I, OptionalJson<ResumeBody>, Params>;
+
+async fn pause_agent(call: PauseCall<Operate, AgentName>) -> CommandResult<ChangedScope> {
+    let pause = read_pause(Some(call.id), call.params, &call.body)?;
+    call.caller.command(call.key, pause).await
 }
 
-async fn pause_all(
-    caller: May<Administer>,
-    params: Params,
-    body: OptionalJson<PauseBody>,
-) -> ApiResult<impl IntoResponse> {
-    let pause = read_pause(None, params, &body.value)?;
-    caller.command(body.key, pause).await
+async fn pause_all(call: PauseCall<Administer, NoId>) -> CommandResult<ChangedScope> {
+    let pause = read_pause(None, call.params, &call.body)?;
+    call.caller.command(call.key, pause).await
 }
 
-async fn resume_agent(
-    caller: May<Operate>,
-    PathId(agent): PathId<AgentName>,
-    params: Params,
-    body: OptionalJson<ResumeBody>,
-) -> ApiResult<impl IntoResponse> {
-    let agent = Some(agent);
-    let mode = body.value.read_mode(params)?;
-    caller.command(body.key, ResumeScope { agent, mode }).await
+async fn resume_agent(call: ResumeCall<Operate, AgentName>) -> CommandResult<ChangedScope> {
+    let (agent, mode) = (Some(call.id), call.body.read_mode(call.params)?);
+    call.caller
+        .command(call.key, ResumeScope { agent, mode })
+        .await
 }
 
-async fn resume_all(
-    caller: May<Administer>,
-    params: Params,
-    body: OptionalJson<ResumeBody>,
-) -> ApiResult<impl IntoResponse> {
-    let agent = None;
-    let mode = body.value.read_mode(params)?;
-    caller.command(body.key, ResumeScope { agent, mode }).await
+async fn resume_all(call: ResumeCall<Administer, NoId>) -> CommandResult<ChangedScope> {
+    let (agent, mode) = (None, call.body.read_mode(call.params)?);
+    call.caller
+        .command(call.key, ResumeScope { agent, mode })
+        .await
 }
 
 /// Both words are in the body or in the query; the body wins.

@@ -1,9 +1,9 @@
 //! `/policies`: named rules of approval and escalation. Owners and admins change them.
 
+use axum::Router;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Json, Router};
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::{
     DeletePolicy, GetPolicy, ListPolicies, PolicyRules, PolicyView, PutPolicy,
@@ -14,11 +14,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::app::App;
-use crate::auth::may::{Administer, Look, May};
-use crate::body::{JsonBody, from_json, invalid_field};
-use crate::params::NoParams;
-use crate::path::PathId;
-use crate::problem::ApiResult;
+use crate::auth::may::{Administer, Look};
+use crate::body::{from_json, invalid_field};
+use crate::call::{Call, JsonBody};
+use crate::path::NoId;
+use crate::problem::{ApiResult, JsonResult};
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -26,33 +26,23 @@ pub(crate) fn routes() -> Router<App> {
         .route("/policies/{name}", get(show).delete(remove))
 }
 
-async fn list(caller: May<Look>, _: NoParams) -> ApiResult<Json<Page<PolicyView>>> {
-    caller.query(ListPolicies {}).await
+async fn list(call: Call<Look>) -> JsonResult<Page<PolicyView>> {
+    call.caller.query(ListPolicies {}).await
 }
 
-async fn show(
-    caller: May<Look>,
-    PathId(name): PathId<PolicyName>,
-    _: NoParams,
-) -> ApiResult<Json<PolicyView>> {
-    caller.query(GetPolicy { name }).await
+async fn show(call: Call<Look, PolicyName>) -> JsonResult<PolicyView> {
+    call.caller.query(GetPolicy { name: call.id }).await
 }
 
-async fn put(
-    caller: May<Administer>,
-    _: NoParams,
-    body: JsonBody<Map<String, Value>>,
-) -> ApiResult<Response> {
-    let outcome = caller.command(body.key, read_policy(body.value)?).await?;
+async fn put(call: Call<Administer, NoId, JsonBody<Map<String, Value>>>) -> ApiResult<Response> {
+    let command = read_policy(call.body)?;
+    let outcome = call.caller.command(call.key, command).await?;
     Ok(outcome.with_status(StatusCode::CREATED))
 }
 
-async fn remove(
-    caller: May<Administer>,
-    PathId(name): PathId<PolicyName>,
-    _: NoParams,
-) -> ApiResult<impl IntoResponse> {
-    caller.command(None, DeletePolicy { name }).await
+async fn remove(call: Call<Administer, PolicyName>) -> ApiResult<impl IntoResponse> {
+    let name = call.id;
+    call.caller.command(None, DeletePolicy { name }).await
 }
 
 /// Reads `{name, kind, …}` by its kind, so that pointers of errors are exact.

@@ -18,9 +18,9 @@ use holdpoint_ids::{HoldId, UserName};
 use crate::app::App;
 use crate::auth::caller::Caller;
 use crate::auth::may::{Look, May};
+use crate::call::{Call, NoBody};
 use crate::params::{PageParams, Params};
-use crate::path::PathId;
-use crate::problem::ApiResult;
+use crate::problem::JsonResult;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -43,7 +43,7 @@ pub(crate) fn routes() -> Router<App> {
         .route("/runs/{run}/complete-handoff", put(complete::complete_run))
 }
 
-async fn list(caller: May<Look>, params: Params) -> ApiResult<Json<Page<RequestView>>> {
+async fn list(caller: May<Look>, params: Params) -> JsonResult<Page<RequestView>> {
     let params = params.only(&[
         "status", "kind", "run", "assignee", "priority", "snoozed", "order", "limit", "cursor",
     ])?;
@@ -89,14 +89,13 @@ fn read_status(
 
 /// Mails and callbacks of a request.
 async fn list_deliveries(
-    caller: May<Look>,
-    PathId(request): PathId<HoldId>,
-    PageParams { limit, cursor }: PageParams,
-) -> ApiResult<Json<Page<DeliveryView>>> {
+    call: Call<Look, HoldId, NoBody, PageParams>,
+) -> JsonResult<Page<DeliveryView>> {
+    let PageParams { limit, cursor } = call.params;
     let query = ListDeliveries {
-        request,
+        request: call.id,
         limit,
         cursor,
     };
-    caller.query(query).await
+    call.caller.query(query).await
 }

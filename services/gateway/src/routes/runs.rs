@@ -3,7 +3,6 @@
 mod confirm;
 mod events;
 
-use axum::extract::State;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use chrono::{DateTime, Utc};
@@ -18,11 +17,10 @@ use super::pauses::{PauseBody, ResumeBody};
 use crate::app::App;
 use crate::auth::may::{Look, May, Operate};
 use crate::auth::run_reader::RunReader;
-use crate::body::OptionalJson;
-use crate::command_outcome::CommandOutcome;
+use crate::call::{Call, OptionalJson};
+use crate::command_outcome::CommandResult;
 use crate::params::{NoParams, Params, invalid};
-use crate::path::PathId;
-use crate::problem::{ApiError, ApiResult};
+use crate::problem::{ApiError, JsonResult};
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -47,7 +45,9 @@ struct CancelBody {
 #[serde(deny_unknown_fields)]
 struct TakeOverBody {}
 
-async fn list(caller: May<Look>, params: Params) -> ApiResult<Json<Page<RunView>>> {
+type RunCall<B, Q = NoParams> = Call<Operate, RunId, OptionalJson<B>, Q>;
+
+async fn list(caller: May<Look>, params: Params) -> JsonResult<Page<RunView>> {
     let params = params.only(&[
         "status",
         "agent",
@@ -77,18 +77,15 @@ async fn list(caller: May<Look>, params: Params) -> ApiResult<Json<Page<RunView>
     caller.query(query).await
 }
 
-async fn show(
-    State(app): State<App>,
-    reader: RunReader,
-    PathId(run): PathId<RunId>,
-    _: NoParams,
-) -> ApiResult<Json<RunView>> {
+async fn show(call: Call<RunReader, RunId>) -> JsonResult<RunView> {
+    let (reader, run) = (call.caller, call.id);
     reader.require_run(run)?;
     let query = GetRun {
         run,
         raw_errors: reader.is_operator(),
     };
-    let view = app.bus.query(&reader.workspace, &query).await?;
+    let view = reader.query(query).await?;
+    let app = &reader.app;
     let redaction = app.redaction_of(&reader.workspace, reader.user(), run);
     Ok(Json(match redaction.await {
         Some(redaction) => redaction.redact_run(view),
@@ -97,45 +94,30 @@ async fn show(
 }
 
 /// Freezes the run (S0-AC4). `new` of the body concerns future runs of an agent, so it has no effect here.
-async fn pause(
-    caller: May<Operate>,
-    PathId(run): PathId<RunId>,
-    _: NoParams,
-    body: OptionalJson<PauseBody>,
-) -> ApiResult<CommandOutcome<ChangedRun>> {
-    let waiting = body.value.waiting.unwrap_or_default();
-    caller.command(body.key, PauseRun { run, waiting }).await
+async fn pause(call: RunCall<PauseBody>) -> CommandResult<ChangedRun> {
+    let (run, waiting) = (call.id, call.body.waiting.unwrap_or_default());
+    call.caller
+        .command(call.key, PauseRun { run, waiting })
+        .await
 }
 
 /// Resumes the run. The mode is in the body or in the query; the body wins (S0-AC4).
-async fn resume(
-    caller: May<Operate>,
-    PathId(run): PathId<RunId>,
-    params: Params,
-    body: OptionalJson<ResumeBody>,
-) -> ApiResult<CommandOutcome<ChangedRun>> {
-    let mode = body.value.read_mode(params)?;
-    caller.command(body.key, ResumeRun { run, mode }).await
+async fn resume(call: RunCall<ResumeBody, Params>) -> CommandResult<ChangedRun> {
+    let (run, mode) = (call.id, call.body.read_mode(call.params)?);
+    call.caller.command(call.key, ResumeRun { run, mode }).await
 }
 
 /// Cancels the run (S2-R13).
-async fn cancel(
-    caller: May<Operate>,
-    PathId(run): PathId<RunId>,
-    _: NoParams,
-    body: OptionalJson<CancelBody>,
-) -> ApiResult<CommandOutcome<ChangedRun>> {
-    let CancelBody { reason } = body.value;
-    caller.command(body.key, CancelRun { run, reason }).await
+async fn cancel(call: RunCall<CancelBody>) -> CommandResult<ChangedRun> {
+    let (run, reason) = (call.id, call.body.reason);
+    call.caller
+        .command(call.key, CancelRun { run, reason })
+        .await
 }
 
 /// Makes the caller the owner of the run. Its agent is fenced off until the caller hands it back.
-async fn take_over(
-    caller: May<Operate>,
-    PathId(run): PathId<RunId>,
-    _: NoParams,
-    body: OptionalJson<TakeOverBody>,
-) -> ApiResult<CommandOutcome<ChangedRun>> {
-    let TakeOverBody {} = body.value;
-    caller.command(body.key, TakeOverRun { run }).await
+async fn take_over(call: RunCall<TakeOverBody>) -> CommandResult<ChangedRun> {
+    let TakeOverBody {} = call.body;
+    let command = TakeOverRun { run: call.id };
+    call.caller.command(call.key, command).await
 }

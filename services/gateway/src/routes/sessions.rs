@@ -1,8 +1,9 @@
 //! `/sessions`: the browsers in which a user is signed in. Users read and end their own sessions, and
 //! administrators those of others with `?user=`. A narrowed token does neither, as it does not prove the person.
 
-use axum::extract::State;
+use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::routing::{delete, get};
 use axum::{Json, Router};
 use holdpoint_auth::Right;
@@ -12,10 +13,9 @@ use holdpoint_ids::UserName;
 
 use crate::app::App;
 use crate::auth::caller::Caller;
-use crate::auth::token_scope::grants;
 use crate::params::Params;
 use crate::path::PathId;
-use crate::problem::{ApiError, ApiResult, database_away};
+use crate::problem::{ApiError, ApiResult, JsonResult};
 use crate::store::sessions::own::{self, SessionId, SessionView};
 
 pub(crate) fn routes() -> Router<App> {
@@ -25,72 +25,57 @@ pub(crate) fn routes() -> Router<App> {
 }
 
 /// Newest first, without pages.
-async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    params: Params,
-) -> ApiResult<Json<Page<SessionView>>> {
-    let user = select_user(&caller, params)?;
-    let whose = (&caller.workspace, &user);
-    let items = own::list(&app.readers, whose, None, app.clock.now())
-        .await
-        .map_err(database_away)?;
+async fn list(selected: SelectedUser) -> JsonResult<Page<SessionView>> {
+    let SelectedUser { app, caller, user } = selected;
+    let holder = (&caller.workspace, &user);
+    let items = own::list(&app.readers, holder, None, app.clock.now()).await?;
     Ok(Json(Page {
         items,
         next_cursor: None,
     }))
 }
 
-async fn end(
-    State(app): State<App>,
-    caller: Caller,
-    PathId(id): PathId<SessionId>,
-    params: Params,
-) -> ApiResult<StatusCode> {
-    let user = select_user(&caller, params)?;
-    guard_owner(&app, &caller, &user).await?;
-    let whose = (&caller.workspace, &user);
-    let ended = own::end(&app.writer, whose, Some(id)).await;
-    if ended.map_err(database_away)? == 0 {
+async fn end(selected: SelectedUser, PathId(id): PathId<SessionId>) -> ApiResult<StatusCode> {
+    let SelectedUser { app, caller, user } = selected;
+    caller.guard_owner(&app, &user).await?;
+    let holder = (&caller.workspace, &user);
+    if own::end(&app.writer, holder, Some(id)).await? == 0 {
         let detail = format!("session `{id}` of `{user}` not found");
         return Err(ApiError(Problem::not_found(detail)));
     }
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn end_all(State(app): State<App>, caller: Caller, params: Params) -> ApiResult<StatusCode> {
-    let user = select_user(&caller, params)?;
-    guard_owner(&app, &caller, &user).await?;
-    own::end(&app.writer, (&caller.workspace, &user), None)
-        .await
-        .map_err(database_away)?;
+async fn end_all(selected: SelectedUser) -> ApiResult<StatusCode> {
+    let SelectedUser { app, caller, user } = selected;
+    caller.guard_owner(&app, &user).await?;
+    own::end(&app.writer, (&caller.workspace, &user), None).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// The caller, or the user that an administrator names.
-fn select_user(caller: &Caller, params: Params) -> Result<UserName, Problem> {
-    let params = params.only(&["user"])?;
-    let named: Option<UserName> = params.read_as("user")?;
-    let user = named.unwrap_or_else(|| caller.claims.user.clone());
-    let right = if user == caller.claims.user {
-        Right::Look
-    } else {
-        Right::Administer
-    };
-    caller.may(right)?;
-    caller.in_person()?;
-    Ok(user)
+struct SelectedUser {
+    app: App,
+    caller: Caller,
+    user: UserName,
 }
 
-/// # Errors
-/// 403 for an administrator who ends a session of an owner.
-async fn guard_owner(app: &App, caller: &Caller, user: &UserName) -> Result<(), Problem> {
-    if *user == caller.claims.user {
-        return Ok(());
+impl FromRequestParts<App> for SelectedUser {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let caller = Caller::from_request_parts(parts, app).await?;
+        let params = Params::read(&parts.uri)?.only(&["user"])?;
+        let named: Option<UserName> = params.read_as("user")?;
+        let user = named.unwrap_or_else(|| caller.claims.user.clone());
+        let right = if user == caller.claims.user {
+            Right::Look
+        } else {
+            Right::Administer
+        };
+        caller.may(right)?;
+        caller.in_person()?;
+        let app = app.clone();
+        Ok(Self { app, caller, user })
     }
-    let known = app.people.find(&caller.workspace, user).await?;
-    if known.is_some_and(|known| grants(&known.roles, Right::Own)) {
-        caller.may(Right::Own)?;
-    }
-    Ok(())
 }

@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use axum::routing::{delete, get};
 use axum::{Json, Router};
 use chrono::{DateTime, Utc};
-use holdpoint_auth::{Right, Role, authorize};
+use holdpoint_auth::{Right, Role};
 use holdpoint_contracts::run::Page;
 use holdpoint_contracts::{Problem, duration};
 use holdpoint_ids::UserName;
@@ -14,11 +14,12 @@ use crate::app::App;
 use crate::auth::caller::Caller;
 use crate::auth::may::{Administer, InPerson, May};
 use crate::auth::token_scope::{grants, narrow_roles};
-use crate::body::{JsonBody, invalid_field};
-use crate::params::{NoParams, Params};
-use crate::path::PathId;
-use crate::problem::{ApiError, ApiResult, database_away, key_reused, key_spent};
-use crate::store::tokens::{self, Holder, Minted, NewToken, TokenId, TokenView};
+use crate::body::invalid_field;
+use crate::call::{Call, JsonBody};
+use crate::params::Params;
+use crate::path::NoId;
+use crate::problem::{ApiError, ApiResult, JsonResult};
+use crate::store::tokens::{self, Holder, NewToken, TokenId, TokenView};
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -50,16 +51,15 @@ struct MadeToken {
 /// Creates a token with at most the rights of its user and of its maker. It outlasts the token of the request, so
 /// a narrowed one is refused.
 async fn create(
-    caller: May<InPerson<Administer>>,
-    _: NoParams,
-    body: JsonBody<TokenBody>,
+    call: Call<InPerson<Administer>, NoId, JsonBody<TokenBody>>,
 ) -> ApiResult<(StatusCode, Json<MadeToken>)> {
+    let caller = call.caller;
     let now = caller.app.clock.now();
     let TokenBody {
         user,
         role,
         expires_in,
-    } = body.value;
+    } = call.body;
     let role = role.as_deref().map(parse_role).transpose()?;
     let expires_at = expires_in.as_deref().map(|text| parse_expiry(text, now));
     let expires_at = expires_at.transpose()?;
@@ -72,15 +72,11 @@ async fn create(
         },
         expires_at,
         printed: false,
-        asked: body.key,
+        asked: call.key,
         made_by: Some(caller.claims.user.clone()),
     };
-    let minted = tokens::mint(&caller.app.writer, &new, now).await;
-    let (id, token) = match minted.map_err(database_away)? {
-        Minted::Token(id, token) => (id, token),
-        Minted::KeyReused => return Err(ApiError(key_reused())),
-        Minted::KeySpent => return Err(ApiError(key_spent())),
-    };
+    let minted = tokens::mint(&caller.app.writer, &new, now).await?;
+    let (id, token) = minted.into_token()?;
     let made = MadeToken {
         id,
         token,
@@ -92,7 +88,7 @@ async fn create(
 }
 
 /// # Errors
-/// 422 where there is no such active user. 403 for a token that the caller must not create.
+/// 422 where the user does not exist or is not active. 403 for a token that the caller must not create.
 async fn check_rights(
     caller: &May<InPerson<Administer>>,
     name: &UserName,
@@ -107,13 +103,12 @@ async fn check_rights(
 }
 
 /// Oldest first.
-async fn list(caller: May<Administer>, params: Params) -> ApiResult<Json<Page<TokenView>>> {
+async fn list(caller: May<Administer>, params: Params) -> JsonResult<Page<TokenView>> {
     let params = params.only(&["limit", "cursor"])?;
     let limit = params.limit()?;
     let page = (params.read_as("cursor")?, limit + 1);
-    let app = &caller.app;
-    let items = tokens::list(&app.readers, &caller.workspace, page, app.clock.now()).await;
-    let mut items = items.map_err(database_away)?;
+    let (db, now) = (&caller.app.readers, caller.app.clock.now());
+    let mut items = tokens::list(db, &caller.workspace, page, now).await?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let has_more = items.len() > limit;
     items.truncate(limit);
@@ -122,14 +117,13 @@ async fn list(caller: May<Administer>, params: Params) -> ApiResult<Json<Page<To
     Ok(Json(Page { items, next_cursor }))
 }
 
-async fn revoke(
-    caller: May<Administer>,
-    PathId(id): PathId<TokenId>,
-    _: NoParams,
-) -> ApiResult<StatusCode> {
-    guard_owner_token(&caller, id).await?;
-    let was_there = tokens::revoke(&caller.app.writer, &caller.workspace, id).await;
-    if was_there.map_err(database_away)? {
+async fn revoke(call: Call<Administer, TokenId>) -> ApiResult<StatusCode> {
+    let (caller, id) = (call.caller, call.id);
+    let app = &caller.app;
+    if let Some(user) = tokens::user_of(&app.readers, &caller.workspace, id).await? {
+        caller.guard_owner(app, &user).await?;
+    }
+    if tokens::revoke(&app.writer, &caller.workspace, id).await? {
         return Ok(StatusCode::NO_CONTENT);
     }
     let detail = format!("token `{id}` not found");
@@ -152,34 +146,15 @@ fn require_own_name(
 }
 
 /// # Errors
-/// 403 for an administrator who revokes a token of an owner.
-async fn guard_owner_token(caller: &May<Administer>, id: TokenId) -> Result<(), Problem> {
-    let app = &caller.app;
-    let user = tokens::user_of(&app.readers, &caller.workspace, id)
-        .await
-        .map_err(database_away)?;
-    let Some(user) = user.filter(|user| *user != caller.claims.user) else {
-        return Ok(());
-    };
-    let user = app.people.find(&caller.workspace, &user).await?;
-    if user.is_some_and(|user| grants(&user.roles, Right::Own)) {
-        caller.may(Right::Own)?;
-    }
-    Ok(())
-}
-
-/// # Errors
 /// 403 for a token with more rights than the caller.
 fn require_rights(caller: &Caller, roles: &[holdpoint_ids::RoleName]) -> Result<(), Problem> {
-    Right::ALL
-        .into_iter()
-        .filter(|right| grants(roles, *right))
-        .try_for_each(|right| authorize(Some(&caller.claims), right))
+    let mut granted = Right::ALL.iter().filter(|right| grants(roles, **right));
+    granted.try_for_each(|right| caller.may(*right))
 }
 
 fn parse_role(name: &str) -> Result<Role, Problem> {
     Role::named(name).ok_or_else(|| {
-        let known: Vec<_> = Role::ALL.into_iter().map(Role::as_str).collect();
+        let known: Vec<_> = Role::ALL.iter().map(|role| role.as_str()).collect();
         let message = format!("must be one of {}", known.join(", "));
         invalid_field("/role", &message)
     })

@@ -12,10 +12,11 @@ use holdpoint_ids::ToolName;
 
 use crate::app::App;
 use crate::auth::may::{Look, May, Operate};
-use crate::body::JsonBody;
-use crate::params::{NoParams, PageParams, Params};
-use crate::path::PathId;
-use crate::problem::ApiResult;
+use crate::call::{Call, JsonBody};
+use crate::idempotency::MASKED;
+use crate::params::{PageParams, Params};
+use crate::path::NoId;
+use crate::problem::{ApiResult, JsonResult};
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -25,19 +26,14 @@ pub(crate) fn routes() -> Router<App> {
         .route("/claims", get(list_claims))
 }
 
-async fn list(
-    caller: May<Look>,
-    PageParams { limit, cursor }: PageParams,
-) -> ApiResult<Json<Page<ToolView>>> {
+async fn list(caller: May<Look>, page: PageParams) -> JsonResult<Page<ToolView>> {
+    let PageParams { limit, cursor } = page;
     let Json(mut page) = caller.query(ListTools { limit, cursor }).await?;
     if caller.may(Right::Operate).is_err() {
         page.items.iter_mut().for_each(mask);
     }
     Ok(Json(page))
 }
-
-/// Replaces a secret.
-const MASKED: &str = "***";
 
 /// Hides headers and all of the address except its host, because both may contain keys.
 fn mask(view: &mut ToolView) {
@@ -66,26 +62,23 @@ fn masked(url: &str) -> String {
 }
 
 /// 201 for a new or changed tool, else 200.
-async fn put(caller: May<Operate>, _: NoParams, body: JsonBody<ToolSpec>) -> ApiResult<Response> {
-    let tool = body.value;
-    let outcome = caller.command(body.key, PutTool { tool }).await?;
+async fn put(call: Call<Operate, NoId, JsonBody<ToolSpec>>) -> ApiResult<Response> {
+    let tool = call.body;
+    let outcome = call.caller.command(call.key, PutTool { tool }).await?;
     Ok(outcome.created_if(|tool| tool.changed))
 }
 
-async fn remove(
-    caller: May<Operate>,
-    PathId(name): PathId<ToolName>,
-    _: NoParams,
-) -> ApiResult<Response> {
-    let outcome = caller.command(None, DeleteTool { name }).await?;
+async fn remove(call: Call<Operate, ToolName>) -> ApiResult<Response> {
+    let name = call.id;
+    let outcome = call.caller.command(None, DeleteTool { name }).await?;
     Ok(outcome.without_content())
 }
 
-async fn list_nodes(caller: May<Look>, _: NoParams) -> ApiResult<Json<Page<NodeView>>> {
-    caller.query(ListNodes {}).await
+async fn list_nodes(call: Call<Look>) -> JsonResult<Page<NodeView>> {
+    call.caller.query(ListNodes {}).await
 }
 
-async fn list_claims(caller: May<Look>, params: Params) -> ApiResult<Json<Page<ClaimView>>> {
+async fn list_claims(caller: May<Look>, params: Params) -> JsonResult<Page<ClaimView>> {
     let limit = params.only(&["limit"])?.limit()?;
     caller.query(ListClaims { limit }).await
 }

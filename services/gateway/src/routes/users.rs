@@ -1,9 +1,9 @@
 //! `/users`: people and programs of the workspace. Owners and admins change them, and only owners change owners.
 
+use axum::Router;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Json, Router};
 use holdpoint_auth::{Right, Role};
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::{DisableUser, GetUser, ListUsers, PutUser, UserView};
@@ -12,11 +12,11 @@ use holdpoint_ids::{RoleName, UserName};
 
 use crate::app::App;
 use crate::auth::may::{Administer, May};
-use crate::body::JsonBody;
+use crate::call::{Call, JsonBody};
 use crate::command_outcome::CommandOutcome;
-use crate::params::{NoParams, PageParams};
-use crate::path::PathId;
-use crate::problem::ApiResult;
+use crate::params::PageParams;
+use crate::path::NoId;
+use crate::problem::{ApiResult, JsonResult};
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -24,34 +24,25 @@ pub(crate) fn routes() -> Router<App> {
         .route("/users/{name}", get(show).delete(disable))
 }
 
-async fn list(
-    caller: May<Administer>,
-    PageParams { limit, cursor }: PageParams,
-) -> ApiResult<Json<Page<UserView>>> {
+async fn list(caller: May<Administer>, page: PageParams) -> JsonResult<Page<UserView>> {
+    let PageParams { limit, cursor } = page;
     caller.query(ListUsers { limit, cursor }).await
 }
 
-async fn show(
-    caller: May<Administer>,
-    PathId(name): PathId<UserName>,
-    _: NoParams,
-) -> ApiResult<Json<UserView>> {
-    caller.query(GetUser { name }).await
+async fn show(call: Call<Administer, UserName>) -> JsonResult<UserView> {
+    call.caller.query(GetUser { name: call.id }).await
 }
 
-async fn put(caller: May<Administer>, _: NoParams, body: JsonBody<PutUser>) -> ApiResult<Response> {
-    let user = body.value;
+async fn put(call: Call<Administer, NoId, JsonBody<PutUser>>) -> ApiResult<Response> {
+    let (caller, user) = (call.caller, call.body);
     guard_owners(&caller, &user.name, &user.roles).await?;
-    let outcome = caller.command(body.key, user).await?;
+    let outcome = caller.command(call.key, user).await?;
     update_directory(&caller, &outcome).await?;
     Ok(outcome.with_status(StatusCode::CREATED))
 }
 
-async fn disable(
-    caller: May<Administer>,
-    PathId(name): PathId<UserName>,
-    _: NoParams,
-) -> ApiResult<impl IntoResponse> {
+async fn disable(call: Call<Administer, UserName>) -> ApiResult<impl IntoResponse> {
+    let (caller, name) = (call.caller, call.id);
     guard_owners(&caller, &name, &[]).await?;
     let outcome = caller.command(None, DisableUser { name }).await?;
     update_directory(&caller, &outcome).await?;

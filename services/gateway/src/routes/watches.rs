@@ -10,11 +10,11 @@ use holdpoint_ids::{AgentName, HoldId, RunId};
 use serde::Deserialize;
 
 use crate::app::App;
-use crate::auth::may::{InPerson, Look, May};
-use crate::body::JsonBody;
-use crate::params::NoParams;
-use crate::path::PathId;
-use crate::problem::ApiResult;
+use crate::auth::may::{InPerson, Look};
+use crate::call::{Call, JsonBody};
+use crate::command_outcome::created_or_ok;
+use crate::path::NoId;
+use crate::problem::{ApiResult, JsonResult};
 use crate::use_cases::watch::watch;
 
 pub(crate) fn routes() -> Router<App> {
@@ -49,32 +49,21 @@ impl WatchBody {
 }
 
 /// All watches of the caller, without pages.
-async fn list(caller: May<Look>, _: NoParams) -> ApiResult<Json<Page<WatchView>>> {
-    let person = caller.claims.user.clone();
-    caller.query(ListWatches { person }).await
+async fn list(call: Call<Look>) -> JsonResult<Page<WatchView>> {
+    let person = call.caller.claims.user.clone();
+    call.caller.query(ListWatches { person }).await
 }
 
 /// 201 for a new watch, else 200.
 async fn add(
-    caller: May<InPerson<Look>>,
-    _: NoParams,
-    body: JsonBody<WatchBody>,
+    call: Call<InPerson<Look>, NoId, JsonBody<WatchBody>>,
 ) -> ApiResult<(StatusCode, Json<WatchView>)> {
-    let of = body.value.into_watched()?;
-    let added = watch(&caller.app, &caller, body.key, of).await?;
-    let status = if added.new {
-        StatusCode::CREATED
-    } else {
-        StatusCode::OK
-    };
-    Ok((status, Json(added.watch)))
+    let of = call.body.into_watched()?;
+    let added = watch(&call.caller.app, &call.caller, call.key, of).await?;
+    Ok((created_or_ok(added.new), Json(added.watch)))
 }
 
-async fn remove(
-    caller: May<InPerson<Look>>,
-    PathId(of): PathId<Watched>,
-    _: NoParams,
-) -> ApiResult<StatusCode> {
-    let Json(_watch) = caller.ask(None, Unwatch { of }).await?;
+async fn remove(call: Call<InPerson<Look>, Watched>) -> ApiResult<StatusCode> {
+    let Json(_watch) = call.caller.ask(None, Unwatch { of: call.id }).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -10,18 +10,19 @@ use holdpoint_contracts::notification::{
     RemoveWebhook, ShowWebhookSecret, WebhookAdded, WebhookFormat, WebhookSecretView, WebhookView,
 };
 use holdpoint_contracts::run::Page;
+use holdpoint_contracts::{Command, IdempotencyKey};
 use holdpoint_ids::WebhookId;
 use serde::Deserialize;
 
 use crate::app::App;
 use crate::auth::may::{Administer, InPerson, May};
-use crate::body::JsonBody;
-use crate::params::{NoParams, PageParams};
-use crate::path::PathId;
-use crate::problem::ApiResult;
+use crate::call::{Call, JsonBody, NoBody};
+use crate::params::PageParams;
+use crate::path::NoId;
+use crate::problem::{ApiResult, JsonResult};
 use crate::use_cases::watch;
 
-type Administrator = May<InPerson<Administer>>;
+type Administrator = InPerson<Administer>;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -42,15 +43,13 @@ struct WebhookBody {
 
 /// Only this answer shows the secret, so the command is never stored for later.
 async fn add(
-    caller: Administrator,
-    _: NoParams,
-    body: JsonBody<WebhookBody>,
+    call: Call<Administrator, NoId, JsonBody<WebhookBody>>,
 ) -> ApiResult<(StatusCode, Json<WebhookAdded>)> {
     let WebhookBody {
         url,
         events,
         format,
-    } = body.value;
+    } = call.body;
     let has_run_ends = has_run_ends(&events);
     let command = AddWebhook {
         id: WebhookId::fresh(),
@@ -58,9 +57,7 @@ async fn add(
         events,
         format,
     };
-    watch_run_ends(&caller, has_run_ends).await;
-    let added = caller.ask(body.key, command).await?;
-    watch_run_ends(&caller, has_run_ends).await;
+    let added = send_with_run_ends(&call.caller, has_run_ends, call.key, command).await?;
     Ok((StatusCode::CREATED, added))
 }
 
@@ -81,29 +78,23 @@ const fn yes() -> bool {
 
 /// Replaces all of it except the secret, which is not shown.
 async fn change(
-    caller: Administrator,
-    PathId(id): PathId<WebhookId>,
-    _: NoParams,
-    body: JsonBody<ChangeBody>,
-) -> ApiResult<Json<WebhookView>> {
+    call: Call<Administrator, WebhookId, JsonBody<ChangeBody>>,
+) -> JsonResult<WebhookView> {
     let ChangeBody {
         url,
         events,
         format,
         enabled,
-    } = body.value;
+    } = call.body;
     let has_run_ends = has_run_ends(&events);
     let command = ChangeWebhook {
-        id,
+        id: call.id,
         url,
         events,
         format,
         enabled,
     };
-    watch_run_ends(&caller, has_run_ends).await;
-    let changed = caller.ask(body.key, command).await?;
-    watch_run_ends(&caller, has_run_ends).await;
-    Ok(changed)
+    send_with_run_ends(&call.caller, has_run_ends, call.key, command).await
 }
 
 fn has_run_ends(events: &[String]) -> bool {
@@ -112,57 +103,59 @@ fn has_run_ends(events: &[String]) -> bool {
         .any(|event| event == "*" || event.starts_with("run."))
 }
 
-/// The executor reports all run ends from its commit of this on (C-10). It is asked before the command, so that no
-/// end falls between. It is asked again afterwards: until then the notification service may have told it that no
-/// webhook wants the ends. A failure only delays deliveries, as the notification service resends its desired state.
-async fn watch_run_ends(caller: &Administrator, is_wanted: bool) {
-    if is_wanted
+/// Sends a command about a webhook. The executor is asked for all run ends before the command, so that no end falls
+/// between (C-10). It is asked again afterwards: until then the notification service may have reported that no
+/// webhook needs the ends.
+async fn send_with_run_ends<C: Command + Sync>(
+    caller: &May<Administrator>,
+    has_run_ends: bool,
+    key: Option<IdempotencyKey>,
+    command: C,
+) -> JsonResult<C::Reply> {
+    watch_run_ends(caller, has_run_ends).await;
+    let reply = caller.ask(key, command).await?;
+    watch_run_ends(caller, has_run_ends).await;
+    Ok(reply)
+}
+
+/// A failure only delays deliveries, as the notification service resends its desired state.
+async fn watch_run_ends(caller: &May<Administrator>, has_run_ends: bool) {
+    if has_run_ends
         && let Err(problem) = watch::watch_run_ends(&caller.app, caller, RunEndsOf::All).await
     {
         tracing::info!(%problem, "the executor does not report run ends yet; the notification service will ask for them");
     }
 }
 
-async fn show(
-    caller: Administrator,
-    PathId(id): PathId<WebhookId>,
-    _: NoParams,
-) -> ApiResult<Json<WebhookView>> {
-    caller.query(GetWebhook { id }).await
+async fn show(call: Call<Administrator, WebhookId>) -> JsonResult<WebhookView> {
+    call.caller.query(GetWebhook { id: call.id }).await
 }
 
 /// Oldest first.
-async fn list(
-    caller: Administrator,
-    PageParams { limit, cursor }: PageParams,
-) -> ApiResult<Json<Page<WebhookView>>> {
+async fn list(caller: May<Administrator>, page: PageParams) -> JsonResult<Page<WebhookView>> {
+    let PageParams { limit, cursor } = page;
     caller.query(ListWebhooks { limit, cursor }).await
 }
 
-async fn remove(
-    caller: Administrator,
-    PathId(id): PathId<WebhookId>,
-    _: NoParams,
-) -> ApiResult<StatusCode> {
-    let Json(_removed) = caller.ask(None, RemoveWebhook { id }).await?;
+async fn remove(call: Call<Administrator, WebhookId>) -> ApiResult<StatusCode> {
+    let Json(_removed) = call.caller.ask(None, RemoveWebhook { id: call.id }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Newest first.
 async fn list_deliveries(
-    caller: Administrator,
-    PathId(webhook): PathId<WebhookId>,
-    PageParams { limit, cursor }: PageParams,
-) -> ApiResult<Json<Page<DeliveryView>>> {
+    call: Call<Administrator, WebhookId, NoBody, PageParams>,
+) -> JsonResult<Page<DeliveryView>> {
+    let PageParams { limit, cursor } = call.params;
     let query = ListWebhookDeliveries {
-        webhook,
+        webhook: call.id,
         limit,
         cursor,
     };
-    caller.query(query).await
+    call.caller.query(query).await
 }
 
 /// The secret that signs callbacks. It is created when it is first used or read.
-async fn show_secret(caller: Administrator, _: NoParams) -> ApiResult<Json<WebhookSecretView>> {
-    caller.ask(None, ShowWebhookSecret {}).await
+async fn show_secret(call: Call<Administrator>) -> JsonResult<WebhookSecretView> {
+    call.caller.ask(None, ShowWebhookSecret {}).await
 }

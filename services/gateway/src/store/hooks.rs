@@ -7,17 +7,18 @@ pub(super) mod tests;
 use chrono::{DateTime, Utc};
 use holdpoint_auth::WebhookSecret;
 use holdpoint_ids::{HookName, UserName, Workspace};
-use holdpoint_store::{StoreError, readable};
+use holdpoint_store::{StoreError, begin_write, readable};
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, DatabaseConnection, EntityTrait, PaginatorTrait, QueryFilter,
     QueryOrder, TryInsertResult,
 };
 
+use super::commands::answers::{self, GivenAnswer};
+
 /// An address to which programs outside post signed commands.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Hook {
     pub(crate) name: HookName,
-    /// Key of their signatures.
     pub(crate) secret: WebhookSecret,
     /// The user on whose behalf it acts.
     pub(crate) made_by: UserName,
@@ -28,8 +29,7 @@ pub(crate) struct Hook {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Added {
     Done,
-    /// The name is taken.
-    Known,
+    NameTaken,
     /// The workspace has reached its limit.
     Full,
 }
@@ -47,16 +47,19 @@ fn read(row: &row::Model) -> Result<Hook, StoreError> {
     })
 }
 
-/// Adds a hook, unless its name is taken or its workspace has reached the limit.
+/// Adds a hook with the answer to keep for repetitions, unless its name is taken or its workspace has reached the
+/// limit.
 pub(crate) async fn add(
     writer: &DatabaseConnection,
     workspace: &Workspace,
     hook: &Hook,
+    answer: Option<&GivenAnswer<'_>>,
     max: u64,
 ) -> Result<Added, StoreError> {
+    let tx = begin_write(writer).await?;
     let count = row::Entity::find()
         .filter(row::Column::Workspace.eq(workspace.as_str()))
-        .count(writer)
+        .count(&tx)
         .await?;
     if count >= max {
         return Ok(Added::Full);
@@ -70,14 +73,16 @@ pub(crate) async fn add(
     };
     let inserted = row::Entity::insert(row)
         .on_conflict_do_nothing()
-        .exec_without_returning(writer)
+        .exec_without_returning(&tx)
         .await?;
-    Ok(match inserted {
-        TryInsertResult::Inserted(rows) if rows > 0 => Added::Done,
-        TryInsertResult::Inserted(_) | TryInsertResult::Conflicted | TryInsertResult::Empty => {
-            Added::Known
-        }
-    })
+    if !matches!(inserted, TryInsertResult::Inserted(rows) if rows > 0) {
+        return Ok(Added::NameTaken);
+    }
+    if let Some(answer) = answer {
+        answers::keep_answer(&tx, answer).await?;
+    }
+    tx.commit().await?;
+    Ok(Added::Done)
 }
 
 /// Hooks in the order of their names.

@@ -33,12 +33,10 @@ pub(crate) const LOGIN_LASTS: TimeDelta = TimeDelta::hours(24);
 /// Longest secret that is searched for.
 const SECRET_MAX: usize = 200;
 
-/// A signed-in browser.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Session {
     /// The user in the workspace that it shows.
     pub(crate) holder: Holder,
-    /// Its other workspaces.
     pub(crate) others: Vec<Workspace>,
 }
 
@@ -77,7 +75,7 @@ pub(crate) async fn open(
         workspace: Set(holder.workspace.to_string()),
         user_name: Set(holder.user.to_string()),
         role: Set(holder.role.map(|role| role.as_str().to_owned())),
-        token_id: Set(token.map(TokenId::number)),
+        token_id: Set(token.map(|id| id.0)),
         shown: Set(true),
         created_at: Set(now),
         seen_at: Set(now),

@@ -13,7 +13,7 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, Iterable, Statement};
 use serde_json::{Value, json};
 
 use super::commands::{self, Accepted, Stored};
-use super::workspaces::Claimed;
+use super::workspaces::Reserved;
 use super::{hooks, sessions, tokens, workspaces};
 use crate::app::Tables;
 
@@ -76,14 +76,14 @@ async fn one_maker_of_a_workspace_wins(tables: &Tables) {
     let name = "new".parse().unwrap();
     let bound = (1, at());
     for (maker, first) in [("a", "a"), ("b", "a"), ("a", "a")] {
-        let made_by = workspaces::claim(&tables.writer, &name, maker, bound).await;
-        assert_eq!(made_by.unwrap(), Claimed::By(first.to_owned()));
+        let made_by = workspaces::reserve_name(&tables.writer, &name, maker, bound).await;
+        assert_eq!(made_by.unwrap(), Reserved::By(first.to_owned()));
     }
     // Mend A-L4: one that is there is found all the same.
     let more = "more".parse().unwrap();
-    for (max, claimed) in [(1, Claimed::Full), (2, Claimed::By("a".to_owned()))] {
-        let made_by = workspaces::claim(&tables.writer, &more, "a", (max, at())).await;
-        assert_eq!(made_by.unwrap(), claimed);
+    for (max, reserved) in [(1, Reserved::Full), (2, Reserved::By("a".to_owned()))] {
+        let made_by = workspaces::reserve_name(&tables.writer, &more, "a", (max, at())).await;
+        assert_eq!(made_by.unwrap(), reserved);
     }
 }
 

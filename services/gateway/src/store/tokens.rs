@@ -26,12 +26,12 @@ use sha2::{Digest, Sha256};
 const REPEATED_WITHIN: TimeDelta = TimeDelta::hours(24);
 /// Prefix of every token, so that scanners find leaked ones.
 const PREFIX: &str = "hp_";
-/// Prefix of the id of a token.
-const ID_PREFIX: &str = "tok_";
 /// Longest secret that is searched for.
 const TOKEN_MAX: usize = 200;
 /// Most valid tokens of one workspace that `up` has printed; beyond it the oldest are deleted.
 pub(crate) const PRINTED_MAX: u64 = 100;
+
+use super::row_id::row_id;
 
 /// The user of a token, and the role that limits it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +41,6 @@ pub(crate) struct Holder {
     pub(crate) role: Option<Role>,
 }
 
-/// A token to create.
 #[derive(Debug, Clone)]
 pub(crate) struct NewToken {
     pub(crate) holder: Holder,
@@ -68,47 +67,7 @@ pub(crate) struct TokenView {
     pub(crate) expires_at: Option<DateTime<Utc>>,
 }
 
-/// Id of a token, which opens nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(into = "String")]
-pub(crate) struct TokenId(i64);
-
-impl std::fmt::Display for TokenId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{ID_PREFIX}{}", self.0)
-    }
-}
-
-impl TokenId {
-    pub(super) const fn numbered(number: i64) -> Self {
-        Self(number)
-    }
-
-    pub(super) const fn number(self) -> i64 {
-        self.0
-    }
-}
-
-impl From<TokenId> for String {
-    fn from(id: TokenId) -> Self {
-        id.to_string()
-    }
-}
-
-impl std::str::FromStr for TokenId {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        text.strip_prefix(ID_PREFIX)
-            .filter(|number| number.chars().all(|c| c.is_ascii_digit()))
-            .and_then(|number| number.parse().ok())
-            .map(Self)
-            .ok_or_else(|| {
-                let text = crate::excerpt::excerpt(text);
-                format!("`{text}` is no token id: expected `{ID_PREFIX}` and a number")
-            })
-    }
-}
+row_id!(TokenId, "token", "tok_");
 
 /// The result of a request for a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -322,8 +281,8 @@ impl Holder {
     ) -> Result<Self, StoreError> {
         let broken = |error: holdpoint_ids::IdError| StoreError::broken(table, error);
         let named = |name: &str| {
-            Role::named(name)
-                .ok_or_else(|| StoreError::broken(table, format!("`{name}` is no role")))
+            let unknown = || StoreError::broken(table, format!("unknown role `{name}`"));
+            Role::named(name).ok_or_else(unknown)
         };
         Ok(Self {
             workspace: workspace.parse().map_err(broken)?,

@@ -11,28 +11,27 @@ use sea_orm::{
     TryInsertResult,
 };
 
-/// The result of a claim to a name.
+/// The result of reserving a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Claimed {
-    /// The first creator.
+pub(crate) enum Reserved {
     By(String),
     /// The name is free, but the limit of workspaces is reached.
     Full,
 }
 
 /// Records the creator of a workspace if the limit allows it; returns the first creator.
-pub(crate) async fn claim(
+pub(crate) async fn reserve_name(
     writer: &DatabaseConnection,
     name: &Workspace,
     maker: &str,
     (max, now): (u64, DateTime<Utc>),
-) -> Result<Claimed, StoreError> {
+) -> Result<Reserved, StoreError> {
     let found = row::Entity::find_by_id(name.as_str()).one(writer).await?;
     if let Some(row) = found {
-        return Ok(Claimed::By(row.made_by));
+        return Ok(Reserved::By(row.made_by));
     }
     if row::Entity::find().count(writer).await? >= max {
-        return Ok(Claimed::Full);
+        return Ok(Reserved::Full);
     }
     let row = row::ActiveModel {
         name: Set(name.to_string()),
@@ -45,11 +44,11 @@ pub(crate) async fn claim(
         .exec_without_returning(writer)
         .await?;
     match inserted {
-        TryInsertResult::Inserted(rows) if rows > 0 => Ok(Claimed::By(maker.to_owned())),
+        TryInsertResult::Inserted(rows) if rows > 0 => Ok(Reserved::By(maker.to_owned())),
         TryInsertResult::Inserted(_) | TryInsertResult::Conflicted | TryInsertResult::Empty => {
             let found = row::Entity::find_by_id(name.as_str()).one(writer).await?;
             let first = found.map_or_else(|| maker.to_owned(), |row| row.made_by);
-            Ok(Claimed::By(first))
+            Ok(Reserved::By(first))
         }
     }
 }

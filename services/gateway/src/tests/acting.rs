@@ -40,7 +40,7 @@ async fn an_operator_takes_a_run_over_by_its_id() {
     assert_eq!(refusal(refused).await, (403, "forbidden".to_owned()));
 }
 
-/// S0-T4: between both the executor may have heard that nobody follows the agent, and it is told again before
+/// S0-T4: between both the executor may have been notified that nobody watches the agent, and it is asked again before
 /// the follower is answered; who follows already changes nothing.
 #[tokio::test]
 async fn the_executor_knows_who_follows_an_agent_before_they_are_answered() {

@@ -35,10 +35,10 @@ async fn a_step_asks_by_its_own_token() {
         "step": "another" });
     let response = ask(&edge, &token, &body).await;
     assert_eq!(response.status(), 202);
-    let told: Value = response.json().await.unwrap();
-    assert_eq!(told["request_id"], super::handoff::REQUEST);
+    let asked: Value = response.json().await.unwrap();
+    assert_eq!(asked["request_id"], super::handoff::REQUEST);
     assert!(
-        told["notification_id"]
+        asked["notification_id"]
             .as_str()
             .unwrap()
             .starts_with("note_")
@@ -55,7 +55,7 @@ async fn a_step_asks_by_its_own_token() {
     );
 }
 
-/// S3-R2: somebody with a token of their own asks for a step, vouched for as always.
+/// S3-R2: a user with a token asks for a step, with a signed assertion as always.
 #[tokio::test]
 async fn a_user_asks_for_a_step() {
     let edge = Edge::new().await;

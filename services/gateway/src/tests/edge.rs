@@ -1,4 +1,4 @@
-//! A gateway on a free port with all it needs, and played owners that write down what they are asked.
+//! A gateway on a free port with its dependencies, and played services that record their commands.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -44,12 +44,11 @@ pub(super) struct Played {
     pub(super) pending: u32,
     /// What every decision is refused with.
     pub(super) refusal: Option<Value>,
-    /// Whose, and what it is: changes of notifications, oldest first.
-    pub(super) news: Vec<(String, FeedItem)>,
-    /// What comes right after notifications that are not read were listed.
-    pub(super) meanwhile: Option<(String, FeedItem)>,
-    /// How often it was asked for news.
-    pub(super) news_asked: u32,
+    /// Changes of notifications with their users, oldest first.
+    pub(super) feed: Vec<(String, FeedItem)>,
+    /// Added right after the unread notifications were listed.
+    pub(super) late_feed_item: Option<(String, FeedItem)>,
+    pub(super) feed_queries: u32,
     trust: Trust,
     /// What was found of each assertion that came.
     vouched: HashMap<String, Result<Claims, AuthError>>,
@@ -72,7 +71,7 @@ impl Played {
     }
 }
 
-/// File that tells what services beside the gateway lack; there is none: nothing.
+/// File that lists what other services lack. Without it they lack nothing.
 pub(super) const LACKS: &str = "lacks";
 
 pub(super) struct Edge {
@@ -247,7 +246,7 @@ impl Edge {
             .unwrap()
     }
 
-    /// Adds one item to the history and tells whoever listens.
+    /// Adds one item to the history and nudges its readers.
     pub(super) async fn happens(&self, run: RunId, kind: EventType) {
         let seq = {
             let mut played = self.played.lock().unwrap();

@@ -59,7 +59,7 @@ async fn pages_of_history_follow_each_other() {
 }
 
 #[tokio::test]
-async fn what_happens_is_told_at_once_and_the_stream_ends_with_the_run() {
+async fn an_event_is_sent_at_once_and_the_stream_ends_with_the_run() {
     let (edge, run) = (Edge::new().await, RunId::fresh());
     edge.happens(run, EventType::RunStarted).await;
     let mut response = live(&edge, run, None).await;
@@ -118,10 +118,9 @@ async fn a_last_event_id_that_is_none_is_refused() {
     }
 }
 
-/// Ground, "Identity": whoever is disabled while they follow a run, or whose token is taken back, is told
-/// nothing more of it.
+/// Ground, "Identity": a user who is disabled, or whose token is revoked, gets no more events of an open stream.
 #[tokio::test]
-async fn whoever_may_look_no_more_is_told_nothing_more() {
+async fn a_user_without_the_right_to_look_gets_no_more_events() {
     for is_disabled in [true, false] {
         let (edge, run) = (Edge::new().await, RunId::fresh());
         edge.user("ada", &["member"]).await;

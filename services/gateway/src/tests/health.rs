@@ -34,7 +34,7 @@ async fn it_is_alive_alone_and_ready_with_an_executor() {
 }
 
 #[tokio::test]
-async fn an_owner_that_is_down_is_told_as_503() {
+async fn a_service_that_is_down_is_answered_with_503() {
     let edge = Edge::without_executor().await;
     let response = edge.get("/runs").await;
     assert_eq!(

@@ -68,8 +68,8 @@ async fn a_long_poll_ends_with_the_decision_or_with_its_time() {
     let deciding = async {
         let queries = || edge.played.lock().unwrap().queries;
         let before = queries();
-        let stands = async || (queries() > before).then_some(());
-        until(Duration::from_secs(10), "the poll to stand", stands)
+        let is_querying = async || (queries() > before).then_some(());
+        until(Duration::from_secs(10), "the poll to begin", is_querying)
             .await
             .unwrap();
         // Of another request nobody looks here.
@@ -223,4 +223,21 @@ async fn a_hold_asks_by_link() {
     assert_eq!(refused.status(), 422);
     let problem: Value = refused.json().await.unwrap();
     assert!(problem.to_string().contains("link"), "{problem}");
+}
+
+/// Mend: a hostile draft with a thousand errors gets a short answer.
+#[tokio::test]
+async fn a_refused_hold_lists_a_hundred_errors() {
+    let edge = Edge::new().await;
+    let rung = json!({ "after": "1h", "do": "notify", "to": vec!["x"; 50] });
+    let body = json!({ "kind": "approval", "question": "Go?", "ladder": vec![rung; 20] });
+    let refused = edge.post("/holds", body).await;
+    assert_eq!(refused.status(), 422);
+    let problem: Value = refused.json().await.unwrap();
+    let errors = problem["errors"].as_array().unwrap();
+    assert_eq!(errors.len(), 101);
+    let more = "900 more errors; only the first 100 are listed";
+    assert_eq!(errors[100], json!({ "message": more }));
+    assert_eq!(errors[99]["pointer"], "/ladder/1/to/49");
+    assert!(problem["detail"].as_str().unwrap().ends_with(more));
 }

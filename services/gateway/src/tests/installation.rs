@@ -1,13 +1,13 @@
-//! What strangers and other workspaces learn of an installation, and do to it (Mend A-L4).
+//! An installation is closed to strangers and to other workspaces (Mend A-L4).
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::edge::{Edge, refusal};
 
-/// Mend A-L4: who has not signed does not learn which hooks and workspaces there are.
+/// Mend A-L4: a sender without a valid signature does not learn which hooks and workspaces exist.
 #[tokio::test]
-async fn the_names_of_hooks_are_not_told_to_strangers() {
+async fn strangers_do_not_learn_the_names_of_hooks() {
     let edge = Edge::new().await;
     let made = edge.post("/hooks/inbound", json!({ "name": "crm" })).await;
     assert_eq!(made.status(), 201);
@@ -23,7 +23,7 @@ async fn the_names_of_hooks_are_not_told_to_strangers() {
         (&forged[..], "{}"),
         (&forged[..], "no JSON"),
     ] {
-        let mut told = Vec::new();
+        let mut answers = Vec::new();
         for (workspace, name) in [
             ("default", "crm"),
             ("default", "other"),
@@ -40,10 +40,10 @@ async fn the_names_of_hooks_are_not_told_to_strangers() {
                 .fold(request, |it, (name, value)| it.header(*name, *value));
             let refused = request.send().await.unwrap();
             assert_eq!(refused.status(), 401, "{workspace} {name}");
-            told.push(refused.json::<Value>().await.unwrap());
+            answers.push(refused.json::<Value>().await.unwrap());
         }
-        told.dedup();
-        assert_eq!(told.len(), 1, "{told:?}");
+        answers.dedup();
+        assert_eq!(answers.len(), 1, "{answers:?}");
     }
 }
 
@@ -59,12 +59,12 @@ async fn an_owner_of_another_workspace_does_not_run_the_installation() {
     let forbidden = (403, "forbidden".to_owned());
     for name in ["default", "other", "free"] {
         let body = json!({ "workspace": name });
-        let told = ask(&edge.other_token, "/v1/workspaces", body).await;
-        assert_eq!(told, forbidden, "{name}");
+        let refused = ask(&edge.other_token, "/v1/workspaces", body).await;
+        assert_eq!(refused, forbidden, "{name}");
     }
     let clock = "/v1/clock/advance";
-    let told = ask(&edge.other_token, clock, json!({ "by": "5d" })).await;
-    assert_eq!(told, forbidden);
+    let refused = ask(&edge.other_token, clock, json!({ "by": "5d" })).await;
+    assert_eq!(refused, forbidden);
     let member = edge.token_of("owner", Some("operator")).await;
     assert_eq!(ask(&member, clock, json!({ "by": "5d" })).await, forbidden);
     let admin = edge.token_of("owner", Some("admin")).await;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use holdpoint_auth::WebhookSecret;
 use holdpoint_bus::StreamUse;
 use holdpoint_testkit::until;
 use reqwest::{Method, Response};
@@ -88,7 +89,7 @@ async fn a_stored_command_is_signed_when_it_is_brought() {
     assert_eq!(claims.expires_at, day + TimeDelta::minutes(5));
 }
 
-/// A caller who was disabled meanwhile does nothing more.
+/// A caller who was disabled since then does nothing more.
 #[tokio::test]
 async fn what_a_disabled_caller_left_behind_is_not_done() {
     let edge = Edge::without_executor().await;
@@ -122,4 +123,33 @@ async fn a_batch_is_accepted_line_by_line_and_questions_stay_503() {
         .get("/commands/cmd_0193aaaabbbb7ccc8dddeeeeeeeeeeee")
         .await;
     assert_eq!(refusal(none).await, (404, "not_found".to_owned()));
+}
+
+/// Mend: a sender that got no answer, because the gateway or the executor was killed, sends its message again. Each
+/// time the command has the key and the id of the message, so the executor does it once.
+#[tokio::test]
+async fn a_hook_message_that_is_sent_again_is_the_same_command() {
+    let edge = Edge::without_executor().await;
+    let made = edge.post("/hooks/inbound", json!({ "name": "crm" })).await;
+    let made: Value = made.json().await.unwrap();
+    let secret = WebhookSecret::read(made["secret"].as_str().unwrap()).unwrap();
+    let body = json!({ "contact": "ada", "text": "yes" }).to_string();
+    let now = at().timestamp();
+    let signature = secret.sign("msg_1", now, &body).unwrap();
+    let send = async || {
+        let request = edge.bare(Method::POST, made["path"].as_str().unwrap());
+        let request = request.header("webhook-id", "msg_1");
+        let request = request.header("webhook-timestamp", now.to_string());
+        let request = request.header("webhook-signature", &signature);
+        request.body(body.clone()).send().await.unwrap()
+    };
+    let id = accepted(send().await).await;
+    assert_eq!(accepted(send().await).await, id);
+    edge.play("executor").await;
+    done(&edge, &id).await;
+    assert_eq!(ok(send().await).await["contact"], "ada");
+    let asked = edge.played.lock().unwrap().asked.clone();
+    assert_eq!(edge.verbs(), ["add_activity", "add_activity"]);
+    assert_eq!(asked[0].1["key"], asked[1].1["key"]);
+    assert_eq!(asked[0].1["command"]["id"], asked[1].1["command"]["id"]);
 }

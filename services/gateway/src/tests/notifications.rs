@@ -1,4 +1,4 @@
-//! What one was told, live, and what pages show of it; the owner of notifications is played.
+//! Notifications, live and on pages; the notification service is played.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn note(number: u32) -> String {
     format!("note_0193aaaabbbb7ccc8dddeeeeeeeeeeee-{number}")
 }
 
-fn told(number: u32, title: &str) -> NotificationView {
+fn notification(number: u32, title: &str) -> NotificationView {
     let view = json!({
         "id": note(number), "type": "approval_requested", "title": title, "message": title,
         "priority": "normal", "action_url": "/tasks/t?action=approve", "link": "/requests/r",
@@ -29,16 +29,16 @@ fn told(number: u32, title: &str) -> NotificationView {
 
 /// Plays the owner: each person has their own, and a change is the newest state of its notification.
 pub(super) fn answer(verb: &str, body: &Value, played: &mut Played) -> Value {
-    let newest = played.news.last().map_or(0, |(_, item)| item.mark.seq);
+    let newest = played.feed.last().map_or(0, |(_, item)| item.mark.seq);
     let person = body["person"].as_str().unwrap_or("owner").to_owned();
-    let theirs = played.news.iter().filter(|(whose, _)| *whose == person);
+    let theirs = played.feed.iter().filter(|(user, _)| *user == person);
     let theirs = theirs.map(|(_, item)| item.clone());
     let theirs: Vec<_> = theirs.collect();
     let theirs = theirs.into_iter();
     let is_unread = |item: &FeedItem| item.notification.read_at.is_none();
     match verb {
         "notification_feed" => {
-            played.news_asked += 1;
+            played.feed_queries += 1;
             let after: Option<FeedCursor> = serde_json::from_value(body["after"].clone()).unwrap();
             let limit = usize::try_from(body["limit"].as_u64().unwrap()).unwrap();
             let only = body["unread"] == true;
@@ -56,14 +56,14 @@ pub(super) fn answer(verb: &str, body: &Value, played: &mut Played) -> Value {
             let only = body["unread"] == true;
             let items = theirs.filter(|item| !only || is_unread(item));
             let items: Vec<_> = items.map(|item| item.notification).collect();
-            let meanwhile = played.meanwhile.take_if(|_| only);
-            played.news.extend(meanwhile);
+            let late = played.late_feed_item.take_if(|_| only);
+            played.feed.extend(late);
             json!({"ok": { "items": items, "next_cursor": null }})
         }
         "read_notification" => {
             let id = body["command"]["id"].as_str().unwrap();
             let of = |item: &&mut FeedItem| item.notification.id.to_string() == id;
-            let all = played.news.iter_mut().map(|(_, item)| item);
+            let all = played.feed.iter_mut().map(|(_, item)| item);
             let Some(item) = { all }.find(of) else {
                 return problem(404, "not_found");
             };
@@ -76,16 +76,16 @@ pub(super) fn answer(verb: &str, body: &Value, played: &mut Played) -> Value {
 }
 
 impl Edge {
-    /// Somebody is told something, and whoever looks is nudged.
+    /// A user is notified, and live readers are nudged.
     async fn tells(&self, person: &str, number: u32, title: &str) {
         {
             let mut played = self.played.lock().unwrap();
-            let notification = told(number, title);
-            let seq = played.news.last().map_or(0, |(_, item)| item.mark.seq) + 1;
+            let notification = notification(number, title);
+            let seq = played.feed.last().map_or(0, |(_, item)| item.mark.seq) + 1;
             let id = notification.id;
             let mark = FeedCursor { seq, id };
             let item = FeedItem { mark, notification };
-            played.news.push((person.to_owned(), item));
+            played.feed.push((person.to_owned(), item));
         }
         let people = vec![person.parse().unwrap()];
         let nudge = serde_json::to_vec(&NotificationNudge { people }).unwrap();
@@ -143,7 +143,7 @@ async fn ones_own_notifications_are_live_and_go_on_without_a_gap() {
         (&json!("second"), &json!(note(4)))
     );
 
-    // Whoever was away goes on after the last one, page after page.
+    // A reader who was disconnected continues after the last one, page after page.
     for number in 5..260 {
         edge.tells("owner", number, "more").await;
     }
@@ -175,10 +175,9 @@ async fn what_never_was_the_id_of_a_notification_is_refused() {
     assert_eq!(live(&edge, "?unread=perhaps", None).await.status(), 400);
 }
 
-/// Whoever is disabled while they listen is told nothing more; nor is whoever listens with a token that was
-/// taken back.
+/// A user who is disabled, or whose token is revoked, gets no more from an open stream.
 #[tokio::test]
-async fn whoever_may_listen_no_more_hears_nothing_more() {
+async fn a_disabled_user_gets_no_more_live_notifications() {
     for is_disabled in [true, false] {
         let edge = Edge::new().await;
         edge.play("notification").await;
@@ -211,7 +210,7 @@ async fn whoever_may_listen_no_more_hears_nothing_more() {
 
 /// A nudge about others asks the owner for nothing.
 #[tokio::test]
-async fn what_others_are_told_wakes_nobody() {
+async fn a_notification_of_another_user_wakes_no_reader() {
     let edge = Edge::new().await;
     edge.play("notification").await;
     edge.tells("owner", 1, "first").await;
@@ -222,7 +221,7 @@ async fn what_others_are_told_wakes_nobody() {
     }
     edge.tells("owner", 50, "second").await;
     read(&mut response, &mut text, 2).await;
-    let asked = edge.played.lock().unwrap().news_asked;
+    let asked = edge.played.lock().unwrap().feed_queries;
     assert!(asked <= 4, "asked {asked} times for two");
 }
 
@@ -303,11 +302,11 @@ async fn what_the_page_does_not_show_is_not_marked_with_the_rest() {
     let edge = Edge::new().await;
     edge.play("notification").await;
     edge.tells("owner", 1, "first").await;
-    let (seq, notification) = (2, told(2, "second"));
+    let (seq, notification) = (2, notification(2, "second"));
     let id = notification.id;
     let mark = FeedCursor { seq, id };
     let item = FeedItem { mark, notification };
-    edge.played.lock().unwrap().meanwhile = Some(("owner".to_owned(), item));
+    edge.played.lock().unwrap().late_feed_item = Some(("owner".to_owned(), item));
     let browser = super::pages::Browser::signed_in(&edge, &edge.token).await;
     let page = browser.get("/notifications").await.text().await.unwrap();
     assert!(page.contains("first") && !page.contains("second"), "{page}");

@@ -96,11 +96,8 @@ pub(super) fn location(answer: &Response) -> &str {
 async fn a_token_signs_a_browser_in_until_it_signs_out() {
     let edge = Edge::new().await;
     let mut browser = Browser::new(&edge);
-    let turned_away = browser.get("/runs?status=failed").await;
-    assert_eq!(
-        location(&turned_away),
-        "/login?next=/runs%3Fstatus%3Dfailed"
-    );
+    let redirected = browser.get("/runs?status=failed").await;
+    assert_eq!(location(&redirected), "/login?next=/runs%3Fstatus%3Dfailed");
     for wrong in ["", "hp_wrong"] {
         let refused = browser.post("/login", &[("token", wrong)]).await;
         assert_eq!(refused.status(), 401);
@@ -199,7 +196,7 @@ async fn a_link_signs_in_once() {
 }
 
 #[tokio::test]
-async fn a_form_of_somebody_else_does_nothing() {
+async fn a_form_of_another_session_does_nothing() {
     let edge = Edge::new().await;
     let (mine, other) = (
         Browser::signed_in(&edge, &edge.token).await,
@@ -227,11 +224,11 @@ async fn a_form_of_somebody_else_does_nothing() {
     }
     assert_eq!(edge.verbs(), [""; 0], "no owner was asked for anything");
     let stranger = Browser::new(&edge);
-    let turned_away = stranger.post(&path, &[("do", "accept")]).await;
-    assert_eq!(location(&turned_away), "/login");
+    let redirected = stranger.post(&path, &[("do", "accept")]).await;
+    assert_eq!(location(&redirected), "/login");
 }
 
-/// There is no second way: what a form does is the same signed command as a call of the API.
+/// A form sends the same signed command as a call of the API.
 #[tokio::test]
 async fn a_form_asks_the_owner_as_the_person_who_is_signed_in() {
     let edge = Edge::new().await;
@@ -386,7 +383,7 @@ async fn a_scoped_token_signs_in_with_its_role() {
     assert_eq!(location(&browser.get("/inbox").await), "/login");
 }
 
-/// DESIGN: of two deciders one wins; the other is told who, when, what.
+/// DESIGN: of two deciders one wins; the other learns who, when and what.
 #[tokio::test]
 async fn who_comes_second_reads_who_was_first() {
     let edge = Edge::new().await;

@@ -112,7 +112,7 @@ const ROUTES: [(&str, &str, Right); 53] = [
 #[tokio::test]
 async fn every_route_asks_for_its_right() {
     let edge = Edge::new().await;
-    for role in Role::ALL {
+    for role in Role::ALL.iter().copied() {
         edge.user(role.as_str(), &[role.as_str()]).await;
         let token = edge.token_of(role.as_str(), None).await;
         for (method, path, right) in ROUTES {
@@ -191,7 +191,7 @@ async fn a_token_expires_is_revoked_and_is_never_shown_again() {
 }
 
 #[tokio::test]
-async fn a_disabled_user_is_out_whoever_did_it() {
+async fn a_disabled_user_is_refused_whichever_way_it_was_disabled() {
     let edge = Edge::new().await;
     for name in ["ada", "bob"] {
         edge.user(name, &["member"]).await;
@@ -335,8 +335,8 @@ async fn a_step_sees_its_own_run_and_the_contact_of_it_and_nothing_else() {
         ..claims
     };
     let earlier = edge.steps.sign(&earlier).unwrap();
-    let told = edge.as_whom(&earlier, Method::GET, &own).await;
-    assert_eq!(told.status(), 401, "a token of an earlier dispatch");
+    let refused = edge.as_whom(&earlier, Method::GET, &own).await;
+    assert_eq!(refused.status(), 401, "a token of an earlier dispatch");
     edge.clock.move_to(at() + TimeDelta::minutes(5)).unwrap();
     assert_eq!(edge.as_whom(&token, Method::GET, &own).await.status(), 401);
 }
@@ -371,7 +371,7 @@ async fn a_step_of_a_finished_run_opens_nothing() {
     }
 }
 
-/// A-H4: whoever made a workspace gets its token again until it was revoked, and never afterwards.
+/// A-H4: the maker of a workspace gets its token again until the token is revoked, and never afterwards.
 #[tokio::test]
 async fn the_maker_of_a_workspace_does_not_come_back() {
     let edge = Edge::new().await;
@@ -400,7 +400,7 @@ async fn the_maker_of_a_workspace_does_not_come_back() {
     assert_eq!(refusal(make().await).await.0, 409);
 }
 
-/// A-M3: an admin makes no way to decide in another name, and takes no owner's token away.
+/// A-M3: an admin cannot create a token that decides for another user, or revoke the token of an owner.
 #[tokio::test]
 async fn an_admin_does_not_act_for_others() {
     let edge = Edge::new().await;

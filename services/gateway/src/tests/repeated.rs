@@ -63,7 +63,10 @@ async fn an_inbound_hook_is_made_once_under_a_key() {
     );
 }
 
-/// Mend: a dead letter is replayed once under a key, and the answer is told again.
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+/// Mend: a dead letter is replayed once under a key, and the answer is repeated without
+/// its secret.
 #[tokio::test]
 async fn a_dead_letter_is_replayed_once_under_a_key() {
     let edge = Edge::new().await;
@@ -76,7 +79,7 @@ async fn a_dead_letter_is_replayed_once_under_a_key() {
     tokio::spawn(async move {
         while let Some(request) = requests.next().await {
             let reply = match count.fetch_add(1, Ordering::SeqCst) {
-                0 => json!({"ok": { "changed": true }}),
+                0 => json!({"ok": { "changed": true, "webhook": { "secret": SECRET } }}),
                 _ => super::edge::problem(404, "not_found"),
             };
             let reply = serde_json::to_vec(&reply).unwrap();
@@ -88,9 +91,18 @@ async fn a_dead_letter_is_replayed_once_under_a_key() {
         edge.post_under(key, "/dead/executor-12/replay", json!({}))
             .await
     };
-    let answer = json!({ "id": "executor-12", "answer": { "changed": true } });
-    for _ in 0..2 {
-        assert_eq!(ok(replay("k1").await).await, answer);
+    let answer = |secret: &str| {
+        let reply = json!({ "changed": true, "webhook": { "secret": secret } });
+        json!({ "id": "executor-12", "answer": reply })
+    };
+    assert_eq!(ok(replay("k1").await).await, answer(SECRET));
+    assert_eq!(ok(replay("k1").await).await, answer("***"));
+    for file in ["gateway.db", "gateway.db-wal"] {
+        let bytes = std::fs::read(edge.dir.path().join(file)).unwrap_or_default();
+        let is_kept = bytes
+            .windows(SECRET.len())
+            .any(|part| part == SECRET.as_bytes());
+        assert!(!is_kept, "{file} contains the secret of the reply");
     }
     assert_eq!(replayed.load(Ordering::SeqCst), 1);
     assert_eq!(replay("k2").await.status(), 404);

@@ -1,4 +1,4 @@
-//! Where somebody is signed in, and ending that from elsewhere (Mend A-L7).
+//! The sessions of a user, and ending them from another browser (Mend A-L7).
 
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -62,9 +62,9 @@ async fn text(answer: Response, status: u16) -> String {
     answer.text().await.unwrap()
 }
 
-/// Issue 4, deliverable 7: preferences on a page; whoever is signed in says their own and no other.
+/// Issue 4, deliverable 7: preferences on a page; users change only their own.
 #[tokio::test]
-async fn somebody_says_how_they_are_told() {
+async fn a_user_sets_notification_preferences() {
     let edge = Edge::new().await;
     edge.play("notification").await;
     let browser = Browser::signed_in(&edge, &edge.token).await;
@@ -130,7 +130,7 @@ async fn somebody_says_how_they_are_told() {
     );
 }
 
-/// "Must": a form of another page is not taken; whoever is not signed in, or may not, sees nothing.
+/// "Must": a form of another page is refused; a browser without a session or a right sees nothing.
 #[tokio::test]
 async fn settings_are_ones_own() {
     let edge = Edge::new().await;
@@ -167,8 +167,8 @@ async fn settings_are_ones_own() {
     assert_eq!(ada.post(&path, &gone).await.status(), 403);
     let mut nobody = ada;
     nobody.forget();
-    let away = nobody.get("/settings").await;
-    assert_eq!(location(&away), "/login?next=/settings");
+    let redirected = nobody.get("/settings").await;
+    assert_eq!(location(&redirected), "/login?next=/settings");
 }
 
 /// Issue 4, deliverable 7: webhooks on a page: added with their secret once, enabled again, removed.
@@ -204,13 +204,13 @@ async fn webhooks_are_added_enabled_and_removed() {
     );
     assert_eq!(command["events"], json!(["approval.*", "input.expired"]));
     let path = format!("/settings/webhooks/{HOOK}");
-    for (what, asked, told) in [
+    for (what, asked, done) in [
         ("enable", "change_webhook", "enabled"),
         ("disable", "change_webhook", "disabled"),
         ("remove", "remove_webhook", "removed"),
     ] {
         let answer = browser.post(&path, &[own, ("do", what)]).await;
-        assert_eq!(location(&answer), format!("/settings?done={told}"));
+        assert_eq!(location(&answer), format!("/settings?done={done}"));
         let (verb, command) = last(&edge);
         assert_eq!((verb.as_str(), &command["id"]), (asked, &json!(HOOK)));
         if asked == "change_webhook" {

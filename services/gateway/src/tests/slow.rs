@@ -123,7 +123,7 @@ async fn a_body_far_above_the_limit_is_read_and_answered() {
         );
         assert!(answer.contains("\"code\""), "{answer}");
     }
-    // Who asks first is told at once, and sends nothing.
+    // A client with `Expect` is refused at once, and sends nothing.
     let mut stream = connect(&edge).await;
     let asks = format!("expect: 100-continue\r\nconnection: close\r\ncontent-length: {SENT}\r\n");
     let head = head(&edge.token, &asks);

@@ -25,7 +25,7 @@ async fn without_a_good_token_nothing_opens() {
 }
 
 #[tokio::test]
-async fn somebody_elses_workspace_does_not_exist() {
+async fn the_workspace_of_others_does_not_exist() {
     let edge = Edge::new().await;
     for (workspace, token) in [
         ("default", &edge.other_token),

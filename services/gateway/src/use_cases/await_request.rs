@@ -40,13 +40,12 @@ pub(crate) async fn read_when_delivered(
 /// The request once it has ended, or as it is at the deadline. It is queried after a nudge, and every few
 /// seconds in case a nudge was lost.
 pub(crate) async fn await_request(
-    app: &App,
     reader: &RunReader,
     id: HoldId,
     deadline: Instant,
     has_ended: impl Fn(&RequestView) -> bool,
 ) -> Result<RequestView, Problem> {
-    let (workspace, query) = (&reader.workspace, GetRequest { id });
+    let (app, workspace, query) = (&reader.app, &reader.workspace, GetRequest { id });
     if deadline <= Instant::now() {
         return app.bus.query(workspace, &query).await;
     }

@@ -9,12 +9,11 @@ use holdpoint_ids::{AgentName, CommandId};
 use serde::Serialize;
 
 use super::start;
-use crate::auth::may::{Ask, May};
+use crate::auth::may::Ask;
 use crate::body::{Body, from_json, key_of_part};
+use crate::call::Call;
 use crate::command_outcome::CommandOutcome;
-use crate::params::NoParams;
-use crate::path::PathId;
-use crate::problem::{ApiResult, ProblemBody, status};
+use crate::problem::{JsonResult, ProblemBody, status};
 
 /// Most lines of a batch; a longer batch is refused.
 const LINES_MAX: usize = 1_000;
@@ -46,14 +45,9 @@ enum Outcome {
     CommandId(CommandId),
 }
 
-pub(super) async fn start_many(
-    caller: May<Ask>,
-    PathId(agent): PathId<AgentName>,
-    _: NoParams,
-    body: Body,
-) -> ApiResult<Json<Results>> {
-    let lines = read_lines(body.lines()?)?;
-    let (caller, agent, key) = (&caller, &agent, body.key.as_ref());
+pub(super) async fn start_many(call: Call<Ask, AgentName, Body>) -> JsonResult<Results> {
+    let lines = read_lines(call.body.lines()?)?;
+    let (caller, agent, key) = (&call.caller, &call.id, call.key.as_ref());
     let starts = lines.into_iter().map(|(line, text)| async move {
         let key = key.map(|key| key_of_part(key, &format!("#{line}"), text.as_bytes()));
         let started = match from_json(text.as_bytes()) {

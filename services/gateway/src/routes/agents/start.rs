@@ -12,10 +12,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use crate::auth::may::{Ask, May};
-use crate::body::{OptionalJson, invalid_field};
+use crate::body::invalid_field;
+use crate::call::{Call, OptionalJson};
 use crate::command_outcome::CommandOutcome;
-use crate::params::NoParams;
-use crate::path::PathId;
 use crate::problem::ApiResult;
 
 /// Body of a start; also one line of a batch.
@@ -39,12 +38,9 @@ enum ContactBody {
 }
 
 pub(super) async fn start_one(
-    caller: May<Ask>,
-    PathId(agent): PathId<AgentName>,
-    _: NoParams,
-    body: OptionalJson<StartBody>,
+    call: Call<Ask, AgentName, OptionalJson<StartBody>>,
 ) -> ApiResult<Response> {
-    let run = start(&caller, agent, body.value, body.key).await?;
+    let run = start(&call.caller, call.id, call.body, call.key).await?;
     Ok(run.with_status(StatusCode::CREATED))
 }
 

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use crate::app::App;
 use crate::auth::caller::{Caller, claims};
 use crate::body;
-use crate::problem::{ApiError, database_away};
+use crate::problem::{ApiError, ApiResult};
 use crate::store::hooks::{self, Hook};
 use crate::store::tokens::Holder;
 
@@ -68,17 +68,12 @@ impl FromRequest<App> for SignedMessage {
 }
 
 /// The workspace and the hook, if they exist.
-async fn find_hook(
-    app: &App,
-    workspace: &str,
-    name: &str,
-) -> Result<Option<(Workspace, Hook)>, Problem> {
+async fn find_hook(app: &App, workspace: &str, name: &str) -> ApiResult<Option<(Workspace, Hook)>> {
     let (Ok(workspace), Ok(name)) = (workspace.parse::<Workspace>(), name.parse::<HookName>())
     else {
         return Ok(None);
     };
-    let hook = hooks::find(&app.readers, &workspace, &name).await;
-    let hook = hook.map_err(database_away)?;
+    let hook = hooks::find(&app.readers, &workspace, &name).await?;
     Ok(hook.map(|hook| (workspace, hook)))
 }
 

@@ -1,17 +1,15 @@
 //! What a person does with a request short of deciding it.
 
-use axum::extract::{FromRequest, FromRequestParts, Request};
+use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::{ActOnRequest, RequestAction, RequestView, WithdrawHold};
 use holdpoint_ids::HoldId;
 use serde::Deserialize;
 
-use crate::app::App;
-use crate::auth::may::{Ask, Decide, May};
-use crate::body::{Body, OptionalJson, parse_duration_ms, rewrite_pointers};
-use crate::command_outcome::CommandOutcome;
-use crate::params::NoParams;
-use crate::path::PathId;
-use crate::problem::{ApiError, ApiResult};
+use crate::auth::may::{Ask, Decide};
+use crate::body::{parse_duration_ms, rewrite_prefixes};
+use crate::call::{Call, JsonBody, OptionalJson, ReadBody};
+use crate::command_outcome::CommandResult;
+use crate::problem::ApiError;
 use crate::redaction::with_snooze_of;
 
 #[derive(Debug, Deserialize)]
@@ -23,7 +21,7 @@ pub(crate) struct VersionBody {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ToBody {
+pub(super) struct ToBody {
     to: String,
     #[serde(default)]
     version: Option<u64>,
@@ -31,7 +29,7 @@ struct ToBody {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SnoozeBody {
+pub(super) struct SnoozeBody {
     #[serde(rename = "for")]
     time: String,
     #[serde(default)]
@@ -39,90 +37,67 @@ struct SnoozeBody {
 }
 
 /// A POST of one action on one request.
-pub(super) struct ActionCall {
-    caller: May<Decide>,
-    id: HoldId,
-    body: Body,
+type ActionCall<B = OptionalJson<VersionBody>> = Call<Decide, HoldId, B>;
+
+/// Sends the action and the version in the body of a call.
+async fn act<B: ReadBody>(
+    call: ActionCall<B>,
+    read: impl FnOnce(B::Value) -> Result<(RequestAction, Option<u64>), Problem>,
+) -> CommandResult<RequestView> {
+    let (action, version) = read(call.body)?;
+    let id = call.id;
+    let command = ActOnRequest {
+        id,
+        action,
+        version,
+    };
+    let outcome = call.caller.command(call.key, command).await;
+    let outcome = outcome.map_err(|ApiError(problem)| rewrite_prefixes(problem, &BODY_POINTERS))?;
+    Ok(outcome.map(|view| with_snooze_of(&call.caller.claims, view)))
 }
 
-impl FromRequest<App> for ActionCall {
-    type Rejection = ApiError;
+/// Members of the command, and where the body has them.
+const BODY_POINTERS: [(&str, &str); 3] = [
+    ("/action/reassign/to", "/to"),
+    ("/action/delegate/to", "/to"),
+    ("/action/snooze/for_ms", "/for"),
+];
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
-        let (mut parts, body) = request.into_parts();
-        let caller = May::from_request_parts(&mut parts, app).await?;
-        let PathId(id) = PathId::<HoldId>::from_request_parts(&mut parts, app).await?;
-        NoParams::from_request_parts(&mut parts, app).await?;
-        let body = Body::from_request(Request::from_parts(parts, body), app).await?;
-        Ok(Self { caller, id, body })
-    }
+pub(super) async fn accept(call: ActionCall) -> CommandResult<RequestView> {
+    act(call, |body| Ok((RequestAction::Accept, body.version))).await
 }
 
-impl ActionCall {
-    async fn act(
-        self,
-        action: RequestAction,
-        version: Option<u64>,
-    ) -> ApiResult<CommandOutcome<RequestView>> {
-        let command = ActOnRequest {
-            id: self.id,
-            action,
-            version,
-        };
-        let outcome = self.caller.command(self.body.key, command).await;
-        let outcome = outcome.map_err(|ApiError(problem)| {
-            let problem = rewrite_pointers(problem, "/action/reassign/to", "/to");
-            let problem = rewrite_pointers(problem, "/action/delegate/to", "/to");
-            rewrite_pointers(problem, "/action/snooze/for_ms", "/for")
-        })?;
-        Ok(outcome.map(|view| with_snooze_of(&self.caller.claims, view)))
-    }
-
-    async fn act_without_details(
-        self,
-        action: RequestAction,
-    ) -> ApiResult<CommandOutcome<RequestView>> {
-        let VersionBody { version } = self.body.json_or_empty()?;
-        self.act(action, version).await
-    }
+pub(super) async fn take_over(call: ActionCall) -> CommandResult<RequestView> {
+    act(call, |body| Ok((RequestAction::TakeOver, body.version))).await
 }
 
-pub(super) async fn accept(call: ActionCall) -> ApiResult<CommandOutcome<RequestView>> {
-    call.act_without_details(RequestAction::Accept).await
+pub(super) async fn acknowledge(call: ActionCall) -> CommandResult<RequestView> {
+    act(call, |body| Ok((RequestAction::Acknowledge, body.version))).await
 }
 
-pub(super) async fn take_over(call: ActionCall) -> ApiResult<CommandOutcome<RequestView>> {
-    call.act_without_details(RequestAction::TakeOver).await
+pub(super) async fn reassign(call: ActionCall<JsonBody<ToBody>>) -> CommandResult<RequestView> {
+    let read = |ToBody { to, version }| Ok((RequestAction::Reassign { to }, version));
+    act(call, read).await
 }
 
-pub(super) async fn acknowledge(call: ActionCall) -> ApiResult<CommandOutcome<RequestView>> {
-    call.act_without_details(RequestAction::Acknowledge).await
+pub(super) async fn delegate(call: ActionCall<JsonBody<ToBody>>) -> CommandResult<RequestView> {
+    let read = |ToBody { to, version }| Ok((RequestAction::Delegate { to }, version));
+    act(call, read).await
 }
 
-pub(super) async fn reassign(call: ActionCall) -> ApiResult<CommandOutcome<RequestView>> {
-    let ToBody { to, version } = call.body.json()?;
-    call.act(RequestAction::Reassign { to }, version).await
-}
-
-pub(super) async fn delegate(call: ActionCall) -> ApiResult<CommandOutcome<RequestView>> {
-    let ToBody { to, version } = call.body.json()?;
-    call.act(RequestAction::Delegate { to }, version).await
-}
-
-/// `{for: "2h"}`.
-pub(super) async fn snooze(call: ActionCall) -> ApiResult<CommandOutcome<RequestView>> {
-    let SnoozeBody { time, version } = call.body.json()?;
-    let for_ms = parse_duration_ms("/for", &time)?;
-    call.act(RequestAction::Snooze { for_ms }, version).await
+pub(super) async fn snooze(call: ActionCall<JsonBody<SnoozeBody>>) -> CommandResult<RequestView> {
+    let read = |SnoozeBody { time, version }| {
+        let for_ms = parse_duration_ms("/for", &time)?;
+        Ok((RequestAction::Snooze { for_ms }, version))
+    };
+    act(call, read).await
 }
 
 /// Withdraws a standalone hold, as `DELETE /holds/{id}` does.
 pub(super) async fn withdraw(
-    caller: May<Ask>,
-    PathId(id): PathId<HoldId>,
-    _: NoParams,
-    body: OptionalJson<VersionBody>,
-) -> ApiResult<CommandOutcome<RequestView>> {
-    let version = body.value.version;
-    caller.command(body.key, WithdrawHold { id, version }).await
+    call: Call<Ask, HoldId, OptionalJson<VersionBody>>,
+) -> CommandResult<RequestView> {
+    let (id, version) = (call.id, call.body.version);
+    let command = WithdrawHold { id, version };
+    call.caller.command(call.key, command).await
 }

@@ -5,12 +5,11 @@ use holdpoint_contracts::handoff::AskAgain;
 use holdpoint_ids::HoldId;
 use serde::Deserialize;
 
-use super::super::holds::{OneOrMany, in_our_words, opened};
-use crate::auth::may::{Ask, May};
-use crate::body::{OptionalJson, parse_duration_ms};
-use crate::params::NoParams;
-use crate::path::PathId;
-use crate::problem::{ApiError, ApiResult};
+use super::super::holds::{OneOrMany, respond_opened};
+use crate::auth::may::Ask;
+use crate::body::parse_duration_ms;
+use crate::call::{Call, OptionalJson};
+use crate::problem::ApiResult;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,12 +21,9 @@ pub(super) struct AskAgainBody {
 }
 
 pub(super) async fn ask_again(
-    caller: May<Ask>,
-    PathId(again): PathId<HoldId>,
-    _: NoParams,
-    body: OptionalJson<AskAgainBody>,
+    call: Call<Ask, HoldId, OptionalJson<AskAgainBody>>,
 ) -> ApiResult<Response> {
-    let AskAgainBody { to, timeout } = body.value;
+    let (again, AskAgainBody { to, timeout }) = (call.id, call.body);
     let timeout_ms = timeout.map(|text| parse_duration_ms("/timeout", &text));
     let command = AskAgain {
         id: again.asked_again(),
@@ -35,8 +31,5 @@ pub(super) async fn ask_again(
         to: to.map(|to| OneOrMany::all(Some(to))),
         timeout_ms: timeout_ms.transpose()?,
     };
-    let outcome = caller.command(body.key, command).await;
-    Ok(opened(
-        outcome.map_err(|ApiError(problem)| in_our_words(problem))?,
-    ))
+    respond_opened(call.caller.command(call.key, command).await)
 }

@@ -16,9 +16,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::auth::may::{Decide, May};
-use crate::body::{JsonBody, invalid_field, key_of_part};
+use crate::body::{invalid_field, key_of_part};
+use crate::call::{Call, JsonBody};
 use crate::command_outcome::CommandOutcome;
-use crate::params::NoParams;
+use crate::path::NoId;
 use crate::problem::{ApiError, ApiResult, ProblemBody};
 
 /// Most requests of one batch.
@@ -60,12 +61,8 @@ struct DecisionResult {
     problem: Option<ProblemBody>,
 }
 
-pub(super) async fn decide(
-    caller: May<Decide>,
-    _: NoParams,
-    body: JsonBody<BatchBody>,
-) -> ApiResult<Response> {
-    let JsonBody { key, value: batch } = body;
+pub(super) async fn decide(call: Call<Decide, NoId, JsonBody<BatchBody>>) -> ApiResult<Response> {
+    let (caller, key, batch) = (call.caller, call.key, call.body);
     check_ids(&batch)?;
     if batch.atomic {
         return decide_together(&caller, key, batch).await;

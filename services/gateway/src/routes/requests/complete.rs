@@ -13,15 +13,14 @@ use holdpoint_contracts::handoff::{
 use holdpoint_contracts::run::{HoldKind, RunStatus};
 use holdpoint_contracts::{Problem, instant};
 use holdpoint_ids::{HoldId, RunId};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use tokio::time::Instant;
 
 use super::decisions::{check_length, decide};
 use crate::auth::may::{Decide, May};
-use crate::body::{JsonBody, OptionalJson};
-use crate::command_outcome::CommandOutcome;
-use crate::params::NoParams;
-use crate::path::PathId;
+use crate::body::invalid_field;
+use crate::call::{Call, JsonBody, OptionalJson};
+use crate::command_outcome::{CommandOutcome, CommandResult};
 use crate::problem::{ApiError, ApiResult};
 use crate::use_cases::await_request::QUERY_INTERVAL_MIN;
 use crate::use_cases::decide_request::decide_request;
@@ -41,26 +40,27 @@ pub(super) struct CompleteBody {
     notes: String,
     #[serde(default)]
     outcome_type: OutcomeType,
-    disposition: Disposition,
+    /// Required by the route of the request; the route of the run finishes without it.
+    #[serde(default, deserialize_with = "not_null")]
+    disposition: Option<Disposition>,
     #[serde(default)]
     version: Option<u64>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CompleteRunBody {
-    #[serde(default)]
-    notes: String,
-    #[serde(default)]
-    outcome_type: OutcomeType,
-    #[serde(default = "finish")]
-    disposition: Disposition,
-    #[serde(default)]
-    version: Option<u64>,
+/// `null` is refused, as for a required field.
+fn not_null<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Disposition>, D::Error> {
+    Disposition::deserialize(from).map(Some)
 }
 
-const fn finish() -> Disposition {
-    Disposition::Finish
+impl CompleteBody {
+    fn into_decision(self) -> Result<Decision, Problem> {
+        check_length("/notes", &self.notes)?;
+        Ok(Decision::Complete(Completion {
+            notes: self.notes,
+            outcome_type: self.outcome_type,
+            disposition: self.disposition.unwrap_or(Disposition::Finish),
+        }))
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -82,44 +82,32 @@ struct Execution {
 
 /// `POST /requests/{id}/complete`: the caller has to choose the disposition.
 pub(super) async fn complete(
-    caller: May<Decide>,
-    PathId(id): PathId<HoldId>,
-    _: NoParams,
-    body: JsonBody<CompleteBody>,
-) -> ApiResult<CommandOutcome<Decided>> {
-    let it = body.value;
-    check_length("/notes", &it.notes)?;
-    let decision = Decision::Complete(Completion {
-        notes: it.notes,
-        outcome_type: it.outcome_type,
-        disposition: it.disposition,
-    });
-    decide(&caller, body.key, id, decision, it.version).await
+    call: Call<Decide, HoldId, JsonBody<CompleteBody>>,
+) -> CommandResult<Decided> {
+    if call.body.disposition.is_none() {
+        return Err(invalid_field("", "missing field `disposition`").into());
+    }
+    let version = call.body.version;
+    let decision = call.body.into_decision()?;
+    decide(&call.caller, call.key, call.id, decision, version).await
 }
 
 /// `PUT /runs/{run}/complete-handoff`.
 pub(super) async fn complete_run(
-    caller: May<Decide>,
-    PathId(run): PathId<String>,
-    _: NoParams,
-    body: OptionalJson<CompleteRunBody>,
+    call: Call<Decide, String, OptionalJson<CompleteBody>>,
 ) -> ApiResult<Response> {
+    let caller = call.caller;
     // The text is fixed (S0-R4), also for an invalid id.
-    let run: RunId = run
-        .parse()
-        .map_err(|_error| Problem::not_found(NOT_FOUND))?;
-    let it = body.value;
-    check_length("/notes", &it.notes)?;
+    let run = call.id.parse();
+    let run: RunId = run.map_err(|_error| Problem::not_found(NOT_FOUND))?;
+    let version = call.body.version;
+    let decision = call.body.into_decision()?;
     let command = DecideRequest {
         id: find_open_handoff(&caller, run).await?,
-        decision: Decision::Complete(Completion {
-            notes: it.notes,
-            outcome_type: it.outcome_type,
-            disposition: it.disposition,
-        }),
-        version: it.version,
+        decision,
+        version,
     };
-    let decided = decide_request(&caller.app, &caller, body.key, command).await;
+    let decided = decide_request(&caller.app, &caller, call.key, command).await;
     match decided.map_err(with_fixed_text)? {
         CommandOutcome::Done(decided) => {
             let completed = describe_completion(&caller, run, decided).await?;

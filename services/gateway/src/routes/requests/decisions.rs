@@ -7,11 +7,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::auth::may::{Decide, May};
-use crate::body::{JsonBody, OptionalJson, invalid_field, rewrite_pointers};
-use crate::command_outcome::CommandOutcome;
-use crate::params::NoParams;
-use crate::path::PathId;
-use crate::problem::{ApiError, ApiResult};
+use crate::body::{invalid_field, rewrite_prefixes};
+use crate::call::{Call, JsonBody, OptionalJson};
+use crate::command_outcome::CommandResult;
+use crate::problem::ApiError;
 use crate::use_cases::decide_request::decide_request;
 
 /// Longest comment or reason, in characters.
@@ -44,45 +43,34 @@ pub(super) struct RejectBody {
     version: Option<u64>,
 }
 
-pub(super) async fn respond(
-    caller: May<Decide>,
-    PathId(id): PathId<HoldId>,
-    _: NoParams,
-    body: JsonBody<RespondBody>,
-) -> ApiResult<CommandOutcome<Decided>> {
-    let RespondBody { answer, version } = body.value;
+type DecisionCall<B> = Call<Decide, HoldId, B>;
+
+pub(super) async fn respond(call: DecisionCall<JsonBody<RespondBody>>) -> CommandResult<Decided> {
+    let RespondBody { answer, version } = call.body;
     let decision = Decision::Respond { answer };
-    decide(&caller, body.key, id, decision, version).await
+    decide(&call.caller, call.key, call.id, decision, version).await
 }
 
 pub(super) async fn approve(
-    caller: May<Decide>,
-    PathId(id): PathId<HoldId>,
-    _: NoParams,
-    body: OptionalJson<ApproveBody>,
-) -> ApiResult<CommandOutcome<Decided>> {
-    let ApproveBody { comment, version } = body.value;
+    call: DecisionCall<OptionalJson<ApproveBody>>,
+) -> CommandResult<Decided> {
+    let ApproveBody { comment, version } = call.body;
     if let Some(comment) = &comment {
         check_length("/comment", comment)?;
     }
     let decision = Decision::Approve { comment };
-    decide(&caller, body.key, id, decision, version).await
+    decide(&call.caller, call.key, call.id, decision, version).await
 }
 
-pub(super) async fn reject(
-    caller: May<Decide>,
-    PathId(id): PathId<HoldId>,
-    _: NoParams,
-    body: OptionalJson<RejectBody>,
-) -> ApiResult<CommandOutcome<Decided>> {
-    let RejectBody { reason, version } = body.value;
+pub(super) async fn reject(call: DecisionCall<OptionalJson<RejectBody>>) -> CommandResult<Decided> {
+    let RejectBody { reason, version } = call.body;
     check_length("/reason", &reason)?;
     if reason.trim().is_empty() {
         let problem = invalid_field("/reason", "must not be empty; it is recorded and shown");
         return Err(ApiError(problem));
     }
     let decision = Decision::Reject { reason };
-    decide(&caller, body.key, id, decision, version).await
+    decide(&call.caller, call.key, call.id, decision, version).await
 }
 
 /// # Errors
@@ -95,6 +83,14 @@ pub(super) fn check_length(pointer: &str, text: &str) -> Result<(), Problem> {
     Ok(())
 }
 
+/// Members of the command, and where the bodies have them.
+const BODY_POINTERS: [(&str, &str); 4] = [
+    ("/decision/respond", ""),
+    ("/decision/approve", ""),
+    ("/decision/reject", ""),
+    ("/decision/complete", ""),
+];
+
 /// The answer of every route that decides one request.
 pub(in crate::routes) async fn decide(
     caller: &May<Decide>,
@@ -102,18 +98,12 @@ pub(in crate::routes) async fn decide(
     id: HoldId,
     decision: Decision,
     version: Option<u64>,
-) -> ApiResult<CommandOutcome<Decided>> {
+) -> CommandResult<Decided> {
     let command = DecideRequest {
         id,
         decision,
         version,
     };
     let outcome = decide_request(&caller.app, caller, key, command).await;
-    Ok(outcome.map_err(|problem| {
-        ["respond", "approve", "reject", "complete"]
-            .into_iter()
-            .fold(problem, |problem, verb| {
-                rewrite_pointers(problem, &format!("/decision/{verb}"), "")
-            })
-    })?)
+    Ok(outcome.map_err(|problem| rewrite_prefixes(problem, &BODY_POINTERS))?)
 }

@@ -3,41 +3,34 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::State;
 use holdpoint_contracts::handoff::RequestView;
 use holdpoint_contracts::{Problem, duration};
 use holdpoint_ids::HoldId;
 use tokio::time::Instant;
 
-use crate::app::App;
 use crate::auth::run_reader::RunReader;
+use crate::call::{Call, NoBody};
 use crate::params::{Params, invalid};
-use crate::path::PathId;
-use crate::problem::ApiResult;
+use crate::problem::JsonResult;
 use crate::redaction::redact_for;
 use crate::routes::asking;
 use crate::use_cases::await_request::await_request;
 
-/// Longest long poll.
 const WAIT_MAX: Duration = Duration::from_mins(1);
 
 /// The request as far as the reader may see it. With `wait`, once it has ended or that time is over.
-pub(crate) async fn show(
-    State(app): State<App>,
-    reader: RunReader,
-    PathId(id): PathId<HoldId>,
-    params: Params,
-) -> ApiResult<Json<RequestView>> {
-    let params = params.only(&["wait"])?;
+pub(crate) async fn show(call: Call<RunReader, HoldId, NoBody, Params>) -> JsonResult<RequestView> {
+    let (reader, id) = (call.caller, call.id);
+    let params = call.params.only(&["wait"])?;
     let wait = params
         .read_as::<String>("wait")?
         .map_or(Ok(Duration::ZERO), |text| read_wait(&text))?;
     let Some(claims) = reader.user() else {
-        return Ok(Json(asking::show_to_step(&app, &reader, id, wait).await?));
+        return Ok(Json(asking::show_to_step(&reader, id, wait).await?));
     };
     let deadline = Instant::now() + wait;
     let has_ended = |request: &RequestView| !request.status.is_open();
-    let request = await_request(&app, &reader, id, deadline, has_ended).await?;
+    let request = await_request(&reader, id, deadline, has_ended).await?;
     Ok(Json(redact_for(claims, request)))
 }
 

@@ -10,10 +10,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::auth::may::{Decide, May};
-use crate::body::{JsonBody, rewrite_pointers};
-use crate::command_outcome::CommandOutcome;
-use crate::params::NoParams;
-use crate::path::PathId;
+use crate::body::rewrite_prefixes;
+use crate::call::{Call, JsonBody};
+use crate::command_outcome::CommandResult;
 use crate::problem::{ApiError, ApiResult};
 use crate::redaction::runs::MISSING_INPUT;
 use crate::routes::requests::decisions::decide;
@@ -32,17 +31,14 @@ pub(super) struct ConfirmBody {
 
 /// Answers the request for the inputs. So one of two answers wins, whichever way they arrive.
 pub(super) async fn confirm(
-    caller: May<Decide>,
-    PathId(run): PathId<RunId>,
-    _: NoParams,
-    body: JsonBody<ConfirmBody>,
-) -> ApiResult<CommandOutcome<Decided>> {
-    let ConfirmBody { answers, version } = body.value;
+    call: Call<Decide, RunId, JsonBody<ConfirmBody>>,
+) -> CommandResult<Decided> {
+    let ConfirmBody { answers, version } = call.body;
     let answer = Value::Object(answers);
     let decision = Decision::Respond { answer };
-    let id = find_request(&caller, run).await?;
-    let decided = decide(&caller, body.key, id, decision, version).await;
-    decided.map_err(|ApiError(problem)| ApiError(rewrite_pointers(problem, "/answer", "/answers")))
+    let id = find_request(&call.caller, call.id).await?;
+    let decided = decide(&call.caller, call.key, id, decision, version).await;
+    decided.map_err(|ApiError(it)| rewrite_prefixes(it, &[("/answer", "/answers")]).into())
 }
 
 /// The request for the missing inputs of a run.

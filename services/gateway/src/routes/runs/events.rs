@@ -3,7 +3,6 @@
 mod live;
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use holdpoint_contracts::executor::{GetHistory, HistoryPage};
@@ -11,23 +10,21 @@ use holdpoint_contracts::history::HistoryItem;
 use holdpoint_contracts::run::Page;
 use holdpoint_ids::RunId;
 
-use crate::app::App;
 use crate::auth::run_reader::{RunReader, StreamToken};
+use crate::call::{Call, NoBody};
 use crate::params::{Params, invalid};
-use crate::path::PathId;
 use crate::problem::{ApiError, ApiResult};
+use crate::redaction::runs::redact_items;
 use crate::sse::{last_event_id, wants_stream};
 
 /// The history after a number, which is `after` or the `cursor` of the page before.
 pub(super) async fn events(
-    State(app): State<App>,
-    reader: RunReader,
-    PathId(run): PathId<RunId>,
-    params: Params,
     headers: HeaderMap,
+    call: Call<RunReader, RunId, NoBody, Params>,
 ) -> ApiResult<Response> {
+    let (reader, run) = (call.caller, call.id);
     reader.require_run(run)?;
-    let params = params.only(&["after", "cursor", "limit"])?;
+    let params = call.params.only(&["after", "cursor", "limit"])?;
     let after = match (params.read_as("after")?, params.read_as("cursor")?) {
         (Some(_), Some(_)) => {
             return Err(ApiError(invalid("expected `after` or `cursor`, not both")));
@@ -38,18 +35,12 @@ pub(super) async fn events(
     if wants_stream(&headers) {
         let resumed = last_event_id(&headers, "the number of an event")?;
         let token = StreamToken::of(&headers);
-        let source = live::History {
-            app,
-            reader,
-            run,
-            after,
-        };
-        return Ok(live::stream(source, token, resumed).await?);
+        let source = live::History { reader, run, after };
+        return live::stream(source, token, resumed).await;
     }
     let query = GetHistory { run, after, limit };
-    let mut page = app.bus.query(&reader.workspace, &query).await?;
-    let (workspace, user) = (&reader.workspace, reader.user());
-    page.items = app.redact_items(workspace, user, run, page.items).await;
+    let mut page = reader.query(query).await?;
+    page.items = redact_items(&reader, run, page.items).await;
     Ok(Json(as_page(page)).into_response())
 }
 

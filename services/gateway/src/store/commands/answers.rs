@@ -5,23 +5,24 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::{IdempotencyKey, Reply};
 use holdpoint_ids::{CommandId, UserName, Workspace};
 use holdpoint_store::StoreError;
-use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseConnection, EntityTrait, QueryFilter};
-use serde_json::Value;
+use sea_orm::{
+    ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseConnection, EntityTrait, QueryFilter,
+};
+use serde_json::{Value, json};
 
-use super::{DONE, broken, row};
+use super::{DONE, Stored, as_row, broken, row};
 
-/// What is known of a key.
+/// The earlier use of a key.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum KeyUse {
     /// It was not used in the last 24 hours.
     New,
-    /// The same request was answered so.
+    /// The same request got this answer.
     Answered(Value),
     /// It was used for another request.
     Reused,
 }
 
-/// What a key was used for.
 pub(crate) async fn find_answer(
     readers: &DatabaseConnection,
     key: &IdempotencyKey,
@@ -55,29 +56,28 @@ pub(crate) struct GivenAnswer<'a> {
 
 /// Keeps an answer under its key. Of two at the same moment the first is kept.
 pub(crate) async fn keep_answer(
-    writer: &DatabaseConnection,
+    writer: &impl ConnectionTrait,
     given: &GivenAnswer<'_>,
 ) -> Result<(), StoreError> {
+    let command = Stored {
+        id: CommandId::fresh(),
+        workspace: given.workspace.clone(),
+        caller: given.caller.clone(),
+        roles: Vec::new(),
+        service: "gateway".to_owned(),
+        subject: String::new(),
+        ask_subject: String::new(),
+        envelope: json!({}),
+        key: given.key.clone(),
+        after: None,
+        created_at: given.at,
+    };
+    let answer = serde_json::to_string(&Reply::Ok(given.answer)).map_err(broken)?;
     let row = row::ActiveModel {
-        id: Set(CommandId::fresh().to_string()),
-        workspace: Set(given.workspace.to_string()),
-        caller: Set(given.caller.to_string()),
-        roles: Set("[]".to_owned()),
-        service: Set("gateway".to_owned()),
-        subject: Set(String::new()),
-        ask_subject: Set(String::new()),
-        envelope: Set("{}".to_owned()),
-        key: Set(given.key.key.clone()),
-        digest: Set(given.key.digest.clone()),
-        after_id: Set(None),
         state: Set(DONE.to_owned()),
-        answer: Set(Some(
-            serde_json::to_string(&Reply::Ok(given.answer)).map_err(broken)?,
-        )),
-        published: Set(false),
-        tries: Set(0),
-        created_at: Set(given.at),
+        answer: Set(Some(answer)),
         done_at: Set(Some(given.at)),
+        ..as_row(&command)?
     };
     row::Entity::insert(row)
         .on_conflict_do_nothing()

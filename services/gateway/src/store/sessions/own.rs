@@ -9,10 +9,8 @@ use sea_orm::{ColumnTrait, DatabaseConnection, DbErr, EntityTrait, QueryFilter, 
 use serde::Serialize;
 
 use super::{is_over, session};
+use crate::store::row_id::row_id;
 use crate::store::tokens::{self, TokenId, digest};
-
-/// Prefix of the id of a session.
-const ID_PREFIX: &str = "ses_";
 
 /// A session as the API shows it, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -31,47 +29,17 @@ pub(crate) struct SessionView {
     pub(crate) is_this_one: bool,
 }
 
-/// Id of a session, which opens nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(into = "String")]
-pub(crate) struct SessionId(i64);
-
-impl std::fmt::Display for SessionId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{ID_PREFIX}{}", self.0)
-    }
-}
-
-impl From<SessionId> for String {
-    fn from(id: SessionId) -> Self {
-        id.to_string()
-    }
-}
-
-impl std::str::FromStr for SessionId {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        text.strip_prefix(ID_PREFIX)
-            .filter(|number| number.chars().all(|c| c.is_ascii_digit()))
-            .and_then(|number| number.parse().ok())
-            .map(Self)
-            .ok_or_else(|| {
-                let text = crate::excerpt::excerpt(text);
-                format!("`{text}` is no session id: expected `{ID_PREFIX}` and a number")
-            })
-    }
-}
+row_id!(SessionId, "session", "ses_");
 
 /// The valid sessions of a user, newest first. `secret` is the secret of the calling browser.
 pub(crate) async fn list(
     readers: &DatabaseConnection,
-    whose: (&Workspace, &UserName),
+    holder: (&Workspace, &UserName),
     secret: Option<&str>,
     now: DateTime<Utc>,
 ) -> Result<Vec<SessionView>, StoreError> {
     let rows = session::Entity::find()
-        .filter(of(whose))
+        .filter(is_of(holder))
         .filter(is_over(now).not())
         .order_by_desc(session::Column::Id)
         .all(readers)
@@ -87,7 +55,7 @@ pub(crate) async fn list(
         found.push(SessionView {
             id: SessionId(row.id),
             role: row.role,
-            token: row.token_id.map(TokenId::numbered),
+            token: row.token_id.map(TokenId),
             created_at: row.created_at,
             last_seen: row.seen_at,
             is_this_one: secret.as_ref() == Some(&row.session_sha256),
@@ -99,17 +67,17 @@ pub(crate) async fn list(
 /// Ends one session of a user, or all; returns their number.
 pub(crate) async fn end(
     writer: &DatabaseConnection,
-    whose: (&Workspace, &UserName),
-    which: Option<SessionId>,
+    holder: (&Workspace, &UserName),
+    id: Option<SessionId>,
 ) -> Result<u64, DbErr> {
-    let mut ended = session::Entity::delete_many().filter(of(whose));
-    if let Some(SessionId(id)) = which {
+    let mut ended = session::Entity::delete_many().filter(is_of(holder));
+    if let Some(SessionId(id)) = id {
         ended = ended.filter(session::Column::Id.eq(id));
     }
     Ok(ended.exec(writer).await?.rows_affected)
 }
 
-fn of((workspace, user): (&Workspace, &UserName)) -> SimpleExpr {
+fn is_of((workspace, user): (&Workspace, &UserName)) -> SimpleExpr {
     session::Column::Workspace
         .eq(workspace.as_str())
         .and(session::Column::UserName.eq(user.as_str()))

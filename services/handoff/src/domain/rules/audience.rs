@@ -152,7 +152,8 @@ pub(crate) fn eligible_deciders(
 fn operators(facts: Facts<'_>) -> Result<BTreeSet<UserName>, Undecided> {
     let operates = |role: &Role| holdpoint_auth::may(*role, Right::Operate);
     let roles: Vec<RoleName> = Role::ALL
-        .into_iter()
+        .iter()
+        .copied()
         .filter(operates)
         .filter_map(|role| role.as_str().parse().ok())
         .collect();

@@ -7,8 +7,9 @@ use holdpoint_contracts::executor::{self, GetHistory};
 use holdpoint_contracts::history::{HistoryItem, Nudge};
 use holdpoint_ids::RunId;
 
-use crate::app::App;
 use crate::auth::run_reader::{RunReader, StreamToken};
+use crate::problem::{ApiError, ApiResult};
+use crate::redaction::runs::redact_items;
 use crate::sse::{
     LivePage, LiveSource, LiveStream, Next, invalid_last_event_id, live_unavailable, write_json,
 };
@@ -18,7 +19,6 @@ const PAGE: u64 = 500;
 
 /// The history of one run after an item.
 pub(super) struct History {
-    pub(super) app: App,
     pub(super) reader: RunReader,
     pub(super) run: RunId,
     /// Number of the last sent item.
@@ -30,8 +30,8 @@ pub(super) async fn stream(
     mut source: History,
     token: StreamToken,
     resumed: Option<u64>,
-) -> Result<Response, Problem> {
-    let app = source.app.clone();
+) -> ApiResult<Response> {
+    let app = source.reader.app.clone();
     let workspace = &source.reader.workspace;
     let permit = app.streams.take(workspace, &source.reader.name())?;
     let nudges = app.bus.live::<Nudge>(workspace, executor::SERVICE);
@@ -39,9 +39,8 @@ pub(super) async fn stream(
     source.after = resumed.unwrap_or(source.after);
     let (first, last_seq) = source.read_history().await?;
     if resumed.is_some_and(|seq| seq > last_seq) {
-        return Err(invalid_last_event_id(
-            "at most the number of the newest event",
-        ));
+        let expected = "at most the number of the newest event";
+        return Err(invalid_last_event_id(expected).into());
     }
     let live = LiveStream {
         app,
@@ -54,15 +53,14 @@ pub(super) async fn stream(
 
 impl History {
     /// A page, and the number of the newest item.
-    async fn read_history(&self) -> Result<(LivePage<HistoryItem>, u64), Problem> {
+    async fn read_history(&self) -> ApiResult<(LivePage<HistoryItem>, u64)> {
         let (run, after) = (self.run, self.after);
         let query = GetHistory {
             run,
             after,
             limit: PAGE,
         };
-        let workspace = &self.reader.workspace;
-        let page = self.app.bus.query(workspace, &query).await?;
+        let page = self.reader.query(query).await?;
         let reached = page.items.last().map_or(self.after, |item| item.seq);
         let next = if reached < page.last_seq && !page.items.is_empty() {
             Next::Page
@@ -71,11 +69,7 @@ impl History {
         } else {
             Next::Nudge
         };
-        let user = self.reader.user();
-        let items = self
-            .app
-            .redact_items(workspace, user, run, page.items)
-            .await;
+        let items = redact_items(&self.reader, run, page.items).await;
         Ok((LivePage { items, next }, page.last_seq))
     }
 }
@@ -85,7 +79,9 @@ impl LiveSource for History {
     type Nudge = Nudge;
 
     async fn read(&self) -> Result<LivePage<HistoryItem>, Problem> {
-        Ok(self.read_history().await?.0)
+        let read = self.read_history().await;
+        read.map(|(page, _last_seq)| page)
+            .map_err(|ApiError(problem)| problem)
     }
 
     fn is_about(&self, nudge: &Nudge) -> bool {
