@@ -14,6 +14,7 @@ mod card;
 mod context;
 mod cookie;
 mod email_link;
+mod filter;
 mod fragment;
 mod inbox;
 mod labels;

@@ -3,7 +3,6 @@
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
-use holdpoint_contracts::Problem;
 use maud::{Markup, html};
 
 use super::cookie::{expired_cookie, read_cookie, session_cookie};
@@ -39,9 +38,7 @@ pub(super) async fn sign_in_by_token(
     check_origin(&headers)?;
     let fields = Fields::read(request, &app).await?;
     let token = fields.get("token").unwrap_or_default().trim();
-    let known = tokens::known(&app.readers, token, app.clock.now())
-        .await
-        .map_err(database_away)?;
+    let known = tokens::known(&app.readers, token, app.clock.now()).await?;
     let signed_in = match known {
         Some((id, holder)) => sign_in(&app, &headers, holder, Some(id)).await?,
         None => None,
@@ -63,10 +60,7 @@ pub(super) async fn show_link(
     State(app): State<App>,
     Path(code): Path<String>,
 ) -> Result<Response, PageError> {
-    let holder = sessions::login(&app.readers, &code, app.clock.now())
-        .await
-        .map_err(database_away)?;
-    let Some(holder) = holder else {
+    let Some(holder) = sessions::login(&app.readers, &code, app.clock.now()).await? else {
         return Ok(consumed_link_page());
     };
     let main = html! {
@@ -90,15 +84,11 @@ pub(super) async fn sign_in_by_link(
 ) -> Result<Response, PageError> {
     check_origin(&headers)?;
     let now = app.clock.now();
-    let found = sessions::login(&app.writer, &code, now).await;
-    if let Some(holder) = found.map_err(database_away)? {
+    if let Some(holder) = sessions::login(&app.writer, &code, now).await? {
         // If the user cannot be read now, this fails before the link is consumed.
         claims(&app, holder).await?;
     }
-    let holder = sessions::take_login(&app.writer, &code, now)
-        .await
-        .map_err(database_away)?;
-    let signed_in = match holder {
+    let signed_in = match sessions::take_login(&app.writer, &code, now).await? {
         Some(holder) => sign_in(&app, &headers, holder, None).await?,
         None => None,
     };
@@ -110,28 +100,22 @@ pub(super) async fn sign_in_by_link(
 
 /// Signs the browser out of all workspaces.
 pub(super) async fn sign_out(
-    State(app): State<App>,
     headers: HeaderMap,
-    posted: PostedForm,
+    PostedForm(viewer, _): PostedForm,
 ) -> Result<Response, PageError> {
-    sessions::end(&app.writer, posted.user.secret())
-        .await
-        .map_err(database_away)?;
+    let ended = sessions::end(&viewer.app.writer, viewer.secret()).await;
+    ended.map_err(database_away)?;
     Ok(redirect_with(expired_cookie(&headers), "/login"))
 }
 
 /// Switches to another workspace that the browser is signed in to.
 pub(super) async fn switch_workspace(
-    State(app): State<App>,
-    posted: PostedForm,
-) -> Result<Response, PageError> {
-    let name = posted.fields.get("workspace").unwrap_or_default();
-    if let Ok(workspace) = name.parse() {
-        sessions::show(&app.writer, posted.user.secret(), &workspace)
-            .await
-            .map_err(database_away)?;
+    PostedForm(viewer, fields): PostedForm,
+) -> Result<Redirect, PageError> {
+    if let Ok(workspace) = fields.get("workspace").unwrap_or_default().parse() {
+        sessions::show(&viewer.app.writer, viewer.secret(), &workspace).await?;
     }
-    Ok(Redirect::to("/inbox").into_response())
+    Ok(Redirect::to("/inbox"))
 }
 
 /// The cookie of a new session; absent for a disabled or deleted user.
@@ -140,14 +124,12 @@ async fn sign_in(
     headers: &HeaderMap,
     holder: Holder,
     token: Option<TokenId>,
-) -> Result<Option<String>, Problem> {
+) -> Result<Option<String>, PageError> {
     if claims(app, holder.clone()).await?.is_none() {
         return Ok(None);
     }
     let before = read_cookie(headers);
-    let secret = sessions::open(&app.writer, &holder, token, before, app.clock.now())
-        .await
-        .map_err(database_away)?;
+    let secret = sessions::open(&app.writer, &holder, token, before, app.clock.now()).await?;
     Ok(Some(session_cookie(&secret, headers)))
 }
 

@@ -1,13 +1,13 @@
 //! The actions of a request's forms. They run the same signed commands as the API.
 
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Redirect, Response};
 use chrono::{DateTime, Utc};
 use holdpoint_auth::Right;
 use holdpoint_contracts::handoff::{
-    ActOnRequest, AskAgain, Completion, DecideRequest, Decision, Disposition, OutcomeType,
-    RequestAction, RequestView, WithdrawHold,
+    ActOnRequest, AskAgain, Completion, DecideRequest, Decision, OutcomeType, RequestAction,
+    RequestView, WithdrawHold,
 };
 use holdpoint_contracts::{Problem, duration};
 use holdpoint_ids::HoldId;
@@ -16,9 +16,8 @@ use serde_json::Value;
 use super::attempt::{Notice, RequestAttempt};
 use super::card::card;
 use super::schema::{FieldFault, FormSchema};
-use super::session::{Fields, PageError, PostedForm, SignedInUser, invalid_form, parse_id};
+use super::session::{Fields, PageError, PostedForm, Viewer, invalid_form, parse_id};
 use super::{labels, request, sanitize};
-use crate::app::App;
 use crate::command_outcome::CommandOutcome;
 use crate::problem;
 use crate::redaction::with_snooze_of;
@@ -62,18 +61,16 @@ impl From<Problem> for FormError {
 
 /// Performs the form's action and replies with the current card; without the script, with a page.
 pub(super) async fn act(
-    State(app): State<App>,
     Path(id): Path<String>,
     headers: HeaderMap,
-    posted: PostedForm,
+    PostedForm(viewer, fields): PostedForm,
 ) -> Result<Response, PageError> {
-    let PostedForm { user, fields } = posted;
     let id = parse_id("request", &id)?;
-    let before = request::get(&app, &user, id).await?;
+    let before = viewer.request(id).await?;
     let is_fragment = headers.contains_key(FRAGMENT_HEADER);
     let version = fields.get("version").and_then(|text| text.parse().ok());
     let result = match read_action(&fields, &before) {
-        Ok(action) => perform(&app, &user, id, version, action).await,
+        Ok(action) => perform(&viewer, id, version, action).await,
         Err(error) => Err(error),
     };
     match result {
@@ -83,40 +80,40 @@ pub(super) async fn act(
         }
         Ok((view, notice)) => {
             let attempt = RequestAttempt::with_notice(notice);
-            Ok(show(&app, &user, &view, &attempt, is_fragment).await)
+            Ok(show(&viewer, &view, &attempt, is_fragment).await)
         }
         Err(error) => {
             let status = problem::status(&error.problem);
             let attempt = refused_attempt(error, fields);
-            let now = request::get(&app, &user, id).await.unwrap_or(before);
-            let shown = show(&app, &user, &now, &attempt, is_fragment).await;
+            let now = viewer.request(id).await.unwrap_or(before);
+            let shown = show(&viewer, &now, &attempt, is_fragment).await;
             Ok((status, shown).into_response())
         }
     }
 }
 
 async fn show(
-    app: &App,
-    user: &SignedInUser,
+    viewer: &Viewer,
     view: &RequestView,
     attempt: &RequestAttempt,
     is_fragment: bool,
 ) -> Response {
     if is_fragment {
-        return card(user, view, Some(attempt)).into_response();
+        card(viewer, view, Some(attempt)).into_response()
+    } else {
+        let page = request::render(viewer, view, Some(attempt)).await;
+        page.into_response()
     }
-    let page = request::render(app, user, view, Some(attempt)).await;
-    page.into_response()
 }
 
 /// Sends the command of an action. The notice says what the card itself does not show.
 pub(super) async fn perform(
-    app: &App,
-    user: &SignedInUser,
+    viewer: &Viewer,
     id: HoldId,
     version: Option<u64>,
     action: FormAction,
 ) -> Result<(RequestView, Option<Notice>), FormError> {
+    let Viewer { app, user } = viewer;
     let caller = &user.caller;
     caller.may(match action {
         FormAction::Decide(_) | FormAction::Act(_) => Right::Decide,
@@ -138,13 +135,10 @@ pub(super) async fn perform(
                 action,
                 version,
             };
-            let outcome = app.command(caller, None, command).await?;
+            let outcome = viewer.command(command).await?;
             outcome.map(|view| with_snooze_of(&caller.claims, view))
         }
-        FormAction::Withdraw => {
-            let command = WithdrawHold { id, version };
-            app.command(caller, None, command).await?
-        }
+        FormAction::Withdraw => viewer.command(WithdrawHold { id, version }).await?,
         FormAction::AskAgain { to, timeout_ms } => {
             let command = AskAgain {
                 id: id.asked_again(),
@@ -152,13 +146,13 @@ pub(super) async fn perform(
                 to,
                 timeout_ms,
             };
-            app.command(caller, None, command).await?
+            viewer.command(command).await?
         }
     };
     match outcome {
         CommandOutcome::Done(view) => Ok((view, None)),
         CommandOutcome::Accepted(_) => {
-            let view = request::get(app, user, id).await?;
+            let view = viewer.request(id).await?;
             Ok((view, Some(Notice::success(STORED))))
         }
     }
@@ -229,27 +223,19 @@ fn milliseconds(text: &str) -> Result<u64, FormError> {
 }
 
 fn read_completion(fields: &Fields) -> Result<Completion, FormError> {
+    let no_outcome = "invalid outcome; expected resolved, escalated or no_action_needed";
+    let no_disposition = "Choose whether the agent continues or the run ends.";
     let outcome_type = match fields.get_text("outcome_type") {
-        None | Some("resolved") => OutcomeType::Resolved,
-        Some("escalated") => OutcomeType::Escalated,
-        Some("no_action_needed") => OutcomeType::NoActionNeeded,
-        Some(_) => {
-            let message = "invalid outcome; expected resolved, escalated or no_action_needed";
-            return Err(invalid(message));
-        }
+        None => OutcomeType::Resolved,
+        Some(_) => fields
+            .get_word("outcome_type")
+            .ok_or_else(|| invalid(no_outcome))?,
     };
-    let disposition = match fields.get("disposition") {
-        Some("return_to_agent") => Disposition::ReturnToAgent,
-        Some("finish") => Disposition::Finish,
-        Some(_) | None => {
-            let message = "Choose whether the agent continues or the run ends.";
-            return Err(invalid(message));
-        }
-    };
+    let disposition = fields.get_word("disposition");
     Ok(Completion {
         notes: fields.get_text("notes").unwrap_or_default().to_owned(),
         outcome_type,
-        disposition,
+        disposition: disposition.ok_or_else(|| invalid(no_disposition))?,
     })
 }
 
@@ -265,8 +251,8 @@ fn read_answer(fields: &Fields, request: &RequestView) -> Result<Value, FormErro
     }
     let Some(schema) = &request.schema else {
         let text = fields.get_text("answer");
-        let answer = text.map(|text| Value::String(text.replace("\r\n", "\n")));
-        return answer.ok_or_else(|| invalid("Enter an answer."));
+        let text = text.ok_or_else(|| invalid("Enter an answer."))?;
+        return Ok(Value::String(text.replace("\r\n", "\n")));
     };
     if let Some(form) = FormSchema::read(schema) {
         return form.answer(fields).map_err(|faults| FormError {
