@@ -34,6 +34,8 @@ mod schema;
 mod session;
 mod settings;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
 mod timeline;
 mod watch_buttons;

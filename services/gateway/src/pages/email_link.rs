@@ -8,7 +8,7 @@
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Path, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router, middleware, routing};
 use holdpoint_auth::{AuthError, LinkClaims, Right};
@@ -17,16 +17,16 @@ use holdpoint_contracts::handoff::{DecideRequest, Decision, RequestView};
 use maud::html;
 use serde::Deserialize;
 
-use super::attempt::{Notice, RequestAttempt};
+use super::attempt::{Banner, RequestAttempt};
 use super::card::{card, title};
 use super::cookie::read_cookie;
 use super::layout;
-use super::request_actions::{self, FormAction};
+use super::request_actions::{FRAGMENT_HEADER, FormAction, FormError, submit};
 use super::session::{Fields, PageError, Viewer, invalid_form};
 use crate::app::App;
 use crate::auth::caller::{Caller, claims};
 use crate::body::from_json;
-use crate::problem::{self, ApiError};
+use crate::problem::ApiError;
 use crate::store::tokens::Holder;
 use crate::use_cases::decide_request::decide_request;
 
@@ -40,16 +40,13 @@ pub(super) fn routes() -> Router<App> {
 }
 
 /// The address is a secret: it must not reach caches, referrers or search engines.
-async fn hide_address(mut response: Response) -> Response {
-    let headers = response.headers_mut();
-    for (name, value) in [
+async fn hide_address(response: Response) -> Response {
+    let headers = [
         (header::CACHE_CONTROL, "no-store"),
         (header::REFERRER_POLICY, "no-referrer"),
         (HeaderName::from_static("x-robots-tag"), "noindex, nofollow"),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    response
+    ];
+    layout::add_headers(response, headers)
 }
 
 #[derive(Debug, Deserialize)]
@@ -92,7 +89,7 @@ async fn decide(
         if is_json {
             return link.decide_by_json(request).await;
         }
-        let is_fragment = headers.contains_key(request_actions::FRAGMENT_HEADER);
+        let is_fragment = headers.contains_key(FRAGMENT_HEADER);
         link.decide_by_form(request, is_fragment).await
     };
     decided.await.unwrap_or_else(|error| refuse(error, is_json))
@@ -178,9 +175,19 @@ pub(super) fn is_current(request: &RequestView, version: u64) -> bool {
     (since..=request.version).contains(&version)
 }
 
+fn decision_only(action: FormAction) -> Result<FormAction, FormError> {
+    match action {
+        FormAction::Decide(_) => Ok(action),
+        FormAction::Act(_) | FormAction::Withdraw | FormAction::AskAgain { .. } => {
+            let message = "An email link can only respond, approve, reject or complete.";
+            Err(invalid_form(message).into())
+        }
+    }
+}
+
 impl EmailLink {
     /// A change that the recipient has to know before they decide.
-    fn notice(&self, request: &RequestView) -> Option<Notice> {
+    fn notice(&self, request: &RequestView) -> Option<Banner> {
         let text = if !request.status.is_open() {
             "This link is no longer valid because the request has ended."
         } else if !is_current(request, self.claims.version) {
@@ -188,7 +195,7 @@ impl EmailLink {
         } else {
             return None;
         };
-        Some(Notice::error(text, Vec::new()))
+        Some(Banner::error(text, Vec::new()))
     }
 
     /// `{decision}` with a JSON reply.
@@ -217,34 +224,15 @@ impl EmailLink {
     ) -> Result<Response, Problem> {
         let viewer = &self.viewer;
         let fields = Fields::read(request, &viewer.app).await?;
-        let id = self.claims.request;
-        let before = viewer.request(id).await?;
-        let result = match request_actions::read_action(&fields, &before) {
-            Ok(action @ FormAction::Decide(_)) => {
-                let version = Some(self.claims.version);
-                request_actions::perform(viewer, id, version, action).await
-            }
-            Ok(FormAction::Act(_) | FormAction::Withdraw | FormAction::AskAgain { .. }) => {
-                let message = "An email link can only respond, approve, reject or complete.";
-                Err(invalid_form(message).into())
-            }
-            Err(error) => Err(error),
-        };
-        match result {
-            Ok((view, stored)) => {
-                let recorded = || Notice::success("Recorded. You can close this page.");
-                let notice = stored.or_else(|| Some(recorded()));
-                let attempt = RequestAttempt::with_notice(notice);
-                self.render(view, &attempt, is_fragment)
-            }
-            Err(error) => {
-                let status = problem::status(&error.problem);
-                let attempt = request_actions::refused_attempt(error, fields);
-                let now = viewer.request(id).await.unwrap_or(before);
-                let page = self.render(now, &attempt, is_fragment)?;
-                Ok((status, page).into_response())
-            }
+        let request = viewer.request(self.claims.request).await?;
+        let version = Some(self.claims.version);
+        let mut submitted = submit(viewer, request, version, fields, decision_only).await;
+        if submitted.status.is_success() {
+            let recorded = || Banner::success("Recorded. You can close this page.");
+            submitted.attempt.notice.get_or_insert_with(recorded);
         }
+        let page = self.render(submitted.request, &submitted.attempt, is_fragment)?;
+        Ok((submitted.status, page).into_response())
     }
 
     /// The request with forms that carry a link of the shown version.

@@ -1,12 +1,12 @@
 //! Sign-in by the one-time link that `up` prints or by a token, and sign-out.
 
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 
 use super::cookie::{expired_cookie, read_cookie, session_cookie};
-use super::layout::anonymous_page;
+use super::layout::{add_headers, anonymous_page};
 use super::session::{Fields, PageError, PostedForm, check_origin, local_path};
 use crate::app::App;
 use crate::auth::caller::claims;
@@ -17,12 +17,8 @@ use crate::store::tokens::{self, Holder, TokenId};
 
 /// The path of a sign-in link is a secret, so referrers contain only the origin. Without any referrer
 /// browsers would send the form with `Origin: null`, and it would be refused.
-pub(super) async fn hide_path(mut response: Response) -> Response {
-    response.headers_mut().insert(
-        header::REFERRER_POLICY,
-        HeaderValue::from_static("strict-origin"),
-    );
-    response
+pub(super) async fn hide_path(response: Response) -> Response {
+    add_headers(response, [(header::REFERRER_POLICY, "strict-origin")])
 }
 
 pub(super) async fn token_form(params: Params) -> Result<Response, PageError> {

@@ -1,7 +1,7 @@
 //! The actions of a request's forms. They run the same signed commands as the API.
 
 use axum::extract::Path;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use chrono::{DateTime, Utc};
 use holdpoint_auth::Right;
@@ -13,9 +13,9 @@ use holdpoint_contracts::{Problem, duration};
 use holdpoint_ids::HoldId;
 use serde_json::Value;
 
-use super::attempt::{Notice, RequestAttempt};
+use super::attempt::{Banner, RequestAttempt};
 use super::card::card;
-use super::schema::{FieldFault, FormSchema};
+use super::schema::{FormSchema, InvalidField};
 use super::session::{Fields, PageError, PostedForm, Viewer, invalid_form, parse_id};
 use super::{labels, request, sanitize};
 use crate::command_outcome::CommandOutcome;
@@ -43,11 +43,11 @@ pub(super) enum FormAction {
     },
 }
 
-/// A refused form: a problem, and the faults of single fields.
+/// A refused form: a problem, and the errors of single fields.
 #[derive(Debug)]
 pub(super) struct FormError {
-    pub(super) problem: Box<Problem>,
-    fields: Vec<FieldFault>,
+    problem: Box<Problem>,
+    fields: Vec<InvalidField>,
 }
 
 impl From<Problem> for FormError {
@@ -65,54 +65,70 @@ pub(super) async fn act(
     headers: HeaderMap,
     PostedForm(viewer, fields): PostedForm,
 ) -> Result<Response, PageError> {
-    let id = parse_id("request", &id)?;
-    let before = viewer.request(id).await?;
+    let request = viewer.request(parse_id("request", &id)?).await?;
+    let id = request.id;
     let is_fragment = headers.contains_key(FRAGMENT_HEADER);
     let version = fields.get("version").and_then(|text| text.parse().ok());
-    let result = match read_action(&fields, &before) {
-        Ok(action) => perform(&viewer, id, version, action).await,
-        Err(error) => Err(error),
-    };
-    match result {
-        // Asking again opens another request, which has another page.
-        Ok((view, None)) if !is_fragment || view.id != id => {
-            Ok(Redirect::to(&format!("/requests/{}", view.id)).into_response())
-        }
-        Ok((view, notice)) => {
-            let attempt = RequestAttempt::with_notice(notice);
-            Ok(show(&viewer, &view, &attempt, is_fragment).await)
-        }
-        Err(error) => {
-            let status = problem::status(&error.problem);
-            let attempt = refused_attempt(error, fields);
-            let now = viewer.request(id).await.unwrap_or(before);
-            let shown = show(&viewer, &now, &attempt, is_fragment).await;
-            Ok((status, shown).into_response())
-        }
+    let submitted = submit(&viewer, request, version, fields, Ok).await;
+    let Submitted {
+        status,
+        request,
+        attempt,
+    } = submitted;
+    // Asking again opens another request, which has another page.
+    if attempt.notice.is_none() && (!is_fragment || request.id != id) {
+        return Ok(Redirect::to(&format!("/requests/{}", request.id)).into_response());
     }
+    let shown = if is_fragment {
+        card(&viewer, &request, Some(&attempt))
+    } else {
+        request::render(&viewer, &request, Some(&attempt)).await
+    };
+    Ok((status, shown).into_response())
 }
 
-async fn show(
+/// The request after a form was posted, and the attempt that its card shows.
+pub(super) struct Submitted {
+    pub(super) status: StatusCode,
+    pub(super) request: RequestView,
+    /// Without a notice if the card itself shows the action.
+    pub(super) attempt: RequestAttempt,
+}
+
+/// Performs the form's action on a request if it is `allowed`.
+pub(super) async fn submit(
     viewer: &Viewer,
-    view: &RequestView,
-    attempt: &RequestAttempt,
-    is_fragment: bool,
-) -> Response {
-    if is_fragment {
-        card(viewer, view, Some(attempt)).into_response()
-    } else {
-        let page = request::render(viewer, view, Some(attempt)).await;
-        page.into_response()
+    request: RequestView,
+    version: Option<u64>,
+    fields: Fields,
+    allowed: fn(FormAction) -> Result<FormAction, FormError>,
+) -> Submitted {
+    let id = request.id;
+    let done = async {
+        let action = allowed(read_action(&fields, &request)?)?;
+        perform(viewer, id, version, action).await
+    };
+    match done.await {
+        Ok((request, notice)) => Submitted {
+            status: StatusCode::OK,
+            request,
+            attempt: RequestAttempt::with_notice(notice),
+        },
+        Err(error) => Submitted {
+            status: problem::status(&error.problem),
+            request: viewer.request(id).await.unwrap_or(request),
+            attempt: refused_attempt(error, fields),
+        },
     }
 }
 
 /// Sends the command of an action. The notice says what the card itself does not show.
-pub(super) async fn perform(
+async fn perform(
     viewer: &Viewer,
     id: HoldId,
     version: Option<u64>,
     action: FormAction,
-) -> Result<(RequestView, Option<Notice>), FormError> {
+) -> Result<(RequestView, Option<Banner>), FormError> {
     let Viewer { app, user } = viewer;
     let caller = &user.caller;
     caller.may(match action {
@@ -153,13 +169,13 @@ pub(super) async fn perform(
         CommandOutcome::Done(view) => Ok((view, None)),
         CommandOutcome::Accepted(_) => {
             let view = viewer.request(id).await?;
-            Ok((view, Some(Notice::success(STORED))))
+            Ok((view, Some(Banner::success(STORED))))
         }
     }
 }
 
 /// Reads the action of a form on this request.
-pub(super) fn read_action(fields: &Fields, request: &RequestView) -> Result<FormAction, FormError> {
+fn read_action(fields: &Fields, request: &RequestView) -> Result<FormAction, FormError> {
     let text = |name: &str| fields.get_text(name).map(str::to_owned);
     let required = |name: &str, message: &str| text(name).ok_or_else(|| invalid(message));
     let action = match fields.get("do").unwrap_or_default() {
@@ -255,9 +271,9 @@ fn read_answer(fields: &Fields, request: &RequestView) -> Result<Value, FormErro
         return Ok(Value::String(text.replace("\r\n", "\n")));
     };
     if let Some(form) = FormSchema::read(schema) {
-        return form.answer(fields).map_err(|faults| FormError {
+        return form.answer(fields).map_err(|errors| FormError {
             problem: Problem::new(422, "invalid_answer", "Some fields are invalid.").into(),
-            fields: faults,
+            fields: errors,
         });
     }
     let text = fields.get_text("json").unwrap_or_default();
@@ -274,7 +290,7 @@ fn unix_lines(text: &str) -> String {
 pub(super) fn refused_attempt(error: FormError, fields: Fields) -> RequestAttempt {
     let FormError {
         problem,
-        fields: mut faults,
+        fields: mut errors,
     } = error;
     let mut details = Vec::new();
     for error in &problem.errors {
@@ -282,16 +298,16 @@ pub(super) fn refused_attempt(error: FormError, fields: Fields) -> RequestAttemp
         if let Some((parent, name)) = pointer.rsplit_once('/')
             && parent.ends_with("/answer")
         {
-            faults.push((name.to_owned(), error.message.clone()));
+            errors.push((name.to_owned(), error.message.clone()));
         }
         if error.message != problem.detail {
             details.push(error.message.clone());
         }
     }
     RequestAttempt {
-        notice: Some(Notice::error(&refusal_text(&problem), details)),
+        notice: Some(Banner::error(&refusal_text(&problem), details)),
         fields,
-        faults,
+        errors,
         chosen: None,
     }
 }

@@ -11,7 +11,7 @@ use holdpoint_ids::RunId;
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
-use super::attempt::Notice;
+use super::attempt::Banner;
 use super::card::{self, card, title};
 use super::fragment::Fragment;
 use super::navigation::{self, Section};
@@ -52,7 +52,7 @@ pub(super) async fn page(Path(id): Path<String>, viewer: Viewer) -> Result<Marku
 pub(super) async fn render(
     viewer: &Viewer,
     run: RunId,
-    notice: Option<&Notice>,
+    notice: Option<&Banner>,
 ) -> Result<Markup, Problem> {
     let page = load(viewer, run).await?;
     let run = &page.run;

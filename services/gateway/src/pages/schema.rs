@@ -25,7 +25,7 @@ pub(super) struct FormSchema {
 }
 
 /// A field and why its value is not valid.
-pub(super) type FieldFault = (String, String);
+pub(super) type InvalidField = (String, String);
 
 impl FormSchema {
     /// Reads a schema. `None` if it is not a form, so that it is answered as JSON.
@@ -48,18 +48,18 @@ impl FormSchema {
     }
 
     /// The fields with the values and errors of the last attempt.
-    pub(super) fn inputs(&self, id: &str, before: &Fields, faults: &[FieldFault]) -> Markup {
+    pub(super) fn inputs(&self, id: &str, before: &Fields, errors: &[InvalidField]) -> Markup {
         html! {
             @for field in &self.fields {
-                @let fault = faults.iter().find(|(name, _)| *name == field.name);
-                (input(field, id, before, fault.map(|(_, why)| why.as_str())))
+                @let error = errors.iter().find(|(name, _)| *name == field.name);
+                (input(field, id, before, error.map(|(_, why)| why.as_str())))
             }
         }
     }
 
     /// The filled-in values with the types of the form.
-    pub(super) fn answer(&self, filled: &Fields) -> Result<Value, Vec<FieldFault>> {
-        let (mut answer, mut faults) = (Map::new(), Vec::new());
+    pub(super) fn answer(&self, filled: &Fields) -> Result<Value, Vec<InvalidField>> {
+        let (mut answer, mut errors) = (Map::new(), Vec::new());
         for field in &self.fields {
             let text = filled.get(&key(field)).unwrap_or_default();
             match value_of(field, text) {
@@ -67,14 +67,14 @@ impl FormSchema {
                     answer.insert(field.name.clone(), value);
                 }
                 Ok(None) if field.required => {
-                    faults.push((field.name.clone(), "this is required".to_owned()));
+                    errors.push((field.name.clone(), "this is required".to_owned()));
                 }
                 Ok(None) => {}
-                Err(why) => faults.push((field.name.clone(), why)),
+                Err(why) => errors.push((field.name.clone(), why)),
             }
         }
-        if !faults.is_empty() {
-            return Err(faults);
+        if !errors.is_empty() {
+            return Err(errors);
         }
         let single = self.is_single.then(|| answer.remove("value")).flatten();
         Ok(single.unwrap_or(Value::Object(answer)))
@@ -108,7 +108,7 @@ fn value_of(field: &Field, text: &str) -> Result<Option<Value>, String> {
     }
 }
 
-fn input(field: &Field, id: &str, before: &Fields, fault: Option<&str>) -> Markup {
+fn input(field: &Field, id: &str, before: &Fields, error: Option<&str>) -> Markup {
     let key = key(field);
     let at = format!("{id}-{}", slug(&field.name));
     let default = field.default.as_ref();
@@ -122,13 +122,13 @@ fn input(field: &Field, id: &str, before: &Fields, fault: Option<&str>) -> Marku
     let title = field.title.as_deref();
     let title = title.map_or_else(|| humanize(&field.name), |title| one_line(title, LABEL_MAX));
     let hint = field.description.as_deref().map(clean);
-    let about = (fault.is_some() || hint.is_some()).then(|| format!("{at}-about"));
+    let about = (error.is_some() || hint.is_some()).then(|| format!("{at}-about"));
     let about = about.as_deref();
     let label = html! { (title) @if !field.required { span.muted { " (optional)" } } };
     let help = html! {
         @if about.is_some() {
             p.hint id=[about] {
-                @if let Some(fault) = fault { strong.error { (one_line(fault, 300)) } " " }
+                @if let Some(error) = error { strong.error { (one_line(error, 300)) } " " }
                 @if let Some(hint) = &hint { (hint) }
             }
         }

@@ -132,10 +132,8 @@ impl Viewer {
     /// The user of a session; absent once the session has ended or the user is disabled.
     pub(super) async fn find(app: &App, secret: &str) -> Result<Option<Self>, Problem> {
         let tables = (&app.readers, &app.writer);
-        let session = sessions::find(tables, secret, app.clock.now())
-            .await
-            .map_err(database_away)?;
-        let Some(session) = session else {
+        let session = sessions::find(tables, secret, app.clock.now()).await;
+        let Some(session) = session.map_err(database_away)? else {
             return Ok(None);
         };
         let Some(known) = claims(app, session.holder).await? else {
@@ -421,17 +419,8 @@ impl SignedInUser {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::headers;
     use super::*;
-
-    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
-        let one = |(name, value): &(&'static str, &'static str)| {
-            (
-                axum::http::HeaderName::from_static(name),
-                axum::http::HeaderValue::from_static(value),
-            )
-        };
-        pairs.iter().map(one).collect()
-    }
 
     #[test]
     fn a_form_of_another_site_is_refused() {

@@ -19,7 +19,7 @@ use holdpoint_ids::WebhookId;
 use maud::{Markup, html};
 
 use self::form::redirect_done;
-use super::attempt::Notice;
+use super::attempt::Banner;
 use super::navigation::{self, Section};
 use super::session::{PageError, PermittedForm, Viewer, invalid_form, parse_id};
 use crate::app::App;
@@ -54,7 +54,7 @@ pub(super) fn routes() -> Router<App> {
 /// A user's last action on the page. By default there was none.
 #[derive(Default)]
 struct SettingsAttempt {
-    notice: Option<Notice>,
+    notice: Option<Banner>,
     /// The submitted preferences or webhook, kept for another try.
     preferences: Option<Preferences>,
     webhook: Option<AddWebhook>,
@@ -72,7 +72,7 @@ async fn page(viewer: Viewer, params: Params) -> Result<Markup, PageError> {
     let done: Option<String> = params.only(&["done"])?.read_as("done")?;
     let done = done.and_then(|done| DONE.iter().find(|(name, _)| *name == done));
     let attempt = SettingsAttempt {
-        notice: done.map(|(_, text)| Notice::success(text)),
+        notice: done.map(|(_, text)| Banner::success(text)),
         ..SettingsAttempt::default()
     };
     Ok(render(&viewer, attempt).await?)
@@ -91,7 +91,7 @@ async fn refuse(
         "Nothing was saved: some fields are invalid."
     };
     let attempt = SettingsAttempt {
-        notice: Some(Notice::error(text, Vec::new())),
+        notice: Some(Banner::error(text, Vec::new())),
         errors: problem.errors,
         ..attempt
     };
@@ -105,7 +105,7 @@ async fn show_secret(
     secret: NewSecret,
 ) -> Result<Response, PageError> {
     let attempt = SettingsAttempt {
-        notice: Some(Notice::success(done)),
+        notice: Some(Banner::success(done)),
         secret: Some(secret),
         ..SettingsAttempt::default()
     };

@@ -211,15 +211,9 @@ fn read_quiet_hours(fields: &Fields) -> QuietHours {
     if from == MIDNIGHT && to == MIDNIGHT {
         to = END_OF_DAY.to_owned();
     }
-    let is_chosen = |value: &str| {
-        let mut days = fields.0.iter().filter(|(name, _)| name == "day");
-        days.any(|(_, day)| day == value)
-    };
-    let mut days: Vec<_> = DAYS
-        .into_iter()
-        .filter(|(_, value, _)| is_chosen(value))
-        .map(|(day, ..)| day)
-        .collect();
+    let is_chosen = |value: &str| fields.get_all("day").any(|day| day == value);
+    let chosen = DAYS.iter().filter(|(_, value, _)| is_chosen(value));
+    let mut days: Vec<_> = chosen.map(|(day, ..)| *day).collect();
     // No days means every day.
     if days.len() == DAYS.len() {
         days.clear();

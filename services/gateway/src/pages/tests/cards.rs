@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::attempt::{Notice, RequestAttempt};
+use super::super::attempt::{Banner, RequestAttempt};
 use super::super::card::card;
 use super::super::email_link::is_current;
 use super::super::session::SignedInUser;
@@ -115,7 +115,7 @@ fn no_text_of_a_user_becomes_markup() {
             "history": [{"action": evil, "by": evil, "at": at(), "note": evil}],
         })),
         Some(&RequestAttempt {
-            notice: Some(Notice::error(evil, vec![evil.to_owned()])),
+            notice: Some(Banner::error(evil, vec![evil.to_owned()])),
             ..RequestAttempt::default()
         }),
     );

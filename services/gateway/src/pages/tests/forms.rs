@@ -86,14 +86,14 @@ fn what_is_filled_in_becomes_an_answer_of_the_right_types() {
         form.answer(&fields).unwrap(),
         json!({"amount": 12.5, "parts": 3, "way": "bank", "tell": false, "note": "a\nb"})
     );
-    let faults = form
+    let errors = form
         .answer(&filled(&[
             ("amount", "much"),
             ("parts", "1.5"),
             ("way", "bank"),
         ]))
         .unwrap_err();
-    let names: Vec<_> = faults.iter().map(|(name, _)| name.as_str()).collect();
+    let names: Vec<_> = errors.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["amount", "parts", "tell"]);
 }
 
@@ -119,7 +119,7 @@ fn a_wrong_form_comes_back_with_what_was_typed() {
     let asked = request(json!({"kind": "input", "actions": ["respond"], "schema": schema()}));
     let attempt = RequestAttempt {
         fields: filled(&[("mail", "ada@example.org"), ("amount", "much")]),
-        faults: vec![("amount".to_owned(), "write a number".to_owned())],
+        errors: vec![("amount".to_owned(), "write a number".to_owned())],
         ..RequestAttempt::default()
     };
     let html = card(&owner(), &asked, Some(&attempt));
