@@ -4,6 +4,7 @@ use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::{ListOrder, ListRequests, RequestStatus, RequestView};
 use holdpoint_contracts::run::HoldKind;
+use holdpoint_holds::Recipient;
 use holdpoint_ids::UserName;
 use maud::{Markup, html};
 
@@ -114,7 +115,7 @@ impl Filter {
 }
 
 fn user_name(text: &str) -> Result<UserName, Problem> {
-    let name = text.strip_prefix("@user.").unwrap_or(text);
+    let name = Recipient::bare_user_name(text);
     name.parse().map_err(|error| {
         invalid(format!(
             "invalid `who`: {error}; expected me, everyone or a user name"

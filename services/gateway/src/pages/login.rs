@@ -35,12 +35,9 @@ pub(super) async fn sign_in_by_token(
     let fields = Fields::read(request, &app).await?;
     let token = fields.get("token").unwrap_or_default().trim();
     let known = tokens::known(&app.readers, token, app.clock.now()).await?;
-    let signed_in = match known {
-        Some((id, holder)) => sign_in(&app, &headers, holder, Some(id)).await?,
-        None => None,
-    };
+    let known = known.map(|(id, holder)| (holder, Some(id)));
     let next = fields.get("next");
-    Ok(match signed_in {
+    Ok(match sign_in(&app, &headers, known).await? {
         Some(cookie) => redirect_with(cookie, local_path(next)),
         None => {
             let wrong = "Invalid token: it is unknown or expired, or its user is disabled.";
@@ -84,11 +81,9 @@ pub(super) async fn sign_in_by_link(
         // If the user cannot be read now, this fails before the link is consumed.
         claims(&app, holder).await?;
     }
-    let signed_in = match sessions::take_login(&app.writer, &code, now).await? {
-        Some(holder) => sign_in(&app, &headers, holder, None).await?,
-        None => None,
-    };
-    Ok(match signed_in {
+    let holder = sessions::take_login(&app.writer, &code, now).await?;
+    let known = holder.map(|holder| (holder, None));
+    Ok(match sign_in(&app, &headers, known).await? {
         Some(cookie) => redirect_with(cookie, "/inbox"),
         None => consumed_link_page(),
     })
@@ -114,13 +109,15 @@ pub(super) async fn switch_workspace(
     Ok(Redirect::to("/inbox"))
 }
 
-/// The cookie of a new session; absent for a disabled or deleted user.
+/// The cookie of a new session; absent for an unknown, disabled or deleted user.
 async fn sign_in(
     app: &App,
     headers: &HeaderMap,
-    holder: Holder,
-    token: Option<TokenId>,
+    known: Option<(Holder, Option<TokenId>)>,
 ) -> Result<Option<String>, PageError> {
+    let Some((holder, token)) = known else {
+        return Ok(None);
+    };
     if claims(app, holder.clone()).await?.is_none() {
         return Ok(None);
     }

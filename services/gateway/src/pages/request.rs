@@ -4,6 +4,7 @@ use axum::extract::Path;
 use holdpoint_auth::Right;
 use holdpoint_contracts::handoff::{ListUsers, RequestView};
 use holdpoint_contracts::notification::Watched;
+use holdpoint_holds::Recipient;
 use maud::{Markup, html};
 
 use super::attempt::RequestAttempt;
@@ -54,7 +55,7 @@ pub(super) async fn recipient_suggestions(viewer: &Viewer) -> Markup {
     html! {
         datalist #people {
             @for user in users.iter().filter(|user| user.active) {
-                option value={ "@user." (user.name) } {}
+                option value=(Recipient::user_text(&user.name)) {}
             }
         }
     }

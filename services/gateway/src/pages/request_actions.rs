@@ -10,6 +10,7 @@ use holdpoint_contracts::handoff::{
     RequestView, WithdrawHold,
 };
 use holdpoint_contracts::{Problem, duration};
+use holdpoint_holds::Recipient;
 use holdpoint_ids::HoldId;
 use serde_json::Value;
 
@@ -229,7 +230,7 @@ fn recipient(to: &str) -> String {
     if to.starts_with('@') {
         to.to_owned()
     } else {
-        format!("@user.{to}")
+        Recipient::user_text(&to)
     }
 }
 

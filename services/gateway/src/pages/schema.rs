@@ -30,21 +30,15 @@ pub(super) type InvalidField = (String, String);
 impl FormSchema {
     /// Reads a schema. `None` if it is not a form, so that it is answered as JSON.
     pub(super) fn read(schema: &Value) -> Option<Self> {
-        if schema.get("type").and_then(Value::as_str) == Some("object") {
-            let form = Form::parse(schema).ok()?;
-            return Some(Self {
-                fields: form.fields,
-                is_single: false,
-            });
-        }
-        let single = json!({
-            "type": "object", "properties": { "value": schema }, "required": ["value"],
-        });
-        let form = Form::parse(&single).ok()?;
-        Some(Self {
-            fields: form.fields,
-            is_single: true,
-        })
+        let is_single = schema.get("type").and_then(Value::as_str) != Some("object");
+        let single = || json!({ "type": "object", "properties": { "value": schema }, "required": ["value"] });
+        let form = if is_single {
+            Form::parse(&single())
+        } else {
+            Form::parse(schema)
+        };
+        let fields = form.ok()?.fields;
+        Some(Self { fields, is_single })
     }
 
     /// The fields with the values and errors of the last attempt.
@@ -109,36 +103,34 @@ fn value_of(field: &Field, text: &str) -> Result<Option<Value>, String> {
 }
 
 fn input(field: &Field, id: &str, before: &Fields, error: Option<&str>) -> Markup {
-    let key = key(field);
-    let at = format!("{id}-{}", slug(&field.name));
+    let name = key(field);
+    let id = format!("{id}-{}", slug(&field.name));
     let default = field.default.as_ref();
     let default = default.map(|value| {
         value
             .as_str()
             .map_or_else(|| value.to_string(), str::to_owned)
     });
-    let now = before.get(&key).map(str::to_owned).or(default);
-    let now = now.unwrap_or_default();
+    let value = before.get(&name).map(str::to_owned).or(default);
     let title = field.title.as_deref();
     let title = title.map_or_else(|| humanize(&field.name), |title| one_line(title, LABEL_MAX));
     let hint = field.description.as_deref().map(clean);
-    let about = (error.is_some() || hint.is_some()).then(|| format!("{at}-about"));
-    let about = about.as_deref();
+    let about = (error.is_some() || hint.is_some()).then(|| format!("{id}-about"));
     let label = html! { (title) @if !field.required { span.muted { " (optional)" } } };
     let help = html! {
         @if about.is_some() {
-            p.hint id=[about] {
+            p.hint id=[about.as_ref()] {
                 @if let Some(error) = error { strong.error { (one_line(error, 300)) } " " }
                 @if let Some(hint) = &hint { (hint) }
             }
         }
     };
-    let parts = Parts {
+    let control = Control {
         field,
-        key: &key,
-        at: &at,
+        id,
+        name,
+        value: value.unwrap_or_default(),
         about,
-        now: &now,
     };
     let radios = match &field.kind {
         FieldKind::Choice(all) if all.len() <= RADIOS_MAX => Some(all.clone()),
@@ -147,9 +139,9 @@ fn input(field: &Field, id: &str, before: &Fields, error: Option<&str>) -> Marku
     };
     html! {
         @if let Some(all) = &radios {
-            fieldset.field { legend { (label) } (help) (parts.radios(all)) }
+            fieldset.field { legend { (label) } (help) (control.radios(all)) }
         } @else {
-            div.field { label for=(at) { (label) } (help) (parts.control()) }
+            div.field { label for=(control.id) { (label) } (help) (control.input()) }
         }
     }
 }
@@ -161,23 +153,25 @@ fn choice(value: &str, label: &str) -> Choice {
     }
 }
 
-/// Attributes of the controls of a field.
-struct Parts<'a> {
+/// A field with the attributes of its control.
+struct Control<'a> {
     field: &'a Field,
-    key: &'a str,
-    at: &'a str,
-    about: Option<&'a str>,
-    now: &'a str,
+    id: String,
+    name: String,
+    value: String,
+    /// The id of the text that describes the field.
+    about: Option<String>,
 }
 
-impl Parts<'_> {
+impl Control<'_> {
     fn radios(&self, all: &[Choice]) -> Markup {
+        let about = self.about.as_ref();
         html! {
             div.choices {
                 @for Choice { value, label } in all {
                     label.choice {
-                        input type="radio" name=(self.key) value=(value) required[self.field.required]
-                            checked[value == self.now] aria-describedby=[self.about];
+                        input type="radio" name=(self.name) value=(value) required[self.field.required]
+                            checked[*value == self.value] aria-describedby=[about];
                         " " (one_line(label, LABEL_MAX))
                     }
                 }
@@ -185,36 +179,30 @@ impl Parts<'_> {
         }
     }
 
-    fn control(&self) -> Markup {
-        let Self {
-            field,
-            key,
-            at,
-            about,
-            now,
-        } = self;
+    fn input(&self) -> Markup {
+        let (required, about) = (self.field.required, self.about.as_ref());
         html! {
-            @match &field.kind {
+            @match &self.field.kind {
                 FieldKind::Choice(all) => {
-                    select id=(at) name=(key) required[field.required] aria-describedby=[*about] {
+                    select id=(self.id) name=(self.name) required[required] aria-describedby=[about] {
                         option value="" { "Choose…" }
                         @for Choice { value, label } in all {
-                            option value=(value) selected[value == now] { (one_line(label, LABEL_MAX)) }
+                            option value=(value) selected[*value == self.value] { (one_line(label, LABEL_MAX)) }
                         }
                     }
                 }
                 FieldKind::Text { format: None, min, max } if max.is_some_and(|max| max > LINE_MAX) => {
-                    textarea id=(at) name=(key) rows="4" required[field.required] minlength=[min]
-                        maxlength=[max] aria-describedby=[*about] { (now) }
+                    textarea id=(self.id) name=(self.name) rows="4" required[required] minlength=[min]
+                        maxlength=[max] aria-describedby=[about] { (self.value) }
                 }
                 FieldKind::Text { format, min, max } => {
-                    input id=(at) name=(key) type=(input_type(*format)) value=(now) required[field.required]
-                        minlength=[min] maxlength=[max] aria-describedby=[*about];
+                    input id=(self.id) name=(self.name) type=(input_type(*format)) value=(self.value)
+                        required[required] minlength=[min] maxlength=[max] aria-describedby=[about];
                 }
                 FieldKind::Number { whole, min, max } => {
-                    input id=(at) name=(key) type="number" value=(now) required[field.required]
+                    input id=(self.id) name=(self.name) type="number" value=(self.value) required[required]
                         step=(if *whole { "1" } else { "any" }) min=[min] max=[max]
-                        inputmode=(if *whole { "numeric" } else { "decimal" }) aria-describedby=[*about];
+                        inputmode=(if *whole { "numeric" } else { "decimal" }) aria-describedby=[about];
                 }
                 FieldKind::Boolean => {}
             }
