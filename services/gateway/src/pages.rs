@@ -14,6 +14,7 @@ mod card;
 mod context;
 mod cookie;
 mod email_link;
+mod filter;
 mod fragment;
 mod inbox;
 mod labels;
@@ -32,6 +33,8 @@ mod sanitize;
 mod schema;
 mod session;
 mod settings;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;
 mod timeline;

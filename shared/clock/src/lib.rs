@@ -13,14 +13,14 @@ use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 use tokio::sync::watch;
 
 /// Longest sleep before the machine's clock is read again.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const READ_INTERVAL_MAX: Duration = Duration::from_secs(1);
 
 /// A file of a test clock could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum ClockError {
     /// The file does not contain an instant.
     #[error(
-        "the test clock's file {path} holds no RFC 3339 instant: remove it, or the data folder"
+        "the test clock's file {path} does not contain an RFC 3339 instant; remove it or the data folder"
     )]
     Unreadable { path: PathBuf },
     #[error("cannot keep the test clock in {path}")]
@@ -156,7 +156,7 @@ impl Clock {
                     return;
                 }
                 // A sleep does not notice a change of the machine's clock.
-                tokio::time::sleep(left.min(LOOK_AGAIN)).await;
+                tokio::time::sleep(left.min(READ_INTERVAL_MAX)).await;
             },
             Kind::Test(clock) => {
                 let mut now = clock.now.subscribe();
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_clock_stands_still_and_never_goes_back() {
+    fn a_test_clock_moves_only_forward() {
         let clock = Clock::standing_at(at("2026-01-01T00:00:00.123456Z"));
         assert_eq!(clock.now(), at("2026-01-01T00:00:00.123Z"));
         clock.move_to(at("2026-01-06T00:00:00Z")).unwrap();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_is_woken_when_the_time_has_come() {
+    async fn a_task_is_woken_when_its_instant_is_reached() {
         let clock = Clock::standing_at(at("2026-01-01T00:00:00Z"));
         let waiter = clock.clone();
         let waiting = tokio::spawn(async move { waiter.reached(at("2026-01-02T00:00:00Z")).await });
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_goes_on_where_the_clock_stood() {
+    fn a_restarted_clock_shows_the_stored_instant() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("clock");
         let clock = Clock::kept_in(&file).unwrap();

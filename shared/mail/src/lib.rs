@@ -28,7 +28,7 @@ const PERSON: &str = "X-Holdpoint-Person";
 
 /// Why a mail was not sent. The texts are stored and shown (S0-R5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum MailFault {
+pub enum MailError {
     #[error("The mail server refused the mail with code {0}.")]
     Refused(u16),
     #[error("The mail server could not take the mail now, code {0}.")]
@@ -45,18 +45,14 @@ pub enum MailFault {
     NotComposed,
 }
 
-impl MailFault {
+impl MailError {
     /// Stable, for programs.
     #[must_use]
     pub const fn code(self) -> &'static str {
-        match self {
-            Self::Refused(_) => "mail_refused",
-            Self::Busy(_)
-            | Self::TimedOut
-            | Self::Unreachable
-            | Self::NotStored
-            | Self::Stopped
-            | Self::NotComposed => "mail_not_sent",
+        if matches!(self, Self::Refused(_)) {
+            "mail_refused"
+        } else {
+            "mail_not_sent"
         }
     }
 
@@ -120,9 +116,9 @@ impl Mailer {
     /// the same key.
     ///
     /// # Errors
-    /// [`MailFault`].
-    pub async fn send(&self, letter: Letter, key: &str) -> Result<(), MailFault> {
-        let message = self.compose(letter).ok_or(MailFault::NotComposed)?;
+    /// [`MailError`].
+    pub async fn send(&self, letter: Letter, key: &str) -> Result<(), MailError> {
+        let message = self.compose(letter).ok_or(MailError::NotComposed)?;
         self.transport.deliver(message, key).await
     }
 
@@ -151,10 +147,8 @@ impl Mailer {
 }
 
 fn with_header(builder: MessageBuilder, name: &'static str, value: String) -> MessageBuilder {
-    builder.raw_header(HeaderValue::new(
-        HeaderName::new_from_ascii_str(name),
-        value,
-    ))
+    let name = HeaderName::new_from_ascii_str(name);
+    builder.raw_header(HeaderValue::new(name, value))
 }
 
 /// Keeps ASCII letters, digits and `kept`, and writes every other byte and `=` itself as `=XX`, so that

@@ -4,7 +4,6 @@
 //! must never be called on a thread that runs asynchronous work.
 
 use std::{
-    ffi::OsStr,
     fs::{self, File},
     io::{self, Read, Write},
     path::{Path, PathBuf},
@@ -20,7 +19,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{KIND, PERSON, WORKSPACE, escape};
 
-/// Mails of a list at most; the newest ones.
+/// Most mails of a list, the newest ones.
 const MAX_LISTED: usize = 1000;
 
 /// Text of one page, in bytes. One mail may exceed it.
@@ -105,8 +104,8 @@ pub fn list(dir: &Path) -> io::Result<Vec<Mail>> {
     Ok(heads.iter().filter_map(|head| read(&head.path)).collect())
 }
 
-/// A page of the `wanted` mails: at most `limit` after the first `skip`, with at most 512 KiB of text. Of
-/// all others only the headers are read. Also returns where the next page begins.
+/// A page of the `wanted` mails: at most `limit` after the first `skip`, with about 512 KiB of text. Only the
+/// headers of other mails are read. Also returns where the next page begins.
 ///
 /// # Errors
 /// The folder cannot be read.
@@ -117,11 +116,11 @@ pub fn page(
 ) -> io::Result<(Vec<Mail>, Option<usize>)> {
     let mut heads = heads(dir)?;
     heads.retain(wanted);
-    Ok(taken(&heads, (skip, limit), |head| read(&head.path)))
+    Ok(read_page(&heads, (skip, limit), |head| read(&head.path)))
 }
 
 /// Reads one page; also returns where the next one begins.
-fn taken(
+fn read_page(
     heads: &[MailHead],
     (skip, limit): (usize, usize),
     mut read: impl FnMut(&MailHead) -> Option<Mail>,
@@ -132,7 +131,7 @@ fn taken(
             break;
         }
         next += 1;
-        // A mail that was removed meanwhile still counts.
+        // A mail that was removed since then still counts.
         if let Some(mail) = read(head) {
             bytes += mail.body.len();
             mails.push(mail);
@@ -217,10 +216,8 @@ fn files_in(dir: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 fn name_of(path: &Path) -> String {
-    path.file_name()
-        .map(OsStr::to_string_lossy)
-        .unwrap_or_default()
-        .into_owned()
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
 }
 
 fn file_name(key: &str) -> String {
@@ -228,9 +225,7 @@ fn file_name(key: &str) -> String {
     if readable.len() <= MAX_NAME {
         return format!("{readable}.eml");
     }
-    let hash = Sha256::digest(key.as_bytes());
-    let hex: Vec<String> = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{}.eml", hex.concat())
+    format!("{:x}.eml", Sha256::digest(key.as_bytes()))
 }
 
 fn read(path: &Path) -> Option<Mail> {
@@ -247,8 +242,8 @@ fn read(path: &Path) -> Option<Mail> {
             .unwrap_or_default(),
         body: message
             .body_text(0)
-            .map(|text| text.replace("\r\n", "\n"))
-            .unwrap_or_default(),
+            .unwrap_or_default()
+            .replace("\r\n", "\n"),
         kind: header(&message, KIND).unwrap_or_else(|| "step".to_owned()),
         workspace: header(&message, WORKSPACE),
         person: header(&message, PERSON),
@@ -266,12 +261,8 @@ fn header(message: &Message<'_>, name: &'static str) -> Option<String> {
 }
 
 fn recipients(message: &Message<'_>) -> String {
-    let addresses: Vec<&str> = message
-        .to()
-        .into_iter()
-        .flat_map(|to| to.iter())
-        .filter_map(|one| one.address())
-        .collect();
+    let recipients = message.to().into_iter().flat_map(|to| to.iter());
+    let addresses: Vec<_> = recipients.filter_map(|to| to.address()).collect();
     addresses.join(", ")
 }
 
@@ -288,7 +279,7 @@ mod tests {
         deliver(dir, &format!("key-{number}"), mail.as_bytes()).unwrap();
     }
 
-    /// Mend A-M10: a page reads its own mails, and of all others the headers.
+    /// Mend A-M10: a page reads its mails, and only the headers of all others.
     #[test]
     fn a_page_reads_no_other_mails() {
         let dir = tempfile::tempdir().unwrap();
@@ -298,7 +289,7 @@ mod tests {
         let heads = heads(dir.path()).unwrap();
         let read_of = |skip, limit| {
             let mut count = 0;
-            let (mails, next) = taken(&heads, (skip, limit), |head| {
+            let (mails, next) = read_page(&heads, (skip, limit), |head| {
                 count += 1;
                 read(&head.path)
             });
@@ -309,8 +300,8 @@ mod tests {
         assert_eq!(read_of(4, 9), (vec!["mail 4".to_owned()], None, 1));
         assert_eq!(read_of(9, 9), (vec![], None, 0));
 
-        let nobodys = |head: &MailHead| head.person.is_none();
-        let (mails, next) = page(dir.path(), nobodys, (0, 2)).unwrap();
+        let is_unaddressed = |head: &MailHead| head.person.is_none();
+        let (mails, next) = page(dir.path(), is_unaddressed, (0, 2)).unwrap();
         let files: Vec<_> = mails.iter().map(|mail| mail.subject.as_str()).collect();
         assert_eq!((files, next), (vec!["mail 0", "mail 2"], Some(2)));
         assert_eq!(list(dir.path()).unwrap().len(), 5);
@@ -324,15 +315,15 @@ mod tests {
         for number in 0..3 {
             stored(dir.path(), number, None, &large);
         }
-        let of = |skip| {
+        let read_page = |skip| {
             let (mails, next) = page(dir.path(), |_| true, (skip, 500)).unwrap();
             (mails.len(), next)
         };
-        assert_eq!(of(0), (2, Some(2)));
-        assert_eq!(of(2), (1, None));
+        assert_eq!(read_page(0), (2, Some(2)));
+        assert_eq!(read_page(2), (1, None));
     }
 
-    /// Mend A-M10: of a mail that is not on the page no more is read than its headers, however long they are.
+    /// Mend A-M10: only the headers of a mail outside the page are read, however long they are.
     #[test]
     fn headers_are_read_to_their_end() {
         for (long, end) in [

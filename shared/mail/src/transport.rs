@@ -9,7 +9,7 @@ use lettre::{
     AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor, transport::smtp::PoolConfig,
 };
 
-use crate::{MailFault, maildir};
+use crate::{MailError, maildir};
 
 /// Longest time for one command to the mail server.
 const SMTP_TIMEOUT: Duration = Duration::from_secs(30);
@@ -40,7 +40,7 @@ impl fmt::Debug for MailTransport {
 pub enum MailTransportError {
     /// The URL is not quoted, because it may contain a password.
     #[error(
-        "HOLDPOINT_SMTP_URL is no address of a mail server; write smtp://host:25, smtp://user:password@host?tls=required or smtps://user:password@host"
+        "HOLDPOINT_SMTP_URL is not the address of a mail server; expected smtp://host:25, smtp://user:password@host?tls=required or smtps://user:password@host"
     )]
     Url,
     #[error("HOLDPOINT_MAIL_FROM is not a mail address; expected `Name <name@example.org>`")]
@@ -62,8 +62,8 @@ impl MailTransport {
         };
         if is_readable(url.trim()) {
             tracing::warn!(
-                "mails and the password of their server go unencrypted: say tls=required in \
-                 HOLDPOINT_SMTP_URL, or smtps://"
+                "mails and the password of the mail server are sent unencrypted; use tls=required \
+                 in HOLDPOINT_SMTP_URL, or smtps://"
             );
         }
         match AsyncSmtpTransport::<Tokio1Executor>::from_url(url.trim()) {
@@ -78,12 +78,12 @@ impl MailTransport {
     }
 
     /// Returns when the server has accepted the mail, or when it is on disk.
-    pub(crate) async fn deliver(&self, message: Message, key: &str) -> Result<(), MailFault> {
+    pub(crate) async fn deliver(&self, message: Message, key: &str) -> Result<(), MailError> {
         match self {
-            Self::Smtp(server) => match server.send(message).await {
-                Ok(_response) => Ok(()),
-                Err(error) => Err(smtp_fault(&error)),
-            },
+            Self::Smtp(server) => {
+                let sent = server.send(message).await;
+                sent.map(drop).map_err(|error| read_smtp_error(&error))
+            }
             Self::Maildir(dir) => {
                 let (dir, key) = (dir.clone(), key.to_owned());
                 let write = move || maildir::deliver(&dir, &key, &message.formatted());
@@ -91,9 +91,9 @@ impl MailTransport {
                     Ok(Ok(())) => Ok(()),
                     Ok(Err(error)) => {
                         tracing::warn!(error = %error, "mail could not be stored");
-                        Err(MailFault::NotStored)
+                        Err(MailError::NotStored)
                     }
-                    Err(_stopped) => Err(MailFault::Stopped),
+                    Err(_stopped) => Err(MailError::Stopped),
                 }
             }
         }
@@ -112,12 +112,12 @@ fn is_readable(url: &str) -> bool {
 }
 
 /// Returns the server's code and never its text, which may quote anything.
-fn smtp_fault(error: &lettre::transport::smtp::Error) -> MailFault {
+fn read_smtp_error(error: &lettre::transport::smtp::Error) -> MailError {
     match error.status().map(u16::from) {
-        Some(code) if error.is_permanent() => MailFault::Refused(code),
-        Some(code) => MailFault::Busy(code),
-        None if error.is_timeout() => MailFault::TimedOut,
-        None => MailFault::Unreachable,
+        Some(code) if error.is_permanent() => MailError::Refused(code),
+        Some(code) => MailError::Busy(code),
+        None if error.is_timeout() => MailError::TimedOut,
+        None => MailError::Unreachable,
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
 
     /// Mend A-M9.
     #[test]
-    fn a_mail_server_that_need_not_encrypt_is_told_of() {
+    fn an_optional_encryption_to_another_machine_is_found() {
         for readable in [
             "smtp://u:p@mail.example:25",
             "smtp://mail.example?tls=opportunistic",

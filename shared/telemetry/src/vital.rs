@@ -7,12 +7,10 @@ use std::future::Future;
 #[derive(Debug)]
 pub struct Vital {
     pub service: &'static str,
-    /// The task, for the log.
     pub part: &'static str,
 }
 
 impl Vital {
-    /// Runs the task.
     pub async fn run<F: Future>(self, work: F) -> F::Output {
         let _ends_with_a_panic = self;
         work.await
@@ -26,7 +24,7 @@ impl Drop for Vital {
             tracing::error!(
                 service,
                 part,
-                "panicked; the process ends, and its next start goes on from the tables"
+                "panicked; the process ends, and its next start continues from the tables"
             );
             std::process::abort();
         }
@@ -41,21 +39,21 @@ mod tests {
 
     const MARK: &str = "HOLDPOINT_VITAL_TEST";
 
-    /// Mend B-12: runs itself again, where a part panics on a thread of its own or in a task that nobody
-    /// waits for. Either ends the process instead of going on as if nothing had happened.
+    /// Mend B-12: a panic on a separate thread, in a task without a waiter, ends the process. The test runs
+    /// its own binary, because the process that panics ends.
     #[test]
     fn a_panic_ends_the_process() {
         match std::env::var(MARK).as_deref() {
-            Ok("panics") => on_a_thread(async { panic!("a rule without an answer") }),
+            Ok("panics") => on_a_thread(async { panic!("a defect") }),
             Ok("ends") => on_a_thread(async {}),
             Ok(_) | Err(_) => {
-                for (what, goes_on) in [("panics", false), ("ends", true)] {
+                for (case, continues) in [("panics", false), ("ends", true)] {
                     let again = Command::new(std::env::current_exe().unwrap())
                         .args(["--exact", "vital::tests::a_panic_ends_the_process"])
-                        .env(MARK, what)
+                        .env(MARK, case)
                         .output()
                         .unwrap();
-                    assert_eq!(again.status.success(), goes_on, "{what}: {again:?}");
+                    assert_eq!(again.status.success(), continues, "{case}: {again:?}");
                 }
             }
         }
@@ -69,7 +67,7 @@ mod tests {
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().build();
             runtime.unwrap().block_on(async {
-                // A task whose end nobody looks at.
+                // The result of the task is ignored.
                 drop(tokio::spawn(vital.run(work)).await);
             });
         });

@@ -192,7 +192,7 @@ fn unavailable(error: impl Into<StoreError>) -> Problem {
         error,
         "user directory cannot be read or written; the caller has to try again"
     );
-    Problem::unavailable("the copy of the users does not answer; try again")
+    Problem::unavailable("the user directory does not answer; try again")
 }
 
 fn system() -> Result<Workspace, Problem> {

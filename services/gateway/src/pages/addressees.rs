@@ -3,6 +3,7 @@
 
 use holdpoint_auth::Right;
 use holdpoint_contracts::handoff::RequestView;
+use holdpoint_holds::{InvalidRecipient, Recipient};
 
 use super::session::SignedInUser;
 
@@ -11,17 +12,16 @@ use super::session::SignedInUser;
 pub(super) fn is_addressed_to(user: &SignedInUser, request: &RequestView) -> bool {
     let name = user.name();
     let roles = &user.caller.claims.roles;
-    let names_user = |to: &String| {
-        to.strip_prefix("@user.") == Some(name)
-            || to
-                .strip_prefix("@role.")
-                .is_some_and(|role| roles.iter().any(|one| one.as_str() == role))
+    let names_user = |to: &String| match to.parse() {
+        Ok(Recipient::User(user)) => user.as_str() == name,
+        Ok(Recipient::Role(role)) => roles.contains(&role),
+        Err(InvalidRecipient) => false,
     };
     if request.also.iter().any(names_user) {
         return true;
     }
     if let Some(assignee) = request.assignee.as_deref() {
-        let is_assignee = assignee.strip_prefix("@user.").unwrap_or(assignee) == name;
+        let is_assignee = Recipient::bare_user_name(assignee) == name;
         if is_assignee || request.votes.is_none() {
             return is_assignee;
         }

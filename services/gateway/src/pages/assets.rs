@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use axum::extract::Path;
 use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use sha2::{Digest, Sha256};
 
 /// A file that browsers may cache forever, because changed content has another name.
@@ -40,19 +40,14 @@ impl Asset {
     }
 }
 
-pub(super) async fn file(Path(name): Path<String>) -> Response {
+pub(super) async fn file(Path(name): Path<String>) -> Result<impl IntoResponse, StatusCode> {
     let path = format!("/assets/{name}");
-    let found = [&STYLE, &SCRIPT, &ICON]
-        .into_iter()
-        .find(|asset| asset.path == path);
-    match found {
-        Some(asset) => {
-            let headers = [
-                (header::CONTENT_TYPE, asset.media_type),
-                (header::CACHE_CONTROL, "public, max-age=31536000, immutable"),
-            ];
-            (headers, asset.content).into_response()
-        }
-        None => StatusCode::NOT_FOUND.into_response(),
-    }
+    let mut assets = [&STYLE, &SCRIPT, &ICON].into_iter();
+    let asset = assets.find(|asset| asset.path == path);
+    let asset = asset.ok_or(StatusCode::NOT_FOUND)?;
+    let headers = [
+        (header::CONTENT_TYPE, asset.media_type),
+        (header::CACHE_CONTROL, "public, max-age=31536000, immutable"),
+    ];
+    Ok((headers, asset.content))
 }

@@ -4,22 +4,22 @@ use holdpoint_auth::Choice;
 use maud::{Markup, html};
 
 use super::sanitize::{clean, one_line};
-use super::schema::FieldFault;
+use super::schema::InvalidField;
 use super::session::Fields;
 
 /// A user's last action on a card. By default there was none.
 #[derive(Debug, Default)]
 pub(super) struct RequestAttempt {
-    pub(super) notice: Option<Notice>,
+    pub(super) notice: Option<Banner>,
     /// The submitted fields, kept for another try.
     pub(super) fields: Fields,
-    pub(super) faults: Vec<FieldFault>,
+    pub(super) errors: Vec<InvalidField>,
     /// The answer that was chosen in an email; it is not decided until the user submits it.
     pub(super) chosen: Option<Choice>,
 }
 
 impl RequestAttempt {
-    pub(super) fn with_notice(notice: Option<Notice>) -> Self {
+    pub(super) fn with_notice(notice: Option<Banner>) -> Self {
         Self {
             notice,
             ..Self::default()
@@ -29,13 +29,13 @@ impl RequestAttempt {
 
 /// One sentence about an action, with details.
 #[derive(Debug)]
-pub(super) struct Notice {
+pub(super) struct Banner {
     is_good: bool,
     text: String,
     details: Vec<String>,
 }
 
-impl Notice {
+impl Banner {
     pub(super) fn success(text: &str) -> Self {
         Self {
             is_good: true,

@@ -154,18 +154,14 @@ fn entry(one: &Value) -> Markup {
     let Value::Object(fields) = one else {
         return value(one, 1);
     };
-    let lead = ["subject", "name", "title", "query", "kind"]
-        .into_iter()
-        .find(|key| fields.get(*key).is_some_and(Value::is_string));
-    let Some(key) = lead else {
+    let mut leads = ["subject", "name", "title", "query", "kind"].into_iter();
+    let Some(key) = leads.find(|key| fields.get(*key).is_some_and(Value::is_string)) else {
         return value(one, 1);
     };
     let (short, long): (Vec<_>, Vec<_>) = fields
         .iter()
         .filter(|(name, value)| name.as_str() != key && !is_empty(value))
-        .partition(|(name, value)| {
-            !is_nested(value) && name.as_str() != "text" && name.as_str() != "body"
-        });
+        .partition(|(name, value)| !is_nested(value) && !matches!(name.as_str(), "text" | "body"));
     html! {
         strong { (scalar(fields.get(key).unwrap_or(&Value::Null))) }
         @if !short.is_empty() {

@@ -49,17 +49,8 @@ fn cookie_name(headers: &HeaderMap) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::headers;
     use super::*;
-
-    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
-        let one = |(name, value): &(&'static str, &'static str)| {
-            (
-                axum::http::HeaderName::from_static(name),
-                axum::http::HeaderValue::from_static(value),
-            )
-        };
-        pairs.iter().map(one).collect()
-    }
 
     #[test]
     fn a_cookie_is_http_only() {

@@ -8,7 +8,7 @@
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Path, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router, middleware, routing};
 use holdpoint_auth::{AuthError, LinkClaims, Right};
@@ -17,16 +17,16 @@ use holdpoint_contracts::handoff::{DecideRequest, Decision, RequestView};
 use maud::html;
 use serde::Deserialize;
 
-use super::attempt::{Notice, RequestAttempt};
+use super::attempt::{Banner, RequestAttempt};
 use super::card::{card, title};
 use super::cookie::read_cookie;
-use super::request_actions::{self, FormAction};
-use super::session::{Fields, PageError, SignedInUser, invalid_form};
-use super::{layout, request};
+use super::layout;
+use super::request_actions::{FRAGMENT_HEADER, FormAction, FormError, submit};
+use super::session::{Fields, PageError, Viewer, invalid_form};
 use crate::app::App;
 use crate::auth::caller::{Caller, claims};
 use crate::body::from_json;
-use crate::problem::{self, ApiError};
+use crate::problem::ApiError;
 use crate::store::tokens::Holder;
 use crate::use_cases::decide_request::decide_request;
 
@@ -40,16 +40,13 @@ pub(super) fn routes() -> Router<App> {
 }
 
 /// The address is a secret: it must not reach caches, referrers or search engines.
-async fn hide_address(mut response: Response) -> Response {
-    let headers = response.headers_mut();
-    for (name, value) in [
+async fn hide_address(response: Response) -> Response {
+    let headers = [
         (header::CACHE_CONTROL, "no-store"),
         (header::REFERRER_POLICY, "no-referrer"),
         (HeaderName::from_static("x-robots-tag"), "noindex, nofollow"),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    response
+    ];
+    layout::add_headers(response, headers)
 }
 
 #[derive(Debug, Deserialize)]
@@ -61,21 +58,21 @@ struct LinkBody {
 /// A valid link and its recipient.
 struct EmailLink {
     claims: LinkClaims,
-    user: SignedInUser,
+    viewer: Viewer,
 }
 
 async fn show(State(app): State<App>, Path(token): Path<String>, headers: HeaderMap) -> Response {
     let is_json = is_json(&headers, header::ACCEPT);
     let shown = async {
         let link = open(&app, &token, &headers).await?;
-        let request = request::get(&app, &link.user, link.claims.request).await?;
+        let request = link.viewer.request(link.claims.request).await?;
         if is_json {
             return Ok(Json(request).into_response());
         }
         let is_current = is_current(&request, link.claims.version);
         let mut attempt = RequestAttempt::with_notice(link.notice(&request));
         attempt.chosen = link.claims.choice.filter(|_| is_current);
-        link.render(&app, request, &attempt, false)
+        link.render(request, &attempt, false)
     };
     shown.await.unwrap_or_else(|error| refuse(error, is_json))
 }
@@ -90,10 +87,10 @@ async fn decide(
     let decided = async {
         let link = open(&app, &token, &headers).await?;
         if is_json {
-            return link.decide_by_json(&app, request).await;
+            return link.decide_by_json(request).await;
         }
-        let is_fragment = headers.contains_key(request_actions::FRAGMENT_HEADER);
-        link.decide_by_form(&app, request, is_fragment).await
+        let is_fragment = headers.contains_key(FRAGMENT_HEADER);
+        link.decide_by_form(request, is_fragment).await
     };
     decided.await.unwrap_or_else(|error| refuse(error, is_json))
 }
@@ -140,8 +137,10 @@ async fn open(app: &App, token: &str, headers: &HeaderMap) -> Result<EmailLink, 
         Problem::new(403, "forbidden", detail)
     })?;
     check_signed_in_user(app, &link, headers).await?;
+    let Viewer { app, user } = Viewer::new(app, Caller::of(found), token).await;
+    let user = user.with_link(token);
     Ok(EmailLink {
-        user: SignedInUser::from_link(app, Caller::of(found), token).await,
+        viewer: Viewer { app, user },
         claims: link,
     })
 }
@@ -155,7 +154,7 @@ async fn check_signed_in_user(
     let Some(secret) = read_cookie(headers) else {
         return Ok(());
     };
-    let Some(user) = SignedInUser::find(app, secret).await? else {
+    let Some(user) = Viewer::find(app, secret).await? else {
         return Ok(());
     };
     if user.caller.workspace != link.workspace || user.name() == link.person.as_str() {
@@ -176,9 +175,19 @@ pub(super) fn is_current(request: &RequestView, version: u64) -> bool {
     (since..=request.version).contains(&version)
 }
 
+fn decision_only(action: FormAction) -> Result<FormAction, FormError> {
+    match action {
+        FormAction::Decide(_) => Ok(action),
+        FormAction::Act(_) | FormAction::Withdraw | FormAction::AskAgain { .. } => {
+            let message = "An email link can only respond, approve, reject or complete.";
+            Err(invalid_form(message).into())
+        }
+    }
+}
+
 impl EmailLink {
     /// A change that the recipient has to know before they decide.
-    fn notice(&self, request: &RequestView) -> Option<Notice> {
+    fn notice(&self, request: &RequestView) -> Option<Banner> {
         let text = if !request.status.is_open() {
             "This link is no longer valid because the request has ended."
         } else if !is_current(request, self.claims.version) {
@@ -186,76 +195,56 @@ impl EmailLink {
         } else {
             return None;
         };
-        Some(Notice::error(text, Vec::new()))
+        Some(Banner::error(text, Vec::new()))
     }
 
     /// `{decision}` with a JSON reply.
-    async fn decide_by_json(&self, app: &App, request: Request) -> Result<Response, Problem> {
+    async fn decide_by_json(&self, request: Request) -> Result<Response, Problem> {
+        let Viewer { app, user } = &self.viewer;
         let bytes = Bytes::from_request(request, app).await.map_err(|error| {
             let status = error.status().as_u16();
             Problem::new(status, "invalid_body", error.body_text())
         })?;
         let LinkBody { decision } = from_json(&bytes)?;
-        let caller = &self.user.caller;
-        caller.may(Right::Decide)?;
+        user.caller.may(Right::Decide)?;
         let command = DecideRequest {
             id: self.claims.request,
             decision,
             version: Some(self.claims.version),
         };
-        let outcome = decide_request(app, caller, None, command).await?;
+        let outcome = decide_request(app, &user.caller, None, command).await?;
         Ok(outcome.with_status(StatusCode::OK))
     }
 
     /// A posted form; the reply is the request as it is afterwards.
     async fn decide_by_form(
         &self,
-        app: &App,
         request: Request,
         is_fragment: bool,
     ) -> Result<Response, Problem> {
-        let fields = Fields::read(request, app).await?;
-        let id = self.claims.request;
-        let before = request::get(app, &self.user, id).await?;
-        let result = match request_actions::read_action(&fields, &before) {
-            Ok(action @ FormAction::Decide(_)) => {
-                let version = Some(self.claims.version);
-                request_actions::perform(app, &self.user, id, version, action).await
-            }
-            Ok(FormAction::Act(_) | FormAction::Withdraw | FormAction::AskAgain { .. }) => {
-                let message = "An email link can only respond, approve, reject or complete.";
-                Err(invalid_form(message).into())
-            }
-            Err(error) => Err(error),
-        };
-        match result {
-            Ok((view, stored)) => {
-                let recorded = || Notice::success("Recorded. You can close this page.");
-                let notice = stored.or_else(|| Some(recorded()));
-                let attempt = RequestAttempt::with_notice(notice);
-                self.render(app, view, &attempt, is_fragment)
-            }
-            Err(error) => {
-                let status = problem::status(&error.problem);
-                let attempt = request_actions::refused_attempt(error, fields);
-                let now = request::get(app, &self.user, id).await.unwrap_or(before);
-                let page = self.render(app, now, &attempt, is_fragment)?;
-                Ok((status, page).into_response())
-            }
+        let viewer = &self.viewer;
+        let fields = Fields::read(request, &viewer.app).await?;
+        let request = viewer.request(self.claims.request).await?;
+        let version = Some(self.claims.version);
+        let mut submitted = submit(viewer, request, version, fields, decision_only).await;
+        if submitted.status.is_success() {
+            let recorded = || Banner::success("Recorded. You can close this page.");
+            submitted.attempt.notice.get_or_insert_with(recorded);
         }
+        let page = self.render(submitted.request, &submitted.attempt, is_fragment)?;
+        Ok((submitted.status, page).into_response())
     }
 
     /// The request with forms that carry a link of the shown version.
     fn render(
         &self,
-        app: &App,
         mut view: RequestView,
         attempt: &RequestAttempt,
         is_fragment: bool,
     ) -> Result<Response, Problem> {
         view.actions
             .retain(|action| DECISIONS.contains(&action.as_str()));
-        let mut user = self.user.clone();
+        let Viewer { app, mut user } = self.viewer.clone();
         if view.version != self.claims.version {
             let claims = LinkClaims {
                 version: view.version,

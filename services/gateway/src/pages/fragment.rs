@@ -1,7 +1,7 @@
 //! Parts of a page that the live stream replaces by their id.
 
 use holdpoint_ids::{HoldId, NotificationId};
-use maud::Markup;
+use maud::{Markup, Render};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -24,14 +24,21 @@ pub(super) enum CardId {
 }
 
 impl Fragment {
-    /// A part that is not a card.
-    pub(super) fn new(id: &str, data: &impl Serialize, html: Markup) -> Self {
+    /// A part that is not a card. `html` renders it with the key of its data.
+    pub(super) fn new(id: &str, data: &impl Serialize, html: impl FnOnce(&str) -> Markup) -> Self {
+        let key = key_of(data);
         Self {
             id: id.to_owned(),
-            key: key_of(data),
-            html,
+            html: html(&key),
+            key,
             card: None,
         }
+    }
+}
+
+impl Render for Fragment {
+    fn render_to(&self, page: &mut String) {
+        page.push_str(&self.html.0);
     }
 }
 

@@ -1,21 +1,21 @@
 //! The inbox: the requests of a user, the most urgent first.
 
-use axum::extract::State;
-use axum::response::{IntoResponse, Response};
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::{ListOrder, ListRequests, RequestStatus, RequestView};
 use holdpoint_contracts::run::HoldKind;
+use holdpoint_holds::Recipient;
 use holdpoint_ids::UserName;
 use maud::{Markup, html};
-use serde::Serialize;
 
 use super::card::{self, card};
-use super::fragment::{Fragment, key_of};
+use super::filter::{self, read_filled, select};
+use super::fragment::Fragment;
+use super::labels;
 use super::navigation::{self, Section};
 use super::request::recipient_suggestions;
-use super::session::{PageError, SignedInUser};
-use crate::app::App;
+use super::sanitize::humanize;
+use super::session::{PageError, SignedInUser, Viewer};
 use crate::params::{Params, invalid};
 
 /// Number of cards on the page, the most urgent first.
@@ -47,13 +47,6 @@ struct RequestList {
     has_more: bool,
 }
 
-impl RequestList {
-    fn number(&self) -> String {
-        let more = if self.has_more { "+" } else { "" };
-        format!("{}{more}", self.cards.len())
-    }
-}
-
 impl Who {
     fn word(&self) -> &str {
         match self {
@@ -67,23 +60,16 @@ impl Who {
 impl Filter {
     pub(super) fn read(params: Params, user: &SignedInUser) -> Result<Self, Problem> {
         let params = params.only(&["kind", "status", "who"])?;
-        // The form of the filter submits unused fields as empty texts.
-        let text = |name: &str| -> Result<Option<String>, Problem> {
-            let text: Option<String> = params.read_as(name)?;
-            Ok(text.filter(|text| !text.is_empty()))
-        };
-        let who = match text("who")?.as_deref() {
+        let who: Option<String> = read_filled(&params, "who", Params::read_as)?;
+        let who = match who.as_deref() {
             Some("me") => Who::Me,
             Some("everyone") => Who::Everyone,
             Some(name) => Who::User(user_name(name)?),
             None if user.may(Right::Operate) => Who::Everyone,
             None => Who::Me,
         };
-        let kind = match text("kind")? {
-            None => None,
-            Some(_) => params.read_word("kind")?,
-        };
-        let status = text("status")?;
+        let kind = read_filled(&params, "kind", Params::read_word)?;
+        let status: Option<String> = read_filled(&params, "status", Params::read_as)?;
         let is_snoozed = status.as_deref() == Some(SNOOZED);
         let status = match status {
             Some(_) if !is_snoozed => params.read_word("status")?.unwrap_or(RequestStatus::Open),
@@ -129,7 +115,7 @@ impl Filter {
 }
 
 fn user_name(text: &str) -> Result<UserName, Problem> {
-    let name = text.strip_prefix("@user.").unwrap_or(text);
+    let name = Recipient::bare_user_name(text);
     name.parse().map_err(|error| {
         invalid(format!(
             "invalid `who`: {error}; expected me, everyone or a user name"
@@ -137,50 +123,37 @@ fn user_name(text: &str) -> Result<UserName, Problem> {
     })
 }
 
-pub(super) async fn page(
-    State(app): State<App>,
-    user: SignedInUser,
-    params: Params,
-) -> Result<Response, PageError> {
-    let filter = Filter::read(params, &user)?;
-    let list = load(&app, &user, &filter).await?;
+pub(super) async fn page(viewer: Viewer, params: Params) -> Result<Markup, PageError> {
+    let filter = Filter::read(params, &viewer)?;
+    let list = load(&viewer, &filter).await?;
     let main = html! {
         div.title { h1 { "Inbox" } (count_badge(&list)) }
-        (filter_form(&user, &filter))
-        (snoozed_link(&filter, count_snoozed(&app, &user, &filter).await?))
-        div.cards #cards { @for request in &list.cards { (card(&user, request, None)) } }
+        (filter_form(&viewer, &filter))
+        (snoozed_link(&viewer, &filter).await?)
+        div.cards #cards { @for request in &list.cards { (card(&viewer, request, None)) } }
         (empty_state(&filter))
         @if list.has_more {
             p.muted { "Only the first " (list.cards.len()) " requests are shown. Use the filter to find others." }
         }
-        (recipient_suggestions(&app, &user).await)
+        (recipient_suggestions(&viewer).await)
     };
-    let page = navigation::page(&app, &user, Section::Inbox, "Inbox", &main);
-    Ok(page.await.into_response())
+    Ok(navigation::page(&viewer, Section::Inbox, "Inbox", &main).await)
 }
 
-pub(super) async fn fragments(
-    app: &App,
-    user: &SignedInUser,
-    filter: &Filter,
-) -> Result<Vec<Fragment>, Problem> {
-    let list = load(app, user, filter).await?;
-    let snoozed = count_snoozed(app, user, filter).await?;
-    let mut all = vec![
-        Fragment::new("count", &list.number(), count_badge(&list)),
-        Fragment::new("snoozed", &snoozed, snoozed_link(filter, snoozed)),
-    ];
+pub(super) async fn fragments(viewer: &Viewer, filter: &Filter) -> Result<Vec<Fragment>, Problem> {
+    let list = load(viewer, filter).await?;
+    let mut all = vec![count_badge(&list), snoozed_link(viewer, filter).await?];
     let cards = list.cards.iter();
-    all.extend(cards.map(|request| card::fragment(user, request)));
+    all.extend(cards.map(|request| card::fragment(viewer, request)));
     Ok(all)
 }
 
-async fn load(app: &App, user: &SignedInUser, filter: &Filter) -> Result<RequestList, Problem> {
-    user.caller.may(Right::Look)?;
-    let mut query = filter.query(user, CARDS_MAX);
+async fn load(viewer: &Viewer, filter: &Filter) -> Result<RequestList, Problem> {
+    viewer.caller.may(Right::Look)?;
+    let mut query = filter.query(viewer, CARDS_MAX);
     let mut list = RequestList::default();
     loop {
-        let page = app.requests(&user.caller, &query).await?;
+        let page = viewer.app.requests(&viewer.caller, &query).await?;
         query.limit = query.limit.saturating_sub(page.items.len() as u64);
         list.cards.extend(page.items);
         list.has_more = page.next_cursor.is_some();
@@ -191,90 +164,76 @@ async fn load(app: &App, user: &SignedInUser, filter: &Filter) -> Result<Request
     }
 }
 
-/// Snoozed requests that match the filter otherwise.
-#[derive(Debug, Default, Clone, Copy, Serialize)]
-struct SnoozedCount {
-    number: usize,
-    has_more: bool,
-}
-
-async fn count_snoozed(
-    app: &App,
-    user: &SignedInUser,
-    filter: &Filter,
-) -> Result<SnoozedCount, Problem> {
-    if filter.is_snoozed || !filter.status.is_open() {
-        return Ok(SnoozedCount::default());
+/// A link to the snoozed requests that match the filter otherwise; empty without any.
+async fn snoozed_link(viewer: &Viewer, filter: &Filter) -> Result<Fragment, Problem> {
+    let (mut number, mut has_more) = (0, false);
+    if !filter.is_snoozed && filter.status.is_open() {
+        let mut query = filter.query(viewer, SNOOZED_MAX);
+        query.snoozed = Some(true);
+        let page = viewer.query(&query).await?;
+        (number, has_more) = (page.items.len(), page.next_cursor.is_some());
     }
-    let mut query = filter.query(user, SNOOZED_MAX);
-    query.snoozed = Some(true);
-    let page = app.bus.query(&user.caller.workspace, &query).await?;
-    Ok(SnoozedCount {
-        number: page.items.len(),
-        has_more: page.next_cursor.is_some(),
-    })
-}
-
-fn snoozed_link(filter: &Filter, snoozed: SnoozedCount) -> Markup {
     let kind = filter.kind.map_or("", HoldKind::as_str);
     let who = filter.who.word();
-    html! {
-        p.muted #snoozed data-key=(key_of(&snoozed)) {
-            @if snoozed.number > 0 {
-                a href={ "/inbox?status=" (SNOOZED) "&kind=" (kind) "&who=" (who) } {
-                    (snoozed.number) @if snoozed.has_more { " or more" } " snoozed"
+    Ok(Fragment::new("snoozed", &(number, has_more), |key| {
+        html! {
+            p.muted #snoozed data-key=(key) {
+                @if number > 0 {
+                    a href={ "/inbox?status=" (SNOOZED) "&kind=" (kind) "&who=" (who) } {
+                        (number) @if has_more { " or more" } " snoozed"
+                    }
                 }
             }
         }
-    }
+    }))
 }
 
-fn count_badge(list: &RequestList) -> Markup {
-    let number = list.number();
-    html! { span.count #count data-key=(key_of(&number)) { (number) } }
+fn count_badge(list: &RequestList) -> Fragment {
+    let more = if list.has_more { "+" } else { "" };
+    let number = format!("{}{more}", list.cards.len());
+    Fragment::new(
+        "count",
+        &number,
+        |key| html! { span.count #count data-key=(key) { (number) } },
+    )
 }
 
 fn filter_form(user: &SignedInUser, filter: &Filter) -> Markup {
-    let statuses = [
-        (RequestStatus::Open, "Open"),
-        (RequestStatus::Decided, "Decided"),
-        (RequestStatus::Completed, "Completed"),
-        (RequestStatus::Expired, "Expired"),
-        (RequestStatus::Withdrawn, "Withdrawn"),
-    ];
     let kinds = [HoldKind::Approval, HoldKind::Input, HoldKind::Handoff];
-    let who = filter.who.word();
-    html! {
-        form.filter method="get" action="/inbox" data-auto aria-label="Filter" {
-            label { span { "Kind" }
-                select name="kind" {
-                    option value="" { "All" }
-                    @for kind in kinds {
-                        option value=(kind) selected[filter.kind == Some(kind)] { (super::labels::hold_kind(kind)) }
-                    }
-                }
-            }
-            label { span { "Status" }
-                select name="status" {
-                    @for (status, word) in statuses {
-                        @let is_it = filter.status == status && !filter.is_snoozed;
-                        option value=(status.as_str()) selected[is_it] { (word) }
-                    }
-                    option value=(SNOOZED) selected[filter.is_snoozed] { "Snoozed" }
-                }
-            }
-            label { span { "For" }
-                select name="who" {
-                    option value="me" selected[who == "me"] { "Me (" (user.name()) ")" }
-                    option value="everyone" selected[who == "everyone"] { "Everyone" }
-                    @if let Who::User(name) = &filter.who {
-                        option value=(name) selected { (name) }
-                    }
-                }
-            }
-            button.quiet { "Apply" }
-        }
-    }
+    let kinds = kinds.map(|kind| (kind.as_str(), labels::hold_kind(kind).to_owned()));
+    let statuses = [
+        RequestStatus::Open,
+        RequestStatus::Decided,
+        RequestStatus::Completed,
+        RequestStatus::Expired,
+        RequestStatus::Withdrawn,
+    ];
+    let statuses = statuses
+        .iter()
+        .map(|status| status.as_str())
+        .chain([SNOOZED]);
+    let statuses = statuses.map(|status| (status, humanize(status)));
+    let status = if filter.is_snoozed {
+        SNOOZED
+    } else {
+        filter.status.as_str()
+    };
+    let everyone = [
+        ("me", format!("Me ({})", user.name())),
+        ("everyone", "Everyone".to_owned()),
+    ];
+    let other = match &filter.who {
+        Who::User(name) => Some((name.as_str(), name.to_string())),
+        Who::Me | Who::Everyone => None,
+    };
+    let kind = filter.kind.map_or("", HoldKind::as_str);
+    let kinds = [("", "All".to_owned())].into_iter().chain(kinds);
+    let fields = html! {
+        (select("Kind", "kind", kind, kinds))
+        (select("Status", "status", status, statuses))
+        (select("For", "who", filter.who.word(), everyone.into_iter().chain(other)))
+    };
+    filter::form("/inbox", &fields)
 }
 
 /// The style sheet hides this while there are cards.

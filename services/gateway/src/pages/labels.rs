@@ -25,14 +25,14 @@ pub(super) enum Tone {
 
 /// A label in a coloured box.
 pub(super) fn chip(tone: Tone, label: &str) -> Markup {
-    let class = match tone {
-        Tone::Calm => "chip calm",
-        Tone::Busy => "chip busy",
-        Tone::Waits => "chip waits",
-        Tone::Good => "chip good",
-        Tone::Bad => "chip bad",
+    let tone = match tone {
+        Tone::Calm => "calm",
+        Tone::Busy => "busy",
+        Tone::Waits => "waits",
+        Tone::Good => "good",
+        Tone::Bad => "bad",
     };
-    html! { span class=(class) { (label) } }
+    html! { span.chip.(tone) { (label) } }
 }
 
 pub(super) const fn hold_kind(kind: HoldKind) -> &'static str {
@@ -192,10 +192,7 @@ fn time_left(time: TimeDelta) -> String {
     match time.to_std() {
         Err(_past) => "now (the deadline has passed)".to_owned(),
         Ok(time) if time < Duration::from_mins(1) => "in less than a minute".to_owned(),
-        Ok(time) => {
-            let minutes = Duration::from_mins(time.as_secs() / 60);
-            format!("in {}", describe(minutes))
-        }
+        Ok(time) => format!("in {}", describe(Duration::from_mins(time.as_secs() / 60))),
     }
 }
 

@@ -24,21 +24,27 @@ pub(super) struct PageClock {
 
 /// Adds the headers of all pages. The referrer is sent to our own address, because browsers would
 /// otherwise send forms with `Origin: null` and the origin check could not work.
-pub(super) fn add_security_headers(mut response: Response) -> Response {
-    let headers = response.headers_mut();
+pub(super) fn add_security_headers(response: Response) -> Response {
     let opener = HeaderName::from_static("cross-origin-opener-policy");
-    for (name, value) in [
+    let headers = [
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::X_FRAME_OPTIONS, "DENY"),
         (header::REFERRER_POLICY, "same-origin"),
         (header::CACHE_CONTROL, "no-store"),
         (opener, "same-origin"),
-    ] {
-        // A page may have set a stricter value.
-        headers
-            .entry(name)
-            .or_insert(HeaderValue::from_static(value));
+    ];
+    add_headers(response, headers)
+}
+
+/// Adds headers, except those for which a page has set a stricter value.
+pub(super) fn add_headers<const N: usize>(
+    mut response: Response,
+    headers: [(HeaderName, &'static str); N],
+) -> Response {
+    for (name, value) in headers {
+        let entry = response.headers_mut().entry(name);
+        entry.or_insert(HeaderValue::from_static(value));
     }
     response
 }

@@ -9,11 +9,11 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::extract::State;
+use async_nats::Message;
 use axum::http::{HeaderName, Uri};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use futures_util::StreamExt;
+use futures_util::{Stream, StreamExt};
 use holdpoint_contracts::notification::NotificationNudge;
 use holdpoint_contracts::{Problem, executor, handoff, notification, subject};
 use holdpoint_ids::{HoldId, RunId};
@@ -21,9 +21,8 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::fragment::{CardId, Fragment};
-use super::session::{PageError, SignedInUser, parse_id};
-use super::{card, inbox, navigation, notifications, request, run, runs};
-use crate::app::App;
+use super::session::{PageError, SignedInUser, Viewer, parse_id};
+use super::{card, inbox, navigation, notifications, run, runs};
 use crate::concurrency::ConcurrencyPermit;
 use crate::params::Params;
 
@@ -50,34 +49,29 @@ enum OpenPage {
 
 /// `GET /live?page=/inbox`: the changed parts of that page.
 pub(super) async fn stream(
-    State(app): State<App>,
-    user: Result<SignedInUser, PageError>,
+    viewer: Result<Viewer, PageError>,
     params: Params,
 ) -> Result<Response, PageError> {
     let (sender, receiver) = mpsc::channel(EVENTS_MAX);
-    match user {
+    match viewer {
         // A redirect would lead to a page that is not a stream.
         Err(PageError::SignIn(_)) => {
             drop(sender.try_send(Event::default().event("over").data("signed out")));
         }
         Err(error @ PageError::Problem(_)) => return Err(error),
-        Ok(user) => {
+        Ok(viewer) => {
             let page: Option<String> = params.only(&["page"])?.read_as("page")?;
-            let page = OpenPage::read(&page.unwrap_or_default(), &user)?;
-            let caller = &user.caller;
-            let permit = app
-                .streams
-                .take(&caller.workspace, caller.claims.user.as_str())?;
+            let page = OpenPage::read(&page.unwrap_or_default(), &viewer)?;
+            let streams = &viewer.app.streams;
             let stream = PageStream {
-                app,
-                user,
+                _permit: streams.take(&viewer.caller.workspace, viewer.name())?,
+                viewer,
                 page,
                 sent: HashMap::new(),
                 events: sender,
-                _permit: permit,
             };
             let nudges = stream.subscribe().await?;
-            let tasks = stream.app.tasks.clone();
+            let tasks = stream.viewer.app.tasks.clone();
             tasks.spawn(stream.run(nudges));
         }
     }
@@ -116,8 +110,7 @@ impl OpenPage {
 
 /// The live connection of one open page.
 struct PageStream {
-    app: App,
-    user: SignedInUser,
+    viewer: Viewer,
     page: OpenPage,
     /// The key of each sent part, and its card if it is one.
     sent: HashMap<String, (String, Option<CardId>)>,
@@ -127,23 +120,20 @@ struct PageStream {
 
 impl PageStream {
     /// The nudges of all services that a page shows, without notifications of other users.
-    async fn subscribe(
-        &self,
-    ) -> Result<impl futures_util::Stream<Item = async_nats::Message> + Unpin + use<>, Problem>
-    {
-        let workspace = &self.user.caller.workspace;
+    async fn subscribe(&self) -> Result<impl Stream<Item = Message> + Unpin + use<>, Problem> {
+        let workspace = &self.viewer.caller.workspace;
         let mut all = Vec::new();
         for service in [executor::SERVICE, handoff::SERVICE, notification::SERVICE] {
             let subject = subject::live(workspace, service);
-            let subscription = self.app.bus.client().subscribe(subject).await;
+            let subscription = self.viewer.app.bus.client().subscribe(subject).await;
             all.push(subscription.map_err(|error| {
                 tracing::warn!(%error, "cannot subscribe to nudges; the live connection is refused");
                 Problem::unavailable("live updates are temporarily unavailable; try again")
             })?);
         }
         let notifications = subject::live(workspace, notification::SERVICE);
-        let user = self.user.caller.claims.user.clone();
-        let concerns = move |message: &async_nats::Message| {
+        let user = self.viewer.caller.claims.user.clone();
+        let concerns = move |message: &Message| {
             let nudge = serde_json::from_slice::<NotificationNudge>(&message.payload);
             let is_other_users = message.subject.as_str() == notifications
                 && nudge.is_ok_and(|nudge| !nudge.concerns(&user));
@@ -152,11 +142,8 @@ impl PageStream {
         Ok(futures_util::stream::select_all(all).filter(concerns))
     }
 
-    async fn run(
-        mut self,
-        mut nudges: impl futures_util::Stream<Item = async_nats::Message> + Unpin,
-    ) {
-        let closing = self.app.closing.clone();
+    async fn run(mut self, mut nudges: impl Stream<Item = Message> + Unpin) {
+        let closing = self.viewer.app.closing.clone();
         let events = self.events.clone();
         let updates = async {
             while self.update().await {
@@ -173,8 +160,8 @@ impl PageStream {
 
     /// Sends the changed parts. Returns false once the stream has ended.
     async fn update(&mut self) -> bool {
-        match self.user.reload(&self.app).await {
-            Ok(Some(user)) => self.user = user,
+        match self.viewer.reload().await {
+            Ok(Some(viewer)) => self.viewer = viewer,
             Ok(None) => {
                 let over = Event::default().event("over").data("signed out");
                 drop(self.events.send(over).await);
@@ -189,8 +176,8 @@ impl PageStream {
                 return problem.is_transient();
             }
         };
-        if self.user.is_clock_frozen {
-            let now = self.user.now.timestamp_millis().to_string();
+        if self.viewer.is_clock_frozen {
+            let now = self.viewer.now.timestamp_millis().to_string();
             if !self.send("now", now).await {
                 return false;
             }
@@ -219,29 +206,26 @@ impl PageStream {
 
     /// The current parts, and once more the cards that have left the list.
     async fn fragments(&self) -> Result<Vec<Fragment>, Problem> {
-        let (app, user) = (&self.app, &self.user);
+        let viewer = &self.viewer;
         let mut all = match &self.page {
-            OpenPage::Inbox(filter) => inbox::fragments(app, user, filter).await?,
-            OpenPage::Request(id) => {
-                let request = request::get(app, user, *id).await?;
-                vec![card::fragment(user, &request)]
-            }
-            OpenPage::Runs(filter) => runs::fragments(app, user, filter).await?,
-            OpenPage::Run(id) => run::fragments(app, user, *id).await?,
-            OpenPage::Notifications => notifications::fragments(app, user).await?,
+            OpenPage::Inbox(filter) => inbox::fragments(viewer, filter).await?,
+            OpenPage::Request(id) => vec![card::fragment(viewer, &viewer.request(*id).await?)],
+            OpenPage::Runs(filter) => runs::fragments(viewer, filter).await?,
+            OpenPage::Run(id) => run::fragments(viewer, *id).await?,
+            OpenPage::Notifications => notifications::fragments(viewer).await?,
             OpenPage::UnreadCount => Vec::new(),
         };
-        all.extend(navigation::unread_fragment(app, user).await);
+        let unread = navigation::count_unread(viewer).await;
+        all.extend(unread.map(|unread| navigation::unread_badge(Some(unread))));
         let listed: Vec<_> = all.iter().filter_map(|part| part.card).collect();
         let sent = self.sent.values().filter_map(|(_, card)| *card);
         for card in sent.filter(|card| !listed.contains(card)) {
             match card {
                 CardId::Request(id) => {
-                    let request = request::get(app, user, id).await?;
-                    all.push(card::fragment(user, &request));
+                    all.push(card::fragment(viewer, &viewer.request(id).await?));
                 }
                 CardId::Notification(id) => {
-                    all.extend(notifications::unlisted_fragment(app, user, id).await?);
+                    all.extend(notifications::unlisted_fragment(viewer, id).await?);
                 }
             }
         }

@@ -1,13 +1,12 @@
 //! Sign-in by the one-time link that `up` prints or by a token, and sign-out.
 
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
-use holdpoint_contracts::Problem;
 use maud::{Markup, html};
 
 use super::cookie::{expired_cookie, read_cookie, session_cookie};
-use super::layout::anonymous_page;
+use super::layout::{add_headers, anonymous_page};
 use super::session::{Fields, PageError, PostedForm, check_origin, local_path};
 use crate::app::App;
 use crate::auth::caller::claims;
@@ -18,12 +17,8 @@ use crate::store::tokens::{self, Holder, TokenId};
 
 /// The path of a sign-in link is a secret, so referrers contain only the origin. Without any referrer
 /// browsers would send the form with `Origin: null`, and it would be refused.
-pub(super) async fn hide_path(mut response: Response) -> Response {
-    response.headers_mut().insert(
-        header::REFERRER_POLICY,
-        HeaderValue::from_static("strict-origin"),
-    );
-    response
+pub(super) async fn hide_path(response: Response) -> Response {
+    add_headers(response, [(header::REFERRER_POLICY, "strict-origin")])
 }
 
 pub(super) async fn token_form(params: Params) -> Result<Response, PageError> {
@@ -39,15 +34,10 @@ pub(super) async fn sign_in_by_token(
     check_origin(&headers)?;
     let fields = Fields::read(request, &app).await?;
     let token = fields.get("token").unwrap_or_default().trim();
-    let known = tokens::known(&app.readers, token, app.clock.now())
-        .await
-        .map_err(database_away)?;
-    let signed_in = match known {
-        Some((id, holder)) => sign_in(&app, &headers, holder, Some(id)).await?,
-        None => None,
-    };
+    let known = tokens::known(&app.readers, token, app.clock.now()).await?;
+    let known = known.map(|(id, holder)| (holder, Some(id)));
     let next = fields.get("next");
-    Ok(match signed_in {
+    Ok(match sign_in(&app, &headers, known).await? {
         Some(cookie) => redirect_with(cookie, local_path(next)),
         None => {
             let wrong = "Invalid token: it is unknown or expired, or its user is disabled.";
@@ -63,10 +53,7 @@ pub(super) async fn show_link(
     State(app): State<App>,
     Path(code): Path<String>,
 ) -> Result<Response, PageError> {
-    let holder = sessions::login(&app.readers, &code, app.clock.now())
-        .await
-        .map_err(database_away)?;
-    let Some(holder) = holder else {
+    let Some(holder) = sessions::login(&app.readers, &code, app.clock.now()).await? else {
         return Ok(consumed_link_page());
     };
     let main = html! {
@@ -90,19 +77,13 @@ pub(super) async fn sign_in_by_link(
 ) -> Result<Response, PageError> {
     check_origin(&headers)?;
     let now = app.clock.now();
-    let found = sessions::login(&app.writer, &code, now).await;
-    if let Some(holder) = found.map_err(database_away)? {
+    if let Some(holder) = sessions::login(&app.writer, &code, now).await? {
         // If the user cannot be read now, this fails before the link is consumed.
         claims(&app, holder).await?;
     }
-    let holder = sessions::take_login(&app.writer, &code, now)
-        .await
-        .map_err(database_away)?;
-    let signed_in = match holder {
-        Some(holder) => sign_in(&app, &headers, holder, None).await?,
-        None => None,
-    };
-    Ok(match signed_in {
+    let holder = sessions::take_login(&app.writer, &code, now).await?;
+    let known = holder.map(|holder| (holder, None));
+    Ok(match sign_in(&app, &headers, known).await? {
         Some(cookie) => redirect_with(cookie, "/inbox"),
         None => consumed_link_page(),
     })
@@ -110,44 +91,38 @@ pub(super) async fn sign_in_by_link(
 
 /// Signs the browser out of all workspaces.
 pub(super) async fn sign_out(
-    State(app): State<App>,
     headers: HeaderMap,
-    posted: PostedForm,
+    PostedForm(viewer, _): PostedForm,
 ) -> Result<Response, PageError> {
-    sessions::end(&app.writer, posted.user.secret())
-        .await
-        .map_err(database_away)?;
+    let ended = sessions::end(&viewer.app.writer, viewer.secret()).await;
+    ended.map_err(database_away)?;
     Ok(redirect_with(expired_cookie(&headers), "/login"))
 }
 
 /// Switches to another workspace that the browser is signed in to.
 pub(super) async fn switch_workspace(
-    State(app): State<App>,
-    posted: PostedForm,
-) -> Result<Response, PageError> {
-    let name = posted.fields.get("workspace").unwrap_or_default();
-    if let Ok(workspace) = name.parse() {
-        sessions::show(&app.writer, posted.user.secret(), &workspace)
-            .await
-            .map_err(database_away)?;
+    PostedForm(viewer, fields): PostedForm,
+) -> Result<Redirect, PageError> {
+    if let Ok(workspace) = fields.get("workspace").unwrap_or_default().parse() {
+        sessions::show(&viewer.app.writer, viewer.secret(), &workspace).await?;
     }
-    Ok(Redirect::to("/inbox").into_response())
+    Ok(Redirect::to("/inbox"))
 }
 
-/// The cookie of a new session; absent for a disabled or deleted user.
+/// The cookie of a new session; absent for an unknown, disabled or deleted user.
 async fn sign_in(
     app: &App,
     headers: &HeaderMap,
-    holder: Holder,
-    token: Option<TokenId>,
-) -> Result<Option<String>, Problem> {
+    known: Option<(Holder, Option<TokenId>)>,
+) -> Result<Option<String>, PageError> {
+    let Some((holder, token)) = known else {
+        return Ok(None);
+    };
     if claims(app, holder.clone()).await?.is_none() {
         return Ok(None);
     }
     let before = read_cookie(headers);
-    let secret = sessions::open(&app.writer, &holder, token, before, app.clock.now())
-        .await
-        .map_err(database_away)?;
+    let secret = sessions::open(&app.writer, &holder, token, before, app.clock.now()).await?;
     Ok(Some(session_cookie(&secret, headers)))
 }
 

@@ -6,10 +6,9 @@ use holdpoint_auth::Right;
 use holdpoint_contracts::notification::{CountUnread, Unread};
 use maud::{Markup, html};
 
-use super::fragment::{Fragment, key_of};
+use super::fragment::Fragment;
 use super::layout::document;
-use super::session::SignedInUser;
-use crate::app::App;
+use super::session::{SignedInUser, Viewer};
 
 /// Time to wait for the unread count; a page without it shows no number.
 const COUNT_TIMEOUT: Duration = Duration::from_millis(500);
@@ -33,32 +32,25 @@ pub(super) enum Section {
 }
 
 /// A whole page for a signed-in user.
-pub(super) async fn page(
-    app: &App,
-    user: &SignedInUser,
-    section: Section,
-    title: &str,
-    main: &Markup,
-) -> Markup {
-    let unread = count_unread(app, user).await;
-    let entry = |here: Section, path: &str, label: &str, badge: Markup| {
+pub(super) async fn page(viewer: &Viewer, section: Section, title: &str, main: &Markup) -> Markup {
+    let unread = unread_badge(count_unread(viewer).await);
+    let entry = |here: Section, path: &str, label: &str, badge: Option<&Fragment>| {
         let current = (section == here).then_some("page");
-        html! { a href=(path) aria-current=[current] { (label) (badge) } }
+        html! { a href=(path) aria-current=[current] { (label) @if let Some(badge) = badge { (badge) } } }
     };
-    let none = || html! {};
     let body = html! {
         header.top {
             a.brand href="/inbox" { span.mark aria-hidden="true" {} "Holdpoint" }
             nav aria-label="Pages" {
-                (entry(Section::Inbox, "/inbox", "Inbox", none()))
-                (entry(Section::Runs, "/runs", "Runs", none()))
-                (entry(Section::Notifications, "/notifications", "Notifications", unread_badge(unread)))
-                (entry(Section::Settings, "/settings", "Settings", none()))
+                (entry(Section::Inbox, "/inbox", "Inbox", None))
+                (entry(Section::Runs, "/runs", "Runs", None))
+                (entry(Section::Notifications, "/notifications", "Notifications", Some(&unread)))
+                (entry(Section::Settings, "/settings", "Settings", None))
             }
             div.who {
-                (workspace_switch(user))
-                span.user { (user.name()) }
-                (user.form("/logout", "", &[], &html! { button.quiet { "Sign out" } }))
+                (workspace_switch(viewer))
+                span.user { (viewer.name()) }
+                (viewer.form("/logout", "", &[], &html! { button.quiet { "Sign out" } }))
             }
         }
         main #main tabindex="-1" { (main) }
@@ -70,7 +62,7 @@ pub(super) async fn page(
             span #link.muted {}
         }
     };
-    document(title, Some(user.clock()), true, &body)
+    document(title, Some(viewer.clock()), true, &body)
 }
 
 fn workspace_switch(user: &SignedInUser) -> Markup {
@@ -90,39 +82,28 @@ fn workspace_switch(user: &SignedInUser) -> Markup {
 }
 
 /// The user's unread notifications; absent if notification does not reply in time.
-pub(super) async fn count_unread(app: &App, user: &SignedInUser) -> Option<Unread> {
-    user.caller.may(Right::Look).ok()?;
-    let person = user.caller.claims.user.clone();
-    let query = CountUnread { person };
-    let counted = app.bus.query(&user.caller.workspace, &query);
-    tokio::time::timeout(COUNT_TIMEOUT, counted)
+pub(super) async fn count_unread(viewer: &Viewer) -> Option<Unread> {
+    viewer.caller.may(Right::Look).ok()?;
+    let person = viewer.caller.claims.user.clone();
+    viewer
+        .query_within(COUNT_TIMEOUT, &CountUnread { person })
         .await
-        .ok()?
-        .ok()
 }
 
-pub(super) async fn unread_fragment(app: &App, user: &SignedInUser) -> Option<Fragment> {
-    let unread = count_unread(app, user).await?;
-    let number = unread_number(unread);
-    Some(Fragment::new("unread", &number, unread_badge(Some(unread))))
-}
-
-/// Empty without unread notifications.
-fn unread_number(unread: Unread) -> String {
-    match (unread.count, unread.more) {
-        (0, _) => String::new(),
-        (count, true) => format!("{count}+"),
-        (count, false) => count.to_string(),
-    }
-}
-
-fn unread_badge(unread: Option<Unread>) -> Markup {
-    let number = unread.map(unread_number).unwrap_or_default();
+/// The number of unread notifications; empty without any.
+pub(super) fn unread_badge(unread: Option<Unread>) -> Fragment {
+    let number = match unread.map(|unread| (unread.count, unread.more)) {
+        None | Some((0, _)) => String::new(),
+        Some((count, true)) => format!("{count}+"),
+        Some((count, false)) => count.to_string(),
+    };
     let has_some = !number.is_empty();
     let say = has_some.then(|| format!("{number} unread notifications"));
-    html! {
-        span.count #unread data-key=(key_of(&number)) data-say=[say] {
-            @if has_some { (number) span.hidden { " unread" } }
+    Fragment::new("unread", &number, |key| {
+        html! {
+            span.count #unread data-key=(key) data-say=[say] {
+                @if has_some { (number) span.hidden { " unread" } }
+            }
         }
-    }
+    })
 }

@@ -1,6 +1,6 @@
 //! The notifications of a user, unread ones first, and marking them as read.
 
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Redirect, Response};
 use holdpoint_auth::Right;
@@ -17,8 +17,10 @@ use super::labels::{self, Tone};
 use super::navigation::{self, Section};
 use super::request_actions::FRAGMENT_HEADER;
 use super::sanitize::{clean, one_line};
-use super::session::{PageError, PostedForm, SignedInUser, invalid_form, parse_id, percent_encode};
-use crate::app::App;
+use super::session::{
+    PageError, PermittedForm, SignedInUser, Viewer, invalid_form, parse_id, percent_encode,
+};
+use crate::auth::may::{InPerson, Look};
 use crate::command_outcome::CommandOutcome;
 use crate::params::Params;
 
@@ -48,17 +50,12 @@ pub(super) fn read_cursor(params: Params) -> Result<Option<String>, Problem> {
     params.only(&["cursor"])?.read_as("cursor")
 }
 
-pub(super) async fn page(
-    State(app): State<App>,
-    user: SignedInUser,
-    params: Params,
-) -> Result<Response, PageError> {
-    let cursor = read_cursor(params)?;
-    let list = load(&app, &user, cursor).await?;
+pub(super) async fn page(viewer: Viewer, params: Params) -> Result<Markup, PageError> {
+    let list = load(&viewer, read_cursor(params)?).await?;
     let main = html! {
         div.title { h1 { "Notifications" } }
-        (read_all_form(&user, &list))
-        div.cards #cards { @for notification in &list.cards { (card(&user, notification)) } }
+        (read_all_form(&viewer, &list))
+        div.cards #cards { @for notification in &list.cards { (card(&viewer, notification)) } }
         div.empty #empty {
             h2 { "No notifications" }
             p { "You are notified here when a request is addressed to you and when a run that you follow ends." }
@@ -68,66 +65,48 @@ pub(super) async fn page(
             p { a href={ (PATH) "?cursor=" (percent_encode(cursor)) } { "Older notifications" } }
         }
     };
-    let page = navigation::page(&app, &user, Section::Notifications, "Notifications", &main);
-    Ok(page.await.into_response())
+    Ok(navigation::page(&viewer, Section::Notifications, "Notifications", &main).await)
 }
 
 /// The parts of the first page. Older pages are not live.
-pub(super) async fn fragments(app: &App, user: &SignedInUser) -> Result<Vec<Fragment>, Problem> {
-    let list = load(app, user, None).await?;
-    let form = read_all_form(user, &list);
-    let mut all = vec![Fragment::new("all-read", &list.unread_key(), form)];
+pub(super) async fn fragments(viewer: &Viewer) -> Result<Vec<Fragment>, Problem> {
+    let list = load(viewer, None).await?;
+    let mut all = vec![read_all_form(viewer, &list)];
     // The script adds a new card at the top, so the newest card is sent last.
     let cards = list.cards.iter().rev();
-    all.extend(cards.map(|notification| fragment(user, notification)));
+    all.extend(cards.map(|notification| card(viewer, notification)));
     Ok(all)
-}
-
-fn fragment(user: &SignedInUser, notification: &NotificationView) -> Fragment {
-    Fragment {
-        id: notification.id.to_string(),
-        key: key_of(notification),
-        html: card(user, notification),
-        card: Some(CardId::Notification(notification.id)),
-    }
 }
 
 /// A card that has left the list; absent once retention has deleted it.
 pub(super) async fn unlisted_fragment(
-    app: &App,
-    user: &SignedInUser,
+    viewer: &Viewer,
     id: NotificationId,
 ) -> Result<Option<Fragment>, Problem> {
-    let person = user.caller.claims.user.clone();
-    let query = GetNotification { person, id };
-    match app.bus.query(&user.caller.workspace, &query).await {
-        Ok(notification) => Ok(Some(fragment(user, &notification))),
+    let person = viewer.caller.claims.user.clone();
+    match viewer.query(&GetNotification { person, id }).await {
+        Ok(notification) => Ok(Some(card(viewer, &notification))),
         Err(problem) if problem.status == 404 => Ok(None),
         Err(problem) => Err(problem),
     }
 }
 
 /// The first page starts with the unread notifications, however old they are.
-async fn load(
-    app: &App,
-    user: &SignedInUser,
-    cursor: Option<String>,
-) -> Result<NotificationList, Problem> {
-    let unread = navigation::count_unread(app, user).await;
-    user.caller.may(Right::Look)?;
+async fn load(viewer: &Viewer, cursor: Option<String>) -> Result<NotificationList, Problem> {
+    let unread = navigation::count_unread(viewer).await;
+    viewer.caller.may(Right::Look)?;
     let is_first = cursor.is_none();
     let mut query = ListNotifications {
-        person: user.caller.claims.user.clone(),
+        person: viewer.caller.claims.user.clone(),
         unread: false,
         limit: CARDS_MAX,
         cursor,
     };
-    let workspace = &user.caller.workspace;
-    let newest = app.bus.query(workspace, &query).await?;
+    let newest = viewer.query(&query).await?;
     let mut cards = Vec::new();
     if is_first {
         query.unread = true;
-        cards = app.bus.query(workspace, &query).await?.items;
+        cards = viewer.query(&query).await?.items;
     }
     let is_new = |item: &NotificationView| cards.iter().all(|card| card.id != item.id);
     let others: Vec<_> = newest.items.into_iter().filter(is_new).collect();
@@ -140,29 +119,32 @@ async fn load(
 }
 
 /// Marks the notifications up to the newest one that this page can show.
-fn read_all_form(user: &SignedInUser, list: &NotificationList) -> Markup {
-    let key = list.unread_key();
-    let is_shown = user.caller.is_whole() && !key.0.is_empty();
-    html! {
-        div #all-read data-key=(key_of(&key)) {
-            @if let Some(unread) = list.unread.filter(|_| is_shown) {
-                @let until = unread.newest.to_string();
-                (user.form("/notifications/read", "all", &[("until", &until)], &html! { button { "Mark all as read" } }))
+fn read_all_form(user: &SignedInUser, list: &NotificationList) -> Fragment {
+    let data = list.unread_key();
+    let is_shown = user.caller.is_whole() && !data.0.is_empty();
+    Fragment::new("all-read", &data, |key| {
+        html! {
+            div #all-read data-key=(key) {
+                @if let Some(unread) = list.unread.filter(|_| is_shown) {
+                    @let until = unread.newest.to_string();
+                    (user.form("/notifications/read", "all", &[("until", &until)], &html! { button { "Mark all as read" } }))
+                }
             }
         }
-    }
+    })
 }
 
 /// One notification with the later outcome of its request.
-fn card(user: &SignedInUser, notification: &NotificationView) -> Markup {
+fn card(user: &SignedInUser, notification: &NotificationView) -> Fragment {
     let title = one_line(&notification.title, TITLE_MAX);
     let has_more = one_line(&notification.message, TITLE_MAX) != title;
     let is_unread = notification.read_at.is_none();
     let title_id = format!("{}-title", notification.id);
     let path = format!("{PATH}/{}/read", notification.id);
     let button = html! { button.quiet { "Mark as read" span.hidden { ": " (title) } } };
-    html! {
-        article.card.note.unread[is_unread] id=(notification.id) data-key=(key_of(notification)) tabindex="-1"
+    let key = key_of(notification);
+    let html = html! {
+        article.card.note.unread[is_unread] id=(notification.id) data-key=(key) tabindex="-1"
             aria-labelledby=(title_id) data-say=(one_line(&title, 80)) {
             header {
                 div.chips {
@@ -183,6 +165,12 @@ fn card(user: &SignedInUser, notification: &NotificationView) -> Markup {
                 @if is_unread && user.caller.is_whole() { (user.form(&path, "", &[], &button)) }
             }
         }
+    };
+    Fragment {
+        id: notification.id.to_string(),
+        key,
+        html,
+        card: Some(CardId::Notification(notification.id)),
     }
 }
 
@@ -227,21 +215,15 @@ fn request_end(end: &RequestEnd) -> String {
 
 /// Marks one notification and replies with its card; without the script, with the page.
 pub(super) async fn mark_read(
-    State(app): State<App>,
     Path(id): Path<String>,
     headers: HeaderMap,
-    posted: PostedForm,
+    PermittedForm(viewer, ..): PermittedForm<InPerson<Look>>,
 ) -> Result<Response, PageError> {
-    let user = posted.user;
-    user.caller.may(Right::Look)?;
-    user.caller.in_person()?;
     let id = parse_id("notification", &id)?;
-    let outcome = app
-        .command(&user.caller, None, ReadNotification { id })
-        .await?;
+    let outcome = viewer.command(ReadNotification { id }).await?;
     Ok(match outcome {
         CommandOutcome::Done(view) if headers.contains_key(FRAGMENT_HEADER) => {
-            card(&user, &view).into_response()
+            card(&viewer, &view).html.into_response()
         }
         CommandOutcome::Done(_) | CommandOutcome::Accepted(_) => Redirect::to(PATH).into_response(),
     })
@@ -249,17 +231,13 @@ pub(super) async fn mark_read(
 
 /// Marks the notifications that had arrived when the page was rendered.
 pub(super) async fn mark_all_read(
-    State(app): State<App>,
-    posted: PostedForm,
-) -> Result<Response, PageError> {
-    let PostedForm { user, fields } = posted;
-    user.caller.may(Right::Look)?;
-    user.caller.in_person()?;
+    PermittedForm(viewer, fields, _): PermittedForm<InPerson<Look>>,
+) -> Result<Redirect, PageError> {
     let until = fields.get("until").map(str::parse::<u64>).transpose();
     let command = ReadNotifications {
-        person: user.caller.claims.user.clone(),
+        person: viewer.caller.claims.user.clone(),
         until: until.map_err(|_error| invalid_form("invalid `until`; expected a number"))?,
     };
-    app.command(&user.caller, None, command).await?;
-    Ok(Redirect::to(PATH).into_response())
+    viewer.command(command).await?;
+    Ok(Redirect::to(PATH))
 }

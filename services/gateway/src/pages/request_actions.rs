@@ -1,24 +1,24 @@
 //! The actions of a request's forms. They run the same signed commands as the API.
 
-use axum::extract::{Path, State};
-use axum::http::HeaderMap;
+use axum::extract::Path;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use chrono::{DateTime, Utc};
 use holdpoint_auth::Right;
 use holdpoint_contracts::handoff::{
-    ActOnRequest, AskAgain, Completion, DecideRequest, Decision, Disposition, OutcomeType,
-    RequestAction, RequestView, WithdrawHold,
+    ActOnRequest, AskAgain, Completion, DecideRequest, Decision, OutcomeType, RequestAction,
+    RequestView, WithdrawHold,
 };
 use holdpoint_contracts::{Problem, duration};
+use holdpoint_holds::Recipient;
 use holdpoint_ids::HoldId;
 use serde_json::Value;
 
-use super::attempt::{Notice, RequestAttempt};
+use super::attempt::{Banner, RequestAttempt};
 use super::card::card;
-use super::schema::{FieldFault, FormSchema};
-use super::session::{Fields, PageError, PostedForm, SignedInUser, invalid_form, parse_id};
+use super::schema::{FormSchema, InvalidField};
+use super::session::{Fields, PageError, PostedForm, Viewer, invalid_form, parse_id};
 use super::{labels, request, sanitize};
-use crate::app::App;
 use crate::command_outcome::CommandOutcome;
 use crate::problem;
 use crate::redaction::with_snooze_of;
@@ -44,11 +44,11 @@ pub(super) enum FormAction {
     },
 }
 
-/// A refused form: a problem, and the faults of single fields.
+/// A refused form: a problem, and the errors of single fields.
 #[derive(Debug)]
 pub(super) struct FormError {
-    pub(super) problem: Box<Problem>,
-    fields: Vec<FieldFault>,
+    problem: Box<Problem>,
+    fields: Vec<InvalidField>,
 }
 
 impl From<Problem> for FormError {
@@ -62,61 +62,75 @@ impl From<Problem> for FormError {
 
 /// Performs the form's action and replies with the current card; without the script, with a page.
 pub(super) async fn act(
-    State(app): State<App>,
     Path(id): Path<String>,
     headers: HeaderMap,
-    posted: PostedForm,
+    PostedForm(viewer, fields): PostedForm,
 ) -> Result<Response, PageError> {
-    let PostedForm { user, fields } = posted;
-    let id = parse_id("request", &id)?;
-    let before = request::get(&app, &user, id).await?;
+    let request = viewer.request(parse_id("request", &id)?).await?;
+    let id = request.id;
     let is_fragment = headers.contains_key(FRAGMENT_HEADER);
     let version = fields.get("version").and_then(|text| text.parse().ok());
-    let result = match read_action(&fields, &before) {
-        Ok(action) => perform(&app, &user, id, version, action).await,
-        Err(error) => Err(error),
-    };
-    match result {
-        // Asking again opens another request, which has another page.
-        Ok((view, None)) if !is_fragment || view.id != id => {
-            Ok(Redirect::to(&format!("/requests/{}", view.id)).into_response())
-        }
-        Ok((view, notice)) => {
-            let attempt = RequestAttempt::with_notice(notice);
-            Ok(show(&app, &user, &view, &attempt, is_fragment).await)
-        }
-        Err(error) => {
-            let status = problem::status(&error.problem);
-            let attempt = refused_attempt(error, fields);
-            let now = request::get(&app, &user, id).await.unwrap_or(before);
-            let shown = show(&app, &user, &now, &attempt, is_fragment).await;
-            Ok((status, shown).into_response())
-        }
+    let submitted = submit(&viewer, request, version, fields, Ok).await;
+    let Submitted {
+        status,
+        request,
+        attempt,
+    } = submitted;
+    // Asking again opens another request, which has another page.
+    if attempt.notice.is_none() && (!is_fragment || request.id != id) {
+        return Ok(Redirect::to(&format!("/requests/{}", request.id)).into_response());
     }
+    let shown = if is_fragment {
+        card(&viewer, &request, Some(&attempt))
+    } else {
+        request::render(&viewer, &request, Some(&attempt)).await
+    };
+    Ok((status, shown).into_response())
 }
 
-async fn show(
-    app: &App,
-    user: &SignedInUser,
-    view: &RequestView,
-    attempt: &RequestAttempt,
-    is_fragment: bool,
-) -> Response {
-    if is_fragment {
-        return card(user, view, Some(attempt)).into_response();
+/// The request after a form was posted, and the attempt that its card shows.
+pub(super) struct Submitted {
+    pub(super) status: StatusCode,
+    pub(super) request: RequestView,
+    /// Without a notice if the card itself shows the action.
+    pub(super) attempt: RequestAttempt,
+}
+
+/// Performs the form's action on a request if it is `allowed`.
+pub(super) async fn submit(
+    viewer: &Viewer,
+    request: RequestView,
+    version: Option<u64>,
+    fields: Fields,
+    allowed: fn(FormAction) -> Result<FormAction, FormError>,
+) -> Submitted {
+    let id = request.id;
+    let done = async {
+        let action = allowed(read_action(&fields, &request)?)?;
+        perform(viewer, id, version, action).await
+    };
+    match done.await {
+        Ok((request, notice)) => Submitted {
+            status: StatusCode::OK,
+            request,
+            attempt: RequestAttempt::with_notice(notice),
+        },
+        Err(error) => Submitted {
+            status: problem::status(&error.problem),
+            request: viewer.request(id).await.unwrap_or(request),
+            attempt: refused_attempt(error, fields),
+        },
     }
-    let page = request::render(app, user, view, Some(attempt)).await;
-    page.into_response()
 }
 
 /// Sends the command of an action. The notice says what the card itself does not show.
-pub(super) async fn perform(
-    app: &App,
-    user: &SignedInUser,
+async fn perform(
+    viewer: &Viewer,
     id: HoldId,
     version: Option<u64>,
     action: FormAction,
-) -> Result<(RequestView, Option<Notice>), FormError> {
+) -> Result<(RequestView, Option<Banner>), FormError> {
+    let Viewer { app, user } = viewer;
     let caller = &user.caller;
     caller.may(match action {
         FormAction::Decide(_) | FormAction::Act(_) => Right::Decide,
@@ -138,13 +152,10 @@ pub(super) async fn perform(
                 action,
                 version,
             };
-            let outcome = app.command(caller, None, command).await?;
+            let outcome = viewer.command(command).await?;
             outcome.map(|view| with_snooze_of(&caller.claims, view))
         }
-        FormAction::Withdraw => {
-            let command = WithdrawHold { id, version };
-            app.command(caller, None, command).await?
-        }
+        FormAction::Withdraw => viewer.command(WithdrawHold { id, version }).await?,
         FormAction::AskAgain { to, timeout_ms } => {
             let command = AskAgain {
                 id: id.asked_again(),
@@ -152,20 +163,20 @@ pub(super) async fn perform(
                 to,
                 timeout_ms,
             };
-            app.command(caller, None, command).await?
+            viewer.command(command).await?
         }
     };
     match outcome {
         CommandOutcome::Done(view) => Ok((view, None)),
         CommandOutcome::Accepted(_) => {
-            let view = request::get(app, user, id).await?;
-            Ok((view, Some(Notice::success(STORED))))
+            let view = viewer.request(id).await?;
+            Ok((view, Some(Banner::success(STORED))))
         }
     }
 }
 
 /// Reads the action of a form on this request.
-pub(super) fn read_action(fields: &Fields, request: &RequestView) -> Result<FormAction, FormError> {
+fn read_action(fields: &Fields, request: &RequestView) -> Result<FormAction, FormError> {
     let text = |name: &str| fields.get_text(name).map(str::to_owned);
     let required = |name: &str, message: &str| text(name).ok_or_else(|| invalid(message));
     let action = match fields.get("do").unwrap_or_default() {
@@ -219,7 +230,7 @@ fn recipient(to: &str) -> String {
     if to.starts_with('@') {
         to.to_owned()
     } else {
-        format!("@user.{to}")
+        Recipient::user_text(&to)
     }
 }
 
@@ -229,27 +240,19 @@ fn milliseconds(text: &str) -> Result<u64, FormError> {
 }
 
 fn read_completion(fields: &Fields) -> Result<Completion, FormError> {
+    let no_outcome = "invalid outcome; expected resolved, escalated or no_action_needed";
+    let no_disposition = "Choose whether the agent continues or the run ends.";
     let outcome_type = match fields.get_text("outcome_type") {
-        None | Some("resolved") => OutcomeType::Resolved,
-        Some("escalated") => OutcomeType::Escalated,
-        Some("no_action_needed") => OutcomeType::NoActionNeeded,
-        Some(_) => {
-            let message = "invalid outcome; expected resolved, escalated or no_action_needed";
-            return Err(invalid(message));
-        }
+        None => OutcomeType::Resolved,
+        Some(_) => fields
+            .get_word("outcome_type")
+            .ok_or_else(|| invalid(no_outcome))?,
     };
-    let disposition = match fields.get("disposition") {
-        Some("return_to_agent") => Disposition::ReturnToAgent,
-        Some("finish") => Disposition::Finish,
-        Some(_) | None => {
-            let message = "Choose whether the agent continues or the run ends.";
-            return Err(invalid(message));
-        }
-    };
+    let disposition = fields.get_word("disposition");
     Ok(Completion {
         notes: fields.get_text("notes").unwrap_or_default().to_owned(),
         outcome_type,
-        disposition,
+        disposition: disposition.ok_or_else(|| invalid(no_disposition))?,
     })
 }
 
@@ -265,13 +268,13 @@ fn read_answer(fields: &Fields, request: &RequestView) -> Result<Value, FormErro
     }
     let Some(schema) = &request.schema else {
         let text = fields.get_text("answer");
-        let answer = text.map(|text| Value::String(text.replace("\r\n", "\n")));
-        return answer.ok_or_else(|| invalid("Enter an answer."));
+        let text = text.ok_or_else(|| invalid("Enter an answer."))?;
+        return Ok(Value::String(text.replace("\r\n", "\n")));
     };
     if let Some(form) = FormSchema::read(schema) {
-        return form.answer(fields).map_err(|faults| FormError {
+        return form.answer(fields).map_err(|errors| FormError {
             problem: Problem::new(422, "invalid_answer", "Some fields are invalid.").into(),
-            fields: faults,
+            fields: errors,
         });
     }
     let text = fields.get_text("json").unwrap_or_default();
@@ -288,7 +291,7 @@ fn unix_lines(text: &str) -> String {
 pub(super) fn refused_attempt(error: FormError, fields: Fields) -> RequestAttempt {
     let FormError {
         problem,
-        fields: mut faults,
+        fields: mut errors,
     } = error;
     let mut details = Vec::new();
     for error in &problem.errors {
@@ -296,16 +299,16 @@ pub(super) fn refused_attempt(error: FormError, fields: Fields) -> RequestAttemp
         if let Some((parent, name)) = pointer.rsplit_once('/')
             && parent.ends_with("/answer")
         {
-            faults.push((name.to_owned(), error.message.clone()));
+            errors.push((name.to_owned(), error.message.clone()));
         }
         if error.message != problem.detail {
             details.push(error.message.clone());
         }
     }
     RequestAttempt {
-        notice: Some(Notice::error(&refusal_text(&problem), details)),
+        notice: Some(Banner::error(&refusal_text(&problem), details)),
         fields,
-        faults,
+        errors,
         chosen: None,
     }
 }

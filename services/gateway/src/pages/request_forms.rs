@@ -71,16 +71,13 @@ pub(super) fn chosen_answer(user: &SignedInUser, request: &RequestView, choice: 
         id: format!("{}-chosen", card_id(request)),
         ..RequestForms::new(user, request, &none)
     };
-    if !user.may(Right::Decide) || !may_act_on(user, request) {
-        return html! {};
-    }
-    let Some((label, form)) = forms.chosen(choice) else {
-        return html! {};
-    };
+    let may_decide = user.may(Right::Decide) && may_act_on(user, request);
     html! {
-        div.chosen {
-            p { "In the email you chose " strong { (label) } ". " span.muted { "Nothing is decided yet." } }
-            (form)
+        @if let Some((label, form)) = forms.chosen(choice).filter(|_| may_decide) {
+            div.chosen {
+                p { "In the email you chose " strong { (label) } ". " span.muted { "Nothing is decided yet." } }
+                (form)
+            }
         }
     }
 }
@@ -168,10 +165,8 @@ impl<'a> RequestForms<'a> {
             }
             Choice::Reject => ("reject", "to reject".to_owned(), self.reject_fields()),
         };
-        let form = self
-            .allows(action)
-            .then(|| self.form(action, "stack", &inside));
-        form.map(|form| (label, form))
+        self.allows(action)
+            .then(|| (label, self.form(action, "stack", &inside)))
     }
 
     /// The options of our own request about an uncertain step are identifiers.
@@ -192,7 +187,7 @@ impl<'a> RequestForms<'a> {
             let Some(form) = FormSchema::read(schema) else {
                 return self.respond_with_text("Answer as JSON", "json");
             };
-            let fields = form.inputs(&self.id, &self.attempt.fields, &self.attempt.faults);
+            let fields = form.inputs(&self.id, &self.attempt.fields, &self.attempt.errors);
             let inside = html! { (fields) button.primary { "Send answer" } };
             return self.form("respond", "stack", &inside);
         }
@@ -268,11 +263,8 @@ impl<'a> RequestForms<'a> {
                 textarea id={ (self.id) "-comment" } name="comment" rows="2" placeholder="For the record" { (comment) }
             }
         };
-        let reject = unfold(
-            "Reject…",
-            self.was_submitted("reject"),
-            &self.reject_fields(),
-        );
+        let is_open = self.was_submitted("reject");
+        let reject = unfold("Reject…", is_open, &self.reject_fields());
         html! {
             @if has_voted {
                 p.hint { "You approved this request. It needs more approvals; until then you can reject it." }
@@ -374,15 +366,11 @@ impl<'a> RequestForms<'a> {
     }
 
     fn give_to(&self, action: &str, label: &str, button: &str) -> Markup {
-        let submitted = if self.was_submitted(action) {
-            self.submitted("to")
-        } else {
-            ""
-        };
+        let submitted = Some(self.submitted("to")).filter(|_| self.was_submitted(action));
         let inside = html! {
             label for={ (self.id) "-" (action) } { (label) }
             input id={ (self.id) "-" (action) } name="to" required list="people"
-                placeholder=(RECIPIENT_HINT) value=(submitted);
+                placeholder=(RECIPIENT_HINT) value=(submitted.unwrap_or_default());
             button { (button) }
         };
         self.form(action, "row", &inside)

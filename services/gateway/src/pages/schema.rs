@@ -25,41 +25,35 @@ pub(super) struct FormSchema {
 }
 
 /// A field and why its value is not valid.
-pub(super) type FieldFault = (String, String);
+pub(super) type InvalidField = (String, String);
 
 impl FormSchema {
     /// Reads a schema. `None` if it is not a form, so that it is answered as JSON.
     pub(super) fn read(schema: &Value) -> Option<Self> {
-        if schema.get("type").and_then(Value::as_str) == Some("object") {
-            let form = Form::parse(schema).ok()?;
-            return Some(Self {
-                fields: form.fields,
-                is_single: false,
-            });
-        }
-        let single = json!({
-            "type": "object", "properties": { "value": schema }, "required": ["value"],
-        });
-        let form = Form::parse(&single).ok()?;
-        Some(Self {
-            fields: form.fields,
-            is_single: true,
-        })
+        let is_single = schema.get("type").and_then(Value::as_str) != Some("object");
+        let single = || json!({ "type": "object", "properties": { "value": schema }, "required": ["value"] });
+        let form = if is_single {
+            Form::parse(&single())
+        } else {
+            Form::parse(schema)
+        };
+        let fields = form.ok()?.fields;
+        Some(Self { fields, is_single })
     }
 
     /// The fields with the values and errors of the last attempt.
-    pub(super) fn inputs(&self, id: &str, before: &Fields, faults: &[FieldFault]) -> Markup {
+    pub(super) fn inputs(&self, id: &str, before: &Fields, errors: &[InvalidField]) -> Markup {
         html! {
             @for field in &self.fields {
-                @let fault = faults.iter().find(|(name, _)| *name == field.name);
-                (input(field, id, before, fault.map(|(_, why)| why.as_str())))
+                @let error = errors.iter().find(|(name, _)| *name == field.name);
+                (input(field, id, before, error.map(|(_, why)| why.as_str())))
             }
         }
     }
 
     /// The filled-in values with the types of the form.
-    pub(super) fn answer(&self, filled: &Fields) -> Result<Value, Vec<FieldFault>> {
-        let (mut answer, mut faults) = (Map::new(), Vec::new());
+    pub(super) fn answer(&self, filled: &Fields) -> Result<Value, Vec<InvalidField>> {
+        let (mut answer, mut errors) = (Map::new(), Vec::new());
         for field in &self.fields {
             let text = filled.get(&key(field)).unwrap_or_default();
             match value_of(field, text) {
@@ -67,14 +61,14 @@ impl FormSchema {
                     answer.insert(field.name.clone(), value);
                 }
                 Ok(None) if field.required => {
-                    faults.push((field.name.clone(), "this is required".to_owned()));
+                    errors.push((field.name.clone(), "this is required".to_owned()));
                 }
                 Ok(None) => {}
-                Err(why) => faults.push((field.name.clone(), why)),
+                Err(why) => errors.push((field.name.clone(), why)),
             }
         }
-        if !faults.is_empty() {
-            return Err(faults);
+        if !errors.is_empty() {
+            return Err(errors);
         }
         let single = self.is_single.then(|| answer.remove("value")).flatten();
         Ok(single.unwrap_or(Value::Object(answer)))
@@ -108,37 +102,35 @@ fn value_of(field: &Field, text: &str) -> Result<Option<Value>, String> {
     }
 }
 
-fn input(field: &Field, id: &str, before: &Fields, fault: Option<&str>) -> Markup {
-    let key = key(field);
-    let at = format!("{id}-{}", slug(&field.name));
+fn input(field: &Field, id: &str, before: &Fields, error: Option<&str>) -> Markup {
+    let name = key(field);
+    let id = format!("{id}-{}", slug(&field.name));
     let default = field.default.as_ref();
     let default = default.map(|value| {
         value
             .as_str()
             .map_or_else(|| value.to_string(), str::to_owned)
     });
-    let now = before.get(&key).map(str::to_owned).or(default);
-    let now = now.unwrap_or_default();
+    let value = before.get(&name).map(str::to_owned).or(default);
     let title = field.title.as_deref();
     let title = title.map_or_else(|| humanize(&field.name), |title| one_line(title, LABEL_MAX));
     let hint = field.description.as_deref().map(clean);
-    let about = (fault.is_some() || hint.is_some()).then(|| format!("{at}-about"));
-    let about = about.as_deref();
+    let about = (error.is_some() || hint.is_some()).then(|| format!("{id}-about"));
     let label = html! { (title) @if !field.required { span.muted { " (optional)" } } };
     let help = html! {
         @if about.is_some() {
-            p.hint id=[about] {
-                @if let Some(fault) = fault { strong.error { (one_line(fault, 300)) } " " }
+            p.hint id=[about.as_ref()] {
+                @if let Some(error) = error { strong.error { (one_line(error, 300)) } " " }
                 @if let Some(hint) = &hint { (hint) }
             }
         }
     };
-    let parts = Parts {
+    let control = Control {
         field,
-        key: &key,
-        at: &at,
+        id,
+        name,
+        value: value.unwrap_or_default(),
         about,
-        now: &now,
     };
     let radios = match &field.kind {
         FieldKind::Choice(all) if all.len() <= RADIOS_MAX => Some(all.clone()),
@@ -147,9 +139,9 @@ fn input(field: &Field, id: &str, before: &Fields, fault: Option<&str>) -> Marku
     };
     html! {
         @if let Some(all) = &radios {
-            fieldset.field { legend { (label) } (help) (parts.radios(all)) }
+            fieldset.field { legend { (label) } (help) (control.radios(all)) }
         } @else {
-            div.field { label for=(at) { (label) } (help) (parts.control()) }
+            div.field { label for=(control.id) { (label) } (help) (control.input()) }
         }
     }
 }
@@ -161,23 +153,25 @@ fn choice(value: &str, label: &str) -> Choice {
     }
 }
 
-/// Attributes of the controls of a field.
-struct Parts<'a> {
+/// A field with the attributes of its control.
+struct Control<'a> {
     field: &'a Field,
-    key: &'a str,
-    at: &'a str,
-    about: Option<&'a str>,
-    now: &'a str,
+    id: String,
+    name: String,
+    value: String,
+    /// The id of the text that describes the field.
+    about: Option<String>,
 }
 
-impl Parts<'_> {
+impl Control<'_> {
     fn radios(&self, all: &[Choice]) -> Markup {
+        let about = self.about.as_ref();
         html! {
             div.choices {
                 @for Choice { value, label } in all {
                     label.choice {
-                        input type="radio" name=(self.key) value=(value) required[self.field.required]
-                            checked[value == self.now] aria-describedby=[self.about];
+                        input type="radio" name=(self.name) value=(value) required[self.field.required]
+                            checked[*value == self.value] aria-describedby=[about];
                         " " (one_line(label, LABEL_MAX))
                     }
                 }
@@ -185,36 +179,30 @@ impl Parts<'_> {
         }
     }
 
-    fn control(&self) -> Markup {
-        let Self {
-            field,
-            key,
-            at,
-            about,
-            now,
-        } = self;
+    fn input(&self) -> Markup {
+        let (required, about) = (self.field.required, self.about.as_ref());
         html! {
-            @match &field.kind {
+            @match &self.field.kind {
                 FieldKind::Choice(all) => {
-                    select id=(at) name=(key) required[field.required] aria-describedby=[*about] {
+                    select id=(self.id) name=(self.name) required[required] aria-describedby=[about] {
                         option value="" { "Choose…" }
                         @for Choice { value, label } in all {
-                            option value=(value) selected[value == now] { (one_line(label, LABEL_MAX)) }
+                            option value=(value) selected[*value == self.value] { (one_line(label, LABEL_MAX)) }
                         }
                     }
                 }
                 FieldKind::Text { format: None, min, max } if max.is_some_and(|max| max > LINE_MAX) => {
-                    textarea id=(at) name=(key) rows="4" required[field.required] minlength=[min]
-                        maxlength=[max] aria-describedby=[*about] { (now) }
+                    textarea id=(self.id) name=(self.name) rows="4" required[required] minlength=[min]
+                        maxlength=[max] aria-describedby=[about] { (self.value) }
                 }
                 FieldKind::Text { format, min, max } => {
-                    input id=(at) name=(key) type=(input_type(*format)) value=(now) required[field.required]
-                        minlength=[min] maxlength=[max] aria-describedby=[*about];
+                    input id=(self.id) name=(self.name) type=(input_type(*format)) value=(self.value)
+                        required[required] minlength=[min] maxlength=[max] aria-describedby=[about];
                 }
                 FieldKind::Number { whole, min, max } => {
-                    input id=(at) name=(key) type="number" value=(now) required[field.required]
+                    input id=(self.id) name=(self.name) type="number" value=(self.value) required[required]
                         step=(if *whole { "1" } else { "any" }) min=[min] max=[max]
-                        inputmode=(if *whole { "numeric" } else { "decimal" }) aria-describedby=[*about];
+                        inputmode=(if *whole { "numeric" } else { "decimal" }) aria-describedby=[about];
                 }
                 FieldKind::Boolean => {}
             }

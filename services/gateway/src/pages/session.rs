@@ -1,6 +1,8 @@
 //! The session of a browser: the signed-in user, and the checks that a posted form passes.
 
 use std::fmt::{Display, Write as _};
+use std::marker::PhantomData;
+use std::ops::Deref;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -11,10 +13,13 @@ use axum::response::{IntoResponse, Redirect, Response};
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use holdpoint_auth::Right;
-use holdpoint_contracts::Problem;
+use holdpoint_contracts::handoff::RequestView;
 use holdpoint_contracts::notification::GetPreferences;
+use holdpoint_contracts::{Command, Problem, Query};
 use holdpoint_ids::{HoldId, Workspace};
+use holdpoint_store::StoreError;
 use maud::{Markup, html};
+use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
 use super::cookie::read_cookie;
@@ -22,6 +27,8 @@ use super::layout::{self, PageClock};
 use super::sanitize::one_line;
 use crate::app::App;
 use crate::auth::caller::{Caller, claims};
+use crate::auth::may::Demand;
+use crate::command_outcome::CommandOutcome;
 use crate::problem::database_away;
 use crate::store::sessions;
 
@@ -44,12 +51,22 @@ pub(super) struct SignedInUser {
     secret: String,
 }
 
-/// A form that one of our own pages sent.
-#[derive(Debug)]
-pub(super) struct PostedForm {
+/// A signed-in user and the services that answer them.
+#[derive(Clone)]
+pub(super) struct Viewer {
+    pub(super) app: App,
     pub(super) user: SignedInUser,
-    pub(super) fields: Fields,
 }
+
+/// A form that one of our own pages sent.
+pub(super) struct PostedForm(pub(super) Viewer, pub(super) Fields);
+
+/// The form of a user who may do what it does.
+pub(super) struct PermittedForm<D>(
+    pub(super) Viewer,
+    pub(super) Fields,
+    pub(super) PhantomData<D>,
+);
 
 /// The fields of a form in order. A name may occur twice.
 #[derive(Debug, Default, Clone)]
@@ -69,6 +86,12 @@ impl From<Problem> for PageError {
     }
 }
 
+impl From<StoreError> for PageError {
+    fn from(error: StoreError) -> Self {
+        Self::Problem(database_away(error))
+    }
+}
+
 impl IntoResponse for PageError {
     fn into_response(self) -> Response {
         match self {
@@ -81,7 +104,7 @@ impl IntoResponse for PageError {
     }
 }
 
-impl FromRequestParts<App> for SignedInUser {
+impl FromRequestParts<App> for Viewer {
     type Rejection = PageError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, PageError> {
@@ -92,36 +115,37 @@ impl FromRequestParts<App> for SignedInUser {
             "/inbox".to_owned()
         };
         let secret = read_cookie(&parts.headers).unwrap_or_default();
-        let user = Self::find(app, secret).await?;
-        user.ok_or(PageError::SignIn(next))
+        let viewer = Self::find(app, secret).await?;
+        viewer.ok_or(PageError::SignIn(next))
     }
 }
 
-impl SignedInUser {
+impl Deref for Viewer {
+    type Target = SignedInUser;
+
+    fn deref(&self) -> &SignedInUser {
+        &self.user
+    }
+}
+
+impl Viewer {
     /// The user of a session; absent once the session has ended or the user is disabled.
     pub(super) async fn find(app: &App, secret: &str) -> Result<Option<Self>, Problem> {
         let tables = (&app.readers, &app.writer);
-        let session = sessions::find(tables, secret, app.clock.now())
-            .await
-            .map_err(database_away)?;
-        let Some(session) = session else {
+        let session = sessions::find(tables, secret, app.clock.now()).await;
+        let Some(session) = session.map_err(database_away)? else {
             return Ok(None);
         };
         let Some(known) = claims(app, session.holder).await? else {
             return Ok(None);
         };
-        let mut user = Self::new(app, Caller::of(known), secret).await;
-        user.other_workspaces = session.others;
-        Ok(Some(user))
+        let mut viewer = Self::new(app, Caller::of(known), secret).await;
+        viewer.user.other_workspaces = session.others;
+        Ok(Some(viewer))
     }
 
-    /// The user of an email link, who need not be signed in.
-    pub(super) async fn from_link(app: &App, caller: Caller, token: &str) -> Self {
-        Self::new(app, caller, token).await.with_link(token)
-    }
-
-    async fn new(app: &App, caller: Caller, secret: &str) -> Self {
-        Self {
+    pub(super) async fn new(app: &App, caller: Caller, secret: &str) -> Self {
+        let user = SignedInUser {
             zone: find_time_zone(app, &caller).await,
             caller,
             other_workspaces: Vec::new(),
@@ -129,9 +153,52 @@ impl SignedInUser {
             is_clock_frozen: app.clock.is_test(),
             link_token: None,
             secret: secret.to_owned(),
-        }
+        };
+        let app = app.clone();
+        Self { app, user }
     }
 
+    /// The same user now; absent once the session has ended.
+    pub(super) async fn reload(&self) -> Result<Option<Self>, Problem> {
+        Self::find(&self.app, &self.secret).await
+    }
+
+    /// A request as the user may see it.
+    pub(super) async fn request(&self, id: HoldId) -> Result<RequestView, Problem> {
+        self.caller.may(Right::Look)?;
+        self.app.request(&self.caller, id).await
+    }
+
+    pub(super) async fn query<Q: Query + Sync>(&self, query: &Q) -> Result<Q::Reply, Problem> {
+        self.app.bus.query(&self.caller.workspace, query).await
+    }
+
+    /// The reply of a query that a page can do without; absent if it does not come in time.
+    pub(super) async fn query_within<Q: Query + Sync>(
+        &self,
+        time: Duration,
+        query: &Q,
+    ) -> Option<Q::Reply> {
+        let reply = tokio::time::timeout(time, self.query(query)).await;
+        reply.ok()?.ok()
+    }
+
+    /// See [`App::ask`].
+    pub(super) async fn ask<C: Command + Sync>(&self, command: C) -> Result<C::Reply, Problem> {
+        self.app.ask(&self.caller, None, command).await
+    }
+
+    /// See [`App::command`].
+    pub(super) async fn command<C: Command + Sync>(
+        &self,
+        command: C,
+    ) -> Result<CommandOutcome<C::Reply>, Problem> {
+        self.app.command(&self.caller, None, command).await
+    }
+}
+
+impl SignedInUser {
+    /// The user of an email link, who need not be signed in.
     pub(super) fn with_link(self, token: &str) -> Self {
         Self {
             link_token: Some(token.to_owned()),
@@ -146,11 +213,6 @@ impl SignedInUser {
             Some(token) => format!("/l/{token}"),
             None => format!("/requests/{request}/act"),
         }
-    }
-
-    /// The same user now; absent once the session has ended.
-    pub(super) async fn reload(&self, app: &App) -> Result<Option<Self>, Problem> {
-        Self::find(app, &self.secret).await
     }
 
     /// The proof that a form comes from a page of this session.
@@ -217,17 +279,30 @@ impl FromRequest<App> for PostedForm {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, PageError> {
         let (mut parts, body) = request.into_parts();
-        let user = SignedInUser::from_request_parts(&mut parts, app).await?;
+        let viewer = Viewer::from_request_parts(&mut parts, app).await?;
         check_origin(&parts.headers)?;
         let fields = Fields::read(Request::from_parts(parts, body), app).await?;
-        if fields.get("csrf") != Some(user.csrf().as_str()) {
+        if fields.get("csrf") != Some(viewer.csrf().as_str()) {
             return Err(PageError::Problem(Problem::new(
                 403,
                 "stale_form",
                 "this form belongs to another session; go back, reload the page and submit it again",
             )));
         }
-        Ok(Self { user, fields })
+        Ok(Self(viewer, fields))
+    }
+}
+
+impl<D: Demand> FromRequest<App> for PermittedForm<D> {
+    type Rejection = PageError;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, PageError> {
+        let PostedForm(viewer, fields) = PostedForm::from_request(request, app).await?;
+        viewer.caller.may(D::RIGHT)?;
+        if D::IN_PERSON {
+            viewer.caller.in_person()?;
+        }
+        Ok(Self(viewer, fields, PhantomData))
     }
 }
 
@@ -246,14 +321,24 @@ impl Fields {
 
     /// The first field of this name.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
-        let mut named = self.0.iter().filter(|(key, _)| key == name);
-        named.next().map(|(_, value)| value.as_str())
+        self.get_all(name).next()
     }
 
     /// The same, trimmed, if it is not blank.
     pub(super) fn get_text(&self, name: &str) -> Option<&str> {
         let text = self.get(name).map(str::trim);
         text.filter(|text| !text.is_empty())
+    }
+
+    /// All values of this name.
+    pub(super) fn get_all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
+        let named = self.0.iter().filter(move |(key, _)| key == name);
+        named.map(|(_, value)| value.as_str())
+    }
+
+    /// The value of an enumeration, written as in bodies; absent if it is not one of its words.
+    pub(super) fn get_word<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        serde_json::from_value(self.get_text(name)?.into()).ok()
     }
 }
 
@@ -334,17 +419,8 @@ impl SignedInUser {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::headers;
     use super::*;
-
-    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
-        let one = |(name, value): &(&'static str, &'static str)| {
-            (
-                axum::http::HeaderName::from_static(name),
-                axum::http::HeaderValue::from_static(value),
-            )
-        };
-        pairs.iter().map(one).collect()
-    }
 
     #[test]
     fn a_form_of_another_site_is_refused() {

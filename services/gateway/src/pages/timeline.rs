@@ -6,22 +6,24 @@ use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::run::{ActionResult, RunView, StepView};
 use maud::{Markup, html};
 
-use super::fragment::key_of;
+use super::fragment::Fragment;
 use super::sanitize::{clean, humanize, one_line};
 use super::{context, labels};
 
-pub(super) fn steps(run: &RunView, zone: Tz) -> Markup {
-    html! {
-        section #steps data-key=(key_of(&run.steps)) {
-            @if !run.steps.is_empty() {
-                h2 { "Steps" }
-                ol.steps { @for step in &run.steps { (one_step(step, zone)) } }
+pub(super) fn steps(run: &RunView, zone: Tz) -> Fragment {
+    Fragment::new("steps", &run.steps, |key| {
+        html! {
+            section #steps data-key=(key) {
+                @if !run.steps.is_empty() {
+                    h2 { "Steps" }
+                    ol.steps { @for item in &run.steps { (step(item, zone)) } }
+                }
             }
         }
-    }
+    })
 }
 
-fn one_step(step: &StepView, zone: Tz) -> Markup {
+fn step(step: &StepView, zone: Tz) -> Markup {
     let has_more = step.request.is_some()
         || step.response.is_some()
         || step.raw_error.is_some()
@@ -90,23 +92,25 @@ fn full(response: &ActionResult) -> Markup {
 }
 
 /// Events, the newest last.
-pub(super) fn history(page: &HistoryPage, zone: Tz) -> Markup {
+pub(super) fn history(page: &HistoryPage, zone: Tz) -> Fragment {
     let first = page.items.first().map_or(0, |item| item.seq);
-    html! {
-        section #history data-key=(key_of(&page.last_seq)) {
-            h2 { "History" }
-            @if first > 1 { p.muted { "The first " (first - 1) " events are not shown. The API returns all events." } }
-            ol.timeline {
-                @for item in &page.items {
-                    li class=(event_class(item.kind)) {
-                        (labels::instant(item.at, zone)) " "
-                        span { (one_line(&item.message, 400)) }
-                        @if let Some(step) = &item.step { span.muted { " · " (one_line(step, 100)) } }
+    Fragment::new("history", &page.last_seq, |key| {
+        html! {
+            section #history data-key=(key) {
+                h2 { "History" }
+                @if first > 1 { p.muted { "The first " (first - 1) " events are not shown. The API returns all events." } }
+                ol.timeline {
+                    @for item in &page.items {
+                        li class=(event_class(item.kind)) {
+                            (labels::instant(item.at, zone)) " "
+                            span { (one_line(&item.message, 400)) }
+                            @if let Some(step) = &item.step { span.muted { " · " (one_line(step, 100)) } }
+                        }
                     }
                 }
             }
         }
-    }
+    })
 }
 
 /// The colour of an event's dot.

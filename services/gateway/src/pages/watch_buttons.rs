@@ -2,57 +2,47 @@
 
 use std::time::Duration;
 
-use axum::extract::State;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::Redirect;
 use holdpoint_auth::Right;
 use holdpoint_contracts::notification::{GetWatchStatus, Unwatch, WatchStatus, Watched};
 use holdpoint_ids::RunId;
 use maud::{Markup, html};
 
-use super::fragment::{Fragment, key_of};
-use super::session::{Fields, PageError, PostedForm, SignedInUser, invalid_form, percent_encode};
-use crate::app::App;
+use super::fragment::Fragment;
+use super::session::{
+    Fields, PageError, PermittedForm, SignedInUser, Viewer, invalid_form, percent_encode,
+};
+use crate::auth::may::{InPerson, Look};
 use crate::use_cases::watch::watch;
 
 /// Time to wait for a watch status; without a reply the page has no button.
 const STATUS_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The subjects of a page that can be followed, and their followers.
-pub(super) struct WatchButtons(Vec<(Watched, WatchStatus)>);
-
-impl WatchButtons {
-    /// Loads the status of these subjects and leaves out those without a timely reply.
-    pub(super) async fn load(app: &App, user: &SignedInUser, subjects: Vec<Watched>) -> Self {
-        let workspace = &user.caller.workspace;
-        let mut found = Vec::new();
-        // A narrowed token cannot follow for its user, so the page has no buttons.
-        if user.may(Right::Look) && user.caller.is_whole() {
-            for of in subjects {
-                let query = GetWatchStatus {
-                    person: user.caller.claims.user.clone(),
-                    of: of.clone(),
-                };
-                let reply = app.bus.query(workspace, &query);
-                if let Ok(Ok(status)) = tokio::time::timeout(STATUS_TIMEOUT, reply).await {
-                    found.push((of, status));
-                }
+/// One row for each of these subjects whose status is known in time. `back` is the run whose page shows
+/// the buttons.
+pub(super) async fn watch_buttons(
+    viewer: &Viewer,
+    subjects: Vec<Watched>,
+    back: Option<RunId>,
+) -> Fragment {
+    let mut found = Vec::new();
+    // A narrowed token cannot follow for its user, so the page has no buttons.
+    if viewer.may(Right::Look) && viewer.caller.is_whole() {
+        for of in subjects {
+            let person = viewer.caller.claims.user.clone();
+            let query = GetWatchStatus { person, of };
+            if let Some(status) = viewer.query_within(STATUS_TIMEOUT, &query).await {
+                found.push((query.of, status));
             }
         }
-        Self(found)
     }
-
-    pub(super) fn fragment(&self, user: &SignedInUser, back: Option<RunId>) -> Fragment {
-        Fragment::new("following", &self.0, self.render(user, back))
-    }
-
-    /// One row per subject. `back` is the run whose page shows the buttons.
-    pub(super) fn render(&self, user: &SignedInUser, back: Option<RunId>) -> Markup {
+    Fragment::new("following", &found, |key| {
         html! {
-            section.following #following data-key=(key_of(&self.0)) aria-label="Following" {
-                @for (of, status) in &self.0 { (button_row(user, of, *status, back)) }
+            section.following #following data-key=(key) aria-label="Following" {
+                @for (of, status) in &found { (button_row(viewer, of, *status, back)) }
             }
         }
-    }
+    })
 }
 
 fn button_row(
@@ -97,19 +87,17 @@ fn followers(status: WatchStatus) -> String {
 }
 
 /// Follows or unfollows, and returns to the page of the form.
-pub(super) async fn act(State(app): State<App>, posted: PostedForm) -> Result<Response, PageError> {
-    let PostedForm { user, fields } = posted;
-    let caller = &user.caller;
-    caller.may(Right::Look)?;
-    caller.in_person()?;
+pub(super) async fn act(
+    PermittedForm(viewer, fields, _): PermittedForm<InPerson<Look>>,
+) -> Result<Redirect, PageError> {
     let of = fields.get("of").unwrap_or_default().parse::<Watched>();
     let of = of.map_err(|_invalid| {
         invalid_form("invalid `of`; expected the id of a request, a run or an agent")
     })?;
     let path = return_path(&fields, &of);
     match fields.get("do") {
-        Some("follow") => drop(watch(&app, caller, None, of).await?),
-        Some("unfollow") => match app.ask(caller, None, Unwatch { of }).await {
+        Some("follow") => drop(watch(&viewer.app, &viewer.caller, None, of).await?),
+        Some("unfollow") => match viewer.ask(Unwatch { of }).await {
             Ok(_) => {}
             // Another tab has unfollowed already.
             Err(problem) if problem.status == 404 => {}
@@ -119,7 +107,7 @@ pub(super) async fn act(State(app): State<App>, posted: PostedForm) -> Result<Re
             return Err(invalid_form("invalid `do`; expected follow or unfollow").into());
         }
     }
-    Ok(Redirect::to(&path).into_response())
+    Ok(Redirect::to(&path))
 }
 
 /// The page of the run that showed the form, or the page of the subject.

@@ -3,16 +3,16 @@ use sea_orm::DatabaseConnection;
 
 use super::*;
 
-async fn copy() -> (tempfile::TempDir, DatabaseConnection) {
+async fn directory() -> (tempfile::TempDir, DatabaseConnection) {
     let folder = tempfile::tempdir().unwrap();
-    let location = Location::Sqlite(folder.path().join("copy.db"));
+    let location = Location::Sqlite(folder.path().join("directory.db"));
     migrate::<holdpoint_migrations::gateway::Migrator>(&location)
         .await
         .unwrap();
     (folder, open_writer(&location).await.unwrap())
 }
 
-fn fact(seq: u64, name: &str, roles: &[&str], active: bool) -> UserChange {
+fn change(seq: u64, name: &str, roles: &[&str], active: bool) -> UserChange {
     UserChange {
         seq,
         workspace: "acme".parse().unwrap(),
@@ -26,21 +26,21 @@ fn fact(seq: u64, name: &str, roles: &[&str], active: bool) -> UserChange {
     }
 }
 
-/// M-5: whoever has a role is found by pages, in order; who was disabled or lost it is not.
+/// M-5: the active users with a role are found page by page, in the order of names.
 #[tokio::test]
-async fn the_members_of_a_role_are_those_that_are_active_now() {
-    let (_folder, db) = copy().await;
-    let facts: Vec<_> = (1..=7)
-        .map(|n| fact(n, &format!("u{n}"), &["ops", "member"], true))
+async fn only_active_users_are_members_of_a_role() {
+    let (_folder, db) = directory().await;
+    let changes: Vec<_> = (1..=7)
+        .map(|n| change(n, &format!("u{n}"), &["ops", "member"], true))
         .collect();
-    apply(&db, &facts).await.unwrap();
+    apply(&db, &changes).await.unwrap();
     let later = [
-        fact(8, "u2", &["ops"], false),
-        fact(9, "u4", &["member"], true),
+        change(8, "u2", &["ops"], false),
+        change(9, "u4", &["member"], true),
     ];
     apply(&db, &later).await.unwrap();
-    // Facts of before come again and change nothing.
-    apply(&db, &facts).await.unwrap();
+    // A repetition of earlier changes changes nothing.
+    apply(&db, &changes).await.unwrap();
     let (acme, ops) = ("acme".parse().unwrap(), "ops".parse().unwrap());
     let page = async |after: Option<&UserName>| {
         let names = members(&db, &acme, &ops, after, 3).await.unwrap();
@@ -50,6 +50,6 @@ async fn the_members_of_a_role_are_those_that_are_active_now() {
     let after = "u5".parse().unwrap();
     assert_eq!(page(Some(&after)).await, ["u6", "u7"]);
     assert_eq!(position(&db).await.unwrap(), 9);
-    let gone = find(&db, &acme, &"u2".parse().unwrap()).await.unwrap();
-    assert!(!gone.unwrap().active);
+    let disabled = find(&db, &acme, &"u2".parse().unwrap()).await.unwrap();
+    assert!(!disabled.unwrap().active);
 }

@@ -3,10 +3,10 @@
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::run::{HoldKind, RunView, StepStatus, StepView};
-use maud::{Markup, html};
+use maud::html;
 use serde::Serialize;
 
-use super::super::fragment::{Fragment, key_of};
+use super::super::fragment::Fragment;
 use super::super::labels;
 
 /// The counted time of a clock, and the start of each step or hold that still counts.
@@ -75,24 +75,22 @@ fn clocks_of(run: &RunView) -> [Clock; 3] {
 }
 
 /// Changes with what the clocks count, and not while they count.
-pub(super) fn fragment(run: &RunView, now: DateTime<Utc>) -> Fragment {
-    Fragment::new("clocks", &clocks_of(run), render(run, now))
-}
-
-pub(super) fn render(run: &RunView, now: DateTime<Utc>) -> Markup {
+pub(super) fn render(run: &RunView, now: DateTime<Utc>) -> Fragment {
     let clocks = clocks_of(run);
-    html! {
-        dl.clocks #clocks data-key=(key_of(&clocks)) {
-            @for clock in clocks {
-                @let ms = clock.value_at(now);
-                div {
-                    dt { (clock.name) }
-                    dd data-counts=[(!clock.since.is_empty()).then_some(clock.since.len())]
-                        data-ms=(ms) data-at=(now.timestamp_millis()) { (labels::duration(ms)) }
+    Fragment::new("clocks", &clocks, |key| {
+        html! {
+            dl.clocks #clocks data-key=(key) {
+                @for clock in &clocks {
+                    @let ms = clock.value_at(now);
+                    div {
+                        dt { (clock.name) }
+                        dd data-counts=[(!clock.since.is_empty()).then_some(clock.since.len())]
+                            data-ms=(ms) data-at=(now.timestamp_millis()) { (labels::duration(ms)) }
+                    }
                 }
             }
         }
-    }
+    })
 }
 
 #[cfg(test)]
@@ -126,14 +124,14 @@ mod tests {
         let at = |text: &str| text.parse::<DateTime<Utc>>().unwrap();
         let (now, later) = (at("2026-01-01T00:01:30Z"), at("2026-01-01T01:00:00Z"));
         let asked = run(&json!({}));
-        let html = render(&asked, now).0;
+        let html = render(&asked, now).html.0;
         assert!(html.contains("2 minutes 30 seconds"), "{html}");
         assert_eq!(html.matches("data-counts=\"1\"").count(), 1, "{html}");
-        assert!(render(&asked, later).0.contains("1 hour 1 minute"));
-        let key = |now| fragment(&asked, now).key;
+        assert!(render(&asked, later).html.0.contains("1 hour 1 minute"));
+        let key = |now| render(&asked, now).key;
         assert_eq!(key(now), key(later), "a counting clock is not sent again");
         let ended = run(&json!({ "ended_at": "2026-01-01T00:00:00Z" }));
-        let html = render(&ended, later).0;
+        let html = render(&ended, later).html.0;
         assert!(
             html.contains("1 minute") && !html.contains("data-counts"),
             "{html}"
@@ -153,7 +151,8 @@ mod tests {
             "paused_by": [pause("2026-01-01T00:00:40Z"), pause("2026-01-01T00:00:30Z")],
         }));
         assert_eq!(milliseconds(&paused), [5_000, 0, 90_000]);
-        assert!(!render(&paused, paused.created_at).0.contains("data-counts"));
+        let html = render(&paused, paused.created_at).html.0;
+        assert!(!html.contains("data-counts"), "{html}");
     }
 
     /// A tool works until it asks; afterwards only the clock of people counts.
@@ -165,7 +164,7 @@ mod tests {
             "claimed_by": "node-1", "claimed_at": "2025-12-31T23:59:50Z",
         }] }));
         assert_eq!(milliseconds(&asking), [15_000, 0, 3_660_000]);
-        let html = render(&asking, asking.created_at).0;
+        let html = render(&asking, asking.created_at).html.0;
         assert_eq!(html.matches("data-counts").count(), 1, "{html}");
     }
 }

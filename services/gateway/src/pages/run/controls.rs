@@ -1,22 +1,18 @@
 //! The buttons of a run's page that pause, resume and cancel it (D-14).
 
 use holdpoint_auth::Right;
-use holdpoint_contracts::run::{PauseScope, ResumeMode, RunView};
+use holdpoint_contracts::run::{PauseScope, RunView};
 use maud::{Markup, html};
 
 use super::super::request_forms::unfold;
 use super::super::session::SignedInUser;
 
 /// The modes of resuming: the word of the API, and the label after "Resume".
-pub(in crate::pages) const RESUME_MODES: [(&str, ResumeMode, &str); 4] = [
-    ("continue", ResumeMode::Continue, "with the time left"),
-    (
-        "keep_deadline",
-        ResumeMode::KeepDeadline,
-        "until the original deadline",
-    ),
-    ("restart", ResumeMode::Restart, "with the full wait again"),
-    ("now", ResumeMode::Now, "and end the wait now"),
+pub(in crate::pages) const RESUME_MODES: [(&str, &str); 4] = [
+    ("continue", "with the time left"),
+    ("keep_deadline", "until the original deadline"),
+    ("restart", "with the full wait again"),
+    ("now", "and end the wait now"),
 ];
 
 /// The buttons that an operator can use now.
@@ -31,7 +27,7 @@ pub(super) fn render(user: &SignedInUser, run: &RunView) -> Markup {
         button { "Resume" }
         label.hidden for="resume-mode" { "Remaining wait" }
         select #resume-mode name="mode" {
-            @for (word, _, label) in RESUME_MODES { option value=(word) { (label) } }
+            @for (word, label) in RESUME_MODES { option value=(word) { (label) } }
         }
     };
     let cancel = html! {
@@ -50,10 +46,6 @@ pub(super) fn render(user: &SignedInUser, run: &RunView) -> Markup {
 
 /// A form that performs one action on the run.
 pub(super) fn form(user: &SignedInUser, run: &RunView, action: &str, inside: &Markup) -> Markup {
-    user.form(
-        &format!("/runs/{}/act", run.id),
-        "row",
-        &[("do", action)],
-        inside,
-    )
+    let path = format!("/runs/{}/act", run.id);
+    user.form(&path, "row", &[("do", action)], inside)
 }

@@ -101,15 +101,6 @@ pub(super) fn format_select(name: &str, format: WebhookFormat, slack_label: &str
     }
 }
 
-/// The submitted format, if it is one.
-pub(super) fn read_format(text: Option<&str>) -> Option<WebhookFormat> {
-    match text {
-        Some("slack") => Some(WebhookFormat::Slack),
-        Some("standard") => Some(WebhookFormat::Standard),
-        Some(_) | None => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@ use maud::{Markup, html};
 
 use super::super::sanitize::{humanize, one_line};
 use super::super::session::{Fields, SignedInUser};
-use super::form::{Input, choice, error_hint, field_error, format_select, read_format};
+use super::form::{Input, choice, error_hint, field_error, format_select};
 
 /// Times in fields that the user has not set.
 const QUIET_HOURS: (&str, &str) = ("22:00", "07:00");
@@ -172,12 +172,14 @@ fn digest_fields(saved: Option<&Digest>, errors: &[FieldError]) -> Markup {
 pub(super) fn read(fields: &Fields) -> Preferences {
     let text = |name: &str| fields.get_text(name).unwrap_or_default().to_owned();
     let is_on = |name: &str| fields.get(name).is_some();
-    let priority = |name: &str| text(name).parse().unwrap_or(Priority::Low);
+    let priority = |name: &str| fields.get_word(name).unwrap_or(Priority::Low);
     let chat = fields.get_text("chat-url").map(|url| Chat {
         enabled: is_on("chat"),
         from: priority("chat-from"),
         url: Some(url.to_owned()),
-        format: read_format(fields.get("chat-format")).unwrap_or(WebhookFormat::Slack),
+        format: fields
+            .get_word("chat-format")
+            .unwrap_or(WebhookFormat::Slack),
         secret: None,
     });
     let order = match (&chat, fields.get("first")) {
@@ -209,15 +211,9 @@ fn read_quiet_hours(fields: &Fields) -> QuietHours {
     if from == MIDNIGHT && to == MIDNIGHT {
         to = END_OF_DAY.to_owned();
     }
-    let is_chosen = |value: &str| {
-        let mut days = fields.0.iter().filter(|(name, _)| name == "day");
-        days.any(|(_, day)| day == value)
-    };
-    let mut days: Vec<_> = DAYS
-        .into_iter()
-        .filter(|(_, value, _)| is_chosen(value))
-        .map(|(day, ..)| day)
-        .collect();
+    let is_chosen = |value: &str| fields.get_all("day").any(|day| day == value);
+    let chosen = DAYS.iter().filter(|(_, value, _)| is_chosen(value));
+    let mut days: Vec<_> = chosen.map(|(day, ..)| *day).collect();
     // No days means every day.
     if days.len() == DAYS.len() {
         days.clear();

@@ -1,26 +1,24 @@
 //! The sessions of a user, and signing them out.
 
-use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
-use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use maud::{Markup, html};
 
 use super::super::labels::{self, Tone};
-use super::super::session::{PageError, PostedForm, SignedInUser, invalid_form};
+use super::super::session::{PageError, PermittedForm, SignedInUser, Viewer, invalid_form};
 use super::form::redirect_done;
-use crate::app::App;
+use crate::auth::may::{InPerson, Look};
 use crate::problem::database_away;
 use crate::store::sessions::own::{self, SessionId, SessionView};
 
 const PATH: &str = "/settings/sessions";
 
 /// The user's sessions in the current workspace.
-pub(super) async fn load(app: &App, user: &SignedInUser) -> Result<Vec<SessionView>, Problem> {
-    let owner = (&user.caller.workspace, &user.caller.claims.user);
-    own::list(&app.readers, owner, Some(user.secret()), user.now)
-        .await
-        .map_err(database_away)
+pub(super) async fn load(viewer: &Viewer) -> Result<Vec<SessionView>, Problem> {
+    let owner = (&viewer.caller.workspace, &viewer.caller.claims.user);
+    let secret = Some(viewer.secret());
+    let found = own::list(&viewer.app.readers, owner, secret, viewer.now).await;
+    found.map_err(database_away)
 }
 
 pub(super) fn list(user: &SignedInUser, sessions: &[SessionView]) -> Markup {
@@ -60,18 +58,16 @@ fn entry(user: &SignedInUser, session: &SessionView) -> Markup {
 }
 
 /// Ends the session that the form names, or all sessions.
-pub(super) async fn end(State(app): State<App>, posted: PostedForm) -> Result<Response, PageError> {
-    let PostedForm { user, fields } = posted;
-    user.caller.may(Right::Look)?;
-    user.caller.in_person()?;
+pub(super) async fn end(
+    PermittedForm(viewer, fields, _): PermittedForm<InPerson<Look>>,
+) -> Result<Response, PageError> {
     let id = fields.get("id").map(str::parse::<SessionId>).transpose();
     let id = id.map_err(|error: String| invalid_form(&error))?;
-    let owner = (&user.caller.workspace, &user.caller.claims.user);
+    let owner = (&viewer.caller.workspace, &viewer.caller.claims.user);
     // A session that has ended already is not an error.
-    own::end(&app.writer, owner, id)
-        .await
-        .map_err(database_away)?;
-    Ok(match user.reload(&app).await? {
+    let ended = own::end(&viewer.app.writer, owner, id).await;
+    ended.map_err(database_away)?;
+    Ok(match viewer.reload().await? {
         Some(_user) => redirect_done("signed-out"),
         None => Redirect::to("/login").into_response(),
     })

@@ -11,7 +11,7 @@ use super::super::labels::{self, Tone};
 use super::super::request_forms::unfold;
 use super::super::sanitize::one_line;
 use super::super::session::{Fields, SignedInUser};
-use super::form::{Input, PATH, choice, field_error, format_select, read_format};
+use super::form::{Input, PATH, choice, field_error, format_select};
 
 /// Groups of events that the form offers.
 const EVENT_GROUPS: [(&str, &str); 5] = [
@@ -22,49 +22,29 @@ const EVENT_GROUPS: [(&str, &str); 5] = [
     ("run.*", "Ends of all runs"),
 ];
 
-/// A webhook to be added.
-pub(super) struct NewWebhook {
-    /// Made with the form, so that a second submit adds nothing.
-    id: WebhookId,
-    url: String,
-    events: Vec<String>,
-    format: WebhookFormat,
+/// The webhook of the empty form. Its id is made with the form, so that a second submit adds nothing.
+fn empty() -> AddWebhook {
+    AddWebhook {
+        id: WebhookId::fresh(),
+        url: String::new(),
+        events: vec!["*".to_owned()],
+        format: WebhookFormat::Standard,
+    }
 }
 
-impl NewWebhook {
-    fn fresh() -> Self {
-        Self {
-            id: WebhookId::fresh(),
-            url: String::new(),
-            events: vec!["*".to_owned()],
-            format: WebhookFormat::Standard,
-        }
-    }
-
-    pub(super) fn read(fields: &Fields) -> Self {
-        let chosen = fields.0.iter().filter(|(name, _)| name == "event");
-        let chosen = chosen.map(|(_, value)| value.trim());
-        let typed = fields.get("names").unwrap_or_default();
-        let typed = typed.split(|c: char| c == ',' || c.is_whitespace());
-        let mut events: Vec<_> = chosen.chain(typed).map(str::to_owned).collect();
-        events.retain(|event| !event.is_empty());
-        events.dedup();
-        let id = fields.get("id").and_then(|id| id.parse().ok());
-        Self {
-            id: id.unwrap_or_else(WebhookId::fresh),
-            url: fields.get_text("url").unwrap_or_default().to_owned(),
-            events,
-            format: read_format(fields.get("format")).unwrap_or(WebhookFormat::Standard),
-        }
-    }
-
-    pub(super) fn command(&self) -> AddWebhook {
-        AddWebhook {
-            id: self.id,
-            url: self.url.clone(),
-            events: self.events.clone(),
-            format: self.format,
-        }
+pub(super) fn read(fields: &Fields) -> AddWebhook {
+    let chosen = fields.get_all("event").map(str::trim);
+    let typed = fields.get("names").unwrap_or_default();
+    let typed = typed.split(|c: char| c == ',' || c.is_whitespace());
+    let mut events: Vec<_> = chosen.chain(typed).map(str::to_owned).collect();
+    events.retain(|event| !event.is_empty());
+    events.dedup();
+    let id = fields.get("id").and_then(|id| id.parse().ok());
+    AddWebhook {
+        id: id.unwrap_or_else(WebhookId::fresh),
+        url: fields.get_text("url").unwrap_or_default().to_owned(),
+        events,
+        format: fields.get_word("format").unwrap_or_default(),
     }
 }
 
@@ -144,12 +124,12 @@ fn event_labels(events: &[String]) -> String {
 /// The form that adds a webhook, with the submitted one after a refusal.
 pub(super) fn add_form(
     user: &SignedInUser,
-    submitted: Option<NewWebhook>,
+    submitted: Option<AddWebhook>,
     errors: &[FieldError],
 ) -> Markup {
     // Without a submitted webhook the errors belong to another form.
     let errors = if submitted.is_some() { errors } else { &[] };
-    let webhook = submitted.unwrap_or_else(NewWebhook::fresh);
+    let webhook = submitted.unwrap_or_else(empty);
     let is_group = |event: &&String| EVENT_GROUPS.iter().any(|(value, _)| value == event);
     let single = webhook.events.iter().filter(|event| !is_group(event));
     let single: Vec<_> = single.map(String::as_str).collect();
@@ -175,12 +155,8 @@ pub(super) fn add_form(
         div.row { button.primary { "Add" } }
     };
     let id = webhook.id.to_string();
-    user.form(
-        "/settings/webhooks",
-        "panel settings",
-        &[("id", &id)],
-        &inside,
-    )
+    let hidden = [("id", id.as_str())];
+    user.form("/settings/webhooks", "panel settings", &hidden, &inside)
 }
 
 #[cfg(test)]
@@ -203,7 +179,7 @@ mod tests {
             ),
             ("format", "slack"),
         ]);
-        let wanted = NewWebhook::read(&sent);
+        let wanted = read(&sent);
         assert_eq!(wanted.url, "https://x.example/");
         assert_eq!(
             wanted.events,
@@ -217,10 +193,10 @@ mod tests {
         assert_eq!(wanted.format, WebhookFormat::Slack);
         let twice = fields(&[("id", &wanted.id.to_string()), ("url", "x")]);
         assert_eq!(
-            NewWebhook::read(&twice).id,
+            read(&twice).id,
             wanted.id,
             "a second submit has the same id"
         );
-        assert_eq!(NewWebhook::read(&twice).events, Vec::<String>::new());
+        assert_eq!(read(&twice).events, Vec::<String>::new());
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::attempt::{Notice, RequestAttempt};
+use super::super::attempt::{Banner, RequestAttempt};
 use super::super::card::card;
 use super::super::email_link::is_current;
 use super::super::session::SignedInUser;
@@ -97,7 +97,7 @@ fn the_context_is_shown_in_readable_sections() {
     reads(&html, &["Details as JSON"]);
 }
 
-/// HTML and control characters in every text.
+/// Every text contains HTML and control characters.
 #[test]
 fn no_text_of_a_user_becomes_markup() {
     let evil = "<script>alert(1)</script>\u{202e}\u{1b}\"'&<img src=x onerror=y>";
@@ -115,7 +115,7 @@ fn no_text_of_a_user_becomes_markup() {
             "history": [{"action": evil, "by": evil, "at": at(), "note": evil}],
         })),
         Some(&RequestAttempt {
-            notice: Some(Notice::error(evil, vec![evil.to_owned()])),
+            notice: Some(Banner::error(evil, vec![evil.to_owned()])),
             ..RequestAttempt::default()
         }),
     );
@@ -124,7 +124,7 @@ fn no_text_of_a_user_becomes_markup() {
         !html.contains("<script") && !html.contains("<img"),
         "{html}"
     );
-    // A value that goes back to the system must be what it was; what is shown must not.
+    // A value that returns to the system is unchanged, and shown text is cleaned.
     let shown = html.replace(
         &format!("value=\"{}\"", maud::html! { (evil) }.into_string()),
         "",
@@ -148,7 +148,7 @@ fn no_text_of_a_user_becomes_markup() {
 
 /// S0-T2: repeated data in a handoff's context is shown once.
 #[test]
-fn nothing_is_shown_twice() {
+fn repeated_context_is_shown_once() {
     let deals = json!([{"name": "Pilot", "value": 12000}]);
     let context = json!({
         "contact": {"name": "Zoe", "deals": deals, "company": "Zimmer"}, "deals": deals,
@@ -303,12 +303,12 @@ fn a_link_shows_its_host() {
         html.contains("href=\"https://vault.example:8443/new?for=%22%3E%3Cscript%3E\""),
         "{html}"
     );
-    for unsafe_one in [
+    for forbidden in [
         "<script>",
         "<b>the",
         "<textarea id=\"card-hold_0193aaaabbbb7ccc8dddeeeeeeeeeeee-1-answer",
     ] {
-        assert!(!html.contains(unsafe_one), "{unsafe_one} in {html}");
+        assert!(!html.contains(forbidden), "{forbidden} in {html}");
     }
     let evil = request(json!({
         "kind": "input", "actions": ["respond"], "link": {"url": "javascript:alert(1)"},

@@ -14,12 +14,12 @@ fn schema() -> Value {
         "properties": {
             "amount": {"type": "number", "title": "Amount in EUR", "minimum": 0, "maximum": 500},
             "parts": {"type": "integer", "description": "How many times"},
-            "way": {"type": "string", "enum": ["bank", "card"], "enumNames": ["Bank transfer", "Card"]},
-            "tell": {"type": "boolean"},
+            "channel": {"type": "string", "enum": ["bank", "card"], "enumNames": ["Bank transfer", "Card"]},
+            "receipt": {"type": "boolean"},
             "mail": {"type": "string", "format": "email"},
             "note": {"type": "string", "maxLength": 1000},
         },
-        "required": ["amount", "way", "tell"],
+        "required": ["amount", "channel", "receipt"],
     })
 }
 
@@ -28,7 +28,7 @@ fn filled(pairs: &[(&str, &str)]) -> Fields {
     Fields(pairs.iter().map(own).collect())
 }
 
-/// DESIGN: the one form language is the flat JSON-Schema subset of MCP elicitation.
+/// The form language is the flat JSON-Schema subset of MCP elicitation.
 #[test]
 fn a_schema_becomes_fields() {
     let asked = request(json!({"kind": "input", "actions": ["respond"], "schema": schema()}));
@@ -58,7 +58,7 @@ fn a_schema_becomes_fields() {
     }
 }
 
-/// Mend D-11: fields are in the order of the author, also where a later one is needed and an earlier is not.
+/// Mend D-11: fields are in the order of the author, also if a later field is required and an earlier is not.
 #[test]
 fn a_form_is_in_the_order_of_its_author() {
     let schema = r#"{"type": "object", "required": ["budget"], "properties": {
@@ -72,34 +72,33 @@ fn a_form_is_in_the_order_of_its_author() {
 }
 
 #[test]
-fn what_is_filled_in_becomes_an_answer_of_the_right_types() {
+fn filled_fields_become_an_answer_with_the_types_of_the_form() {
     let form = FormSchema::read(&schema()).unwrap();
     let fields = filled(&[
         ("amount", "12.50"),
         ("parts", "3"),
-        ("way", "bank"),
-        ("tell", "false"),
+        ("channel", "bank"),
+        ("receipt", "false"),
         ("mail", ""),
         ("note", "a\r\nb"),
     ]);
     assert_eq!(
         form.answer(&fields).unwrap(),
-        json!({"amount": 12.5, "parts": 3, "way": "bank", "tell": false, "note": "a\nb"})
+        json!({"amount": 12.5, "parts": 3, "channel": "bank", "receipt": false, "note": "a\nb"})
     );
-    let faults = form
+    let errors = form
         .answer(&filled(&[
             ("amount", "much"),
             ("parts", "1.5"),
-            ("way", "bank"),
+            ("channel", "bank"),
         ]))
         .unwrap_err();
-    let names: Vec<_> = faults.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["amount", "parts", "tell"]);
+    let names: Vec<_> = errors.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["amount", "parts", "receipt"]);
 }
 
-/// A question without an object: the value alone is the answer.
 #[test]
-fn a_single_value_is_answered_as_it_is() {
+fn a_question_without_an_object_is_answered_with_a_single_value() {
     let schema = json!({"type": "string", "enum": ["yes", "no"]});
     let form = FormSchema::read(&schema).unwrap();
     assert_eq!(form.answer(&filled(&[("value", "no")])).unwrap(), "no");
@@ -113,13 +112,13 @@ fn a_single_value_is_answered_as_it_is() {
     }
 }
 
-/// What was typed is not lost by a mistake.
+/// Input is kept after a mistake.
 #[test]
-fn a_wrong_form_comes_back_with_what_was_typed() {
+fn an_invalid_form_keeps_its_input() {
     let asked = request(json!({"kind": "input", "actions": ["respond"], "schema": schema()}));
     let attempt = RequestAttempt {
         fields: filled(&[("mail", "ada@example.org"), ("amount", "much")]),
-        faults: vec![("amount".to_owned(), "write a number".to_owned())],
+        errors: vec![("amount".to_owned(), "write a number".to_owned())],
         ..RequestAttempt::default()
     };
     let html = card(&owner(), &asked, Some(&attempt));
@@ -127,9 +126,9 @@ fn a_wrong_form_comes_back_with_what_was_typed() {
     assert!(html.into_string().contains("value=\"ada@example.org\""));
 }
 
-/// `options: [yes, no]` are the words, and the uncertain step's choices are spoken.
+/// Options are shown as given, and the options of an uncertain step as words.
 #[test]
-fn options_are_buttons_and_many_of_them_a_list() {
+fn a_few_options_are_buttons_and_many_are_a_list() {
     let asked = |options: Value, reason: Value| {
         let changes = json!({
             "kind": "input", "actions": ["respond"], "options": options, "reason": reason,
