@@ -10,7 +10,7 @@ use std::convert::Infallible;
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::{Changed, Store};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, guarded, insert_returning};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, upsert_if_version, insert_returning};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, SimpleExpr};
@@ -314,7 +314,7 @@ impl Store<SchedulerDomain> for Scheduler {
     ) -> Result<Vec<Key>, StoreError> {
         let keys = ["workspace", "owner", "id"];
         let columns = ["rev", "status", "due_at", "updated_at"];
-        let conflict = guarded(TABLE, &keys, &columns);
+        let conflict = upsert_if_version(TABLE, &keys, &columns);
         let rows = changed.iter().map(|one| active(one, now));
         let rows = rows.collect::<Result<Vec<_>, _>>()?;
         let names = [Column::Workspace, Column::Owner, Column::Id];
