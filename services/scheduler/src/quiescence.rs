@@ -68,7 +68,7 @@ pub(crate) struct QuiescenceProbe {
     pub(crate) kernels: KernelRegistry,
 }
 
-/// One observation.
+/// The unfinished work at one instant.
 struct Observation {
     /// Texts of unfinished work by kind.
     unfinished: BTreeMap<String, String>,

@@ -142,7 +142,6 @@ pub(crate) async fn delete_old(
     Ok(deleted.rows_affected)
 }
 
-/// The earliest due time.
 pub(crate) async fn next_due(
     db: &impl ConnectionTrait,
 ) -> Result<Option<DateTime<Utc>>, StoreError> {

@@ -93,10 +93,11 @@ impl TestClock {
         // Timers that running work sets must be in the table before the clock moves.
         self.probe.wait(cap, &mut unsettled).await;
         let began = self.now();
-        while let Some(due) = self.next_stop(began).await? {
-            if due > target {
+        loop {
+            let next = store::next_stop(&self.probe.loader.db, began, self.now()).await;
+            let Some(due) = next.map_err(failed)?.filter(|due| *due <= target) else {
                 break;
-            }
+            };
             self.move_to(due)?;
             self.deliver(due).await?;
             self.probe.wait(cap, &mut unsettled).await;
@@ -109,9 +110,8 @@ impl TestClock {
     }
 
     async fn deliver_overdue(&self) -> Result<(), Problem> {
-        let db = &self.probe.loader.db;
-        let first = store::next_due(db).await.map_err(failed)?;
-        if first.is_some_and(|due| due <= self.now()) {
+        let first = store::next_due(&self.probe.loader.db).await;
+        if first.map_err(failed)?.is_some_and(|due| due <= self.now()) {
             self.deliver(self.now()).await?;
         }
         Ok(())
@@ -123,12 +123,6 @@ impl TestClock {
 
     fn move_to(&self, instant: DateTime<Utc>) -> Result<(), Problem> {
         self.probe.loader.clock.move_to(instant).map_err(failed)
-    }
-
-    async fn next_stop(&self, began: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, Problem> {
-        store::next_stop(&self.probe.loader.db, began, self.now())
-            .await
-            .map_err(failed)
     }
 
     /// Publishes the bucket of an instant; the durable consumer receives it like any other.

@@ -83,7 +83,6 @@ impl Facts<'_> {
         Ok(self.find(need, Fact::try_as_policies)?.unwrap_or_default())
     }
 
-    /// Another request.
     pub(crate) fn request(&self, id: HoldId) -> Result<Option<Box<Request>>, Undecided> {
         let need = Need::Request(self.workspace.clone(), id);
         self.find(need, Fact::try_as_request)

@@ -13,7 +13,6 @@ use super::model::user::User;
 /// Data that a decision may lack.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Need {
-    /// One user of a workspace.
     User(Workspace, UserName),
     /// The active owners of a workspace.
     Owners(Workspace),
@@ -23,11 +22,9 @@ pub enum Need {
     Role(Workspace, RoleName),
     /// How many open requests each of a workspace's users has.
     Loads(Workspace),
-    /// One policy of a workspace.
     Policy(Workspace, PolicyName),
     /// The names of a workspace's own policies.
     Policies(Workspace),
-    /// Another request.
     Request(Workspace, HoldId),
 }
 

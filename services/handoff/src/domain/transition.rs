@@ -18,6 +18,7 @@ pub(crate) struct RequestTransition {
     /// The instant of the change, which its history entries, events and notification carry.
     pub(crate) at: DateTime<Utc>,
     pub(super) effects: Vec<Effect>,
+    /// Facts that later decisions of the same batch find.
     pub(super) facts: Vec<(Need, Fact)>,
     pub(super) notification: Option<Notification>,
 }
@@ -145,11 +146,6 @@ impl RequestTransition {
         }
     }
 
-    /// Adds a fact that later decisions of the same batch find.
-    pub(crate) fn add_fact(&mut self, fact: Option<(Need, Fact)>) {
-        self.facts.extend(fact);
-    }
-
     /// Sends the end to the executor until it is acknowledged. A standalone hold has no such service, so its
     /// end is applied at once.
     pub(crate) fn close(&mut self) {
@@ -196,11 +192,5 @@ impl RequestTransition {
                 by_rung,
             },
         });
-    }
-
-    /// The timer has fired, so that none is set.
-    pub(crate) const fn clear_timer(&mut self) {
-        self.request.timer.due = None;
-        self.request.timer.is_acknowledged = true;
     }
 }

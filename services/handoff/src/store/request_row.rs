@@ -187,24 +187,15 @@ pub(crate) async fn list_requests(
         Some(kind) => query.filter(COLUMN.kind.eq(kind.as_str())),
         None => query.filter(COLUMN.kind.is_not_null()),
     };
-    if let Some(status) = filter.status {
-        query = query.filter(with_status(status));
-    }
-    if let Some(priority) = filter.priority {
-        query = query.filter(COLUMN.priority.eq(priority.as_str()));
-    }
-    if let Some(user) = filter.assignee {
-        query = query.filter(is_for(user));
-    }
-    if filter.asks {
-        query = query.filter(COLUMN.kind.ne(HoldKind::Timer.as_str()));
-    }
-    if let Some(snoozed) = filter.snoozed {
-        query = query.filter(is_snoozed(snoozed, is_sqlite(db)));
-    }
-    if let Some(run) = filter.run {
-        query = query.filter(COLUMN.run_id.eq(run.uuid()));
-    }
+    let timer = HoldKind::Timer.as_str();
+    let conditions = Condition::all()
+        .add_option(filter.status.map(with_status))
+        .add_option(filter.priority.map(|one| COLUMN.priority.eq(one.as_str())))
+        .add_option(filter.assignee.map(is_for))
+        .add_option(filter.asks.then(|| COLUMN.kind.ne(timer)))
+        .add_option(filter.snoozed.map(|one| is_snoozed(one, is_sqlite(db))))
+        .add_option(filter.run.map(|run| COLUMN.run_id.eq(run.uuid())));
+    query = query.filter(conditions);
     let query = match filter.order {
         Order::Newest { after } => newest_first(query, after),
         Order::Urgency { skip } => most_urgent_first(query).offset(skip),
@@ -333,15 +324,12 @@ pub(crate) async fn list_requests_of(
             .add(COLUMN.assignee.is_null())
             .add(is_addressed),
     };
+    let after = after.map(|id| id.to_string()).unwrap_or_default();
     let ids = Entity::find()
         .filter(COLUMN.workspace.eq(workspace.as_str()))
         .filter(COLUMN.status.eq("open"))
         .filter(is_theirs)
-        .filter(
-            COLUMN
-                .id
-                .gt(after.map(|id| id.to_string()).unwrap_or_default()),
-        )
+        .filter(COLUMN.id.gt(after))
         .select_only()
         .column(Column::Id)
         .order_by_asc(Column::Id)
@@ -362,12 +350,9 @@ pub(crate) async fn count_loads(
     if workspaces.is_empty() {
         return Ok(Vec::new());
     }
+    let names = workspaces.iter().map(|one| one.as_str());
     let rows = Entity::find()
-        .filter(
-            COLUMN
-                .workspace
-                .is_in(workspaces.iter().map(|one| one.as_str())),
-        )
+        .filter(COLUMN.workspace.is_in(names))
         .filter(COLUMN.status.eq("open"))
         .filter(COLUMN.assignee.is_not_null())
         .select_only()

@@ -415,11 +415,13 @@ async fn users_are_found(db: &DatabaseConnection) {
         [1],
         "a request with an assignee stays"
     );
+    members_and_loads_are_found(db, (ada, bob)).await;
+}
+
+async fn members_and_loads_are_found(db: &DatabaseConnection, (ada, bob): (User, User)) {
     let tx = begin_write(db).await.unwrap();
-    let (role, loads) = (
-        Need::Role(acme.clone(), "ops".parse().unwrap()),
-        Need::Loads(acme.clone()),
-    );
+    let role = Need::Role(acme(), "ops".parse().unwrap());
+    let loads = Need::Loads(acme());
     let found = handoff()
         .find(&tx, &[role.clone(), loads.clone()])
         .await

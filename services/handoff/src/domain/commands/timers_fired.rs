@@ -32,7 +32,8 @@ pub(crate) fn fire_timer(
     // The scheduler's clock stamps due times, and the local clock may be slightly behind it.
     let at = context.now.max(due);
     let mut transition = RequestTransition::on(request, at);
-    transition.clear_timer();
+    transition.request.timer.due = None;
+    transition.request.timer.is_acknowledged = true;
     match (request.next_deadline(), escalation::next_rung(request)) {
         (deadline, Some((rung, due))) if deadline.is_none_or(|deadline| due < deadline) => {
             escalation::fire_rung(&mut transition, &rung, context)?;

@@ -75,6 +75,7 @@ pub struct ResolvedPolicies {
     pub acknowledged_for_ms: Option<u64>,
     /// Accepting the request stops the ladder.
     pub stops_on_accept: bool,
+    /// Texts for the request's history.
     pub notes: Vec<String>,
 }
 
@@ -91,10 +92,5 @@ impl ResolvedPolicies {
             },
             ..spec
         }
-    }
-
-    /// Text for the request's history.
-    pub(crate) fn history_note(&self) -> Option<String> {
-        (!self.notes.is_empty()).then(|| self.notes.join("; "))
     }
 }

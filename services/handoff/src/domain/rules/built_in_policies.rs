@@ -5,9 +5,9 @@ use holdpoint_contracts::hold::{Priority, RungAct};
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::PolicyName;
 
-const MINUTE_MS: u64 = 60_000;
+pub(super) const MINUTE_MS: u64 = 60_000;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
-const DAY_MS: u64 = 24 * HOUR_MS;
+pub(super) const DAY_MS: u64 = 24 * HOUR_MS;
 
 /// Prefix of their names.
 const PREFIX: &str = "default-";

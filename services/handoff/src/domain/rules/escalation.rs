@@ -10,16 +10,13 @@ use holdpoint_contracts::run::HoldKind;
 use holdpoint_holds::OWNERS;
 
 use super::audience::{self, Assignment, AssignmentRules};
-use super::built_in_policies::default_times;
+use super::built_in_policies::{DAY_MS, MINUTE_MS, default_times};
 use super::working_hours::WorkingHours;
 use crate::domain::decision::Undecided;
 use crate::domain::lookup::DecisionContext;
 use crate::domain::model::progress::{RequestProgress, RungEnd};
 use crate::domain::model::request::{BY_TIME, Phase, Request};
 use crate::domain::transition::RequestTransition;
-
-const MINUTE_MS: u64 = 60_000;
-const DAY_MS: u64 = 24 * 60 * MINUTE_MS;
 
 /// Shortest time without reminders after an acknowledgement, if no policy states one.
 const QUIET_MS_MIN: u64 = 30 * MINUTE_MS;
@@ -238,7 +235,10 @@ pub(crate) fn fire_rung(
             return Ok(());
         }
     };
-    let note = with_round(transition, note);
+    let note = match transition.request.progress.ladder.rounds {
+        0 => note,
+        before => format!("round {}, after an acknowledgement: {note}", before + 1),
+    };
     transition.add_history("escalated", BY_TIME, Some(note));
     transition.notify(RequestEventKind::Escalated, None, to);
     Ok(())
@@ -269,13 +269,6 @@ fn act_of_rung(request: &Request, rung: &Rung) -> RungAct {
 fn has_default(request: &Request) -> bool {
     let spec = request.spec.as_ref().filter(|_| request.owner.is_none());
     spec.is_some_and(|spec| spec.kind == HoldKind::Input && spec.default.is_some())
-}
-
-fn with_round(transition: &RequestTransition, note: String) -> String {
-    match transition.request.progress.ladder.rounds {
-        0 => note,
-        before => format!("round {}, after an acknowledgement: {note}", before + 1),
-    }
 }
 
 fn end_by_rung(transition: &mut RequestTransition, after_ms: u64, is_answered: bool) {

@@ -24,8 +24,9 @@ pub(crate) fn assign_new_request(
     };
     let by = transition.request.opened_by.clone();
     let by = by.unwrap_or_else(|| BY_EXECUTOR.to_owned());
-    let by_policy = transition.request.progress.resolved_policies.history_note();
-    transition.add_history("opened", &by, by_policy);
+    let notes = &transition.request.progress.resolved_policies.notes;
+    let note = (!notes.is_empty()).then(|| notes.join("; "));
+    transition.add_history("opened", &by, note);
     if spec.kind == HoldKind::Timer {
         return Ok(());
     }
@@ -51,7 +52,7 @@ pub(crate) fn assign_new_request(
     if let Some(note) = assigned.note {
         transition.add_history("assigned", BY_SERVICE, Some(note));
     }
-    transition.add_fact(assigned.fact);
+    transition.facts.extend(assigned.fact);
     if let Some(shortfall) = shortfall()? {
         add_owners(transition, &shortfall);
     }

@@ -1,12 +1,9 @@
 //! Whether as many people may decide a request as must agree. A standalone hold that nobody can decide is
 //! refused; a run's request is addressed to the owners too.
 
-use std::collections::BTreeSet;
-
 use holdpoint_contracts::hold::HoldSpec;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
-use holdpoint_ids::UserName;
 
 use super::audience;
 use crate::domain::decision::Undecided;
@@ -19,20 +16,6 @@ pub(crate) struct QuorumShortfall {
     need: u32,
     have: u32,
     excluded: ExcludedDeciders,
-}
-
-fn shortfall(
-    need: u32,
-    eligible: &BTreeSet<UserName>,
-    excluded: &ExcludedDeciders,
-) -> Option<QuorumShortfall> {
-    let may = eligible.iter().filter(|name| !excluded.contains(name));
-    let have = u32::try_from(may.count()).unwrap_or(u32::MAX);
-    (have < need).then(|| QuorumShortfall {
-        need,
-        have,
-        excluded: excluded.clone(),
-    })
 }
 
 /// Whether too few people may decide. If one decision is enough and nobody is excluded, an owner always
@@ -50,8 +33,16 @@ pub(crate) fn check_quorum(
     if need == 1 && excluded.is_empty() {
         return Ok(None);
     }
-    let eligible = audience::eligible_deciders(&spec.to, context)?;
-    Ok(eligible.and_then(|eligible| shortfall(need, &eligible, excluded)))
+    let Some(eligible) = audience::eligible_deciders(&spec.to, context)? else {
+        return Ok(None);
+    };
+    let may_decide = eligible.iter().filter(|name| !excluded.contains(name));
+    let have = u32::try_from(may_decide.count()).unwrap_or(u32::MAX);
+    Ok((have < need).then(|| QuorumShortfall {
+        need,
+        have,
+        excluded: excluded.clone(),
+    }))
 }
 
 impl QuorumShortfall {

@@ -395,17 +395,11 @@ fn a_stated_recipient_or_timeout_beyond_the_limits_is_refused_by_its_field() {
     old.timeout_ms = TIMEOUT_MS.end() + 1;
     world.now = minute(60);
     world.fire();
-    let changes: [(fn(&mut AskAgain), &str); 2] = [
-        (
-            |wanted| wanted.to = Some(vec!["@user.oscar".to_owned(); RECIPIENTS_MAX + 1]),
-            "/spec/to",
-        ),
-        (
-            |wanted| wanted.timeout_ms = Some(TIMEOUT_MS.end() + 1),
-            "/timeout_ms",
-        ),
+    let changes: [fn(&mut AskAgain); 2] = [
+        |wanted| wanted.to = Some(vec!["@user.oscar".to_owned(); RECIPIENTS_MAX + 1]),
+        |wanted| wanted.timeout_ms = Some(TIMEOUT_MS.end() + 1),
     ];
-    for (change, pointer) in changes {
+    for (change, pointer) in changes.into_iter().zip(["/spec/to", "/timeout_ms"]) {
         let refused = again(&world, "oscar", change).map(drop).unwrap_err();
         let pointers: Vec<_> = refused
             .errors
