@@ -129,6 +129,6 @@ async fn a_run_hides_what_its_requests_hide() {
                 "{who}, {way}"
             );
         }
-        assert_eq!(shown, sees, "{who} reads the answers for their eyes");
+        assert_eq!(shown, sees, "{who} reads exactly the permitted answers");
     }
 }
