@@ -131,7 +131,7 @@ fn waits_are_between_a_second_and_ninety_days() {
         ),
         (
             "5 fortnights",
-            "invalid unit `fortnights`; expected ms, s, m, h, d, w or milliseconds, seconds, minutes, hours, days, weeks.",
+            "Invalid unit `fortnights`; expected ms, s, m, h, d, w or milliseconds, seconds, minutes, hours, days, weeks.",
         ),
     ] {
         assert_eq!(
