@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::history::{EventType, HistoryItem};
-use holdpoint_contracts::run::{ActionResult, Failure, ResumeMode};
+use holdpoint_contracts::run::{ActionResult, Failure};
 use holdpoint_ids::HoldId;
 use serde_json::Value;
 
@@ -73,8 +73,6 @@ pub(crate) struct RunTransition<'a> {
     pub(crate) now: DateTime<Utc>,
     /// The user who ends the run.
     pub(crate) ended_by: Option<String>,
-    /// How waits continue that a person's hold still freezes when this decision resumes the run.
-    pub(crate) resume_mode: ResumeMode,
     lookup: LookupFn<'a>,
     pub(crate) effects: Vec<Effect>,
     pub(crate) items: Vec<HistoryItem>,
@@ -92,7 +90,6 @@ impl<'a> RunTransition<'a> {
             run,
             now,
             ended_by: None,
-            resume_mode: ResumeMode::Continue,
             lookup,
             effects: Vec::new(),
             items: Vec::new(),

@@ -30,7 +30,7 @@ pub(crate) fn continue_waits(transition: &mut RunTransition<'_>) {
     {
         return;
     }
-    for index in thaw_timers(transition, transition.resume_mode) {
+    for index in thaw_timers(transition, ResumeMode::Continue) {
         end_wait(transition, index);
     }
 }

@@ -201,6 +201,48 @@ fn a_resume_keeps_its_mode_for_the_waits_of_a_run_that_was_handed_back() {
     }
 }
 
+/// Mend L3: the mode of a resume counts at its instant, whatever is commanded after it, and however late the run
+/// applies both.
+#[test]
+fn a_later_pause_leaves_the_mode_of_a_resume_as_it_was() {
+    for is_applied_at_once in [true, false] {
+        let mut world = World::started("  - id: wait\n    wait: 1 day\n");
+        world.pass(TimeDelta::hours(6));
+        let by = Actor("bob".to_owned());
+        world.give(RunInput::TakeOver { by: by.clone() });
+        let pause = ScopeInput::Pause {
+            by: by.clone(),
+            waiting: PauseWaiting::Hold,
+            new: PauseNew::Accept,
+        };
+        let resume = |mode| ScopeInput::Resume {
+            by: by.clone(),
+            mode,
+        };
+        world.command(PauseScope::Agent, pause.clone());
+        let own = world.run().takeover_hold.as_ref().unwrap().id;
+        let returned = super::completion("return_to_agent");
+        let reply = world.close_as(own, HoldOutcome::Completed, returned);
+        assert_eq!(reply, CloseReply::OnResume);
+        let resumed_at = world.now;
+        for (kind, input) in [
+            (PauseScope::Agent, resume(ResumeMode::Restart)),
+            (PauseScope::Workspace, pause),
+            (PauseScope::Workspace, resume(ResumeMode::Continue)),
+        ] {
+            world.command(kind, input);
+            if is_applied_at_once {
+                world.give(RunInput::ApplyScopes);
+            }
+            world.pass(TimeDelta::hours(1));
+        }
+        world.give(RunInput::ApplyScopes);
+        // A whole day again, and the hour of the second pause.
+        let due = resumed_at + TimeDelta::hours(25);
+        assert_eq!(world.view().resume_at, Some(due), "{is_applied_at_once}");
+    }
+}
+
 /// Mend C-13: a timeout that is kept while an operator owns the run only proposes. An answer replaces it,
 /// and a clock that changes forgets it.
 #[test]
