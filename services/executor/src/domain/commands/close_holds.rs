@@ -18,9 +18,11 @@ use crate::domain::rules::handoff_events::{pass_ownership, record_events_before_
 use crate::domain::rules::incidents::add_incident;
 use crate::domain::rules::kept_answers::{apply_kept_answers, fits_kind, takes_effect};
 use crate::domain::rules::next_steps::start_next_steps;
+use crate::domain::rules::open_hold::next_hold_id;
 use crate::domain::rules::open_hold_needs::load_open_hold_needs;
 use crate::domain::rules::take_over::{record_takeover, revoke_steps};
 use crate::domain::rules::timers::freeze_timers;
+use crate::domain::rules::uncertain_steps::announce_question;
 use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
 
 /// The handoff service refused the question, so no person can answer it (Mend B-3, B-13). The run gets an
@@ -55,15 +57,16 @@ fn ask_again_or_give_up<'a>(
         });
     } else {
         // A hold is closed for good, so the second question needs an id of its own.
-        transition.run.holds += 1;
-        next.hold.number = transition.run.holds;
+        next.hold = next_hold_id(&mut transition.run);
         next.is_minimal = true;
     }
+    let hold = next.hold;
     if let Some(step) = transition.step_mut(index) {
-        if next.is_minimal != asked.is_minimal {
-            step.answered.push(asked.hold.number);
-        }
         step.phase = StepPhase::Uncertain(next);
+        if !asked.is_minimal {
+            step.answered.push(asked.hold.number);
+            announce_question(&mut transition, index, hold);
+        }
     }
     let reply = if asked.is_minimal && !transition.run.moves() {
         CloseReply::OnResume

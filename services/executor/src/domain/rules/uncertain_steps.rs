@@ -10,28 +10,33 @@ use crate::domain::model::run::{Answered, Choice, StepPhase, Uncertain, Working}
 use crate::domain::model::time::millis_between;
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::next_steps::{redispatch_step, start_next_steps};
+use crate::domain::rules::open_hold::next_hold_id;
 use crate::domain::step_response::success;
 use crate::domain::transition::{RowData, RunTransition};
 
 pub(crate) fn ask_about_step(transition: &mut RunTransition<'_>, index: usize, working: Working) {
-    transition.run.holds += 1;
-    let hold = HoldId {
-        run: transition.run.id,
-        number: transition.run.holds,
+    let asked = Uncertain {
+        working,
+        hold: next_hold_id(&mut transition.run),
+        since: transition.now,
+        answer: None,
+        is_minimal: false,
     };
-    let since = transition.now;
+    let hold = asked.hold;
     let Some(step) = transition.step_mut(index) else {
         return;
     };
-    let (id, dispatch) = (step.id.clone(), step.dispatch);
-    step.phase = StepPhase::Uncertain(Uncertain {
-        working,
-        hold,
-        since,
-        answer: None,
-        is_minimal: false,
-    });
+    step.phase = StepPhase::Uncertain(asked);
     transition.row(index, RowData::default());
+    announce_question(transition, index, hold);
+}
+
+/// Tells the clients that follow the history the id of a question about an uncertain step.
+pub(crate) fn announce_question(transition: &mut RunTransition<'_>, index: usize, hold: HoldId) {
+    let Some(step) = transition.step(index) else {
+        return;
+    };
+    let (id, dispatch) = (step.id.clone(), step.dispatch);
     let message =
         format!("{id} may have happened: its worker was granted the start and never reported.");
     let options = Choice::ALL.map(Choice::as_str);
