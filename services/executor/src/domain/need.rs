@@ -175,8 +175,6 @@ pub enum Fact {
     Tool(Arc<Tool>),
     /// For [`Need::User`]: whether they are active.
     User(bool),
-    /// Other aggregates read nothing of a node or of the user directory.
-    Nothing,
 }
 
 /// Who works on what in a run.

@@ -13,8 +13,8 @@ use holdpoint_kernel::{Sweep, SweepPage};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 
-use crate::Executor;
 use crate::domain::{Input, Lease, LeaseStatus, Node, NodeInput, RunInput, lease_status};
+use crate::executor::Executor;
 use crate::store;
 
 /// Leases of one page.

@@ -19,7 +19,8 @@ use serde_json::Value;
 use crate::domain::run::ToolInvocation;
 use crate::domain::tool::is_built_in;
 use crate::domain::{Fact, Need, Run, StepRow, Tool};
-use crate::{Executor, outbound, store};
+use crate::executor::Executor;
+use crate::{outbound, store};
 
 /// Steps of one page.
 const PAGE: u64 = 1_000;
