@@ -30,7 +30,6 @@ use tokio::sync::Semaphore;
 
 use crate::domain::agent::planned_steps;
 use crate::domain::plan::Plan;
-use crate::domain::refusal::invalid_agent;
 use crate::domain::view::shown_input;
 use crate::domain::{Agent, Contact, Refusal, Run};
 use crate::store;
@@ -43,7 +42,6 @@ const LIMIT_MAX: u64 = 500;
 /// How long a query waits for the compilations before its own.
 const COMPILE_WITHIN: Duration = Duration::from_secs(3);
 
-/// Answers the executor's queries.
 #[derive(Debug)]
 pub(crate) struct ExecutorQueries {
     db: DatabaseConnection,
@@ -89,7 +87,8 @@ fn limit(requested: u64) -> Result<u64, Problem> {
 }
 
 fn plan(query: &PlanAgent) -> Result<PlannedAgent, Problem> {
-    let plan = Plan::compile(&query.text).map_err(|errors| invalid_agent(&errors))?;
+    let plan =
+        Plan::compile(&query.text).map_err(|errors| Refusal::InvalidAgent(errors).problem())?;
     let agent = plan
         .agent
         .parse()
