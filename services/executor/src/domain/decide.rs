@@ -157,37 +157,47 @@ pub fn decide(
             agent: name,
             text,
         } => {
-            let known = state.and_then(Aggregate::as_agent);
+            let known = state.and_then(Aggregate::try_as_agent_ref);
             apply_agent(known, workspace, name, text, now)
         }
         Input::Contact {
             workspace,
             contact: id,
             input,
-        } => change_contact(state.and_then(Aggregate::as_contact), workspace, id, input),
+        } => change_contact(
+            state.and_then(Aggregate::try_as_contact_ref),
+            workspace,
+            id,
+            input,
+        ),
         Input::Scope {
             workspace,
             agent,
             input,
         } => change_scope(state, workspace, agent.as_ref(), input, now),
         Input::WatchRunEnds { workspace, agent } => match agent {
-            Some(name) => watch_agent(state.and_then(Aggregate::as_agent), name),
-            None => watch_workspace(state.and_then(Aggregate::as_workspace), workspace),
+            Some(name) => watch_agent(state.and_then(Aggregate::try_as_agent_ref), name),
+            None => watch_workspace(state.and_then(Aggregate::try_as_workspace_ref), workspace),
         },
         Input::UnwatchedEnds { agent, watch, .. } => match agent {
-            Some(_) => unwatch_agent(state.and_then(Aggregate::as_agent), *watch),
-            None => unwatch_workspace(state.and_then(Aggregate::as_workspace), *watch),
+            Some(_) => unwatch_agent(state.and_then(Aggregate::try_as_agent_ref), *watch),
+            None => unwatch_workspace(state.and_then(Aggregate::try_as_workspace_ref), *watch),
         },
-        Input::WatchRequest(id) => Err(Undecided::Refused(Refusal::RequestWatched(*id))),
+        Input::WatchRequest(id) => Err(Refusal::RequestWatched(*id).into()),
         Input::Node { node: name, input } => {
-            let known = state.and_then(Aggregate::as_node);
+            let known = state.and_then(Aggregate::try_as_node_ref);
             change_node(known, name, input, lookup, now)
         }
         Input::Tool {
             workspace,
             name,
             input,
-        } => change_tool(state.and_then(Aggregate::as_tool), workspace, name, input),
+        } => change_tool(
+            state.and_then(Aggregate::try_as_tool_ref),
+            workspace,
+            name,
+            input,
+        ),
         Input::OnBehalfOf {
             workspace,
             user,
@@ -201,12 +211,12 @@ pub fn decide(
             vec![Effect::Users(facts.clone())],
             Reply::Nothing(()),
         ),
-        Input::UnknownTimer { id } => Err(Undecided::Refused(Refusal::UnknownTimer(id.clone()))),
+        Input::UnknownTimer { id } => Err(Refusal::UnknownTimer(id.clone()).into()),
         Input::Run {
             workspace,
             run,
             input,
-        } => match state.and_then(Aggregate::as_run) {
+        } => match state.and_then(Aggregate::try_as_run_ref) {
             Some(known) if known.workspace == *workspace => {
                 let also = || input_needs(known, input);
                 with_scopes_applied(known, also, lookup, now, |run, lookup| {
@@ -215,8 +225,8 @@ pub fn decide(
             }
             None if is_start(input) => start_run(workspace, *run, input, lookup, now),
             // A run of another workspace does not exist for this one, but its id is taken.
-            Some(_) if is_start(input) => Err(Undecided::Refused(Refusal::RunIdTaken(*run))),
-            Some(_) | None => Err(Undecided::Refused(Refusal::RunNotFound(*run))),
+            Some(_) if is_start(input) => Err(Refusal::RunIdTaken(*run).into()),
+            Some(_) | None => Err(Refusal::RunNotFound(*run).into()),
         },
     }
 }
@@ -236,7 +246,7 @@ fn require_active_user(
 ) -> Decision {
     match (lookup(&need), &need) {
         (Lookup::Found(Fact::User(false)), Need::User(_, user)) => {
-            Err(Undecided::Refused(Refusal::Disabled(user.clone())))
+            Err(Refusal::Disabled(user.clone()).into())
         }
         (Lookup::Found(_) | Lookup::Missing, _) => decide(state, input, lookup, now),
         // Loaded together with the needs of the command.

@@ -100,7 +100,6 @@ pub(crate) async fn forgettable_nodes(
     node_row::Entity::page(db, query, limit).await
 }
 
-/// Deletes leases by their ids.
 pub(crate) async fn forget(db: &Transaction, ids: &[String]) -> Result<(), StoreError> {
     for chunk in ids.chunks(ROWS_PER_STATEMENT) {
         let delete = Entity::delete_many().filter(COLUMN.id.is_in(chunk.iter().cloned()));
@@ -166,7 +165,6 @@ pub(crate) async fn list(
     Ok(readable(rows, limit, |row| row.id.clone(), read))
 }
 
-/// Leases by their ids.
 pub(crate) async fn load(
     db: &impl ConnectionTrait,
     ids: &[String],

@@ -61,7 +61,6 @@ const fn status_text(status: NodeStatus) -> &'static str {
     }
 }
 
-/// Nodes with these names.
 pub(crate) async fn named(
     db: &impl ConnectionTrait,
     names: impl IntoIterator<Item = &NodeName>,

@@ -32,7 +32,6 @@ const KEPT_WHEN_DOWN: TimeDelta = TimeDelta::days(1);
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 const FORGET_PAGE: u64 = 100;
 
-/// The sweep of leases.
 #[derive(Debug)]
 pub(super) struct Leases {
     clock: Clock,

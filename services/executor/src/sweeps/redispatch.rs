@@ -37,7 +37,6 @@ type Place = (RunId, String, u64);
 /// Answers of users, by run and name of the value.
 type Answers = HashMap<(RunId, String), Arc<Value>>;
 
-/// The sweep of dispatches.
 #[derive(Debug)]
 pub(super) struct Redispatch {
     service: Executor,

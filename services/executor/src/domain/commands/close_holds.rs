@@ -6,7 +6,6 @@ use holdpoint_contracts::hold::{CloseReply, HoldOutcome};
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
-use crate::domain::decision::Undecided;
 use crate::domain::effect::Reply;
 use crate::domain::model::run::{
     Answered, Choice, HoldClosure, Ownership, PersonHold, StepPhase, Uncertain,
@@ -85,39 +84,31 @@ pub(crate) fn close_uncertain_hold<'a>(
     choice: Option<Choice>,
     closing: &HoldClosure,
 ) -> RunDecision<'a> {
-    let told = |answer| Ok(RunOutcome::Unchanged(Reply::Closed(answer)));
+    let unchanged = |reply| Ok(RunOutcome::Unchanged(Reply::Closed(reply)));
     let steps = &transition.run.steps;
     if steps
         .iter()
         .any(|step| step.answered.contains(&hold.number))
     {
-        return told(CloseReply::Applied);
+        return unchanged(CloseReply::Applied);
     }
     let open = transition
         .run
         .questions()
         .find(|(_, asked)| asked.hold == hold);
     let Some((step, asked)) = open else {
-        return told(CloseReply::RunEnded);
+        return unchanged(CloseReply::RunEnded);
     };
     if asked.answer.is_some() {
-        return told(CloseReply::OnResume);
+        return unchanged(CloseReply::OnResume);
     }
     let id = step.id.clone();
     let Some(choice) = choice else {
-        return match closing.outcome {
-            HoldOutcome::Cancelled => {
-                let asked = asked.clone();
-                ask_again_or_give_up(transition, &id, &asked, closing)
-            }
-            HoldOutcome::Answered
-            | HoldOutcome::Approved
-            | HoldOutcome::Rejected
-            | HoldOutcome::Completed
-            | HoldOutcome::TakenOver
-            | HoldOutcome::Timeout
-            | HoldOutcome::Fired => Err(Undecided::Refused(Refusal::UnknownAnswer(hold))),
-        };
+        if closing.outcome != HoldOutcome::Cancelled {
+            return Err(Refusal::UnknownAnswer(hold).into());
+        }
+        let asked = asked.clone();
+        return ask_again_or_give_up(transition, &id, &asked, closing);
     };
     let by = &closing.by;
     let index = transition.position(&id)?;
@@ -125,7 +116,7 @@ pub(crate) fn close_uncertain_hold<'a>(
     transition.event(
         EventType::InputAnswered,
         Some(&id),
-        format!("{by} answered about {id}: {}.", choice.as_str()),
+        format!("{by} answered about {id}: {}.", choice.into_str()),
         json!({ "hold": hold, "answer": choice, "by": by }),
     );
     let answer = Answered {
@@ -165,7 +156,7 @@ pub(crate) fn close_hold<'a>(
     let is_news = record_events_before_close(&mut transition, &on, closing);
     // The events may have moved its deadline or its owner.
     let mut on = open_person_hold(&transition, hold).unwrap_or(on);
-    let told = |transition: RunTransition<'a>, answer| {
+    let reply_only = |transition: RunTransition<'a>, answer| {
         let answer = Reply::Closed(answer);
         if is_news {
             transition.decided(answer)
@@ -178,15 +169,17 @@ pub(crate) fn close_hold<'a>(
         kept.outcome != HoldOutcome::Timeout || closing.outcome == HoldOutcome::Timeout
     };
     if on.closing.as_ref().is_some_and(is_kept) {
-        return told(transition, CloseReply::OnResume);
+        return reply_only(transition, CloseReply::OnResume);
     }
     if !fits_kind(on.kind, closing) {
-        return Err(Undecided::Refused(Refusal::UnknownAnswer(hold)));
+        return Err(Refusal::UnknownAnswer(hold).into());
     }
     load_open_hold_needs(&transition, &[])?;
     match closing.outcome {
         // The take-over stopped the timer, so an earlier timeout is void.
-        HoldOutcome::Timeout if on.taken.is_some() => return told(transition, CloseReply::Applied),
+        HoldOutcome::Timeout if on.taken.is_some() => {
+            return reply_only(transition, CloseReply::Applied);
+        }
         HoldOutcome::TakenOver if on.taken.is_some() => {
             return take_over_again(transition, &on, closing, is_news);
         }
@@ -196,7 +189,7 @@ pub(crate) fn close_hold<'a>(
         HoldOutcome::Timeout
             if on.has_time_left_after(closing) || !transition.run.pauses.is_empty() =>
         {
-            return told(transition, CloseReply::OnResume);
+            return reply_only(transition, CloseReply::OnResume);
         }
         HoldOutcome::Answered
         | HoldOutcome::Approved
@@ -226,7 +219,6 @@ pub(crate) fn close_hold<'a>(
     transition.decided(Reply::Closed(CloseReply::Applied))
 }
 
-/// An open hold on people.
 fn open_person_hold(transition: &RunTransition<'_>, hold: HoldId) -> Option<PersonHold> {
     let mut people = transition.run.people();
     let (_, on) = people.find(|(_, on)| on.id == hold)?;

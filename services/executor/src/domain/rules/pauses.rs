@@ -25,7 +25,7 @@ pub(crate) fn add_pause(transition: &mut RunTransition<'_>, scope: PauseScope, b
         .run
         .steps
         .iter()
-        .filter(|step| matches!(step.phase, StepPhase::Working(_)))
+        .filter(|step| matches!(step.phase, StepPhase::Granted(_)))
         .map(|step| step.id.clone())
         .collect();
     freeze_timers(transition);

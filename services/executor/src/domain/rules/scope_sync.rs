@@ -120,10 +120,11 @@ pub(crate) fn inherit_pauses(run: &mut Run, scopes: &Scopes) -> Result<(), Undec
             && pause.new == PauseNew::Refuse
         {
             let agent = (kind == PauseScope::Agent).then(|| run.agent.clone());
-            return Err(Undecided::Refused(Refusal::AgentPaused {
+            return Err(Refusal::AgentPaused {
                 agent,
                 by: pause.by.clone(),
-            }));
+            }
+            .into());
         }
         run.pauses.extend(scope.paused_by(kind));
         set_applied_epoch(run, kind, scope.epoch);

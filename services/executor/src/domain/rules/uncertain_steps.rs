@@ -4,9 +4,10 @@ use holdpoint_contracts::history::EventType;
 
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
+use strum::VariantArray as _;
 
 use crate::domain::decision::Undecided;
-use crate::domain::model::run::{Answered, Choice, StepPhase, Uncertain, Working};
+use crate::domain::model::run::{Answered, Choice, StepGrant, StepPhase, Uncertain};
 use crate::domain::model::time::millis_between;
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::next_steps::{redispatch_step, start_next_steps};
@@ -14,7 +15,7 @@ use crate::domain::rules::open_hold::next_hold_id;
 use crate::domain::step_response::success;
 use crate::domain::transition::{RowData, RunTransition};
 
-pub(crate) fn ask_about_step(transition: &mut RunTransition<'_>, index: usize, working: Working) {
+pub(crate) fn ask_about_step(transition: &mut RunTransition<'_>, index: usize, working: StepGrant) {
     let asked = Uncertain {
         working,
         hold: next_hold_id(&mut transition.run),
@@ -23,11 +24,7 @@ pub(crate) fn ask_about_step(transition: &mut RunTransition<'_>, index: usize, w
         is_minimal: false,
     };
     let hold = asked.hold;
-    let Some(step) = transition.step_mut(index) else {
-        return;
-    };
-    step.phase = StepPhase::Uncertain(asked);
-    transition.row(index, RowData::default());
+    transition.set_phase(index, StepPhase::Uncertain(asked), RowData::default());
     announce_question(transition, index, hold);
 }
 
@@ -39,7 +36,7 @@ pub(crate) fn announce_question(transition: &mut RunTransition<'_>, index: usize
     let (id, dispatch) = (step.id.clone(), step.dispatch);
     let message =
         format!("{id} may have happened: its worker was granted the start and never reported.");
-    let options = Choice::ALL.map(Choice::as_str);
+    let options = Choice::VARIANTS;
     transition.event(
         EventType::RunAwaitingInput,
         Some(&id),
@@ -70,18 +67,10 @@ pub(crate) fn apply_choice(
     }
     match answer.choice {
         Choice::ItHappened => {
-            if let Some(step) = transition.step_mut(index) {
-                step.phase = StepPhase::Completed { at: now };
-            }
             let description = format!("{} says that it happened.", answer.by);
             let response = success(description.clone(), Value::Null, 0);
-            transition.row(
-                index,
-                RowData {
-                    response: Some(response),
-                    ..RowData::default()
-                },
-            );
+            let phase = StepPhase::Completed { at: now };
+            transition.set_phase(index, phase, RowData::response(response));
             transition.value(id.to_owned(), Value::Null);
             let data = json!({ "by": answer.by, "hold": asked.hold });
             transition.event(EventType::StepSucceeded, Some(id), description, data);

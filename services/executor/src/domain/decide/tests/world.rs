@@ -287,8 +287,8 @@ impl World {
         };
         // What has fired is over for the scheduler, whatever it is told.
         if let RunInput::TimerFired { hold, rev } = &input
-            && let Some((told, due)) = self.timers.get_mut(hold)
-            && told == rev
+            && let Some((sent, due)) = self.timers.get_mut(hold)
+            && sent == rev
         {
             *due = None;
         }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::super::super::world::{Heard, World, closing, handoff_event};
 use super::super::hold;
-use super::{handled, offered, told};
+use super::{handled, offered, sent};
 use crate::domain::run::person_hold::HoldClosure;
 use crate::domain::{RunInput, ScopeInput};
 
@@ -41,7 +41,7 @@ fn a_run_that_is_given_away_is_somebody_elses() {
         assert_eq!(world.close_at(id, by_zoe.clone()), CloseReply::Applied);
         assert_eq!(world.view().taken_over_by.as_deref(), Some("zoe"));
     }
-    let taken = told(&world);
+    let taken = sent(&world);
     let taken = taken
         .iter()
         .filter(|one| **one == EventType::HandoffTakenOver);
