@@ -48,7 +48,7 @@ impl Plan {
     /// Every error that was found (422 `invalid_agent`), in the order of the text; at most 100 and one that
     /// counts the rest.
     pub fn compile(text: &str) -> Result<Self, Vec<FieldError>> {
-        let fields = read::agent(text).map_err(|error| vec![error])?;
+        let fields = read::agent(text).map_err(|error| vec![*error])?;
         let mut checker = AgentChecker {
             lines: Lines::of(text),
             errors: Vec::new(),
@@ -297,7 +297,7 @@ impl AgentChecker<'_> {
         let step = (at, draft.id.as_str());
         let when = draft.when.as_deref();
         if let Some(error) = when.and_then(|when| expression::check(when, names).err()) {
-            self.report_step(step, "when", error);
+            self.report_step(step, "when", *error);
         }
         let Some(action) = &draft.action else { return };
         let field = match action {

@@ -24,7 +24,7 @@ const MAX_NESTING: usize = 32;
 const MAX_ALIASES: usize = 1_000;
 
 /// Reads an agent text to its fields.
-pub(super) fn agent(text: &str) -> Result<Map<String, Value>, FieldError> {
+pub(super) fn agent(text: &str) -> Result<Map<String, Value>, Box<FieldError>> {
     if text.len() > MAX_TEXT {
         let said = format!(
             "An agent has at most {MAX_TEXT} bytes; this one has {}.",
@@ -42,7 +42,7 @@ pub(super) fn agent(text: &str) -> Result<Map<String, Value>, FieldError> {
     }
 }
 
-fn value(text: &str) -> Result<Value, FieldError> {
+fn value(text: &str) -> Result<Value, Box<FieldError>> {
     let json = is_json(text).then(|| from_json(text));
     match json {
         Some(Ok(value)) => return Ok(value),
@@ -61,7 +61,7 @@ fn value(text: &str) -> Result<Value, FieldError> {
     from_yaml(text)
 }
 
-fn from_yaml(text: &str) -> Result<Value, FieldError> {
+fn from_yaml(text: &str) -> Result<Value, Box<FieldError>> {
     let used = Used::default();
     let seed = Seed {
         used: &used,
@@ -120,7 +120,7 @@ fn is_json(text: &str) -> bool {
     text.trim_start().starts_with('{')
 }
 
-fn from_json(text: &str) -> Result<Value, FieldError> {
+fn from_json(text: &str) -> Result<Value, Box<FieldError>> {
     let used = Used::default();
     let mut reader = serde_json::Deserializer::from_str(text);
     let seed = Seed {
@@ -133,7 +133,7 @@ fn from_json(text: &str) -> Result<Value, FieldError> {
     read.map_err(|error| syntax_error(text, Some(error.line()), "JSON", &error.to_string()))
 }
 
-fn syntax_error(text: &str, line: Option<usize>, language: &str, error: &str) -> FieldError {
+fn syntax_error(text: &str, line: Option<usize>, language: &str, error: &str) -> Box<FieldError> {
     let bit = line
         .and_then(|line| text.lines().nth(line.saturating_sub(1)))
         .unwrap_or_default();
@@ -146,13 +146,13 @@ fn syntax_error(text: &str, line: Option<usize>, language: &str, error: &str) ->
     )
 }
 
-fn text_error(line: Option<usize>, text: String, message: String) -> FieldError {
-    FieldError {
+fn text_error(line: Option<usize>, text: String, message: String) -> Box<FieldError> {
+    Box::new(FieldError {
         line,
         text,
         message,
         ..FieldError::default()
-    }
+    })
 }
 
 /// What has been read so far.

@@ -46,7 +46,7 @@ pub struct Names<'a> {
 ///
 /// # Errors
 /// [`FieldError`], with the nearest names.
-pub fn check(condition: &str, names: Names<'_>) -> Result<BTreeSet<Reference>, FieldError> {
+pub fn check(condition: &str, names: Names<'_>) -> Result<BTreeSet<Reference>, Box<FieldError>> {
     let known = |id: &str| names.steps.contains_key(id);
     let program = Program::compile(condition, &known)?;
     program.roots().map(|root| names.reference(root)).collect()
@@ -77,7 +77,7 @@ pub fn check_args(args: &Value, names: Names<'_>) -> CheckedArgs {
 }
 
 impl Names<'_> {
-    fn reference(&self, root: &str) -> Result<Reference, FieldError> {
+    fn reference(&self, root: &str) -> Result<Reference, Box<FieldError>> {
         match root {
             "input" => return Ok(Reference::Input),
             "contact" => return Ok(Reference::Contact),
@@ -85,12 +85,12 @@ impl Names<'_> {
             "item" => {
                 let message =
                     "`$item` belongs to `for_each`, which this release does not have yet.";
-                return Err(diagnostic("$item", message));
+                return Err(diagnostic("$item", message).into());
             }
             _ => {}
         }
         let Some(&index) = self.steps.get(root) else {
-            return Err(self.unknown(root));
+            return Err(self.unknown(root).into());
         };
         let comes_before = |before: &[bool]| before.get(index).copied().unwrap_or(false);
         if self.before.is_none_or(comes_before) {
@@ -99,7 +99,7 @@ impl Names<'_> {
         let message = format!(
             "`${root}` is not done before this step, so its result cannot be used here; add `{root}` to `needs`."
         );
-        Err(diagnostic(&format!("${root}"), message))
+        Err(diagnostic(&format!("${root}"), message).into())
     }
 
     fn unknown(&self, root: &str) -> FieldError {
@@ -175,7 +175,7 @@ impl PlaceholderChecker<'_> {
     fn pieces(&mut self, text: &str) {
         let pieces = match template::pieces(text) {
             Ok(pieces) => pieces,
-            Err(diagnostic) => return self.diagnostics.push(diagnostic),
+            Err(diagnostic) => return self.diagnostics.push(*diagnostic),
         };
         for piece in pieces {
             let Piece::Expression(expression) = piece else {
@@ -187,7 +187,7 @@ impl PlaceholderChecker<'_> {
             self.placeholders += 1;
             match check(expression, self.names) {
                 Ok(references) => self.found.extend(references),
-                Err(diagnostic) => self.diagnostics.push(diagnostic),
+                Err(diagnostic) => self.diagnostics.push(*diagnostic),
             }
         }
     }
@@ -197,7 +197,7 @@ impl PlaceholderChecker<'_> {
             Ok(reference) => {
                 self.found.insert(reference);
             }
-            Err(diagnostic) => self.diagnostics.push(diagnostic),
+            Err(diagnostic) => self.diagnostics.push(*diagnostic),
         }
     }
 }

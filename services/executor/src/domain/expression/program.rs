@@ -49,10 +49,10 @@ pub(super) enum EvalFailure {
 
 impl Program {
     /// Guards, then compiles, or remembers.
-    pub(super) fn compile(text: &str, known: Known<'_>) -> Result<Arc<Self>, FieldError> {
-        let quoted = |error| FieldError {
-            text: cut(text, 200),
-            ..error
+    pub(super) fn compile(text: &str, known: Known<'_>) -> Result<Arc<Self>, Box<FieldError>> {
+        let quoted = |error: Box<FieldError>| {
+            let text = cut(text, 200);
+            Box::new(FieldError { text, ..*error })
         };
         guard(text).map_err(quoted)?;
         let source = syntax::rewrite(text, known);
@@ -70,7 +70,7 @@ impl Program {
         Ok(program)
     }
 
-    fn parse(text: &str, source: &str) -> Result<Self, FieldError> {
+    fn parse(text: &str, source: &str) -> Result<Self, Box<FieldError>> {
         let program = cel::Program::compile(source).map_err(|errors| {
             let first = errors
                 .errors
@@ -78,12 +78,15 @@ impl Program {
                 .map_or_else(String::new, |error| error.msg.clone());
             let said = cut(first.lines().next().unwrap_or_default(), 160);
             let said = said.trim_end_matches('.');
-            diagnostic("", format!("This is no valid expression: {said}."))
+            Box::new(diagnostic(
+                "",
+                format!("This is no valid expression: {said}."),
+            ))
         })?;
         let mut walk = ReferenceCollector::default();
         walk.expression(program.expression(), 0);
         if let Some(first) = walk.refused.into_iter().next() {
-            return Err(first);
+            return Err(first.into());
         }
         let whole = walk::path_of(program.expression(), &[]).filter(|path| !walk::is_type(path));
         Ok(Self {
@@ -234,20 +237,20 @@ fn message(error: &ExecutionError) -> String {
     cut(&said, 200)
 }
 
-fn guard(text: &str) -> Result<(), FieldError> {
+fn guard(text: &str) -> Result<(), Box<FieldError>> {
     let length = text.chars().count();
     if length > MAX_LENGTH {
         let said =
             format!("An expression has at most {MAX_LENGTH} characters; this one has {length}.");
-        return Err(diagnostic("", said));
+        return Err(diagnostic("", said).into());
     }
     let depth = syntax::nesting(text);
     if depth > MAX_DEPTH {
         let said = format!("Brackets are nested {depth} deep; at most {MAX_DEPTH} are allowed.");
-        return Err(diagnostic("", said));
+        return Err(diagnostic("", said).into());
     }
     if text.trim().is_empty() {
-        return Err(diagnostic("", "The expression is empty."));
+        return Err(diagnostic("", "The expression is empty.").into());
     }
     Ok(())
 }

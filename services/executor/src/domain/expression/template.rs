@@ -99,13 +99,13 @@ pub(super) fn misspelt<'n>(
 }
 
 /// Cuts a template at its `{{ }}`.
-pub(super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, FieldError> {
+pub(super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Box<FieldError>> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while let Some((literal, after)) = rest.split_once("{{") {
         let unclosed = || {
             let text = cut(&format!("{{{{{after}"), 80);
-            diagnostic(&text, "A `{{` is not closed by `}}`.")
+            Box::new(diagnostic(&text, "A `{{` is not closed by `}}`."))
         };
         let end = syntax::closing(after).ok_or_else(unclosed)?;
         if !literal.is_empty() {

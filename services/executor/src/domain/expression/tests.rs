@@ -57,7 +57,7 @@ fn decided(condition: &str) -> Result<Condition, EvalError> {
     evaluate(condition, &World::new().scope())
 }
 
-fn accepted(condition: &str) -> Result<BTreeSet<Reference>, FieldError> {
+fn accepted(condition: &str) -> Result<BTreeSet<Reference>, Box<FieldError>> {
     let steps = BTreeMap::from([
         ("step-01".to_owned(), 0),
         ("find".to_owned(), 1),
