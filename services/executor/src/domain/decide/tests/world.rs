@@ -124,7 +124,7 @@ impl World {
     /// An agent with these steps (YAML), and a contact who has not replied.
     pub(super) fn of(steps: &str) -> Self {
         let text = format!("agent: outreach\nsteps:\n{steps}");
-        Self::of_plan(Plan::compile(&text).unwrap_or_else(|faults| panic!("{faults:?}\n{text}")))
+        Self::of_plan(Plan::compile(&text).unwrap_or_else(|errors| panic!("{errors:?}\n{text}")))
     }
 
     pub(super) fn of_plan(plan: Plan) -> Self {
