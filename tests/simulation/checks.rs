@@ -143,7 +143,7 @@ impl Checks {
                     || run.people().next().is_some(),
                 "{run:#?} waits without a waker"
             );
-            let granted = |phase: &StepPhase| matches!(phase, StepPhase::Working(_));
+            let granted = |phase: &StepPhase| matches!(phase, StepPhase::Granted(_));
             assert!(
                 !run.steps.iter().any(|step| granted(&step.phase)),
                 "a lease does not end: {run:#?}"
@@ -194,15 +194,15 @@ fn check_transition(before: &Run, after: &Run) {
         let is_out = |phase: &StepPhase| {
             matches!(
                 phase,
-                StepPhase::Queued(_) | StepPhase::Working(_) | StepPhase::Planned
+                StepPhase::Queued(_) | StepPhase::Granted(_) | StepPhase::Planned
             )
         };
         let is_owned = before.taken().is_some() && before.taken() == after.taken();
         let is_paused = !before.pauses.is_empty() && before.pauses == after.pauses;
         if before.is_final() || is_paused || is_owned {
-            let starts = !matches!(old.phase, StepPhase::Working(_))
+            let starts = !matches!(old.phase, StepPhase::Granted(_))
                 && is_out(&old.phase)
-                && matches!(new.phase, StepPhase::Working(_));
+                && matches!(new.phase, StepPhase::Granted(_));
             assert!(!starts, "{} of a stopped run started: {after:#?}", new.id);
         }
     }

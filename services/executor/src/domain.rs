@@ -19,6 +19,7 @@ pub mod refusal;
 mod rules;
 mod size;
 mod step_response;
+mod text;
 mod transition;
 pub mod views;
 

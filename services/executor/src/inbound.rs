@@ -2,7 +2,6 @@
 
 mod caller;
 mod results;
-mod scopes;
 mod tool_questions;
 
 #[cfg(test)]
@@ -18,238 +17,213 @@ use holdpoint_contracts::executor::{
     HoldsClosed, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope,
     RunEndsOf, StartRun, TakeOverRun, TimerFired, TimersFired, WatchRunEnds,
 };
-use holdpoint_contracts::hold::{HandoffUpdate, HoldClosed};
-use holdpoint_contracts::message::{Command, Envelope};
+use holdpoint_contracts::hold::HoldClosed;
+use holdpoint_contracts::message::{Actor, Command, Envelope};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::steps::{Deregister, Heartbeat, StartSteps, StepResults};
 use holdpoint_contracts::subject::{self, Parts};
-use holdpoint_ids::{HoldId, RunId, Workspace};
+use holdpoint_ids::{AgentName, HoldId, RunId, Workspace};
 use holdpoint_kernel::DecodedCommand;
 use serde_json::Value;
 
-use crate::domain::ContactInput;
 use crate::domain::run::person_hold::HoldClosure;
-use crate::domain::{Input, NodeInput, RunInput, ToolInput};
+use crate::domain::{ContactInput, Input, NodeInput, RunInput, ScopeInput, ToolInput};
 use crate::outbound::NODE_TIMER;
 
-use caller::Caller;
-
-/// Most steps, results or timers of one message.
-const ITEMS_MAX: usize = 1_000;
-
-/// Longest code of a failure, in characters; a longer one is cut.
-const CODE_CHARS_MAX: usize = 100;
+use caller::{Caller, ITEMS_MAX, run_input};
+use results::printable_code;
 
 /// Most steps that a node may name in a heartbeat: those it may run, and as many with unacknowledged results.
 const WORKING_MAX: usize = 8_192;
 
+type Decoded = Result<DecodedCommand<Input>, Problem>;
+
 /// Reads one command.
-pub(crate) fn decode(
-    parts: &Parts,
-    body: &[u8],
-    keys: &Keys,
-    now: DateTime<Utc>,
-) -> Result<DecodedCommand<Input>, Problem> {
+pub(crate) fn decode(parts: &Parts, body: &[u8], keys: &Keys, now: DateTime<Utc>) -> Decoded {
     let caller = Caller {
         workspace: &parts.workspace,
         trust: &keys.trust,
         now,
         user: OnceCell::new(),
     };
-    let request = commanded(parts, body, &caller, keys)?;
+    let request = match parts.verb.as_str() {
+        RequestInput::VERB => tool_questions::decode(body, &caller, &keys.steps),
+        verb => decode_definition(verb, body, &caller),
+    }?;
     Ok(caller.require_active_user(request))
 }
 
-fn commanded(
-    parts: &Parts,
-    body: &[u8],
-    caller: &Caller<'_>,
-    keys: &Keys,
-) -> Result<DecodedCommand<Input>, Problem> {
-    match parts.verb.as_str() {
-        ApplyAgent::VERB | PutTool::VERB | DeleteTool::VERB => {
-            definition(&parts.verb, body, caller)
-        }
-        PutContact::VERB | PatchContact::VERB | AddActivity::VERB | DeleteContact::VERB => {
-            contact(&parts.verb, body, caller)
-        }
-        StartRun::VERB | PauseRun::VERB | ResumeRun::VERB | CancelRun::VERB | TakeOverRun::VERB => {
-            by_people(&parts.verb, body, caller)
-        }
-        PauseScope::VERB | ResumeScope::VERB | DeleteAgent::VERB => {
-            scopes::decode(&parts.verb, body, caller)
-        }
-        RequestInput::VERB => tool_questions::decode(body, caller, &keys.steps),
-        TimersFired::VERB | HoldsClosed::VERB | HandoffsUpdated::VERB | WatchRunEnds::VERB => {
-            by_services(&parts.verb, body, caller)
-        }
-        StartSteps::VERB | StepResults::VERB | Heartbeat::VERB | Deregister::VERB => {
-            by_workers(&parts.verb, body, caller)
-        }
-        other => Err(unknown(other)),
-    }
-}
-
-fn unknown(verb: &str) -> Problem {
-    Problem::not_found(format!("unknown command `{verb}` of the executor"))
-}
-
-/// Agents and tools.
-fn definition(
-    verb: &str,
-    body: &[u8],
-    caller: &Caller<'_>,
-) -> Result<DecodedCommand<Input>, Problem> {
-    let workspace = caller.workspace;
-    let right = Right::Operate;
-    match verb {
-        ApplyAgent::VERB => one(body, caller, right, |it: ApplyAgent| Input::ApplyAgent {
-            workspace: workspace.clone(),
-            agent: it.agent,
-            text: it.text,
-        }),
-        PutTool::VERB => one(body, caller, right, |it: PutTool| Input::Tool {
-            workspace: workspace.clone(),
-            name: it.tool.name.clone(),
-            input: ToolInput::Put(Box::new(it.tool)),
-        }),
-        DeleteTool::VERB => one(body, caller, right, |it: DeleteTool| Input::Tool {
-            workspace: workspace.clone(),
-            name: it.name,
-            input: ToolInput::Delete,
-        }),
-        other => Err(unknown(other)),
-    }
-}
-
-fn contact(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<DecodedCommand<Input>, Problem> {
-    let input = |contact, input| Input::Contact {
+/// Reads a command for an agent, a tool, a contact or all runs of an agent or workspace.
+fn decode_definition(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
+    let workspace = caller.workspace.clone();
+    let contact = |contact, input| Input::Contact {
         workspace: caller.workspace.clone(),
         contact,
         input,
     };
-    let right = Right::Ask;
     match verb {
-        PutContact::VERB => one(body, caller, right, |it: PutContact| {
-            input(it.contact, ContactInput::Put(it.fields))
+        ApplyAgent::VERB => caller.read_one(body, Right::Operate, |it: ApplyAgent, _| {
+            Input::ApplyAgent {
+                workspace,
+                agent: it.agent,
+                text: it.text,
+            }
         }),
-        PatchContact::VERB => one(body, caller, right, |it: PatchContact| {
-            input(it.contact, ContactInput::Patch(it.patch))
+        PutTool::VERB => caller.read_one(body, Right::Operate, |it: PutTool, _| Input::Tool {
+            workspace,
+            name: it.tool.name.clone(),
+            input: ToolInput::Put(Box::new(it.tool)),
         }),
-        AddActivity::VERB => one(body, caller, right, |it: AddActivity| {
-            let AddActivity {
-                contact,
-                id,
-                activity,
-                patch,
-            } = it;
-            let said = ContactInput::Say {
-                id: clean(&id),
-                activity,
-                patch,
+        DeleteTool::VERB => {
+            caller.read_one(body, Right::Operate, |it: DeleteTool, _| Input::Tool {
+                workspace,
+                name: it.name,
+                input: ToolInput::Delete,
+            })
+        }
+        PutContact::VERB => caller.read_one(body, Right::Ask, |it: PutContact, _| {
+            contact(it.contact, ContactInput::Put(it.fields))
+        }),
+        PatchContact::VERB => caller.read_one(body, Right::Ask, |it: PatchContact, _| {
+            contact(it.contact, ContactInput::Patch(it.patch))
+        }),
+        AddActivity::VERB => caller.read_one(body, Right::Ask, |it: AddActivity, _| {
+            let input = ContactInput::Say {
+                id: printable_code(&it.id),
+                activity: it.activity,
+                patch: it.patch,
             };
-            input(contact, said)
+            contact(it.contact, input)
         }),
-        DeleteContact::VERB => one(body, caller, right, |it: DeleteContact| {
-            input(it.contact, ContactInput::Delete)
+        DeleteContact::VERB => caller.read_one(body, Right::Ask, |it: DeleteContact, _| {
+            contact(it.contact, ContactInput::Delete)
         }),
-        other => Err(unknown(other)),
+        PauseScope::VERB => decode_scope(body, caller, |it: PauseScope, by| {
+            let (waiting, new) = (it.waiting, it.new);
+            (it.agent, ScopeInput::Pause { by, waiting, new })
+        }),
+        ResumeScope::VERB => decode_scope(body, caller, |it: ResumeScope, by| {
+            (it.agent, ScopeInput::Resume { by, mode: it.mode })
+        }),
+        DeleteAgent::VERB => decode_scope(body, caller, |it: DeleteAgent, by| {
+            (Some(it.agent), ScopeInput::Delete { by })
+        }),
+        _ => decode_run_command(verb, body, caller),
     }
 }
 
-fn by_people(
-    verb: &str,
+/// An operator may pause an agent. The whole workspace needs an administrator.
+fn decode_scope<C: Command>(
     body: &[u8],
     caller: &Caller<'_>,
-) -> Result<DecodedCommand<Input>, Problem> {
-    let (id, input, key) = match verb {
-        StartRun::VERB => {
-            let it: Envelope<StartRun> = caller.read(body, Some(Right::Ask))?;
-            let StartRun {
-                run: id,
-                agent,
-                input,
-                contact,
-                labels,
-            } = it.command;
-            let by = it.actor;
-            let input = RunInput::Start {
-                agent,
-                input,
-                contact,
-                labels,
-                by,
-            };
-            (id, input, it.key)
-        }
-        PauseRun::VERB => {
-            let it: Envelope<PauseRun> = caller.read(body, Some(Right::Operate))?;
-            let (by, waiting) = (it.actor, it.command.waiting);
-            (it.command.run, RunInput::Pause { by, waiting }, it.key)
-        }
-        ResumeRun::VERB => {
-            let it: Envelope<ResumeRun> = caller.read(body, Some(Right::Operate))?;
-            let (by, mode) = (it.actor, it.command.mode);
-            (it.command.run, RunInput::Resume { by, mode }, it.key)
-        }
-        TakeOverRun::VERB => {
-            let it: Envelope<TakeOverRun> = caller.read(body, Some(Right::Operate))?;
-            (it.command.run, RunInput::TakeOver { by: it.actor }, it.key)
-        }
-        CancelRun::VERB => {
-            let it: Envelope<CancelRun> = caller.read(body, Some(Right::Operate))?;
-            let (by, reason) = (it.actor, it.command.reason);
-            (it.command.run, RunInput::Cancel { by, reason }, it.key)
-        }
-        other => return Err(unknown(other)),
+    input: impl FnOnce(C, Actor) -> (Option<AgentName>, ScopeInput),
+) -> Decoded {
+    let it: Envelope<C> = caller.read(body, Some(Right::Operate))?;
+    let (agent, input) = input(it.command, it.actor);
+    if agent.is_none() {
+        caller.read::<C>(body, Some(Right::Administer))?;
+    }
+    let input = Input::Scope {
+        workspace: caller.workspace.clone(),
+        agent,
+        input,
     };
-    Ok(DecodedCommand::one(run(caller.workspace, id, input), key))
+    Ok(DecodedCommand::one(input, it.key))
 }
 
-fn by_services(
-    verb: &str,
-    body: &[u8],
-    caller: &Caller<'_>,
-) -> Result<DecodedCommand<Input>, Problem> {
+/// Reads a command of a user or program for one run.
+fn decode_run_command(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
+    match verb {
+        StartRun::VERB => caller.read_one(body, Right::Ask, |it: StartRun, by| {
+            let input = RunInput::Start {
+                agent: it.agent,
+                input: it.input,
+                contact: it.contact,
+                labels: it.labels,
+                by,
+            };
+            caller.run_input(it.run, input)
+        }),
+        PauseRun::VERB => caller.read_one(body, Right::Operate, |it: PauseRun, by| {
+            let waiting = it.waiting;
+            caller.run_input(it.run, RunInput::Pause { by, waiting })
+        }),
+        ResumeRun::VERB => caller.read_one(body, Right::Operate, |it: ResumeRun, by| {
+            caller.run_input(it.run, RunInput::Resume { by, mode: it.mode })
+        }),
+        TakeOverRun::VERB => caller.read_one(body, Right::Operate, |it: TakeOverRun, by| {
+            caller.run_input(it.run, RunInput::TakeOver { by })
+        }),
+        CancelRun::VERB => caller.read_one(body, Right::Operate, |it: CancelRun, by| {
+            let reason = it.reason;
+            caller.run_input(it.run, RunInput::Cancel { by, reason })
+        }),
+        _ => decode_report(verb, body, caller),
+    }
+}
+
+/// Reads a report of a service or a worker.
+fn decode_report(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
     match verb {
         TimersFired::VERB => {
             let it: Envelope<TimersFired> = caller.read(body, None)?;
-            many(it.command.fired, |fired| timer(caller.workspace, fired))
+            Caller::inputs(it.command.fired, |fired| {
+                timer_input(caller.workspace, fired)
+            })
         }
         HoldsClosed::VERB => {
             let it: Envelope<HoldsClosed> = caller.read(body, None)?;
-            many(it.command.closed, |closed| hold(caller.workspace, closed))
+            Caller::inputs(it.command.closed, |closed| closure_input(caller, closed))
         }
         HandoffsUpdated::VERB => {
             let it: Envelope<HandoffsUpdated> = caller.read(body, None)?;
-            many(
-                it.command.handled,
-                |HandoffUpdate {
-                     id, handoff_events, ..
-                 }| {
-                    let input = RunInput::HandoffUpdate {
-                        hold: id,
-                        handoff_events,
-                    };
-                    run(caller.workspace, id.run, input)
-                },
-            )
+            Caller::inputs(it.command.handled, |update| {
+                let input = RunInput::HandoffUpdate {
+                    hold: update.id,
+                    handoff_events: update.handoff_events,
+                };
+                caller.run_input(update.id.run, input)
+            })
         }
         WatchRunEnds::VERB => {
             let it: Envelope<WatchRunEnds> = caller.read(body, None)?;
-            many(it.command.of, |of| watch(caller.workspace, of))
+            Caller::inputs(it.command.of, |of| watch_input(caller, of))
         }
-        other => Err(unknown(other)),
+        StartSteps::VERB => {
+            let it: Envelope<StartSteps> = caller.read(body, None)?;
+            let node = it.command.node;
+            Caller::inputs(it.command.steps, |it| {
+                let input = RunInput::StartStep {
+                    node: node.clone(),
+                    step: it.step,
+                    dispatch: it.dispatch,
+                    delivery: it.delivery,
+                    without_lease: it.without_lease,
+                };
+                caller.run_input(it.run, input)
+            })
+        }
+        StepResults::VERB => results::decode(body, caller),
+        Heartbeat::VERB => decode_heartbeat(caller.read(body, None)?),
+        Deregister::VERB => {
+            let it: Envelope<Deregister> = caller.read(body, None)?;
+            let (node, input) = (it.command.node, NodeInput::Deregister);
+            Ok(DecodedCommand::one(Input::Node { node, input }, it.key))
+        }
+        other => {
+            let detail = format!("unknown command `{other}` of the executor");
+            Err(Problem::not_found(detail))
+        }
     }
 }
 
-fn watch(workspace: &Workspace, of: RunEndsOf) -> Input {
+fn watch_input(caller: &Caller<'_>, of: RunEndsOf) -> Input {
     let ends = |agent| Input::WatchRunEnds {
-        workspace: workspace.clone(),
+        workspace: caller.workspace.clone(),
         agent,
     };
     match of {
-        RunEndsOf::Run(id) => run(workspace, id, RunInput::Watch),
+        RunEndsOf::Run(id) => caller.run_input(id, RunInput::Watch),
         RunEndsOf::Agent(agent) => ends(Some(agent)),
         RunEndsOf::All => ends(None),
         RunEndsOf::Request(id) => Input::WatchRequest(id),
@@ -257,10 +231,10 @@ fn watch(workspace: &Workspace, of: RunEndsOf) -> Input {
 }
 
 /// The timer of a hold or a node. Any other id is refused without affecting the other timers.
-fn timer(workspace: &Workspace, fired: TimerFired) -> Input {
+fn timer_input(workspace: &Workspace, fired: TimerFired) -> Input {
     let TimerFired { id, rev, .. } = fired;
     if let Ok(hold) = id.parse::<HoldId>() {
-        return run(workspace, hold.run, RunInput::TimerFired { hold, rev });
+        return run_input(workspace, hold.run, RunInput::TimerFired { hold, rev });
     }
     let node = id.strip_prefix(NODE_TIMER).map(str::parse);
     match node {
@@ -272,91 +246,33 @@ fn timer(workspace: &Workspace, fired: TimerFired) -> Input {
     }
 }
 
-fn hold(workspace: &Workspace, closed: HoldClosed) -> Input {
-    let HoldClosed {
-        id,
-        outcome,
-        data,
-        by,
-        at,
-        handoff_events,
-        by_rung,
-        rev: _,
-    } = closed;
+fn closure_input(caller: &Caller<'_>, closed: HoldClosed) -> Input {
     let closing = HoldClosure {
-        outcome,
-        data,
-        by,
-        at,
-        handoff_events,
-        by_rung,
+        outcome: closed.outcome,
+        data: closed.data,
+        by: closed.by,
+        at: closed.at,
+        handoff_events: closed.handoff_events,
+        by_rung: closed.by_rung,
     };
-    let input = RunInput::HoldClosed { hold: id, closing };
-    run(workspace, id.run, input)
+    let hold = closed.id;
+    caller.run_input(hold.run, RunInput::HoldClosed { hold, closing })
 }
 
-fn by_workers(
-    verb: &str,
-    body: &[u8],
-    caller: &Caller<'_>,
-) -> Result<DecodedCommand<Input>, Problem> {
-    match verb {
-        StartSteps::VERB => {
-            let it: Envelope<StartSteps> = caller.read(body, None)?;
-            let StartSteps { node, steps } = it.command;
-            many(steps, |it| {
-                let input = RunInput::StartStep {
-                    node: node.clone(),
-                    step: it.step,
-                    dispatch: it.dispatch,
-                    delivery: it.delivery,
-                    without_lease: it.without_lease,
-                };
-                run(caller.workspace, it.run, input)
-            })
-        }
-        StepResults::VERB => results::decode(body, caller),
-        Heartbeat::VERB => {
-            let it: Envelope<Heartbeat> = caller.read(body, None)?;
-            heartbeat(it)
-        }
-        Deregister::VERB => {
-            let it: Envelope<Deregister> = caller.read(body, None)?;
-            let input = Input::Node {
-                node: it.command.node,
-                input: NodeInput::Deregister,
-            };
-            Ok(DecodedCommand::one(input, it.key))
-        }
-        other => Err(unknown(other)),
-    }
-}
-
-/// A code that fits its column, because workers are foreign programs.
-fn clean(code: &str) -> String {
-    let printable = |c: char| if c.is_control() { '_' } else { c };
-    code.chars().take(CODE_CHARS_MAX).map(printable).collect()
-}
-
-fn heartbeat(envelope: Envelope<Heartbeat>) -> Result<DecodedCommand<Input>, Problem> {
-    let Heartbeat {
-        node,
-        tools,
-        working,
-        queue_depth,
-        lease_ms,
-    } = envelope.command;
-    if working.len().max(tools.len()) > WORKING_MAX {
+fn decode_heartbeat(envelope: Envelope<Heartbeat>) -> Decoded {
+    let it = envelope.command;
+    if it.working.len().max(it.tools.len()) > WORKING_MAX {
         return Err(Problem::invalid_body(format!(
             "a beat names at most {WORKING_MAX} steps and as many tools"
         )));
     }
     let input = NodeInput::Heartbeat {
-        tools,
-        working,
-        queue_depth,
-        lease_ms,
+        tools: it.tools,
+        working: it.working,
+        queue_depth: it.queue_depth,
+        lease_ms: it.lease_ms,
     };
+    let node = it.node;
     Ok(DecodedCommand::one(
         Input::Node { node, input },
         envelope.key,
@@ -365,10 +281,12 @@ fn heartbeat(envelope: Envelope<Heartbeat>) -> Result<DecodedCommand<Input>, Pro
 
 /// The runs that a dead letter concerns: each gets an incident.
 pub(crate) fn incident(subject: &str, body: &[u8], reason: &str) -> Vec<Input> {
-    if let Some(about) = desired(subject) {
-        let (workspace, id) = about;
+    let incident_input = |workspace: &Workspace, id| {
         let reason = reason.to_owned();
-        return vec![run(&workspace, id, RunInput::Incident { reason })];
+        run_input(workspace, id, RunInput::Incident { reason })
+    };
+    if let Some((workspace, id)) = run_of_desired_state(subject) {
+        return vec![incident_input(&workspace, id)];
     }
     let Some(parts) = subject::parse(subject) else {
         return Vec::new();
@@ -385,16 +303,10 @@ pub(crate) fn incident(subject: &str, body: &[u8], reason: &str) -> Vec<Input> {
     runs.sort();
     runs.dedup();
     runs.truncate(ITEMS_MAX);
-    let reason = || reason.to_owned();
-    runs.into_iter()
-        .map(|id| {
-            run(
-                &parts.workspace,
-                id,
-                RunInput::Incident { reason: reason() },
-            )
-        })
-        .collect()
+    let inputs = runs
+        .into_iter()
+        .map(|id| incident_input(&parts.workspace, id));
+    inputs.collect()
 }
 
 /// The run that an input of a dead letter concerns.
@@ -411,14 +323,14 @@ pub(crate) fn incident_of(input: &Input, reason: &str) -> Option<Input> {
             input: given,
         } if !matches!(given, RunInput::Start { .. }) => {
             let reason = reason.to_owned();
-            Some(run(workspace, *id, RunInput::Incident { reason }))
+            Some(run_input(workspace, *id, RunInput::Incident { reason }))
         }
         _ => None,
     }
 }
 
 /// The run of a desired state that exceeds a message: `desired_state.<workspace>.<kind>.<id>`.
-fn desired(subject: &str) -> Option<(Workspace, RunId)> {
+fn run_of_desired_state(subject: &str) -> Option<(Workspace, RunId)> {
     let mut tokens = subject.strip_prefix("desired_state.")?.splitn(3, '.');
     let workspace = tokens.next()?.parse().ok()?;
     let id = tokens.nth(1)?;
@@ -432,33 +344,4 @@ fn run_of(item: &Value) -> Option<RunId> {
     text("run")
         .and_then(|run| run.parse().ok())
         .or_else(|| by_hold().map(|hold| hold.run))
-}
-
-fn run(workspace: &Workspace, run: RunId, input: RunInput) -> Input {
-    Input::Run {
-        workspace: workspace.clone(),
-        run,
-        input,
-    }
-}
-
-fn one<C: Command>(
-    body: &[u8],
-    caller: &Caller<'_>,
-    right: Right,
-    input: impl FnOnce(C) -> Input,
-) -> Result<DecodedCommand<Input>, Problem> {
-    let Envelope { key, command, .. } = caller.read::<C>(body, Some(right))?;
-    Ok(DecodedCommand::one(input(command), key))
-}
-
-fn many<T>(items: Vec<T>, input: impl Fn(T) -> Input) -> Result<DecodedCommand<Input>, Problem> {
-    if items.is_empty() || items.len() > ITEMS_MAX {
-        let detail = format!(
-            "{} items in one message; 1 to {ITEMS_MAX} are taken",
-            items.len()
-        );
-        return Err(Problem::invalid_body(detail));
-    }
-    Ok(DecodedCommand::many(items.into_iter().map(input).collect()))
 }

@@ -21,8 +21,9 @@ use tokio_util::task::TaskTracker;
 use crate::domain::tool::BUILT_IN;
 use crate::domain::view::INLINE_NODE;
 use crate::domain::{Input, RunInput, StepRow};
+use crate::executor::{Executor, vital};
 use crate::sweeps::step_dispatches;
-use crate::{Executor, outbound, store, vital};
+use crate::{outbound, store};
 
 /// How often it searches for steps that no worker takes.
 const EVERY: Duration = Duration::from_secs(1);

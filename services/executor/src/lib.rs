@@ -4,6 +4,7 @@
 //! The kernel owns the loop around them.
 
 pub mod domain;
+mod executor;
 mod inbound;
 mod inline_worker;
 mod outbound;
@@ -18,47 +19,20 @@ mod tests;
 
 use std::sync::Arc;
 
-use holdpoint_auth::Keys;
 use holdpoint_bus::{BusError, StreamUse};
-use holdpoint_clock::Clock;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::Parts;
-use holdpoint_kernel::{
-    DecodedCommand, Deps, Handle, KernelError, PendingSweep, Service, Vital, serve_queries,
-};
+use holdpoint_kernel::{DecodedCommand, Deps, Handle, KernelError, Service, serve_queries};
 use holdpoint_store::{StoreError, migrate, open_readers};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use domain::{ExecutorDomain, Input, NodeInput};
-use queues::Queues;
+use executor::vital;
 
 pub use domain::{LeaseStatus, lease_status};
+pub use executor::Executor;
 pub use inline_worker::InlineTools;
-
-/// The executor as a service of the kernel: `store` and `outbound` implement the other traits.
-#[derive(Debug, Clone)]
-pub struct Executor {
-    /// Verify assertions and sign the tokens of steps.
-    pub(crate) keys: Keys,
-    pub(crate) clock: Clock,
-    /// Commands for many that some of their runs do not follow yet.
-    pub(crate) pages: Arc<PendingSweep>,
-    pub(crate) queues: Arc<Queues>,
-}
-
-impl Executor {
-    /// An executor that verifies assertions with `keys` at the time of `clock`.
-    #[must_use]
-    pub fn new(keys: Keys, clock: Clock) -> Self {
-        Self {
-            keys,
-            clock,
-            pages: Arc::default(),
-            queues: Arc::default(),
-        }
-    }
-}
 
 impl Service for Executor {
     const NAME: &'static str = holdpoint_contracts::executor::SERVICE;
@@ -122,12 +96,7 @@ pub async fn start(
     user_directory::keep(deps, &handle, &readers, stop.clone(), tracker);
     let (queues, bus, queues_stop) = (Arc::clone(&service.queues), deps.bus.clone(), stop.clone());
     tracker.spawn(vital("queues").run(async move { queues.keep(bus, queues_stop).await }));
-    let sweeping = sweeps::SweepDeps {
-        handle: &handle,
-        service: &service,
-        db: &readers,
-    };
-    sweeps::start(&sweeping, &stop, tracker);
+    sweeps::start(&service, &handle, &readers, &stop, tracker);
     if let Some(tools) = inline {
         inline_worker::InlineWorker::new(&service, &handle, &readers, tools)
             .start(stop.clone(), tracker);
@@ -135,12 +104,4 @@ pub async fn start(
     let queries = Arc::new(queries::ExecutorQueries::new(readers, deps.clock.clone()));
     serve_queries(&deps.bus, queries, stop, tracker).await?;
     Ok(handle)
-}
-
-/// A task whose panic ends the process, because without it steps would stop silently.
-pub(crate) const fn vital(part: &'static str) -> Vital {
-    Vital {
-        service: "executor",
-        part,
-    }
 }

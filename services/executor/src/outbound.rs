@@ -25,9 +25,9 @@ use holdpoint_kernel::{
 use serde::Serialize;
 use serde_json::json;
 
-use crate::Executor;
 use crate::domain::run::person_hold::HoldClosure;
 use crate::domain::{Effect, ExecutorDomain, Input, RunInput};
+use crate::executor::Executor;
 
 /// How long a step token is valid: longer than any tool runs.
 const STEP_TOKEN_LIFE: TimeDelta = TimeDelta::days(7);

@@ -2,6 +2,7 @@
 
 mod nodes;
 mod overlay;
+mod query_error;
 mod warnings;
 
 use std::sync::Arc;
@@ -22,7 +23,6 @@ use holdpoint_contracts::run::{Page, RunView};
 use holdpoint_contracts::subject::Parts;
 use holdpoint_ids::{RunId, Workspace};
 use holdpoint_kernel::Queries;
-use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 use serde::Serialize;
 use serde_json::Value;
@@ -30,11 +30,11 @@ use tokio::sync::Semaphore;
 
 use crate::domain::agent::planned_steps;
 use crate::domain::plan::Plan;
-use crate::domain::refusal::invalid_agent;
 use crate::domain::view::shown_input;
 use crate::domain::{Agent, Contact, Refusal, Run};
 use crate::store;
 use overlay::Overlay;
+use query_error::QueryError;
 
 /// Most items of one page.
 const LIMIT_MAX: u64 = 500;
@@ -42,7 +42,6 @@ const LIMIT_MAX: u64 = 500;
 /// How long a query waits for the compilations before its own.
 const COMPILE_WITHIN: Duration = Duration::from_secs(3);
 
-/// Answers the executor's queries.
 #[derive(Debug)]
 pub(crate) struct ExecutorQueries {
     db: DatabaseConnection,
@@ -59,30 +58,8 @@ impl Queries for ExecutorQueries {
         parts: &'a Parts,
         body: &'a [u8],
     ) -> BoxFuture<'a, Result<Value, Problem>> {
-        async move {
-            let workspace = &parts.workspace;
-            match parts.verb.as_str() {
-                PlanAgent::NAME => self.plan(workspace, read(body)?).await.and_then(json),
-                GetAgent::NAME => self.agent(workspace, &read(body)?).await.and_then(json),
-                ListAgents::NAME => self.agents(workspace, &read(body)?).await.and_then(json),
-                GetContact::NAME => self.contact(workspace, read(body)?).await.and_then(json),
-                ListActivities::NAME => self
-                    .activities(workspace, &read(body)?)
-                    .await
-                    .and_then(json),
-                ListContacts::NAME => self.contacts(workspace, &read(body)?).await.and_then(json),
-                GetRun::NAME => self.run(workspace, &read(body)?).await.and_then(json),
-                ListRuns::NAME => self.runs(workspace, &read(body)?).await.and_then(json),
-                ListTools::NAME => self.tools(workspace, &read(body)?).await.and_then(json),
-                ListNodes::NAME => self.nodes(workspace, read(body)?).await.and_then(json),
-                ListClaims::NAME => self.claims(workspace, read(body)?).await.and_then(json),
-                GetHistory::NAME => self.history(workspace, &read(body)?).await.and_then(json),
-                other => Err(Problem::not_found(format!(
-                    "the executor has no query `{other}`"
-                ))),
-            }
-        }
-        .boxed()
+        let reply = self.reply(&parts.workspace, &parts.verb, body);
+        reply.map(|reply| reply.map_err(|error| error.0)).boxed()
     }
 }
 
@@ -91,19 +68,11 @@ fn read<Q: Query>(body: &[u8]) -> Result<Q, Problem> {
         .map_err(|error| Problem::invalid_body(format!("`{}`: {error}", Q::NAME)))
 }
 
-fn json(view: impl Serialize) -> Result<Value, Problem> {
+fn json(view: impl Serialize) -> Result<Value, QueryError> {
     serde_json::to_value(view).map_err(|error| {
         tracing::error!(%error, "reply of a query cannot be written; the caller gets an error");
-        Problem::internal()
+        QueryError(Problem::internal())
     })
-}
-
-fn failed(error: &StoreError) -> Problem {
-    tracing::error!(
-        error = error as &dyn std::error::Error,
-        "query failed; the caller may try again"
-    );
-    Problem::unavailable("the executor cannot read its tables now; try again")
 }
 
 fn limit(requested: u64) -> Result<u64, Problem> {
@@ -118,7 +87,8 @@ fn limit(requested: u64) -> Result<u64, Problem> {
 }
 
 fn plan(query: &PlanAgent) -> Result<PlannedAgent, Problem> {
-    let plan = Plan::compile(&query.text).map_err(|faults| invalid_agent(&faults))?;
+    let plan =
+        Plan::compile(&query.text).map_err(|errors| Refusal::InvalidAgent(errors).problem())?;
     let agent = plan
         .agent
         .parse()
@@ -162,13 +132,42 @@ impl ExecutorQueries {
         }
     }
 
+    async fn reply(
+        &self,
+        workspace: &Workspace,
+        query: &str,
+        body: &[u8],
+    ) -> Result<Value, QueryError> {
+        match query {
+            PlanAgent::NAME => json(self.plan(workspace, read(body)?).await?),
+            GetAgent::NAME => json(self.agent(workspace, &read(body)?).await?),
+            ListAgents::NAME => json(self.agents(workspace, &read(body)?).await?),
+            GetContact::NAME => json(self.contact(workspace, read(body)?).await?),
+            ListActivities::NAME => json(self.activities(workspace, &read(body)?).await?),
+            ListContacts::NAME => json(self.contacts(workspace, &read(body)?).await?),
+            GetRun::NAME => json(self.run(workspace, &read(body)?).await?),
+            ListRuns::NAME => json(self.runs(workspace, &read(body)?).await?),
+            ListTools::NAME => json(self.tools(workspace, &read(body)?).await?),
+            ListNodes::NAME => json(self.nodes(workspace, read(body)?).await?),
+            ListClaims::NAME => json(self.claims(workspace, read(body)?).await?),
+            GetHistory::NAME => json(self.history(workspace, &read(body)?).await?),
+            other => {
+                let detail = format!("the executor has no query `{other}`");
+                Err(QueryError(Problem::not_found(detail)))
+            }
+        }
+    }
+
     /// Compiles on a blocking thread, so that no other query waits (A-C2).
-    async fn plan(&self, workspace: &Workspace, query: PlanAgent) -> Result<PlannedAgent, Problem> {
+    async fn plan(
+        &self,
+        workspace: &Workspace,
+        query: PlanAgent,
+    ) -> Result<PlannedAgent, QueryError> {
         let permit = Arc::clone(&self.compiling).acquire_owned();
         let Ok(Ok(permit)) = tokio::time::timeout(COMPILE_WITHIN, permit).await else {
-            return Err(Problem::unavailable(
-                "too many agents are being compiled now; try again",
-            ));
+            let detail = "too many agents are being compiled now; try again";
+            return Err(QueryError(Problem::unavailable(detail)));
         };
         let compiled = tokio::task::spawn_blocking(move || {
             let plan = plan(&query);
@@ -187,11 +186,14 @@ impl ExecutorQueries {
         })
     }
 
-    async fn agent(&self, workspace: &Workspace, query: &GetAgent) -> Result<AgentView, Problem> {
-        let found = store::agents(&self.db, workspace, &[&query.agent]).await;
-        let mut found = found.map_err(|error| failed(&error))?.into_iter();
-        let Some(agent) = found.find(|agent| !agent.is_deleted()) else {
-            return Err(Refusal::AgentNotFound(query.agent.clone()).problem());
+    async fn agent(
+        &self,
+        workspace: &Workspace,
+        query: &GetAgent,
+    ) -> Result<AgentView, QueryError> {
+        let found = store::agents(&self.db, workspace, &[&query.agent]).await?;
+        let Some(agent) = found.into_iter().find(|agent| !agent.is_deleted()) else {
+            return Err(Refusal::AgentNotFound(query.agent.clone()).into());
         };
         let plan = self.plan_of(workspace, &agent.name, agent.newest).await?;
         let steps = planned_steps(&plan);
@@ -207,22 +209,19 @@ impl ExecutorQueries {
         workspace: &Workspace,
         agent: &holdpoint_ids::AgentName,
         version: u32,
-    ) -> Result<Plan, Problem> {
-        store::plan(&self.db, workspace, agent, version)
-            .await
-            .map_err(|error| failed(&error))?
-            .ok_or_else(|| Refusal::PlanMissing(agent.clone(), version).problem())
+    ) -> Result<Plan, QueryError> {
+        let found = store::plan(&self.db, workspace, agent, version).await?;
+        Ok(found.ok_or_else(|| Refusal::PlanMissing(agent.clone(), version))?)
     }
 
     async fn agents(
         &self,
         workspace: &Workspace,
         query: &ListAgents,
-    ) -> Result<Page<AgentView>, Problem> {
+    ) -> Result<Page<AgentView>, QueryError> {
         let limit = limit(query.limit)?;
-        let agents = store::list_agents(&self.db, workspace, query.cursor.as_deref(), limit + 1)
-            .await
-            .map_err(|error| failed(&error))?;
+        let after = query.cursor.as_deref();
+        let agents = store::list_agents(&self.db, workspace, after, limit + 1).await?;
         let views = agents.iter().map(Agent::view).collect();
         Ok(page(views, limit, |view: &AgentView| {
             view.agent.to_string()
@@ -233,19 +232,18 @@ impl ExecutorQueries {
         &self,
         workspace: &Workspace,
         query: GetContact,
-    ) -> Result<ContactView, Problem> {
-        let found = store::contact(&self.db, workspace, &query.contact).await;
-        let found = found.map_err(|error| failed(&error))?;
+    ) -> Result<ContactView, QueryError> {
+        let found = store::contact(&self.db, workspace, &query.contact).await?;
         let live = found.filter(|contact| !contact.deleted);
-        live.map(|contact| contact.view())
-            .ok_or_else(|| Refusal::ContactNotFound(query.contact).problem())
+        let live = live.ok_or(Refusal::ContactNotFound(query.contact))?;
+        Ok(live.view())
     }
 
     async fn contacts(
         &self,
         workspace: &Workspace,
         query: &ListContacts,
-    ) -> Result<Page<ContactView>, Problem> {
+    ) -> Result<Page<ContactView>, QueryError> {
         let limit = limit(query.limit)?;
         let filter = store::ContactFilter {
             workspace,
@@ -253,8 +251,7 @@ impl ExecutorQueries {
             after: query.cursor.as_deref(),
             limit: limit + 1,
         };
-        let contacts = store::list_contacts(&self.db, &filter).await;
-        let contacts = contacts.map_err(|error| failed(&error))?;
+        let contacts = store::list_contacts(&self.db, &filter).await?;
         let views = contacts.iter().map(Contact::view).collect();
         Ok(page(views, limit, |view: &ContactView| view.id.to_string()))
     }
@@ -263,41 +260,30 @@ impl ExecutorQueries {
         &self,
         workspace: &Workspace,
         query: &ListActivities,
-    ) -> Result<Page<Activity>, Problem> {
+    ) -> Result<Page<Activity>, QueryError> {
         let limit = limit(query.limit)?.min(crate::domain::contact::ACTIVITIES_KEPT);
-        let items = store::activities_of(&self.db, workspace, &query.contact, limit)
-            .await
-            .map_err(|error| failed(&error))?;
         Ok(Page {
-            items,
+            items: store::activities_of(&self.db, workspace, &query.contact, limit).await?,
             next_cursor: None,
         })
     }
 
-    async fn find_run(&self, workspace: &Workspace, run: RunId) -> Result<Run, Problem> {
-        store::run(&self.db, workspace, run)
-            .await
-            .map_err(|error| failed(&error))?
-            .ok_or_else(|| Refusal::RunNotFound(run).problem())
+    async fn find_run(&self, workspace: &Workspace, run: RunId) -> Result<Run, QueryError> {
+        let found = store::run(&self.db, workspace, run).await?;
+        Ok(found.ok_or(Refusal::RunNotFound(run))?)
     }
 
-    async fn run(&self, workspace: &Workspace, query: &GetRun) -> Result<RunView, Problem> {
+    async fn run(&self, workspace: &Workspace, query: &GetRun) -> Result<RunView, QueryError> {
         let run = self.find_run(workspace, query.run).await?;
         let overlay = Overlay::read(&self.db, workspace, &[&run.agent]).await?;
         let run = overlay.show(run);
         let plan = self.plan_of(workspace, &run.agent, run.plan).await?;
-        let mut rows = store::steps_of(&self.db, run.id)
-            .await
-            .map_err(|error| failed(&error))?;
+        let mut rows = store::steps_of(&self.db, run.id).await?;
         if !query.raw_errors {
             rows.iter_mut().for_each(|row| row.raw_error = None);
         }
-        let lease_events = store::lease_events_of(&self.db, run.id)
-            .await
-            .map_err(|error| failed(&error))?;
-        let input = store::input_of(&self.db, run.id)
-            .await
-            .map_err(|error| failed(&error))?;
+        let lease_events = store::lease_events_of(&self.db, run.id).await?;
+        let input = store::input_of(&self.db, run.id).await?;
         Ok(RunView {
             input: input.map(shown_input),
             steps: run.step_views(&plan, rows, lease_events),
@@ -309,7 +295,7 @@ impl ExecutorQueries {
         &self,
         workspace: &Workspace,
         query: &ListRuns,
-    ) -> Result<Page<RunView>, Problem> {
+    ) -> Result<Page<RunView>, QueryError> {
         let (limit, now) = (limit(query.limit)?, self.clock.now());
         let bad = |detail: String| Problem::new(400, "invalid_query", detail);
         let before = query.cursor.as_deref().map(str::parse).transpose();
@@ -346,11 +332,10 @@ impl ExecutorQueries {
         &self,
         workspace: &Workspace,
         query: &GetHistory,
-    ) -> Result<HistoryPage, Problem> {
+    ) -> Result<HistoryPage, QueryError> {
         let run = self.find_run(workspace, query.run).await?;
-        let mut items = store::history_after(&self.db, run.id, query.after, limit(query.limit)?)
-            .await
-            .map_err(|error| failed(&error))?;
+        let limit = limit(query.limit)?;
+        let mut items = store::history_after(&self.db, run.id, query.after, limit).await?;
         items.truncate(fitting(&items));
         Ok(HistoryPage {
             items,

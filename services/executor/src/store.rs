@@ -27,13 +27,13 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{AgentName, RunId, UserName, Workspace};
 use holdpoint_kernel::{Changed, Store};
-use holdpoint_store::{ChangedState, StateRow as _, StoreError, Transaction};
+use holdpoint_store::{ChangedState, StateRow as _, StoreError, Transaction, insert_rows};
 use holdpoint_user_directory::table as directory;
 use sea_orm::DatabaseConnection;
 
-use crate::Executor;
 use crate::domain::scope::Scope;
 use crate::domain::{Aggregate, Effect, ExecutorDomain, Fact, Key, Lease, Need};
+use crate::executor::Executor;
 
 pub(crate) use activity_row::newest as activities_of;
 pub(crate) use agent_row::{list as list_agents, named as agents};
@@ -42,11 +42,9 @@ pub(crate) use contact_row::{ContactFilter, list as list_contacts, one as contac
 pub(crate) use history_row::after as history_after;
 pub(crate) use lease_event_row::of_run as lease_events_of;
 pub(crate) use lease_row::{
-    due as due_leases, id as lease_id, list as list_leases, load as leases,
+    due as due_leases, forgettable_nodes, id as lease_id, list as list_leases, load as leases,
 };
-pub(crate) use node_row::{
-    forgettable as forgettable_nodes, list as list_nodes, named as nodes, suspects,
-};
+pub(crate) use node_row::{list as list_nodes, named as nodes, suspects};
 pub(crate) use run_row::{
     Filter, list as list_runs, one as run, open as open_runs, with_ids as runs,
 };
@@ -276,11 +274,11 @@ impl Store<ExecutorDomain> for Executor {
         lease_row::renew(db, &heartbeats, now).await?;
         activity_row::delete_all(db, &forgotten).await?;
         activity_row::insert(db, activities).await?;
-        lease_event_row::insert(db, lease_events).await?;
-        agent_version_row::insert(db, versions).await?;
+        insert_rows(db, lease_events, None).await?;
+        insert_rows(db, versions, None).await?;
         run_value_row::insert(db, values).await?;
         step_row::upsert(db, steps.into_values()).await?;
-        history_row::insert(db, histories).await
+        insert_rows(db, histories, None).await
     }
 }
 

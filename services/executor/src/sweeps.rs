@@ -15,25 +15,23 @@ use sea_orm::DatabaseConnection;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::Executor;
+use crate::executor::Executor;
 
 pub(crate) use redispatch::step_dispatches;
 
-/// The parts that sweeps need.
-pub(crate) struct SweepDeps<'s> {
-    pub(crate) handle: &'s Handle<Executor>,
-    pub(crate) service: &'s Executor,
-    pub(crate) db: &'s DatabaseConnection,
-}
-
 /// Starts the sweeps; they end with `stop`.
-pub(crate) fn start(with: &SweepDeps<'_>, stop: &CancellationToken, tracker: &TaskTracker) {
-    let (handle, db) = (with.handle, with.db);
-    let leases = leases::Leases::new(with.service.clock.clone(), handle.bus().clone());
+pub(crate) fn start(
+    service: &Executor,
+    handle: &Handle<Executor>,
+    db: &DatabaseConnection,
+    stop: &CancellationToken,
+    tracker: &TaskTracker,
+) {
+    let leases = leases::Leases::new(service.clock.clone(), handle.bus().clone());
     start_sweep(handle, db.clone(), leases, stop.clone(), tracker);
-    let redispatch = redispatch::Redispatch::new(with.service.clone());
+    let redispatch = redispatch::Redispatch::new(service.clone());
     start_sweep(handle, db.clone(), redispatch, stop.clone(), tracker);
-    let pages = &with.service.pages;
+    let pages = &service.pages;
     let scope_sync = scope_sync::ScopeSync(Arc::clone(pages));
     let trigger = start_sweep(handle, db.clone(), scope_sync, stop.clone(), tracker);
     pages.connect(trigger, handle.status());

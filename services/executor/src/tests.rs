@@ -125,8 +125,8 @@ async fn a_stored_run_completes_inline_while_the_bus_is_away() {
     assert_eq!(count(&db, waits).await, MAILS, "a mail may not go twice");
 
     nats.go_on().await.unwrap();
-    let told = async || (count(&db, "outbox").await == 0).then_some(());
-    until(PATIENCE, "the outbox to be published", told)
+    let sent = async || (count(&db, "outbox").await == 0).then_some(());
+    until(PATIENCE, "the outbox to be published", sent)
         .await
         .unwrap();
     let view = bus.query(&acme, &GetRun::of(run)).await.unwrap();

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::domain::Input;
-use crate::{Executor, vital};
+use crate::executor::{Executor, vital};
 
 /// How long a start waits for the handoff service. After it the previous copy counts until a refresh.
 const REFRESH_WITHIN: Duration = Duration::from_secs(2);

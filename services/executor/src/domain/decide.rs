@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_decision::Decider;
+use holdpoint_ids::{UserName, Workspace};
 
 use crate::domain::commands::apply_agent::apply_agent;
 use crate::domain::commands::cancel_run::cancel_run;
@@ -151,62 +152,63 @@ pub fn decide(
     lookup: LookupFn<'_>,
     now: DateTime<Utc>,
 ) -> Decision {
+    let known_agent = || state.and_then(Aggregate::try_as_agent_ref);
+    let all = || state.and_then(Aggregate::try_as_workspace_ref);
     match input {
         Input::ApplyAgent {
             workspace,
             agent: name,
             text,
-        } => {
-            let known = state.and_then(Aggregate::as_agent);
-            apply_agent(known, workspace, name, text, now)
-        }
+        } => apply_agent(known_agent(), workspace, name, text, now),
         Input::Contact {
             workspace,
             contact: id,
             input,
-        } => change_contact(state.and_then(Aggregate::as_contact), workspace, id, input),
+        } => {
+            let known = state.and_then(Aggregate::try_as_contact_ref);
+            change_contact(known, workspace, id, input)
+        }
         Input::Scope {
             workspace,
             agent,
             input,
         } => change_scope(state, workspace, agent.as_ref(), input, now),
         Input::WatchRunEnds { workspace, agent } => match agent {
-            Some(name) => watch_agent(state.and_then(Aggregate::as_agent), name),
-            None => watch_workspace(state.and_then(Aggregate::as_workspace), workspace),
+            Some(name) => watch_agent(known_agent(), name),
+            None => watch_workspace(all(), workspace),
         },
         Input::UnwatchedEnds { agent, watch, .. } => match agent {
-            Some(_) => unwatch_agent(state.and_then(Aggregate::as_agent), *watch),
-            None => unwatch_workspace(state.and_then(Aggregate::as_workspace), *watch),
+            Some(_) => unwatch_agent(known_agent(), *watch),
+            None => unwatch_workspace(all(), *watch),
         },
-        Input::WatchRequest(id) => Err(Undecided::Refused(Refusal::RequestWatched(*id))),
+        Input::WatchRequest(id) => Err(Refusal::RequestWatched(*id).into()),
         Input::Node { node: name, input } => {
-            let known = state.and_then(Aggregate::as_node);
+            let known = state.and_then(Aggregate::try_as_node_ref);
             change_node(known, name, input, lookup, now)
         }
         Input::Tool {
             workspace,
             name,
             input,
-        } => change_tool(state.and_then(Aggregate::as_tool), workspace, name, input),
+        } => {
+            let known = state.and_then(Aggregate::try_as_tool_ref);
+            change_tool(known, workspace, name, input)
+        }
         Input::OnBehalfOf {
             workspace,
             user,
             input,
-        } => {
-            let need = Need::User(workspace.clone(), user.clone());
-            require_active_user(state, need, input, lookup, now)
+        } => require_active_user(state, (workspace, user), input, lookup, now),
+        Input::Users(changes) => {
+            let effects = vec![Effect::Users(changes.clone())];
+            decided(Aggregate::Users, effects, Reply::Nothing(()))
         }
-        Input::Users(facts) => decided(
-            Aggregate::Users,
-            vec![Effect::Users(facts.clone())],
-            Reply::Nothing(()),
-        ),
-        Input::UnknownTimer { id } => Err(Undecided::Refused(Refusal::UnknownTimer(id.clone()))),
+        Input::UnknownTimer { id } => Err(Refusal::UnknownTimer(id.clone()).into()),
         Input::Run {
             workspace,
             run,
             input,
-        } => match state.and_then(Aggregate::as_run) {
+        } => match state.and_then(Aggregate::try_as_run_ref) {
             Some(known) if known.workspace == *workspace => {
                 let also = || input_needs(known, input);
                 with_scopes_applied(known, also, lookup, now, |run, lookup| {
@@ -215,8 +217,8 @@ pub fn decide(
             }
             None if is_start(input) => start_run(workspace, *run, input, lookup, now),
             // A run of another workspace does not exist for this one, but its id is taken.
-            Some(_) if is_start(input) => Err(Undecided::Refused(Refusal::RunIdTaken(*run))),
-            Some(_) | None => Err(Undecided::Refused(Refusal::RunNotFound(*run))),
+            Some(_) if is_start(input) => Err(Refusal::RunIdTaken(*run).into()),
+            Some(_) | None => Err(Refusal::RunNotFound(*run).into()),
         },
     }
 }
@@ -229,18 +231,17 @@ const fn is_start(input: &RunInput) -> bool {
 /// not have yet.
 fn require_active_user(
     state: Option<&Aggregate>,
-    need: Need,
+    (workspace, user): (&Workspace, &UserName),
     input: &Input,
     lookup: LookupFn<'_>,
     now: DateTime<Utc>,
 ) -> Decision {
-    match (lookup(&need), &need) {
-        (Lookup::Found(Fact::User(false)), Need::User(_, user)) => {
-            Err(Undecided::Refused(Refusal::Disabled(user.clone())))
-        }
-        (Lookup::Found(_) | Lookup::Missing, _) => decide(state, input, lookup, now),
+    let need = Need::User(workspace.clone(), user.clone());
+    match lookup(&need) {
+        Lookup::Found(Fact::User(false)) => Err(Refusal::Disabled(user.clone()).into()),
+        Lookup::Found(_) | Lookup::Missing => decide(state, input, lookup, now),
         // Loaded together with the needs of the command.
-        (Lookup::NotLoaded, _) => match decide(state, input, lookup, now) {
+        Lookup::NotLoaded => match decide(state, input, lookup, now) {
             Err(Undecided::NeedsMore(mut needs)) => {
                 needs.push(need);
                 Err(Undecided::NeedsMore(needs))

@@ -9,19 +9,14 @@ use crate::domain::need::{Aggregate, Fact, Need};
 #[derive(Debug)]
 pub struct ExecutorDomain;
 
-/// What a decision returns.
 pub type Decision = decision::Decision<ExecutorDomain>;
 
-/// A finished decision.
 pub type Outcome = decision::Outcome<ExecutorDomain>;
 
-/// The next state of an aggregate, with its effects.
 pub type Decided = decision::Decided<ExecutorDomain>;
 
-/// Why there is no decision.
 pub type Undecided = decision::Undecided<ExecutorDomain>;
 
-/// The value of a need.
 pub type Lookup = decision::Lookup<Fact>;
 
 /// How a decision looks up what it needs.

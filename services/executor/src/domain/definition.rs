@@ -1,8 +1,8 @@
 //! An agent as its author writes it, and everything that can be wrong with it.
 //!
 //! Owns the fields and step kinds this release knows, the ones that are documented and still to
-//! come, and the faults that are answered (422 `invalid_agent`). It must never stop at the first
-//! fault: an author mends a file in one go. It must never guess what was meant either.
+//! come, and the errors that are answered (422 `invalid_agent`). It must never stop at the first
+//! error: an author mends a file in one go. It must never guess what was meant either.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -22,50 +22,44 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use holdpoint_contracts::problem::FieldError;
+use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
-use crate::domain::expression::{self, Diagnostic, Names};
+use crate::domain::expression::{self, Names, diagnostic};
 use crate::domain::model::plan::{Action, Inputs, OnPause, Plan, PlannedStep};
 use lines::Lines;
 use step::Draft;
 
-use diagnostics::{AgentChecker, Place, is_name, plain, shown};
+use diagnostics::{AgentChecker, Place, is_name, shown};
 
 pub(crate) use crate::domain::nearest_names::nearest;
-pub use diagnostics::{AgentDiagnostic, MAX_NAME, MAX_STEPS, MAX_TEXT};
-
-impl Plan {
-    /// Reads an agent, YAML or JSON, and compiles it.
-    ///
-    /// # Errors
-    /// Every [`AgentDiagnostic`] that was found (422 `invalid_agent`).
-    pub fn compile(text: &str) -> Result<Self, Vec<AgentDiagnostic>> {
-        compile(text)
-    }
-}
+pub use diagnostics::{MAX_NAME, MAX_STEPS, MAX_TEXT};
 
 /// Longest description, in characters.
 const MAX_DESCRIPTION: usize = 2_000;
 /// Most placeholders of an agent: each is compiled when the agent is applied, which all others wait for.
 const MAX_AGENT_PLACEHOLDERS: usize = 5_000;
 
-/// Reads an agent, YAML or JSON, and compiles it.
-///
-/// # Errors
-/// Every [`AgentDiagnostic`] that was found, in the order of the text; at most 100 and one that counts the
-/// rest.
-pub(super) fn compile(text: &str) -> Result<Plan, Vec<AgentDiagnostic>> {
-    let fields = read::agent(text).map_err(|fault| vec![fault])?;
-    let mut review = AgentChecker {
-        lines: Lines::of(text),
-        faults: Vec::new(),
-        has_more: false,
-        placeholders: 0,
-    };
-    let plan = review.agent(&fields);
-    match plan {
-        Some(plan) if review.faults.is_empty() => Ok(plan),
-        Some(_) | None => Err(review.answer()),
+impl Plan {
+    /// Reads an agent, YAML or JSON, and compiles it.
+    ///
+    /// # Errors
+    /// Every error that was found (422 `invalid_agent`), in the order of the text; at most 100 and one that
+    /// counts the rest.
+    pub fn compile(text: &str) -> Result<Self, Vec<FieldError>> {
+        let fields = read::agent(text).map_err(|error| vec![*error])?;
+        let mut checker = AgentChecker {
+            lines: Lines::of(text),
+            errors: Vec::new(),
+            has_more: false,
+            placeholders: 0,
+        };
+        let plan = checker.agent(&fields);
+        match plan {
+            Some(plan) if checker.errors.is_empty() => Ok(plan),
+            Some(_) | None => Err(checker.answer()),
+        }
     }
 }
 
@@ -75,8 +69,8 @@ impl AgentChecker<'_> {
             if self.is_full() {
                 break;
             }
-            if let Some(complaint) = fields::agent_field(name) {
-                self.fault(Place::Agent(Some(name)), complaint);
+            if let Some(diagnostic) = fields::agent_field(name) {
+                self.report(Place::Agent(Some(name)), diagnostic);
             }
         }
         let agent = self.name(fields);
@@ -95,15 +89,15 @@ impl AgentChecker<'_> {
     }
 
     fn name(&mut self, fields: &Map<String, Value>) -> Option<String> {
-        let complaint = match fields.get("agent") {
+        let (text, message) = match fields.get("agent") {
             Some(Value::String(name)) if is_name(name) => return Some(name.clone()),
-            Some(other) => plain(
-                &shown(other),
+            Some(other) => (
+                shown(other),
                 "The name of an agent has 1 to 100 letters, digits, dots, underscores or hyphens and starts with a letter or digit.",
             ),
-            None => plain("agent", "An agent needs a name: `agent: NAME`."),
+            None => ("agent".to_owned(), "An agent needs a name: `agent: NAME`."),
         };
-        self.fault(Place::Agent(Some("agent")), complaint);
+        self.report_field("agent", &text, message);
         None
     }
 
@@ -112,61 +106,51 @@ impl AgentChecker<'_> {
             Value::Null => None,
             Value::String(text) if text.chars().count() <= MAX_DESCRIPTION => Some(text.clone()),
             other => {
-                let said =
+                let message =
                     format!("`description` is a text of at most {MAX_DESCRIPTION} characters.");
-                self.fault(
-                    Place::Agent(Some("description")),
-                    plain(&shown(other), &said),
-                );
+                self.report_field("description", &shown(other), message);
                 None
             }
         }
     }
 
     fn on_pause(&mut self, value: Option<&Value>) -> OnPause {
-        match value {
-            None => OnPause::default(),
-            Some(Value::String(word)) if word == "hold" => OnPause::Hold,
-            Some(Value::String(word)) if word == "cancel" => OnPause::Cancel,
-            Some(other) => {
-                let text = shown(other);
-                let near = nearest(&text, ["hold", "cancel"].into_iter());
-                let complaint = plain(&text, "`on_pause` is `hold` or `cancel`.");
-                self.fault(
-                    Place::Agent(Some("on_pause")),
-                    Diagnostic {
-                        nearest: near,
-                        ..complaint
-                    },
-                );
-                OnPause::default()
-            }
-        }
+        let Some(value) = value else {
+            return OnPause::default();
+        };
+        OnPause::deserialize(value).unwrap_or_else(|_unknown_word| {
+            let text = shown(value);
+            let error = FieldError {
+                nearest: nearest(&text, ["hold", "cancel"].into_iter()),
+                ..diagnostic(&text, "`on_pause` is `hold` or `cancel`.")
+            };
+            self.report(Place::Agent(Some("on_pause")), error);
+            OnPause::default()
+        })
     }
 
-    /// S2-R12, S2-R16: a flat form, and whether what is missing is asked for.
+    /// S2-R12, S2-R16: a flat form, and whether missing inputs are asked for.
     fn inputs(&mut self, fields: &Map<String, Value>) -> Option<Inputs> {
-        let ask = match fields.get("ask_missing_inputs") {
+        let ask_field = "ask_missing_inputs";
+        let ask = match fields.get(ask_field) {
             None | Some(Value::Null) => true,
             Some(Value::Bool(ask)) => *ask,
             Some(other) => {
-                let complaint = plain(&shown(other), "`ask_missing_inputs` is true or false.");
-                self.fault(Place::Agent(Some("ask_missing_inputs")), complaint);
+                let message = "`ask_missing_inputs` is true or false.";
+                self.report_field(ask_field, &shown(other), message);
                 true
             }
         };
         let schema = fields.get("inputs").filter(|schema| !schema.is_null());
         let Some(schema) = schema else {
-            if fields.contains_key("ask_missing_inputs") {
-                let said = "`ask_missing_inputs` is about `inputs`, and there are none.";
-                let complaint = plain("ask_missing_inputs", said);
-                self.fault(Place::Agent(Some("ask_missing_inputs")), complaint);
+            if fields.contains_key(ask_field) {
+                let message = "`ask_missing_inputs` is about `inputs`, and there are none.";
+                self.report_field(ask_field, ask_field, message);
             }
             return None;
         };
-        if let Some(said) = people::form_complaint(schema) {
-            let complaint = plain(&shown(schema), &format!("`inputs`: {said}"));
-            self.fault(Place::Agent(Some("inputs")), complaint);
+        if let Some(error) = people::form_error(schema) {
+            self.report_field("inputs", &shown(schema), format!("`inputs`: {error}"));
             return None;
         }
         Some(Inputs {
@@ -176,30 +160,28 @@ impl AgentChecker<'_> {
     }
 
     fn drafts(&mut self, fields: &Map<String, Value>) -> Option<Vec<Draft>> {
-        let complaint = match fields.get("steps") {
+        let mut text = "steps".to_owned();
+        let message = match fields.get("steps") {
             Some(Value::Array(steps)) if (1..=MAX_STEPS).contains(&steps.len()) => {
-                let drafts = steps
-                    .iter()
-                    .enumerate()
-                    .map(|(at, step)| self.draft(at, step));
-                return Some(drafts.collect());
+                let steps = steps.iter().enumerate();
+                return Some(steps.map(|(at, step)| self.draft(at, step)).collect());
             }
             Some(Value::Array(steps)) if steps.is_empty() => {
-                plain("steps", "An agent has at least one step.")
+                "An agent has at least one step.".to_owned()
             }
-            Some(Value::Array(steps)) => plain(
-                "steps",
-                &format!(
-                    "An agent has at most {MAX_STEPS} steps; this one has {}.",
-                    steps.len()
-                ),
-            ),
-            Some(other) => plain(&shown(other), "`steps` is a list of steps."),
+            Some(Value::Array(steps)) => {
+                let count = steps.len();
+                format!("An agent has at most {MAX_STEPS} steps; this one has {count}.")
+            }
+            Some(other) => {
+                text = shown(other);
+                "`steps` is a list of steps.".to_owned()
+            }
             // What is written instead of steps has been refused by name already.
             None if fields.contains_key("instructions") => return None,
-            None => plain("steps", "An agent needs `steps`."),
+            None => "An agent needs `steps`.".to_owned(),
         };
-        self.fault(Place::Agent(Some("steps")), complaint);
+        self.report_field("steps", &text, message);
         None
     }
 
@@ -219,18 +201,12 @@ impl AgentChecker<'_> {
                 break;
             }
             // Without an order only the names can be checked.
-            let before = before
-                .as_ref()
-                .and_then(|rows| rows.get(at))
-                .map(Vec::as_slice);
-            self.expressions(
-                at,
-                draft,
-                Names {
-                    steps: &ids,
-                    before,
-                },
-            );
+            let before = before.as_ref().and_then(|rows| rows.get(at));
+            let names = Names {
+                steps: &ids,
+                before: before.map(Vec::as_slice),
+            };
+            self.expressions(at, draft, names);
         }
         drafts
             .into_iter()
@@ -250,34 +226,22 @@ impl AgentChecker<'_> {
     fn unique_ids(&mut self, drafts: &[Draft]) -> BTreeMap<String, usize> {
         let mut ids = BTreeMap::new();
         for (at, draft) in drafts.iter().enumerate() {
-            if ids.contains_key(&draft.id) {
-                let said = format!(
-                    "The id `{}` is used by another step before; ids are unique.",
-                    draft.id
-                );
-                self.fault(
-                    Place::Step(at, &draft.id, Some("id")),
-                    plain(&draft.id, &said),
-                );
+            let id = &draft.id;
+            if ids.contains_key(id) {
+                let message =
+                    format!("The id `{id}` is used by another step before; ids are unique.");
+                self.report_step((at, id), "id", diagnostic(id, message));
             } else {
-                ids.insert(draft.id.clone(), at);
+                ids.insert(id.clone(), at);
             }
         }
         for (at, draft) in drafts.iter().enumerate() {
-            let dots = draft
-                .id
-                .match_indices('.')
-                .filter_map(|(dot, _)| draft.id.get(..dot));
-            let shadowed = dots.into_iter().find(|part| ids.contains_key(*part));
-            if let Some(part) = shadowed {
-                let said = format!(
-                    "`${}` could also be a field of the step `{part}`; use another id.",
-                    draft.id
-                );
-                self.fault(
-                    Place::Step(at, &draft.id, Some("id")),
-                    plain(&draft.id, &said),
-                );
+            let id = &draft.id;
+            let mut dots = id.match_indices('.').filter_map(|(dot, _)| id.get(..dot));
+            if let Some(part) = dots.find(|part| ids.contains_key(*part)) {
+                let message =
+                    format!("`${id}` could also be a field of the step `{part}`; use another id.");
+                self.report_step((at, id), "id", diagnostic(id, message));
             }
         }
         ids
@@ -297,18 +261,17 @@ impl AgentChecker<'_> {
                 }
                 match ids.get(name) {
                     Some(&index) if index == at => {
-                        let complaint = plain(name, "A step cannot need itself.");
-                        self.fault(Place::Step(at, &draft.id, Some("needs")), complaint);
+                        let error = diagnostic(name, "A step cannot need itself.");
+                        self.report_step((at, &draft.id), "needs", error);
                     }
                     Some(&index) => needs.push(index),
                     None => {
-                        let near = nearest(name, ids.keys().map(String::as_str));
-                        let said = format!("There is no step `{name}` in this agent.");
-                        let complaint = Diagnostic {
-                            nearest: near,
-                            ..plain(name, &said)
+                        let message = format!("There is no step `{name}` in this agent.");
+                        let error = FieldError {
+                            nearest: nearest(name, ids.keys().map(String::as_str)),
+                            ..diagnostic(name, message)
                         };
-                        self.fault(Place::Step(at, &draft.id, Some("needs")), complaint);
+                        self.report_step((at, &draft.id), "needs", error);
                     }
                 }
             }
@@ -325,23 +288,16 @@ impl AgentChecker<'_> {
         };
         let ids = circle.iter().chain([&at]).filter_map(|at| drafts.get(*at));
         let ids: Vec<&str> = ids.map(|draft| draft.id.as_str()).collect();
-        let said = format!(
-            "These steps need each other in a circle: {}.",
-            ids.join(" needs ")
-        );
-        self.fault(
-            Place::Step(at, &first.id, Some("needs")),
-            plain(&first.id, &said),
-        );
+        let circle = ids.join(" needs ");
+        let message = format!("These steps need each other in a circle: {circle}.");
+        self.report_step((at, &first.id), "needs", diagnostic(&first.id, message));
     }
 
     fn expressions(&mut self, at: usize, draft: &Draft, names: Names<'_>) {
-        let refused = draft
-            .when
-            .as_deref()
-            .and_then(|when| expression::check(when, names).err());
-        if let Some(complaint) = refused {
-            self.fault(Place::Step(at, &draft.id, Some("when")), complaint);
+        let step = (at, draft.id.as_str());
+        let when = draft.when.as_deref();
+        if let Some(error) = when.and_then(|when| expression::check(when, names).err()) {
+            self.report_step(step, "when", *error);
         }
         let Some(action) = &draft.action else { return };
         let field = match action {
@@ -350,14 +306,14 @@ impl AgentChecker<'_> {
         };
         let template = action.template().unwrap_or_default();
         let checked = expression::check_args(&template, names);
-        for complaint in checked.complaints {
-            self.fault(Place::Step(at, &draft.id, Some(field)), complaint);
+        for error in checked.diagnostics {
+            self.report_step(step, field, error);
         }
         self.placeholders += checked.placeholders;
         if self.placeholders > MAX_AGENT_PLACEHOLDERS {
-            let said =
+            let message =
                 format!("An agent has at most {MAX_AGENT_PLACEHOLDERS} placeholders in all.");
-            self.fault(Place::Step(at, &draft.id, Some(field)), plain("", &said));
+            self.report_step(step, field, diagnostic("", message));
             self.has_more = true;
         }
     }

@@ -34,7 +34,6 @@ pub enum Effect {
     /// Store the input of a run, or the result of a step.
     Value {
         run: RunId,
-        /// Name of the value.
         name: String,
         value: Arc<Value>,
     },
@@ -115,33 +114,19 @@ pub enum Effect {
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub enum Reply {
-    /// To applying an agent.
     Agent(AppliedAgent),
-    /// To putting or patching a contact.
     Contact(ContactView),
-    /// To starting a run.
     Run(Box<RunView>),
-    /// To pause, resume, cancel.
     Changed(Box<ChangedRun>),
-    /// To pausing, resuming and deleting many.
     Scope(Box<ChangedScope>),
-    /// To a fired timer.
     Timer(TimerReply),
-    /// To a worker that asks to start.
     Grant(Grant),
-    /// To a worker that reports.
     Result(ResultReply),
-    /// To a tool that asks people.
-    Asked(Box<RequestedInput>),
-    /// To a closed hold.
+    InputRequested(Box<RequestedInput>),
     Closed(CloseReply),
-    /// To users' actions on a handoff.
-    Handled(HandoffUpdateReply),
-    /// To a heartbeat.
+    HandoffUpdated(HandoffUpdateReply),
     Heartbeat(HeartbeatReply),
-    /// To a subscriber.
     Watched(RunEndWatched),
-    /// To putting a tool.
     Tool(Box<ToolView>),
     /// To any other command: it is done.
     Nothing(()),

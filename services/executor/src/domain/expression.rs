@@ -35,8 +35,10 @@ use cost::Spent;
 use program::{EvalFailure, Program};
 use template::{Piece, Text};
 
+use crate::domain::text::cut;
+
 pub use check::{CheckedArgs, MAX_PLACEHOLDERS, Names, check, check_args};
-pub use diagnostic::Diagnostic;
+pub(in crate::domain) use diagnostic::diagnostic;
 pub use scope::{MAX_DEPTH, MAX_LENGTH, Reference, Scope};
 
 /// Largest resolved arguments, in bytes of text. Beyond it the step fails with
@@ -48,18 +50,10 @@ pub const MAX_RESOLVED: usize = 256 * 1024;
 pub enum ResolveError {
     /// There is nothing at this path, or `null` where text is needed.
     #[error("Nothing is known at `{path}`.")]
-    Unresolved {
-        /// The path as it was written.
-        path: String,
-    },
+    Unresolved { path: String },
     /// The value is there and the expression cannot be computed from it.
     #[error("`{expression}` cannot be computed: {message}.")]
-    Failed {
-        /// The CEL text as it was written.
-        expression: String,
-        /// What the evaluator says.
-        message: String,
-    },
+    Failed { expression: String, message: String },
     /// The resolved arguments are a value that is not taken anywhere, for example too deep.
     #[error("The resolved arguments are not allowed: {0}.")]
     NotAllowed(#[from] LimitExceeded),
@@ -93,16 +87,10 @@ pub enum EvalError {
     },
     /// The answer is something else than true or false.
     #[error("The condition must be true or false, and is {found}.")]
-    NotBoolean {
-        /// The kind of value that came out.
-        found: String,
-    },
+    NotBoolean { found: String },
     /// The values are there and the condition cannot be computed from them.
     #[error("The condition cannot be decided: {message}.")]
-    Failed {
-        /// What the evaluator says.
-        message: String,
-    },
+    Failed { message: String },
 }
 
 impl EvalError {
@@ -147,12 +135,12 @@ pub fn resolve(args: &Value, scope: &Scope<'_>) -> Result<Value, ResolveError> {
 /// [`EvalError`] when there is no true or false to be had.
 pub fn evaluate(condition: &str, scope: &Scope<'_>) -> Result<Condition, EvalError> {
     let known = |id: &str| scope.knows(id);
-    let program = Program::compile(condition, &known).map_err(|complaint| EvalError::Failed {
-        message: complaint.message,
+    let program = Program::compile(condition, &known).map_err(|diagnostic| EvalError::Failed {
+        message: diagnostic.message,
     })?;
     let answer = program
         .run(scope, &mut Spent::default())
-        .map_err(|trouble| match trouble {
+        .map_err(|failure| match failure {
             EvalFailure::Missing { path } => EvalError::Undetermined { key: path },
             EvalFailure::Failed { message } => EvalError::Failed { message },
         })?;
@@ -211,14 +199,14 @@ fn resolve_text(text: &str, scope: &Scope<'_>, budget: &mut Budget) -> Result<Va
         }
         Text::Malformed => {
             return Err(ResolveError::Unresolved {
-                path: value::cut(text, 200),
+                path: cut(text, 200),
             });
         }
         Text::Template(rest) | Text::Escaped(rest) => rest,
     };
-    let pieces = template::pieces(rest).map_err(|complaint| ResolveError::Failed {
-        expression: value::cut(text, 200),
-        message: complaint.message,
+    let pieces = template::pieces(rest).map_err(|diagnostic| ResolveError::Failed {
+        expression: cut(text, 200),
+        message: diagnostic.message,
     })?;
     if let [Piece::Expression(expression)] = pieces.as_slice() {
         let found = compute(expression, scope, &mut budget.spent)?;
@@ -260,8 +248,8 @@ fn compute(expression: &str, scope: &Scope<'_>, spent: &mut Spent) -> Result<Val
         message,
     };
     let program =
-        Program::compile(expression, &known).map_err(|complaint| failed(complaint.message))?;
-    program.run(scope, spent).map_err(|trouble| match trouble {
+        Program::compile(expression, &known).map_err(|diagnostic| failed(diagnostic.message))?;
+    program.run(scope, spent).map_err(|failure| match failure {
         EvalFailure::Missing { path } => ResolveError::Unresolved { path },
         EvalFailure::Failed { message } => failed(message),
     })

@@ -29,7 +29,6 @@ pub enum ContactInput {
     Say {
         id: String,
         activity: Activity,
-        /// As for a patch.
         patch: Map<String, Value>,
     },
     /// Forgets it.
@@ -42,17 +41,12 @@ pub enum ScopeInput {
     /// A person stops everything in it (S0-AC4, S0-T6).
     Pause {
         by: Actor,
-        /// What becomes of runs that wait.
         waiting: PauseWaiting,
         /// What happens to runs that are started during the pause.
         new: PauseNew,
     },
     /// A person lets everything in it go on.
-    Resume {
-        by: Actor,
-        /// How waits go on.
-        mode: ResumeMode,
-    },
+    Resume { by: Actor, mode: ResumeMode },
     /// A person deletes the agent (S0-AC9); a workspace is left as it is.
     Delete { by: Actor },
     /// The sweep has brought one page of runs up to a change; in the same batch as that page.
@@ -115,7 +109,6 @@ pub enum Input {
     },
     /// A user commands something. It counts only while the user is active.
     OnBehalfOf {
-        /// The workspace of the user.
         workspace: Workspace,
         user: UserName,
         input: Box<Self>,
@@ -141,25 +134,15 @@ pub enum RunInput {
     Start {
         /// Of this agent's newest version.
         agent: AgentName,
-        /// `$input`.
         input: Value,
         contact: Option<ContactId>,
-        /// To find it again.
         labels: BTreeMap<String, String>,
         by: Actor,
     },
     /// A person freezes it.
-    Pause {
-        by: Actor,
-        /// Whether it is cancelled instead if it waits.
-        waiting: PauseWaiting,
-    },
+    Pause { by: Actor, waiting: PauseWaiting },
     /// An operator resumes it.
-    Resume {
-        by: Actor,
-        /// How its waits go on.
-        mode: ResumeMode,
-    },
+    Resume { by: Actor, mode: ResumeMode },
     /// A person ends it.
     Cancel { by: Actor, reason: Option<String> },
     /// An operator becomes the owner of the run.
@@ -169,12 +152,7 @@ pub enum RunInput {
     /// The sweep makes the run apply what was commanded for its agent or workspace.
     ApplyScopes,
     /// The scheduler says that a timer is due.
-    TimerFired {
-        /// The hold it was set for.
-        hold: HoldId,
-        /// As it was set.
-        rev: u64,
-    },
+    TimerFired { hold: HoldId, rev: u64 },
     /// A worker asks whether it may start a delivered step.
     StartStep {
         node: NodeName,
@@ -206,7 +184,6 @@ pub enum RunInput {
         node: NodeName,
         step: String,
         dispatch: u64,
-        /// What came of it.
         result: ActionResult,
         /// Stable code of a failure.
         error_code: Option<String>,
@@ -215,16 +192,11 @@ pub enum RunInput {
     /// the step.
     LeaseEnded {
         step: String,
-        /// The dispatch that was granted.
         dispatch: u64,
         node: NodeName,
     },
     /// The handoff service says that a hold on people was closed.
-    HoldClosed {
-        hold: HoldId,
-        /// The outcome, the actor and the data.
-        closing: HoldClosure,
-    },
+    HoldClosed { hold: HoldId, closing: HoldClosure },
     /// The handoff service reports users' actions on an open handoff.
     HandoffUpdate {
         hold: HoldId,
@@ -240,9 +212,7 @@ pub enum RunInput {
 pub enum NodeInput {
     /// It sends a heartbeat.
     Heartbeat {
-        /// The tools that it offers.
         tools: Vec<ToolName>,
-        /// What it works on.
         working: Vec<StepRef>,
         /// Steps that wait at the node for a free slot.
         queue_depth: u64,

@@ -10,3 +10,8 @@ pub mod scope;
 pub mod step_row;
 pub mod time;
 pub mod tool;
+
+/// Whether a stored field has its default, so that it is left out of the JSON.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

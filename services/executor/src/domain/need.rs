@@ -6,6 +6,7 @@ use std::sync::Arc;
 use holdpoint_contracts::steps::StepRef;
 use holdpoint_ids::{AgentName, ContactId, NodeName, RunId, ToolName, UserName, Workspace};
 use serde_json::Value;
+use strum::EnumTryAs;
 
 use crate::domain::expression::Reference;
 use crate::domain::model::agent::Agent;
@@ -29,17 +30,11 @@ impl Fact {
 /// Names one aggregate.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Key {
-    /// An agent.
     Agent(Workspace, AgentName),
-    /// A contact.
     Contact(Workspace, ContactId),
-    /// A run.
     Run(RunId),
-    /// The commands for a whole workspace.
     Workspace(Workspace),
-    /// A worker process.
     Node(NodeName),
-    /// A registered tool.
     Tool(Workspace, ToolName),
     /// The user directory as a whole. It has no state here.
     Users,
@@ -48,84 +43,16 @@ pub enum Key {
 }
 
 /// An aggregate's control state.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, EnumTryAs)]
 pub enum Aggregate {
-    /// An agent: which version is the newest.
     Agent(Agent),
-    /// A contact and its fields.
     Contact(Contact),
-    /// A run and its steps.
     Run(Run),
-    /// What was commanded for a whole workspace.
     Workspace(WorkspaceScope),
-    /// A node and its status.
     Node(Node),
-    /// A registered tool.
     Tool(Tool),
     /// The user directory. Its rows are written by an effect.
     Users,
-}
-
-impl Aggregate {
-    /// The agent, if it is one.
-    #[must_use]
-    pub const fn as_agent(&self) -> Option<&Agent> {
-        if let Self::Agent(it) = self {
-            Some(it)
-        } else {
-            None
-        }
-    }
-
-    /// The scope of a workspace, if it is one.
-    #[must_use]
-    pub const fn as_workspace(&self) -> Option<&WorkspaceScope> {
-        if let Self::Workspace(it) = self {
-            Some(it)
-        } else {
-            None
-        }
-    }
-
-    /// The contact, if it is one.
-    #[must_use]
-    pub const fn as_contact(&self) -> Option<&Contact> {
-        if let Self::Contact(it) = self {
-            Some(it)
-        } else {
-            None
-        }
-    }
-
-    /// The run, if it is one.
-    #[must_use]
-    pub const fn as_run(&self) -> Option<&Run> {
-        if let Self::Run(it) = self {
-            Some(it)
-        } else {
-            None
-        }
-    }
-
-    /// The node, if it is one.
-    #[must_use]
-    pub const fn as_node(&self) -> Option<&Node> {
-        if let Self::Node(it) = self {
-            Some(it)
-        } else {
-            None
-        }
-    }
-
-    /// The tool, if it is one.
-    #[must_use]
-    pub const fn as_tool(&self) -> Option<&Tool> {
-        if let Self::Tool(it) = self {
-            Some(it)
-        } else {
-            None
-        }
-    }
 }
 
 /// Data that a decision lacks.
@@ -159,24 +86,18 @@ pub const INPUT: &str = "$input";
 /// The loaded value of a need.
 #[derive(Debug, Clone)]
 pub enum Fact {
-    /// For [`Need::Agent`].
     Agent(Arc<Agent>),
-    /// For [`Need::Workspace`].
     Workspace(Arc<WorkspaceScope>),
     /// For [`Need::Contact`]: its fields and its id.
     Contact(Arc<Value>),
-    /// For [`Need::Plan`].
     Plan(Arc<PlanFact>),
     /// For [`Need::Value`], [`Need::Request`] and [`Need::Activities`].
     Value(Arc<Value>),
-    /// For [`Need::Run`].
     Run(Arc<RunFact>),
     /// For [`Need::Tool`], also if it was deleted.
     Tool(Arc<Tool>),
     /// For [`Need::User`]: whether they are active.
     User(bool),
-    /// Other aggregates read nothing of a node or of the user directory.
-    Nothing,
 }
 
 /// Who works on what in a run.
@@ -191,7 +112,6 @@ pub struct RunFact {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutFact {
     pub step: String,
-    /// Number of the dispatch.
     pub dispatch: u64,
     /// The node that it was granted to, if any.
     pub node: Option<NodeName>,
@@ -204,7 +124,7 @@ impl RunFact {
         let out = run.steps.iter().filter_map(|step| {
             let node = step.phase.grant().map(|grant| grant.node.clone());
             if node.is_none() {
-                step.phase.as_queued()?;
+                step.phase.try_as_queued_ref()?;
             }
             Some(OutFact {
                 step: step.id.clone(),
@@ -234,7 +154,6 @@ impl RunFact {
 #[derive(Debug)]
 pub struct PlanFact {
     pub plan: Plan,
-    /// For each step in order.
     pub references: Vec<BTreeSet<Reference>>,
 }
 

@@ -25,6 +25,13 @@ pub(crate) fn handoff_data(on: &PersonHold) -> Value {
     })
 }
 
+/// Adds fields to the data of a response.
+pub(crate) fn add_fields(data: &mut Value, more: Value) {
+    if let (Value::Object(fields), Value::Object(more)) = (data, more) {
+        fields.extend(more);
+    }
+}
+
 /// The response of a step that began to wait, or that succeeded.
 pub(crate) const fn success(description: String, data: Value, duration_ms: u64) -> ActionResult {
     ActionResult {
@@ -53,14 +60,14 @@ pub(crate) fn ended_result(was: Option<&StepPhase>, why: &str, now: DateTime<Utc
 
 /// The fields that the response of opening had: a client finds them at the end, too.
 fn opening_data(was: &StepPhase) -> Value {
-    if let Some(on) = was.as_asked() {
+    if let Some(on) = was.try_as_awaiting_person_ref() {
         return if on.kind == HoldKind::Handoff {
             handoff_data(on)
         } else {
             question_data(on)
         };
     }
-    match was.as_waiting() {
+    match was.try_as_waiting_ref() {
         Some(_) => json!({ "scheduled": false, "resume_at": null }),
         None => Value::Null,
     }
@@ -73,10 +80,8 @@ pub(crate) fn question_data(on: &PersonHold) -> Value {
 
 /// Since when a step waited or worked; none: it had not begun.
 fn began_at(was: &StepPhase) -> Option<DateTime<Utc>> {
-    let asked = was
-        .as_asked()
-        .or_else(|| was.as_parked().map(|open| &open.on));
-    (asked.map(|on| on.since))
-        .or_else(|| was.as_waiting().map(|hold| hold.since))
+    (was.try_as_awaiting_person_ref().map(|on| on.since))
+        .or_else(|| was.try_as_parked_ref().map(|open| open.on.since))
+        .or_else(|| was.try_as_waiting_ref().map(|hold| hold.since))
         .or_else(|| was.grant().map(|grant| grant.since))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::history::{EventType, HistoryItem};
-use holdpoint_contracts::run::{ActionResult, Failure, ResumeMode};
+use holdpoint_contracts::run::{ActionResult, Failure};
 use holdpoint_ids::HoldId;
 use serde_json::Value;
 
@@ -25,10 +25,8 @@ pub(crate) fn unchanged_run<'a>(transition: &RunTransition<'a>) -> RunOutcome<'a
 
 pub(crate) fn refuse_ended_run(transition: &RunTransition<'_>) -> Result<(), Undecided> {
     if transition.run.is_final() {
-        return Err(Undecided::Refused(Refusal::RunFinal(
-            transition.run.id,
-            transition.run.status(),
-        )));
+        let (run, status) = (transition.run.id, transition.run.status());
+        return Err(Refusal::RunFinal(run, status).into());
     }
     Ok(())
 }
@@ -44,6 +42,22 @@ pub(crate) struct RowData {
     pub(crate) raw_error: Option<String>,
     /// Why the step ended without a result; its response says so.
     pub(crate) why: Option<String>,
+}
+
+impl RowData {
+    pub(crate) fn response(response: ActionResult) -> Self {
+        Self {
+            response: Some(response),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn ended_because(why: &str) -> Self {
+        Self {
+            why: Some(why.to_owned()),
+            ..Self::default()
+        }
+    }
 }
 
 /// The error of a failed call.
@@ -68,13 +82,10 @@ pub(crate) type RunDecision<'a> = Result<RunOutcome<'a>, Undecided>;
 /// A run during one decision.
 pub(crate) struct RunTransition<'a> {
     pub(crate) before: &'a Run,
-    /// The next state.
     pub(crate) run: Run,
     pub(crate) now: DateTime<Utc>,
     /// The user who ends the run.
     pub(crate) ended_by: Option<String>,
-    /// How waits continue that a person's hold still freezes when this decision resumes the run.
-    pub(crate) resume_mode: ResumeMode,
     lookup: LookupFn<'a>,
     pub(crate) effects: Vec<Effect>,
     pub(crate) items: Vec<HistoryItem>,
@@ -92,7 +103,6 @@ impl<'a> RunTransition<'a> {
             run,
             now,
             ended_by: None,
-            resume_mode: ResumeMode::Continue,
             lookup,
             effects: Vec::new(),
             items: Vec::new(),
@@ -110,6 +120,18 @@ impl<'a> RunTransition<'a> {
         (self.lookup)(need)
     }
 
+    /// The value of a need; none: it does not exist, or it is not loaded and added to `unknown`.
+    pub(crate) fn find_value(&self, need: Need, unknown: &mut Vec<Need>) -> Option<Arc<Value>> {
+        match self.lookup(&need) {
+            Lookup::Found(Fact::Value(value) | Fact::Contact(value)) => Some(value),
+            Lookup::Missing | Lookup::Found(_) => None,
+            Lookup::NotLoaded => {
+                unknown.push(need);
+                None
+            }
+        }
+    }
+
     /// The value of a need; none: it does not exist.
     pub(crate) fn load_value(&self, need: Need) -> Result<Option<Arc<Value>>, Undecided> {
         match self.lookup(&need) {
@@ -119,17 +141,15 @@ impl<'a> RunTransition<'a> {
         }
     }
 
-    /// The plan of the run.
     pub(crate) fn plan(&self) -> Result<Arc<PlanFact>, Undecided> {
         let run = &self.run;
         let need = Need::Plan(run.workspace.clone(), run.agent.clone(), run.plan);
         match self.lookup(&need) {
             Lookup::Found(Fact::Plan(plan)) => Ok(plan),
             Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
-            Lookup::Missing | Lookup::Found(_) => Err(Undecided::Refused(Refusal::PlanMissing(
-                run.agent.clone(),
-                run.plan,
-            ))),
+            Lookup::Missing | Lookup::Found(_) => {
+                Err(Refusal::PlanMissing(run.agent.clone(), run.plan).into())
+            }
         }
     }
 
@@ -139,7 +159,7 @@ impl<'a> RunTransition<'a> {
             .steps
             .iter()
             .position(|one| one.id == step)
-            .ok_or_else(|| Undecided::Refused(Refusal::StepNotFound(self.run.id, step.to_owned())))
+            .ok_or_else(|| Refusal::StepNotFound(self.run.id, step.to_owned()).into())
     }
 
     pub(crate) fn step(&self, index: usize) -> Option<&Step> {
@@ -185,6 +205,20 @@ impl<'a> RunTransition<'a> {
         });
     }
 
+    /// Changes the phase of a step and stores its row. Returns the id of the step.
+    pub(crate) fn set_phase(
+        &mut self,
+        index: usize,
+        phase: StepPhase,
+        data: RowData,
+    ) -> Option<String> {
+        let step = self.step_mut(index)?;
+        step.phase = phase;
+        let id = step.id.clone();
+        self.row(index, data);
+        Some(id)
+    }
+
     /// Stores the row of a step.
     pub(crate) fn row(&mut self, index: usize, data: RowData) {
         let Some(step) = self.run.steps.get(index) else {
@@ -192,18 +226,15 @@ impl<'a> RunTransition<'a> {
         };
         let working = step.phase.grant();
         let phase = &step.phase;
-        let started_at = (phase.as_waiting().map(|hold| hold.since))
-            .or_else(|| phase.as_asked().map(|on| on.since))
-            .or_else(|| phase.as_queued().map(|dispatch| dispatch.at));
+        let started_at = (phase.try_as_waiting_ref().map(|hold| hold.since))
+            .or_else(|| phase.try_as_awaiting_person_ref().map(|on| on.since))
+            .or_else(|| phase.try_as_queued_ref().map(|dispatch| dispatch.at));
         // The response of a step that failed, was skipped or was cancelled replaces the response of its
         // opening.
         let was = self.before.steps.get(index).map(|step| &step.phase);
         let ended = || Some(ended_result(was, data.why.as_deref()?, self.now));
         let response = data.response.or_else(ended);
         let row = StepRow {
-            run: self.run.id,
-            step: step.id.clone(),
-            status: step.phase.status(),
             tool: data.tool,
             request: data.request,
             response,
@@ -213,8 +244,7 @@ impl<'a> RunTransition<'a> {
             claimed_at: working.map(|working| working.since),
             started_at,
             ended_at: step.phase.is_settled().then_some(self.now),
-            attempts: step.attempts,
-            dispatch: step.dispatch,
+            ..StepRow::new(self.run.id, step)
         };
         self.effects.push(Effect::Step(Box::new(row)));
     }
@@ -271,7 +301,7 @@ impl<'a> RunTransition<'a> {
         // A step that was queued before a pause has a row, although it will start again.
         let is_skipped = matches!(ended, StepPhase::Skipped { .. });
         let has_row = is_skipped || !matches!(step.phase, StepPhase::Planned) || step.dispatch > 0;
-        let hold = step.phase.as_waiting().map(|hold| hold.id);
+        let hold = step.phase.try_as_waiting_ref().map(|hold| hold.id);
         step.dispatch += 1;
         step.phase = ended.clone();
         let id = step.id.clone();
@@ -285,11 +315,7 @@ impl<'a> RunTransition<'a> {
             });
         }
         if has_row {
-            let data = RowData {
-                why: Some(why.to_owned()),
-                ..RowData::default()
-            };
-            self.row(index, data);
+            self.row(index, RowData::ended_because(why));
         }
     }
 

@@ -8,10 +8,13 @@ use holdpoint_contracts::message::{Actor, Command, Envelope};
 use holdpoint_contracts::permission::is_open_to_programs;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::value_limits::check_message;
-use holdpoint_ids::{UserName, Workspace};
+use holdpoint_ids::{RunId, UserName, Workspace};
 use holdpoint_kernel::DecodedCommand;
 
-use crate::domain::Input;
+use crate::domain::{Input, RunInput};
+
+/// Most steps, results or timers of one message.
+pub(super) const ITEMS_MAX: usize = 1_000;
 
 /// The origin of a command, known before its body is read.
 pub(super) struct Caller<'c> {
@@ -58,6 +61,37 @@ impl Caller<'_> {
         Ok(envelope)
     }
 
+    /// Reads a command that is one input.
+    pub(super) fn read_one<C: Command>(
+        &self,
+        body: &[u8],
+        right: Right,
+        input: impl FnOnce(C, Actor) -> Input,
+    ) -> Result<DecodedCommand<Input>, Problem> {
+        let it: Envelope<C> = self.read(body, Some(right))?;
+        Ok(DecodedCommand::one(input(it.command, it.actor), it.key))
+    }
+
+    /// The inputs of a message with several items.
+    pub(super) fn inputs<T>(
+        items: Vec<T>,
+        input: impl Fn(T) -> Input,
+    ) -> Result<DecodedCommand<Input>, Problem> {
+        if items.is_empty() || items.len() > ITEMS_MAX {
+            let detail = format!(
+                "{} items in one message; 1 to {ITEMS_MAX} are taken",
+                items.len()
+            );
+            return Err(Problem::invalid_body(detail));
+        }
+        Ok(DecodedCommand::many(items.into_iter().map(input).collect()))
+    }
+
+    /// An input for a run of the caller's workspace.
+    pub(super) fn run_input(&self, run: RunId, input: RunInput) -> Input {
+        run_input(self.workspace, run, input)
+    }
+
     /// Commands of a user count while the user is active.
     pub(super) fn require_active_user(
         self,
@@ -77,6 +111,14 @@ impl Caller<'_> {
             .map(require_active_user)
             .collect();
         request
+    }
+}
+
+pub(super) fn run_input(workspace: &Workspace, run: RunId, input: RunInput) -> Input {
+    Input::Run {
+        workspace: workspace.clone(),
+        run,
+        input,
     }
 }
 

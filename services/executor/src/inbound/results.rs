@@ -13,8 +13,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::caller::Caller;
-use super::{clean, many, run};
 use crate::domain::{Input, RunInput};
+
+/// Longest code of a failure, in characters; a longer one is cut.
+const CODE_CHARS_MAX: usize = 100;
 
 /// Error code of a step with an invalid result.
 const NOT_ALLOWED: &str = "result_not_allowed";
@@ -51,7 +53,7 @@ pub(super) fn decode(body: &[u8], caller: &Caller<'_>) -> Result<DecodedCommand<
         .iter()
         .map(|raw| read(raw.get()))
         .collect::<Result<_, _>>()?;
-    many(results, |it| {
+    Caller::inputs(results, |it| {
         let input = if it.parks {
             RunInput::StepParks {
                 step: it.step,
@@ -64,31 +66,36 @@ pub(super) fn decode(body: &[u8], caller: &Caller<'_>) -> Result<DecodedCommand<
                 step: it.step,
                 dispatch: it.dispatch,
                 result: it.result,
-                error_code: it.error_code.map(|code| clean(&code)),
+                error_code: it.error_code.map(|code| printable_code(&code)),
             }
         };
-        run(caller.workspace, it.run, input)
+        caller.run_input(it.run, input)
     })
+}
+
+/// A code that fits its column, because workers are foreign programs.
+pub(super) fn printable_code(code: &str) -> String {
+    let printable = |c: char| if c.is_control() { '_' } else { c };
+    code.chars().take(CODE_CHARS_MAX).map(printable).collect()
 }
 
 /// A result, or the failure that replaces an invalid one.
 fn read(raw: &str) -> Result<StepResult, Problem> {
-    let fault = match serde_json::from_str::<StepResult>(raw) {
+    let error = match serde_json::from_str::<StepResult>(raw) {
         Ok(result) => match value_limits::check(&result.result.data) {
             Ok(()) => return Ok(result),
             Err(exceeded) => exceeded.to_string(),
         },
         Err(error) => error.to_string(),
     };
-    let head: Head = serde_json::from_str(raw)
-        .map_err(|error| Problem::invalid_body(format!("`{}`: {error}", StepResults::VERB)))?;
     let Head {
         run,
         step,
         dispatch,
-    } = head;
-    tracing::warn!(%run, step, dispatch, fault, "a result cannot be kept; its step fails");
-    let text = format!("The worker reported an invalid result: {fault}.");
+    } = serde_json::from_str(raw)
+        .map_err(|error| Problem::invalid_body(format!("`{}`: {error}", StepResults::VERB)))?;
+    tracing::warn!(%run, step, dispatch, error, "a result cannot be kept; its step fails");
+    let text = format!("The worker reported an invalid result: {error}.");
     Ok(StepResult {
         run,
         step,

@@ -181,10 +181,10 @@ fn every_timer_of_a_message_is_taken_by_itself() {
     };
     let system: Workspace = subject::SYSTEM_WORKSPACE.parse().unwrap();
     let inputs = [
-        timer(&acme(), fired(hold.to_string())),
-        timer(&system, fired("node_node-a".to_owned())),
-        timer(&acme(), fired("node_node-a".to_owned())),
-        timer(&system, fired("nonsense".to_owned())),
+        timer_input(&acme(), fired(hold.to_string())),
+        timer_input(&system, fired("node_node-a".to_owned())),
+        timer_input(&acme(), fired("node_node-a".to_owned())),
+        timer_input(&system, fired("nonsense".to_owned())),
     ];
     assert!(matches!(
         inputs,

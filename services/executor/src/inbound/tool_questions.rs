@@ -44,8 +44,5 @@ pub(super) fn decode(
         dispatch,
         question: Box::new(question),
     };
-    Ok(DecodedCommand::one(
-        super::run(caller.workspace, run, input),
-        it.key,
-    ))
+    Ok(DecodedCommand::one(caller.run_input(run, input), it.key))
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use holdpoint_contracts::executor::{ListClaims, ListNodes, ListTools};
-use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::Page;
 use holdpoint_contracts::steps::{ClaimView, NodeView};
 use holdpoint_contracts::tool::ToolView;
 use holdpoint_ids::Workspace;
 
-use super::{ExecutorQueries, LIMIT_MAX, failed, limit, page};
+use super::query_error::QueryError;
+use super::{ExecutorQueries, LIMIT_MAX, limit, page};
 use crate::store;
 
 impl ExecutorQueries {
@@ -17,11 +17,10 @@ impl ExecutorQueries {
         &self,
         workspace: &Workspace,
         query: &ListTools,
-    ) -> Result<Page<ToolView>, Problem> {
+    ) -> Result<Page<ToolView>, QueryError> {
         let limit = limit(query.limit)?;
-        let tools = store::list_tools(&self.db, workspace, query.cursor.as_deref(), limit + 1)
-            .await
-            .map_err(|error| failed(&error))?;
+        let tools =
+            store::list_tools(&self.db, workspace, query.cursor.as_deref(), limit + 1).await?;
         let views = tools.iter().map(|tool| tool.view(false)).collect();
         Ok(page(views, limit, |view: &ToolView| {
             view.tool.name.to_string()
@@ -33,13 +32,9 @@ impl ExecutorQueries {
         &self,
         workspace: &Workspace,
         ListNodes {}: ListNodes,
-    ) -> Result<Page<NodeView>, Problem> {
-        let nodes = store::list_nodes(&self.db, LIMIT_MAX)
-            .await
-            .map_err(|error| failed(&error))?;
-        let leases = store::list_leases(&self.db, workspace, LIMIT_MAX)
-            .await
-            .map_err(|error| failed(&error))?;
+    ) -> Result<Page<NodeView>, QueryError> {
+        let nodes = store::list_nodes(&self.db, LIMIT_MAX).await?;
+        let leases = store::list_leases(&self.db, workspace, LIMIT_MAX).await?;
         let mut tasks: BTreeMap<_, Vec<String>> = BTreeMap::new();
         for lease in leases {
             let task = format!("{}/{}", lease.run, lease.step);
@@ -64,11 +59,9 @@ impl ExecutorQueries {
         &self,
         workspace: &Workspace,
         query: ListClaims,
-    ) -> Result<Page<ClaimView>, Problem> {
+    ) -> Result<Page<ClaimView>, QueryError> {
         let limit = limit(query.limit)?;
-        let leases = store::list_leases(&self.db, workspace, limit)
-            .await
-            .map_err(|error| failed(&error))?;
+        let leases = store::list_leases(&self.db, workspace, limit).await?;
         let views = leases.into_iter().map(|lease| ClaimView {
             run: lease.run,
             step: lease.step,

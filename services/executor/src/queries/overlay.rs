@@ -4,11 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use holdpoint_contracts::problem::Problem;
 use holdpoint_ids::{AgentName, RunId, Workspace};
 use sea_orm::DatabaseConnection;
 
-use super::failed;
+use super::query_error::QueryError;
 use crate::domain::{Run, Scopes, WorkspaceScope, overlay};
 use crate::store::{self, Filter};
 
@@ -27,11 +26,9 @@ impl Overlay {
         db: &DatabaseConnection,
         workspace: &Workspace,
         agents: &[&AgentName],
-    ) -> Result<Self, Problem> {
-        let of_all = store::workspace_scope(db, workspace).await;
-        let of_all = of_all.map_err(|error| failed(&error))?.map(Arc::new);
-        let found = store::agents(db, workspace, agents).await;
-        let found = found.map_err(|error| failed(&error))?;
+    ) -> Result<Self, QueryError> {
+        let of_all = store::workspace_scope(db, workspace).await?.map(Arc::new);
+        let found = store::agents(db, workspace, agents).await?;
         let agents = found.into_iter().map(|agent| {
             let name = agent.name.clone();
             let scopes = Scopes {
@@ -65,9 +62,8 @@ impl Overlay {
 pub(super) async fn list(
     db: &DatabaseConnection,
     filter: Filter<'_>,
-) -> Result<(Vec<Run>, Option<RunId>), Problem> {
-    let is_pending = store::has_pending_scope(db, filter.workspace).await;
-    let or_open = is_pending.map_err(|error| failed(&error))? && filter.status.is_some();
+) -> Result<(Vec<Run>, Option<RunId>), QueryError> {
+    let or_open = store::has_pending_scope(db, filter.workspace).await? && filter.status.is_some();
     let wanted = usize::try_from(filter.limit).unwrap_or(usize::MAX);
     let mut runs: Vec<Run> = Vec::new();
     let mut before: Option<RunId> = filter.before;
@@ -78,8 +74,7 @@ pub(super) async fn list(
             or_open,
             ..filter
         };
-        let rows = store::list_runs(db, &page).await;
-        let rows = rows.map_err(|error| failed(&error))?;
+        let rows = store::list_runs(db, &page).await?;
         let is_last = rows.len() < wanted;
         before = rows.last().map(|run| run.id);
         let mut agents: Vec<_> = rows.iter().map(|run| &run.agent).collect();

@@ -7,11 +7,12 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use holdpoint_contracts::agent::PlannedStepView;
-use holdpoint_contracts::problem::{FieldError, Problem};
+use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::steps::NodeStatus;
 use holdpoint_ids::Workspace;
 
-use super::{COMPILE_WITHIN, ExecutorQueries, LIMIT_MAX, failed};
+use super::query_error::QueryError;
+use super::{COMPILE_WITHIN, ExecutorQueries, LIMIT_MAX};
 use crate::domain::definition::nearest;
 use crate::domain::tool::{BUILT_IN, is_built_in};
 use crate::store;
@@ -33,7 +34,7 @@ impl ExecutorQueries {
         &self,
         workspace: &Workspace,
         steps: &[PlannedStepView],
-    ) -> Result<Vec<FieldError>, Problem> {
+    ) -> Result<Vec<FieldError>, QueryError> {
         let mut seen = HashSet::new();
         let mut called: Vec<(&str, &str)> = steps
             .iter()
@@ -46,8 +47,7 @@ impl ExecutorQueries {
         let offered = self.offered_tools().await?;
         called.retain(|(_, tool)| !offered.contains(*tool));
         let names: Vec<_> = called.iter().map(|(_, tool)| *tool).collect();
-        let registered = store::registered_tools(&self.db, workspace, &names).await;
-        let registered = registered.map_err(|error| failed(&error))?;
+        let registered = store::registered_tools(&self.db, workspace, &names).await?;
         called.retain(|(_, tool)| !registered.contains(*tool));
         called.truncate(WARNINGS_MAX);
         let warnings: Vec<_> = called
@@ -60,16 +60,13 @@ impl ExecutorQueries {
         let mut candidates: BTreeSet<String> = BUILT_IN.into_iter().map(str::to_owned).collect();
         let compared = usize::try_from(COMPARED_MAX).unwrap_or(usize::MAX);
         candidates.extend(offered.into_iter().take(compared));
-        let names = store::tool_names(&self.db, workspace, COMPARED_MAX).await;
-        candidates.extend(names.map_err(|error| failed(&error))?);
+        candidates.extend(store::tool_names(&self.db, workspace, COMPARED_MAX).await?);
         Ok(self.with_similar_names(warnings, candidates).await)
     }
 
     /// Tools of the nodes that are not down.
-    async fn offered_tools(&self) -> Result<BTreeSet<String>, Problem> {
-        let nodes = store::list_nodes(&self.db, LIMIT_MAX)
-            .await
-            .map_err(|error| failed(&error))?;
+    async fn offered_tools(&self) -> Result<BTreeSet<String>, QueryError> {
+        let nodes = store::list_nodes(&self.db, LIMIT_MAX).await?;
         let live = nodes
             .into_iter()
             .filter(|node| node.status != NodeStatus::Down);

@@ -12,7 +12,7 @@ use sea_orm::sea_query::{Expr, ExprTrait, OnConflict};
 use sea_orm::{Condition, QueryOrder, QuerySelect, QueryTrait};
 
 use super::contact_row;
-use crate::domain::contact::{ACTIVITIES_KEPT, ACTIVITIES_TOLD, ContactActivity};
+use crate::domain::contact::{ACTIVITIES_KEPT, ACTIVITIES_SHOWN, ContactActivity};
 use crate::domain::{Fact, Need};
 
 #[sea_orm::model]
@@ -215,12 +215,12 @@ pub(crate) async fn find(
     let mut found = Vec::with_capacity(wanted.len());
     // One statement for each opened handoff: a batch opens few.
     for (workspace, contact) in wanted {
-        let mut last = newest(db, workspace, contact, ACTIVITIES_TOLD).await?;
+        let mut last = newest(db, workspace, contact, ACTIVITIES_SHOWN).await?;
         last.reverse();
         let newest = last.iter().map(serde_json::to_value);
         let newest: Vec<_> = newest.collect::<Result<_, _>>().map_err(Entity::broken)?;
         let shown = u64::try_from(newest.len()).unwrap_or(u64::MAX);
-        let older = if shown < ACTIVITIES_TOLD {
+        let older = if shown < ACTIVITIES_SHOWN {
             0
         } else {
             count(db, workspace, contact).await?.saturating_sub(shown)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{AgentName, Workspace};
-use holdpoint_store::{BrokenRow as _, ROWS_PER_STATEMENT, StoreError};
+use holdpoint_store::{BrokenRow as _, StoreError};
 use sea_orm::ActiveValue::Set;
 use sea_orm::Condition;
 use sea_orm::entity::prelude::*;
@@ -93,16 +93,4 @@ pub(crate) fn active(
         plan: Set(serde_json::to_string(plan).map_err(Entity::broken)?),
         created_at: Set(now),
     })
-}
-
-pub(crate) async fn insert(
-    db: &impl ConnectionTrait,
-    rows: Vec<ActiveModel>,
-) -> Result<(), StoreError> {
-    for chunk in rows.chunks(ROWS_PER_STATEMENT) {
-        Entity::insert_many(chunk.to_vec())
-            .exec_without_returning(db)
-            .await?;
-    }
-    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use holdpoint_contracts::history::HistoryItem;
 use holdpoint_ids::RunId;
-use holdpoint_store::{BrokenRow as _, StoreError, Transaction, insert_rows};
+use holdpoint_store::{BrokenRow as _, StoreError};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{QueryOrder, QuerySelect};
@@ -59,8 +59,4 @@ pub(crate) fn active(run: RunId, items: &[HistoryItem]) -> Result<ActiveModel, S
         at: Set(last.at),
         events: Set(serde_json::to_string(items).map_err(Entity::broken)?),
     })
-}
-
-pub(crate) async fn insert(db: &Transaction, rows: Vec<ActiveModel>) -> Result<(), StoreError> {
-    insert_rows(db, rows, None).await
 }

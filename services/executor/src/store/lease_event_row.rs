@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use holdpoint_contracts::run::LeaseEvent;
 use holdpoint_ids::RunId;
-use holdpoint_store::{BrokenRow as _, StoreError, Transaction, insert_rows};
+use holdpoint_store::{BrokenRow as _, StoreError};
 use sea_orm::ActiveValue::Set;
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
@@ -40,10 +40,6 @@ pub(crate) fn active(
         node: Set(entry.node.to_string()),
         at: Set(entry.at),
     })
-}
-
-pub(crate) async fn insert(db: &Transaction, rows: Vec<ActiveModel>) -> Result<(), StoreError> {
-    insert_rows(db, rows, None).await
 }
 
 /// The lease events of a run, by step and in order.

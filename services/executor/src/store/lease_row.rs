@@ -3,15 +3,15 @@
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{RunId, Workspace};
 use holdpoint_store::{
-    BrokenRow as _, ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, Transaction, insert_rows, readable,
+    BrokenRow as _, ROWS_PER_STATEMENT, SPARE_ROWS, StateRow as _, StoreError, Transaction,
+    insert_rows, readable,
 };
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::SelectStatement;
 use sea_orm::sea_query::{Expr, ExprTrait, OnConflict};
 use sea_orm::{Condition, QueryOrder, QuerySelect, QueryTrait};
 
-use crate::domain::Lease;
+use crate::domain::{Lease, Node};
 
 use super::node_row;
 
@@ -87,15 +87,19 @@ pub(crate) async fn upsert(db: &Transaction, leases: &[&Lease]) -> Result<(), St
     insert_rows(db, rows.collect::<Result<Vec<_>, _>>()?, Some(&newest)).await
 }
 
-/// Names of the nodes that hold leases.
-pub(super) fn names_of_nodes() -> SelectStatement {
-    Entity::find()
-        .select_only()
-        .column(Column::Node)
-        .into_query()
+/// Nodes that were down before an instant and hold no lease.
+pub(crate) async fn forgettable_nodes(
+    db: &impl ConnectionTrait,
+    before: DateTimeUtc,
+    limit: u64,
+) -> Result<Vec<Node>, StoreError> {
+    let holders = Entity::find().select_only().column(Column::Node);
+    let query = node_row::down()
+        .filter(node_row::COLUMN.last_seen.lt(before))
+        .filter(node_row::COLUMN.name.not_in_subquery(holders.into_query()));
+    node_row::Entity::page(db, query, limit).await
 }
 
-/// Deletes leases by their ids.
 pub(crate) async fn forget(db: &Transaction, ids: &[String]) -> Result<(), StoreError> {
     for chunk in ids.chunks(ROWS_PER_STATEMENT) {
         let delete = Entity::delete_many().filter(COLUMN.id.is_in(chunk.iter().cloned()));
@@ -129,9 +133,12 @@ pub(crate) async fn due(
     page: (&str, u64),
 ) -> Result<Vec<Lease>, StoreError> {
     let (after, limit) = page;
+    let down = node_row::down()
+        .select_only()
+        .column(node_row::Column::Name);
     let any = Condition::any()
         .add(COLUMN.expires_ms.lte(now.timestamp_millis()))
-        .add(COLUMN.node.in_subquery(node_row::names_of_down()));
+        .add(COLUMN.node.in_subquery(down.into_query()));
     let rows = Entity::find()
         .filter(any)
         .filter(COLUMN.id.gt(after))
@@ -158,7 +165,6 @@ pub(crate) async fn list(
     Ok(readable(rows, limit, |row| row.id.clone(), read))
 }
 
-/// Leases by their ids.
 pub(crate) async fn load(
     db: &impl ConnectionTrait,
     ids: &[String],

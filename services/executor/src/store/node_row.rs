@@ -9,10 +9,9 @@ use holdpoint_store::{
 };
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{ExprTrait, SelectStatement};
-use sea_orm::{Condition, QueryOrder, QuerySelect, QueryTrait};
+use sea_orm::sea_query::ExprTrait;
+use sea_orm::{Condition, QueryOrder, Select};
 
-use super::lease_row;
 use crate::domain::{Key, Node};
 
 #[sea_orm::model]
@@ -62,7 +61,6 @@ const fn status_text(status: NodeStatus) -> &'static str {
     }
 }
 
-/// Nodes with these names.
 pub(crate) async fn named(
     db: &impl ConnectionTrait,
     names: impl IntoIterator<Item = &NodeName>,
@@ -90,26 +88,9 @@ pub(crate) async fn suspects(
     Entity::page(db, Entity::find().filter(suspect), limit).await
 }
 
-/// Nodes that were down before an instant and hold no lease.
-pub(crate) async fn forgettable(
-    db: &impl ConnectionTrait,
-    before: DateTimeUtc,
-    limit: u64,
-) -> Result<Vec<Node>, StoreError> {
-    let query = Entity::find()
-        .filter(COLUMN.status.eq(status_text(NodeStatus::Down)))
-        .filter(COLUMN.last_seen.lt(before))
-        .filter(COLUMN.name.not_in_subquery(lease_row::names_of_nodes()));
-    Entity::page(db, query, limit).await
-}
-
-/// Names of the nodes that are down.
-pub(super) fn names_of_down() -> SelectStatement {
-    Entity::find()
-        .select_only()
-        .column(Column::Name)
-        .filter(COLUMN.status.eq(status_text(NodeStatus::Down)))
-        .into_query()
+/// Nodes that are down.
+pub(super) fn down() -> Select<Entity> {
+    Entity::find().filter(COLUMN.status.eq(status_text(NodeStatus::Down)))
 }
 
 /// Saves nodes, and deletes the rows of forgotten ones; returns the keys that another writer changed.

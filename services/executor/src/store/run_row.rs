@@ -84,7 +84,6 @@ pub(crate) struct Filter<'f> {
     pub(crate) limit: u64,
 }
 
-/// Runs with these ids.
 pub(crate) async fn with_ids(
     db: &impl ConnectionTrait,
     ids: &[RunId],

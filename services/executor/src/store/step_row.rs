@@ -76,7 +76,6 @@ impl<'r> Merged<'r> {
     }
 }
 
-/// The rows of one run.
 pub(crate) async fn of_run(
     db: &impl ConnectionTrait,
     run: RunId,

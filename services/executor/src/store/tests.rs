@@ -2,6 +2,7 @@
 
 mod activities;
 mod drift;
+mod golden;
 mod leases;
 mod page_order;
 mod pauses;

@@ -13,8 +13,8 @@ use holdpoint_kernel::{Sweep, SweepPage};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 
-use crate::Executor;
 use crate::domain::{Input, Lease, LeaseStatus, Node, NodeInput, RunInput, lease_status};
+use crate::executor::Executor;
 use crate::store;
 
 /// Leases of one page.
@@ -32,7 +32,6 @@ const KEPT_WHEN_DOWN: TimeDelta = TimeDelta::days(1);
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 const FORGET_PAGE: u64 = 100;
 
-/// The sweep of leases.
 #[derive(Debug)]
 pub(super) struct Leases {
     clock: Clock,

@@ -19,7 +19,8 @@ use serde_json::Value;
 use crate::domain::run::ToolInvocation;
 use crate::domain::tool::is_built_in;
 use crate::domain::{Fact, Need, Run, StepRow, Tool};
-use crate::{Executor, outbound, store};
+use crate::executor::Executor;
+use crate::{outbound, store};
 
 /// Steps of one page.
 const PAGE: u64 = 1_000;
@@ -36,7 +37,6 @@ type Place = (RunId, String, u64);
 /// Answers of users, by run and name of the value.
 type Answers = HashMap<(RunId, String), Arc<Value>>;
 
-/// The sweep of dispatches.
 #[derive(Debug)]
 pub(super) struct Redispatch {
     service: Executor,

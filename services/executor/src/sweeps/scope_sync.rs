@@ -13,9 +13,9 @@ use holdpoint_kernel::{PendingSweep, Sweep, SweepPage};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 
-use crate::Executor;
 use crate::domain::scope::Cursor;
 use crate::domain::{Input, RunInput, ScopeInput};
+use crate::executor::Executor;
 use crate::store;
 
 /// Most runs of one page, over all scopes.

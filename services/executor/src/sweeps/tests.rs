@@ -115,8 +115,10 @@ async fn no_node_is_judged_while_it_cannot_be_heard() {
     let mut leases = Leases::new(Clock::system(), bus.clone());
     assert!(!leases.is_deaf(Instant::now()));
     nats.stop().await.unwrap();
-    let away = async || leases.is_deaf(Instant::now()).then_some(());
-    until(patience, "the bus to be away", away).await.unwrap();
+    let is_deaf = async || leases.is_deaf(Instant::now()).then_some(());
+    until(patience, "the bus to be away", is_deaf)
+        .await
+        .unwrap();
     nats.go_on().await.unwrap();
     let back = async || bus.is_connected().then_some(());
     until(patience, "the bus to be back", back).await.unwrap();

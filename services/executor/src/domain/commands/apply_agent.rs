@@ -5,7 +5,7 @@ use holdpoint_contracts::agent::AgentView;
 use holdpoint_contracts::executor::AppliedAgent;
 use holdpoint_ids::{AgentName, Workspace};
 
-use crate::domain::decision::{Decided, Decision, Outcome, Undecided};
+use crate::domain::decision::{Decided, Decision, Outcome};
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::model::agent::{Agent, planned_steps};
 use crate::domain::model::plan::Plan;
@@ -23,13 +23,13 @@ pub(crate) fn apply_agent(
     let plan = match Plan::compile(text) {
         Ok(plan) if plan.agent == name.as_str() => plan,
         Ok(plan) => {
-            let said = plan.agent;
-            return Err(Undecided::Refused(Refusal::OtherAgent {
-                asked: name.clone(),
-                said,
-            }));
+            return Err(Refusal::OtherAgent {
+                named: name.clone(),
+                defined: plan.agent,
+            }
+            .into());
         }
-        Err(faults) => return Err(Undecided::Refused(Refusal::InvalidAgent(faults))),
+        Err(errors) => return Err(Refusal::InvalidAgent(errors).into()),
     };
     let digest = plan.digest();
     // The same text after a deletion is a new version: those up to it stay dead.

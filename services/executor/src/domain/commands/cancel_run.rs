@@ -5,7 +5,6 @@ use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{Failure, FailureClass};
 use serde_json::json;
 
-use crate::domain::decision::Undecided;
 use crate::domain::model::run::Phase;
 use crate::domain::refusal::{REASON_CHARS_MAX, Refusal};
 use crate::domain::transition::{RunDecision, RunTransition, refuse_ended_run, unchanged_run};
@@ -21,7 +20,7 @@ pub(crate) fn cancel_run<'a>(
     }
     refuse_ended_run(&transition)?;
     if reason.is_some_and(|reason| reason.chars().count() > REASON_CHARS_MAX) {
-        return Err(Undecided::Refused(Refusal::ReasonTooLong));
+        return Err(Refusal::ReasonTooLong.into());
     }
     let message = match reason {
         Some(reason) => format!("Cancelled by {by}: {reason}"),

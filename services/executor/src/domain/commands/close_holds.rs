@@ -6,7 +6,6 @@ use holdpoint_contracts::hold::{CloseReply, HoldOutcome};
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
-use crate::domain::decision::Undecided;
 use crate::domain::effect::Reply;
 use crate::domain::model::run::{
     Answered, Choice, HoldClosure, Ownership, PersonHold, StepPhase, Uncertain,
@@ -18,9 +17,11 @@ use crate::domain::rules::handoff_events::{pass_ownership, record_events_before_
 use crate::domain::rules::incidents::add_incident;
 use crate::domain::rules::kept_answers::{apply_kept_answers, fits_kind, takes_effect};
 use crate::domain::rules::next_steps::start_next_steps;
+use crate::domain::rules::open_hold::next_hold_id;
 use crate::domain::rules::open_hold_needs::load_open_hold_needs;
 use crate::domain::rules::take_over::{record_takeover, revoke_steps};
 use crate::domain::rules::timers::freeze_timers;
+use crate::domain::rules::uncertain_steps::announce_question;
 use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
 
 /// The handoff service refused the question, so no person can answer it (Mend B-3, B-13). The run gets an
@@ -55,15 +56,16 @@ fn ask_again_or_give_up<'a>(
         });
     } else {
         // A hold is closed for good, so the second question needs an id of its own.
-        transition.run.holds += 1;
-        next.hold.number = transition.run.holds;
+        next.hold = next_hold_id(&mut transition.run);
         next.is_minimal = true;
     }
+    let hold = next.hold;
     if let Some(step) = transition.step_mut(index) {
-        if next.is_minimal != asked.is_minimal {
-            step.answered.push(asked.hold.number);
-        }
         step.phase = StepPhase::Uncertain(next);
+        if !asked.is_minimal {
+            step.answered.push(asked.hold.number);
+            announce_question(&mut transition, index, hold);
+        }
     }
     let reply = if asked.is_minimal && !transition.run.moves() {
         CloseReply::OnResume
@@ -82,39 +84,31 @@ pub(crate) fn close_uncertain_hold<'a>(
     choice: Option<Choice>,
     closing: &HoldClosure,
 ) -> RunDecision<'a> {
-    let told = |answer| Ok(RunOutcome::Unchanged(Reply::Closed(answer)));
+    let unchanged = |reply| Ok(RunOutcome::Unchanged(Reply::Closed(reply)));
     let steps = &transition.run.steps;
     if steps
         .iter()
         .any(|step| step.answered.contains(&hold.number))
     {
-        return told(CloseReply::Applied);
+        return unchanged(CloseReply::Applied);
     }
     let open = transition
         .run
         .questions()
         .find(|(_, asked)| asked.hold == hold);
     let Some((step, asked)) = open else {
-        return told(CloseReply::RunEnded);
+        return unchanged(CloseReply::RunEnded);
     };
     if asked.answer.is_some() {
-        return told(CloseReply::OnResume);
+        return unchanged(CloseReply::OnResume);
     }
     let id = step.id.clone();
     let Some(choice) = choice else {
-        return match closing.outcome {
-            HoldOutcome::Cancelled => {
-                let asked = asked.clone();
-                ask_again_or_give_up(transition, &id, &asked, closing)
-            }
-            HoldOutcome::Answered
-            | HoldOutcome::Approved
-            | HoldOutcome::Rejected
-            | HoldOutcome::Completed
-            | HoldOutcome::TakenOver
-            | HoldOutcome::Timeout
-            | HoldOutcome::Fired => Err(Undecided::Refused(Refusal::UnknownAnswer(hold))),
-        };
+        if closing.outcome != HoldOutcome::Cancelled {
+            return Err(Refusal::UnknownAnswer(hold).into());
+        }
+        let asked = asked.clone();
+        return ask_again_or_give_up(transition, &id, &asked, closing);
     };
     let by = &closing.by;
     let index = transition.position(&id)?;
@@ -122,7 +116,7 @@ pub(crate) fn close_uncertain_hold<'a>(
     transition.event(
         EventType::InputAnswered,
         Some(&id),
-        format!("{by} answered about {id}: {}.", choice.as_str()),
+        format!("{by} answered about {id}: {}.", choice.into_str()),
         json!({ "hold": hold, "answer": choice, "by": by }),
     );
     let answer = Answered {
@@ -162,7 +156,7 @@ pub(crate) fn close_hold<'a>(
     let is_news = record_events_before_close(&mut transition, &on, closing);
     // The events may have moved its deadline or its owner.
     let mut on = open_person_hold(&transition, hold).unwrap_or(on);
-    let told = |transition: RunTransition<'a>, answer| {
+    let reply_only = |transition: RunTransition<'a>, answer| {
         let answer = Reply::Closed(answer);
         if is_news {
             transition.decided(answer)
@@ -175,15 +169,17 @@ pub(crate) fn close_hold<'a>(
         kept.outcome != HoldOutcome::Timeout || closing.outcome == HoldOutcome::Timeout
     };
     if on.closing.as_ref().is_some_and(is_kept) {
-        return told(transition, CloseReply::OnResume);
+        return reply_only(transition, CloseReply::OnResume);
     }
     if !fits_kind(on.kind, closing) {
-        return Err(Undecided::Refused(Refusal::UnknownAnswer(hold)));
+        return Err(Refusal::UnknownAnswer(hold).into());
     }
     load_open_hold_needs(&transition, &[])?;
     match closing.outcome {
         // The take-over stopped the timer, so an earlier timeout is void.
-        HoldOutcome::Timeout if on.taken.is_some() => return told(transition, CloseReply::Applied),
+        HoldOutcome::Timeout if on.taken.is_some() => {
+            return reply_only(transition, CloseReply::Applied);
+        }
         HoldOutcome::TakenOver if on.taken.is_some() => {
             return take_over_again(transition, &on, closing, is_news);
         }
@@ -193,7 +189,7 @@ pub(crate) fn close_hold<'a>(
         HoldOutcome::Timeout
             if on.has_time_left_after(closing) || !transition.run.pauses.is_empty() =>
         {
-            return told(transition, CloseReply::OnResume);
+            return reply_only(transition, CloseReply::OnResume);
         }
         HoldOutcome::Answered
         | HoldOutcome::Approved
@@ -223,7 +219,6 @@ pub(crate) fn close_hold<'a>(
     transition.decided(Reply::Closed(CloseReply::Applied))
 }
 
-/// An open hold on people.
 fn open_person_hold(transition: &RunTransition<'_>, hold: HoldId) -> Option<PersonHold> {
     let mut people = transition.run.people();
     let (_, on) = people.find(|(_, on)| on.id == hold)?;

@@ -15,11 +15,11 @@ pub(crate) fn update_handoff<'a>(
 ) -> RunDecision<'a> {
     let open = transition.run.people().find(|(_, on)| on.id == hold);
     let Some(on) = open.map(|(_, on)| on.clone()) else {
-        return Ok(RunOutcome::Unchanged(Reply::Handled(
+        return Ok(RunOutcome::Unchanged(Reply::HandoffUpdated(
             HandoffUpdateReply::Stale,
         )));
     };
-    let answer = Reply::Handled(HandoffUpdateReply::EventRecorded);
+    let answer = Reply::HandoffUpdated(HandoffUpdateReply::EventRecorded);
     if record_events(&mut transition, &on, handoff_events.iter()) {
         transition.decided(answer)
     } else {

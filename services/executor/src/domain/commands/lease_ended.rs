@@ -22,22 +22,9 @@ pub(crate) fn end_lease<'a>(
     let current = transition
         .step(index)
         .filter(|step| step.dispatch == dispatch);
-    let lost = match current.map(|step| &step.phase) {
-        Some(StepPhase::Working(working)) if working.node == *node => working.clone(),
-        Some(
-            StepPhase::Planned
-            | StepPhase::Queued(_)
-            | StepPhase::Working(_)
-            | StepPhase::Waiting(_)
-            | StepPhase::Asked(_)
-            | StepPhase::Parked(_)
-            | StepPhase::Uncertain(_)
-            | StepPhase::Completed { .. }
-            | StepPhase::Failed { .. }
-            | StepPhase::Skipped { .. }
-            | StepPhase::Cancelled { .. },
-        )
-        | None => return Ok(RunOutcome::Unchanged(Reply::Nothing(()))),
+    let granted = current.and_then(|step| step.phase.try_as_granted_ref());
+    let Some(lost) = granted.filter(|grant| grant.node == *node).cloned() else {
+        return Ok(RunOutcome::Unchanged(Reply::Nothing(())));
     };
     load_open_hold_needs(&transition, &[index])?;
     if transition.step(index).is_some_and(Step::is_parking) {
@@ -53,10 +40,7 @@ pub(crate) fn end_lease<'a>(
         redispatch_step(&mut transition, index)?;
     } else {
         // Nothing starts while paused: queued, so that resume hands it out.
-        if let Some(step) = transition.step_mut(index) {
-            step.phase = StepPhase::Queued(lost.handed);
-        }
-        transition.row(index, RowData::default());
+        transition.set_phase(index, StepPhase::Queued(lost.handed), RowData::default());
     }
     transition.decided(Reply::Nothing(()))
 }

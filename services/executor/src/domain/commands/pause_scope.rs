@@ -83,18 +83,25 @@ pub(crate) fn change_scope(
 ) -> Decision {
     match agent {
         None => change_workspace_scope(
-            state.and_then(Aggregate::as_workspace),
+            state.and_then(Aggregate::try_as_workspace_ref),
             workspace,
             input,
             now,
         ),
-        Some(name) => match state.and_then(Aggregate::as_agent) {
+        Some(name) => match state.and_then(Aggregate::try_as_agent_ref) {
             Some(known) if !known.is_deleted() || is_page(input) => {
                 change_agent_scope(known, input, now)
             }
-            Some(_) | None => Err(Undecided::Refused(Refusal::AgentNotFound(name.clone()))),
+            Some(_) | None => Err(Refusal::AgentNotFound(name.clone()).into()),
         },
     }
+}
+
+fn check_changes(scope: &Scope) -> Result<(), Undecided> {
+    if scope.changes.len() > CHANGES_MAX {
+        return Err(Refusal::ScopeBusy.into());
+    }
+    Ok(())
 }
 
 const fn is_page(input: &ScopeInput) -> bool {
@@ -119,9 +126,7 @@ fn change_agent_scope(known: &Agent, input: &ScopeInput, now: DateTime<Utc>) -> 
     let Some(scope) = known.scope.after(input, known.newest, now) else {
         return Ok(Outcome::Unchanged(answer(known, false)));
     };
-    if scope.changes.len() > CHANGES_MAX {
-        return Err(Undecided::Refused(Refusal::ScopeBusy));
-    }
+    check_changes(&scope)?;
     let next = Agent {
         version: known.version + 1,
         scope,
@@ -160,9 +165,7 @@ fn change_workspace_scope(
     let Some(scope) = known.scope.after(input, 0, now) else {
         return Ok(Outcome::Unchanged(answer(&known.scope, false)));
     };
-    if scope.changes.len() > CHANGES_MAX {
-        return Err(Undecided::Refused(Refusal::ScopeBusy));
-    }
+    check_changes(&scope)?;
     let answer = answer(&scope, true);
     decided(
         Aggregate::Workspace(WorkspaceScope {

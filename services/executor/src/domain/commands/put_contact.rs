@@ -4,7 +4,7 @@
 use holdpoint_ids::{ContactId, Workspace};
 use serde_json::{Map, Value};
 
-use crate::domain::decision::{Decision, Outcome, Undecided, decided};
+use crate::domain::decision::{Decision, Outcome, decided};
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::input::ContactInput;
 use crate::domain::model::contact::{
@@ -37,14 +37,14 @@ pub(crate) fn change_contact(
                 ("subject", subject, SUBJECT_CHARS_MAX),
             ] {
                 if text.chars().count() > most {
-                    return Err(Undecided::Refused(Refusal::ActivityTooLong(name, most)));
+                    return Err(Refusal::ActivityTooLong(name, most).into());
                 }
             }
             (merge_patch(&known.fields, patch), false)
         }
         (Some(_), ContactInput::Delete) => (Map::new(), true),
         (None, ContactInput::Patch(_) | ContactInput::Say { .. } | ContactInput::Delete) => {
-            return Err(Undecided::Refused(Refusal::ContactNotFound(id.clone())));
+            return Err(Refusal::ContactNotFound(id.clone()).into());
         }
     };
     let next = Contact {
@@ -56,10 +56,11 @@ pub(crate) fn change_contact(
     };
     let bytes = json_bytes(&next.fields);
     if bytes > CONTACT_BYTES_MAX {
-        return Err(Undecided::Refused(Refusal::ContactTooLarge {
+        return Err(Refusal::ContactTooLarge {
             id: id.clone(),
             bytes,
-        }));
+        }
+        .into());
     }
     let answer = if deleted {
         Reply::Nothing(())

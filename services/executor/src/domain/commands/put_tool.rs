@@ -45,7 +45,7 @@ pub(crate) fn change_tool(
             decided(Aggregate::Tool(tool), Vec::new(), answer)
         }
         ToolInput::Delete => match live {
-            None => Err(Undecided::Refused(Refusal::ToolNotFound(name.clone()))),
+            None => Err(Refusal::ToolNotFound(name.clone()).into()),
             Some(tool) => {
                 let gone = Tool {
                     version,

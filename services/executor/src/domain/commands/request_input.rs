@@ -2,6 +2,8 @@
 //!
 //! A blocking tool keeps its lease, and its question is stored beside the phase of its step.
 
+mod question_errors;
+
 use holdpoint_contracts::asking::{GivenAnswer, InputStatus, RequestedInput, ToolQuestion};
 use holdpoint_contracts::form::plain;
 use holdpoint_contracts::history::EventType;
@@ -17,13 +19,12 @@ use sha2::{Digest, Sha256};
 use crate::domain::decision::Undecided;
 use crate::domain::effect::Reply;
 use crate::domain::model::plan::person_steps::whom;
-use crate::domain::model::run::{
-    NewPersonHold, OpenQuestion, QUESTIONS_MAX, StepPhase, answer_name,
-};
+use crate::domain::model::run::{OpenQuestion, QUESTIONS_MAX, StepPhase, answer_name};
 use crate::domain::need::Need;
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::open_hold::{answer_form, next_hold_id, open_hold, steps_left};
 use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
+use question_errors::question_errors;
 
 /// Letters of a key that is made from the question's text.
 const KEY_DIGITS: usize = 16;
@@ -36,22 +37,24 @@ pub(crate) fn request_input<'a>(
     dispatch: Option<u64>,
     asked: &ToolQuestion,
 ) -> RunDecision<'a> {
-    let wrong = faults::faults(asked);
-    if !wrong.is_empty() {
-        return Err(Undecided::Refused(Refusal::InvalidQuestion(wrong)));
+    let errors = question_errors(asked);
+    if !errors.is_empty() {
+        return Err(Refusal::InvalidQuestion(errors).into());
     }
     let index = asking_step(&transition, step, dispatch)?;
     let key = question_key(asked);
     if let Some(known) = known_question(&transition, index, &key)? {
-        return Ok(RunOutcome::Unchanged(Reply::Asked(Box::new(known))));
+        return Ok(RunOutcome::Unchanged(Reply::InputRequested(Box::new(
+            known,
+        ))));
     }
     check_may_ask(&transition, index, dispatch.is_some())?;
     let id = open_question(&mut transition, index, by, &key, asked)?;
     let answer = match known_question(&transition, index, &key)? {
         Some(asked) => asked,
-        None => return Err(Undecided::Refused(Refusal::SpecMissing(id))),
+        None => return Err(Refusal::SpecMissing(id).into()),
     };
-    transition.decided(Reply::Asked(Box::new(answer)))
+    transition.decided(Reply::InputRequested(Box::new(answer)))
 }
 
 /// The step that asks. An outdated dispatch cannot ask.
@@ -61,21 +64,21 @@ fn asking_step(
     dispatch: Option<u64>,
 ) -> Result<usize, Undecided> {
     let run = &transition.run;
-    let refused = |why: String| Err(Undecided::Refused(Refusal::NoStepRunning(run.id, why)));
+    let refused = |why: String| Err(Refusal::NoStepRunning(run.id, why).into());
     if run.is_final() {
         return refused(format!("it is {}", run.status()));
     }
     let Some(id) = step else {
         let steps = run.steps.iter().enumerate();
         let working: Vec<_> = steps
-            .filter(|(_, step)| matches!(step.phase, StepPhase::Working(_)))
+            .filter(|(_, step)| matches!(step.phase, StepPhase::Granted(_)))
             .collect();
         return match working.as_slice() {
             [] => refused("nothing of it is with a worker".to_owned()),
             [(index, _)] => Ok(*index),
             many => {
                 let ids = many.iter().map(|(_, step)| step.id.clone());
-                Err(Undecided::Refused(Refusal::WhichStep(ids.collect())))
+                Err(Refusal::WhichStep(ids.collect()).into())
             }
         };
     };
@@ -100,11 +103,11 @@ fn check_may_ask(
         return Ok(());
     };
     let is_in_progress = match &step.phase {
-        StepPhase::Working(_) => true,
+        StepPhase::Granted(_) => true,
         StepPhase::Queued(_) | StepPhase::Uncertain(_) => has_it,
         StepPhase::Planned
         | StepPhase::Waiting(_)
-        | StepPhase::Asked(_)
+        | StepPhase::AwaitingPerson(_)
         | StepPhase::Parked(_)
         | StepPhase::Completed { .. }
         | StepPhase::Failed { .. }
@@ -176,7 +179,7 @@ fn given_answer(transition: &RunTransition<'_>, hold: HoldId) -> Result<GivenAns
     let answer = transition.load_value(need)?;
     answer
         .and_then(|answer| GivenAnswer::deserialize(answer.as_ref()).ok())
-        .ok_or(Undecided::Refused(Refusal::SpecMissing(hold)))
+        .ok_or_else(|| Refusal::SpecMissing(hold).into())
 }
 
 /// Opens the question beside the phase of its step.
@@ -207,15 +210,7 @@ fn open_question(
         steps_left: Some(steps_left(transition, index)),
         ..HoldSpec::asking(HoldKind::Input, question.clone())
     };
-    let opened = NewPersonHold {
-        kind: HoldKind::Input,
-        to: asked.to.clone(),
-        asks: question.clone(),
-        form: Some(answer_form(&spec)),
-        on_timeout: asked.on_timeout,
-        length_ms: Some(asked.timeout_ms),
-    };
-    let on = open_hold(transition, opened, &spec, id);
+    let on = open_hold(transition, id, &spec, Some(asked.timeout_ms));
     let data = json!({
         "request": id, "key": key, "mode": asked.mode, "by": by,
         "deadline": on.deadline().map(instant::write), "on_timeout": asked.on_timeout,
@@ -233,5 +228,3 @@ fn open_question(
     transition.event(EventType::RunAwaitingInput, step.as_deref(), message, data);
     Ok(id)
 }
-
-mod faults;

@@ -43,7 +43,7 @@ pub(crate) fn start_run(
         by,
     } = input
     else {
-        return Err(Undecided::Refused(Refusal::RunNotFound(id)));
+        return Err(Refusal::RunNotFound(id).into());
     };
     check_labels(labels)?;
     let (known, scopes) = load_agent(workspace, agent, contact.as_ref(), lookup)?;
@@ -92,7 +92,6 @@ pub(crate) fn start_run(
     decided_with_effects(transition, answer)
 }
 
-/// Records the start in the history.
 fn record_start(transition: &mut RunTransition<'_>) {
     let run = &transition.run;
     let (agent, version, contact, by) = (&run.agent, run.plan, &run.contact, &run.started_by);
@@ -134,12 +133,12 @@ fn load_agent(
     if let Some(contact) = contact
         && let Lookup::Missing = lookup(&Need::Contact(workspace.clone(), contact.clone()))
     {
-        return Err(Undecided::Refused(Refusal::UnknownContact(contact.clone())));
+        return Err(Refusal::UnknownContact(contact.clone()).into());
     }
     let scopes = Scopes::look_up(workspace, agent, lookup)?;
     match scopes.agent.clone().filter(|known| !known.is_deleted()) {
         Some(known) => Ok((known, scopes)),
-        None => Err(Undecided::Refused(Refusal::AgentNotFound(agent.clone()))),
+        None => Err(Refusal::AgentNotFound(agent.clone()).into()),
     }
 }
 
@@ -173,5 +172,5 @@ fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Undecided> {
     } else {
         return Ok(());
     };
-    Err(Undecided::Refused(Refusal::Labels(wrong)))
+    Err(Refusal::Labels(wrong).into())
 }

@@ -4,7 +4,7 @@ use holdpoint_contracts::steps::Grant;
 use holdpoint_ids::NodeName;
 
 use crate::domain::effect::Reply;
-use crate::domain::model::run::{StepPhase, Working};
+use crate::domain::model::run::{StepGrant, StepPhase};
 use crate::domain::model::time::millis_between;
 use crate::domain::transition::{RowData, RunDecision, RunOutcome, RunTransition};
 
@@ -42,16 +42,16 @@ pub(crate) fn start_delivered_step<'a>(
         }
         StepPhase::Queued(handed) => handed.clone(),
         // The reply to its first request was lost. A pause since then lets it finish.
-        StepPhase::Working(held) if held.node == *node && held.delivery == delivery.count => {
+        StepPhase::Granted(held) if held.node == *node && held.delivery == delivery.count => {
             return Ok(granted(Grant::Go));
         }
         StepPhase::Uncertain(_) => return Ok(granted(Grant::Uncertain)),
         // The lease decides which worker has it, not the bus. When the lease ends, the step is dispatched
         // again.
-        StepPhase::Working(_)
+        StepPhase::Granted(_)
         | StepPhase::Planned
         | StepPhase::Waiting(_)
-        | StepPhase::Asked(_)
+        | StepPhase::AwaitingPerson(_)
         | StepPhase::Parked(_)
         | StepPhase::Completed { .. }
         | StepPhase::Failed { .. }
@@ -59,16 +59,13 @@ pub(crate) fn start_delivered_step<'a>(
         | StepPhase::Cancelled { .. } => return Ok(granted(Grant::Drop)),
     };
     transition.run.clocks.queued_ms += millis_between(handed.at, transition.now);
-    let since = transition.now;
-    if let Some(step) = transition.step_mut(index) {
-        step.phase = StepPhase::Working(Working {
-            handed,
-            node: node.clone(),
-            delivery: delivery.count,
-            since,
-        });
-    }
-    transition.row(index, RowData::default());
+    let grant = StepGrant {
+        handed,
+        node: node.clone(),
+        delivery: delivery.count,
+        since: transition.now,
+    };
+    transition.set_phase(index, StepPhase::Granted(grant), RowData::default());
     transition.decided(Reply::Grant(Grant::Go))
 }
 

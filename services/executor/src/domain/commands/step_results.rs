@@ -52,7 +52,7 @@ pub(crate) fn report_result<'a>(
     let mut asked = None;
     let queued = match &step.phase {
         StepPhase::Queued(handed) => Some(handed.at),
-        StepPhase::Working(_) => None,
+        StepPhase::Granted(_) => None,
         // The worker was slow and not dead: its report is true, and the question is void.
         StepPhase::Uncertain(open) => {
             asked = Some(open.since);
@@ -63,7 +63,7 @@ pub(crate) fn report_result<'a>(
         }
         StepPhase::Planned
         | StepPhase::Waiting(_)
-        | StepPhase::Asked(_)
+        | StepPhase::AwaitingPerson(_)
         | StepPhase::Parked(_)
         | StepPhase::Completed { .. }
         | StepPhase::Failed { .. }
@@ -107,7 +107,7 @@ pub(crate) fn park_step<'a>(
         .step(index)
         .filter(|step| step.dispatch == dispatch);
     let since = match current.map(|step| &step.phase) {
-        Some(StepPhase::Queued(_) | StepPhase::Working(_)) => transition.now,
+        Some(StepPhase::Queued(_) | StepPhase::Granted(_)) => transition.now,
         // The worker was slow and not dead: nothing is uncertain.
         Some(StepPhase::Uncertain(asked)) => asked.since,
         Some(StepPhase::Parked(_) | StepPhase::Completed { .. } | StepPhase::Failed { .. }) => {
@@ -116,7 +116,7 @@ pub(crate) fn park_step<'a>(
         Some(
             StepPhase::Planned
             | StepPhase::Waiting(_)
-            | StepPhase::Asked(_)
+            | StepPhase::AwaitingPerson(_)
             | StepPhase::Skipped { .. }
             | StepPhase::Cancelled { .. },
         )
@@ -149,24 +149,15 @@ fn apply_result(
         let mut response = sanitised_result(result);
         let shown = response.description.clone();
         let shown = response.error.get_or_insert(shown).clone();
-        let told = ToolError {
+        let error = ToolError {
             raw: raw(said),
             response,
         };
-        fail_step(transition, index, code, &shown, Some(told));
+        fail_step(transition, index, code, &shown, Some(error));
         return Ok(());
     }
-    let now = transition.now;
-    if let Some(step) = transition.step_mut(index) {
-        step.phase = StepPhase::Completed { at: now };
-    }
-    transition.row(
-        index,
-        RowData {
-            response: Some(result.clone()),
-            ..RowData::default()
-        },
-    );
+    let phase = StepPhase::Completed { at: transition.now };
+    transition.set_phase(index, phase, RowData::response(result.clone()));
     transition.value(report.step.to_owned(), result.data.clone());
     record_mail(transition, index, report)?;
     transition.event(

@@ -4,20 +4,19 @@ use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::{Assign, HoldSpec, OPERATOR_TAKEOVER, OnTimeout, Priority};
 use holdpoint_contracts::instant;
 use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::run::HoldKind;
 use serde_json::{Value, json};
 
-use crate::domain::decision::{Lookup, Undecided};
+use crate::domain::decision::Undecided;
 use crate::domain::definition::people::is_whom;
 use crate::domain::model::plan::person_steps::Handoff;
-use crate::domain::model::run::{NewPersonHold, Ownership, PersonHold};
-use crate::domain::need::{Fact, Need};
+use crate::domain::model::run::{Ownership, PersonHold};
+use crate::domain::need::Need;
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::handoff_spec::{Offer, handoff_spec, load_briefing};
 use crate::domain::rules::open_hold::{next_hold_id, open_hold};
 use crate::domain::rules::take_over::{load_running_step_needs, revoke_steps};
 use crate::domain::rules::timers::freeze_timers;
-use crate::domain::transition::{RunDecision, RunTransition, unchanged_run};
+use crate::domain::transition::{RunDecision, RunTransition, refuse_ended_run, unchanged_run};
 
 /// Opens a handoff to an operator who takes the run over.
 pub(crate) fn open_takeover_hold(
@@ -33,14 +32,7 @@ pub(crate) fn open_takeover_hold(
     }
     let contact = transition.run.contact.clone();
     let need = contact.map(|id| Need::Contact(transition.run.workspace.clone(), id));
-    let contact = match need.as_ref().map(|need| transition.lookup(need)) {
-        Some(Lookup::Found(Fact::Contact(contact))) => Some(contact),
-        Some(Lookup::NotLoaded) => {
-            unknown.extend(need);
-            None
-        }
-        Some(Lookup::Missing | Lookup::Found(_)) | None => None,
-    };
+    let contact = need.and_then(|need| transition.find_value(need, &mut unknown));
     if !unknown.is_empty() {
         return Err(Undecided::NeedsMore(unknown));
     }
@@ -70,32 +62,21 @@ pub(crate) fn open_takeover_hold(
         reason: Some(OPERATOR_TAKEOVER.to_owned()),
         ..handoff_spec(transition, usize::MAX, &handoff, offer)
     };
-    let opened = NewPersonHold {
-        kind: HoldKind::Handoff,
-        to,
-        asks: spec.question.clone(),
-        form: None,
-        on_timeout: OnTimeout::Escalate,
-        length_ms: None,
-    };
-    Ok(open_hold(transition, opened, &spec, id))
+    Ok(open_hold(transition, id, &spec, None))
 }
 
 /// An operator becomes the owner of a live run, as through a handoff.
 pub(crate) fn take_over_run<'a>(mut transition: RunTransition<'a>, by: &Actor) -> RunDecision<'a> {
-    if transition.run.is_final() {
-        let (run, status) = (transition.run.id, transition.run.status());
-        return Err(Undecided::Refused(Refusal::RunFinal(run, status)));
-    }
+    refuse_ended_run(&transition)?;
     if !is_whom(&format!("@user.{by}")) {
-        return Err(Undecided::Refused(Refusal::NoPerson(by.clone())));
+        return Err(Refusal::NoPerson(by.clone()).into());
     }
     if let Some(taken) = transition.run.taken() {
         let (run, who) = (transition.run.id, taken.by.clone());
         return if who == by.0 {
             Ok(unchanged_run(&transition))
         } else {
-            Err(Undecided::Refused(Refusal::AlreadyTaken(run, who)))
+            Err(Refusal::AlreadyTaken(run, who).into())
         };
     }
     let mut on = open_takeover_hold(&mut transition, &by.0)?;

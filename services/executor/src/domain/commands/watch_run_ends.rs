@@ -4,7 +4,7 @@
 use holdpoint_contracts::executor::RunEndWatched;
 use holdpoint_ids::{AgentName, Workspace};
 
-use crate::domain::decision::{Decision, Outcome, Undecided, decided};
+use crate::domain::decision::{Decision, Outcome, decided};
 use crate::domain::effect::Reply;
 use crate::domain::model::agent::Agent;
 use crate::domain::model::scope::{EndsWatch, WorkspaceScope};
@@ -16,7 +16,7 @@ use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
 /// Subscribes to the ends of all runs of an agent, from this commit on.
 pub(crate) fn watch_agent(agent: Option<&Agent>, name: &AgentName) -> Decision {
     let Some(known) = agent.filter(|agent| !agent.is_deleted()) else {
-        return Err(Undecided::Refused(Refusal::AgentNotFound(name.clone())));
+        return Err(Refusal::AgentNotFound(name.clone()).into());
     };
     let next = Agent {
         watch: known.watch.begin(),

@@ -2,8 +2,10 @@
 //!
 //! Owns these lists and the wording of "not yet". It must never accept a name silently.
 
-use super::diagnostics::{plain, shown};
-use crate::domain::expression::Diagnostic;
+use holdpoint_contracts::problem::FieldError;
+
+use super::diagnostics::shown;
+use crate::domain::expression::diagnostic;
 use crate::domain::nearest_names::nearest;
 
 const AGENT: [&str; 6] = [
@@ -33,17 +35,17 @@ const STEP_LATER: [&str; 9] = [
 const KINDS_LATER: [&str; 4] = ["wait_for", "delegate", "run", "finish"];
 
 /// What is wrong with a field name of the agent, if anything is.
-pub(super) fn agent_field(name: &str) -> Option<Diagnostic> {
+pub(super) fn agent_field(name: &str) -> Option<FieldError> {
     field(name, "An agent", &AGENT, &AGENT_LATER)
 }
 
 /// What is wrong with a field name of a step, if anything is.
-pub(super) fn step_field(name: &str) -> Option<Diagnostic> {
+pub(super) fn step_field(name: &str) -> Option<FieldError> {
     field(name, "A step", &STEP, &STEP_LATER)
 }
 
 /// What is wrong with a field name inside an `ask` or a `handoff`, if anything is.
-pub(super) fn inner_field(name: &str, kind: &str, known: &[&'static str]) -> Option<Diagnostic> {
+pub(super) fn inner_field(name: &str, kind: &str, known: &[&'static str]) -> Option<FieldError> {
     field(name, &format!("`{kind}`"), known, &[])
 }
 
@@ -57,24 +59,22 @@ fn field(
     owner: &str,
     known: &[&'static str],
     later: &[&'static str],
-) -> Option<Diagnostic> {
+) -> Option<FieldError> {
     if known.contains(&name) {
         return None;
     }
     if later.contains(&name) {
-        return Some(plain(
-            name,
-            &format!("This release does not have `{name}` yet."),
-        ));
+        let message = format!("This release does not have `{name}` yet.");
+        return Some(diagnostic(name, message));
     }
     let all = known.iter().chain(later).copied();
     let said = format!(
         "{owner} has no field `{name}`; this release knows {}.",
         list(known)
     );
-    Some(Diagnostic {
+    Some(FieldError {
         nearest: nearest(name, all),
-        ..plain(&shown(&name.into()), &said)
+        ..diagnostic(&shown(&name.into()), said)
     })
 }
 

@@ -15,10 +15,10 @@ use holdpoint_ids::PolicyName;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::diagnostics::{plain, shown};
+use super::diagnostics::shown;
 use super::fields;
-use super::step::One;
-use crate::domain::expression::Diagnostic;
+use super::step::StepReader;
+use crate::domain::expression::diagnostic;
 use crate::domain::model::plan::Action;
 use crate::domain::model::plan::person_steps::{Ask, Handoff};
 use crate::domain::nearest_names::nearest;
@@ -56,7 +56,7 @@ pub(in crate::domain) fn is_whom(text: &str) -> bool {
 }
 
 /// Why a schema is not a form, if it is not.
-pub(in crate::domain) fn form_complaint(schema: &Value) -> Option<String> {
+pub(in crate::domain) fn form_error(schema: &Value) -> Option<String> {
     let errors = Form::parse(schema).err()?;
     let said = errors.iter().map(|error| match error.pointer.as_deref() {
         None | Some("") => error.message.clone(),
@@ -66,7 +66,7 @@ pub(in crate::domain) fn form_complaint(schema: &Value) -> Option<String> {
 }
 
 /// Why a default is not a valid answer, if it is not.
-pub(in crate::domain) fn default_complaint(
+pub(in crate::domain) fn default_error(
     default: &Value,
     options: &[String],
     schema: Option<&Value>,
@@ -94,7 +94,7 @@ fn has_placeholder(value: &Value) -> bool {
     }
 }
 
-impl One<'_, '_> {
+impl StepReader<'_, '_> {
     /// Reads an `ask` (S3-R1, S3-R5, S3-R7).
     pub(super) fn ask(&mut self, value: &Value) -> Option<Action> {
         let ask = self.object("ask", value, &ASK)?;
@@ -194,8 +194,7 @@ impl One<'_, '_> {
             draft.validate_template()
         };
         for error in errors {
-            let diagnostic = diagnostic_of(kind, error);
-            self.fault(kind, diagnostic);
+            self.report(kind, diagnostic_of(kind, error));
         }
     }
 
@@ -217,28 +216,25 @@ impl One<'_, '_> {
         Some((priority?.unwrap_or_default(), assign?.unwrap_or_default()))
     }
 
-    /// A link must be literal, so that everybody sees where it leads.
+    /// A link must be literal, so that every reader sees its target.
     #[expect(clippy::option_option, reason = "refused and omitted are different")]
     fn link(&mut self, value: Option<&Value>) -> Option<Option<Link>> {
         let Some(value) = value.filter(|link| !link.is_null()) else {
             return Some(None);
         };
-        let wrong = |said: &str| plain(&shown(value), said);
         let link = match Link::deserialize(value) {
             Ok(link) => link,
             Err(error) => {
-                let said = format!(
+                let message = format!(
                     "A `link` is written `{{ url: \"https://…\", label: \"…\" }}`: {error}."
                 );
-                self.fault("ask", wrong(&said));
-                return None;
+                return self.refuse("ask", value, message);
             }
         };
         if has_placeholder(value) {
-            let said = "A `link` in a plan is literal, so that everybody knows where it leads; a tool \
-                        that asks may make one when it runs (`request-input`).";
-            self.fault("ask", wrong(said));
-            return None;
+            let message = "A `link` in a plan is literal, so that everybody knows where it leads; a tool \
+                           that asks may make one when it runs (`request-input`).";
+            return self.refuse("ask", value, message);
         }
         Some(Some(link))
     }
@@ -250,14 +246,13 @@ impl One<'_, '_> {
         known: &[&'static str],
     ) -> Option<&'v Map<String, Value>> {
         let Value::Object(found) = value else {
-            let said =
+            let message =
                 format!("`{kind}` is an object, such as `{kind}: {{ to: \"@user.owner\" }}`.");
-            self.fault(kind, plain(&shown(value), &said));
-            return None;
+            return self.refuse(kind, value, message);
         };
         for name in found.keys() {
-            if let Some(complaint) = fields::inner_field(name, kind, known) {
-                self.fault(kind, complaint);
+            if let Some(error) = fields::inner_field(name, kind, known) {
+                self.report(kind, error);
             }
         }
         Some(found)
@@ -267,14 +262,12 @@ impl One<'_, '_> {
     fn to(&mut self, kind: &str, value: Option<&Value>) -> Option<Value> {
         let many = match value {
             None | Some(Value::Null) => Vec::new(),
-            Some(one @ Value::String(_)) => vec![one.clone()],
             Some(Value::Array(many)) => many.clone(),
             Some(other) => vec![other.clone()],
         };
         if let Some(wrong) = many.iter().find(|one| !one.is_string()) {
-            let said = "`to` must be `@user.<name>` or `@role.<name>`, or a list of these.";
-            self.fault(kind, plain(&shown(wrong), said));
-            return None;
+            let message = "`to` must be `@user.<name>` or `@role.<name>`, or a list of these.";
+            return self.refuse(kind, wrong, message);
         }
         Some(Value::Array(many))
     }
@@ -286,28 +279,22 @@ impl One<'_, '_> {
             Some(Value::Array(names)) => names.as_slice(),
             Some(one) => std::slice::from_ref(one),
         };
-        let mut policies = Vec::with_capacity(names.len());
-        for one in names {
-            match one.as_str().map(str::parse) {
-                Some(Ok(name)) => policies.push(name),
-                Some(Err(_)) | None => {
-                    let said = "`policy` must be the name of a policy, or a list of names.";
-                    self.fault(kind, plain(&shown(one), said));
-                    return None;
-                }
+        let policies = names.iter().map(|one| match one.as_str().map(str::parse) {
+            Some(Ok(name)) => Some(name),
+            Some(Err(_)) | None => {
+                let message = "`policy` must be the name of a policy, or a list of names.";
+                self.refuse(kind, one, message)
             }
-        }
-        Some(policies)
+        });
+        policies.collect()
     }
 
     fn text(&mut self, kind: &str, name: &str, value: Option<&Value>) -> Option<String> {
         let value = value.filter(|value| !value.is_null())?;
-        let text = value.as_str();
-        if text.is_none() {
-            let said = format!("`{name}` must be a text.");
-            self.fault(kind, plain(&shown(value), &said));
+        match value.as_str() {
+            Some(text) => Some(text.to_owned()),
+            None => self.refuse(kind, value, format!("`{name}` must be a text.")),
         }
-        text.map(str::to_owned)
     }
 
     /// YAML reads an unquoted `yes` or `no` as true or false. Such an option is refused with the remedy.
@@ -316,27 +303,18 @@ impl One<'_, '_> {
             None | Some(Value::Null) => return Some(Vec::new()),
             Some(Value::Array(list)) => list,
             Some(other) => {
-                let said = "`options` must be a list of texts.";
-                self.fault("ask", plain(&shown(other), said));
-                return None;
+                return self.refuse("ask", other, "`options` must be a list of texts.");
             }
         };
-        let mut options = Vec::with_capacity(list.len());
-        for option in list {
-            let said = match option {
-                Value::String(text) => {
-                    options.push(text.clone());
-                    continue;
-                }
-                Value::Bool(_) => {
-                    "An option must be a text; put `true` and `false` in quotes: `\"yes\"`, `\"no\"`."
-                }
-                _ => "An option must be a text; put it in quotes.",
-            };
-            self.fault("ask", plain(&shown(option), said));
-            return None;
-        }
-        Some(options)
+        let options = list.iter().map(|option| match option {
+            Value::String(text) => Some(text.clone()),
+            Value::Bool(_) => {
+                let message = "An option must be a text; put `true` and `false` in quotes: `\"yes\"`, `\"no\"`.";
+                self.refuse("ask", option, message)
+            }
+            _ => self.refuse("ask", option, "An option must be a text; put it in quotes."),
+        });
+        options.collect()
     }
 
     /// One of the known words. The outer `None` means that it was refused.
@@ -356,11 +334,11 @@ impl One<'_, '_> {
             return Some(Some(*found));
         }
         let words: Vec<_> = known.iter().map(|(word, _)| format!("`{word}`")).collect();
-        let complaint = Diagnostic {
+        let error = FieldError {
             nearest: nearest(&text, known.iter().map(|(word, _)| *word)),
-            ..plain(&text, &format!("`{name}` is one of {}.", words.join(", ")))
+            ..diagnostic(&text, format!("`{name}` is one of {}.", words.join(", ")))
         };
-        self.fault(kind, complaint);
+        self.report(kind, error);
         None
     }
 
@@ -372,13 +350,12 @@ impl One<'_, '_> {
         if value.as_u64() == Some(0) {
             return Some(NO_END);
         }
-        let said = match value.as_str().map(duration::parse) {
+        let message = match value.as_str().map(duration::parse) {
             Some(Ok(length)) => return u64::try_from(length.as_millis()).ok(),
             Some(Err(error)) => super::step::sentence(&error.to_string()),
             None => "`timeout` must be a duration with a unit, such as `5 minutes`.".to_owned(),
         };
-        self.fault(kind_field(kind), plain(&shown(value), &said));
-        None
+        self.refuse(kind_field(kind), value, message)
     }
 }
 
@@ -393,35 +370,30 @@ const fn kind_field(kind: HoldKind) -> &'static str {
 fn literal_recipients(to: &Value) -> Vec<String> {
     let to = to.as_array().into_iter().flatten();
     let texts = to.filter_map(|one| {
-        let stand_in = has_placeholder(one).then_some(OWNERS);
-        stand_in.or(one.as_str()).map(str::to_owned)
+        let owners = has_placeholder(one).then_some(OWNERS);
+        owners.or(one.as_str()).map(str::to_owned)
     });
     texts.collect()
 }
 
 /// An error of the shared validation as a diagnostic of a step, whose fields have other names.
-fn diagnostic_of(kind: &str, error: FieldError) -> Diagnostic {
+fn diagnostic_of(kind: &str, error: FieldError) -> FieldError {
     let pointer = error.pointer.unwrap_or_default();
     let path = pointer.trim_start_matches('/');
-    let (field, rest) = path.split_once('/').unwrap_or((path, ""));
+    let (field, rest) = path.split_at(path.find('/').unwrap_or(path.len()));
     let field = match field {
         "timeout_ms" => "timeout",
         "question" if kind == "handoff" => "message",
         "policies" => "policy",
         other => other,
     };
-    let rest = if rest.is_empty() {
-        String::new()
-    } else {
-        format!("/{rest}")
-    };
     let text = if error.text.is_empty() {
-        field.to_owned()
+        field
     } else {
-        error.text
+        &error.text
     };
-    Diagnostic {
+    FieldError {
         nearest: error.nearest,
-        ..plain(&text, &format!("`{field}{rest}`: {}.", error.message))
+        ..diagnostic(text, format!("`{field}{rest}`: {}.", error.message))
     }
 }

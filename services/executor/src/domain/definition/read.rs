@@ -6,10 +6,12 @@
 use std::cell::Cell;
 use std::fmt;
 
+use holdpoint_contracts::problem::FieldError;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use super::diagnostics::{AgentDiagnostic, MAX_TEXT, cut, shown};
+use super::diagnostics::{MAX_TEXT, shown};
+use crate::domain::text::cut;
 
 /// Most values in one text, counted with every alias followed.
 const MAX_VALUES: usize = 100_000;
@@ -22,17 +24,17 @@ const MAX_NESTING: usize = 32;
 const MAX_ALIASES: usize = 1_000;
 
 /// Reads an agent text to its fields.
-pub(super) fn agent(text: &str) -> Result<Map<String, Value>, AgentDiagnostic> {
+pub(super) fn agent(text: &str) -> Result<Map<String, Value>, Box<FieldError>> {
     if text.len() > MAX_TEXT {
         let said = format!(
             "An agent has at most {MAX_TEXT} bytes; this one has {}.",
             text.len()
         );
-        return Err(fault(None, String::new(), said));
+        return Err(text_error(None, String::new(), said));
     }
     match value(text)? {
         Value::Object(fields) => Ok(fields),
-        other => Err(fault(
+        other => Err(text_error(
             None,
             shown(&other),
             "An agent is an object with `agent: NAME` and `steps`.".to_owned(),
@@ -40,26 +42,26 @@ pub(super) fn agent(text: &str) -> Result<Map<String, Value>, AgentDiagnostic> {
     }
 }
 
-fn value(text: &str) -> Result<Value, AgentDiagnostic> {
+fn value(text: &str) -> Result<Value, Box<FieldError>> {
     let json = is_json(text).then(|| from_json(text));
     match json {
         Some(Ok(value)) => return Ok(value),
         // Flow YAML starts with a brace too; it has no quote after it.
-        Some(Err(fault))
+        Some(Err(error))
             if text
                 .trim_start()
                 .trim_start_matches('{')
                 .trim_start()
                 .starts_with('"') =>
         {
-            return Err(fault);
+            return Err(error);
         }
         Some(Err(_)) | None => {}
     }
     from_yaml(text)
 }
 
-fn from_yaml(text: &str) -> Result<Value, AgentDiagnostic> {
+fn from_yaml(text: &str) -> Result<Value, Box<FieldError>> {
     let used = Used::default();
     let seed = Seed {
         used: &used,
@@ -71,7 +73,7 @@ fn from_yaml(text: &str) -> Result<Value, AgentDiagnostic> {
     .map_err(|error| {
         let line = error.location().map(|location| location.line());
         let line = line.and_then(|line| usize::try_from(line).ok());
-        syntax_fault(text, line, "YAML", &yaml_error(&error))
+        syntax_error(text, line, "YAML", &yaml_error(&error))
     })
 }
 
@@ -103,7 +105,7 @@ fn yaml_options() -> serde_saphyr::Options {
     }
 }
 
-/// The first line of what the reader says, without the place, which the fault has.
+/// The first line of what the reader says, without the place, which the error has.
 fn yaml_error(error: &serde_saphyr::Error) -> String {
     let said = error.without_snippet().to_string();
     if said.contains("recursion limit") || said.contains("depth") {
@@ -118,7 +120,7 @@ fn is_json(text: &str) -> bool {
     text.trim_start().starts_with('{')
 }
 
-fn from_json(text: &str) -> Result<Value, AgentDiagnostic> {
+fn from_json(text: &str) -> Result<Value, Box<FieldError>> {
     let used = Used::default();
     let mut reader = serde_json::Deserializer::from_str(text);
     let seed = Seed {
@@ -128,30 +130,29 @@ fn from_json(text: &str) -> Result<Value, AgentDiagnostic> {
     let read = seed
         .deserialize(&mut reader)
         .and_then(|value| reader.end().map(|()| value));
-    read.map_err(|error| syntax_fault(text, Some(error.line()), "JSON", &error.to_string()))
+    read.map_err(|error| syntax_error(text, Some(error.line()), "JSON", &error.to_string()))
 }
 
-fn syntax_fault(text: &str, line: Option<usize>, language: &str, error: &str) -> AgentDiagnostic {
+fn syntax_error(text: &str, line: Option<usize>, language: &str, error: &str) -> Box<FieldError> {
     let bit = line
         .and_then(|line| text.lines().nth(line.saturating_sub(1)))
         .unwrap_or_default();
     let bit = shown(&Value::from(bit.trim()));
     let error = error.strip_prefix(".: ").unwrap_or(error);
-    fault(
+    text_error(
         line,
         bit,
         format!("The text is no valid {language}: {error}."),
     )
 }
 
-fn fault(line: Option<usize>, text: String, message: String) -> AgentDiagnostic {
-    AgentDiagnostic {
+fn text_error(line: Option<usize>, text: String, message: String) -> Box<FieldError> {
+    Box::new(FieldError {
         line,
-        step: None,
         text,
         message,
-        nearest: Vec::new(),
-    }
+        ..FieldError::default()
+    })
 }
 
 /// What has been read so far.

@@ -6,11 +6,12 @@
 use std::time::Duration;
 
 use holdpoint_contracts::duration::{self, MAX_WAIT};
+use holdpoint_contracts::problem::FieldError;
 use serde_json::{Map, Value};
 
-use super::diagnostics::{AgentChecker, MAX_STEPS, Place, is_name, plain, shown};
+use super::diagnostics::{AgentChecker, MAX_STEPS, Place, is_name, shown};
 use super::fields;
-use crate::domain::expression::Diagnostic;
+use crate::domain::expression::diagnostic;
 use crate::domain::model::plan::Action;
 
 /// Shortest wait and claim timeout (S3-R7).
@@ -20,7 +21,8 @@ const KINDS: [&str; 4] = ["tool", "wait", "ask", "handoff"];
 /// Ids that placeholders use for something else.
 const RESERVED: [&str; 4] = ["input", "contact", "run", "item"];
 
-/// A step on its way into the plan; what is wrong with it has been noted.
+/// A step on its way into the plan. Its errors are reported already.
+#[derive(Default)]
 pub(super) struct Draft {
     pub(super) id: String,
     /// `None`: the step before.
@@ -42,13 +44,10 @@ impl AgentChecker<'_> {
         let Value::Object(step) = step else {
             let id = default_id(at);
             let said = "A step is an object, such as `tool: send_email` with `args`.";
-            self.fault(Place::Step(at, &id, None), plain(&shown(step), said));
+            self.report(Place::Step(at, &id, None), diagnostic(&shown(step), said));
             return Draft {
                 id,
-                needs: None,
-                when: None,
-                claim_timeout_ms: None,
-                action: None,
+                ..Draft::default()
             };
         };
         let id = self.id(at, step.get("id"));
@@ -56,26 +55,21 @@ impl AgentChecker<'_> {
             if self.is_full() {
                 break;
             }
-            if let Some(complaint) = fields::step_field(name) {
-                self.fault(Place::Step(at, &id, Some(name)), complaint);
+            if let Some(diagnostic) = fields::step_field(name) {
+                self.report(Place::Step(at, &id, Some(name)), diagnostic);
             }
         }
-        let mut one = One {
-            review: self,
+        let mut reader = StepReader {
+            checker: self,
             at,
             id: &id,
         };
-        let needs = one.needs(step.get("needs"));
-        let when = one.when(step.get("when"));
-        let claim_timeout_ms = step
-            .get("claim_timeout")
-            .and_then(|value| one.claim_timeout_ms(value));
-        let action = one.action(step);
+        let timeout = step.get("claim_timeout");
         Draft {
-            needs,
-            when,
-            claim_timeout_ms,
-            action,
+            needs: reader.needs(step.get("needs")),
+            when: reader.when(step.get("when")),
+            claim_timeout_ms: timeout.and_then(|it| reader.duration_ms("claim_timeout", it)),
+            action: reader.action(step),
             id,
         }
     }
@@ -83,19 +77,19 @@ impl AgentChecker<'_> {
     fn id(&mut self, at: usize, value: Option<&Value>) -> String {
         let default = default_id(at);
         let Some(value) = value else { return default };
-        let complaint = match value {
-            Value::String(id) => match id_complaint(id, at) {
+        let message = match value {
+            Value::String(id) => match id_error(id, at) {
                 None => return id.clone(),
-                Some(said) => plain(&shown(value), &said),
+                Some(message) => message,
             },
-            _ => plain(&shown(value), "The id of a step is a text."),
+            _ => "The id of a step is a text.".to_owned(),
         };
-        self.fault(Place::Step(at, &default, Some("id")), complaint);
+        self.report_step((at, &default), "id", diagnostic(&shown(value), message));
         default
     }
 }
 
-fn id_complaint(id: &str, at: usize) -> Option<String> {
+fn id_error(id: &str, at: usize) -> Option<String> {
     if !is_name(id) {
         return Some("The id of a step has 1 to 100 letters, digits, dots, underscores or hyphens and starts with a letter or digit.".to_owned());
     }
@@ -118,53 +112,54 @@ fn id_complaint(id: &str, at: usize) -> Option<String> {
 }
 
 /// A step while its fields are read.
-pub(super) struct One<'r, 't> {
-    review: &'r mut AgentChecker<'t>,
+pub(super) struct StepReader<'r, 't> {
+    checker: &'r mut AgentChecker<'t>,
     at: usize,
     id: &'r str,
 }
 
-impl One<'_, '_> {
-    pub(super) fn fault(&mut self, field: &str, complaint: Diagnostic) {
-        self.review
-            .fault(Place::Step(self.at, self.id, Some(field)), complaint);
+impl StepReader<'_, '_> {
+    pub(super) fn report(&mut self, field: &str, diagnostic: FieldError) {
+        self.checker
+            .report_step((self.at, self.id), field, diagnostic);
+    }
+
+    /// Reports a value; `None` says that it was refused.
+    pub(super) fn refuse<T>(
+        &mut self,
+        field: &str,
+        value: &Value,
+        message: impl Into<String>,
+    ) -> Option<T> {
+        self.report(field, diagnostic(&shown(value), message));
+        None
     }
 
     fn needs(&mut self, value: Option<&Value>) -> Option<Vec<String>> {
         let value = value?;
-        let names = match value {
-            Value::Array(names) => names
-                .iter()
-                .map(|name| name.as_str().map(str::to_owned))
-                .collect(),
-            _ => None,
-        };
-        if names.is_none() {
-            let said = "`needs` is a list of step ids; `[]` needs nothing.";
-            self.fault("needs", plain(&shown(value), said));
-        }
-        names
+        let names = value.as_array().and_then(|names| {
+            let names = names.iter().map(|name| name.as_str().map(str::to_owned));
+            names.collect()
+        });
+        names.or_else(|| {
+            let message = "`needs` is a list of step ids; `[]` needs nothing.";
+            self.refuse("needs", value, message)
+        })
     }
 
     fn when(&mut self, value: Option<&Value>) -> Option<String> {
         match value? {
-            Value::String(text) if text.trim().starts_with("{{") => {
-                let said = "A condition is CEL already; write it without `{{ }}`.";
-                self.fault("when", plain(&shown(&Value::from(text.as_str())), said));
-                None
+            text @ Value::String(condition) if condition.trim().starts_with("{{") => {
+                let message = "A condition is CEL already; write it without `{{ }}`.";
+                self.refuse("when", text, message)
             }
             Value::String(text) => Some(text.trim().to_owned()),
             Value::Bool(flag) => Some(flag.to_string()),
             other => {
-                let said = "`when` is a condition, such as `contact.replied == false`.";
-                self.fault("when", plain(&shown(other), said));
-                None
+                let message = "`when` is a condition, such as `contact.replied == false`.";
+                self.refuse("when", other, message)
             }
         }
-    }
-
-    fn claim_timeout_ms(&mut self, value: &Value) -> Option<u64> {
-        self.duration_ms("claim_timeout", value)
     }
 
     fn action(&mut self, step: &Map<String, Value>) -> Option<Action> {
@@ -174,19 +169,19 @@ impl One<'_, '_> {
         let Some((kind, value)) = kinds.next() else {
             // A kind that is still to come has been refused by name already.
             if !step.keys().any(|name| fields::is_later_kind(name)) {
-                let said = "A step says what it does: `tool: NAME`, `wait: DURATION`, `ask: …` or `handoff: …`.";
-                self.fault("id", plain("", said));
+                let message = "A step says what it does: `tool: NAME`, `wait: DURATION`, `ask: …` or `handoff: …`.";
+                self.report("id", diagnostic("", message));
             }
             return None;
         };
         if let Some((other, _)) = kinds.next() {
-            let said = format!("A step is either a `{kind}` or a `{other}`; make it two steps.");
-            self.fault(other, plain(other, &said));
+            let message = format!("A step is either a `{kind}` or a `{other}`; make it two steps.");
+            self.report(other, diagnostic(other, message));
             return None;
         }
         if kind != "tool" && step.contains_key("args") {
-            let said = format!("`args` belongs to a `tool`; a `{kind}` has none.");
-            self.fault("args", plain("args", &said));
+            let message = format!("`args` belongs to a `tool`; a `{kind}` has none.");
+            self.report("args", diagnostic("args", message));
         }
         match kind {
             "tool" => self.tool(value, step.get("args")),
@@ -202,11 +197,10 @@ impl One<'_, '_> {
     fn tool(&mut self, tool: &Value, args: Option<&Value>) -> Option<Action> {
         let args = match args {
             None | Some(Value::Null) => Value::Object(Map::new()),
-            Some(Value::Object(fields)) => Value::Object(fields.clone()),
+            Some(fields @ Value::Object(_)) => fields.clone(),
             Some(other) => {
-                let said = "`args` is an object with a field for each argument.";
-                self.fault("args", plain(&shown(other), said));
-                return None;
+                let message = "`args` is an object with a field for each argument.";
+                return self.refuse("args", other, message);
             }
         };
         match tool {
@@ -215,9 +209,8 @@ impl One<'_, '_> {
                 args,
             }),
             other => {
-                let said = "The name of a tool has 1 to 100 letters, digits, dots, underscores or hyphens and starts with a letter or digit.";
-                self.fault("tool", plain(&shown(other), said));
-                None
+                let message = "The name of a tool has 1 to 100 letters, digits, dots, underscores or hyphens and starts with a letter or digit.";
+                self.refuse("tool", other, message)
             }
         }
     }
@@ -225,43 +218,34 @@ impl One<'_, '_> {
     fn wait_ms(&mut self, value: &Value) -> Option<u64> {
         let text = value.as_str().map(str::to_lowercase).unwrap_or_default();
         let later = if text.contains("business day") {
-            Some("a wait by business days")
+            "a wait by business days"
         } else if text.contains("{{") || text.starts_with('$') {
-            Some("a wait by placeholder")
+            "a wait by placeholder"
         } else if looks_like_date(&text) || value.is_object() {
-            Some("a wait until a date")
+            "a wait until a date"
         } else {
-            None
-        };
-        let Some(later) = later else {
             return self.duration_ms("wait", value);
         };
-        let said =
+        let message =
             format!("This release does not have {later} yet; write a duration such as `5 days`.");
-        self.fault("wait", plain(&shown(value), &said));
-        None
+        self.refuse("wait", value, message)
     }
 
     /// A duration between one second and 90 days (S0-AC8, S3-R7).
     fn duration_ms(&mut self, field: &str, value: &Value) -> Option<u64> {
-        let refused = match value {
+        let message = match value {
             Value::String(text) => match duration::parse(text) {
                 Ok(duration) if duration.is_zero() => {
                     format!("`{field}` cannot be 0; the shortest is 1 second.")
                 }
-                Ok(duration) if duration < MIN_WAIT => {
-                    format!("`{field}` is at least 1 second.")
-                }
-                Ok(duration) if duration > MAX_WAIT => {
-                    format!("`{field}` is at most 90 days.")
-                }
+                Ok(duration) if duration < MIN_WAIT => format!("`{field}` is at least 1 second."),
+                Ok(duration) if duration > MAX_WAIT => format!("`{field}` is at most 90 days."),
                 Ok(duration) => return u64::try_from(duration.as_millis()).ok(),
                 Err(error) => sentence(&error.to_string()),
             },
             _ => format!("`{field}` is a duration with a unit, such as `5 days` or `1d12h`."),
         };
-        self.fault(field, plain(&shown(value), &refused));
-        None
+        self.refuse(field, value, message)
     }
 }
 

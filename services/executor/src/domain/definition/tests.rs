@@ -9,29 +9,29 @@ use serde_json::json;
 
 use super::*;
 
-fn faults(text: &str) -> Vec<AgentDiagnostic> {
-    compile(text).unwrap_err()
+fn errors(text: &str) -> Vec<FieldError> {
+    Plan::compile(text).unwrap_err()
 }
 
-/// Each fault as `line step text | message | nearest`, which is what an author reads.
-fn told(text: &str) -> Vec<String> {
-    let show = |fault: AgentDiagnostic| {
-        let line = fault
+/// Each error as `line step text | message | nearest`, which is what an author reads.
+fn sent(text: &str) -> Vec<String> {
+    let show = |error: FieldError| {
+        let line = error
             .line
             .map_or_else(|| "-".to_owned(), |line| line.to_string());
-        let step = fault.step.unwrap_or_else(|| "-".to_owned());
+        let step = error.step.unwrap_or_else(|| "-".to_owned());
         format!(
             "{line} {step} {} | {} | {}",
-            fault.text,
-            fault.message,
-            fault.nearest.join(",")
+            error.text,
+            error.message,
+            error.nearest.join(",")
         )
     };
-    faults(text).into_iter().map(show).collect()
+    errors(text).into_iter().map(show).collect()
 }
 
 fn one_step(step: &str) -> Vec<String> {
-    told(&format!(
+    sent(&format!(
         "agent: a\nsteps:\n  - {}\n",
         step.replace('\n', "\n    ")
     ))
@@ -53,7 +53,7 @@ steps:
     needs: [stpe-01, step-03]
 ";
     assert_eq!(
-        told(text),
+        sent(text),
         [
             "2 - on_puase | An agent has no field `on_puase`; this release knows `agent`, `description`, `on_pause`, `inputs`, `ask_missing_inputs`, `steps`. | on_pause",
             "1 - my agent | The name of an agent has 1 to 100 letters, digits, dots, underscores or hyphens and starts with a letter or digit. | ",
@@ -71,7 +71,7 @@ steps:
 #[test]
 fn documented_fields_of_later_releases_are_refused_as_such() {
     assert_eq!(
-        told("agent: a\ninstructions: |\n  Wait 5 days\n"),
+        sent("agent: a\ninstructions: |\n  Wait 5 days\n"),
         ["2 - instructions | This release does not have `instructions` yet. | "]
     );
     for field in [
@@ -90,7 +90,7 @@ fn documented_fields_of_later_releases_are_refused_as_such() {
         one_step("delegate: {}"),
         ["3 step-01 delegate | This release does not have `delegate` yet. | "]
     );
-    let said = told("agent: a\nplanner: x\nsteps: [{wait: 1d}]");
+    let said = sent("agent: a\nplanner: x\nsteps: [{wait: 1d}]");
     assert_eq!(
         said,
         ["2 - planner | This release does not have `planner` yet. | "]
@@ -106,7 +106,7 @@ fn waits_are_between_a_second_and_ninety_days() {
         ("1s", 1_000),
         ("1d12h", 129_600_000),
     ] {
-        let plan = compile(&format!("agent: a\nsteps:\n  - wait: {wait}\n")).unwrap();
+        let plan = Plan::compile(&format!("agent: a\nsteps:\n  - wait: {wait}\n")).unwrap();
         assert_eq!(plan.steps[0].action, Action::Wait { duration_ms: ms });
     }
     for (wait, said) in [
@@ -170,7 +170,7 @@ fn a_step_does_exactly_one_thing() {
         ["4 step-01 {{ true }} | A condition is CEL already; write it without `{{ }}`. | "]
     );
     assert_eq!(
-        told("agent: a\nsteps: [5]\n"),
+        sent("agent: a\nsteps: [5]\n"),
         ["- step-01 5 | A step is an object, such as `tool: send_email` with `args`. | "]
     );
 }
@@ -179,7 +179,7 @@ fn a_step_does_exactly_one_thing() {
 #[test]
 fn ids_are_unique_and_mean_one_thing() {
     let said = |ids: [&str; 2]| {
-        told(&format!(
+        sent(&format!(
             "agent: a\nsteps:\n- {{id: {}, wait: 1d}}\n- {{id: {}, wait: 1d}}\n",
             ids[0], ids[1]
         ))
@@ -197,14 +197,16 @@ fn ids_are_unique_and_mean_one_thing() {
         ["4 step-02 input | `$input` means something else in placeholders; use another id. | "]
     );
     assert_eq!(said(["x", "step-07"]).len(), 1);
-    assert!(compile("agent: a\nsteps: [{id: step-01, wait: 1d}, {id: step-2, wait: 1d}]").is_ok());
+    assert!(
+        Plan::compile("agent: a\nsteps: [{id: step-01, wait: 1d}, {id: step-2, wait: 1d}]").is_ok()
+    );
 }
 
 #[test]
 fn steps_that_need_each_other_are_refused() {
     let text = "agent: a\nsteps:\n- {id: a, wait: 1d, needs: [c]}\n- {id: b, wait: 1d}\n- {id: c, wait: 1d}\n";
     assert_eq!(
-        told(text),
+        sent(text),
         ["3 a a | These steps need each other in a circle: a needs c needs b needs a. | "]
     );
 }
@@ -212,7 +214,7 @@ fn steps_that_need_each_other_are_refused() {
 /// S2-R8
 #[test]
 fn placeholders_are_checked_when_the_plan_is_made() {
-    let said = told(
+    let said = sent(
         "agent: a
 steps:
   - id: one
@@ -241,22 +243,22 @@ steps:
 #[test]
 fn syntax_errors_tell_their_line() {
     assert_eq!(
-        told("agent: a\nsteps:\n  - wait: [1\n"),
+        sent("agent: a\nsteps:\n  - wait: [1\n"),
         ["3 - - wait: [1 | The text is no valid YAML: unclosed bracket '['. | "]
     );
     assert_eq!(
-        told("{\"agent\": \"a\",\n \"steps\": [}"),
+        sent("{\"agent\": \"a\",\n \"steps\": [}"),
         ["2 - \"steps\": [} | The text is no valid JSON: expected value at line 2 column 12. | "]
     );
-    assert!(told("agent: a\nagent: b\n")[0].contains("duplicate mapping key"));
+    assert!(sent("agent: a\nagent: b\n")[0].contains("duplicate mapping key"));
     let json = "{\"agent\": \"a\", \"agent\": \"b\"}";
-    assert!(told(json)[0].contains("the field `agent` is there twice"));
+    assert!(sent(json)[0].contains("the field `agent` is there twice"));
     assert_eq!(
-        told("just text"),
+        sent("just text"),
         ["- - just text | An agent is an object with `agent: NAME` and `steps`. | "]
     );
-    assert!(told("agent: !x y\n")[0].contains("tag"));
-    assert_eq!(told(""), told("~"));
+    assert!(sent("agent: !x y\n")[0].contains("tag"));
+    assert_eq!(sent(""), sent("~"));
 }
 
 #[test]
@@ -267,18 +269,18 @@ fn a_small_text_cannot_become_a_large_agent() {
         writeln!(text, "a{level}: &a{level} [{aliases}]").unwrap();
     }
     assert!(
-        told(&text)[0].contains("alias replay limit exceeded"),
+        sent(&text)[0].contains("alias replay limit exceeded"),
         "{:?}",
-        told(&text)
+        sent(&text)
     );
     let deep = format!("agent: a\nsteps: {}{}", "[".repeat(100), "]".repeat(100));
     assert!(
-        told(&deep)[0].contains("it is nested deeper than 32"),
+        sent(&deep)[0].contains("it is nested deeper than 32"),
         "{:?}",
-        told(&deep)
+        sent(&deep)
     );
     assert_eq!(
-        faults(&" ".repeat(MAX_TEXT + 1))[0].message,
+        errors(&" ".repeat(MAX_TEXT + 1))[0].message,
         "An agent has at most 1048576 bytes; this one has 1048577."
     );
 }
@@ -287,18 +289,18 @@ fn a_small_text_cannot_become_a_large_agent() {
 fn the_number_of_steps_and_of_faults_is_limited() {
     let agent = |n: usize, step: &str| format!("agent: a\nsteps:\n{}", step.repeat(n));
     assert_eq!(
-        compile(&agent(1_000, "- wait: 1d\n")).unwrap().steps[999].id,
+        Plan::compile(&agent(1_000, "- wait: 1d\n")).unwrap().steps[999].id,
         "step-1000"
     );
     assert_eq!(
-        faults(&agent(1_001, "- wait: 1d\n"))[0].message,
+        errors(&agent(1_001, "- wait: 1d\n"))[0].message,
         "An agent has at most 1000 steps; this one has 1001."
     );
     assert_eq!(
-        told("agent: a\nsteps: []\n"),
+        sent("agent: a\nsteps: []\n"),
         ["2 - steps | An agent has at least one step. | "]
     );
-    let many = faults(&agent(1_000, "- wait: 0s\n"));
+    let many = errors(&agent(1_000, "- wait: 0s\n"));
     assert_eq!(
         (many.len(), many[100].message.as_str()),
         (
@@ -310,9 +312,9 @@ fn the_number_of_steps_and_of_faults_is_limited() {
 
 #[test]
 fn faults_are_answered_in_the_documented_form() {
-    let fault = &faults("agent: a\nsteps:\n  - wiat: 1d\n")[0];
+    let error = &errors("agent: a\nsteps:\n  - wiat: 1d\n")[0];
     assert_eq!(
-        serde_json::to_value(fault).unwrap(),
+        serde_json::to_value(error).unwrap(),
         json!({"line": 3, "step": "step-01", "text": "wiat", "nearest": ["wait"],
             "message": "A step has no field `wiat`; this release knows `id`, `tool`, `args`, `wait`, `ask`, `handoff`, `when`, `needs`, `claim_timeout`."})
     );
@@ -323,14 +325,14 @@ fn faults_are_answered_in_the_documented_form() {
 fn hostile_texts_are_refused_in_a_moment() {
     let long = "x".repeat(500_000);
     let aliases = format!("a: &a '{long}'\nsteps: [{}]\n", "*a, ".repeat(50_000));
-    let few = format!("a: &a '{long}'\nsteps: [{}]\n", "*a, ".repeat(20));
+    let small = format!("a: &a '{long}'\nsteps: [{}]\n", "*a, ".repeat(20));
     let keys = |n: usize| (0..n).map(|k| format!("k{k}: 1\n")).collect::<String>();
     let needs = (0..90_000).map(|k| format!("n{k}, ")).collect::<String>();
     let steps = "- tool: log\n".repeat(900);
     let placeholders = "{{ inptu.x }} ".repeat(60_000);
     for (what, text) in [
         ("an alias bomb", aliases),
-        ("a long text by a few aliases", few),
+        ("a long text by a few aliases", small),
         ("brackets", "[".repeat(1_000_000)),
         (
             "brackets in an agent",
@@ -365,7 +367,7 @@ fn hostile_texts_are_refused_in_a_moment() {
         ("a long key", format!("'{}': 1", "k".repeat(1_000_000))),
     ] {
         let began = std::time::Instant::now();
-        let found = faults(&text);
+        let found = errors(&text);
         let took = began.elapsed();
         assert!((1..=101).contains(&found.len()), "{what}");
         let message = &found[0].message;
@@ -378,7 +380,7 @@ fn hostile_texts_are_refused_in_a_moment() {
 #[test]
 fn an_agent_may_use_a_few_anchors() {
     let text = "agent: a\nsteps:\n- tool: log\n  args: &args {message: hello}\n- tool: log\n  args: *args\n";
-    assert_eq!(compile(text).unwrap().steps.len(), 2);
+    assert_eq!(Plan::compile(text).unwrap().steps.len(), 2);
 }
 
 /// Words that other readers of YAML take for booleans and numbers are texts.
@@ -386,16 +388,19 @@ fn an_agent_may_use_a_few_anchors() {
 fn words_that_look_like_numbers_or_booleans_stay_texts() {
     for word in ["yes", "on", "0755", "1_000", "12:30:45"] {
         let text = format!("agent: a\ndescription: {word}\nsteps:\n- wait: 1d\n");
-        assert_eq!(compile(&text).unwrap().description.as_deref(), Some(word));
+        assert_eq!(
+            Plan::compile(&text).unwrap().description.as_deref(),
+            Some(word)
+        );
     }
 }
 
 proptest! {
-    /// Whatever is sent, the answer is a plan or at least one fault.
+    /// Whatever is sent, the answer is a plan or at least one error.
     #[test]
     fn any_text_is_an_agent_or_has_a_fault(text in any::<String>()) {
-        if let Err(faults) = compile(&text) {
-            prop_assert!(!faults.is_empty());
+        if let Err(errors) = Plan::compile(&text) {
+            prop_assert!(!errors.is_empty());
         }
     }
 
@@ -408,8 +413,8 @@ proptest! {
         ]), 0..30)
     ) {
         let text = parts.concat();
-        if let Err(faults) = compile(&text) {
-            prop_assert!(!faults.is_empty());
+        if let Err(errors) = Plan::compile(&text) {
+            prop_assert!(!errors.is_empty());
         }
     }
 }

@@ -5,28 +5,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use holdpoint_contracts::problem::FieldError;
 use serde_json::Value;
 
-use super::diagnostic::Diagnostic;
+use super::diagnostic::diagnostic;
 use super::program::Program;
 use super::scope::Reference;
+use super::syntax;
 use super::template::{self, Piece, Text};
-use super::{syntax, value};
 use crate::domain::nearest_names::nearest;
+use crate::domain::text::cut;
 
 /// What was found in the arguments of one step.
 #[derive(Debug)]
 pub struct CheckedArgs {
-    /// What they refer to.
     pub references: BTreeSet<Reference>,
-    /// What is wrong with them; the search ends at [`MAX_COMPLAINTS`].
-    pub complaints: Vec<Diagnostic>,
+    /// What is wrong with them; the search ends at [`MAX_DIAGNOSTICS`].
+    pub diagnostics: Vec<FieldError>,
     /// How many placeholders they hold, as far as they were searched.
     pub placeholders: usize,
 }
 
-/// Complaints after which arguments are not searched further: an agent lists no more.
-const MAX_COMPLAINTS: usize = 100;
+/// Diagnostics after which arguments are not searched further: an agent lists no more.
+const MAX_DIAGNOSTICS: usize = 100;
 
 /// Most placeholders in the arguments of one step.
 pub const MAX_PLACEHOLDERS: usize = 1_000;
@@ -44,8 +45,8 @@ pub struct Names<'a> {
 /// done before. Returns what it refers to.
 ///
 /// # Errors
-/// [`Diagnostic`], with the nearest names.
-pub fn check(condition: &str, names: Names<'_>) -> Result<BTreeSet<Reference>, Diagnostic> {
+/// [`FieldError`], with the nearest names.
+pub fn check(condition: &str, names: Names<'_>) -> Result<BTreeSet<Reference>, Box<FieldError>> {
     let known = |id: &str| names.steps.contains_key(id);
     let program = Program::compile(condition, &known)?;
     program.roots().map(|root| names.reference(root)).collect()
@@ -55,92 +56,75 @@ pub fn check(condition: &str, names: Names<'_>) -> Result<BTreeSet<Reference>, D
 /// together with all that is wrong.
 #[must_use]
 pub fn check_args(args: &Value, names: Names<'_>) -> CheckedArgs {
-    let mut review = PlaceholderChecker {
+    let mut checker = PlaceholderChecker {
         names,
         found: BTreeSet::new(),
-        complaints: Vec::new(),
+        diagnostics: Vec::new(),
         placeholders: 0,
     };
-    review.value(args);
-    if review.placeholders > MAX_PLACEHOLDERS {
-        review.complaints.push(Diagnostic {
-            text: "args".to_owned(),
-            message: format!(
-                "The arguments of a step hold at most {MAX_PLACEHOLDERS} placeholders; these hold more."
-            ),
-            nearest: Vec::new(),
-        });
+    checker.value(args);
+    if checker.placeholders > MAX_PLACEHOLDERS {
+        let message = format!(
+            "The arguments of a step hold at most {MAX_PLACEHOLDERS} placeholders; these hold more."
+        );
+        checker.diagnostics.push(diagnostic("args", message));
     }
     CheckedArgs {
-        references: review.found,
-        complaints: review.complaints,
-        placeholders: review.placeholders,
+        references: checker.found,
+        diagnostics: checker.diagnostics,
+        placeholders: checker.placeholders,
     }
 }
 
 impl Names<'_> {
-    fn reference(&self, root: &str) -> Result<Reference, Diagnostic> {
+    fn reference(&self, root: &str) -> Result<Reference, Box<FieldError>> {
         match root {
             "input" => return Ok(Reference::Input),
             "contact" => return Ok(Reference::Contact),
             "run" => return Ok(Reference::Run),
-            "item" => return Err(later_item()),
+            "item" => {
+                let message =
+                    "`$item` belongs to `for_each`, which this release does not have yet.";
+                return Err(diagnostic("$item", message).into());
+            }
             _ => {}
         }
         let Some(&index) = self.steps.get(root) else {
-            return Err(self.unknown(root));
+            return Err(self.unknown(root).into());
         };
         let comes_before = |before: &[bool]| before.get(index).copied().unwrap_or(false);
         if self.before.is_none_or(comes_before) {
             return Ok(Reference::Step(index));
         }
-        Err(Diagnostic {
-            text: format!("${root}"),
-            message: format!(
-                "`${root}` is not done before this step, so its result cannot be used here; add `{root}` to `needs`."
-            ),
-            nearest: Vec::new(),
-        })
+        let message = format!(
+            "`${root}` is not done before this step, so its result cannot be used here; add `{root}` to `needs`."
+        );
+        Err(diagnostic(&format!("${root}"), message).into())
     }
 
-    fn unknown(&self, root: &str) -> Diagnostic {
+    fn unknown(&self, root: &str) -> FieldError {
         let steps = self.steps.keys().map(String::as_str);
         let near = nearest(root, syntax::ROOTS.into_iter().chain(steps));
-        let nearest = near
-            .into_iter()
-            .map(|name| {
-                if self.steps.contains_key(&name) {
-                    format!("${name}")
-                } else {
-                    name
-                }
-            })
-            .collect();
-        let text = if syntax::looks_like_step(root) {
-            format!("${root}")
+        let nearest = near.into_iter().map(|name| {
+            if self.steps.contains_key(&name) {
+                format!("${name}")
+            } else {
+                name
+            }
+        });
+        let unknown = if syntax::looks_like_step(root) {
+            let message = format!("There is no step `{root}` in this agent.");
+            diagnostic(&format!("${root}"), message)
         } else {
-            root.to_owned()
-        };
-        let message = if syntax::looks_like_step(root) {
-            format!("There is no step `{root}` in this agent.")
-        } else {
-            format!(
+            let message = format!(
                 "`{root}` is not known here; an expression may use `input`, `contact`, `run` and the results of earlier steps, such as `$step-01`."
-            )
+            );
+            diagnostic(root, message)
         };
-        Diagnostic {
-            text,
-            message,
-            nearest,
+        FieldError {
+            nearest: nearest.collect(),
+            ..unknown
         }
-    }
-}
-
-fn later_item() -> Diagnostic {
-    Diagnostic {
-        text: "$item".to_owned(),
-        message: "`$item` belongs to `for_each`, which this release does not have yet.".to_owned(),
-        nearest: Vec::new(),
     }
 }
 
@@ -148,7 +132,7 @@ fn later_item() -> Diagnostic {
 struct PlaceholderChecker<'a> {
     names: Names<'a>,
     found: BTreeSet<Reference>,
-    complaints: Vec<Diagnostic>,
+    diagnostics: Vec<FieldError>,
     placeholders: usize,
 }
 
@@ -163,7 +147,7 @@ impl PlaceholderChecker<'_> {
     }
 
     fn is_full(&self) -> bool {
-        self.placeholders > MAX_PLACEHOLDERS || self.complaints.len() >= MAX_COMPLAINTS
+        self.placeholders > MAX_PLACEHOLDERS || self.diagnostics.len() >= MAX_DIAGNOSTICS
     }
 
     fn text(&mut self, text: &str) {
@@ -177,10 +161,10 @@ impl PlaceholderChecker<'_> {
                 self.placeholders += 1;
                 self.take(&path.root);
             }
-            Text::Malformed => self.complaints.push(malformed(text)),
+            Text::Malformed => self.diagnostics.push(malformed(text)),
             Text::Template(rest) => {
                 if let Some(near) = template::misspelt(rest, steps.keys()) {
-                    self.complaints.push(misspelt(rest, near));
+                    self.diagnostics.push(misspelt(rest, near));
                 }
                 self.pieces(rest);
             }
@@ -191,7 +175,7 @@ impl PlaceholderChecker<'_> {
     fn pieces(&mut self, text: &str) {
         let pieces = match template::pieces(text) {
             Ok(pieces) => pieces,
-            Err(complaint) => return self.complaints.push(complaint),
+            Err(diagnostic) => return self.diagnostics.push(*diagnostic),
         };
         for piece in pieces {
             let Piece::Expression(expression) = piece else {
@@ -203,7 +187,7 @@ impl PlaceholderChecker<'_> {
             self.placeholders += 1;
             match check(expression, self.names) {
                 Ok(references) => self.found.extend(references),
-                Err(complaint) => self.complaints.push(complaint),
+                Err(diagnostic) => self.diagnostics.push(*diagnostic),
             }
         }
     }
@@ -213,23 +197,20 @@ impl PlaceholderChecker<'_> {
             Ok(reference) => {
                 self.found.insert(reference);
             }
-            Err(complaint) => self.complaints.push(complaint),
+            Err(diagnostic) => self.diagnostics.push(*diagnostic),
         }
     }
 }
 
-fn malformed(text: &str) -> Diagnostic {
-    Diagnostic {
-        text: value::cut(text, 80),
-        message: "A text that starts with a placeholder must be that placeholder alone; inside text write `{{ }}`, and for a plain `$` write `$$`.".to_owned(),
-        nearest: Vec::new(),
-    }
+fn malformed(text: &str) -> FieldError {
+    let message = "A text that starts with a placeholder must be that placeholder alone; inside text write `{{ }}`, and for a plain `$` write `$$`.";
+    diagnostic(&cut(text, 80), message)
 }
 
-fn misspelt(text: &str, near: Vec<String>) -> Diagnostic {
-    Diagnostic {
-        text: value::cut(text, 80),
-        message: "This looks like a placeholder and names nothing that is known here; if it is meant as plain text, write `$$` for the `$`.".to_owned(),
-        nearest: near,
+fn misspelt(text: &str, nearest: Vec<String>) -> FieldError {
+    let message = "This looks like a placeholder and names nothing that is known here; if it is meant as plain text, write `$$` for the `$`.";
+    FieldError {
+        nearest,
+        ..diagnostic(&cut(text, 80), message)
     }
 }

@@ -33,10 +33,8 @@ const BYTES_A_STEP: u64 = 64;
 /// What would be too much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TooCostly {
-    /// More than [`STEPS_MAX`].
     #[error("it would take more than {STEPS_MAX} steps on these values")]
     Steps,
-    /// More than [`BYTES_MAX`].
     #[error("it would need more than {} MiB on these values", BYTES_MAX >> 20)]
     Bytes,
 }

@@ -1,22 +1,12 @@
-//! Why an expression is refused when its plan is made.
+//! Why an expression or an agent is refused when its plan is made.
 
-use super::value;
+use holdpoint_contracts::problem::FieldError;
 
-/// What an expression cannot be accepted for, when the plan is made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Diagnostic {
-    /// The offending bit as it was written.
-    pub text: String,
-    /// What is wrong and what to write instead.
-    pub message: String,
-    /// Known names that look like the one that was written, best first.
-    pub nearest: Vec<String>,
-}
-
-pub(super) fn complaint(text: &str, message: String) -> Diagnostic {
-    Diagnostic {
-        text: value::cut(text, 200),
-        message,
-        nearest: Vec::new(),
+/// An error about the offending text as it was written. The message says what to write instead.
+pub(in crate::domain) fn diagnostic(text: &str, message: impl Into<String>) -> FieldError {
+    FieldError {
+        text: text.to_owned(),
+        message: message.into(),
+        ..FieldError::default()
     }
 }

@@ -8,15 +8,17 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use cel::{Context, ExecutionError};
+use holdpoint_contracts::problem::FieldError;
 use serde_json::Value;
 
 use super::cost::{Spent, TooCostly};
-use super::diagnostic::{Diagnostic, complaint};
+use super::diagnostic::diagnostic;
 use super::scope::{MAX_DEPTH, MAX_LENGTH, Scope};
 use super::syntax::{self, Known};
 use super::template::{Path, PathError, Segment};
 use super::walk::{self, Named, ReferenceCollector};
 use super::{cost, value};
+use crate::domain::text::cut;
 
 /// Most compiled texts that are remembered; when it is full all are forgotten.
 const MAX_REMEMBERED: usize = 4_096;
@@ -47,15 +49,19 @@ pub(super) enum EvalFailure {
 
 impl Program {
     /// Guards, then compiles, or remembers.
-    pub(super) fn compile(text: &str, known: Known<'_>) -> Result<Arc<Self>, Diagnostic> {
-        guard(text)?;
+    pub(super) fn compile(text: &str, known: Known<'_>) -> Result<Arc<Self>, Box<FieldError>> {
+        let quoted = |error: Box<FieldError>| {
+            let text = cut(text, 200);
+            Box::new(FieldError { text, ..*error })
+        };
+        guard(text).map_err(quoted)?;
         let source = syntax::rewrite(text, known);
         let remembered = REMEMBERED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(program) = remembered.get(&source) {
             return Ok(Arc::clone(program));
         }
         drop(remembered);
-        let program = Arc::new(Self::parse(text, &source)?);
+        let program = Arc::new(Self::parse(text, &source).map_err(quoted)?);
         let mut remembered = REMEMBERED.lock().unwrap_or_else(PoisonError::into_inner);
         if remembered.len() >= MAX_REMEMBERED {
             remembered.clear();
@@ -64,35 +70,30 @@ impl Program {
         Ok(program)
     }
 
-    fn parse(text: &str, source: &str) -> Result<Self, Diagnostic> {
+    fn parse(text: &str, source: &str) -> Result<Self, Box<FieldError>> {
         let program = cel::Program::compile(source).map_err(|errors| {
             let first = errors
                 .errors
                 .first()
                 .map_or_else(String::new, |error| error.msg.clone());
-            let said = value::cut(first.lines().next().unwrap_or_default(), 160);
-            complaint(
-                text,
-                format!(
-                    "This is no valid expression: {}.",
-                    said.trim_end_matches('.')
-                ),
-            )
+            let said = cut(first.lines().next().unwrap_or_default(), 160);
+            let said = said.trim_end_matches('.');
+            Box::new(diagnostic(
+                "",
+                format!("This is no valid expression: {said}."),
+            ))
         })?;
         let mut walk = ReferenceCollector::default();
         walk.expression(program.expression(), 0);
         if let Some(first) = walk.refused.into_iter().next() {
-            return Err(Diagnostic {
-                text: value::cut(text, 200),
-                ..first
-            });
+            return Err(first.into());
         }
         let whole = walk::path_of(program.expression(), &[]).filter(|path| !walk::is_type(path));
         Ok(Self {
             whole,
             named: walk.named,
             composes: walk.composes,
-            text: value::cut(text, 100),
+            text: cut(text, 100),
             program,
         })
     }
@@ -124,7 +125,7 @@ impl Program {
         let result = self
             .program
             .execute(&context)
-            .map_err(|error| self.trouble(&error, scope))?;
+            .map_err(|error| self.failure(&error, scope))?;
         value::from_cel(&result).ok_or_else(|| EvalFailure::Failed {
             message: "the result is no JSON value".to_owned(),
         })
@@ -188,7 +189,7 @@ impl Program {
     }
 
     /// CEL names only the last key of what is missing; the paths tell the whole way.
-    fn trouble(&self, error: &ExecutionError, scope: &Scope<'_>) -> EvalFailure {
+    fn failure(&self, error: &ExecutionError, scope: &Scope<'_>) -> EvalFailure {
         let key = match error {
             ExecutionError::NoSuchKey(key) | ExecutionError::UndeclaredReference(key) => {
                 Some(key.as_str())
@@ -233,23 +234,23 @@ fn message(error: &ExecutionError) -> String {
         ExecutionError::Overflow(..) => "a number is too large".to_owned(),
         other => other.to_string(),
     };
-    value::cut(&said, 200)
+    cut(&said, 200)
 }
 
-fn guard(text: &str) -> Result<(), Diagnostic> {
+fn guard(text: &str) -> Result<(), Box<FieldError>> {
     let length = text.chars().count();
     if length > MAX_LENGTH {
         let said =
             format!("An expression has at most {MAX_LENGTH} characters; this one has {length}.");
-        return Err(complaint(text, said));
+        return Err(diagnostic("", said).into());
     }
     let depth = syntax::nesting(text);
     if depth > MAX_DEPTH {
         let said = format!("Brackets are nested {depth} deep; at most {MAX_DEPTH} are allowed.");
-        return Err(complaint(text, said));
+        return Err(diagnostic("", said).into());
     }
     if text.trim().is_empty() {
-        return Err(complaint(text, "The expression is empty.".to_owned()));
+        return Err(diagnostic("", "The expression is empty.").into());
     }
     Ok(())
 }

@@ -15,7 +15,6 @@ pub const MAX_DEPTH: usize = 16;
 pub enum Reference {
     /// The result of the step with this index in the plan.
     Step(usize),
-    /// The input of the run.
     Input,
     /// The contact of the run, as it is now.
     Contact,
@@ -35,7 +34,7 @@ pub struct Scope<'a> {
     /// Result data of the steps that have some, by step id.
     pub steps: BTreeMap<String, Value>,
     /// Step ids that exist in the plan, with or without a result: what tells the placeholder
-    /// `$find.x` of a skipped step from plain text. `Plan::scope` fills it in.
+    /// `$find.x` of a skipped step from plain text. See `Plan::ids_for`.
     pub ids: BTreeSet<String>,
 }
 

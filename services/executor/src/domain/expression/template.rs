@@ -5,13 +5,14 @@
 
 use std::fmt;
 
+use holdpoint_contracts::problem::FieldError;
 use serde_json::Value;
 
-use super::diagnostic::Diagnostic;
+use super::diagnostic::diagnostic;
 use super::scope::Scope;
 use super::syntax::{self, Known};
-use super::value;
 use crate::domain::nearest_names::nearest;
+use crate::domain::text::cut;
 
 /// How a whole text is to be understood.
 pub(super) enum Text<'t> {
@@ -25,9 +26,7 @@ pub(super) enum Text<'t> {
     Escaped(&'t str),
 }
 
-/// A piece of a template.
 pub(super) enum Piece<'t> {
-    /// Text that stays.
     Literal(&'t str),
     /// CEL between `{{` and `}}`, trimmed.
     Expression(&'t str),
@@ -45,7 +44,6 @@ pub(super) struct Path {
 /// One move along a [`Path`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Segment {
-    /// A field of an object.
     Key(String),
     /// An item of a list, from 0.
     Index(usize),
@@ -101,14 +99,13 @@ pub(super) fn misspelt<'n>(
 }
 
 /// Cuts a template at its `{{ }}`.
-pub(super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Diagnostic> {
+pub(super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Box<FieldError>> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while let Some((literal, after)) = rest.split_once("{{") {
-        let unclosed = || Diagnostic {
-            text: value::cut(&format!("{{{{{after}"), 80),
-            message: "A `{{` is not closed by `}}`.".to_owned(),
-            nearest: Vec::new(),
+        let unclosed = || {
+            let text = cut(&format!("{{{{{after}"), 80);
+            Box::new(diagnostic(&text, "A `{{` is not closed by `}}`."))
         };
         let end = syntax::closing(after).ok_or_else(unclosed)?;
         if !literal.is_empty() {

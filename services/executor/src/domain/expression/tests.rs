@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use holdpoint_contracts::problem::FieldError;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -56,7 +57,7 @@ fn decided(condition: &str) -> Result<Condition, EvalError> {
     evaluate(condition, &World::new().scope())
 }
 
-fn accepted(condition: &str) -> Result<BTreeSet<Reference>, Diagnostic> {
+fn accepted(condition: &str) -> Result<BTreeSet<Reference>, Box<FieldError>> {
     let steps = BTreeMap::from([
         ("step-01".to_owned(), 0),
         ("find".to_owned(), 1),
@@ -323,21 +324,21 @@ fn what_an_expression_refers_to_is_known_when_the_plan_is_made() {
 /// S2-R8
 #[test]
 fn a_typo_in_a_condition_is_refused_with_the_nearest_name() {
-    let complaint = accepted("contcat.replied == false").unwrap_err();
-    assert_eq!(complaint.nearest, ["contact"]);
+    let diagnostic = accepted("contcat.replied == false").unwrap_err();
+    assert_eq!(diagnostic.nearest, ["contact"]);
     assert_eq!(
-        complaint.message,
+        diagnostic.message,
         "`contcat` is not known here; an expression may use `input`, `contact`, `run` and the results of earlier steps, such as `$step-01`."
     );
-    let complaint = accepted("$step-09.x").unwrap_err();
+    let diagnostic = accepted("$step-09.x").unwrap_err();
     assert_eq!(
-        complaint.message,
+        diagnostic.message,
         "There is no step `step-09` in this agent."
     );
-    assert_eq!(complaint.nearest, ["$step-01", "$step-03"]);
-    let complaint = accepted("contact.email.startswith('a')").unwrap_err();
+    assert_eq!(diagnostic.nearest, ["$step-01", "$step-03"]);
+    let diagnostic = accepted("contact.email.startswith('a')").unwrap_err();
     assert_eq!(
-        (complaint.message.as_str(), complaint.nearest),
+        (diagnostic.message.as_str(), diagnostic.nearest),
         (
             "There is no function `startswith`.",
             vec!["startsWith".to_owned()]
@@ -388,7 +389,7 @@ fn is_answered(text: &str) -> bool {
     let resolved = resolve(&json!(text), &World::new().scope());
     resolved.map_or_else(|error| !error.to_string().is_empty(), |_| true)
         && decided(text).map_or_else(|error| !error.to_string().is_empty(), |_| true)
-        && accepted(text).map_or_else(|complaint| !complaint.message.is_empty(), |_| true)
+        && accepted(text).map_or_else(|diagnostic| !diagnostic.message.is_empty(), |_| true)
 }
 
 proptest! {

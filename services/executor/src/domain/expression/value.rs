@@ -10,6 +10,8 @@ use cel::objects::{Key, Map};
 use chrono::{SecondsFormat, Utc};
 use serde_json::{Number, Value};
 
+use crate::domain::text::cut;
+
 /// Longest value that the log keeps as it is, in bytes of text.
 const MAX_SHOWN: usize = 1_024;
 
@@ -115,13 +117,5 @@ pub(super) const fn kind(value: &Value) -> &'static str {
         Value::String(_) => "a text",
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
-    }
-}
-
-/// A text of at most `chars` characters, with `…` for what was cut.
-pub(super) fn cut(text: &str, chars: usize) -> String {
-    match text.char_indices().nth(chars) {
-        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
-        None => text.to_owned(),
     }
 }

@@ -4,8 +4,9 @@
 //! chains and how deep loops are nested. It must never look at values.
 
 use cel::common::ast::{ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators};
+use holdpoint_contracts::problem::FieldError;
 
-use super::diagnostic::{Diagnostic, complaint};
+use super::diagnostic::diagnostic;
 use super::syntax;
 use super::template::{Path, Segment};
 use crate::domain::nearest_names::nearest;
@@ -79,7 +80,7 @@ pub(super) struct Named {
 pub(super) struct ReferenceCollector {
     bound: Vec<String>,
     pub(super) named: Vec<Named>,
-    pub(super) refused: Vec<Diagnostic>,
+    pub(super) refused: Vec<FieldError>,
     loops: usize,
     patterns: usize,
     /// Its cost depends on the values.
@@ -90,7 +91,7 @@ impl ReferenceCollector {
     pub(super) fn expression(&mut self, expression: &IdedExpr, depth: usize) {
         if depth > MAX_CHAIN {
             let said = format!("At most {MAX_CHAIN} operators may follow each other.");
-            return self.refused.push(complaint("", said));
+            return self.refused.push(diagnostic("", said));
         }
         if let Some(path) = path_of(expression, &self.bound) {
             let tested = matches!(&expression.expr, Expr::Select(select) if select.test);
@@ -131,7 +132,7 @@ impl ReferenceCollector {
                     "`{}{{…}}` is no value that this release knows.",
                     literal.type_name
                 );
-                self.refused.push(complaint("", said));
+                self.refused.push(diagnostic("", said));
             }
             Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => {}
         }
@@ -160,7 +161,7 @@ impl ReferenceCollector {
         self.composes = true;
         if self.loops > MAX_NESTED_LOOPS {
             let said = format!("Loops such as `exists` may be nested {MAX_NESTED_LOOPS} deep.");
-            self.refused.push(complaint("", said));
+            self.refused.push(diagnostic("", said));
         }
         for part in [&loops.loop_cond, &loops.loop_step, &loops.result] {
             self.expression(part, depth + 1);
@@ -177,14 +178,14 @@ impl ReferenceCollector {
                 format!("An expression may call `matches` at most {MAX_PATTERNS} times.")
             }
             Some(Expr::Literal(LiteralValue::String(pattern))) => {
-                match pattern_fault(pattern.inner()) {
+                match pattern_error(pattern.inner()) {
                     None => return,
-                    Some(fault) => fault,
+                    Some(error) => error,
                 }
             }
             _ => "The pattern of `matches` must be a text in quotes.".to_owned(),
         };
-        self.refused.push(complaint("", said));
+        self.refused.push(diagnostic("", said));
     }
 
     fn function(&mut self, name: &str) {
@@ -193,15 +194,15 @@ impl ReferenceCollector {
             return;
         }
         let name = syntax::name_of(name);
-        self.refused.push(Diagnostic {
+        self.refused.push(FieldError {
             nearest: nearest(&name, FUNCTIONS.into_iter().chain(MACROS)),
-            ..complaint("", format!("There is no function `{name}`."))
+            ..diagnostic("", format!("There is no function `{name}`."))
         });
     }
 }
 
 /// What is wrong with a pattern of `matches`.
-fn pattern_fault(pattern: &str) -> Option<String> {
+fn pattern_error(pattern: &str) -> Option<String> {
     let length = pattern.chars().count();
     if length > MAX_PATTERN_LENGTH {
         return Some(format!(

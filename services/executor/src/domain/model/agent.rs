@@ -7,6 +7,7 @@ use holdpoint_contracts::agent::{AgentView, PlannedStepView};
 use holdpoint_ids::{AgentName, Workspace};
 use serde::{Deserialize, Serialize};
 
+use crate::domain::model::is_default;
 use crate::domain::model::plan::{Action, Plan};
 use crate::domain::model::scope::{EndsWatch, Scope};
 
@@ -21,7 +22,6 @@ pub struct Agent {
     pub newest: u32,
     /// Digest of that plan. An unchanged text makes no new version.
     pub digest: String,
-    /// Its purpose.
     pub description: Option<String>,
     /// When the newest version came.
     pub updated_at: DateTime<Utc>,
@@ -29,7 +29,7 @@ pub struct Agent {
     #[serde(default)]
     pub scope: Scope,
     /// Whether the notification service wants the ends of its runs.
-    #[serde(default, skip_serializing_if = "EndsWatch::is_none")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub watch: EndsWatch,
 }
 
@@ -52,7 +52,6 @@ impl Agent {
         }
     }
 
-    /// The agent for lists.
     #[must_use]
     pub fn view(&self) -> AgentView {
         AgentView {

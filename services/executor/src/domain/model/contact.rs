@@ -13,7 +13,7 @@ pub const CONTACT_BYTES_MAX: usize = 64 * 1024;
 pub const ACTIVITIES_KEPT: u64 = 200;
 
 /// Activities in the context of a handoff.
-pub const ACTIVITIES_TOLD: u64 = 50;
+pub const ACTIVITIES_SHOWN: u64 = 50;
 
 /// The activities of a contact, as a decision loads them.
 #[derive(Debug, Default, Serialize, Deserialize)]

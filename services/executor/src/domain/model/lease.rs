@@ -9,7 +9,6 @@ pub struct Lease {
     pub workspace: Workspace,
     pub run: RunId,
     pub step: String,
-    /// Number of the dispatch.
     pub dispatch: u64,
     pub node: NodeName,
     pub claimed_at: DateTime<Utc>,

@@ -19,13 +19,12 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::domain::expression;
-use crate::domain::expression::{Names, Reference, Scope};
+use crate::domain::expression::{Names, Reference};
 use crate::domain::model::plan::person_steps::{Ask, Handoff, written};
 
 /// A valid agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Name of the agent.
     pub agent: String,
     /// What it is for, in its author's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,16 +67,15 @@ pub struct PlannedStep {
 }
 
 /// What a step does.
+#[cfg_attr(test, derive(strum::IntoStaticStr, strum::VariantNames))]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Action {
-    /// Calls a tool.
     Tool {
         tool: String,
         /// Its arguments with placeholders as they were written; always an object.
         args: Value,
     },
-    /// Waits.
     Wait {
         /// From 1 s to 90 days, in milliseconds.
         duration_ms: u64,
@@ -100,7 +98,6 @@ impl Action {
         }
     }
 
-    /// The tool that it calls.
     #[must_use]
     pub fn tool(&self) -> Option<&str> {
         if let Self::Tool { tool, .. } = self {
@@ -210,38 +207,16 @@ impl Plan {
         found
     }
 
-    /// What the step at `index` can see, from what was loaded for its references. `results` holds
-    /// the result data of steps by id; those of the plan that have none are known as such.
+    /// The steps that the step at `index` names, with or without a result.
     #[must_use]
-    pub fn scope<'a>(&self, index: usize, seen: Seen<'a>) -> Scope<'a> {
-        let ids = self
-            .references(index)
-            .into_iter()
-            .filter_map(|reference| match reference {
-                Reference::Step(at) => self.steps.get(at).map(|step| step.id.clone()),
-                Reference::Input | Reference::Contact | Reference::Run => None,
-            });
-        Scope {
-            ids: ids.collect(),
-            input: seen.input,
-            contact: seen.contact,
-            run: seen.run,
-            steps: seen.results,
-        }
+    pub fn ids_for(&self, index: usize) -> BTreeSet<String> {
+        let steps = self.references(index).into_iter();
+        let steps = steps.filter_map(|reference| match reference {
+            Reference::Step(at) => self.steps.get(at).map(|step| step.id.clone()),
+            Reference::Input | Reference::Contact | Reference::Run => None,
+        });
+        steps.collect()
     }
-}
-
-/// What was loaded for a step.
-#[derive(Debug, Clone)]
-pub struct Seen<'a> {
-    /// What the run was started with.
-    pub input: &'a Value,
-    /// The contact as it is now, if the run has one.
-    pub contact: Option<&'a Value>,
-    /// `{id, agent, started_at, intervention}`.
-    pub run: &'a Value,
-    /// Result data by step id.
-    pub results: BTreeMap<String, Value>,
 }
 
 /// JSON without spaces and with the keys of every object in order.

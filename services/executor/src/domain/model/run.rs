@@ -10,10 +10,9 @@ pub mod timer_hold;
 pub mod tool_questions;
 pub mod uncertain;
 
-pub use grant::{Dispatched, Working};
+pub use grant::{Dispatched, StepGrant};
 pub use person_hold::{
-    Deadline, HoldClosure, INTERVENTION, NewPersonHold, Ownership, PersonHold, condition_name,
-    spec_name,
+    Deadline, HoldClosure, INTERVENTION, Ownership, PersonHold, condition_name, spec_name,
 };
 pub use step::{LATE_RESULTS_MAX, Step, StepPhase};
 pub use timer_hold::{Hold, Timer};
@@ -32,6 +31,7 @@ use holdpoint_ids::{AgentName, ContactId, RunId, ToolName, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::domain::model::is_default;
 use crate::domain::model::plan::OnPause;
 use crate::domain::model::scope::AppliedScopes;
 
@@ -79,10 +79,8 @@ pub struct Run {
     /// Which version of its plan; never changes.
     pub plan: u32,
     pub contact: Option<ContactId>,
-    /// Given at the start.
     pub labels: BTreeMap<String, String>,
     pub started_by: Actor,
-    /// When it was accepted.
     pub created_at: DateTime<Utc>,
     /// Rises by one with every decision that changes anything.
     pub version: u64,
@@ -103,9 +101,8 @@ pub struct Run {
     #[serde(default)]
     pub on_pause: OnPause,
     /// Whether the notification service wants its end.
-    #[serde(default, skip_serializing_if = "is_not")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub watched: bool,
-    /// Where its time went.
     pub clocks: Clocks,
     /// A question that must be answered before anything starts (S2-R12).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -124,12 +121,8 @@ pub struct Run {
     pub incidents: Vec<String>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde gives it")]
-const fn is_not(watched: &bool) -> bool {
-    !*watched
-}
-
 /// Whether a run is over.
+#[cfg_attr(test, derive(strum::IntoStaticStr, strum::VariantNames))]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Phase {
@@ -140,11 +133,7 @@ pub enum Phase {
     /// A step failed for good.
     Failed { at: DateTime<Utc>, failure: Failure },
     /// A user or a scope ended it.
-    Cancelled {
-        at: DateTime<Utc>,
-        /// The actor and the reason.
-        failure: Failure,
-    },
+    Cancelled { at: DateTime<Utc>, failure: Failure },
 }
 
 /// The tool of a dispatch, with its arguments.
@@ -196,9 +185,10 @@ impl Run {
             RunStatus::Waiting
         } else if is_asked || any(|phase| matches!(phase, StepPhase::Uncertain(_))) {
             RunStatus::AwaitingInput
-        } else if any(|phase| matches!(phase, StepPhase::Queued(_) | StepPhase::Working(_))) {
+        } else if any(|phase| matches!(phase, StepPhase::Queued(_) | StepPhase::Granted(_))) {
             RunStatus::Running
-        } else if any(|phase| matches!(phase, StepPhase::Waiting(_) | StepPhase::Asked(_))) {
+        } else if any(|phase| matches!(phase, StepPhase::Waiting(_) | StepPhase::AwaitingPerson(_)))
+        {
             RunStatus::Waiting
         } else if any(|phase| !matches!(phase, StepPhase::Planned)) {
             RunStatus::Running
@@ -207,7 +197,6 @@ impl Run {
         }
     }
 
-    /// When it ended.
     #[must_use]
     pub const fn ended_at(&self) -> Option<DateTime<Utc>> {
         match self.phase {
@@ -279,12 +268,12 @@ impl Run {
     /// The open questions about uncertain steps, each with its step.
     pub fn questions(&self) -> impl Iterator<Item = (&Step, &Uncertain)> {
         let steps = self.steps.iter();
-        steps.filter_map(|step| Some((step, step.phase.as_uncertain()?)))
+        steps.filter_map(|step| Some((step, step.phase.try_as_uncertain_ref()?)))
     }
 
     /// The open holds on time, each with its step.
     pub fn holds(&self) -> impl Iterator<Item = (&Step, &Hold)> {
         let steps = self.steps.iter();
-        steps.filter_map(|step| Some((step, step.phase.as_waiting()?)))
+        steps.filter_map(|step| Some((step, step.phase.try_as_waiting_ref()?)))
     }
 }

@@ -12,6 +12,8 @@ use holdpoint_contracts::run::{PauseScope, PausedBy, ResumeMode};
 use holdpoint_ids::{AgentName, RunId, Workspace};
 use serde::{Deserialize, Serialize};
 
+use crate::domain::model::is_default;
+
 /// Most changes of one scope that not all runs have applied. Further changes are refused until the sweep has
 /// caught up.
 pub const CHANGES_MAX: usize = 100;
@@ -22,7 +24,6 @@ pub struct Scope {
     /// Number of the newest change; only ever rises.
     pub epoch: u64,
     pub changed_at: Option<DateTime<Utc>>,
-    /// The current pause.
     pub paused: Option<ScopePause>,
     /// Versions of the agent up to this one are deleted; always 0 for a workspace.
     pub dead_up_to: u32,
@@ -32,17 +33,14 @@ pub struct Scope {
     pub cursor: Option<Cursor>,
 }
 
-/// A current pause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScopePause {
     pub by: Actor,
     /// When it began. All clocks stop at this instant.
     pub at: DateTime<Utc>,
-    /// What happens to runs that are started during the pause.
     pub new: PauseNew,
 }
 
-/// One change of a scope.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     pub epoch: u64,
@@ -53,19 +51,14 @@ pub struct Change {
 }
 
 /// What a change of a scope does to each of its runs.
+#[cfg_attr(test, derive(strum::IntoStaticStr, strum::VariantNames))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum ScopeChange {
     /// The run is frozen.
-    Paused {
-        /// What happens to a run that waits.
-        waiting: PauseWaiting,
-    },
+    Paused { waiting: PauseWaiting },
     /// The run continues, unless another pause stops it.
-    Resumed {
-        /// How its waits go on.
-        mode: ResumeMode,
-    },
+    Resumed { mode: ResumeMode },
     /// It fails.
     Deleted {
         /// If it is of a version up to this one.
@@ -95,7 +88,7 @@ pub struct WorkspaceScope {
     pub version: u64,
     pub scope: Scope,
     /// Whether the notification service wants the ends of all its runs (Mend C-10).
-    #[serde(default, skip_serializing_if = "EndsWatch::is_none")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub watch: EndsWatch,
 }
 
@@ -110,19 +103,12 @@ pub struct EndsWatch {
 }
 
 impl EndsWatch {
-    /// Whether they were never wanted.
-    #[must_use]
-    pub const fn is_none(&self) -> bool {
-        self.begun == 0
-    }
-
     /// The number of the newest subscription; 0: there is none.
     #[must_use]
     pub const fn number(self) -> u64 {
         if self.stands { self.begun } else { 0 }
     }
 
-    /// Adds a subscription.
     #[must_use]
     pub const fn begin(self) -> Self {
         Self {

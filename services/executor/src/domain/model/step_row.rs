@@ -5,6 +5,8 @@ use holdpoint_contracts::run::{ActionResult, StepStatus};
 use holdpoint_ids::{NodeName, RunId};
 use serde_json::Value;
 
+use crate::domain::model::run::Step;
+
 /// A step's row (S2-R15).
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepRow {
@@ -14,7 +16,6 @@ pub struct StepRow {
     pub tool: Option<String>,
     pub request: Option<Value>,
     pub response: Option<ActionResult>,
-    /// Code of a failure.
     pub error_code: Option<String>,
     /// The tool's own error text, bounded, for operators only (S0-R5).
     pub raw_error: Option<String>,
@@ -23,8 +24,29 @@ pub struct StepRow {
     pub claimed_at: Option<DateTime<Utc>>,
     pub started_at: Option<DateTime<Utc>>,
     pub ended_at: Option<DateTime<Utc>>,
-    /// Tries of the tool so far.
     pub attempts: u32,
-    /// Number of the current dispatch.
     pub dispatch: u64,
+}
+
+impl StepRow {
+    /// The row of a step without its request and results.
+    #[must_use]
+    pub fn new(run: RunId, step: &Step) -> Self {
+        Self {
+            run,
+            step: step.id.clone(),
+            status: step.phase.status(),
+            tool: None,
+            request: None,
+            response: None,
+            error_code: None,
+            raw_error: None,
+            claimed_by: None,
+            claimed_at: None,
+            started_at: None,
+            ended_at: None,
+            attempts: step.attempts,
+            dispatch: step.dispatch,
+        }
+    }
 }

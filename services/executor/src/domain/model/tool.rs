@@ -18,11 +18,9 @@ pub const BUILT_IN: [&str; 5] = [
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Tool {
     pub workspace: Workspace,
-    /// As it was registered last.
     pub spec: ToolSpec,
     /// Rises with every change.
     pub version: u64,
-    /// Whether it was forgotten.
     pub deleted: bool,
 }
 

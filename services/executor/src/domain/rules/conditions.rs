@@ -1,7 +1,7 @@
 //! What a run records about the condition of a step.
 
 use holdpoint_contracts::history::EventType;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::domain::expression::Condition;
 use crate::domain::model::plan::{Action, PlannedStep};
@@ -24,28 +24,26 @@ pub(crate) fn record_condition(
     }
 }
 
+/// Skips a step for a reason.
+pub(crate) fn skip_because(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    why: String,
+    data: Value,
+) {
+    let phase = StepPhase::Skipped { at: transition.now };
+    if let Some(id) = transition.set_phase(index, phase, RowData::ended_because(&why)) {
+        transition.event(EventType::StepSkipped, Some(&id), why, data);
+    }
+}
+
 pub(crate) fn skip_step(
     transition: &mut RunTransition<'_>,
     index: usize,
     when: &str,
     condition: &Condition,
 ) {
-    let now = transition.now;
-    let Some(step) = transition.step_mut(index) else {
-        return;
-    };
-    step.phase = StepPhase::Skipped { at: now };
-    let id = step.id.clone();
     let message = format!("Skipped: `{when}` does not hold.");
-    let data = RowData {
-        why: Some(message.clone()),
-        ..RowData::default()
-    };
-    transition.row(index, data);
-    transition.event(
-        EventType::StepSkipped,
-        Some(&id),
-        message,
-        json!({ "condition": when, "values": condition.values }),
-    );
+    let data = json!({ "condition": when, "values": condition.values });
+    skip_because(transition, index, message, data);
 }

@@ -12,11 +12,12 @@ use holdpoint_contracts::instant;
 use holdpoint_contracts::run::{HoldKind, LeaseAction, LeaseEvent};
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
+use strum::VariantArray as _;
 
 use crate::domain::decision::{Decided, Decision, Outcome, Undecided};
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::model::lease::Lease;
-use crate::domain::model::run::{Choice, PersonHold, Run, Step, StepPhase, Uncertain, Working};
+use crate::domain::model::run::{Choice, PersonHold, Run, Step, StepGrant, StepPhase, Uncertain};
 use crate::domain::need::{Aggregate, Fact, Need};
 use crate::domain::rules::hold_spec::load_spec;
 use crate::domain::rules::run_watchers::notify_run_end;
@@ -72,11 +73,11 @@ pub(crate) fn lease_effects(before: &Run, after: &Run, now: DateTime<Utc>) -> Ve
     effects
 }
 
-fn current_grant(step: &Step) -> Option<(u64, &Working)> {
-    Some((step.dispatch, step.phase.as_working()?))
+fn current_grant(step: &Step) -> Option<(u64, &StepGrant)> {
+    Some((step.dispatch, step.phase.try_as_granted_ref()?))
 }
 
-fn lease_effect(run: &Run, step: &Step, working: &Working) -> Effect {
+fn lease_effect(run: &Run, step: &Step, working: &StepGrant) -> Effect {
     Effect::Lease(Box::new(Lease {
         workspace: run.workspace.clone(),
         run: run.id,
@@ -119,18 +120,8 @@ pub(crate) fn question_effects(transition: &RunTransition<'_>) -> Result<Vec<Eff
         if before.get(&asked.hold) == Some(&frozen) {
             continue;
         }
-        let spec = Box::new(question_spec(transition, step, asked)?);
-        let state = match frozen {
-            Some(since) => HoldState::Frozen {
-                spec,
-                since,
-                remaining_ms: None,
-            },
-            None => HoldState::Open {
-                spec,
-                deadline: None,
-            },
-        };
+        let spec = question_spec(transition, step, asked)?;
+        let state = hold_state(spec, (frozen, None, None));
         desired_states.push(desired_state(transition, asked.hold, state));
     }
     let over = transition.before.questions().filter(|(step, asked)| {
@@ -145,11 +136,7 @@ pub(crate) fn question_effects(transition: &RunTransition<'_>) -> Result<Vec<Eff
         } else {
             "The run has ended."
         };
-        let state = HoldState::Withdrawn {
-            reason: reason.to_owned(),
-            by: transition.ended_by.clone(),
-        };
-        desired_states.push(desired_state(transition, asked.hold, state));
+        desired_states.push(withdrawn_state(transition, asked.hold, reason));
     }
     Ok(desired_states)
 }
@@ -198,15 +185,8 @@ pub(crate) fn person_hold_effects(
         if before == Some((since, deadline, left)) {
             continue;
         }
-        let spec = Box::new(load_spec(transition, on.id)?);
-        let state = match since {
-            Some(since) => HoldState::Frozen {
-                spec,
-                since,
-                remaining_ms: on.remaining_ms(),
-            },
-            None => HoldState::Open { spec, deadline },
-        };
+        let spec = load_spec(transition, on.id)?;
+        let state = hold_state(spec, (since, deadline, on.remaining_ms()));
         desired_states.push(desired_state(transition, on.id, state));
     }
     for (_, on) in transition.before.people() {
@@ -219,13 +199,29 @@ pub(crate) fn person_hold_effects(
         } else {
             "The question is no longer needed."
         };
-        let state = HoldState::Withdrawn {
-            reason: reason.to_owned(),
-            by: transition.ended_by.clone(),
-        };
-        desired_states.push(desired_state(transition, on.id, state));
+        desired_states.push(withdrawn_state(transition, on.id, reason));
     }
     Ok(desired_states)
+}
+
+fn hold_state(spec: HoldSpec, (since, deadline, remaining_ms): Wanted) -> HoldState {
+    let spec = Box::new(spec);
+    match since {
+        Some(since) => HoldState::Frozen {
+            spec,
+            since,
+            remaining_ms,
+        },
+        None => HoldState::Open { spec, deadline },
+    }
+}
+
+fn withdrawn_state(transition: &RunTransition<'_>, id: HoldId, reason: &str) -> Effect {
+    let state = HoldState::Withdrawn {
+        reason: reason.to_owned(),
+        by: transition.ended_by.clone(),
+    };
+    desired_state(transition, id, state)
 }
 
 fn desired_state(transition: &RunTransition<'_>, id: HoldId, state: HoldState) -> Effect {
@@ -248,9 +244,10 @@ fn question_spec(
     let minimal = HoldSpec {
         step: Some(step.id.clone()),
         agent: Some(transition.run.agent.clone()),
-        options: Choice::ALL
-            .map(|choice| choice.as_str().to_owned())
-            .to_vec(),
+        options: Choice::VARIANTS
+            .iter()
+            .map(|choice| choice.into_str().to_owned())
+            .collect(),
         reason: Some("uncertain".to_owned()),
         on_timeout: OnTimeout::Escalate,
         ..HoldSpec::asking(HoldKind::Input, MINIMAL_QUESTION)
@@ -264,7 +261,7 @@ fn question_spec(
     let plan = transition.plan()?;
     let planned = plan.plan.steps.iter().find(|planned| planned.id == step.id);
     let tool = planned.and_then(|planned| planned.action.tool());
-    let Working { node, since, .. } = &asked.working;
+    let StepGrant { node, since, .. } = &asked.working;
     let question = format!(
         "Did {} ({}) happen? {node} was granted the start at {} and never reported.",
         step.id,

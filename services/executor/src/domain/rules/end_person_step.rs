@@ -7,12 +7,13 @@ use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
 use crate::domain::model::run::{HoldClosure, PersonHold, StepPhase};
+use crate::domain::rules::conditions::skip_because;
 use crate::domain::rules::fail_step::{HUMAN_TIMEOUT, fail_step};
 use crate::domain::step_response::success;
+use crate::domain::text::cut;
 use crate::domain::transition::{RowData, RunTransition};
 use crate::domain::views::hold_messages::timeout_message;
 
-/// The completion of a handoff.
 pub(crate) fn completion(closing: &HoldClosure) -> Option<Completion> {
     serde_json::from_value(closing.data.clone()).ok()
 }
@@ -31,18 +32,11 @@ pub(crate) fn complete_person_step(
     data: Value,
     waited_ms: u64,
 ) {
-    let now = transition.now;
-    let Some(step) = transition.step_mut(index) else {
+    let phase = StepPhase::Completed { at: transition.now };
+    let response = success(description.clone(), data.clone(), waited_ms);
+    let Some(id) = transition.set_phase(index, phase, RowData::response(response)) else {
         return;
     };
-    step.phase = StepPhase::Completed { at: now };
-    let id = step.id.clone();
-    let response = success(description.clone(), data.clone(), waited_ms);
-    let row = RowData {
-        response: Some(response),
-        ..RowData::default()
-    };
-    transition.row(index, row);
     let by = data.get("by").cloned().unwrap_or_default();
     transition.value(id.clone(), data);
     transition.event(
@@ -55,24 +49,9 @@ pub(crate) fn complete_person_step(
 
 /// The deadline has passed, and the plan says that the step is skipped.
 pub(crate) fn skip_on_timeout(transition: &mut RunTransition<'_>, index: usize, on: &PersonHold) {
-    let now = transition.now;
-    let Some(step) = transition.step_mut(index) else {
-        return;
-    };
-    step.phase = StepPhase::Skipped { at: now };
-    let id = step.id.clone();
     let message = format!("Skipped: {}", timeout_message(on));
-    let row = RowData {
-        why: Some(message.clone()),
-        ..RowData::default()
-    };
-    transition.row(index, row);
-    transition.event(
-        EventType::StepSkipped,
-        Some(&id),
-        message,
-        json!({ "hold": on.id, "reason": "timeout" }),
-    );
+    let data = json!({ "hold": on.id, "reason": "timeout" });
+    skip_because(transition, index, message, data);
 }
 
 /// The deadline has passed, and the plan says that the run fails (S3-R5).
@@ -100,8 +79,5 @@ pub(crate) fn answer_text(answer: &Value) -> String {
             answer.to_string()
         }
     };
-    match text.char_indices().nth(300) {
-        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
-        None => text,
-    }
+    cut(&text, 300)
 }

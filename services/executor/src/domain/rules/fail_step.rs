@@ -7,7 +7,6 @@ use serde_json::json;
 use crate::domain::model::run::StepPhase;
 use crate::domain::transition::{RowData, RunTransition, ToolError};
 
-/// The class of a failure.
 fn failure_class(code: &str) -> FailureClass {
     match code {
         "approval_required" | ASSIGNEE_INACTIVE | "withdrawn" => FailureClass::Policy,
@@ -24,23 +23,19 @@ pub(crate) fn fail_step(
     index: usize,
     code: &str,
     message: &str,
-    told: Option<ToolError>,
+    error: Option<ToolError>,
 ) {
-    let now = transition.now;
-    let Some(step) = transition.step_mut(index) else {
-        return;
-    };
-    step.phase = StepPhase::Failed { at: now };
-    let id = step.id.clone();
-    let (raw_error, response) = told.map(|told| (told.raw, told.response)).unzip();
+    let (raw_error, response) = error.map(|error| (error.raw, error.response)).unzip();
     let data = RowData {
         response,
         raw_error,
         error_code: Some(code.to_owned()),
-        why: Some(message.to_owned()),
-        ..RowData::default()
+        ..RowData::ended_because(message)
     };
-    transition.row(index, data);
+    let phase = StepPhase::Failed { at: transition.now };
+    let Some(id) = transition.set_phase(index, phase, data) else {
+        return;
+    };
     let data = json!({ "code": code });
     transition.event(EventType::StepFailed, Some(&id), message.to_owned(), data);
     transition.fail(Failure {

@@ -13,14 +13,13 @@ use crate::domain::rules::end_person_step::{
     complete_person_step, completion, fail_on_timeout, fail_refused, skip_on_timeout, step_of_hold,
 };
 use crate::domain::rules::next_steps::complete_if_ended;
-use crate::domain::step_response::handoff_data;
+use crate::domain::step_response::{add_fields, handoff_data};
 use crate::domain::transition::RunTransition;
 use crate::domain::views::hold_messages::timeout_message;
 
 /// Longest notes of an operator that the steps can read, in characters. The history has all of them.
 pub(crate) const NOTES_CHARS_MAX: usize = 10_000;
 
-/// A handoff step has ended.
 pub(crate) fn end_handoff(
     transition: &mut RunTransition<'_>,
     index: usize,
@@ -35,7 +34,11 @@ pub(crate) fn end_handoff(
             };
             let mut data = handoff_data(on);
             record_completion(transition, on, closing, &done);
-            add_completion(&mut data, &done, closing);
+            let outcome = json!({
+                "outcome": "completed", "notes": done.notes, "outcome_type": done.outcome_type,
+                "disposition": done.disposition, "by": closing.by, "at": instant::write(closing.at),
+            });
+            add_fields(&mut data, outcome);
             let description = completion_text(&done, &closing.by);
             complete_person_step(transition, index, description, data, waited_ms);
             if done.disposition == Disposition::Finish {
@@ -50,12 +53,10 @@ pub(crate) fn end_handoff(
             match on.on_timeout {
                 OnTimeout::Continue | OnTimeout::Default => {
                     let mut data = handoff_data(on);
-                    if let Some(fields) = data.as_object_mut() {
-                        fields.insert("outcome".to_owned(), "timeout".into());
-                        fields.insert("notes".to_owned(), "".into());
-                        fields.insert("outcome_type".to_owned(), "timeout".into());
-                        fields.insert("by".to_owned(), "timeout".into());
-                    }
+                    let outcome = json!({
+                        "outcome": "timeout", "notes": "", "outcome_type": "timeout", "by": "timeout",
+                    });
+                    add_fields(&mut data, outcome);
                     let description = "It was not completed in time; the run continues.".to_owned();
                     complete_person_step(transition, index, description, data, waited_ms);
                 }
@@ -150,18 +151,6 @@ fn completion_text(done: &Completion, by: &str) -> String {
         Disposition::Finish => format!("{by} has done it and ended the run."),
         Disposition::ReturnToAgent => format!("{by} has done it; the agent goes on."),
     }
-}
-
-fn add_completion(data: &mut Value, done: &Completion, closing: &HoldClosure) {
-    let Some(fields) = data.as_object_mut() else {
-        return;
-    };
-    fields.insert("outcome".to_owned(), "completed".into());
-    fields.insert("notes".to_owned(), done.notes.as_str().into());
-    fields.insert("outcome_type".to_owned(), json!(done.outcome_type));
-    fields.insert("disposition".to_owned(), json!(done.disposition));
-    fields.insert("by".to_owned(), closing.by.as_str().into());
-    fields.insert("at".to_owned(), instant::write(closing.at).into());
 }
 
 /// The person has ended the run. Its open steps are skipped, and it is complete (S0-T3).

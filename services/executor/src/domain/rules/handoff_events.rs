@@ -39,9 +39,10 @@ pub(crate) fn record_events<'d>(
     handoff_events: impl Iterator<Item = &'d HandoffEvent>,
 ) -> bool {
     let step = step_of_hold(transition, on.id);
-    let mut told = on.told;
-    for handoff_event in handoff_events.filter(|handoff_event| handoff_event.rev > on.told) {
-        told = told.max(handoff_event.rev);
+    let mut newest_rev = on.recorded_rev;
+    for handoff_event in handoff_events.filter(|handoff_event| handoff_event.rev > on.recorded_rev)
+    {
+        newest_rev = newest_rev.max(handoff_event.rev);
         let HandoffEvent { by, at, to, .. } = handoff_event;
         let owner = match handoff_event.kind {
             HandoffEventKind::Reassigned => Some(owner_name(to)),
@@ -74,11 +75,11 @@ pub(crate) fn record_events<'d>(
         }
         transition.event(kind, step.as_deref(), message, data);
     }
-    if told == on.told {
+    if newest_rev == on.recorded_rev {
         return false;
     }
     if let Some(on) = transition.run.people_mut().find(|one| one.id == on.id) {
-        on.told = told;
+        on.recorded_rev = newest_rev;
     }
     true
 }

@@ -46,13 +46,9 @@ pub(crate) fn load_briefing(
     unknown: &mut Vec<Need>,
 ) -> HandoffBriefing {
     let run = &transition.run;
-    let mut lookup = |need: Need| match transition.lookup(&need) {
-        Lookup::Found(Fact::Value(value)) => (*value).clone(),
-        Lookup::NotLoaded => {
-            unknown.push(need);
-            Value::Null
-        }
-        Lookup::Missing | Lookup::Found(_) => Value::Null,
+    let mut lookup = |need| match transition.find_value(need, unknown) {
+        Some(value) => (*value).clone(),
+        None => Value::Null,
     };
     let contact = run.contact.clone();
     let activities = contact.map(|id| lookup(Need::Activities(run.workspace.clone(), id)));

@@ -9,7 +9,6 @@ use crate::domain::need::Need;
 use crate::domain::refusal::Refusal;
 use crate::domain::transition::RunTransition;
 
-/// The stored specification of a hold.
 pub(crate) fn load_spec(
     transition: &RunTransition<'_>,
     hold: HoldId,
@@ -17,5 +16,5 @@ pub(crate) fn load_spec(
     let need = Need::Value(transition.run.id, spec_name(hold));
     let spec = transition.load_value(need)?;
     spec.and_then(|spec| serde_json::from_value((*spec).clone()).ok())
-        .ok_or(Undecided::Refused(Refusal::SpecMissing(hold)))
+        .ok_or_else(|| Refusal::SpecMissing(hold).into())
 }

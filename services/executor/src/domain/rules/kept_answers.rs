@@ -10,7 +10,6 @@ use crate::domain::rules::end_person_step::completion;
 use crate::domain::rules::uncertain_steps::apply_choice;
 use crate::domain::transition::RunTransition;
 
-/// Applies the kept answers.
 pub(crate) fn apply_kept_answers(transition: &mut RunTransition<'_>) -> Result<(), Undecided> {
     apply_kept_closures(transition)?;
     if !transition.run.moves() {
@@ -64,7 +63,6 @@ pub(crate) fn takes_effect(transition: &RunTransition<'_>, on: &PersonHold) -> b
     run.pauses.is_empty() && is_owners && (is_first || on.taken.is_some())
 }
 
-/// Applies the kept closures.
 pub(crate) fn apply_kept_closures(transition: &mut RunTransition<'_>) -> Result<(), Undecided> {
     loop {
         let kept = transition.run.people().find_map(|(_, on)| {

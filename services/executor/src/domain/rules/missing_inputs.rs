@@ -1,14 +1,14 @@
 //! What a run must know before its first step (S2-R12, S2-R16).
 
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, OnTimeout};
+use holdpoint_contracts::hold::{HoldOutcome, HoldSpec};
 use holdpoint_contracts::instant;
 use holdpoint_contracts::run::{Failure, FailureClass, HoldKind};
 use serde_json::{Map, Value, json};
 
 use crate::domain::decision::Undecided;
 use crate::domain::model::plan::inputs::Inputs;
-use crate::domain::model::run::{HoldClosure, NewPersonHold, PersonHold};
+use crate::domain::model::run::{HoldClosure, PersonHold};
 use crate::domain::need::{INPUT, Need};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::fail_step::HUMAN_TIMEOUT;
@@ -25,16 +25,16 @@ pub(crate) fn check_inputs(
     inputs: &Inputs,
     given: &Value,
 ) -> Result<(), Undecided> {
-    let wrong = inputs.faults(given);
-    if !wrong.is_empty() {
-        return Err(Undecided::Refused(Refusal::InvalidInput(wrong)));
+    let errors = inputs.errors(given);
+    if !errors.is_empty() {
+        return Err(Refusal::InvalidInput(errors).into());
     }
     let missing = inputs.missing(given);
     if missing.is_empty() {
         return Ok(());
     }
     if !inputs.ask {
-        return Err(Undecided::Refused(Refusal::MissingInput(missing)));
+        return Err(Refusal::MissingInput(missing).into());
     }
     ask_for_inputs(transition, inputs, &missing);
     Ok(())
@@ -53,15 +53,7 @@ fn ask_for_inputs(transition: &mut RunTransition<'_>, inputs: &Inputs, missing: 
         steps_left: u32::try_from(transition.run.steps.len()).ok(),
         ..HoldSpec::asking(HoldKind::Input, question.clone())
     };
-    let opened = NewPersonHold {
-        kind: HoldKind::Input,
-        to: Vec::new(),
-        asks: question.clone(),
-        form: Some(schema.clone()),
-        on_timeout: OnTimeout::Fail,
-        length_ms: Some(MISSING_MS),
-    };
-    let on = open_hold(transition, opened, &spec, id);
+    let on = open_hold(transition, id, &spec, Some(MISSING_MS));
     let data = json!({
         "request": id, "reason": "missing_input", "missing": missing,
         "deadline": on.deadline().map(instant::write),
@@ -95,25 +87,17 @@ pub(crate) fn end_missing_inputs(
     let plan = transition.plan()?;
     let given = merge_answers(transition, closing.data.as_object().unwrap_or(&empty))?;
     transition.run.missing_inputs_hold = None;
-    let missing = plan
-        .plan
-        .inputs
-        .as_ref()
-        .map(|inputs| inputs.missing(&given));
-    store_input(transition, given, on, &closing.by);
-    if let (Some(inputs), Some(missing)) = (&plan.plan.inputs, missing)
-        && !missing.is_empty()
-    {
-        ask_for_inputs(transition, inputs, &missing);
-    }
-    Ok(())
-}
-
-fn store_input(transition: &mut RunTransition<'_>, given: Value, on: &PersonHold, by: &str) {
+    let inputs = plan.plan.inputs.as_ref();
+    let missing = inputs.map(|inputs| inputs.missing(&given));
     transition.value(INPUT.to_owned(), given);
+    let by = &closing.by;
     let data = json!({ "by": by, "hold": on.id });
     let message = format!("{by} gave the missing inputs; the run continues.");
     transition.event(EventType::RunResumed, None, message, data);
+    if let (Some(inputs), Some(missing)) = (inputs, missing.filter(|names| !names.is_empty())) {
+        ask_for_inputs(transition, inputs, &missing);
+    }
+    Ok(())
 }
 
 /// The input of the run with the new answers.

@@ -8,14 +8,13 @@ use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::instant;
 
-use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
 use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::effect::Effect;
 use crate::domain::expression;
-use crate::domain::expression::Reference;
-use crate::domain::model::plan::{Action, Seen};
+use crate::domain::expression::{Reference, Scope};
+use crate::domain::model::plan::Action;
 use crate::domain::model::run::{Hold, INTERVENTION, Phase, StepPhase, Timer};
 use crate::domain::model::time::after;
 use crate::domain::need::{Fact, INPUT, Need, PlanFact};
@@ -23,6 +22,7 @@ use crate::domain::rules::conditions::{record_condition, skip_step};
 use crate::domain::rules::dispatch_step::{answer_needs, dispatch_step, tool_need};
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::handoff_spec::{HandoffBriefing, load_step_briefing};
+use crate::domain::rules::open_hold::next_hold_id;
 use crate::domain::rules::person_holds::{HandoffInputs, ask_person, start_handoff};
 use crate::domain::step_response::success;
 use crate::domain::transition::{RowData, RunTransition};
@@ -35,7 +35,6 @@ struct StepInputs {
     results: BTreeMap<String, Value>,
     /// The notes of an operator who took the run over and handed it back.
     intervention: Option<Arc<Value>>,
-    /// The briefing of a handoff.
     briefing: Option<HandoffBriefing>,
 }
 
@@ -161,14 +160,7 @@ fn load_step_inputs(
     unknown: &mut Vec<Need>,
 ) -> StepInputs {
     let mut inputs = StepInputs::default();
-    let mut lookup = |need: Need| match transition.lookup(&need) {
-        Lookup::Found(Fact::Value(value) | Fact::Contact(value)) => Some(value),
-        Lookup::Missing | Lookup::Found(_) => None,
-        Lookup::NotLoaded => {
-            unknown.push(need);
-            None
-        }
-    };
+    let mut lookup = |need| transition.find_value(need, unknown);
     for reference in plan.references.get(index).into_iter().flatten() {
         match reference {
             Reference::Input => {
@@ -229,13 +221,13 @@ fn start_step(
         "intervention": intervention_or_empty(inputs.intervention.as_deref()),
     });
     let null = Value::Null;
-    let seen = Seen {
+    let scope = Scope {
         input: inputs.input.as_deref().unwrap_or(&null),
         contact: inputs.contact.as_deref(),
         run: &run_value,
-        results: inputs.results.clone(),
+        steps: inputs.results.clone(),
+        ids: plan.plan.ids_for(index),
     };
-    let scope = plan.plan.scope(index, seen);
     if let Some(when) = &planned.when {
         match expression::evaluate(when, &scope) {
             Ok(condition) => {
@@ -278,34 +270,23 @@ fn start_step(
 /// Opens a timer hold (S0-AC1). Its timer is the waker.
 fn start_wait(transition: &mut RunTransition<'_>, index: usize, length_ms: u64) {
     let (now, rev) = (transition.now, transition.run.version);
-    transition.run.holds += 1;
-    let id = HoldId {
-        run: transition.run.id,
-        number: transition.run.holds,
-    };
+    let id = next_hold_id(&mut transition.run);
     let due = after(now, length_ms);
-    let Some(step) = transition.step_mut(index) else {
-        return;
-    };
-    let timer = Timer::Set { rev, at: now, due };
-    step.phase = StepPhase::Waiting(Hold {
+    let phase = StepPhase::Waiting(Hold {
         id,
         since: now,
         length_ms,
-        timer,
+        timer: Timer::Set { rev, at: now, due },
     });
-    let step = step.id.clone();
     // The response that every action returns (S0-R5): a wait says when it will end.
     let response = success(
         format!("Waiting {}.", describe(Duration::from_millis(length_ms))),
         json!({ "scheduled": true, "resume_at": instant::write(due) }),
         0,
     );
-    let data = RowData {
-        response: Some(response),
-        ..RowData::default()
+    let Some(step) = transition.set_phase(index, phase, RowData::response(response)) else {
+        return;
     };
-    transition.row(index, data);
     let workspace = transition.run.workspace.clone();
     transition.effect(Effect::Timer {
         workspace,

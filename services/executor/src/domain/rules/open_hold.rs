@@ -1,21 +1,23 @@
 //! Opens a hold on people.
 
 use holdpoint_contracts::hold::HoldSpec;
+use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
-use crate::domain::model::run::{NewPersonHold, PersonHold, Run, spec_name};
+use crate::domain::model::run::{PersonHold, Run, spec_name};
 use crate::domain::transition::RunTransition;
 
-/// Opens a hold: what it asks is kept as a value, so that every desired state of it says the same.
+/// Opens a hold for so many milliseconds; none: it has no deadline. Its specification is kept as a value, so that
+/// every desired state of it says the same.
 pub(crate) fn open_hold(
     transition: &mut RunTransition<'_>,
-    opened: NewPersonHold,
-    spec: &HoldSpec,
     id: HoldId,
+    spec: &HoldSpec,
+    length_ms: Option<u64>,
 ) -> PersonHold {
-    let mut on = PersonHold::new(id, opened, transition.now);
-    on.warm_lead = spec.warm_lead;
+    let form = (spec.kind == HoldKind::Input).then(|| answer_form(spec));
+    let mut on = PersonHold::new(id, spec, form, length_ms, transition.now);
     if !transition.run.pauses.is_empty() {
         on.freeze(transition.now);
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use holdpoint_contracts::duration::describe;
+use holdpoint_contracts::handoff::Disposition;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::instant;
 use holdpoint_contracts::message::Actor;
@@ -11,8 +12,9 @@ use holdpoint_contracts::run::{
 };
 use serde_json::json;
 
-use crate::domain::model::run::{Deadline, Phase, StepPhase};
+use crate::domain::model::run::{Deadline, PersonHold, Phase, Run, StepPhase};
 use crate::domain::model::time::{after, millis_between};
+use crate::domain::rules::end_person_step::completion;
 use crate::domain::rules::next_steps::complete_if_ended;
 use crate::domain::rules::timers::{end_wait, freeze_timers, thaw_timers};
 use crate::domain::transition::RunTransition;
@@ -23,7 +25,7 @@ pub(crate) fn add_pause(transition: &mut RunTransition<'_>, scope: PauseScope, b
         .run
         .steps
         .iter()
-        .filter(|step| matches!(step.phase, StepPhase::Working(_)))
+        .filter(|step| matches!(step.phase, StepPhase::Granted(_)))
         .map(|step| step.id.clone())
         .collect();
     freeze_timers(transition);
@@ -45,11 +47,11 @@ pub(crate) fn add_pause(transition: &mut RunTransition<'_>, scope: PauseScope, b
 /// left.
 pub(crate) fn resume_holds(transition: &mut RunTransition<'_>, by: &Actor, mode: ResumeMode) {
     // The waits of a run that a person owns stay frozen. If that person has handed the run back during the
-    // pause, this decision applies that, too, and the waits then continue by `mode`.
-    transition.resume_mode = mode;
-    let elapsed = match transition.run.taken() {
-        Some(_) => Vec::new(),
-        None => thaw_timers(transition, mode),
+    // pause, they continue by `mode` from this instant on, however late the run applies both.
+    let elapsed = if stays_owned(&transition.run) {
+        Vec::new()
+    } else {
+        thaw_timers(transition, mode)
     };
     let now = transition.now;
     for on in transition.run.people_mut() {
@@ -79,6 +81,21 @@ pub(crate) fn resume_holds(transition: &mut RunTransition<'_>, by: &Actor, mode:
     for index in elapsed {
         end_wait(transition, index);
     }
+}
+
+/// Whether a person owns the run and has not handed it back during the pause.
+fn stays_owned(run: &Run) -> bool {
+    let is_takeover = |on: &PersonHold| run.takeover_hold.as_ref().is_some_and(|it| it.id == on.id);
+    run.people().any(|(_, on)| {
+        let is_returned = on
+            .closing
+            .as_ref()
+            .is_some_and(|closing| match completion(closing) {
+                Some(done) => done.disposition == Disposition::ReturnToAgent,
+                None => is_takeover(on),
+            });
+        on.taken.is_some() && !is_returned
+    })
 }
 
 /// Dispatches of a paused run may have been dropped. So their steps start again: a higher number fences the

@@ -7,11 +7,11 @@ use holdpoint_contracts::run::{ActionResult, HoldKind};
 use serde_json::{Value, json};
 
 use crate::domain::model::plan::person_steps::{Ask, Handoff, whom};
-use crate::domain::model::run::{NewPersonHold, PersonHold, StepPhase};
+use crate::domain::model::run::{PersonHold, StepPhase};
 use crate::domain::rules::handoff_spec::{HandoffBriefing, Offer, handoff_spec};
 use crate::domain::rules::open_hold::{answer_form, next_hold_id, open_hold, steps_left};
 use crate::domain::rules::resolved_args::{resolve_default, resolve_recipients, resolve_text};
-use crate::domain::step_response::{handoff_data, question_data, success};
+use crate::domain::step_response::{add_fields, handoff_data, question_data, success};
 use crate::domain::transition::{RowData, RunTransition};
 
 /// Begins an `ask` (S3-R1).
@@ -48,15 +48,7 @@ pub(crate) fn ask_person(
         time_by_policy: ask.time_by_policy,
         ..HoldSpec::asking(HoldKind::Input, question.clone())
     };
-    let opened = NewPersonHold {
-        kind: HoldKind::Input,
-        to: to.clone(),
-        asks: question.clone(),
-        form: Some(answer_form(&spec)),
-        on_timeout: ask.on_timeout,
-        length_ms: Some(ask.timeout_ms),
-    };
-    let on = open_hold(transition, opened, &spec, id);
+    let on = open_hold(transition, id, &spec, Some(ask.timeout_ms));
     let request = json!({
         "to": to, "question": question, "options": ask.options, "schema": ask.schema, "link": ask.link,
         "timeout_ms": ask.timeout_ms, "on_timeout": ask.on_timeout, "default": spec.default,
@@ -88,16 +80,11 @@ fn put_on_hold(
     request: Value,
     response: ActionResult,
 ) {
-    let Some(step) = transition.step_mut(index) else {
-        return;
-    };
-    step.phase = StepPhase::Asked(Box::new(on));
     let row = RowData {
         request: Some(request),
-        response: Some(response),
-        ..RowData::default()
+        ..RowData::response(response)
     };
-    transition.row(index, row);
+    transition.set_phase(index, StepPhase::AwaitingPerson(Box::new(on)), row);
 }
 
 /// Begins a `handoff` (S0-AC6, S0-AC7).
@@ -123,20 +110,12 @@ pub(crate) fn start_handoff(
     };
     let spec = handoff_spec(transition, index, handoff, offer);
     let length_ms = Some(handoff.timeout_ms).filter(|ms| *ms > 0);
-    let opened = NewPersonHold {
-        kind: HoldKind::Handoff,
-        to: to.clone(),
-        asks: spec.question.clone(),
-        form: None,
-        on_timeout: handoff.on_timeout,
-        length_ms,
-    };
-    let on = open_hold(transition, opened, &spec, id);
+    let on = open_hold(transition, id, &spec, length_ms);
     let request = json!({
         "to": to, "message": message, "priority": spec.priority, "warm_lead": spec.warm_lead,
         "timeout_ms": handoff.timeout_ms, "on_timeout": handoff.on_timeout,
     });
-    let data = handoff_data(&on);
+    let mut data = handoff_data(&on);
     let description = format!("Handed off to {}.", whom(&to));
     let response = success(description.clone(), data.clone(), 0);
     let deadline = on.deadline().map(instant::write);
@@ -151,10 +130,6 @@ pub(crate) fn start_handoff(
             "task_id": id, "deadline": deadline, "on_timeout": handoff.on_timeout,
         }),
     );
-    let mut data = data;
-    if let Some(fields) = data.as_object_mut() {
-        fields.insert("hold".to_owned(), json!(id));
-        fields.insert("kind".to_owned(), json!(HoldKind::Handoff));
-    }
+    add_fields(&mut data, json!({ "hold": id, "kind": HoldKind::Handoff }));
     transition.event(EventType::RunWaiting, step, description, data);
 }

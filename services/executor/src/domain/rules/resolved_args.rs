@@ -4,7 +4,7 @@
 use holdpoint_contracts::hold::OnTimeout;
 use serde_json::Value;
 
-use crate::domain::definition::people::{TO_MAX, default_complaint, is_whom};
+use crate::domain::definition::people::{TO_MAX, default_error, is_whom};
 use crate::domain::model::plan::person_steps::Ask;
 use crate::domain::rules::end_person_step::answer_text;
 use crate::domain::rules::fail_step::fail_step;
@@ -13,7 +13,6 @@ use crate::domain::transition::RunTransition;
 /// Longest question and message once their placeholders are filled in, in characters.
 const TEXT_CHARS_MAX: usize = 10_000;
 
-/// The resolved recipients.
 pub(crate) fn resolve_recipients(
     transition: &mut RunTransition<'_>,
     index: usize,
@@ -88,7 +87,7 @@ pub(crate) fn resolve_default(
 ) -> Result<Option<Value>, ()> {
     let default = resolved.get("default").filter(|it| !it.is_null());
     let wrong = match default {
-        Some(default) => default_complaint(default, &ask.options, ask.schema.as_ref()),
+        Some(default) => default_error(default, &ask.options, ask.schema.as_ref()),
         None if ask.on_timeout == OnTimeout::Default => {
             Some("`default` has no answer, because its placeholder is null.".to_owned())
         }

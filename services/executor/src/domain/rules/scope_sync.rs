@@ -29,8 +29,6 @@ struct SyncedRun {
     run: Run,
     effects: Vec<Effect>,
     facts: Vec<(Need, Fact)>,
-    /// How waits continue after the last change that resumed the run.
-    resume_mode: ResumeMode,
 }
 
 /// Applies the scopes of a run, and decides the input on the result. A refusal leaves the changes to the next
@@ -122,10 +120,11 @@ pub(crate) fn inherit_pauses(run: &mut Run, scopes: &Scopes) -> Result<(), Undec
             && pause.new == PauseNew::Refuse
         {
             let agent = (kind == PauseScope::Agent).then(|| run.agent.clone());
-            return Err(Undecided::Refused(Refusal::AgentPaused {
+            return Err(Refusal::AgentPaused {
                 agent,
                 by: pause.by.clone(),
-            }));
+            }
+            .into());
         }
         run.pauses.extend(scope.paused_by(kind));
         set_applied_epoch(run, kind, scope.epoch);
@@ -188,7 +187,6 @@ fn apply_scopes(
         run: run.clone(),
         effects: Vec::new(),
         facts: Vec::new(),
-        resume_mode: ResumeMode::Continue,
     };
     for (kind, change) in later {
         if synced.run.is_final() {
@@ -198,7 +196,6 @@ fn apply_scopes(
         let mut transition = RunTransition::new(&before, lookup_synced, change.at);
         apply_change(&mut transition, kind, change);
         set_applied_epoch(&mut transition.run, kind, change.epoch);
-        synced.resume_mode = transition.resume_mode;
         match lookup {
             Some(_) => synced.take(transition)?,
             None => synced.run = transition.run,
@@ -329,7 +326,6 @@ fn continue_run(
     let lookup_synced = synced.lookup(lookup);
     let before = synced.run.clone();
     let mut transition = RunTransition::new(&before, &lookup_synced, now);
-    transition.resume_mode = synced.resume_mode;
     if stood {
         load_open_hold_needs(&transition, &[])?;
         requeue_steps(&mut transition);

@@ -13,7 +13,6 @@ use crate::domain::need::{Fact, Need};
 /// The scopes of a run; none: nothing was ever commanded for it.
 #[derive(Debug, Clone, Default)]
 pub struct Scopes {
-    /// Its agent.
     pub agent: Option<Arc<Agent>>,
     pub workspace: Option<Arc<WorkspaceScope>>,
 }
@@ -22,7 +21,6 @@ pub struct Scopes {
 pub(crate) const KINDS: [PauseScope; 2] = [PauseScope::Workspace, PauseScope::Agent];
 
 impl Scopes {
-    /// What must be loaded.
     pub(crate) fn needs(workspace: &Workspace, agent: &AgentName) -> [Need; 2] {
         [
             Need::Agent(workspace.clone(), agent.clone()),
@@ -30,7 +28,6 @@ impl Scopes {
         ]
     }
 
-    /// Loads them.
     pub(crate) fn look_up(
         workspace: &Workspace,
         agent: &AgentName,

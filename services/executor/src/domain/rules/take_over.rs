@@ -36,11 +36,11 @@ pub(crate) fn revoke_steps(transition: &mut RunTransition<'_>) -> Result<(), Und
         step.questions.open = None;
         let lost = match &step.phase {
             StepPhase::Queued(_) | StepPhase::Parked(_) => None,
-            StepPhase::Working(working) => Some(working.clone()),
+            StepPhase::Granted(working) => Some(working.clone()),
             StepPhase::Planned
             | StepPhase::Waiting(_)
             | StepPhase::Uncertain(_)
-            | StepPhase::Asked(_)
+            | StepPhase::AwaitingPerson(_)
             | StepPhase::Completed { .. }
             | StepPhase::Failed { .. }
             | StepPhase::Skipped { .. }
@@ -52,10 +52,7 @@ pub(crate) fn revoke_steps(transition: &mut RunTransition<'_>) -> Result<(), Und
         match lost.filter(|working| !working.handed.idempotent) {
             Some(working) => ask_about_step(transition, index, working),
             None => {
-                if let Some(step) = transition.step_mut(index) {
-                    step.phase = StepPhase::Planned;
-                }
-                transition.row(index, RowData::default());
+                transition.set_phase(index, StepPhase::Planned, RowData::default());
             }
         }
     }
@@ -69,7 +66,7 @@ pub(crate) fn load_running_step_needs(transition: &RunTransition<'_>) -> Result<
         .steps
         .iter()
         .enumerate()
-        .filter(|(_, step)| matches!(step.phase, StepPhase::Working(_)))
+        .filter(|(_, step)| matches!(step.phase, StepPhase::Granted(_)))
         .map(|(index, _)| index)
         .collect();
     load_open_hold_needs(transition, &out)

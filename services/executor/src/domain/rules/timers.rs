@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::instant;
 use holdpoint_contracts::run::ResumeMode;
@@ -30,7 +29,7 @@ pub(crate) fn continue_waits(transition: &mut RunTransition<'_>) {
     {
         return;
     }
-    for index in thaw_timers(transition, transition.resume_mode) {
+    for index in thaw_timers(transition, ResumeMode::Continue) {
         end_wait(transition, index);
     }
 }
@@ -106,17 +105,6 @@ fn thaw_timer(
         at: transition.now,
         due,
     };
-    set_timer(transition, index, hold, timer, due);
-    true
-}
-
-fn set_timer(
-    transition: &mut RunTransition<'_>,
-    index: usize,
-    hold: &Hold,
-    timer: Timer,
-    due: DateTime<Utc>,
-) {
     let (rev, workspace) = (transition.run.version, transition.run.workspace.clone());
     if let Some(step) = transition.step_mut(index) {
         step.phase = StepPhase::Waiting(Hold {
@@ -130,29 +118,24 @@ fn set_timer(
         rev,
         due: Some(due),
     });
+    true
 }
 
 pub(crate) fn end_wait(transition: &mut RunTransition<'_>, index: usize) {
     let now = transition.now;
-    let Some(step) = transition.step_mut(index) else {
-        return;
-    };
-    let StepPhase::Waiting(hold) = &step.phase else {
+    let step = transition.step(index);
+    let Some(hold) = step.and_then(|step| step.phase.try_as_waiting_ref()) else {
         return;
     };
     let waited_ms = millis_between(hold.since, now);
-    step.phase = StepPhase::Completed { at: now };
-    let id = step.id.clone();
     let data = json!({ "waited_ms": waited_ms, "resumed_at": instant::write(now) });
     let response = success(
         format!("Waited {}.", describe(Duration::from_millis(waited_ms))),
         data.clone(),
         waited_ms,
     );
-    let row = RowData {
-        response: Some(response),
-        ..RowData::default()
-    };
-    transition.row(index, row);
-    transition.value(id, data);
+    let phase = StepPhase::Completed { at: now };
+    if let Some(id) = transition.set_phase(index, phase, RowData::response(response)) {
+        transition.value(id, data);
+    }
 }

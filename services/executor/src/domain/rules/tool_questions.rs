@@ -65,7 +65,7 @@ pub(crate) fn answer_tool_question(
     };
     // Time before this dispatch does not count for it.
     let dispatch_of = step.phase.grant().map(|grant| &grant.handed);
-    let dispatched = step.phase.as_queued().or(dispatch_of);
+    let dispatched = step.phase.try_as_queued_ref().or(dispatch_of);
     let handed_at = dispatched.map(|dispatched| dispatched.at);
     if let Some(at) = handed_at {
         step.questions.blocked_ms += millis_between(at.max(open.on.since), now);

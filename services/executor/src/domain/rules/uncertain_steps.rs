@@ -4,37 +4,39 @@ use holdpoint_contracts::history::EventType;
 
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
+use strum::VariantArray as _;
 
 use crate::domain::decision::Undecided;
-use crate::domain::model::run::{Answered, Choice, StepPhase, Uncertain, Working};
+use crate::domain::model::run::{Answered, Choice, StepGrant, StepPhase, Uncertain};
 use crate::domain::model::time::millis_between;
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::next_steps::{redispatch_step, start_next_steps};
+use crate::domain::rules::open_hold::next_hold_id;
 use crate::domain::step_response::success;
 use crate::domain::transition::{RowData, RunTransition};
 
-pub(crate) fn ask_about_step(transition: &mut RunTransition<'_>, index: usize, working: Working) {
-    transition.run.holds += 1;
-    let hold = HoldId {
-        run: transition.run.id,
-        number: transition.run.holds,
+pub(crate) fn ask_about_step(transition: &mut RunTransition<'_>, index: usize, working: StepGrant) {
+    let asked = Uncertain {
+        working,
+        hold: next_hold_id(&mut transition.run),
+        since: transition.now,
+        answer: None,
+        is_minimal: false,
     };
-    let since = transition.now;
-    let Some(step) = transition.step_mut(index) else {
+    let hold = asked.hold;
+    transition.set_phase(index, StepPhase::Uncertain(asked), RowData::default());
+    announce_question(transition, index, hold);
+}
+
+/// Tells the clients that follow the history the id of a question about an uncertain step.
+pub(crate) fn announce_question(transition: &mut RunTransition<'_>, index: usize, hold: HoldId) {
+    let Some(step) = transition.step(index) else {
         return;
     };
     let (id, dispatch) = (step.id.clone(), step.dispatch);
-    step.phase = StepPhase::Uncertain(Uncertain {
-        working,
-        hold,
-        since,
-        answer: None,
-        is_minimal: false,
-    });
-    transition.row(index, RowData::default());
     let message =
         format!("{id} may have happened: its worker was granted the start and never reported.");
-    let options = Choice::ALL.map(Choice::as_str);
+    let options = Choice::VARIANTS;
     transition.event(
         EventType::RunAwaitingInput,
         Some(&id),
@@ -65,18 +67,10 @@ pub(crate) fn apply_choice(
     }
     match answer.choice {
         Choice::ItHappened => {
-            if let Some(step) = transition.step_mut(index) {
-                step.phase = StepPhase::Completed { at: now };
-            }
             let description = format!("{} says that it happened.", answer.by);
             let response = success(description.clone(), Value::Null, 0);
-            transition.row(
-                index,
-                RowData {
-                    response: Some(response),
-                    ..RowData::default()
-                },
-            );
+            let phase = StepPhase::Completed { at: now };
+            transition.set_phase(index, phase, RowData::response(response));
             transition.value(id.to_owned(), Value::Null);
             let data = json!({ "by": answer.by, "hold": asked.hold });
             transition.event(EventType::StepSucceeded, Some(id), description, data);

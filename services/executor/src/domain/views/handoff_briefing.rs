@@ -5,6 +5,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::domain::text::cut;
+
 /// Largest context, in bytes of JSON.
 pub const CONTEXT_BYTES_MAX: usize = 128 * 1024;
 
@@ -42,7 +44,6 @@ pub struct HandoffFacts {
     pub recommended: String,
 }
 
-/// The facts about one step.
 #[derive(Debug, Clone, Default)]
 pub struct StepSummary {
     pub step: String,
@@ -194,10 +195,7 @@ fn omit(omitted: &mut Map<String, Value>, name: &str, count: u64) {
 /// Cuts long texts, however deep.
 fn shortened(value: Value) -> Value {
     match value {
-        Value::String(text) => match text.char_indices().nth(TEXT_CHARS_MAX) {
-            Some((at, _)) => Value::from(format!("{}…", text.get(..at).unwrap_or_default())),
-            None => Value::String(text),
-        },
+        Value::String(text) => Value::String(cut(&text, TEXT_CHARS_MAX)),
         Value::Array(items) => items.into_iter().map(shortened).collect(),
         Value::Object(fields) => fields
             .into_iter()

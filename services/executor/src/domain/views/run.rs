@@ -95,7 +95,6 @@ impl Run {
         }
     }
 
-    /// The run after a command.
     #[must_use]
     pub fn changed(&self, changed: bool, now: DateTime<Utc>) -> ChangedRun {
         ChangedRun {
@@ -143,14 +142,14 @@ impl Run {
         let mut at_work = self.steps.iter().filter(|step| step.on_people().is_none());
         let at_work = at_work.find_map(|step| match step.phase {
             StepPhase::Queued(_) => Some(format!("{} waits for a worker.", step.id)),
-            StepPhase::Working(_) => Some(format!("{} is running.", step.id)),
+            StepPhase::Granted(_) => Some(format!("{} is running.", step.id)),
             StepPhase::Uncertain(_) => Some(format!(
                 "{} may have happened: its worker was granted the start and never reported.",
                 step.id
             )),
             StepPhase::Planned
             | StepPhase::Waiting(_)
-            | StepPhase::Asked(_)
+            | StepPhase::AwaitingPerson(_)
             | StepPhase::Parked(_)
             | StepPhase::Completed { .. }
             | StepPhase::Failed { .. }
@@ -261,32 +260,28 @@ impl Run {
         planned
             .map(|(planned, step)| {
                 let row = rows.iter().position(|row| row.step == step.id);
-                let row = row.map(|place| rows.swap_remove(place));
-                let row = row.map(|row| within(&mut left, row));
+                let row = row.map(|place| within(&mut left, rows.swap_remove(place)));
+                let row = row.unwrap_or_else(|| StepRow::new(self.id, step));
                 let tool = planned.action.tool().and_then(|tool| tool.parse().ok());
                 StepView {
                     id: step.id.clone(),
                     kind: planned.action.kind().to_owned(),
                     status: step.phase.status(),
                     tool,
-                    action: planned
-                        .action
-                        .describe_resolved(row.as_ref().and_then(|row| row.request.as_ref())),
-                    request: row.as_ref().and_then(|row| row.request.clone()),
-                    response: row.as_ref().and_then(|row| row.response.clone()),
-                    error_code: row.as_ref().and_then(|row| row.error_code.clone()),
-                    raw_error: row.as_ref().and_then(|row| row.raw_error.clone()),
+                    action: planned.action.describe_resolved(row.request.as_ref()),
+                    inline: (row.claimed_by.as_ref())
+                        .is_some_and(|node| node.as_str().starts_with(INLINE_NODE)),
+                    request: row.request,
+                    response: row.response,
+                    error_code: row.error_code,
+                    raw_error: row.raw_error,
                     dispatch: step.dispatch,
                     attempts: step.attempts,
-                    claimed_by: row.as_ref().and_then(|row| row.claimed_by.clone()),
-                    claimed_at: row.as_ref().and_then(|row| row.claimed_at),
-                    inline: row
-                        .as_ref()
-                        .and_then(|row| row.claimed_by.as_ref())
-                        .is_some_and(|node| node.as_str().starts_with(INLINE_NODE)),
+                    claimed_by: row.claimed_by,
+                    claimed_at: row.claimed_at,
                     handoff_history: lease_events.remove(&step.id).unwrap_or_default(),
-                    started_at: row.as_ref().and_then(|row| row.started_at),
-                    ended_at: row.as_ref().and_then(|row| row.ended_at),
+                    started_at: row.started_at,
+                    ended_at: row.ended_at,
                 }
             })
             .collect()

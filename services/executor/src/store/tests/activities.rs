@@ -61,13 +61,13 @@ pub(super) async fn trimmed(db: &DatabaseConnection) {
     assert_eq!((&*left[0], &*left[199]), ("299", "100"));
     let (workspace, contact) = place();
     let found = activity_row::find(db, &[(&workspace, &contact)]).await;
-    let (_, told) = found.unwrap().pop().unwrap();
-    let Fact::Value(told) = told else {
-        panic!("{told:?}")
+    let (_, sent) = found.unwrap().pop().unwrap();
+    let Fact::Value(sent) = sent else {
+        panic!("{sent:?}")
     };
-    assert_eq!(told["newest"][49]["text"], "299");
+    assert_eq!(sent["newest"][49]["text"], "299");
     assert_eq!(
-        told["older"],
+        sent["older"],
         ACTIVITIES_KEPT - 50,
         "S0-T2: told of, and not shown"
     );

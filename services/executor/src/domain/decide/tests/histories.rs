@@ -9,6 +9,7 @@ use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{HoldKind, ResumeMode};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use strum::VariantArray as _;
 
 use super::world::{Heard, World, broken, closing, done, owner, pause_input, start_input};
 use crate::domain::RunInput;
@@ -123,7 +124,7 @@ pub(super) fn a_move() -> impl Strategy<Value = Move> {
             |(step, dispatch, node)| Move::Lost { step, dispatch, node }
         ),
         6 => (0_u32..6, 0_usize..3).prop_map(
-            |(hold, choice)| Move::Closed { hold, choice: Choice::ALL[choice] }
+            |(hold, choice)| Move::Closed { hold, choice: Choice::VARIANTS[choice] }
         ),
         8 => (0_usize..3, 0_usize..WAYS).prop_map(|(which, what)| Move::People { which, what }),
         1 => any::<bool>().prop_map(Move::TakeOver),
@@ -229,7 +230,7 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
         }
         Move::TakeOver(_) | Move::People { .. } | Move::Cancel => by_people(world, next),
         Move::AskPeople { .. } | Move::Parks { .. } => by_tools(world, next),
-        Move::Lost { .. } | Move::Closed { .. } | Move::Incident(_) => told(world, next),
+        Move::Lost { .. } | Move::Closed { .. } | Move::Incident(_) => sent(world, next),
         Move::Replied(replied) => {
             let contact = json!({ "id": "ada", "email": "ada@x.example", "replied": replied });
             world.contact = Some(contact);
@@ -311,7 +312,7 @@ fn by_tools(world: &World, next: &Move) -> Option<RunInput> {
 }
 
 /// What the sweep, the handoff service and the kernel say.
-fn told(world: &World, next: &Move) -> Option<RunInput> {
+fn sent(world: &World, next: &Move) -> Option<RunInput> {
     match next {
         Move::Lost {
             step,
@@ -385,8 +386,8 @@ pub(super) fn lives_on(world: &mut World) {
             continue;
         }
         let open = world.run().steps.iter().find(|step| {
-            use crate::domain::run::StepPhase::{Queued, Uncertain, Working};
-            matches!(step.phase, Queued(_) | Working(_) | Uncertain(_))
+            use crate::domain::run::StepPhase::{Granted, Queued, Uncertain};
+            matches!(step.phase, Queued(_) | Granted(_) | Uncertain(_))
         });
         match open.map(|step| step.id.clone()) {
             Some(step) => drop(world.report(&step, done(Value::Null))),

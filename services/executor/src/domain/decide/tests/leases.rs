@@ -128,7 +128,7 @@ fn the_end_of_another_grant_changes_nothing() {
     for stray in [ended("node-b", 1), ended("node-a", 0), ended("node-a", 2)] {
         assert!(matches!(world.give(stray), Heard::Unchanged(_)));
     }
-    assert!(matches!(world.phase("note"), StepPhase::Working(_)));
+    assert!(matches!(world.phase("note"), StepPhase::Granted(_)));
 }
 
 /// S4-R5 while paused: nothing starts, and resume hands it out.

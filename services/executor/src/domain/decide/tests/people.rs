@@ -235,13 +235,13 @@ fn a_time_out_of_before_the_deadline_that_is_wanted_changes_nothing() {
         due - TimeDelta::seconds(9),
     );
     world.pass(TimeDelta::seconds(41));
-    let told = world.close_at(id, too_early.clone());
-    assert_eq!(told, CloseReply::OnResume);
+    let sent = world.close_at(id, too_early.clone());
+    assert_eq!(sent, CloseReply::OnResume);
     assert_eq!(world.status(), RunStatus::AwaitingInput, "9 s are left");
     world.pass(TimeDelta::seconds(5));
     world.pause();
-    let told = world.close_at(id, too_early);
-    assert_eq!(told, CloseReply::OnResume);
+    let sent = world.close_at(id, too_early);
+    assert_eq!(sent, CloseReply::OnResume);
     world.resume(ResumeMode::Continue);
     assert_eq!(world.status(), RunStatus::AwaitingInput, "4 s are left");
     assert_eq!(time_out(&mut world), CloseReply::Applied);

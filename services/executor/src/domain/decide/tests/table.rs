@@ -47,7 +47,7 @@ const HANDED: &str = "  - id: it\n    handoff: { to: \"@user.ada\" }\n  - wait: 
 const WAITING: &str = "  - id: it\n    wait: 1 day\n  - wait: 1 day\n";
 
 /// A phase to be tried, for a step that may be done twice and for one that may not.
-struct Scene {
+struct TableRow {
     name: &'static str,
     idempotent: World,
     once_only: World,
@@ -90,15 +90,15 @@ fn row_of(step: &Step) -> &'static str {
     match &step.phase {
         StepPhase::Planned => "planned",
         StepPhase::Queued(_) => "queued",
-        StepPhase::Working(_) if asks => "asking",
-        StepPhase::Working(_) => "in_progress",
+        StepPhase::Granted(_) if asks => "asking",
+        StepPhase::Granted(_) => "in_progress",
         StepPhase::Parked(_) => "parked",
         StepPhase::Waiting(hold) => match hold.timer {
             Timer::Set { .. } => "waiting (timer set)",
             Timer::Frozen { .. } => "waiting (frozen)",
         },
         StepPhase::Uncertain(_) => "uncertain",
-        StepPhase::Asked(on) => match (&on.taken, on.kind) {
+        StepPhase::AwaitingPerson(on) => match (&on.taken, on.kind) {
             (Some(_), _) => "taken over",
             (None, HoldKind::Handoff) => "handed off",
             (None, _) => "asked",
@@ -148,13 +148,13 @@ fn take(world: &mut World) {
     world.close_as(id, HoldOutcome::TakenOver, json!(null));
 }
 
-fn scenes() -> Vec<Scene> {
-    let both = |name: &'static str, make: &dyn Fn(&str) -> World| Scene {
+fn table_rows() -> Vec<TableRow> {
+    let both = |name: &'static str, make: &dyn Fn(&str) -> World| TableRow {
         name,
         idempotent: make(IDEMPOTENT),
         once_only: make(ONCE_ONLY),
     };
-    let same = |name: &'static str, world: World| Scene {
+    let same = |name: &'static str, world: World| TableRow {
         name,
         idempotent: world.clone(),
         once_only: world,
@@ -165,12 +165,12 @@ fn scenes() -> Vec<Scene> {
     let uncertain = |then: fn(&mut World)| after(after(queued(ONCE_ONLY), lose), then);
     let [planned, planned_once] = PLANNED.map(World::started);
     vec![
-        Scene {
+        TableRow {
             name: "planned",
             idempotent: planned.clone(),
             once_only: planned_once.clone(),
         },
-        Scene {
+        TableRow {
             name: "planned, paused",
             idempotent: after(planned, hold),
             once_only: after(planned_once, hold),
@@ -236,8 +236,8 @@ fn word(answer: &Reply) -> String {
         Reply::Result(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
         Reply::Timer(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
         Reply::Closed(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
-        Reply::Handled(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
-        Reply::Asked(asked) => format!(" → {}", json!(asked.status).as_str().unwrap()),
+        Reply::HandoffUpdated(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
+        Reply::InputRequested(asked) => format!(" → {}", json!(asked.status).as_str().unwrap()),
         Reply::Watched(watched) => watched
             .ended
             .as_ref()
@@ -254,11 +254,11 @@ fn word(answer: &Reply) -> String {
 }
 
 /// Tries one input on a copy of the scene; says what came of it, and the status if it is new.
-fn tried(scene: &Scene, column: &Column) -> (String, Option<RunStatus>) {
+fn tried(row: &TableRow, column: &Column) -> (String, Option<RunStatus>) {
     let from = if column.on_idempotent {
-        &scene.idempotent
+        &row.idempotent
     } else {
-        &scene.once_only
+        &row.once_only
     };
     let mut world = from.clone();
     match world.give((column.input)(from)) {
@@ -341,7 +341,7 @@ fn statuses(leads: &BTreeMap<RunStatus, Vec<String>>) -> String {
 }
 
 fn page() -> String {
-    let (scenes, columns) = (scenes(), columns());
+    let (table_rows, columns) = (table_rows(), columns());
     let mut leads: BTreeMap<RunStatus, Vec<String>> = BTreeMap::new();
     for (name, world) in beginnings_and_ends() {
         leads.entry(world.status()).or_default().push(name.into());
@@ -349,7 +349,7 @@ fn page() -> String {
     let mut tables = String::new();
     for table in TABLES {
         let of_table = |column: &&Column| {
-            table_of(&(column.input)(&scenes.first().unwrap().once_only)) == table
+            table_of(&(column.input)(&table_rows.first().unwrap().once_only)) == table
         };
         let columns: Vec<&Column> = columns.iter().filter(of_table).collect();
         assert!(!columns.is_empty(), "{table} has no columns");
@@ -357,24 +357,18 @@ fn page() -> String {
         writeln!(tables, "\n### {table}\n").unwrap();
         writeln!(tables, "| step, run | {} |", names.join(" | ")).unwrap();
         writeln!(tables, "|---|{}", "---|".repeat(names.len())).unwrap();
-        for scene in &scenes {
+        for row in &table_rows {
             let mut cells = Vec::new();
             for column in &columns {
-                let (cell, status) = tried(scene, column);
+                let (cell, status) = tried(row, column);
                 if let Some(status) = status {
-                    let way = format!("{}: {}", scene.name, column.name);
+                    let way = format!("{}: {}", row.name, column.name);
                     leads.entry(status).or_default().push(way);
                 }
                 cells.push(cell);
             }
-            let status = scene.once_only.status();
-            writeln!(
-                tables,
-                "| {}, {status} | {} |",
-                scene.name,
-                cells.join(" | ")
-            )
-            .unwrap();
+            let status = row.once_only.status();
+            writeln!(tables, "| {}, {status} | {} |", row.name, cells.join(" | ")).unwrap();
         }
     }
     let statuses = statuses(&leads);
@@ -411,14 +405,14 @@ done twice. An uncertain, waiting, asked or skipped step is the same one in ever
 /// The page is what the code does today.
 #[test]
 fn states_table_is_current() {
-    for scene in scenes() {
-        for world in [&scene.idempotent, &scene.once_only] {
+    for row in table_rows() {
+        for world in [&row.idempotent, &row.once_only] {
             let paused = match world.run().pauses.is_empty() {
                 true => "",
                 false => ", paused",
             };
             let found = format!("{}{paused}", row_of(world.step(STEP)));
-            assert_eq!(found, scene.name, "the scene is not what it says");
+            assert_eq!(found, row.name, "the scene is not what it says");
         }
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/states.md");

@@ -269,3 +269,42 @@ fn a_dead_letter_is_on_the_history_of_its_run_once() {
     );
     assert!(matches!(world.give(incident()), Heard::Unchanged(_)));
 }
+
+/// The questions that `run.awaiting_input` has announced, each by the id of its hold.
+fn announced(world: &World) -> Vec<Value> {
+    let items = world.history.iter();
+    let items = items.filter(|item| item.kind == EventType::RunAwaitingInput);
+    items
+        .map(|item| item.data["questions"][0]["id"].clone())
+        .collect()
+}
+
+/// Mend L2: a client that follows the history learns of every question, also of one that is asked while
+/// another one is open.
+#[test]
+fn every_question_about_an_uncertain_step_is_announced() {
+    let mut world = World::started(
+        "  - id: one\n    needs: []\n    tool: send_email\n    args: { to: x }\n  - id: two\n    needs: []\n    tool: send_email\n    args: { to: y }\n",
+    );
+    for step in ["one", "two"] {
+        world.ask("node-a", step);
+    }
+    for step in ["one", "two"] {
+        world.lose(step);
+    }
+    let holds: Vec<_> = world
+        .run()
+        .questions()
+        .map(|(_, asked)| json!(asked.hold))
+        .collect();
+    assert_eq!((holds.len(), announced(&world)), (2, holds));
+}
+
+/// Mend L2: the short form of a refused question has another id than the first one.
+#[test]
+fn a_question_in_a_short_form_is_announced() {
+    let mut world = lost();
+    let first = json!(hold(&world));
+    world.give(refused(&world));
+    assert_eq!(announced(&world), [first, json!(hold(&world))]);
+}

@@ -50,8 +50,8 @@ fn the_sentence_of_a_wait_says_what_is_left() {
         (TimeDelta::seconds(3_599), "1 second"),
     ] {
         world.pass(passed);
-        let told = world.view().message;
-        assert_eq!(told, format!("Agent paused. Will resume in {left}."));
+        let sent = world.view().message;
+        assert_eq!(sent, format!("Agent paused. Will resume in {left}."));
     }
 }
 

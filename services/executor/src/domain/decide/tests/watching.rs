@@ -104,8 +104,8 @@ fn the_ends_of_the_runs_of_a_watched_agent_are_told() {
             let mut world = working();
             world.agent_watch = EndsWatch { begun: 4, stands };
             end(&mut world);
-            let told: Vec<_> = world.ended.iter().map(|end| end.watch).collect();
-            assert_eq!(told, if stands { vec![4] } else { vec![] });
+            let sent: Vec<_> = world.ended.iter().map(|end| end.watch).collect();
+            assert_eq!(sent, if stands { vec![4] } else { vec![] });
         }
     }
 }
@@ -147,9 +147,9 @@ fn all_ends_of_a_workspace_are_told_while_they_are_wanted() {
         }
         world.workspace_scope = known.clone();
         world.report("it", done(json!({})));
-        let told: Vec<_> = world.ended.iter().map(|end| end.workspace_watch).collect();
+        let sent: Vec<_> = world.ended.iter().map(|end| end.workspace_watch).collect();
         assert_eq!(
-            told,
+            sent,
             Vec::from_iter((wanted > 0).then_some(wanted)),
             "{input:?}"
         );

@@ -124,7 +124,7 @@ impl World {
     /// An agent with these steps (YAML), and a contact who has not replied.
     pub(super) fn of(steps: &str) -> Self {
         let text = format!("agent: outreach\nsteps:\n{steps}");
-        Self::of_plan(Plan::compile(&text).unwrap_or_else(|faults| panic!("{faults:?}\n{text}")))
+        Self::of_plan(Plan::compile(&text).unwrap_or_else(|errors| panic!("{errors:?}\n{text}")))
     }
 
     pub(super) fn of_plan(plan: Plan) -> Self {
@@ -287,8 +287,8 @@ impl World {
         };
         // What has fired is over for the scheduler, whatever it is told.
         if let RunInput::TimerFired { hold, rev } = &input
-            && let Some((told, due)) = self.timers.get_mut(hold)
-            && told == rev
+            && let Some((sent, due)) = self.timers.get_mut(hold)
+            && sent == rev
         {
             *due = None;
         }

@@ -6,8 +6,8 @@ use crate::domain::plan::{Action, Plan};
 
 fn plan(steps: &str) -> Result<Plan, String> {
     let text = format!("agent: a\nsteps:\n{steps}");
-    Plan::compile(&text).map_err(|faults| {
-        let said: Vec<_> = faults.into_iter().map(|fault| fault.message).collect();
+    Plan::compile(&text).map_err(|errors| {
+        let said: Vec<_> = errors.into_iter().map(|error| error.message).collect();
         said.join(" ")
     })
 }

@@ -51,7 +51,7 @@ impl Inputs {
     /// The errors of the given inputs, some of which may be missing. Pointers are into the inputs. Fields
     /// that the form does not name belong to the author and are not checked.
     #[must_use]
-    pub fn faults(&self, given: &Value) -> Vec<FieldError> {
+    pub fn errors(&self, given: &Value) -> Vec<FieldError> {
         // A plan is only made with a form that can be read.
         let Ok(mut form) = Form::parse(&self.schema) else {
             return Vec::new();

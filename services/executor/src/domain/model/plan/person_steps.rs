@@ -20,7 +20,6 @@ pub struct Ask {
     /// The answers there are; empty: any text, or what the schema says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
-    /// The form of an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
     /// A link to the page where a person enters the answer, instead of options and a schema.
@@ -40,7 +39,6 @@ pub struct Ask {
     /// The answer for [`OnTimeout::Default`], perhaps by placeholder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
-    /// Policies that it names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<PolicyName>,
 }
@@ -69,13 +67,11 @@ pub struct Handoff {
     /// Whether the contact is interested, if the author knows; none: found out (S0-T2).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_lead: Option<bool>,
-    /// Policies that it names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<PolicyName>,
 }
 
 impl Ask {
-    /// The step in one sentence, with the question as written or as resolved.
     #[must_use]
     pub(crate) fn describe(&self, question: &str) -> String {
         format!("Ask {}: {question}", written(&self.to))

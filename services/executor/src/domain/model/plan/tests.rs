@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::domain::expression::Scope;
 
 const OUTREACH: &str = include_str!("../../../../../../examples/outreach.yaml");
 
@@ -50,13 +51,13 @@ fn the_follow_up_is_sent_to_who_did_not_reply() {
     for (replied, sends) in [(false, true), (true, false)] {
         let contact =
             json!({"name": "Ada", "email": "ada@x.example", "company": "L", "replied": replied});
-        let seen = Seen {
+        let scope = Scope {
             input: &Value::Null,
             contact: Some(&contact),
             run: &Value::Null,
-            results: BTreeMap::new(),
+            steps: BTreeMap::new(),
+            ids: plan.ids_for(2),
         };
-        let scope = plan.scope(2, seen);
         let condition =
             expression::evaluate(plan.steps[2].when.as_deref().unwrap(), &scope).unwrap();
         assert_eq!(condition.holds, sends);
@@ -82,16 +83,17 @@ fn a_placeholder_of_a_step_without_result_is_unresolved() {
         Plan::compile("agent: a\nsteps: [{id: find, tool: t}, {tool: t, args: {x: $find.y}}]")
             .unwrap();
     assert_eq!(plan.references(1), BTreeSet::from([Reference::Step(0)]));
-    let seen = Seen {
+    let scope = Scope {
         input: &Value::Null,
         contact: None,
         run: &Value::Null,
-        results: BTreeMap::new(),
+        steps: BTreeMap::new(),
+        ids: plan.ids_for(1),
     };
     let Action::Tool { args, .. } = &plan.steps[1].action else {
         panic!("a tool")
     };
-    let error = expression::resolve(args, &plan.scope(1, seen)).unwrap_err();
+    let error = expression::resolve(args, &scope).unwrap_err();
     assert_eq!(error.to_string(), "Nothing is known at `$find.y`.");
 }
 

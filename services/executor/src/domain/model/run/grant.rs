@@ -22,8 +22,7 @@ const fn lease_default() -> u64 {
 
 /// A grant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Working {
-    /// As it was dispatched.
+pub struct StepGrant {
     pub handed: Dispatched,
     pub node: NodeName,
     /// For which delivery: the same one asking again is a repetition, another one is not.

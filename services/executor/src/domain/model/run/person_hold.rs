@@ -5,12 +5,13 @@
 //! made again.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdpoint_contracts::hold::{EndedByRung, HandoffEvent, HoldOutcome, OnTimeout};
+use holdpoint_contracts::hold::{EndedByRung, HandoffEvent, HoldOutcome, HoldSpec, OnTimeout};
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::HoldId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::domain::model::is_default;
 use crate::domain::model::time::{after, millis_between};
 use crate::domain::size::json_bytes;
 
@@ -35,14 +36,12 @@ pub struct PersonHold {
     /// The form of an answer, where it is small enough for the run's row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub form: Option<Value>,
-    /// What happens when time is up.
     pub on_timeout: OnTimeout,
     /// Whether it is a handoff of a warm lead (S0-AC7).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub warm_lead: bool,
     /// How long it was given, in milliseconds; none: no deadline.
     pub length_ms: Option<u64>,
-    /// When time is up.
     pub clock: Deadline,
     /// The closure that came while the run could not move. It takes effect when the run moves again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,32 +50,21 @@ pub struct PersonHold {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken: Option<Ownership>,
     /// The newest handoff event that the history of the run has.
-    #[serde(default, skip_serializing_if = "is_none_told")]
-    pub told: u64,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-const fn is_none_told(told: &u64) -> bool {
-    *told == 0
+    #[serde(rename = "told", default, skip_serializing_if = "is_default")]
+    pub recorded_rev: u64,
 }
 
 /// The deadline of a hold on people; its owner sets the timer.
+#[cfg_attr(test, derive(strum::IntoStaticStr, strum::VariantNames))]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Deadline {
     /// There is no deadline.
     None,
     /// Its owner says when it has passed.
-    Set {
-        /// When time is up.
-        due: DateTime<Utc>,
-    },
+    Set { due: DateTime<Utc> },
     /// A pause has stopped it.
     Frozen {
-        /// What was left, in milliseconds.
         remaining_ms: u64,
         /// When time would have been up.
         due: DateTime<Utc>,
@@ -87,7 +75,6 @@ pub enum Deadline {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HoldClosure {
     pub outcome: HoldOutcome,
-    /// The answer, the notes.
     #[serde(default)]
     pub data: Value,
     pub by: String,
@@ -107,21 +94,6 @@ pub struct Ownership {
     pub at: DateTime<Utc>,
 }
 
-/// A hold that is opened.
-#[derive(Debug)]
-pub struct NewPersonHold {
-    /// `input` or `handoff`.
-    pub kind: HoldKind,
-    pub to: Vec<String>,
-    pub asks: String,
-    /// The form of an answer; none: it is no question.
-    pub form: Option<Value>,
-    /// What happens when time is up.
-    pub on_timeout: OnTimeout,
-    /// How long, in milliseconds; none: no deadline.
-    pub length_ms: Option<u64>,
-}
-
 /// Name of the value that holds what a hold asks; no step can be called so.
 #[must_use]
 pub fn spec_name(hold: HoldId) -> String {
@@ -139,33 +111,31 @@ pub fn condition_name(step: &str) -> String {
 }
 
 impl PersonHold {
-    /// A hold that is opened now.
+    /// A hold that is opened now. The form is that of an answer.
     #[must_use]
-    pub fn new(id: HoldId, opened: NewPersonHold, now: DateTime<Utc>) -> Self {
-        let NewPersonHold {
-            kind,
-            to,
-            asks,
-            form,
-            on_timeout,
-            length_ms,
-        } = opened;
+    pub fn new(
+        id: HoldId,
+        spec: &HoldSpec,
+        form: Option<Value>,
+        length_ms: Option<u64>,
+        now: DateTime<Utc>,
+    ) -> Self {
         Self {
             id,
-            kind,
+            kind: spec.kind,
             since: now,
-            to,
+            to: spec.to.clone(),
             form: form.filter(|form| json_bytes(form) <= FORM_BYTES_MAX),
-            asks: asks.chars().take(ASKS_CHARS_MAX).collect(),
-            on_timeout,
+            asks: spec.question.chars().take(ASKS_CHARS_MAX).collect(),
+            on_timeout: spec.on_timeout,
             length_ms,
             clock: length_ms.map_or(Deadline::None, |ms| Deadline::Set {
                 due: after(now, ms),
             }),
             closing: None,
             taken: None,
-            told: 0,
-            warm_lead: false,
+            recorded_rev: 0,
+            warm_lead: spec.warm_lead,
         }
     }
 
@@ -251,7 +221,6 @@ impl PersonHold {
         true
     }
 
-    /// Stops the clock.
     pub fn freeze(&mut self, now: DateTime<Utc>) {
         if let Deadline::Set { due } = self.clock {
             self.clock = Deadline::Frozen {

@@ -4,8 +4,10 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::asking::AskMode;
 use holdpoint_contracts::run::StepStatus;
 use serde::{Deserialize, Serialize};
+use strum::EnumTryAs;
 
-use crate::domain::model::run::grant::{Dispatched, Working};
+use crate::domain::model::is_default;
+use crate::domain::model::run::grant::{Dispatched, StepGrant};
 use crate::domain::model::run::person_hold::PersonHold;
 use crate::domain::model::run::timer_hold::Hold;
 use crate::domain::model::run::tool_questions::{OpenQuestion, Questions};
@@ -28,26 +30,18 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub late: Vec<u64>,
     /// Leases of it that ended without a result: the next grant is a takeover (S4-R7).
-    #[serde(default, skip_serializing_if = "is_none_lost")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub lost: u32,
     /// Numbers of its questions whose answers took effect: the same one again changes nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answered: Vec<u32>,
-    /// The questions that its tool asks people.
-    #[serde(default, skip_serializing_if = "Questions::is_empty")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub questions: Questions,
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-const fn is_none_lost(lost: &u32) -> bool {
-    *lost == 0
-}
-
 /// The state of a step.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, EnumTryAs)]
+#[cfg_attr(test, derive(strum::IntoStaticStr, strum::VariantNames))]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum StepPhase {
     /// It has not started.
@@ -55,13 +49,15 @@ pub enum StepPhase {
     /// Dispatched. A worker may have started an idempotent step without asking.
     Queued(Dispatched),
     /// Granted to a worker.
-    Working(Working),
+    #[serde(rename = "working")]
+    Granted(StepGrant),
     /// A hold keeps it.
     Waiting(Hold),
     /// A worker was granted it and never reported, and a repetition would do harm. A person is asked.
     Uncertain(Uncertain),
     /// People are asked: a hold on them keeps it.
-    Asked(Box<PersonHold>),
+    #[serde(rename = "asked")]
+    AwaitingPerson(Box<PersonHold>),
     /// Its tool has asked people and ended. It has no lease, and is dispatched again with the answer.
     Parked(Box<OpenQuestion>),
     /// Done.
@@ -75,71 +71,11 @@ pub enum StepPhase {
 }
 
 impl StepPhase {
-    /// The dispatch, while it is queued.
-    #[must_use]
-    pub const fn as_queued(&self) -> Option<&Dispatched> {
-        if let Self::Queued(it) = self {
-            Some(it)
-        } else {
-            None
-        }
-    }
-
-    /// The grant, while it is with a worker.
-    #[must_use]
-    pub const fn as_working(&self) -> Option<&Working> {
-        if let Self::Working(it) = self {
-            Some(it)
-        } else {
-            None
-        }
-    }
-
-    /// The hold on time that keeps it.
-    #[must_use]
-    pub const fn as_waiting(&self) -> Option<&Hold> {
-        if let Self::Waiting(it) = self {
-            Some(it)
-        } else {
-            None
-        }
-    }
-
-    /// The hold on people that keeps it, if its own and not its tool's.
-    #[must_use]
-    pub fn as_asked(&self) -> Option<&PersonHold> {
-        if let Self::Asked(on) = self {
-            Some(on)
-        } else {
-            None
-        }
-    }
-
-    /// The question that its parked tool has asked.
-    #[must_use]
-    pub fn as_parked(&self) -> Option<&OpenQuestion> {
-        if let Self::Parked(open) = self {
-            Some(open)
-        } else {
-            None
-        }
-    }
-
-    /// The question whether it has happened.
-    #[must_use]
-    pub const fn as_uncertain(&self) -> Option<&Uncertain> {
-        if let Self::Uncertain(it) = self {
-            Some(it)
-        } else {
-            None
-        }
-    }
-
     /// The unanswered grant, also of an uncertain step.
     #[must_use]
-    pub fn grant(&self) -> Option<&Working> {
-        self.as_working()
-            .or_else(|| self.as_uncertain().map(|asked| &asked.working))
+    pub fn grant(&self) -> Option<&StepGrant> {
+        self.try_as_granted_ref()
+            .or_else(|| self.try_as_uncertain_ref().map(|asked| &asked.working))
     }
 
     /// Whether nothing more happens to the step.
@@ -152,9 +88,9 @@ impl StepPhase {
             | Self::Cancelled { .. } => true,
             Self::Planned
             | Self::Queued(_)
-            | Self::Working(_)
+            | Self::Granted(_)
             | Self::Waiting(_)
-            | Self::Asked(_)
+            | Self::AwaitingPerson(_)
             | Self::Parked(_)
             | Self::Uncertain(_) => false,
         }
@@ -166,8 +102,8 @@ impl StepPhase {
         match self {
             Self::Planned => StepStatus::Planned,
             Self::Queued(_) => StepStatus::Queued,
-            Self::Working(_) => StepStatus::InProgress,
-            Self::Waiting(_) | Self::Asked(_) | Self::Parked(_) => StepStatus::Waiting,
+            Self::Granted(_) => StepStatus::InProgress,
+            Self::Waiting(_) | Self::AwaitingPerson(_) | Self::Parked(_) => StepStatus::Waiting,
             Self::Uncertain(_) => StepStatus::Uncertain,
             Self::Completed { .. } => StepStatus::Completed,
             Self::Failed { .. } => StepStatus::Failed,
@@ -183,25 +119,27 @@ impl Step {
     pub fn open_question(&self) -> Option<&OpenQuestion> {
         let is_open = !self.phase.is_settled();
         let blocking = self.questions.open.as_deref().filter(|_| is_open);
-        self.phase.as_parked().or(blocking)
+        let parked = self.phase.try_as_parked_ref();
+        parked.map(Box::as_ref).or(blocking)
     }
 
     /// The hold on people that keeps it, or that its tool waits for.
     #[must_use]
     pub fn on_people(&self) -> Option<&PersonHold> {
         let of_tool = || self.open_question().map(|open| &open.on);
-        self.phase.as_asked().or_else(of_tool)
+        let own = self.phase.try_as_awaiting_person_ref();
+        own.map(Box::as_ref).or_else(of_tool)
     }
 
     /// The same, to be changed.
     pub fn on_people_mut(&mut self) -> Option<&mut PersonHold> {
         let is_settled = self.phase.is_settled();
         match &mut self.phase {
-            StepPhase::Asked(on) => Some(on),
+            StepPhase::AwaitingPerson(on) => Some(on),
             StepPhase::Parked(open) => Some(&mut open.on),
             StepPhase::Planned
             | StepPhase::Queued(_)
-            | StepPhase::Working(_)
+            | StepPhase::Granted(_)
             | StepPhase::Waiting(_)
             | StepPhase::Uncertain(_)
             | StepPhase::Completed { .. }

@@ -11,11 +11,11 @@ pub struct Hold {
     pub since: DateTime<Utc>,
     /// How long the plan has it wait, in milliseconds.
     pub length_ms: u64,
-    /// The timer that ends it.
     pub timer: Timer,
 }
 
 /// The timer of a hold. The desired state itself is with the scheduler.
+#[cfg_attr(test, derive(strum::IntoStaticStr, strum::VariantNames))]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Timer {
@@ -23,14 +23,11 @@ pub enum Timer {
     Set {
         /// Version of the run that set it.
         rev: u64,
-        /// When it was set.
         at: DateTime<Utc>,
-        /// When it is due.
         due: DateTime<Utc>,
     },
     /// A pause has stopped the clock.
     Frozen {
-        /// What was left, in milliseconds.
         remaining_ms: u64,
         /// When it would have been due.
         due: DateTime<Utc>,

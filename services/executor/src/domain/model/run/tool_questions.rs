@@ -9,6 +9,7 @@ use holdpoint_contracts::asking::{ANSWERS_BYTES_MAX, Answers, AskMode, GivenAnsw
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::domain::model::is_default;
 use crate::domain::model::run::person_hold::PersonHold;
 use crate::domain::size::json_bytes;
 
@@ -26,19 +27,10 @@ pub struct Questions {
     pub answered: Vec<AnsweredQuestion>,
     /// How long the current dispatch has waited for people, in milliseconds. It does not count as working
     /// time.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub blocked_ms: u64,
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-const fn is_zero(ms: &u64) -> bool {
-    *ms == 0
-}
-
-/// An open question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenQuestion {
     /// Its name within the step.
@@ -49,12 +41,10 @@ pub struct OpenQuestion {
     pub on: PersonHold,
 }
 
-/// A question that was answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnsweredQuestion {
     /// Its name within the step.
     pub key: String,
-    /// Number of its hold.
     pub hold: u32,
     /// How the tool said that it waits.
     pub mode: AskMode,
@@ -69,12 +59,6 @@ pub fn answer_name(hold: u32) -> String {
 }
 
 impl Questions {
-    /// Whether there was never a question.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.open.is_none() && self.answered.is_empty() && self.blocked_ms == 0
-    }
-
     /// Names of the values that hold the answers.
     pub fn answer_names(&self) -> impl Iterator<Item = String> {
         self.answered.iter().map(|one| answer_name(one.hold))

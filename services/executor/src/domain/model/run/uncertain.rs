@@ -3,17 +3,17 @@
 use chrono::{DateTime, Utc};
 use holdpoint_ids::HoldId;
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
-use crate::domain::model::run::grant::Working;
+use crate::domain::model::run::grant::StepGrant;
 
 /// A step that may have happened, and the question whether it has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Uncertain {
     /// The grant that was never answered.
-    pub working: Working,
+    pub working: StepGrant,
     /// The hold on people, which is its waker.
     pub hold: HoldId,
-    /// Since when it is asked.
     pub since: DateTime<Utc>,
     /// The answer that came while the run was paused. It takes effect on resume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -26,14 +26,16 @@ pub struct Uncertain {
 /// A person's answer about an uncertain step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answered {
-    /// Which of the options.
     pub choice: Choice,
     pub by: String,
 }
 
-/// The possible answers about an uncertain step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The possible answers about an uncertain step, in the order in which people are shown them.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Choice {
     /// It happened. The step is complete, without a result.
     ItHappened,
@@ -41,19 +43,4 @@ pub enum Choice {
     RunAgain,
     /// It is not known: the step fails.
     GiveUp,
-}
-
-impl Choice {
-    /// Every option, in the order in which people are shown them.
-    pub const ALL: [Self; 3] = [Self::ItHappened, Self::RunAgain, Self::GiveUp];
-
-    /// The option in questions and answers.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ItHappened => "it_happened",
-            Self::RunAgain => "run_again",
-            Self::GiveUp => "give_up",
-        }
-    }
 }

@@ -119,10 +119,10 @@ fn an_agent_applied_after_its_deletion_is_a_new_version_and_lives() {
     let first = give(None, &apply);
     let paused = give(Some(&first), &scope(hold()));
     let deleted = give(Some(&paused), &scope(delete()));
-    assert_eq!(deleted.as_agent().unwrap().view().status, "deleted");
+    assert_eq!(deleted.try_as_agent_ref().unwrap().view().status, "deleted");
     let again = give(Some(&deleted), &apply);
-    let agent = again.as_agent().unwrap();
+    let agent = again.try_as_agent_ref().unwrap();
     assert_eq!((agent.newest, agent.view().status.as_str()), (2, "active"));
     let deleted = give(Some(&again), &scope(delete()));
-    assert_eq!(deleted.as_agent().unwrap().scope.dead_up_to, 2);
+    assert_eq!(deleted.try_as_agent_ref().unwrap().scope.dead_up_to, 2);
 }

@@ -95,9 +95,9 @@ fn a_blocked_tool_keeps_its_lease_and_is_told_the_answer() {
     world.pass(TimeDelta::minutes(2));
     assert_eq!(answer(&mut world, json!("yes")), CloseReply::Applied);
     assert_eq!(world.status(), RunStatus::Running);
-    let told = world.ask_people("pay", question());
-    assert_eq!(told.request_id, asked.request_id, "the first question");
-    let given = told.given.expect("it is answered");
+    let sent = world.ask_people("pay", question());
+    assert_eq!(sent.request_id, asked.request_id, "the first question");
+    let given = sent.given.expect("it is answered");
     assert_eq!((given.answer, given.by.as_str()), (json!("yes"), "ada"));
     assert_eq!(given.continuation, "User responded: yes", "S3-R4");
     let mut result = done(json!({}));
@@ -295,8 +295,8 @@ fn time_up_fails_skips_or_takes_the_default() {
             assert_eq!(world.handed[1].answers["refund"].by, "timeout");
             world.ask("node-b", "pay");
         }
-        let told = world.ask_people("pay", parking()).given.unwrap();
-        assert_eq!((told.answer, told.by.as_str()), (json!("no"), "timeout"));
+        let sent = world.ask_people("pay", parking()).given.unwrap();
+        assert_eq!((sent.answer, sent.by.as_str()), (json!("no"), "timeout"));
     }
 }
 
@@ -316,8 +316,8 @@ fn an_answer_while_paused_takes_effect_on_resume() {
         ));
         assert_eq!(answer(&mut world, json!("yes")), CloseReply::OnResume);
         if !parks {
-            let told = world.ask_people("pay", parking());
-            assert_eq!(told.status, InputStatus::Open, "it does not count yet");
+            let sent = world.ask_people("pay", parking());
+            assert_eq!(sent.status, InputStatus::Open, "it does not count yet");
             assert_eq!(world.parks("pay"), ResultReply::Applied);
         }
         assert_eq!(world.handed.len(), 1);

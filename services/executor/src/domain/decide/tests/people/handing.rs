@@ -370,7 +370,7 @@ fn handled(world: &mut World, handoff_events: &[HandoffEvent]) -> Heard {
 }
 
 /// The events of the handoff, in order.
-fn told(world: &World) -> Vec<EventType> {
+fn sent(world: &World) -> Vec<EventType> {
     let all = world.events().into_iter();
     all.filter(|kind| kind.as_str().starts_with("handoff."))
         .collect()
@@ -410,11 +410,11 @@ fn a_runs_history_has_what_was_done_with_its_handoff_once_and_in_order() {
         for some in 1..=alone {
             assert!(matches!(
                 handled(&mut world, &all[..some]),
-                Heard::Decided(Reply::Handled(HandoffUpdateReply::EventRecorded))
+                Heard::Decided(Reply::HandoffUpdated(HandoffUpdateReply::EventRecorded))
             ));
             assert!(matches!(
                 handled(&mut world, &all[..some]),
-                Heard::Unchanged(Reply::Handled(HandoffUpdateReply::EventRecorded))
+                Heard::Unchanged(Reply::HandoffUpdated(HandoffUpdateReply::EventRecorded))
             ));
         }
         if takes_over {
@@ -429,7 +429,7 @@ fn a_runs_history_has_what_was_done_with_its_handoff_once_and_in_order() {
         handled(&mut world, &all[..2]);
         let closing = done(&world, &all[with_end]);
         assert_eq!(world.close_at(id, closing), CloseReply::Applied);
-        assert_eq!(told(&world), ALL_OF_IT, "{alone} {takes_over}");
+        assert_eq!(sent(&world), ALL_OF_IT, "{alone} {takes_over}");
         let given = world.event(EventType::HandoffReassigned);
         assert_eq!(given.message, "ada has given it to @user.bob.");
         assert_eq!(given.data["to"], json!(["@user.bob"]));
@@ -449,7 +449,7 @@ fn what_was_done_is_told_by_a_time_out_that_is_not_kept_and_not_after_the_end() 
     };
     assert_eq!(world.close_at(id, time_out.clone()), CloseReply::OnResume);
     assert_eq!(world.close_at(id, time_out), CloseReply::OnResume);
-    assert_eq!(told(&world), ALL_OF_IT[..2]);
+    assert_eq!(sent(&world), ALL_OF_IT[..2]);
     let closing = closing(HoldOutcome::Completed, completion("finish"), world.now);
     assert_eq!(world.close_at(id, closing), CloseReply::OnResume);
     world.cancel();
@@ -457,10 +457,10 @@ fn what_was_done_is_told_by_a_time_out_that_is_not_kept_and_not_after_the_end() 
         hold: id,
         handoff_events: all,
     });
-    let stale = Reply::Handled(HandoffUpdateReply::Stale);
+    let stale = Reply::HandoffUpdated(HandoffUpdateReply::Stale);
     assert_eq!(
         format!("{handled:?}"),
         format!("{:?}", Heard::Unchanged(stale))
     );
-    assert_eq!(told(&world), ALL_OF_IT[..2]);
+    assert_eq!(sent(&world), ALL_OF_IT[..2]);
 }

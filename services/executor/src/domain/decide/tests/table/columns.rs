@@ -40,8 +40,8 @@ fn fired(world: &World, is_current: bool) -> RunInput {
     let number = match world.phase(STEP) {
         StepPhase::Planned | StepPhase::Waiting(_) => 1,
         StepPhase::Queued(_)
-        | StepPhase::Working(_)
-        | StepPhase::Asked(_)
+        | StepPhase::Granted(_)
+        | StepPhase::AwaitingPerson(_)
         | StepPhase::Parked(_)
         | StepPhase::Uncertain(_)
         | StepPhase::Completed { .. }

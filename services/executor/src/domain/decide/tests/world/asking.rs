@@ -30,9 +30,8 @@ impl World {
             question: Box::new(question),
         };
         match self.give(input) {
-            Heard::Decided(Reply::Asked(asked)) | Heard::Unchanged(Reply::Asked(asked)) => {
-                Ok(*asked)
-            }
+            Heard::Decided(Reply::InputRequested(asked))
+            | Heard::Unchanged(Reply::InputRequested(asked)) => Ok(*asked),
             Heard::Refused(refusal) => Err(refusal),
             other => panic!("{other:?}"),
         }

@@ -129,9 +129,9 @@ impl World {
                 Timer::Frozen { .. } => None,
             })
             .collect();
-        let mut told = self.timers.clone();
-        told.retain(|_, (_, due)| due.is_some());
-        assert_eq!(told, wanted, "the desired state is the timer");
+        let mut sent = self.timers.clone();
+        sent.retain(|_, (_, due)| due.is_some());
+        assert_eq!(sent, wanted, "the desired state is the timer");
         for (_, hold) in run.holds() {
             let frozen = matches!(hold.timer, Timer::Frozen { .. });
             assert_eq!(
@@ -157,7 +157,7 @@ impl World {
             wanted.insert(on.id, (since, on.deadline()));
         }
         let taken: Vec<_> = run.people().filter(|(_, on)| on.taken.is_some()).collect();
-        let told: BTreeMap<_, _> = self
+        let sent: BTreeMap<_, _> = self
             .holds
             .iter()
             .filter_map(|(id, (_, state))| match state {
@@ -170,10 +170,10 @@ impl World {
                 HoldState::Withdrawn { .. } => None,
             })
             .collect();
-        let told_of = |id| told.get(id).copied();
+        let sent_of = |id| sent.get(id).copied();
         for (id, frozen) in &wanted {
             assert_eq!(
-                told_of(id),
+                sent_of(id),
                 Some(*frozen),
                 "the desired state is the question {id}"
             );
@@ -185,7 +185,7 @@ impl World {
                     .iter()
                     .any(|step| step.answered.contains(&id.number))
         };
-        let left: Vec<_> = told
+        let left: Vec<_> = sent
             .keys()
             .filter(|id| !wanted.contains_key(id))
             .filter(|id| !answered(id))
@@ -200,7 +200,7 @@ impl World {
             .steps
             .iter()
             .filter_map(|step| match &step.phase {
-                StepPhase::Working(working) => {
+                StepPhase::Granted(working) => {
                     Some((step.id.as_str(), step.dispatch, &working.node))
                 }
                 _ => None,
@@ -226,7 +226,7 @@ impl World {
             let is_out = match &step.phase {
                 StepPhase::Queued(_) => true,
                 // Its lease wakes it: checked with the leases.
-                StepPhase::Working(_) => {
+                StepPhase::Granted(_) => {
                     wakers += 1;
                     false
                 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::super::super::world::{Heard, World, closing, handoff_event};
 use super::super::hold;
-use super::{handled, offered, told};
+use super::{handled, offered, sent};
 use crate::domain::run::person_hold::HoldClosure;
 use crate::domain::{RunInput, ScopeInput};
 
@@ -41,7 +41,7 @@ fn a_run_that_is_given_away_is_somebody_elses() {
         assert_eq!(world.close_at(id, by_zoe.clone()), CloseReply::Applied);
         assert_eq!(world.view().taken_over_by.as_deref(), Some("zoe"));
     }
-    let taken = told(&world);
+    let taken = sent(&world);
     let taken = taken
         .iter()
         .filter(|one| **one == EventType::HandoffTakenOver);
@@ -198,6 +198,48 @@ fn a_resume_keeps_its_mode_for_the_waits_of_a_run_that_was_handed_back() {
             assert_eq!(world.view().resume_at, due, "{mode:?}, {is_agent}");
             assert_eq!(world.run().is_final(), due.is_none());
         }
+    }
+}
+
+/// Mend L3: the mode of a resume counts at its instant, whatever is commanded after it, and however late the run
+/// applies both.
+#[test]
+fn a_later_pause_leaves_the_mode_of_a_resume_as_it_was() {
+    for is_applied_at_once in [true, false] {
+        let mut world = World::started("  - id: wait\n    wait: 1 day\n");
+        world.pass(TimeDelta::hours(6));
+        let by = Actor("bob".to_owned());
+        world.give(RunInput::TakeOver { by: by.clone() });
+        let pause = ScopeInput::Pause {
+            by: by.clone(),
+            waiting: PauseWaiting::Hold,
+            new: PauseNew::Accept,
+        };
+        let resume = |mode| ScopeInput::Resume {
+            by: by.clone(),
+            mode,
+        };
+        world.command(PauseScope::Agent, pause.clone());
+        let own = world.run().takeover_hold.as_ref().unwrap().id;
+        let returned = super::completion("return_to_agent");
+        let reply = world.close_as(own, HoldOutcome::Completed, returned);
+        assert_eq!(reply, CloseReply::OnResume);
+        let resumed_at = world.now;
+        for (kind, input) in [
+            (PauseScope::Agent, resume(ResumeMode::Restart)),
+            (PauseScope::Workspace, pause),
+            (PauseScope::Workspace, resume(ResumeMode::Continue)),
+        ] {
+            world.command(kind, input);
+            if is_applied_at_once {
+                world.give(RunInput::ApplyScopes);
+            }
+            world.pass(TimeDelta::hours(1));
+        }
+        world.give(RunInput::ApplyScopes);
+        // A whole day again, and the hour of the second pause.
+        let due = resumed_at + TimeDelta::hours(25);
+        assert_eq!(world.view().resume_at, Some(due), "{is_applied_at_once}");
     }
 }
 

@@ -14,7 +14,7 @@ use holdpoint_contracts::hold::HoldState;
 
 const LEFT: &str = "  - id: first
     wait: 1 hour
-  - id: told
+  - id: sent
     when: run.intervention.by != \"\"
     tool: log
     args: { message: \"{{ run.intervention.by }}: {{ run.intervention.notes }}\", how: $run.intervention.outcome_type }
@@ -44,7 +44,7 @@ fn what_an_operator_hands_back_is_read_by_later_steps() {
         "called her"
     );
     world.fire_next();
-    let read = request(&world, "told");
+    let read = request(&world, "sent");
     assert_eq!(
         read["message"], "ada: called her",
         "by whoever completed it"
@@ -57,13 +57,13 @@ fn what_an_operator_hands_back_is_read_by_later_steps() {
 fn where_nobody_has_taken_over_there_is_nothing_to_read() {
     let mut world = World::started(LEFT);
     world.fire_next();
-    assert_eq!(world.rows["told"].status, StepStatus::Skipped);
+    assert_eq!(world.rows["sent"].status, StepStatus::Skipped);
     assert_eq!(world.status(), RunStatus::Completed);
     let steps = LEFT.replace("    when: run.intervention.by != \"\"\n", "");
     let mut world = World::started(&steps);
     world.fire_next();
     assert_eq!(
-        request(&world, "told"),
+        request(&world, "sent"),
         json!({ "message": ": ", "how": "none" })
     );
 }
@@ -74,7 +74,7 @@ fn long_notes_are_cut_for_the_steps() {
     let mut world = World::started(LEFT);
     returned(&mut world, &"é".repeat(NOTES_CHARS_MAX + 7));
     world.fire_next();
-    let read = request(&world, "told");
+    let read = request(&world, "sent");
     let read = read["message"].as_str().unwrap().chars().count();
     assert_eq!(read, "ada: ".len() + NOTES_CHARS_MAX);
 }

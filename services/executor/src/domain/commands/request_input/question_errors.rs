@@ -10,7 +10,7 @@ use holdpoint_holds::HoldDraft;
 const KEY_CHARS_MAX: usize = 200;
 
 /// The shared validation, and what only a tool's question has.
-pub(super) fn faults(asked: &ToolQuestion) -> Vec<FieldError> {
+pub(super) fn question_errors(asked: &ToolQuestion) -> Vec<FieldError> {
     let spec = HoldSpec {
         options: asked.options.clone(),
         schema: asked.schema.clone(),
@@ -52,7 +52,7 @@ mod tests {
         for draft in holdpoint_holds::fixtures::drafts() {
             let text = json!(draft.fields).to_string();
             let question = serde_json::from_value(Value::Object(draft.fields)).unwrap();
-            let errors = faults(&question);
+            let errors = question_errors(&question);
             let messages: Vec<_> = errors.iter().map(|error| &*error.message).collect();
             assert_eq!(messages, draft.messages, "{text:.300}");
         }

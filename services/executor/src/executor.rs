@@ -1,0 +1,41 @@
+//! The executor as a service of the kernel: `store` and `outbound` implement its traits.
+
+use std::sync::Arc;
+
+use holdpoint_auth::Keys;
+use holdpoint_clock::Clock;
+use holdpoint_kernel::{PendingSweep, Vital};
+
+use crate::queues::Queues;
+
+/// The keys, the clock and the shared state of the executor's tasks.
+#[derive(Debug, Clone)]
+pub struct Executor {
+    /// Verify assertions and sign the tokens of steps.
+    pub(crate) keys: Keys,
+    pub(crate) clock: Clock,
+    /// Commands for many that some of their runs do not follow yet.
+    pub(crate) pages: Arc<PendingSweep>,
+    pub(crate) queues: Arc<Queues>,
+}
+
+impl Executor {
+    /// An executor that verifies assertions with `keys` at the time of `clock`.
+    #[must_use]
+    pub fn new(keys: Keys, clock: Clock) -> Self {
+        Self {
+            keys,
+            clock,
+            pages: Arc::default(),
+            queues: Arc::default(),
+        }
+    }
+}
+
+/// A task whose panic ends the process, because without it steps would stop silently.
+pub(crate) const fn vital(part: &'static str) -> Vital {
+    Vital {
+        service: "executor",
+        part,
+    }
+}
