@@ -19,9 +19,10 @@ pub(crate) async fn log_request(request: Request, next: Next) -> Response {
         .headers()
         .get(REQUEST_ID)
         .and_then(|value| value.to_str().ok());
-    let id = given
-        .filter(|id| is_valid_id(id))
-        .map_or_else(fresh, str::to_owned);
+    let is_visible = |id: &&str| id.chars().all(|c| c.is_ascii_graphic());
+    let valid = given.filter(|id| (1..=ID_MAX).contains(&id.len()) && is_visible(id));
+    let fresh = || format!("{:016x}", rand::random::<u64>());
+    let id = valid.map_or_else(fresh, str::to_owned);
     let method = request.method().clone();
     let path = redact_path(request.uri().path()).to_owned();
     let span = tracing::info_span!("http", request = id);
@@ -29,7 +30,7 @@ pub(crate) async fn log_request(request: Request, next: Next) -> Response {
     let (status, ms) = (response.status().as_u16(), began.elapsed().as_millis());
     span.in_scope(|| {
         // Probes come every few seconds, so only their failures are logged.
-        if is_probe(&path) && status < 400 {
+        if matches!(&*path, "/livez" | "/readyz") && status < 400 {
             tracing::debug!(%method, path, status, %ms, "answered");
         } else if status >= 500 {
             tracing::warn!(%method, path, status, %ms, "answered");
@@ -43,14 +44,6 @@ pub(crate) async fn log_request(request: Request, next: Next) -> Response {
     response
 }
 
-fn fresh() -> String {
-    format!("{:016x}", rand::random::<u64>())
-}
-
-fn is_valid_id(id: &str) -> bool {
-    (1..=ID_MAX).contains(&id.len()) && id.chars().all(|c| c.is_ascii_graphic())
-}
-
 /// A path without secrets: login links and links in mails open a session.
 fn redact_path(path: &str) -> &str {
     if path.starts_with("/login/") {
@@ -60,10 +53,6 @@ fn redact_path(path: &str) -> &str {
     } else {
         path
     }
-}
-
-fn is_probe(path: &str) -> bool {
-    matches!(path, "/livez" | "/readyz")
 }
 
 #[cfg(test)]

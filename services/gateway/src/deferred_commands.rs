@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::app::App;
 use crate::auth::caller::Caller;
 use crate::auth::token_scope::limit_to_earlier;
-use crate::problem::{database_away, key_reused};
+use crate::problem::{ApiError, ApiResult, database_away, key_reused};
 use crate::store::commands::{self, Accepted, Stored};
 
 /// Most stored commands of one workspace for one service; one more is refused with 503.
@@ -110,7 +110,7 @@ impl Sender {
                     PAUSE_IDLE
                 }
                 Ok(false) => pause,
-                Err(problem) => {
+                Err(ApiError(problem)) => {
                     tracing::warn!(%problem, "stored commands cannot be sent; they are tried again");
                     pause
                 }
@@ -123,15 +123,11 @@ impl Sender {
     }
 
     /// Sends the oldest commands once. True if none are left.
-    async fn send_round(&self) -> Result<bool, Problem> {
+    async fn send_round(&self) -> ApiResult<bool> {
         let app = &self.app;
         let before = app.clock.now() - REMEMBERED_FOR;
-        commands::forget(&app.writer, before)
-            .await
-            .map_err(database_away)?;
-        let open = commands::open(&app.readers, ROUND)
-            .await
-            .map_err(database_away)?;
+        commands::forget(&app.writer, before).await?;
+        let open = commands::open(&app.readers, ROUND).await?;
         if open.is_empty() || !app.bus.is_connected() {
             return Ok(open.is_empty());
         }
@@ -141,9 +137,7 @@ impl Sender {
             .buffer_unordered(CALLERS_AT_ONCE);
         let waiting: Vec<Vec<CommandId>> = of_callers.try_collect().await?;
         let waiting = waiting.concat();
-        commands::tried(&app.writer, &waiting)
-            .await
-            .map_err(database_away)?;
+        commands::tried(&app.writer, &waiting).await?;
         Ok(waiting.is_empty())
     }
 
@@ -153,7 +147,7 @@ impl Sender {
         &self,
         commands: Vec<Stored>,
         silent: &Mutex<HashSet<String>>,
-    ) -> Result<Vec<CommandId>, Problem> {
+    ) -> ApiResult<Vec<CommandId>> {
         let silent = || silent.lock().unwrap_or_else(PoisonError::into_inner);
         let mut waiting = Vec::new();
         for command in commands {
@@ -176,13 +170,11 @@ impl Sender {
     }
 
     /// Checks the command that this one must not overtake. None: this one can be sent.
-    async fn check_predecessor(&self, command: &Stored) -> Result<Option<Delivery>, Problem> {
+    async fn check_predecessor(&self, command: &Stored) -> ApiResult<Option<Delivery>> {
         let Some(first) = command.after else {
             return Ok(None);
         };
-        let progress = commands::progress(&self.app.readers, first)
-            .await
-            .map_err(database_away)?;
+        let progress = commands::progress(&self.app.readers, first).await?;
         Ok(match progress.map(|it| it.answer) {
             // Done, and perhaps deleted since.
             None | Some(Some(Reply::Ok(_))) => None,
@@ -191,7 +183,7 @@ impl Sender {
         })
     }
 
-    async fn send(&self, command: &Stored) -> Result<Delivery, Problem> {
+    async fn send(&self, command: &Stored) -> ApiResult<Delivery> {
         let body = match self.sign(command).await? {
             Ok(body) => body,
             Err(refused) => return Ok(Delivery::Replied(Reply::Problem(refused))),

@@ -29,6 +29,8 @@ mod send_command;
 mod sse;
 mod store;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
 mod time_zones;
 mod tls;

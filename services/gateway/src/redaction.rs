@@ -112,8 +112,9 @@ mod tests {
     use chrono::DateTime;
     use serde_json::json;
 
-    use super::testing::{claims, request};
+    use super::testing::request;
     use super::*;
+    use crate::testing::claims;
 
     /// Issue 4, Deliver 4: parties see the whole request, and no other user.
     #[test]

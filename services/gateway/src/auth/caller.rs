@@ -243,14 +243,8 @@ mod tests {
     use super::*;
 
     fn known(name: &str) -> VouchedUser {
-        let claims = Claims {
-            workspace: "acme".parse().unwrap(),
-            user: name.parse().unwrap(),
-            roles: Vec::new(),
-            expires_at: chrono::DateTime::UNIX_EPOCH,
-        };
         VouchedUser {
-            claims: Arc::new(claims),
+            claims: Arc::new(crate::testing::claims(name, &[])),
             is_whole: true,
         }
     }

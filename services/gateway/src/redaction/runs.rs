@@ -229,8 +229,9 @@ mod tests {
     use holdpoint_contracts::handoff::RequestView;
     use serde_json::json;
 
-    use super::super::testing::{claims, request};
+    use super::super::testing::request;
     use super::*;
+    use crate::testing::claims;
 
     fn asked(number: u32, step: Option<&str>, to: &str) -> RequestView {
         let mut asked = request();

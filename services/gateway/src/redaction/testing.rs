@@ -1,7 +1,5 @@
-//! Fixtures: a request with answers and contact data, and its readers.
+//! Fixtures: a request with answers and contact data.
 
-use chrono::DateTime;
-use holdpoint_auth::Claims;
 use holdpoint_contracts::handoff::RequestView;
 use serde_json::json;
 
@@ -26,13 +24,4 @@ pub(super) fn request() -> RequestView {
         "created_at": "2025-12-31T12:00:00Z", "callback": "https://ci.example/done?key=s3cret",
     });
     serde_json::from_value(view).unwrap()
-}
-
-pub(super) fn claims(user: &str, roles: &[&str]) -> Claims {
-    Claims {
-        workspace: "acme".parse().unwrap(),
-        user: user.parse().unwrap(),
-        roles: roles.iter().map(|role| role.parse().unwrap()).collect(),
-        expires_at: DateTime::UNIX_EPOCH,
-    }
 }

@@ -62,13 +62,7 @@ mod tests {
     use super::*;
 
     fn played(name: &str, is_whole: bool) -> Caller {
-        let claims = holdpoint_auth::Claims {
-            workspace: "acme".parse().unwrap(),
-            user: name.parse().unwrap(),
-            roles: Vec::new(),
-            expires_at: chrono::DateTime::UNIX_EPOCH,
-        };
-        Caller::for_test(claims, is_whole)
+        Caller::for_test(crate::testing::claims(name, &[]), is_whole)
     }
 
     /// Mend A-H2: the link in a mail has all rights of the person, and a narrowed token has not.
