@@ -291,7 +291,7 @@ fn check_question(run: &Run, question: &Uncertain, request: &Request) {
         (Phase::Frozen { .. }, None) => is_paused,
         (Phase::Decided { by, data, .. }, Some(answer)) => {
             let is_kept = is_paused || run.taken().is_some();
-            is_kept && *by == answer.by && *data == answer.choice.as_str()
+            is_kept && *by == answer.by && *data == answer.choice.into_str()
         }
         (
             Phase::Open { .. }
