@@ -18,7 +18,7 @@ use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, guarded, inse
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict};
-use sea_orm::{Condition, QueryOrder, QuerySelect};
+use sea_orm::{Condition, Order, QueryOrder, QuerySelect};
 
 pub(super) use due_now::{reconsider, retry_webhook};
 
@@ -181,7 +181,12 @@ pub(super) async fn load(
     Ok(found)
 }
 
-/// Due deliveries of one channel, the longest due first, except those to busy targets.
+/// The place of a due delivery among those of its target, the longest due first.
+const PLACE_AT_TARGET: &str = "row_number() OVER (PARTITION BY workspace, target ORDER BY next_at)";
+
+/// Due deliveries of one channel, except those to busy targets. Each target has its share of the page: the first
+/// delivery of every target comes before the second of any. Otherwise a webhook with a long backlog would fill
+/// every page.
 pub(crate) async fn due(
     db: &impl ConnectionTrait,
     channel: Channel,
@@ -198,6 +203,7 @@ pub(crate) async fn due(
         .filter(COLUMN.channel.eq(channel.as_str()))
         .filter(COLUMN.state.eq("pending"))
         .filter(COLUMN.next_at.lte(now))
+        .order_by(Expr::cust(PLACE_AT_TARGET), Order::Asc)
         .order_by_asc(Column::NextAt)
         .limit(limit)
         .all(db)
