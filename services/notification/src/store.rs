@@ -7,6 +7,7 @@ mod event_row;
 mod fair_queue;
 mod inbox;
 mod inbox_entry_row;
+mod key_columns;
 mod preferences_row;
 mod retention;
 mod secret_row;
@@ -43,14 +44,6 @@ pub(crate) use preferences_row::{DigestPlace, digests};
 pub(crate) use retention::has_expired;
 pub(crate) use watch_row::{list as watches, watching};
 pub(crate) use webhook_row::{enabled as enabled_webhooks, list as webhooks};
-
-/// The number of a notification's id, as rows have it.
-const fn stored_rev(id: NotificationId) -> u64 {
-    match id.rev {
-        Some(rev) => rev,
-        None => 0,
-    }
-}
 
 impl Store<NotificationDomain> for Notification {
     async fn load(

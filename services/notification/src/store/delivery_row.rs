@@ -22,8 +22,7 @@ use sea_orm::{Condition, Order, QueryOrder, QuerySelect};
 
 pub(super) use due_now::{reconsider, retry_webhook};
 
-use super::retention::HoldRow;
-use super::stored_rev;
+use super::key_columns::{HoldRow, stored_rev};
 use crate::domain::{Delivery, DeliveryKey, DeliveryTarget, Key, Phase, PlannedDelivery};
 
 pub(crate) use pages::{Last, of_request, of_webhook};

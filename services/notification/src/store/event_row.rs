@@ -16,8 +16,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict, Query, SelectStatement};
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
-use super::retention::HoldRow;
-use super::stored_rev;
+use super::key_columns::{HoldRow, stored_rev};
 use crate::domain::{EventKey, Key, NotificationEvent, RequestLifecycle, Subject};
 
 const TABLE: &str = "notification_events";

@@ -8,7 +8,8 @@ use holdpoint_store::StoreError;
 use sea_orm::ConnectionTrait;
 
 use super::inbox_entry_row::{self, ChangesFilter, ListFilter, Row};
-use super::{change_row, event_row, stored_rev};
+use super::key_columns::stored_rev;
+use super::{change_row, event_row};
 use crate::domain::{InboxEntry, NotificationEvent, RequestLifecycle, view};
 
 /// Adds their events to rows, and how the requests of these ended.

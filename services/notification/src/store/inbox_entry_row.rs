@@ -17,8 +17,7 @@ use sea_orm::sea_query::{Expr, ExprTrait as _, Func, OnConflict, Query};
 use sea_orm::{Condition, PaginatorTrait, QueryOrder, QuerySelect};
 
 use super::event_row::reminders;
-use super::retention::HoldRow;
-use super::stored_rev;
+use super::key_columns::{HoldRow, stored_rev};
 
 const TABLE: &str = "inbox_entries";
 

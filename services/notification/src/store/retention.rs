@@ -7,10 +7,8 @@ use holdpoint_store::StoreError;
 use sea_orm::ConnectionTrait;
 use sea_orm::sea_query::{Alias, Expr, ExprTrait as _, Query, SelectStatement};
 
+use super::key_columns::HoldRow;
 use super::{delivery_row, event_row, inbox_entry_row, watch_row, webhook_row};
-
-/// The columns `workspace` and `hold`.
-pub(super) type HoldRow = (String, String);
 
 /// Holds of one page.
 const HOLDS: u64 = 100;

@@ -17,7 +17,7 @@ use sea_orm::sea_query::{Expr, ExprTrait as _};
 use sea_orm::{Condition, PaginatorTrait, QueryOrder, QuerySelect};
 
 use super::event_row::end_of_watched_run;
-use super::retention::HoldRow;
+use super::key_columns::HoldRow;
 use crate::domain::{Key, Need, Watch};
 
 const TABLE: &str = "watches";

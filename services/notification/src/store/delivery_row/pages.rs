@@ -8,7 +8,8 @@ use sea_orm::{Condition, QueryOrder, QuerySelect};
 
 use super::{COLUMN, Column, Entity, WEBHOOK, number, read};
 use crate::domain::Delivery;
-use crate::store::{PageStart, stored_rev};
+use crate::store::inbox_entry_row::PageStart;
+use crate::store::key_columns::stored_rev;
 
 /// Where a page of a list begins: the last one's number, channel and target.
 #[derive(Debug, Clone, PartialEq, Eq)]

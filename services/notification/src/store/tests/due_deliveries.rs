@@ -21,9 +21,8 @@ fn notification(number: u32) -> NotificationId {
 /// its deliveries are the longest due. Within a target the longest due comes first.
 pub(super) async fn every_target_has_its_share(db: &DatabaseConnection) {
     let now: DateTime<Utc> = "2026-02-01T00:00:00Z".parse().unwrap();
-    let webhook = |number: u32| {
-        DeliveryTarget::Webhook(format!("wh_{number:032x}").parse().unwrap())
-    };
+    let webhook =
+        |number: u32| DeliveryTarget::Webhook(format!("wh_{number:032x}").parse().unwrap());
     let mail = |name: &str| DeliveryTarget::Mail(name.parse().unwrap());
     let backlog = 300;
     let mut planned: Vec<_> = (1..=backlog)
