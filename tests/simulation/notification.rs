@@ -14,7 +14,7 @@ use holdpoint_ids::{HoldId, NotificationId, RunId, UserName};
 use holdpoint_notification::Notification;
 use holdpoint_notification::domain::{
     Aggregate, AttemptReport, Delivery, DeliveryKey, DeliveryRules, DeliveryTarget, Effect, Fact,
-    Input, Key, Need, NotificationEvent, Person, Phase, Recipient, RequestLifecycle,
+    Input, Key, Need, NewInboxEntries, NotificationEvent, Person, Phase, Recipient, RequestLifecycle,
 };
 
 use crate::people::{is_standing, requests};
@@ -45,13 +45,13 @@ impl Tables for Notification {
 
     fn keep_rows(rows: &mut NotificationRows, effects: &[Effect], _: DateTime<Utc>) {
         for effect in effects {
-            if let Effect::AddInboxEntries {
+            if let Effect::AddInboxEntries(NewInboxEntries {
                 id,
                 people,
                 read_at,
                 renews,
                 ..
-            } = effect
+            }) = effect
             {
                 rows.add(*id, people, read_at.is_some(), *renews);
             }
@@ -71,43 +71,19 @@ impl Tables for Notification {
                 let stored = Aggregate::Event(event.clone());
                 states.entry(Key::Event(event.key())).or_insert(stored);
             }
-            let Effect::Deliver {
-                workspace,
-                id,
-                priority,
-                to,
-            } = effect
-            else {
+            let Effect::Deliver(all) = effect else {
                 continue;
             };
             let is_told = |name: &UserName| {
                 states.keys().any(|key| match key {
-                    Key::Delivery(key) => key.note == *id && key.to.name() == Some(name),
+                    Key::Delivery(key) => key.note == all.id && key.to.name() == Some(name),
                     _ => false,
                 })
             };
             let begins_twice = |to: &DeliveryTarget| to.name().is_some_and(is_told);
-            let new = to
-                .iter()
-                .filter(|one| !one.after.is_empty() || !begins_twice(&one.to));
-            let new = new.map(|one| Delivery {
-                key: DeliveryKey {
-                    workspace: workspace.clone(),
-                    note: *id,
-                    to: one.to.clone(),
-                },
-                priority: *priority,
-                after: one.after.clone(),
-                at: now,
-                changed_at: now,
-                phase: Phase::Pending {
-                    next_at: one.due_at,
-                    waits: one.waits,
-                },
-                attempts: 0,
-                last_error: None,
-                version: 1,
-            });
+            let new = all.to.iter();
+            let new = new.filter(|one| !one.after.is_empty() || !begins_twice(&one.to));
+            let new = new.map(|one| all.delivery(one, now));
             for one in new.collect::<Vec<_>>() {
                 let key = Key::Delivery(one.key.clone());
                 let kept = states.entry(key);

@@ -22,7 +22,7 @@ mod tests;
 pub use commands::claim_delivery::PERSON_GONE;
 pub use decision::{Change, Lookup, LookupFn, NotificationDomain, Outcome, Undecided};
 pub(crate) use effect::ChangedInboxes;
-pub use effect::Effect;
+pub use effect::{Effect, NewDeliveries, NewInboxEntries};
 pub use input::Input;
 pub use model::{
     Aggregate, AttemptReport, CallOutcome, Delivery, DeliveryKey, DeliveryRules, DeliveryTarget,

@@ -3,6 +3,7 @@
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{Channel, PersonalChannel, Watched};
 use holdpoint_ids::{HoldId, RoleName, UserName, Workspace};
+use strum::EnumTryAs;
 
 use super::model::{DeliveryRules, RequestLifecycle, Subscription};
 
@@ -41,7 +42,7 @@ pub enum Need {
 }
 
 /// The value of a need.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, EnumTryAs)]
 pub enum Fact {
     /// For [`Need::Members`] and [`Need::Watchers`].
     Names(Vec<UserName>),
@@ -50,48 +51,6 @@ pub enum Fact {
     Webhooks(Vec<Subscription>),
     /// For [`Need::Unread`] and [`Need::WatchCount`].
     Count(u64),
-}
-
-impl Fact {
-    pub(crate) fn into_names(self) -> Option<Vec<UserName>> {
-        if let Self::Names(names) = self {
-            Some(names)
-        } else {
-            None
-        }
-    }
-
-    pub(crate) fn into_person(self) -> Option<Person> {
-        if let Self::Person(person) = self {
-            Some(person)
-        } else {
-            None
-        }
-    }
-
-    pub(crate) fn into_lifecycle(self) -> Option<RequestLifecycle> {
-        if let Self::RequestLifecycle(lifecycle) = self {
-            Some(lifecycle)
-        } else {
-            None
-        }
-    }
-
-    pub(crate) fn into_webhooks(self) -> Option<Vec<Subscription>> {
-        if let Self::Webhooks(all) = self {
-            Some(all)
-        } else {
-            None
-        }
-    }
-
-    pub(crate) fn into_count(self) -> Option<u64> {
-        if let Self::Count(count) = self {
-            Some(count)
-        } else {
-            None
-        }
-    }
 }
 
 /// What decisions read of a user.

@@ -99,7 +99,7 @@ fn reached(world: &World, to: &[&str]) -> (Vec<String>, u32) {
         };
         pages += 1;
         for effect in change.effects {
-            if let Effect::AddInboxEntries { people, .. } = effect {
+            if let Effect::AddInboxEntries(NewInboxEntries { people, .. }) = effect {
                 names.extend(people.iter().map(ToString::to_string));
             }
         }
@@ -279,7 +279,7 @@ fn whoever_is_asked_is_mailed() {
             panic!("nobody was told");
         };
         let count = |effect: &Effect| {
-            if let Effect::Deliver { to, .. } = effect {
+            if let Effect::Deliver(NewDeliveries { to, .. }) = effect {
                 to.len()
             } else {
                 0

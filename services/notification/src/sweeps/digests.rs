@@ -29,7 +29,7 @@ impl Digests {
         db: &DatabaseConnection,
     ) -> Result<SweepPage<Notification>, StoreError> {
         let after = self.after.take();
-        let due = store::digests(db, (after.as_ref(), self.clock.now()), PEOPLE).await?;
+        let due = store::digests(db, after.as_ref(), self.clock.now(), PEOPLE).await?;
         let is_full = u64::try_from(due.len()).is_ok_and(|found| found >= PEOPLE);
         if is_full {
             self.after = due.last().cloned();

@@ -9,6 +9,7 @@ use holdpoint_contracts::notification::{
     Channel, DeliveryState, DeliveryView, PendingReason, PersonalChannel,
 };
 use holdpoint_ids::{NotificationId, UserName, WebhookId, Workspace};
+use strum::IntoStaticStr;
 
 /// Longest stored sentence about what went wrong, in characters.
 pub(crate) const ERROR_CHARS_MAX: usize = 300;
@@ -92,7 +93,8 @@ impl DeliveryKey {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Phase {
     /// The next attempt begins at `next_at`.
     Pending {

@@ -200,7 +200,7 @@ fn what_is_over_falls_over_to_nobody() {
     assert!(done.last_error.unwrap().contains("550"));
 
     let (_, effects) = after(record_attempt(&claimed, 1, &never, &open, now).unwrap());
-    let [Effect::Deliver { to, .. }] = &effects[..] else {
+    let [Effect::Deliver(NewDeliveries { to, .. })] = &effects[..] else {
         panic!("{effects:?}");
     };
     assert_eq!(to[0].after, [Channel::Email]);
@@ -210,7 +210,7 @@ fn what_is_over_falls_over_to_nobody() {
         receipt: "HTTP 200".to_owned(),
     };
     let (mut told, effects) = after(record_attempt(&chat, 1, &sent, &over, now).unwrap());
-    let [Effect::Deliver { id, to, .. }] = &effects[..] else {
+    let [Effect::Deliver(NewDeliveries { id, to, .. })] = &effects[..] else {
         panic!("{effects:?}");
     };
     assert_eq!((id.rev, &to[0].to), (Some(2), &chat.key.to));
@@ -287,7 +287,7 @@ impl Notice {
         };
         self.rows.insert(next.key.to.channel(), *next);
         for effect in change.effects {
-            let Effect::Deliver { to, id, .. } = effect else {
+            let Effect::Deliver(NewDeliveries { to, id, .. }) = effect else {
                 continue;
             };
             let is_of_end = id.rev.is_some();

@@ -160,7 +160,7 @@ fn a_digest_is_one_mail_a_day() {
         let Outcome::Decided(change) = digest(known, at(now)) else {
             panic!("nothing is due");
         };
-        let (Aggregate::Preferences(next), [Effect::Deliver { id, to, .. }]) =
+        let (Aggregate::Preferences(next), [Effect::Deliver(NewDeliveries { id, to, .. })]) =
             (change.state, &change.effects[..])
         else {
             panic!("no digest");

@@ -90,9 +90,9 @@ fn how_it_ended_is_no_owners_news_and_leaves_nothing() {
         !change
             .effects
             .iter()
-            .any(|one| matches!(one, Effect::Deliver { .. }))
+            .any(|one| matches!(one, Effect::Deliver(_)))
     );
-    let is_unread = |one: &Effect| matches!(one, Effect::AddInboxEntries { read_at: None, people, .. } if people.len() == 1);
+    let is_unread = |one: &Effect| matches!(one, Effect::AddInboxEntries(NewInboxEntries { read_at: None, people, .. }) if people.len() == 1);
     assert!(change.effects.iter().any(is_unread), "{:?}", change.effects);
 }
 

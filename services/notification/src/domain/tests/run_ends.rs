@@ -87,10 +87,10 @@ fn people(effects: &[Effect]) -> (Vec<String>, Vec<String>) {
     let (mut copies, mut outside) = (Vec::new(), Vec::new());
     for effect in effects {
         match effect {
-            Effect::AddInboxEntries { people, .. } => {
+            Effect::AddInboxEntries(NewInboxEntries { people, .. }) => {
                 copies.extend(people.iter().map(ToString::to_string));
             }
-            Effect::Deliver { to, .. } => {
+            Effect::Deliver(NewDeliveries { to, .. }) => {
                 let names = to.iter().filter_map(|planned| planned.to.name());
                 outside.extend(names.map(ToString::to_string));
             }
@@ -322,7 +322,7 @@ fn a_webhook_hears_of_ends_that_nobody_watches() {
         match given(None, &input, &lookup) {
             Ok(Outcome::Decided(change)) => {
                 assert!(calls, "{hook:?}");
-                let told = |effect: &Effect| matches!(effect, Effect::Deliver { .. });
+                let told = |effect: &Effect| matches!(effect, Effect::Deliver(_));
                 assert!(change.effects.iter().any(told));
                 assert!(
                     !change.effects.contains(&Effect::ContinueFanOut),
@@ -380,7 +380,7 @@ fn webhooks_and_rights_are_looked_at() {
         let calls: Vec<_> = effects
             .iter()
             .filter_map(|effect| match effect {
-                Effect::Deliver { to, .. } => Some(to[0].to.clone()),
+                Effect::Deliver(NewDeliveries { to, .. }) => Some(to[0].to.clone()),
                 _ => None,
             })
             .collect();
@@ -410,7 +410,7 @@ fn an_end_goes_by_the_way_that_a_person_wants() {
     for (status, mailed) in [(RunStatus::Completed, false), (RunStatus::Failed, true)] {
         let effects = told(&run_ended(status), &lookup);
         let outside = effects.iter().find_map(|effect| match effect {
-            Effect::Deliver { to, .. } => to[0].to.person(),
+            Effect::Deliver(NewDeliveries { to, .. }) => to[0].to.person(),
             _ => None,
         });
         assert_eq!(
@@ -441,7 +441,7 @@ proptest! {
         prop_assert_eq!(&copies, &watching);
         prop_assert_eq!(&outside, &watching);
         for effect in &effects {
-            if let Effect::AddInboxEntries { people, .. } = effect {
+            if let Effect::AddInboxEntries(NewInboxEntries { people, .. }) = effect {
                 prop_assert!(people.len() <= PAGE);
             }
         }

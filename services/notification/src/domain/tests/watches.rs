@@ -48,20 +48,20 @@ fn copies(fact: &RequestEvent, lookup: LookupFn<'_>) -> Vec<(String, bool)> {
         };
         let mut concerned = Vec::new();
         for effect in &change.effects {
-            if let Effect::AddInboxEntries {
+            if let Effect::AddInboxEntries(NewInboxEntries {
                 people, watching, ..
-            } = effect
+            }) = effect
             {
                 all.extend(people.iter().map(|name| (name.to_string(), *watching)));
                 concerned.extend(people.iter().filter(|_| !watching));
-            } else if let Effect::Deliver { to, .. } = effect {
+            } else if let Effect::Deliver(NewDeliveries { to, .. }) = effect {
                 assert!(to.len() <= PAGE);
             } else {
                 panic!("{effect:?}");
             }
         }
         for effect in &change.effects {
-            if let Effect::Deliver { to, .. } = effect {
+            if let Effect::Deliver(NewDeliveries { to, .. }) = effect {
                 assert!(
                     to.len() <= concerned.len(),
                     "nothing leaves for who watches"

@@ -281,7 +281,7 @@ fn notified(effects: &[Effect], is_olga_active: bool, parts: &[&str]) -> Vec<Str
     while let Ok(Outcome::Decided(change)) = continue_fan_out(&event, &lookup, DateTime::UNIX_EPOCH)
     {
         for effect in &change.effects {
-            let Effect::AddInboxEntries { people, .. } = effect else {
+            let Effect::AddInboxEntries(NewInboxEntries { people, .. }) = effect else {
                 panic!("a notice stays in the application: {effect:?}");
             };
             names.extend(people.iter().map(ToString::to_string));

@@ -7,9 +7,9 @@ use holdpoint_ids::{HoldId, NotificationId};
 use holdpoint_store::begin_write;
 use sea_orm::DatabaseConnection;
 
-use super::super::delivery_row::{self, New};
+use super::super::delivery_row;
 use crate::domain::testing::acme;
-use crate::domain::{DeliveryTarget, PlannedDelivery};
+use crate::domain::{DeliveryTarget, NewDeliveries, PlannedDelivery};
 
 fn notification(number: u32) -> NotificationId {
     let mut hold: HoldId = "hold_01920000000070008000000000000009-1".parse().unwrap();
@@ -36,13 +36,13 @@ pub(super) async fn every_target_has_its_share(db: &DatabaseConnection) {
     let tx = begin_write(db).await.unwrap();
     for (number, to) in &planned {
         let at = now - TimeDelta::days(1) + TimeDelta::seconds(i64::from(*number));
-        let new = New {
-            workspace: &acme(),
-            note: notification(*number),
+        let new = NewDeliveries {
+            workspace: acme(),
+            id: notification(*number),
             priority: Priority::Normal,
-            to: &[PlannedDelivery::at_once(to.clone(), at)],
+            to: vec![PlannedDelivery::at_once(to.clone(), at)],
         };
-        delivery_row::insert(&tx, &[new], at).await.unwrap();
+        delivery_row::insert(&tx, &[&new], at).await.unwrap();
     }
     tx.commit().await.unwrap();
     let due = async |channel, busy: &[DeliveryTarget]| {

@@ -8,12 +8,11 @@ use holdpoint_ids::{HoldId, NotificationId, UserName, Workspace};
 use holdpoint_store::begin_write;
 use sea_orm::DatabaseConnection;
 
-use super::super::inbox_entry_row::{
-    self, ChangedAt, ChangesFilter, ListFilter, NewEntries, PageStart,
-};
-use super::super::{change_row, event_row};
+use super::super::change_row;
+use super::super::inbox_entry_row::{self, ChangedAt, ChangesFilter, ListFilter, PageStart};
+use super::save_events;
 use crate::domain::testing::request_event as fact;
-use crate::domain::{FanOutProgress, NotificationEvent, Subject};
+use crate::domain::{FanOutProgress, NewInboxEntries, NotificationEvent, Subject};
 
 /// Who is told of what, on which tables.
 struct Desk<'d> {
@@ -50,17 +49,18 @@ impl Desk<'_> {
     async fn told(&self, workspace: &Workspace, number: u32, people: &[&str]) -> i64 {
         let people: Vec<_> = people.iter().map(|name| person(name)).collect();
         self.commit(workspace, async |tx, seq| {
-            let entries = NewEntries {
-                workspace,
+            let entries = NewInboxEntries {
+                workspace: workspace.clone(),
                 id: note(number),
                 at: self.now + TimeDelta::minutes(i64::from(number)),
                 read_at: None,
                 watching: false,
                 renews: false,
-                seq,
-                people: &people,
+                people,
             };
-            inbox_entry_row::insert(tx, &[entries]).await.unwrap();
+            inbox_entry_row::insert(tx, &[(&entries, seq)])
+                .await
+                .unwrap();
         })
         .await
     }
@@ -222,19 +222,19 @@ pub(super) async fn reminders_are_renewed(db: &DatabaseConnection) {
         let told = NotificationEvent::new(&workspace, subject, FanOutProgress::Done);
         let people: Vec<_> = people.iter().map(|name| person(name)).collect();
         desk.commit(&workspace, async |tx, seq| {
-            let lost = event_row::save(tx, &[(&told, 0)], now).await;
-            assert_eq!(lost.unwrap(), []);
-            let entries = NewEntries {
-                workspace: &workspace,
+            assert_eq!(save_events(tx, &[(&told, 0)], now).await, []);
+            let entries = NewInboxEntries {
+                workspace: workspace.clone(),
                 id: told.id(),
                 at: now,
                 read_at: None,
                 watching: false,
                 renews: kind == RequestEventKind::Escalated,
-                seq,
-                people: &people,
+                people,
             };
-            inbox_entry_row::insert(tx, &[entries]).await.unwrap();
+            inbox_entry_row::insert(tx, &[(&entries, seq)])
+                .await
+                .unwrap();
         })
         .await;
     }
