@@ -34,47 +34,6 @@ pub(crate) struct DueDeliveries {
 }
 
 impl DueDeliveries {
-    async fn page(
-        &mut self,
-        db: &DatabaseConnection,
-    ) -> Result<SweepPage<Notification>, StoreError> {
-        let wanted = self.wake.wanted();
-        let since = *self.since.get_or_insert_with(Instant::now);
-        let busy = self.post.busy();
-        let mut inputs = Vec::new();
-        let mut is_done = busy.is_empty();
-        for channel in [
-            Channel::Callback,
-            Channel::Webhook,
-            Channel::Chat,
-            Channel::Email,
-            Channel::Digest,
-        ] {
-            let skipped: Vec<_> = busy
-                .iter()
-                .filter(|to| to.channel() == channel)
-                .cloned()
-                .collect();
-            let mut due = store::due(db, channel, self.clock.now(), &skipped, DUE_MAX).await?;
-            due.retain(|key| !self.post.is_at_work(key));
-            is_done &= due.is_empty();
-            self.keep_fair(&mut due);
-            due.truncate(self.post.room(channel));
-            inputs.extend(due.into_iter().map(Input::ClaimDelivery));
-        }
-        if is_done || since.elapsed() > SETTLE_WITHIN {
-            self.since = None;
-            self.wake.end(wanted);
-        }
-        Ok(SweepPage {
-            more: false,
-            inputs,
-            messages: Vec::new(),
-        })
-    }
-}
-
-impl DueDeliveries {
     /// Keeps as many calls of each webhook or chat as it may have at a time.
     fn keep_fair(&self, due: &mut Vec<DeliveryKey>) {
         let mut room: HashMap<DeliveryTarget, usize> = HashMap::new();
@@ -99,6 +58,41 @@ impl Sweep<Notification> for DueDeliveries {
         &'a mut self,
         db: &'a DatabaseConnection,
     ) -> BoxFuture<'a, Result<SweepPage<Notification>, StoreError>> {
-        async move { self.page(db).await }.boxed()
+        async move {
+            let wanted = self.wake.wanted();
+            let since = *self.since.get_or_insert_with(Instant::now);
+            let busy = self.post.busy();
+            let mut inputs = Vec::new();
+            let mut is_done = busy.is_empty();
+            for channel in [
+                Channel::Callback,
+                Channel::Webhook,
+                Channel::Chat,
+                Channel::Email,
+                Channel::Digest,
+            ] {
+                let skipped: Vec<_> = busy
+                    .iter()
+                    .filter(|to| to.channel() == channel)
+                    .cloned()
+                    .collect();
+                let mut due = store::due(db, channel, self.clock.now(), &skipped, DUE_MAX).await?;
+                due.retain(|key| !self.post.is_at_work(key));
+                is_done &= due.is_empty();
+                self.keep_fair(&mut due);
+                due.truncate(self.post.room(channel));
+                inputs.extend(due.into_iter().map(Input::ClaimDelivery));
+            }
+            if is_done || since.elapsed() > SETTLE_WITHIN {
+                self.since = None;
+                self.wake.end(wanted);
+            }
+            Ok(SweepPage {
+                more: false,
+                inputs,
+                messages: Vec::new(),
+            })
+        }
+        .boxed()
     }
 }

@@ -33,27 +33,6 @@ pub(crate) struct FanOut {
 }
 
 impl FanOut {
-    async fn page(
-        &mut self,
-        db: &DatabaseConnection,
-    ) -> Result<SweepPage<Notification>, StoreError> {
-        let wanted = self.wake.wanted();
-        let mut events = self.events.next(db, EVENTS).await?;
-        events.append(&mut self.run_ends.next(db, RUN_ENDS).await?);
-        let mut page = SweepPage {
-            more: false,
-            inputs: Vec::new(),
-            messages: Vec::new(),
-        };
-        if events.is_empty() {
-            self.wake.end(wanted);
-        } else if self.refresh_people().await {
-            page.more = true;
-            page.inputs = events.into_iter().map(Input::ContinueFanOut).collect();
-        }
-        Ok(page)
-    }
-
     /// A user who was created, or got a role, before the event must be notified. A stale user directory would
     /// leave them out for good, so nobody is notified by one.
     async fn refresh_people(&self) -> bool {
@@ -74,6 +53,23 @@ impl Sweep<Notification> for FanOut {
         &'a mut self,
         db: &'a DatabaseConnection,
     ) -> BoxFuture<'a, Result<SweepPage<Notification>, StoreError>> {
-        async move { self.page(db).await }.boxed()
+        async move {
+            let wanted = self.wake.wanted();
+            let mut events = self.events.next(db, EVENTS).await?;
+            events.append(&mut self.run_ends.next(db, RUN_ENDS).await?);
+            let mut page = SweepPage {
+                more: false,
+                inputs: Vec::new(),
+                messages: Vec::new(),
+            };
+            if events.is_empty() {
+                self.wake.end(wanted);
+            } else if self.refresh_people().await {
+                page.more = true;
+                page.inputs = events.into_iter().map(Input::ContinueFanOut).collect();
+            }
+            Ok(page)
+        }
+        .boxed()
     }
 }
