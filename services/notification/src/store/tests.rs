@@ -1,6 +1,7 @@
 //! One suite for both databases: SQLite always, Postgres where there is one.
 
 mod due_deliveries;
+mod golden;
 mod inbox_entries;
 mod run_ends;
 
