@@ -52,16 +52,12 @@ const READERS: u32 = 4;
 /// The notification service could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum NotificationError {
-    /// Its tables are unavailable.
     #[error("cannot prepare the notification service's tables")]
     Store(#[from] StoreError),
-    /// The bus is unavailable.
     #[error("cannot attach the notification service to the bus")]
     Bus(#[from] BusError),
-    /// The kernel did not start.
     #[error("cannot start the notification service")]
     Kernel(#[from] KernelError),
-    /// The client for callbacks cannot be built.
     #[error("cannot prepare the client for callbacks; check the root certificates")]
     Callbacks(#[from] reqwest::Error),
 }

@@ -269,11 +269,11 @@ impl NotificationQueries {
     ) -> Result<Page<NotificationView>, Problem> {
         let limit = limited(query.limit)?;
         let last = read_cursor(query.cursor.as_deref(), start)?;
-        let filter = store::ListFilter {
+        let filter = store::EntryFilter {
             workspace,
             person: &query.person,
             unread: query.unread,
-            start: last,
+            last,
             limit: limit + 1,
         };
         let items = store::list(&self.db, &filter).await.map_err(failed)?;
@@ -287,11 +287,11 @@ impl NotificationQueries {
         query: &GetNotificationFeed,
     ) -> Result<FeedPage, Problem> {
         let limit = limited(query.limit)?;
-        let filter = store::ChangesFilter {
+        let filter = store::EntryFilter {
             workspace,
             person: &query.person,
             unread: query.unread,
-            after: query.after,
+            last: query.after,
             limit: limit + 1,
         };
         let found = store::feed(&self.db, &filter).await;

@@ -83,7 +83,6 @@ impl<W: Fn()> Drop for InFlight<'_, W> {
     }
 }
 
-/// What an attempt needs.
 #[derive(Clone)]
 pub(crate) struct Pool {
     pub(crate) post: Arc<Post>,

@@ -14,7 +14,6 @@ use crate::inbound::Reader;
 use crate::sending::post::{Jobs, Post, PublicUrl};
 use crate::sweeps::Wake;
 
-/// The notification service, for the kernel.
 #[derive(Debug)]
 pub struct Notification {
     pub(crate) trust: Trust,

@@ -46,7 +46,7 @@ pub(crate) use change_row::newest;
 pub(crate) use delivery_row::{Last, due, last_digest, of_request, of_webhook};
 pub(crate) use fair_queue::FairQueue;
 pub(crate) use inbox::{entry, feed, list};
-pub(crate) use inbox_entry_row::{ChangesFilter, ListFilter, PageStart, some_unread};
+pub(crate) use inbox_entry_row::{EntryFilter, PageStart, some_unread};
 pub(crate) use preferences_row::{DigestPlace, digests};
 pub(crate) use retention::has_expired;
 pub(crate) use watch_row::{list as watches, watching};
@@ -271,7 +271,6 @@ pub(crate) fn may_look(roles: &[RoleName]) -> bool {
     named.into_iter().any(|role| may(role, Right::Look))
 }
 
-/// What one attempt to deliver needs.
 #[derive(Debug)]
 pub(crate) struct DeliveryPayload {
     pub(crate) event: NotificationEvent,
@@ -312,7 +311,6 @@ pub(crate) async fn delivery_payload(
     }))
 }
 
-/// A user and their delivery rules.
 pub(crate) async fn person(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
@@ -343,7 +341,6 @@ pub(crate) async fn webhook(
     Ok(found.into_iter().next())
 }
 
-/// The stored preferences of a person.
 pub(crate) async fn preferences(
     db: &impl ConnectionTrait,
     workspace: &Workspace,

@@ -63,7 +63,6 @@ pub enum Effect {
     Users(Vec<UserChange>),
 }
 
-/// The entries of one notification.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewInboxEntries {
     pub workspace: Workspace,
@@ -78,7 +77,6 @@ pub struct NewInboxEntries {
     pub renews: bool,
 }
 
-/// The deliveries of one notification.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewDeliveries {
     pub workspace: Workspace,

@@ -7,7 +7,6 @@ use strum::EnumTryAs;
 
 use super::model::{DeliveryRules, RequestLifecycle, Subscription};
 
-/// One value that a decision may lack.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Need {
     /// A page of the active users with a role, by name.
@@ -30,7 +29,6 @@ pub enum Need {
     RequestLifecycle(Workspace, HoldId),
     /// The webhooks of a workspace, with their backlogs.
     Webhooks(Workspace),
-    /// The number of things that a person watches.
     WatchCount(Workspace, UserName),
     /// The number of unread inbox entries of a person.
     Unread {
@@ -41,7 +39,6 @@ pub enum Need {
     },
 }
 
-/// The value of a need.
 #[derive(Debug, Clone, PartialEq, EnumTryAs)]
 pub enum Fact {
     /// For [`Need::Members`] and [`Need::Watchers`].

@@ -40,14 +40,12 @@ impl PublicUrl {
     }
 }
 
-/// One claimed delivery.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) key: DeliveryKey,
     pub(super) attempt: u32,
 }
 
-/// The pool's entrance.
 #[derive(Debug)]
 pub(crate) struct Post {
     jobs: mpsc::UnboundedSender<Job>,

@@ -35,7 +35,6 @@ pub(super) trait ColumnRow:
 
     fn read(row: Self::Model) -> Result<Self::State, StoreError>;
 
-    /// The whole row of a state.
     fn row(
         state: &Self::State,
         prior_version: i64,

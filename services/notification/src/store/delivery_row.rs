@@ -31,7 +31,6 @@ const WEBHOOK: &str = Channel::Webhook.as_str();
 const CHAT: &str = Channel::Chat.as_str();
 const DIGEST: &str = Channel::Digest.as_str();
 
-/// The personal channels.
 const OF_PEOPLE: [&str; 2] = [EMAIL, CHAT];
 
 #[sea_orm::model]
@@ -75,7 +74,6 @@ fn columns_of(to: &DeliveryTarget) -> (&'static str, String) {
     }
 }
 
-/// The primary key of a delivery.
 pub(super) fn row_key(key: &DeliveryKey) -> Result<KeyOf<Entity>, StoreError> {
     let (channel, target) = columns_of(&key.to);
     Ok((
@@ -342,7 +340,6 @@ fn is_expired_digest(before: DateTime<Utc>) -> Condition {
         .add(COLUMN.state.ne("pending"))
 }
 
-/// Whether a digest ended before an instant.
 pub(super) async fn has_expired_digest(
     db: &impl ConnectionTrait,
     before: DateTime<Utc>,
@@ -351,7 +348,6 @@ pub(super) async fn has_expired_digest(
     Ok(expired.one(db).await?.is_some())
 }
 
-/// Deletes digests that ended before an instant.
 pub(super) async fn delete_expired_digests(
     db: &impl ConnectionTrait,
     before: DateTime<Utc>,

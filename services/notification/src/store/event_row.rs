@@ -77,13 +77,11 @@ impl StateRow for Entity {
     }
 }
 
-/// The primary key of an event.
 pub(super) fn row_key(key: &EventKey) -> Result<(String, String, i64), StoreError> {
     let rev = number::<Entity>(key.rev)?;
     Ok((key.workspace.to_string(), key.hold.to_string(), rev))
 }
 
-/// All events of these holds.
 pub(super) async fn of_holds(
     db: &impl ConnectionTrait,
     workspace: &Workspace,

@@ -54,24 +54,38 @@ pub(crate) struct PageStart {
     pub(crate) id: NotificationId,
 }
 
-/// The entries of a list.
+/// A page of one person's entries.
 #[derive(Debug)]
-pub(crate) struct ListFilter<'f> {
+pub(crate) struct EntryFilter<'f, P> {
     pub(crate) workspace: &'f Workspace,
     pub(crate) person: &'f UserName,
     pub(crate) unread: bool,
-    pub(crate) start: Option<PageStart>,
+    /// The page begins after it.
+    pub(crate) last: Option<P>,
     pub(crate) limit: u64,
 }
 
-/// The changes of a page.
-#[derive(Debug)]
-pub(crate) struct ChangesFilter<'f> {
-    pub(crate) workspace: &'f Workspace,
-    pub(crate) person: &'f UserName,
-    pub(crate) unread: bool,
-    pub(crate) after: Option<FeedCursor>,
-    pub(crate) limit: u64,
+impl<P> EntryFilter<'_, P> {
+    fn query(&self) -> Select<Entity> {
+        let query = Entity::find()
+            .filter(COLUMN.workspace.eq(self.workspace.as_str()))
+            .filter(COLUMN.person.eq(self.person.as_str()));
+        if self.unread {
+            query.filter(COLUMN.read_at.is_null())
+        } else {
+            query
+        }
+    }
+
+    async fn read(
+        &self,
+        db: &impl ConnectionTrait,
+        query: Select<Entity>,
+    ) -> Result<Vec<Row>, StoreError> {
+        let spare = self.limit.saturating_add(SPARE_ROWS);
+        let rows = query.limit(spare).all(db).await?;
+        Ok(readable(rows, self.limit, |row| row.hold.clone(), as_row))
+    }
 }
 
 /// When entries were read, and the number of that change.
@@ -122,29 +136,22 @@ pub(super) async fn load(
     Ok(found)
 }
 
+/// The newest entries come first.
 pub(super) async fn list(
     db: &impl ConnectionTrait,
-    filter: &ListFilter<'_>,
+    filter: &EntryFilter<'_, PageStart>,
 ) -> Result<Vec<Row>, StoreError> {
-    let mut query = Entity::find()
-        .filter(COLUMN.workspace.eq(filter.workspace.as_str()))
-        .filter(COLUMN.person.eq(filter.person.as_str()));
-    if filter.unread {
-        query = query.filter(COLUMN.read_at.is_null());
-    }
-    if let Some(PageStart { at, id }) = filter.start {
+    let mut query = filter.query();
+    if let Some(PageStart { at, id }) = filter.last {
         let rev = number::<Entity>(stored_rev(id))?;
         let place = [at.into(), id.hold.to_string().into(), rev.into()];
         query = query.filter(before([Column::At, Column::Hold, Column::Rev], place));
     }
-    let rows = query
+    let query = query
         .order_by_desc(Column::At)
         .order_by_desc(Column::Hold)
-        .order_by_desc(Column::Rev)
-        .limit(filter.limit.saturating_add(SPARE_ROWS))
-        .all(db)
-        .await?;
-    Ok(readable(rows, filter.limit, |row| row.hold.clone(), as_row))
+        .order_by_desc(Column::Rev);
+    filter.read(db, query).await
 }
 
 /// Adds entries, each with the number of its commit. One that exists stays as it is.
@@ -210,27 +217,19 @@ async fn keep_newest(db: &Transaction, entries: &NewInboxEntries) -> Result<(), 
 /// The entries that changed after a cursor, in the order of their changes.
 pub(super) async fn changes(
     db: &impl ConnectionTrait,
-    filter: &ChangesFilter<'_>,
+    filter: &EntryFilter<'_, FeedCursor>,
 ) -> Result<Vec<Row>, StoreError> {
-    let mut query = Entity::find()
-        .filter(COLUMN.workspace.eq(filter.workspace.as_str()))
-        .filter(COLUMN.person.eq(filter.person.as_str()));
-    if filter.unread {
-        query = query.filter(COLUMN.read_at.is_null());
-    }
-    if let Some(FeedCursor { seq, id }) = filter.after {
+    let mut query = filter.query();
+    if let Some(FeedCursor { seq, id }) = filter.last {
         let (seq, rev) = (number::<Entity>(seq)?, number::<Entity>(stored_rev(id))?);
         let place = [seq.into(), id.hold.to_string().into(), rev.into()];
         query = query.filter(after([Column::Seq, Column::Hold, Column::Rev], place));
     }
-    let rows = query
+    let query = query
         .order_by_asc(Column::Seq)
         .order_by_asc(Column::Hold)
-        .order_by_asc(Column::Rev)
-        .limit(filter.limit.saturating_add(SPARE_ROWS))
-        .all(db)
-        .await?;
-    Ok(readable(rows, filter.limit, |row| row.hold.clone(), as_row))
+        .order_by_asc(Column::Rev);
+    filter.read(db, query).await
 }
 
 fn unread_of(workspace: &Workspace, person: &UserName) -> Condition {

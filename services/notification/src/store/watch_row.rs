@@ -93,7 +93,6 @@ pub(crate) async fn list(
     Ok(readable(rows, u64::MAX, name, Entity::read))
 }
 
-/// The number of things that a person watches.
 pub(super) async fn count(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
@@ -224,7 +223,6 @@ async fn names(
     names.collect()
 }
 
-/// Deletes watches that ended before an instant.
 pub(super) async fn delete_ended(
     db: &impl ConnectionTrait,
     before: DateTime<Utc>,

@@ -148,7 +148,6 @@ pub(crate) async fn enabled(
     Ok(readable(rows, limit, name, Entity::read))
 }
 
-/// Deletes webhooks that were removed before an instant.
 pub(super) async fn delete_removed(
     db: &impl ConnectionTrait,
     before: DateTime<Utc>,

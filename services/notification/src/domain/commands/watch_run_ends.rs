@@ -20,7 +20,6 @@ pub(crate) fn watch_run_ends(known: &Webhook) -> Outcome {
     decided(next, vec![effect], Reply::Done)
 }
 
-/// The effect for a webhook that wants run ends.
 pub(crate) fn ask_for_ends(webhook: &Webhook) -> Option<Effect> {
     webhook.wants_ends().then(|| Effect::WatchRunEnds {
         workspace: webhook.workspace.clone(),

@@ -28,7 +28,6 @@ pub enum Key {
     Expired,
 }
 
-/// The state of an aggregate.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Aggregate {
     Event(Box<NotificationEvent>),

@@ -64,7 +64,7 @@ pub(crate) fn delivery_unwanted(
     now: DateTime<Utc>,
 ) -> Decision {
     let channel = delivery.key.to.channel().as_str();
-    let why = format!("The person does not want to be told of this by {channel}.");
+    let why = format!("The person does not want to be notified of this by {channel}.");
     let effects = match person_and_lifecycle(delivery, lookup)? {
         Some((person, lifecycle)) if !is_settled(delivery, lifecycle) => {
             next_channel(delivery, person.as_ref(), now)

@@ -16,7 +16,6 @@ use crate::domain::model::{
 use crate::domain::need::Person;
 use crate::domain::reply::Reply;
 
-/// Notifies the next page of people.
 pub(crate) fn continue_fan_out(
     event: &NotificationEvent,
     lookup: LookupFn<'_>,

@@ -1,4 +1,4 @@
-//! Which people an event is for: the recipients of a request, whoever asked for it, and watchers.
+//! Which people an event is for: the recipients of a request, its askers, and watchers.
 
 use holdpoint_contracts::hold::OPERATOR_TAKEOVER;
 use holdpoint_contracts::notification::{RequestEvent, RequestEventKind, Watched};
@@ -22,7 +22,7 @@ pub(crate) struct Page {
     pub(crate) rest: FanOutProgress,
 }
 
-/// The recipients of a request event: those it concerns, or, once it has ended, whoever asked for it. People
+/// The recipients of a request event; once the request has ended, its askers. People
 /// are not notified of their own actions. The exception is what they ask of themselves: a script of theirs
 /// may have asked.
 #[must_use]
@@ -42,7 +42,7 @@ pub(crate) fn request_recipients(event: &RequestEvent) -> Vec<Recipient> {
     Recipient::parse_all(&event.to)
 }
 
-/// Whoever asked, except the person who ended the request. A request that was withdrawn with its run is not
+/// The askers, except the person who ended the request. A request that was withdrawn with its run is not
 /// reported: the end of the run is.
 fn askers(event: &RequestEvent) -> Vec<Recipient> {
     let by = acting_person(event);
@@ -221,7 +221,6 @@ pub(crate) fn active_person(
     Ok(load(need, lookup, Fact::try_as_person)?.filter(|person| person.active))
 }
 
-/// The lifecycle of a request.
 pub(crate) fn request_lifecycle(
     workspace: &Workspace,
     hold: HoldId,
@@ -231,7 +230,6 @@ pub(crate) fn request_lifecycle(
     Ok(load(need, lookup, Fact::try_as_request_lifecycle)?.unwrap_or_default())
 }
 
-/// The webhooks of a workspace, with their backlogs.
 pub(crate) fn subscriptions(
     workspace: &Workspace,
     lookup: LookupFn<'_>,

@@ -42,7 +42,7 @@ fn event(number: u32) -> NotificationEvent {
     NotificationEvent::new(&acme(), subject, FanOutProgress::Watchers { after: None })
 }
 
-/// S0-T4: an end is stored once, and found as long as people are to be told; a run that has ended is
+/// S0-T4: an end is stored once, and found as long as people are to be notified; a run that has ended is
 /// watched no more, and both go after their time.
 pub(super) async fn run_ends(db: &DatabaseConnection) {
     let ada: UserName = "ada".parse().unwrap();
