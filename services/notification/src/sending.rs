@@ -103,7 +103,7 @@ impl Pool {
         tracker.spawn(vital("sending").run(async move {
             while let Some(Some(job)) = stop.run_until_cancelled(jobs.0.recv()).await {
                 let (pool, stop) = (self.clone(), stop.clone());
-                tries.spawn(async move { stop.run_until_cancelled(pool.run(job)).await });
+                tries.spawn(async move { stop.run_until_cancelled(Box::pin(pool.run(job))).await });
             }
         }));
     }

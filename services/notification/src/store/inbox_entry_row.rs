@@ -84,7 +84,12 @@ impl<P> EntryFilter<'_, P> {
     ) -> Result<Vec<Row>, StoreError> {
         let spare = self.limit.saturating_add(SPARE_ROWS);
         let rows = query.limit(spare).all(db).await?;
-        Ok(readable(rows, self.limit, |row| row.hold.clone(), as_row))
+        Ok(readable(
+            rows,
+            self.limit,
+            |row| row.hold.clone(),
+            |row| as_row(&row),
+        ))
     }
 }
 
@@ -95,7 +100,7 @@ pub(super) struct ChangedAt {
     pub(super) seq: i64,
 }
 
-fn as_row(row: Model) -> Result<Row, StoreError> {
+fn as_row(row: &Model) -> Result<Row, StoreError> {
     Ok(Row {
         person: row.person.parse().map_err(Entity::broken)?,
         hold: row.hold.parse().map_err(Entity::broken)?,
@@ -129,7 +134,7 @@ pub(super) async fn load(
             .filter(any)
             .all(db)
             .await?;
-        for row in rows {
+        for row in &rows {
             found.push(as_row(row)?);
         }
     }
