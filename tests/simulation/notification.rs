@@ -14,7 +14,7 @@ use holdpoint_ids::{NotificationId, RunId, UserName, WebhookId};
 use holdpoint_notification::Notification;
 use holdpoint_notification::domain::{
     Aggregate, AttemptReport, Delivery, DeliveryKey, DeliveryRules, DeliveryTarget, Effect, Fact,
-    Input, Key, Need, NotificationEvent, Person, Phase,
+    Input, Key, Need, NewInboxEntries, NotificationEvent, Person, Phase,
 };
 
 use crate::service::{Env, SimService};
@@ -46,13 +46,13 @@ impl Tables for Notification {
 
     fn keep_rows(rows: &mut NotificationRows, effects: &[Effect], _: DateTime<Utc>) {
         for effect in effects {
-            if let Effect::AddInboxEntries {
+            if let Effect::AddInboxEntries(NewInboxEntries {
                 id,
                 people,
                 read_at,
                 renews,
                 ..
-            } = effect
+            }) = effect
             {
                 rows.add(*id, people, read_at.is_some(), *renews);
             }
@@ -81,46 +81,19 @@ impl Tables for Notification {
                 states.entry(Key::Event(event.key())).or_insert(stored);
             }
             retry_now(states, effect, now);
-            let Effect::Deliver {
-                workspace,
-                id,
-                priority,
-                to,
-            } = effect
-            else {
+            let Effect::Deliver(all) = effect else {
                 continue;
             };
             let has_delivery = |name: &UserName| {
                 states.keys().any(|key| match key {
-                    Key::Delivery(key) => key.note == *id && key.to.name() == Some(name),
+                    Key::Delivery(key) => key.note == all.id && key.to.name() == Some(name),
                     _ => false,
                 })
             };
             let begins_twice = |to: &DeliveryTarget| to.name().is_some_and(has_delivery);
-            let new = to
-                .iter()
-                .filter(|one| !one.after.is_empty() || !begins_twice(&one.to));
-            let new = new.map(|one| Delivery {
-                key: DeliveryKey {
-                    workspace: workspace.clone(),
-                    note: *id,
-                    to: one.to.clone(),
-                },
-                priority: *priority,
-                after: one.after.clone(),
-                at: now,
-                changed_at: now,
-                phase: match one.dropped {
-                    Some(_) => Phase::Dropped,
-                    None => Phase::Pending {
-                        next_at: one.due_at,
-                        waits: one.waits,
-                    },
-                },
-                attempts: 0,
-                last_error: one.dropped.clone(),
-                version: 1,
-            });
+            let new = all.to.iter();
+            let new = new.filter(|one| !one.after.is_empty() || !begins_twice(&one.to));
+            let new = new.map(|one| all.delivery(one, now));
             for one in new.collect::<Vec<_>>() {
                 let key = Key::Delivery(one.key.clone());
                 let kept = states.entry(key);

@@ -22,7 +22,7 @@ mod tests;
 pub use commands::claim_delivery::PERSON_GONE;
 pub use decision::{Change, Lookup, LookupFn, NotificationDomain, Outcome, Undecided};
 pub(crate) use effect::ChangedInboxes;
-pub use effect::Effect;
+pub use effect::{Effect, NewDeliveries, NewInboxEntries};
 pub use input::Input;
 pub use model::{
     Aggregate, AttemptReport, CallOutcome, Delivery, DeliveryKey, DeliveryRules, DeliveryTarget,
@@ -35,7 +35,9 @@ pub use need::{Fact, Need, Person};
 pub use refusal::Refusal;
 pub use reply::Reply;
 pub use rules::channel_fallback::SETTLED;
+pub(crate) use rules::notification_text::outcome_word;
 pub use rules::notification_text::{request_title, run_duration, run_end_message, run_end_title};
 pub use rules::notification_view::{asks_a_person, link, view};
+pub(crate) use rules::plain_text::{clean, cut, field_label, line};
 pub use rules::recipients::PAGE;
 pub use rules::retry_schedule::TRIES_MAX;

@@ -10,9 +10,8 @@ use holdpoint_contracts::notification::{NotificationView, RequestEvent, RunEnded
 use maud::{DOCTYPE, Markup, html};
 
 use self::answers::Answers;
-use crate::domain::{request_title, run_end_message, run_end_title};
+use crate::domain::{clean, line, request_title, run_end_message, run_end_title};
 
-/// The texts of a mail.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct EmailText {
     pub(crate) subject: String,
@@ -70,7 +69,6 @@ pub(crate) fn request_mail(
     }
 }
 
-/// The frame of every mail.
 fn framed(subject: &str, body: &Markup) -> String {
     let whole = html! {
         (DOCTYPE)
@@ -93,7 +91,7 @@ fn framed(subject: &str, body: &Markup) -> String {
 pub(crate) fn run_end_mail(end: &RunEnded, base: Option<&str>) -> EmailText {
     let subject = line(&run_end_title(end));
     let message = clean(&run_end_message(end));
-    let why = "You are told because you follow the run or its agent.";
+    let why = "You are notified because you follow the run or its agent.";
     let link = base.map(|base| format!("{base}/runs/{}", end.run));
     let lookup = match &link {
         Some(link) => format!("Look at the run: {link}"),
@@ -224,27 +222,6 @@ fn at(instant: DateTime<Utc>) -> String {
     instant.format("%-d %b %Y, %H:%M UTC").to_string()
 }
 
-/// Removes control characters and those that reverse the direction of writing.
-pub(crate) fn clean(text: &str) -> String {
-    let is_fit = |c: &char| {
-        let turns = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
-        !turns && (!c.is_control() || matches!(c, '\n' | '\t'))
-    };
-    text.chars().filter(is_fit).collect()
-}
-
-/// Removes them too, and puts the text on one line.
-pub(crate) fn line(text: &str) -> String {
-    let text: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    clean(&text)
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
-}
-
 #[cfg(test)]
 mod tests {
     use holdpoint_contracts::notification::RequestEventKind;
@@ -255,7 +232,7 @@ mod tests {
 
     /// S0-T4: who asks, until when, what then, and where to act.
     #[test]
-    fn a_mail_says_all_that_one_needs() {
+    fn a_mail_names_asker_deadline_and_link() {
         let mut fact = fact(1, RequestEventKind::Opened, &[]);
         fact.request.agent = Some("outreach".parse().unwrap());
         fact.request.context = serde_json::json!(["Recommended action: Call her"]);
@@ -313,8 +290,8 @@ mod tests {
                 .count(),
             NAMED
         );
-        for told in [&words.text, &words.html] {
-            assert!(told.contains("and 3 more"), "{told}");
+        for text in [&words.text, &words.html] {
+            assert!(text.contains("and 3 more"), "{text}");
         }
         assert!(
             !words.html.contains("<b>") && !words.text.contains('\r'),
@@ -334,14 +311,14 @@ mod tests {
             "ended_at": "2026-03-02T09:07:00.000Z",
         }))
         .unwrap();
-        let told = run_end_mail(&end, Some("https://hold.example"));
-        assert_eq!(told.subject, "Run of outreach failed");
-        assert!(told.text.contains("It took 7 minutes."), "{}", told.text);
+        let mail = run_end_mail(&end, Some("https://hold.example"));
+        assert_eq!(mail.subject, "Run of outreach failed");
+        assert!(mail.text.contains("It took 7 minutes."), "{}", mail.text);
         let link = "https://hold.example/runs/run_01920000000070008000000000000001";
-        for text in [&told.text, &told.html] {
+        for text in [&mail.text, &mail.html] {
             assert!(text.contains(link) && !text.contains('\r'), "{text}");
         }
-        assert!(!told.html.contains("<b>"), "{}", told.html);
+        assert!(!mail.html.contains("<b>"), "{}", mail.html);
         let slack = crate::slack::run_end_message(&end, None).to_string();
         assert!(
             slack.contains("Run of outreach failed") && !slack.contains("<b>"),
@@ -367,7 +344,7 @@ mod tests {
 
     /// People, deliverable 3: a mail leads to the request, and never to where a secret is entered.
     #[test]
-    fn a_mail_has_no_link_of_others() {
+    fn a_mail_has_no_foreign_link() {
         let mut fact = fact(1, RequestEventKind::Opened, &[]);
         fact.request.link = Some(holdpoint_contracts::link::Link {
             url: "https://vault.example/new".to_owned(),
@@ -385,7 +362,7 @@ mod tests {
 
     /// People, "Must": HTML and control characters in every text, mail header injection.
     #[test]
-    fn nothing_that_somebody_wrote_is_more_than_text() {
+    fn texts_of_users_stay_texts() {
         let evil = "<script>x</script>\r\nBcc: eve@example.org\u{0}\u{1b}\u{202e}";
         let mut fact = fact(1, RequestEventKind::Opened, &[]);
         fact.request.title = Some(evil.to_owned());

@@ -1,7 +1,7 @@
 //! Commands to inputs: translation only.
 
 use chrono::{DateTime, Utc};
-use holdpoint_auth::{Claims, Right, Trust, WebhookSecret, authorize};
+use holdpoint_auth::{Right, Trust, WebhookSecret, authorize};
 use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::notification::{
     AddWebhook, ChangeWebhook, Preferences, PutPreferences, ReadNotification, ReadNotifications,
@@ -10,9 +10,9 @@ use holdpoint_contracts::notification::{
 use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::subject::Parts;
 use holdpoint_contracts::value_limits::check_message;
-use holdpoint_kernel::DecodedCommand;
-
 use holdpoint_egress::EgressPolicy;
+use holdpoint_ids::UserName;
+use holdpoint_kernel::DecodedCommand;
 use url::Url;
 
 use crate::domain::{DeliveryRules, Input, Webhook, WebhookConfig, WebhookState, check_webhook};
@@ -30,60 +30,56 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Reads one command.
     pub(crate) fn decode(&self, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
+        let workspace = self.parts.workspace.clone();
         match self.parts.verb.as_str() {
             RecordRequestEvents::VERB => self.request_events(read(body)?),
             RecordRunEnds::VERB => self.run_ends(read(body)?),
             ReadNotification::VERB => {
-                let envelope: Envelope<ReadNotification> = read(body)?;
-                let caller = self.caller(&envelope, body, Right::Look)?;
-                let input = Input::ReadNotification {
-                    workspace: self.parts.workspace.clone(),
-                    person: caller.user,
-                    id: envelope.command.id,
-                };
-                Ok(DecodedCommand::one(input, envelope.key))
+                self.by_person(body, Right::Look, |ReadNotification { id }, person| {
+                    Ok(Input::ReadNotification {
+                        workspace,
+                        person,
+                        id,
+                    })
+                })
             }
-            ReadNotifications::VERB => self.read_all(body),
-            PutPreferences::VERB => self.preferences(body),
-            AddWebhook::VERB => self.webhook(body),
-            ChangeWebhook::VERB => self.change(body),
+            ReadNotifications::VERB => self.by_person(body, Right::Look, |command, caller| {
+                self.read_all(command, &caller)
+            }),
+            PutPreferences::VERB => self.by_person(body, Right::Look, |command, caller| {
+                self.preferences(command, &caller)
+            }),
+            AddWebhook::VERB => self.by_person(body, Right::Administer, |command, caller| {
+                self.webhook(command, caller)
+            }),
+            ChangeWebhook::VERB => {
+                self.by_person(body, Right::Administer, |command, _| self.change(command))
+            }
             RemoveWebhook::VERB => {
-                let envelope: Envelope<RemoveWebhook> = read(body)?;
-                self.caller(&envelope, body, Right::Administer)?;
-                let input = Input::RemoveWebhook {
-                    workspace: self.parts.workspace.clone(),
-                    id: envelope.command.id,
-                };
-                Ok(DecodedCommand::one(input, envelope.key))
+                self.by_person(body, Right::Administer, |RemoveWebhook { id }, _| {
+                    Ok(Input::RemoveWebhook { workspace, id })
+                })
             }
-            Watch::VERB => {
-                let envelope: Envelope<Watch> = read(body)?;
-                let input = Input::Watch {
-                    workspace: self.parts.workspace.clone(),
-                    person: self.caller(&envelope, body, Right::Look)?.user,
-                    of: envelope.command.of,
-                };
-                Ok(DecodedCommand::one(input, envelope.key))
-            }
-            Unwatch::VERB => {
-                let envelope: Envelope<Unwatch> = read(body)?;
-                let input = Input::Unwatch {
-                    workspace: self.parts.workspace.clone(),
-                    person: self.caller(&envelope, body, Right::Look)?.user,
-                    of: envelope.command.of,
-                };
-                Ok(DecodedCommand::one(input, envelope.key))
-            }
+            Watch::VERB => self.by_person(body, Right::Look, |Watch { of }, person| {
+                Ok(Input::Watch {
+                    workspace,
+                    person,
+                    of,
+                })
+            }),
+            Unwatch::VERB => self.by_person(body, Right::Look, |Unwatch { of }, person| {
+                Ok(Input::Unwatch {
+                    workspace,
+                    person,
+                    of,
+                })
+            }),
             ShowWebhookSecret::VERB => {
-                let envelope: Envelope<ShowWebhookSecret> = read(body)?;
-                self.caller(&envelope, body, Right::Administer)?;
-                let input = Input::ShowSecret {
-                    workspace: self.parts.workspace.clone(),
-                    fresh: WebhookSecret::fresh().write(),
-                };
-                Ok(DecodedCommand::one(input, envelope.key))
+                self.by_person(body, Right::Administer, |ShowWebhookSecret {}, _| {
+                    let fresh = WebhookSecret::fresh().write();
+                    Ok(Input::ShowSecret { workspace, fresh })
+                })
             }
             other => Err(Problem::not_found(format!(
                 "the notification service has no command `{other}`"
@@ -91,19 +87,36 @@ impl Reader<'_> {
         }
     }
 
-    fn webhook(&self, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
-        let envelope: Envelope<AddWebhook> = read(body)?;
-        let caller = self.caller(&envelope, body, Right::Administer)?;
-        let wanted = envelope.command;
-        self.may_call(&wanted.url, &wanted.events)?;
-        let webhook = Webhook {
+    /// Reads the command of a person who has a right. The gateway vouches for the caller.
+    fn by_person<C: Command>(
+        &self,
+        body: &[u8],
+        right: Right,
+        input: impl FnOnce(C, UserName) -> Result<Input, Problem>,
+    ) -> Result<DecodedCommand<Input>, Problem> {
+        let envelope: Envelope<C> = read(body)?;
+        let workspace = &self.parts.workspace;
+        let claims = self.trust.caller(&envelope, body, workspace, self.now);
+        let claims = claims.map_err(holdpoint_auth::AuthError::problem)?;
+        let claims = claims.ok_or_else(|| {
+            let detail = "this needs an assertion that is signed for a person";
+            Problem::new(403, "forbidden", detail)
+        })?;
+        authorize(Some(&claims), right)?;
+        let input = input(envelope.command, claims.user)?;
+        Ok(DecodedCommand::one(input, envelope.key))
+    }
+
+    fn webhook(&self, command: AddWebhook, caller: UserName) -> Result<Input, Problem> {
+        self.may_call(&command.url, &command.events)?;
+        Ok(Input::AddWebhook(Box::new(Webhook {
             workspace: self.parts.workspace.clone(),
-            id: wanted.id,
-            url: wanted.url,
-            events: wanted.events,
-            format: wanted.format,
+            id: command.id,
+            url: command.url,
+            events: command.events,
+            format: command.format,
             secret: WebhookSecret::fresh().write(),
-            created_by: caller.user,
+            created_by: caller,
             created_at: self.now,
             state: WebhookState::Active {
                 failing_since: None,
@@ -111,29 +124,21 @@ impl Reader<'_> {
             last_error: None,
             configured_version: 1,
             version: 1,
-        };
-        Ok(DecodedCommand::one(
-            Input::AddWebhook(Box::new(webhook)),
-            envelope.key,
-        ))
+        })))
     }
 
-    fn change(&self, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
-        let envelope: Envelope<ChangeWebhook> = read(body)?;
-        self.caller(&envelope, body, Right::Administer)?;
-        let wanted = envelope.command;
-        self.may_call(&wanted.url, &wanted.events)?;
-        let input = Input::ChangeWebhook {
+    fn change(&self, command: ChangeWebhook) -> Result<Input, Problem> {
+        self.may_call(&command.url, &command.events)?;
+        Ok(Input::ChangeWebhook {
             workspace: self.parts.workspace.clone(),
-            id: wanted.id,
+            id: command.id,
             to: Box::new(WebhookConfig {
-                url: wanted.url,
-                events: wanted.events,
-                format: wanted.format,
+                url: command.url,
+                events: command.events,
+                format: command.format,
             }),
-            enabled: wanted.enabled,
-        };
-        Ok(DecodedCommand::one(input, envelope.key))
+            enabled: command.enabled,
+        })
     }
 
     fn may_call(&self, url: &str, events: &[String]) -> Result<(), Problem> {
@@ -148,23 +153,18 @@ impl Reader<'_> {
         })
     }
 
-    fn preferences(&self, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
-        let envelope: Envelope<PutPreferences> = read(body)?;
-        let caller = self.caller(&envelope, body, Right::Look)?;
+    fn preferences(&self, command: PutPreferences, caller: &UserName) -> Result<Input, Problem> {
         let PutPreferences {
             person,
             preferences,
-        } = envelope.command;
-        if caller.user != person {
-            let detail = format!(
-                "`{}` may not change the preferences of `{person}`",
-                caller.user
-            );
+        } = command;
+        if *caller != person {
+            let detail = format!("`{caller}` may not change the preferences of `{person}`");
             return Err(Problem::new(403, "forbidden", detail));
         }
         DeliveryRules::read(&preferences)?;
         self.may_call_chat(&preferences)?;
-        let input = Input::PutPreferences {
+        Ok(Input::PutPreferences {
             new: Box::new(crate::domain::Preferences {
                 workspace: self.parts.workspace.clone(),
                 person,
@@ -173,27 +173,20 @@ impl Reader<'_> {
                 version: 1,
             }),
             fresh: WebhookSecret::fresh().write(),
-        };
-        Ok(DecodedCommand::one(input, envelope.key))
+        })
     }
 
-    fn read_all(&self, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
-        let envelope: Envelope<ReadNotifications> = read(body)?;
-        let caller = self.caller(&envelope, body, Right::Look)?;
-        let ReadNotifications { person, until } = envelope.command;
-        if caller.user != person {
-            let detail = format!(
-                "`{}` may not mark notifications of `{person}` as read",
-                caller.user
-            );
+    fn read_all(&self, command: ReadNotifications, caller: &UserName) -> Result<Input, Problem> {
+        let ReadNotifications { person, until } = command;
+        if *caller != person {
+            let detail = format!("`{caller}` may not mark notifications of `{person}` as read");
             return Err(Problem::new(403, "forbidden", detail));
         }
-        let input = Input::ReadNotifications {
+        Ok(Input::ReadNotifications {
             workspace: self.parts.workspace.clone(),
             person,
             until,
-        };
-        Ok(DecodedCommand::one(input, envelope.key))
+        })
     }
 
     /// Any user may set a chat address. If only public addresses may be called, it must be encrypted.
@@ -221,12 +214,7 @@ impl Reader<'_> {
         envelope: Envelope<RecordRequestEvents>,
     ) -> Result<DecodedCommand<Input>, Problem> {
         let events = envelope.command.facts;
-        if !(1..=EVENTS_MAX).contains(&events.len()) {
-            let count = events.len();
-            return Err(Problem::invalid_body(format!(
-                "a message must have 1 to {EVENTS_MAX} events, not {count}"
-            )));
-        }
+        check_count(&events, "events")?;
         if events.iter().any(|event| i64::try_from(event.rev).is_err()) {
             return Err(Problem::invalid_body("rev must have at most 63 bits"));
         }
@@ -242,12 +230,7 @@ impl Reader<'_> {
         envelope: Envelope<RecordRunEnds>,
     ) -> Result<DecodedCommand<Input>, Problem> {
         let ends = envelope.command.ends;
-        if !(1..=EVENTS_MAX).contains(&ends.len()) {
-            let count = ends.len();
-            return Err(Problem::invalid_body(format!(
-                "a message must have 1 to {EVENTS_MAX} ends, not {count}"
-            )));
-        }
+        check_count(&ends, "ends")?;
         if let Some(live) = ends.iter().find(|end| !end.status.is_final()) {
             let RunEnded { run, status, .. } = live;
             let detail = format!("status of `{run}` must be final, not `{status}`");
@@ -259,25 +242,15 @@ impl Reader<'_> {
         });
         Ok(DecodedCommand::many(inputs.collect()))
     }
+}
 
-    /// The caller, vouched for by the gateway.
-    fn caller<C: Command>(
-        &self,
-        envelope: &Envelope<C>,
-        body: &[u8],
-        right: Right,
-    ) -> Result<Claims, Problem> {
-        let claims = self
-            .trust
-            .caller(envelope, body, &self.parts.workspace, self.now)
-            .map_err(holdpoint_auth::AuthError::problem)?;
-        let claims = claims.ok_or_else(|| {
-            let detail = "this needs an assertion that is signed for a person";
-            Problem::new(403, "forbidden", detail)
-        })?;
-        authorize(Some(&claims), right)?;
-        Ok(claims)
+fn check_count<T>(all: &[T], what: &str) -> Result<(), Problem> {
+    if (1..=EVENTS_MAX).contains(&all.len()) {
+        return Ok(());
     }
+    let count = all.len();
+    let detail = format!("a message must have 1 to {EVENTS_MAX} {what}, not {count}");
+    Err(Problem::invalid_body(detail))
 }
 
 fn read<C: Command>(body: &[u8]) -> Result<Envelope<C>, Problem> {

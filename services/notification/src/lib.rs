@@ -11,6 +11,7 @@ mod inbound;
 mod outbound;
 mod queries;
 mod sending;
+mod service;
 mod slack;
 mod store;
 mod sweeps;
@@ -23,94 +24,40 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use holdpoint_auth::Trust;
 use holdpoint_bus::BusError;
-use holdpoint_clock::Clock;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::UserChange;
-use holdpoint_contracts::subject::Parts;
-use holdpoint_egress::EgressPolicy;
-use holdpoint_kernel::{
-    DecodedCommand, Deps, Handle, KernelError, PendingSweep, Service, Vital, serve_queries,
-    start_sweep,
-};
+use holdpoint_kernel::{Deps, Handle, KernelError, serve_queries, start_sweep};
 use holdpoint_store::{StoreError, migrate, open_readers};
 use holdpoint_user_directory::{DirectoryWriter, UserDirectory};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use domain::{Input, NotificationDomain};
-use inbound::Reader;
-use sending::{Pool, Post};
+use domain::Input;
+use sending::Pool;
+use service::vital;
+use sweeps::digests::Digests;
+use sweeps::due_deliveries::DueDeliveries;
+use sweeps::fan_out::FanOut;
+use sweeps::retention::Retention;
+use sweeps::run_end_watches::RunEndWatches;
 
-pub use sending::{Jobs, Outside, PublicUrl};
+pub use sending::Outside;
+pub use sending::post::{Jobs, PublicUrl};
+pub use service::Notification;
 
 /// Connections for queries and sweeps.
 const READERS: u32 = 4;
 
-/// The notification service, for the kernel.
-#[derive(Debug)]
-pub struct Notification {
-    pub(crate) trust: Trust,
-    /// The addresses that webhooks may have.
-    pub(crate) targets: EgressPolicy,
-    /// Assertions expire by it.
-    pub(crate) clock: Clock,
-    pub(crate) fan_out_wake: Arc<PendingSweep>,
-    pub(crate) delivery_wake: Arc<PendingSweep>,
-    pub(crate) post: Arc<Post>,
-}
-
-impl Notification {
-    /// The jobs are the claimed deliveries that the pool sends.
-    #[must_use]
-    pub fn new(
-        trust: Trust,
-        targets: EgressPolicy,
-        clock: Clock,
-        public_url: PublicUrl,
-    ) -> (Self, Jobs) {
-        let (post, jobs) = Post::new(public_url);
-        let service = Self {
-            trust,
-            targets,
-            clock,
-            fan_out_wake: Arc::default(),
-            delivery_wake: Arc::default(),
-            post,
-        };
-        (service, jobs)
-    }
-}
-
-impl Service for Notification {
-    const NAME: &'static str = holdpoint_contracts::notification::SERVICE;
-    type Domain = NotificationDomain;
-
-    fn decode(&self, parts: &Parts, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
-        let reader = Reader {
-            parts,
-            trust: &self.trust,
-            targets: self.targets,
-            now: self.clock.now(),
-        };
-        reader.decode(body)
-    }
-}
-
 /// The notification service could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum NotificationError {
-    /// Its tables are unavailable.
     #[error("cannot prepare the notification service's tables")]
     Store(#[from] StoreError),
-    /// The bus is unavailable.
     #[error("cannot attach the notification service to the bus")]
     Bus(#[from] BusError),
-    /// The kernel did not start.
     #[error("cannot start the notification service")]
     Kernel(#[from] KernelError),
-    /// The client for callbacks cannot be built.
     #[error("cannot prepare the client for callbacks; check the root certificates")]
     Callbacks(#[from] reqwest::Error),
 }
@@ -161,7 +108,7 @@ pub async fn start(
     let sink = Arc::new(Kernel(handle.clone()));
     let people = UserDirectory::with(deps.bus.clone(), readers.clone(), sink);
     tracker.spawn(vital("users").run(people.clone().keep(stop.clone())));
-    let sweep = sweeps::FanOut {
+    let sweep = FanOut {
         wake: Arc::clone(&fan_out_wake),
         people,
         events: store::FairQueue::new(false),
@@ -170,7 +117,7 @@ pub async fn start(
     let nudge = start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
     fan_out_wake.connect(nudge, handle.status());
     post.open(handle.status());
-    let sweep = sweeps::DueDeliveries {
+    let sweep = DueDeliveries {
         wake: Arc::clone(&delivery_wake),
         post: Arc::clone(&post),
         clock: deps.clock.clone(),
@@ -178,16 +125,16 @@ pub async fn start(
     };
     let nudge = start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
     delivery_wake.connect(nudge.clone(), handle.status());
-    let sweep = sweeps::Retention {
+    let sweep = Retention {
         clock: deps.clock.clone(),
     };
     start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
-    let sweep = sweeps::Digests {
+    let sweep = Digests {
         clock: deps.clock.clone(),
         after: None,
     };
     start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
-    let sweep = sweeps::RunEndWatches::default();
+    let sweep = RunEndWatches::default();
     start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
     let pool = Pool {
         post,
@@ -203,12 +150,4 @@ pub async fn start(
     let queries = Arc::new(queries::NotificationQueries::new(readers));
     serve_queries(&deps.bus, queries, stop, tracker).await?;
     Ok(handle)
-}
-
-/// A part whose panic ends the process: otherwise people would silently not be notified.
-pub(crate) const fn vital(part: &'static str) -> Vital {
-    Vital {
-        service: "notification",
-        part,
-    }
 }

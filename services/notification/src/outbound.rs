@@ -101,9 +101,9 @@ fn inbox_nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
 }
 
 fn nudge((workspace, names): (&Workspace, Option<BTreeSet<&UserName>>)) -> Option<(String, Bytes)> {
-    let few = names.filter(|names| names.len() <= NAMES_MAX);
+    let named = names.filter(|names| names.len() <= NAMES_MAX);
     let nudge = NotificationNudge {
-        people: few.into_iter().flatten().cloned().collect(),
+        people: named.into_iter().flatten().cloned().collect(),
     };
     let body = serde_json::to_vec(&nudge)
         .inspect_err(

@@ -1,19 +1,19 @@
 //! Replies to queries. The gateway has checked the caller.
 
-use chrono::DateTime;
+use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_contracts::message::Query;
 use holdpoint_contracts::notification::{
-    CountUnread, DeliveryView, FeedItem, FeedPage, GetNotification, GetNotificationFeed,
-    GetPreferences, GetWatchStatus, GetWebhook, ListDeliveries, ListNotifications, ListWatches,
+    CountUnread, DeliveryView, FeedPage, GetNotification, GetNotificationFeed, GetPreferences,
+    GetWatchStatus, GetWebhook, ListDeliveries, ListNotifications, ListWatches,
     ListWebhookDeliveries, ListWebhooks, NotificationView, Preferences, SERVICE, Unread,
     WatchStatus, WatchView, WebhookView,
 };
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::Page;
 use holdpoint_contracts::subject::Parts;
-use holdpoint_ids::Workspace;
+use holdpoint_ids::{NotificationId, Workspace};
 use holdpoint_kernel::Queries;
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
@@ -45,28 +45,19 @@ impl Queries for NotificationQueries {
         async move {
             let workspace = &parts.workspace;
             match parts.verb.as_str() {
-                GetNotification::NAME => self.one(workspace, &read(body)?).await.and_then(json),
-                GetWebhook::NAME => self.webhook(workspace, &read(body)?).await.and_then(json),
-                ListWebhooks::NAME => self.webhooks(workspace, &read(body)?).await.and_then(json),
-                ListWebhookDeliveries::NAME => self
-                    .to_webhook(workspace, &read(body)?)
-                    .await
-                    .and_then(json),
-                ListWatches::NAME => self.watches(workspace, &read(body)?).await.and_then(json),
-                GetWatchStatus::NAME => self.watching(workspace, &read(body)?).await.and_then(json),
-                GetPreferences::NAME => self
-                    .preferences(workspace, &read(body)?)
-                    .await
-                    .and_then(json),
-                ListDeliveries::NAME => self
-                    .deliveries(workspace, &read(body)?)
-                    .await
-                    .and_then(json),
-                GetNotificationFeed::NAME => {
-                    self.feed(workspace, &read(body)?).await.and_then(json)
+                GetNotification::NAME => json(self.one(workspace, &read(body)?).await?),
+                GetWebhook::NAME => json(self.webhook(workspace, &read(body)?).await?),
+                ListWebhooks::NAME => json(self.webhooks(workspace, &read(body)?).await?),
+                ListWebhookDeliveries::NAME => {
+                    json(self.to_webhook(workspace, &read(body)?).await?)
                 }
-                CountUnread::NAME => self.unread(workspace, &read(body)?).await.and_then(json),
-                ListNotifications::NAME => self.list(workspace, &read(body)?).await.and_then(json),
+                ListWatches::NAME => json(self.watches(workspace, &read(body)?).await?),
+                GetWatchStatus::NAME => json(self.watching(workspace, &read(body)?).await?),
+                GetPreferences::NAME => json(self.preferences(workspace, &read(body)?).await?),
+                ListDeliveries::NAME => json(self.deliveries(workspace, &read(body)?).await?),
+                GetNotificationFeed::NAME => json(self.feed(workspace, &read(body)?).await?),
+                CountUnread::NAME => json(self.unread(workspace, &read(body)?).await?),
+                ListNotifications::NAME => json(self.list(workspace, &read(body)?).await?),
                 other => Err(Problem::not_found(format!(
                     "the notification service has no query `{other}`"
                 ))),
@@ -98,8 +89,8 @@ fn failed(error: StoreError) -> Problem {
 }
 
 /// `<milliseconds since 1970>_<notification id>`.
-fn cursor_of(view: &NotificationView) -> String {
-    format!("{}_{}", view.at.timestamp_millis(), view.id)
+fn cursor_of(at: DateTime<Utc>, id: NotificationId) -> String {
+    format!("{}_{id}", at.timestamp_millis())
 }
 
 fn start(cursor: &str) -> Option<PageStart> {
@@ -118,36 +109,36 @@ fn limited(limit: u64) -> Result<u64, Problem> {
     Err(Problem::new(400, "invalid_query", detail))
 }
 
-/// Keeps one page. Returns whether the one extra item that was queried exists.
-fn cut<T>(items: &mut Vec<T>, limit: u64) -> bool {
-    let kept = usize::try_from(limit).unwrap_or(usize::MAX);
-    let more = items.len() > kept;
-    items.truncate(kept);
-    more
+fn read_cursor<T>(
+    cursor: Option<&str>,
+    read: impl Fn(&str) -> Option<T>,
+) -> Result<Option<T>, Problem> {
+    let place = |cursor| {
+        let detail = "`cursor` must be the `next_cursor` of an earlier page";
+        read(cursor).ok_or_else(|| Problem::new(400, "invalid_query", detail))
+    };
+    cursor.map(place).transpose()
 }
 
-fn no_cursor() -> Problem {
-    let detail = "`cursor` must be the `next_cursor` of an earlier page";
-    Problem::new(400, "invalid_query", detail)
-}
-
-/// The number of items that fit one page, by count and bytes; at least one.
-fn fitting<T>(items: &[T], limit: u64, view: impl Fn(&T) -> &NotificationView) -> usize {
+/// Keeps the items that fit one page, by count and bytes; at least one. Returns whether more exist: one extra
+/// item was queried.
+fn cut<T: Serialize>(items: &mut Vec<T>, limit: u64) -> bool {
     let mut bytes = 0;
     let beyond = items.iter().position(|item| {
-        bytes += serde_json::to_string(view(item)).map_or(0, |text| text.len());
+        bytes += serde_json::to_string(item).map_or(0, |text| text.len());
         bytes > PAGE_BYTES_MAX
     });
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    beyond.unwrap_or(items.len()).max(1).min(limit)
-}
-
-/// One page. One extra item was queried, to know whether more exist.
-fn page(mut items: Vec<NotificationView>, limit: u64) -> Page<NotificationView> {
-    let fitting = fitting(&items, limit, |item| item);
+    let fitting = beyond.unwrap_or(items.len()).max(1).min(limit);
     let more = items.len() > fitting;
     items.truncate(fitting);
-    let next_cursor = items.last().filter(|_| more).map(cursor_of);
+    more
+}
+
+/// One page, whose cursor names its last item.
+fn page<T: Serialize>(mut items: Vec<T>, limit: u64, cursor: impl Fn(&T) -> String) -> Page<T> {
+    let more = cut(&mut items, limit);
+    let next_cursor = items.last().filter(|_| more).map(cursor);
     Page { items, next_cursor }
 }
 
@@ -186,17 +177,10 @@ impl NotificationQueries {
         query: &ListWebhooks,
     ) -> Result<Page<WebhookView>, Problem> {
         let limit = limited(query.limit)?;
-        let after = query.cursor.as_deref();
-        let after = after.map(|id| id.parse().map_err(|_no_id| no_cursor()));
-        let found = store::webhooks(&self.db, workspace, after.transpose()?, limit + 1).await;
-        let found = found.map_err(failed)?;
-        let mut items: Vec<_> = found.iter().map(Webhook::view).collect();
-        let more = cut(&mut items, limit);
-        let next_cursor = items
-            .last()
-            .filter(|_| more)
-            .map(|last| last.id.to_string());
-        Ok(Page { items, next_cursor })
+        let after = read_cursor(query.cursor.as_deref(), |id| id.parse().ok())?;
+        let found = store::webhooks(&self.db, workspace, after, limit + 1).await;
+        let items = found.map_err(failed)?.iter().map(Webhook::view).collect();
+        Ok(page(items, limit, |last: &WebhookView| last.id.to_string()))
     }
 
     /// The cursor is like that of notifications.
@@ -206,21 +190,16 @@ impl NotificationQueries {
         query: &ListWebhookDeliveries,
     ) -> Result<Page<DeliveryView>, Problem> {
         let limit = limited(query.limit)?;
-        let last = query.cursor.as_deref();
-        let last = last.map(|cursor| start(cursor).ok_or_else(no_cursor));
+        let last = read_cursor(query.cursor.as_deref(), start)?;
         let known = store::webhook(&self.db, workspace, query.webhook).await;
         if known.map_err(failed)?.is_none() {
             return Err(Refusal::NoWebhook(query.webhook).problem());
         }
         let to = (workspace, query.webhook);
-        let found = store::of_webhook(&self.db, to, last.transpose()?, limit + 1).await;
-        let found = found.map_err(failed)?.into_iter();
-        let mut items: Vec<_> = found.map(|one| one.view()).collect();
-        let more = cut(&mut items, limit);
-        let cursor =
-            |last: &DeliveryView| format!("{}_{}", last.at.timestamp_millis(), last.notification);
-        let next_cursor = items.last().filter(|_| more).map(cursor);
-        Ok(Page { items, next_cursor })
+        let found = store::of_webhook(&self.db, to, last, limit + 1).await;
+        let items = found.map_err(failed)?.iter().map(Delivery::view).collect();
+        let cursor = |last: &DeliveryView| cursor_of(last.at, last.notification);
+        Ok(page(items, limit, cursor))
     }
 
     /// All are on one page.
@@ -264,28 +243,23 @@ impl NotificationQueries {
         query: &ListDeliveries,
     ) -> Result<Page<DeliveryView>, Problem> {
         let limit = limited(query.limit)?;
-        let last = query.cursor.as_deref().map(|cursor| {
+        let last = read_cursor(query.cursor.as_deref(), |cursor| {
             let mut parts = cursor.splitn(3, '_');
-            let rev = parts.next().and_then(|rev| rev.parse().ok());
-            let last = rev.zip(parts.next()).zip(parts.next());
-            let last = last.map(|((rev, channel), target)| Last {
-                rev,
-                channel: channel.to_owned(),
-                target: target.to_owned(),
-            });
-            last.ok_or_else(no_cursor)
-        });
+            Some(Last {
+                rev: parts.next()?.parse().ok()?,
+                channel: parts.next()?.to_owned(),
+                target: parts.next()?.to_owned(),
+            })
+        })?;
         let of = (workspace, query.request);
-        let found = store::of_request(&self.db, of, last.transpose()?, limit + 1).await;
-        let mut items: Vec<_> = found.map_err(failed)?.iter().map(Delivery::view).collect();
-        let more = cut(&mut items, limit);
+        let found = store::of_request(&self.db, of, last, limit + 1).await;
+        let items = found.map_err(failed)?.iter().map(Delivery::view).collect();
         let cursor = |last: &DeliveryView| {
             let person = last.person.as_ref().map_or("", |name| name.as_str());
             let rev = last.notification.rev.unwrap_or(0);
             format!("{rev}_{}_{person}", last.channel.as_str())
         };
-        let next_cursor = items.last().filter(|_| more).map(cursor);
-        Ok(Page { items, next_cursor })
+        Ok(page(items, limit, cursor))
     }
 
     async fn list(
@@ -294,17 +268,17 @@ impl NotificationQueries {
         query: &ListNotifications,
     ) -> Result<Page<NotificationView>, Problem> {
         let limit = limited(query.limit)?;
-        let last = query.cursor.as_deref();
-        let last = last.map(|cursor| start(cursor).ok_or_else(no_cursor));
-        let filter = store::ListFilter {
+        let last = read_cursor(query.cursor.as_deref(), start)?;
+        let filter = store::EntryFilter {
             workspace,
             person: &query.person,
             unread: query.unread,
-            start: last.transpose()?,
+            last,
             limit: limit + 1,
         };
         let items = store::list(&self.db, &filter).await.map_err(failed)?;
-        Ok(page(items, limit))
+        let cursor = |last: &NotificationView| cursor_of(last.at, last.id);
+        Ok(page(items, limit, cursor))
     }
 
     async fn feed(
@@ -313,21 +287,18 @@ impl NotificationQueries {
         query: &GetNotificationFeed,
     ) -> Result<FeedPage, Problem> {
         let limit = limited(query.limit)?;
-        let filter = store::ChangesFilter {
+        let filter = store::EntryFilter {
             workspace,
             person: &query.person,
             unread: query.unread,
-            after: query.after,
+            last: query.after,
             limit: limit + 1,
         };
         let found = store::feed(&self.db, &filter).await;
         let (mut items, newest) = found.map_err(failed)?;
-        let fitting = fitting(&items, limit, |item: &FeedItem| &item.notification);
-        let more = items.len() > fitting;
-        items.truncate(fitting);
         Ok(FeedPage {
+            more: cut(&mut items, limit),
             items,
-            more,
             newest,
         })
     }

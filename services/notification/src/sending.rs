@@ -8,34 +8,27 @@ mod callback;
 mod chat;
 mod digest;
 mod mail;
+pub(crate) mod post;
 mod signed_request;
 mod webhook;
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use holdpoint_auth::LinkKey;
 use holdpoint_clock::Clock;
-use holdpoint_contracts::notification::Channel;
 use holdpoint_egress::EgressPolicy;
 use holdpoint_kernel::{Handle, KernelStatus, SweepTrigger};
 use holdpoint_mail::Mailer;
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::post::{Job, Jobs, Post, PublicUrl};
 use crate::domain::{AttemptReport, DeliveryKey, DeliveryTarget, Input, TRIES_MAX};
+use crate::service::{Notification, vital};
 use crate::store;
-use crate::{Notification, vital};
-
-/// Concurrent deliveries of one channel, so that a hanging mail server delays no callback.
-const AT_WORK_MAX: usize = 16;
-
-/// Concurrent calls of one webhook or chat, so that a hanging one delays no other.
-const AT_WORK_OF_ONE: usize = 4;
 
 /// Longest time for one attempt; shorter than its lease.
 const SEND_WITHIN: Duration = Duration::from_secs(45);
@@ -46,31 +39,6 @@ const BARRED: &str = "The person may not look at runs any more.";
 /// How long the test clock waits for one attempt, in real time: a dead server does not block it.
 const SETTLE_WITHIN: Duration = Duration::from_secs(2);
 
-/// The address of the installation, with which links in mails begin. In one process with the gateway it is
-/// known a moment after the start, and nothing is sent before. Cheap to clone.
-#[derive(Debug, Clone, Default)]
-pub struct PublicUrl(Arc<OnceLock<Option<String>>>);
-
-impl PublicUrl {
-    /// An address that is known from the start. `None`: mails have no links.
-    #[must_use]
-    pub fn of(url: Option<String>) -> Self {
-        let known = Self::default();
-        known.set(url);
-        known
-    }
-
-    /// Sets the address. Only the first call counts.
-    pub fn set(&self, url: Option<String>) {
-        let url = url.map(|url| url.trim_end_matches('/').to_owned());
-        drop(self.0.set(url));
-    }
-
-    fn known(&self) -> Option<&Option<String>> {
-        self.0.get()
-    }
-}
-
 /// The channels out of the application.
 #[derive(Debug, Clone)]
 pub struct Outside {
@@ -78,102 +46,6 @@ pub struct Outside {
     /// Which addresses callbacks may reach.
     pub targets: EgressPolicy,
     pub public_url: PublicUrl,
-}
-
-/// One claimed delivery.
-#[derive(Debug)]
-struct Job {
-    key: DeliveryKey,
-    attempt: u32,
-}
-
-/// The pool's entrance.
-#[derive(Debug)]
-pub(crate) struct Post {
-    jobs: mpsc::UnboundedSender<Job>,
-    at_work: Mutex<HashSet<DeliveryKey>>,
-    activity: OnceLock<KernelStatus>,
-    public_url: PublicUrl,
-}
-
-/// Jobs on their way into the pool; as many as were claimed, which [`Post::room`] bounds.
-#[derive(Debug)]
-pub struct Jobs(mpsc::UnboundedReceiver<Job>);
-
-impl Post {
-    pub(crate) fn new(public_url: PublicUrl) -> (Arc<Self>, Jobs) {
-        let (jobs, taken) = mpsc::unbounded_channel();
-        let post = Self {
-            jobs,
-            at_work: Mutex::default(),
-            activity: OnceLock::new(),
-            public_url,
-        };
-        (Arc::new(post), Jobs(taken))
-    }
-
-    /// Claimed deliveries are sent from now on; before, nothing may be claimed.
-    pub(crate) fn open(&self, activity: KernelStatus) {
-        drop(self.activity.set(activity));
-    }
-
-    /// Called after the commit of its claim.
-    pub(crate) fn send(&self, key: &DeliveryKey, attempt: u32) {
-        let Some(activity) = self.activity.get() else {
-            return;
-        };
-        // An attempt under an earlier lease is still running and may succeed.
-        if !self.at_work().insert(key.clone()) {
-            return;
-        }
-        activity.begin();
-        let key = key.clone();
-        if self.jobs.send(Job { key, attempt }).is_err() {
-            tracing::debug!(
-                "stopping; a claimed delivery is attempted again when its lease expires"
-            );
-        }
-    }
-
-    /// How many more may be claimed now; 0 while the address of the installation is unknown.
-    pub(crate) fn room(&self, channel: Channel) -> usize {
-        if self.public_url.known().is_none() {
-            return 0;
-        }
-        let at_work = self.at_work();
-        let taken = at_work.iter().filter(|key| key.to.channel() == channel);
-        AT_WORK_MAX.saturating_sub(taken.count())
-    }
-
-    /// How many more calls of one webhook or chat may be claimed now.
-    pub(crate) fn room_of(&self, to: &DeliveryTarget) -> usize {
-        let at_work = self.at_work();
-        let taken = at_work.iter().filter(|key| key.to == *to);
-        AT_WORK_OF_ONE.saturating_sub(taken.count())
-    }
-
-    /// Webhooks and chats at their limit of concurrent calls.
-    pub(crate) fn busy(&self) -> Vec<DeliveryTarget> {
-        let mut taken: HashMap<DeliveryTarget, usize> = HashMap::new();
-        for key in &*self.at_work() {
-            match key.to {
-                DeliveryTarget::Webhook(_) | DeliveryTarget::Chat(_) => {
-                    *taken.entry(key.to.clone()).or_default() += 1;
-                }
-                DeliveryTarget::Mail(_) | DeliveryTarget::Callback | DeliveryTarget::Digest(_) => {}
-            }
-        }
-        taken.retain(|_, count| *count >= AT_WORK_OF_ONE);
-        taken.into_keys().collect()
-    }
-
-    pub(crate) fn is_at_work(&self, key: &DeliveryKey) -> bool {
-        self.at_work().contains(key)
-    }
-
-    fn at_work(&self) -> MutexGuard<'_, HashSet<DeliveryKey>> {
-        self.at_work.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// A delivery that is being sent. However the attempt ends, also by a panic or because it was cut off, the drop
@@ -211,7 +83,6 @@ impl<W: Fn()> Drop for InFlight<'_, W> {
     }
 }
 
-/// What an attempt needs.
 #[derive(Clone)]
 pub(crate) struct Pool {
     pub(crate) post: Arc<Post>,
@@ -232,7 +103,7 @@ impl Pool {
         tracker.spawn(vital("sending").run(async move {
             while let Some(Some(job)) = stop.run_until_cancelled(jobs.0.recv()).await {
                 let (pool, stop) = (self.clone(), stop.clone());
-                tries.spawn(async move { stop.run_until_cancelled(pool.run(job)).await });
+                tries.spawn(async move { stop.run_until_cancelled(Box::pin(pool.run(job))).await });
             }
         }));
     }

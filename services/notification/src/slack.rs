@@ -10,8 +10,8 @@ use holdpoint_contracts::notification::{RequestEvent, RequestEventKind, RunEnded
 use holdpoint_contracts::run::RunStatus;
 use serde_json::{Value, json};
 
-use crate::domain::{link, request_title, run_duration, run_end_title};
-use crate::email_template::{asks, clean, line, then};
+use crate::domain::{clean, line, link, outcome_word, request_title, run_duration, run_end_title};
+use crate::email_template::{asks, then};
 
 /// Slack's limits, in characters.
 const HEADER_MAX: usize = 150;
@@ -30,14 +30,14 @@ pub(crate) fn message(event: &RequestEvent, base: Option<&str>) -> Value {
     ];
     if !event.kind.is_end() {
         let request = &event.request;
-        let told = format!(
+        let body = format!(
             "{} Priority: {}. {}",
             asks(event),
             request.priority.as_str(),
             then(request)
         );
-        let told = plain(&told, CONTEXT_MAX);
-        blocks.push(json!({ "type": "context", "elements": [told] }));
+        let body = plain(&body, CONTEXT_MAX);
+        blocks.push(json!({ "type": "context", "elements": [body] }));
     }
     if let Some(base) = base {
         let buttons = buttons(event, base);
@@ -115,22 +115,20 @@ fn label(event: &RequestEvent) -> &'static str {
         (RequestEventKind::Assigned, _) => "Reassigned",
         (RequestEventKind::Escalated, _) => "Escalated",
         (RequestEventKind::TakenOver, _) => "Taken over",
-        (RequestEventKind::Decided, _) => outcome(&event.request),
-        (RequestEventKind::Expired, _) => "Time was up",
-        (RequestEventKind::Withdrawn, _) => "Withdrawn",
+        (
+            RequestEventKind::Decided | RequestEventKind::Expired | RequestEventKind::Withdrawn,
+            _,
+        ) => outcome(event),
     }
 }
 
-fn outcome(request: &RequestView) -> &'static str {
-    match request.outcome {
-        Some(HoldOutcome::Approved) => "Approved",
-        Some(HoldOutcome::Rejected) => "Rejected",
-        Some(HoldOutcome::Answered) => "Answered",
-        Some(HoldOutcome::Completed) => "Completed",
-        Some(HoldOutcome::TakenOver) => "Taken over",
-        Some(HoldOutcome::Timeout) => "Time was up",
-        Some(HoldOutcome::Cancelled) => "Withdrawn",
-        Some(HoldOutcome::Fired) | None => "Decided",
+/// How a request ended.
+fn outcome(event: &RequestEvent) -> &'static str {
+    let is_takeover = event.request.outcome == Some(HoldOutcome::TakenOver);
+    match outcome_word(event) {
+        Some(_) if is_takeover && event.kind == RequestEventKind::Decided => "Taken over",
+        Some(word) => word,
+        None => "Decided",
     }
 }
 
@@ -143,16 +141,15 @@ fn said(event: &RequestEvent) -> String {
         RequestEventKind::Opened | RequestEventKind::Escalated => clean(&event.request.question),
         RequestEventKind::Assigned => match &event.request.assignee {
             Some(now) => format!("{} has it now.", line(now)),
-            None => "Somebody else has it now.".to_owned(),
+            None => "Another person has it now.".to_owned(),
         },
         RequestEventKind::TakenOver => format!("{who} has taken it over: nobody else need look."),
         RequestEventKind::Decided => {
-            let done = outcome(&event.request).to_lowercase();
-            let quote = quote(&event.request);
-            quote.map_or_else(
-                || format!("{who}: {done}."),
-                |quote| format!("{who}: {done}. {quote}"),
-            )
+            let done = outcome(event).to_lowercase();
+            match quote(&event.request) {
+                Some(quote) => format!("{who}: {done}. {quote}"),
+                None => format!("{who}: {done}."),
+            }
         }
         RequestEventKind::Expired => "Nobody decided in time.".to_owned(),
         RequestEventKind::Withdrawn => format!("{who}: it is not wanted any more."),
@@ -167,8 +164,8 @@ fn quote(request: &RequestView) -> Option<String> {
         Some(HoldOutcome::Approved | HoldOutcome::Rejected)
     );
     let is_offered = request.options.iter().any(|option| option == text);
-    let is_told = (is_decision || is_offered) && !text.trim().is_empty();
-    is_told.then(|| line(text).chars().take(QUOTE_MAX).collect())
+    let is_quoted = (is_decision || is_offered) && !text.trim().is_empty();
+    is_quoted.then(|| line(text).chars().take(QUOTE_MAX).collect())
 }
 
 /// A text without links, mentions and formatting.
@@ -219,12 +216,12 @@ mod tests {
 
     /// People, deliverable 7: what is asked, with buttons to pages that want a log-in.
     #[test]
-    fn what_is_asked_is_told_with_buttons() {
+    fn a_question_has_buttons() {
         let opened = fact(1, RequestEventKind::Opened, &[]);
-        let told = message(&opened, BASE);
-        assert_eq!(told["text"], "Person wanted: Agent handoff: Ann");
-        assert_eq!(told["blocks"][0]["type"], "header");
-        let buttons = told["blocks"][3]["elements"].as_array().unwrap();
+        let body = message(&opened, BASE);
+        assert_eq!(body["text"], "Person wanted: Agent handoff: Ann");
+        assert_eq!(body["blocks"][0]["type"], "header");
+        let buttons = body["blocks"][3]["elements"].as_array().unwrap();
         let (id, run) = (opened.request.id, opened.request.run.unwrap());
         assert_eq!(
             buttons[0]["url"],
@@ -240,33 +237,30 @@ mod tests {
 
     /// People, deliverable 7: who decided what.
     #[test]
-    fn an_end_says_who_decided_what() {
+    fn an_end_names_who_decided_what() {
         let mut decided = fact(2, RequestEventKind::Decided, &[]);
         decided.by = Some("ada".to_owned());
         decided.request.outcome = Some(HoldOutcome::Rejected);
         decided.request.response = Some(json!("Too soon"));
-        let told = message(&decided, BASE);
-        assert_eq!(told["text"], "Rejected: Agent handoff: Ann");
-        assert_eq!(told["blocks"][1]["text"]["text"], "ada: rejected. Too soon");
+        let body = message(&decided, BASE);
+        assert_eq!(body["text"], "Rejected: Agent handoff: Ann");
+        assert_eq!(body["blocks"][1]["text"]["text"], "ada: rejected. Too soon");
         decided.request.outcome = Some(HoldOutcome::Answered);
         decided.request.response = Some(json!("my password"));
-        let told = message(&decided, BASE);
-        let said = &told["blocks"][1]["text"]["text"];
-        assert_eq!(
-            said, "ada: answered.",
-            "what somebody wrote stays where it is"
-        );
+        let body = message(&decided, BASE);
+        let said = &body["blocks"][1]["text"]["text"];
+        assert_eq!(said, "ada: answered.", "a free answer is not quoted");
         decided.request.options = vec!["my password".to_owned()];
-        let told = message(&decided, BASE);
+        let body = message(&decided, BASE);
         assert_eq!(
-            told["blocks"][1]["text"]["text"],
+            body["blocks"][1]["text"]["text"],
             "ada: answered. my password"
         );
     }
 
     /// People, "Must": HTML, control characters and `<!channel>` in every text, however long.
     #[test]
-    fn nothing_that_somebody_wrote_is_more_than_text() {
+    fn texts_of_users_stay_texts() {
         let evil = "<!channel> <https://evil.example|x> & <script>\r\n\u{0}\u{1b}\u{202e}@here";
         let long = evil.repeat(1_000);
         for kind in [
@@ -288,8 +282,8 @@ mod tests {
             fact.request.outcome = Some(HoldOutcome::Approved);
             fact.request.response = Some(json!(long));
             fact.request.context = json!([long]);
-            let told = message(&fact, BASE);
-            for text in texts(&told) {
+            let body = message(&fact, BASE);
+            for text in texts(&body) {
                 assert!(
                     !text.contains(['<', '>', '\0', '\u{1b}', '\u{202e}', '\r']),
                     "{text}"
@@ -300,7 +294,7 @@ mod tests {
                     text.len()
                 );
             }
-            let head = told["blocks"][0]["text"]["text"].as_str().unwrap();
+            let head = body["blocks"][0]["text"]["text"].as_str().unwrap();
             assert!(head.chars().count() <= HEADER_MAX, "{head}");
         }
     }

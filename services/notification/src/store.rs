@@ -1,12 +1,19 @@
 //! Rows of the notification service: the only place with its queries. Rows never leave it.
+#![expect(
+    clippy::disallowed_methods,
+    unreachable_pub,
+    reason = "the entity macro generates public models and a nested save that begins a transaction"
+)]
 
 mod change_row;
+mod column_row;
 mod delivery_row;
 mod effects;
 mod event_row;
 mod fair_queue;
 mod inbox;
 mod inbox_entry_row;
+mod key_columns;
 mod preferences_row;
 mod retention;
 mod secret_row;
@@ -21,16 +28,17 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdpoint_auth::{Right, Role, may};
-use holdpoint_contracts::notification::{self as contract, Watched};
-use holdpoint_ids::{HoldId, NotificationId, RoleName, UserName, WebhookId, Workspace};
+use holdpoint_contracts::notification as contract;
+use holdpoint_ids::{HoldId, RoleName, UserName, WebhookId, Workspace};
 use holdpoint_kernel::{Changed, Store};
-use holdpoint_store::{StoreError, Transaction};
+use holdpoint_store::{ChangedState, StateRow as _, StoreError, Transaction};
 use holdpoint_user_directory::table as people;
 use sea_orm::ConnectionTrait;
 
+use self::column_row::ColumnRow as _;
 use crate::Notification;
 use crate::domain::{
-    Aggregate, DeliveryKey, DeliveryRules, DeliveryTarget, Effect, EventKey, Fact, Key, Need,
+    Aggregate, DeliveryKey, DeliveryRules, DeliveryTarget, Effect, Fact, Key, Need,
     NotificationDomain, NotificationEvent, Person, Subscription, WEBHOOKS_MAX, Webhook,
 };
 
@@ -38,27 +46,62 @@ pub(crate) use change_row::newest;
 pub(crate) use delivery_row::{Last, due, last_digest, of_request, of_webhook};
 pub(crate) use fair_queue::FairQueue;
 pub(crate) use inbox::{entry, feed, list};
-pub(crate) use inbox_entry_row::{ChangesFilter, ListFilter, PageStart, some_unread};
+pub(crate) use inbox_entry_row::{EntryFilter, PageStart, some_unread};
 pub(crate) use preferences_row::{DigestPlace, digests};
 pub(crate) use retention::has_expired;
 pub(crate) use watch_row::{list as watches, watching};
 pub(crate) use webhook_row::{enabled as enabled_webhooks, list as webhooks};
 
-/// The number of a notification's id, as rows have it.
-const fn stored_rev(id: NotificationId) -> u64 {
-    match id.rev {
-        Some(rev) => rev,
-        None => 0,
-    }
-}
-
 impl Store<NotificationDomain> for Notification {
+    /// Loads aggregates, one statement for each table.
     async fn load(
         &self,
         db: &Transaction,
         keys: &[Key],
     ) -> Result<Vec<(Key, Aggregate)>, StoreError> {
-        Wanted::of(keys).load(db).await
+        let (mut events, mut deliveries, mut secrets) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut preferences, mut webhooks, mut watches) = (Vec::new(), Vec::new(), Vec::new());
+        let mut entries: BTreeMap<&Workspace, Vec<_>> = BTreeMap::new();
+        for key in keys {
+            match key {
+                Key::Event(key) => events.push(event_row::row_key(key)?),
+                Key::InboxEntry(workspace, person, id) => {
+                    entries.entry(workspace).or_default().push((person, *id));
+                }
+                Key::Delivery(key) => deliveries.push(delivery_row::row_key(key)?),
+                Key::Secret(workspace) => secrets.push(workspace.to_string()),
+                Key::Preferences(workspace, person) => {
+                    preferences.push((workspace.to_string(), person.to_string()));
+                }
+                Key::Webhook(workspace, id) => {
+                    webhooks.push((workspace.to_string(), id.to_string()));
+                }
+                Key::Watch(workspace, person, of) => {
+                    watches.push((workspace.to_string(), person.to_string(), of.to_string()));
+                }
+                Key::Users | Key::Expired | Key::Inbox(..) => {}
+            }
+        }
+        let mut found: Vec<Aggregate> = Vec::with_capacity(keys.len());
+        let events = event_row::Entity::load_states(db, &events).await?;
+        found.extend(events.into_iter().map(Aggregate::from));
+        for (workspace, wanted) in entries {
+            let rows = inbox_entry_row::load(db, workspace, &wanted).await?;
+            let entries = inbox::with_events(db, workspace, rows).await?;
+            found.extend(entries.into_iter().map(Aggregate::from));
+        }
+        let deliveries = delivery_row::Entity::load_states(db, &deliveries).await?;
+        found.extend(deliveries.into_iter().map(Aggregate::from));
+        let secrets = secret_row::Entity::load_states(db, &secrets).await?;
+        found.extend(secrets.into_iter().map(Aggregate::from));
+        let preferences = preferences_row::Entity::load_states(db, &preferences).await?;
+        found.extend(preferences.into_iter().map(Aggregate::from));
+        let webhooks = webhook_row::Entity::load_states(db, &webhooks).await?;
+        found.extend(webhooks.into_iter().map(Aggregate::from));
+        let watches = watch_row::Entity::load_states(db, &watches).await?;
+        found.extend(watches.into_iter().map(Aggregate::from));
+        let keyed = |state: Aggregate| Some((state.key()?, state));
+        Ok(found.into_iter().filter_map(keyed).collect())
     }
 
     async fn find(
@@ -75,27 +118,26 @@ impl Store<NotificationDomain> for Notification {
         changed: &[Changed<'_, NotificationDomain>],
         now: DateTime<Utc>,
     ) -> Result<Vec<Key>, StoreError> {
-        let (mut events, mut secrets) = (Vec::new(), Vec::new());
-        let (mut preferences, mut webhooks) = (Vec::new(), Vec::new());
-        let (mut deliveries, mut watches) = (Vec::new(), Vec::new());
+        let (mut events, mut deliveries, mut secrets) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut preferences, mut webhooks, mut watches) = (Vec::new(), Vec::new(), Vec::new());
         for one in changed {
             match one.state {
-                Aggregate::Event(event) => events.push((&**event, one.read_version)),
-                Aggregate::Delivery(delivery) => deliveries.push((&**delivery, one.read_version)),
-                Aggregate::Secret(secret) => secrets.push(&**secret),
-                Aggregate::Preferences(said) => preferences.push((&**said, one.read_version)),
-                Aggregate::Webhook(webhook) => webhooks.push((&**webhook, one.read_version)),
-                Aggregate::Watch(watch) => watches.push((&**watch, one.read_version)),
+                Aggregate::Event(event) => events.push(changed_state(one, &**event)),
+                Aggregate::Delivery(delivery) => deliveries.push(changed_state(one, &**delivery)),
+                Aggregate::Secret(secret) => secrets.push(changed_state(one, &**secret)),
+                Aggregate::Preferences(new) => preferences.push(changed_state(one, &**new)),
+                Aggregate::Webhook(webhook) => webhooks.push(changed_state(one, &**webhook)),
+                Aggregate::Watch(watch) => watches.push(changed_state(one, &**watch)),
                 // The effect records that an entry was read. The first writer wins, and nobody loses.
                 Aggregate::InboxEntry(_) | Aggregate::Stateless => {}
             }
         }
-        let mut losers = event_row::save(db, &events, now).await?;
-        losers.extend(delivery_row::save(db, &deliveries, now).await?);
-        losers.extend(secret_row::save(db, &secrets, now).await?);
-        losers.extend(preferences_row::save(db, &preferences, now).await?);
-        losers.extend(webhook_row::save(db, &webhooks, now).await?);
-        losers.extend(watch_row::save(db, &watches, now).await?);
+        let mut losers = event_row::Entity::save(db, &events, now).await?;
+        losers.extend(delivery_row::Entity::save(db, &deliveries, now).await?);
+        losers.extend(secret_row::Entity::save(db, &secrets, now).await?);
+        losers.extend(preferences_row::Entity::save(db, &preferences, now).await?);
+        losers.extend(webhook_row::Entity::save(db, &webhooks, now).await?);
+        losers.extend(watch_row::Entity::save(db, &watches, now).await?);
         Ok(losers)
     }
 
@@ -109,78 +151,14 @@ impl Store<NotificationDomain> for Notification {
     }
 }
 
-/// Keys by table.
-#[derive(Default)]
-struct Wanted<'k> {
-    events: Vec<&'k EventKey>,
-    entries: BTreeMap<&'k Workspace, Vec<(&'k UserName, NotificationId)>>,
-    deliveries: Vec<&'k DeliveryKey>,
-    secrets: Vec<&'k Workspace>,
-    preferences: BTreeMap<&'k Workspace, Vec<UserName>>,
-    webhooks: Vec<(&'k Workspace, WebhookId)>,
-    watches: Vec<(&'k Workspace, &'k UserName, &'k Watched)>,
-}
-
-impl<'k> Wanted<'k> {
-    fn of(keys: &'k [Key]) -> Self {
-        let mut wanted = Self::default();
-        for key in keys {
-            match key {
-                Key::Event(key) => wanted.events.push(key),
-                Key::InboxEntry(workspace, person, id) => {
-                    let entries = wanted.entries.entry(workspace).or_default();
-                    entries.push((person, *id));
-                }
-                Key::Delivery(key) => wanted.deliveries.push(key),
-                Key::Secret(workspace) => wanted.secrets.push(workspace),
-                Key::Preferences(workspace, person) => {
-                    let people = wanted.preferences.entry(workspace).or_default();
-                    people.push(person.clone());
-                }
-                Key::Webhook(workspace, id) => wanted.webhooks.push((workspace, *id)),
-                Key::Watch(workspace, person, of) => wanted.watches.push((workspace, person, of)),
-                Key::Users | Key::Expired | Key::Inbox(..) => {}
-            }
-        }
-        wanted
-    }
-
-    /// One statement a table, and a workspace where names are looked up.
-    async fn load(self, db: &Transaction) -> Result<Vec<(Key, Aggregate)>, StoreError> {
-        let mut found = Vec::new();
-        for event in event_row::load(db, &self.events).await? {
-            found.push((Key::Event(event.key()), Aggregate::Event(Box::new(event))));
-        }
-        for (workspace, wanted) in self.entries {
-            let rows = inbox_entry_row::load(db, workspace, &wanted).await?;
-            for entry in inbox::with_events(db, workspace, rows).await? {
-                let id = entry.event.id();
-                let key = Key::InboxEntry(workspace.clone(), entry.person.clone(), id);
-                found.push((key, Aggregate::InboxEntry(Box::new(entry))));
-            }
-        }
-        for delivery in delivery_row::load(db, &self.deliveries).await? {
-            let key = Key::Delivery(delivery.key.clone());
-            found.push((key, Aggregate::Delivery(Box::new(delivery))));
-        }
-        for (workspace, names) in self.preferences {
-            for one in preferences_row::load(db, workspace, &names).await? {
-                let key = Key::Preferences(workspace.clone(), one.person.clone());
-                found.push((key, Aggregate::Preferences(Box::new(one))));
-            }
-        }
-        for webhook in webhook_row::load(db, &self.webhooks).await? {
-            let key = Key::Webhook(webhook.workspace.clone(), webhook.id);
-            found.push((key, Aggregate::Webhook(Box::new(webhook))));
-        }
-        for watch in watch_row::load(db, &self.watches).await? {
-            found.push((watch_row::key(&watch), Aggregate::Watch(Box::new(watch))));
-        }
-        for secret in secret_row::load(db, &self.secrets).await? {
-            let key = Key::Secret(secret.workspace.clone());
-            found.push((key, Aggregate::Secret(Box::new(secret))));
-        }
-        Ok(found)
+fn changed_state<'c, S>(
+    one: &Changed<'c, NotificationDomain>,
+    state: &'c S,
+) -> ChangedState<'c, S, Key> {
+    ChangedState {
+        state,
+        key: one.key,
+        read_version: one.read_version,
     }
 }
 
@@ -293,7 +271,6 @@ pub(crate) fn may_look(roles: &[RoleName]) -> bool {
     named.into_iter().any(|role| may(role, Right::Look))
 }
 
-/// What one attempt to deliver needs.
 #[derive(Debug)]
 pub(crate) struct DeliveryPayload {
     pub(crate) event: NotificationEvent,
@@ -334,7 +311,6 @@ pub(crate) async fn delivery_payload(
     }))
 }
 
-/// A user and their delivery rules.
 pub(crate) async fn person(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
@@ -351,7 +327,7 @@ pub(crate) async fn secret(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
 ) -> Result<Option<String>, StoreError> {
-    let found = secret_row::load(db, &[workspace]).await?;
+    let found = secret_row::Entity::load_states(db, &[workspace.to_string()]).await?;
     Ok(found.into_iter().next().map(|secret| secret.text))
 }
 
@@ -360,16 +336,17 @@ pub(crate) async fn webhook(
     workspace: &Workspace,
     id: WebhookId,
 ) -> Result<Option<Webhook>, StoreError> {
-    let found = webhook_row::load(db, &[(workspace, id)]).await?;
+    let key = (workspace.to_string(), id.to_string());
+    let found = webhook_row::Entity::load_states(db, &[key]).await?;
     Ok(found.into_iter().next())
 }
 
-/// The stored preferences of a person.
 pub(crate) async fn preferences(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
     person: &UserName,
 ) -> Result<Option<contract::Preferences>, StoreError> {
-    let found = preferences_row::load(db, workspace, std::slice::from_ref(person)).await?;
+    let key = (workspace.to_string(), person.to_string());
+    let found = preferences_row::Entity::load_states(db, &[key]).await?;
     Ok(found.into_iter().next().map(|one| one.said))
 }

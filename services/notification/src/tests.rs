@@ -1,4 +1,4 @@
-//! The whole service on a real bus, from the fact to the copy; the handoff service is played.
+//! The whole service on a real bus, from the event to the inbox entry. The test plays the handoff service.
 
 mod bench;
 mod feed;
@@ -19,9 +19,9 @@ use holdpoint_testkit::until;
 use crate::domain::testing::request_event as fact;
 use bench::{Bench, PATIENCE, acme, people};
 
-/// M-5, S0-T4: whoever is concerned has a copy, under an id that was known before.
+/// M-5, S0-T4: each recipient has an inbox entry, under an id that was known before.
 #[tokio::test(flavor = "multi_thread")]
-async fn people_are_told_and_each_reads_their_own_copy() {
+async fn people_are_notified_and_each_reads_their_own_entry() {
     let bench = Bench::start(people(&[("ada", "ops"), ("bob", "ops"), ("zoe", "member")])).await;
     let opened = fact(3, RequestEventKind::Opened, &["@role.ops"]);
     let id = NotificationId::opened(opened.id);
@@ -38,13 +38,13 @@ async fn people_are_told_and_each_reads_their_own_copy() {
         [Reply::Ok(EventRecorded::Known)]
     );
 
-    let ada = bench.until_told("ada", 1).await.remove(0);
+    let ada = bench.until_notified("ada", 1).await.remove(0);
     assert_eq!((ada.id, ada.title.as_str()), (id, "Agent handoff: Ann"));
     assert_eq!(
         ada.action_url,
         format!("/tasks/{}?action=handoff", ada.request.unwrap())
     );
-    bench.until_told("bob", 1).await;
+    bench.until_notified("bob", 1).await;
     assert!(bench.list("zoe", false).await.is_empty());
 
     let read = bench.by("ada", ReadNotification { id });
@@ -63,61 +63,61 @@ async fn people_are_told_and_each_reads_their_own_copy() {
 /// People, deliverable 7: a copy says so once its request is decided, whoever decided it, and in
 /// whatever order facts come.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_says_that_its_request_is_decided() {
+async fn an_entry_shows_that_its_request_is_decided() {
     let bench = Bench::start(people(&[("ada", "ops"), ("bob", "ops")])).await;
     let opened = fact(1, RequestEventKind::Opened, &["@role.ops"]);
     bench.note(vec![opened.clone()]).await;
-    bench.until_told("bob", 1).await;
+    bench.until_notified("bob", 1).await;
     let mut decided = fact(2, RequestEventKind::Decided, &[]);
     decided.by = Some("ada".to_owned());
     bench.note(vec![decided]).await;
     let bob = bench.list("bob", false).await.remove(0);
-    assert!(bob.read_at.is_some(), "nobody has to do anything any more");
+    assert!(bob.read_at.is_some(), "the request asks nothing any more");
     assert_eq!(bob.decided.unwrap().by.as_deref(), Some("ada"));
 
     // An escalation that comes late is on record, and asks nobody.
     let late = fact(9, RequestEventKind::Escalated, &["@user.ada"]);
     bench.note(vec![late]).await;
-    let ada = bench.until_told("ada", 2).await;
+    let ada = bench.until_notified("ada", 2).await;
     assert!(ada.iter().all(|one| one.read_at.is_some()));
     bench.end().await;
 }
 
 /// People, deliverable 7: a request that had timed out and is asked again (its run was paused at that
-/// instant) is told again, and so is what follows.
+/// instant) is notified again, and so is what follows.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_asked_again_is_told_again() {
+async fn a_request_that_is_opened_again_notifies_again() {
     let bench = Bench::start(people(&[("ada", "ops")])).await;
     let opened = |rev| fact(rev, RequestEventKind::Opened, &["@user.ada"]);
     bench.note(vec![opened(1)]).await;
-    bench.until_told("ada", 1).await;
+    bench.until_notified("ada", 1).await;
     bench
         .note(vec![fact(2, RequestEventKind::Expired, &[])])
         .await;
     assert!(bench.list("ada", true).await.is_empty());
     bench.note(vec![opened(3)]).await;
-    let all = bench.until_told("ada", 2).await;
+    let all = bench.until_notified("ada", 2).await;
     assert!(all.iter().all(|one| one.decided.is_none()), "{all:?}");
     let unread = bench.list("ada", true).await.remove(0);
     assert_eq!(unread.id.rev, Some(3), "another one");
     bench
         .note(vec![fact(4, RequestEventKind::Escalated, &["@user.ada"])])
         .await;
-    bench.until_told("ada", 3).await;
+    bench.until_notified("ada", 3).await;
     assert_eq!(bench.list("ada", true).await.len(), 2);
     bench
         .note(vec![fact(5, RequestEventKind::Decided, &[])])
         .await;
     let all = bench.list("ada", false).await;
-    let is_told = |one: &NotificationView| one.decided.is_some() && one.read_at.is_some();
-    assert!(all.iter().all(is_told), "{all:?}");
+    let is_settled = |one: &NotificationView| one.decided.is_some() && one.read_at.is_some();
+    assert!(all.iter().all(is_settled), "{all:?}");
     bench.end().await;
 }
 
-/// What is known of a request goes some time after it has ended, however many were told; one that is
+/// What is known of a request goes some time after it has ended, however many were notified; one that is
 /// open, or is asked again, stays.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_ended_long_ago_is_forgotten() {
+async fn requests_past_their_retention_are_deleted() {
     let names: Vec<_> = (0..1_500).map(|n| format!("user{n:05}")).collect();
     let many: Vec<_> = names.iter().map(|name| (name.as_str(), "all")).collect();
     let bench = Bench::start(people(&many)).await;
@@ -133,73 +133,73 @@ async fn what_ended_long_ago_is_forgotten() {
         .note(vec![first, of(2, 1, RequestEventKind::Opened)])
         .await;
     bench.note(vec![of(3, 1, RequestEventKind::Opened)]).await;
-    bench.until_told("user00000", 3).await;
-    bench.until_told("user01499", 1).await;
+    bench.until_notified("user00000", 3).await;
+    bench.until_notified("user01499", 1).await;
     let ends = [1, 3].map(|number| of(number, 2, RequestEventKind::Decided));
     bench.note(ends.to_vec()).await;
     bench.note(vec![of(3, 3, RequestEventKind::Opened)]).await;
-    bench.until_told("user00000", 4).await;
+    bench.until_notified("user00000", 4).await;
     bench.later(TimeDelta::days(29));
-    assert_eq!(bench.copies().await, 1_503);
+    assert_eq!(bench.entries().await, 1_503);
     bench.later(TimeDelta::days(2));
-    let left = async || (bench.copies().await == 3).then_some(());
+    let left = async || (bench.entries().await == 3).then_some(());
     until(PATIENCE, "what is old is forgotten", left)
         .await
         .unwrap();
-    let told = bench.list("user00000", false).await;
-    assert!(told.iter().all(|one| one.id.hold.number != 1), "{told:?}");
+    let left = bench.list("user00000", false).await;
+    assert!(left.iter().all(|one| one.id.hold.number != 1), "{left:?}");
     bench.end().await;
 }
 
-/// People, Deliver 7: a role is told, and whoever follows what it is asked beside it, in one commit of a
+/// People, Deliver 7: a role is notified, and whoever follows what it is asked beside it, in one commit of a
 /// real kernel; and whatever comes after it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_role_is_told_though_somebody_else_follows() {
+async fn a_role_is_notified_beside_a_watcher() {
     let bench = Bench::start(people(&[("ada", "ops"), ("zoe", "member")])).await;
     let opened = fact(1, RequestEventKind::Opened, &["@role.ops"]);
     let of = Watched::Request(opened.id);
     let watch = bench.by("zoe", Watch { of });
     assert!(bench.bus.ask(&acme(), &watch).await.unwrap().new);
     bench.note(vec![opened]).await;
-    bench.until_told("ada", 1).await;
-    let zoe = bench.until_told("zoe", 1).await.remove(0);
+    bench.until_notified("ada", 1).await;
+    let zoe = bench.until_notified("zoe", 1).await.remove(0);
     assert_eq!(zoe.title, "Asked: Agent handoff: Ann");
     bench.end().await;
 }
 
 /// What was sent of a request says that somebody has taken its run over.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_says_who_took_over() {
+async fn an_entry_shows_who_took_over() {
     let bench = Bench::start(people(&[("ada", "ops"), ("bob", "ops")])).await;
     bench
         .note(vec![fact(1, RequestEventKind::Opened, &["@role.ops"])])
         .await;
-    bench.until_told("bob", 1).await;
+    bench.until_notified("bob", 1).await;
     let mut taken = fact(2, RequestEventKind::TakenOver, &[]);
     taken.by = Some("ada".to_owned());
     bench.note(vec![taken]).await;
     let bob = bench.list("bob", false).await.remove(0);
-    let told = bob.decided.unwrap();
+    let end = bob.decided.unwrap();
     assert_eq!(
-        (told.state, told.by.as_deref()),
+        (end.state, end.by.as_deref()),
         (RequestEventKind::TakenOver, Some("ada"))
     );
     assert!(bob.read_at.is_some());
     let late = fact(3, RequestEventKind::Escalated, &["@user.bob"]);
     bench.note(vec![late]).await;
-    let bob = bench.until_told("bob", 2).await;
+    let bob = bench.until_notified("bob", 2).await;
     assert_eq!(
         bench.list("bob", true).await.len(),
         1,
-        "that is news: {bob:?}"
+        "the escalation is unread: {bob:?}"
     );
     bench.end().await;
 }
 
-/// Who is told of a request only after somebody has taken its run over has nothing to do: what happened
+/// Who is notified of a request only after somebody has taken its run over has nothing to do: what happened
 /// while the service was away comes at once.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_taken_over_before_it_was_told_asks_nobody() {
+async fn a_request_that_was_taken_over_before_its_fan_out_asks_nobody() {
     let bench = Bench::start(people(&[("ada", "ops"), ("bob", "ops")])).await;
     let mut taken = fact(2, RequestEventKind::TakenOver, &[]);
     taken.by = Some("ada".to_owned());
@@ -209,7 +209,7 @@ async fn what_was_taken_over_before_it_was_told_asks_nobody() {
             taken,
         ])
         .await;
-    let bob = bench.until_told("bob", 1).await.remove(0);
+    let bob = bench.until_notified("bob", 1).await.remove(0);
     assert!(bob.read_at.is_some(), "{bob:?}");
     let given = fact(3, RequestEventKind::Assigned, &["@user.bob"]);
     bench.note(vec![given]).await;
@@ -219,23 +219,23 @@ async fn what_was_taken_over_before_it_was_told_asks_nobody() {
     bench.end().await;
 }
 
-/// M-5: whom the copy does not know yet is not left out, and nobody else is told in their place.
+/// M-5: whom the copy does not know yet is not left out, and nobody else is notified in their place.
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_told_by_a_copy_that_is_behind() {
+async fn a_stale_user_directory_notifies_nobody() {
     let users = people(&[("ada", "ops"), ("zoe", "owner")]);
     let bench = Bench::with_deaf_handoff(users, 2).await;
     bench.serve().await;
     bench
         .note(vec![fact(1, RequestEventKind::Opened, &["@user.ada"])])
         .await;
-    bench.until_told("ada", 1).await;
+    bench.until_notified("ada", 1).await;
     assert!(bench.list("zoe", false).await.is_empty());
     bench.end().await;
 }
 
 /// People, "Must": one event to 10,000 users in app, once each, also when it is killed in the middle.
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_thousand_are_told_once_each_though_the_service_dies_in_the_middle() {
+async fn ten_thousand_users_are_notified_once_each_despite_a_crash() {
     let bench = Bench::without_service(many()).await;
     // Twenty commits bring the users; the 25th of its own is the fifth page of people.
     let mut child = bench.child(Some("notification:committed:25:notification"));
@@ -245,18 +245,18 @@ async fn ten_thousand_are_told_once_each_though_the_service_dies_in_the_middle()
         .await;
     let ended = tokio::task::spawn_blocking(move || child.wait()).await;
     assert!(!ended.unwrap().unwrap().success(), "it was to die");
-    let before = bench.copies().await;
+    let before = bench.entries().await;
     assert!((1..10_000).contains(&before), "in the middle: {before}");
     bench.serve().await;
-    bench.until_told("user09999", 1).await;
-    assert_eq!(bench.copies().await, 10_000, "once each");
+    bench.until_notified("user09999", 1).await;
+    assert_eq!(bench.entries().await, 10_000, "once each");
     bench.end().await;
 }
 
 /// People, "Must": one event to 10,000 users in app within 5 s and 150 MB, also by a test build on a
 /// machine that does other things too: there it took 1.6 s and 47 MiB.
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_thousand_are_told_in_little_time_and_memory() {
+async fn ten_thousand_users_are_notified_within_limits() {
     let bench = Bench::without_service(many()).await;
     let mut child = bench.child(None);
     bench.until_known("user09999").await;
@@ -264,7 +264,7 @@ async fn ten_thousand_are_told_in_little_time_and_memory() {
     bench
         .note(vec![fact(1, RequestEventKind::Opened, &["@role.all"])])
         .await;
-    bench.until_told("user09999", 1).await;
+    bench.until_notified("user09999", 1).await;
     let took = began.elapsed();
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     child.kill().unwrap();
@@ -277,7 +277,7 @@ async fn ten_thousand_are_told_in_little_time_and_memory() {
         .parse()
         .unwrap();
     println!(
-        "10,000 people were told in {} ms, with {} MiB at most",
+        "10,000 people were notified in {} ms, with {} MiB at most",
         took.as_millis(),
         kib / 1024
     );

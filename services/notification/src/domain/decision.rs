@@ -26,19 +26,19 @@ impl From<Refusal> for Undecided {
 }
 
 /// A decision without facts for later decisions of its batch.
-pub(crate) fn decided(state: Aggregate, effects: Vec<Effect>, reply: Reply) -> Outcome {
+pub(crate) fn decided(state: impl Into<Aggregate>, effects: Vec<Effect>, reply: Reply) -> Outcome {
     with_fact(state, effects, reply, None)
 }
 
 /// A decision with a fact that later decisions of its batch read.
 pub(crate) fn with_fact(
-    state: Aggregate,
+    state: impl Into<Aggregate>,
     effects: Vec<Effect>,
     reply: Reply,
     fact: impl IntoIterator<Item = (Need, Fact)>,
 ) -> Outcome {
     Outcome::Decided(Box::new(Change {
-        state,
+        state: state.into(),
         effects,
         facts: fact.into_iter().collect(),
         reply,

@@ -6,34 +6,18 @@ use holdpoint_contracts::handoff::UserChange;
 use holdpoint_contracts::hold::Priority;
 use holdpoint_ids::{HoldId, NotificationId, UserName, WebhookId, Workspace};
 
-use super::model::{DeliveryKey, EndsFor, NotificationEvent, PlannedDelivery};
+use super::model::{Delivery, DeliveryKey, EndsFor, NotificationEvent, Phase, PlannedDelivery};
 
 /// Something to store beside the state, to send, or both.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// Adds a notification to the inboxes of people. An entry that exists stays as it is.
-    AddInboxEntries {
-        workspace: Workspace,
-        id: NotificationId,
-        people: Vec<UserName>,
-        at: DateTime<Utc>,
-        /// Set if the notification asks no action any more.
-        read_at: Option<DateTime<Utc>>,
-        /// They are notified only because they watch.
-        watching: bool,
-        /// It replaces an earlier reminder of its request.
-        renews: bool,
-    },
+    AddInboxEntries(NewInboxEntries),
     /// Stores an event that another aggregate has caused. An event that exists stays as it is.
     StoreEvent(Box<NotificationEvent>),
     /// Creates deliveries. One that exists stays as it is, and a person who has a delivery of this
     /// notification gets another one only after it has failed.
-    Deliver {
-        workspace: Workspace,
-        id: NotificationId,
-        priority: Priority,
-        to: Vec<PlannedDelivery>,
-    },
+    Deliver(NewDeliveries),
     /// A request has ended. The chats that received it are notified of the end, too.
     NotifyChatsOfEnd {
         workspace: Workspace,
@@ -79,6 +63,57 @@ pub enum Effect {
     Users(Vec<UserChange>),
 }
 
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewInboxEntries {
+    pub workspace: Workspace,
+    pub id: NotificationId,
+    pub people: Vec<UserName>,
+    pub at: DateTime<Utc>,
+    /// Set if the notification asks no action any more.
+    pub read_at: Option<DateTime<Utc>>,
+    /// They are notified only because they watch.
+    pub watching: bool,
+    /// It replaces an earlier reminder of its request.
+    pub renews: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewDeliveries {
+    pub workspace: Workspace,
+    pub id: NotificationId,
+    pub priority: Priority,
+    pub to: Vec<PlannedDelivery>,
+}
+
+impl NewDeliveries {
+    /// The first version of one of them.
+    #[must_use]
+    pub fn delivery(&self, planned: &PlannedDelivery, now: DateTime<Utc>) -> Delivery {
+        Delivery {
+            key: DeliveryKey {
+                workspace: self.workspace.clone(),
+                note: self.id,
+                to: planned.to.clone(),
+            },
+            priority: self.priority,
+            after: planned.after.clone(),
+            at: now,
+            changed_at: now,
+            phase: if planned.dropped.is_some() {
+                Phase::Dropped
+            } else {
+                Phase::Pending {
+                    next_at: planned.due_at,
+                    waits: planned.waits,
+                }
+            },
+            attempts: 0,
+            last_error: planned.dropped.clone(),
+            version: 1,
+        }
+    }
+}
+
 /// The inboxes that an effect changes in one workspace.
 pub(crate) enum ChangedInboxes<'e> {
     Of(&'e [UserName]),
@@ -88,9 +123,7 @@ pub(crate) enum ChangedInboxes<'e> {
 impl Effect {
     pub(crate) fn changed_inboxes(&self) -> Option<(&Workspace, ChangedInboxes<'_>)> {
         match self {
-            Self::AddInboxEntries {
-                workspace, people, ..
-            } => Some((workspace, ChangedInboxes::Of(people))),
+            Self::AddInboxEntries(new) => Some((&new.workspace, ChangedInboxes::Of(&new.people))),
             Self::ReadEntry {
                 workspace, person, ..
             }
@@ -102,7 +135,7 @@ impl Effect {
             }
             Self::ReadRequestEntries { workspace, .. } => Some((workspace, ChangedInboxes::Any)),
             Self::StoreEvent(_)
-            | Self::Deliver { .. }
+            | Self::Deliver(_)
             | Self::NotifyChatsOfEnd { .. }
             | Self::Reconsider { .. }
             | Self::RetryWebhook { .. }
@@ -118,7 +151,7 @@ impl Effect {
     pub(crate) const fn has_due_deliveries(&self) -> bool {
         matches!(
             self,
-            Self::Deliver { .. }
+            Self::Deliver(_)
                 | Self::NotifyChatsOfEnd { .. }
                 | Self::Reconsider { .. }
                 | Self::RetryWebhook { .. }

@@ -3,10 +3,10 @@
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{Channel, PersonalChannel, Watched};
 use holdpoint_ids::{HoldId, RoleName, UserName, Workspace};
+use strum::EnumTryAs;
 
 use super::model::{DeliveryRules, RequestLifecycle, Subscription};
 
-/// One value that a decision may lack.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Need {
     /// A page of the active users with a role, by name.
@@ -29,7 +29,6 @@ pub enum Need {
     RequestLifecycle(Workspace, HoldId),
     /// The webhooks of a workspace, with their backlogs.
     Webhooks(Workspace),
-    /// The number of things that a person watches.
     WatchCount(Workspace, UserName),
     /// The number of unread inbox entries of a person.
     Unread {
@@ -40,8 +39,7 @@ pub enum Need {
     },
 }
 
-/// The value of a need.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, EnumTryAs)]
 pub enum Fact {
     /// For [`Need::Members`] and [`Need::Watchers`].
     Names(Vec<UserName>),
@@ -50,48 +48,6 @@ pub enum Fact {
     Webhooks(Vec<Subscription>),
     /// For [`Need::Unread`] and [`Need::WatchCount`].
     Count(u64),
-}
-
-impl Fact {
-    pub(crate) fn into_names(self) -> Option<Vec<UserName>> {
-        if let Self::Names(names) = self {
-            Some(names)
-        } else {
-            None
-        }
-    }
-
-    pub(crate) fn into_person(self) -> Option<Person> {
-        if let Self::Person(person) = self {
-            Some(person)
-        } else {
-            None
-        }
-    }
-
-    pub(crate) fn into_lifecycle(self) -> Option<RequestLifecycle> {
-        if let Self::RequestLifecycle(lifecycle) = self {
-            Some(lifecycle)
-        } else {
-            None
-        }
-    }
-
-    pub(crate) fn into_webhooks(self) -> Option<Vec<Subscription>> {
-        if let Self::Webhooks(all) = self {
-            Some(all)
-        } else {
-            None
-        }
-    }
-
-    pub(crate) fn into_count(self) -> Option<u64> {
-        if let Self::Count(count) = self {
-            Some(count)
-        } else {
-            None
-        }
-    }
 }
 
 /// What decisions read of a user.

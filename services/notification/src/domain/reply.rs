@@ -6,7 +6,6 @@ use holdpoint_contracts::notification::{
 };
 use serde::Serialize;
 
-/// The reply to one input.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Reply {

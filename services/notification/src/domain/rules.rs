@@ -6,6 +6,7 @@ pub(crate) mod digest;
 pub(crate) mod fan_out;
 pub(crate) mod notification_text;
 pub(crate) mod notification_view;
+pub(crate) mod plain_text;
 pub(crate) mod quiet_hours;
 pub(crate) mod recipients;
 pub(crate) mod retry_schedule;

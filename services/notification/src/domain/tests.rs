@@ -22,7 +22,7 @@ mod run_ends;
 mod watches;
 mod webhooks;
 
-/// Users by name, with their roles; whoever has none is disabled.
+/// Users by name, with their roles. A user without roles is disabled.
 type World = BTreeMap<String, Vec<&'static str>>;
 
 fn found(world: &World, need: &Need) -> Lookup {
@@ -78,14 +78,14 @@ fn asked(
     panic!("{input:?} asks for more again and again: {known:?}");
 }
 
-/// Who is told of a fact, in order, and in how many commits.
+/// Who is notified of a fact, in order, and in how many commits.
 fn reached(world: &World, to: &[&str]) -> (Vec<String>, u32) {
-    let told = Input::RecordRequestEvent {
+    let input = Input::RecordRequestEvent {
         workspace: acme(),
         event: Box::new(fact(1, RequestEventKind::Opened, to)),
     };
     let lookup = |need: &Need| found(world, need);
-    let Ok(Outcome::Decided(first)) = asked(None, &told, &lookup) else {
+    let Ok(Outcome::Decided(first)) = asked(None, &input, &lookup) else {
         panic!("not stored");
     };
     let (mut state, mut names, mut pages) = (first.state, Vec::new(), 0);
@@ -99,7 +99,7 @@ fn reached(world: &World, to: &[&str]) -> (Vec<String>, u32) {
         };
         pages += 1;
         for effect in change.effects {
-            if let Effect::AddInboxEntries { people, .. } = effect {
+            if let Effect::AddInboxEntries(NewInboxEntries { people, .. }) = effect {
                 names.extend(people.iter().map(ToString::to_string));
             }
         }
@@ -135,9 +135,9 @@ fn a_fact_reaches_those_that_it_names() {
     }
 }
 
-/// People, "Must": an emptied role, a user disabled while assigned. Somebody is told all the same.
+/// People, "Must": an emptied role, a user disabled while assigned. Somebody is notified all the same.
 #[test]
-fn where_nobody_is_left_the_owners_are_told() {
+fn owners_are_notified_if_nobody_is_left() {
     let world = world(&[("gone", &[]), ("olga", &["owner"])]);
     for to in [["@role.ops"], ["@user.gone"], ["@user.nobody"]] {
         assert_eq!(reached(&world, &to).0, ["olga"], "{to:?}");
@@ -145,9 +145,9 @@ fn where_nobody_is_left_the_owners_are_told() {
     assert_eq!(reached(&World::new(), &["@role.ops"]).0, [""; 0]);
 }
 
-/// M-5: a role of any size is told in pages, each person once.
+/// M-5: a role of any size is notified in pages, each person once.
 #[test]
-fn a_large_role_is_told_in_pages_and_each_person_once() {
+fn a_large_role_is_notified_in_pages_and_each_person_once() {
     for count in [PAGE - 1, PAGE, PAGE + 1, 2 * PAGE + 7] {
         let many: World = (0..count)
             .map(|n| (format!("user{n:05}"), vec!["ops", "all"]))
@@ -262,7 +262,7 @@ fn what_is_asked_again_is_not_over() {
 
 /// S0-T4: who is mailed of what.
 #[test]
-fn whoever_is_asked_is_mailed() {
+fn recipients_are_mailed() {
     let world = World::from([
         ("ada".to_owned(), vec!["ops"]),
         ("bob".to_owned(), vec!["ops"]),
@@ -276,10 +276,10 @@ fn whoever_is_asked_is_mailed() {
         };
         let Ok(Outcome::Decided(change)) = continue_fan_out(&note, &lookup, DateTime::UNIX_EPOCH)
         else {
-            panic!("nobody was told");
+            panic!("nobody was notified");
         };
         let count = |effect: &Effect| {
-            if let Effect::Deliver { to, .. } = effect {
+            if let Effect::Deliver(NewDeliveries { to, .. }) = effect {
                 to.len()
             } else {
                 0

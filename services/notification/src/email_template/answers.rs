@@ -1,5 +1,5 @@
-//! What can be answered, as a mail lists it: the options of a question or yes and no, each with a link of
-//! its own; or the fields of a form, which is filled in where the request is.
+//! The answers that a mail lists: the options of a question, or yes and no, each with a link; or the fields of a
+//! form, which the person fills in at the request.
 
 use holdpoint_auth::Choice;
 use holdpoint_contracts::form::{Field, FieldKind, Form, Format};
@@ -7,29 +7,28 @@ use holdpoint_contracts::handoff::RequestView;
 use holdpoint_contracts::run::HoldKind;
 use maud::{Markup, html};
 
-use super::line;
+use crate::domain::{cut, field_label, line};
 
-/// Options, or fields, that a mail names; of more it says how many.
+/// Options or fields that a mail names. More are only counted.
 const NAMED: usize = 12;
 
 /// Longest option or name of a field, in characters.
 const LABEL_CHARS_MAX: usize = 120;
 
-/// How a link to an answer looks; mails have no style sheet.
+/// The style of a link to an answer: mails have no style sheet.
 const BUTTON: &str = "display: inline-block; padding: .5em 1em; border: 1px solid #2450c4; border-radius: .5em; \
                       color: #2450c4; text-decoration: none; font-weight: bold";
 
-/// Whoever follows a link has not decided.
+/// A person who opens a link has not decided.
 const CONFIRMED: &str = "a link shows the answer, and you confirm it there";
 
-/// What a mail lists.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answers {
-    /// Each with its words; and how many there are more.
+    /// Each with its label, and the number of further ones.
     Choices(Vec<(Choice, String)>, usize),
-    /// Names and kinds of fields; and how many there are more.
+    /// Names and kinds of fields, and the number of further ones.
     Fields(Vec<String>, usize),
-    /// A text, a handoff, or something that is entered elsewhere.
+    /// A text, a handoff, or a value that is entered elsewhere.
     Free,
 }
 
@@ -57,21 +56,19 @@ impl Answers {
 
     fn options(request: &RequestView) -> Self {
         let is_word = request.reason.as_deref() == Some("uncertain");
-        let said = |option: &String| match is_word {
-            true => spoken(option),
-            false => short(option),
-        };
+        let label = if is_word { spoken } else { short };
         let all = request.options.iter().enumerate().take(NAMED);
         let named: Vec<_> = all
-            .map(|(place, option)| (Choice::Option(place), said(option)))
+            .map(|(place, option)| (Choice::Option(place), label(option)))
             .collect();
-        match named.is_empty() {
-            true => Self::Free,
-            false => Self::Choices(named, request.options.len().saturating_sub(NAMED)),
+        if named.is_empty() {
+            Self::Free
+        } else {
+            Self::Choices(named, request.options.len().saturating_sub(NAMED))
         }
     }
 
-    /// As plain text; empty where there is nothing to list.
+    /// As plain text; empty if there is nothing to list.
     pub(super) fn text(&self, link: impl Fn(Option<Choice>) -> Option<String>) -> String {
         let (head, mut lines, more) = match self {
             Self::Free => return String::new(),
@@ -97,7 +94,6 @@ impl Answers {
         lines.join("\n")
     }
 
-    /// The same as HTML.
     pub(super) fn html(&self, link: impl Fn(Option<Choice>) -> Option<String>) -> Markup {
         match self {
             Self::Free => html! {},
@@ -132,7 +128,7 @@ fn more_words(more: usize) -> Option<String> {
     (more > 0).then(|| format!("and {more} more, where it is decided"))
 }
 
-/// A field by its name, and what goes into it.
+/// The name and kind of a field.
 fn asked(field: &Field) -> String {
     let name = match &field.title {
         Some(title) => short(title),
@@ -147,21 +143,10 @@ fn asked(field: &Field) -> String {
             Some(Format::DateTime) => "a date and time".to_owned(),
         },
         FieldKind::Choice(all) => {
-            let labels: Vec<_> = all
-                .iter()
-                .take(NAMED)
-                .map(|one| short(&one.label))
-                .collect();
+            let labels = all.iter().take(NAMED).map(|one| short(&one.label));
             let more = more_words(all.len().saturating_sub(NAMED));
-            let labels = labels.join(", ");
-            format!(
-                "one of {}",
-                [Some(labels), more]
-                    .into_iter()
-                    .flatten()
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            )
+            let labels: Vec<_> = labels.chain(more).collect();
+            format!("one of {}", labels.join(", "))
         }
         FieldKind::Number { whole: true, .. } => "a whole number".to_owned(),
         FieldKind::Number { whole: false, .. } => "a number".to_owned(),
@@ -173,22 +158,12 @@ fn asked(field: &Field) -> String {
 
 /// On one line, and cut.
 fn short(text: &str) -> String {
-    let text = line(text);
-    if text.chars().count() <= LABEL_CHARS_MAX {
-        return text;
-    }
-    let kept = text.chars().take(LABEL_CHARS_MAX - 1);
-    kept.chain(std::iter::once('…')).collect()
+    cut(&line(text), LABEL_CHARS_MAX)
 }
 
 /// `it_happened` is `It happened`.
 fn spoken(word: &str) -> String {
-    let spaced = short(&word.replace(['_', '-'], " "));
-    let mut letters = spaced.chars();
-    match letters.next() {
-        Some(first) => first.to_uppercase().chain(letters).collect(),
-        None => spaced,
-    }
+    field_label(&short(&word.replace(['_', '-'], " ")))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use holdpoint_user_directory::table::User;
 use super::{Pool, dropped, unread};
 use crate::domain::{AttemptReport, DeliveryKey, DeliveryRules, PERSON_GONE, asks_a_person};
 use crate::email_template;
-use crate::store::{self, ListFilter, may_look};
+use crate::store::{self, EntryFilter, may_look};
 
 /// The newest notifications of a person that a digest reads.
 const LOOKED_AT: u64 = 500;
@@ -42,11 +42,11 @@ impl Pool {
         person: &User,
         rules: &DeliveryRules,
     ) -> Result<Vec<NotificationView>, StoreError> {
-        let filter = ListFilter {
+        let filter = EntryFilter {
             workspace: &key.workspace,
             person: &person.name,
             unread: false,
-            start: None,
+            last: None,
             limit: LOOKED_AT,
         };
         let since = store::last_digest(&self.readers, key).await?;

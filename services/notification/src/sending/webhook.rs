@@ -87,7 +87,6 @@ impl Pool {
     }
 }
 
-/// The body of a call.
 pub(super) fn body(
     format: WebhookFormat,
     workspace: &Workspace,

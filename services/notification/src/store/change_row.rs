@@ -1,19 +1,12 @@
 //! Table `changes`: the number of the last commit that changed inbox entries, for each workspace.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the entity macro generates a nested save that begins"
-)]
-#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdpoint_ids::Workspace;
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError};
+use holdpoint_store::{BrokenRow as _, ROWS_PER_STATEMENT, StoreError};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict};
-
-const TABLE: &str = "changes";
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -49,8 +42,7 @@ pub(super) async fn next<'w>(
             .await?;
         for Model { workspace, seq } in rows {
             let of = chunk.iter().find(|one| one.as_str() == workspace);
-            let of =
-                of.ok_or_else(|| StoreError::broken(TABLE, "a workspace that was not requested"))?;
+            let of = of.ok_or_else(|| Entity::broken("a workspace that was not requested"))?;
             numbers.insert(*of, seq);
         }
     }
@@ -64,5 +56,5 @@ pub(crate) async fn newest(
 ) -> Result<u64, StoreError> {
     let row = Entity::find_by_id(workspace.as_str()).one(db).await?;
     let seq = row.map_or(0, |row| row.seq);
-    u64::try_from(seq).map_err(|error| StoreError::broken(TABLE, error))
+    u64::try_from(seq).map_err(Entity::broken)
 }

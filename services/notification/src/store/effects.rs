@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{HoldId, Workspace};
-use holdpoint_store::{StoreError, Transaction};
+use holdpoint_store::{StateRow as _, StoreError, Transaction};
 use holdpoint_user_directory::table as people;
 
-use super::inbox_entry_row::{self, ChangedAt, NewEntries};
-use super::{change_row, delivery_row, event_row, retention};
-use crate::domain::{Effect, NotificationEvent};
+use super::delivery_row::{self, WaitingFor, make_due};
+use super::inbox_entry_row::{self, ChangedAt};
+use super::{change_row, event_row, retention};
+use crate::domain::Effect;
 
 /// The number of this commit in each workspace whose inboxes it changes.
 type Seqs<'e> = BTreeMap<&'e Workspace, i64>;
@@ -27,7 +28,7 @@ pub(super) async fn record(
     for effect in effects {
         mark_read(db, effect, &seqs, now).await?;
     }
-    New::of(effects, &seqs).insert(db, now).await?;
+    insert(db, effects, &seqs, now).await?;
     let mut ended: BTreeMap<&Workspace, Vec<HoldId>> = BTreeMap::new();
     for effect in effects {
         match effect {
@@ -39,25 +40,19 @@ pub(super) async fn record(
                 id,
                 priority,
             } => {
-                let new = delivery_row::New {
-                    workspace,
-                    note: *id,
-                    priority: *priority,
-                    to: &[],
-                };
-                delivery_row::notify_chats_of_end(db, &new, now).await?;
+                delivery_row::notify_chats_of_end(db, workspace, *id, *priority, now).await?;
             }
             Effect::Reconsider { workspace, person } => {
-                delivery_row::reconsider(db, workspace, person, now).await?;
+                make_due(db, workspace, WaitingFor::Person(person), now).await?;
             }
             Effect::RetryWebhook { workspace, id } => {
-                delivery_row::retry_webhook(db, workspace, *id, now).await?;
+                make_due(db, workspace, WaitingFor::Webhook(*id), now).await?;
             }
             Effect::DeleteExpired { before } => retention::delete_expired(db, *before).await?,
             Effect::Users(changes) => people::apply(db, changes).await?,
-            Effect::AddInboxEntries { .. }
+            Effect::AddInboxEntries(_)
             | Effect::StoreEvent(_)
-            | Effect::Deliver { .. }
+            | Effect::Deliver(_)
             | Effect::ReadEntry { .. }
             | Effect::ReadAllEntries { .. }
             | Effect::ContinueFanOut
@@ -105,61 +100,26 @@ async fn mark_read(
     Ok(())
 }
 
-/// New rows: one statement a table.
-#[derive(Default)]
-struct New<'e> {
-    events: Vec<&'e NotificationEvent>,
-    entries: Vec<NewEntries<'e>>,
-    deliveries: Vec<delivery_row::New<'e>>,
-}
-
-impl<'e> New<'e> {
-    fn of(effects: &'e [Effect], seqs: &Seqs<'_>) -> Self {
-        let mut new = Self::default();
-        for effect in effects {
-            if let Effect::StoreEvent(event) = effect {
-                new.events.push(event);
-            } else if let Effect::AddInboxEntries {
-                workspace,
-                id,
-                people,
-                at,
-                read_at,
-                watching,
-                renews,
-            } = effect
-            {
-                new.entries.push(NewEntries {
-                    workspace,
-                    id: *id,
-                    at: *at,
-                    read_at: *read_at,
-                    watching: *watching,
-                    renews: *renews,
-                    seq: changed_at(seqs, workspace, *at).seq,
-                    people,
-                });
-            } else if let Effect::Deliver {
-                workspace,
-                id,
-                priority,
-                to,
-            } = effect
-            {
-                new.deliveries.push(delivery_row::New {
-                    workspace,
-                    note: *id,
-                    priority: *priority,
-                    to,
-                });
-            }
+/// Inserts new rows: one statement a table.
+async fn insert(
+    db: &Transaction,
+    effects: &[Effect],
+    seqs: &Seqs<'_>,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let (mut events, mut entries, mut deliveries) = (Vec::new(), Vec::new(), Vec::new());
+    for effect in effects {
+        if let Effect::StoreEvent(event) = effect {
+            events.push((**event).clone());
+        } else if let Effect::AddInboxEntries(new) = effect {
+            entries.push((new, changed_at(seqs, &new.workspace, new.at).seq));
+        } else if let Effect::Deliver(new) = effect {
+            deliveries.push(new);
         }
-        new
     }
-
-    async fn insert(&self, db: &Transaction, now: DateTime<Utc>) -> Result<(), StoreError> {
-        event_row::insert(db, &self.events, now).await?;
-        inbox_entry_row::insert(db, &self.entries).await?;
-        delivery_row::insert(db, &self.deliveries, now).await
+    if !events.is_empty() {
+        event_row::Entity::add(db, &events, now).await?;
     }
+    inbox_entry_row::insert(db, &entries).await?;
+    delivery_row::insert(db, &deliveries, now).await
 }

@@ -1,28 +1,18 @@
 //! Table `notification_events`: one row an event, with the progress of its fan-out.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the entity macro generates a nested save that begins"
-)]
-#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
-use chrono::{DateTime, Utc};
 use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_ids::{HoldId, Workspace};
-use holdpoint_store::{
-    ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows, upsert_if_version,
-};
+use holdpoint_store::{BrokenRow as _, ROWS_PER_STATEMENT, StateRow, StoreError, StoredState};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict, Query, SelectStatement};
-use sea_orm::{Condition, QueryOrder, QuerySelect};
+use sea_orm::sea_query::{Expr, Query, SelectStatement};
+use sea_orm::{QueryOrder, QuerySelect};
 
-use super::retention::HoldRow;
-use super::stored_rev;
-use crate::domain::{EventKey, Key, NotificationEvent, RequestLifecycle, Subject};
-
-const TABLE: &str = "notification_events";
+use super::column_row::number;
+use super::key_columns::stored_rev;
+use crate::domain::{EventKey, NotificationEvent, RequestLifecycle, Subject};
 
 /// The kinds of events that are not request events.
 pub(super) const RUN_END: &str = "run_end";
@@ -51,39 +41,47 @@ pub struct Model {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-fn broken(error: impl std::fmt::Display) -> StoreError {
-    StoreError::broken(TABLE, error)
-}
+impl StateRow for Entity {
+    type State = NotificationEvent;
 
-fn number(rev: u64) -> Result<i64, StoreError> {
-    i64::try_from(rev).map_err(broken)
-}
+    const CONSTANT: &'static [Column] = &[Column::NotificationRev, Column::Kind, Column::CreatedAt];
 
-fn read_all(rows: &[Model]) -> Result<Vec<NotificationEvent>, StoreError> {
-    let read = |row: &Model| serde_json::from_str(&row.state).map_err(broken);
-    rows.iter().map(read).collect()
-}
-
-pub(super) async fn load(
-    db: &impl ConnectionTrait,
-    keys: &[&EventKey],
-) -> Result<Vec<NotificationEvent>, StoreError> {
-    let mut events = Vec::with_capacity(keys.len());
-    for chunk in keys.chunks(ROWS_PER_STATEMENT) {
-        let mut any = Condition::any();
-        for key in chunk {
-            let one = Condition::all()
-                .add(COLUMN.workspace.eq(key.workspace.as_str()))
-                .add(COLUMN.hold.eq(key.hold.to_string()))
-                .add(COLUMN.rev.eq(number(key.rev)?));
-            any = any.add(one);
-        }
-        events.extend(read_all(&Entity::find().filter(any).all(db).await?)?);
+    fn state(row: &Model) -> &str {
+        &row.state
     }
-    Ok(events)
+
+    fn version(event: &NotificationEvent) -> u64 {
+        event.version
+    }
+
+    fn row(event: &NotificationEvent, stored: StoredState) -> Result<ActiveModel, StoreError> {
+        let (workspace, hold, rev) = row_key(&event.key())?;
+        let kind = match &event.subject {
+            Subject::Request { event, .. } => event.kind.as_str(),
+            Subject::RunEnd(_) => RUN_END,
+            Subject::System(_) => SYSTEM,
+        };
+        Ok(ActiveModel {
+            workspace: Set(workspace),
+            hold: Set(hold),
+            rev: Set(rev),
+            notification_rev: Set(number::<Self>(stored_rev(event.id()))?),
+            version: Set(stored.version),
+            prior_version: Set(stored.prior_version),
+            kind: Set(kind.to_owned()),
+            fanning: Set(event.fan_out.is_pending()),
+            state: Set(stored.state),
+            created_at: Set(stored.now),
+            updated_at: Set(stored.now),
+        })
+    }
 }
 
-/// All events of these holds.
+pub(super) fn row_key(key: &EventKey) -> Result<(String, String, i64), StoreError> {
+    let rev = number::<Entity>(key.rev)?;
+    Ok((key.workspace.to_string(), key.hold.to_string(), rev))
+}
+
 pub(super) async fn of_holds(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
@@ -96,7 +94,9 @@ pub(super) async fn of_holds(
             .filter(COLUMN.hold.is_in(chunk.iter().map(HoldId::to_string)))
             .all(db)
             .await?;
-        events.extend(read_all(&rows)?);
+        for row in &rows {
+            events.push(Entity::read(row)?);
+        }
     }
     Ok(events)
 }
@@ -121,17 +121,17 @@ pub(super) async fn lifecycles(
             .filter(COLUMN.hold.is_in(chunk.iter().map(HoldId::to_string)))
             .filter(COLUMN.kind.is_in(kinds.map(RequestEventKind::as_str)))
             .select_only()
-            .column(Column::Hold)
-            .column(Column::Kind)
-            .column(Column::Rev)
+            .columns([Column::Hold, Column::Kind, Column::Rev])
             .into_tuple::<(String, String, i64)>()
             .all(db)
             .await?;
         for (hold, kind, rev) in rows {
             let kind = kinds.into_iter().find(|one| one.as_str() == kind);
-            let kind = kind.ok_or_else(|| broken("a kind that was not requested"))?;
-            let lifecycle = found.entry(hold.parse().map_err(broken)?).or_default();
-            lifecycle.record(kind, u64::try_from(rev).map_err(broken)?);
+            let kind = kind.ok_or_else(|| Entity::broken("a kind that was not requested"))?;
+            let lifecycle = found
+                .entry(hold.parse().map_err(Entity::broken)?)
+                .or_default();
+            lifecycle.record(kind, u64::try_from(rev).map_err(Entity::broken)?);
         }
     }
     Ok(found)
@@ -179,106 +179,16 @@ pub(super) async fn fanning(
         .offset(skipped)
         .limit(limit)
         .select_only()
-        .column(Column::Workspace)
-        .column(Column::Hold)
-        .column(Column::Rev)
+        .columns([Column::Workspace, Column::Hold, Column::Rev])
         .into_tuple::<(String, String, i64)>()
         .all(db)
         .await?;
     let key = |(workspace, hold, rev): (String, String, i64)| {
         Ok(EventKey {
-            workspace: workspace.parse().map_err(broken)?,
-            hold: hold.parse().map_err(broken)?,
-            rev: u64::try_from(rev).map_err(broken)?,
+            workspace: workspace.parse().map_err(Entity::broken)?,
+            hold: hold.parse().map_err(Entity::broken)?,
+            rev: u64::try_from(rev).map_err(Entity::broken)?,
         })
     };
     rows.into_iter().map(key).collect()
-}
-
-/// Saves events whose rows have the version that was read. Returns the keys of the others.
-pub(super) async fn save(
-    db: &impl ConnectionTrait,
-    events: &[(&NotificationEvent, u64)],
-    now: DateTime<Utc>,
-) -> Result<Vec<Key>, StoreError> {
-    let columns = ["fanning", "state", "updated_at"];
-    let mut losers = Vec::new();
-    for chunk in events.chunks(ROWS_PER_STATEMENT) {
-        let rows = chunk.iter().map(|(event, read)| active(event, *read, now));
-        let won: HashSet<(String, String, i64)> =
-            Entity::insert_many(rows.collect::<Result<Vec<_>, _>>()?)
-                .on_conflict(upsert_if_version(
-                    TABLE,
-                    &["workspace", "hold", "rev"],
-                    &columns,
-                ))
-                .exec_with_returning_keys(db)
-                .await?
-                .into_iter()
-                .collect();
-        for (event, _) in chunk {
-            let key = event.key();
-            let row = (
-                key.workspace.to_string(),
-                key.hold.to_string(),
-                number(key.rev)?,
-            );
-            if !won.contains(&row) {
-                losers.push(Key::Event(key));
-            }
-        }
-    }
-    Ok(losers)
-}
-
-/// Stores new events. One that exists stays as it is.
-pub(super) async fn insert(
-    db: &Transaction,
-    new: &[&NotificationEvent],
-    now: DateTime<Utc>,
-) -> Result<(), StoreError> {
-    let rows = new.iter().map(|event| active(event, 0, now));
-    let key = [Column::Workspace, Column::Hold, Column::Rev];
-    let kept = OnConflict::columns(key).do_nothing().to_owned();
-    insert_rows(db, rows.collect::<Result<Vec<_>, _>>()?, Some(&kept)).await
-}
-
-fn active(
-    event: &NotificationEvent,
-    read: u64,
-    now: DateTime<Utc>,
-) -> Result<ActiveModel, StoreError> {
-    let EventKey {
-        workspace,
-        hold,
-        rev,
-    } = event.key();
-    let kind = match &event.subject {
-        Subject::Request { event, .. } => event.kind.as_str(),
-        Subject::RunEnd(_) => RUN_END,
-        Subject::System(_) => SYSTEM,
-    };
-    Ok(ActiveModel {
-        workspace: Set(workspace.to_string()),
-        hold: Set(hold.to_string()),
-        rev: Set(number(rev)?),
-        notification_rev: Set(number(stored_rev(event.id()))?),
-        version: Set(number(event.version)?),
-        prior_version: Set(number(read)?),
-        kind: Set(kind.to_owned()),
-        fanning: Set(event.fan_out.is_pending()),
-        state: Set(serde_json::to_string(event).map_err(broken)?),
-        created_at: Set(now),
-        updated_at: Set(now),
-    })
-}
-
-/// Deletes all events of these holds.
-pub(super) async fn delete(db: &impl ConnectionTrait, holds: &[HoldRow]) -> Result<(), StoreError> {
-    let of = Expr::tuple([Expr::col(Column::Workspace), Expr::col(Column::Hold)]);
-    Entity::delete_many()
-        .filter(of.in_tuples(holds.iter().cloned()))
-        .exec(db)
-        .await?;
-    Ok(())
 }

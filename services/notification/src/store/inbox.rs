@@ -7,8 +7,9 @@ use holdpoint_ids::{HoldId, NotificationId, UserName, Workspace};
 use holdpoint_store::StoreError;
 use sea_orm::ConnectionTrait;
 
-use super::inbox_entry_row::{self, ChangesFilter, ListFilter, Row};
-use super::{change_row, event_row, stored_rev};
+use super::inbox_entry_row::{self, EntryFilter, PageStart, Row};
+use super::key_columns::stored_rev;
+use super::{change_row, event_row};
 use crate::domain::{InboxEntry, NotificationEvent, RequestLifecycle, view};
 
 /// Adds their events to rows, and how the requests of these ended.
@@ -66,7 +67,7 @@ fn end_of(shown: &NotificationEvent, all: &[NotificationEvent]) -> Option<Reques
 /// One person's notifications, newest first.
 pub(crate) async fn list(
     db: &impl ConnectionTrait,
-    filter: &ListFilter<'_>,
+    filter: &EntryFilter<'_, PageStart>,
 ) -> Result<Vec<NotificationView>, StoreError> {
     let rows = inbox_entry_row::list(db, filter).await?;
     let entries = with_events(db, filter.workspace, rows).await?;
@@ -77,7 +78,7 @@ pub(crate) async fn list(
 /// workspace.
 pub(crate) async fn feed(
     db: &impl ConnectionTrait,
-    filter: &ChangesFilter<'_>,
+    filter: &EntryFilter<'_, FeedCursor>,
 ) -> Result<(Vec<FeedItem>, u64), StoreError> {
     let rows = inbox_entry_row::changes(db, filter).await?;
     let seqs: BTreeMap<_, _> = rows
@@ -96,7 +97,6 @@ pub(crate) async fn feed(
     Ok((items, change_row::newest(db, filter.workspace).await?))
 }
 
-/// One person's entry.
 pub(crate) async fn entry(
     db: &impl ConnectionTrait,
     workspace: &Workspace,

@@ -1,26 +1,20 @@
 //! Table `inbox_entries`.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the entity macro generates a nested save that begins"
-)]
-#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::notification::FeedCursor;
 use holdpoint_ids::{HoldId, NotificationId, UserName, Workspace};
 use holdpoint_store::{
-    ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, Transaction, insert_rows, readable,
+    BrokenRow as _, ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, Transaction, insert_rows, readable,
 };
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, Func, OnConflict, Query};
 use sea_orm::{Condition, PaginatorTrait, QueryOrder, QuerySelect};
 
+use super::column_row::number;
 use super::event_row::reminders;
-use super::retention::HoldRow;
-use super::stored_rev;
-
-const TABLE: &str = "inbox_entries";
+use super::key_columns::{HoldRow, after, before, stored_rev};
+use crate::domain::NewInboxEntries;
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -60,38 +54,43 @@ pub(crate) struct PageStart {
     pub(crate) id: NotificationId,
 }
 
-/// The entries of a list.
+/// A page of one person's entries.
 #[derive(Debug)]
-pub(crate) struct ListFilter<'f> {
+pub(crate) struct EntryFilter<'f, P> {
     pub(crate) workspace: &'f Workspace,
     pub(crate) person: &'f UserName,
     pub(crate) unread: bool,
-    pub(crate) start: Option<PageStart>,
+    /// The page begins after it.
+    pub(crate) last: Option<P>,
     pub(crate) limit: u64,
 }
 
-/// The changes of a page.
-#[derive(Debug)]
-pub(crate) struct ChangesFilter<'f> {
-    pub(crate) workspace: &'f Workspace,
-    pub(crate) person: &'f UserName,
-    pub(crate) unread: bool,
-    pub(crate) after: Option<FeedCursor>,
-    pub(crate) limit: u64,
-}
+impl<P> EntryFilter<'_, P> {
+    fn query(&self) -> Select<Entity> {
+        let query = Entity::find()
+            .filter(COLUMN.workspace.eq(self.workspace.as_str()))
+            .filter(COLUMN.person.eq(self.person.as_str()));
+        if self.unread {
+            query.filter(COLUMN.read_at.is_null())
+        } else {
+            query
+        }
+    }
 
-/// The entries of one page: what they have in common, and the people who get one.
-pub(super) struct NewEntries<'c> {
-    pub(super) workspace: &'c Workspace,
-    pub(super) id: NotificationId,
-    pub(super) at: DateTime<Utc>,
-    pub(super) read_at: Option<DateTime<Utc>>,
-    pub(super) seq: i64,
-    /// They are notified only because they watch.
-    pub(super) watching: bool,
-    /// It replaces an earlier reminder of the request.
-    pub(super) renews: bool,
-    pub(super) people: &'c [UserName],
+    async fn read(
+        &self,
+        db: &impl ConnectionTrait,
+        query: Select<Entity>,
+    ) -> Result<Vec<Row>, StoreError> {
+        let spare = self.limit.saturating_add(SPARE_ROWS);
+        let rows = query.limit(spare).all(db).await?;
+        Ok(readable(
+            rows,
+            self.limit,
+            |row| row.hold.clone(),
+            |row| as_row(&row),
+        ))
+    }
 }
 
 /// When entries were read, and the number of that change.
@@ -101,21 +100,13 @@ pub(super) struct ChangedAt {
     pub(super) seq: i64,
 }
 
-fn broken(error: impl std::fmt::Display) -> StoreError {
-    StoreError::broken(TABLE, error)
-}
-
-fn number(rev: u64) -> Result<i64, StoreError> {
-    i64::try_from(rev).map_err(broken)
-}
-
 fn as_row(row: &Model) -> Result<Row, StoreError> {
     Ok(Row {
-        person: row.person.parse().map_err(broken)?,
-        hold: row.hold.parse().map_err(broken)?,
-        rev: u64::try_from(row.rev).map_err(broken)?,
+        person: row.person.parse().map_err(Entity::broken)?,
+        hold: row.hold.parse().map_err(Entity::broken)?,
+        rev: u64::try_from(row.rev).map_err(Entity::broken)?,
         read_at: row.read_at,
-        seq: u64::try_from(row.seq).map_err(broken)?,
+        seq: u64::try_from(row.seq).map_err(Entity::broken)?,
         watching: row.watching,
     })
 }
@@ -124,7 +115,7 @@ fn is(person: &UserName, id: NotificationId) -> Result<Condition, StoreError> {
     Ok(Condition::all()
         .add(COLUMN.person.eq(person.as_str()))
         .add(COLUMN.hold.eq(id.hold.to_string()))
-        .add(COLUMN.rev.eq(number(stored_rev(id))?)))
+        .add(COLUMN.rev.eq(number::<Entity>(stored_rev(id))?)))
 }
 
 pub(super) async fn load(
@@ -150,48 +141,32 @@ pub(super) async fn load(
     Ok(found)
 }
 
+/// The newest entries come first.
 pub(super) async fn list(
     db: &impl ConnectionTrait,
-    filter: &ListFilter<'_>,
+    filter: &EntryFilter<'_, PageStart>,
 ) -> Result<Vec<Row>, StoreError> {
-    let mut query = Entity::find()
-        .filter(COLUMN.workspace.eq(filter.workspace.as_str()))
-        .filter(COLUMN.person.eq(filter.person.as_str()));
-    if filter.unread {
-        query = query.filter(COLUMN.read_at.is_null());
+    let mut query = filter.query();
+    if let Some(PageStart { at, id }) = filter.last {
+        let rev = number::<Entity>(stored_rev(id))?;
+        let place = [at.into(), id.hold.to_string().into(), rev.into()];
+        query = query.filter(before([Column::At, Column::Hold, Column::Rev], place));
     }
-    if let Some(PageStart { at, id }) = filter.start {
-        let (hold, rev) = (id.hold.to_string(), number(stored_rev(id))?);
-        let same_hold = Condition::all()
-            .add(COLUMN.at.eq(at))
-            .add(COLUMN.hold.eq(hold.as_str()))
-            .add(COLUMN.rev.lt(rev));
-        let same_at = Condition::all()
-            .add(COLUMN.at.eq(at))
-            .add(COLUMN.hold.lt(hold.as_str()));
-        let before = COLUMN.at.lt(at);
-        query = query.filter(Condition::any().add(before).add(same_at).add(same_hold));
-    }
-    let rows = query
+    let query = query
         .order_by_desc(Column::At)
         .order_by_desc(Column::Hold)
-        .order_by_desc(Column::Rev)
-        .limit(filter.limit.saturating_add(SPARE_ROWS))
-        .all(db)
-        .await?;
-    Ok(readable(
-        rows,
-        filter.limit,
-        |row| row.hold.clone(),
-        |row| as_row(&row),
-    ))
+        .order_by_desc(Column::Rev);
+    filter.read(db, query).await
 }
 
-/// Adds entries. One that exists stays as it is.
-pub(super) async fn insert(db: &Transaction, all: &[NewEntries<'_>]) -> Result<(), StoreError> {
+/// Adds entries, each with the number of its commit. One that exists stays as it is.
+pub(super) async fn insert(
+    db: &Transaction,
+    all: &[(&NewInboxEntries, i64)],
+) -> Result<(), StoreError> {
     let mut rows = Vec::new();
-    for entries in all {
-        let rev = number(stored_rev(entries.id))?;
+    for (entries, seq) in all {
+        let rev = number::<Entity>(stored_rev(entries.id))?;
         rows.extend(entries.people.iter().map(|person| ActiveModel {
             workspace: Set(entries.workspace.to_string()),
             person: Set(person.to_string()),
@@ -199,7 +174,7 @@ pub(super) async fn insert(db: &Transaction, all: &[NewEntries<'_>]) -> Result<(
             rev: Set(rev),
             at: Set(entries.at),
             read_at: Set(entries.read_at),
-            seq: Set(entries.seq),
+            seq: Set(*seq),
             watching: Set(entries.watching),
         }));
     }
@@ -207,7 +182,7 @@ pub(super) async fn insert(db: &Transaction, all: &[NewEntries<'_>]) -> Result<(
         .do_nothing()
         .to_owned();
     insert_rows(db, rows, Some(&kept)).await?;
-    for entries in all.iter().filter(|entries| entries.renews) {
+    for (entries, _) in all.iter().filter(|(entries, _)| entries.renews) {
         keep_newest(db, entries).await?;
     }
     Ok(())
@@ -215,12 +190,12 @@ pub(super) async fn insert(db: &Transaction, all: &[NewEntries<'_>]) -> Result<(
 
 /// Removes all reminders of a request except the newest, for the people of these entries. Reminders may be
 /// stored in another order than they were sent, so an older one that arrives later is removed too.
-async fn keep_newest(db: &Transaction, entries: &NewEntries<'_>) -> Result<(), StoreError> {
-    let rev = number(stored_rev(entries.id))?;
+async fn keep_newest(db: &Transaction, entries: &NewInboxEntries) -> Result<(), StoreError> {
+    let rev = number::<Entity>(stored_rev(entries.id))?;
     let reminders = Condition::all()
         .add(COLUMN.workspace.eq(entries.workspace.as_str()))
         .add(COLUMN.hold.eq(entries.id.hold.to_string()))
-        .add(Expr::col(Column::Rev).in_subquery(reminders(entries.workspace, entries.id.hold)));
+        .add(Expr::col(Column::Rev).in_subquery(reminders(&entries.workspace, entries.id.hold)));
     for people in entries.people.chunks(ROWS_PER_STATEMENT) {
         let of_these = COLUMN.person.is_in(people.iter().map(UserName::as_str));
         Entity::delete_many()
@@ -247,43 +222,19 @@ async fn keep_newest(db: &Transaction, entries: &NewEntries<'_>) -> Result<(), S
 /// The entries that changed after a cursor, in the order of their changes.
 pub(super) async fn changes(
     db: &impl ConnectionTrait,
-    filter: &ChangesFilter<'_>,
+    filter: &EntryFilter<'_, FeedCursor>,
 ) -> Result<Vec<Row>, StoreError> {
-    let mut query = Entity::find()
-        .filter(COLUMN.workspace.eq(filter.workspace.as_str()))
-        .filter(COLUMN.person.eq(filter.person.as_str()));
-    if filter.unread {
-        query = query.filter(COLUMN.read_at.is_null());
+    let mut query = filter.query();
+    if let Some(FeedCursor { seq, id }) = filter.last {
+        let (seq, rev) = (number::<Entity>(seq)?, number::<Entity>(stored_rev(id))?);
+        let place = [seq.into(), id.hold.to_string().into(), rev.into()];
+        query = query.filter(after([Column::Seq, Column::Hold, Column::Rev], place));
     }
-    if let Some(FeedCursor { seq, id }) = filter.after {
-        let (seq, hold, rev) = (number(seq)?, id.hold.to_string(), number(stored_rev(id))?);
-        let same_hold = Condition::all()
-            .add(COLUMN.seq.eq(seq))
-            .add(COLUMN.hold.eq(hold.as_str()))
-            .add(COLUMN.rev.gt(rev));
-        let same_seq = Condition::all()
-            .add(COLUMN.seq.eq(seq))
-            .add(COLUMN.hold.gt(hold.as_str()));
-        let later = Condition::any()
-            .add(COLUMN.seq.gt(seq))
-            .add(same_seq)
-            .add(same_hold);
-        // The first of these the index can use.
-        query = query.filter(COLUMN.seq.gte(seq)).filter(later);
-    }
-    let rows = query
+    let query = query
         .order_by_asc(Column::Seq)
         .order_by_asc(Column::Hold)
-        .order_by_asc(Column::Rev)
-        .limit(filter.limit.saturating_add(SPARE_ROWS))
-        .all(db)
-        .await?;
-    Ok(readable(
-        rows,
-        filter.limit,
-        |row| row.hold.clone(),
-        |row| as_row(&row),
-    ))
+        .order_by_asc(Column::Rev);
+    filter.read(db, query).await
 }
 
 fn unread_of(workspace: &Workspace, person: &UserName) -> Condition {
@@ -297,7 +248,7 @@ fn until(number_or_all: Option<u64>) -> Result<Condition, StoreError> {
     let Some(seq) = number_or_all else {
         return Ok(Condition::all());
     };
-    Ok(Condition::all().add(COLUMN.seq.lte(number(seq)?)))
+    Ok(Condition::all().add(COLUMN.seq.lte(number::<Entity>(seq)?)))
 }
 
 /// The number of unread entries of a person. Changes after `to` are not counted.
@@ -328,7 +279,7 @@ pub(crate) async fn some_unread(
         .into_tuple::<i64>()
         .all(db)
         .await?;
-    u64::try_from(found.len()).map_err(broken)
+    u64::try_from(found.len()).map_err(Entity::broken)
 }
 
 /// Marks one entry as read. If it was read before, that instant stays.

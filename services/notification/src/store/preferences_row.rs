@@ -1,22 +1,17 @@
 //! Table `preferences`.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the entity macro generates a nested save that begins"
-)]
-#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{UserName, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, readable, upsert_if_version};
+use holdpoint_store::{BrokenRow as _, SPARE_ROWS, StoreError, readable};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::{Condition, QueryOrder, QuerySelect};
+use sea_orm::{QueryOrder, QuerySelect};
 
-use crate::domain::{DeliveryRules, Key, Preferences};
-
-const TABLE: &str = "preferences";
+use super::column_row::{ColumnRow, number};
+use super::key_columns::after;
+use crate::domain::{DeliveryRules, Preferences};
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -36,34 +31,42 @@ pub struct Model {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-fn broken(error: impl std::fmt::Display) -> StoreError {
-    StoreError::broken(TABLE, error)
-}
+impl ColumnRow for Entity {
+    type State = Preferences;
 
-/// The preferences of the people who have set any.
-pub(super) async fn load(
-    db: &impl ConnectionTrait,
-    workspace: &Workspace,
-    people: &[UserName],
-) -> Result<Vec<Preferences>, StoreError> {
-    let mut found = Vec::new();
-    for chunk in people.chunks(ROWS_PER_STATEMENT) {
-        let rows = Entity::find()
-            .filter(COLUMN.workspace.eq(workspace.as_str()))
-            .filter(COLUMN.person.is_in(chunk.iter().map(UserName::as_str)))
-            .all(db)
-            .await?;
-        for row in rows {
-            found.push(Preferences {
-                workspace: workspace.clone(),
-                person: row.person.parse().map_err(broken)?,
-                said: serde_json::from_str(&row.said).map_err(broken)?,
-                digest_at: row.digest_at,
-                version: u64::try_from(row.version).map_err(broken)?,
-            });
-        }
+    const CONSTANT: &'static [Column] = &[Column::CreatedAt];
+
+    fn key(preferences: &Preferences) -> Result<(String, String), StoreError> {
+        let workspace = preferences.workspace.to_string();
+        Ok((workspace, preferences.person.to_string()))
     }
-    Ok(found)
+
+    fn read(row: Model) -> Result<Preferences, StoreError> {
+        Ok(Preferences {
+            workspace: row.workspace.parse().map_err(Self::broken)?,
+            person: row.person.parse().map_err(Self::broken)?,
+            said: serde_json::from_str(&row.said).map_err(Self::broken)?,
+            digest_at: row.digest_at,
+            version: u64::try_from(row.version).map_err(Self::broken)?,
+        })
+    }
+
+    fn row(
+        preferences: &Preferences,
+        prior_version: i64,
+        now: DateTime<Utc>,
+    ) -> Result<ActiveModel, StoreError> {
+        Ok(ActiveModel {
+            workspace: Set(preferences.workspace.to_string()),
+            person: Set(preferences.person.to_string()),
+            said: Set(serde_json::to_string(&preferences.said).map_err(Self::broken)?),
+            digest_at: Set(preferences.digest_at),
+            version: Set(number::<Self>(preferences.version)?),
+            prior_version: Set(prior_version),
+            created_at: Set(now),
+            updated_at: Set(now),
+        })
+    }
 }
 
 /// The delivery rules of people. Preferences become invalid when their time zone disappears from the database.
@@ -73,7 +76,9 @@ pub(super) async fn rules(
     workspace: &Workspace,
     people: &[UserName],
 ) -> Result<BTreeMap<UserName, DeliveryRules>, StoreError> {
-    let all = load(db, workspace, people).await?;
+    let row_key = |person: &UserName| (workspace.to_string(), person.to_string());
+    let keys: Vec<_> = people.iter().map(row_key).collect();
+    let all = Entity::load_states(db, &keys).await?;
     let rules = all.into_iter().map(|one| {
         let rules = DeliveryRules::read(&one.said).unwrap_or_else(|problem| {
             tracing::warn!(%workspace, person = %one.person, %problem, "invalid preferences; the default rules apply");
@@ -95,26 +100,24 @@ pub(crate) struct DigestPlace {
 /// A page of the people whose digests are due, the longest due first.
 pub(crate) async fn digests(
     db: &impl ConnectionTrait,
-    (after, now): (Option<&DigestPlace>, DateTime<Utc>),
+    last: Option<&DigestPlace>,
+    now: DateTime<Utc>,
     limit: u64,
 ) -> Result<Vec<DigestPlace>, StoreError> {
+    let order = [Column::DigestAt, Column::Workspace, Column::Person];
     let mut query = Entity::find().filter(COLUMN.digest_at.lte(now));
     if let Some(DigestPlace {
         at,
         workspace,
         person,
-    }) = after
+    }) = last
     {
-        let same = || Condition::all().add(COLUMN.digest_at.eq(*at));
-        let later = Condition::any()
-            .add(COLUMN.digest_at.gt(*at))
-            .add(same().add(COLUMN.workspace.gt(workspace.as_str())))
-            .add(
-                same()
-                    .add(COLUMN.workspace.eq(workspace.as_str()))
-                    .add(COLUMN.person.gt(person.as_str())),
-            );
-        query = query.filter(later);
+        let place = [
+            (*at).into(),
+            workspace.as_str().into(),
+            person.as_str().into(),
+        ];
+        query = query.filter(after(order, place));
     }
     let rows = query
         .order_by_asc(Column::DigestAt)
@@ -122,61 +125,17 @@ pub(crate) async fn digests(
         .order_by_asc(Column::Person)
         .limit(limit.saturating_add(SPARE_ROWS))
         .select_only()
-        .column(Column::DigestAt)
-        .column(Column::Workspace)
-        .column(Column::Person)
+        .columns(order)
         .into_tuple::<(DateTime<Utc>, String, String)>()
         .all(db)
         .await?;
     let one = |(at, workspace, person): (DateTime<Utc>, String, String)| {
         Ok(DigestPlace {
             at,
-            workspace: workspace.parse().map_err(broken)?,
-            person: person.parse().map_err(broken)?,
+            workspace: workspace.parse().map_err(Entity::broken)?,
+            person: person.parse().map_err(Entity::broken)?,
         })
     };
     let name = |(_, workspace, person): &(_, String, String)| format!("{workspace}/{person}");
     Ok(readable(rows, limit, name, one))
-}
-
-/// Saves them under their guards; returns those that lost.
-pub(super) async fn save(
-    db: &impl ConnectionTrait,
-    all: &[(&Preferences, u64)],
-    now: DateTime<Utc>,
-) -> Result<Vec<Key>, StoreError> {
-    let mut losers = Vec::new();
-    for chunk in all.chunks(ROWS_PER_STATEMENT) {
-        let rows = chunk.iter().map(|(one, read)| active(one, *read, now));
-        let won: HashSet<(String, String)> =
-            Entity::insert_many(rows.collect::<Result<Vec<_>, _>>()?)
-                .on_conflict(upsert_if_version(
-                    TABLE,
-                    &["workspace", "person"],
-                    &["said", "digest_at", "updated_at"],
-                ))
-                .exec_with_returning_keys(db)
-                .await?
-                .into_iter()
-                .collect();
-        for (one, _) in chunk {
-            if !won.contains(&(one.workspace.to_string(), one.person.to_string())) {
-                losers.push(Key::Preferences(one.workspace.clone(), one.person.clone()));
-            }
-        }
-    }
-    Ok(losers)
-}
-
-fn active(one: &Preferences, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, StoreError> {
-    Ok(ActiveModel {
-        workspace: Set(one.workspace.to_string()),
-        person: Set(one.person.to_string()),
-        said: Set(serde_json::to_string(&one.said).map_err(broken)?),
-        digest_at: Set(one.digest_at),
-        version: Set(i64::try_from(one.version).map_err(broken)?),
-        prior_version: Set(i64::try_from(read).map_err(broken)?),
-        created_at: Set(now),
-        updated_at: Set(now),
-    })
 }

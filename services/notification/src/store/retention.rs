@@ -7,10 +7,8 @@ use holdpoint_store::StoreError;
 use sea_orm::ConnectionTrait;
 use sea_orm::sea_query::{Alias, Expr, ExprTrait as _, Query, SelectStatement};
 
+use super::key_columns::{HoldRow, delete_rows};
 use super::{delivery_row, event_row, inbox_entry_row, watch_row, webhook_row};
-
-/// The columns `workspace` and `hold`.
-pub(super) type HoldRow = (String, String);
 
 /// Holds of one page.
 const HOLDS: u64 = 100;
@@ -43,9 +41,11 @@ pub(super) async fn delete_expired(
     if holds.is_empty() || inbox_entry_row::delete(db, &holds, ENTRIES).await? > 0 {
         return Ok(());
     }
-    delivery_row::delete(db, &holds).await?;
+    let columns = [delivery_row::Column::Workspace, delivery_row::Column::Hold];
+    delete_rows::<delivery_row::Entity>(db, columns, holds.iter().cloned()).await?;
     watch_row::delete_targets(db, &holds).await?;
-    event_row::delete(db, &holds).await
+    let columns = [event_row::Column::Workspace, event_row::Column::Hold];
+    delete_rows::<event_row::Entity>(db, columns, holds).await
 }
 
 /// Holds whose last event ended them before an instant. A request that was opened again has not ended.

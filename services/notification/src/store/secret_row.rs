@@ -1,19 +1,12 @@
 //! Table `webhook_secrets`.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the entity macro generates a nested save that begins"
-)]
-#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
 
 use chrono::{DateTime, Utc};
-use holdpoint_ids::Workspace;
-use holdpoint_store::{StoreError, upsert_if_version};
+use holdpoint_store::{BrokenRow as _, StoreError};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 
-use crate::domain::{Key, Secret};
-
-const TABLE: &str = "webhook_secrets";
+use super::column_row::ColumnRow;
+use crate::domain::Secret;
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -29,51 +22,34 @@ pub struct Model {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-pub(super) async fn load(
-    db: &impl ConnectionTrait,
-    workspaces: &[&Workspace],
-) -> Result<Vec<Secret>, StoreError> {
-    if workspaces.is_empty() {
-        return Ok(Vec::new());
+/// A workspace has one secret for good: a later writer loses and takes the stored one.
+impl ColumnRow for Entity {
+    type State = Secret;
+
+    const CONSTANT: &'static [Column] = &[Column::CreatedAt];
+
+    fn key(secret: &Secret) -> Result<String, StoreError> {
+        Ok(secret.workspace.to_string())
     }
-    let names = workspaces.iter().map(|workspace| workspace.as_str());
-    let rows = Entity::find()
-        .filter(COLUMN.workspace.is_in(names))
-        .all(db)
-        .await?;
-    let secret = |row: Model| {
-        let broken = |error| StoreError::broken(TABLE, error);
+
+    fn read(row: Model) -> Result<Secret, StoreError> {
         Ok(Secret {
-            workspace: row.workspace.parse().map_err(broken)?,
+            workspace: row.workspace.parse().map_err(Self::broken)?,
             text: row.secret,
         })
-    };
-    rows.into_iter().map(secret).collect()
-}
-
-/// A workspace has one for good: whoever was slower has lost, and takes what is there.
-pub(super) async fn save(
-    db: &impl ConnectionTrait,
-    secrets: &[&Secret],
-    now: DateTime<Utc>,
-) -> Result<Vec<Key>, StoreError> {
-    if secrets.is_empty() {
-        return Ok(Vec::new());
     }
-    let rows = secrets.iter().map(|secret| ActiveModel {
-        workspace: Set(secret.workspace.to_string()),
-        secret: Set(secret.text.clone()),
-        version: Set(1),
-        prior_version: Set(0),
-        created_at: Set(now),
-    });
-    let won = Entity::insert_many(rows)
-        .on_conflict(upsert_if_version(TABLE, &["workspace"], &["secret"]))
-        .exec_with_returning_keys(db)
-        .await?;
-    let lost = |secret: &&&Secret| !won.iter().any(|one| one == secret.workspace.as_str());
-    let losers = secrets.iter().filter(lost);
-    Ok(losers
-        .map(|secret| Key::Secret(secret.workspace.clone()))
-        .collect())
+
+    fn row(
+        secret: &Secret,
+        prior_version: i64,
+        now: DateTime<Utc>,
+    ) -> Result<ActiveModel, StoreError> {
+        Ok(ActiveModel {
+            workspace: Set(secret.workspace.to_string()),
+            secret: Set(secret.text.clone()),
+            version: Set(1),
+            prior_version: Set(prior_version),
+            created_at: Set(now),
+        })
+    }
 }

@@ -1,12 +1,18 @@
 //! One suite for both databases: SQLite always, Postgres where there is one.
 
+mod due_deliveries;
+mod golden;
 mod inbox_entries;
 mod run_ends;
 
 use std::collections::BTreeSet;
 
+use chrono::{DateTime, Utc};
 use holdpoint_migrations::notification::Migrator;
-use holdpoint_store::{Location, begin_write, is_sqlite, migrate, open_writer};
+use holdpoint_store::{
+    ChangedState, Location, StateRow as _, Transaction, begin_write, is_sqlite, migrate,
+    open_writer,
+};
 use sea_orm::{
     ColumnTrait, ConnectionTrait as _, DatabaseConnection, EntityTrait, Iterable, Statement,
 };
@@ -22,12 +28,52 @@ use super::{
     webhook_row,
 };
 
+use super::column_row::ColumnRow as _;
 use crate::domain::testing::{request_event as fact, webhook};
 use crate::domain::{
-    DeliveryTarget, FanOutProgress, Need, NotificationEvent, PlannedDelivery, Subject, Watch,
+    Aggregate, DeliveryTarget, FanOutProgress, Key, Need, NewDeliveries, NotificationEvent,
+    PlannedDelivery, Subject, Watch,
 };
 
 pub(crate) use inbox_entry_row::Entity as InboxEntries;
+
+fn keys<S: Clone + Into<Aggregate>>(states: &[(&S, u64)]) -> Vec<Key> {
+    let key = |(state, _): &(&S, u64)| (*state).clone().into().key().unwrap();
+    states.iter().map(key).collect()
+}
+
+fn changed<'s, S>(states: &[(&'s S, u64)], keys: &'s [Key]) -> Vec<ChangedState<'s, S, Key>> {
+    let changed = |(key, (state, read_version)): (&'s Key, &(&'s S, u64))| ChangedState {
+        state: *state,
+        key,
+        read_version: *read_version,
+    };
+    keys.iter().zip(states).map(changed).collect()
+}
+
+/// Saves watches under the versions that were read; returns the keys of those that lost.
+async fn save_watches(tx: &Transaction, all: &[(&Watch, u64)], now: DateTime<Utc>) -> Vec<Key> {
+    let keys = keys(all);
+    let saved = watch_row::Entity::save(tx, &changed(all, &keys), now).await;
+    saved.unwrap()
+}
+
+/// Saves events, as [`save_watches`] does.
+async fn save_events(
+    tx: &Transaction,
+    all: &[(&NotificationEvent, u64)],
+    now: DateTime<Utc>,
+) -> Vec<Key> {
+    let keys = keys(all);
+    let saved = event_row::Entity::save(tx, &changed(all, &keys), now).await;
+    saved.unwrap()
+}
+
+async fn load_watches(tx: &Transaction, all: &[&Watch]) -> Vec<Watch> {
+    let keys: Result<Vec<_>, _> = all.iter().map(|one| watch_row::Entity::key(one)).collect();
+    let loaded = watch_row::Entity::load_states(tx, &keys.unwrap()).await;
+    loaded.unwrap()
+}
 
 /// Migrated columns are those of the entity, and as nullable.
 async fn same_columns<E: EntityTrait>(db: &DatabaseConnection, entity: E) {
@@ -78,6 +124,7 @@ async fn all(location: &Location) {
     // It reads all pending fan-outs, so it comes before those that leave some.
     run_ends::run_ends(&db).await;
     each_fact_has_its_turn(&db).await;
+    due_deliveries::every_target_has_its_share(&db).await;
     backlogs_are_counted(&db).await;
     same_columns(&db, holdpoint_user_directory::table::row::user::Entity).await;
     same_columns(&db, holdpoint_user_directory::table::row::role::Entity).await;
@@ -112,7 +159,7 @@ async fn sweeps_read_no_whole_table() {
     let now = "2026-01-01T00:00:00Z".parse().unwrap();
     FairQueue::new(false).next(&plans, 9).await.unwrap();
     has_expired(&plans, now).await.unwrap();
-    preferences_row::digests(&plans, (None, now), 9)
+    preferences_row::digests(&plans, None, now, 9)
         .await
         .unwrap();
     let mail = Channel::Email;
@@ -121,7 +168,10 @@ async fn sweeps_read_no_whole_table() {
     delivery_row::pending_of_webhooks(&plans, &webhooks)
         .await
         .unwrap();
-    assert_eq!(plans.whole_tables(), Vec::<String>::new());
+    // The page of due deliveries is ordered by a window, whose rows SQLite scans once more.
+    let is_table = |line: &String| !line.starts_with("SCAN (subquery-");
+    let whole: Vec<_> = plans.whole_tables().into_iter().filter(is_table).collect();
+    assert_eq!(whole, Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -160,9 +210,9 @@ async fn watches(db: &DatabaseConnection) {
     ];
     let tx = begin_write(db).await.unwrap();
     let new: Vec<_> = all.iter().map(|one| (one, 0)).collect();
-    assert_eq!(watch_row::save(&tx, &new, now).await.unwrap(), []);
-    let lost = watch_row::save(&tx, &new[..1], now).await.unwrap();
-    assert_eq!(lost, [watch_row::key(&all[0])]);
+    assert_eq!(save_watches(&tx, &new, now).await, []);
+    let lost = save_watches(&tx, &new[..1], now).await;
+    assert_eq!(lost, keys(&new[..1]));
     let needs = [need(None, 2), need(Some("bob"), 2)];
     let found = watch_row::watchers(&tx, &needs).await.unwrap();
     let names = |page: usize| -> Vec<&str> { found[page].1.iter().map(|it| it.as_str()).collect() };
@@ -172,7 +222,7 @@ async fn watches(db: &DatabaseConnection) {
         version: 2,
         ..all[0].clone()
     };
-    assert_eq!(watch_row::save(&tx, &[(&gone, 1)], now).await.unwrap(), []);
+    assert_eq!(save_watches(&tx, &[(&gone, 1)], now).await, []);
     let found = watch_row::watchers(&tx, &[need(None, 9)]).await.unwrap();
     assert_eq!(found[0].1.len(), 2, "{found:?}");
     let (ada, cleo) = (&all[1].person, &all[0].person);
@@ -182,11 +232,11 @@ async fn watches(db: &DatabaseConnection) {
         watch_row::list(&tx, &workspace, ada).await.unwrap().len(),
         2
     );
-    let keys = [(&workspace, cleo, &agent), (&workspace, cleo, &run)];
-    assert_eq!(watch_row::load(&tx, &keys).await.unwrap(), [gone]);
+    let both = [&all[0], &watch("cleo", &run)];
+    assert_eq!(load_watches(&tx, &both).await, [gone]);
     let later = "2026-01-02T00:00:00Z".parse().unwrap();
     watch_row::delete_ended(&tx, later).await.unwrap();
-    assert_eq!(watch_row::load(&tx, &keys).await.unwrap(), []);
+    assert_eq!(load_watches(&tx, &both).await, []);
     tx.commit().await.unwrap();
 }
 
@@ -202,7 +252,7 @@ async fn an_unreadable_row_leaves_a_page_full(db: &DatabaseConnection) {
     );
     db.execute_unprepared(&sql).await.unwrap();
     let now = at.parse().unwrap();
-    let page = preferences_row::digests(db, (None, now), 2).await.unwrap();
+    let page = preferences_row::digests(db, None, now, 2).await.unwrap();
     let names: Vec<_> = page.iter().map(|one| one.person.as_str()).collect();
     assert_eq!(names, ["ada", "bob"]);
 }
@@ -228,11 +278,10 @@ async fn each_fact_has_its_turn(db: &DatabaseConnection) {
         NotificationEvent::new(&workspace, subject, fan_out)
     };
     let tx = begin_write(db).await.unwrap();
-    let now: chrono::DateTime<chrono::Utc> = "2026-01-01T00:00:00Z".parse().unwrap();
+    let now: DateTime<Utc> = "2026-01-01T00:00:00Z".parse().unwrap();
     for number in 1..=8 {
         let at = now + chrono::TimeDelta::seconds(i64::from(number));
-        let lost = event_row::save(&tx, &[(&event(number), 0)], at).await;
-        assert_eq!(lost.unwrap(), []);
+        assert_eq!(save_events(&tx, &[(&event(number), 0)], at).await, []);
     }
     tx.commit().await.unwrap();
     let mut queue = FairQueue::new(false);
@@ -246,7 +295,7 @@ async fn each_fact_has_its_turn(db: &DatabaseConnection) {
     let mut done = event(1);
     (done.fan_out, done.version) = (FanOutProgress::Done, 2);
     let tx = begin_write(db).await.unwrap();
-    event_row::save(&tx, &[(&done, 1)], now).await.unwrap();
+    assert_eq!(save_events(&tx, &[(&done, 1)], now).await, []);
     tx.commit().await.unwrap();
     let keys = FairQueue::new(false).next(db, 1).await.unwrap();
     assert_eq!(keys, [event(2).key()]);
@@ -264,14 +313,14 @@ async fn backlogs_are_counted(db: &DatabaseConnection) {
         ..PlannedDelivery::at_once(DeliveryTarget::Webhook(id), now)
     };
     let all = [to(webhook().id, None), to(other, Some("too far behind"))];
-    let new = delivery_row::New {
-        workspace: &workspace,
-        note: event.id(),
+    let new = NewDeliveries {
+        workspace: workspace.clone(),
+        id: event.id(),
         priority: event.priority(),
-        to: &all,
+        to: all.to_vec(),
     };
     let tx = begin_write(db).await.unwrap();
-    delivery_row::insert(&tx, &[new], now).await.unwrap();
+    delivery_row::insert(&tx, &[&new], now).await.unwrap();
     tx.commit().await.unwrap();
     let ids = [webhook().id, other];
     let pending = delivery_row::pending_of_webhooks(db, &ids).await.unwrap();

@@ -1,26 +1,20 @@
 //! Table `watches`.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the entity macro generates a nested save that begins"
-)]
-#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::notification::{WatchStatus, Watched};
 use holdpoint_ids::{UserName, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, readable, upsert_if_version};
+use holdpoint_store::{BrokenRow as _, ROWS_PER_STATEMENT, StoreError, readable};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{Expr, ExprTrait as _};
+use sea_orm::sea_query::Expr;
 use sea_orm::{Condition, PaginatorTrait, QueryOrder, QuerySelect};
 
+use super::column_row::{ColumnRow, number};
 use super::event_row::end_of_watched_run;
-use super::retention::HoldRow;
-use crate::domain::{Key, Need, Watch};
-
-const TABLE: &str = "watches";
+use super::key_columns::{HoldRow, delete_rows};
+use crate::domain::{Need, Watch};
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -40,48 +34,39 @@ pub struct Model {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-fn broken(error: impl std::fmt::Display) -> StoreError {
-    StoreError::broken(TABLE, error)
-}
+impl ColumnRow for Entity {
+    type State = Watch;
 
-pub(super) fn key(watch: &Watch) -> Key {
-    let Watch {
-        workspace,
-        person,
-        of,
-        ..
-    } = watch;
-    Key::Watch(workspace.clone(), person.clone(), of.clone())
-}
-
-fn read(row: &Model) -> Result<Watch, StoreError> {
-    Ok(Watch {
-        workspace: row.workspace.parse().map_err(broken)?,
-        person: row.person.parse().map_err(broken)?,
-        of: row.target.parse().map_err(broken)?,
-        since: row.since,
-        version: u64::try_from(row.version).map_err(broken)?,
-    })
-}
-
-pub(super) async fn load(
-    db: &impl ConnectionTrait,
-    keys: &[(&Workspace, &UserName, &Watched)],
-) -> Result<Vec<Watch>, StoreError> {
-    let mut found = Vec::with_capacity(keys.len());
-    for chunk in keys.chunks(ROWS_PER_STATEMENT) {
-        let one = |(workspace, person, of): &(&Workspace, &UserName, &Watched)| {
-            Condition::all()
-                .add(COLUMN.workspace.eq(workspace.as_str()))
-                .add(COLUMN.person.eq(person.as_str()))
-                .add(COLUMN.target.eq(of.to_string()))
-        };
-        let any = chunk.iter().map(one).fold(Condition::any(), Condition::add);
-        for row in Entity::find().filter(any).all(db).await? {
-            found.push(read(&row)?);
-        }
+    fn key(watch: &Watch) -> Result<(String, String, String), StoreError> {
+        let (workspace, person) = (watch.workspace.to_string(), watch.person.to_string());
+        Ok((workspace, person, watch.of.to_string()))
     }
-    Ok(found)
+
+    fn read(row: Model) -> Result<Watch, StoreError> {
+        Ok(Watch {
+            workspace: row.workspace.parse().map_err(Self::broken)?,
+            person: row.person.parse().map_err(Self::broken)?,
+            of: row.target.parse().map_err(Self::broken)?,
+            since: row.since,
+            version: u64::try_from(row.version).map_err(Self::broken)?,
+        })
+    }
+
+    fn row(
+        watch: &Watch,
+        prior_version: i64,
+        now: DateTime<Utc>,
+    ) -> Result<ActiveModel, StoreError> {
+        Ok(ActiveModel {
+            workspace: Set(watch.workspace.to_string()),
+            person: Set(watch.person.to_string()),
+            target: Set(watch.of.to_string()),
+            since: Set(watch.since),
+            version: Set(number::<Self>(watch.version)?),
+            prior_version: Set(prior_version),
+            updated_at: Set(now),
+        })
+    }
 }
 
 /// A run that has ended is not watched any more; its watch is deleted after a while.
@@ -104,15 +89,10 @@ pub(crate) async fn list(
         .order_by_asc(Column::Target)
         .all(db)
         .await?;
-    Ok(readable(
-        rows,
-        u64::MAX,
-        |row| row.target.clone(),
-        |row| read(&row),
-    ))
+    let name = |row: &Model| row.target.clone();
+    Ok(readable(rows, u64::MAX, name, Entity::read))
 }
 
-/// The number of things that a person watches.
 pub(super) async fn count(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
@@ -179,9 +159,10 @@ pub(super) async fn watchers(
             let is_watched = |target: &String| watched.contains(target);
             let targets: Vec<_> = one.of.iter().map(Watched::to_string).collect();
             let of: Vec<_> = targets.into_iter().filter(is_watched).collect();
-            let names = match of.is_empty() {
-                true => Vec::new(),
-                false => names(db, workspace, &of, (one.after, one.limit)).await?,
+            let names = if of.is_empty() {
+                Vec::new()
+            } else {
+                names(db, workspace, &of, (one.after, one.limit)).await?
             };
             found.push((one.need.clone(), names));
         }
@@ -236,53 +217,12 @@ async fn names(
         .into_tuple::<String>()
         .all(db)
         .await?;
-    let names = names.into_iter().map(|name| name.parse().map_err(broken));
+    let names = names
+        .into_iter()
+        .map(|name| name.parse().map_err(Entity::broken));
     names.collect()
 }
 
-/// Saves them under their guards; returns those that lost.
-pub(super) async fn save(
-    db: &impl ConnectionTrait,
-    all: &[(&Watch, u64)],
-    now: DateTime<Utc>,
-) -> Result<Vec<Key>, StoreError> {
-    let mut losers = Vec::new();
-    for chunk in all.chunks(ROWS_PER_STATEMENT) {
-        let rows = chunk.iter().map(|(one, read)| active(one, *read, now));
-        let won: HashSet<(String, String, String)> =
-            Entity::insert_many(rows.collect::<Result<Vec<_>, _>>()?)
-                .on_conflict(upsert_if_version(
-                    TABLE,
-                    &["workspace", "person", "target"],
-                    &["since", "updated_at"],
-                ))
-                .exec_with_returning_keys(db)
-                .await?
-                .into_iter()
-                .collect();
-        for (one, _) in chunk {
-            let (workspace, person) = (one.workspace.to_string(), one.person.to_string());
-            if !won.contains(&(workspace, person, one.of.to_string())) {
-                losers.push(key(one));
-            }
-        }
-    }
-    Ok(losers)
-}
-
-fn active(one: &Watch, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, StoreError> {
-    Ok(ActiveModel {
-        workspace: Set(one.workspace.to_string()),
-        person: Set(one.person.to_string()),
-        target: Set(one.of.to_string()),
-        since: Set(one.since),
-        version: Set(i64::try_from(one.version).map_err(broken)?),
-        prior_version: Set(i64::try_from(read).map_err(broken)?),
-        updated_at: Set(now),
-    })
-}
-
-/// Deletes watches that ended before an instant.
 pub(super) async fn delete_ended(
     db: &impl ConnectionTrait,
     before: DateTime<Utc>,
@@ -308,10 +248,6 @@ pub(super) async fn delete_targets(
         let run = run.map(|run| (workspace.clone(), format!("run_{run}")));
         std::iter::once((workspace.clone(), hold.clone())).chain(run)
     };
-    let of = Expr::tuple([Expr::col(Column::Workspace), Expr::col(Column::Target)]);
-    Entity::delete_many()
-        .filter(of.in_tuples(holds.iter().flat_map(targets)))
-        .exec(db)
-        .await?;
-    Ok(())
+    let columns = [Column::Workspace, Column::Target];
+    delete_rows::<Entity>(db, columns, holds.iter().flat_map(targets)).await
 }

@@ -23,29 +23,6 @@ pub(crate) struct Digests {
     pub(crate) after: Option<DigestPlace>,
 }
 
-impl Digests {
-    async fn page(
-        &mut self,
-        db: &DatabaseConnection,
-    ) -> Result<SweepPage<Notification>, StoreError> {
-        let after = self.after.take();
-        let due = store::digests(db, (after.as_ref(), self.clock.now()), PEOPLE).await?;
-        let is_full = u64::try_from(due.len()).is_ok_and(|found| found >= PEOPLE);
-        if is_full {
-            self.after = due.last().cloned();
-        }
-        let inputs = due.into_iter().map(|place| Input::CreateDigest {
-            workspace: place.workspace,
-            person: place.person,
-        });
-        Ok(SweepPage {
-            more: is_full,
-            inputs: inputs.collect(),
-            messages: Vec::new(),
-        })
-    }
-}
-
 impl Sweep<Notification> for Digests {
     const NAME: &'static str = "digests";
     const EVERY: Duration = Duration::from_secs(5);
@@ -54,6 +31,23 @@ impl Sweep<Notification> for Digests {
         &'a mut self,
         db: &'a DatabaseConnection,
     ) -> BoxFuture<'a, Result<SweepPage<Notification>, StoreError>> {
-        async move { self.page(db).await }.boxed()
+        async move {
+            let after = self.after.take();
+            let due = store::digests(db, after.as_ref(), self.clock.now(), PEOPLE).await?;
+            let is_full = u64::try_from(due.len()).is_ok_and(|found| found >= PEOPLE);
+            if is_full {
+                self.after = due.last().cloned();
+            }
+            let inputs = due.into_iter().map(|place| Input::CreateDigest {
+                workspace: place.workspace,
+                person: place.person,
+            });
+            Ok(SweepPage {
+                more: is_full,
+                inputs: inputs.collect(),
+                messages: Vec::new(),
+            })
+        }
+        .boxed()
     }
 }

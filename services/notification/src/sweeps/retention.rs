@@ -21,24 +21,6 @@ pub(crate) struct Retention {
     pub(crate) clock: Clock,
 }
 
-impl Retention {
-    async fn page(
-        &mut self,
-        db: &DatabaseConnection,
-    ) -> Result<SweepPage<Notification>, StoreError> {
-        let before = self.clock.now() - KEPT_FOR;
-        let more = store::has_expired(db, before).await?;
-        Ok(SweepPage {
-            more,
-            inputs: more
-                .then_some(Input::DeleteExpired { before })
-                .into_iter()
-                .collect(),
-            messages: Vec::new(),
-        })
-    }
-}
-
 impl Sweep<Notification> for Retention {
     const NAME: &'static str = "retention";
     const EVERY: Duration = Duration::from_secs(10);
@@ -47,6 +29,18 @@ impl Sweep<Notification> for Retention {
         &'a mut self,
         db: &'a DatabaseConnection,
     ) -> BoxFuture<'a, Result<SweepPage<Notification>, StoreError>> {
-        async move { self.page(db).await }.boxed()
+        async move {
+            let before = self.clock.now() - KEPT_FOR;
+            let more = store::has_expired(db, before).await?;
+            Ok(SweepPage {
+                more,
+                inputs: more
+                    .then_some(Input::DeleteExpired { before })
+                    .into_iter()
+                    .collect(),
+                messages: Vec::new(),
+            })
+        }
+        .boxed()
     }
 }

@@ -23,29 +23,6 @@ pub(crate) struct RunEndWatches {
     after: Option<(Workspace, WebhookId)>,
 }
 
-impl RunEndWatches {
-    async fn page(
-        &mut self,
-        db: &DatabaseConnection,
-    ) -> Result<SweepPage<Notification>, StoreError> {
-        let after = self.after.take();
-        let webhooks = store::enabled_webhooks(db, after.as_ref(), WEBHOOKS).await?;
-        let more = u64::try_from(webhooks.len()).is_ok_and(|found| found >= WEBHOOKS);
-        if more {
-            let last = webhooks.last();
-            self.after = last.map(|last| (last.workspace.clone(), last.id));
-        }
-        let wanting = webhooks.into_iter().filter(Webhook::wants_ends);
-        let inputs =
-            wanting.map(|Webhook { workspace, id, .. }| Input::WatchRunEnds { workspace, id });
-        Ok(SweepPage {
-            more,
-            inputs: inputs.collect(),
-            messages: Vec::new(),
-        })
-    }
-}
-
 impl Sweep<Notification> for RunEndWatches {
     const NAME: &'static str = "run_end_watches";
     const EVERY: Duration = Duration::from_secs(10 * 60);
@@ -54,6 +31,23 @@ impl Sweep<Notification> for RunEndWatches {
         &'a mut self,
         db: &'a DatabaseConnection,
     ) -> BoxFuture<'a, Result<SweepPage<Notification>, StoreError>> {
-        async move { self.page(db).await }.boxed()
+        async move {
+            let after = self.after.take();
+            let webhooks = store::enabled_webhooks(db, after.as_ref(), WEBHOOKS).await?;
+            let more = u64::try_from(webhooks.len()).is_ok_and(|found| found >= WEBHOOKS);
+            if more {
+                let last = webhooks.last();
+                self.after = last.map(|last| (last.workspace.clone(), last.id));
+            }
+            let wanting = webhooks.into_iter().filter(Webhook::wants_ends);
+            let inputs =
+                wanting.map(|Webhook { workspace, id, .. }| Input::WatchRunEnds { workspace, id });
+            Ok(SweepPage {
+                more,
+                inputs: inputs.collect(),
+                messages: Vec::new(),
+            })
+        }
+        .boxed()
     }
 }

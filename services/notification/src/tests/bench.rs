@@ -188,7 +188,7 @@ impl Bench {
         .unwrap();
     }
 
-    /// Starts the service in a process of its own, which may be told where to die.
+    /// Starts the service in a process of its own, which may be notified where to die.
     pub(super) fn child(&self, crash: Option<&str>) -> Child {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
@@ -250,15 +250,17 @@ impl Bench {
         self.bus.query(&acme(), &query).await.unwrap().items
     }
 
-    pub(super) async fn until_told(&self, person: &str, count: usize) -> Vec<NotificationView> {
-        let told = async || {
+    pub(super) async fn until_notified(&self, person: &str, count: usize) -> Vec<NotificationView> {
+        let notified = async || {
             let list = self.list(person, false).await;
             (list.len() == count).then_some(list)
         };
-        until(PATIENCE, "somebody is told", told).await.unwrap()
+        until(PATIENCE, "a user is notified", notified)
+            .await
+            .unwrap()
     }
 
-    /// The copy of users has come to somebody.
+    /// The user directory contains a user.
     pub(super) async fn until_known(&self, person: &str) {
         let db = open_readers(&self.store(), 1).await.unwrap();
         let name = person.parse().unwrap();
@@ -267,7 +269,7 @@ impl Bench {
         until(PATIENCE, "the users are known", known).await.unwrap();
     }
 
-    /// The copy of users has another word on somebody.
+    /// Changes the roles of a user in the user directory.
     pub(super) async fn now_is(&self, person: &str, roles: &[&str]) {
         let mut facts = people(&[(person, "member")]);
         facts[0].user.roles = roles.iter().map(|role| role.parse().unwrap()).collect();
@@ -292,10 +294,10 @@ impl Bench {
         db.close().await.unwrap();
     }
 
-    pub(super) async fn copies(&self) -> u64 {
+    pub(super) async fn entries(&self) -> u64 {
         let db = open_readers(&self.store(), 1).await.unwrap();
-        let copies = crate::store::tests::InboxEntries::find();
-        copies.count(&db).await.unwrap()
+        let entries = crate::store::tests::InboxEntries::find();
+        entries.count(&db).await.unwrap()
     }
 }
 

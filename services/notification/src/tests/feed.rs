@@ -24,7 +24,7 @@ fn of(
 }
 
 impl Bench {
-    async fn news(&self, person: &str, after: Option<FeedCursor>, limit: u64) -> FeedPage {
+    async fn changes(&self, person: &str, after: Option<FeedCursor>, limit: u64) -> FeedPage {
         let query = GetNotificationFeed {
             person: person.parse().unwrap(),
             after,
@@ -35,10 +35,14 @@ impl Bench {
     }
 
     /// All that is new, in pages of two.
-    async fn all_news(&self, person: &str, mut after: Option<FeedCursor>) -> Vec<(HoldId, bool)> {
+    async fn all_changes(
+        &self,
+        person: &str,
+        mut after: Option<FeedCursor>,
+    ) -> Vec<(HoldId, bool)> {
         let mut all = Vec::new();
         loop {
-            let page = self.news(person, after, 2).await;
+            let page = self.changes(person, after, 2).await;
             for item in page.items {
                 assert!(Some(item.mark) > after, "in order, and none twice");
                 assert!(item.mark.seq <= page.newest);
@@ -60,8 +64,8 @@ impl Bench {
     }
 }
 
-/// People, Deliver 7: what came, was read and has ended is told in that order, each as it now is; nobody
-/// is told of another's.
+/// People, Deliver 7: what came, was read and has ended is notified in that order, each as it now is; nobody
+/// is notified of another's.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_changed_is_new_and_only_that() {
     let bench = Bench::start(people(&[("ada", "ops"), ("bob", "ops"), ("zoe", "member")])).await;
@@ -70,40 +74,46 @@ async fn what_changed_is_new_and_only_that() {
             .note(vec![of(number, 1, RequestEventKind::Opened)])
             .await;
         let count = usize::try_from(number).unwrap();
-        bench.until_told("ada", count).await;
-        bench.until_told("bob", count).await;
+        bench.until_notified("ada", count).await;
+        bench.until_notified("bob", count).await;
     }
     let numbers = |all: Vec<(HoldId, bool)>| -> Vec<_> {
         all.into_iter()
             .map(|(hold, read)| (hold.number, read))
             .collect()
     };
-    let first = bench.all_news("ada", None).await;
+    let first = bench.all_changes("ada", None).await;
     assert_eq!(numbers(first), [(1, false), (2, false), (3, false)]);
-    assert!(bench.all_news("zoe", None).await.is_empty());
-    let seen = bench.news("ada", None, 3).await.items.pop().unwrap().mark;
-    assert!(bench.all_news("ada", Some(seen)).await.is_empty());
+    assert!(bench.all_changes("zoe", None).await.is_empty());
+    let seen = bench
+        .changes("ada", None, 3)
+        .await
+        .items
+        .pop()
+        .unwrap()
+        .mark;
+    assert!(bench.all_changes("ada", Some(seen)).await.is_empty());
 
-    let id = bench.news("ada", None, 1).await.items[0].notification.id;
+    let id = bench.changes("ada", None, 1).await.items[0].notification.id;
     let read = bench.by("ada", ReadNotification { id });
     bench.bus.ask(&acme(), &read).await.unwrap();
     assert_eq!(
-        numbers(bench.all_news("ada", Some(seen)).await),
+        numbers(bench.all_changes("ada", Some(seen)).await),
         [(1, true)]
     );
     assert!(
-        bench.all_news("bob", Some(seen)).await.is_empty(),
+        bench.all_changes("bob", Some(seen)).await.is_empty(),
         "bob has not"
     );
     bench.bus.ask(&acme(), &read).await.unwrap();
-    assert_eq!(bench.all_news("ada", Some(seen)).await.len(), 1, "once");
+    assert_eq!(bench.all_changes("ada", Some(seen)).await.len(), 1, "once");
 
-    // How it ended is news for whoever had read it, too.
+    // The end changes entries that were read, too.
     let ends = [1, 2].map(|number| of(number, 2, RequestEventKind::Decided));
     bench.note(ends.to_vec()).await;
     for person in ["ada", "bob"] {
-        let news = bench.all_news(person, Some(seen)).await;
-        assert_eq!(numbers(news), [(1, true), (2, true)], "{person}");
+        let changes = bench.all_changes(person, Some(seen)).await;
+        assert_eq!(numbers(changes), [(1, true), (2, true)], "{person}");
         assert_eq!(bench.unread(person).await, 1);
     }
     bench.end().await;
@@ -119,11 +129,11 @@ async fn all_are_read_but_what_came_since() {
             of(2, 1, RequestEventKind::Opened),
         ])
         .await;
-    bench.until_told("ada", 2).await;
-    bench.until_told("bob", 2).await;
-    let newest = bench.news("ada", None, 1).await.newest;
+    bench.until_notified("ada", 2).await;
+    bench.until_notified("bob", 2).await;
+    let newest = bench.changes("ada", None, 1).await.newest;
     bench.note(vec![of(3, 1, RequestEventKind::Opened)]).await;
-    bench.until_told("ada", 3).await;
+    bench.until_notified("ada", 3).await;
     let nudged = subject::live(&acme(), "notification");
     let mut nudges = bench.bus.client().subscribe(nudged).await.unwrap();
     let all = |until| ReadNotifications {
@@ -137,7 +147,7 @@ async fn all_are_read_but_what_came_since() {
     }
     assert_eq!(bench.unread("bob").await, 3);
     assert_eq!(bench.list("ada", false).await.len(), 3, "they stay");
-    let nudge = until(PATIENCE, "whoever looks is nudged", async || {
+    let nudge = until(PATIENCE, "readers are nudged", async || {
         futures_util::StreamExt::next(&mut nudges).await
     });
     let nudge = nudge.await.unwrap().payload;

@@ -94,11 +94,11 @@ async fn an_end_is_called_back_until_it_is_taken() {
         let signed = secret.sign(&first.id, at, &call.body).unwrap();
         assert_eq!(call.header("webhook-signature"), signed);
         let body: Value = serde_json::from_str(&call.body).unwrap();
-        let told = json!({
+        let expected = json!({
             "id": first.notification.hold, "outcome": "answered", "data": "yes", "by": "ada",
             "at": "1970-01-01T00:00:00.000Z",
         });
-        assert_eq!(body, told);
+        assert_eq!(body, expected);
     }
     bench.end().await;
 }
@@ -136,9 +136,9 @@ async fn a_workspace_has_one_secret_for_those_who_administer() {
 }
 
 /// S0-T4, People, deliverable 7: whoever is asked has a mail, once, with what they need; not whoever
-/// was told before, and nobody once it is over.
+/// was notified before, and nobody once it is over.
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_is_asked_has_a_mail() {
+async fn recipients_have_a_mail() {
     let bench = Bench::start(people(&[("ada", "ops"), ("bob", "ops")])).await;
     let mut opened = fact(1, RequestEventKind::Opened, &["@role.ops"]);
     opened.request.title = Some("<b>Ship</b>\r\nBcc: eve@evil.example".to_owned());
@@ -175,15 +175,15 @@ async fn whoever_is_asked_has_a_mail() {
     bench
         .note(vec![fact(3, RequestEventKind::Escalated, &["@user.bob"])])
         .await;
-    bench.until_told("bob", 2).await;
+    bench.until_notified("bob", 2).await;
     assert_eq!(bench.mails().len(), 2, "nobody has to do anything any more");
     let all = deliveries(&bench, 1, None).await;
-    let told: Vec<_> = all
+    let notified: Vec<_> = all
         .iter()
         .map(|one| (one.channel, one.person.as_ref().map(ToString::to_string)))
         .collect();
     let person = |name: &str| (Channel::Email, Some(name.to_owned()));
-    assert_eq!(told, [person("ada"), person("bob")], "page by page");
+    assert_eq!(notified, [person("ada"), person("bob")], "page by page");
     bench.end().await;
 }
 
@@ -199,7 +199,7 @@ async fn a_dead_mail_server_delays_nobody() {
     bench
         .note(vec![fact(1, RequestEventKind::Opened, &["@user.ada"])])
         .await;
-    bench.until_told("ada", 1).await;
+    bench.until_notified("ada", 1).await;
     let tried = until_tried(&bench, 1).await;
     assert_eq!(tried.state, DeliveryState::Pending, "{tried:?}");
 
@@ -274,7 +274,7 @@ async fn what_was_tried_before_goes_when_its_person_says_so() {
 /// S4-R15: what was held back in quiet hours does not leave after them where somebody has taken the run over
 /// by then.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_somebody_has_taken_over_meanwhile_is_not_mailed() {
+async fn a_request_that_was_taken_over_is_not_mailed() {
     let bench = Bench::start(people(&[("ada", "ops"), ("bob", "ops")])).await;
     prefer(&bench, quiet()).await;
     let opened = fact(1, RequestEventKind::Opened, &["@user.ada"]);

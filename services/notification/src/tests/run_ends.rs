@@ -72,7 +72,7 @@ impl Bench {
 }
 
 /// Mend C-10: nobody watches.
-async fn a_webhook_alone_is_told(bench: &Bench, hook: &Called) {
+async fn a_webhook_alone_is_notified(bench: &Bench, hook: &Called) {
     let other = RunEnded {
         run: "run_01920000000070008000000000000009".parse().unwrap(),
         ..run_ended(2)
@@ -139,7 +139,7 @@ async fn an_end_leaves_by_every_way_once() {
         format: WebhookFormat::Standard,
     };
     bench.bus.ask(&acme(), &bench.by("ada", add)).await.unwrap();
-    a_webhook_alone_is_told(&bench, &hook).await;
+    a_webhook_alone_is_notified(&bench, &hook).await;
     let agent = Watched::Agent("outreach".parse().unwrap());
     bench.follows("ada", agent.clone()).await;
     bench.follows("bob", agent).await;
@@ -147,9 +147,9 @@ async fn an_end_leaves_by_every_way_once() {
     assert_eq!(bench.ended(run_ended(3)).await, RunEndRecorded::Told);
     assert_eq!(bench.ended(run_ended(3)).await, RunEndRecorded::Known);
     for person in ["ada", "bob"] {
-        let told = bench.until_told(person, 1).await.remove(0);
-        assert_eq!(told.kind, NotificationType::WorkflowComplete);
-        assert_eq!(told.title, "Run of outreach failed");
+        let entry = bench.until_notified(person, 1).await.remove(0);
+        assert_eq!(entry.kind, NotificationType::WorkflowComplete);
+        assert_eq!(entry.title, "Run of outreach failed");
     }
     let mail = bench.until_mailed(1).await.remove(0);
     assert_eq!(mail.subject, "Run of outreach failed");
@@ -165,32 +165,32 @@ async fn an_end_leaves_by_every_way_once() {
         body["data"]["link"],
         json!(format!("https://hold.example/runs/{run}"))
     );
-    let told = bench.list("ada", false).await.remove(0);
-    assert_eq!(call.header("webhook-id"), format!("msg_{}_{id}", told.id));
+    let entry = bench.list("ada", false).await.remove(0);
+    assert_eq!(call.header("webhook-id"), format!("msg_{}_{id}", entry.id));
     let body: Value = serde_json::from_str(&chat.calls()[0].body).unwrap();
     assert_eq!(body["text"], "Run of outreach failed");
     assert_eq!(bench.mails().len(), 1, "bob wants his chat alone");
     bench.end().await;
 }
 
-/// S0-T4: whoever follows a run that has ended is told at once, by the answer to what is desired of the
+/// S0-T4: whoever follows a run that has ended is notified at once, by the answer to what is desired of the
 /// executor.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_follows_what_has_ended_is_told_at_once() {
+async fn a_watcher_of_an_ended_run_is_notified_at_once() {
     let bench = Bench::start(people(&[("ada", "member")])).await;
     bench.play_executor(Some(run_ended(0))).await;
     bench.until_known("ada").await;
     bench.follows("ada", Watched::Run(run_ended(0).run)).await;
-    let told = bench.until_told("ada", 1).await.remove(0);
-    assert_eq!(told.title, "Run of outreach failed");
+    let entry = bench.until_notified("ada", 1).await.remove(0);
+    assert_eq!(entry.title, "Run of outreach failed");
     assert_eq!(bench.until_mailed(1).await.len(), 1);
     bench.end().await;
 }
 
-/// S0-T4: whoever may not look at runs any more is told nothing, also not what has waited for the end of
+/// S0-T4: whoever may not look at runs any more is notified nothing, also not what has waited for the end of
 /// their quiet hours.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_has_lost_their_roles_is_not_told_what_waited() {
+async fn a_user_without_roles_gets_no_waiting_delivery() {
     let bench = Bench::start(people(&[("ada", "viewer")])).await;
     bench.until_known("ada").await;
     let said = Preferences {
@@ -210,11 +210,11 @@ async fn who_has_lost_their_roles_is_not_told_what_waited() {
     let agent = Watched::Agent("outreach".parse().unwrap());
     bench.follows("ada", agent).await;
     assert_eq!(bench.ended(run_ended(1)).await, RunEndRecorded::Told);
-    let told = bench.until_told("ada", 1).await.remove(0);
+    let entry = bench.until_notified("ada", 1).await.remove(0);
     bench.now_is("ada", &[]).await;
     bench.later(chrono::TimeDelta::hours(7));
     let query = ListDeliveries {
-        request: told.id.hold,
+        request: entry.id.hold,
         limit: 9,
         cursor: None,
     };

@@ -6,7 +6,7 @@ use holdpoint_contracts::notification::WebhookAdded;
 
 use super::watch_run_ends::ask_for_ends;
 use crate::domain::decision::{Decision, LookupFn, Outcome, with_fact};
-use crate::domain::model::{Aggregate, Subscription, WEBHOOKS_MAX, Webhook};
+use crate::domain::model::{Subscription, WEBHOOKS_MAX, Webhook};
 use crate::domain::need::{Fact, Need};
 use crate::domain::refusal::Refusal;
 use crate::domain::reply::Reply;
@@ -37,6 +37,5 @@ pub(crate) fn add_webhook(
     });
     let fact = (Need::Webhooks(new.workspace.clone()), Fact::Webhooks(all));
     let effects = ask_for_ends(new).into_iter().collect();
-    let state = Aggregate::Webhook(Box::new(new.clone()));
-    Ok(with_fact(state, effects, reply(new), [fact]))
+    Ok(with_fact(new.clone(), effects, reply(new), [fact]))
 }

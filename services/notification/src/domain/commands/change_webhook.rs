@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use super::watch_run_ends::ask_for_ends;
 use crate::domain::decision::{Decision, decided};
 use crate::domain::effect::Effect;
-use crate::domain::model::{Aggregate, Webhook, WebhookConfig, WebhookState};
+use crate::domain::model::{Webhook, WebhookConfig, WebhookState};
 use crate::domain::refusal::Refusal;
 use crate::domain::reply::Reply;
 
@@ -48,5 +48,5 @@ pub(crate) fn change_webhook(
         });
     }
     let reply = Reply::Webhook(Box::new(next.view()));
-    Ok(decided(Aggregate::Webhook(Box::new(next)), effects, reply))
+    Ok(decided(next, effects, reply))
 }

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::decision::{Decision, Outcome, decided};
 use crate::domain::effect::Effect;
-use crate::domain::model::{Aggregate, DeliveryRules, Preferences, masked_preferences, merge_chat};
+use crate::domain::model::{DeliveryRules, Preferences, masked_preferences, merge_chat};
 use crate::domain::refusal::Refusal;
 use crate::domain::reply::Reply;
 
@@ -34,6 +34,5 @@ pub(crate) fn put_preferences(
         workspace: new.workspace.clone(),
         person: new.person.clone(),
     };
-    let new = Aggregate::Preferences(Box::new(new));
     Ok(decided(new, vec![reconsider], reply))
 }

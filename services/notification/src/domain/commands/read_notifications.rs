@@ -25,7 +25,7 @@ pub(crate) fn read_notification(entry: &InboxEntry, now: DateTime<Utc>) -> Outco
         person: entry.person.clone(),
         id: entry.event.id(),
     };
-    decided(Aggregate::InboxEntry(Box::new(next)), vec![read], reply)
+    decided(next, vec![read], reply)
 }
 
 /// Marks all unread notifications of a person as read, up to a change.
@@ -40,7 +40,7 @@ pub(crate) fn read_notifications(
         person: person.clone(),
         until,
     };
-    let read = load(need.clone(), lookup, Fact::into_count)?.unwrap_or(0);
+    let read = load(need.clone(), lookup, Fact::try_as_count)?.unwrap_or(0);
     let reply = Reply::AllRead(AllRead { read });
     if read == 0 {
         return Ok(Outcome::Unchanged(reply));

@@ -4,7 +4,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::domain::decision::{Outcome, decided};
 use crate::domain::effect::Effect;
-use crate::domain::model::{Aggregate, CallOutcome, ERROR_CHARS_MAX, Webhook, WebhookState};
+use crate::domain::model::{CallOutcome, ERROR_CHARS_MAX, Webhook, WebhookState};
 use crate::domain::reply::Reply;
 use crate::domain::rules::webhook_notices::disabled_notice;
 
@@ -60,5 +60,5 @@ pub(crate) fn record_call(known: &Webhook, outcome: &CallOutcome, now: DateTime<
             id: next.id,
         });
     }
-    decided(Aggregate::Webhook(Box::new(next)), effects, Reply::Done)
+    decided(next, effects, Reply::Done)
 }

@@ -7,9 +7,9 @@ use holdpoint_contracts::notification::{EventRecorded, RequestEvent, RequestEven
 use holdpoint_ids::Workspace;
 
 use crate::domain::decision::{Decision, LookupFn, both, with_fact};
-use crate::domain::effect::Effect;
+use crate::domain::effect::{Effect, NewDeliveries};
 use crate::domain::model::{
-    Aggregate, DeliveryTarget, FanOutProgress, NotificationEvent, PlannedDelivery, Subject,
+    DeliveryTarget, FanOutProgress, NotificationEvent, PlannedDelivery, Subject,
 };
 use crate::domain::need::{Fact, Need};
 use crate::domain::reply::Reply;
@@ -61,12 +61,12 @@ pub(crate) fn record_request_event(
     let callback = is_called_back.then(|| PlannedDelivery::at_once(DeliveryTarget::Callback, now));
     let to: Vec<_> = callback.into_iter().chain(calls.deliveries).collect();
     if !to.is_empty() {
-        effects.push(Effect::Deliver {
+        effects.push(Effect::Deliver(NewDeliveries {
             workspace: workspace.clone(),
             id,
             priority,
             to,
-        });
+        }));
     }
     effects.extend(calls.notices);
     if has_ended {
@@ -79,7 +79,7 @@ pub(crate) fn record_request_event(
     let need = Need::RequestLifecycle(workspace.clone(), event.id);
     let lifecycle = (need, Fact::RequestLifecycle(lifecycle));
     Ok(with_fact(
-        Aggregate::Event(Box::new(new)),
+        new,
         effects,
         Reply::EventRecorded(EventRecorded::Stored),
         std::iter::once(lifecycle).chain(calls.fact),

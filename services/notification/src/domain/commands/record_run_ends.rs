@@ -5,8 +5,8 @@ use holdpoint_contracts::notification::{RunEndRecorded, RunEnded};
 use holdpoint_ids::Workspace;
 
 use crate::domain::decision::{Decision, LookupFn, Outcome, both, with_fact};
-use crate::domain::effect::Effect;
-use crate::domain::model::{Aggregate, FanOutProgress, NotificationEvent, Subject};
+use crate::domain::effect::{Effect, NewDeliveries};
+use crate::domain::model::{FanOutProgress, NotificationEvent, Subject};
 use crate::domain::reply::Reply;
 use crate::domain::rules::recipients::{subscriptions, watchers};
 use crate::domain::rules::webhook_backlog::plan_calls;
@@ -50,15 +50,15 @@ pub(crate) fn record_run_end(
     let mut new = NotificationEvent::new(workspace, subject, fan_out);
     new.version += known.map_or(0, |known| known.version);
     if !calls.deliveries.is_empty() {
-        effects.push(Effect::Deliver {
+        effects.push(Effect::Deliver(NewDeliveries {
             workspace: workspace.clone(),
             id: new.id(),
             priority: new.priority(),
             to: calls.deliveries,
-        });
+        }));
     }
     Ok(with_fact(
-        Aggregate::Event(Box::new(new)),
+        new,
         effects,
         Reply::RunEndRecorded(RunEndRecorded::Told),
         calls.fact,

@@ -1,7 +1,7 @@
 //! `remove_webhook`: an administrator removes a webhook.
 
 use crate::domain::decision::{Decision, decided};
-use crate::domain::model::{Aggregate, Webhook, WebhookState};
+use crate::domain::model::{Webhook, WebhookState};
 use crate::domain::refusal::Refusal;
 use crate::domain::reply::Reply;
 
@@ -17,9 +17,5 @@ pub(crate) fn remove_webhook(known: &Webhook) -> Decision {
         ..known.clone()
     };
     let reply = Reply::Webhook(Box::new(next.view()));
-    Ok(decided(
-        Aggregate::Webhook(Box::new(next)),
-        Vec::new(),
-        reply,
-    ))
+    Ok(decided(next, Vec::new(), reply))
 }

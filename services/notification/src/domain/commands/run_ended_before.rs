@@ -6,9 +6,7 @@ use holdpoint_contracts::notification::RunEnded;
 
 use crate::domain::decision::{Decision, Lookup, LookupFn, Outcome, Undecided, decided};
 use crate::domain::effect::Effect;
-use crate::domain::model::{
-    Aggregate, DeliveryRules, FanOutProgress, NotificationEvent, Subject, Watch,
-};
+use crate::domain::model::{DeliveryRules, FanOutProgress, NotificationEvent, Subject, Watch};
 use crate::domain::need::{Need, Person};
 use crate::domain::reply::Reply;
 use crate::domain::rules::fan_out::notify_watchers;
@@ -31,8 +29,7 @@ pub(crate) fn run_ended_before(
     if !effects.is_empty() {
         effects.insert(0, Effect::StoreEvent(Box::new(event)));
     }
-    let next = Aggregate::Watch(Box::new(watch.changed(None)));
-    Ok(decided(next, effects, Reply::Done))
+    Ok(decided(watch.changed(None), effects, Reply::Done))
 }
 
 /// The watching person, unless they are disabled. The user directory may lag behind and not know a new user,

@@ -4,7 +4,7 @@ use holdpoint_contracts::notification::WebhookSecretView;
 use holdpoint_ids::Workspace;
 
 use crate::domain::decision::{Outcome, decided};
-use crate::domain::model::{Aggregate, Secret};
+use crate::domain::model::Secret;
 use crate::domain::reply::Reply;
 
 pub(crate) fn show_secret(known: Option<&Secret>, workspace: &Workspace, fresh: &str) -> Outcome {
@@ -16,6 +16,5 @@ pub(crate) fn show_secret(known: Option<&Secret>, workspace: &Workspace, fresh: 
         return Outcome::Unchanged(reply);
     }
     let workspace = workspace.clone();
-    let secret = Aggregate::Secret(Box::new(Secret { workspace, text }));
-    decided(secret, Vec::new(), reply)
+    decided(Secret { workspace, text }, Vec::new(), reply)
 }

@@ -4,7 +4,7 @@ use holdpoint_contracts::notification::{WatchAdded, Watched};
 
 use crate::domain::decision::{Decision, LookupFn, Outcome, load, with_fact};
 use crate::domain::effect::Effect;
-use crate::domain::model::{Aggregate, EndsFor, WATCHES_MAX, Watch};
+use crate::domain::model::{EndsFor, WATCHES_MAX, Watch};
 use crate::domain::need::{Fact, Need};
 use crate::domain::refusal::Refusal;
 use crate::domain::reply::Reply;
@@ -16,7 +16,7 @@ pub(crate) fn watch(known: Option<&Watch>, mut new: Watch, lookup: LookupFn<'_>)
         return Ok(Outcome::Unchanged(reply(watch, false)));
     }
     let need = Need::WatchCount(new.workspace.clone(), new.person.clone());
-    let count = load(need.clone(), lookup, Fact::into_count)?.unwrap_or(0);
+    let count = load(need.clone(), lookup, Fact::try_as_count)?.unwrap_or(0);
     if count >= WATCHES_MAX {
         return Err(Refusal::TooManyWatches.into());
     }
@@ -24,12 +24,7 @@ pub(crate) fn watch(known: Option<&Watch>, mut new: Watch, lookup: LookupFn<'_>)
     let reply = new.view().map_or(Reply::Done, |watch| reply(watch, true));
     let effects = ask_for_ends(&new).into_iter().collect();
     let fact = [(need, Fact::Count(count + 1))];
-    Ok(with_fact(
-        Aggregate::Watch(Box::new(new)),
-        effects,
-        reply,
-        fact,
-    ))
+    Ok(with_fact(new, effects, reply, fact))
 }
 
 /// Asks the executor to report the end of what is watched.

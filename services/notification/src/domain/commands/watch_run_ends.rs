@@ -4,7 +4,7 @@ use holdpoint_contracts::executor::RunEndsOf;
 
 use crate::domain::decision::{Outcome, decided};
 use crate::domain::effect::Effect;
-use crate::domain::model::{Aggregate, EndsFor, Webhook};
+use crate::domain::model::{EndsFor, Webhook};
 use crate::domain::reply::Reply;
 
 /// Repeats the request of a webhook. A repetition is a new revision: the executor may have forgotten the one
@@ -17,14 +17,9 @@ pub(crate) fn watch_run_ends(known: &Webhook) -> Outcome {
     let Some(effect) = ask_for_ends(&next) else {
         return Outcome::Unchanged(Reply::Done);
     };
-    decided(
-        Aggregate::Webhook(Box::new(next)),
-        vec![effect],
-        Reply::Done,
-    )
+    decided(next, vec![effect], Reply::Done)
 }
 
-/// The effect for a webhook that wants run ends.
 pub(crate) fn ask_for_ends(webhook: &Webhook) -> Option<Effect> {
     webhook.wants_ends().then(|| Effect::WatchRunEnds {
         workspace: webhook.workspace.clone(),

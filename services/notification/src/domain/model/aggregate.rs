@@ -28,7 +28,6 @@ pub enum Key {
     Expired,
 }
 
-/// The state of an aggregate.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Aggregate {
     Event(Box<NotificationEvent>),
@@ -57,66 +56,55 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Aggregate {
-    #[must_use]
-    pub fn as_event(&self) -> Option<&NotificationEvent> {
-        if let Self::Event(event) = self {
-            Some(event)
-        } else {
-            None
-        }
-    }
-
-    #[must_use]
-    pub fn as_inbox_entry(&self) -> Option<&InboxEntry> {
-        if let Self::InboxEntry(entry) = self {
-            Some(entry)
-        } else {
-            None
-        }
-    }
-
-    #[must_use]
-    pub fn as_delivery(&self) -> Option<&Delivery> {
-        if let Self::Delivery(delivery) = self {
-            Some(delivery)
-        } else {
-            None
-        }
-    }
-
-    #[must_use]
-    pub fn as_secret(&self) -> Option<&Secret> {
-        if let Self::Secret(secret) = self {
-            Some(secret)
-        } else {
-            None
-        }
-    }
-
-    #[must_use]
-    pub fn as_preferences(&self) -> Option<&Preferences> {
-        if let Self::Preferences(preferences) = self {
-            Some(preferences)
-        } else {
-            None
-        }
-    }
-
-    #[must_use]
-    pub fn as_webhook(&self) -> Option<&Webhook> {
-        if let Self::Webhook(webhook) = self {
-            Some(webhook)
-        } else {
-            None
-        }
-    }
-
-    #[must_use]
-    pub fn as_watch(&self) -> Option<&Watch> {
-        if let Self::Watch(watch) = self {
-            Some(watch)
-        } else {
-            None
-        }
+    /// `None`: it has no state of its own.
+    pub(crate) fn key(&self) -> Option<Key> {
+        Some(match self {
+            Self::Event(event) => Key::Event(event.key()),
+            Self::InboxEntry(entry) => Key::InboxEntry(
+                entry.workspace.clone(),
+                entry.person.clone(),
+                entry.event.id(),
+            ),
+            Self::Delivery(delivery) => Key::Delivery(delivery.key.clone()),
+            Self::Secret(secret) => Key::Secret(secret.workspace.clone()),
+            Self::Preferences(one) => Key::Preferences(one.workspace.clone(), one.person.clone()),
+            Self::Webhook(webhook) => Key::Webhook(webhook.workspace.clone(), webhook.id),
+            Self::Watch(watch) => Key::Watch(
+                watch.workspace.clone(),
+                watch.person.clone(),
+                watch.of.clone(),
+            ),
+            Self::Stateless => return None,
+        })
     }
 }
+
+/// The conversions between an aggregate and its state.
+macro_rules! state {
+    ($variant:ident($state:ty), $accessor:ident) => {
+        impl From<$state> for Aggregate {
+            fn from(state: $state) -> Self {
+                Self::$variant(Box::new(state))
+            }
+        }
+
+        impl Aggregate {
+            #[must_use]
+            pub fn $accessor(&self) -> Option<&$state> {
+                if let Self::$variant(state) = self {
+                    Some(state)
+                } else {
+                    None
+                }
+            }
+        }
+    };
+}
+
+state!(Event(NotificationEvent), as_event);
+state!(InboxEntry(InboxEntry), as_inbox_entry);
+state!(Delivery(Delivery), as_delivery);
+state!(Secret(Secret), as_secret);
+state!(Preferences(Preferences), as_preferences);
+state!(Webhook(Webhook), as_webhook);
+state!(Watch(Watch), as_watch);

@@ -9,20 +9,17 @@ use holdpoint_contracts::notification::{
     Channel, DeliveryState, DeliveryView, PendingReason, PersonalChannel,
 };
 use holdpoint_ids::{NotificationId, UserName, WebhookId, Workspace};
+use strum::IntoStaticStr;
 
 /// Longest stored sentence about what went wrong, in characters.
 pub(crate) const ERROR_CHARS_MAX: usize = 300;
 
-/// Where a delivery goes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DeliveryTarget {
-    /// A mail to a person.
     Mail(UserName),
     /// A POST to the callback address of a standalone hold.
     Callback,
-    /// A POST to a webhook of the workspace.
     Webhook(WebhookId),
-    /// A POST to a person's own chat.
     Chat(UserName),
     /// A mail to a person that gathers what is open.
     Digest(UserName),
@@ -69,7 +66,6 @@ impl DeliveryTarget {
     }
 }
 
-/// Names one delivery.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeliveryKey {
     pub workspace: Workspace,
@@ -92,7 +88,8 @@ impl DeliveryKey {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Phase {
     /// The next attempt begins at `next_at`.
     Pending {
@@ -118,7 +115,6 @@ impl Phase {
     }
 }
 
-/// One delivery.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Delivery {
     pub key: DeliveryKey,
@@ -138,7 +134,6 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// As the API shows it.
     #[must_use]
     pub fn view(&self) -> DeliveryView {
         let state = match &self.phase {
@@ -191,7 +186,6 @@ impl Delivery {
     }
 }
 
-/// A delivery to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedDelivery {
     pub to: DeliveryTarget,
@@ -218,7 +212,6 @@ impl PlannedDelivery {
     }
 }
 
-/// The result of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AttemptReport {
     /// The receiver accepted it.

@@ -46,18 +46,15 @@ const fn without_request(run: RunId) -> HoldId {
     HoldId { run, number: 0 }
 }
 
-/// What an event is about.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
-    /// A request has changed.
     Request {
         event: Box<RequestEvent>,
         /// It was opened before, ended, and is open again.
         #[serde(default)]
         reopened: bool,
     },
-    /// A run has ended.
     RunEnd(Box<RunEnded>),
     /// The installation itself has something to report.
     System(Box<SystemNotice>),
@@ -112,7 +109,6 @@ impl FanOutProgress {
     }
 }
 
-/// An event and its fan-out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NotificationEvent {
     pub workspace: Workspace,
@@ -212,7 +208,6 @@ impl NotificationEvent {
         }
     }
 
-    /// Whether it reports the end of a request.
     #[must_use]
     pub fn is_request_end(&self) -> bool {
         self.as_request().is_some_and(|event| event.kind.is_end())

@@ -1,4 +1,4 @@
-//! One user's copy of a notification.
+//! A notification in the inbox of one user.
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::notification::RequestEnd;

@@ -80,8 +80,8 @@ impl DeliveryRules {
                 digest,
             }),
             (Ok(_), Ok(_)) | (Err(()), _) | (_, Err(())) => {
-                let told: Vec<_> = errors.iter().map(|error| error.message.as_str()).collect();
-                Err(Problem::invalid_body(told.join("; ")).with_errors(errors))
+                let messages: Vec<_> = errors.iter().map(|error| error.message.as_str()).collect();
+                Err(Problem::invalid_body(messages.join("; ")).with_errors(errors))
             }
         }
     }

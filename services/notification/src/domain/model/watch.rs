@@ -21,7 +21,6 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// The first version of a watch.
     #[must_use]
     pub fn new(workspace: &Workspace, person: &UserName, of: &Watched, now: DateTime<Utc>) -> Self {
         Self {
@@ -43,7 +42,6 @@ impl Watch {
         })
     }
 
-    /// The same watch after a change.
     #[must_use]
     pub fn changed(&self, since: Option<DateTime<Utc>>) -> Self {
         Self {

@@ -33,7 +33,6 @@ const WHATS: [RequestEventKind; 7] = [
     RequestEventKind::Withdrawn,
 ];
 
-/// One webhook.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Webhook {
     pub workspace: Workspace,
@@ -69,7 +68,6 @@ pub struct WebhookConfig {
     pub format: WebhookFormat,
 }
 
-/// Whether a webhook is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WebhookState {
     Active {
@@ -133,7 +131,6 @@ fn is_meant(wanted: &str, event: &str) -> bool {
     }
 }
 
-/// The names of all events.
 fn event_names() -> impl Iterator<Item = &'static str> {
     let of = |kind: HoldKind| {
         WHATS
@@ -210,7 +207,6 @@ impl Webhook {
         matches!(self.state, WebhookState::Active { .. })
     }
 
-    /// As the API shows it.
     #[must_use]
     pub fn view(&self) -> WebhookView {
         let (status, failing_since, disabled_at) = match self.state {
@@ -233,7 +229,6 @@ impl Webhook {
     }
 }
 
-/// The result of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallOutcome {
     Accepted,

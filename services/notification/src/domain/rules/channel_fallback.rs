@@ -8,10 +8,8 @@ use holdpoint_ids::NotificationId;
 
 use super::recipients::{active_person, request_lifecycle};
 use crate::domain::decision::{Decision, LookupFn, Outcome, Undecided, both, decided};
-use crate::domain::effect::Effect;
-use crate::domain::model::{
-    Aggregate, Delivery, DeliveryTarget, Phase, PlannedDelivery, RequestLifecycle,
-};
+use crate::domain::effect::{Effect, NewDeliveries};
+use crate::domain::model::{Delivery, DeliveryTarget, Phase, PlannedDelivery, RequestLifecycle};
 use crate::domain::need::Person;
 use crate::domain::reply::Reply;
 
@@ -38,7 +36,7 @@ impl PlannedDelivery {
 }
 
 pub(crate) fn delivery_changed(next: Delivery, effects: Vec<Effect>) -> Outcome {
-    decided(Aggregate::Delivery(Box::new(next)), effects, Reply::Done)
+    decided(next, effects, Reply::Done)
 }
 
 /// The delivery has failed for good through this channel.
@@ -66,7 +64,7 @@ pub(crate) fn delivery_unwanted(
     now: DateTime<Utc>,
 ) -> Decision {
     let channel = delivery.key.to.channel().as_str();
-    let why = format!("The person does not want to be told of this by {channel}.");
+    let why = format!("The person does not want to be notified of this by {channel}.");
     let effects = match person_and_lifecycle(delivery, lookup)? {
         Some((person, lifecycle)) if !is_settled(delivery, lifecycle) => {
             next_channel(delivery, person.as_ref(), now)
@@ -152,10 +150,10 @@ fn next_channel(delivery: &Delivery, person: Option<&Person>, now: DateTime<Utc>
 }
 
 fn deliver(delivery: &Delivery, id: NotificationId, to: Vec<PlannedDelivery>) -> Effect {
-    Effect::Deliver {
+    Effect::Deliver(NewDeliveries {
         workspace: delivery.key.workspace.clone(),
         id,
         priority: delivery.priority,
         to,
-    }
+    })
 }

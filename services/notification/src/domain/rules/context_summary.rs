@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use super::plain_text::{cut, field_label};
+
 /// Most lines; a last line reports that there are more.
 const LINES_MAX: usize = 12;
 /// Longest line, in characters.
@@ -15,7 +17,7 @@ const FIRST: [&str; 3] = ["recommended_action", "contact", "findings"];
 pub(crate) fn context_summary(context: &Value) -> Vec<String> {
     let Value::Object(fields) = context else {
         return value_text(context, 0)
-            .map(|text| cut(&text))
+            .map(|text| cut(&text, LINE_CHARS_MAX))
             .into_iter()
             .collect();
     };
@@ -26,11 +28,8 @@ pub(crate) fn context_summary(context: &Value) -> Vec<String> {
     let mut lines: Vec<String> = first
         .chain(others)
         .filter_map(|(name, value)| {
-            Some(cut(&format!(
-                "{}: {}",
-                field_label(name),
-                value_text(value, 0)?
-            )))
+            let line = format!("{}: {}", field_label(name), value_text(value, 0)?);
+            Some(cut(&line, LINE_CHARS_MAX))
         })
         .collect();
     if lines.len() > LINES_MAX {
@@ -73,24 +72,6 @@ fn pairs(fields: &Map<String, Value>, depth: usize) -> String {
     };
     let pairs: Vec<_> = fields.iter().filter_map(pair).collect();
     pairs.join(", ")
-}
-
-/// `recommended_action` is `Recommended action`.
-fn field_label(name: &str) -> String {
-    let spaced = name.replace(['_', '-'], " ");
-    let mut letters = spaced.chars();
-    match letters.next() {
-        Some(first) => first.to_uppercase().chain(letters).collect(),
-        None => spaced,
-    }
-}
-
-fn cut(line: &str) -> String {
-    if line.chars().count() <= LINE_CHARS_MAX {
-        return line.to_owned();
-    }
-    let kept = line.chars().take(LINE_CHARS_MAX - 1);
-    kept.chain(std::iter::once('…')).collect()
 }
 
 #[cfg(test)]

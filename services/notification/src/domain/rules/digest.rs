@@ -6,10 +6,8 @@ use holdpoint_ids::NotificationId;
 
 use super::quiet_hours::instants;
 use crate::domain::decision::{Outcome, decided};
-use crate::domain::effect::Effect;
-use crate::domain::model::{
-    Aggregate, DeliveryRules, DeliveryTarget, PlannedDelivery, Preferences,
-};
+use crate::domain::effect::{Effect, NewDeliveries};
+use crate::domain::model::{DeliveryRules, DeliveryTarget, PlannedDelivery, Preferences};
 use crate::domain::reply::Reply;
 
 /// Quiet hours hold a digest back.
@@ -47,20 +45,16 @@ pub(in crate::domain) fn create_digest(known: &Preferences, now: DateTime<Utc>) 
     let rules = DeliveryRules::read(&known.said).unwrap_or_default();
     let to = DeliveryTarget::Digest(known.person.clone());
     let posting = PlannedDelivery::after_quiet_hours(to, &rules, PRIORITY, now);
-    let deliver = Effect::Deliver {
+    let deliver = Effect::Deliver(NewDeliveries {
         workspace: known.workspace.clone(),
         id: NotificationId::digest(rules.day(due)),
         priority: PRIORITY,
         to: vec![posting],
-    };
+    });
     let next = Preferences {
         digest_at: rules.digest_after(now),
         version: known.version + 1,
         ..known.clone()
     };
-    decided(
-        Aggregate::Preferences(Box::new(next)),
-        vec![deliver],
-        Reply::Done,
-    )
+    decided(next, vec![deliver], Reply::Done)
 }

@@ -9,14 +9,13 @@ use holdpoint_ids::UserName;
 use super::notification_view::{asks_a_person, type_of};
 use super::recipients::{Page, owners_instead_of, recipient_page, request_lifecycle, watcher_page};
 use crate::domain::decision::{Decision, LookupFn, Outcome, Undecided, both, decided};
-use crate::domain::effect::Effect;
+use crate::domain::effect::{Effect, NewDeliveries, NewInboxEntries};
 use crate::domain::model::{
-    Aggregate, FanOutProgress, NotificationEvent, PlannedDelivery, Recipient, Subject,
+    FanOutProgress, NotificationEvent, PlannedDelivery, Recipient, Subject,
 };
 use crate::domain::need::Person;
 use crate::domain::reply::Reply;
 
-/// Notifies the next page of people.
 pub(crate) fn continue_fan_out(
     event: &NotificationEvent,
     lookup: LookupFn<'_>,
@@ -47,11 +46,7 @@ pub(crate) fn continue_fan_out(
             let mut next = next_version(event);
             next.fan_out = page.rest;
             let effects = notify_watchers(event, page.people, is_settled, now);
-            Ok(decided(
-                Aggregate::Event(Box::new(next)),
-                effects,
-                Reply::Done,
-            ))
+            Ok(decided(next, effects, Reply::Done))
         }
     }
 }
@@ -86,7 +81,7 @@ fn notify_recipients(
         next.fan_out = watching.rest;
         effects.extend(notify_watchers(event, watching.people, is_settled, now));
     }
-    decided(Aggregate::Event(Box::new(next)), effects, Reply::Done)
+    decided(next, effects, Reply::Done)
 }
 
 /// Watchers of a request are notified in the application only. Watchers of a run may be notified through a
@@ -139,12 +134,12 @@ fn deliver<'p>(
     if to.is_empty() {
         return Vec::new();
     }
-    vec![Effect::Deliver {
+    vec![Effect::Deliver(NewDeliveries {
         workspace: event.workspace.clone(),
         id: event.id(),
         priority,
         to,
-    }]
+    })]
 }
 
 fn add_entries(
@@ -155,19 +150,21 @@ fn add_entries(
 ) -> Option<Effect> {
     let is_read = is_settled && !event.is_request_end();
     let is_reminder = |kind| kind == RequestEventKind::Escalated;
-    (!people.is_empty()).then(|| Effect::AddInboxEntries {
-        workspace: event.workspace.clone(),
-        id: event.id(),
-        people: people
-            .iter()
-            .map(|user| user.name.clone())
-            .collect::<Vec<UserName>>(),
-        at: event.at(),
-        read_at: is_read.then(|| event.at()),
-        watching,
-        renews: event
-            .as_request()
-            .is_some_and(|request| is_reminder(request.kind)),
+    (!people.is_empty()).then(|| {
+        Effect::AddInboxEntries(NewInboxEntries {
+            workspace: event.workspace.clone(),
+            id: event.id(),
+            people: people
+                .iter()
+                .map(|user| user.name.clone())
+                .collect::<Vec<UserName>>(),
+            at: event.at(),
+            read_at: is_read.then(|| event.at()),
+            watching,
+            renews: event
+                .as_request()
+                .is_some_and(|request| is_reminder(request.kind)),
+        })
     })
 }
 

@@ -16,7 +16,6 @@ const ANSWER_CHARS_MAX: usize = 500;
 /// The prefix of actors that are services.
 const SERVICE: &str = "service:";
 
-/// Cuts a headline to its limit.
 #[must_use]
 pub(crate) fn headline(text: &str) -> String {
     text.chars().take(TITLE_CHARS_MAX).collect()
@@ -48,7 +47,7 @@ pub fn request_title(event: &RequestEvent) -> String {
 }
 
 /// `Approved`; `None` if the event is not an end.
-fn outcome_word(event: &RequestEvent) -> Option<&'static str> {
+pub(crate) fn outcome_word(event: &RequestEvent) -> Option<&'static str> {
     let word = match (event.kind, event.request.outcome) {
         (
             RequestEventKind::Opened
@@ -94,7 +93,7 @@ pub(crate) fn request_end_summary(event: &RequestEvent) -> Option<String> {
     Some(format!("{}.", outcome_with_actor(event)?))
 }
 
-/// `Rejected by ada: Not before Monday`. Only whoever asked reads this: they see all of the request.
+/// `Rejected by ada: Not before Monday`. Only the asker reads this, who sees all of the request.
 #[must_use]
 pub(crate) fn request_end_message(event: &RequestEvent) -> Option<String> {
     let mut message = outcome_with_actor(event)?;

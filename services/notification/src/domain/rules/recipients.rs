@@ -1,4 +1,4 @@
-//! Which people an event is for: the recipients of a request, whoever asked for it, and watchers.
+//! Which people an event is for: the recipients of a request, its askers, and watchers.
 
 use holdpoint_contracts::hold::OPERATOR_TAKEOVER;
 use holdpoint_contracts::notification::{RequestEvent, RequestEventKind, Watched};
@@ -22,7 +22,7 @@ pub(crate) struct Page {
     pub(crate) rest: FanOutProgress,
 }
 
-/// The recipients of a request event: those it concerns, or, once it has ended, whoever asked for it. People
+/// The recipients of a request event; once the request has ended, its askers. People
 /// are not notified of their own actions. The exception is what they ask of themselves: a script of theirs
 /// may have asked.
 #[must_use]
@@ -42,7 +42,7 @@ pub(crate) fn request_recipients(event: &RequestEvent) -> Vec<Recipient> {
     Recipient::parse_all(&event.to)
 }
 
-/// Whoever asked, except the person who ended the request. A request that was withdrawn with its run is not
+/// The askers, except the person who ended the request. A request that was withdrawn with its run is not
 /// reported: the end of the run is.
 fn askers(event: &RequestEvent) -> Vec<Recipient> {
     let by = acting_person(event);
@@ -98,7 +98,7 @@ pub(crate) fn watchers(
         after: after.cloned(),
         limit: PAGE,
     };
-    Ok(load(need, lookup, Fact::into_names)?.unwrap_or_default())
+    Ok(load(need, lookup, Fact::try_as_names)?.unwrap_or_default())
 }
 
 /// One page of watchers. A person is not notified of their own action.
@@ -177,7 +177,7 @@ fn members_of_all(
     };
     let needs: Vec<_> = left.iter().enumerate().map(need).collect();
     let is_role: Vec<_> = needs.iter().map(Option::is_some).collect();
-    let mut found = load_all(needs.into_iter().flatten(), lookup, Fact::into_names)?.into_iter();
+    let mut found = load_all(needs.into_iter().flatten(), lookup, Fact::try_as_names)?.into_iter();
     let members = |is_role| {
         if is_role {
             found.next().flatten()
@@ -207,7 +207,7 @@ fn active_people(
     let needs = names
         .iter()
         .map(|name| Need::Person(workspace.clone(), name.clone()));
-    let people = load_all(needs, lookup, Fact::into_person)?.into_iter();
+    let people = load_all(needs, lookup, Fact::try_as_person)?.into_iter();
     Ok(people.flatten().filter(|person| person.active).collect())
 }
 
@@ -218,24 +218,22 @@ pub(crate) fn active_person(
     lookup: LookupFn<'_>,
 ) -> Result<Option<Person>, Undecided> {
     let need = Need::Person(workspace.clone(), name.clone());
-    Ok(load(need, lookup, Fact::into_person)?.filter(|person| person.active))
+    Ok(load(need, lookup, Fact::try_as_person)?.filter(|person| person.active))
 }
 
-/// The lifecycle of a request.
 pub(crate) fn request_lifecycle(
     workspace: &Workspace,
     hold: HoldId,
     lookup: LookupFn<'_>,
 ) -> Result<RequestLifecycle, Undecided> {
     let need = Need::RequestLifecycle(workspace.clone(), hold);
-    Ok(load(need, lookup, Fact::into_lifecycle)?.unwrap_or_default())
+    Ok(load(need, lookup, Fact::try_as_request_lifecycle)?.unwrap_or_default())
 }
 
-/// The webhooks of a workspace, with their backlogs.
 pub(crate) fn subscriptions(
     workspace: &Workspace,
     lookup: LookupFn<'_>,
 ) -> Result<Vec<Subscription>, Undecided> {
     let need = Need::Webhooks(workspace.clone());
-    Ok(load(need, lookup, Fact::into_webhooks)?.unwrap_or_default())
+    Ok(load(need, lookup, Fact::try_as_webhooks)?.unwrap_or_default())
 }

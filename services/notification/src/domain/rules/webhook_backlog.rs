@@ -14,7 +14,6 @@ pub(crate) const PENDING_DELIVERIES_MAX: u64 = 10_000;
 
 const REASON: &str = "the webhook is too far behind: 10,000 deliveries are pending";
 
-/// The calls of one event.
 pub(crate) struct WebhookCalls {
     pub(crate) deliveries: Vec<PlannedDelivery>,
     pub(crate) notices: Vec<Effect>,

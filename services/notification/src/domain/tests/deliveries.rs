@@ -11,7 +11,7 @@ use crate::domain::commands::record_attempt::record_attempt;
 use crate::domain::model::ERROR_CHARS_MAX;
 use crate::domain::rules::retry_schedule::FALLBACK_AFTER;
 
-/// Ada, who has an address and is told by these ways.
+/// Ada, who has an address and is sent_once by these ways.
 fn ada(order: &[PersonalChannel]) -> Person {
     let chat = Chat {
         enabled: true,
@@ -184,8 +184,8 @@ fn what_is_urgent_falls_over_soon() {
     assert!(took > TimeDelta::days(2));
 }
 
-/// People, deliverable 7: once it is decided nobody is told by another way that it is asked; a chat that
-/// was told just then hears how it ended.
+/// People, deliverable 7: once it is decided nobody is sent_once by another way that it is asked; a chat that
+/// was sent_once just then hears how it ended.
 #[test]
 fn what_is_over_falls_over_to_nobody() {
     let (person, now) = (
@@ -200,7 +200,7 @@ fn what_is_over_falls_over_to_nobody() {
     assert!(done.last_error.unwrap().contains("550"));
 
     let (_, effects) = after(record_attempt(&claimed, 1, &never, &open, now).unwrap());
-    let [Effect::Deliver { to, .. }] = &effects[..] else {
+    let [Effect::Deliver(NewDeliveries { to, .. })] = &effects[..] else {
         panic!("{effects:?}");
     };
     assert_eq!(to[0].after, [Channel::Email]);
@@ -209,14 +209,14 @@ fn what_is_over_falls_over_to_nobody() {
     let sent = AttemptReport::Sent {
         receipt: "HTTP 200".to_owned(),
     };
-    let (mut told, effects) = after(record_attempt(&chat, 1, &sent, &over, now).unwrap());
-    let [Effect::Deliver { id, to, .. }] = &effects[..] else {
+    let (mut sent_once, effects) = after(record_attempt(&chat, 1, &sent, &over, now).unwrap());
+    let [Effect::Deliver(NewDeliveries { id, to, .. })] = &effects[..] else {
         panic!("{effects:?}");
     };
     assert_eq!((id.rev, &to[0].to), (Some(2), &chat.key.to));
-    told.key.note = *id;
-    told.phase = chat.phase;
-    let (_, effects) = after(record_attempt(&told, 1, &sent, &over, now).unwrap());
+    sent_once.key.note = *id;
+    sent_once.phase = chat.phase;
+    let (_, effects) = after(record_attempt(&sent_once, 1, &sent, &over, now).unwrap());
     assert!(
         effects.is_empty(),
         "that was the word on the end: {effects:?}"
@@ -263,15 +263,15 @@ fn orders(which: u8) -> Vec<PersonalChannel> {
     }
 }
 
-/// The rows of one notice, as the tables keep them.
-struct Notice {
+/// The deliveries of one notification, as the tables keep them.
+struct NotificationRows {
     rows: BTreeMap<Channel, Delivery>,
     person: Person,
     course: RequestLifecycle,
     now: DateTime<Utc>,
 }
 
-impl Notice {
+impl NotificationRows {
     fn open(&self) -> Vec<Delivery> {
         let is_open = |one: &&Delivery| matches!(one.phase, Phase::Pending { .. });
         self.rows.values().filter(is_open).cloned().collect()
@@ -287,7 +287,7 @@ impl Notice {
         };
         self.rows.insert(next.key.to.channel(), *next);
         for effect in change.effects {
-            let Effect::Deliver { to, id, .. } = effect else {
+            let Effect::Deliver(NewDeliveries { to, id, .. }) = effect else {
                 continue;
             };
             let is_of_end = id.rev.is_some();
@@ -364,16 +364,16 @@ impl Notice {
 }
 
 proptest! {
-    /// People, deliverable 7: every notice ends told by exactly one way, dropped because nobody needs or
+    /// People, deliverable 7: every notice ends sent_once by exactly one way, dropped because nobody needs or
     /// wants it, or dead with the last error; never two at once, never by one way twice, never lost.
     #[test]
-    fn a_notice_ends_told_by_one_way_or_says_why_not(
+    fn a_notification_ends_on_one_channel_or_says_why_not(
         first in 0_u8..4,
         events in proptest::collection::vec(event(), 0..60),
     ) {
         let now = DateTime::UNIX_EPOCH;
         let person = ada(&orders(first));
-        let mut notice = Notice { rows: BTreeMap::new(), course: OPEN, now, person };
+        let mut notice = NotificationRows { rows: BTreeMap::new(), course: OPEN, now, person };
         let planned = PlannedDelivery::to_person(&notice.person, Priority::Urgent, Vec::new(), now).unwrap();
         notice.insert(planned);
         let mut was_open = true;
@@ -381,12 +381,12 @@ proptest! {
         let end = (0..80).map(|n| if n % 2 == 0 { Event::Sweep(3_000) } else { Event::Refuses });
         for event in events.into_iter().chain(end) {
             notice.pass(event);
-            let told = notice.rows.values().filter(|one| matches!(one.phase, Phase::Sent { .. }));
-            let (told, open) = (told.count(), notice.open().len());
-            prop_assert!(told + open <= 1, "told or on its way by two: {:?}", notice.rows);
+            let sent_once = notice.rows.values().filter(|one| matches!(one.phase, Phase::Sent { .. }));
+            let (sent_once, open) = (sent_once.count(), notice.open().len());
+            prop_assert!(sent_once + open <= 1, "sent or on its way through two channels: {:?}", notice.rows);
             let tried: Vec<_> = notice.rows.keys().copied().collect();
             let left = notice.person.next_channel(Priority::Urgent, &tried);
-            let has_just_ended = was_open && told + open == 0;
+            let has_just_ended = was_open && sent_once + open == 0;
             let is_lost = has_just_ended && !notice.course.has_ended() && left.is_some();
             prop_assert!(!is_lost, "another way would take it: {:?}", notice.rows);
             was_open = open == 1;

@@ -161,7 +161,7 @@ fn a_digest_is_one_mail_a_day() {
         let Outcome::Decided(change) = digest(known, at(now)) else {
             panic!("nothing is due");
         };
-        let (Aggregate::Preferences(next), [Effect::Deliver { id, to, .. }]) =
+        let (Aggregate::Preferences(next), [Effect::Deliver(NewDeliveries { id, to, .. })]) =
             (change.state, &change.effects[..])
         else {
             panic!("no digest");
@@ -179,7 +179,7 @@ fn a_digest_is_one_mail_a_day() {
     assert_eq!(early, Outcome::Unchanged(Reply::Done));
 }
 
-/// What is wrong is told all at once, with where and how to mend it.
+/// What is wrong is notified all at once, with where and how to mend it.
 #[test]
 fn what_is_no_zone_or_no_hour_is_refused() {
     for (zone, from, to, days, pointers) in [
@@ -214,12 +214,12 @@ fn what_is_no_zone_or_no_hour_is_refused() {
             (problem.status, problem.code.as_str()),
             (422, "invalid_body")
         );
-        let told: Vec<_> = problem
+        let pointed: Vec<_> = problem
             .errors
             .iter()
             .filter_map(|one| one.pointer.as_deref())
             .collect();
-        assert_eq!(told, pointers, "{problem}");
+        assert_eq!(pointed, pointers, "{problem}");
     }
     let problem = DeliveryRules::read(&said("berlin", "22:00", "07:00", &[])).unwrap_err();
     assert_eq!(problem.errors[0].nearest, ["Europe/Berlin"]);

@@ -1,4 +1,4 @@
-//! Who is told how a request ended, and in which words.
+//! Who is notified how a request ended, and in which words.
 
 use holdpoint_contracts::hold::{HoldOutcome, OPERATOR_TAKEOVER};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 
-fn told_of(fact: &RequestEvent) -> Vec<Recipient> {
+fn recipients_of(fact: &RequestEvent) -> Vec<Recipient> {
     request_recipients(fact)
 }
 
@@ -22,12 +22,12 @@ fn users(names: &[&str]) -> Vec<Recipient> {
     names.iter().map(user).collect()
 }
 
-/// People, Deliver 7: whoever asked, or started the run, is told how it ended, by somebody else or by
+/// People, Deliver 7: whoever asked, or started the run, is notified how it ended, by somebody else or by
 /// time; not of what they ended themselves, and not that it went with its run.
 #[test]
-fn whoever_asked_is_told_how_it_ended() {
+fn the_asker_is_notified_of_the_end() {
     use RequestEventKind::{Decided, Expired, Withdrawn};
-    for (kind, by, asked_by, told) in [
+    for (kind, by, asked_by, notified) in [
         (Decided, Some("ada"), &["cleo"][..], &["cleo"][..]),
         (Decided, Some("cleo"), &["cleo"], &[]),
         (
@@ -45,11 +45,11 @@ fn whoever_asked_is_told_how_it_ended() {
         (Decided, Some("ada"), &[], &[]),
     ] {
         let fact = ended(kind, by, asked_by);
-        assert_eq!(told_of(&fact), users(told), "{kind:?} by {by:?}");
+        assert_eq!(recipients_of(&fact), users(notified), "{kind:?} by {by:?}");
     }
 }
 
-/// Nobody stands in for whoever asked: there is nothing to do, so no owner is told in their place; and it
+/// Nobody stands in for whoever asked: there is nothing to do, so no owner is notified in their place; and it
 /// stays in the application.
 #[test]
 fn how_it_ended_is_no_owners_news_and_leaves_nothing() {
@@ -68,7 +68,7 @@ fn how_it_ended_is_no_owners_news_and_leaves_nothing() {
         | Need::WatchCount(..)
         | Need::Unread { .. } => found(&world, need),
     };
-    let tell = |names: &[&str]| {
+    let notify = |names: &[&str]| {
         let mut note = noted(fact.clone(), false);
         note.fan_out = FanOutProgress::Recipients {
             left: users(names),
@@ -80,31 +80,31 @@ fn how_it_ended_is_no_owners_news_and_leaves_nothing() {
         };
         change
     };
-    let change = tell(&["gone"]);
+    let change = notify(&["gone"]);
     let Aggregate::Event(note) = &change.state else {
         panic!("no note");
     };
     assert_eq!(note.fan_out, FanOutProgress::Done);
-    let change = tell(&["gone", "cleo"]);
+    let change = notify(&["gone", "cleo"]);
     assert!(
         !change
             .effects
             .iter()
-            .any(|one| matches!(one, Effect::Deliver { .. }))
+            .any(|one| matches!(one, Effect::Deliver(_)))
     );
-    let is_unread = |one: &Effect| matches!(one, Effect::AddInboxEntries { read_at: None, people, .. } if people.len() == 1);
+    let is_unread = |one: &Effect| matches!(one, Effect::AddInboxEntries(NewInboxEntries { read_at: None, people, .. }) if people.len() == 1);
     assert!(change.effects.iter().any(is_unread), "{:?}", change.effects);
 }
 
 /// Whoever takes a run over knows it.
 #[test]
-fn whoever_barges_in_is_not_told_so() {
+fn the_person_who_takes_over_is_not_notified() {
     let mut fact = fact(1, RequestEventKind::Opened, &["@user.nina"]);
-    assert_eq!(told_of(&fact), users(&["nina"]));
+    assert_eq!(recipients_of(&fact), users(&["nina"]));
     fact.request.reason = Some(OPERATOR_TAKEOVER.to_owned());
-    assert_eq!(told_of(&fact), []);
+    assert_eq!(recipients_of(&fact), []);
     fact.kind = RequestEventKind::Assigned;
-    assert_eq!(told_of(&fact), users(&["nina"]), "given to her later");
+    assert_eq!(recipients_of(&fact), users(&["nina"]), "given to her later");
 }
 
 #[test]
@@ -148,30 +148,30 @@ pub(super) fn kinds() -> impl Strategy<Value = RequestEventKind> {
 }
 
 proptest! {
-    /// Of an end nobody is told who brought it about, nobody but those who asked, and each once in the
+    /// Of an end nobody is notified who brought it about, nobody but those who asked, and each once in the
     /// order in which they are named.
     #[test]
-    fn nobody_is_told_of_what_they_ended(
+    fn nobody_is_notified_of_an_end_of_their_own(
         kind in kinds(),
         by in prop::option::of("[a-d]"),
         asked_by in prop::collection::btree_set("[a-d]", 0..4),
     ) {
         let names: Vec<_> = asked_by.iter().map(String::as_str).collect();
         let fact = ended(kind, by.as_deref(), &names);
-        let told = told_of(&fact);
+        let notified = recipients_of(&fact);
         if kind.is_end() {
-            for one in &told {
+            for one in &notified {
                 let Recipient::User(name) = one else { panic!("{one:?} is no person") };
                 prop_assert!(asked_by.contains(name.as_str()));
                 prop_assert_ne!(Some(name.as_str()), by.as_deref());
             }
             let others = names.iter().filter(|name| Some(**name) != by.as_deref()).count();
             let is_silent = kind == RequestEventKind::Withdrawn && by.is_none();
-            prop_assert_eq!(told.len(), if is_silent { 0 } else { others });
+            prop_assert_eq!(notified.len(), if is_silent { 0 } else { others });
         } else if kind == RequestEventKind::TakenOver {
-            prop_assert!(told.is_empty());
+            prop_assert!(notified.is_empty());
         } else {
-            prop_assert_eq!(told, Recipient::parse_all(&fact.to));
+            prop_assert_eq!(notified, Recipient::parse_all(&fact.to));
         }
     }
 }

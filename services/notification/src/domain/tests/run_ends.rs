@@ -1,4 +1,4 @@
-//! The end of a run: who is told, once each, in which words and by which ways (S0-T4).
+//! The end of a run: who is notified, once each, in which words and by which ways (S0-T4).
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "a test names what it looks for, and passes by or fails on anything else"
@@ -56,7 +56,7 @@ fn given(
 }
 
 /// All effects of telling an end, page after page.
-fn told(end: &RunEnded, lookup: LookupFn<'_>) -> Vec<Effect> {
+fn effects_of(end: &RunEnded, lookup: LookupFn<'_>) -> Vec<Effect> {
     let input = Input::RecordRunEnd {
         workspace: acme(),
         end: Box::new(end.clone()),
@@ -82,15 +82,15 @@ fn told(end: &RunEnded, lookup: LookupFn<'_>) -> Vec<Effect> {
     effects
 }
 
-/// Who has a copy, and who is told outside, in order.
+/// Who has an inbox entry, and who is notified outside, in order.
 fn people(effects: &[Effect]) -> (Vec<String>, Vec<String>) {
-    let (mut copies, mut outside) = (Vec::new(), Vec::new());
+    let (mut entries, mut outside) = (Vec::new(), Vec::new());
     for effect in effects {
         match effect {
-            Effect::AddInboxEntries { people, .. } => {
-                copies.extend(people.iter().map(ToString::to_string));
+            Effect::AddInboxEntries(NewInboxEntries { people, .. }) => {
+                entries.extend(people.iter().map(ToString::to_string));
             }
-            Effect::Deliver { to, .. } => {
+            Effect::Deliver(NewDeliveries { to, .. }) => {
                 let names = to.iter().filter_map(|planned| planned.to.name());
                 outside.extend(names.map(ToString::to_string));
             }
@@ -98,16 +98,16 @@ fn people(effects: &[Effect]) -> (Vec<String>, Vec<String>) {
             other => panic!("{other:?}"),
         }
     }
-    (copies, outside)
+    (entries, outside)
 }
 
 fn names(all: &[&str]) -> Vec<String> {
     all.iter().map(ToString::to_string).collect()
 }
 
-/// S0-T4: whoever watches, but for who has cancelled it; not who is disabled.
+/// S0-T4: watchers are notified, except the person who cancelled the run and disabled users.
 #[test]
-fn who_watches_is_told_how_a_run_ended() {
+fn watchers_are_notified_of_a_run_end() {
     let world = world(&[
         ("ada", &["member"]),
         ("bob", &["viewer"]),
@@ -118,12 +118,12 @@ fn who_watches_is_told_how_a_run_ended() {
     let lookup = lookup(&world, &watching);
     let all = names(&["ada", "bob"]);
     for status in [RunStatus::Completed, RunStatus::Failed] {
-        let effects = told(&run_ended(status), &lookup);
+        let effects = effects_of(&run_ended(status), &lookup);
         assert_eq!(people(&effects), (all.clone(), all.clone()));
     }
     let mut cancelled = run_ended(RunStatus::Cancelled);
     cancelled.by = Some("ada".to_owned());
-    let effects = told(&cancelled, &lookup);
+    let effects = effects_of(&cancelled, &lookup);
     assert_eq!(people(&effects), (names(&["bob"]), names(&["bob"])));
 }
 
@@ -134,7 +134,7 @@ fn an_end_says_what_how_and_how_long() {
     let watching = names(&["ada"]);
     let lookup = lookup(&world, &watching);
     let shown = |status| {
-        let effects = told(&run_ended(status), &lookup);
+        let effects = effects_of(&run_ended(status), &lookup);
         assert_eq!(people(&effects).0, ["ada"]);
         let subject = Subject::RunEnd(Box::new(run_ended(status)));
         let entry = InboxEntry {
@@ -190,9 +190,9 @@ fn an_end_that_nobody_watches_is_forgotten() {
     );
 }
 
-/// S0-T4: whoever follows a run that has ended is told at once, and follows it no more.
+/// S0-T4: a person who watches an ended run is notified at once, and the watch ends.
 #[test]
-fn who_follows_too_late_is_told_at_once() {
+fn a_late_watcher_is_notified_at_once() {
     let world = world(&[("ada", &["member"])]);
     let lookup = lookup(&world, &[]);
     let end = run_ended(RunStatus::Failed);
@@ -210,7 +210,7 @@ fn who_follows_too_late_is_told_at_once() {
     };
     let state = Aggregate::Watch(Box::new(watch));
     let Ok(Outcome::Decided(change)) = given(Some(&state), &input, &lookup) else {
-        panic!("not told");
+        panic!("not notified");
     };
     assert_eq!(people(&change.effects), (names(&["ada"]), names(&["ada"])));
     let Aggregate::Watch(after) = &change.state else {
@@ -225,14 +225,14 @@ fn who_follows_too_late_is_told_at_once() {
     );
 }
 
-/// S0-T4: somebody who is so new that the copy does not know them yet is told all the same, once, where no
+/// S0-T4: somebody who is so new that the copy does not know them yet is notified all the same, once, where no
 /// address is needed; whoever is disabled is not.
 #[test]
-fn who_is_new_and_follows_too_late_is_told_in_the_application() {
+fn a_new_user_who_watches_too_late_is_notified_in_the_application() {
     let world = world(&[("dan", &[])]);
     let lookup = lookup(&world, &[]);
     let end = run_ended(RunStatus::Failed);
-    for (person, copies) in [("zoe", &["zoe"][..]), ("dan", &[])] {
+    for (person, entries) in [("zoe", &["zoe"][..]), ("dan", &[])] {
         let watch = Watch {
             workspace: acme(),
             person: person.parse().unwrap(),
@@ -249,7 +249,7 @@ fn who_is_new_and_follows_too_late_is_told_in_the_application() {
         let Ok(Outcome::Decided(change)) = given(Some(&state), &input, &lookup) else {
             panic!("not decided");
         };
-        assert_eq!(people(&change.effects), (names(copies), names(&[])));
+        assert_eq!(people(&change.effects), (names(entries), names(&[])));
     }
 }
 
@@ -322,8 +322,8 @@ fn a_webhook_hears_of_ends_that_nobody_watches() {
         match given(None, &input, &lookup) {
             Ok(Outcome::Decided(change)) => {
                 assert!(calls, "{hook:?}");
-                let told = |effect: &Effect| matches!(effect, Effect::Deliver { .. });
-                assert!(change.effects.iter().any(told));
+                let delivers = |effect: &Effect| matches!(effect, Effect::Deliver(_));
+                assert!(change.effects.iter().any(delivers));
                 assert!(
                     !change.effects.contains(&Effect::ContinueFanOut),
                     "nobody watches"
@@ -375,12 +375,12 @@ fn webhooks_and_rights_are_looked_at() {
             | Need::Members { .. }
             | Need::Unread { .. } => Lookup::Missing,
         };
-        let effects = told(&end, &lookup);
+        let effects = effects_of(&end, &lookup);
         assert_eq!(people(&effects).0, names(&[]), "she may not look any more");
         let calls: Vec<_> = effects
             .iter()
             .filter_map(|effect| match effect {
-                Effect::Deliver { to, .. } => Some(to[0].to.clone()),
+                Effect::Deliver(NewDeliveries { to, .. }) => Some(to[0].to.clone()),
                 _ => None,
             })
             .collect();
@@ -408,9 +408,9 @@ fn an_end_goes_by_the_way_that_a_person_wants() {
         (_, found) => found,
     };
     for (status, mailed) in [(RunStatus::Completed, false), (RunStatus::Failed, true)] {
-        let effects = told(&run_ended(status), &lookup);
+        let effects = effects_of(&run_ended(status), &lookup);
         let outside = effects.iter().find_map(|effect| match effect {
-            Effect::Deliver { to, .. } => to[0].to.person(),
+            Effect::Deliver(NewDeliveries { to, .. }) => to[0].to.person(),
             _ => None,
         });
         assert_eq!(
@@ -428,20 +428,20 @@ fn an_end_goes_by_the_way_that_a_person_wants() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
-    /// S0-T4: however many watch, each is told once, in commits of a bounded size.
+    /// S0-T4: however many watch, each is notified once, in commits of a bounded size.
     #[test]
-    fn everybody_who_watches_is_told_once(count in 1_usize..2_500) {
+    fn every_watcher_is_notified_once(count in 1_usize..2_500) {
         let watching: Vec<String> = (0..count).map(|n| format!("p{n:05}")).collect();
         let world: World = watching
             .iter()
             .map(|name| (name.clone(), vec!["member"]))
             .collect();
-        let effects = told(&run_ended(RunStatus::Failed), &lookup(&world, &watching));
-        let (copies, outside) = people(&effects);
-        prop_assert_eq!(&copies, &watching);
+        let effects = effects_of(&run_ended(RunStatus::Failed), &lookup(&world, &watching));
+        let (entries, outside) = people(&effects);
+        prop_assert_eq!(&entries, &watching);
         prop_assert_eq!(&outside, &watching);
         for effect in &effects {
-            if let Effect::AddInboxEntries { people, .. } = effect {
+            if let Effect::AddInboxEntries(NewInboxEntries { people, .. }) = effect {
                 prop_assert!(people.len() <= PAGE);
             }
         }

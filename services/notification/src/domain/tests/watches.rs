@@ -1,4 +1,4 @@
-//! Who is told of a fact because they watch: each once, and in which words.
+//! Who is notified of a fact because they watch: each once, and in which words.
 
 use holdpoint_contracts::notification::Watched;
 use proptest::prelude::*;
@@ -27,14 +27,14 @@ fn lookup<'w>(world: &'w World, watching: &'w [&'w str]) -> impl Fn(&Need) -> Lo
     }
 }
 
-/// All copies that a fact makes, in order: whose, and whether they only watch. Nothing leaves the
+/// All entries that an event adds, in order: the person, and whether they only watch. Nothing leaves the
 /// application for who watches.
-fn copies(fact: &RequestEvent, lookup: LookupFn<'_>) -> Vec<(String, bool)> {
-    let told = Input::RecordRequestEvent {
+fn entries(fact: &RequestEvent, lookup: LookupFn<'_>) -> Vec<(String, bool)> {
+    let input = Input::RecordRequestEvent {
         workspace: acme(),
         event: Box::new(fact.clone()),
     };
-    let Ok(Outcome::Decided(first)) = asked(None, &told, lookup) else {
+    let Ok(Outcome::Decided(first)) = asked(None, &input, lookup) else {
         panic!("not stored");
     };
     let (mut state, mut all) = (first.state, Vec::new());
@@ -48,20 +48,20 @@ fn copies(fact: &RequestEvent, lookup: LookupFn<'_>) -> Vec<(String, bool)> {
         };
         let mut concerned = Vec::new();
         for effect in &change.effects {
-            if let Effect::AddInboxEntries {
+            if let Effect::AddInboxEntries(NewInboxEntries {
                 people, watching, ..
-            } = effect
+            }) = effect
             {
                 all.extend(people.iter().map(|name| (name.to_string(), *watching)));
                 concerned.extend(people.iter().filter(|_| !watching));
-            } else if let Effect::Deliver { to, .. } = effect {
+            } else if let Effect::Deliver(NewDeliveries { to, .. }) = effect {
                 assert!(to.len() <= PAGE);
             } else {
                 panic!("{effect:?}");
             }
         }
         for effect in &change.effects {
-            if let Effect::Deliver { to, .. } = effect {
+            if let Effect::Deliver(NewDeliveries { to, .. }) = effect {
                 assert!(
                     to.len() <= concerned.len(),
                     "nothing leaves for who watches"
@@ -72,13 +72,13 @@ fn copies(fact: &RequestEvent, lookup: LookupFn<'_>) -> Vec<(String, bool)> {
     }
 }
 
-/// Those who have a copy once all is written: who has one keeps it.
-fn told(fact: &RequestEvent, lookup: LookupFn<'_>) -> BTreeMap<String, bool> {
-    let mut told = BTreeMap::new();
-    for (name, watching) in copies(fact, lookup) {
-        told.entry(name).or_insert(watching);
+/// The people who have an entry after all writes. An entry that exists stays.
+fn notified(fact: &RequestEvent, lookup: LookupFn<'_>) -> BTreeMap<String, bool> {
+    let mut notified = BTreeMap::new();
+    for (name, watching) in entries(fact, lookup) {
+        notified.entry(name).or_insert(watching);
     }
-    told
+    notified
 }
 
 fn everybody() -> World {
@@ -91,27 +91,37 @@ fn everybody() -> World {
     ])
 }
 
-/// People, Deliver 7: who watches is told what is asked, who has it now and how it ended; not of what
+/// People, Deliver 7: who watches is notified what is asked, who has it now and how it ended; not of what
 /// they did themselves, and not where they are disabled.
 #[test]
-fn who_watches_is_told_beside_those_it_concerns() {
+fn watchers_are_notified_beside_recipients() {
     let world = everybody();
     let watching = ["ada", "bob", "cleo", "dan"];
     let lookup = lookup(&world, &watching);
-    let of = |fact: &RequestEvent| told(fact, &lookup).into_iter().collect::<Vec<_>>();
-    let told = |name: &str, watching| (name.to_owned(), watching);
+    let of = |fact: &RequestEvent| notified(fact, &lookup).into_iter().collect::<Vec<_>>();
+    let notified_as = |name: &str, watching| (name.to_owned(), watching);
     let mut opened = fact(1, RequestEventKind::Opened, &["@role.ops"]);
     opened.by = Some("bob".to_owned());
-    assert_eq!(of(&opened), [told("ada", false), told("cleo", true)]);
+    assert_eq!(
+        of(&opened),
+        [notified_as("ada", false), notified_as("cleo", true)]
+    );
     let decided = ended(RequestEventKind::Decided, Some("ada"), &["cleo"]);
-    assert_eq!(of(&decided), [told("bob", true), told("cleo", false)]);
+    assert_eq!(
+        of(&decided),
+        [notified_as("bob", true), notified_as("cleo", false)]
+    );
     let silent = ended(RequestEventKind::Expired, None, &[]);
     assert_eq!(
         of(&silent),
-        [told("ada", true), told("bob", true), told("cleo", true)]
+        [
+            notified_as("ada", true),
+            notified_as("bob", true),
+            notified_as("cleo", true)
+        ]
     );
     let escalated = fact(3, RequestEventKind::Escalated, &["@user.olga"]);
-    assert_eq!(of(&escalated), [told("olga", false)]);
+    assert_eq!(of(&escalated), [notified_as("olga", false)]);
     let mut timer = fact(4, RequestEventKind::Opened, &["@role.ops"]);
     timer.request.kind = HoldKind::Timer;
     assert_eq!(of(&timer), []);
@@ -121,7 +131,7 @@ fn who_watches_is_told_beside_those_it_concerns() {
 #[test]
 fn what_nobody_watches_costs_no_page() {
     let world = everybody();
-    let told = Input::RecordRequestEvent {
+    let input = Input::RecordRequestEvent {
         workspace: acme(),
         event: Box::new(ended(RequestEventKind::Expired, None, &[])),
     };
@@ -130,7 +140,7 @@ fn what_nobody_watches_costs_no_page() {
         (&["bob"], FanOutProgress::Watchers { after: None }),
     ] {
         let lookup = lookup(&world, watching);
-        let Ok(Outcome::Decided(change)) = decide(None, &told, &lookup, DateTime::UNIX_EPOCH)
+        let Ok(Outcome::Decided(change)) = decide(None, &input, &lookup, DateTime::UNIX_EPOCH)
         else {
             panic!("not stored");
         };
@@ -145,9 +155,9 @@ fn what_nobody_watches_costs_no_page() {
     }
 }
 
-/// More than fit into one commit are told in two.
+/// More than fit into one commit are notified in two.
 #[test]
-fn many_watchers_are_told_page_by_page() {
+fn many_watchers_are_notified_page_by_page() {
     let names: Vec<_> = (0..=PAGE).map(|number| format!("u{number:05}")).collect();
     let world: World = names
         .iter()
@@ -155,10 +165,10 @@ fn many_watchers_are_told_page_by_page() {
         .collect();
     let watching: Vec<_> = names.iter().map(String::as_str).collect();
     let fact = ended(RequestEventKind::Decided, Some("u00000"), &["u00001"]);
-    let copies = copies(&fact, &lookup(&world, &watching));
-    let told: Vec<_> = copies.iter().filter(|(_, watching)| *watching).collect();
-    assert_eq!(told.len(), PAGE, "all but who did it");
-    assert_eq!(copies.len(), PAGE + 1);
+    let entries = entries(&fact, &lookup(&world, &watching));
+    let notified: Vec<_> = entries.iter().filter(|(_, watching)| *watching).collect();
+    assert_eq!(notified.len(), PAGE, "all but who did it");
+    assert_eq!(entries.len(), PAGE + 1);
 }
 
 /// Issue 4, "redacted per viewer": what was said is for those whom it concerns.
@@ -168,7 +178,7 @@ fn a_watcher_reads_how_it_ended_and_not_what_was_said() {
     fact.request.title = Some("Deploy 4.2?".to_owned());
     fact.request.outcome = Some(holdpoint_contracts::hold::HoldOutcome::Rejected);
     fact.request.response = Some("Not before Monday".into());
-    let copy = |fact: &RequestEvent, watching| {
+    let shown_to = |fact: &RequestEvent, watching| {
         let entry = InboxEntry {
             workspace: acme(),
             person: "bob".parse().unwrap(),
@@ -179,15 +189,15 @@ fn a_watcher_reads_how_it_ended_and_not_what_was_said() {
         };
         view(&entry)
     };
-    let shown = copy(&fact, true).unwrap();
+    let shown = shown_to(&fact, true).unwrap();
     assert_eq!(shown.title, "Rejected: Deploy 4.2?");
     assert_eq!(shown.message, "Rejected by ada.");
     assert_eq!(shown.priority, Priority::Normal);
     assert_eq!(shown.action_url, shown.link);
-    let concerned = copy(&fact, false).unwrap();
+    let concerned = shown_to(&fact, false).unwrap();
     assert_eq!(concerned.message, "Rejected by ada: Not before Monday");
     fact.kind = RequestEventKind::Opened;
-    let shown = copy(&fact, true).unwrap();
+    let shown = shown_to(&fact, true).unwrap();
     assert_eq!(shown.title, "Asked: Deploy 4.2?");
     assert_eq!(
         shown.kind,
@@ -195,7 +205,7 @@ fn a_watcher_reads_how_it_ended_and_not_what_was_said() {
         "it asks nothing of them"
     );
     (fact.kind, fact.request.assignee) = (RequestEventKind::Assigned, Some("nina".to_owned()));
-    let shown = copy(&fact, true).unwrap();
+    let shown = shown_to(&fact, true).unwrap();
     assert_eq!(shown.title, "With nina now: Deploy 4.2?");
 }
 
@@ -244,10 +254,10 @@ fn a_thing_is_watched_once() {
 }
 
 proptest! {
-    /// Whoever watches is told of all that is news, each once, but for who did it and who is disabled;
-    /// and whom it concerns is told as if nobody watched.
+    /// Each watcher is notified of every event once, except the actor and disabled users;
+    /// and whom it concerns is notified as if nobody watched.
     #[test]
-    fn who_watches_is_told_once(
+    fn each_watcher_is_notified_once(
         kind in kinds(),
         by in prop::option::of(prop::sample::select(vec!["ada", "bob", "cleo", "olga"])),
         asked_by in prop::sample::subsequence(vec!["ada", "bob", "cleo"], 0..=3),
@@ -255,10 +265,10 @@ proptest! {
     ) {
         let world = everybody();
         let fact = ended(kind, by, &asked_by);
-        let without = told(&fact, &lookup(&world, &[]));
+        let without = notified(&fact, &lookup(&world, &[]));
         let lookup = lookup(&world, &watching);
-        let told = told(&fact, &lookup);
-        let concerned: BTreeMap<_, _> = told.iter().filter(|(_, watching)| !**watching).collect();
+        let notified = notified(&fact, &lookup);
+        let concerned: BTreeMap<_, _> = notified.iter().filter(|(_, watching)| !**watching).collect();
         prop_assert_eq!(concerned, without.iter().collect::<BTreeMap<_, _>>());
         let is_news = !matches!(kind, RequestEventKind::Escalated | RequestEventKind::TakenOver);
         for name in ["ada", "bob", "cleo", "dan", "olga"] {
@@ -267,9 +277,9 @@ proptest! {
                 && by != Some(name)
                 && name != "dan"
                 && !without.contains_key(name);
-            prop_assert_eq!(told.get(name) == Some(&true), expected, "{}", name);
+            prop_assert_eq!(notified.get(name) == Some(&true), expected, "{}", name);
         }
-        let mut seen = copies(&fact, &lookup);
+        let mut seen = entries(&fact, &lookup);
         seen.retain(|(_, watching)| *watching);
         let count = seen.len();
         seen.sort();

@@ -1,4 +1,4 @@
-//! Examples of webhooks: of what they are told, and how long they are called.
+//! Examples of webhooks: of what they are notify, and how long they are called.
 
 use std::sync::Arc;
 
@@ -27,17 +27,17 @@ fn after(step: Outcome) -> Webhook {
     *next
 }
 
-/// Of what a webhook is told: by name, by kind, of everything; a channel of people of ends, too.
+/// Of what a webhook is notify: by name, by kind, of everything; a channel of people of ends, too.
 #[test]
-fn a_webhook_is_told_of_what_it_wants() {
+fn a_webhook_is_called_for_wanted_events() {
     let handoff = |kind| fact(3, kind, &[]);
-    let told = |events: &[&str], format, kind| {
+    let calls = |events: &[&str], format, kind| {
         let mut hook = webhook();
         hook.events = events.iter().map(|event| (*event).to_owned()).collect();
         hook.format = format;
         hook.wants(&handoff(kind))
     };
-    for (events, format, kind, is_told) in [
+    for (events, format, kind, is_called) in [
         (
             &["*"][..],
             WebhookFormat::Standard,
@@ -81,7 +81,11 @@ fn a_webhook_is_told_of_what_it_wants() {
             false,
         ),
     ] {
-        assert_eq!(told(events, format, kind), is_told, "{events:?} {kind:?}");
+        assert_eq!(
+            calls(events, format, kind),
+            is_called,
+            "{events:?} {kind:?}"
+        );
     }
     let mut timer = handoff(RequestEventKind::Expired);
     timer.request.kind = HoldKind::Timer;
@@ -106,12 +110,12 @@ fn what_is_no_address_or_no_event_is_refused_with_where() {
     ] {
         let problem = check_webhook(url, &words(events)).unwrap_err();
         assert_eq!((problem.status, &*problem.code), (422, "invalid_body"));
-        let told: Vec<_> = problem
+        let pointed: Vec<_> = problem
             .errors
             .iter()
             .filter_map(|one| one.pointer.as_deref())
             .collect();
-        assert_eq!(told, pointers, "{problem}");
+        assert_eq!(pointed, pointers, "{problem}");
     }
 }
 
@@ -163,14 +167,14 @@ fn there_is_room_for_so_many_and_the_same_again_is_the_same() {
     );
 }
 
-/// Whoever added it is told once that it is called no more, and the owners where that person is gone;
+/// Whoever added it is notify once that it is called no more, and the owners where that person is gone;
 /// by whom it is enabled again, it begins anew.
 #[test]
-fn a_disabled_webhook_is_told_of_and_may_be_enabled_again() {
+fn a_disabled_webhook_causes_a_notice_and_may_be_enabled_again() {
     let gone = CallOutcome::Refused("The webhook answered 410.".to_owned());
     let now = DateTime::UNIX_EPOCH;
     // Olga, who added it, is active or disabled; otto is an owner.
-    let told = |active, known: &Webhook| {
+    let notify = |active, known: &Webhook| {
         let Outcome::Decided(change) = record_call(known, &gone, now) else {
             return (Vec::new(), None);
         };
@@ -182,11 +186,11 @@ fn a_disabled_webhook_is_told_of_and_may_be_enabled_again() {
             Some(*next),
         )
     };
-    assert_eq!(told(false, &webhook()).0, ["otto"]);
-    let (people, disabled) = told(true, &webhook());
+    assert_eq!(notify(false, &webhook()).0, ["otto"]);
+    let (people, disabled) = notify(true, &webhook());
     assert_eq!(people, ["olga"]);
     let disabled = disabled.unwrap();
-    assert_eq!(told(true, &disabled).0, [""; 0], "once");
+    assert_eq!(notify(true, &disabled).0, [""; 0], "once");
 
     let to = WebhookConfig {
         url: disabled.url.clone(),
@@ -202,7 +206,11 @@ fn a_disabled_webhook_is_told_of_and_may_be_enabled_again() {
         (&enabled.events, &enabled.secret),
         (&to.events, &disabled.secret)
     );
-    assert_eq!(told(true, &enabled).0, ["olga"], "disabled anew, told anew");
+    assert_eq!(
+        notify(true, &enabled).0,
+        ["olga"],
+        "disabled again, notified again"
+    );
     let off = after(put(&enabled, &to, false, now).unwrap());
     assert_eq!(off.view().status, WebhookStatus::Disabled);
     let removed = after(remove(&off).unwrap());
@@ -281,7 +289,7 @@ fn notified(effects: &[Effect], is_olga_active: bool, parts: &[&str]) -> Vec<Str
     while let Ok(Outcome::Decided(change)) = continue_fan_out(&event, &lookup, DateTime::UNIX_EPOCH)
     {
         for effect in &change.effects {
-            let Effect::AddInboxEntries { people, .. } = effect else {
+            let Effect::AddInboxEntries(NewInboxEntries { people, .. }) = effect else {
                 panic!("a notice stays in the application: {effect:?}");
             };
             names.extend(people.iter().map(ToString::to_string));

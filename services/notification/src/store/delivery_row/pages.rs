@@ -3,12 +3,13 @@
 use holdpoint_ids::{HoldId, WebhookId, Workspace};
 use holdpoint_store::{SPARE_ROWS, StoreError, readable};
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::ExprTrait as _;
-use sea_orm::{Condition, QueryOrder, QuerySelect};
+use sea_orm::{QueryOrder, QuerySelect};
 
-use super::{COLUMN, Column, Entity, WEBHOOK, number, read};
+use super::{COLUMN, Column, Entity, Model, WEBHOOK};
 use crate::domain::Delivery;
-use crate::store::{PageStart, stored_rev};
+use crate::store::column_row::{ColumnRow as _, number};
+use crate::store::inbox_entry_row::PageStart;
+use crate::store::key_columns::{after, before, stored_rev};
 
 /// Where a page of a list begins: the last one's number, channel and target.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,27 +30,14 @@ pub(crate) async fn of_request(
         .filter(COLUMN.workspace.eq(workspace.as_str()))
         .filter(COLUMN.hold.eq(hold.to_string()));
     if let Some(last) = start {
-        let same_rev = COLUMN.rev.eq(last.rev);
-        let same_channel = same_rev.clone().and(COLUMN.channel.eq(&*last.channel));
-        let any = Condition::any()
-            .add(COLUMN.rev.gt(last.rev))
-            .add(same_rev.and(COLUMN.channel.gt(&*last.channel)))
-            .add(same_channel.and(COLUMN.target.gt(last.target)));
-        query = query.filter(any);
+        let place = [last.rev.into(), last.channel.into(), last.target.into()];
+        query = query.filter(after([Column::Rev, Column::Channel, Column::Target], place));
     }
-    let rows = query
+    let query = query
         .order_by_asc(Column::Rev)
         .order_by_asc(Column::Channel)
-        .order_by_asc(Column::Target)
-        .limit(limit.saturating_add(SPARE_ROWS))
-        .all(db)
-        .await?;
-    Ok(readable(
-        rows,
-        limit,
-        |row| format!("{} {}", row.hold, row.rev),
-        read,
-    ))
+        .order_by_asc(Column::Target);
+    page(db, query, limit).await
 }
 
 /// All deliveries to one webhook, newest first.
@@ -64,28 +52,27 @@ pub(crate) async fn of_webhook(
         .filter(COLUMN.workspace.eq(workspace.as_str()))
         .filter(COLUMN.target.eq(webhook.to_string()));
     if let Some(PageStart { at, id }) = start {
-        let hold = id.hold.to_string();
-        let same_at = Condition::all()
-            .add(COLUMN.created_at.eq(at))
-            .add(COLUMN.hold.lt(&*hold));
-        let same_hold = Condition::all()
-            .add(COLUMN.created_at.eq(at))
-            .add(COLUMN.hold.eq(&*hold))
-            .add(COLUMN.rev.lt(number(stored_rev(id))?));
-        let before = COLUMN.created_at.lt(at);
-        query = query.filter(Condition::any().add(before).add(same_at).add(same_hold));
+        let rev = number::<Entity>(stored_rev(id))?;
+        let place = [at.into(), id.hold.to_string().into(), rev.into()];
+        query = query.filter(before(
+            [Column::CreatedAt, Column::Hold, Column::Rev],
+            place,
+        ));
     }
-    let rows = query
+    let query = query
         .order_by_desc(Column::CreatedAt)
         .order_by_desc(Column::Hold)
-        .order_by_desc(Column::Rev)
-        .limit(limit.saturating_add(SPARE_ROWS))
-        .all(db)
-        .await?;
-    Ok(readable(
-        rows,
-        limit,
-        |row| format!("{} {}", row.hold, row.rev),
-        read,
-    ))
+        .order_by_desc(Column::Rev);
+    page(db, query, limit).await
+}
+
+async fn page(
+    db: &impl ConnectionTrait,
+    query: Select<Entity>,
+    limit: u64,
+) -> Result<Vec<Delivery>, StoreError> {
+    let spare = limit.saturating_add(SPARE_ROWS);
+    let rows = query.limit(spare).all(db).await?;
+    let name = |row: &Model| format!("{} {}", row.hold, row.rev);
+    Ok(readable(rows, limit, name, Entity::read))
 }

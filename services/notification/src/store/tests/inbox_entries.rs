@@ -1,4 +1,4 @@
-//! Copies change in the order of their commits, on both databases.
+//! Inbox entries change in the order of their commits, on both databases.
 
 use std::collections::BTreeSet;
 
@@ -8,14 +8,13 @@ use holdpoint_ids::{HoldId, NotificationId, UserName, Workspace};
 use holdpoint_store::begin_write;
 use sea_orm::DatabaseConnection;
 
-use super::super::inbox_entry_row::{
-    self, ChangedAt, ChangesFilter, ListFilter, NewEntries, PageStart,
-};
-use super::super::{change_row, event_row};
+use super::super::change_row;
+use super::super::inbox_entry_row::{self, ChangedAt, EntryFilter, PageStart};
+use super::save_events;
 use crate::domain::testing::request_event as fact;
-use crate::domain::{FanOutProgress, NotificationEvent, Subject};
+use crate::domain::{FanOutProgress, NewInboxEntries, NotificationEvent, Subject};
 
-/// Who is told of what, on which tables.
+/// Who is notified of what, on which tables.
 struct Desk<'d> {
     db: &'d DatabaseConnection,
     workspace: Workspace,
@@ -47,26 +46,27 @@ impl Desk<'_> {
         seq
     }
 
-    async fn told(&self, workspace: &Workspace, number: u32, people: &[&str]) -> i64 {
+    async fn notify(&self, workspace: &Workspace, number: u32, people: &[&str]) -> i64 {
         let people: Vec<_> = people.iter().map(|name| person(name)).collect();
         self.commit(workspace, async |tx, seq| {
-            let entries = NewEntries {
-                workspace,
+            let entries = NewInboxEntries {
+                workspace: workspace.clone(),
                 id: note(number),
                 at: self.now + TimeDelta::minutes(i64::from(number)),
                 read_at: None,
                 watching: false,
                 renews: false,
-                seq,
-                people: &people,
+                people,
             };
-            inbox_entry_row::insert(tx, &[entries]).await.unwrap();
+            inbox_entry_row::insert(tx, &[(&entries, seq)])
+                .await
+                .unwrap();
         })
         .await
     }
 
     /// `number of the request, number of the commit, whether it is read`, page by page of one.
-    async fn news(
+    async fn changes(
         &self,
         name: &str,
         mut after: Option<FeedCursor>,
@@ -74,11 +74,11 @@ impl Desk<'_> {
     ) -> Vec<(u32, u64, bool)> {
         let (person, mut all) = (person(name), Vec::new());
         loop {
-            let filter = ChangesFilter {
+            let filter = EntryFilter {
                 workspace: &self.workspace,
                 person: &person,
                 unread,
-                after,
+                last: after,
                 limit: 1,
             };
             let page = inbox_entry_row::changes(self.db, &filter).await.unwrap();
@@ -99,11 +99,11 @@ impl Desk<'_> {
         let (person, mut all) = (person(name), Vec::new());
         let mut start = None;
         loop {
-            let filter = ListFilter {
+            let filter = EntryFilter {
                 workspace: &self.workspace,
                 person: &person,
                 unread,
-                start,
+                last: start,
                 limit: 1,
             };
             let page = inbox_entry_row::list(self.db, &filter).await.unwrap();
@@ -137,16 +137,16 @@ pub(super) async fn change_in_order(db: &DatabaseConnection) {
     };
     let (acme, other): (_, Workspace) = (&desk.workspace, "other".parse().unwrap());
     assert_eq!(change_row::newest(db, acme).await.unwrap(), 0);
-    assert_eq!(desk.told(acme, 1, &["ada", "bob"]).await, 1);
-    assert_eq!(desk.told(&other, 1, &["ada"]).await, 1);
-    assert_eq!(desk.told(acme, 2, &["ada"]).await, 2);
-    assert_eq!(desk.told(acme, 2, &["ada", "bob"]).await, 3);
-    assert_eq!(desk.told(acme, 3, &["ada"]).await, 4);
+    assert_eq!(desk.notify(acme, 1, &["ada", "bob"]).await, 1);
+    assert_eq!(desk.notify(&other, 1, &["ada"]).await, 1);
+    assert_eq!(desk.notify(acme, 2, &["ada"]).await, 2);
+    assert_eq!(desk.notify(acme, 2, &["ada", "bob"]).await, 3);
+    assert_eq!(desk.notify(acme, 3, &["ada"]).await, 4);
     assert_eq!(change_row::newest(db, acme).await.unwrap(), 4);
     let all = [(1, 1, false), (2, 2, false), (3, 4, false)];
-    assert_eq!(desk.news("ada", None, false).await, all);
+    assert_eq!(desk.changes("ada", None, false).await, all);
     assert_eq!(
-        desk.news("bob", None, false).await,
+        desk.changes("bob", None, false).await,
         [(1, 1, false), (2, 3, false)]
     );
     assert_eq!(desk.listed("ada", false).await, [3, 2, 1]);
@@ -163,8 +163,8 @@ pub(super) async fn change_in_order(db: &DatabaseConnection) {
     })
     .await;
     let all = [(2, 2, false), (3, 4, false), (1, 5, true)];
-    assert_eq!(desk.news("ada", None, false).await, all);
-    assert_eq!(desk.news("ada", None, true).await, all[..2]);
+    assert_eq!(desk.changes("ada", None, false).await, all);
+    assert_eq!(desk.changes("ada", None, true).await, all[..2]);
     desk.commit(acme, async |tx, seq| {
         let changed = ChangedAt { at: later, seq };
         inbox_entry_row::read_all(tx, acme, &ada, Some(2), changed)
@@ -173,7 +173,7 @@ pub(super) async fn change_in_order(db: &DatabaseConnection) {
     })
     .await;
     let all = [(3, 4, false), (1, 5, true), (2, 6, true)];
-    assert_eq!(desk.news("ada", None, false).await, all);
+    assert_eq!(desk.changes("ada", None, false).await, all);
     assert_eq!(desk.listed("ada", true).await, [3]);
     let first = desk.now + TimeDelta::hours(2);
     desk.commit(acme, async |tx, seq| {
@@ -185,7 +185,7 @@ pub(super) async fn change_in_order(db: &DatabaseConnection) {
     })
     .await;
     let all = [(2, 6, true), (1, 7, true), (3, 7, true)];
-    assert_eq!(desk.news("ada", None, false).await, all);
+    assert_eq!(desk.changes("ada", None, false).await, all);
     let rows = inbox_entry_row::load(db, acme, &[(&ada, note(1))])
         .await
         .unwrap();
@@ -207,44 +207,44 @@ pub(super) async fn reminders_are_renewed(db: &DatabaseConnection) {
         workspace: workspace.clone(),
         now,
     };
-    let told = [
+    let events = [
         (1, RequestEventKind::Opened, &["ada", "bob"][..]),
         (2, RequestEventKind::Assigned, &["ada"]),
         (3, RequestEventKind::Escalated, &["ada", "bob"]),
         (7, RequestEventKind::Escalated, &["ada"]),
         (5, RequestEventKind::Escalated, &["ada", "eve"]),
     ];
-    for (rev, kind, people) in told {
+    for (rev, kind, people) in events {
         let subject = Subject::Request {
             event: Box::new(fact(rev, kind, &[])),
             reopened: false,
         };
-        let told = NotificationEvent::new(&workspace, subject, FanOutProgress::Done);
+        let event = NotificationEvent::new(&workspace, subject, FanOutProgress::Done);
         let people: Vec<_> = people.iter().map(|name| person(name)).collect();
         desk.commit(&workspace, async |tx, seq| {
-            let lost = event_row::save(tx, &[(&told, 0)], now).await;
-            assert_eq!(lost.unwrap(), []);
-            let entries = NewEntries {
-                workspace: &workspace,
-                id: told.id(),
+            assert_eq!(save_events(tx, &[(&event, 0)], now).await, []);
+            let entries = NewInboxEntries {
+                workspace: workspace.clone(),
+                id: event.id(),
                 at: now,
                 read_at: None,
                 watching: false,
                 renews: kind == RequestEventKind::Escalated,
-                seq,
-                people: &people,
+                people,
             };
-            inbox_entry_row::insert(tx, &[entries]).await.unwrap();
+            inbox_entry_row::insert(tx, &[(&entries, seq)])
+                .await
+                .unwrap();
         })
         .await;
     }
     for (name, expected) in [("ada", &[7, 2, 0][..]), ("bob", &[3, 0]), ("eve", &[5])] {
         let person = person(name);
-        let filter = ListFilter {
+        let filter = EntryFilter {
             workspace: &workspace,
             person: &person,
             unread: true,
-            start: None,
+            last: None,
             limit: 10,
         };
         let rows = inbox_entry_row::list(db, &filter).await.unwrap();

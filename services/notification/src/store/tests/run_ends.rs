@@ -4,10 +4,11 @@ use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::notification::{RunEnded, Watched};
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_ids::{RunId, UserName, Workspace};
-use holdpoint_store::begin_write;
+use holdpoint_store::{StateRow as _, begin_write};
 use sea_orm::DatabaseConnection;
 
 use super::super::{event_row, retention, watch_row, watching};
+use super::{load_watches, save_events, save_watches};
 use crate::domain::{FanOutProgress, Key, NotificationEvent, Subject, Watch};
 
 fn acme() -> Workspace {
@@ -41,7 +42,7 @@ fn event(number: u32) -> NotificationEvent {
     NotificationEvent::new(&acme(), subject, FanOutProgress::Watchers { after: None })
 }
 
-/// S0-T4: an end is stored once, and found as long as people are to be told; a run that has ended is
+/// S0-T4: an end is stored once, and found as long as people are to be notified; a run that has ended is
 /// watched no more, and both go after their time.
 pub(super) async fn run_ends(db: &DatabaseConnection) {
     let ada: UserName = "ada".parse().unwrap();
@@ -58,7 +59,7 @@ pub(super) async fn run_ends(db: &DatabaseConnection) {
     let watches = [watch(agent.clone()), watch(run.clone())];
     let tx = begin_write(db).await.unwrap();
     let new: Vec<_> = watches.iter().map(|one| (one, 0)).collect();
-    assert_eq!(watch_row::save(&tx, &new, now()).await.unwrap(), []);
+    assert_eq!(save_watches(&tx, &new, now()).await, []);
     assert_eq!(watch_row::count(&tx, &acme(), &ada).await.unwrap(), 2);
     let found = watching(&tx, &acme(), &ada, &run).await.unwrap();
     assert_eq!((found.is_watched, found.watchers), (true, 1));
@@ -67,11 +68,12 @@ pub(super) async fn run_ends(db: &DatabaseConnection) {
     assert_eq!((found.is_watched, found.watchers), (false, 1));
 
     let both = [(&first, 0), (&second, 0)];
-    assert_eq!(event_row::save(&tx, &both, now()).await.unwrap(), []);
+    assert_eq!(save_events(&tx, &both, now()).await, []);
     let key = first.key();
-    let lost = event_row::save(&tx, &both[..1], now()).await.unwrap();
+    let lost = save_events(&tx, &both[..1], now()).await;
     assert_eq!(lost, [Key::Event(key.clone())], "once");
-    let loaded = event_row::load(&tx, &[&key]).await.unwrap();
+    let stored = [event_row::row_key(&key).unwrap()];
+    let loaded = event_row::Entity::load_states(&tx, &stored).await.unwrap();
     assert_eq!(loaded, std::slice::from_ref(&first));
     assert_eq!(event_row::fanning(&tx, true, 0, 9).await.unwrap().len(), 2);
     let done = NotificationEvent {
@@ -79,10 +81,7 @@ pub(super) async fn run_ends(db: &DatabaseConnection) {
         version: 2,
         ..first.clone()
     };
-    assert_eq!(
-        event_row::save(&tx, &[(&done, 1)], now()).await.unwrap(),
-        []
-    );
+    assert_eq!(save_events(&tx, &[(&done, 1)], now()).await, []);
     let left = event_row::fanning(&tx, true, 0, 9).await.unwrap();
     assert_eq!(left, [second.key()]);
 
@@ -92,12 +91,9 @@ pub(super) async fn run_ends(db: &DatabaseConnection) {
     let later = now() + TimeDelta::days(1);
     assert!(retention::has_expired(&tx, later).await.unwrap());
     retention::delete_expired(&tx, later).await.unwrap();
-    assert_eq!(event_row::load(&tx, &[&key]).await.unwrap(), []);
-    let keys = [
-        (&watches[0].workspace, &ada, &run),
-        (&watches[0].workspace, &ada, &agent),
-    ];
-    let kept = watch_row::load(&tx, &keys).await.unwrap();
+    let loaded = event_row::Entity::load_states(&tx, &stored).await;
+    assert_eq!(loaded.unwrap(), []);
+    let kept = load_watches(&tx, &[&watches[1], &watches[0]]).await;
     assert_eq!(kept, watches[..1]);
     tx.commit().await.unwrap();
 }

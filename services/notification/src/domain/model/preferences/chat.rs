@@ -15,8 +15,7 @@ pub(super) fn wrong(channels: &Channels) -> Vec<FieldError> {
     let count = |channel: &PersonalChannel| order.iter().filter(|one| *one == channel).count();
     let is_twice = order.iter().any(|channel| count(channel) > 1);
     if order.is_empty() || is_twice {
-        let message =
-            "channels.order names email, chat or both, each once; to be told by none, disable them";
+        let message = "channels.order names email, chat or both, each once; to be notified by none, disable them";
         errors.push(FieldError::at("/channels/order", message));
     }
     let chat = channels.chat.as_ref();

@@ -1,0 +1,72 @@
+//! The notification service as the kernel knows it: its name, its domain, and how a command is read.
+
+use std::sync::Arc;
+
+use holdpoint_auth::Trust;
+use holdpoint_clock::Clock;
+use holdpoint_contracts::Problem;
+use holdpoint_contracts::subject::Parts;
+use holdpoint_egress::EgressPolicy;
+use holdpoint_kernel::{DecodedCommand, Service, Vital};
+
+use crate::domain::{Input, NotificationDomain};
+use crate::inbound::Reader;
+use crate::sending::post::{Jobs, Post, PublicUrl};
+use holdpoint_kernel::PendingSweep;
+
+#[derive(Debug)]
+pub struct Notification {
+    pub(crate) trust: Trust,
+    /// The addresses that webhooks may have.
+    pub(crate) targets: EgressPolicy,
+    /// Assertions expire by it.
+    pub(crate) clock: Clock,
+    pub(crate) fan_out_wake: Arc<PendingSweep>,
+    pub(crate) delivery_wake: Arc<PendingSweep>,
+    pub(crate) post: Arc<Post>,
+}
+
+impl Notification {
+    /// The jobs are the claimed deliveries that the pool sends.
+    #[must_use]
+    pub fn new(
+        trust: Trust,
+        targets: EgressPolicy,
+        clock: Clock,
+        public_url: PublicUrl,
+    ) -> (Self, Jobs) {
+        let (post, jobs) = Post::new(public_url);
+        let service = Self {
+            trust,
+            targets,
+            clock,
+            fan_out_wake: Arc::default(),
+            delivery_wake: Arc::default(),
+            post,
+        };
+        (service, jobs)
+    }
+}
+
+impl Service for Notification {
+    const NAME: &'static str = holdpoint_contracts::notification::SERVICE;
+    type Domain = NotificationDomain;
+
+    fn decode(&self, parts: &Parts, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
+        let reader = Reader {
+            parts,
+            trust: &self.trust,
+            targets: self.targets,
+            now: self.clock.now(),
+        };
+        reader.decode(body)
+    }
+}
+
+/// A part whose panic ends the process: otherwise people would silently not be notified.
+pub(crate) const fn vital(part: &'static str) -> Vital {
+    Vital {
+        service: "notification",
+        part,
+    }
+}

@@ -1,0 +1,98 @@
+//! Finds deliveries that are due.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use holdpoint_clock::Clock;
+use holdpoint_contracts::notification::Channel;
+use holdpoint_kernel::{Sweep, SweepPage};
+use holdpoint_store::StoreError;
+use sea_orm::DatabaseConnection;
+
+use holdpoint_kernel::PendingSweep;
+use crate::Notification;
+use crate::domain::{DeliveryKey, DeliveryTarget, Input};
+use crate::sending::post::Post;
+use crate::store;
+
+/// Due deliveries that one pass reads; more than the pool takes.
+const DUE_MAX: u64 = 100;
+
+/// How long the test clock waits for due deliveries, in real time.
+const SETTLE_WITHIN: Duration = Duration::from_secs(5);
+
+/// Claims due deliveries, as many as the pool takes. Each result wakes the sweep again.
+pub(crate) struct DueDeliveries {
+    pub(crate) wake: Arc<PendingSweep>,
+    pub(crate) post: Arc<Post>,
+    pub(crate) clock: Clock,
+    /// Since when the test clock may be waiting.
+    pub(crate) since: Option<Instant>,
+}
+
+impl DueDeliveries {
+    /// Keeps as many calls of each webhook or chat as it may have at a time.
+    fn keep_fair(&self, due: &mut Vec<DeliveryKey>) {
+        let mut room: HashMap<DeliveryTarget, usize> = HashMap::new();
+        due.retain(|key| match key.to {
+            DeliveryTarget::Mail(_) | DeliveryTarget::Callback | DeliveryTarget::Digest(_) => true,
+            DeliveryTarget::Webhook(_) | DeliveryTarget::Chat(_) => {
+                let left = room.entry(key.to.clone());
+                let left = left.or_insert_with(|| self.post.room_of(&key.to));
+                let has_room = *left > 0;
+                *left = left.saturating_sub(1);
+                has_room
+            }
+        });
+    }
+}
+
+impl Sweep<Notification> for DueDeliveries {
+    const NAME: &'static str = "due_deliveries";
+    const EVERY: Duration = Duration::from_secs(1);
+
+    fn page<'a>(
+        &'a mut self,
+        db: &'a DatabaseConnection,
+    ) -> BoxFuture<'a, Result<SweepPage<Notification>, StoreError>> {
+        async move {
+            let begun = self.wake.begun();
+            let since = *self.since.get_or_insert_with(Instant::now);
+            let busy = self.post.busy();
+            let mut inputs = Vec::new();
+            let mut is_done = busy.is_empty();
+            for channel in [
+                Channel::Callback,
+                Channel::Webhook,
+                Channel::Chat,
+                Channel::Email,
+                Channel::Digest,
+            ] {
+                let skipped: Vec<_> = busy
+                    .iter()
+                    .filter(|to| to.channel() == channel)
+                    .cloned()
+                    .collect();
+                let mut due = store::due(db, channel, self.clock.now(), &skipped, DUE_MAX).await?;
+                due.retain(|key| !self.post.is_at_work(key));
+                is_done &= due.is_empty();
+                self.keep_fair(&mut due);
+                due.truncate(self.post.room(channel));
+                inputs.extend(due.into_iter().map(Input::ClaimDelivery));
+            }
+            if is_done || since.elapsed() > SETTLE_WITHIN {
+                self.since = None;
+                self.wake.end(begun);
+            }
+            Ok(SweepPage {
+                more: false,
+                inputs,
+                messages: Vec::new(),
+            })
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,75 @@
+//! Finds events whose fan-out is pending.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use holdpoint_kernel::{Sweep, SweepPage};
+use holdpoint_store::StoreError;
+use holdpoint_user_directory::UserDirectory;
+use sea_orm::DatabaseConnection;
+
+use holdpoint_kernel::PendingSweep;
+use crate::Notification;
+use crate::domain::Input;
+use crate::store;
+
+/// Request events and notices of one page. Each notifies up to a page of people, all in one commit.
+const EVENTS: u64 = 4;
+
+/// Run ends of one page. Few people watch one run.
+const RUN_ENDS: u64 = 20;
+
+/// How long a refresh of the user directory may take. Its pages stay, and the next pass continues.
+const REFRESH_WITHIN: Duration = Duration::from_secs(5);
+
+/// Continues pending fan-outs, page by page.
+pub(crate) struct FanOut {
+    pub(crate) wake: Arc<PendingSweep>,
+    pub(crate) people: UserDirectory,
+    pub(crate) events: store::FairQueue,
+    pub(crate) run_ends: store::FairQueue,
+}
+
+impl FanOut {
+    /// A user who was created, or got a role, before the event must be notified. A stale user directory would
+    /// leave them out for good, so nobody is notified by one.
+    async fn refresh_people(&self) -> bool {
+        let refreshed = tokio::time::timeout(REFRESH_WITHIN, self.people.refresh()).await;
+        let is_current = matches!(refreshed, Ok(Ok(())));
+        if !is_current {
+            tracing::warn!("user directory cannot be refreshed; people are notified once it can");
+        }
+        is_current
+    }
+}
+
+impl Sweep<Notification> for FanOut {
+    const NAME: &'static str = "fan_out";
+    const EVERY: Duration = Duration::from_secs(5);
+
+    fn page<'a>(
+        &'a mut self,
+        db: &'a DatabaseConnection,
+    ) -> BoxFuture<'a, Result<SweepPage<Notification>, StoreError>> {
+        async move {
+            let begun = self.wake.begun();
+            let mut events = self.events.next(db, EVENTS).await?;
+            events.append(&mut self.run_ends.next(db, RUN_ENDS).await?);
+            let mut page = SweepPage {
+                more: false,
+                inputs: Vec::new(),
+                messages: Vec::new(),
+            };
+            if events.is_empty() {
+                self.wake.end(begun);
+            } else if self.refresh_people().await {
+                page.more = true;
+                page.inputs = events.into_iter().map(Input::ContinueFanOut).collect();
+            }
+            Ok(page)
+        }
+        .boxed()
+    }
+}
