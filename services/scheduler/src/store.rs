@@ -10,7 +10,9 @@ use std::convert::Infallible;
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::{Changed, Store};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, upsert_if_version, insert_returning};
+use holdpoint_store::{
+    ROWS_PER_STATEMENT, StoreError, Transaction, insert_returning, upsert_if_version,
+};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, SimpleExpr};

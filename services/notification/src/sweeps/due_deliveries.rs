@@ -12,11 +12,11 @@ use holdpoint_kernel::{Sweep, SweepPage};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 
-use holdpoint_kernel::PendingSweep;
 use crate::Notification;
 use crate::domain::{DeliveryKey, DeliveryTarget, Input};
 use crate::sending::post::Post;
 use crate::store;
+use holdpoint_kernel::PendingSweep;
 
 /// Due deliveries that one pass reads; more than the pool takes.
 const DUE_MAX: u64 = 100;

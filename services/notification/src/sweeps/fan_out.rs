@@ -10,10 +10,10 @@ use holdpoint_store::StoreError;
 use holdpoint_user_directory::UserDirectory;
 use sea_orm::DatabaseConnection;
 
-use holdpoint_kernel::PendingSweep;
 use crate::Notification;
 use crate::domain::Input;
 use crate::store;
+use holdpoint_kernel::PendingSweep;
 
 /// Request events and notices of one page. Each notifies up to a page of people, all in one commit.
 const EVENTS: u64 = 4;
