@@ -27,7 +27,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::cli::{Cli, GlobalArgs, PageArgs};
+use crate::cli::arguments::PageArgs;
+use crate::cli::{Cli, GlobalArgs};
 use crate::client::{Body, Client, ClientError, Query, item_path};
 use crate::connection::Connection;
 use crate::exit::ExitKind;

@@ -1,8 +1,7 @@
 //! The address that commands use: from options, the environment, or the file of a running `up`.
 
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use anyhow::Context;
@@ -136,19 +135,12 @@ impl ConnectionFile {
     pub(crate) fn write(&self, data_dir: &Path) -> anyhow::Result<()> {
         let path = data_dir.join(FILE_NAME);
         let beside = data_dir.join(format!("{FILE_NAME}.new"));
-        let write = || -> io::Result<()> {
+        let write = || -> anyhow::Result<()> {
             if beside.exists() {
                 std::fs::remove_file(&beside)?;
             }
-            let mut options = File::options();
-            let mut file = options
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&beside)?;
-            serde_json::to_writer(&mut file, self)?;
-            file.flush()?;
-            std::fs::rename(&beside, &path)
+            serde_json::to_writer(file_privacy::create_private_file(&beside)?, self)?;
+            Ok(std::fs::rename(&beside, &path)?)
         };
         write().with_context(|| format!("cannot write {}", path.display()))
     }

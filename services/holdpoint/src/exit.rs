@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_end_alike_or_as_failed() {
+    fn several_results_end_with_their_common_code_or_as_failed() {
         use ExitKind::{Conflict, Failed, NotFound, Ok};
         assert_eq!(ExitKind::of_many([Ok, Ok]), Ok);
         assert_eq!(ExitKind::of_many([Ok, Conflict, Conflict]), Conflict);

@@ -2,7 +2,9 @@
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -150,6 +152,17 @@ pub(crate) fn read_secret(path: &Path) -> anyhow::Result<String> {
         Ok(text)
     };
     read().with_context(|| format!("cannot use the secrets file {}", path.display()))
+}
+
+/// Creates a file that only this user can read and change.
+///
+/// # Errors
+/// When the file exists or cannot be created.
+pub(crate) fn create_private_file(path: &Path) -> anyhow::Result<File> {
+    let mut options = File::options();
+    options.write(true).create_new(true).mode(0o600);
+    let file = options.open(path);
+    file.with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Whether only the user of this process can read and change an open file.

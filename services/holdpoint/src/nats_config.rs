@@ -4,9 +4,7 @@
 //! The configuration contains only public keys. A second call keeps existing keys.
 
 use std::fmt::Write as _;
-use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
@@ -15,6 +13,7 @@ use holdpoint_contracts::subject;
 use nkeys::KeyPair;
 
 use crate::cli::processes::{NatsConfigArgs, ServerTls};
+use crate::file_privacy::create_private_file;
 use crate::output;
 
 /// Largest message. The text of an agent has at most 1 MiB and grows when it is escaped as JSON.
@@ -87,12 +86,7 @@ fn read_or_create_key(path: &Path) -> anyhow::Result<String> {
         return Ok(pair.public_key());
     }
     let pair = KeyPair::new_user();
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-        .with_context(|| format!("cannot write {}", path.display()))?;
+    let mut file = create_private_file(path)?;
     writeln!(file, "{}", pair.seed().map_err(invalid)?)?;
     Ok(pair.public_key())
 }

@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_that_declares_a_child_is_no_circle_and_tests_do_not_count() {
+    fn a_parent_that_declares_a_child_is_not_a_circle_and_tests_do_not_count() {
         let files = [
             ("a/src/lib.rs", "mod one; pub use one::One; pub struct Two;"),
             (

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use super::{ById, PRIORITIES, PageArgs};
+use super::arguments::{ById, PRIORITIES, PageArgs};
 use crate::parsers;
 
 #[derive(Args)]

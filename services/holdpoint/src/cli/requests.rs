@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use super::{PRIORITIES, PageArgs};
+use super::arguments::{PRIORITIES, PageArgs};
 use crate::parsers;
 
 #[derive(Subcommand)]

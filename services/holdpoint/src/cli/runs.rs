@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use holdpoint_contracts::run::RunStatus;
 use serde_json::Value;
 
-use super::{ById, ByName, PageArgs, PauseArgs, ResumeArgs};
+use super::arguments::{ById, ByName, PageArgs, PauseArgs, ResumeArgs};
 use crate::parsers;
 
 #[derive(Subcommand)]

@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use serde_json::Value;
 
-use super::{ById, ByName, PageArgs, PauseArgs, ResumeArgs};
+use super::arguments::{ById, ByName, PageArgs, PauseArgs, ResumeArgs};
 use crate::parsers;
 
 #[derive(Subcommand)]

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn other_errors_end_with_theirs() {
+    fn other_errors_end_with_the_code_of_their_kind() {
         let unreachable = ClientError::Unreachable {
             url: "http://h".to_owned(),
             reason: String::new(),

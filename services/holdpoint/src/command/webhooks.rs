@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::short_id::Listed;
 use super::{ClientCommand, Session, cells, instant, page_query};
-use crate::cli::ById;
+use crate::cli::arguments::ById;
 use crate::cli::notifications::WebhooksCommand;
 use crate::client::{Body, Method};
 use crate::exit::ExitKind;

@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{ClientCommand, Session, body_of};
+use crate::cli::arguments::{PauseArgs, ResumeArgs};
 use crate::cli::workspace::WorkspaceCommand;
-use crate::cli::{PauseArgs, ResumeArgs};
 use crate::exit::ExitKind;
 
 #[derive(Debug, Deserialize)]

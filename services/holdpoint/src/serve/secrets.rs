@@ -1,5 +1,6 @@
 //! The secrets file that all services of one installation share.
 
+use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::Context;
@@ -18,20 +19,11 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Secrets> {
 
 /// Reads the file, or creates it with new secrets, readable only by this user.
 pub(crate) fn read_or_create(path: &Path) -> anyhow::Result<Secrets> {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
-
     if path.exists() {
         return read(path);
     }
     let fresh = Secrets::fresh()?;
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-        .with_context(|| format!("cannot write {}", path.display()))?;
+    let mut file = file_privacy::create_private_file(path)?;
     file.write_all(serde_json::to_string_pretty(&fresh)?.as_bytes())?;
     file.sync_all()?;
     Ok(fresh)

@@ -161,7 +161,9 @@ impl System {
         let mut since = None;
         loop {
             tokio::time::sleep(STUCK_POLL).await;
-            let is_stuck = self.running.kernels.is_bus_silent() && has_free_space(&self.data);
+            let has_space = rustix::fs::statvfs(&self.data)
+                .is_ok_and(|disk| disk.f_bavail * disk.f_frsize >= FREE_BYTES_MIN);
+            let is_stuck = self.running.kernels.is_bus_silent() && has_space;
             if !is_stuck || self.nats.pid().is_none() {
                 since = None;
                 continue;
@@ -267,10 +269,6 @@ async fn start_worker(
         }
     });
     Ok(())
-}
-
-fn has_free_space(data: &Path) -> bool {
-    rustix::fs::statvfs(data).is_ok_and(|disk| disk.f_bavail * disk.f_frsize >= FREE_BYTES_MIN)
 }
 
 /// Two processes on one directory would each assume to be the only writer of the tables.

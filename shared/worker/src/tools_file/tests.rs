@@ -171,7 +171,7 @@ async fn a_command_knows_its_step_and_never_the_token_of_its_worker() {
 
 /// S0-R5
 #[tokio::test]
-async fn a_failed_command_says_its_last_words_without_its_secrets() {
+async fn a_failed_command_quotes_the_end_of_stderr_without_secrets() {
     let script = "for i in $(seq 1 2000); do echo line $i; done >&2; \
                   printf 'token %s\\033[2J\\n' \"$HOLDPOINT_TOKEN\" >&2; exit 3";
     let failure = run(script, json!({})).await.unwrap_err();

@@ -30,9 +30,9 @@ async fn an_idempotent_fresh_step_starts_without_asking() {
     fixture.publish(std::slice::from_ref(&step_dispatch)).await;
     fixture.all_acked().await;
     {
-        let said = executor.said();
-        assert_eq!((said.starts.len(), said.results.len()), (0, 1));
-        let result = &said.results[0][0];
+        let received = executor.received();
+        assert_eq!((received.starts.len(), received.results.len()), (0, 1));
+        let result = &received.results[0][0];
         assert_eq!((result.run, result.dispatch), (step_dispatch.run, 1));
         assert!(result.result.success && result.error_code.is_none());
         assert_eq!(result.result.data, json!({ "say": "hello" }));
@@ -57,9 +57,9 @@ async fn an_idempotent_old_step_asks_and_needs_no_lease() {
         let working = RunningWorker::start(&fixture, 8, 8);
         fixture.all_acked().await;
         {
-            let said = executor.said();
-            assert_eq!((said.starts.len(), said.results.len()), (1, calls));
-            assert!(said.starts[0].without_lease);
+            let received = executor.received();
+            assert_eq!((received.starts.len(), received.results.len()), (1, calls));
+            assert!(received.starts[0].without_lease);
         }
         assert_eq!(working.calls(), calls);
         fixture.end().await;
@@ -68,7 +68,7 @@ async fn an_idempotent_old_step_asks_and_needs_no_lease() {
 
 /// S4-R2
 #[tokio::test]
-async fn a_step_that_is_not_idempotent_is_asked_for_and_not_started_on_drop() {
+async fn a_step_that_is_not_idempotent_asks_and_is_not_started_after_drop() {
     for (grant, calls) in [(Grant::Drop, 0), (Grant::Uncertain, 0), (Grant::Go, 1)] {
         let fixture = Fixture::new().await;
         let manner = Manner {
@@ -79,15 +79,18 @@ async fn a_step_that_is_not_idempotent_is_asked_for_and_not_started_on_drop() {
         let working = RunningWorker::start(&fixture, 8, 8);
         fixture.publish(&[step(false)]).await;
         fixture.all_acked().await;
-        assert_eq!((executor.said().starts.len(), working.calls()), (1, calls));
-        assert_eq!(executor.said().starts[0].delivery, 1);
+        assert_eq!(
+            (executor.received().starts.len(), working.calls()),
+            (1, calls)
+        );
+        assert_eq!(executor.received().starts[0].delivery, 1);
         fixture.end().await;
     }
 }
 
 /// S4-R2
 #[tokio::test]
-async fn a_redelivery_is_asked_for() {
+async fn a_redelivered_step_asks_before_it_starts() {
     let fixture = Fixture::new().await;
     fixture.publish(&[step(true)]).await;
     let consumer = fixture.bus.queue("work").await.unwrap();
@@ -98,8 +101,8 @@ async fn a_redelivery_is_asked_for() {
     let executor = Executor::start(&fixture, Manner::default()).await;
     let working = RunningWorker::start(&fixture, 8, 8);
     fixture.all_acked().await;
-    assert_eq!(executor.said().starts.len(), 1);
-    assert_eq!(executor.said().starts[0].delivery, 2);
+    assert_eq!(executor.received().starts.len(), 1);
+    assert_eq!(executor.received().starts[0].delivery, 2);
     assert_eq!(working.calls(), 1);
     fixture.end().await;
 }
@@ -109,16 +112,16 @@ async fn a_redelivery_is_asked_for() {
 async fn a_silent_executor_is_asked_again_under_the_same_delivery() {
     let fixture = Fixture::new().await;
     let manner = Manner {
-        silences: 1,
+        ignored_starts: 1,
         ..Manner::default()
     };
     let executor = Executor::start(&fixture, manner).await;
     let _working = RunningWorker::start(&fixture, 8, 8);
     fixture.publish(&[step(false)]).await;
     fixture.all_acked().await;
-    let said = executor.said();
-    assert_eq!(said.starts.len(), 2);
-    assert!(said.starts.iter().all(|start| start.delivery == 1));
+    let received = executor.received();
+    assert_eq!(received.starts.len(), 2);
+    assert!(received.starts.iter().all(|start| start.delivery == 1));
     fixture.end().await;
 }
 
@@ -138,13 +141,13 @@ async fn a_step_comes_again_while_there_is_no_executor() {
     let executor = Executor::start(&fixture, Manner::default()).await;
     fixture.all_acked().await;
     assert_eq!(working.calls(), 1);
-    assert!(!executor.said().starts.is_empty());
+    assert!(!executor.received().starts.is_empty());
     fixture.end().await;
 }
 
 /// S4-R2
 #[tokio::test]
-async fn a_result_is_sent_until_it_is_answered_and_the_step_acked_only_then() {
+async fn a_result_is_sent_until_it_is_acknowledged_and_only_then_is_the_step_acked() {
     let fixture = Fixture::new().await;
     let manner = Manner {
         refusals: 5,
@@ -154,8 +157,8 @@ async fn a_result_is_sent_until_it_is_answered_and_the_step_acked_only_then() {
     let working = RunningWorker::start(&fixture, 8, 8);
     fixture.publish(&[step(true)]).await;
     fixture.all_acked().await;
-    assert_eq!(executor.said().stored_at_refusal, [1; 5]);
-    assert_eq!(executor.said().results.len(), 1);
+    assert_eq!(executor.received().stored_at_refusal, [1; 5]);
+    assert_eq!(executor.received().results.len(), 1);
     assert_eq!(working.calls(), 1, "it was done once");
     fixture.end().await;
 }
@@ -184,7 +187,7 @@ async fn without_an_executor_its_command_stream_keeps_the_result() {
 }
 
 #[tokio::test]
-async fn results_that_are_ready_together_travel_together() {
+async fn results_that_are_ready_together_share_a_request() {
     let fixture = Fixture::new().await;
     let executor = Executor::start(&fixture, Manner::default()).await;
     let working = RunningWorker::start(&fixture, 64, 0);
@@ -193,19 +196,23 @@ async fn results_that_are_ready_together_travel_together() {
     working.called(60).await;
     working.leaves.add_permits(60);
     fixture.all_acked().await;
-    let said = executor.said();
-    let sent: usize = said.results.iter().map(Vec::len).sum();
+    let received = executor.received();
+    let sent: usize = received.results.iter().map(Vec::len).sum();
     assert_eq!(sent, 60);
-    assert!(said.results.len() <= 20, "{} requests", said.results.len());
+    assert!(
+        received.results.len() <= 20,
+        "{} requests",
+        received.results.len()
+    );
     fixture.end().await;
 }
 
 #[tokio::test]
-async fn no_more_is_taken_than_can_start() {
+async fn a_worker_takes_only_steps_that_can_start() {
     let fixture = Fixture::new().await;
     // Without a grant the deliveries stay where they can be counted.
     let manner = Manner {
-        silences: usize::MAX,
+        ignored_starts: usize::MAX,
         ..Manner::default()
     };
     let _executor = Executor::start(&fixture, manner).await;
@@ -228,7 +235,7 @@ async fn no_more_is_taken_than_can_start() {
 
 /// Mend A-C1: the executor makes it again, when the worker asks with a beat.
 #[tokio::test]
-async fn a_lost_stream_is_made_again_and_its_queues_opened_again() {
+async fn a_lost_stream_is_created_again_and_its_queues_are_reopened() {
     let fixture = Fixture::new().await;
     let _executor = Executor::start(&fixture, Manner::default()).await;
     let working = RunningWorker::start(&fixture, 8, 8);
@@ -258,8 +265,8 @@ async fn a_panic_in_a_tool_fails_its_step_and_nothing_else() {
     fixture.all_acked().await;
     fixture.publish(&[step(true)]).await;
     fixture.all_acked().await;
-    let said = executor.said();
-    let codes: Vec<_> = said
+    let received = executor.received();
+    let codes: Vec<_> = received
         .results
         .iter()
         .map(|it| it[0].error_code.as_deref())
@@ -279,7 +286,7 @@ async fn a_stopped_worker_finishes_what_runs_and_takes_nothing_more() {
     working.leaves.add_permits(2);
     let calls = Arc::clone(&working.calls);
     working.ended().await;
-    assert_eq!(executor.said().results.len(), 1);
+    assert_eq!(executor.received().results.len(), 1);
     assert_eq!(calls.load(std::sync::atomic::Ordering::SeqCst), 1);
     // The server has the ack by then, and handles it a little later.
     until(5, "one of two is acked", async || {
@@ -298,11 +305,11 @@ async fn a_contact_is_patched_under_the_key_of_the_step() {
     };
     let patch = json!({ "contact": "ann", "set": { "replied": true } });
     tool.call(&call("run_1/step-01", patch)).await.unwrap();
-    let said = executor.said();
-    assert_eq!(said.patches.len(), 1);
-    assert_eq!(said.patches[0].actor.0, "service:worker");
+    let received = executor.received();
+    assert_eq!(received.patches.len(), 1);
+    assert_eq!(received.patches[0].actor.0, "service:worker");
     assert_eq!(
-        said.patches[0].key.as_ref().unwrap().key,
+        received.patches[0].key.as_ref().unwrap().key,
         "run_1/step-01:contact"
     );
     fixture.end().await;

@@ -137,7 +137,7 @@ mod tests {
 
     /// M-6: the exit code is the outcome.
     #[test]
-    fn only_a_yes_lets_a_script_go_on() {
+    fn only_a_positive_outcome_continues_a_script() {
         let code = |outcome| exit_of(Some(outcome)).code();
         assert_eq!(code(HoldOutcome::Approved), 0);
         assert_eq!(code(HoldOutcome::Rejected), 4);

@@ -105,7 +105,7 @@ fn watching_ends_when_the_run_does() {
 }
 
 #[test]
-fn a_filter_asks_for_what_was_given() {
+fn a_filter_sends_the_given_options() {
     let filter = FilterArgs {
         status: Some("waiting".parse().unwrap()),
         label: Some(("team".to_owned(), "a".to_owned())),

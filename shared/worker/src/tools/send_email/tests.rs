@@ -329,7 +329,7 @@ async fn a_refusal_of_the_mail_server_shows_only_its_code() {
 
 /// S0-R5
 #[tokio::test]
-async fn a_mail_server_that_is_not_there_fails_the_step_without_its_address() {
+async fn an_unreachable_mail_server_fails_the_step_without_its_address() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("smtp://{}", listener.local_addr().unwrap());
     drop(listener);

@@ -142,7 +142,7 @@ async fn a_text_answer_is_kept_as_text() {
 
 /// S0-R5
 #[tokio::test]
-async fn an_error_status_fails_the_step_and_tells_only_the_status() {
+async fn an_error_status_fails_the_step_and_shows_only_the_status() {
     let (at, _requests) = server(vec![answer("503 Service Unavailable", "", "pg://secret")]).await;
     let url = format!("http://{at}/?key=hunter2");
     let failure = failed(EgressPolicy::AllowPrivate, json!({ "url": url })).await;
@@ -297,7 +297,7 @@ async fn private_targets_are_refused_as_address_as_name_and_after_a_redirect() {
 
 /// S0-R5
 #[tokio::test]
-async fn a_server_that_never_answers_is_given_up_on() {
+async fn a_call_to_a_silent_server_times_out() {
     install_tls();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let tool = HttpRequest::new(EgressPolicy::AllowPrivate, Duration::from_millis(50)).unwrap();

@@ -64,7 +64,7 @@ async fn an_empty_answer_is_null_and_another_than_json_is_text() {
 
 /// S0-R5
 #[tokio::test]
-async fn any_other_status_fails_and_says_nothing_of_the_body() {
+async fn any_other_status_fails_without_quoting_the_body() {
     for status in ["304 Not Modified", "404 Not Found", "500 Oh No"] {
         let (at, _requests) = server(vec![answer(status, "", "")]).await;
         let url = format!("http://{at}/?key=secret");
@@ -114,7 +114,7 @@ async fn private_addresses_are_refused_where_only_public_ones_are_allowed() {
 }
 
 #[tokio::test]
-async fn a_registered_address_that_is_none_is_said_of_the_tool() {
+async fn an_invalid_registered_address_is_an_error_of_the_tool() {
     let failure = called(EgressPolicy::AllowPrivate, "nowhere".to_owned(), json!({}))
         .await
         .unwrap_err();

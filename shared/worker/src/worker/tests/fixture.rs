@@ -179,7 +179,7 @@ impl RunningWorker {
 
 /// What the executor was asked, and how it answers.
 #[derive(Clone, Default)]
-pub(super) struct Said {
+pub(super) struct Received {
     pub(super) starts: Vec<StartStep>,
     pub(super) results: Vec<Vec<StepResult>>,
     /// Steps on the bus when a refused report came.
@@ -187,7 +187,7 @@ pub(super) struct Said {
     pub(super) patches: Vec<Envelope<PatchContact>>,
     pub(super) heartbeats: Vec<Heartbeat>,
     /// Number of beats before each deregistration.
-    pub(super) goodbyes: Vec<(Deregister, usize)>,
+    pub(super) deregistrations: Vec<(Deregister, usize)>,
 }
 
 #[derive(Clone)]
@@ -196,11 +196,11 @@ pub(super) struct Manner {
     /// So many reports are answered by 503.
     pub(super) refusals: usize,
     /// So many questions to start are not answered at all.
-    pub(super) silences: usize,
+    pub(super) ignored_starts: usize,
     /// What beats are answered.
     pub(super) again_ms: u64,
     /// So many beats are not answered at all.
-    pub(super) deaf: usize,
+    pub(super) ignored_heartbeats: usize,
     /// Whatever the node works on is to be stopped.
     pub(super) stops: bool,
     /// What results are answered.
@@ -212,9 +212,9 @@ impl Default for Manner {
         Self {
             grant: Grant::Go,
             refusals: 0,
-            silences: 0,
+            ignored_starts: 0,
             again_ms: 10_000,
-            deaf: 0,
+            ignored_heartbeats: 0,
             stops: false,
             result: ResultReply::Applied,
         }
@@ -222,19 +222,23 @@ impl Default for Manner {
 }
 
 pub(super) struct Executor {
-    said: Arc<Mutex<Said>>,
+    received: Arc<Mutex<Received>>,
     manner: Arc<Mutex<Manner>>,
     _task: AbortOnDropHandle<()>,
 }
 
 impl Executor {
     pub(super) async fn start(fixture: &Fixture, manner: Manner) -> Self {
-        let said = Arc::new(Mutex::new(Said::default()));
+        let received = Arc::new(Mutex::new(Received::default()));
         let filter = subject::asks_filter("executor");
         let mut asked = fixture.bus.client().subscribe(filter).await.unwrap();
         fixture.bus.flush(Duration::from_secs(5)).await;
         let manner = Arc::new(Mutex::new(manner));
-        let (bus, seen, pending) = (fixture.bus.clone(), Arc::clone(&said), Arc::clone(&manner));
+        let (bus, seen, pending) = (
+            fixture.bus.clone(),
+            Arc::clone(&received),
+            Arc::clone(&manner),
+        );
         let task = tokio::spawn(async move {
             while let Some(message) = asked.next().await {
                 let verb = subject::parse(&message.subject).unwrap().verb;
@@ -246,7 +250,7 @@ impl Executor {
             }
         });
         Self {
-            said,
+            received,
             manner,
             _task: AbortOnDropHandle::new(task),
         }
@@ -258,15 +262,15 @@ impl Executor {
     }
 
     /// Waits for a beat that the test looks for.
-    pub(super) async fn hears(&self, what: &str, wanted: impl Fn(&Heartbeat) -> bool) {
+    pub(super) async fn wait_for_heartbeat(&self, what: &str, wanted: impl Fn(&Heartbeat) -> bool) {
         until(15, what, async || {
-            self.said().heartbeats.iter().any(&wanted)
+            self.received().heartbeats.iter().any(&wanted)
         })
         .await;
     }
 
-    pub(super) fn said(&self) -> Said {
-        self.said.lock().unwrap().clone()
+    pub(super) fn received(&self) -> Received {
+        self.received.lock().unwrap().clone()
     }
 }
 
@@ -274,7 +278,7 @@ async fn answer(
     verb: &str,
     body: &[u8],
     bus: &Bus,
-    seen: &Mutex<Said>,
+    seen: &Mutex<Received>,
     manner: &Mutex<Manner>,
 ) -> Option<Vec<u8>> {
     if verb == Heartbeat::VERB {
@@ -299,8 +303,8 @@ async fn answer(
         let mut stop = asked.command.working.clone();
         stop.retain(|_| manner.stops);
         seen.lock().unwrap().heartbeats.push(asked.command);
-        if manner.deaf > 0 {
-            manner.deaf -= 1;
+        if manner.ignored_heartbeats > 0 {
+            manner.ignored_heartbeats -= 1;
             return None;
         }
         let again_ms = manner.again_ms;
@@ -310,15 +314,15 @@ async fn answer(
         let asked: Envelope<Deregister> = serde_json::from_slice(body).unwrap();
         let mut seen = seen.lock().unwrap();
         let heartbeats = seen.heartbeats.len();
-        seen.goodbyes.push((asked.command, heartbeats));
+        seen.deregistrations.push((asked.command, heartbeats));
         return Some(serde_json::to_vec(&Reply::Ok(())).unwrap());
     }
     if verb == StartSteps::VERB {
         let asked: Envelope<StartSteps> = serde_json::from_slice(body).unwrap();
         let grants = vec![Reply::Ok(manner.grant); asked.command.steps.len()];
         seen.lock().unwrap().starts.extend(asked.command.steps);
-        if manner.silences > 0 {
-            manner.silences -= 1;
+        if manner.ignored_starts > 0 {
+            manner.ignored_starts -= 1;
             return None;
         }
         return Some(serde_json::to_vec(&Reply::Ok(grants)).unwrap());

@@ -33,28 +33,28 @@ async fn who_has_granted_and_not_answered_is_asked_again_within_the_lease() {
     const LEASE_MS: u64 = 3_000;
     let fixture = Fixture::new().await;
     let manner = Manner {
-        silences: 1,
+        ignored_starts: 1,
         ..Manner::default()
     };
     let executor = Executor::start(&fixture, manner).await;
     let working = RunningWorker::start(&fixture, 8, 8);
     fixture.publish(&[leased(false, LEASE_MS)]).await;
     until(5, "it is asked", async || {
-        !executor.said().starts.is_empty()
+        !executor.received().starts.is_empty()
     })
     .await;
     let granted = Instant::now();
     working.called(1).await;
     let late = granted.elapsed();
     assert!(late < Duration::from_millis(LEASE_MS), "{late:?}");
-    assert_eq!(executor.said().starts.len(), 2);
+    assert_eq!(executor.received().starts.len(), 2);
     fixture.all_acked().await;
     fixture.end().await;
 }
 
 /// S4-R3: the delivery is gone while the step still runs, and beats name it until it is confirmed.
 #[tokio::test]
-async fn a_granted_step_is_acked_and_kept_by_beats() {
+async fn a_granted_step_is_acked_and_kept_by_heartbeats() {
     let fixture = Fixture::new().await;
     let executor = Executor::start(&fixture, Manner::default()).await;
     let working = RunningWorker::start(&fixture, 8, 0);
@@ -63,7 +63,7 @@ async fn a_granted_step_is_acked_and_kept_by_beats() {
     working.called(1).await;
     fixture.all_acked().await;
     let is_named = || {
-        let heartbeats = executor.said().heartbeats;
+        let heartbeats = executor.received().heartbeats;
         let named = |heartbeat: &holdpoint_contracts::steps::Heartbeat| {
             heartbeat.working == [claim(&step_dispatch)] && heartbeat.lease_ms == 1_000
         };
@@ -73,17 +73,17 @@ async fn a_granted_step_is_acked_and_kept_by_beats() {
             .count()
     };
     until(10, "three beats name it", async || is_named() >= 3).await;
-    assert!(executor.said().results.is_empty(), "it still runs");
+    assert!(executor.received().results.is_empty(), "it still runs");
 
     working.leaves.add_permits(1);
     until(5, "its result is reported", async || {
-        !executor.said().results.is_empty()
+        !executor.received().results.is_empty()
     })
     .await;
-    let heard = executor.said().heartbeats.len();
+    let heard = executor.received().heartbeats.len();
     ask_to_beat(&fixture).await;
     until(5, "a beat without it", async || {
-        let heartbeats = executor.said().heartbeats;
+        let heartbeats = executor.received().heartbeats;
         heartbeats
             .iter()
             .skip(heard)
@@ -106,20 +106,20 @@ async fn ask_to_beat(fixture: &Fixture) {
 
 /// S4-R3
 #[tokio::test]
-async fn a_node_beats_when_it_starts_and_at_once_when_it_is_asked() {
+async fn a_node_sends_a_heartbeat_at_its_start_and_after_a_probe() {
     let fixture = Fixture::new().await;
     let executor = Executor::start(&fixture, Manner::default()).await;
     let _working = RunningWorker::start(&fixture, 8, 0);
     executor
-        .hears("a first beat", |heartbeat| {
+        .wait_for_heartbeat("a first beat", |heartbeat| {
             heartbeat.tools == ["work".parse().unwrap()] && heartbeat.working.is_empty()
         })
         .await;
-    let heard = executor.said().heartbeats.len();
+    let heard = executor.received().heartbeats.len();
     let since = Instant::now();
     ask_to_beat(&fixture).await;
     until(5, "another beat", async || {
-        executor.said().heartbeats.len() > heard
+        executor.received().heartbeats.len() > heard
     })
     .await;
     assert!(
@@ -131,16 +131,16 @@ async fn a_node_beats_when_it_starts_and_at_once_when_it_is_asked() {
 
 /// S4-R6: the lease of a step can be shorter than the time to the next beat.
 #[tokio::test]
-async fn a_grant_of_a_shorter_lease_makes_the_node_beat_at_once() {
+async fn a_grant_of_a_shorter_lease_triggers_a_heartbeat() {
     let fixture = Fixture::new().await;
     let executor = Executor::start(&fixture, Manner::default()).await;
     let working = RunningWorker::start(&fixture, 8, 0);
-    executor.hears("a first beat", |_| true).await;
+    executor.wait_for_heartbeat("a first beat", |_| true).await;
     fixture.publish(&[leased(false, 2_000)]).await;
     working.called(1).await;
     let since = Instant::now();
     executor
-        .hears("a beat for it", |heartbeat| heartbeat.lease_ms == 2_000)
+        .wait_for_heartbeat("a beat for it", |heartbeat| heartbeat.lease_ms == 2_000)
         .await;
     assert!(
         since.elapsed() < Duration::from_secs(2),
@@ -152,18 +152,19 @@ async fn a_grant_of_a_shorter_lease_makes_the_node_beat_at_once() {
 
 /// S4-R3
 #[tokio::test]
-async fn a_beat_that_nobody_answers_is_sent_again_within_the_lease() {
+async fn an_unanswered_heartbeat_is_sent_again_within_the_lease() {
     let fixture = Fixture::new().await;
     let executor = Executor::start(&fixture, Manner::default()).await;
     let working = RunningWorker::start(&fixture, 8, 0);
-    executor.hears("a first beat", |_| true).await;
-    executor.turn(|manner| manner.deaf = 2);
+    executor.wait_for_heartbeat("a first beat", |_| true).await;
+    executor.turn(|manner| manner.ignored_heartbeats = 2);
     fixture.publish(&[leased(false, 3_000)]).await;
     working.called(1).await;
     let since = Instant::now();
     until(10, "it is heard", async || {
-        let said = executor.said();
-        said.heartbeats
+        let received = executor.received();
+        received
+            .heartbeats
             .iter()
             .filter(|heartbeat| heartbeat.lease_ms == 3_000)
             .count()
@@ -197,17 +198,17 @@ async fn what_a_beat_stops_is_cut_and_never_reported() {
     let next = step(false);
     fixture.publish(std::slice::from_ref(&next)).await;
     until(10, "the next is reported", async || {
-        !executor.said().results.is_empty()
+        !executor.received().results.is_empty()
     })
     .await;
-    assert_eq!(executor.said().results[0][0].run, next.run);
-    let heard = executor.said().heartbeats.len();
+    assert_eq!(executor.received().results[0][0].run, next.run);
+    let heard = executor.received().heartbeats.len();
     ask_to_beat(&fixture).await;
     until(5, "another beat", async || {
-        executor.said().heartbeats.len() > heard
+        executor.received().heartbeats.len() > heard
     })
     .await;
-    assert_eq!(executor.said().heartbeats.last().unwrap().working, []);
+    assert_eq!(executor.received().heartbeats.last().unwrap().working, []);
     fixture.end().await;
 }
 
@@ -222,15 +223,18 @@ async fn a_step_that_started_without_asking_asks_when_it_has_run_for_a_while() {
     working.called(1).await;
     assert_eq!(fixture.stored().await, 1, "nobody has granted it");
     fixture.all_acked().await;
-    assert_eq!(executor.said().starts.len(), 1);
+    assert_eq!(executor.received().starts.len(), 1);
     ask_to_beat(&fixture).await;
     executor
-        .hears("it is named", |heartbeat| {
+        .wait_for_heartbeat("it is named", |heartbeat| {
             heartbeat.working == [claim(&step_dispatch)]
         })
         .await;
     working.leaves.add_permits(1);
-    until(5, "its result", async || executor.said().results.len() == 1).await;
+    until(5, "its result", async || {
+        executor.received().results.len() == 1
+    })
+    .await;
     assert_eq!(working.calls(), 1);
     fixture.end().await;
 }
@@ -249,7 +253,7 @@ async fn drop_stops_a_step_that_started_without_asking() {
     working.called(1).await;
     working.cut(1).await;
     fixture.all_acked().await;
-    assert!(executor.said().results.is_empty());
+    assert!(executor.received().results.is_empty());
     fixture.end().await;
 }
 
@@ -268,16 +272,19 @@ async fn a_step_that_runs_while_no_executor_is_there_keeps_its_delivery() {
     assert_eq!((fixture.stored().await, working.calls()), (1, 1));
     let executor = Executor::start(&fixture, Manner::default()).await;
     fixture.all_acked().await;
-    let said = executor.said();
-    assert!(!said.starts.is_empty() && said.starts.iter().all(|start| start.delivery == 1));
+    let received = executor.received();
+    assert!(!received.starts.is_empty() && received.starts.iter().all(|start| start.delivery == 1));
     working.leaves.add_permits(1);
-    until(5, "its result", async || executor.said().results.len() == 1).await;
+    until(5, "its result", async || {
+        executor.received().results.len() == 1
+    })
+    .await;
     fixture.end().await;
 }
 
 /// S4-R2: what the command stream keeps may be lost with it.
 #[tokio::test]
-async fn a_stored_result_is_sent_until_the_executor_knows_it() {
+async fn a_stored_result_is_sent_until_the_executor_acknowledges_it() {
     let fixture = Fixture::new().await;
     let commands = StreamUse::Commands("executor");
     fixture.bus.provide_stream(commands).await.unwrap();
@@ -294,16 +301,16 @@ async fn a_stored_result_is_sent_until_the_executor_knows_it() {
     };
     let executor = Executor::start(&fixture, manner).await;
     until(10, "the result", async || {
-        !executor.said().results.is_empty()
+        !executor.received().results.is_empty()
     })
     .await;
-    assert_eq!(executor.said().results[0][0].run, step_dispatch.run);
+    assert_eq!(executor.received().results[0][0].run, step_dispatch.run);
     fixture.end().await;
 }
 
 /// S4-R11: deregistration is leaving at once; it is the last word.
 #[tokio::test]
-async fn a_stop_is_bounded_and_ends_with_a_goodbye() {
+async fn a_stop_is_bounded_and_ends_with_a_deregistration() {
     let fixture = Fixture::new().await;
     let executor = Executor::start(&fixture, Manner::default()).await;
     let working = RunningWorker::start(&fixture, 8, 0);
@@ -319,17 +326,17 @@ async fn a_stop_is_bounded_and_ends_with_a_goodbye() {
         left.load(std::sync::atomic::Ordering::SeqCst) == 1
     })
     .await;
-    let said = executor.said();
-    let (deregister, beats_before) = &said.goodbyes[0];
+    let received = executor.received();
+    let (deregister, beats_before) = &received.deregistrations[0];
     assert_eq!(deregister.node.as_str(), "local-7f3a");
-    assert_eq!(*beats_before, said.heartbeats.len(), "no beat after it");
-    assert!(said.results.is_empty());
+    assert_eq!(*beats_before, received.heartbeats.len(), "no beat after it");
+    assert!(received.results.is_empty());
     fixture.end().await;
 }
 
 /// S4-R11
 #[tokio::test]
-async fn a_goodbye_that_nobody_answers_does_not_hold_up_the_stop() {
+async fn an_unanswered_deregistration_does_not_delay_the_stop() {
     let fixture = Fixture::new().await;
     let working = RunningWorker::start(&fixture, 8, 0);
     // Somebody listens and says nothing.
@@ -368,14 +375,14 @@ async fn the_same_hand_out_again_is_not_started_again() {
 /// A server may forget an ack and deliver anew what has ended, as if for the first time; the executor
 /// would take the question of the same node for one whose answer was lost, and say `go`.
 #[tokio::test]
-async fn a_hand_out_that_comes_again_after_its_end_is_not_done_again() {
+async fn a_dispatch_that_is_redelivered_after_its_end_is_not_executed_again() {
     for (idempotent, asked) in [(true, 0), (false, 2)] {
         let fixture = Fixture::new().await;
         let executor = Executor::start(&fixture, Manner::default()).await;
         let working = RunningWorker::start(&fixture, 8, 8);
         let reported = async |count: usize| {
             until(10, "results are reported", async || {
-                executor.said().results.iter().flatten().count() >= count
+                executor.received().results.iter().flatten().count() >= count
             })
             .await;
             fixture.all_acked().await;
@@ -388,7 +395,11 @@ async fn a_hand_out_that_comes_again_after_its_end_is_not_done_again() {
             .await;
         reported(2).await;
         assert_eq!(working.calls(), 2, "one call a dispatch");
-        assert_eq!(executor.said().starts.len(), asked, "nor asked for again");
+        assert_eq!(
+            executor.received().starts.len(),
+            asked,
+            "nor asked for again"
+        );
         fixture.end().await;
     }
 }
