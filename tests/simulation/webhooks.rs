@@ -166,7 +166,7 @@ pub(crate) fn retry_now(
             && *next_at > now
         {
             *next_at = now;
-            *waits = PendingReason::Turn;
+            *waits = PendingReason::Queued;
         }
     }
 }

@@ -49,7 +49,7 @@ CREATE TABLE deliveries (
     state varchar NOT NULL CHECK (state IN ('pending','sent','failed','dropped')),
     attempts {bigint} NOT NULL,
     next_at {instant},
-    waits varchar CHECK (waits IN ('turn','quiet_hours','retry','answer')),
+    waits varchar CHECK (waits IN ('queued','quiet_hours','retry','answer')),
     last_error text,
     receipt text,
     version {bigint} NOT NULL,

@@ -218,8 +218,8 @@ pub enum Channel {
 #[serde(rename_all = "snake_case")]
 #[strum(const_into_str, serialize_all = "snake_case")]
 pub enum PendingReason {
-    /// Its turn: it goes as soon as there is room.
-    Turn,
+    /// Other deliveries: it is sent as soon as there is room.
+    Queued,
     /// The end of its person's quiet hours.
     QuietHours,
     Retry,

@@ -49,7 +49,7 @@ pub const MAX_RESOLVED: usize = 256 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
     /// There is nothing at this path, or `null` where text is needed.
-    #[error("Nothing is known at `{path}`.")]
+    #[error("`{path}` has no value.")]
     Unresolved { path: String },
     /// The value is there and the expression cannot be computed from it.
     #[error("`{expression}` cannot be computed: {message}.")]

@@ -129,7 +129,7 @@ pub(crate) fn delivery() -> Delivery {
         changed_at: DateTime::UNIX_EPOCH,
         phase: Phase::Pending {
             next_at: DateTime::UNIX_EPOCH,
-            waits: PendingReason::Turn,
+            waits: PendingReason::Queued,
         },
         attempts: 0,
         last_error: None,

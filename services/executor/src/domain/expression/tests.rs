@@ -149,10 +149,7 @@ fn what_cannot_be_resolved_is_named() {
         );
         assert_eq!(error.code(), "unresolved_placeholder");
     }
-    assert_eq!(
-        unresolved("$find.x").to_string(),
-        "Nothing is known at `$find.x`."
-    );
+    assert_eq!(unresolved("$find.x").to_string(), "`$find.x` has no value.");
     assert_eq!(
         unresolved("{{ input.n / 0 }}").to_string(),
         "`input.n / 0` cannot be computed: a number is divided by zero."

@@ -205,7 +205,7 @@ impl PlannedDelivery {
         Self {
             to,
             due_at: now,
-            waits: PendingReason::Turn,
+            waits: PendingReason::Queued,
             after: Vec::new(),
             dropped: None,
         }

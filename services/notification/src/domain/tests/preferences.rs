@@ -273,7 +273,7 @@ fn mail(next_at: DateTime<Utc>) -> Delivery {
         priority: Priority::High,
         phase: Phase::Pending {
             next_at,
-            waits: PendingReason::Turn,
+            waits: PendingReason::Queued,
         },
         ..delivery()
     }

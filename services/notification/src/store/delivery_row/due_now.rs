@@ -36,7 +36,7 @@ pub(in crate::store) async fn make_due(
     let reasons = reasons.iter().map(|reason| reason.as_str());
     Entity::update_many()
         .col_expr(Column::NextAt, Expr::value(now))
-        .col_expr(Column::Waits, Expr::value(PendingReason::Turn.as_str()))
+        .col_expr(Column::Waits, Expr::value(PendingReason::Queued.as_str()))
         .filter(COLUMN.channel.is_in(channels.iter().copied()))
         .filter(COLUMN.waits.is_in(reasons))
         .filter(COLUMN.state.eq("pending"))

@@ -94,7 +94,7 @@ fn a_placeholder_of_a_step_without_result_is_unresolved() {
         panic!("a tool")
     };
     let error = expression::resolve(args, &scope).unwrap_err();
-    assert_eq!(error.to_string(), "Nothing is known at `$find.y`.");
+    assert_eq!(error.to_string(), "`$find.y` has no value.");
 }
 
 /// The stored form: what is written today must be read by every later release.
