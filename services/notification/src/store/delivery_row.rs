@@ -14,8 +14,8 @@ use holdpoint_store::{
 };
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{Expr, OnConflict};
-use sea_orm::{Condition, Iterable as _, Order, QueryOrder, QuerySelect};
+use sea_orm::sea_query::OnConflict;
+use sea_orm::{Condition, Iterable as _, QueryOrder, QuerySelect};
 
 use super::column_row::{ColumnRow, number};
 use super::key_columns::stored_rev;
@@ -179,12 +179,7 @@ impl ColumnRow for Entity {
     }
 }
 
-/// The place of a due delivery among those of its target, the longest due first.
-const PLACE_AT_TARGET: &str = "row_number() OVER (PARTITION BY workspace, target ORDER BY next_at)";
-
-/// Due deliveries of one channel, except those to busy targets. Each target has its share of the page: the first
-/// delivery of every target comes before the second of any. Otherwise a webhook with a long backlog would fill
-/// every page.
+/// Due deliveries of one channel, the longest due first, except those to busy targets.
 pub(crate) async fn due(
     db: &impl ConnectionTrait,
     channel: Channel,
@@ -201,7 +196,6 @@ pub(crate) async fn due(
         .filter(COLUMN.channel.eq(channel.as_str()))
         .filter(COLUMN.state.eq("pending"))
         .filter(COLUMN.next_at.lte(now))
-        .order_by(Expr::cust(PLACE_AT_TARGET), Order::Asc)
         .order_by_asc(Column::NextAt)
         .limit(limit)
         .all(db)

@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::notification::Channel;
-use holdpoint_kernel::{Sweep, SweepPage};
+use holdpoint_kernel::{PendingSweep, Sweep, SweepPage};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 
@@ -16,7 +16,6 @@ use crate::Notification;
 use crate::domain::{DeliveryKey, DeliveryTarget, Input};
 use crate::sending::post::Post;
 use crate::store;
-use holdpoint_kernel::PendingSweep;
 
 /// Due deliveries that one pass reads; more than the pool takes.
 const DUE_MAX: u64 = 100;
@@ -34,8 +33,9 @@ pub(crate) struct DueDeliveries {
 }
 
 impl DueDeliveries {
-    /// Keeps as many calls of each webhook or chat as it may have at a time.
-    fn keep_fair(&self, due: &mut Vec<DeliveryKey>) {
+    /// Keeps as many calls of each webhook or chat as it may have at a time. Returns whether it removed any.
+    fn keep_fair(&self, due: &mut Vec<DeliveryKey>) -> bool {
+        let found = due.len();
         let mut room: HashMap<DeliveryTarget, usize> = HashMap::new();
         due.retain(|key| match key.to {
             DeliveryTarget::Mail(_) | DeliveryTarget::Callback | DeliveryTarget::Digest(_) => true,
@@ -47,6 +47,7 @@ impl DueDeliveries {
                 has_room
             }
         });
+        due.len() < found
     }
 }
 
@@ -64,6 +65,9 @@ impl Sweep<Notification> for DueDeliveries {
             let busy = self.post.busy();
             let mut inputs = Vec::new();
             let mut is_done = busy.is_empty();
+            // A target with a long backlog may have filled the page. It is busy once its calls are claimed, so the
+            // next page holds the deliveries of others.
+            let mut has_others = false;
             for channel in [
                 Channel::Callback,
                 Channel::Webhook,
@@ -79,7 +83,7 @@ impl Sweep<Notification> for DueDeliveries {
                 let mut due = store::due(db, channel, self.clock.now(), &skipped, DUE_MAX).await?;
                 due.retain(|key| !self.post.is_at_work(key));
                 is_done &= due.is_empty();
-                self.keep_fair(&mut due);
+                has_others |= self.keep_fair(&mut due);
                 due.truncate(self.post.room(channel));
                 inputs.extend(due.into_iter().map(Input::ClaimDelivery));
             }
@@ -88,7 +92,7 @@ impl Sweep<Notification> for DueDeliveries {
                 self.wake.end(begun);
             }
             Ok(SweepPage {
-                more: false,
+                more: has_others && !inputs.is_empty(),
                 inputs,
                 messages: Vec::new(),
             })
