@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use holdpoint_contracts::notification::Channel;
+use holdpoint_ids::Workspace;
 use holdpoint_kernel::KernelStatus;
 use tokio::sync::mpsc;
 
@@ -14,6 +15,13 @@ const AT_WORK_MAX: usize = 16;
 
 /// Concurrent calls of one webhook or chat, so that a hanging one delays no other.
 const AT_WORK_OF_ONE: usize = 4;
+
+/// A target of a workspace: users of two workspaces may have one name.
+pub(crate) type Target = (Workspace, DeliveryTarget);
+
+pub(crate) fn target_of(key: &DeliveryKey) -> Target {
+    (key.workspace.clone(), key.to.clone())
+}
 
 /// The address of the installation, with which links in mails begin. In one process with the gateway it is
 /// known a moment after the start, and nothing is sent before. Cheap to clone.
@@ -104,19 +112,19 @@ impl Post {
     }
 
     /// How many more calls of one webhook or chat may be claimed now.
-    pub(crate) fn room_of(&self, to: &DeliveryTarget) -> usize {
+    pub(crate) fn room_of(&self, target: &Target) -> usize {
         let at_work = self.at_work();
-        let taken = at_work.iter().filter(|key| key.to == *to);
+        let taken = at_work.iter().filter(|key| target_of(key) == *target);
         AT_WORK_OF_ONE.saturating_sub(taken.count())
     }
 
     /// Webhooks and chats at their limit of concurrent calls.
-    pub(crate) fn busy(&self) -> Vec<DeliveryTarget> {
-        let mut taken: HashMap<DeliveryTarget, usize> = HashMap::new();
+    pub(crate) fn busy(&self) -> Vec<Target> {
+        let mut taken: HashMap<Target, usize> = HashMap::new();
         for key in &*self.at_work() {
             match key.to {
                 DeliveryTarget::Webhook(_) | DeliveryTarget::Chat(_) => {
-                    *taken.entry(key.to.clone()).or_default() += 1;
+                    *taken.entry(target_of(key)).or_default() += 1;
                 }
                 DeliveryTarget::Mail(_) | DeliveryTarget::Callback | DeliveryTarget::Digest(_) => {}
             }

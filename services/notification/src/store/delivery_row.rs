@@ -14,7 +14,7 @@ use holdpoint_store::{
 };
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::OnConflict;
+use sea_orm::sea_query::{ExprTrait as _, OnConflict};
 use sea_orm::{Condition, Iterable as _, QueryOrder, QuerySelect};
 
 use super::column_row::{ColumnRow, number};
@@ -184,15 +184,19 @@ pub(crate) async fn due(
     db: &impl ConnectionTrait,
     channel: Channel,
     now: DateTime<Utc>,
-    busy: &[DeliveryTarget],
+    busy: &[(Workspace, DeliveryTarget)],
     limit: u64,
 ) -> Result<Vec<DeliveryKey>, StoreError> {
-    let rows = Entity::find()
-        .filter(
-            COLUMN
-                .target
-                .is_not_in(busy.iter().map(|to| columns_of(to).1)),
-        )
+    let is_busy = busy.iter().fold(Condition::any(), |any, (workspace, to)| {
+        let target = COLUMN.target.eq(columns_of(to).1);
+        any.add(COLUMN.workspace.eq(workspace.as_str()).and(target))
+    });
+    let query = if busy.is_empty() {
+        Entity::find()
+    } else {
+        Entity::find().filter(is_busy.not())
+    };
+    let rows = query
         .filter(COLUMN.channel.eq(channel.as_str()))
         .filter(COLUMN.state.eq("pending"))
         .filter(COLUMN.next_at.lte(now))

@@ -14,7 +14,7 @@ use sea_orm::DatabaseConnection;
 
 use crate::Notification;
 use crate::domain::{DeliveryKey, DeliveryTarget, Input};
-use crate::sending::post::Post;
+use crate::sending::post::{Post, Target, target_of};
 use crate::store;
 
 /// Due deliveries that one pass reads; more than the pool takes.
@@ -36,12 +36,13 @@ impl DueDeliveries {
     /// Keeps as many calls of each webhook or chat as it may have at a time. Returns whether it removed any.
     fn keep_fair(&self, due: &mut Vec<DeliveryKey>) -> bool {
         let found = due.len();
-        let mut room: HashMap<DeliveryTarget, usize> = HashMap::new();
+        let mut room: HashMap<Target, usize> = HashMap::new();
         due.retain(|key| match key.to {
             DeliveryTarget::Mail(_) | DeliveryTarget::Callback | DeliveryTarget::Digest(_) => true,
             DeliveryTarget::Webhook(_) | DeliveryTarget::Chat(_) => {
-                let left = room.entry(key.to.clone());
-                let left = left.or_insert_with(|| self.post.room_of(&key.to));
+                let target = target_of(key);
+                let left = room.entry(target.clone());
+                let left = left.or_insert_with(|| self.post.room_of(&target));
                 let has_room = *left > 0;
                 *left = left.saturating_sub(1);
                 has_room
@@ -77,7 +78,7 @@ impl Sweep<Notification> for DueDeliveries {
             ] {
                 let skipped: Vec<_> = busy
                     .iter()
-                    .filter(|to| to.channel() == channel)
+                    .filter(|(_, to)| to.channel() == channel)
                     .cloned()
                     .collect();
                 let mut due = store::due(db, channel, self.clock.now(), &skipped, DUE_MAX).await?;

@@ -3,7 +3,7 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::Channel;
-use holdpoint_ids::{HoldId, NotificationId};
+use holdpoint_ids::{HoldId, NotificationId, Workspace};
 use holdpoint_store::begin_write;
 use sea_orm::DatabaseConnection;
 
@@ -38,12 +38,14 @@ pub(super) async fn a_busy_target_fills_no_page(db: &DatabaseConnection) {
         delivery_row::insert(&tx, &[&new], at).await.unwrap();
     }
     tx.commit().await.unwrap();
-    let due = async |busy: &[DeliveryTarget]| {
+    let due = async |busy: &[(Workspace, DeliveryTarget)]| {
         let keys = delivery_row::due(db, Channel::Webhook, now, busy, 3).await;
         let place = |key: crate::domain::DeliveryKey| (key.note.hold.number, key.to);
         keys.unwrap().into_iter().map(place).collect::<Vec<_>>()
     };
     let first = [(1, webhook(1)), (2, webhook(1)), (3, webhook(1))];
     assert_eq!(due(&[]).await, first);
-    assert_eq!(due(&[webhook(1)]).await, planned[300..]);
+    assert_eq!(due(&[(acme(), webhook(1))]).await, planned[300..]);
+    let other: Workspace = "other".parse().unwrap();
+    assert_eq!(due(&[(other, webhook(1))]).await, first);
 }
