@@ -211,11 +211,13 @@ pub trait StateRow:
         now: DateTimeUtc,
     ) -> impl Future<Output = Result<(), StoreError>> {
         async move {
-            let rows = states.iter().map(|state| active::<Self>(state, 0, now));
-            Self::insert_many(rows.collect::<Result<Vec<_>, _>>()?)
-                .on_conflict_do_nothing()
-                .exec_without_returning(db)
-                .await?;
+            for chunk in states.chunks(ROWS_PER_STATEMENT) {
+                let rows = chunk.iter().map(|state| active::<Self>(state, 0, now));
+                Self::insert_many(rows.collect::<Result<Vec<_>, _>>()?)
+                    .on_conflict_do_nothing()
+                    .exec_without_returning(db)
+                    .await?;
+            }
             Ok(())
         }
     }

@@ -46,7 +46,7 @@ async fn hide_address(response: Response) -> Response {
         (header::REFERRER_POLICY, "no-referrer"),
         (HeaderName::from_static("x-robots-tag"), "noindex, nofollow"),
     ];
-    layout::add_headers(response, headers)
+    layout::set_headers(response, headers)
 }
 
 #[derive(Debug, Deserialize)]

@@ -24,7 +24,7 @@ pub(super) struct PageClock {
 
 /// Adds the headers of all pages. The referrer is sent to our own address, because browsers would
 /// otherwise send forms with `Origin: null` and the origin check could not work.
-pub(super) fn add_security_headers(response: Response) -> Response {
+pub(super) fn add_security_headers(mut response: Response) -> Response {
     let opener = HeaderName::from_static("cross-origin-opener-policy");
     let headers = [
         (header::CONTENT_SECURITY_POLICY, POLICY),
@@ -34,17 +34,23 @@ pub(super) fn add_security_headers(response: Response) -> Response {
         (header::CACHE_CONTROL, "no-store"),
         (opener, "same-origin"),
     ];
-    add_headers(response, headers)
+    for (name, value) in headers {
+        // A page may have set a stricter value.
+        let entry = response.headers_mut().entry(name);
+        entry.or_insert(HeaderValue::from_static(value));
+    }
+    response
 }
 
-/// Adds headers, except those for which a page has set a stricter value.
-pub(super) fn add_headers<const N: usize>(
+/// Sets headers of one page.
+pub(super) fn set_headers<const N: usize>(
     mut response: Response,
     headers: [(HeaderName, &'static str); N],
 ) -> Response {
     for (name, value) in headers {
-        let entry = response.headers_mut().entry(name);
-        entry.or_insert(HeaderValue::from_static(value));
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
     }
     response
 }

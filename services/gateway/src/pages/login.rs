@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 
 use super::cookie::{expired_cookie, read_cookie, session_cookie};
-use super::layout::{add_headers, anonymous_page};
+use super::layout::{anonymous_page, set_headers};
 use super::session::{Fields, PageError, PostedForm, check_origin, local_path};
 use crate::app::App;
 use crate::auth::caller::claims;
@@ -18,7 +18,7 @@ use crate::store::tokens::{self, Holder, TokenId};
 /// The path of a sign-in link is a secret, so referrers contain only the origin. Without any referrer
 /// browsers would send the form with `Origin: null`, and it would be refused.
 pub(super) async fn hide_path(response: Response) -> Response {
-    add_headers(response, [(header::REFERRER_POLICY, "strict-origin")])
+    set_headers(response, [(header::REFERRER_POLICY, "strict-origin")])
 }
 
 pub(super) async fn token_form(params: Params) -> Result<Response, PageError> {

@@ -117,9 +117,7 @@ async fn insert(
             deliveries.push(new);
         }
     }
-    if !events.is_empty() {
-        event_row::Entity::add(db, &events, now).await?;
-    }
+    event_row::Entity::add(db, &events, now).await?;
     inbox_entry_row::insert(db, &entries).await?;
     delivery_row::insert(db, &deliveries, now).await
 }

@@ -122,6 +122,7 @@ async fn all(location: &Location) {
     inbox_entries::change_in_order(&db).await;
     inbox_entries::reminders_are_renewed(&db).await;
     // It reads all pending fan-outs, so it comes before those that leave some.
+    run_ends::many_events_are_stored_in_one_commit(&db).await;
     run_ends::run_ends(&db).await;
     each_fact_has_its_turn(&db).await;
     due_deliveries::a_busy_target_fills_no_page(&db).await;

@@ -5,7 +5,7 @@ use holdpoint_contracts::notification::{RunEnded, Watched};
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_ids::{RunId, UserName, Workspace};
 use holdpoint_store::{StateRow as _, begin_write};
-use sea_orm::DatabaseConnection;
+use sea_orm::{DatabaseConnection, EntityTrait as _, PaginatorTrait as _};
 
 use super::super::{event_row, retention, watch_row, watching};
 use super::{load_watches, save_events, save_watches};
@@ -40,6 +40,16 @@ pub(super) fn end(number: u32) -> RunEnded {
 fn event(number: u32) -> NotificationEvent {
     let subject = Subject::RunEnd(Box::new(end(number)));
     NotificationEvent::new(&acme(), subject, FanOutProgress::Watchers { after: None })
+}
+
+/// A commit may store more events than one statement of either database takes.
+pub(super) async fn many_events_are_stored_in_one_commit(db: &DatabaseConnection) {
+    let events: Vec<_> = (100..6_100).map(event).collect();
+    let tx = begin_write(db).await.unwrap();
+    event_row::Entity::add(&tx, &events, now()).await.unwrap();
+    let all = event_row::Entity::find().count(&tx).await.unwrap();
+    assert!(all >= 6_000, "{all} are stored");
+    tx.rollback().await.unwrap();
 }
 
 /// S0-T4: an end is stored once, and found as long as people are to be notified; a run that has ended is
