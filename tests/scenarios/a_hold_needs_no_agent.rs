@@ -61,6 +61,7 @@ async fn contradictory_arguments_of_a_script_are_refused() {
         &["approve", id, "--to", "@role.ops"],
         &["approve", &id[..20], "--wait"],
         &["approve", "Deploy 4.3?", "--comment", "go"],
+        &["approve", &id[5..20]],
     ] {
         let status = holdpoint(&world, args).wait().await.unwrap();
         assert_eq!(status.code(), Some(2), "{args:?}");

@@ -107,7 +107,7 @@ async fn quiet_hours_delay_mails() {
     let sent = until_mail_is(&world, &later, "sent").await;
     assert!(sent["receipt"].is_string(), "{sent}");
     let never = until_mail_is(&world, &decided, "dropped").await;
-    let why = "Nobody had to do anything any more.";
+    let why = "No action was needed any more.";
     assert_eq!(never["last_error"], why);
     let mailed = subjects(&world, &ada).await;
     assert!(mailed.contains(&"Later?".to_owned()), "{mailed:?}");

@@ -95,7 +95,7 @@ fn decode_definition(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
             };
             contact(it.contact, input)
         }),
-        DeleteContact::VERB => caller.read_one(body, Right::Ask, |it: DeleteContact, _| {
+        DeleteContact::VERB => caller.read_one(body, Right::Operate, |it: DeleteContact, _| {
             contact(it.contact, ContactInput::Delete)
         }),
         PauseScope::VERB => decode_scope(body, caller, |it: PauseScope, by| {

@@ -1,96 +1,160 @@
 //! Tables without borders, with style and colour only on request.
 
-use std::collections::BTreeSet;
-
 use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table, presets};
 
 use crate::output::{self, is_control};
 
 pub(crate) struct Rows {
-    table: Table,
+    heading: Vec<String>,
+    rows: Vec<Vec<String>>,
     coloured: bool,
-    /// Columns that may wrap, because they contain sentences.
-    wrapped_columns: BTreeSet<usize>,
+    /// Columns of the terminal. In a file or a pipe no text wraps.
+    width: Option<usize>,
 }
 
 /// Longest text that never wraps, such as an instant.
 const SHORT_MAX: usize = 24;
 
+/// Columns between two cells.
+const GAP: u16 = 2;
+
 impl Rows {
     pub(crate) fn new(heading: &[&str]) -> Self {
-        Self::with_colour(heading, output::stdout_is_coloured())
+        let width = Table::new().width().map(usize::from);
+        Self::with_style(heading, output::stdout_is_coloured(), width)
     }
 
-    fn with_colour(heading: &[&str], coloured: bool) -> Self {
-        let mut table = Table::new();
-        table.load_preset(presets::NOTHING);
-        if coloured {
-            table.enforce_styling();
-            table.set_content_arrangement(ContentArrangement::Dynamic);
-        } else {
-            table.force_no_tty();
-            table.set_content_arrangement(ContentArrangement::Disabled);
-        }
-        let cells = heading.iter().map(|word| {
-            let cell = Cell::new(word);
-            if coloured {
-                cell.add_attribute(Attribute::Bold)
-            } else {
-                cell
-            }
-        });
-        table.set_header(cells);
-        for column in table.column_iter_mut() {
-            column.set_padding((0, 2));
-        }
-        let mut rows = Self {
-            table,
+    fn with_style(heading: &[&str], coloured: bool, width: Option<usize>) -> Self {
+        Self {
+            heading: heading.iter().copied().map(String::from).collect(),
+            rows: Vec::new(),
             coloured,
-            wrapped_columns: BTreeSet::new(),
-        };
-        rows.set_wrapping();
-        rows
-    }
-
-    /// Lets only columns of sentences wrap, because a wrapped id cannot be copied.
-    fn set_wrapping(&mut self) {
-        for (index, column) in self.table.column_iter_mut().enumerate() {
-            if self.wrapped_columns.contains(&index) {
-                column.remove_constraint();
-            } else {
-                column.set_constraint(ColumnConstraint::ContentWidth);
-            }
+            width,
         }
     }
 
     /// Adds a row; a status gets its colour.
     pub(crate) fn push<T: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = T>) {
         let cells = cells.into_iter().map(|text| one_line(text.as_ref()));
-        let cells: Vec<_> = cells.collect();
-        let is_sentence = |text: &str| text.contains(' ') && text.chars().count() > SHORT_MAX;
-        let sentences = cells.iter().zip(0..).filter(|(text, _)| is_sentence(text));
-        self.wrapped_columns
-            .extend(sentences.map(|(_, index)| index));
-        self.table.add_row(cells.into_iter().map(|text| {
-            let colour = status_colour(&text).filter(|_| self.coloured);
-            let cell = Cell::new(text);
-            match colour {
-                Some(colour) => cell.fg(colour),
-                None => cell,
-            }
-        }));
-        self.set_wrapping();
+        self.rows.push(cells.collect());
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.table.is_empty()
+        self.rows.is_empty()
     }
 
-    /// The lines without trailing spaces.
+    /// The lines without trailing spaces. Only sentences wrap, because a wrapped id cannot be copied. In a terminal
+    /// that is too narrow for the sentences beside the other columns, they follow their row on lines of their own.
     pub(crate) fn render(&self) -> String {
-        let lines = self.table.lines().map(|line| line.trim_end().to_owned());
-        lines.collect::<Vec<_>>().join("\n")
+        let columns = 0..self.heading.len();
+        let (sentences, others): (Vec<_>, Vec<_>) =
+            columns.partition(|column| self.texts(*column).any(is_sentence));
+        let room = self.width.map(|width| {
+            let taken = others.iter().map(|column| self.width_of(*column));
+            width.saturating_sub(taken.sum())
+        });
+        let is_narrow = room.is_some_and(|room| room < sentences.len() * SHORT_MAX);
+        if !is_narrow {
+            let all: Vec<_> = (0..self.heading.len()).collect();
+            let table = self.table(&all, &sentences);
+            let lines = table.lines().map(|line| line.trim_end().to_owned());
+            return lines.collect::<Vec<_>>().join("\n");
+        }
+        let mut lines = Vec::new();
+        let table = self.table(&others, &[]);
+        let bodies = std::iter::once(None).chain(self.rows.iter().map(Some));
+        for (line, row) in table.lines().zip(bodies) {
+            lines.push(line.trim_end().to_owned());
+            let texts = row.into_iter().flat_map(|row| {
+                let texts = sentences.iter().filter_map(|column| row.get(*column));
+                texts.filter(|text| !text.is_empty())
+            });
+            let width = self.width.unwrap_or_default();
+            lines.extend(texts.flat_map(|text| indented(text, width)));
+        }
+        lines.join("\n")
     }
+
+    fn texts(&self, column: usize) -> impl Iterator<Item = &str> {
+        let cells = self.rows.iter().filter_map(move |row| row.get(column));
+        cells.map(String::as_str)
+    }
+
+    fn width_of(&self, column: usize) -> usize {
+        let heading = self.heading.get(column).map(String::as_str);
+        let widths = self.texts(column).chain(heading);
+        let widest = widths.map(|text| text.chars().count()).max();
+        widest.unwrap_or_default() + usize::from(GAP)
+    }
+
+    fn table(&self, columns: &[usize], wrapped: &[usize]) -> Table {
+        let mut table = Table::new();
+        table.load_preset(presets::NOTHING);
+        if self.coloured {
+            table.enforce_styling();
+        } else {
+            table.force_no_tty();
+        }
+        match self.width.and_then(|width| u16::try_from(width).ok()) {
+            Some(width) => table
+                .set_width(width)
+                .set_content_arrangement(ContentArrangement::Dynamic),
+            None => table.set_content_arrangement(ContentArrangement::Disabled),
+        };
+        let pick = |row: &[String], style: fn(String, bool) -> Cell| {
+            let texts = columns.iter().filter_map(|column| row.get(*column));
+            let cells = texts.map(|text| style(text.clone(), self.coloured));
+            cells.collect::<Vec<_>>()
+        };
+        table.set_header(pick(&self.heading, heading_cell));
+        for row in &self.rows {
+            table.add_row(pick(row, body_cell));
+        }
+        for (index, column) in columns.iter().zip(table.column_iter_mut()) {
+            column.set_padding((0, GAP));
+            if !wrapped.contains(index) {
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            }
+        }
+        table
+    }
+}
+
+fn is_sentence(text: &str) -> bool {
+    text.contains(' ') && text.chars().count() > SHORT_MAX
+}
+
+fn heading_cell(text: String, coloured: bool) -> Cell {
+    let cell = Cell::new(text);
+    if coloured {
+        cell.add_attribute(Attribute::Bold)
+    } else {
+        cell
+    }
+}
+
+fn body_cell(text: String, coloured: bool) -> Cell {
+    let colour = status_colour(&text).filter(|_| coloured);
+    let cell = Cell::new(text);
+    match colour {
+        Some(colour) => cell.fg(colour),
+        None => cell,
+    }
+}
+
+/// A text on lines of at most `width` columns that begin with two spaces. A longer word stays whole.
+fn indented(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            Some(_) | None => lines.push(format!("  {word}")),
+        }
+    }
+    lines
 }
 
 /// Replaces line ends and control characters, which would break a table or control the terminal.
@@ -122,7 +186,7 @@ mod tests {
     use super::*;
 
     fn table(coloured: bool) -> String {
-        let mut rows = Rows::with_colour(&["RUN", "STATUS", "MESSAGE"], coloured);
+        let mut rows = Rows::with_style(&["RUN", "STATUS", "MESSAGE"], coloured, None);
         rows.push(["run_1", "waiting", "Will resume\nin 5 days\u{1b}[2J."]);
         rows.push(["run_22", "completed", ""]);
         rows.render()
@@ -140,22 +204,33 @@ run_22  completed";
     /// Mend D-4: on a narrow terminal a sentence wraps, but an id never does.
     #[test]
     fn ids_never_wrap() {
-        let mut rows = Rows::with_colour(&["RUN", "CREATED", "MESSAGE"], true);
+        let mut rows = Rows::with_style(&["RUN", "MESSAGE"], true, Some(70));
         let id = "run_0193aaaabbbb7ccc8dddeeeeeeeeeeee";
-        rows.push([
-            id,
-            "2026-01-01 12:00:00",
-            "Agent paused. Will resume in 5 days.",
-        ]);
-        rows.push([id, "2026-01-01 12:00:00", "done"]);
-        rows.table.set_width(70);
+        rows.push([id, "Agent paused. Will resume in 5 days."]);
+        rows.push([id, "done"]);
         let text = rows.render();
         assert_eq!(text.matches(id).count(), 2, "{text}");
-        assert_eq!(text.matches("2026-01-01 12:00:00").count(), 2, "{text}");
         assert!(
             text.lines().count() > 3 && !text.contains("resume in 5 days."),
             "{text}"
         );
+    }
+
+    /// Mend D-4: where the other columns leave no room, a sentence has lines of its own.
+    #[test]
+    fn sentences_follow_their_row_in_a_narrow_terminal() {
+        let heading = ["RUN", "AGENT", "STATUS", "CONTACT", "CREATED", "MESSAGE"];
+        let mut rows = Rows::with_style(&heading, false, Some(80));
+        let id = "run_0193aaaabbbb7ccc8dddeeeeeeeeeeee";
+        let created = "2026-01-01 12:00:00";
+        let message = "Paused by owner; the timer hold has 3 days left, and the run continues when a person resumes it.";
+        rows.push([id, "outreach", "waiting", "c-ada", created, message]);
+        let expected = "\
+RUN                                   AGENT     STATUS   CONTACT  CREATED
+run_0193aaaabbbb7ccc8dddeeeeeeeeeeee  outreach  waiting  c-ada    2026-01-01 12:00:00
+  Paused by owner; the timer hold has 3 days left, and the run continues when a
+  person resumes it.";
+        assert_eq!(rows.render(), expected);
     }
 
     #[test]

@@ -143,7 +143,7 @@ fn said(event: &RequestEvent) -> String {
             Some(now) => format!("{} has it now.", line(now)),
             None => "Another person has it now.".to_owned(),
         },
-        RequestEventKind::TakenOver => format!("{who} has taken it over: nobody else need look."),
+        RequestEventKind::TakenOver => format!("{who} has taken it over. You need not act."),
         RequestEventKind::Decided => {
             let done = outcome(event).to_lowercase();
             match quote(&event.request) {
@@ -151,7 +151,7 @@ fn said(event: &RequestEvent) -> String {
                 None => format!("{who}: {done}."),
             }
         }
-        RequestEventKind::Expired => "Nobody decided in time.".to_owned(),
+        RequestEventKind::Expired => "It timed out without a decision.".to_owned(),
         RequestEventKind::Withdrawn => format!("{who}: it is not wanted any more."),
     }
 }

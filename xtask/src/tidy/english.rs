@@ -9,7 +9,8 @@ use crate::shell::root;
 const WORDS_MAX: usize = 30;
 
 /// Words that documents must not use, in lower case.
-const UNUSED: [&str; 14] = [
+const UNUSED: [&str; 15] = [
+    "nobody",
     "whoever",
     "whomever",
     "somebody",

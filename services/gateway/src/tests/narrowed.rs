@@ -28,6 +28,7 @@ async fn a_narrowed_token_has_no_say_in_what_outlasts_it() {
         (Method::GET, HOOK, Value::Null),
         (Method::DELETE, HOOK, Value::Null),
         (Method::POST, "/tokens", token),
+        (Method::POST, "/hooks/inbound", json!({ "name": "crm" })),
     ] {
         let asked = async |token: &str| {
             let request = edge.bare(method.clone(), &format!("/v1/workspaces/default{path}"));

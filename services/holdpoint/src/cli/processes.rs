@@ -114,7 +114,7 @@ pub(crate) struct ServeArgs {
     pub(crate) nats_url: String,
     #[command(flatten)]
     pub(crate) nats: NatsAccess,
-    /// Replicas of each stream that this service creates: 1, 3 or 5 [default: up to the cluster size]
+    /// Copies of each stream: 1, 3 or 5 [default: 1 for a new stream; an existing one keeps its number]
     #[arg(
         long,
         value_name = "COPIES",

@@ -248,7 +248,7 @@ pub(crate) struct HoldOptions {
     /// Priority [default: normal]
     #[arg(long, value_parser = PRIORITIES)]
     pub(crate) priority: Option<String>,
-    /// Title [default: the question]
+    /// Title [default: the question or message]
     #[arg(long)]
     pub(crate) title: Option<String>,
     /// Assignment: the first user who accepts, or the one with the fewest open requests
@@ -258,7 +258,7 @@ pub(crate) struct HoldOptions {
     /// Approval or escalation policy; repeatable
     #[arg(long, value_name = "NAME")]
     pub(crate) policy: Vec<String>,
-    /// Wait for the outcome; exit 0 if approved or answered, 4 if rejected, 5 if timed out
+    /// Wait for the outcome; exit 0 if approved, answered or completed, 4 if rejected, 5 if timed out
     #[arg(long)]
     pub(crate) wait: bool,
 }

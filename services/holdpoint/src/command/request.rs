@@ -68,6 +68,10 @@ async fn approve(session: &Session, args: ApproveArgs) -> anyhow::Result<ExitKin
         Some(text) if ids_or_text.len() > 1 => Some(format!(
             "`{text}` is not an id of a request; give only ids, or one text in quotes"
         )),
+        // A mistyped id must not become the text of a new approval.
+        Some(text) if !text.contains(' ') => Some(format!(
+            "`{text}` is not an id of a request; the text of a new approval has at least two words"
+        )),
         Some(_) if has_id_option => Some(
             "--comment, --version and --all-or-none need the id of a request; put everything that the \
              approvers must know into the text"

@@ -1,10 +1,11 @@
 //! `user` and `token`.
 
+use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::UserView;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{ClientCommand, Session, api_text, cells, page_query};
+use super::{ClientCommand, Session, api_text, cells, instant, page_query};
 use crate::cli::workspace::{TokenCommand, UserCommand};
 use crate::exit::ExitKind;
 
@@ -16,7 +17,7 @@ struct Token {
     token: Option<String>,
     user: String,
     role: Option<String>,
-    expires_at: Option<String>,
+    expires_at: Option<DateTime<Utc>>,
 }
 
 impl ClientCommand for UserCommand {
@@ -59,7 +60,7 @@ impl ClientCommand for TokenCommand {
             Self::List(page) => {
                 let heading = ["ID", "USER", "ROLE", "EXPIRES"];
                 let row = |it: &Token| {
-                    let expires_at = it.expires_at.as_deref().unwrap_or("never");
+                    let expires_at = it.expires_at.map_or_else(|| "never".to_owned(), instant);
                     cells![it.id, it.user, it.role, expires_at]
                 };
                 let query = page_query(&page);

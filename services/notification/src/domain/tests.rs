@@ -228,7 +228,7 @@ fn a_task_is_due_when_its_time_is_up() {
         (
             TimeDelta::minutes(1),
             NotificationType::Escalation,
-            "Nobody has acted yet: ",
+            "Still without a decision: ",
         ),
     ];
     for (left, kind, begin) in kinds {

@@ -14,7 +14,7 @@ use crate::domain::need::Person;
 use crate::domain::reply::Reply;
 
 /// Why a notification is dropped: its request was decided, or is not asked any more.
-pub const SETTLED: &str = "Nobody had to do anything any more.";
+pub const SETTLED: &str = "No action was needed any more.";
 
 impl PlannedDelivery {
     /// The delivery through the first channel that the person wants and that was not tried, as soon as their

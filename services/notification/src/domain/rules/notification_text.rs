@@ -35,7 +35,7 @@ pub fn request_title(event: &RequestEvent) -> String {
     let line = text.lines().next().unwrap_or_default();
     let prefix = match event.kind {
         RequestEventKind::Escalated if is_due_task(event) => "Due: ",
-        RequestEventKind::Escalated => "Nobody has acted yet: ",
+        RequestEventKind::Escalated => "Still without a decision: ",
         RequestEventKind::Opened
         | RequestEventKind::Assigned
         | RequestEventKind::TakenOver
@@ -83,7 +83,7 @@ fn outcome_with_actor(event: &RequestEvent) -> Option<String> {
     let word = outcome_word(event)?;
     Some(match acting_person(event) {
         Some(by) => format!("{word} by {by}"),
-        None => format!("{word}, and nobody had decided"),
+        None => format!("{word} without a decision"),
     })
 }
 

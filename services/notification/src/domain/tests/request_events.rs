@@ -132,7 +132,7 @@ fn it_says_how_it_ended() {
     assert_eq!(view(&fact).message, "Approved by ada.");
     (fact.kind, fact.by) = (RequestEventKind::Expired, None);
     assert_eq!(view(&fact).title, "Time was up: Deploy 4.2?");
-    assert_eq!(view(&fact).message, "Time was up, and nobody had decided.");
+    assert_eq!(view(&fact).message, "Time was up without a decision.");
 }
 
 pub(super) fn kinds() -> impl Strategy<Value = RequestEventKind> {
