@@ -6,7 +6,6 @@
 )]
 
 mod change_row;
-mod column_row;
 mod delivery_row;
 mod effects;
 mod event_row;
@@ -31,11 +30,10 @@ use holdpoint_auth::{Right, Role, may};
 use holdpoint_contracts::notification as contract;
 use holdpoint_ids::{HoldId, RoleName, UserName, WebhookId, Workspace};
 use holdpoint_kernel::{Changed, Store};
-use holdpoint_store::{ChangedState, StateRow as _, StoreError, Transaction};
+use holdpoint_store::{ColumnRow as _, StateRow as _, StoreError, Transaction};
 use holdpoint_user_directory::table as people;
 use sea_orm::ConnectionTrait;
 
-use self::column_row::ColumnRow as _;
 use crate::Notification;
 use crate::domain::{
     Aggregate, DeliveryKey, DeliveryRules, DeliveryTarget, Effect, Fact, Key, Need,
@@ -122,12 +120,12 @@ impl Store<NotificationDomain> for Notification {
         let (mut preferences, mut webhooks, mut watches) = (Vec::new(), Vec::new(), Vec::new());
         for one in changed {
             match one.state {
-                Aggregate::Event(event) => events.push(changed_state(one, &**event)),
-                Aggregate::Delivery(delivery) => deliveries.push(changed_state(one, &**delivery)),
-                Aggregate::Secret(secret) => secrets.push(changed_state(one, &**secret)),
-                Aggregate::Preferences(new) => preferences.push(changed_state(one, &**new)),
-                Aggregate::Webhook(webhook) => webhooks.push(changed_state(one, &**webhook)),
-                Aggregate::Watch(watch) => watches.push(changed_state(one, &**watch)),
+                Aggregate::Event(event) => events.push(one.with_state(&**event)),
+                Aggregate::Delivery(delivery) => deliveries.push(one.with_state(&**delivery)),
+                Aggregate::Secret(secret) => secrets.push(one.with_state(&**secret)),
+                Aggregate::Preferences(new) => preferences.push(one.with_state(&**new)),
+                Aggregate::Webhook(webhook) => webhooks.push(one.with_state(&**webhook)),
+                Aggregate::Watch(watch) => watches.push(one.with_state(&**watch)),
                 // The effect records that an entry was read. The first writer wins, and nobody loses.
                 Aggregate::InboxEntry(_) | Aggregate::Stateless => {}
             }
@@ -148,17 +146,6 @@ impl Store<NotificationDomain> for Notification {
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
         effects::record(db, effects, now).await
-    }
-}
-
-fn changed_state<'c, S>(
-    one: &Changed<'c, NotificationDomain>,
-    state: &'c S,
-) -> ChangedState<'c, S, Key> {
-    ChangedState {
-        state,
-        key: one.key,
-        read_version: one.read_version,
     }
 }
 

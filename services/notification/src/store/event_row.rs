@@ -10,8 +10,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, Query, SelectStatement};
 use sea_orm::{QueryOrder, QuerySelect};
 
-use super::column_row::number;
-use super::key_columns::stored_rev;
+use super::key_columns::{number, stored_rev};
 use crate::domain::{EventKey, NotificationEvent, RequestLifecycle, Subject};
 
 /// The kinds of events that are not request events.
