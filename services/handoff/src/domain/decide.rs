@@ -155,38 +155,24 @@ fn decide_on_request(
         RequestInput::HandoffEventsAcked { rev } => {
             Ok(acknowledge_handoff_events(request, *rev, context))
         }
-        RequestInput::Open {
-            caller,
-            spec,
-            timeout_ms,
-        } => {
+        RequestInput::Open(caller, command) => {
             let opening = Opening {
-                spec,
-                timeout_ms: *timeout_ms,
+                spec: &command.spec,
+                timeout_ms: command.timeout_ms,
                 again: None,
                 earlier_openers: Vec::new(),
             };
             open_hold(request, caller, &opening, context)
         }
-        RequestInput::AskAgain { caller, wanted } => ask_again(request, caller, wanted, context),
-        RequestInput::Withdraw { caller, version } => {
-            withdraw_hold(request, caller, *version, context)
+        RequestInput::AskAgain(caller, wanted) => ask_again(request, caller, wanted, context),
+        RequestInput::Withdraw(caller, command) => {
+            withdraw_hold(request, caller, command.version, context)
         }
-        RequestInput::Decide {
-            caller,
-            decision,
-            version,
-        } => decide_request(request, caller, decision, *version, context),
-        RequestInput::DecideRequests {
-            caller,
-            decision,
-            version,
-        } => decide_one_of_requests(request, caller, decision, *version, context),
-        RequestInput::Act {
-            caller,
-            action,
-            version,
-        } => act_on_request(request, caller, action, *version, context),
+        RequestInput::Decide(caller, command) => decide_request(request, caller, command, context),
+        RequestInput::DecideRequests(caller, command) => {
+            decide_one_of_requests(request, caller, command, context)
+        }
+        RequestInput::Act(caller, command) => act_on_request(request, caller, command, context),
         RequestInput::RecipientLost { recipient } => reassign_orphaned(request, recipient, context),
     }
 }

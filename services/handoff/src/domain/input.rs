@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::handoff::{AskAgain, Decision, PolicyRules, RequestAction};
-use holdpoint_contracts::hold::{CloseReply, HoldSpec, HoldState};
+use holdpoint_contracts::handoff::{
+    ActOnRequest, AskAgain, DecideRequest, OpenHold, PolicyRules, WithdrawHold,
+};
+use holdpoint_contracts::hold::{CloseReply, HoldState};
 use holdpoint_holds::Recipient;
 use holdpoint_ids::{HoldId, PolicyName, RoleName, UserName, Workspace};
 
@@ -33,8 +35,7 @@ pub enum Input {
     },
 }
 
-/// Everything that can happen to a request. `version` is the version that the caller has seen; without
-/// it the caller decides on any version.
+/// Everything that can happen to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RequestInput {
     /// The executor sends the state that it wants. A `rev` that is not higher changes nothing.
@@ -46,38 +47,18 @@ pub enum RequestInput {
     /// The executor acknowledged the handoff events up to this version.
     HandoffEventsAcked { rev: u64 },
     /// A program or a user opens a standalone hold (M-6).
-    Open {
-        caller: Caller,
-        spec: Box<HoldSpec>,
-        /// Time until the hold times out, in milliseconds.
-        timeout_ms: u64,
-    },
+    Open(Caller, Box<OpenHold>),
     /// A caller asks again what ended without an answer. The input is for the new request
     /// ([`HoldId::asked_again`]).
-    AskAgain { caller: Caller, wanted: AskAgain },
+    AskAgain(Caller, AskAgain),
     /// The opener or an operator withdraws a standalone hold.
-    Withdraw {
-        caller: Caller,
-        version: Option<u64>,
-    },
+    Withdraw(Caller, WithdrawHold),
     /// A person decides.
-    Decide {
-        caller: Caller,
-        decision: Decision,
-        version: Option<u64>,
-    },
+    Decide(Caller, DecideRequest),
     /// A person decides several requests alike, all or none. This is one of them.
-    DecideRequests {
-        caller: Caller,
-        decision: Decision,
-        version: Option<u64>,
-    },
+    DecideRequests(Caller, DecideRequest),
     /// A person acts on the request without deciding it.
-    Act {
-        caller: Caller,
-        action: RequestAction,
-        version: Option<u64>,
-    },
+    Act(Caller, ActOnRequest),
     /// The sweep found a request of a disabled user, or of a role without an active member.
     RecipientLost { recipient: Recipient },
     /// The scheduler acknowledged the timer.

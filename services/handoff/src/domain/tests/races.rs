@@ -245,8 +245,8 @@ proptest! {
                 }
                 Alone::Withdraw(who) => {
                     let world = next.as_mut().filter(|_| !is_old).unwrap_or(&mut old);
-                    let (caller, version) = (world.caller(who), None);
-                    drop(world.put(RequestInput::Withdraw { caller, version }));
+                    let caller = world.caller(who);
+                    drop(world.withdraw_as(caller, None));
                 }
             }
             if let Some(end) = &end {

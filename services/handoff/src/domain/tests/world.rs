@@ -17,7 +17,8 @@ use holdpoint_auth::Claims;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::TimerReply;
 use holdpoint_contracts::handoff::{
-    Decided, Decision, Effect as DecisionEffect, RequestAction, RequestHistoryEntry, RequestView,
+    ActOnRequest, DecideRequest, Decided, Decision, Effect as DecisionEffect, OpenHold,
+    RequestAction, RequestHistoryEntry, RequestView, WithdrawHold,
 };
 use holdpoint_contracts::hold::{
     CloseReply, HandoffUpdate, HoldClosed, HoldSpec, HoldState, OnTimeout, SetHoldReply,
@@ -296,15 +297,42 @@ impl World {
         decision: Decision,
         version: Option<u64>,
     ) -> Result<Decided, Problem> {
-        let input = RequestInput::Decide {
-            caller,
+        let id = self.id;
+        let command = DecideRequest {
+            id,
             decision,
             version,
         };
-        self.put(input).map(|answer| match answer {
-            Reply::Decided(decided) => *decided,
-            other => panic!("{other:?}"),
-        })
+        self.put(RequestInput::Decide(caller, command))
+            .map(|answer| match answer {
+                Reply::Decided(decided) => *decided,
+                other => panic!("{other:?}"),
+            })
+    }
+
+    pub(super) fn open_as(
+        &mut self,
+        caller: Caller,
+        spec: HoldSpec,
+        timeout_ms: u64,
+    ) -> Result<Reply, Problem> {
+        let id = self.id;
+        let command = OpenHold {
+            id,
+            spec,
+            timeout_ms,
+        };
+        self.put(RequestInput::Open(caller, Box::new(command)))
+    }
+
+    pub(super) fn withdraw_as(
+        &mut self,
+        caller: Caller,
+        version: Option<u64>,
+    ) -> Result<Reply, Problem> {
+        let id = self.id;
+        let command = WithdrawHold { id, version };
+        self.put(RequestInput::Withdraw(caller, command))
     }
 
     /// Fires the newest timer now.
@@ -333,16 +361,16 @@ impl World {
         action: RequestAction,
     ) -> Result<RequestView, Problem> {
         let caller = self.caller(name);
-        let version = None;
-        let input = RequestInput::Act {
-            caller,
+        let command = ActOnRequest {
+            id: self.id,
             action,
-            version,
+            version: None,
         };
-        self.put(input).map(|answer| match answer {
-            Reply::Request(view) => *view,
-            other => panic!("{other:?}"),
-        })
+        self.put(RequestInput::Act(caller, command))
+            .map(|answer| match answer {
+                Reply::Request(view) => *view,
+                other => panic!("{other:?}"),
+            })
     }
 
     /// The kind and the recipients of each request event, in order.
