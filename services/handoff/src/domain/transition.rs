@@ -179,18 +179,17 @@ impl RequestTransition {
             deadline: ended.deadline,
         });
         self.request.closed_rev = Some(rev);
-        self.effects.push(Effect::Close {
-            workspace: self.request.workspace.clone(),
-            closed: HoldClosed {
-                id: self.request.id,
-                rev,
-                outcome: end.outcome,
-                data: end.data,
-                by: end.by,
-                at: end.at,
-                handoff_events: self.request.progress.pending_events.handoff_events.clone(),
-                by_rung,
-            },
-        });
+        let closed = HoldClosed {
+            id: self.request.id,
+            rev,
+            outcome: end.outcome,
+            data: end.data,
+            by: end.by,
+            at: end.at,
+            handoff_events: self.request.progress.pending_events.handoff_events.clone(),
+            by_rung,
+        };
+        let workspace = self.request.workspace.clone();
+        self.effects.push(Effect::Close(workspace, closed));
     }
 }

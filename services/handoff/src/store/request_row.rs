@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::handoff::{Effect as DecisionEffect, RequestStatus};
+use holdpoint_contracts::handoff::RequestStatus;
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::{HoldId, RunId, UserName, Workspace};
@@ -90,7 +90,7 @@ impl StateRow for Entity {
             status: Set(status_text(status).to_owned()),
             kind: Set(kind.map(|kind| kind.as_str().to_owned())),
             run_id: Set(run),
-            effect: Set(request.effect.map(|effect| effect_text(effect).to_owned())),
+            effect: Set(request.effect.map(|effect| effect.as_str().to_owned())),
             deadline_at: Set(request.deadline()),
             state: Set(stored.state),
             created_at: Set(request.created_at),
@@ -374,13 +374,4 @@ pub(crate) async fn count_loads(
         Ok(((*workspace).clone(), loads))
     };
     workspaces.iter().map(with_loads).collect()
-}
-
-const fn effect_text(effect: DecisionEffect) -> &'static str {
-    match effect {
-        DecisionEffect::Applied => "applied",
-        DecisionEffect::OnResume => "on_resume",
-        DecisionEffect::RunEnded => "run_ended",
-        DecisionEffect::Pending => "pending",
-    }
 }

@@ -376,7 +376,7 @@ impl World {
     /// The kind and the recipients of each request event, in order.
     pub(super) fn request_events(&self) -> Vec<(RequestEventKind, Vec<String>)> {
         let facts = self.effects.iter().filter_map(|effect| match effect {
-            Effect::RequestEvent { event: fact, .. } => Some((fact.kind, fact.to.clone())),
+            Effect::RequestEvent(_, fact) => Some((fact.kind, fact.to.clone())),
             _ => None,
         });
         facts.collect()
@@ -399,7 +399,7 @@ impl World {
     /// The closes that the executor got, in order.
     pub(super) fn closed(&self) -> Vec<&HoldClosed> {
         let closed = self.effects.iter().filter_map(|effect| match effect {
-            Effect::Close { closed, .. } => Some(closed),
+            Effect::Close(_, closed) => Some(closed),
             _ => None,
         });
         closed.collect()
@@ -408,9 +408,7 @@ impl World {
     /// The handoff updates that the executor got, in order.
     pub(super) fn handoff_updates(&self) -> Vec<&HandoffUpdate> {
         let handled = self.effects.iter().filter_map(|effect| match effect {
-            Effect::HandoffUpdate {
-                update: handled, ..
-            } => Some(handled),
+            Effect::HandoffUpdate(_, handled) => Some(handled),
             _ => None,
         });
         handled.collect()
@@ -419,7 +417,7 @@ impl World {
     /// The due time of the newest timer.
     pub(super) fn due(&self) -> Option<DateTime<Utc>> {
         let due = self.effects.iter().rev().find_map(|effect| match effect {
-            Effect::Timer { timer, .. } => Some(timer.due),
+            Effect::Timer(_, timer) => Some(timer.due),
             _ => None,
         });
         due.flatten()
