@@ -6,11 +6,10 @@
 )]
 
 mod counter_row;
+mod list_columns;
 mod name_groups;
 mod policy_row;
 mod request_row;
-mod snooze_column;
-mod token_set_column;
 mod user_change_row;
 mod user_row;
 

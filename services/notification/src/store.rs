@@ -9,7 +9,6 @@ mod change_row;
 mod delivery_row;
 mod effects;
 mod event_row;
-mod fair_queue;
 mod inbox;
 mod inbox_entry_row;
 mod key_columns;
@@ -42,7 +41,7 @@ use crate::domain::{
 
 pub(crate) use change_row::newest;
 pub(crate) use delivery_row::{Last, due, last_digest, of_request, of_webhook};
-pub(crate) use fair_queue::FairQueue;
+pub(crate) use event_row::FairQueue;
 pub(crate) use inbox::{entry, feed, list};
 pub(crate) use inbox_entry_row::{EntryFilter, PageStart, some_unread};
 pub(crate) use preferences_row::{DigestPlace, digests};

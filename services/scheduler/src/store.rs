@@ -16,7 +16,7 @@ use sea_orm::sea_query::{Expr, ExprTrait as _, SimpleExpr};
 use sea_orm::{Condition, QueryOrder, QuerySelect, QueryTrait as _};
 
 use crate::arming::Bucket;
-use crate::domain::{Effect, Key, Owner, Phase, SchedulerDomain, Timer};
+use crate::domain::{Effect, Key, Phase, SchedulerDomain, Timer};
 use crate::service::Scheduler;
 
 const PENDING: &str = "pending";

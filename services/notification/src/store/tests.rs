@@ -21,7 +21,7 @@ use holdpoint_contracts::notification::{Channel, RequestEventKind, Watched};
 use holdpoint_ids::Workspace;
 use holdpoint_testkit::Plans;
 
-use super::fair_queue::FairQueue;
+use super::event_row::FairQueue;
 use super::retention::{delete_expired as forget, has_expired};
 use super::{
     change_row, delivery_row, event_row, inbox_entry_row, preferences_row, secret_row, watch_row,

@@ -11,7 +11,7 @@ use holdpoint_ids::{RoleName, UserName};
 
 use crate::domain::decision::Undecided;
 use crate::domain::lookup::{DecisionContext, Facts, load_together};
-use crate::domain::model::excluded_deciders::ExcludedDeciders;
+use crate::domain::model::request::ExcludedDeciders;
 use crate::domain::need::{Fact, Need};
 
 /// How an audience is assigned.

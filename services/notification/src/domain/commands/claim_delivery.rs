@@ -4,9 +4,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::notification::PendingReason;
 
 use crate::domain::decision::{Decision, LookupFn, Outcome};
-use crate::domain::effect::Effect;
+use crate::domain::effect::{Effect, Reply};
 use crate::domain::model::{Delivery, Phase};
-use crate::domain::reply::Reply;
 use crate::domain::rules::channel_fallback::{
     delivery_changed, delivery_failed, delivery_unwanted,
 };

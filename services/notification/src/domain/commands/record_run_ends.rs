@@ -5,11 +5,10 @@ use holdpoint_contracts::notification::{RunEndRecorded, RunEnded};
 use holdpoint_ids::Workspace;
 
 use crate::domain::decision::{Decision, LookupFn, Outcome, both, with_fact};
-use crate::domain::effect::{Effect, NewDeliveries};
+use crate::domain::effect::{Effect, NewDeliveries, Reply};
 use crate::domain::model::{FanOutProgress, NotificationEvent, Subject};
-use crate::domain::reply::Reply;
 use crate::domain::rules::recipients::{subscriptions, watchers};
-use crate::domain::rules::webhook_backlog::plan_calls;
+use crate::domain::rules::webhook_notices::plan_calls;
 
 /// Records an end. Watchers are notified page by page, and webhooks at once. An end that is not wanted is not
 /// stored; if no end is wanted, the executor learns that it need not report any.

@@ -5,10 +5,9 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::notification::RunEnded;
 
 use crate::domain::decision::{Decision, Lookup, LookupFn, Outcome, Undecided, decided};
-use crate::domain::effect::Effect;
+use crate::domain::effect::{Effect, Reply};
 use crate::domain::model::{DeliveryRules, FanOutProgress, NotificationEvent, Subject, Watch};
 use crate::domain::need::{Need, Person};
-use crate::domain::reply::Reply;
 use crate::domain::rules::fan_out::notify_watchers;
 use crate::domain::rules::recipients::active_person;
 

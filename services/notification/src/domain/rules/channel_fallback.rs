@@ -8,10 +8,9 @@ use holdpoint_ids::NotificationId;
 
 use super::recipients::{active_person, request_lifecycle};
 use crate::domain::decision::{Decision, LookupFn, Outcome, Undecided, both, decided};
-use crate::domain::effect::{Effect, NewDeliveries};
+use crate::domain::effect::{Effect, NewDeliveries, Reply};
 use crate::domain::model::{Delivery, DeliveryTarget, Phase, PlannedDelivery, RequestLifecycle};
 use crate::domain::need::Person;
-use crate::domain::reply::Reply;
 
 /// Why a notification is dropped: its request was decided, or is not asked any more.
 pub const SETTLED: &str = "Nobody had to do anything any more.";
