@@ -48,11 +48,7 @@ impl Sweep<Notification> for Digests {
                 workspace: place.workspace,
                 person: place.person,
             });
-            Ok(SweepPage {
-                more: is_full,
-                inputs: inputs.collect(),
-                messages: Vec::new(),
-            })
+            Ok(SweepPage::of_inputs(inputs, is_full))
         }
         .boxed()
     }
@@ -77,14 +73,8 @@ impl Sweep<Notification> for Retention {
         async move {
             let before = self.clock.now() - KEPT_FOR;
             let more = store::has_expired(db, before).await?;
-            Ok(SweepPage {
-                more,
-                inputs: more
-                    .then_some(Input::DeleteExpired { before })
-                    .into_iter()
-                    .collect(),
-                messages: Vec::new(),
-            })
+            let input = more.then_some(Input::DeleteExpired { before });
+            Ok(SweepPage::of_inputs(input, more))
         }
         .boxed()
     }
@@ -121,11 +111,7 @@ impl Sweep<Notification> for RunEndWatches {
             let wanting = webhooks.into_iter().filter(Webhook::wants_ends);
             let inputs =
                 wanting.map(|Webhook { workspace, id, .. }| Input::WatchRunEnds { workspace, id });
-            Ok(SweepPage {
-                more,
-                inputs: inputs.collect(),
-                messages: Vec::new(),
-            })
+            Ok(SweepPage::of_inputs(inputs, more))
         }
         .boxed()
     }

@@ -15,13 +15,12 @@ use super::commands::reassign_orphaned::reassign_orphaned;
 use super::commands::set_holds::set_hold;
 use super::commands::timers_fired::{acknowledge_timer, fire_timer};
 use super::commands::withdraw_hold::withdraw_hold;
-use super::decision::{HandoffDomain, LookupFn, Outcome, Undecided};
+use super::decision::{Fact, HandoffDomain, LookupFn, Need, Outcome, Undecided};
 use super::effect::{Effect, Reply};
 use super::input::{Input, PolicyInput, RequestInput, UserInput};
 use super::lookup::{DecisionContext, Facts};
 use super::model::aggregate::{Aggregate, Key};
 use super::model::request::Request;
-use super::need::{Fact, Need};
 use super::refusal::Refusal;
 
 impl Decider for HandoffDomain {

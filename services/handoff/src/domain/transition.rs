@@ -7,10 +7,10 @@ use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_holds::OWNERS;
 
+use super::decision::{Fact, Need};
 use super::effect::Effect;
 use super::model::limits::{HISTORY_MAX, NOTE_CHARS_MAX};
 use super::model::request::{BY_SERVICE, Owner, Request};
-use super::need::{Fact, Need};
 
 /// The next state of a request and the effects so far. `finish` (rules/derived_effects.rs) completes it.
 pub(crate) struct RequestTransition {

@@ -8,5 +8,4 @@ pub(crate) mod record_attempt;
 pub(crate) mod record_call;
 pub(crate) mod record_request_events;
 pub(crate) mod record_run_ends;
-pub(crate) mod run_ended_before;
 pub(crate) mod watch;

@@ -14,8 +14,7 @@ use super::commands::read_notifications::{read_notification, read_notifications}
 use super::commands::record_attempt::record_attempt;
 use super::commands::record_call::record_call;
 use super::commands::record_request_events::record_request_event;
-use super::commands::record_run_ends::record_run_end;
-use super::commands::run_ended_before::run_ended_before;
+use super::commands::record_run_ends::{record_run_end, run_ended_before};
 use super::commands::watch::{unwatch, watch};
 use super::decision::{Decision, LookupFn, NotificationDomain, Outcome, decided};
 use super::effect::{Effect, Reply};

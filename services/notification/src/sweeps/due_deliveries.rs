@@ -87,11 +87,7 @@ impl Sweep<Notification> for DueDeliveries {
                 self.since = None;
                 self.wake.end(begun);
             }
-            Ok(SweepPage {
-                more: false,
-                inputs,
-                messages: Vec::new(),
-            })
+            Ok(SweepPage::of_inputs(inputs, false))
         }
         .boxed()
     }

@@ -14,9 +14,9 @@ use holdpoint_contracts::run::HoldKind;
 use holdpoint_holds::{Recipient, check_recipients};
 use holdpoint_ids::UserName;
 
-use crate::domain::caller::Caller;
 use crate::domain::decision::{Outcome, Undecided};
 use crate::domain::effect::Reply;
+use crate::domain::input::Caller;
 use crate::domain::lookup::DecisionContext;
 use crate::domain::model::limits::{SNOOZE_MS, SNOOZE_TEXT};
 use crate::domain::model::progress::AuditStamp;

@@ -13,9 +13,9 @@ use holdpoint_holds::check_text;
 use holdpoint_holds::limits::ANSWER_BYTES_MAX;
 use serde_json::{Value, json};
 
-use crate::domain::caller::Caller;
 use crate::domain::decision::{Outcome, Undecided};
 use crate::domain::effect::Reply;
+use crate::domain::input::Caller;
 use crate::domain::lookup::DecisionContext;
 use crate::domain::model::limits::{LATE_BYTES_MAX, LATE_MAX};
 use crate::domain::model::progress::AuditStamp;

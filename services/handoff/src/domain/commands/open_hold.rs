@@ -9,9 +9,9 @@ use holdpoint_contracts::run::HoldKind;
 use holdpoint_holds::deadline::default_timeout_ms;
 use holdpoint_holds::{HoldDraft, sanitized};
 
-use crate::domain::caller::Caller;
 use crate::domain::decision::{Outcome, Undecided};
 use crate::domain::effect::Reply;
+use crate::domain::input::Caller;
 use crate::domain::lookup::{DecisionContext, load_together};
 use crate::domain::model::policy::ResolvedPolicies;
 use crate::domain::model::progress::RequestProgress;

@@ -13,14 +13,13 @@ use holdpoint_holds::deadline::{RANGE_TEXT, TIMEOUT_MS};
 use holdpoint_holds::limits::{NEED_MAX, RUNGS_MAX};
 use holdpoint_ids::PolicyName;
 
-use crate::domain::caller::Caller;
-use crate::domain::decision::{Change, Outcome, Undecided};
+use crate::domain::decision::{Change, Fact, Need, Outcome, Undecided};
 use crate::domain::effect::Reply;
+use crate::domain::input::Caller;
 use crate::domain::lookup::Facts;
 use crate::domain::model::aggregate::Aggregate;
 use crate::domain::model::limits::{HOLIDAYS_MAX, POLICIES_MAX, SNOOZE_MS, SNOOZE_TEXT};
 use crate::domain::model::policy::{Policy, count_firings, expand_rung};
-use crate::domain::need::{Fact, Need};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::audience::find_inactive_users;
 use crate::domain::rules::authorization::require_right;

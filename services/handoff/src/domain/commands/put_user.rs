@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use holdpoint_auth::Right;
 use holdpoint_ids::{RoleName, UserName};
 
-use crate::domain::caller::Caller;
 use crate::domain::decision::{Change, Outcome, Undecided};
 use crate::domain::effect::Reply;
+use crate::domain::input::Caller;
 use crate::domain::lookup::Facts;
 use crate::domain::model::aggregate::Aggregate;
 use crate::domain::model::user::User;

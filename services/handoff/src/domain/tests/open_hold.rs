@@ -242,10 +242,7 @@ fn a_withdrawal_may_name_the_version_that_the_caller_has_seen() {
     assert_eq!((stale.status, &*stale.code), (409, "version_conflict"));
     assert_eq!(*stale.data, json!({ "version": 2 }), "the present one");
     assert!(world.withdraw_as(caller.clone(), Some(2)).is_ok());
-    assert!(
-        world.withdraw_as(caller, Some(1)).is_ok(),
-        "twice is once"
-    );
+    assert!(world.withdraw_as(caller, Some(1)).is_ok(), "twice is once");
 }
 
 #[test]

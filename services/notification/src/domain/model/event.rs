@@ -207,15 +207,6 @@ impl NotificationEvent {
     }
 
     #[must_use]
-    pub fn as_run_end(&self) -> Option<&RunEnded> {
-        if let Subject::RunEnd(end) = &self.subject {
-            Some(end)
-        } else {
-            None
-        }
-    }
-
-    #[must_use]
     pub fn at(&self) -> DateTime<Utc> {
         match &self.subject {
             Subject::Request { event, .. } => event.at,
