@@ -95,7 +95,7 @@ impl Pool {
         if payload.is_void() {
             return dropped(SETTLED);
         }
-        if matches!(payload.event.subject, Subject::RunEnd(_)) && !may_look(&person.roles) {
+        if payload.event.as_run_end().is_some() && !may_look(&person.roles) {
             return dropped(BARRED);
         }
         let said = store::preferences(&self.readers, &key.workspace, &person.name).await;

@@ -207,6 +207,15 @@ impl NotificationEvent {
     }
 
     #[must_use]
+    pub fn as_run_end(&self) -> Option<&RunEnded> {
+        if let Subject::RunEnd(end) = &self.subject {
+            Some(end)
+        } else {
+            None
+        }
+    }
+
+    #[must_use]
     pub fn at(&self) -> DateTime<Utc> {
         match &self.subject {
             Subject::Request { event, .. } => event.at,
