@@ -83,7 +83,7 @@ fn replace_decision(
     }
     decision
         .effects
-        .retain(|effect| !matches!(effect, Effect::Close { .. }));
+        .retain(|effect| !matches!(effect, Effect::Close(..)));
     decision.reply = Reply::DesiredState(SetHoldReply::Set);
 }
 
@@ -131,7 +131,7 @@ fn delay_timeouts(
     decision: &mut Decided<holdpoint_handoff::domain::HandoffDomain>,
 ) {
     for effect in &mut decision.effects {
-        if let Effect::Close { closed, .. } = effect
+        if let Effect::Close(_, closed) = effect
             && closed.outcome == HoldOutcome::Timeout
         {
             closed.at += TimeDelta::days(400);

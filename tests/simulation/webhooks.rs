@@ -225,7 +225,7 @@ impl World {
         }
     }
 
-    /// `sweeps/run_end_watches.rs` of the service.
+    /// `sweeps.rs` of the service.
     pub(crate) fn sweep_run_end_watches(&mut self) {
         let repeats = self.features.has(Feature::Webhooks) && self.chaos && self.chance.one_in(4);
         if !repeats {
@@ -245,7 +245,7 @@ impl World {
         }
     }
 
-    /// `sending/webhook.rs` of the service: one call, and its result at the webhook.
+    /// `sending/signed_calls.rs` of the service: one call, and its result at the webhook.
     pub(crate) fn call_webhook(&mut self, key: &DeliveryKey, id: WebhookId) -> AttemptReport {
         let webhook = self.notification.states.get(&Key::Webhook(acme(), id));
         if !webhook

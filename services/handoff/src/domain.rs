@@ -3,7 +3,6 @@
 //! It knows no clock, database or bus, and names missing data as a [`Need`]. Imports point only
 //! downward: `decide`, `commands`, `rules`, the files beside this one, `model`.
 
-mod caller;
 mod commands;
 mod decide;
 mod decision;
@@ -11,7 +10,6 @@ mod effect;
 mod input;
 mod lookup;
 mod model;
-mod need;
 mod refusal;
 mod rules;
 mod transition;
@@ -19,17 +17,15 @@ mod transition;
 #[cfg(test)]
 mod tests;
 
-pub use caller::{Caller, Proof};
-pub use decision::{Change, HandoffDomain, Lookup, LookupFn, Outcome, Undecided};
+pub use decision::{Change, Fact, HandoffDomain, Lookup, LookupFn, Need, Outcome, Undecided};
 pub use effect::{Effect, Reply};
 pub use holdpoint_holds::Recipient;
-pub use input::{Input, PolicyInput, RequestInput, UserInput};
+pub use input::{Caller, Input, PolicyInput, Proof, RequestInput, UserInput};
 pub use model::aggregate::{Aggregate, Key};
 pub use model::policy::{Policy, ResolvedPolicies};
 pub use model::progress::{AuditStamp, Ladder, PendingHandoffEvents, RequestProgress, RungEnd};
 pub use model::request::{End, Owner, Phase, Request, Timer};
 pub use model::user::User;
-pub use need::{Fact, Need};
 pub use refusal::Refusal;
 pub use rules::built_in_policies::built_in_policies;
 pub use rules::merge_desired_state::{MergeAction, OwnerState, merge_desired_state};

@@ -38,37 +38,20 @@ impl Reader<'_> {
             SetHolds::VERB => self.desired_states(read(body)?),
             RequestTimersFired::VERB => self.timers(read(body)?),
             OpenHold::VERB => self.one(body, |it: OpenHold, caller| {
-                let input = RequestInput::Open {
-                    caller,
-                    spec: Box::new(it.spec),
-                    timeout_ms: it.timeout_ms,
-                };
-                self.request(it.id, input)
+                self.request(it.id, RequestInput::Open(caller, Box::new(it)))
             }),
-            AskAgain::VERB => self.one(body, |wanted: AskAgain, caller| {
-                let id = wanted.again.asked_again();
-                self.request(id, RequestInput::AskAgain { caller, wanted })
+            AskAgain::VERB => self.one(body, |it: AskAgain, caller| {
+                self.request(it.again.asked_again(), RequestInput::AskAgain(caller, it))
             }),
             WithdrawHold::VERB => self.one(body, |it: WithdrawHold, caller| {
-                let version = it.version;
-                self.request(it.id, RequestInput::Withdraw { caller, version })
+                self.request(it.id, RequestInput::Withdraw(caller, it))
             }),
             DecideRequest::VERB => self.one(body, |it: DecideRequest, caller| {
-                let input = RequestInput::Decide {
-                    caller,
-                    decision: it.decision,
-                    version: it.version,
-                };
-                self.request(it.id, input)
+                self.request(it.id, RequestInput::Decide(caller, it))
             }),
             DecideRequests::VERB => self.decide_requests(body),
             ActOnRequest::VERB => self.one(body, |it: ActOnRequest, caller| {
-                let input = RequestInput::Act {
-                    caller,
-                    action: it.action,
-                    version: it.version,
-                };
-                self.request(it.id, input)
+                self.request(it.id, RequestInput::Act(caller, it))
             }),
             PutUser::VERB => self.one(body, |it: PutUser, caller| Input::User {
                 workspace: self.workspace(),
@@ -174,14 +157,13 @@ impl Reader<'_> {
             return Err(Problem::invalid_body(detail).with_errors(vec![error]));
         }
         let inputs = ids.into_iter().map(|id| {
-            let (caller, decision) = (caller.clone(), decision.clone());
-            let version = versions.get(&id).copied();
-            let input = RequestInput::DecideRequests {
-                caller,
+            let (decision, version) = (decision.clone(), versions.get(&id).copied());
+            let one = DecideRequest {
+                id,
                 decision,
                 version,
             };
-            self.request(id, input)
+            self.request(id, RequestInput::DecideRequests(caller.clone(), one))
         });
         Ok(DecodedCommand::atomic(inputs.collect(), key))
     }

@@ -134,18 +134,18 @@ impl Outbound<HandoffDomain> for Handoff {
 
 fn desired_state(effect: &Effect) -> Option<DesiredState> {
     let (kind, workspace, id, rev, body) = match effect {
-        Effect::Timer { workspace, timer } => {
+        Effect::Timer(workspace, timer) => {
             (TIMER, workspace, timer.id.clone(), timer.rev, body(timer)?)
         }
-        Effect::Close { workspace, closed } => {
+        Effect::Close(workspace, closed) => {
             let id = closed.id.to_string();
             (CLOSED, workspace, id, closed.rev, body(closed)?)
         }
-        Effect::HandoffUpdate { workspace, update } => {
+        Effect::HandoffUpdate(workspace, update) => {
             let id = update.id.to_string();
             (HANDLED, workspace, id, update.rev, body(update)?)
         }
-        Effect::RequestEvent { workspace, event } => {
+        Effect::RequestEvent(workspace, event) => {
             // Every event counts and not only the newest, so each has an id.
             let id = format!("{}#{}", event.id, event.rev);
             (EVENT, workspace, id, event.rev, body(event)?)

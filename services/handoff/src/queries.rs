@@ -13,20 +13,13 @@ use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::Page;
 use holdpoint_contracts::subject::{Parts, SYSTEM_WORKSPACE};
 use holdpoint_ids::Workspace;
-use holdpoint_kernel::Queries;
+use holdpoint_kernel::{Queries, check_limit, cut_items, cut_page, read_query, write_reply};
 use holdpoint_store::StateRow;
 use sea_orm::{DatabaseConnection, PrimaryKeyTrait};
-use serde::Serialize;
 use serde_json::Value;
 
 use crate::domain::{Policy, Refusal, Request, User, built_in_policies};
 use crate::store::{self, Filter, Order, Policies, RequestCursor, Requests, Snoozed, Users};
-
-/// Most items of a page.
-const LIMIT_MAX: u64 = 500;
-
-/// Most bytes of JSON in a page, because a reply must fit into a message.
-const PAGE_BYTES_MAX: usize = 512 * 1024;
 
 /// Largest context on a card in a list.
 const CARD_CONTEXT_BYTES_MAX: usize = 8 * 1024;
@@ -53,33 +46,20 @@ impl Queries for HandoffQueries {
         async move {
             let workspace = &parts.workspace;
             match parts.verb.as_str() {
-                GetRequest::NAME => self
-                    .request(workspace, &read_query(body)?)
-                    .await
-                    .and_then(to_json),
-                ListRequests::NAME => self
-                    .requests(workspace, &read_query(body)?)
-                    .await
-                    .and_then(to_json),
-                GetUser::NAME => self
-                    .user(workspace, read_query(body)?)
-                    .await
-                    .and_then(to_json),
-                ListUsers::NAME => self
-                    .users(workspace, &read_query(body)?)
-                    .await
-                    .and_then(to_json),
-                GetPolicy::NAME => self
-                    .policy(workspace, read_query(body)?)
-                    .await
-                    .and_then(to_json),
+                GetRequest::NAME => write_reply(self.request(workspace, &read_query(body)?).await?),
+                ListRequests::NAME => {
+                    write_reply(self.requests(workspace, &read_query(body)?).await?)
+                }
+                GetUser::NAME => write_reply(self.user(workspace, read_query(body)?).await?),
+                ListUsers::NAME => write_reply(self.users(workspace, &read_query(body)?).await?),
+                GetPolicy::NAME => write_reply(self.policy(workspace, read_query(body)?).await?),
                 ListPolicies::NAME => {
                     read_query::<ListPolicies>(body)?;
-                    self.policies(workspace).await.and_then(to_json)
+                    write_reply(self.policies(workspace).await?)
                 }
                 // The changes of all workspaces: only services may query the system workspace.
                 ListUserChanges::NAME if workspace.as_str() == SYSTEM_WORKSPACE => {
-                    self.user_changes(read_query(body)?).await.and_then(to_json)
+                    write_reply(self.user_changes(read_query(body)?).await?)
                 }
                 other => Err(Problem::not_found(format!(
                     "the handoff service has no query `{other}` in workspace `{workspace}`"
@@ -90,18 +70,6 @@ impl Queries for HandoffQueries {
     }
 }
 
-fn read_query<Q: Query>(body: &[u8]) -> Result<Q, Problem> {
-    serde_json::from_slice(body)
-        .map_err(|error| Problem::invalid_body(format!("`{}`: {error}", Q::NAME)))
-}
-
-fn to_json(view: impl Serialize) -> Result<Value, Problem> {
-    serde_json::to_value(view).map_err(|error| {
-        tracing::error!(%error, "reply not serialized; the query failed");
-        Problem::internal()
-    })
-}
-
 fn failed(error: impl std::error::Error + 'static) -> Problem {
     tracing::error!(error = &error as &dyn std::error::Error, "query failed");
     Problem::unavailable("the handoff service's tables cannot be read now; try again")
@@ -109,33 +77,6 @@ fn failed(error: impl std::error::Error + 'static) -> Problem {
 
 fn invalid(detail: impl Into<String>) -> Problem {
     Problem::new(400, "invalid_query", detail)
-}
-
-fn check_limit(limit: u64) -> Result<u64, Problem> {
-    if (1..=LIMIT_MAX).contains(&limit) {
-        return Ok(limit);
-    }
-    Err(invalid(format!("`limit` is 1 to {LIMIT_MAX}, not {limit}")))
-}
-
-/// One page, bounded by items and by bytes. The query asked for one more item than `limit`, which shows
-/// whether another page follows.
-fn cut_page<T: Serialize>(mut items: Vec<T>, limit: u64, cursor: impl Fn(&T) -> String) -> Page<T> {
-    let count = count_fitting(&items).min(usize::try_from(limit).unwrap_or(usize::MAX));
-    let has_more = items.len() > count;
-    items.truncate(count);
-    let next_cursor = items.last().filter(|_| has_more).map(cursor);
-    Page { items, next_cursor }
-}
-
-/// How many items, at least one, are within [`PAGE_BYTES_MAX`].
-fn count_fitting<T: Serialize>(items: &[T]) -> usize {
-    let mut bytes = 0;
-    let beyond = items.iter().position(|item| {
-        bytes += serde_json::to_string(item).map_or(0, |text| text.len());
-        bytes > PAGE_BYTES_MAX
-    });
-    beyond.unwrap_or(items.len()).max(1)
 }
 
 /// The wanted order, and where the page begins.
@@ -313,7 +254,7 @@ impl HandoffQueries {
         let limit = check_limit(query.limit)?;
         let changes = store::list_user_changes(&self.db, query.after, limit).await;
         let mut changes = changes.map_err(failed)?;
-        changes.truncate(count_fitting(&changes));
+        cut_items(&mut changes, limit);
         Ok(changes)
     }
 }

@@ -6,11 +6,10 @@
 )]
 
 mod counter_row;
+mod list_columns;
 mod name_groups;
 mod policy_row;
 mod request_row;
-mod snooze_column;
-mod token_set_column;
 mod user_change_row;
 mod user_row;
 
@@ -110,9 +109,9 @@ impl Store<HandoffDomain> for Handoff {
         let (mut requests, mut users, mut policies) = (Vec::new(), Vec::new(), Vec::new());
         for one in changed {
             match one.state {
-                Aggregate::Request(request) => requests.push(changed_state(one, &**request)),
-                Aggregate::User(user) => users.push(changed_state(one, user)),
-                Aggregate::Policy(policy) => policies.push(changed_state(one, &**policy)),
+                Aggregate::Request(request) => requests.push(one.with_state(&**request)),
+                Aggregate::User(user) => users.push(one.with_state(user)),
+                Aggregate::Policy(policy) => policies.push(one.with_state(&**policy)),
             }
         }
         let mut losers = Requests::save(db, &requests, now).await?;
@@ -140,17 +139,6 @@ impl Store<HandoffDomain> for Handoff {
         }
         let last = counter_row::take(db, changes.len()).await?;
         user_change_row::insert(db, &changes, last, now).await
-    }
-}
-
-fn changed_state<'c, S>(
-    one: &Changed<'c, HandoffDomain>,
-    state: &'c S,
-) -> ChangedState<'c, S, Key> {
-    ChangedState {
-        state,
-        key: one.key,
-        read_version: one.read_version,
     }
 }
 

@@ -40,11 +40,8 @@ impl Sweep<Handoff> for Reassignment {
     ) -> BoxFuture<'a, Result<SweepPage<Handoff>, StoreError>> {
         async move {
             let page = self.next(db).await?;
-            Ok(SweepPage {
-                more: page.is_some(),
-                inputs: page.unwrap_or_default(),
-                messages: Vec::new(),
-            })
+            let more = page.is_some();
+            Ok(SweepPage::of_inputs(page.unwrap_or_default(), more))
         }
         .boxed()
     }

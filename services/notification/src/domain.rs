@@ -1,7 +1,7 @@
 //! The pure core: what happened, who is notified of it, and through which channels.
 //!
 //! It knows no clock, database or bus, and names what it lacks as a [`Need`]. Imports point only downward:
-//! `decide` → `commands` → `rules` → `decision`, `input`, `effect`, `refusal`, `reply`, `need` → `model`.
+//! `decide` → `commands` → `rules` → `decision`, `input`, `effect`, `refusal`, `need` → `model`.
 
 mod commands;
 mod decide;
@@ -11,7 +11,6 @@ mod input;
 mod model;
 mod need;
 mod refusal;
-mod reply;
 mod rules;
 
 #[cfg(test)]
@@ -22,7 +21,7 @@ mod tests;
 pub use commands::claim_delivery::PERSON_GONE;
 pub use decision::{Change, Lookup, LookupFn, NotificationDomain, Outcome, Undecided};
 pub(crate) use effect::ChangedInboxes;
-pub use effect::{Effect, NewDeliveries, NewInboxEntries};
+pub use effect::{Effect, NewDeliveries, NewInboxEntries, Reply};
 pub use input::Input;
 pub use model::{
     Aggregate, AttemptReport, CallOutcome, Delivery, DeliveryKey, DeliveryRules, DeliveryTarget,
@@ -33,11 +32,9 @@ pub use model::{
 };
 pub use need::{Fact, Need, Person};
 pub use refusal::Refusal;
-pub use reply::Reply;
-pub use rules::channel_fallback::SETTLED;
+pub use rules::channel_fallback::{SETTLED, TRIES_MAX};
 pub(crate) use rules::notification_text::outcome_word;
 pub use rules::notification_text::{request_title, run_duration, run_end_message, run_end_title};
 pub use rules::notification_view::{asks_a_person, link, view};
 pub(crate) use rules::plain_text::{clean, cut, field_label, line};
 pub use rules::recipients::PAGE;
-pub use rules::retry_schedule::TRIES_MAX;

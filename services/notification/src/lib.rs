@@ -36,11 +36,9 @@ use tokio_util::task::TaskTracker;
 use domain::Input;
 use sending::Pool;
 use service::vital;
-use sweeps::digests::Digests;
 use sweeps::due_deliveries::DueDeliveries;
 use sweeps::fan_out::FanOut;
-use sweeps::retention::Retention;
-use sweeps::run_end_watches::RunEndWatches;
+use sweeps::{Digests, Retention, RunEndWatches};
 
 pub use sending::Outside;
 pub use sending::post::{Jobs, PublicUrl};

@@ -14,20 +14,13 @@ use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::Page;
 use holdpoint_contracts::subject::Parts;
 use holdpoint_ids::{NotificationId, Workspace};
-use holdpoint_kernel::Queries;
+use holdpoint_kernel::{Queries, check_limit, cut_items, cut_page, read_query, write_reply};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
-use serde::Serialize;
 use serde_json::Value;
 
 use crate::domain::{Delivery, Refusal, Watch, Webhook, WebhookState, masked_preferences};
 use crate::store::{self, Last, PageStart};
-
-/// Most items of one page.
-const LIMIT_MAX: u64 = 500;
-
-/// Most bytes of JSON in one page: a reply must fit the bus, however large its items are.
-const PAGE_BYTES_MAX: usize = 512 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct NotificationQueries {
@@ -45,19 +38,35 @@ impl Queries for NotificationQueries {
         async move {
             let workspace = &parts.workspace;
             match parts.verb.as_str() {
-                GetNotification::NAME => json(self.one(workspace, &read(body)?).await?),
-                GetWebhook::NAME => json(self.webhook(workspace, &read(body)?).await?),
-                ListWebhooks::NAME => json(self.webhooks(workspace, &read(body)?).await?),
-                ListWebhookDeliveries::NAME => {
-                    json(self.to_webhook(workspace, &read(body)?).await?)
+                GetNotification::NAME => {
+                    write_reply(self.one(workspace, &read_query(body)?).await?)
                 }
-                ListWatches::NAME => json(self.watches(workspace, &read(body)?).await?),
-                GetWatchStatus::NAME => json(self.watching(workspace, &read(body)?).await?),
-                GetPreferences::NAME => json(self.preferences(workspace, &read(body)?).await?),
-                ListDeliveries::NAME => json(self.deliveries(workspace, &read(body)?).await?),
-                GetNotificationFeed::NAME => json(self.feed(workspace, &read(body)?).await?),
-                CountUnread::NAME => json(self.unread(workspace, &read(body)?).await?),
-                ListNotifications::NAME => json(self.list(workspace, &read(body)?).await?),
+                GetWebhook::NAME => write_reply(self.webhook(workspace, &read_query(body)?).await?),
+                ListWebhooks::NAME => {
+                    write_reply(self.webhooks(workspace, &read_query(body)?).await?)
+                }
+                ListWebhookDeliveries::NAME => {
+                    write_reply(self.to_webhook(workspace, &read_query(body)?).await?)
+                }
+                ListWatches::NAME => {
+                    write_reply(self.watches(workspace, &read_query(body)?).await?)
+                }
+                GetWatchStatus::NAME => {
+                    write_reply(self.watching(workspace, &read_query(body)?).await?)
+                }
+                GetPreferences::NAME => {
+                    write_reply(self.preferences(workspace, &read_query(body)?).await?)
+                }
+                ListDeliveries::NAME => {
+                    write_reply(self.deliveries(workspace, &read_query(body)?).await?)
+                }
+                GetNotificationFeed::NAME => {
+                    write_reply(self.feed(workspace, &read_query(body)?).await?)
+                }
+                CountUnread::NAME => write_reply(self.unread(workspace, &read_query(body)?).await?),
+                ListNotifications::NAME => {
+                    write_reply(self.list(workspace, &read_query(body)?).await?)
+                }
                 other => Err(Problem::not_found(format!(
                     "the notification service has no query `{other}`"
                 ))),
@@ -65,18 +74,6 @@ impl Queries for NotificationQueries {
         }
         .boxed()
     }
-}
-
-fn read<Q: Query>(body: &[u8]) -> Result<Q, Problem> {
-    serde_json::from_slice(body)
-        .map_err(|error| Problem::invalid_body(format!("`{}`: {error}", Q::NAME)))
-}
-
-fn json(answer: impl Serialize) -> Result<Value, Problem> {
-    serde_json::to_value(answer).map_err(|error| {
-        tracing::error!(%error, "a reply cannot be serialized");
-        Problem::internal()
-    })
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "as map_err gives it")]
@@ -101,14 +98,6 @@ fn start(cursor: &str) -> Option<PageStart> {
     })
 }
 
-fn limited(limit: u64) -> Result<u64, Problem> {
-    if (1..=LIMIT_MAX).contains(&limit) {
-        return Ok(limit);
-    }
-    let detail = format!("`limit` must be 1 to {LIMIT_MAX}, not {limit}");
-    Err(Problem::new(400, "invalid_query", detail))
-}
-
 fn read_cursor<T>(
     cursor: Option<&str>,
     read: impl Fn(&str) -> Option<T>,
@@ -118,28 +107,6 @@ fn read_cursor<T>(
         read(cursor).ok_or_else(|| Problem::new(400, "invalid_query", detail))
     };
     cursor.map(place).transpose()
-}
-
-/// Keeps the items that fit one page, by count and bytes; at least one. Returns whether more exist: one extra
-/// item was queried.
-fn cut<T: Serialize>(items: &mut Vec<T>, limit: u64) -> bool {
-    let mut bytes = 0;
-    let beyond = items.iter().position(|item| {
-        bytes += serde_json::to_string(item).map_or(0, |text| text.len());
-        bytes > PAGE_BYTES_MAX
-    });
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let fitting = beyond.unwrap_or(items.len()).max(1).min(limit);
-    let more = items.len() > fitting;
-    items.truncate(fitting);
-    more
-}
-
-/// One page, whose cursor names its last item.
-fn page<T: Serialize>(mut items: Vec<T>, limit: u64, cursor: impl Fn(&T) -> String) -> Page<T> {
-    let more = cut(&mut items, limit);
-    let next_cursor = items.last().filter(|_| more).map(cursor);
-    Page { items, next_cursor }
 }
 
 impl NotificationQueries {
@@ -176,11 +143,13 @@ impl NotificationQueries {
         workspace: &Workspace,
         query: &ListWebhooks,
     ) -> Result<Page<WebhookView>, Problem> {
-        let limit = limited(query.limit)?;
+        let limit = check_limit(query.limit)?;
         let after = read_cursor(query.cursor.as_deref(), |id| id.parse().ok())?;
         let found = store::webhooks(&self.db, workspace, after, limit + 1).await;
         let items = found.map_err(failed)?.iter().map(Webhook::view).collect();
-        Ok(page(items, limit, |last: &WebhookView| last.id.to_string()))
+        Ok(cut_page(items, limit, |last: &WebhookView| {
+            last.id.to_string()
+        }))
     }
 
     /// The cursor is like that of notifications.
@@ -189,7 +158,7 @@ impl NotificationQueries {
         workspace: &Workspace,
         query: &ListWebhookDeliveries,
     ) -> Result<Page<DeliveryView>, Problem> {
-        let limit = limited(query.limit)?;
+        let limit = check_limit(query.limit)?;
         let last = read_cursor(query.cursor.as_deref(), start)?;
         let known = store::webhook(&self.db, workspace, query.webhook).await;
         if known.map_err(failed)?.is_none() {
@@ -199,7 +168,7 @@ impl NotificationQueries {
         let found = store::of_webhook(&self.db, to, last, limit + 1).await;
         let items = found.map_err(failed)?.iter().map(Delivery::view).collect();
         let cursor = |last: &DeliveryView| cursor_of(last.at, last.notification);
-        Ok(page(items, limit, cursor))
+        Ok(cut_page(items, limit, cursor))
     }
 
     /// All are on one page.
@@ -242,7 +211,7 @@ impl NotificationQueries {
         workspace: &Workspace,
         query: &ListDeliveries,
     ) -> Result<Page<DeliveryView>, Problem> {
-        let limit = limited(query.limit)?;
+        let limit = check_limit(query.limit)?;
         let last = read_cursor(query.cursor.as_deref(), |cursor| {
             let mut parts = cursor.splitn(3, '_');
             Some(Last {
@@ -259,7 +228,7 @@ impl NotificationQueries {
             let rev = last.notification.rev.unwrap_or(0);
             format!("{rev}_{}_{person}", last.channel.as_str())
         };
-        Ok(page(items, limit, cursor))
+        Ok(cut_page(items, limit, cursor))
     }
 
     async fn list(
@@ -267,7 +236,7 @@ impl NotificationQueries {
         workspace: &Workspace,
         query: &ListNotifications,
     ) -> Result<Page<NotificationView>, Problem> {
-        let limit = limited(query.limit)?;
+        let limit = check_limit(query.limit)?;
         let last = read_cursor(query.cursor.as_deref(), start)?;
         let filter = store::EntryFilter {
             workspace,
@@ -278,7 +247,7 @@ impl NotificationQueries {
         };
         let items = store::list(&self.db, &filter).await.map_err(failed)?;
         let cursor = |last: &NotificationView| cursor_of(last.at, last.id);
-        Ok(page(items, limit, cursor))
+        Ok(cut_page(items, limit, cursor))
     }
 
     async fn feed(
@@ -286,7 +255,7 @@ impl NotificationQueries {
         workspace: &Workspace,
         query: &GetNotificationFeed,
     ) -> Result<FeedPage, Problem> {
-        let limit = limited(query.limit)?;
+        let limit = check_limit(query.limit)?;
         let filter = store::EntryFilter {
             workspace,
             person: &query.person,
@@ -297,7 +266,7 @@ impl NotificationQueries {
         let found = store::feed(&self.db, &filter).await;
         let (mut items, newest) = found.map_err(failed)?;
         Ok(FeedPage {
-            more: cut(&mut items, limit),
+            more: cut_items(&mut items, limit),
             items,
             newest,
         })

@@ -4,13 +4,11 @@
 //! their payloads from the tables, and reports results as inputs. It never decides what is sent or retried.
 //! No text of a receiver is stored (S0-R5).
 
-mod callback;
-mod chat;
 mod digest;
 mod mail;
 pub(crate) mod post;
+mod signed_calls;
 mod signed_request;
-mod webhook;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,11 +6,9 @@
 )]
 
 mod change_row;
-mod column_row;
 mod delivery_row;
 mod effects;
 mod event_row;
-mod fair_queue;
 mod inbox;
 mod inbox_entry_row;
 mod key_columns;
@@ -31,11 +29,10 @@ use holdpoint_auth::{Right, Role, may};
 use holdpoint_contracts::notification as contract;
 use holdpoint_ids::{HoldId, RoleName, UserName, WebhookId, Workspace};
 use holdpoint_kernel::{Changed, Store};
-use holdpoint_store::{ChangedState, StateRow as _, StoreError, Transaction};
+use holdpoint_store::{ColumnRow as _, StateRow as _, StoreError, Transaction};
 use holdpoint_user_directory::table as people;
 use sea_orm::ConnectionTrait;
 
-use self::column_row::ColumnRow as _;
 use crate::Notification;
 use crate::domain::{
     Aggregate, DeliveryKey, DeliveryRules, DeliveryTarget, Effect, Fact, Key, Need,
@@ -44,7 +41,7 @@ use crate::domain::{
 
 pub(crate) use change_row::newest;
 pub(crate) use delivery_row::{Last, due, last_digest, of_request, of_webhook};
-pub(crate) use fair_queue::FairQueue;
+pub(crate) use event_row::FairQueue;
 pub(crate) use inbox::{entry, feed, list};
 pub(crate) use inbox_entry_row::{EntryFilter, PageStart, some_unread};
 pub(crate) use preferences_row::{DigestPlace, digests};
@@ -122,12 +119,12 @@ impl Store<NotificationDomain> for Notification {
         let (mut preferences, mut webhooks, mut watches) = (Vec::new(), Vec::new(), Vec::new());
         for one in changed {
             match one.state {
-                Aggregate::Event(event) => events.push(changed_state(one, &**event)),
-                Aggregate::Delivery(delivery) => deliveries.push(changed_state(one, &**delivery)),
-                Aggregate::Secret(secret) => secrets.push(changed_state(one, &**secret)),
-                Aggregate::Preferences(new) => preferences.push(changed_state(one, &**new)),
-                Aggregate::Webhook(webhook) => webhooks.push(changed_state(one, &**webhook)),
-                Aggregate::Watch(watch) => watches.push(changed_state(one, &**watch)),
+                Aggregate::Event(event) => events.push(one.with_state(&**event)),
+                Aggregate::Delivery(delivery) => deliveries.push(one.with_state(&**delivery)),
+                Aggregate::Secret(secret) => secrets.push(one.with_state(&**secret)),
+                Aggregate::Preferences(new) => preferences.push(one.with_state(&**new)),
+                Aggregate::Webhook(webhook) => webhooks.push(one.with_state(&**webhook)),
+                Aggregate::Watch(watch) => watches.push(one.with_state(&**watch)),
                 // The effect records that an entry was read. The first writer wins, and nobody loses.
                 Aggregate::InboxEntry(_) | Aggregate::Stateless => {}
             }
@@ -148,17 +145,6 @@ impl Store<NotificationDomain> for Notification {
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
         effects::record(db, effects, now).await
-    }
-}
-
-fn changed_state<'c, S>(
-    one: &Changed<'c, NotificationDomain>,
-    state: &'c S,
-) -> ChangedState<'c, S, Key> {
-    ChangedState {
-        state,
-        key: one.key,
-        read_version: one.read_version,
     }
 }
 

@@ -4,25 +4,21 @@
     reason = "the entity macro generates a nested save that begins"
 )]
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdpoint_ids::Workspace;
 use holdpoint_kernel::{Changed, Store};
-use holdpoint_store::{
-    ROWS_PER_STATEMENT, StoreError, Transaction, insert_returning, upsert_if_version,
-};
+use holdpoint_store::{BrokenRow as _, ColumnRow, KeyOf, StoreError, Transaction};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, SimpleExpr};
 use sea_orm::{Condition, QueryOrder, QuerySelect, QueryTrait as _};
 
 use crate::arming::Bucket;
-use crate::domain::{Effect, Key, Owner, Phase, SchedulerDomain, Timer};
+use crate::domain::{Effect, Key, Phase, SchedulerDomain, Timer};
 use crate::service::Scheduler;
 
-const TABLE: &str = "timers";
 const PENDING: &str = "pending";
 const FIRED: &str = "fired";
 const CLEARED: &str = "cleared";
@@ -95,7 +91,7 @@ pub(crate) async fn list_due(
     let next = last.and_then(|row| Some((row.due_at?, row.workspace, row.owner, row.id)));
     let mut timers = Vec::with_capacity(rows.len());
     for row in rows {
-        match read_timer(row) {
+        match Entity::read(row) {
             Ok(Timer {
                 key,
                 rev,
@@ -209,7 +205,10 @@ pub(crate) async fn buckets(
         };
         let full = rows.len() as u64 == PAGE;
         for (shard, due) in rows {
-            found.insert((u32::try_from(shard).map_err(broken)?, due.timestamp()));
+            found.insert((
+                u32::try_from(shard).map_err(Entity::broken)?,
+                due.timestamp(),
+            ));
         }
         if !full {
             return Ok(found);
@@ -224,78 +223,65 @@ fn pending() -> SimpleExpr {
     COLUMN.status.eq(PENDING)
 }
 
-fn broken(reason: impl std::fmt::Display) -> StoreError {
-    StoreError::broken(TABLE, reason)
+impl ColumnRow for Entity {
+    type State = Timer;
+
+    const CONSTANT: &'static [Column] = &[Column::Shard];
+
+    fn read(row: Model) -> Result<Timer, StoreError> {
+        let key = Key {
+            workspace: row.workspace.parse().map_err(Self::broken)?,
+            owner: row.owner.parse().map_err(Self::broken)?,
+            id: row.id,
+        };
+        let phase = match (row.status.as_str(), row.due_at) {
+            (PENDING, Some(due)) => Phase::Pending(due),
+            (FIRED, None) => Phase::Fired,
+            (CLEARED, None) => Phase::Cleared,
+            (status, due) => return Err(Self::broken(format!("status `{status}`, due {due:?}"))),
+        };
+        Ok(Timer {
+            key,
+            version: u64::try_from(row.version).map_err(Self::broken)?,
+            rev: u64::try_from(row.rev).map_err(Self::broken)?,
+            phase,
+        })
+    }
+
+    fn row(timer: &Timer, prior_version: i64, now: DateTimeUtc) -> Result<ActiveModel, StoreError> {
+        let (workspace, owner, id) = row_key(&timer.key);
+        let (status, due) = match timer.phase {
+            Phase::Pending(due) => (PENDING, Some(due)),
+            Phase::Fired => (FIRED, None),
+            Phase::Cleared => (CLEARED, None),
+        };
+        Ok(ActiveModel {
+            workspace: Set(workspace),
+            owner: Set(owner),
+            id: Set(id),
+            version: Set(i64::try_from(timer.version).map_err(Self::broken)?),
+            prior_version: Set(prior_version),
+            rev: Set(i64::try_from(timer.rev).map_err(Self::broken)?),
+            shard: Set(i32::try_from(timer.key.shard()).map_err(Self::broken)?),
+            status: Set(status.to_owned()),
+            due_at: Set(due),
+            updated_at: Set(now),
+        })
+    }
 }
 
-fn read_timer(row: Model) -> Result<Timer, StoreError> {
-    let key = Key {
-        workspace: row.workspace.parse().map_err(broken)?,
-        owner: row.owner.parse().map_err(broken)?,
-        id: row.id,
-    };
-    let phase = match (row.status.as_str(), row.due_at) {
-        (PENDING, Some(due)) => Phase::Pending(due),
-        (FIRED, None) => Phase::Fired,
-        (CLEARED, None) => Phase::Cleared,
-        (status, due) => return Err(broken(format!("status `{status}`, due {due:?}"))),
-    };
-    Ok(Timer {
-        key,
-        version: u64::try_from(row.version).map_err(broken)?,
-        rev: u64::try_from(row.rev).map_err(broken)?,
-        phase,
-    })
-}
-
-fn active(
-    changed: &Changed<'_, SchedulerDomain>,
-    now: DateTime<Utc>,
-) -> Result<ActiveModel, StoreError> {
-    let timer = changed.state;
-    let (status, due) = match timer.phase {
-        Phase::Pending(due) => (PENDING, Some(due)),
-        Phase::Fired => (FIRED, None),
-        Phase::Cleared => (CLEARED, None),
-    };
-    Ok(ActiveModel {
-        workspace: Set(timer.key.workspace.to_string()),
-        owner: Set(timer.key.owner.to_string()),
-        id: Set(timer.key.id.clone()),
-        version: Set(i64::try_from(timer.version).map_err(broken)?),
-        prior_version: Set(i64::try_from(changed.read_version).map_err(broken)?),
-        rev: Set(i64::try_from(timer.rev).map_err(broken)?),
-        shard: Set(i32::try_from(timer.key.shard()).map_err(broken)?),
-        status: Set(status.to_owned()),
-        due_at: Set(due),
-        updated_at: Set(now),
-    })
+fn row_key(key: &Key) -> KeyOf<Entity> {
+    let (workspace, owner) = (key.workspace.to_string(), key.owner.to_string());
+    (workspace, owner, key.id.clone())
 }
 
 impl Store<SchedulerDomain> for Scheduler {
     /// Loads timers; unknown ones are left out.
     async fn load(&self, db: &Transaction, keys: &[Key]) -> Result<Vec<(Key, Timer)>, StoreError> {
-        let mut groups: BTreeMap<(&Workspace, Owner), Vec<&str>> = BTreeMap::new();
-        for key in keys {
-            let group = groups.entry((&key.workspace, key.owner));
-            group.or_default().push(&key.id);
-        }
-        let mut timers = Vec::with_capacity(keys.len());
-        for ((workspace, owner), ids) in groups {
-            for ids in ids.chunks(ROWS_PER_STATEMENT) {
-                let rows = Entity::find()
-                    .filter(COLUMN.workspace.eq(workspace.as_str()))
-                    .filter(COLUMN.owner.eq(owner.to_string()))
-                    .filter(COLUMN.id.is_in(ids.iter().copied()))
-                    .all(db)
-                    .await?;
-                for row in rows {
-                    let timer = read_timer(row)?;
-                    timers.push((timer.key.clone(), timer));
-                }
-            }
-        }
-        Ok(timers)
+        let rows: Vec<_> = keys.iter().map(row_key).collect();
+        let timers = Entity::load_states(db, &rows).await?;
+        let keyed = |timer: Timer| (timer.key.clone(), timer);
+        Ok(timers.into_iter().map(keyed).collect())
     }
 
     async fn find(
@@ -313,27 +299,11 @@ impl Store<SchedulerDomain> for Scheduler {
         changed: &[Changed<'_, SchedulerDomain>],
         now: DateTime<Utc>,
     ) -> Result<Vec<Key>, StoreError> {
-        let keys = ["workspace", "owner", "id"];
-        let columns = ["rev", "status", "due_at", "updated_at"];
-        let conflict = upsert_if_version(TABLE, &keys, &columns);
-        let rows = changed.iter().map(|one| active(one, now));
-        let rows = rows.collect::<Result<Vec<_>, _>>()?;
-        let names = [Column::Workspace, Column::Owner, Column::Id];
-        let mut saved = HashSet::with_capacity(rows.len());
-        for row in insert_returning(db, rows, &conflict, &names).await? {
-            let [workspace, owner, id] = keys.map(|name| row.try_get::<String>("", name));
-            saved.insert((workspace?, owner?, id?));
-        }
-        let is_lost = |key: &&Key| {
-            let row = (
-                key.workspace.to_string(),
-                key.owner.to_string(),
-                key.id.clone(),
-            );
-            !saved.contains(&row)
-        };
-        let keys = changed.iter().map(|one| one.key);
-        Ok(keys.filter(is_lost).cloned().collect())
+        let changed: Vec<_> = changed
+            .iter()
+            .map(|one| one.with_state(one.state))
+            .collect();
+        Entity::save(db, &changed, now).await
     }
 
     async fn record(

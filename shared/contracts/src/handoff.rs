@@ -32,7 +32,7 @@ pub use users::{DisableUser, GetUser, ListUserChanges, ListUsers, PutUser, UserC
 /// Name of the service, as in subjects.
 pub const SERVICE: &str = "handoff";
 
-words!(OutcomeType, RequestStatus);
+words!(Effect, OutcomeType, RequestStatus);
 all_variants!(RequestStatus);
 
 commands! {
@@ -206,8 +206,9 @@ pub struct Decided {
 }
 
 /// The effect of a stored decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum Effect {
     /// The run went on with it (or the hold is standalone).
     Applied,

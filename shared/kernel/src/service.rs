@@ -9,7 +9,7 @@ use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::Parts;
 use holdpoint_decision::Decider;
 use holdpoint_ids::Workspace;
-use holdpoint_store::{StoreError, Transaction};
+use holdpoint_store::{ChangedState, StoreError, Transaction};
 use holdpoint_telemetry::Vital;
 
 /// The key type of a service's aggregates. The other aliases name its other types.
@@ -199,6 +199,18 @@ pub struct Changed<'a, D: Decider> {
     pub state: &'a D::State,
     /// The version that was read; 0 for a new aggregate.
     pub read_version: u64,
+}
+
+impl<'a, D: Decider> Changed<'a, D> {
+    /// For the table of its kind of aggregate, which takes the state inside.
+    #[must_use]
+    pub const fn with_state<S>(&self, state: &'a S) -> ChangedState<'a, S, D::Key> {
+        ChangedState {
+            state,
+            key: self.key,
+            read_version: self.read_version,
+        }
+    }
 }
 
 /// One message: an input, or several that are committed together.

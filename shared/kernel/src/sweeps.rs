@@ -47,6 +47,17 @@ pub struct SweepPage<S: Service> {
     pub more: bool,
 }
 
+impl<S: Service> SweepPage<S> {
+    /// A page that publishes nothing.
+    pub fn of_inputs(inputs: impl IntoIterator<Item = InputOf<S>>, more: bool) -> Self {
+        Self {
+            inputs: inputs.into_iter().collect(),
+            messages: Vec::new(),
+            more,
+        }
+    }
+}
+
 /// Starts a pass early. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct SweepTrigger(Arc<Notify>);

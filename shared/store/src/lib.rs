@@ -1,9 +1,10 @@
 //! Access to a service's database, a SQLite file or a Postgres schema.
 //!
-//! It owns connections, write transactions, migrations and the rows of aggregates ([`StateRow`]), and contains
-//! no query of a service. Statements cost and rows do not, so batches are multi-row statements.
+//! It owns connections, write transactions, migrations and the rows of aggregates ([`StateRow`],
+//! [`ColumnRow`]), and contains no query of a service. Statements cost and rows do not, so batches are multi-row statements.
 
 mod checkpoint;
+mod column_row;
 mod connection;
 mod guard;
 mod rows;
@@ -28,10 +29,11 @@ use sea_orm::{
 use sea_orm_migration::MigratorTrait;
 
 pub use checkpoint::Checkpoints;
+pub use column_row::ColumnRow;
 pub use guard::upsert_if_version;
 pub use rows::{SPARE_ROWS, insert_returning, insert_rows, readable};
 pub use session::HeldName;
-pub use state_row::{BrokenRow, ChangedState, KeyOf, StateRow, StoredState};
+pub use state_row::{BrokenRow, ChangedState, GuardedTable, KeyOf, StateRow, StoredState};
 pub use transaction::Transaction;
 pub use writer::TableWriter;
 

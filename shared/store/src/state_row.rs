@@ -59,12 +59,24 @@ pub trait BrokenRow: EntityName {
 impl<E: EntityName> BrokenRow for E {}
 
 /// A table with one aggregate a row, guarded by `version` and `prior_version`.
-pub trait StateRow:
+pub trait GuardedTable:
     EntityTrait<
         PrimaryKey: PrimaryKeyTrait<ValueType: Clone + Eq + Hash + Sync>,
         ActiveModel: Send + 'static,
     >
 {
+}
+
+impl<E> GuardedTable for E where
+    E: EntityTrait<
+            PrimaryKey: PrimaryKeyTrait<ValueType: Clone + Eq + Hash + Sync>,
+            ActiveModel: Send + 'static,
+        >
+{
+}
+
+/// A table whose rows hold states as JSON.
+pub trait StateRow: GuardedTable {
     type State: Serialize + DeserializeOwned + Send + Sync;
 
     /// Columns besides the key that keep what the first writer gave them.
@@ -99,7 +111,7 @@ pub trait StateRow:
         db: &impl ConnectionTrait,
         keys: &[KeyOf<Self>],
     ) -> impl Future<Output = Result<Vec<Self::State>, StoreError>> + Send {
-        load_rows::<Self, _>(db, keys, |query| query)
+        load_rows::<Self, _, _>(db, keys, |query| query, |row| Self::read(&row))
     }
 
     /// As [`Self::load_states`], for a decision whose commit must exclude a writer of the row: on Postgres it
@@ -111,10 +123,11 @@ pub trait StateRow:
         db: &impl ConnectionTrait,
         keys: &[KeyOf<Self>],
     ) -> impl Future<Output = Result<Vec<Self::State>, StoreError>> + Send {
-        load_rows::<Self, _>(db, keys, |query| {
+        let lock = |query: Select<Self>| {
             let ordered = key_columns::<Self>().fold(query, QueryOrder::order_by_asc);
             ordered.lock_shared()
-        })
+        };
+        load_rows::<Self, _, _>(db, keys, lock, |row| Self::read(&row))
     }
 
     /// The first row that a query finds.
@@ -164,41 +177,9 @@ pub trait StateRow:
         changed: &[ChangedState<'_, Self::State, K>],
         now: DateTimeUtc,
     ) -> impl Future<Output = Result<Vec<K>, StoreError>> {
-        async move {
-            if changed.is_empty() {
-                return Ok(Vec::new());
-            }
-            let (mut rows, mut keys) = (Vec::new(), Vec::new());
-            for one in changed {
-                let row = active::<Self>(one.state, one.read_version, now)?;
-                let key = row.get_primary_key_value();
-                let key = key.ok_or_else(|| Self::broken("the key is not set"))?;
-                keys.push(KeyOf::<Self>::from_value_tuple(key));
-                rows.push(row);
-            }
-            let names: Vec<&'static str> = key_columns::<Self>().map(|key| key.as_str()).collect();
-            let written: Vec<_> = Self::Column::iter()
-                .map(|column| column.as_str())
-                .filter(|name| !names.contains(name) && ![VERSION, PRIOR_VERSION].contains(name))
-                .filter(|name| Self::CONSTANT.iter().all(|fixed| fixed.as_str() != *name))
-                .collect();
-            let table = Self::default().table_name();
-            let conflict = upsert_if_version(table, &names, &written);
-            let returning: Vec<_> = key_columns::<Self>().collect();
-            let won = insert_returning(db, rows, &conflict, &returning).await?;
-            let names: Vec<_> = names.into_iter().map(str::to_owned).collect();
-            let won = won
-                .iter()
-                .map(|row| KeyOf::<Self>::try_get_many(row, "", &names));
-            let won = won
-                .collect::<Result<HashSet<_>, _>>()
-                .map_err(sea_orm::DbErr::from)?;
-            let lost = changed
-                .iter()
-                .zip(&keys)
-                .filter(|(_, key)| !won.contains(key));
-            Ok(lost.map(|(one, _)| one.key.clone()).collect())
-        }
+        save_rows::<Self, _, _>(db, changed, Self::CONSTANT, move |state, read_version| {
+            active::<Self>(state, read_version, now)
+        })
     }
 
     /// Adds the rows of states that have none; a row that exists is kept as it is.
@@ -227,24 +208,67 @@ fn key_columns<R: EntityTrait>() -> impl Iterator<Item = R::Column> {
     R::PrimaryKey::iter().map(PrimaryKeyToColumn::into_column)
 }
 
-async fn load_rows<R: StateRow, C: ConnectionTrait>(
+pub(crate) async fn load_rows<R: GuardedTable, S: Send, C: ConnectionTrait>(
     db: &C,
     keys: &[KeyOf<R>],
     refine: impl Fn(Select<R>) -> Select<R> + Send,
-) -> Result<Vec<R::State>, StoreError> {
+    read: impl Fn(R::Model) -> Result<S, StoreError> + Send,
+) -> Result<Vec<S>, StoreError> {
     let mut states = Vec::with_capacity(keys.len());
     for chunk in keys.chunks(ROWS_PER_STATEMENT) {
         let query = refine(R::find().filter(with_keys::<R>(chunk)));
-        for row in &query.all(db).await? {
-            states.push(R::read(row)?);
+        for row in query.all(db).await? {
+            states.push(read(row)?);
         }
     }
     Ok(states)
 }
 
+/// Saves each state if its row still has the version that was read; returns the keys of the others.
+pub(crate) async fn save_rows<R: GuardedTable, S, K: Clone>(
+    db: &Transaction,
+    changed: &[ChangedState<'_, S, K>],
+    constant: &[R::Column],
+    row: impl Fn(&S, u64) -> Result<R::ActiveModel, StoreError>,
+) -> Result<Vec<K>, StoreError> {
+    if changed.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (mut rows, mut keys) = (Vec::new(), Vec::new());
+    for one in changed {
+        let row = row(one.state, one.read_version)?;
+        let key = row.get_primary_key_value();
+        let key = key.ok_or_else(|| R::broken("the key is not set"))?;
+        keys.push(KeyOf::<R>::from_value_tuple(key));
+        rows.push(row);
+    }
+    let names: Vec<&'static str> = key_columns::<R>().map(|key| key.as_str()).collect();
+    let written: Vec<_> = R::Column::iter()
+        .map(|column| column.as_str())
+        .filter(|name| !names.contains(name) && ![VERSION, PRIOR_VERSION].contains(name))
+        .filter(|name| constant.iter().all(|fixed| fixed.as_str() != *name))
+        .collect();
+    let table = R::default().table_name();
+    let conflict = upsert_if_version(table, &names, &written);
+    let returning: Vec<_> = key_columns::<R>().collect();
+    let won = insert_returning(db, rows, &conflict, &returning).await?;
+    let names: Vec<_> = names.into_iter().map(str::to_owned).collect();
+    let won = won
+        .iter()
+        .map(|row| KeyOf::<R>::try_get_many(row, "", &names));
+    let won = won
+        .collect::<Result<HashSet<_>, _>>()
+        .map_err(sea_orm::DbErr::from)?;
+    let lost = changed
+        .iter()
+        .zip(&keys)
+        .filter(|(_, key)| !won.contains(key));
+    Ok(lost.map(|(one, _)| one.key.clone()).collect())
+}
+
 /// `workspace = … AND name IN (…)`, for each workspace: the last column of the key is listed, so that
 /// the primary key serves the search on both databases.
-fn with_keys<R: StateRow>(keys: &[KeyOf<R>]) -> Condition {
+fn with_keys<R: GuardedTable>(keys: &[KeyOf<R>]) -> Condition {
     let mut groups: Vec<(Vec<Value>, Vec<Value>)> = Vec::new();
     for key in keys {
         let mut leading: Vec<Value> = key.clone().into_value_tuple().into_iter().collect();

@@ -8,22 +8,19 @@ use super::commands::act_on_request::act_on_request;
 use super::commands::ask_again::ask_again;
 use super::commands::close_acked::{acknowledge_close, acknowledge_handoff_events};
 use super::commands::decide_request::{decide_one_of_requests, decide_request};
-use super::commands::delete_policy::delete_policy;
-use super::commands::disable_user::{disable_user, finish_reassignment};
 use super::commands::open_hold::{Opening, open_hold};
-use super::commands::put_policy::put_policy;
-use super::commands::put_user::{UserProfile, put_user};
+use super::commands::put_policy::{delete_policy, put_policy};
+use super::commands::put_user::{UserProfile, disable_user, finish_reassignment, put_user};
 use super::commands::reassign_orphaned::reassign_orphaned;
 use super::commands::set_holds::set_hold;
 use super::commands::timers_fired::{acknowledge_timer, fire_timer};
 use super::commands::withdraw_hold::withdraw_hold;
-use super::decision::{HandoffDomain, LookupFn, Outcome, Undecided};
+use super::decision::{Fact, HandoffDomain, LookupFn, Need, Outcome, Undecided};
 use super::effect::{Effect, Reply};
 use super::input::{Input, PolicyInput, RequestInput, UserInput};
 use super::lookup::{DecisionContext, Facts};
 use super::model::aggregate::{Aggregate, Key};
 use super::model::request::Request;
-use super::need::{Fact, Need};
 use super::refusal::Refusal;
 
 impl Decider for HandoffDomain {
@@ -155,38 +152,24 @@ fn decide_on_request(
         RequestInput::HandoffEventsAcked { rev } => {
             Ok(acknowledge_handoff_events(request, *rev, context))
         }
-        RequestInput::Open {
-            caller,
-            spec,
-            timeout_ms,
-        } => {
+        RequestInput::Open(caller, command) => {
             let opening = Opening {
-                spec,
-                timeout_ms: *timeout_ms,
+                spec: &command.spec,
+                timeout_ms: command.timeout_ms,
                 again: None,
                 earlier_openers: Vec::new(),
             };
             open_hold(request, caller, &opening, context)
         }
-        RequestInput::AskAgain { caller, wanted } => ask_again(request, caller, wanted, context),
-        RequestInput::Withdraw { caller, version } => {
-            withdraw_hold(request, caller, *version, context)
+        RequestInput::AskAgain(caller, wanted) => ask_again(request, caller, wanted, context),
+        RequestInput::Withdraw(caller, command) => {
+            withdraw_hold(request, caller, command.version, context)
         }
-        RequestInput::Decide {
-            caller,
-            decision,
-            version,
-        } => decide_request(request, caller, decision, *version, context),
-        RequestInput::DecideRequests {
-            caller,
-            decision,
-            version,
-        } => decide_one_of_requests(request, caller, decision, *version, context),
-        RequestInput::Act {
-            caller,
-            action,
-            version,
-        } => act_on_request(request, caller, action, *version, context),
+        RequestInput::Decide(caller, command) => decide_request(request, caller, command, context),
+        RequestInput::DecideRequests(caller, command) => {
+            decide_one_of_requests(request, caller, command, context)
+        }
+        RequestInput::Act(caller, command) => act_on_request(request, caller, command, context),
         RequestInput::RecipientLost { recipient } => reassign_orphaned(request, recipient, context),
     }
 }

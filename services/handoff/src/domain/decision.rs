@@ -1,8 +1,14 @@
-//! The types of a decision, for the handoff service's aggregates.
+//! The types of a decision, and the data that it may lack.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use holdpoint_decision as decision;
+use holdpoint_ids::{HoldId, PolicyName, RoleName, UserName, Workspace};
+use strum::EnumTryAs;
 
-use super::need::{Fact, Need};
+use super::model::policy::Policy;
+use super::model::request::Request;
+use super::model::user::User;
 use super::refusal::Refusal;
 
 /// The handoff service's rules; `decide` implements them.
@@ -24,4 +30,36 @@ impl From<Refusal> for Undecided {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
     }
+}
+
+/// Data that a decision may lack.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Need {
+    User(Workspace, UserName),
+    /// The active owners of a workspace.
+    Owners(Workspace),
+    /// Whether a workspace has any user.
+    Members(Workspace),
+    /// The active members of a role.
+    Role(Workspace, RoleName),
+    /// How many open requests each of a workspace's users has.
+    Loads(Workspace),
+    Policy(Workspace, PolicyName),
+    /// The names of a workspace's own policies.
+    Policies(Workspace),
+    Request(Workspace, HoldId),
+}
+
+/// The value of the need with the same name.
+#[derive(Debug, Clone, PartialEq, EnumTryAs)]
+pub enum Fact {
+    User(User),
+    Owners(BTreeSet<UserName>),
+    Members(bool),
+    Role(BTreeSet<UserName>),
+    /// A user without an open request has no entry.
+    Loads(BTreeMap<UserName, u64>),
+    Policy(Box<Policy>),
+    Policies(BTreeSet<PolicyName>),
+    Request(Box<Request>),
 }

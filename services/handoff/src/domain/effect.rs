@@ -16,25 +16,13 @@ use super::model::request::Request;
 #[derive(Debug, Clone, PartialEq, EnumTryAs)]
 pub enum Effect {
     /// The desired timer, for the scheduler.
-    Timer {
-        workspace: Workspace,
-        timer: SetTimer,
-    },
+    Timer(Workspace, SetTimer),
     /// The hold has ended: a desired state for the executor.
-    Close {
-        workspace: Workspace,
-        closed: HoldClosed,
-    },
+    Close(Workspace, HoldClosed),
     /// A user acted on an open handoff of a run: a desired state for the executor.
-    HandoffUpdate {
-        workspace: Workspace,
-        update: HandoffUpdate,
-    },
+    HandoffUpdate(Workspace, HandoffUpdate),
     /// A change that users are notified of: a desired state for the notification service.
-    RequestEvent {
-        workspace: Workspace,
-        event: RequestEvent,
-    },
+    RequestEvent(Workspace, RequestEvent),
     /// The request has changed: watchers get a nudge.
     Changed {
         workspace: Workspace,

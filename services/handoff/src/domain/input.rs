@@ -1,14 +1,17 @@
-//! Everything that can happen to an aggregate.
+//! Everything that can happen to an aggregate, and the sender of a command.
 
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::handoff::{AskAgain, Decision, PolicyRules, RequestAction};
-use holdpoint_contracts::hold::{CloseReply, HoldSpec, HoldState};
+use holdpoint_auth::{AuthError, Claims};
+use holdpoint_contracts::handoff::{
+    ActOnRequest, AskAgain, DecideRequest, OpenHold, PolicyRules, WithdrawHold,
+};
+use holdpoint_contracts::hold::{CloseReply, HoldState};
+use holdpoint_contracts::message::Actor;
 use holdpoint_holds::Recipient;
 use holdpoint_ids::{HoldId, PolicyName, RoleName, UserName, Workspace};
 
-use super::caller::Caller;
 use super::model::aggregate::Key;
 
 /// An input to one aggregate.
@@ -33,8 +36,7 @@ pub enum Input {
     },
 }
 
-/// Everything that can happen to a request. `version` is the version that the caller has seen; without
-/// it the caller decides on any version.
+/// Everything that can happen to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RequestInput {
     /// The executor sends the state that it wants. A `rev` that is not higher changes nothing.
@@ -46,38 +48,18 @@ pub enum RequestInput {
     /// The executor acknowledged the handoff events up to this version.
     HandoffEventsAcked { rev: u64 },
     /// A program or a user opens a standalone hold (M-6).
-    Open {
-        caller: Caller,
-        spec: Box<HoldSpec>,
-        /// Time until the hold times out, in milliseconds.
-        timeout_ms: u64,
-    },
+    Open(Caller, Box<OpenHold>),
     /// A caller asks again what ended without an answer. The input is for the new request
     /// ([`HoldId::asked_again`]).
-    AskAgain { caller: Caller, wanted: AskAgain },
+    AskAgain(Caller, AskAgain),
     /// The opener or an operator withdraws a standalone hold.
-    Withdraw {
-        caller: Caller,
-        version: Option<u64>,
-    },
+    Withdraw(Caller, WithdrawHold),
     /// A person decides.
-    Decide {
-        caller: Caller,
-        decision: Decision,
-        version: Option<u64>,
-    },
+    Decide(Caller, DecideRequest),
     /// A person decides several requests alike, all or none. This is one of them.
-    DecideRequests {
-        caller: Caller,
-        decision: Decision,
-        version: Option<u64>,
-    },
+    DecideRequests(Caller, DecideRequest),
     /// A person acts on the request without deciding it.
-    Act {
-        caller: Caller,
-        action: RequestAction,
-        version: Option<u64>,
-    },
+    Act(Caller, ActOnRequest),
     /// The sweep found a request of a disabled user, or of a role without an active member.
     RecipientLost { recipient: Recipient },
     /// The scheduler acknowledged the timer.
@@ -120,5 +102,39 @@ impl Input {
                 workspace, name, ..
             } => Key::Policy(workspace.clone(), name.clone()),
         }
+    }
+}
+
+/// The sender of a command, and the proof of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// The name that the sender states.
+    pub actor: Actor,
+    pub proof: Proof,
+}
+
+/// The value of a command's assertion at the time when the command came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Proof {
+    /// There is none: the command has the rights of its subject.
+    Absent,
+    /// The gateway signed these claims.
+    Good(Claims),
+    /// The assertion is invalid: the command is refused and never treated as unsigned.
+    Bad(AuthError),
+}
+
+impl Caller {
+    /// The name for histories.
+    pub(crate) fn name(&self) -> String {
+        match &self.proof {
+            Proof::Good(claims) => claims.user.to_string(),
+            Proof::Absent | Proof::Bad(_) => self.actor.to_string(),
+        }
+    }
+
+    /// Whether it is a service of Holdpoint that acts without a user.
+    pub(crate) fn is_service(&self) -> bool {
+        self.proof == Proof::Absent && self.actor.0.starts_with("service:")
     }
 }

@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{HoldId, PolicyName, RoleName, UserName, Workspace};
 
-use super::decision::{Lookup, LookupFn, Undecided};
+use super::decision::{Fact, Lookup, LookupFn, Need, Undecided};
 use super::model::policy::Policy;
 use super::model::request::Request;
 use super::model::user::User;
-use super::need::{Fact, Need};
 
 /// The data of one workspace.
 #[derive(Clone, Copy)]

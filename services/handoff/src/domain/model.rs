@@ -1,7 +1,6 @@
 //! The state of the aggregates. It depends on nothing else in the domain.
 
 pub(super) mod aggregate;
-pub(super) mod excluded_deciders;
 pub(super) mod limits;
 pub(super) mod policy;
 pub(super) mod progress;

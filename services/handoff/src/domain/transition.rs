@@ -7,10 +7,10 @@ use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_holds::OWNERS;
 
+use super::decision::{Fact, Need};
 use super::effect::Effect;
 use super::model::limits::{HISTORY_MAX, NOTE_CHARS_MAX};
 use super::model::request::{BY_SERVICE, Owner, Request};
-use super::need::{Fact, Need};
 
 /// The next state of a request and the effects so far. `finish` (rules/derived_effects.rs) completes it.
 pub(crate) struct RequestTransition {
@@ -179,18 +179,17 @@ impl RequestTransition {
             deadline: ended.deadline,
         });
         self.request.closed_rev = Some(rev);
-        self.effects.push(Effect::Close {
-            workspace: self.request.workspace.clone(),
-            closed: HoldClosed {
-                id: self.request.id,
-                rev,
-                outcome: end.outcome,
-                data: end.data,
-                by: end.by,
-                at: end.at,
-                handoff_events: self.request.progress.pending_events.handoff_events.clone(),
-                by_rung,
-            },
-        });
+        let closed = HoldClosed {
+            id: self.request.id,
+            rev,
+            outcome: end.outcome,
+            data: end.data,
+            by: end.by,
+            at: end.at,
+            handoff_events: self.request.progress.pending_events.handoff_events.clone(),
+            by_rung,
+        };
+        let workspace = self.request.workspace.clone();
+        self.effects.push(Effect::Close(workspace, closed));
     }
 }

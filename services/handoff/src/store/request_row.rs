@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::handoff::{Effect as DecisionEffect, RequestStatus};
+use holdpoint_contracts::handoff::RequestStatus;
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::{HoldId, RunId, UserName, Workspace};
@@ -14,8 +14,7 @@ use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, QueryOrder, QuerySelect, Select};
 
-use super::snooze_column;
-use super::token_set_column::{has_token, join_tokens};
+use super::list_columns::{has_token, is_snoozed_by, join_snoozes, join_tokens};
 use crate::domain::{Owner, Recipient, Request, User};
 
 #[sea_orm::model]
@@ -90,7 +89,7 @@ impl StateRow for Entity {
             status: Set(status_text(status).to_owned()),
             kind: Set(kind.map(|kind| kind.as_str().to_owned())),
             run_id: Set(run),
-            effect: Set(request.effect.map(|effect| effect_text(effect).to_owned())),
+            effect: Set(request.effect.map(|effect| effect.as_str().to_owned())),
             deadline_at: Set(request.deadline()),
             state: Set(stored.state),
             created_at: Set(request.created_at),
@@ -102,7 +101,7 @@ impl StateRow for Entity {
             snoozed_until: Set(snoozed.filter(|_| request.is_open())),
             additional_deciders: Set(join_tokens(deciders.iter().map(String::as_str))),
             snoozed_by: Set(if request.is_open() {
-                snooze_column::text(&request.progress.snoozed)
+                join_snoozes(&request.progress.snoozed)
             } else {
                 String::new()
             }),
@@ -206,7 +205,7 @@ pub(crate) async fn list_requests(
 fn is_snoozed(snoozed: Snoozed<'_>, is_sqlite: bool) -> Condition {
     let Snoozed { is_wanted, by, now } = snoozed;
     if let Some(by) = by {
-        let is_snoozed = snooze_column::is_snoozed_by(Column::SnoozedBy, by, now, is_sqlite);
+        let is_snoozed = is_snoozed_by(Column::SnoozedBy, by, now, is_sqlite);
         let condition = Condition::all().add(is_snoozed);
         return if is_wanted {
             condition
@@ -374,13 +373,4 @@ pub(crate) async fn count_loads(
         Ok(((*workspace).clone(), loads))
     };
     workspaces.iter().map(with_loads).collect()
-}
-
-const fn effect_text(effect: DecisionEffect) -> &'static str {
-    match effect {
-        DecisionEffect::Applied => "applied",
-        DecisionEffect::OnResume => "on_resume",
-        DecisionEffect::RunEnded => "run_ended",
-        DecisionEffect::Pending => "pending",
-    }
 }

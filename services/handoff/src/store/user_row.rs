@@ -8,8 +8,8 @@ use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
+use super::list_columns::{has_token, join_tokens};
 use super::name_groups::group_names;
-use super::token_set_column::{has_token, join_tokens};
 use crate::domain::User;
 
 #[sea_orm::model]

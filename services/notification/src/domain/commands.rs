@@ -1,7 +1,6 @@
-//! One file per command.
+//! One file per command, or for a few that belong together.
 
-pub(crate) mod add_webhook;
-pub(crate) mod change_webhook;
+pub(crate) mod administer_webhooks;
 pub(crate) mod claim_delivery;
 pub(crate) mod put_preferences;
 pub(crate) mod read_notifications;
@@ -9,9 +8,4 @@ pub(crate) mod record_attempt;
 pub(crate) mod record_call;
 pub(crate) mod record_request_events;
 pub(crate) mod record_run_ends;
-pub(crate) mod remove_webhook;
-pub(crate) mod run_ended_before;
-pub(crate) mod show_secret;
-pub(crate) mod unwatch;
 pub(crate) mod watch;
-pub(crate) mod watch_run_ends;

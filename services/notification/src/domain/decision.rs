@@ -2,11 +2,10 @@
 
 use holdpoint_decision as decision;
 
-use super::effect::Effect;
+use super::effect::{Effect, Reply};
 use super::model::Aggregate;
 use super::need::{Fact, Need};
 use super::refusal::Refusal;
-use super::reply::Reply;
 
 /// The rules of the notification service; [`decide`](super::decide) implements them.
 #[derive(Debug, PartialEq)]

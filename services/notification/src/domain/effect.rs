@@ -1,10 +1,15 @@
-//! Values that a decision returns and the service carries out.
+//! Values that a decision returns: what the service carries out, and the reply to the caller.
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::executor::RunEndsOf;
 use holdpoint_contracts::handoff::UserChange;
 use holdpoint_contracts::hold::Priority;
+use holdpoint_contracts::notification::{
+    AllRead, EventRecorded, NotificationView, Preferences, RunEndRecorded, WatchAdded, WatchView,
+    WebhookAdded, WebhookSecretView, WebhookView,
+};
 use holdpoint_ids::{HoldId, NotificationId, UserName, WebhookId, Workspace};
+use serde::Serialize;
 
 use super::model::{Delivery, DeliveryKey, EndsFor, NotificationEvent, Phase, PlannedDelivery};
 
@@ -157,4 +162,24 @@ impl Effect {
                 | Self::RetryWebhook { .. }
         )
     }
+}
+
+/// The reply to the caller.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Reply {
+    EventRecorded(EventRecorded),
+    RunEndRecorded(RunEndRecorded),
+    Notification(Box<NotificationView>),
+    AllRead(AllRead),
+    Secret(WebhookSecretView),
+    Preferences(Preferences),
+    WebhookAdded(Box<WebhookAdded>),
+    /// A changed or removed webhook.
+    Webhook(Box<WebhookView>),
+    WatchAdded(Box<WatchAdded>),
+    /// A watch that was removed.
+    Watch(Box<WatchView>),
+    /// No caller waits.
+    Done,
 }

@@ -3,9 +3,7 @@
 mod aggregate;
 mod delivery;
 mod event;
-mod inbox_entry;
 mod preferences;
-mod recipient;
 mod watch;
 mod webhook;
 
@@ -13,12 +11,11 @@ pub use aggregate::{Aggregate, Key, Secret};
 pub(crate) use delivery::ERROR_CHARS_MAX;
 pub use delivery::{AttemptReport, Delivery, DeliveryKey, DeliveryTarget, Phase, PlannedDelivery};
 pub use event::{
-    EventKey, FanOutProgress, NotificationEvent, RequestLifecycle, Subject, SystemNotice,
+    EventKey, FanOutProgress, InboxEntry, NotificationEvent, Recipient, RequestLifecycle, Subject,
+    SystemNotice,
 };
-pub use inbox_entry::InboxEntry;
 pub(crate) use preferences::{DAY, merge_chat};
 pub use preferences::{DeliveryRules, Preferences, QuietHours, masked_preferences};
-pub use recipient::Recipient;
 pub use watch::{EndsFor, WATCHES_MAX, Watch};
 pub use webhook::{
     CallOutcome, Subscription, WEBHOOKS_MAX, Webhook, WebhookConfig, WebhookState, check_webhook,

@@ -1,14 +1,14 @@
 //! Fixtures of the tests.
 
 use chrono::DateTime;
-use holdpoint_contracts::handoff::{RequestStatus, RequestView};
-use holdpoint_contracts::hold::{OnTimeout, Priority, Task};
+use holdpoint_contracts::handoff::RequestView;
+use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{
     PendingReason, RequestEvent, RequestEventKind, WebhookFormat,
 };
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::{HoldId, NotificationId, Workspace};
-use serde_json::Value;
+use serde_json::json;
 
 use super::{
     Delivery, DeliveryKey, DeliveryTarget, FanOutProgress, NotificationEvent, Phase, Subject,
@@ -21,59 +21,30 @@ pub(crate) fn acme() -> Workspace {
 
 pub(crate) fn request(kind: HoldKind) -> RequestView {
     let id: HoldId = "hold_01920000000070008000000000000001-1".parse().unwrap();
-    let task = Task {
-        id: id.to_string(),
-        title: "Personal outreach to Ann".to_owned(),
-        description: String::new(),
-        tags: vec!["agent-handoff".to_owned()],
-        priority: Priority::High,
-    };
-    RequestView {
-        id,
-        kind,
-        run: Some(id.run),
-        step: None,
-        agent: None,
-        status: RequestStatus::Open,
-        version: 1,
-        to: Vec::new(),
-        question: "Agent outreach needs your attention for Ann".to_owned(),
-        options: Vec::new(),
-        reason: None,
-        context: Value::Null,
-        deadline: None,
-        remaining_ms: None,
-        on_timeout: OnTimeout::Continue,
-        actions: Vec::new(),
-        outcome: None,
-        response: None,
-        decided_by: None,
-        decided_at: None,
-        effect: None,
-        escalated_at: None,
-        late: Vec::new(),
-        created_at: DateTime::UNIX_EPOCH,
-        title: Some("Agent handoff: Ann".to_owned()),
-        assignee: None,
-        priority: Priority::High,
-        schema: None,
-        link: None,
-        task: Some(task),
-        warm_lead: false,
-        votes: None,
-        history: Vec::new(),
-        also: Vec::new(),
-        default: None,
-        snoozed_until: None,
-        snoozed_by: Vec::new(),
-        unchanged_since: None,
-        asks_again: None,
-        steps_left: None,
-        callback: None,
-        timer_unconfirmed: false,
-        asked_by: Vec::new(),
-        redacted: false,
-    }
+    let view = json!({
+        "id": id,
+        "kind": kind,
+        "run": id.run,
+        "status": "open",
+        "version": 1,
+        "to": [],
+        "question": "Agent outreach needs your attention for Ann",
+        "options": [],
+        "context": null,
+        "on_timeout": "continue",
+        "actions": [],
+        "late": [],
+        "created_at": "1970-01-01T00:00:00.000Z",
+        "title": "Agent handoff: Ann",
+        "priority": "high",
+        "task": {
+            "id": id.to_string(),
+            "title": "Personal outreach to Ann",
+            "tags": ["agent-handoff"],
+            "priority": "high",
+        },
+    });
+    serde_json::from_value(view).unwrap()
 }
 
 pub(crate) fn request_event(rev: u64, kind: RequestEventKind, to: &[&str]) -> RequestEvent {

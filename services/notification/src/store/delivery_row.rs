@@ -10,15 +10,14 @@ use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{Channel, PendingReason};
 use holdpoint_ids::{NotificationId, WebhookId, Workspace};
 use holdpoint_store::{
-    BrokenRow as _, KeyOf, ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows,
+    BrokenRow as _, ColumnRow, KeyOf, ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows,
 };
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{ExprTrait as _, OnConflict};
 use sea_orm::{Condition, Iterable as _, QueryOrder, QuerySelect};
 
-use super::column_row::{ColumnRow, number};
-use super::key_columns::stored_rev;
+use super::key_columns::{number, stored_rev};
 use crate::domain::{Delivery, DeliveryKey, DeliveryTarget, NewDeliveries, Phase, PlannedDelivery};
 
 pub(super) use due_now::{WaitingFor, make_due};
@@ -110,10 +109,6 @@ impl ColumnRow for Entity {
     type State = Delivery;
 
     const CONSTANT: &'static [Column] = &[Column::Priority, Column::After, Column::CreatedAt];
-
-    fn key(delivery: &Delivery) -> Result<KeyOf<Self>, StoreError> {
-        row_key(&delivery.key)
-    }
 
     fn read(row: Model) -> Result<Delivery, StoreError> {
         let key = key_of(&row)?;

@@ -11,9 +11,8 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, Func, OnConflict, Query};
 use sea_orm::{Condition, PaginatorTrait, QueryOrder, QuerySelect};
 
-use super::column_row::number;
 use super::event_row::reminders;
-use super::key_columns::{HoldRow, after, before, stored_rev};
+use super::key_columns::{HoldRow, after, before, number, stored_rev};
 use crate::domain::NewInboxEntries;
 
 #[sea_orm::model]

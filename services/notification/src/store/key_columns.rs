@@ -1,7 +1,7 @@
 //! Columns of keys that several tables have, and places in an order of columns.
 
 use holdpoint_ids::NotificationId;
-use holdpoint_store::StoreError;
+use holdpoint_store::{BrokenRow as _, StoreError};
 use sea_orm::sea_query::{Expr, ExprTrait as _};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter as _, Value};
 
@@ -14,6 +14,11 @@ pub(super) const fn stored_rev(id: NotificationId) -> u64 {
         Some(rev) => rev,
         None => 0,
     }
+}
+
+/// A number as its column has it.
+pub(super) fn number<E: EntityTrait>(value: u64) -> Result<i64, StoreError> {
+    i64::try_from(value).map_err(E::broken)
 }
 
 /// Deletes the rows whose two columns have one of these values.

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{UserName, Workspace};
-use holdpoint_store::{BrokenRow as _, SPARE_ROWS, StoreError, readable};
+use holdpoint_store::{BrokenRow as _, ColumnRow, SPARE_ROWS, StoreError, readable};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{QueryOrder, QuerySelect};
 
-use super::column_row::{ColumnRow, number};
-use super::key_columns::after;
+use super::key_columns::{after, number};
 use crate::domain::{DeliveryRules, Preferences};
 
 #[sea_orm::model]
@@ -35,11 +34,6 @@ impl ColumnRow for Entity {
     type State = Preferences;
 
     const CONSTANT: &'static [Column] = &[Column::CreatedAt];
-
-    fn key(preferences: &Preferences) -> Result<(String, String), StoreError> {
-        let workspace = preferences.workspace.to_string();
-        Ok((workspace, preferences.person.to_string()))
-    }
 
     fn read(row: Model) -> Result<Preferences, StoreError> {
         Ok(Preferences {

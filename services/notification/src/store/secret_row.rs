@@ -1,11 +1,10 @@
 //! Table `webhook_secrets`.
 
 use chrono::{DateTime, Utc};
-use holdpoint_store::{BrokenRow as _, StoreError};
+use holdpoint_store::{BrokenRow as _, ColumnRow, StoreError};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 
-use super::column_row::ColumnRow;
 use crate::domain::Secret;
 
 #[sea_orm::model]
@@ -27,10 +26,6 @@ impl ColumnRow for Entity {
     type State = Secret;
 
     const CONSTANT: &'static [Column] = &[Column::CreatedAt];
-
-    fn key(secret: &Secret) -> Result<String, StoreError> {
-        Ok(secret.workspace.to_string())
-    }
 
     fn read(row: Model) -> Result<Secret, StoreError> {
         Ok(Secret {

@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use chrono::{DateTime, Utc};
 use holdpoint_migrations::notification::Migrator;
 use holdpoint_store::{
-    ChangedState, Location, StateRow as _, Transaction, begin_write, is_sqlite, migrate,
-    open_writer,
+    ChangedState, ColumnRow as _, Location, StateRow as _, Transaction, begin_write, is_sqlite,
+    migrate, open_writer,
 };
 use sea_orm::{
     ColumnTrait, ConnectionTrait as _, DatabaseConnection, EntityTrait, Iterable, Statement,
@@ -21,14 +21,13 @@ use holdpoint_contracts::notification::{Channel, RequestEventKind, Watched};
 use holdpoint_ids::Workspace;
 use holdpoint_testkit::Plans;
 
-use super::fair_queue::FairQueue;
+use super::event_row::FairQueue;
 use super::retention::{delete_expired as forget, has_expired};
 use super::{
     change_row, delivery_row, event_row, inbox_entry_row, preferences_row, secret_row, watch_row,
     webhook_row,
 };
 
-use super::column_row::ColumnRow as _;
 use crate::domain::testing::{request_event as fact, webhook};
 use crate::domain::{
     Aggregate, DeliveryTarget, FanOutProgress, Key, Need, NewDeliveries, NotificationEvent,
@@ -70,8 +69,12 @@ async fn save_events(
 }
 
 async fn load_watches(tx: &Transaction, all: &[&Watch]) -> Vec<Watch> {
-    let keys: Result<Vec<_>, _> = all.iter().map(|one| watch_row::Entity::key(one)).collect();
-    let loaded = watch_row::Entity::load_states(tx, &keys.unwrap()).await;
+    let key = |one: &&Watch| {
+        let (workspace, person) = (one.workspace.to_string(), one.person.to_string());
+        (workspace, person, one.of.to_string())
+    };
+    let keys: Vec<_> = all.iter().map(key).collect();
+    let loaded = watch_row::Entity::load_states(tx, &keys).await;
     loaded.unwrap()
 }
 

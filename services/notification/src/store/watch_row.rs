@@ -5,15 +5,14 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::notification::{WatchStatus, Watched};
 use holdpoint_ids::{UserName, Workspace};
-use holdpoint_store::{BrokenRow as _, ROWS_PER_STATEMENT, StoreError, readable};
+use holdpoint_store::{BrokenRow as _, ColumnRow, ROWS_PER_STATEMENT, StoreError, readable};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
 use sea_orm::{Condition, PaginatorTrait, QueryOrder, QuerySelect};
 
-use super::column_row::{ColumnRow, number};
 use super::event_row::end_of_watched_run;
-use super::key_columns::{HoldRow, delete_rows};
+use super::key_columns::{HoldRow, delete_rows, number};
 use crate::domain::{Need, Watch};
 
 #[sea_orm::model]
@@ -36,11 +35,6 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl ColumnRow for Entity {
     type State = Watch;
-
-    fn key(watch: &Watch) -> Result<(String, String, String), StoreError> {
-        let (workspace, person) = (watch.workspace.to_string(), watch.person.to_string());
-        Ok((workspace, person, watch.of.to_string()))
-    }
 
     fn read(row: Model) -> Result<Watch, StoreError> {
         Ok(Watch {

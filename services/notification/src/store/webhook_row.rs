@@ -3,13 +3,12 @@
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::notification::{WebhookFormat, WebhookStatus};
 use holdpoint_ids::{WebhookId, Workspace};
-use holdpoint_store::{BrokenRow as _, SPARE_ROWS, StoreError, readable};
+use holdpoint_store::{BrokenRow as _, ColumnRow, SPARE_ROWS, StoreError, readable};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{QueryOrder, QuerySelect};
 
-use super::column_row::{ColumnRow, number};
-use super::key_columns::after;
+use super::key_columns::{after, number};
 use crate::domain::{Webhook, WebhookState};
 
 const ACTIVE: &str = WebhookStatus::Active.as_str();
@@ -46,10 +45,6 @@ impl ColumnRow for Entity {
     type State = Webhook;
 
     const CONSTANT: &'static [Column] = &[Column::CreatedBy, Column::CreatedAt];
-
-    fn key(webhook: &Webhook) -> Result<(String, String), StoreError> {
-        Ok((webhook.workspace.to_string(), webhook.id.to_string()))
-    }
 
     fn read(row: Model) -> Result<Webhook, StoreError> {
         let state = match (row.status.as_str(), row.disabled_at) {

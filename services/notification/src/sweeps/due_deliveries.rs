@@ -92,11 +92,8 @@ impl Sweep<Notification> for DueDeliveries {
                 self.since = None;
                 self.wake.end(begun);
             }
-            Ok(SweepPage {
-                more: has_others && !inputs.is_empty(),
-                inputs,
-                messages: Vec::new(),
-            })
+            let more = has_others && !inputs.is_empty();
+            Ok(SweepPage::of_inputs(inputs, more))
         }
         .boxed()
     }

@@ -57,18 +57,13 @@ impl Sweep<Notification> for FanOut {
             let begun = self.wake.begun();
             let mut events = self.events.next(db, EVENTS).await?;
             events.append(&mut self.run_ends.next(db, RUN_ENDS).await?);
-            let mut page = SweepPage {
-                more: false,
-                inputs: Vec::new(),
-                messages: Vec::new(),
-            };
             if events.is_empty() {
                 self.wake.end(begun);
             } else if self.refresh_people().await {
-                page.more = true;
-                page.inputs = events.into_iter().map(Input::ContinueFanOut).collect();
+                let inputs = events.into_iter().map(Input::ContinueFanOut);
+                return Ok(SweepPage::of_inputs(inputs, true));
             }
-            Ok(page)
+            Ok(SweepPage::of_inputs([], false))
         }
         .boxed()
     }

@@ -7,9 +7,7 @@ use holdpoint_contracts::Problem;
 use holdpoint_contracts::scheduler::SetTimerReply;
 use holdpoint_decision::{self as decision, Decided, Decider, LookupFn};
 
-use super::effect::{DueReply, Effect, Reply};
-use super::input::Input;
-use super::model::{HORIZON, Key, Phase, Timer};
+use super::model::{DueReply, Effect, HORIZON, Input, Key, Phase, Reply, Timer};
 
 type Outcome = decision::Outcome<SchedulerDomain>;
 

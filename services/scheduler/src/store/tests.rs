@@ -4,6 +4,7 @@ use holdpoint_clock::Clock;
 use holdpoint_store::{Location, begin_write, migrate, open_writer};
 
 use super::*;
+use crate::domain::Owner;
 
 async fn open(folder: &tempfile::TempDir) -> DatabaseConnection {
     let location = Location::Sqlite(folder.path().join("scheduler.db"));

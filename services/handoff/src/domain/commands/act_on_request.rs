@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::duration::describe;
-use holdpoint_contracts::handoff::RequestAction;
+use holdpoint_contracts::handoff::{ActOnRequest, RequestAction};
 use holdpoint_contracts::hold::{HandoffEventKind, OnTimeout};
 use holdpoint_contracts::instant;
 use holdpoint_contracts::notification::RequestEventKind;
@@ -14,9 +14,9 @@ use holdpoint_contracts::run::HoldKind;
 use holdpoint_holds::{Recipient, check_recipients};
 use holdpoint_ids::UserName;
 
-use crate::domain::caller::Caller;
 use crate::domain::decision::{Outcome, Undecided};
 use crate::domain::effect::Reply;
+use crate::domain::input::Caller;
 use crate::domain::lookup::DecisionContext;
 use crate::domain::model::limits::{SNOOZE_MS, SNOOZE_TEXT};
 use crate::domain::model::progress::AuditStamp;
@@ -32,10 +32,10 @@ use crate::domain::transition::RequestTransition;
 pub(crate) fn act_on_request(
     request: Option<&Request>,
     caller: &Caller,
-    action: &RequestAction,
-    version: Option<u64>,
+    command: &ActOnRequest,
     context: &DecisionContext<'_>,
 ) -> Result<Outcome, Undecided> {
+    let action = &command.action;
     let decider = require_decider(request, caller, context)?;
     let request = decider.request;
     if let Some(end) = request.end() {
@@ -45,7 +45,7 @@ pub(crate) fn act_on_request(
         return Err(wrong_kind(request, decider.spec.kind, "action"));
     }
     if !has_other_assignee(request, action) {
-        require_version(request, version)?;
+        require_version(request, command.version)?;
     }
     match action {
         // These two refuse with the name of the person who was first.

@@ -8,9 +8,9 @@ use holdpoint_contracts::run::HoldKind;
 use holdpoint_holds::deadline::{NO_END, default_timeout_ms};
 
 use super::open_hold::{Opening, load_people, open_hold};
-use crate::domain::caller::Caller;
 use crate::domain::decision::{Outcome, Undecided};
 use crate::domain::effect::Reply;
+use crate::domain::input::Caller;
 use crate::domain::lookup::{DecisionContext, load_together};
 use crate::domain::model::request::Request;
 use crate::domain::refusal::Refusal;

@@ -3,7 +3,7 @@
 
 use holdpoint_contracts::form::{Form, answer_errors, plain, plain_value};
 use holdpoint_contracts::handoff::{
-    Completion, Decided, DecidedOne, Decision, Effect as DecisionEffect, LateAnswer,
+    Completion, DecideRequest, Decided, DecidedOne, Decision, Effect as DecisionEffect, LateAnswer,
 };
 use holdpoint_contracts::hold::{HoldOutcome, HoldSpec};
 use holdpoint_contracts::link;
@@ -13,9 +13,9 @@ use holdpoint_holds::check_text;
 use holdpoint_holds::limits::ANSWER_BYTES_MAX;
 use serde_json::{Value, json};
 
-use crate::domain::caller::Caller;
 use crate::domain::decision::{Outcome, Undecided};
 use crate::domain::effect::Reply;
+use crate::domain::input::Caller;
 use crate::domain::lookup::DecisionContext;
 use crate::domain::model::limits::{LATE_BYTES_MAX, LATE_MAX};
 use crate::domain::model::progress::AuditStamp;
@@ -36,14 +36,13 @@ struct Verdict {
 pub(crate) fn decide_request(
     request: Option<&Request>,
     caller: &Caller,
-    decision: &Decision,
-    version: Option<u64>,
+    command: &DecideRequest,
     context: &DecisionContext<'_>,
 ) -> Result<Outcome, Undecided> {
     let decider = require_decider(request, caller, context)?;
     let request = decider.request;
     require_not_excluded(request, &decider.name)?;
-    let (outcome, data) = check_decision(request, decider.spec, decision)?;
+    let (outcome, data) = check_decision(request, decider.spec, &command.decision)?;
     let verdict = Verdict {
         outcome,
         data,
@@ -59,7 +58,7 @@ pub(crate) fn decide_request(
         None if has_voted(request, &verdict) => Ok(Outcome::Unchanged(reply_decided(request))),
         None => {
             require_run_owner(&decider)?;
-            require_version(request, version)?;
+            require_version(request, command.version)?;
             if outcome == HoldOutcome::Approved && !is_last_vote(request, decider.spec) {
                 return Ok(add_vote(request, &verdict, context));
             }
@@ -72,11 +71,10 @@ pub(crate) fn decide_request(
 pub(crate) fn decide_one_of_requests(
     request: Option<&Request>,
     caller: &Caller,
-    decision: &Decision,
-    version: Option<u64>,
+    command: &DecideRequest,
     context: &DecisionContext<'_>,
 ) -> Result<Outcome, Undecided> {
-    match decide_request(request, caller, decision, version, context)? {
+    match decide_request(request, caller, command, context)? {
         Outcome::Unchanged(reply) => Ok(Outcome::Unchanged(shorten(reply))),
         Outcome::Decided(mut change) => {
             if change.reply.try_as_late_ref().is_some()

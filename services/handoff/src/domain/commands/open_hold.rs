@@ -9,14 +9,13 @@ use holdpoint_contracts::run::HoldKind;
 use holdpoint_holds::deadline::default_timeout_ms;
 use holdpoint_holds::{HoldDraft, sanitized};
 
-use crate::domain::caller::Caller;
 use crate::domain::decision::{Outcome, Undecided};
 use crate::domain::effect::Reply;
+use crate::domain::input::Caller;
 use crate::domain::lookup::{DecisionContext, load_together};
-use crate::domain::model::excluded_deciders::ExcludedDeciders;
 use crate::domain::model::policy::ResolvedPolicies;
 use crate::domain::model::progress::RequestProgress;
-use crate::domain::model::request::{Phase, Request};
+use crate::domain::model::request::{ExcludedDeciders, Phase, Request};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::audience::{self, AssignmentRules, find_inactive_users};
 use crate::domain::rules::authorization::require_right;

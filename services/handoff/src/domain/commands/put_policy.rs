@@ -1,4 +1,4 @@
-//! `handoff.put_policy`: an administrator creates or changes a policy.
+//! `handoff.put_policy` and `handoff.delete_policy`: an administrator creates, changes or deletes a policy.
 
 use std::collections::BTreeSet;
 
@@ -13,14 +13,13 @@ use holdpoint_holds::deadline::{RANGE_TEXT, TIMEOUT_MS};
 use holdpoint_holds::limits::{NEED_MAX, RUNGS_MAX};
 use holdpoint_ids::PolicyName;
 
-use crate::domain::caller::Caller;
-use crate::domain::decision::{Change, Outcome, Undecided};
+use crate::domain::decision::{Change, Fact, Need, Outcome, Undecided};
 use crate::domain::effect::Reply;
+use crate::domain::input::Caller;
 use crate::domain::lookup::Facts;
 use crate::domain::model::aggregate::Aggregate;
 use crate::domain::model::limits::{HOLIDAYS_MAX, POLICIES_MAX, SNOOZE_MS, SNOOZE_TEXT};
 use crate::domain::model::policy::{Policy, count_firings, expand_rung};
-use crate::domain::need::{Fact, Need};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::audience::find_inactive_users;
 use crate::domain::rules::authorization::require_right;
@@ -58,8 +57,28 @@ pub(crate) fn put_policy(
     Ok(save_policy(next, names))
 }
 
+/// Requests cannot name it any more.
+pub(crate) fn delete_policy(
+    policy: Option<&Policy>,
+    name: &PolicyName,
+    caller: &Caller,
+    facts: Facts<'_>,
+) -> Result<Outcome, Undecided> {
+    let mut names = require_policy_change(name, caller, facts)?;
+    let Some(policy) = policy.filter(|policy| !policy.deleted) else {
+        return Err(Refusal::NoPolicy(name.clone()).into());
+    };
+    names.remove(name);
+    let next = Policy {
+        version: policy.version + 1,
+        deleted: true,
+        ..policy.clone()
+    };
+    Ok(save_policy(next, names))
+}
+
 /// Requires an administrator and a name that is not reserved. Returns the names of the workspace's policies.
-pub(super) fn require_policy_change(
+fn require_policy_change(
     name: &PolicyName,
     caller: &Caller,
     facts: Facts<'_>,
@@ -72,7 +91,7 @@ pub(super) fn require_policy_change(
 }
 
 /// Later decisions of the same batch must count the same policies.
-pub(super) fn save_policy(next: Policy, names: BTreeSet<PolicyName>) -> Outcome {
+fn save_policy(next: Policy, names: BTreeSet<PolicyName>) -> Outcome {
     let reply = Reply::Policy(Box::new(next.view()));
     let need = Need::Policies(next.workspace.clone());
     Outcome::Decided(Box::new(Change {

@@ -3,9 +3,9 @@
 use holdpoint_auth::Right;
 use holdpoint_contracts::notification::RequestEventKind;
 
-use crate::domain::caller::Caller;
 use crate::domain::decision::{Outcome, Undecided};
 use crate::domain::effect::Reply;
+use crate::domain::input::Caller;
 use crate::domain::lookup::DecisionContext;
 use crate::domain::model::request::{Phase, Request};
 use crate::domain::refusal::Refusal;

@@ -7,11 +7,10 @@ use holdpoint_contracts::handoff::{Effect as DecisionEffect, LateAnswer, Request
 use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, OnTimeout, Priority};
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_holds::{OWNERS, Recipient};
-use holdpoint_ids::{HoldId, Workspace};
+use holdpoint_ids::{HoldId, UserName, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::excluded_deciders::ExcludedDeciders;
 use super::progress::{AuditStamp, RequestProgress, is_default};
 
 /// Actor of timeouts and rungs.
@@ -398,5 +397,38 @@ impl Request {
         } else {
             RequestStatus::Offered
         }
+    }
+}
+
+/// Under `not_requester`, the requester and the openers of a request. With only one of the two
+/// excluded, a caller would name another requester and decide their own request (A-H5).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ExcludedDeciders(Vec<String>);
+
+impl ExcludedDeciders {
+    /// The requester and the openers of a hold; empty if its policy does not exclude them.
+    pub(crate) fn of<'n>(spec: &'n HoldSpec, openers: impl IntoIterator<Item = &'n str>) -> Self {
+        if !spec.policy.not_requester {
+            return Self::default();
+        }
+        let mut names: Vec<String> = Vec::new();
+        for name in spec.requester.as_deref().into_iter().chain(openers) {
+            if !names.iter().any(|known| known == name) {
+                names.push(name.to_owned());
+            }
+        }
+        Self(names)
+    }
+
+    pub(crate) fn contains(&self, name: &UserName) -> bool {
+        self.0.iter().any(|excluded| excluded == name.as_str())
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn names(&self) -> String {
+        self.0.join("` and `")
     }
 }

@@ -9,10 +9,9 @@ use holdpoint_holds::Recipient;
 use holdpoint_holds::limits::RECIPIENTS_MAX;
 use holdpoint_ids::{RoleName, UserName};
 
-use crate::domain::decision::Undecided;
+use crate::domain::decision::{Fact, Need, Undecided};
 use crate::domain::lookup::{DecisionContext, Facts, load_together};
-use crate::domain::model::excluded_deciders::ExcludedDeciders;
-use crate::domain::need::{Fact, Need};
+use crate::domain::model::request::ExcludedDeciders;
 
 /// How an audience is assigned.
 #[derive(Debug, Default)]

@@ -5,8 +5,8 @@ use holdpoint_contracts::hold::HoldSpec;
 use holdpoint_holds::Recipient;
 use holdpoint_ids::UserName;
 
-use crate::domain::caller::{Caller, Proof};
 use crate::domain::decision::Undecided;
+use crate::domain::input::{Caller, Proof};
 use crate::domain::lookup::{DecisionContext, Facts};
 use crate::domain::model::request::Request;
 use crate::domain::model::user::User;

@@ -45,14 +45,10 @@ impl RequestTransition {
             due,
             is_acknowledged: false,
         };
-        self.effects.push(Effect::Timer {
-            workspace: self.request.workspace.clone(),
-            timer: SetTimer {
-                id: self.request.id.to_string(),
-                rev,
-                due,
-            },
-        });
+        let id = self.request.id.to_string();
+        let timer = SetTimer { id, rev, due };
+        let workspace = self.request.workspace.clone();
+        self.effects.push(Effect::Timer(workspace, timer));
     }
 
     /// While a close is on its way it carries all earlier events, and later events wait for its
@@ -66,15 +62,13 @@ impl RequestTransition {
             return;
         }
         pending.sent = rev;
-        let handoff_events = pending.handoff_events.clone();
-        self.effects.push(Effect::HandoffUpdate {
-            workspace: self.request.workspace.clone(),
-            update: HandoffUpdate {
-                id: self.request.id,
-                rev,
-                handoff_events,
-            },
-        });
+        let update = HandoffUpdate {
+            id: self.request.id,
+            rev,
+            handoff_events: pending.handoff_events.clone(),
+        };
+        let workspace = self.request.workspace.clone();
+        self.effects.push(Effect::HandoffUpdate(workspace, update));
     }
 
     fn send_request_event(&mut self) {
@@ -83,18 +77,17 @@ impl RequestTransition {
             return;
         };
         let Notification { kind, by, to } = notification;
-        self.effects.push(Effect::RequestEvent {
-            workspace: self.request.workspace.clone(),
-            event: RequestEvent {
-                id: self.request.id,
-                rev: self.request.version,
-                kind,
-                by,
-                at: self.at,
-                to,
-                request: Box::new(fit_into_message(view)),
-            },
-        });
+        let event = RequestEvent {
+            id: self.request.id,
+            rev: self.request.version,
+            kind,
+            by,
+            at: self.at,
+            to,
+            request: Box::new(fit_into_message(view)),
+        };
+        let workspace = self.request.workspace.clone();
+        self.effects.push(Effect::RequestEvent(workspace, event));
     }
 }
 

@@ -8,7 +8,7 @@ use holdpoint_contracts::run::HoldKind;
 use super::audience;
 use crate::domain::decision::Undecided;
 use crate::domain::lookup::DecisionContext;
-use crate::domain::model::excluded_deciders::ExcludedDeciders;
+use crate::domain::model::request::ExcludedDeciders;
 
 /// Fewer people may decide a request than must agree.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,13 +6,12 @@ use holdpoint_auth::Right;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_ids::UserName;
 
-use crate::domain::decision::{Change, Outcome, Undecided};
+use crate::domain::decision::{Change, Fact, Need, Outcome, Undecided};
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::lookup::Facts;
 use crate::domain::model::aggregate::Aggregate;
 use crate::domain::model::limits::{EMAIL_BYTES_MAX, ROLES_MAX};
 use crate::domain::model::user::User;
-use crate::domain::need::{Fact, Need};
 use crate::domain::refusal::Refusal;
 
 /// The right that a change needs: only an owner changes who is an owner.

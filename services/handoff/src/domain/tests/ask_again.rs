@@ -18,12 +18,7 @@ pub(super) fn opened(spec: HoldSpec) -> World {
 
 fn opened_in(mut world: World, spec: HoldSpec) -> World {
     let caller = world.caller("oscar");
-    let input = RequestInput::Open {
-        caller,
-        spec: Box::new(spec),
-        timeout_ms: 3_600_000,
-    };
-    world.put(input).unwrap();
+    world.open_as(caller, spec, 3_600_000).unwrap();
     world
 }
 
@@ -51,7 +46,7 @@ pub(super) fn ask_again_after(
     };
     change(&mut wanted);
     let caller = next.caller(by);
-    let answer = next.put(RequestInput::AskAgain { caller, wanted })?;
+    let answer = next.put(RequestInput::AskAgain(caller, wanted))?;
     assert!(matches!(answer, Reply::Request(_)));
     Ok(next)
 }
@@ -106,10 +101,7 @@ fn an_expired_request_is_asked_again_as_it_was() {
 fn a_request_without_an_answer_of_a_person_is_asked_again() {
     let mut world = opened(input_spec());
     let caller = world.caller("oscar");
-    let version = None;
-    world
-        .put(RequestInput::Withdraw { caller, version })
-        .unwrap();
+    world.withdraw_as(caller, None).unwrap();
     assert!(again(&world, "oscar", |_| ()).is_ok());
 
     let mut world = opened(HoldSpec {
@@ -353,7 +345,7 @@ fn the_first_opener_stays_excluded_when_another_user_asks_again() {
             to: None,
             timeout_ms: None,
         };
-        next.put(RequestInput::AskAgain { caller, wanted }).unwrap();
+        next.put(RequestInput::AskAgain(caller, wanted)).unwrap();
         world = next;
     }
     for name in ["oscar", "ada", "otto"] {

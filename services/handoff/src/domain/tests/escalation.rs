@@ -464,7 +464,7 @@ proptest! {
             }
             if world.view().outcome.is_none() {
                 world.act("olga", RequestAction::Acknowledge).unwrap();
-                world.effects.retain(|one| !matches!(one, crate::domain::Effect::RequestEvent { .. }));
+                world.effects.retain(|one| !matches!(one, crate::domain::Effect::RequestEvent(..)));
             }
         }
         let mut fired = 0;

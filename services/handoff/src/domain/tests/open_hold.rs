@@ -16,7 +16,7 @@ use holdpoint_contracts::run::HoldKind;
 use serde_json::json;
 
 use super::world::{World, hold, input_spec, minute, respond, spec, unsigned};
-use crate::domain::{Caller, Reply, RequestInput};
+use crate::domain::{Caller, Reply};
 
 const DAY_MS: u64 = 86_400_000;
 
@@ -26,13 +26,7 @@ fn open(
     spec: HoldSpec,
     timeout_ms: u64,
 ) -> Result<RequestView, Problem> {
-    let spec = Box::new(spec);
-    let input = RequestInput::Open {
-        caller,
-        spec,
-        timeout_ms,
-    };
-    world.put(input).map(view_of)
+    world.open_as(caller, spec, timeout_ms).map(view_of)
 }
 
 fn view_of(answer: Reply) -> RequestView {
@@ -243,27 +237,18 @@ fn only_a_handoff_may_have_no_end() {
 fn a_withdrawal_may_name_the_version_that_the_caller_has_seen() {
     let mut world = opened(input_spec());
     let caller = world.caller("bob");
-    let withdraw = |version| RequestInput::Withdraw {
-        caller: caller.clone(),
-        version,
-    };
     world.act("ada", RequestAction::Accept).unwrap();
-    let stale = world.put(withdraw(Some(1))).unwrap_err();
+    let stale = world.withdraw_as(caller.clone(), Some(1)).unwrap_err();
     assert_eq!((stale.status, &*stale.code), (409, "version_conflict"));
     assert_eq!(*stale.data, json!({ "version": 2 }), "the present one");
-    assert!(world.put(withdraw(Some(2))).is_ok());
-    assert!(world.put(withdraw(Some(1))).is_ok(), "twice is once");
+    assert!(world.withdraw_as(caller.clone(), Some(2)).is_ok());
+    assert!(world.withdraw_as(caller, Some(1)).is_ok(), "twice is once");
 }
 
 #[test]
 fn the_opener_withdraws_a_hold() {
     let mut world = opened(input_spec());
-    let withdraw = |world: &mut World, caller: Caller| {
-        let version = None;
-        world
-            .put(RequestInput::Withdraw { caller, version })
-            .map(view_of)
-    };
+    let withdraw = |world: &mut World, caller: Caller| world.withdraw_as(caller, None).map(view_of);
     let (ada, bob) = (world.caller("ada"), world.caller("bob"));
     assert_eq!(withdraw(&mut world, ada).unwrap_err().status, 403);
     let view = withdraw(&mut world, bob.clone()).unwrap();

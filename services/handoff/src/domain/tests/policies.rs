@@ -24,8 +24,8 @@ use holdpoint_ids::PolicyName;
 
 use super::world::{World, acme, spec, unsigned};
 use crate::domain::{
-    Aggregate, Caller, HandoffDomain, Input, Need, Outcome, PolicyInput, Reply, RequestInput,
-    Undecided, built_in_policies,
+    Aggregate, Caller, HandoffDomain, Input, Need, Outcome, PolicyInput, Reply, Undecided,
+    built_in_policies,
 };
 
 impl World {
@@ -112,14 +112,8 @@ fn naming(kind: HoldKind, names: &[&str]) -> HoldSpec {
 }
 
 fn open(world: &mut World, spec: HoldSpec, timeout_ms: u64) -> Result<RequestView, Problem> {
-    let spec = Box::new(spec);
-    let caller = unsigned("deployer");
-    let input = RequestInput::Open {
-        caller,
-        spec,
-        timeout_ms,
-    };
-    world.put(input).map(|answer| match answer {
+    let opened = world.open_as(unsigned("deployer"), spec, timeout_ms);
+    opened.map(|answer| match answer {
         Reply::Request(view) => *view,
         other => panic!("{other:?}"),
     })

@@ -8,7 +8,6 @@ use holdpoint_contracts::run::HoldKind;
 use proptest::prelude::*;
 
 use super::world::{World, spec};
-use crate::domain::RequestInput;
 
 fn asked(to: &[&str], need: u32, not_requester: bool) -> HoldSpec {
     HoldSpec {
@@ -23,12 +22,8 @@ fn asked(to: &[&str], need: u32, not_requester: bool) -> HoldSpec {
 
 /// A program opens the request with a user's token.
 fn opened(world: &mut World, by: &str, spec: HoldSpec) -> Result<(), Problem> {
-    let input = RequestInput::Open {
-        caller: world.caller(by),
-        spec: Box::new(spec),
-        timeout_ms: 60_000,
-    };
-    world.put(input).map(drop)
+    let caller = world.caller(by);
+    world.open_as(caller, spec, 60_000).map(drop)
 }
 
 /// A run opens the request.

@@ -134,10 +134,10 @@ fn all_are_notified_of_the_same_end(world: &World) -> Result<(), TestCaseError> 
     let request = world.request.as_ref().unwrap();
     let (end, shown) = (request.end(), request.view().unwrap());
     let event = world.effects.iter().rev().find_map(|effect| match effect {
-        Effect::RequestEvent { event: fact, .. } => Some(fact),
-        Effect::Timer { .. }
-        | Effect::HandoffUpdate { .. }
-        | Effect::Close { .. }
+        Effect::RequestEvent(_, fact) => Some(fact),
+        Effect::Timer(..)
+        | Effect::HandoffUpdate(..)
+        | Effect::Close(..)
         | Effect::Changed { .. }
         | Effect::UserChanged(..) => None,
     });
@@ -245,8 +245,8 @@ proptest! {
                 }
                 Alone::Withdraw(who) => {
                     let world = next.as_mut().filter(|_| !is_old).unwrap_or(&mut old);
-                    let (caller, version) = (world.caller(who), None);
-                    drop(world.put(RequestInput::Withdraw { caller, version }));
+                    let caller = world.caller(who);
+                    drop(world.withdraw_as(caller, None));
                 }
             }
             if let Some(end) = &end {
@@ -330,7 +330,7 @@ proptest! {
         }
         let mut revs = BTreeMap::new();
         for effect in &world.effects {
-            if let Effect::RequestEvent { event: fact, .. } = effect {
+            if let Effect::RequestEvent(_, fact) = effect {
                 prop_assert!(revs.insert(fact.rev, fact.kind).is_none(), "one fact a version");
             }
         }

@@ -17,7 +17,8 @@ use holdpoint_auth::Claims;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::TimerReply;
 use holdpoint_contracts::handoff::{
-    Decided, Decision, Effect as DecisionEffect, RequestAction, RequestHistoryEntry, RequestView,
+    ActOnRequest, DecideRequest, Decided, Decision, Effect as DecisionEffect, OpenHold,
+    RequestAction, RequestHistoryEntry, RequestView, WithdrawHold,
 };
 use holdpoint_contracts::hold::{
     CloseReply, HandoffUpdate, HoldClosed, HoldSpec, HoldState, OnTimeout, SetHoldReply,
@@ -296,15 +297,42 @@ impl World {
         decision: Decision,
         version: Option<u64>,
     ) -> Result<Decided, Problem> {
-        let input = RequestInput::Decide {
-            caller,
+        let id = self.id;
+        let command = DecideRequest {
+            id,
             decision,
             version,
         };
-        self.put(input).map(|answer| match answer {
-            Reply::Decided(decided) => *decided,
-            other => panic!("{other:?}"),
-        })
+        self.put(RequestInput::Decide(caller, command))
+            .map(|answer| match answer {
+                Reply::Decided(decided) => *decided,
+                other => panic!("{other:?}"),
+            })
+    }
+
+    pub(super) fn open_as(
+        &mut self,
+        caller: Caller,
+        spec: HoldSpec,
+        timeout_ms: u64,
+    ) -> Result<Reply, Problem> {
+        let id = self.id;
+        let command = OpenHold {
+            id,
+            spec,
+            timeout_ms,
+        };
+        self.put(RequestInput::Open(caller, Box::new(command)))
+    }
+
+    pub(super) fn withdraw_as(
+        &mut self,
+        caller: Caller,
+        version: Option<u64>,
+    ) -> Result<Reply, Problem> {
+        let id = self.id;
+        let command = WithdrawHold { id, version };
+        self.put(RequestInput::Withdraw(caller, command))
     }
 
     /// Fires the newest timer now.
@@ -333,22 +361,22 @@ impl World {
         action: RequestAction,
     ) -> Result<RequestView, Problem> {
         let caller = self.caller(name);
-        let version = None;
-        let input = RequestInput::Act {
-            caller,
+        let command = ActOnRequest {
+            id: self.id,
             action,
-            version,
+            version: None,
         };
-        self.put(input).map(|answer| match answer {
-            Reply::Request(view) => *view,
-            other => panic!("{other:?}"),
-        })
+        self.put(RequestInput::Act(caller, command))
+            .map(|answer| match answer {
+                Reply::Request(view) => *view,
+                other => panic!("{other:?}"),
+            })
     }
 
     /// The kind and the recipients of each request event, in order.
     pub(super) fn request_events(&self) -> Vec<(RequestEventKind, Vec<String>)> {
         let facts = self.effects.iter().filter_map(|effect| match effect {
-            Effect::RequestEvent { event: fact, .. } => Some((fact.kind, fact.to.clone())),
+            Effect::RequestEvent(_, fact) => Some((fact.kind, fact.to.clone())),
             _ => None,
         });
         facts.collect()
@@ -371,7 +399,7 @@ impl World {
     /// The closes that the executor got, in order.
     pub(super) fn closed(&self) -> Vec<&HoldClosed> {
         let closed = self.effects.iter().filter_map(|effect| match effect {
-            Effect::Close { closed, .. } => Some(closed),
+            Effect::Close(_, closed) => Some(closed),
             _ => None,
         });
         closed.collect()
@@ -380,9 +408,7 @@ impl World {
     /// The handoff updates that the executor got, in order.
     pub(super) fn handoff_updates(&self) -> Vec<&HandoffUpdate> {
         let handled = self.effects.iter().filter_map(|effect| match effect {
-            Effect::HandoffUpdate {
-                update: handled, ..
-            } => Some(handled),
+            Effect::HandoffUpdate(_, handled) => Some(handled),
             _ => None,
         });
         handled.collect()
@@ -391,7 +417,7 @@ impl World {
     /// The due time of the newest timer.
     pub(super) fn due(&self) -> Option<DateTime<Utc>> {
         let due = self.effects.iter().rev().find_map(|effect| match effect {
-            Effect::Timer { timer, .. } => Some(timer.due),
+            Effect::Timer(_, timer) => Some(timer.due),
             _ => None,
         });
         due.flatten()

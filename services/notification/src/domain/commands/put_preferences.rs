@@ -3,10 +3,9 @@
 use chrono::{DateTime, Utc};
 
 use crate::domain::decision::{Decision, Outcome, decided};
-use crate::domain::effect::Effect;
+use crate::domain::effect::{Effect, Reply};
 use crate::domain::model::{DeliveryRules, Preferences, masked_preferences, merge_chat};
 use crate::domain::refusal::Refusal;
-use crate::domain::reply::Reply;
 
 /// Sets preferences; deliveries that wait are decided again. `fresh` signs the calls of a new chat.
 pub(crate) fn put_preferences(

@@ -5,10 +5,9 @@ use holdpoint_contracts::notification::AllRead;
 use holdpoint_ids::{UserName, Workspace};
 
 use crate::domain::decision::{Decision, LookupFn, Outcome, decided, load, with_fact};
-use crate::domain::effect::Effect;
+use crate::domain::effect::{Effect, Reply};
 use crate::domain::model::{Aggregate, InboxEntry};
 use crate::domain::need::{Fact, Need};
-use crate::domain::reply::Reply;
 use crate::domain::rules::notification_view::view;
 
 pub(crate) fn read_notification(entry: &InboxEntry, now: DateTime<Utc>) -> Outcome {

@@ -3,9 +3,8 @@
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::domain::decision::{Outcome, decided};
-use crate::domain::effect::Effect;
+use crate::domain::effect::{Effect, Reply};
 use crate::domain::model::{CallOutcome, ERROR_CHARS_MAX, Webhook, WebhookState};
-use crate::domain::reply::Reply;
 use crate::domain::rules::webhook_notices::disabled_notice;
 
 /// A webhook that accepts no call for so long is disabled. Longer than all attempts of one delivery.

@@ -7,17 +7,16 @@ use holdpoint_contracts::notification::{EventRecorded, RequestEvent, RequestEven
 use holdpoint_ids::Workspace;
 
 use crate::domain::decision::{Decision, LookupFn, both, with_fact};
-use crate::domain::effect::{Effect, NewDeliveries};
+use crate::domain::effect::{Effect, NewDeliveries, Reply};
 use crate::domain::model::{
     DeliveryTarget, FanOutProgress, NotificationEvent, PlannedDelivery, Subject,
 };
 use crate::domain::need::{Fact, Need};
-use crate::domain::reply::Reply;
 use crate::domain::rules::context_summary::context_summary;
 use crate::domain::rules::recipients::{
     request_lifecycle, request_recipients, subscriptions, watchers,
 };
-use crate::domain::rules::webhook_backlog::plan_calls;
+use crate::domain::rules::webhook_notices::plan_calls;
 
 /// Records an event that is not stored yet.
 pub(crate) fn record_request_event(

@@ -1,15 +1,19 @@
-//! `record_run_ends`: the executor reports the end of a run that a person watches or a webhook wants (S0-T4).
+//! `record_run_ends`: the executor reports the end of a run that a person watches or a webhook wants (S0-T4),
+//! or the end of one before a person began to watch it.
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::notification::{RunEndRecorded, RunEnded};
 use holdpoint_ids::Workspace;
 
-use crate::domain::decision::{Decision, LookupFn, Outcome, both, with_fact};
-use crate::domain::effect::{Effect, NewDeliveries};
-use crate::domain::model::{FanOutProgress, NotificationEvent, Subject};
-use crate::domain::reply::Reply;
-use crate::domain::rules::recipients::{subscriptions, watchers};
-use crate::domain::rules::webhook_backlog::plan_calls;
+use crate::domain::decision::{
+    Decision, Lookup, LookupFn, Outcome, Undecided, both, decided, with_fact,
+};
+use crate::domain::effect::{Effect, NewDeliveries, Reply};
+use crate::domain::model::{DeliveryRules, FanOutProgress, NotificationEvent, Subject, Watch};
+use crate::domain::need::{Need, Person};
+use crate::domain::rules::fan_out::notify_watchers;
+use crate::domain::rules::recipients::{active_person, subscriptions, watchers};
+use crate::domain::rules::webhook_notices::plan_calls;
 
 /// Records an end. Watchers are notified page by page, and webhooks at once. An end that is not wanted is not
 /// stored; if no end is wanted, the executor learns that it need not report any.
@@ -63,4 +67,42 @@ pub(crate) fn record_run_end(
         Reply::RunEndRecorded(RunEndRecorded::Told),
         calls.fact,
     ))
+}
+
+/// The executor replies that a run had ended before a person began to watch it. The person is notified at once,
+/// and the watch ends.
+pub(crate) fn run_ended_before(
+    watch: &Watch,
+    end: &RunEnded,
+    lookup: LookupFn<'_>,
+    now: DateTime<Utc>,
+) -> Decision {
+    if watch.since.is_none() {
+        return Ok(Outcome::Unchanged(Reply::Done));
+    }
+    let people: Vec<_> = watching_person(watch, lookup)?.into_iter().collect();
+    let subject = Subject::RunEnd(Box::new(end.clone()));
+    // A later report of the executor still has to reach the watchers of the agent.
+    let event = NotificationEvent::new(&watch.workspace, subject, FanOutProgress::NotStarted);
+    let mut effects = notify_watchers(&event, people, false, now);
+    if !effects.is_empty() {
+        effects.insert(0, Effect::StoreEvent(Box::new(event)));
+    }
+    Ok(decided(watch.changed(None), effects, Reply::Done))
+}
+
+/// The watching person, unless they are disabled. The user directory may lag behind and not know a new user,
+/// whom the gateway knew. They are notified in the application only, because the run ends only once.
+fn watching_person(watch: &Watch, lookup: LookupFn<'_>) -> Result<Option<Person>, Undecided> {
+    let need = Need::Person(watch.workspace.clone(), watch.person.clone());
+    if lookup(&need) == Lookup::Missing {
+        return Ok(Some(Person {
+            name: watch.person.clone(),
+            active: true,
+            has_mail: false,
+            may_look: true,
+            rules: DeliveryRules::default(),
+        }));
+    }
+    active_person(&watch.workspace, &watch.person, lookup)
 }

@@ -1,13 +1,12 @@
-//! `watch`: a person begins to watch a request, a run or an agent.
+//! `watch` and `unwatch`: a person begins or stops to watch a request, a run or an agent.
 
 use holdpoint_contracts::notification::{WatchAdded, Watched};
 
-use crate::domain::decision::{Decision, LookupFn, Outcome, load, with_fact};
-use crate::domain::effect::Effect;
+use crate::domain::decision::{Decision, LookupFn, Outcome, decided, load, with_fact};
+use crate::domain::effect::{Effect, Reply};
 use crate::domain::model::{EndsFor, WATCHES_MAX, Watch};
 use crate::domain::need::{Fact, Need};
 use crate::domain::refusal::Refusal;
-use crate::domain::reply::Reply;
 
 /// Watches from now on. A repetition changes nothing.
 pub(crate) fn watch(known: Option<&Watch>, mut new: Watch, lookup: LookupFn<'_>) -> Decision {
@@ -38,4 +37,11 @@ fn ask_for_ends(watch: &Watch) -> Option<Effect> {
             rev: watch.version,
         }),
     }
+}
+
+pub(crate) fn unwatch(known: Option<&Watch>, of: &Watched) -> Decision {
+    let watched = known.and_then(|one| Some((one, one.view()?)));
+    let (known, view) = watched.ok_or_else(|| Refusal::NoWatch(of.clone()))?;
+    let reply = Reply::Watch(Box::new(view));
+    Ok(decided(known.changed(None), Vec::new(), reply))
 }

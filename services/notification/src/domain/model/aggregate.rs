@@ -4,8 +4,7 @@ use holdpoint_contracts::notification::Watched;
 use holdpoint_ids::{NotificationId, UserName, WebhookId, Workspace};
 
 use super::delivery::{Delivery, DeliveryKey};
-use super::event::{EventKey, NotificationEvent};
-use super::inbox_entry::InboxEntry;
+use super::event::{EventKey, InboxEntry, NotificationEvent};
 use super::preferences::Preferences;
 use super::watch::Watch;
 use super::webhook::Webhook;

@@ -171,9 +171,7 @@ impl Delivery {
             ended_at: pending.is_none().then_some(self.changed_at),
         }
     }
-}
 
-impl Delivery {
     /// The delivery after a change, with the reason.
     #[must_use]
     pub fn with_phase(&self, phase: Phase, why: &str) -> Self {

@@ -1,13 +1,11 @@
-//! One event that people and programs are notified of, and how far its fan-out has come.
+//! One event that people and programs are notified of, how far its fan-out has come, and its inbox entries.
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{RequestEnd, RequestEvent, RequestEventKind, RunEnded};
 use holdpoint_contracts::run::RunStatus;
-use holdpoint_ids::{HoldId, NotificationId, RunId, UserName, Workspace};
+use holdpoint_ids::{HoldId, NotificationId, RoleName, RunId, UserName, Workspace};
 use serde::{Deserialize, Serialize};
-
-use super::recipient::Recipient;
 
 /// Identifies an event. A request has its hold id. Run ends and notices use number 0 of their run or of a
 /// fresh id, which no request has.
@@ -68,6 +66,43 @@ pub struct SystemNotice {
     pub message: String,
     pub priority: Priority,
     pub at: DateTime<Utc>,
+}
+
+/// A user, or the active users of a role.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Recipient {
+    /// `@user.<name>`
+    User(UserName),
+    /// `@role.<name>`
+    Role(RoleName),
+}
+
+impl Recipient {
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        if let Some(name) = text.strip_prefix("@user.") {
+            return name.parse().ok().map(Self::User);
+        }
+        text.strip_prefix("@role.")?.parse().ok().map(Self::Role)
+    }
+
+    /// The owners of the workspace. `None` only if `owner` were an invalid role name.
+    #[must_use]
+    pub fn owners() -> Option<Self> {
+        let owner = holdpoint_auth::Role::Owner.as_str();
+        owner.parse().ok().map(Self::Role)
+    }
+
+    /// The recipients of a request. An unreadable one is left out; without any, the owners are notified.
+    #[must_use]
+    pub fn parse_all(texts: &[String]) -> Vec<Self> {
+        let mut all: Vec<_> = texts.iter().filter_map(|text| Self::parse(text)).collect();
+        if all.is_empty() {
+            all.extend(Self::owners());
+        }
+        all
+    }
 }
 
 /// How far the fan-out has come. The cursor is committed with the inbox entries of its page.
@@ -273,5 +308,25 @@ impl RequestLifecycle {
     #[must_use]
     pub fn is_settled(&self, rev: u64) -> bool {
         self.has_ended() || self.taken > Some(rev)
+    }
+}
+
+/// The entry of one person. Its version is 1 until it is read, and 2 afterwards.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InboxEntry {
+    pub workspace: Workspace,
+    pub person: UserName,
+    pub event: Box<NotificationEvent>,
+    /// How the request of the event ended, if it has.
+    pub request_end: Option<RequestEnd>,
+    /// The person has it only because they watch.
+    pub watching: bool,
+    pub read_at: Option<DateTime<Utc>>,
+}
+
+impl InboxEntry {
+    #[must_use]
+    pub const fn version(&self) -> u64 {
+        if self.read_at.is_some() { 2 } else { 1 }
     }
 }

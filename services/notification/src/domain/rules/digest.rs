@@ -6,9 +6,8 @@ use holdpoint_ids::NotificationId;
 
 use super::quiet_hours::instants;
 use crate::domain::decision::{Outcome, decided};
-use crate::domain::effect::{Effect, NewDeliveries};
+use crate::domain::effect::{Effect, NewDeliveries, Reply};
 use crate::domain::model::{DeliveryRules, DeliveryTarget, PlannedDelivery, Preferences};
-use crate::domain::reply::Reply;
 
 /// Quiet hours hold a digest back.
 const PRIORITY: Priority = Priority::Low;

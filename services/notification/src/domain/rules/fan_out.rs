@@ -9,12 +9,11 @@ use holdpoint_ids::UserName;
 use super::notification_view::{asks_a_person, type_of};
 use super::recipients::{Page, owners_instead_of, recipient_page, request_lifecycle, watcher_page};
 use crate::domain::decision::{Decision, LookupFn, Outcome, Undecided, both, decided};
-use crate::domain::effect::{Effect, NewDeliveries, NewInboxEntries};
+use crate::domain::effect::{Effect, NewDeliveries, NewInboxEntries, Reply};
 use crate::domain::model::{
     FanOutProgress, NotificationEvent, PlannedDelivery, Recipient, Subject,
 };
 use crate::domain::need::Person;
-use crate::domain::reply::Reply;
 
 pub(crate) fn continue_fan_out(
     event: &NotificationEvent,

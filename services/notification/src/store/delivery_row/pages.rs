@@ -1,15 +1,14 @@
 //! Deliveries as lists show them, page by page.
 
 use holdpoint_ids::{HoldId, WebhookId, Workspace};
-use holdpoint_store::{SPARE_ROWS, StoreError, readable};
+use holdpoint_store::{ColumnRow as _, SPARE_ROWS, StoreError, readable};
 use sea_orm::entity::prelude::*;
 use sea_orm::{QueryOrder, QuerySelect};
 
 use super::{COLUMN, Column, Entity, Model, WEBHOOK};
 use crate::domain::Delivery;
-use crate::store::column_row::{ColumnRow as _, number};
 use crate::store::inbox_entry_row::PageStart;
-use crate::store::key_columns::{after, before, stored_rev};
+use crate::store::key_columns::{after, before, number, stored_rev};
 
 /// Where a page of a list begins: the last one's number, channel and target.
 #[derive(Debug, Clone, PartialEq, Eq)]

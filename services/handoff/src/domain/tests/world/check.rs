@@ -37,18 +37,16 @@ pub(super) fn check(before: Option<&Request>, next: &Request, effects: &[Effect]
     assert_eq!(nudges, 1, "watchers are nudged once for each change");
     for effect in effects {
         match effect {
-            Effect::Timer { timer, .. } => {
+            Effect::Timer(_, timer) => {
                 assert_eq!((timer.rev, timer.due), (next.timer.rev, next.timer.due));
             }
-            Effect::Close { closed, .. } => assert_eq!(Some(closed.rev), next.closed_rev),
-            Effect::HandoffUpdate {
-                update: handled, ..
-            } => {
+            Effect::Close(_, closed) => assert_eq!(Some(closed.rev), next.closed_rev),
+            Effect::HandoffUpdate(_, handled) => {
                 assert_eq!((handled.id, handled.rev), (next.id, next.version));
                 let is_closing = next.effect == Some(DecisionEffect::Pending);
                 assert!(!is_closing, "a history is in order: {next:?}");
             }
-            Effect::RequestEvent { event: fact, .. } => {
+            Effect::RequestEvent(_, fact) => {
                 assert_eq!((fact.id, fact.rev), (next.id, next.version));
                 assert_eq!(fact.request.version, next.version);
             }

@@ -1,4 +1,5 @@
-//! One event to a webhook of the workspace, signed as Standard Webhooks requires.
+//! Calls that are signed as Standard Webhooks requires: one event to a webhook or a person's own chat, and the
+//! outcome of a standalone hold to its callback (M-6).
 
 use holdpoint_auth::WebhookSecret;
 use holdpoint_contracts::instant;
@@ -9,13 +10,13 @@ use holdpoint_ids::{WebhookId, Workspace};
 use serde_json::{Value, json};
 
 use super::signed_request::SignedRequest;
-use super::{Pool, dropped, never, unread};
+use super::{BARRED, Pool, dropped, later, never, unread};
 use crate::domain::{
-    AttemptReport, CallOutcome, DeliveryKey, Input, NotificationEvent, SETTLED, Subject,
-    WebhookState, link,
+    AttemptReport, CallOutcome, DeliveryKey, Input, NotificationEvent, PERSON_GONE, SETTLED,
+    Subject, WebhookState, link,
 };
 use crate::slack;
-use crate::store::{self, DeliveryPayload};
+use crate::store::{self, DeliveryPayload, may_look};
 
 impl Pool {
     /// Calls a webhook and records the result at it: a webhook that accepts no call is disabled after a while.
@@ -85,9 +86,90 @@ impl Pool {
         };
         Ok(self.post(&request).await)
     }
+
+    /// Dropped if the person was disabled in the meantime, or if the request needs no action any more.
+    pub(super) async fn chat(&self, key: &DeliveryKey, payload: &DeliveryPayload) -> AttemptReport {
+        let Some(person) = payload.person.as_ref().filter(|person| person.active) else {
+            return dropped(PERSON_GONE);
+        };
+        if payload.is_void() {
+            return dropped(SETTLED);
+        }
+        if payload.event.as_run_end().is_some() && !may_look(&person.roles) {
+            return dropped(BARRED);
+        }
+        let said = store::preferences(&self.readers, &key.workspace, &person.name).await;
+        let said = match said {
+            Ok(said) => said.unwrap_or_default(),
+            Err(error) => return unread("preferences", &error),
+        };
+        let chat = said.channels.chat.as_ref();
+        let known = chat.and_then(|chat| Some((chat, chat.url.as_deref()?)));
+        let Some((chat, address)) = known else {
+            return never("The person has no chat any more.");
+        };
+        let secret = chat.secret.as_deref().unwrap_or_default();
+        let Ok(secret) = WebhookSecret::read(secret) else {
+            return never("The signing key of the chat cannot be read.");
+        };
+        let base = self.outside.public_url.known().and_then(Option::as_deref);
+        let request = SignedRequest {
+            what: "chat",
+            id: key.stable_id(),
+            address,
+            secret: &secret,
+            body: body(chat.format, &key.workspace, &payload.event, base).to_string(),
+        };
+        self.post(&request).await
+    }
+
+    pub(super) async fn call_back(
+        &self,
+        key: &DeliveryKey,
+        payload: &DeliveryPayload,
+    ) -> AttemptReport {
+        let Some(event) = payload.event.as_request() else {
+            return never("Only a request has a callback.");
+        };
+        let address = event.request.callback.as_deref().unwrap_or_default();
+        let Some(secret) = self.secret(key).await else {
+            return later("The signing key of callbacks could not be read.");
+        };
+        let body = outcome(event).to_string();
+        let request = SignedRequest {
+            what: "callback",
+            id: key.stable_id(),
+            address,
+            secret: &secret,
+            body,
+        };
+        self.post(&request).await
+    }
+
+    /// Made when it is first used.
+    async fn secret(&self, key: &DeliveryKey) -> Option<WebhookSecret> {
+        if let Some(text) = self.stored_secret(key).await {
+            return WebhookSecret::read(&text).ok();
+        }
+        let input = Input::ShowSecret {
+            workspace: key.workspace.clone(),
+            fresh: WebhookSecret::fresh().write(),
+        };
+        if !self.handle.submit(vec![input]).await {
+            return None;
+        }
+        WebhookSecret::read(&self.stored_secret(key).await?).ok()
+    }
+
+    async fn stored_secret(&self, key: &DeliveryKey) -> Option<String> {
+        let found = store::secret(&self.readers, &key.workspace).await;
+        found
+            .inspect_err(|error| tracing::warn!(%error, "a webhook secret cannot be read"))
+            .ok()?
+    }
 }
 
-pub(super) fn body(
+fn body(
     format: WebhookFormat,
     workspace: &Workspace,
     event: &NotificationEvent,
@@ -154,4 +236,20 @@ fn request_body(workspace: &Workspace, event: &RequestEvent, base: Option<&str>)
             "link": base.map(|base| format!("{base}{}", link(request.id))),
         },
     })
+}
+
+/// `{id, outcome, data, by, at}`. `asks_again` names the earlier hold that it repeats: the receiver may know
+/// only that one.
+fn outcome(event: &RequestEvent) -> Value {
+    let mut body = json!({
+        "id": event.id,
+        "outcome": event.request.outcome,
+        "data": event.request.response,
+        "by": event.request.decided_by,
+        "at": instant::write(event.at),
+    });
+    if let (Some(before), Some(fields)) = (event.request.asks_again, body.as_object_mut()) {
+        fields.insert("asks_again".to_owned(), json!(before));
+    }
+    body
 }

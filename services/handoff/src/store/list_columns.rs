@@ -1,5 +1,4 @@
-//! The column with the users who snoozed a request, and until when: `|name=2026-01-01T00:00:00.000Z|` for
-//! each. All instants have one format, so that the later text is greater.
+//! Columns that hold several values in one text, and the search for one of them.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +8,30 @@ use holdpoint_ids::UserName;
 use sea_orm::sea_query::{ExprTrait, Func};
 use sea_orm::{IntoSimpleExpr, sea_query::SimpleExpr};
 
+/// ` token token `, or an empty text.
+pub(super) fn join_tokens<'a>(tokens: impl Iterator<Item = &'a str>) -> String {
+    let text = tokens.fold(String::new(), |text, token| format!("{text} {token}"));
+    if text.is_empty() { text } else { text + " " }
+}
+
+/// Whether a column contains a token: then the text without the token differs. Both databases compare it
+/// by bytes, while `LIKE` treats `%` and `_` as wildcards and, on SQLite, `A` like `a`.
+pub(super) fn has_token(column: impl IntoSimpleExpr, token: &str) -> SimpleExpr {
+    let column = column.into_simple_expr();
+    let without = Func::cust("replace").args([
+        column.clone(),
+        SimpleExpr::from(format!(" {token} ")),
+        SimpleExpr::from(""),
+    ]);
+    column.ne(without)
+}
+
 /// Characters of an instant.
 const INSTANT_CHARS: i32 = 24;
 
-pub(super) fn text(snoozed: &BTreeMap<UserName, DateTime<Utc>>) -> String {
+/// `|name=2026-01-01T00:00:00.000Z|` for each user who snoozed a request, and until when. All instants have one
+/// format, so that the later text is greater.
+pub(super) fn join_snoozes(snoozed: &BTreeMap<UserName, DateTime<Utc>>) -> String {
     let one =
         |(name, until): (&UserName, &DateTime<Utc>)| format!("|{name}={}|", instant::write(*until));
     snoozed.iter().map(one).collect()
