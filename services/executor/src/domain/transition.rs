@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::history::{EventType, HistoryItem};
-use holdpoint_contracts::run::{ActionResult, Failure};
+use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::run::{ActionResult, Failure, FailureClass};
 use holdpoint_ids::HoldId;
 use serde_json::Value;
 
 use crate::domain::decision::{Lookup, LookupFn, Undecided};
 use crate::domain::effect::{Effect, Reply};
-use crate::domain::model::run::{Phase, Run, Step, StepPhase};
+use crate::domain::model::run::{INCIDENTS_MAX, Phase, Run, Step, StepPhase};
 use crate::domain::model::step_row::StepRow;
 use crate::domain::need::{Fact, Need, PlanFact};
-use crate::domain::refusal::Refusal;
+use crate::domain::refusal::{REASON_CHARS_MAX, Refusal};
 use crate::domain::step_response::ended_result;
 
 pub(crate) fn unchanged_run<'a>(transition: &RunTransition<'a>) -> RunOutcome<'a> {
@@ -341,6 +342,30 @@ impl<'a> RunTransition<'a> {
             failure,
         });
         self.event(EventType::RunFailed, None, message, data);
+    }
+
+    /// Ends the run as cancelled, with all open steps. The event has `data`.
+    pub(crate) fn cancel(&mut self, by: &Actor, code: &str, message: String, data: Value) {
+        self.ended_by = Some(by.to_string());
+        self.end(Phase::Cancelled {
+            at: self.now,
+            failure: Failure {
+                class: FailureClass::Cancelled,
+                code: code.to_owned(),
+                message: message.clone(),
+            },
+        });
+        self.event(EventType::RunCancelled, None, message, data);
+    }
+
+    /// Adds an incident, each reason once. Returns whether it is new.
+    pub(crate) fn add_incident(&mut self, reason: &str) -> bool {
+        let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
+        let known = &self.run.incidents;
+        let is_new = !known.contains(&reason) && known.len() < INCIDENTS_MAX;
+        let is_added = is_new && !self.run.is_final();
+        self.run.incidents.extend(is_added.then_some(reason));
+        is_added
     }
 
     /// Replies with the run.

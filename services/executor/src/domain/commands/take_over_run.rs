@@ -17,6 +17,7 @@ use crate::domain::rules::open_hold::{next_hold_id, open_hold};
 use crate::domain::rules::take_over::{load_running_step_needs, revoke_steps};
 use crate::domain::rules::timers::freeze_timers;
 use crate::domain::transition::{RunDecision, RunTransition, refuse_ended_run, unchanged_run};
+use crate::domain::views::handoff_briefing::HandoffFacts;
 
 /// Opens a handoff to an operator who takes the run over.
 pub(crate) fn open_takeover_hold(
@@ -25,7 +26,7 @@ pub(crate) fn open_takeover_hold(
 ) -> Result<PersonHold, Undecided> {
     let plan = transition.plan()?;
     let mut unknown = Vec::new();
-    let briefing = load_briefing(transition, &plan, &mut unknown);
+    let facts = load_briefing(transition, &plan, &mut unknown);
     // The needs of the revoked steps are loaded with it.
     if let Err(Undecided::NeedsMore(more)) = load_running_step_needs(transition) {
         unknown.extend(more);
@@ -37,7 +38,6 @@ pub(crate) fn open_takeover_hold(
         return Err(Undecided::NeedsMore(unknown));
     }
     let to = vec![format!("@user.{by}")];
-    let message = format!("{by} took the run over.");
     let handoff = Handoff {
         to: Value::Null,
         message: None,
@@ -53,9 +53,11 @@ pub(crate) fn open_takeover_hold(
     let offer = Offer {
         id,
         to: &to,
-        message: &message,
-        contact: contact.as_deref(),
-        briefing,
+        facts: HandoffFacts {
+            contact: contact.as_deref().cloned().unwrap_or_default(),
+            recommended: format!("{by} took the run over."),
+            ..facts
+        },
     };
     // It belongs to no step of the plan.
     let spec = HoldSpec {

@@ -16,10 +16,10 @@ use strum::VariantArray as _;
 
 use crate::domain::decision::{Decided, Decision, Outcome, Undecided};
 use crate::domain::effect::{Effect, Reply};
-use crate::domain::model::lease::Lease;
+use crate::domain::model::node::Lease;
 use crate::domain::model::run::{Choice, PersonHold, Run, Step, StepGrant, StepPhase, Uncertain};
 use crate::domain::need::{Aggregate, Fact, Need};
-use crate::domain::rules::hold_spec::load_spec;
+use crate::domain::rules::open_hold::load_spec;
 use crate::domain::rules::run_watchers::notify_run_end;
 use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
 

@@ -3,8 +3,7 @@
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::steps::NodeStatus;
 
-use crate::domain::model::lease::Lease;
-use crate::domain::model::node::Node;
+use crate::domain::model::node::{Lease, Node};
 use crate::domain::model::time::after;
 
 /// What happens to a lease.

@@ -142,6 +142,25 @@ impl SyncedRun {
         }
     }
 
+    /// Applies one change of a scope, as of its instant.
+    fn apply(
+        &mut self,
+        lookup: Option<LookupFn<'_>>,
+        (kind, epoch, at): (PauseScope, u64, DateTime<Utc>),
+        change: impl FnOnce(&mut RunTransition<'_>),
+    ) -> Result<(), Undecided> {
+        let before = self.run.clone();
+        let nothing = |_: &Need| Lookup::NotLoaded;
+        let mut transition = RunTransition::new(&before, lookup.unwrap_or(&nothing), at);
+        change(&mut transition);
+        set_applied_epoch(&mut transition.run, kind, epoch);
+        if lookup.is_some() {
+            return self.take(transition);
+        }
+        self.run = transition.run;
+        Ok(())
+    }
+
     /// Adds the result of one transition.
     fn take(&mut self, transition: RunTransition<'_>) -> Result<(), Undecided> {
         let run = transition.run.clone();
@@ -181,8 +200,6 @@ fn apply_scopes(
     if later.is_empty() && !KINDS.iter().any(is_passed_by) {
         return Ok(None);
     }
-    let nothing = |_: &Need| Lookup::NotLoaded;
-    let lookup_synced: LookupFn<'_> = lookup.unwrap_or(&nothing);
     let mut synced = SyncedRun {
         run: run.clone(),
         effects: Vec::new(),
@@ -192,14 +209,9 @@ fn apply_scopes(
         if synced.run.is_final() {
             break;
         }
-        let before = synced.run.clone();
-        let mut transition = RunTransition::new(&before, lookup_synced, change.at);
-        apply_change(&mut transition, kind, change);
-        set_applied_epoch(&mut transition.run, kind, change.epoch);
-        match lookup {
-            Some(_) => synced.take(transition)?,
-            None => synced.run = transition.run,
-        }
+        synced.apply(lookup, (kind, change.epoch, change.at), |transition| {
+            apply_change(transition, kind, change);
+        })?;
     }
     for kind in KINDS {
         if let Some(scope) = scopes
@@ -207,14 +219,9 @@ fn apply_scopes(
             .filter(|it| differs_from_scope(&synced.run, kind, it))
         {
             let at = scope.changed_at.unwrap_or(run.created_at);
-            let before = synced.run.clone();
-            let mut transition = RunTransition::new(&before, lookup_synced, at);
-            reconcile_scope(&mut transition, kind, scope);
-            set_applied_epoch(&mut transition.run, kind, scope.epoch);
-            match lookup {
-                Some(_) => synced.take(transition)?,
-                None => synced.run = transition.run,
-            }
+            synced.apply(lookup, (kind, scope.epoch, at), |transition| {
+                reconcile_scope(transition, kind, scope);
+            })?;
         }
     }
     Ok((synced.run.version > run.version).then_some(synced))
