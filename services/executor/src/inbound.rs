@@ -27,7 +27,9 @@ use holdpoint_kernel::DecodedCommand;
 use serde_json::Value;
 
 use crate::domain::run::person_hold::HoldClosure;
-use crate::domain::{ContactInput, Input, NodeInput, RunInput, ScopeInput, ToolInput};
+use crate::domain::{
+    ContactInput, DeliveredStep, Input, NodeInput, RunInput, ScopeInput, ToolInput,
+};
 use crate::outbound::NODE_TIMER;
 
 use caller::{Caller, ITEMS_MAX, run_input};
@@ -193,13 +195,13 @@ fn decode_report(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
             let it: Envelope<StartSteps> = caller.read(body, None)?;
             let node = it.command.node;
             Caller::inputs(it.command.steps, |it| {
-                let input = RunInput::StartStep {
+                let input = RunInput::StartStep(DeliveredStep {
                     node: node.clone(),
                     step: it.step,
                     dispatch: it.dispatch,
                     delivery: it.delivery,
                     without_lease: it.without_lease,
-                };
+                });
                 caller.run_input(it.run, input)
             })
         }

@@ -20,8 +20,8 @@ use crate::domain::commands::put_tool::change_tool;
 use crate::domain::commands::record_incident::record_incident;
 use crate::domain::commands::request_input::request_input;
 use crate::domain::commands::start_run::start_run;
-use crate::domain::commands::start_steps::{Delivery, start_delivered_step};
-use crate::domain::commands::step_results::{Report, park_step, report_result};
+use crate::domain::commands::start_steps::start_delivered_step;
+use crate::domain::commands::step_results::{park_step, report_result};
 use crate::domain::commands::take_over_run::take_over_run;
 use crate::domain::commands::timers_fired::fire_timer;
 use crate::domain::commands::watch_run_ends::{
@@ -269,20 +269,7 @@ fn decide_run<'a>(
         RunInput::ApplyScopes => Ok(RunOutcome::Unchanged(Reply::Nothing(()))),
         RunInput::Watch => watch_run(transition),
         RunInput::TimerFired { hold, rev } => fire_timer(transition, *hold, *rev),
-        RunInput::StartStep {
-            node,
-            step,
-            dispatch,
-            delivery,
-            without_lease,
-        } => {
-            let delivery = Delivery {
-                dispatch: *dispatch,
-                count: *delivery,
-                without_lease: *without_lease,
-            };
-            start_delivered_step(transition, node, step, &delivery)
-        }
+        RunInput::StartStep(delivered) => start_delivered_step(transition, delivered),
         RunInput::AskPeople {
             by,
             step,
@@ -294,22 +281,7 @@ fn decide_run<'a>(
             dispatch,
             duration_ms,
         } => park_step(transition, step, *dispatch, *duration_ms),
-        RunInput::StepResult {
-            node,
-            step,
-            dispatch,
-            result,
-            error_code,
-        } => {
-            let report = Report {
-                node,
-                step,
-                dispatch: *dispatch,
-                result,
-                error_code,
-            };
-            report_result(transition, &report)
-        }
+        RunInput::StepResult(report) => report_result(transition, report),
         RunInput::LeaseEnded {
             step,
             dispatch,

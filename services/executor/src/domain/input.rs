@@ -154,15 +154,7 @@ pub enum RunInput {
     /// The scheduler says that a timer is due.
     TimerFired { hold: HoldId, rev: u64 },
     /// A worker asks whether it may start a delivered step.
-    StartStep {
-        node: NodeName,
-        step: String,
-        dispatch: u64,
-        /// How often the bus has delivered it.
-        delivery: u64,
-        /// Whether it would do without a lease.
-        without_lease: bool,
-    },
+    StartStep(DeliveredStep),
     /// The tool of a step that is in progress asks people.
     AskPeople {
         by: Actor,
@@ -180,14 +172,7 @@ pub enum RunInput {
         duration_ms: u64,
     },
     /// A worker reports.
-    StepResult {
-        node: NodeName,
-        step: String,
-        dispatch: u64,
-        result: ActionResult,
-        /// Stable code of a failure.
-        error_code: Option<String>,
-    },
+    StepResult(StepReport),
     /// The sweep reports a grant that ended without a result. Its node is down, has left, or no longer names
     /// the step.
     LeaseEnded {
@@ -205,6 +190,29 @@ pub enum RunInput {
     },
     /// The kernel reports a dead letter that concerns the run.
     Incident { reason: String },
+}
+
+/// A delivered step that a worker wants to start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeliveredStep {
+    pub node: NodeName,
+    pub step: String,
+    pub dispatch: u64,
+    /// How often the bus has delivered it.
+    pub delivery: u64,
+    /// Whether the worker would do without a lease.
+    pub without_lease: bool,
+}
+
+/// The result of a step, as its worker reports it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepReport {
+    pub node: NodeName,
+    pub step: String,
+    pub dispatch: u64,
+    pub result: ActionResult,
+    /// Stable code of a failure.
+    pub error_code: Option<String>,
 }
 
 /// What can happen to a node.

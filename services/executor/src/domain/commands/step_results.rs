@@ -5,12 +5,12 @@ use holdpoint_contracts::contact::{Activity, ActivityKind};
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::run::ActionResult;
 use holdpoint_contracts::steps::ResultReply;
-use holdpoint_ids::NodeName;
 use serde_json::{Value, json};
 
 use crate::domain::decision::Undecided;
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::error_text::{raw, sanitised};
+use crate::domain::input::StepReport;
 use crate::domain::model::contact::{SUBJECT_CHARS_MAX, cleaned};
 use crate::domain::model::plan::Action;
 use crate::domain::model::run::{LATE_RESULTS_MAX, StepPhase};
@@ -30,21 +30,12 @@ const MAIL_TEXT_CHARS_MAX: usize = 10_000;
 /// The tool whose results are mails.
 const SEND_EMAIL: &str = "send_email";
 
-/// What a worker reports.
-pub(crate) struct Report<'r> {
-    pub(crate) node: &'r NodeName,
-    pub(crate) step: &'r str,
-    pub(crate) dispatch: u64,
-    pub(crate) result: &'r ActionResult,
-    pub(crate) error_code: &'r Option<String>,
-}
-
 /// Applies a result once. A late result is kept as evidence.
 pub(crate) fn report_result<'a>(
     mut transition: RunTransition<'a>,
-    report: &Report<'_>,
+    report: &StepReport,
 ) -> RunDecision<'a> {
-    let index = transition.position(report.step)?;
+    let index = transition.position(&report.step)?;
     let Some(step) = transition.step(index) else {
         return Ok(known_result());
     };
@@ -76,8 +67,8 @@ pub(crate) fn report_result<'a>(
     // It had begun before the pause could stop it, so it counts as running at that time.
     if queued.is_some() {
         for pause in &mut transition.run.pauses {
-            if !pause.in_flight.iter().any(|step| step == report.step) {
-                pause.in_flight.push(report.step.to_owned());
+            if !pause.in_flight.iter().any(|step| *step == report.step) {
+                pause.in_flight.push(report.step.clone());
             }
         }
     }
@@ -140,9 +131,9 @@ fn working_time(transition: &RunTransition<'_>, index: usize, took_ms: u64) -> u
 fn apply_result(
     transition: &mut RunTransition<'_>,
     index: usize,
-    report: &Report<'_>,
+    report: &StepReport,
 ) -> Result<(), Undecided> {
-    let result = report.result;
+    let result = &report.result;
     if !result.success {
         let code = report.error_code.as_deref().unwrap_or("failed");
         let said = result.error.as_deref().unwrap_or(&result.description);
@@ -158,11 +149,11 @@ fn apply_result(
     }
     let phase = StepPhase::Completed { at: transition.now };
     transition.set_phase(index, phase, RowData::response(result.clone()));
-    transition.value(report.step.to_owned(), result.data.clone());
+    transition.value(report.step.clone(), result.data.clone());
     record_mail(transition, index, report)?;
     transition.event(
         EventType::StepSucceeded,
-        Some(report.step),
+        Some(&report.step),
         result.description.clone(),
         json!({ "duration_ms": result.duration_ms, "node": report.node }),
     );
@@ -191,7 +182,7 @@ fn sanitised_result(result: &ActionResult) -> ActionResult {
 fn record_mail(
     transition: &mut RunTransition<'_>,
     index: usize,
-    report: &Report<'_>,
+    report: &StepReport,
 ) -> Result<(), Undecided> {
     let Some(contact) = transition.run.contact.clone() else {
         return Ok(());
@@ -225,7 +216,7 @@ fn record_mail(
 fn record_late_result<'a>(
     mut transition: RunTransition<'a>,
     index: usize,
-    report: &Report<'_>,
+    report: &StepReport,
 ) -> RunDecision<'a> {
     let Some(step) = transition.step_mut(index) else {
         return Ok(known_result());
@@ -237,11 +228,11 @@ fn record_late_result<'a>(
     let result = if report.result.success {
         report.result.clone()
     } else {
-        sanitised_result(report.result)
+        sanitised_result(&report.result)
     };
     transition.event(
         EventType::StepLateResult,
-        Some(report.step),
+        Some(&report.step),
         format!(
             "A result of dispatch {} came too late and is not applied.",
             report.dispatch

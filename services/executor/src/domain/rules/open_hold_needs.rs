@@ -87,9 +87,9 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         | RunInput::Watch
         | RunInput::ApplyScopes
         | RunInput::TimerFired { .. }
-        | RunInput::StartStep { .. }
+        | RunInput::StartStep(_)
         | RunInput::AskPeople { .. }
-        | RunInput::StepResult { .. }
+        | RunInput::StepResult(_)
         | RunInput::HoldClosed { .. }
         | RunInput::HandoffUpdate { .. }
         | RunInput::Incident { .. } => {}

@@ -26,11 +26,10 @@ use crate::domain::decision::{Decision, Lookup, Outcome, Undecided};
 use crate::domain::plan::Plan;
 use crate::domain::run::person_hold::HoldClosure;
 use crate::domain::run::{Choice, Run, Step, StepPhase};
-use crate::domain::scope::EndsWatch;
-use crate::domain::scope::{Scope, WorkspaceScope};
+use crate::domain::scope::{EndsWatch, Scope, WorkspaceScope};
 use crate::domain::{
-    Agent, Aggregate, Fact, Input, Lease, Need, PlanFact, Refusal, Reply, RunInput, StepRow, Tool,
-    decide,
+    Agent, Aggregate, DeliveredStep, Fact, Input, Lease, Need, PlanFact, Refusal, Reply, RunInput,
+    StepReport, StepRow, Tool, decide,
 };
 
 /// How often one decision may ask for more; the kernel gives up soon after.
@@ -245,13 +244,13 @@ impl World {
         dispatch: u64,
         result: ActionResult,
     ) -> ResultReply {
-        let input = RunInput::StepResult {
+        let input = RunInput::StepResult(StepReport {
             node: "node-a".parse().unwrap(),
             step: step.to_owned(),
             dispatch,
             error_code: (!result.success).then(|| "http_status".to_owned()),
             result,
-        };
+        });
         match self.give(input) {
             Heard::Decided(Reply::Result(answer)) | Heard::Unchanged(Reply::Result(answer)) => {
                 answer
@@ -282,7 +281,9 @@ impl World {
             _ => None,
         };
         let asked_to_start = match &input {
-            RunInput::StartStep { step, dispatch, .. } => Some((step.clone(), *dispatch)),
+            RunInput::StartStep(DeliveredStep { step, dispatch, .. }) => {
+                Some((step.clone(), *dispatch))
+            }
             _ => None,
         };
         // What has fired is over for the scheduler, whatever it is told.
