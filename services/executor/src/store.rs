@@ -157,11 +157,7 @@ impl Store<ExecutorDomain> for Executor {
                 Need::Plan(workspace, agent, version) => plans.push((workspace, agent, *version)),
                 Need::Request(run, step) => requests.push((*run, step.as_str())),
                 Need::Activities(workspace, contact) => activities.push((workspace, contact)),
-                Need::Agent(..)
-                | Need::Contact(..)
-                | Need::Run(_)
-                | Need::Tool(..)
-                | Need::Workspace(_) => {}
+                Need::State(_) => {}
             }
         }
         let mut found = agent_version_row::find(db, &plans).await?;

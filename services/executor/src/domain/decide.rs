@@ -24,9 +24,7 @@ use crate::domain::commands::start_steps::start_delivered_step;
 use crate::domain::commands::step_results::{park_step, report_result};
 use crate::domain::commands::take_over_run::take_over_run;
 use crate::domain::commands::timers_fired::fire_timer;
-use crate::domain::commands::watch_run_ends::{
-    unwatch_agent, unwatch_workspace, watch_agent, watch_run, watch_workspace,
-};
+use crate::domain::commands::watch_run_ends::{unwatch_scope, watch_run, watch_scope};
 use crate::domain::decision::{
     Decision, ExecutorDomain, Lookup, LookupFn, Outcome, Undecided, decided,
 };
@@ -65,13 +63,7 @@ impl Decider for ExecutorDomain {
 
     fn aggregate(need: &Need) -> Option<Key> {
         match need {
-            Need::Agent(workspace, agent) => Some(Key::Agent(workspace.clone(), agent.clone())),
-            Need::Contact(workspace, contact) => {
-                Some(Key::Contact(workspace.clone(), contact.clone()))
-            }
-            Need::Workspace(workspace) => Some(Key::Workspace(workspace.clone())),
-            Need::Run(run) => Some(Key::Run(*run)),
-            Need::Tool(workspace, name) => Some(Key::Tool(workspace.clone(), name.clone())),
+            Need::State(key) => Some(key.clone()),
             Need::Plan(..)
             | Need::Value(..)
             | Need::Request(..)
@@ -150,14 +142,15 @@ pub fn decide(
     lookup: LookupFn<'_>,
     now: DateTime<Utc>,
 ) -> Decision {
-    let known_agent = || state.and_then(Aggregate::try_as_agent_ref);
-    let all = || state.and_then(Aggregate::try_as_workspace_ref);
     match input {
         Input::ApplyAgent {
             workspace,
             agent: name,
             text,
-        } => apply_agent(known_agent(), workspace, name, text, now),
+        } => {
+            let known = state.and_then(Aggregate::try_as_agent_ref);
+            apply_agent(known, workspace, name, text, now)
+        }
         Input::Contact {
             workspace,
             contact: id,
@@ -171,14 +164,8 @@ pub fn decide(
             agent,
             input,
         } => change_scope(state, workspace, agent.as_ref(), input, now),
-        Input::WatchRunEnds { workspace, agent } => match agent {
-            Some(name) => watch_agent(known_agent(), name),
-            None => watch_workspace(all(), workspace),
-        },
-        Input::UnwatchedEnds { agent, watch, .. } => match agent {
-            Some(_) => unwatch_agent(known_agent(), *watch),
-            None => unwatch_workspace(all(), *watch),
-        },
+        Input::WatchRunEnds { workspace, agent } => watch_scope(state, workspace, agent.as_ref()),
+        Input::UnwatchedEnds { watch, .. } => unwatch_scope(state, *watch),
         Input::WatchRequest(id) => Err(Refusal::RequestWatched(*id).into()),
         Input::Node { node: name, input } => {
             let known = state.and_then(Aggregate::try_as_node_ref);

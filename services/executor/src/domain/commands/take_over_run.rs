@@ -10,7 +10,7 @@ use crate::domain::decision::Undecided;
 use crate::domain::definition::people::is_whom;
 use crate::domain::model::plan::person_steps::Handoff;
 use crate::domain::model::run::{Ownership, PersonHold};
-use crate::domain::need::Need;
+use crate::domain::need::{Key, Need};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::handoff_spec::{Offer, handoff_spec, load_briefing};
 use crate::domain::rules::open_hold::{next_hold_id, open_hold};
@@ -32,7 +32,7 @@ pub(crate) fn open_takeover_hold(
         unknown.extend(more);
     }
     let contact = transition.run.contact.clone();
-    let need = contact.map(|id| Need::Contact(transition.run.workspace.clone(), id));
+    let need = contact.map(|id| Need::State(Key::Contact(transition.run.workspace.clone(), id)));
     let contact = need.and_then(|need| transition.find_value(need, &mut unknown));
     if !unknown.is_empty() {
         return Err(Undecided::NeedsMore(unknown));

@@ -17,7 +17,7 @@ use crate::domain::expression::{Reference, Scope};
 use crate::domain::model::plan::Action;
 use crate::domain::model::run::{Hold, INTERVENTION, Phase, StepPhase, Timer};
 use crate::domain::model::time::after;
-use crate::domain::need::{Fact, INPUT, Need, PlanFact};
+use crate::domain::need::{Fact, INPUT, Key, Need, PlanFact};
 use crate::domain::rules::conditions::{record_condition, skip_step};
 use crate::domain::rules::dispatch_step::{answer_needs, dispatch_step, tool_need};
 use crate::domain::rules::fail_step::fail_step;
@@ -148,7 +148,8 @@ fn load_step_inputs(
             }
             Reference::Contact => {
                 let contact = transition.run.contact.clone();
-                let need = contact.map(|id| Need::Contact(transition.run.workspace.clone(), id));
+                let need = contact
+                    .map(|id| Need::State(Key::Contact(transition.run.workspace.clone(), id)));
                 inputs.contact = need.and_then(&mut lookup);
             }
             Reference::Step(other) => {

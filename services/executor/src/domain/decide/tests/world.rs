@@ -28,8 +28,8 @@ use crate::domain::run::person_hold::HoldClosure;
 use crate::domain::run::{Choice, Run, Step, StepPhase};
 use crate::domain::scope::{EndsWatch, Scope, WorkspaceScope};
 use crate::domain::{
-    Agent, Aggregate, DeliveredStep, Fact, Input, Lease, Need, PlanFact, Refusal, Reply, RunInput,
-    StepReport, StepRow, Tool, decide,
+    Agent, Aggregate, DeliveredStep, Fact, Input, Key, Lease, Need, PlanFact, Refusal, Reply,
+    RunInput, StepReport, StepRow, Tool, decide,
 };
 
 /// How often one decision may ask for more; the kernel gives up soon after.
@@ -360,7 +360,7 @@ impl World {
 
     pub(super) fn find(&self, need: &Need) -> Lookup {
         let fact = match need {
-            Need::Agent(workspace, name) => self.has_agent.then(|| {
+            Need::State(Key::Agent(workspace, name)) => self.has_agent.then(|| {
                 Fact::Agent(Arc::new(Agent {
                     workspace: workspace.clone(),
                     name: name.clone(),
@@ -373,11 +373,11 @@ impl World {
                     watch: self.agent_watch,
                 }))
             }),
-            Need::Workspace(_) => self
+            Need::State(Key::Workspace(_)) => self
                 .workspace_scope
                 .clone()
                 .map(|scope| Fact::Workspace(Arc::new(scope))),
-            Need::Contact(..) => {
+            Need::State(Key::Contact(..)) => {
                 let contact = self.contact.clone();
                 contact.map(|contact| Fact::Contact(Arc::new(contact)))
             }
@@ -388,7 +388,7 @@ impl World {
                 let request = row.and_then(|row| row.request.clone());
                 request.map(|request| Fact::Value(Arc::new(request)))
             }
-            Need::Tool(_, name) => {
+            Need::State(Key::Tool(_, name)) => {
                 let tool = self.tools.iter().find(|tool| tool.spec.name == *name);
                 tool.map(|tool| Fact::Tool(Arc::new(tool.clone())))
             }
@@ -396,7 +396,7 @@ impl World {
                 let said = json!({ "newest": self.activities, "older": self.older });
                 Some(Fact::Value(Arc::new(said)))
             }
-            Need::Run(_) | Need::User(..) => None,
+            Need::State(_) | Need::User(..) => None,
         };
         fact.map_or(Lookup::Missing, Lookup::Found)
     }
