@@ -40,7 +40,6 @@ const WORKING_MAX: usize = 8_192;
 
 type Decoded = Result<DecodedCommand<Input>, Problem>;
 
-/// Reads one command.
 pub(crate) fn decode(parts: &Parts, body: &[u8], keys: &Keys, now: DateTime<Utc>) -> Decoded {
     let caller = Caller {
         workspace: &parts.workspace,
@@ -268,17 +267,9 @@ fn decode_heartbeat(envelope: Envelope<Heartbeat>) -> Decoded {
             "a beat names at most {WORKING_MAX} steps and as many tools"
         )));
     }
-    let input = NodeInput::Heartbeat {
-        tools: it.tools,
-        working: it.working,
-        queue_depth: it.queue_depth,
-        lease_ms: it.lease_ms,
-    };
-    let node = it.node;
-    Ok(DecodedCommand::one(
-        Input::Node { node, input },
-        envelope.key,
-    ))
+    let (node, input) = (it.node.clone(), NodeInput::Heartbeat(it));
+    let input = Input::Node { node, input };
+    Ok(DecodedCommand::one(input, envelope.key))
 }
 
 /// The runs that a dead letter concerns: each gets an incident.

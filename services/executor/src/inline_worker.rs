@@ -59,10 +59,8 @@ impl std::fmt::Debug for dyn InlineTools {
     }
 }
 
-/// Names one dispatch.
 type Place = (RunId, String, u64);
 
-/// The task that runs steps inside the executor.
 pub(crate) struct InlineWorker {
     pub(crate) service: Executor,
     pub(crate) handle: Handle<Executor>,

@@ -238,7 +238,6 @@ fn require_active_user(
     }
 }
 
-/// Selects the command for an existing run.
 fn decide_run<'a>(
     run: &'a Run,
     input: &RunInput,

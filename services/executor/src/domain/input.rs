@@ -9,7 +9,7 @@ use holdpoint_contracts::handoff::UserChange;
 use holdpoint_contracts::hold::HandoffEvent;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{ActionResult, ResumeMode};
-use holdpoint_contracts::steps::StepRef;
+use holdpoint_contracts::steps::Heartbeat;
 use holdpoint_contracts::tool::ToolSpec;
 use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, ToolName, UserName, Workspace};
 use serde_json::{Map, Value};
@@ -18,7 +18,6 @@ use crate::domain::model::run::HoldClosure;
 use crate::domain::model::scope::Cursor;
 use crate::domain::need::Key;
 
-/// What can happen to a contact.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ContactInput {
     /// Replaces all that is known.
@@ -35,7 +34,6 @@ pub enum ContactInput {
     Delete,
 }
 
-/// What can happen to a scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScopeInput {
     /// A person stops everything in it (S0-AC4, S0-T6).
@@ -118,7 +116,6 @@ pub enum Input {
     /// The scheduler names a timer that the executor never sets: refused by itself, so that its
     /// neighbours in the message count.
     UnknownTimer { id: String },
-    /// Something happens to a run.
     Run {
         /// The workspace that the message came under; another one's run does not exist for it.
         workspace: Workspace,
@@ -127,7 +124,6 @@ pub enum Input {
     },
 }
 
-/// What can happen to a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunInput {
     /// A caller starts it.
@@ -200,7 +196,6 @@ pub struct DeliveredStep {
     pub dispatch: u64,
     /// How often the bus has delivered it.
     pub delivery: u64,
-    /// Whether the worker would do without a lease.
     pub without_lease: bool,
 }
 
@@ -215,18 +210,10 @@ pub struct StepReport {
     pub error_code: Option<String>,
 }
 
-/// What can happen to a node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NodeInput {
     /// It sends a heartbeat.
-    Heartbeat {
-        tools: Vec<ToolName>,
-        working: Vec<StepRef>,
-        /// Steps that wait at the node for a free slot.
-        queue_depth: u64,
-        /// The shortest lease among `working`, in milliseconds.
-        lease_ms: u64,
-    },
+    Heartbeat(Heartbeat),
     /// It leaves.
     Deregister,
     /// Its timer is due, or a lease of it has expired. It is probed at once.
@@ -246,7 +233,6 @@ pub enum NodeInput {
     },
 }
 
-/// What can happen to a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolInput {
     /// It is registered, or changed.

@@ -28,7 +28,7 @@ impl Fact {
 }
 
 /// Names one aggregate.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, EnumTryAs)]
 pub enum Key {
     Agent(Workspace, AgentName),
     Contact(Workspace, ContactId),

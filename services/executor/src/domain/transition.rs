@@ -61,7 +61,6 @@ impl RowData {
     }
 }
 
-/// The error of a failed call.
 pub(crate) struct ToolError {
     /// The original text, bounded.
     pub(crate) raw: String,
@@ -80,7 +79,6 @@ pub(crate) enum RunOutcome<'a> {
 /// What a command on a run returns.
 pub(crate) type RunDecision<'a> = Result<RunOutcome<'a>, Undecided>;
 
-/// A run during one decision.
 pub(crate) struct RunTransition<'a> {
     pub(crate) before: &'a Run,
     pub(crate) run: Run,
@@ -175,6 +173,16 @@ impl<'a> RunTransition<'a> {
         self.effects.push(effect);
     }
 
+    /// Sets the timer of a hold, or clears it.
+    pub(crate) fn timer(&mut self, hold: HoldId, due: Option<DateTime<Utc>>) {
+        self.effects.push(Effect::Timer {
+            workspace: self.run.workspace.clone(),
+            hold,
+            rev: self.run.version,
+            due,
+        });
+    }
+
     /// Adds an item to the run's history.
     pub(crate) fn event(
         &mut self,
@@ -220,7 +228,6 @@ impl<'a> RunTransition<'a> {
         Some(id)
     }
 
-    /// Stores the row of a step.
     pub(crate) fn row(&mut self, index: usize, data: RowData) {
         let Some(step) = self.run.steps.get(index) else {
             return;
@@ -289,8 +296,6 @@ impl<'a> RunTransition<'a> {
 
     /// Ends a step that has not ended yet, and fences its dispatch.
     fn revoke(&mut self, index: usize, ended: &StepPhase, why: &str) {
-        let rev = self.run.version;
-        let workspace = self.run.workspace.clone();
         let Some(step) = self
             .run
             .steps
@@ -308,12 +313,7 @@ impl<'a> RunTransition<'a> {
         let id = step.id.clone();
         let is_new = self.retract(&id, hold);
         if let Some(hold) = hold.filter(|_| !is_new) {
-            self.effects.push(Effect::Timer {
-                workspace,
-                hold,
-                rev,
-                due: None,
-            });
+            self.timer(hold, None);
         }
         if has_row {
             self.row(index, RowData::ended_because(why));
@@ -334,9 +334,13 @@ impl<'a> RunTransition<'a> {
     }
 
     /// Ends the run as failed, with all open steps.
-    pub(crate) fn fail(&mut self, failure: Failure) {
-        let message = failure.message.clone();
-        let data = serde_json::json!({ "class": failure.class, "code": failure.code });
+    pub(crate) fn fail(&mut self, class: FailureClass, code: &str, message: String) {
+        let data = serde_json::json!({ "class": class, "code": code });
+        let failure = Failure {
+            class,
+            code: code.to_owned(),
+            message: message.clone(),
+        };
         self.end(Phase::Failed {
             at: self.now,
             failure,

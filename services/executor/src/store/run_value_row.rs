@@ -1,15 +1,15 @@
 //! Table `run_values`: the input of a run and the results of its steps.
 
-use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use holdpoint_ids::RunId;
-use holdpoint_store::{BrokenRow as _, ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows};
+use holdpoint_store::{BrokenRow as _, StoreError, Transaction, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::OnConflict;
 use serde_json::Value;
 
+use super::find_pairs;
 use crate::domain::need::INPUT;
 use crate::domain::{Fact, Need};
 
@@ -30,28 +30,14 @@ pub(crate) async fn find(
     db: &impl ConnectionTrait,
     wanted: &[(RunId, &str)],
 ) -> Result<Vec<(Need, Fact)>, StoreError> {
-    let mut found = Vec::with_capacity(wanted.len());
-    for chunk in wanted.chunks(ROWS_PER_STATEMENT) {
-        // One query lists runs and names separately, because both databases search a list of pairs
-        // slowly. Its other pairs are left out below.
-        let runs: BTreeSet<_> = chunk.iter().map(|(run, _)| run.uuid()).collect();
-        let names: BTreeSet<_> = chunk.iter().map(|(_, name)| *name).collect();
-        let pairs: HashSet<_> = chunk.iter().map(|(run, id)| (run.uuid(), *id)).collect();
-        let rows = Entity::find()
-            .filter(COLUMN.run_id.is_in(runs))
-            .filter(COLUMN.name.is_in(names))
-            .all(db)
-            .await?;
-        for row in rows
-            .into_iter()
-            .filter(|row| pairs.contains(&(row.run_id, row.name.as_str())))
-        {
-            let value: Value = serde_json::from_str(&row.value).map_err(Entity::broken)?;
-            let need = Need::Value(RunId::from_uuid(row.run_id), row.name);
-            found.push((need, Fact::Value(Arc::new(value))));
-        }
-    }
-    Ok(found)
+    let place = |row: &Model| (row.run_id, row.name.clone());
+    let rows = find_pairs::<Entity>(db, (Column::RunId, Column::Name), wanted, place).await?;
+    let found = rows.into_iter().map(|row| {
+        let value: Value = serde_json::from_str(&row.value).map_err(Entity::broken)?;
+        let need = Need::Value(RunId::from_uuid(row.run_id), row.name);
+        Ok((need, Fact::Value(Arc::new(value))))
+    });
+    found.collect()
 }
 
 /// The input of a run; absent after its deletion.

@@ -176,29 +176,22 @@ pub(crate) fn close_hold<'a>(
         return Err(Refusal::UnknownAnswer(hold).into());
     }
     load_open_hold_needs(&transition, &[])?;
-    match closing.outcome {
+    if closing.outcome == HoldOutcome::TakenOver {
+        return match on.taken {
+            Some(_) => take_over_again(transition, &on, closing, is_news),
+            None => take_over_handoff(transition, &on, closing),
+        };
+    }
+    if closing.outcome == HoldOutcome::Timeout {
         // The take-over stopped the timer, so an earlier timeout is void.
-        HoldOutcome::Timeout if on.taken.is_some() => {
+        if on.taken.is_some() {
             return reply_only(transition, CloseReply::Applied);
         }
-        HoldOutcome::TakenOver if on.taken.is_some() => {
-            return take_over_again(transition, &on, closing, is_news);
-        }
-        HoldOutcome::TakenOver => return take_over_handoff(transition, &on, closing),
         // A timeout only proposes. Remaining time is desired again on resume, and the owner of the hold, who
         // may have undone the timeout, reports it again.
-        HoldOutcome::Timeout
-            if on.has_time_left_after(closing) || !transition.run.pauses.is_empty() =>
-        {
+        if on.has_time_left_after(closing) || !transition.run.pauses.is_empty() {
             return reply_only(transition, CloseReply::OnResume);
         }
-        HoldOutcome::Answered
-        | HoldOutcome::Approved
-        | HoldOutcome::Rejected
-        | HoldOutcome::Completed
-        | HoldOutcome::Timeout
-        | HoldOutcome::Cancelled
-        | HoldOutcome::Fired => {}
     }
     // The message about its end names its time.
     on.length_ms = closing
@@ -286,7 +279,6 @@ pub(crate) fn take_over_again<'a>(
     transition.decided(answer)
 }
 
-/// Records users' actions on an open handoff. A repetition changes nothing.
 pub(crate) fn update_handoff<'a>(
     mut transition: RunTransition<'a>,
     hold: HoldId,

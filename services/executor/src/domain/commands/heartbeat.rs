@@ -37,12 +37,7 @@ pub(crate) fn change_node(
     let nothing = || Reply::Nothing(());
     let unchanged = |reply| Ok(Outcome::Unchanged(reply));
     match input {
-        NodeInput::Heartbeat {
-            tools,
-            working,
-            queue_depth,
-            lease_ms,
-        } => {
+        NodeInput::Heartbeat(beat) => {
             let fresh = Node {
                 name: name.clone(),
                 version: version_before(known, now) + 1,
@@ -51,12 +46,12 @@ pub(crate) fn change_node(
                 changed_at: known
                     .filter(|node| node.status == NodeStatus::Up)
                     .map_or(now, |node| node.changed_at),
-                tools: tools.clone(),
-                queue_depth: *queue_depth,
-                lease_ms: (*lease_ms).clamp(LEASE_MIN_MS, LEASE_MAX_MS),
+                tools: beat.tools.clone(),
+                queue_depth: beat.queue_depth,
+                lease_ms: beat.lease_ms.clamp(LEASE_MIN_MS, LEASE_MAX_MS),
                 forgotten: false,
             };
-            renew_leases(fresh, working, lookup)
+            renew_leases(fresh, &beat.working, lookup)
         }
         NodeInput::Deregister => match known.filter(|node| node.status != NodeStatus::Down) {
             Some(node) => {

@@ -72,7 +72,6 @@ impl Scope {
     }
 }
 
-/// Decides what an input does to an agent's scope, or to that of the whole workspace.
 pub(crate) fn change_scope(
     state: Option<&Aggregate>,
     workspace: &Workspace,

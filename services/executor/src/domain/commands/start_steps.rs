@@ -4,7 +4,7 @@ use holdpoint_contracts::steps::Grant;
 
 use crate::domain::effect::Reply;
 use crate::domain::input::DeliveredStep;
-use crate::domain::model::run::{StepGrant, StepPhase};
+use crate::domain::model::run::{AtWorker, StepGrant, StepPhase};
 use crate::domain::model::time::millis_between;
 use crate::domain::transition::{RowData, RunDecision, RunOutcome, RunTransition};
 
@@ -20,35 +20,27 @@ pub(crate) fn start_delivered_step<'a>(
     let Some(current) = current else {
         return Ok(granted(Grant::Drop));
     };
-    let handed = match &current.phase {
+    let handed = match current.phase.at_worker() {
         // Paused: it is dispatched anew on resume.
-        StepPhase::Queued(_) if !transition.run.moves() => return Ok(granted(Grant::Drop)),
+        Some(AtWorker::Queued(_)) if !transition.run.moves() => return Ok(granted(Grant::Drop)),
         // An idempotent step on its first delivery needs no row: a repetition does no harm, and it can still
         // be refused.
-        StepPhase::Queued(handed)
+        Some(AtWorker::Queued(handed))
             if delivered.without_lease && handed.idempotent && delivered.delivery <= 1 =>
         {
             return Ok(granted(Grant::GoWithoutLease));
         }
-        StepPhase::Queued(handed) => handed.clone(),
+        Some(AtWorker::Queued(handed)) => handed.clone(),
         // The reply to its first request was lost. A pause since then lets it finish.
-        StepPhase::Granted(held)
+        Some(AtWorker::Granted(held))
             if held.node == delivered.node && held.delivery == delivered.delivery =>
         {
             return Ok(granted(Grant::Go));
         }
-        StepPhase::Uncertain(_) => return Ok(granted(Grant::Uncertain)),
+        Some(AtWorker::Uncertain(_)) => return Ok(granted(Grant::Uncertain)),
         // The lease decides which worker has it, not the bus. When the lease ends, the step is dispatched
         // again.
-        StepPhase::Granted(_)
-        | StepPhase::Planned
-        | StepPhase::Waiting(_)
-        | StepPhase::AwaitingPerson(_)
-        | StepPhase::Parked(_)
-        | StepPhase::Completed { .. }
-        | StepPhase::Failed { .. }
-        | StepPhase::Skipped { .. }
-        | StepPhase::Cancelled { .. } => return Ok(granted(Grant::Drop)),
+        Some(AtWorker::Granted(_)) | None => return Ok(granted(Grant::Drop)),
     };
     transition.run.clocks.queued_ms += millis_between(handed.at, transition.now);
     let grant = StepGrant {

@@ -13,7 +13,7 @@ use crate::domain::error_text::{raw, sanitised};
 use crate::domain::input::StepReport;
 use crate::domain::model::contact::{SUBJECT_CHARS_MAX, cleaned};
 use crate::domain::model::plan::Action;
-use crate::domain::model::run::{LATE_RESULTS_MAX, StepPhase};
+use crate::domain::model::run::{AtWorker, LATE_RESULTS_MAX, Step, StepPhase};
 use crate::domain::model::time::millis_between;
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::next_steps::start_next_steps;
@@ -40,34 +40,19 @@ pub(crate) fn report_result<'a>(
         return Ok(known_result());
     };
     let is_current = step.dispatch == report.dispatch;
-    let mut asked = None;
-    let queued = match &step.phase {
-        StepPhase::Queued(handed) => Some(handed.at),
-        StepPhase::Granted(_) => None,
-        // The worker was slow and not dead: its report is true, and the question is void.
-        StepPhase::Uncertain(open) => {
-            asked = Some(open.since);
-            None
-        }
-        StepPhase::Completed { .. } | StepPhase::Failed { .. } if is_current => {
-            return Ok(known_result());
-        }
-        StepPhase::Planned
-        | StepPhase::Waiting(_)
-        | StepPhase::AwaitingPerson(_)
-        | StepPhase::Parked(_)
-        | StepPhase::Completed { .. }
-        | StepPhase::Failed { .. }
-        | StepPhase::Skipped { .. }
-        | StepPhase::Cancelled { .. } => return record_late_result(transition, index, report),
-    };
-    if !is_current || transition.run.is_final() {
+    if is_current && has_result(step) {
+        return Ok(known_result());
+    }
+    let queued = step.phase.try_as_queued_ref().map(|handed| handed.at);
+    // The worker was slow and not dead: its report is true, and the question is void.
+    let asked = step.phase.try_as_uncertain_ref().map(|open| open.since);
+    if step.phase.at_worker().is_none() || !is_current || transition.run.is_final() {
         return record_late_result(transition, index, report);
     }
     // It had begun before the pause could stop it, so it counts as running at that time.
     if queued.is_some() {
         for pause in &mut transition.run.pauses {
-            if !pause.in_flight.iter().any(|step| *step == report.step) {
+            if !pause.in_flight.contains(&report.step) {
                 pause.in_flight.push(report.step.clone());
             }
         }
@@ -97,27 +82,29 @@ pub(crate) fn park_step<'a>(
     let current = transition
         .step(index)
         .filter(|step| step.dispatch == dispatch);
-    let since = match current.map(|step| &step.phase) {
-        Some(StepPhase::Queued(_) | StepPhase::Granted(_)) => transition.now,
+    let since = match current.and_then(|step| step.phase.at_worker()) {
+        Some(AtWorker::Queued(_) | AtWorker::Granted(_)) => transition.now,
         // The worker was slow and not dead: nothing is uncertain.
-        Some(StepPhase::Uncertain(asked)) => asked.since,
-        Some(StepPhase::Parked(_) | StepPhase::Completed { .. } | StepPhase::Failed { .. }) => {
+        Some(AtWorker::Uncertain(asked)) => asked.since,
+        None if current
+            .is_some_and(|step| has_result(step) || step.phase.try_as_parked_ref().is_some()) =>
+        {
             return Ok(known_result());
         }
-        Some(
-            StepPhase::Planned
-            | StepPhase::Waiting(_)
-            | StepPhase::AwaitingPerson(_)
-            | StepPhase::Skipped { .. }
-            | StepPhase::Cancelled { .. },
-        )
-        | None => return Ok(RunOutcome::Unchanged(Reply::Result(ResultReply::Late))),
+        None => return Ok(RunOutcome::Unchanged(Reply::Result(ResultReply::Late))),
     };
     load_open_hold_needs(&transition, &[index])?;
     transition.run.clocks.active_ms += working_time(&transition, index, duration_ms);
     transition.run.clocks.human_ms += millis_between(since, transition.now);
     park_tool(&mut transition, index)?;
     transition.decided(Reply::Result(ResultReply::Applied))
+}
+
+const fn has_result(step: &Step) -> bool {
+    matches!(
+        step.phase,
+        StepPhase::Completed { .. } | StepPhase::Failed { .. }
+    )
 }
 
 /// The time of a tool without that in which it waited for people.

@@ -19,7 +19,6 @@ use crate::domain::rules::timers::freeze_timers;
 use crate::domain::transition::{RunDecision, RunTransition, refuse_ended_run, unchanged_run};
 use crate::domain::views::handoff_briefing::HandoffFacts;
 
-/// Opens a handoff to an operator who takes the run over.
 pub(crate) fn open_takeover_hold(
     transition: &mut RunTransition<'_>,
     by: &str,
@@ -67,7 +66,6 @@ pub(crate) fn open_takeover_hold(
     Ok(open_hold(transition, id, &spec, None))
 }
 
-/// An operator becomes the owner of a live run, as through a handoff.
 pub(crate) fn take_over_run<'a>(mut transition: RunTransition<'a>, by: &Actor) -> RunDecision<'a> {
     refuse_ended_run(&transition)?;
     if !is_whom(&format!("@user.{by}")) {

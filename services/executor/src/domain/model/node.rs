@@ -8,7 +8,6 @@ use holdpoint_contracts::steps::NodeStatus;
 use holdpoint_ids::{NodeName, RunId, ToolName, Workspace};
 use serde::{Deserialize, Serialize};
 
-/// A node's control state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
     pub name: NodeName,

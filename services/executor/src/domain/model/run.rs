@@ -11,8 +11,8 @@ pub use person_hold::{
     Deadline, HoldClosure, INTERVENTION, Ownership, PersonHold, condition_name, spec_name,
 };
 pub use step::{
-    Answered, Choice, Dispatched, Hold, LATE_RESULTS_MAX, Step, StepGrant, StepPhase, Timer,
-    Uncertain,
+    Answered, AtWorker, Choice, Dispatched, Hold, LATE_RESULTS_MAX, Step, StepGrant, StepPhase,
+    Timer, Uncertain,
 };
 pub use tool_questions::{AnsweredQuestion, OpenQuestion, QUESTIONS_MAX, Questions, answer_name};
 
@@ -118,7 +118,6 @@ pub struct Run {
     pub incidents: Vec<String>,
 }
 
-/// Whether a run is over.
 #[cfg_attr(test, derive(strum::IntoStaticStr, strum::VariantNames))]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]

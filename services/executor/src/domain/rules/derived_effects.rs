@@ -158,7 +158,6 @@ fn has_reported(transition: &RunTransition<'_>, asked: &Uncertain) -> bool {
 /// Since when a hold on people is frozen, its deadline, and its remaining time.
 type Wanted = (Frozen, Option<DateTime<Utc>>, Option<u64>);
 
-/// The desired state of a hold on people.
 fn wanted_hold(run: &Run, on: &PersonHold, is_taken: bool) -> Wanted {
     let since = run.pauses.iter().map(|pause| pause.at).min();
     // The owner of the hold has stopped its timer, because a person owns the run.

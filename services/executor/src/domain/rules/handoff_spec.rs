@@ -157,7 +157,6 @@ pub(crate) fn handoff_spec(
     }
 }
 
-/// Adds the condition of the handoff step itself.
 fn add_own_condition(
     transition: &RunTransition<'_>,
     own: Option<&str>,

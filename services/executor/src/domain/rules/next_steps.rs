@@ -11,7 +11,6 @@ use holdpoint_contracts::instant;
 use serde_json::{Value, json};
 
 use crate::domain::decision::{Lookup, Undecided};
-use crate::domain::effect::Effect;
 use crate::domain::expression;
 use crate::domain::expression::{Reference, Scope};
 use crate::domain::model::plan::Action;
@@ -266,13 +265,7 @@ fn start_wait(transition: &mut RunTransition<'_>, index: usize, length_ms: u64) 
     let Some(step) = transition.set_phase(index, phase, RowData::response(response)) else {
         return;
     };
-    let workspace = transition.run.workspace.clone();
-    transition.effect(Effect::Timer {
-        workspace,
-        hold: id,
-        rev,
-        due: Some(due),
-    });
+    transition.timer(id, Some(due));
     transition.event(
         EventType::RunWaiting,
         Some(&step),

@@ -65,7 +65,6 @@ pub(crate) fn ask_person(
     transition.event(EventType::RunAwaitingInput, step, description, data);
 }
 
-/// Puts a step into its hold.
 fn put_on_hold(
     transition: &mut RunTransition<'_>,
     index: usize,

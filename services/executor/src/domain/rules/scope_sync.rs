@@ -4,7 +4,7 @@
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::executor::{PauseNew, PauseWaiting};
 use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::run::{Failure, FailureClass, PauseScope, ResumeMode};
+use holdpoint_contracts::run::{FailureClass, PauseScope, ResumeMode};
 
 use crate::domain::decision::{Decided, Decision, Lookup, LookupFn, Outcome, Undecided};
 use crate::domain::effect::{Effect, Reply};
@@ -316,11 +316,7 @@ fn fail_deleted(transition: &mut RunTransition<'_>) {
     } else {
         "Agent deleted"
     };
-    transition.fail(Failure {
-        class: FailureClass::Policy,
-        code: "agent_deleted".to_owned(),
-        message: message.to_owned(),
-    });
+    transition.fail(FailureClass::Policy, "agent_deleted", message.to_owned());
 }
 
 /// Starts the next steps of a run that is no longer paused.

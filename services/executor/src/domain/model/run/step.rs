@@ -15,7 +15,6 @@ use crate::domain::model::run::tool_questions::{OpenQuestion, Questions};
 /// Late results of one step that are kept as evidence. Further ones are only answered.
 pub const LATE_RESULTS_MAX: usize = 16;
 
-/// A step of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// As in the plan (S2-R1).
@@ -38,16 +37,13 @@ pub struct Step {
     pub questions: Questions,
 }
 
-/// The state of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, EnumTryAs)]
 #[cfg_attr(test, derive(strum::IntoStaticStr, strum::VariantNames))]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum StepPhase {
-    /// It has not started.
     Planned,
     /// Dispatched. A worker may have started an idempotent step without asking.
     Queued(Dispatched),
-    /// Granted to a worker.
     #[serde(rename = "working")]
     Granted(StepGrant),
     /// A hold keeps it.
@@ -59,17 +55,23 @@ pub enum StepPhase {
     AwaitingPerson(Box<PersonHold>),
     /// Its tool has asked people and ended. It has no lease, and is dispatched again with the answer.
     Parked(Box<OpenQuestion>),
-    /// Done.
-    Completed { at: DateTime<Utc> },
+    Completed {
+        at: DateTime<Utc>,
+    },
     /// Did not succeed.
-    Failed { at: DateTime<Utc> },
+    Failed {
+        at: DateTime<Utc>,
+    },
     /// Its condition did not hold, or a person ended the run before it.
-    Skipped { at: DateTime<Utc> },
+    Skipped {
+        at: DateTime<Utc>,
+    },
     /// The run ended first.
-    Cancelled { at: DateTime<Utc> },
+    Cancelled {
+        at: DateTime<Utc>,
+    },
 }
 
-/// A dispatch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Dispatched {
     pub at: DateTime<Utc>,
@@ -84,7 +86,6 @@ const fn lease_default() -> u64 {
     LEASE_DEFAULT_MS
 }
 
-/// A grant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepGrant {
     pub handed: Dispatched,
@@ -127,7 +128,6 @@ pub enum Timer {
 /// A step that may have happened, and the question whether it has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Uncertain {
-    /// The grant that was never answered.
     pub working: StepGrant,
     /// The hold on people, which is its waker.
     pub hold: HoldId,
@@ -140,7 +140,6 @@ pub struct Uncertain {
     pub is_minimal: bool,
 }
 
-/// A person's answer about an uncertain step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answered {
     pub choice: Choice,
@@ -160,6 +159,14 @@ pub enum Choice {
     RunAgain,
     /// It is not known: the step fails.
     GiveUp,
+}
+
+/// The phases in which a worker is concerned.
+#[derive(Debug, Clone, Copy)]
+pub enum AtWorker<'p> {
+    Queued(&'p Dispatched),
+    Granted(&'p StepGrant),
+    Uncertain(&'p Uncertain),
 }
 
 impl StepPhase {
@@ -185,6 +192,24 @@ impl StepPhase {
             | Self::AwaitingPerson(_)
             | Self::Parked(_)
             | Self::Uncertain(_) => false,
+        }
+    }
+
+    /// Where a worker has the step, may have it, or may take it; none: no worker is concerned.
+    #[must_use]
+    pub const fn at_worker(&self) -> Option<AtWorker<'_>> {
+        match self {
+            Self::Queued(dispatched) => Some(AtWorker::Queued(dispatched)),
+            Self::Granted(grant) => Some(AtWorker::Granted(grant)),
+            Self::Uncertain(asked) => Some(AtWorker::Uncertain(asked)),
+            Self::Planned
+            | Self::Waiting(_)
+            | Self::AwaitingPerson(_)
+            | Self::Parked(_)
+            | Self::Completed { .. }
+            | Self::Failed { .. }
+            | Self::Skipped { .. }
+            | Self::Cancelled { .. } => None,
         }
     }
 
