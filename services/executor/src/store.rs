@@ -319,16 +319,16 @@ async fn find_pairs<E: EntityTrait>(
     db: &impl ConnectionTrait,
     (run, name): (E::Column, E::Column),
     wanted: &[(RunId, &str)],
-    place: impl Fn(&E::Model) -> (Uuid, String),
+    place: impl Fn(&E::Model) -> (Uuid, &str),
 ) -> Result<Vec<E::Model>, StoreError> {
     let mut found = Vec::with_capacity(wanted.len());
     for chunk in wanted.chunks(ROWS_PER_STATEMENT) {
-        let pairs = chunk
+        let pairs: BTreeSet<_> = chunk
             .iter()
-            .map(|(run, name)| (run.uuid(), (*name).to_owned()));
-        let pairs: BTreeSet<_> = pairs.collect();
+            .map(|(run, name)| (run.uuid(), *name))
+            .collect();
         let runs: BTreeSet<_> = pairs.iter().map(|(run, _)| *run).collect();
-        let names: BTreeSet<_> = pairs.iter().map(|(_, name)| name.as_str()).collect();
+        let names: BTreeSet<_> = pairs.iter().map(|(_, name)| *name).collect();
         let listed = E::find().filter(run.is_in(runs)).filter(name.is_in(names));
         let rows = listed.all(db).await?.into_iter();
         found.extend(rows.filter(|row| pairs.contains(&place(row))));

@@ -26,12 +26,15 @@ pub struct Model {
 
 impl ActiveModelBehavior for ActiveModel {}
 
+fn place_of(row: &Model) -> (Uuid, &str) {
+    (row.run_id, &row.name)
+}
+
 pub(crate) async fn find(
     db: &impl ConnectionTrait,
     wanted: &[(RunId, &str)],
 ) -> Result<Vec<(Need, Fact)>, StoreError> {
-    let place = |row: &Model| (row.run_id, row.name.clone());
-    let rows = find_pairs::<Entity>(db, (Column::RunId, Column::Name), wanted, place).await?;
+    let rows = find_pairs::<Entity>(db, (Column::RunId, Column::Name), wanted, place_of).await?;
     let found = rows.into_iter().map(|row| {
         let value: Value = serde_json::from_str(&row.value).map_err(Entity::broken)?;
         let need = Need::Value(RunId::from_uuid(row.run_id), row.name);

@@ -37,6 +37,10 @@ pub struct Model {
 
 impl ActiveModelBehavior for ActiveModel {}
 
+fn place_of(row: &Model) -> (Uuid, &str) {
+    (row.run_id, &row.step_id)
+}
+
 /// The rows that the decisions of one batch give one step. The last value of each field counts.
 #[derive(Debug, Default)]
 pub(crate) struct Merged<'r>(Vec<&'r StepRow>);
@@ -114,8 +118,7 @@ pub(crate) async fn requests(
     db: &impl ConnectionTrait,
     wanted: &[(RunId, &str)],
 ) -> Result<Vec<(Need, Fact)>, StoreError> {
-    let place = |row: &Model| (row.run_id, row.step_id.clone());
-    let rows = find_pairs::<Entity>(db, (Column::RunId, Column::StepId), wanted, place).await?;
+    let rows = find_pairs::<Entity>(db, (Column::RunId, Column::StepId), wanted, place_of).await?;
     let found = rows.into_iter().filter_map(|row| {
         let value = serde_json::from_str(&row.request?).map_err(Entity::broken);
         let need = Need::Request(RunId::from_uuid(row.run_id), row.step_id);

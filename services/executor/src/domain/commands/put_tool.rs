@@ -56,7 +56,6 @@ pub(crate) fn change_tool(
     }
 }
 
-/// What is wrong with a tool, if anything.
 fn tool_refusal(spec: &ToolSpec) -> Option<Refusal> {
     if is_built_in(spec.name.as_str()) {
         return Some(Refusal::ToolReserved(spec.name.clone()));
