@@ -42,11 +42,11 @@ impl Service for Executor {
         let request = inbound::decode(parts, body, &self.keys, self.clock.now())?;
         for input in &request.inputs {
             if let Input::Node {
-                input: NodeInput::Heartbeat(beat),
+                input: NodeInput::Heartbeat(heartbeat),
                 ..
             } = input
             {
-                self.queues.request(&beat.tools);
+                self.queues.request(&heartbeat.tools);
             }
         }
         Ok(request)

@@ -50,17 +50,14 @@ mod workspace_row;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{AgentName, RunId, UserName, Workspace};
 use holdpoint_kernel::{Changed, Store};
-use holdpoint_store::{
-    ChangedState, ROWS_PER_STATEMENT, StateRow as _, StoreError, Transaction, insert_rows,
-};
+use holdpoint_store::{ChangedState, StateRow as _, StoreError, Transaction, insert_rows};
 use holdpoint_user_directory::table as directory;
 use sea_orm::DatabaseConnection;
-use sea_orm::entity::prelude::*;
 
 use crate::domain::scope::Scope;
 use crate::domain::{Aggregate, Effect, ExecutorDomain, Fact, Key, Lease, Need};
@@ -311,29 +308,6 @@ fn states<'c, S>(
         })
     });
     changed.collect()
-}
-
-/// Rows by run and name. One query lists runs and names separately, because both databases search a list of
-/// pairs slowly. Its other pairs are left out.
-async fn find_pairs<E: EntityTrait>(
-    db: &impl ConnectionTrait,
-    (run, name): (E::Column, E::Column),
-    wanted: &[(RunId, &str)],
-    place: impl Fn(&E::Model) -> (Uuid, &str),
-) -> Result<Vec<E::Model>, StoreError> {
-    let mut found = Vec::with_capacity(wanted.len());
-    for chunk in wanted.chunks(ROWS_PER_STATEMENT) {
-        let pairs: BTreeSet<_> = chunk
-            .iter()
-            .map(|(run, name)| (run.uuid(), *name))
-            .collect();
-        let runs: BTreeSet<_> = pairs.iter().map(|(run, _)| *run).collect();
-        let names: BTreeSet<_> = pairs.iter().map(|(_, name)| *name).collect();
-        let listed = E::find().filter(run.is_in(runs)).filter(name.is_in(names));
-        let rows = listed.all(db).await?.into_iter();
-        found.extend(rows.filter(|row| pairs.contains(&place(row))));
-    }
-    Ok(found)
 }
 
 /// The last effect on each lease of a batch counts.

@@ -1,15 +1,15 @@
 //! Table `run_values`: the input of a run and the results of its steps.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdpoint_ids::RunId;
-use holdpoint_store::{BrokenRow as _, StoreError, Transaction, insert_rows};
+use holdpoint_store::{BrokenRow as _, ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::OnConflict;
 use serde_json::Value;
 
-use super::find_pairs;
 use crate::domain::need::INPUT;
 use crate::domain::{Fact, Need};
 
@@ -34,13 +34,37 @@ pub(crate) async fn find(
     db: &impl ConnectionTrait,
     wanted: &[(RunId, &str)],
 ) -> Result<Vec<(Need, Fact)>, StoreError> {
-    let rows = find_pairs::<Entity>(db, (Column::RunId, Column::Name), wanted, place_of).await?;
+    let rows = find_pairs::<Entity>(db, Column::RunId, Column::Name, wanted, place_of).await?;
     let found = rows.into_iter().map(|row| {
         let value: Value = serde_json::from_str(&row.value).map_err(Entity::broken)?;
         let need = Need::Value(RunId::from_uuid(row.run_id), row.name);
         Ok((need, Fact::Value(Arc::new(value))))
     });
     found.collect()
+}
+
+/// Rows by run and name. One query lists runs and names separately, because both databases search a list of
+/// pairs slowly. Its other pairs are left out.
+pub(super) async fn find_pairs<E: EntityTrait>(
+    db: &impl ConnectionTrait,
+    run: E::Column,
+    name: E::Column,
+    wanted: &[(RunId, &str)],
+    place: impl Fn(&E::Model) -> (Uuid, &str),
+) -> Result<Vec<E::Model>, StoreError> {
+    let mut found = Vec::with_capacity(wanted.len());
+    for chunk in wanted.chunks(ROWS_PER_STATEMENT) {
+        let pairs: BTreeSet<_> = chunk
+            .iter()
+            .map(|(run, name)| (run.uuid(), *name))
+            .collect();
+        let runs: BTreeSet<_> = pairs.iter().map(|(run, _)| *run).collect();
+        let names: BTreeSet<_> = pairs.iter().map(|(_, name)| *name).collect();
+        let listed = E::find().filter(run.is_in(runs)).filter(name.is_in(names));
+        let rows = listed.all(db).await?.into_iter();
+        found.extend(rows.filter(|row| pairs.contains(&place(row))));
+    }
+    Ok(found)
 }
 
 /// The input of a run; absent after its deletion.

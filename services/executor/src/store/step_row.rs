@@ -10,7 +10,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Alias, Expr, Func, OnConflict};
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
-use super::find_pairs;
+use super::run_value_row::find_pairs;
 use crate::domain::{Fact, Need, StepRow};
 
 #[sea_orm::model]
@@ -118,7 +118,7 @@ pub(crate) async fn requests(
     db: &impl ConnectionTrait,
     wanted: &[(RunId, &str)],
 ) -> Result<Vec<(Need, Fact)>, StoreError> {
-    let rows = find_pairs::<Entity>(db, (Column::RunId, Column::StepId), wanted, place_of).await?;
+    let rows = find_pairs::<Entity>(db, Column::RunId, Column::StepId, wanted, place_of).await?;
     let found = rows.into_iter().filter_map(|row| {
         let value = serde_json::from_str(&row.request?).map_err(Entity::broken);
         let need = Need::Request(RunId::from_uuid(row.run_id), row.step_id);

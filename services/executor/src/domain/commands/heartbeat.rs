@@ -37,7 +37,7 @@ pub(crate) fn change_node(
     let nothing = || Reply::Nothing(());
     let unchanged = |reply| Ok(Outcome::Unchanged(reply));
     match input {
-        NodeInput::Heartbeat(beat) => {
+        NodeInput::Heartbeat(heartbeat) => {
             let fresh = Node {
                 name: name.clone(),
                 version: version_before(known, now) + 1,
@@ -46,12 +46,12 @@ pub(crate) fn change_node(
                 changed_at: known
                     .filter(|node| node.status == NodeStatus::Up)
                     .map_or(now, |node| node.changed_at),
-                tools: beat.tools.clone(),
-                queue_depth: beat.queue_depth,
-                lease_ms: beat.lease_ms.clamp(LEASE_MIN_MS, LEASE_MAX_MS),
+                tools: heartbeat.tools.clone(),
+                queue_depth: heartbeat.queue_depth,
+                lease_ms: heartbeat.lease_ms.clamp(LEASE_MIN_MS, LEASE_MAX_MS),
                 forgotten: false,
             };
-            renew_leases(fresh, &beat.working, lookup)
+            renew_leases(fresh, &heartbeat.working, lookup)
         }
         NodeInput::Deregister => match known.filter(|node| node.status != NodeStatus::Down) {
             Some(node) => {

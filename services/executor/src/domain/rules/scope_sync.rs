@@ -146,14 +146,13 @@ impl SyncedRun {
     fn apply(
         &mut self,
         lookup: Option<LookupFn<'_>>,
-        (kind, epoch, at): (PauseScope, u64, DateTime<Utc>),
+        at: DateTime<Utc>,
         change: impl FnOnce(&mut RunTransition<'_>),
     ) -> Result<(), Undecided> {
         let before = self.run.clone();
         let nothing = |_: &Need| Lookup::NotLoaded;
         let mut transition = RunTransition::new(&before, lookup.unwrap_or(&nothing), at);
         change(&mut transition);
-        set_applied_epoch(&mut transition.run, kind, epoch);
         if lookup.is_some() {
             return self.take(transition);
         }
@@ -209,8 +208,9 @@ fn apply_scopes(
         if synced.run.is_final() {
             break;
         }
-        synced.apply(lookup, (kind, change.epoch, change.at), |transition| {
+        synced.apply(lookup, change.at, |transition| {
             apply_change(transition, kind, change);
+            set_applied_epoch(&mut transition.run, kind, change.epoch);
         })?;
     }
     for kind in KINDS {
@@ -219,8 +219,9 @@ fn apply_scopes(
             .filter(|it| differs_from_scope(&synced.run, kind, it))
         {
             let at = scope.changed_at.unwrap_or(run.created_at);
-            synced.apply(lookup, (kind, scope.epoch, at), |transition| {
+            synced.apply(lookup, at, |transition| {
                 reconcile_scope(transition, kind, scope);
+                set_applied_epoch(&mut transition.run, kind, scope.epoch);
             })?;
         }
     }
