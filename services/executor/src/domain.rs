@@ -26,11 +26,12 @@ pub mod views;
 pub use decide::decide;
 pub use decision::{Decided, Decision, ExecutorDomain, Lookup, LookupFn, Outcome, Undecided};
 pub use effect::{Effect, Reply};
-pub use input::{ContactInput, Input, NodeInput, RunInput, ScopeInput, ToolInput};
+pub use input::{
+    ContactInput, DeliveredStep, Input, NodeInput, RunInput, ScopeInput, StepReport, ToolInput,
+};
 pub use model::agent::Agent;
 pub use model::contact::Contact;
-pub use model::lease::Lease;
-pub use model::node::Node;
+pub use model::node::{Lease, Node};
 pub use model::run::Run;
 pub use model::scope::WorkspaceScope;
 pub use model::step_row::StepRow;

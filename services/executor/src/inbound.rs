@@ -27,7 +27,9 @@ use holdpoint_kernel::DecodedCommand;
 use serde_json::Value;
 
 use crate::domain::run::person_hold::HoldClosure;
-use crate::domain::{ContactInput, Input, NodeInput, RunInput, ScopeInput, ToolInput};
+use crate::domain::{
+    ContactInput, DeliveredStep, Input, NodeInput, RunInput, ScopeInput, ToolInput,
+};
 use crate::outbound::NODE_TIMER;
 
 use caller::{Caller, ITEMS_MAX, run_input};
@@ -38,7 +40,6 @@ const WORKING_MAX: usize = 8_192;
 
 type Decoded = Result<DecodedCommand<Input>, Problem>;
 
-/// Reads one command.
 pub(crate) fn decode(parts: &Parts, body: &[u8], keys: &Keys, now: DateTime<Utc>) -> Decoded {
     let caller = Caller {
         workspace: &parts.workspace,
@@ -193,13 +194,13 @@ fn decode_report(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
             let it: Envelope<StartSteps> = caller.read(body, None)?;
             let node = it.command.node;
             Caller::inputs(it.command.steps, |it| {
-                let input = RunInput::StartStep {
+                let input = RunInput::StartStep(DeliveredStep {
                     node: node.clone(),
                     step: it.step,
                     dispatch: it.dispatch,
                     delivery: it.delivery,
                     without_lease: it.without_lease,
-                };
+                });
                 caller.run_input(it.run, input)
             })
         }
@@ -266,17 +267,9 @@ fn decode_heartbeat(envelope: Envelope<Heartbeat>) -> Decoded {
             "a beat names at most {WORKING_MAX} steps and as many tools"
         )));
     }
-    let input = NodeInput::Heartbeat {
-        tools: it.tools,
-        working: it.working,
-        queue_depth: it.queue_depth,
-        lease_ms: it.lease_ms,
-    };
-    let node = it.node;
-    Ok(DecodedCommand::one(
-        Input::Node { node, input },
-        envelope.key,
-    ))
+    let (node, input) = (it.node.clone(), NodeInput::Heartbeat(it));
+    let input = Input::Node { node, input };
+    Ok(DecodedCommand::one(input, envelope.key))
 }
 
 /// The runs that a dead letter concerns: each gets an incident.

@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::domain::tool::BUILT_IN;
 use crate::domain::view::INLINE_NODE;
-use crate::domain::{Input, RunInput, StepRow};
+use crate::domain::{DeliveredStep, Input, RunInput, StepReport, StepRow};
 use crate::executor::{Executor, vital};
 use crate::sweeps::step_dispatches;
 use crate::{outbound, store};
@@ -59,10 +59,8 @@ impl std::fmt::Debug for dyn InlineTools {
     }
 }
 
-/// Names one dispatch.
 type Place = (RunId, String, u64);
 
-/// The task that runs steps inside the executor.
 pub(crate) struct InlineWorker {
     pub(crate) service: Executor,
     pub(crate) handle: Handle<Executor>,
@@ -203,25 +201,25 @@ impl InlineWorker {
             tracing::warn!(run = %out.run, step = out.step, "inline step took longer than its lease; it is dispatched again");
             return None;
         };
-        let input = RunInput::StepResult {
+        let input = RunInput::StepResult(StepReport {
             node: node.clone(),
             step: out.step.clone(),
             dispatch: out.dispatch,
             result,
             error_code,
-        };
+        });
         Some(about(out, input))
     }
 }
 
 fn start_step(node: &NodeName, out: &StepDispatch) -> Input {
-    let input = RunInput::StartStep {
+    let input = RunInput::StartStep(DeliveredStep {
         node: node.clone(),
         step: out.step.clone(),
         dispatch: out.dispatch,
         delivery: 1,
         without_lease: false,
-    };
+    });
     about(out, input)
 }
 

@@ -42,11 +42,11 @@ impl Service for Executor {
         let request = inbound::decode(parts, body, &self.keys, self.clock.now())?;
         for input in &request.inputs {
             if let Input::Node {
-                input: NodeInput::Heartbeat { tools, .. },
+                input: NodeInput::Heartbeat(heartbeat),
                 ..
             } = input
             {
-                self.queues.request(tools);
+                self.queues.request(&heartbeat.tools);
             }
         }
         Ok(request)
@@ -64,7 +64,6 @@ impl Service for Executor {
 /// Connections that answer queries.
 const READERS: u32 = 4;
 
-/// The executor could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecutorError {
     #[error("cannot prepare the executor's tables")]

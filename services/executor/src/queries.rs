@@ -245,13 +245,8 @@ impl ExecutorQueries {
         query: &ListContacts,
     ) -> Result<Page<ContactView>, QueryError> {
         let limit = limit(query.limit)?;
-        let filter = store::ContactFilter {
-            workspace,
-            email: query.email.as_deref(),
-            after: query.cursor.as_deref(),
-            limit: limit + 1,
-        };
-        let contacts = store::list_contacts(&self.db, &filter).await?;
+        let (email, after) = (query.email.as_deref(), query.cursor.as_deref());
+        let contacts = store::list_contacts(&self.db, workspace, email, after, limit + 1).await?;
         let views = contacts.iter().map(Contact::view).collect();
         Ok(page(views, limit, |view: &ContactView| view.id.to_string()))
     }

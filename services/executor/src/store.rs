@@ -5,6 +5,34 @@
     reason = "the entity macro generates public models and a nested save that begins a transaction"
 )]
 
+/// Implements [`holdpoint_store::StateRow`] for an entity of a state with a version, by the row of a state.
+macro_rules! state_row {
+    ($State:ty, |$state:ident, $stored:ident| $row:expr $(, $constant:expr)?) => {
+        impl ActiveModelBehavior for ActiveModel {}
+
+        impl holdpoint_store::StateRow for Entity {
+            type State = $State;
+
+            $(const CONSTANT: &'static [Column] = $constant;)?
+
+            fn state(row: &Model) -> &str {
+                &row.state
+            }
+
+            fn version(state: &$State) -> u64 {
+                state.version
+            }
+
+            fn row(
+                $state: &$State,
+                $stored: holdpoint_store::StoredState,
+            ) -> Result<ActiveModel, StoreError> {
+                Ok($row)
+            }
+        }
+    };
+}
+
 mod activity_row;
 mod agent_row;
 mod agent_version_row;
@@ -38,7 +66,7 @@ use crate::executor::Executor;
 pub(crate) use activity_row::newest as activities_of;
 pub(crate) use agent_row::{list as list_agents, named as agents};
 pub(crate) use agent_version_row::one as plan;
-pub(crate) use contact_row::{ContactFilter, list as list_contacts, one as contact};
+pub(crate) use contact_row::{list as list_contacts, one as contact};
 pub(crate) use history_row::after as history_after;
 pub(crate) use lease_event_row::of_run as lease_events_of;
 pub(crate) use lease_row::{
@@ -55,32 +83,15 @@ pub(crate) use tool_row::{
 };
 pub(crate) use workspace_row::one as workspace_scope;
 
-/// A command for many runs of which some do not follow it yet.
-#[derive(Debug)]
-pub(crate) struct PendingScope {
-    pub(crate) workspace: Workspace,
-    /// Absent: the command is for the whole workspace.
-    pub(crate) agent: Option<AgentName>,
-    pub(crate) scope: Scope,
-}
-
-/// Scopes that some of their runs do not follow yet.
+/// Scopes that some of their runs do not follow yet. Without an agent a scope is the whole workspace.
 pub(crate) async fn pending_scopes(
     db: &DatabaseConnection,
     limit: u64,
-) -> Result<Vec<PendingScope>, StoreError> {
-    let agents = agent_row::to_sync(db, limit).await?;
-    let workspaces = workspace_row::to_sync(db, limit).await?;
-    let of_agents = agents.into_iter().map(|agent| PendingScope {
-        workspace: agent.workspace,
-        agent: Some(agent.name),
-        scope: agent.scope,
-    });
-    let of_workspaces = workspaces.into_iter().map(|all| PendingScope {
-        workspace: all.workspace,
-        agent: None,
-        scope: all.scope,
-    });
+) -> Result<Vec<(Workspace, Option<AgentName>, Scope)>, StoreError> {
+    let agents = agent_row::to_sync(db, limit).await?.into_iter();
+    let workspaces = workspace_row::to_sync(db, limit).await?.into_iter();
+    let of_agents = agents.map(|it| (it.workspace, Some(it.name), it.scope));
+    let of_workspaces = workspaces.map(|it| (it.workspace, None, it.scope));
     Ok(of_workspaces.chain(of_agents).collect())
 }
 
@@ -103,23 +114,14 @@ impl Store<ExecutorDomain> for Executor {
         db: &Transaction,
         keys: &[Key],
     ) -> Result<Vec<(Key, Aggregate)>, StoreError> {
-        let (mut agents, mut contacts, mut tools) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut runs, mut nodes, mut workspaces) = (Vec::new(), Vec::new(), Vec::new());
-        for key in keys {
-            match key {
-                Key::Agent(workspace, name) => {
-                    agents.push((workspace.to_string(), name.to_string()));
-                }
-                Key::Contact(workspace, id) => {
-                    contacts.push((workspace.to_string(), id.to_string()));
-                }
-                Key::Tool(workspace, name) => tools.push((workspace.to_string(), name.to_string())),
-                Key::Run(run) => runs.push(run.uuid()),
-                Key::Workspace(workspace) => workspaces.push(workspace),
-                Key::Node(node) => nodes.push(node.to_string()),
-                Key::Users | Key::Unknown(_) => {}
-            }
-        }
+        let agents = named(keys, Key::try_as_agent_ref);
+        let contacts = named(keys, Key::try_as_contact_ref);
+        let tools = named(keys, Key::try_as_tool_ref);
+        let runs = keys.iter().filter_map(Key::try_as_run_ref);
+        let runs: Vec<_> = runs.map(|run| run.uuid()).collect();
+        let nodes = keys.iter().filter_map(Key::try_as_node_ref);
+        let nodes: Vec<_> = nodes.map(ToString::to_string).collect();
+        let workspaces: Vec<_> = keys.iter().filter_map(Key::try_as_workspace_ref).collect();
         let mut found = Vec::with_capacity(keys.len());
         let agents = agent_row::Entity::load_shared(db, &agents).await?;
         found.extend(agents.into_iter().map(Aggregate::Agent));
@@ -157,11 +159,7 @@ impl Store<ExecutorDomain> for Executor {
                 Need::Plan(workspace, agent, version) => plans.push((workspace, agent, *version)),
                 Need::Request(run, step) => requests.push((*run, step.as_str())),
                 Need::Activities(workspace, contact) => activities.push((workspace, contact)),
-                Need::Agent(..)
-                | Need::Contact(..)
-                | Need::Run(_)
-                | Need::Tool(..)
-                | Need::Workspace(_) => {}
+                Need::State(_) => {}
             }
         }
         let mut found = agent_version_row::find(db, &plans).await?;
@@ -183,19 +181,12 @@ impl Store<ExecutorDomain> for Executor {
         changed: &[Changed<'_, ExecutorDomain>],
         now: DateTime<Utc>,
     ) -> Result<Vec<Key>, StoreError> {
-        let (mut agents, mut contacts, mut runs) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut nodes, mut tools, mut workspaces) = (Vec::new(), Vec::new(), Vec::new());
-        for one in changed {
-            match one.state {
-                Aggregate::Agent(agent) => agents.push(changed_state(one, agent)),
-                Aggregate::Contact(contact) => contacts.push(changed_state(one, contact)),
-                Aggregate::Run(run) => runs.push(changed_state(one, run)),
-                Aggregate::Workspace(scope) => workspaces.push(changed_state(one, scope)),
-                Aggregate::Node(node) => nodes.push(changed_state(one, node)),
-                Aggregate::Tool(tool) => tools.push(changed_state(one, tool)),
-                Aggregate::Users => {}
-            }
-        }
+        let agents = states(changed, Aggregate::try_as_agent_ref);
+        let contacts = states(changed, Aggregate::try_as_contact_ref);
+        let runs = states(changed, Aggregate::try_as_run_ref);
+        let workspaces = states(changed, Aggregate::try_as_workspace_ref);
+        let nodes = states(changed, Aggregate::try_as_node_ref);
+        let tools = states(changed, Aggregate::try_as_tool_ref);
         let mut losers = agent_row::Entity::save(db, &agents, now).await?;
         losers.extend(contact_row::Entity::save(db, &contacts, now).await?);
         losers.extend(run_row::Entity::save(db, &runs, now).await?);
@@ -294,15 +285,29 @@ fn key_of(state: &Aggregate) -> Key {
     }
 }
 
-fn changed_state<'c, S>(
-    one: &Changed<'c, ExecutorDomain>,
-    state: &'c S,
-) -> ChangedState<'c, S, Key> {
-    ChangedState {
-        state,
-        key: one.key,
-        read_version: one.read_version,
-    }
+/// The keys of one table whose key is a workspace and a name.
+fn named<'k, N: ToString + 'k>(
+    keys: &'k [Key],
+    of_table: impl Fn(&'k Key) -> Option<(&'k Workspace, &'k N)>,
+) -> Vec<(String, String)> {
+    let keys = keys.iter().filter_map(of_table);
+    keys.map(|(workspace, name)| (workspace.to_string(), name.to_string()))
+        .collect()
+}
+
+/// The changed states of one table.
+fn states<'c, S>(
+    changed: &[Changed<'c, ExecutorDomain>],
+    of_table: impl Fn(&'c Aggregate) -> Option<&'c S>,
+) -> Vec<ChangedState<'c, S, Key>> {
+    let changed = changed.iter().filter_map(|one| {
+        Some(ChangedState {
+            state: of_table(one.state)?,
+            key: one.key,
+            read_version: one.read_version,
+        })
+    });
+    changed.collect()
 }
 
 /// The last effect on each lease of a batch counts.

@@ -10,25 +10,21 @@ use holdpoint_ids::{UserName, Workspace};
 
 use crate::domain::commands::apply_agent::apply_agent;
 use crate::domain::commands::cancel_run::cancel_run;
-use crate::domain::commands::close_holds::close_hold;
-use crate::domain::commands::handoffs_updated::update_handoff;
+use crate::domain::commands::close_holds::{close_hold, update_handoff};
 use crate::domain::commands::heartbeat::change_node;
 use crate::domain::commands::lease_ended::end_lease;
-use crate::domain::commands::pause_run::pause_run;
+use crate::domain::commands::pause_run::{pause_run, resume_run};
 use crate::domain::commands::pause_scope::change_scope;
 use crate::domain::commands::put_contact::change_contact;
 use crate::domain::commands::put_tool::change_tool;
 use crate::domain::commands::record_incident::record_incident;
 use crate::domain::commands::request_input::request_input;
-use crate::domain::commands::resume_run::resume_run;
 use crate::domain::commands::start_run::start_run;
-use crate::domain::commands::start_steps::{Delivery, start_delivered_step};
-use crate::domain::commands::step_results::{Report, park_step, report_result};
+use crate::domain::commands::start_steps::start_delivered_step;
+use crate::domain::commands::step_results::{park_step, report_result};
 use crate::domain::commands::take_over_run::take_over_run;
 use crate::domain::commands::timers_fired::fire_timer;
-use crate::domain::commands::watch_run_ends::{
-    unwatch_agent, unwatch_workspace, watch_agent, watch_run, watch_workspace,
-};
+use crate::domain::commands::watch_run_ends::{unwatch_scope, watch_run, watch_scope};
 use crate::domain::decision::{
     Decision, ExecutorDomain, Lookup, LookupFn, Outcome, Undecided, decided,
 };
@@ -67,13 +63,7 @@ impl Decider for ExecutorDomain {
 
     fn aggregate(need: &Need) -> Option<Key> {
         match need {
-            Need::Agent(workspace, agent) => Some(Key::Agent(workspace.clone(), agent.clone())),
-            Need::Contact(workspace, contact) => {
-                Some(Key::Contact(workspace.clone(), contact.clone()))
-            }
-            Need::Workspace(workspace) => Some(Key::Workspace(workspace.clone())),
-            Need::Run(run) => Some(Key::Run(*run)),
-            Need::Tool(workspace, name) => Some(Key::Tool(workspace.clone(), name.clone())),
+            Need::State(key) => Some(key.clone()),
             Need::Plan(..)
             | Need::Value(..)
             | Need::Request(..)
@@ -152,14 +142,15 @@ pub fn decide(
     lookup: LookupFn<'_>,
     now: DateTime<Utc>,
 ) -> Decision {
-    let known_agent = || state.and_then(Aggregate::try_as_agent_ref);
-    let all = || state.and_then(Aggregate::try_as_workspace_ref);
     match input {
         Input::ApplyAgent {
             workspace,
             agent: name,
             text,
-        } => apply_agent(known_agent(), workspace, name, text, now),
+        } => {
+            let known = state.and_then(Aggregate::try_as_agent_ref);
+            apply_agent(known, workspace, name, text, now)
+        }
         Input::Contact {
             workspace,
             contact: id,
@@ -173,14 +164,8 @@ pub fn decide(
             agent,
             input,
         } => change_scope(state, workspace, agent.as_ref(), input, now),
-        Input::WatchRunEnds { workspace, agent } => match agent {
-            Some(name) => watch_agent(known_agent(), name),
-            None => watch_workspace(all(), workspace),
-        },
-        Input::UnwatchedEnds { agent, watch, .. } => match agent {
-            Some(_) => unwatch_agent(known_agent(), *watch),
-            None => unwatch_workspace(all(), *watch),
-        },
+        Input::WatchRunEnds { workspace, agent } => watch_scope(state, workspace, agent.as_ref()),
+        Input::UnwatchedEnds { watch, .. } => unwatch_scope(state, *watch),
         Input::WatchRequest(id) => Err(Refusal::RequestWatched(*id).into()),
         Input::Node { node: name, input } => {
             let known = state.and_then(Aggregate::try_as_node_ref);
@@ -253,7 +238,6 @@ fn require_active_user(
     }
 }
 
-/// Selects the command for an existing run.
 fn decide_run<'a>(
     run: &'a Run,
     input: &RunInput,
@@ -271,20 +255,7 @@ fn decide_run<'a>(
         RunInput::ApplyScopes => Ok(RunOutcome::Unchanged(Reply::Nothing(()))),
         RunInput::Watch => watch_run(transition),
         RunInput::TimerFired { hold, rev } => fire_timer(transition, *hold, *rev),
-        RunInput::StartStep {
-            node,
-            step,
-            dispatch,
-            delivery,
-            without_lease,
-        } => {
-            let delivery = Delivery {
-                dispatch: *dispatch,
-                count: *delivery,
-                without_lease: *without_lease,
-            };
-            start_delivered_step(transition, node, step, &delivery)
-        }
+        RunInput::StartStep(delivered) => start_delivered_step(transition, delivered),
         RunInput::AskPeople {
             by,
             step,
@@ -296,22 +267,7 @@ fn decide_run<'a>(
             dispatch,
             duration_ms,
         } => park_step(transition, step, *dispatch, *duration_ms),
-        RunInput::StepResult {
-            node,
-            step,
-            dispatch,
-            result,
-            error_code,
-        } => {
-            let report = Report {
-                node,
-                step,
-                dispatch: *dispatch,
-                result,
-                error_code,
-            };
-            report_result(transition, &report)
-        }
+        RunInput::StepResult(report) => report_result(transition, report),
         RunInput::LeaseEnded {
             step,
             dispatch,

@@ -17,7 +17,7 @@ use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, Workspace};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::domain::model::lease::Lease;
+use crate::domain::model::node::Lease;
 use crate::domain::model::plan::Plan;
 use crate::domain::model::step_row::StepRow;
 

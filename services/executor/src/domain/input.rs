@@ -9,7 +9,7 @@ use holdpoint_contracts::handoff::UserChange;
 use holdpoint_contracts::hold::HandoffEvent;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{ActionResult, ResumeMode};
-use holdpoint_contracts::steps::StepRef;
+use holdpoint_contracts::steps::Heartbeat;
 use holdpoint_contracts::tool::ToolSpec;
 use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, ToolName, UserName, Workspace};
 use serde_json::{Map, Value};
@@ -18,7 +18,6 @@ use crate::domain::model::run::HoldClosure;
 use crate::domain::model::scope::Cursor;
 use crate::domain::need::Key;
 
-/// What can happen to a contact.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ContactInput {
     /// Replaces all that is known.
@@ -35,7 +34,6 @@ pub enum ContactInput {
     Delete,
 }
 
-/// What can happen to a scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScopeInput {
     /// A person stops everything in it (S0-AC4, S0-T6).
@@ -118,7 +116,6 @@ pub enum Input {
     /// The scheduler names a timer that the executor never sets: refused by itself, so that its
     /// neighbours in the message count.
     UnknownTimer { id: String },
-    /// Something happens to a run.
     Run {
         /// The workspace that the message came under; another one's run does not exist for it.
         workspace: Workspace,
@@ -127,7 +124,6 @@ pub enum Input {
     },
 }
 
-/// What can happen to a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunInput {
     /// A caller starts it.
@@ -154,15 +150,7 @@ pub enum RunInput {
     /// The scheduler says that a timer is due.
     TimerFired { hold: HoldId, rev: u64 },
     /// A worker asks whether it may start a delivered step.
-    StartStep {
-        node: NodeName,
-        step: String,
-        dispatch: u64,
-        /// How often the bus has delivered it.
-        delivery: u64,
-        /// Whether it would do without a lease.
-        without_lease: bool,
-    },
+    StartStep(DeliveredStep),
     /// The tool of a step that is in progress asks people.
     AskPeople {
         by: Actor,
@@ -180,14 +168,7 @@ pub enum RunInput {
         duration_ms: u64,
     },
     /// A worker reports.
-    StepResult {
-        node: NodeName,
-        step: String,
-        dispatch: u64,
-        result: ActionResult,
-        /// Stable code of a failure.
-        error_code: Option<String>,
-    },
+    StepResult(StepReport),
     /// The sweep reports a grant that ended without a result. Its node is down, has left, or no longer names
     /// the step.
     LeaseEnded {
@@ -207,18 +188,32 @@ pub enum RunInput {
     Incident { reason: String },
 }
 
-/// What can happen to a node.
+/// A delivered step that a worker wants to start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeliveredStep {
+    pub node: NodeName,
+    pub step: String,
+    pub dispatch: u64,
+    /// How often the bus has delivered it.
+    pub delivery: u64,
+    pub without_lease: bool,
+}
+
+/// The result of a step, as its worker reports it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepReport {
+    pub node: NodeName,
+    pub step: String,
+    pub dispatch: u64,
+    pub result: ActionResult,
+    /// Stable code of a failure.
+    pub error_code: Option<String>,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub enum NodeInput {
     /// It sends a heartbeat.
-    Heartbeat {
-        tools: Vec<ToolName>,
-        working: Vec<StepRef>,
-        /// Steps that wait at the node for a free slot.
-        queue_depth: u64,
-        /// The shortest lease among `working`, in milliseconds.
-        lease_ms: u64,
-    },
+    Heartbeat(Heartbeat),
     /// It leaves.
     Deregister,
     /// Its timer is due, or a lease of it has expired. It is probed at once.
@@ -238,7 +233,6 @@ pub enum NodeInput {
     },
 }
 
-/// What can happen to a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolInput {
     /// It is registered, or changed.

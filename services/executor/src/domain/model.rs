@@ -2,7 +2,6 @@
 
 pub mod agent;
 pub mod contact;
-pub mod lease;
 pub mod node;
 pub mod plan;
 pub mod run;

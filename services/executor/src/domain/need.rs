@@ -14,7 +14,7 @@ use crate::domain::model::contact::Contact;
 use crate::domain::model::node::Node;
 use crate::domain::model::plan::Plan;
 use crate::domain::model::run::Run;
-use crate::domain::model::scope::WorkspaceScope;
+use crate::domain::model::scope::{EndsWatch, Scope, WorkspaceScope};
 use crate::domain::model::tool::Tool;
 
 impl Fact {
@@ -28,7 +28,7 @@ impl Fact {
 }
 
 /// Names one aggregate.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, EnumTryAs)]
 pub enum Key {
     Agent(Workspace, AgentName),
     Contact(Workspace, ContactId),
@@ -55,27 +55,30 @@ pub enum Aggregate {
     Users,
 }
 
+impl Aggregate {
+    /// Version, commands and subscription of an agent or workspace; none: it is not a scope.
+    pub(crate) const fn scope_mut(&mut self) -> Option<(&mut u64, &mut Scope, &mut EndsWatch)> {
+        match self {
+            Self::Agent(it) => Some((&mut it.version, &mut it.scope, &mut it.watch)),
+            Self::Workspace(it) => Some((&mut it.version, &mut it.scope, &mut it.watch)),
+            Self::Contact(_) | Self::Run(_) | Self::Node(_) | Self::Tool(_) | Self::Users => None,
+        }
+    }
+}
+
 /// Data that a decision lacks.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Need {
-    /// The agent as it is now.
-    Agent(Workspace, AgentName),
-    /// The commands for the whole workspace.
-    Workspace(Workspace),
-    /// The contact as it is now.
-    Contact(Workspace, ContactId),
+    /// An aggregate as it is now. A run is loaded as [`RunFact`].
+    State(Key),
     /// One version of an agent; never changes.
     Plan(Workspace, AgentName, u32),
     /// The input of a run ([`INPUT`]), or the result of one of its steps.
     Value(RunId, String),
-    /// The dispatched steps of a run, with their nodes.
-    Run(RunId),
     /// The resolved arguments of a step's newest dispatch.
     Request(RunId, String),
     /// The last activities of a contact, oldest first.
     Activities(Workspace, ContactId),
-    /// The tool as it is registered now, if it is.
-    Tool(Workspace, ToolName),
     /// A user in the user directory.
     User(Workspace, UserName),
 }
@@ -88,13 +91,13 @@ pub const INPUT: &str = "$input";
 pub enum Fact {
     Agent(Arc<Agent>),
     Workspace(Arc<WorkspaceScope>),
-    /// For [`Need::Contact`]: its fields and its id.
+    /// Its fields and its id.
     Contact(Arc<Value>),
     Plan(Arc<PlanFact>),
     /// For [`Need::Value`], [`Need::Request`] and [`Need::Activities`].
     Value(Arc<Value>),
     Run(Arc<RunFact>),
-    /// For [`Need::Tool`], also if it was deleted.
+    /// Also if it was deleted.
     Tool(Arc<Tool>),
     /// For [`Need::User`]: whether they are active.
     User(bool),

@@ -9,8 +9,6 @@ pub(crate) mod fail_step;
 pub(crate) mod handoff_ends;
 pub(crate) mod handoff_events;
 pub(crate) mod handoff_spec;
-pub(crate) mod hold_spec;
-pub(crate) mod incidents;
 pub(crate) mod kept_answers;
 pub(crate) mod lease_expiry;
 pub(crate) mod missing_inputs;

@@ -25,7 +25,6 @@ pub(crate) fn handoff_data(on: &PersonHold) -> Value {
     })
 }
 
-/// Adds fields to the data of a response.
 pub(crate) fn add_fields(data: &mut Value, more: Value) {
     if let (Value::Object(fields), Value::Object(more)) = (data, more) {
         fields.extend(more);

@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::history::{EventType, HistoryItem};
-use holdpoint_contracts::run::{ActionResult, Failure};
+use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::run::{ActionResult, Failure, FailureClass};
 use holdpoint_ids::HoldId;
 use serde_json::Value;
 
 use crate::domain::decision::{Lookup, LookupFn, Undecided};
 use crate::domain::effect::{Effect, Reply};
-use crate::domain::model::run::{Phase, Run, Step, StepPhase};
+use crate::domain::model::run::{INCIDENTS_MAX, Phase, Run, Step, StepPhase};
 use crate::domain::model::step_row::StepRow;
 use crate::domain::need::{Fact, Need, PlanFact};
-use crate::domain::refusal::Refusal;
+use crate::domain::refusal::{REASON_CHARS_MAX, Refusal};
 use crate::domain::step_response::ended_result;
 
 pub(crate) fn unchanged_run<'a>(transition: &RunTransition<'a>) -> RunOutcome<'a> {
@@ -60,7 +61,6 @@ impl RowData {
     }
 }
 
-/// The error of a failed call.
 pub(crate) struct ToolError {
     /// The original text, bounded.
     pub(crate) raw: String,
@@ -79,7 +79,6 @@ pub(crate) enum RunOutcome<'a> {
 /// What a command on a run returns.
 pub(crate) type RunDecision<'a> = Result<RunOutcome<'a>, Undecided>;
 
-/// A run during one decision.
 pub(crate) struct RunTransition<'a> {
     pub(crate) before: &'a Run,
     pub(crate) run: Run,
@@ -174,6 +173,16 @@ impl<'a> RunTransition<'a> {
         self.effects.push(effect);
     }
 
+    /// Sets the timer of a hold, or clears it.
+    pub(crate) fn timer(&mut self, hold: HoldId, due: Option<DateTime<Utc>>) {
+        self.effects.push(Effect::Timer {
+            workspace: self.run.workspace.clone(),
+            hold,
+            rev: self.run.version,
+            due,
+        });
+    }
+
     /// Adds an item to the run's history.
     pub(crate) fn event(
         &mut self,
@@ -219,7 +228,6 @@ impl<'a> RunTransition<'a> {
         Some(id)
     }
 
-    /// Stores the row of a step.
     pub(crate) fn row(&mut self, index: usize, data: RowData) {
         let Some(step) = self.run.steps.get(index) else {
             return;
@@ -288,8 +296,6 @@ impl<'a> RunTransition<'a> {
 
     /// Ends a step that has not ended yet, and fences its dispatch.
     fn revoke(&mut self, index: usize, ended: &StepPhase, why: &str) {
-        let rev = self.run.version;
-        let workspace = self.run.workspace.clone();
         let Some(step) = self
             .run
             .steps
@@ -307,12 +313,7 @@ impl<'a> RunTransition<'a> {
         let id = step.id.clone();
         let is_new = self.retract(&id, hold);
         if let Some(hold) = hold.filter(|_| !is_new) {
-            self.effects.push(Effect::Timer {
-                workspace,
-                hold,
-                rev,
-                due: None,
-            });
+            self.timer(hold, None);
         }
         if has_row {
             self.row(index, RowData::ended_because(why));
@@ -333,14 +334,42 @@ impl<'a> RunTransition<'a> {
     }
 
     /// Ends the run as failed, with all open steps.
-    pub(crate) fn fail(&mut self, failure: Failure) {
-        let message = failure.message.clone();
-        let data = serde_json::json!({ "class": failure.class, "code": failure.code });
+    pub(crate) fn fail(&mut self, class: FailureClass, code: &str, message: String) {
+        let data = serde_json::json!({ "class": class, "code": code });
+        let failure = Failure {
+            class,
+            code: code.to_owned(),
+            message: message.clone(),
+        };
         self.end(Phase::Failed {
             at: self.now,
             failure,
         });
         self.event(EventType::RunFailed, None, message, data);
+    }
+
+    /// Ends the run as cancelled, with all open steps. The event has `data`.
+    pub(crate) fn cancel(&mut self, by: &Actor, code: &str, message: String, data: Value) {
+        self.ended_by = Some(by.to_string());
+        self.end(Phase::Cancelled {
+            at: self.now,
+            failure: Failure {
+                class: FailureClass::Cancelled,
+                code: code.to_owned(),
+                message: message.clone(),
+            },
+        });
+        self.event(EventType::RunCancelled, None, message, data);
+    }
+
+    /// Adds an incident, each reason once. Returns whether it is new.
+    pub(crate) fn add_incident(&mut self, reason: &str) -> bool {
+        let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
+        let known = &self.run.incidents;
+        let is_new = !known.contains(&reason) && known.len() < INCIDENTS_MAX;
+        let is_added = is_new && !self.run.is_final();
+        self.run.incidents.extend(is_added.then_some(reason));
+        is_added
     }
 
     /// Replies with the run.

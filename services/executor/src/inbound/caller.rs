@@ -61,7 +61,6 @@ impl Caller<'_> {
         Ok(envelope)
     }
 
-    /// Reads a command that is one input.
     pub(super) fn read_one<C: Command>(
         &self,
         body: &[u8],

@@ -13,7 +13,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::caller::Caller;
-use crate::domain::{Input, RunInput};
+use crate::domain::{Input, RunInput, StepReport};
 
 /// Longest code of a failure, in characters; a longer one is cut.
 const CODE_CHARS_MAX: usize = 100;
@@ -61,13 +61,13 @@ pub(super) fn decode(body: &[u8], caller: &Caller<'_>) -> Result<DecodedCommand<
                 duration_ms: it.result.duration_ms,
             }
         } else {
-            RunInput::StepResult {
+            RunInput::StepResult(StepReport {
                 node: node.clone(),
                 step: it.step,
                 dispatch: it.dispatch,
                 result: it.result,
                 error_code: it.error_code.map(|code| printable_code(&code)),
-            }
+            })
         };
         caller.run_input(it.run, input)
     })

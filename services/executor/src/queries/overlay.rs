@@ -43,7 +43,6 @@ impl Overlay {
         })
     }
 
-    /// Applies the commands to a run.
     pub(super) fn show(&self, run: Run) -> Run {
         let only_workspace = || Scopes {
             agent: None,

@@ -52,7 +52,6 @@ pub(crate) fn active(
     }
 }
 
-/// Whether a new row belongs to a contact.
 pub(crate) fn is_of(row: &ActiveModel, workspace: &Workspace, contact: &ContactId) -> bool {
     let has = |value: &ActiveValue<String>, name: &str| matches!(value, Set(one) if one == name);
     has(&row.workspace, workspace.as_str()) && has(&row.contact, contact.as_str())
@@ -153,7 +152,6 @@ async fn delete_of_deleted(
     Ok(())
 }
 
-/// Deletes all activities of some contacts.
 pub(crate) async fn delete_all(
     db: &impl ConnectionTrait,
     contacts: &[(&Workspace, &ContactId)],
@@ -195,7 +193,6 @@ pub(crate) async fn newest(
     rows.into_iter().map(read).collect()
 }
 
-/// The number of stored activities of a contact.
 async fn count(
     db: &impl ConnectionTrait,
     workspace: &Workspace,

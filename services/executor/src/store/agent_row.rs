@@ -1,7 +1,7 @@
 //! Table `agents`.
 
 use holdpoint_ids::{AgentName, Workspace};
-use holdpoint_store::{StateRow, StoreError, StoredState};
+use holdpoint_store::{StateRow as _, StoreError};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::ExprTrait as _;
@@ -25,34 +25,18 @@ pub struct Model {
     pub is_followed: bool,
 }
 
-impl ActiveModelBehavior for ActiveModel {}
-
-/// A decision loads agents shared: on Postgres a command for the agent waits until the decisions that
-/// read the row before it are committed, so that its pages see what they did.
-impl StateRow for Entity {
-    type State = Agent;
-
-    fn state(row: &Model) -> &str {
-        &row.state
-    }
-
-    fn version(agent: &Agent) -> u64 {
-        agent.version
-    }
-
-    fn row(agent: &Agent, stored: StoredState) -> Result<ActiveModel, StoreError> {
-        Ok(ActiveModel {
-            workspace: Set(agent.workspace.to_string()),
-            name: Set(agent.name.to_string()),
-            version: Set(stored.version),
-            prior_version: Set(stored.prior_version),
-            state: Set(stored.state),
-            updated_at: Set(agent.updated_at),
-            status: Set(agent.status().to_owned()),
-            is_followed: Set(agent.scope.is_followed()),
-        })
-    }
-}
+// A decision loads agents shared: on Postgres a command for the agent waits until the decisions that
+// read the row before it are committed, so that its pages see what they did.
+state_row!(Agent, |agent, stored| ActiveModel {
+    workspace: Set(agent.workspace.to_string()),
+    name: Set(agent.name.to_string()),
+    version: Set(stored.version),
+    prior_version: Set(stored.prior_version),
+    state: Set(stored.state),
+    updated_at: Set(agent.updated_at),
+    status: Set(agent.status().to_owned()),
+    is_followed: Set(agent.scope.is_followed()),
+});
 
 /// Agents for a read, without a lock.
 pub(crate) async fn named(

@@ -32,7 +32,6 @@ fn read(row: &Model) -> Result<Plan, StoreError> {
     serde_json::from_str(&row.plan).map_err(Entity::broken)
 }
 
-/// The plan of one version of an agent.
 pub(crate) async fn one(
     db: &impl ConnectionTrait,
     workspace: &Workspace,

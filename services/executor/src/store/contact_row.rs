@@ -1,7 +1,7 @@
 //! Table `contacts`.
 
 use holdpoint_ids::{ContactId, Workspace};
-use holdpoint_store::{StateRow, StoreError, StoredState};
+use holdpoint_store::{StateRow as _, StoreError};
 use sea_orm::ActiveValue::Set;
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
@@ -25,32 +25,20 @@ pub struct Model {
     pub email: Option<String>,
 }
 
-impl ActiveModelBehavior for ActiveModel {}
+state_row!(Contact, |contact, stored| ActiveModel {
+    workspace: Set(contact.workspace.to_string()),
+    id: Set(contact.id.to_string()),
+    version: Set(stored.version),
+    prior_version: Set(stored.prior_version),
+    state: Set(stored.state),
+    deleted_at: Set(contact.deleted.then_some(stored.now)),
+    updated_at: Set(stored.now),
+    email: Set(email_of(contact)),
+});
 
-impl StateRow for Entity {
-    type State = Contact;
-
-    fn state(row: &Model) -> &str {
-        &row.state
-    }
-
-    fn version(contact: &Contact) -> u64 {
-        contact.version
-    }
-
-    fn row(contact: &Contact, stored: StoredState) -> Result<ActiveModel, StoreError> {
-        let email = contact.fields.get("email").and_then(Value::as_str);
-        Ok(ActiveModel {
-            workspace: Set(contact.workspace.to_string()),
-            id: Set(contact.id.to_string()),
-            version: Set(stored.version),
-            prior_version: Set(stored.prior_version),
-            state: Set(stored.state),
-            deleted_at: Set(contact.deleted.then_some(stored.now)),
-            updated_at: Set(stored.now),
-            email: Set(email.map(comparable_email)),
-        })
-    }
+fn email_of(contact: &Contact) -> Option<String> {
+    let email = contact.fields.get("email").and_then(Value::as_str);
+    email.map(comparable_email)
 }
 
 /// Addresses are compared in lower case.
@@ -68,28 +56,20 @@ pub(crate) async fn one(
     Entity::first(db, Entity::find_by_id(key)).await
 }
 
-/// Which contacts a list contains.
-#[derive(Debug)]
-pub(crate) struct ContactFilter<'f> {
-    pub(crate) workspace: &'f Workspace,
-    /// Only contacts with this mail address.
-    pub(crate) email: Option<&'f str>,
-    /// Only contacts with a greater id.
-    pub(crate) after: Option<&'f str>,
-    pub(crate) limit: u64,
-}
-
-/// Contacts in the order of their ids.
+/// Contacts in the order of their ids, after the given id; with `email` only those with this mail address.
 pub(crate) async fn list(
     db: &impl ConnectionTrait,
-    filter: &ContactFilter<'_>,
+    workspace: &Workspace,
+    email: Option<&str>,
+    after: Option<&str>,
+    limit: u64,
 ) -> Result<Vec<Contact>, StoreError> {
     let mut query = Entity::find()
-        .filter(COLUMN.workspace.eq(filter.workspace.as_str()))
+        .filter(COLUMN.workspace.eq(workspace.as_str()))
         .filter(COLUMN.deleted_at.is_null())
-        .filter(COLUMN.id.gt(filter.after.unwrap_or_default()));
-    if let Some(email) = filter.email {
+        .filter(COLUMN.id.gt(after.unwrap_or_default()));
+    if let Some(email) = email {
         query = query.filter(COLUMN.email.eq(comparable_email(email)));
     }
-    Entity::page(db, query.order_by_asc(Column::Id), filter.limit).await
+    Entity::page(db, query.order_by_asc(Column::Id), limit).await
 }

@@ -108,7 +108,6 @@ pub(crate) async fn forget(db: &Transaction, ids: &[String]) -> Result<(), Store
     Ok(())
 }
 
-/// Renews the leases that heartbeats named.
 pub(crate) async fn renew(
     db: &impl ConnectionTrait,
     ids: &[String],

@@ -4,8 +4,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::steps::NodeStatus;
 use holdpoint_ids::NodeName;
 use holdpoint_store::{
-    BrokenRow as _, ChangedState, ROWS_PER_STATEMENT, StateRow, StoreError, StoredState,
-    Transaction,
+    BrokenRow as _, ChangedState, ROWS_PER_STATEMENT, StateRow as _, StoreError, Transaction,
 };
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
@@ -27,30 +26,14 @@ pub struct Model {
     pub state: String,
 }
 
-impl ActiveModelBehavior for ActiveModel {}
-
-impl StateRow for Entity {
-    type State = Node;
-
-    fn state(row: &Model) -> &str {
-        &row.state
-    }
-
-    fn version(node: &Node) -> u64 {
-        node.version
-    }
-
-    fn row(node: &Node, stored: StoredState) -> Result<ActiveModel, StoreError> {
-        Ok(ActiveModel {
-            name: Set(node.name.to_string()),
-            status: Set(status_text(node.status).to_owned()),
-            version: Set(stored.version),
-            prior_version: Set(stored.prior_version),
-            last_seen: Set(node.last_seen),
-            state: Set(stored.state),
-        })
-    }
-}
+state_row!(Node, |node, stored| ActiveModel {
+    name: Set(node.name.to_string()),
+    status: Set(status_text(node.status).to_owned()),
+    version: Set(stored.version),
+    prior_version: Set(stored.prior_version),
+    last_seen: Set(node.last_seen),
+    state: Set(stored.state),
+});
 
 const fn status_text(status: NodeStatus) -> &'static str {
     match status {
@@ -88,7 +71,6 @@ pub(crate) async fn suspects(
     Entity::page(db, Entity::find().filter(suspect), limit).await
 }
 
-/// Nodes that are down.
 pub(super) fn down() -> Select<Entity> {
     Entity::find().filter(COLUMN.status.eq(status_text(NodeStatus::Down)))
 }

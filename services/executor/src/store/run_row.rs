@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::run::{HoldKind, RunStatus};
 use holdpoint_ids::{AgentName, RunId, Workspace};
-use holdpoint_store::{BrokenRow as _, StateRow, StoreError, StoredState, is_sqlite};
+use holdpoint_store::{BrokenRow as _, StateRow as _, StoreError, is_sqlite};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait, Func};
@@ -30,44 +30,32 @@ pub struct Model {
     pub ended_at: Option<DateTimeUtc>,
 }
 
-impl ActiveModelBehavior for ActiveModel {}
+/// Columns that keep what the first writer gave them.
+const CONSTANT: &[Column] = &[
+    Column::Workspace,
+    Column::Agent,
+    Column::Labels,
+    Column::CreatedAt,
+];
 
-impl StateRow for Entity {
-    type State = Run;
+state_row!(
+    Run,
+    |run, stored| ActiveModel {
+        id: Set(run.id.uuid()),
+        workspace: Set(run.workspace.to_string()),
+        agent: Set(run.agent.to_string()),
+        status: Set(run.status().as_str().to_owned()),
+        version: Set(stored.version),
+        prior_version: Set(stored.prior_version),
+        state: Set(stored.state),
+        labels: Set(serde_json::to_string(&run.labels).map_err(Entity::broken)?),
+        created_at: Set(run.created_at),
+        resume_at: Set(run.resume_at()),
+        ended_at: Set(run.ended_at()),
+    },
+    CONSTANT
+);
 
-    const CONSTANT: &'static [Column] = &[
-        Column::Workspace,
-        Column::Agent,
-        Column::Labels,
-        Column::CreatedAt,
-    ];
-
-    fn state(row: &Model) -> &str {
-        &row.state
-    }
-
-    fn version(run: &Run) -> u64 {
-        run.version
-    }
-
-    fn row(run: &Run, stored: StoredState) -> Result<ActiveModel, StoreError> {
-        Ok(ActiveModel {
-            id: Set(run.id.uuid()),
-            workspace: Set(run.workspace.to_string()),
-            agent: Set(run.agent.to_string()),
-            status: Set(run.status().as_str().to_owned()),
-            version: Set(stored.version),
-            prior_version: Set(stored.prior_version),
-            state: Set(stored.state),
-            labels: Set(serde_json::to_string(&run.labels).map_err(Self::broken)?),
-            created_at: Set(run.created_at),
-            resume_at: Set(run.resume_at()),
-            ended_at: Set(run.ended_at()),
-        })
-    }
-}
-
-/// Which runs a list contains.
 #[derive(Debug)]
 pub(crate) struct Filter<'f> {
     pub(crate) workspace: &'f Workspace,
@@ -92,7 +80,6 @@ pub(crate) async fn with_ids(
     Entity::load_states(db, &ids).await
 }
 
-/// One run of a workspace.
 pub(crate) async fn one(
     db: &impl ConnectionTrait,
     workspace: &Workspace,

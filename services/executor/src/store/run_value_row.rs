@@ -1,6 +1,6 @@
 //! Table `run_values`: the input of a run and the results of its steps.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdpoint_ids::RunId;
@@ -26,30 +26,43 @@ pub struct Model {
 
 impl ActiveModelBehavior for ActiveModel {}
 
+fn place_of(row: &Model) -> (Uuid, &str) {
+    (row.run_id, &row.name)
+}
+
 pub(crate) async fn find(
     db: &impl ConnectionTrait,
     wanted: &[(RunId, &str)],
 ) -> Result<Vec<(Need, Fact)>, StoreError> {
+    let rows = find_pairs::<Entity>(db, Column::RunId, Column::Name, wanted, place_of).await?;
+    let found = rows.into_iter().map(|row| {
+        let value: Value = serde_json::from_str(&row.value).map_err(Entity::broken)?;
+        let need = Need::Value(RunId::from_uuid(row.run_id), row.name);
+        Ok((need, Fact::Value(Arc::new(value))))
+    });
+    found.collect()
+}
+
+/// Rows by run and name. One query lists runs and names separately, because both databases search a list of
+/// pairs slowly. Its other pairs are left out.
+pub(super) async fn find_pairs<E: EntityTrait>(
+    db: &impl ConnectionTrait,
+    run: E::Column,
+    name: E::Column,
+    wanted: &[(RunId, &str)],
+    place: impl Fn(&E::Model) -> (Uuid, &str),
+) -> Result<Vec<E::Model>, StoreError> {
     let mut found = Vec::with_capacity(wanted.len());
     for chunk in wanted.chunks(ROWS_PER_STATEMENT) {
-        // One query lists runs and names separately, because both databases search a list of pairs
-        // slowly. Its other pairs are left out below.
-        let runs: BTreeSet<_> = chunk.iter().map(|(run, _)| run.uuid()).collect();
-        let names: BTreeSet<_> = chunk.iter().map(|(_, name)| *name).collect();
-        let pairs: HashSet<_> = chunk.iter().map(|(run, id)| (run.uuid(), *id)).collect();
-        let rows = Entity::find()
-            .filter(COLUMN.run_id.is_in(runs))
-            .filter(COLUMN.name.is_in(names))
-            .all(db)
-            .await?;
-        for row in rows
-            .into_iter()
-            .filter(|row| pairs.contains(&(row.run_id, row.name.as_str())))
-        {
-            let value: Value = serde_json::from_str(&row.value).map_err(Entity::broken)?;
-            let need = Need::Value(RunId::from_uuid(row.run_id), row.name);
-            found.push((need, Fact::Value(Arc::new(value))));
-        }
+        let pairs: BTreeSet<_> = chunk
+            .iter()
+            .map(|(run, name)| (run.uuid(), *name))
+            .collect();
+        let runs: BTreeSet<_> = pairs.iter().map(|(run, _)| *run).collect();
+        let names: BTreeSet<_> = pairs.iter().map(|(_, name)| *name).collect();
+        let listed = E::find().filter(run.is_in(runs)).filter(name.is_in(names));
+        let rows = listed.all(db).await?.into_iter();
+        found.extend(rows.filter(|row| pairs.contains(&place(row))));
     }
     Ok(found)
 }

@@ -1,16 +1,16 @@
 //! Table `steps`: the request and the response of each step (S2-R15).
 
-use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use holdpoint_contracts::run::StepStatus;
 use holdpoint_ids::RunId;
-use holdpoint_store::{BrokenRow as _, ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows};
+use holdpoint_store::{BrokenRow as _, StoreError, Transaction, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Alias, Expr, Func, OnConflict};
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
+use super::run_value_row::find_pairs;
 use crate::domain::{Fact, Need, StepRow};
 
 #[sea_orm::model]
@@ -36,6 +36,10 @@ pub struct Model {
 }
 
 impl ActiveModelBehavior for ActiveModel {}
+
+fn place_of(row: &Model) -> (Uuid, &str) {
+    (row.run_id, &row.step_id)
+}
 
 /// The rows that the decisions of one batch give one step. The last value of each field counts.
 #[derive(Debug, Default)]
@@ -114,29 +118,13 @@ pub(crate) async fn requests(
     db: &impl ConnectionTrait,
     wanted: &[(RunId, &str)],
 ) -> Result<Vec<(Need, Fact)>, StoreError> {
-    let mut found = Vec::with_capacity(wanted.len());
-    for chunk in wanted.chunks(ROWS_PER_STATEMENT) {
-        // One query lists runs and steps separately, because both databases search a list of pairs
-        // slowly. Its other pairs are left out below.
-        let runs: BTreeSet<_> = chunk.iter().map(|(run, _)| run.uuid()).collect();
-        let steps: BTreeSet<_> = chunk.iter().map(|(_, step)| *step).collect();
-        let pairs: HashSet<_> = chunk.iter().map(|(run, id)| (run.uuid(), *id)).collect();
-        let rows = Entity::find()
-            .filter(COLUMN.run_id.is_in(runs))
-            .filter(COLUMN.step_id.is_in(steps))
-            .all(db)
-            .await?;
-        for row in rows {
-            let is_wanted = pairs.contains(&(row.run_id, row.step_id.as_str()));
-            let Some(request) = row.request.filter(|_| is_wanted) else {
-                continue;
-            };
-            let value = serde_json::from_str(&request).map_err(Entity::broken)?;
-            let need = Need::Request(RunId::from_uuid(row.run_id), row.step_id);
-            found.push((need, Fact::Value(Arc::new(value))));
-        }
-    }
-    Ok(found)
+    let rows = find_pairs::<Entity>(db, Column::RunId, Column::StepId, wanted, place_of).await?;
+    let found = rows.into_iter().filter_map(|row| {
+        let value = serde_json::from_str(&row.request?).map_err(Entity::broken);
+        let need = Need::Request(RunId::from_uuid(row.run_id), row.step_id);
+        Some(value.map(|value| (need, Fact::Value(Arc::new(value)))))
+    });
+    found.collect()
 }
 
 /// Steps that are dispatched and not granted, in the order of run and step, after the given one. An

@@ -472,13 +472,8 @@ async fn lists(db: &DatabaseConnection) {
     let mut seen = Vec::new();
     let mut after: Option<String> = None;
     loop {
-        let next = ContactFilter {
-            workspace: &workspace,
-            email: None,
-            after: after.as_deref(),
-            limit: 1,
-        };
-        let Some(contact) = list_contacts(db, &next).await.unwrap().pop() else {
+        let next = list_contacts(db, &workspace, None, after.as_deref(), 1).await;
+        let Some(contact) = next.unwrap().pop() else {
             break;
         };
         after = Some(contact.id.to_string());

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use holdpoint_ids::{ToolName, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StateRow, StoreError, StoredState};
+use holdpoint_store::{ROWS_PER_STATEMENT, StateRow as _, StoreError};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{QueryOrder, QuerySelect, Select};
@@ -24,30 +24,14 @@ pub struct Model {
     pub deleted_at: Option<DateTimeUtc>,
 }
 
-impl ActiveModelBehavior for ActiveModel {}
-
-impl StateRow for Entity {
-    type State = Tool;
-
-    fn state(row: &Model) -> &str {
-        &row.state
-    }
-
-    fn version(tool: &Tool) -> u64 {
-        tool.version
-    }
-
-    fn row(tool: &Tool, stored: StoredState) -> Result<ActiveModel, StoreError> {
-        Ok(ActiveModel {
-            workspace: Set(tool.workspace.to_string()),
-            name: Set(tool.spec.name.to_string()),
-            version: Set(stored.version),
-            prior_version: Set(stored.prior_version),
-            state: Set(stored.state),
-            deleted_at: Set(tool.deleted.then_some(stored.now)),
-        })
-    }
-}
+state_row!(Tool, |tool, stored| ActiveModel {
+    workspace: Set(tool.workspace.to_string()),
+    name: Set(tool.spec.name.to_string()),
+    version: Set(stored.version),
+    prior_version: Set(stored.prior_version),
+    state: Set(stored.state),
+    deleted_at: Set(tool.deleted.then_some(stored.now)),
+});
 
 /// Tools by workspace and name, deleted ones too.
 pub(crate) async fn named(
@@ -73,7 +57,6 @@ pub(crate) async fn list(
     Entity::page(db, query, limit).await
 }
 
-/// Which of these tools are registered.
 pub(crate) async fn registered(
     db: &impl ConnectionTrait,
     workspace: &Workspace,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::Workspace;
-use holdpoint_store::{StateRow, StoreError, StoredState, is_sqlite};
+use holdpoint_store::{StateRow as _, StoreError, is_sqlite};
 use sea_orm::ActiveValue::Set;
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
@@ -24,29 +24,13 @@ pub struct Model {
     pub is_followed: bool,
 }
 
-impl ActiveModelBehavior for ActiveModel {}
-
-impl StateRow for Entity {
-    type State = WorkspaceScope;
-
-    fn state(row: &Model) -> &str {
-        &row.state
-    }
-
-    fn version(scope: &WorkspaceScope) -> u64 {
-        scope.version
-    }
-
-    fn row(scope: &WorkspaceScope, stored: StoredState) -> Result<ActiveModel, StoreError> {
-        Ok(ActiveModel {
-            workspace: Set(scope.workspace.to_string()),
-            version: Set(stored.version),
-            prior_version: Set(stored.prior_version),
-            state: Set(stored.state),
-            is_followed: Set(scope.scope.is_followed()),
-        })
-    }
-}
+state_row!(WorkspaceScope, |scope, stored| ActiveModel {
+    workspace: Set(scope.workspace.to_string()),
+    version: Set(stored.version),
+    prior_version: Set(stored.prior_version),
+    state: Set(stored.state),
+    is_followed: Set(scope.scope.is_followed()),
+});
 
 /// Scopes for a decision: on Postgres a command for the workspace waits until the decisions that read
 /// the row before it are committed, so that its pages see what they did.

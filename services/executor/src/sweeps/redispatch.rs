@@ -31,7 +31,6 @@ const COUNTED_MAX: usize = 200_000;
 /// Passes between two repetitions at most: 10 minutes.
 const PASSES_MAX: u32 = 30;
 
-/// Names one dispatch.
 type Place = (RunId, String, u64);
 
 /// Answers of users, by run and name of the value.

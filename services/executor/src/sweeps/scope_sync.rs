@@ -24,7 +24,6 @@ const PAGE_RUNS: u64 = 500;
 /// Most scopes of one page; further ones wait until some of these are finished.
 const PAGE_SCOPES: u64 = 20;
 
-/// The sweep of all scopes.
 pub(super) struct ScopeSync(pub(super) Arc<PendingSweep>);
 
 impl Sweep<Executor> for ScopeSync {
@@ -59,12 +58,7 @@ pub(crate) async fn page(db: &DatabaseConnection) -> Result<Vec<Input>, StoreErr
         return Ok(Vec::new());
     };
     let mut inputs = Vec::new();
-    for pending in scopes {
-        let store::PendingScope {
-            workspace,
-            agent,
-            scope,
-        } = pending;
+    for (workspace, agent, scope) in scopes {
         let of = (&workspace, agent.as_ref());
         let page = store::open_runs(db, of, scope.cursor.as_ref(), runs).await?;
         let upto: Option<Cursor> = page.last().cloned();

@@ -12,7 +12,6 @@ use crate::domain::model::plan::Plan;
 use crate::domain::need::{Aggregate, Fact, Need, PlanFact};
 use crate::domain::refusal::Refusal;
 
-/// Makes an agent or a new version of it.
 pub(crate) fn apply_agent(
     agent: Option<&Agent>,
     workspace: &Workspace,

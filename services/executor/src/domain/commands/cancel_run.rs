@@ -1,15 +1,12 @@
 //! `executor.cancel_run`: an operator ends a run for good (S2-R13).
 
-use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::run::{Failure, FailureClass};
 use serde_json::json;
 
 use crate::domain::model::run::Phase;
 use crate::domain::refusal::{REASON_CHARS_MAX, Refusal};
 use crate::domain::transition::{RunDecision, RunTransition, refuse_ended_run, unchanged_run};
 
-/// Ends the run for good (S2-R13).
 pub(crate) fn cancel_run<'a>(
     mut transition: RunTransition<'a>,
     by: &Actor,
@@ -26,17 +23,7 @@ pub(crate) fn cancel_run<'a>(
         Some(reason) => format!("Cancelled by {by}: {reason}"),
         None => format!("Cancelled by {by}."),
     };
-    let failure = Failure {
-        class: FailureClass::Cancelled,
-        code: "cancelled".to_owned(),
-        message: message.clone(),
-    };
-    transition.ended_by = Some(by.to_string());
-    transition.end(Phase::Cancelled {
-        at: transition.now,
-        failure,
-    });
     let data = json!({ "by": by, "reason": reason });
-    transition.event(EventType::RunCancelled, None, message, data);
+    transition.cancel(by, "cancelled", message, data);
     transition.changed()
 }

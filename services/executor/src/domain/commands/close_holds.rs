@@ -1,8 +1,8 @@
-//! `executor.holds_closed`: the handoff service reports how a hold on people ended, or that a person has
-//! taken its run over. A repetition changes nothing.
+//! `executor.holds_closed`, `handoffs_updated`: the handoff service reports how a hold on people ended, that a
+//! person has taken its run over, or what users did with an open handoff. A repetition changes nothing.
 
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::hold::{CloseReply, HoldOutcome};
+use holdpoint_contracts::hold::{CloseReply, HandoffEvent, HandoffUpdateReply, HoldOutcome};
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
@@ -13,8 +13,9 @@ use crate::domain::model::run::{
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::close_person_hold::apply_closure;
 use crate::domain::rules::end_person_step::{answer_text, step_of_hold};
-use crate::domain::rules::handoff_events::{pass_ownership, record_events_before_close};
-use crate::domain::rules::incidents::add_incident;
+use crate::domain::rules::handoff_events::{
+    pass_ownership, record_events, record_events_before_close,
+};
 use crate::domain::rules::kept_answers::{apply_kept_answers, fits_kind, takes_effect};
 use crate::domain::rules::next_steps::start_next_steps;
 use crate::domain::rules::open_hold::next_hold_id;
@@ -42,7 +43,7 @@ fn ask_again_or_give_up<'a>(
     };
     let message =
         format!("The question whether {step} happened could not be asked: {why}. {next}.");
-    if add_incident(&mut transition, &message) {
+    if transition.add_incident(&message) {
         let data = json!({ "reason": message });
         transition.event(EventType::RunIncident, Some(step), message, data);
     }
@@ -175,29 +176,22 @@ pub(crate) fn close_hold<'a>(
         return Err(Refusal::UnknownAnswer(hold).into());
     }
     load_open_hold_needs(&transition, &[])?;
-    match closing.outcome {
+    if closing.outcome == HoldOutcome::TakenOver {
+        return match on.taken {
+            Some(_) => take_over_again(transition, &on, closing, is_news),
+            None => take_over_handoff(transition, &on, closing),
+        };
+    }
+    if closing.outcome == HoldOutcome::Timeout {
         // The take-over stopped the timer, so an earlier timeout is void.
-        HoldOutcome::Timeout if on.taken.is_some() => {
+        if on.taken.is_some() {
             return reply_only(transition, CloseReply::Applied);
         }
-        HoldOutcome::TakenOver if on.taken.is_some() => {
-            return take_over_again(transition, &on, closing, is_news);
-        }
-        HoldOutcome::TakenOver => return take_over_handoff(transition, &on, closing),
         // A timeout only proposes. Remaining time is desired again on resume, and the owner of the hold, who
         // may have undone the timeout, reports it again.
-        HoldOutcome::Timeout
-            if on.has_time_left_after(closing) || !transition.run.pauses.is_empty() =>
-        {
+        if on.has_time_left_after(closing) || !transition.run.pauses.is_empty() {
             return reply_only(transition, CloseReply::OnResume);
         }
-        HoldOutcome::Answered
-        | HoldOutcome::Approved
-        | HoldOutcome::Rejected
-        | HoldOutcome::Completed
-        | HoldOutcome::Timeout
-        | HoldOutcome::Cancelled
-        | HoldOutcome::Fired => {}
     }
     // The message about its end names its time.
     on.length_ms = closing
@@ -283,4 +277,22 @@ pub(crate) fn take_over_again<'a>(
         return Ok(RunOutcome::Unchanged(answer));
     }
     transition.decided(answer)
+}
+
+pub(crate) fn update_handoff<'a>(
+    mut transition: RunTransition<'a>,
+    hold: HoldId,
+    handoff_events: &[HandoffEvent],
+) -> RunDecision<'a> {
+    let Some(on) = open_person_hold(&transition, hold) else {
+        return Ok(RunOutcome::Unchanged(Reply::HandoffUpdated(
+            HandoffUpdateReply::Stale,
+        )));
+    };
+    let answer = Reply::HandoffUpdated(HandoffUpdateReply::EventRecorded);
+    if record_events(&mut transition, &on, handoff_events.iter()) {
+        transition.decided(answer)
+    } else {
+        Ok(RunOutcome::Unchanged(answer))
+    }
 }

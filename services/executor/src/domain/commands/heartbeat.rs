@@ -13,7 +13,7 @@ use crate::domain::effect::{Effect, Reply};
 use crate::domain::input::NodeInput;
 use crate::domain::model::node::Node;
 use crate::domain::model::time::after;
-use crate::domain::need::{Aggregate, Fact, Need};
+use crate::domain::need::{Aggregate, Fact, Key, Need};
 
 /// Longest lease: 90 days, as the longest wait.
 const LEASE_MAX_MS: u64 = 90 * 24 * 60 * 60 * 1_000;
@@ -25,7 +25,6 @@ fn version_before(known: Option<&Node>, now: DateTime<Utc>) -> u64 {
     known.map_or_else(begin, |node| node.version)
 }
 
-/// Decides what an input does to a node.
 pub(crate) fn change_node(
     known: Option<&Node>,
     name: &NodeName,
@@ -33,16 +32,12 @@ pub(crate) fn change_node(
     lookup: LookupFn<'_>,
     now: DateTime<Utc>,
 ) -> Decision {
-    match (known, input) {
-        (
-            _,
-            NodeInput::Heartbeat {
-                tools,
-                working,
-                queue_depth,
-                lease_ms,
-            },
-        ) => {
+    let with_rev = |rev: &u64| known.filter(|node| node.version == *rev);
+    let changed = |node: &Node, status| Aggregate::Node(with_status(node, status, now));
+    let nothing = || Reply::Nothing(());
+    let unchanged = |reply| Ok(Outcome::Unchanged(reply));
+    match input {
+        NodeInput::Heartbeat(heartbeat) => {
             let fresh = Node {
                 name: name.clone(),
                 version: version_before(known, now) + 1,
@@ -51,69 +46,50 @@ pub(crate) fn change_node(
                 changed_at: known
                     .filter(|node| node.status == NodeStatus::Up)
                     .map_or(now, |node| node.changed_at),
-                tools: tools.clone(),
-                queue_depth: *queue_depth,
-                lease_ms: (*lease_ms).clamp(LEASE_MIN_MS, LEASE_MAX_MS),
+                tools: heartbeat.tools.clone(),
+                queue_depth: heartbeat.queue_depth,
+                lease_ms: heartbeat.lease_ms.clamp(LEASE_MIN_MS, LEASE_MAX_MS),
                 forgotten: false,
             };
-            renew_leases(fresh, working, lookup)
+            renew_leases(fresh, &heartbeat.working, lookup)
         }
-        (Some(node), NodeInput::Deregister) => match node.status {
-            NodeStatus::Up | NodeStatus::Suspect | NodeStatus::Draining => {
-                let next = with_status(node, NodeStatus::Down, now);
+        NodeInput::Deregister => match known.filter(|node| node.status != NodeStatus::Down) {
+            Some(node) => {
                 let timer = Effect::NodeTimer {
                     node: name.clone(),
-                    rev: next.version,
+                    rev: node.version + 1,
                     due: None,
                 };
-                decided(Aggregate::Node(next), vec![timer], Reply::Nothing(()))
+                decided(changed(node, NodeStatus::Down), vec![timer], nothing())
             }
-            NodeStatus::Down => Ok(Outcome::Unchanged(Reply::Nothing(()))),
+            None => unchanged(nothing()),
         },
-        (Some(node), NodeInput::HeartbeatMissed { rev }) => match node.status {
-            NodeStatus::Up | NodeStatus::Draining if node.version == *rev => {
-                let ask = Effect::ProbeNode { node: name.clone() };
-                let next = with_status(node, NodeStatus::Suspect, now);
-                decided(
-                    Aggregate::Node(next),
-                    vec![ask],
-                    Reply::Timer(TimerReply::Applied),
-                )
+        NodeInput::HeartbeatMissed { rev } => match with_rev(rev) {
+            Some(node) if matches!(node.status, NodeStatus::Up | NodeStatus::Draining) => {
+                let probe = Effect::ProbeNode { node: name.clone() };
+                let reply = Reply::Timer(TimerReply::Applied);
+                decided(changed(node, NodeStatus::Suspect), vec![probe], reply)
             }
-            NodeStatus::Up | NodeStatus::Draining | NodeStatus::Suspect | NodeStatus::Down => {
-                Ok(Outcome::Unchanged(Reply::Timer(TimerReply::Stale)))
-            }
+            Some(_) | None => unchanged(Reply::Timer(TimerReply::Stale)),
         },
-        (Some(node), NodeInput::ProbeTimedOut { rev }) => match node.status {
-            NodeStatus::Suspect if node.version == *rev => {
-                let next = with_status(node, NodeStatus::Down, now);
-                decided(Aggregate::Node(next), Vec::new(), Reply::Nothing(()))
+        NodeInput::ProbeTimedOut { rev } => match with_rev(rev) {
+            Some(node) if node.status == NodeStatus::Suspect => {
+                decided(changed(node, NodeStatus::Down), Vec::new(), nothing())
             }
-            NodeStatus::Up | NodeStatus::Draining | NodeStatus::Suspect | NodeStatus::Down => {
-                Ok(Outcome::Unchanged(Reply::Nothing(())))
-            }
+            Some(_) | None => unchanged(nothing()),
         },
-        (Some(node), NodeInput::Forget { rev }) => forget_node(node, *rev, now),
-        (None, NodeInput::HeartbeatMissed { .. }) => {
-            Ok(Outcome::Unchanged(Reply::Timer(TimerReply::Stale)))
-        }
-        (
-            None,
-            NodeInput::Deregister | NodeInput::ProbeTimedOut { .. } | NodeInput::Forget { .. },
-        ) => Ok(Outcome::Unchanged(Reply::Nothing(()))),
+        // It is down and sent no heartbeat since: its row is deleted.
+        NodeInput::Forget { rev } => match with_rev(rev) {
+            Some(node) if node.status == NodeStatus::Down && !node.forgotten => {
+                let next = Node {
+                    forgotten: true,
+                    ..with_status(node, NodeStatus::Down, now)
+                };
+                decided(Aggregate::Node(next), Vec::new(), nothing())
+            }
+            Some(_) | None => unchanged(nothing()),
+        },
     }
-}
-
-/// Deletes the row of a node that is down and sent no heartbeat since.
-fn forget_node(node: &Node, rev: u64, now: DateTime<Utc>) -> Decision {
-    if node.status != NodeStatus::Down || node.version != rev || node.forgotten {
-        return Ok(Outcome::Unchanged(Reply::Nothing(())));
-    }
-    let next = Node {
-        forgotten: true,
-        ..with_status(node, NodeStatus::Down, now)
-    };
-    decided(Aggregate::Node(next), Vec::new(), Reply::Nothing(()))
 }
 
 /// Renews the leases of a node, and tells it which steps are no longer its own.
@@ -121,7 +97,7 @@ fn renew_leases(node: Node, working: &[StepRef], lookup: LookupFn<'_>) -> Decisi
     let mut needs = Vec::new();
     let (mut own, mut stop) = (Vec::new(), Vec::new());
     for claimed in working {
-        let need = Need::Run(claimed.run);
+        let need = Need::State(Key::Run(claimed.run));
         match lookup(&need) {
             Lookup::NotLoaded => needs.push(need),
             Lookup::Found(Fact::Run(run)) if run.may_continue(&node.name, claimed) => {

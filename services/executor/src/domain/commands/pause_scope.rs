@@ -7,15 +7,14 @@ use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::PauseScope;
 use holdpoint_ids::{AgentName, Workspace};
 
-use crate::domain::decision::{Decision, Outcome, Undecided, decided};
+use crate::domain::decision::{Decision, Outcome, decided};
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::input::ScopeInput;
 use crate::domain::model::agent::Agent;
-use crate::domain::model::scope::{
-    CHANGES_MAX, Change, Scope, ScopeChange, ScopePause, WorkspaceScope,
-};
+use crate::domain::model::scope::{CHANGES_MAX, Change, Scope, ScopeChange, ScopePause};
 use crate::domain::need::Aggregate;
 use crate::domain::refusal::Refusal;
+use crate::domain::rules::scopes::commanded_scope;
 
 impl Scope {
     /// The scope after an input; none where that changes nothing. `newest` is the agent's version.
@@ -73,7 +72,6 @@ impl Scope {
     }
 }
 
-/// Decides what an input does to an agent's scope, or to that of the whole workspace.
 pub(crate) fn change_scope(
     state: Option<&Aggregate>,
     workspace: &Workspace,
@@ -81,99 +79,46 @@ pub(crate) fn change_scope(
     input: &ScopeInput,
     now: DateTime<Utc>,
 ) -> Decision {
-    match agent {
-        None => change_workspace_scope(
-            state.and_then(Aggregate::try_as_workspace_ref),
-            workspace,
-            input,
-            now,
-        ),
-        Some(name) => match state.and_then(Aggregate::try_as_agent_ref) {
-            Some(known) if !known.is_deleted() || is_page(input) => {
-                change_agent_scope(known, input, now)
-            }
-            Some(_) | None => Err(Refusal::AgentNotFound(name.clone()).into()),
-        },
-    }
-}
-
-fn check_changes(scope: &Scope) -> Result<(), Undecided> {
-    if scope.changes.len() > CHANGES_MAX {
-        return Err(Refusal::ScopeBusy.into());
-    }
-    Ok(())
-}
-
-const fn is_page(input: &ScopeInput) -> bool {
-    match input {
-        ScopeInput::Paged { .. } => true,
-        ScopeInput::Pause { .. } | ScopeInput::Resume { .. } | ScopeInput::Delete { .. } => false,
-    }
-}
-
-fn change_agent_scope(known: &Agent, input: &ScopeInput, now: DateTime<Utc>) -> Decision {
-    let answer = |agent: &Agent, changed| {
-        if is_page(input) {
-            return Reply::Nothing(());
+    let is_page = matches!(input, ScopeInput::Paged { .. });
+    let mut next = match state {
+        // A deleted agent still has runs that follow its deletion.
+        Some(known) if is_page => known.clone(),
+        Some(_) | None => commanded_scope(state, workspace, agent)?,
+    };
+    // A workspace has no version of an agent, so it cannot be deleted this way.
+    let newest = next.try_as_agent_ref().map_or(0, |agent| agent.newest);
+    let mut changed = false;
+    if let Some((version, scope, _)) = next.scope_mut()
+        && let Some(after) = scope.after(input, newest, now)
+    {
+        if after.changes.len() > CHANGES_MAX {
+            return Err(Refusal::ScopeBusy.into());
         }
-        Reply::Scope(Box::new(ChangedScope {
-            agent: Some(agent.name.clone()),
-            status: agent.status().to_owned(),
-            paused_by: agent.scope.paused_by(PauseScope::Agent),
-            changed,
-        }))
+        (*version, *scope, changed) = (*version + 1, after, true);
+    }
+    let reply = if is_page {
+        Reply::Nothing(())
+    } else {
+        Reply::Scope(Box::new(view(&next, changed)))
     };
-    let Some(scope) = known.scope.after(input, known.newest, now) else {
-        return Ok(Outcome::Unchanged(answer(known, false)));
-    };
-    check_changes(&scope)?;
-    let next = Agent {
-        version: known.version + 1,
-        scope,
-        ..known.clone()
-    };
-    let answer = answer(&next, true);
-    decided(
-        Aggregate::Agent(next),
-        vec![Effect::ScopeSyncPending],
-        answer,
-    )
+    if changed {
+        decided(next, vec![Effect::ScopeSyncPending], reply)
+    } else {
+        Ok(Outcome::Unchanged(reply))
+    }
 }
 
-fn change_workspace_scope(
-    known: Option<&WorkspaceScope>,
-    workspace: &Workspace,
-    input: &ScopeInput,
-    now: DateTime<Utc>,
-) -> Decision {
-    let fresh = || WorkspaceScope::fresh(workspace);
-    let known = known.cloned().unwrap_or_else(fresh);
-    let answer = |scope: &Scope, changed| {
-        if is_page(input) {
-            return Reply::Nothing(());
-        }
-        let paused_by = scope.paused_by(PauseScope::Workspace);
-        let status = paused_by.as_ref().map_or("active", |_| "paused");
-        Reply::Scope(Box::new(ChangedScope {
-            agent: None,
-            status: status.to_owned(),
-            paused_by,
-            changed,
-        }))
+fn view(next: &Aggregate, changed: bool) -> ChangedScope {
+    let agent = next.try_as_agent_ref();
+    let paused_by = match (agent, next.try_as_workspace_ref()) {
+        (Some(agent), _) => agent.scope.paused_by(PauseScope::Agent),
+        (None, all) => all.and_then(|all| all.scope.paused_by(PauseScope::Workspace)),
     };
-    // No version of an agent: a workspace cannot be deleted this way.
-    let Some(scope) = known.scope.after(input, 0, now) else {
-        return Ok(Outcome::Unchanged(answer(&known.scope, false)));
-    };
-    check_changes(&scope)?;
-    let answer = answer(&scope, true);
-    decided(
-        Aggregate::Workspace(WorkspaceScope {
-            version: known.version + 1,
-            scope,
-            ..known
-        }),
-        vec![Effect::ScopeSyncPending],
-        answer,
-    )
+    let of_all = paused_by.as_ref().map_or("active", |_| "paused");
+    ChangedScope {
+        agent: agent.map(|agent| agent.name.clone()),
+        status: agent.map_or(of_all, Agent::status).to_owned(),
+        paused_by,
+        changed,
+    }
 }

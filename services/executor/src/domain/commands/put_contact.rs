@@ -14,7 +14,6 @@ use crate::domain::need::Aggregate;
 use crate::domain::refusal::Refusal;
 use crate::domain::size::json_bytes;
 
-/// Decides what an input does to a contact.
 pub(crate) fn change_contact(
     contact: Option<&Contact>,
     workspace: &Workspace,

@@ -15,10 +15,8 @@ use crate::domain::refusal::Refusal;
 /// Largest tool, in bytes of JSON; also the largest header value.
 const TOOL_BYTES_MAX: usize = 64 * 1024;
 
-/// Methods that a tool may call with.
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 
-/// Decides what an input does to a tool.
 pub(crate) fn change_tool(
     known: Option<&Tool>,
     workspace: &Workspace,
@@ -58,7 +56,6 @@ pub(crate) fn change_tool(
     }
 }
 
-/// What is wrong with a tool, if anything.
 fn tool_refusal(spec: &ToolSpec) -> Option<Refusal> {
     if is_built_in(spec.name.as_str()) {
         return Some(Refusal::ToolReserved(spec.name.clone()));

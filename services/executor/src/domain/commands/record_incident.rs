@@ -4,7 +4,6 @@ use holdpoint_contracts::history::EventType;
 use serde_json::json;
 
 use crate::domain::effect::Reply;
-use crate::domain::rules::incidents::add_incident;
 use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
 
 /// A message about the run is a dead letter. The history records each reason once.
@@ -12,7 +11,7 @@ pub(crate) fn record_incident<'a>(
     mut transition: RunTransition<'a>,
     reason: &str,
 ) -> RunDecision<'a> {
-    if !add_incident(&mut transition, reason) {
+    if !transition.add_incident(reason) {
         return Ok(RunOutcome::Unchanged(Reply::Nothing(())));
     }
     let reason = transition.run.incidents.last();

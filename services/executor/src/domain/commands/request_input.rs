@@ -2,15 +2,15 @@
 //!
 //! A blocking tool keeps its lease, and its question is stored beside the phase of its step.
 
-mod question_errors;
-
 use holdpoint_contracts::asking::{GivenAnswer, InputStatus, RequestedInput, ToolQuestion};
 use holdpoint_contracts::form::plain;
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::hold::HoldSpec;
+use holdpoint_contracts::hold::{HoldSpec, OnTimeout};
 use holdpoint_contracts::instant;
 use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
+use holdpoint_holds::HoldDraft;
 use holdpoint_ids::{HoldId, NotificationId};
 use serde::Deserialize;
 use serde_json::json;
@@ -19,15 +19,16 @@ use sha2::{Digest, Sha256};
 use crate::domain::decision::Undecided;
 use crate::domain::effect::Reply;
 use crate::domain::model::plan::person_steps::whom;
-use crate::domain::model::run::{OpenQuestion, QUESTIONS_MAX, StepPhase, answer_name};
+use crate::domain::model::run::{AtWorker, OpenQuestion, QUESTIONS_MAX, StepPhase, answer_name};
 use crate::domain::need::Need;
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::open_hold::{answer_form, next_hold_id, open_hold, steps_left};
 use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
-use question_errors::question_errors;
-
 /// Letters of a key that is made from the question's text.
 const KEY_DIGITS: usize = 16;
+
+/// Longest key, in characters.
+const KEY_CHARS_MAX: usize = 200;
 
 /// A tool asks. A repeated key asks nothing new.
 pub(crate) fn request_input<'a>(
@@ -55,6 +56,42 @@ pub(crate) fn request_input<'a>(
         None => return Err(Refusal::SpecMissing(id).into()),
     };
     transition.decided(Reply::InputRequested(Box::new(answer)))
+}
+
+fn spec_of(asked: &ToolQuestion) -> HoldSpec {
+    HoldSpec {
+        options: asked.options.clone(),
+        schema: asked.schema.clone(),
+        link: asked.link.clone(),
+        to: asked.to.clone(),
+        on_timeout: asked.on_timeout,
+        default: asked.default.clone(),
+        priority: asked.priority,
+        ..HoldSpec::asking(HoldKind::Input, asked.question.clone())
+    }
+}
+
+/// All errors at once, with pointers into the question: the shared validation, and what only a tool's question
+/// has.
+fn question_errors(asked: &ToolQuestion) -> Vec<FieldError> {
+    let draft = HoldDraft {
+        spec: &spec_of(asked),
+        timeout_ms: Some(asked.timeout_ms),
+    };
+    let mut errors = draft.validate();
+    if asked.on_timeout == OnTimeout::Continue {
+        let message = "expected fail, skip, escalate or default";
+        errors.push(FieldError::at("/on_timeout", message));
+    }
+    let is_key = |key: &str| {
+        (1..=KEY_CHARS_MAX).contains(&key.chars().count()) && !key.chars().any(char::is_control)
+    };
+    if asked.key.as_deref().is_some_and(|key| !is_key(key)) {
+        let message =
+            format!("expected 1 to {KEY_CHARS_MAX} characters without control characters");
+        errors.push(FieldError::at("/key", message));
+    }
+    errors
 }
 
 /// The step that asks. An outdated dispatch cannot ask.
@@ -102,17 +139,10 @@ fn check_may_ask(
     let Some(step) = transition.step(index) else {
         return Ok(());
     };
-    let is_in_progress = match &step.phase {
-        StepPhase::Granted(_) => true,
-        StepPhase::Queued(_) | StepPhase::Uncertain(_) => has_it,
-        StepPhase::Planned
-        | StepPhase::Waiting(_)
-        | StepPhase::AwaitingPerson(_)
-        | StepPhase::Parked(_)
-        | StepPhase::Completed { .. }
-        | StepPhase::Failed { .. }
-        | StepPhase::Skipped { .. }
-        | StepPhase::Cancelled { .. } => false,
+    let is_in_progress = match step.phase.at_worker() {
+        Some(AtWorker::Granted(_)) => true,
+        Some(AtWorker::Queued(_) | AtWorker::Uncertain(_)) => has_it,
+        None => false,
     };
     let refused = if !is_in_progress {
         let why = format!("`{}` is {}", step.id, step.phase.status());
@@ -198,17 +228,11 @@ fn open_question(
     let spec = HoldSpec {
         step: step.clone(),
         agent: Some(transition.run.agent.clone()),
-        options: asked.options.clone(),
-        schema: asked.schema.clone(),
-        link: asked.link.clone(),
-        to: asked.to.clone(),
-        on_timeout: asked.on_timeout,
-        default: asked.default.clone(),
+        question: question.clone(),
         context: json!({ "asked_by": tool }),
-        priority: asked.priority,
         requester: Some(transition.run.started_by.0.clone()),
         steps_left: Some(steps_left(transition, index)),
-        ..HoldSpec::asking(HoldKind::Input, question.clone())
+        ..spec_of(asked)
     };
     let on = open_hold(transition, id, &spec, Some(asked.timeout_ms));
     let data = json!({
@@ -227,4 +251,23 @@ fn open_question(
     }
     transition.event(EventType::RunAwaitingInput, step.as_deref(), message, data);
     Ok(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A tool's question is refused like a hold at the other doors.
+    #[test]
+    fn every_door_refuses_the_same_drafts_with_the_same_words() {
+        for draft in holdpoint_holds::fixtures::drafts() {
+            let text = json!(draft.fields).to_string();
+            let question = serde_json::from_value(Value::Object(draft.fields)).unwrap();
+            let errors = question_errors(&question);
+            let messages: Vec<_> = errors.iter().map(|error| &*error.message).collect();
+            assert_eq!(messages, draft.messages, "{text:.300}");
+        }
+    }
 }

@@ -18,7 +18,7 @@ use crate::domain::model::run::{
     LABEL_CHARS_MAX, LABELS_MAX, Phase, Questions, Run, Step, StepPhase,
 };
 use crate::domain::model::scope::AppliedScopes;
-use crate::domain::need::{INPUT, Need};
+use crate::domain::need::{INPUT, Key, Need};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::derived_effects::decided_with_effects;
 use crate::domain::rules::missing_inputs::check_inputs;
@@ -120,7 +120,7 @@ fn load_agent(
     needs.extend(
         contact
             .into_iter()
-            .map(|contact| Need::Contact(workspace.clone(), contact.clone())),
+            .map(|contact| Need::State(Key::Contact(workspace.clone(), contact.clone()))),
     );
     let unknown: Vec<_> = needs
         .iter()
@@ -131,7 +131,10 @@ fn load_agent(
         return Err(Undecided::NeedsMore(unknown));
     }
     if let Some(contact) = contact
-        && let Lookup::Missing = lookup(&Need::Contact(workspace.clone(), contact.clone()))
+        && let Lookup::Missing = lookup(&Need::State(Key::Contact(
+            workspace.clone(),
+            contact.clone(),
+        )))
     {
         return Err(Refusal::UnknownContact(contact.clone()).into());
     }

@@ -5,15 +5,15 @@ use holdpoint_contracts::contact::{Activity, ActivityKind};
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::run::ActionResult;
 use holdpoint_contracts::steps::ResultReply;
-use holdpoint_ids::NodeName;
 use serde_json::{Value, json};
 
 use crate::domain::decision::Undecided;
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::error_text::{raw, sanitised};
+use crate::domain::input::StepReport;
 use crate::domain::model::contact::{SUBJECT_CHARS_MAX, cleaned};
 use crate::domain::model::plan::Action;
-use crate::domain::model::run::{LATE_RESULTS_MAX, StepPhase};
+use crate::domain::model::run::{AtWorker, LATE_RESULTS_MAX, Step, StepPhase};
 use crate::domain::model::time::millis_between;
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::next_steps::start_next_steps;
@@ -30,54 +30,30 @@ const MAIL_TEXT_CHARS_MAX: usize = 10_000;
 /// The tool whose results are mails.
 const SEND_EMAIL: &str = "send_email";
 
-/// What a worker reports.
-pub(crate) struct Report<'r> {
-    pub(crate) node: &'r NodeName,
-    pub(crate) step: &'r str,
-    pub(crate) dispatch: u64,
-    pub(crate) result: &'r ActionResult,
-    pub(crate) error_code: &'r Option<String>,
-}
-
 /// Applies a result once. A late result is kept as evidence.
 pub(crate) fn report_result<'a>(
     mut transition: RunTransition<'a>,
-    report: &Report<'_>,
+    report: &StepReport,
 ) -> RunDecision<'a> {
-    let index = transition.position(report.step)?;
+    let index = transition.position(&report.step)?;
     let Some(step) = transition.step(index) else {
         return Ok(known_result());
     };
     let is_current = step.dispatch == report.dispatch;
-    let mut asked = None;
-    let queued = match &step.phase {
-        StepPhase::Queued(handed) => Some(handed.at),
-        StepPhase::Granted(_) => None,
-        // The worker was slow and not dead: its report is true, and the question is void.
-        StepPhase::Uncertain(open) => {
-            asked = Some(open.since);
-            None
-        }
-        StepPhase::Completed { .. } | StepPhase::Failed { .. } if is_current => {
-            return Ok(known_result());
-        }
-        StepPhase::Planned
-        | StepPhase::Waiting(_)
-        | StepPhase::AwaitingPerson(_)
-        | StepPhase::Parked(_)
-        | StepPhase::Completed { .. }
-        | StepPhase::Failed { .. }
-        | StepPhase::Skipped { .. }
-        | StepPhase::Cancelled { .. } => return record_late_result(transition, index, report),
-    };
-    if !is_current || transition.run.is_final() {
+    if is_current && has_result(step) {
+        return Ok(known_result());
+    }
+    let queued = step.phase.try_as_queued_ref().map(|handed| handed.at);
+    // The worker was slow and not dead: its report is true, and the question is void.
+    let asked = step.phase.try_as_uncertain_ref().map(|open| open.since);
+    if step.phase.at_worker().is_none() || !is_current || transition.run.is_final() {
         return record_late_result(transition, index, report);
     }
     // It had begun before the pause could stop it, so it counts as running at that time.
     if queued.is_some() {
         for pause in &mut transition.run.pauses {
-            if !pause.in_flight.iter().any(|step| step == report.step) {
-                pause.in_flight.push(report.step.to_owned());
+            if !pause.in_flight.contains(&report.step) {
+                pause.in_flight.push(report.step.clone());
             }
         }
     }
@@ -106,27 +82,29 @@ pub(crate) fn park_step<'a>(
     let current = transition
         .step(index)
         .filter(|step| step.dispatch == dispatch);
-    let since = match current.map(|step| &step.phase) {
-        Some(StepPhase::Queued(_) | StepPhase::Granted(_)) => transition.now,
+    let since = match current.and_then(|step| step.phase.at_worker()) {
+        Some(AtWorker::Queued(_) | AtWorker::Granted(_)) => transition.now,
         // The worker was slow and not dead: nothing is uncertain.
-        Some(StepPhase::Uncertain(asked)) => asked.since,
-        Some(StepPhase::Parked(_) | StepPhase::Completed { .. } | StepPhase::Failed { .. }) => {
+        Some(AtWorker::Uncertain(asked)) => asked.since,
+        None if current
+            .is_some_and(|step| has_result(step) || step.phase.try_as_parked_ref().is_some()) =>
+        {
             return Ok(known_result());
         }
-        Some(
-            StepPhase::Planned
-            | StepPhase::Waiting(_)
-            | StepPhase::AwaitingPerson(_)
-            | StepPhase::Skipped { .. }
-            | StepPhase::Cancelled { .. },
-        )
-        | None => return Ok(RunOutcome::Unchanged(Reply::Result(ResultReply::Late))),
+        None => return Ok(RunOutcome::Unchanged(Reply::Result(ResultReply::Late))),
     };
     load_open_hold_needs(&transition, &[index])?;
     transition.run.clocks.active_ms += working_time(&transition, index, duration_ms);
     transition.run.clocks.human_ms += millis_between(since, transition.now);
     park_tool(&mut transition, index)?;
     transition.decided(Reply::Result(ResultReply::Applied))
+}
+
+const fn has_result(step: &Step) -> bool {
+    matches!(
+        step.phase,
+        StepPhase::Completed { .. } | StepPhase::Failed { .. }
+    )
 }
 
 /// The time of a tool without that in which it waited for people.
@@ -140,9 +118,9 @@ fn working_time(transition: &RunTransition<'_>, index: usize, took_ms: u64) -> u
 fn apply_result(
     transition: &mut RunTransition<'_>,
     index: usize,
-    report: &Report<'_>,
+    report: &StepReport,
 ) -> Result<(), Undecided> {
-    let result = report.result;
+    let result = &report.result;
     if !result.success {
         let code = report.error_code.as_deref().unwrap_or("failed");
         let said = result.error.as_deref().unwrap_or(&result.description);
@@ -158,11 +136,11 @@ fn apply_result(
     }
     let phase = StepPhase::Completed { at: transition.now };
     transition.set_phase(index, phase, RowData::response(result.clone()));
-    transition.value(report.step.to_owned(), result.data.clone());
+    transition.value(report.step.clone(), result.data.clone());
     record_mail(transition, index, report)?;
     transition.event(
         EventType::StepSucceeded,
-        Some(report.step),
+        Some(&report.step),
         result.description.clone(),
         json!({ "duration_ms": result.duration_ms, "node": report.node }),
     );
@@ -191,7 +169,7 @@ fn sanitised_result(result: &ActionResult) -> ActionResult {
 fn record_mail(
     transition: &mut RunTransition<'_>,
     index: usize,
-    report: &Report<'_>,
+    report: &StepReport,
 ) -> Result<(), Undecided> {
     let Some(contact) = transition.run.contact.clone() else {
         return Ok(());
@@ -225,7 +203,7 @@ fn record_mail(
 fn record_late_result<'a>(
     mut transition: RunTransition<'a>,
     index: usize,
-    report: &Report<'_>,
+    report: &StepReport,
 ) -> RunDecision<'a> {
     let Some(step) = transition.step_mut(index) else {
         return Ok(known_result());
@@ -237,11 +215,11 @@ fn record_late_result<'a>(
     let result = if report.result.success {
         report.result.clone()
     } else {
-        sanitised_result(report.result)
+        sanitised_result(&report.result)
     };
     transition.event(
         EventType::StepLateResult,
-        Some(report.step),
+        Some(&report.step),
         format!(
             "A result of dispatch {} came too late and is not applied.",
             report.dispatch

@@ -10,34 +10,33 @@ use crate::domain::decision::Undecided;
 use crate::domain::definition::people::is_whom;
 use crate::domain::model::plan::person_steps::Handoff;
 use crate::domain::model::run::{Ownership, PersonHold};
-use crate::domain::need::Need;
+use crate::domain::need::{Key, Need};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::handoff_spec::{Offer, handoff_spec, load_briefing};
 use crate::domain::rules::open_hold::{next_hold_id, open_hold};
 use crate::domain::rules::take_over::{load_running_step_needs, revoke_steps};
 use crate::domain::rules::timers::freeze_timers;
 use crate::domain::transition::{RunDecision, RunTransition, refuse_ended_run, unchanged_run};
+use crate::domain::views::handoff_briefing::HandoffFacts;
 
-/// Opens a handoff to an operator who takes the run over.
 pub(crate) fn open_takeover_hold(
     transition: &mut RunTransition<'_>,
     by: &str,
 ) -> Result<PersonHold, Undecided> {
     let plan = transition.plan()?;
     let mut unknown = Vec::new();
-    let briefing = load_briefing(transition, &plan, &mut unknown);
+    let facts = load_briefing(transition, &plan, &mut unknown);
     // The needs of the revoked steps are loaded with it.
     if let Err(Undecided::NeedsMore(more)) = load_running_step_needs(transition) {
         unknown.extend(more);
     }
     let contact = transition.run.contact.clone();
-    let need = contact.map(|id| Need::Contact(transition.run.workspace.clone(), id));
+    let need = contact.map(|id| Need::State(Key::Contact(transition.run.workspace.clone(), id)));
     let contact = need.and_then(|need| transition.find_value(need, &mut unknown));
     if !unknown.is_empty() {
         return Err(Undecided::NeedsMore(unknown));
     }
     let to = vec![format!("@user.{by}")];
-    let message = format!("{by} took the run over.");
     let handoff = Handoff {
         to: Value::Null,
         message: None,
@@ -53,9 +52,11 @@ pub(crate) fn open_takeover_hold(
     let offer = Offer {
         id,
         to: &to,
-        message: &message,
-        contact: contact.as_deref(),
-        briefing,
+        facts: HandoffFacts {
+            contact: contact.as_deref().cloned().unwrap_or_default(),
+            recommended: format!("{by} took the run over."),
+            ..facts
+        },
     };
     // It belongs to no step of the plan.
     let spec = HoldSpec {
@@ -65,7 +66,6 @@ pub(crate) fn open_takeover_hold(
     Ok(open_hold(transition, id, &spec, None))
 }
 
-/// An operator becomes the owner of a live run, as through a handoff.
 pub(crate) fn take_over_run<'a>(mut transition: RunTransition<'a>, by: &Actor) -> RunDecision<'a> {
     refuse_ended_run(&transition)?;
     if !is_whom(&format!("@user.{by}")) {

@@ -3,7 +3,6 @@
 //! Owns a light look at block YAML, by indentation. It must never be wrong: where the text is not
 //! plain block YAML (JSON, flow style) it answers nothing, and the step id has to do.
 
-/// Lines of the steps of an agent.
 pub(super) struct Lines<'t> {
     lines: Vec<&'t str>,
     /// First line of each step, from 0.

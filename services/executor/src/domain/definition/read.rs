@@ -23,7 +23,6 @@ const MAX_NESTING: usize = 32;
 /// Most anchors, and most aliases, of one text.
 const MAX_ALIASES: usize = 1_000;
 
-/// Reads an agent text to its fields.
 pub(super) fn agent(text: &str) -> Result<Map<String, Value>, Box<FieldError>> {
     if text.len() > MAX_TEXT {
         let said = format!(

@@ -16,7 +16,6 @@ use crate::domain::model::plan::Action;
 
 /// Shortest wait and claim timeout (S3-R7).
 const MIN_WAIT: Duration = Duration::from_secs(1);
-/// The kinds of step.
 const KINDS: [&str; 4] = ["tool", "wait", "ask", "handoff"];
 /// Ids that placeholders use for something else.
 const RESERVED: [&str; 4] = ["input", "contact", "run", "item"];

@@ -66,7 +66,6 @@ const TYPES: [&str; 10] = [
     "uint",
 ];
 
-/// A path that an expression names.
 #[derive(Debug)]
 pub(super) struct Named {
     pub(super) path: Path,

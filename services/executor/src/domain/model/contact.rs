@@ -18,7 +18,7 @@ pub const ACTIVITIES_SHOWN: u64 = 50;
 /// The activities of a contact, as a decision loads them.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct ContactActivity {
-    /// At most [`ACTIVITIES_TOLD`], oldest first.
+    /// At most [`ACTIVITIES_SHOWN`], oldest first.
     pub newest: Vec<Value>,
     /// Number of older activities that are kept.
     pub older: u64,
@@ -30,7 +30,6 @@ pub const ACTIVITY_CHARS_MAX: usize = 20_000;
 /// Longest subject of an activity, in characters.
 pub const SUBJECT_CHARS_MAX: usize = 1_000;
 
-/// The control state of a contact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Contact {
     pub workspace: Workspace,

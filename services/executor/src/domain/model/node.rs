@@ -5,10 +5,9 @@
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::steps::NodeStatus;
-use holdpoint_ids::{NodeName, ToolName};
+use holdpoint_ids::{NodeName, RunId, ToolName, Workspace};
 use serde::{Deserialize, Serialize};
 
-/// A node's control state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
     pub name: NodeName,
@@ -23,4 +22,19 @@ pub struct Node {
     pub lease_ms: u64,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forgotten: bool,
+}
+
+/// A node's time-limited right to a started step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    pub workspace: Workspace,
+    pub run: RunId,
+    pub step: String,
+    pub dispatch: u64,
+    pub node: NodeName,
+    pub claimed_at: DateTime<Utc>,
+    /// When its node last named the step in a heartbeat.
+    pub heartbeat_at: DateTime<Utc>,
+    /// How long it lasts without that, in milliseconds.
+    pub lease_ms: u64,
 }

@@ -3,21 +3,18 @@
 //! A phase carries its data, so that "waiting without a hold" cannot be written. A pause is an
 //! overlay beside the phase: resuming needs no memory of what was before.
 
-pub mod grant;
 pub mod person_hold;
 pub mod step;
-pub mod timer_hold;
 pub mod tool_questions;
-pub mod uncertain;
 
-pub use grant::{Dispatched, StepGrant};
 pub use person_hold::{
     Deadline, HoldClosure, INTERVENTION, Ownership, PersonHold, condition_name, spec_name,
 };
-pub use step::{LATE_RESULTS_MAX, Step, StepPhase};
-pub use timer_hold::{Hold, Timer};
+pub use step::{
+    Answered, AtWorker, Choice, Dispatched, Hold, LATE_RESULTS_MAX, Step, StepGrant, StepPhase,
+    Timer, Uncertain,
+};
 pub use tool_questions::{AnsweredQuestion, OpenQuestion, QUESTIONS_MAX, Questions, answer_name};
-pub use uncertain::{Answered, Choice, Uncertain};
 
 use std::collections::BTreeMap;
 
@@ -121,7 +118,6 @@ pub struct Run {
     pub incidents: Vec<String>,
 }
 
-/// Whether a run is over.
 #[cfg_attr(test, derive(strum::IntoStaticStr, strum::VariantNames))]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]

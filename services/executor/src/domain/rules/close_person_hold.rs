@@ -16,8 +16,8 @@ use crate::domain::rules::end_person_step::{
     answer_text, complete_person_step, fail_on_timeout, fail_refused, skip_on_timeout,
 };
 use crate::domain::rules::handoff_ends::{end_handoff, end_takeover};
-use crate::domain::rules::hold_spec::load_spec;
 use crate::domain::rules::missing_inputs::end_missing_inputs;
+use crate::domain::rules::open_hold::load_spec;
 use crate::domain::rules::timers::continue_waits;
 use crate::domain::rules::tool_questions::answer_tool_question;
 use crate::domain::transition::RunTransition;

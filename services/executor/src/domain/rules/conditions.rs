@@ -24,7 +24,6 @@ pub(crate) fn record_condition(
     }
 }
 
-/// Skips a step for a reason.
 pub(crate) fn skip_because(
     transition: &mut RunTransition<'_>,
     index: usize,

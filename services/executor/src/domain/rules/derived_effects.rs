@@ -16,10 +16,10 @@ use strum::VariantArray as _;
 
 use crate::domain::decision::{Decided, Decision, Outcome, Undecided};
 use crate::domain::effect::{Effect, Reply};
-use crate::domain::model::lease::Lease;
+use crate::domain::model::node::Lease;
 use crate::domain::model::run::{Choice, PersonHold, Run, Step, StepGrant, StepPhase, Uncertain};
 use crate::domain::need::{Aggregate, Fact, Need};
-use crate::domain::rules::hold_spec::load_spec;
+use crate::domain::rules::open_hold::load_spec;
 use crate::domain::rules::run_watchers::notify_run_end;
 use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
 
@@ -158,7 +158,6 @@ fn has_reported(transition: &RunTransition<'_>, asked: &Uncertain) -> bool {
 /// Since when a hold on people is frozen, its deadline, and its remaining time.
 type Wanted = (Frozen, Option<DateTime<Utc>>, Option<u64>);
 
-/// The desired state of a hold on people.
 fn wanted_hold(run: &Run, on: &PersonHold, is_taken: bool) -> Wanted {
     let since = run.pauses.iter().map(|pause| pause.at).min();
     // The owner of the hold has stopped its timer, because a person owns the run.

@@ -12,7 +12,7 @@ use crate::domain::effect::Effect;
 use crate::domain::model::plan::{Action, PlannedStep};
 use crate::domain::model::run::{Dispatched, Step, StepPhase, ToolInvocation};
 use crate::domain::model::tool::{Tool, is_built_in};
-use crate::domain::need::{Fact, Need};
+use crate::domain::need::{Fact, Key, Need};
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::size::json_bytes;
 use crate::domain::transition::{RowData, RunTransition};
@@ -21,7 +21,10 @@ use crate::domain::transition::{RowData, RunTransition};
 pub(crate) fn tool_need(transition: &RunTransition<'_>, planned: &PlannedStep) -> Option<Need> {
     let tool = planned.action.tool().filter(|tool| !is_built_in(tool))?;
     let name = tool.parse().ok()?;
-    Some(Need::Tool(transition.run.workspace.clone(), name))
+    Some(Need::State(Key::Tool(
+        transition.run.workspace.clone(),
+        name,
+    )))
 }
 
 /// Largest arguments of a dispatch, in bytes of JSON: what the bus and every worker takes.

@@ -24,7 +24,6 @@ pub(crate) fn step_of_hold(transition: &RunTransition<'_>, hold: HoldId) -> Opti
     step.map(|step| step.id.clone())
 }
 
-/// Completes a step that waited for people.
 pub(crate) fn complete_person_step(
     transition: &mut RunTransition<'_>,
     index: usize,

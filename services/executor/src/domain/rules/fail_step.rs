@@ -1,7 +1,7 @@
 //! A step that fails for good fails its run.
 
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::run::{Failure, FailureClass};
+use holdpoint_contracts::run::FailureClass;
 use serde_json::json;
 
 use crate::domain::model::run::StepPhase;
@@ -38,15 +38,12 @@ pub(crate) fn fail_step(
     };
     let data = json!({ "code": code });
     transition.event(EventType::StepFailed, Some(&id), message.to_owned(), data);
-    transition.fail(Failure {
-        class: failure_class(code),
-        code: code.to_owned(),
-        // Its words are fixed (S0-R1).
-        message: match code {
-            ASSIGNEE_INACTIVE => message.to_owned(),
-            _ => format!("{id}: {message}"),
-        },
-    });
+    // Its words are fixed (S0-R1).
+    let message = match code {
+        ASSIGNEE_INACTIVE => message.to_owned(),
+        _ => format!("{id}: {message}"),
+    };
+    transition.fail(failure_class(code), code, message);
 }
 
 /// Code of a step whose assignee is inactive (S0-R1).

@@ -19,22 +19,13 @@ use crate::domain::views::warm_lead::is_warm_lead;
 /// Steps before a handoff that its context looks at; the newest.
 const STEPS_MAX: usize = 200;
 
-/// The facts about the run when a handoff is opened.
-#[derive(Debug, Default)]
-pub(crate) struct HandoffBriefing {
-    activities: Vec<Value>,
-    older_activities: u64,
-    steps: Vec<StepSummary>,
-    older_steps: Vec<StepSummary>,
-}
-
-/// Loads the briefing of a handoff step. Needs that are not loaded are added to `unknown`.
+/// Loads the facts for a handoff step. Needs that are not loaded are added to `unknown`.
 pub(crate) fn load_step_briefing(
     transition: &RunTransition<'_>,
     plan: &PlanFact,
     index: usize,
     unknown: &mut Vec<Need>,
-) -> Option<HandoffBriefing> {
+) -> Option<HandoffFacts> {
     let planned = plan.plan.steps.get(index)?;
     matches!(planned.action, Action::Handoff(_)).then(|| load_briefing(transition, plan, unknown))
 }
@@ -44,7 +35,7 @@ pub(crate) fn load_briefing(
     transition: &RunTransition<'_>,
     plan: &PlanFact,
     unknown: &mut Vec<Need>,
-) -> HandoffBriefing {
+) -> HandoffFacts {
     let run = &transition.run;
     let mut lookup = |need| match transition.find_value(need, unknown) {
         Some(value) => (*value).clone(),
@@ -81,11 +72,12 @@ pub(crate) fn load_briefing(
             ..step_summary(planned, step)
         }
     });
-    HandoffBriefing {
+    HandoffFacts {
         activities: newest,
         older_activities: older,
         steps: steps.collect(),
         older_steps: older_steps.collect(),
+        ..HandoffFacts::default()
     }
 }
 
@@ -104,9 +96,7 @@ fn step_summary(planned: &PlannedStep, step: &Step) -> StepSummary {
 pub(crate) struct Offer<'s> {
     pub(crate) id: HoldId,
     pub(crate) to: &'s [String],
-    pub(crate) message: &'s str,
-    pub(crate) contact: Option<&'s Value>,
-    pub(crate) briefing: HandoffBriefing,
+    pub(crate) facts: HandoffFacts,
 }
 
 pub(crate) fn handoff_spec(
@@ -115,23 +105,14 @@ pub(crate) fn handoff_spec(
     handoff: &Handoff,
     offer: Offer<'_>,
 ) -> HoldSpec {
-    let Offer {
-        id,
-        to,
-        message,
-        contact,
-        mut briefing,
-    } = offer;
-    let null = Value::Null;
-    let contact = contact.unwrap_or(&null);
+    let Offer { id, to, mut facts } = offer;
     let own = transition.step(index).map(|step| step.id.clone());
-    add_own_condition(transition, own.as_deref(), &mut briefing.steps);
-    let warm_lead = is_warm_lead(handoff.warm_lead, message, contact, &briefing.steps);
+    add_own_condition(transition, own.as_deref(), &mut facts.steps);
+    let (message, contact) = (&facts.recommended, &facts.contact);
+    let warm_lead = is_warm_lead(handoff.warm_lead, message, contact, &facts.steps);
     let agent = &transition.run.agent;
-    let called = called(
-        contact,
-        transition.run.contact.as_ref().map(|id| id.as_str()),
-    );
+    let contact = transition.run.contact.as_ref();
+    let called = called(&facts.contact, contact.map(|id| id.as_str()));
     let (sentence, title) = if warm_lead {
         (
             format!("Warm lead from agent {agent}: {called} is interested"),
@@ -153,17 +134,9 @@ pub(crate) fn handoff_spec(
     let task = Task {
         id: id.to_string(),
         title: format!("Personal outreach to {called}"),
-        description: message.to_owned(),
+        description: facts.recommended.clone(),
         tags,
         priority,
-    };
-    let facts = HandoffFacts {
-        contact: contact.clone(),
-        activities: briefing.activities,
-        older_activities: briefing.older_activities,
-        steps: briefing.steps,
-        older_steps: briefing.older_steps,
-        recommended: message.to_owned(),
     };
     HoldSpec {
         step: own,
@@ -184,7 +157,6 @@ pub(crate) fn handoff_spec(
     }
 }
 
-/// Adds the condition of the handoff step itself.
 fn add_own_condition(
     transition: &RunTransition<'_>,
     own: Option<&str>,

@@ -32,22 +32,14 @@ pub(crate) fn apply_kept_answers(transition: &mut RunTransition<'_>) -> Result<(
 
 /// Whether a hold of that kind can end that way.
 pub(crate) fn fits_kind(kind: HoldKind, closing: &HoldClosure) -> bool {
-    match (kind, closing.outcome) {
-        (HoldKind::Input | HoldKind::Handoff, HoldOutcome::Timeout | HoldOutcome::Cancelled)
-        | (HoldKind::Handoff, HoldOutcome::TakenOver) => true,
-        (HoldKind::Input, HoldOutcome::Answered) => !closing.data.is_null(),
-        (HoldKind::Handoff, HoldOutcome::Completed) => completion(closing).is_some(),
-        (
-            HoldKind::Input | HoldKind::Handoff | HoldKind::Timer | HoldKind::Approval,
-            HoldOutcome::Answered
-            | HoldOutcome::Approved
-            | HoldOutcome::Rejected
-            | HoldOutcome::Completed
-            | HoldOutcome::TakenOver
-            | HoldOutcome::Timeout
-            | HoldOutcome::Cancelled
-            | HoldOutcome::Fired,
-        ) => false,
+    let is_asked = kind == HoldKind::Input;
+    let is_handoff = kind == HoldKind::Handoff;
+    match closing.outcome {
+        HoldOutcome::Timeout | HoldOutcome::Cancelled => is_asked || is_handoff,
+        HoldOutcome::TakenOver => is_handoff,
+        HoldOutcome::Answered => is_asked && !closing.data.is_null(),
+        HoldOutcome::Completed => is_handoff && completion(closing).is_some(),
+        HoldOutcome::Approved | HoldOutcome::Rejected | HoldOutcome::Fired => false,
     }
 }
 

@@ -3,18 +3,14 @@
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::steps::NodeStatus;
 
-use crate::domain::model::lease::Lease;
-use crate::domain::model::node::Node;
+use crate::domain::model::node::{Lease, Node};
 use crate::domain::model::time::after;
 
-/// What happens to a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseStatus {
-    /// It is valid.
     Valid,
     /// Its node must send a heartbeat at once. The version is the node's.
     ProbeNode(u64),
-    /// It has ended.
     Ended,
 }
 

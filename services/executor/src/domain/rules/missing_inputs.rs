@@ -3,7 +3,7 @@
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::{HoldOutcome, HoldSpec};
 use holdpoint_contracts::instant;
-use holdpoint_contracts::run::{Failure, FailureClass, HoldKind};
+use holdpoint_contracts::run::{FailureClass, HoldKind};
 use serde_json::{Map, Value, json};
 
 use crate::domain::decision::Undecided;
@@ -63,7 +63,6 @@ fn ask_for_inputs(transition: &mut RunTransition<'_>, inputs: &Inputs, missing: 
     transition.event(EventType::RunAwaitingInput, None, question, data);
 }
 
-/// The request for what was missing has ended.
 pub(crate) fn end_missing_inputs(
     transition: &mut RunTransition<'_>,
     on: &PersonHold,
@@ -77,11 +76,7 @@ pub(crate) fn end_missing_inputs(
         } else {
             "The request was withdrawn.".to_owned()
         };
-        transition.fail(Failure {
-            class: FailureClass::HumanTimeout,
-            code: HUMAN_TIMEOUT.to_owned(),
-            message,
-        });
+        transition.fail(FailureClass::HumanTimeout, HUMAN_TIMEOUT, message);
         return Ok(());
     }
     let plan = transition.plan()?;

@@ -11,21 +11,21 @@ use holdpoint_contracts::instant;
 use serde_json::{Value, json};
 
 use crate::domain::decision::{Lookup, Undecided};
-use crate::domain::effect::Effect;
 use crate::domain::expression;
 use crate::domain::expression::{Reference, Scope};
 use crate::domain::model::plan::Action;
 use crate::domain::model::run::{Hold, INTERVENTION, Phase, StepPhase, Timer};
 use crate::domain::model::time::after;
-use crate::domain::need::{Fact, INPUT, Need, PlanFact};
+use crate::domain::need::{Fact, INPUT, Key, Need, PlanFact};
 use crate::domain::rules::conditions::{record_condition, skip_step};
 use crate::domain::rules::dispatch_step::{answer_needs, dispatch_step, tool_need};
 use crate::domain::rules::fail_step::fail_step;
-use crate::domain::rules::handoff_spec::{HandoffBriefing, load_step_briefing};
+use crate::domain::rules::handoff_spec::load_step_briefing;
 use crate::domain::rules::open_hold::next_hold_id;
-use crate::domain::rules::person_holds::{HandoffInputs, ask_person, start_handoff};
+use crate::domain::rules::person_holds::{ask_person, start_handoff};
 use crate::domain::step_response::success;
 use crate::domain::transition::{RowData, RunTransition};
+use crate::domain::views::handoff_briefing::HandoffFacts;
 
 /// The values that one step can see.
 #[derive(Default)]
@@ -35,7 +35,7 @@ struct StepInputs {
     results: BTreeMap<String, Value>,
     /// The notes of an operator who took the run over and handed it back.
     intervention: Option<Arc<Value>>,
-    briefing: Option<HandoffBriefing>,
+    briefing: Option<HandoffFacts>,
 }
 
 /// Starts every step that can start, and completes the run when all its steps have ended. Does nothing while
@@ -46,7 +46,7 @@ pub(crate) fn start_next_steps(transition: &mut RunTransition<'_>) -> Result<(),
     }
     let plan = transition.plan()?;
     loop {
-        let ready = ready_steps(transition, &plan);
+        let ready = ready_steps(transition, &plan, &BTreeSet::new());
         if ready.is_empty() {
             break;
         }
@@ -89,24 +89,22 @@ pub(crate) fn complete_if_ended(transition: &mut RunTransition<'_>) {
     }
 }
 
-fn ready_steps(transition: &RunTransition<'_>, plan: &PlanFact) -> Vec<usize> {
-    let settled = |need: &usize| {
-        transition
-            .step(*need)
-            .is_some_and(|step| step.phase.is_settled())
+/// Planned steps whose needs are all settled, or in `skipped`.
+fn ready_steps(
+    transition: &RunTransition<'_>,
+    plan: &PlanFact,
+    skipped: &BTreeSet<usize>,
+) -> Vec<usize> {
+    let steps = &transition.run.steps;
+    let is_over = |need: &usize| {
+        let settled = steps.get(*need).filter(|step| step.phase.is_settled());
+        settled.is_some() || skipped.contains(need)
     };
-    let steps = plan
-        .plan
-        .steps
-        .iter()
-        .zip(&transition.run.steps)
-        .enumerate();
-    steps
-        .filter(|(_, (planned, step))| {
-            matches!(step.phase, StepPhase::Planned) && planned.needs.iter().all(settled)
-        })
-        .map(|(index, _)| index)
-        .collect()
+    let both = plan.plan.steps.iter().zip(steps).enumerate();
+    let ready = both.filter(|(_, (planned, step))| {
+        matches!(step.phase, StepPhase::Planned) && planned.needs.iter().all(is_over)
+    });
+    ready.map(|(index, _)| index).collect()
 }
 
 /// Steps that this decision would start if the ready ones were skipped. Their needs are loaded with the
@@ -116,38 +114,19 @@ fn unblocked_by_skips(
     plan: &PlanFact,
     ready: Vec<usize>,
 ) -> Vec<usize> {
-    let mut skipped: BTreeSet<usize> = ready.into_iter().collect();
+    let has_condition = |index: &usize| {
+        let planned = plan.plan.steps.get(*index);
+        planned.is_some_and(|planned| planned.when.is_some())
+    };
+    let mut known: BTreeSet<usize> = ready.into_iter().collect();
     let mut following = Vec::new();
     loop {
-        let steps = plan
-            .plan
-            .steps
-            .iter()
-            .zip(&transition.run.steps)
-            .enumerate();
-        let fresh: Vec<usize> = steps
-            .filter(|(index, (planned, step))| {
-                let ends = |need: &usize| {
-                    let has_condition = plan
-                        .plan
-                        .steps
-                        .get(*need)
-                        .is_some_and(|it| it.when.is_some());
-                    transition
-                        .step(*need)
-                        .is_some_and(|step| step.phase.is_settled())
-                        || (has_condition && skipped.contains(need))
-                };
-                matches!(step.phase, StepPhase::Planned)
-                    && !skipped.contains(index)
-                    && planned.needs.iter().all(ends)
-            })
-            .map(|(index, _)| index)
-            .collect();
+        let skipped = known.iter().copied().filter(has_condition).collect();
+        let mut fresh = ready_steps(transition, plan, &skipped);
+        fresh.retain(|index| known.insert(*index));
         if fresh.is_empty() {
             return following;
         }
-        skipped.extend(&fresh);
         following.extend(fresh);
     }
 }
@@ -168,7 +147,8 @@ fn load_step_inputs(
             }
             Reference::Contact => {
                 let contact = transition.run.contact.clone();
-                let need = contact.map(|id| Need::Contact(transition.run.workspace.clone(), id));
+                let need = contact
+                    .map(|id| Need::State(Key::Contact(transition.run.workspace.clone(), id)));
                 inputs.contact = need.and_then(&mut lookup);
             }
             Reference::Step(other) => {
@@ -256,13 +236,11 @@ fn start_step(
         Action::Tool { .. } => dispatch_step(transition, index, resolved, planned),
         Action::Ask(ask) => ask_person(transition, index, ask, &resolved),
         Action::Handoff(handoff) => {
-            let briefing = inputs.briefing.take().unwrap_or_default();
-            let inputs = HandoffInputs {
-                resolved: &resolved,
-                contact: inputs.contact.as_deref(),
-                briefing,
+            let facts = HandoffFacts {
+                contact: inputs.contact.as_deref().cloned().unwrap_or_default(),
+                ..inputs.briefing.take().unwrap_or_default()
             };
-            start_handoff(transition, index, handoff, inputs);
+            start_handoff(transition, index, handoff, &resolved, facts);
         }
     }
 }
@@ -287,13 +265,7 @@ fn start_wait(transition: &mut RunTransition<'_>, index: usize, length_ms: u64) 
     let Some(step) = transition.set_phase(index, phase, RowData::response(response)) else {
         return;
     };
-    let workspace = transition.run.workspace.clone();
-    transition.effect(Effect::Timer {
-        workspace,
-        hold: id,
-        rev,
-        due: Some(due),
-    });
+    transition.timer(id, Some(due));
     transition.event(
         EventType::RunWaiting,
         Some(&step),

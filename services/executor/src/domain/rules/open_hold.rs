@@ -1,11 +1,14 @@
-//! Opens a hold on people.
+//! Opens a hold on people, and reads its stored specification.
 
 use holdpoint_contracts::hold::HoldSpec;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
+use crate::domain::decision::Undecided;
 use crate::domain::model::run::{PersonHold, Run, spec_name};
+use crate::domain::need::Need;
+use crate::domain::refusal::Refusal;
 use crate::domain::transition::RunTransition;
 
 /// Opens a hold for so many milliseconds; none: it has no deadline. Its specification is kept as a value, so that
@@ -24,6 +27,16 @@ pub(crate) fn open_hold(
     let spec = serde_json::to_value(spec).unwrap_or_default();
     transition.value(spec_name(id), spec);
     on
+}
+
+pub(crate) fn load_spec(
+    transition: &RunTransition<'_>,
+    hold: HoldId,
+) -> Result<HoldSpec, Undecided> {
+    let need = Need::Value(transition.run.id, spec_name(hold));
+    let spec = transition.load_value(need)?;
+    spec.and_then(|spec| serde_json::from_value((*spec).clone()).ok())
+        .ok_or_else(|| Refusal::SpecMissing(hold).into())
 }
 
 pub(crate) fn next_hold_id(run: &mut Run) -> HoldId {

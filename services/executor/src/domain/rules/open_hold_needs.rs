@@ -5,7 +5,7 @@
 use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::input::RunInput;
 use crate::domain::model::run::{Run, StepPhase, spec_name};
-use crate::domain::need::{INPUT, Need};
+use crate::domain::need::{INPUT, Key, Need};
 use crate::domain::rules::dispatch_step::{answer_needs, tool_need};
 use crate::domain::transition::RunTransition;
 
@@ -77,7 +77,7 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         RunInput::TakeOver { .. } => {
             if let Some(contact) = &run.contact {
                 needs.push(Need::Activities(workspace.clone(), contact.clone()));
-                needs.push(Need::Contact(workspace, contact.clone()));
+                needs.push(Need::State(Key::Contact(workspace, contact.clone())));
             }
         }
         RunInput::Start { .. }
@@ -87,9 +87,9 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         | RunInput::Watch
         | RunInput::ApplyScopes
         | RunInput::TimerFired { .. }
-        | RunInput::StartStep { .. }
+        | RunInput::StartStep(_)
         | RunInput::AskPeople { .. }
-        | RunInput::StepResult { .. }
+        | RunInput::StepResult(_)
         | RunInput::HoldClosed { .. }
         | RunInput::HandoffUpdate { .. }
         | RunInput::Incident { .. } => {}

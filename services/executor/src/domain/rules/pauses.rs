@@ -7,12 +7,10 @@ use holdpoint_contracts::handoff::Disposition;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::instant;
 use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::run::{
-    Failure, FailureClass, PauseScope, PausedBy, ResumeMode, RunStatus,
-};
+use holdpoint_contracts::run::{PauseScope, PausedBy, ResumeMode, RunStatus};
 use serde_json::json;
 
-use crate::domain::model::run::{Deadline, PersonHold, Phase, Run, StepPhase};
+use crate::domain::model::run::{Deadline, PersonHold, Run, StepPhase};
 use crate::domain::model::time::{after, millis_between};
 use crate::domain::rules::end_person_step::completion;
 use crate::domain::rules::next_steps::complete_if_ended;
@@ -140,16 +138,6 @@ pub(crate) const fn is_waiting(status: RunStatus) -> bool {
 /// S0-T6.3: the words are fixed.
 pub(crate) fn cancel_by_pause(transition: &mut RunTransition<'_>, kind: PauseScope, by: &Actor) {
     let message = "Agent paused manually".to_owned();
-    let failure = Failure {
-        class: FailureClass::Cancelled,
-        code: "agent_paused".to_owned(),
-        message: message.clone(),
-    };
-    transition.ended_by = Some(by.to_string());
-    transition.end(Phase::Cancelled {
-        at: transition.now,
-        failure,
-    });
     let data = json!({ "by": by, "reason": message, "scope": kind });
-    transition.event(EventType::RunCancelled, None, message, data);
+    transition.cancel(by, "agent_paused", message, data);
 }

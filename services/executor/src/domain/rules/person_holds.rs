@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 
 use crate::domain::model::plan::person_steps::{Ask, Handoff, whom};
 use crate::domain::model::run::{PersonHold, StepPhase};
-use crate::domain::rules::handoff_spec::{HandoffBriefing, Offer, handoff_spec};
+use crate::domain::rules::handoff_spec::{Offer, handoff_spec};
 use crate::domain::rules::open_hold::{answer_form, next_hold_id, open_hold, steps_left};
 use crate::domain::rules::resolved_args::{resolve_default, resolve_recipients, resolve_text};
 use crate::domain::step_response::{add_fields, handoff_data, question_data, success};
 use crate::domain::transition::{RowData, RunTransition};
+use crate::domain::views::handoff_briefing::HandoffFacts;
 
 /// Begins an `ask` (S3-R1).
 pub(crate) fn ask_person(
@@ -64,15 +65,6 @@ pub(crate) fn ask_person(
     transition.event(EventType::RunAwaitingInput, step, description, data);
 }
 
-/// What a handoff step was resolved to.
-pub(crate) struct HandoffInputs<'s> {
-    /// Recipients and message.
-    pub(crate) resolved: &'s Value,
-    pub(crate) contact: Option<&'s Value>,
-    pub(crate) briefing: HandoffBriefing,
-}
-
-/// Puts a step into its hold.
 fn put_on_hold(
     transition: &mut RunTransition<'_>,
     index: usize,
@@ -92,22 +84,18 @@ pub(crate) fn start_handoff(
     transition: &mut RunTransition<'_>,
     index: usize,
     handoff: &Handoff,
-    inputs: HandoffInputs<'_>,
+    resolved: &Value,
+    mut facts: HandoffFacts,
 ) {
-    let Some(to) = resolve_recipients(transition, index, inputs.resolved.get("to")) else {
+    let Some(to) = resolve_recipients(transition, index, resolved.get("to")) else {
         return;
     };
-    let Some(message) = resolve_text(transition, index, inputs.resolved.get("message")) else {
+    let Some(message) = resolve_text(transition, index, resolved.get("message")) else {
         return;
     };
     let id = next_hold_id(&mut transition.run);
-    let offer = Offer {
-        id,
-        to: &to,
-        message: &message,
-        contact: inputs.contact,
-        briefing: inputs.briefing,
-    };
+    facts.recommended.clone_from(&message);
+    let offer = Offer { id, to: &to, facts };
     let spec = handoff_spec(transition, index, handoff, offer);
     let length_ms = Some(handoff.timeout_ms).filter(|ms| *ms > 0);
     let on = open_hold(transition, id, &spec, length_ms);

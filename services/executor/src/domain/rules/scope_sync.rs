@@ -4,7 +4,7 @@
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::executor::{PauseNew, PauseWaiting};
 use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::run::{Failure, FailureClass, PauseScope, ResumeMode};
+use holdpoint_contracts::run::{FailureClass, PauseScope, ResumeMode};
 
 use crate::domain::decision::{Decided, Decision, Lookup, LookupFn, Outcome, Undecided};
 use crate::domain::effect::{Effect, Reply};
@@ -142,6 +142,24 @@ impl SyncedRun {
         }
     }
 
+    /// Applies one change of a scope, as of its instant.
+    fn apply(
+        &mut self,
+        lookup: Option<LookupFn<'_>>,
+        at: DateTime<Utc>,
+        change: impl FnOnce(&mut RunTransition<'_>),
+    ) -> Result<(), Undecided> {
+        let before = self.run.clone();
+        let nothing = |_: &Need| Lookup::NotLoaded;
+        let mut transition = RunTransition::new(&before, lookup.unwrap_or(&nothing), at);
+        change(&mut transition);
+        if lookup.is_some() {
+            return self.take(transition);
+        }
+        self.run = transition.run;
+        Ok(())
+    }
+
     /// Adds the result of one transition.
     fn take(&mut self, transition: RunTransition<'_>) -> Result<(), Undecided> {
         let run = transition.run.clone();
@@ -181,8 +199,6 @@ fn apply_scopes(
     if later.is_empty() && !KINDS.iter().any(is_passed_by) {
         return Ok(None);
     }
-    let nothing = |_: &Need| Lookup::NotLoaded;
-    let lookup_synced: LookupFn<'_> = lookup.unwrap_or(&nothing);
     let mut synced = SyncedRun {
         run: run.clone(),
         effects: Vec::new(),
@@ -192,14 +208,10 @@ fn apply_scopes(
         if synced.run.is_final() {
             break;
         }
-        let before = synced.run.clone();
-        let mut transition = RunTransition::new(&before, lookup_synced, change.at);
-        apply_change(&mut transition, kind, change);
-        set_applied_epoch(&mut transition.run, kind, change.epoch);
-        match lookup {
-            Some(_) => synced.take(transition)?,
-            None => synced.run = transition.run,
-        }
+        synced.apply(lookup, change.at, |transition| {
+            apply_change(transition, kind, change);
+            set_applied_epoch(&mut transition.run, kind, change.epoch);
+        })?;
     }
     for kind in KINDS {
         if let Some(scope) = scopes
@@ -207,14 +219,10 @@ fn apply_scopes(
             .filter(|it| differs_from_scope(&synced.run, kind, it))
         {
             let at = scope.changed_at.unwrap_or(run.created_at);
-            let before = synced.run.clone();
-            let mut transition = RunTransition::new(&before, lookup_synced, at);
-            reconcile_scope(&mut transition, kind, scope);
-            set_applied_epoch(&mut transition.run, kind, scope.epoch);
-            match lookup {
-                Some(_) => synced.take(transition)?,
-                None => synced.run = transition.run,
-            }
+            synced.apply(lookup, at, |transition| {
+                reconcile_scope(transition, kind, scope);
+                set_applied_epoch(&mut transition.run, kind, scope.epoch);
+            })?;
         }
     }
     Ok((synced.run.version > run.version).then_some(synced))
@@ -309,11 +317,7 @@ fn fail_deleted(transition: &mut RunTransition<'_>) {
     } else {
         "Agent deleted"
     };
-    transition.fail(Failure {
-        class: FailureClass::Policy,
-        code: "agent_deleted".to_owned(),
-        message: message.to_owned(),
-    });
+    transition.fail(FailureClass::Policy, "agent_deleted", message.to_owned());
 }
 
 /// Starts the next steps of a run that is no longer paused.

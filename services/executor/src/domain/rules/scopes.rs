@@ -8,7 +8,8 @@ use holdpoint_ids::{AgentName, Workspace};
 use crate::domain::decision::{Lookup, LookupFn, Undecided};
 use crate::domain::model::agent::Agent;
 use crate::domain::model::scope::{Scope, WorkspaceScope};
-use crate::domain::need::{Fact, Need};
+use crate::domain::need::{Aggregate, Fact, Key, Need};
+use crate::domain::refusal::Refusal;
 
 /// The scopes of a run; none: nothing was ever commanded for it.
 #[derive(Debug, Clone, Default)]
@@ -20,11 +21,28 @@ pub struct Scopes {
 /// The kinds of scope, the greater first.
 pub(crate) const KINDS: [PauseScope; 2] = [PauseScope::Workspace, PauseScope::Agent];
 
+/// The agent or the whole workspace that a command is for. Nothing was commanded for a new workspace.
+pub(crate) fn commanded_scope(
+    state: Option<&Aggregate>,
+    workspace: &Workspace,
+    agent: Option<&AgentName>,
+) -> Result<Aggregate, Undecided> {
+    let Some(name) = agent else {
+        let fresh = || Aggregate::Workspace(WorkspaceScope::fresh(workspace));
+        return Ok(state.cloned().unwrap_or_else(fresh));
+    };
+    let known = state.and_then(Aggregate::try_as_agent_ref);
+    match known.filter(|known| !known.is_deleted()) {
+        Some(known) => Ok(Aggregate::Agent(known.clone())),
+        None => Err(Refusal::AgentNotFound(name.clone()).into()),
+    }
+}
+
 impl Scopes {
     pub(crate) fn needs(workspace: &Workspace, agent: &AgentName) -> [Need; 2] {
         [
-            Need::Agent(workspace.clone(), agent.clone()),
-            Need::Workspace(workspace.clone()),
+            Need::State(Key::Agent(workspace.clone(), agent.clone())),
+            Need::State(Key::Workspace(workspace.clone())),
         ]
     }
 

@@ -34,18 +34,10 @@ pub(crate) fn revoke_steps(transition: &mut RunTransition<'_>) -> Result<(), Und
             continue;
         };
         step.questions.open = None;
-        let lost = match &step.phase {
-            StepPhase::Queued(_) | StepPhase::Parked(_) => None,
-            StepPhase::Granted(working) => Some(working.clone()),
-            StepPhase::Planned
-            | StepPhase::Waiting(_)
-            | StepPhase::Uncertain(_)
-            | StepPhase::AwaitingPerson(_)
-            | StepPhase::Completed { .. }
-            | StepPhase::Failed { .. }
-            | StepPhase::Skipped { .. }
-            | StepPhase::Cancelled { .. } => continue,
-        };
+        let lost = step.phase.try_as_granted_ref().cloned();
+        if lost.is_none() && !matches!(step.phase, StepPhase::Queued(_) | StepPhase::Parked(_)) {
+            continue;
+        }
         step.dispatch += 1;
         let id = step.id.clone();
         transition.retract_dispatch(&id);

@@ -7,7 +7,6 @@ use holdpoint_contracts::instant;
 use holdpoint_contracts::run::ResumeMode;
 use serde_json::json;
 
-use crate::domain::effect::Effect;
 use crate::domain::model::run::{Hold, StepPhase, Timer};
 use crate::domain::model::time::{after, millis_between};
 use crate::domain::step_response::success;
@@ -49,11 +48,7 @@ pub(crate) fn thaw_timers(transition: &mut RunTransition<'_>, mode: ResumeMode) 
 }
 
 fn freeze_timer(transition: &mut RunTransition<'_>, index: usize) {
-    let (now, rev, workspace) = (
-        transition.now,
-        transition.run.version,
-        transition.run.workspace.clone(),
-    );
+    let now = transition.now;
     let Some(step) = transition.step_mut(index) else {
         return;
     };
@@ -69,12 +64,7 @@ fn freeze_timer(transition: &mut RunTransition<'_>, index: usize) {
         due,
     };
     let hold = hold.id;
-    transition.effect(Effect::Timer {
-        workspace,
-        hold,
-        rev,
-        due: None,
-    });
+    transition.timer(hold, None);
 }
 
 /// Sets the timer of a frozen hold; false if it has no time left.
@@ -105,19 +95,13 @@ fn thaw_timer(
         at: transition.now,
         due,
     };
-    let (rev, workspace) = (transition.run.version, transition.run.workspace.clone());
     if let Some(step) = transition.step_mut(index) {
         step.phase = StepPhase::Waiting(Hold {
             timer,
             ..hold.clone()
         });
     }
-    transition.effect(Effect::Timer {
-        workspace,
-        hold: hold.id,
-        rev,
-        due: Some(due),
-    });
+    transition.timer(hold.id, Some(due));
     true
 }
 

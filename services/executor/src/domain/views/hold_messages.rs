@@ -25,7 +25,6 @@ pub(crate) fn timeout_message(on: &PersonHold) -> String {
     }
 }
 
-/// The message of a run about a hold.
 pub(crate) fn hold_message(step: Option<&Step>, on: &PersonHold) -> String {
     let who = whom(&on.to);
     if let Some(taken) = &on.taken {

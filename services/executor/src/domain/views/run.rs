@@ -11,7 +11,7 @@ use holdpoint_contracts::run::{
 use serde_json::{Value, json};
 
 use crate::domain::model::plan::Plan;
-use crate::domain::model::run::{Phase, Run, StepPhase, Timer};
+use crate::domain::model::run::{AtWorker, Phase, Run, Timer};
 use crate::domain::model::step_row::StepRow;
 use crate::domain::model::time::millis_between;
 use crate::domain::views::hold_messages::{hold_message, hold_outcome_message};
@@ -140,21 +140,15 @@ impl Run {
             Timer::Frozen { .. } => None,
         });
         let mut at_work = self.steps.iter().filter(|step| step.on_people().is_none());
-        let at_work = at_work.find_map(|step| match step.phase {
-            StepPhase::Queued(_) => Some(format!("{} waits for a worker.", step.id)),
-            StepPhase::Granted(_) => Some(format!("{} is running.", step.id)),
-            StepPhase::Uncertain(_) => Some(format!(
-                "{} may have happened: its worker was granted the start and never reported.",
-                step.id
-            )),
-            StepPhase::Planned
-            | StepPhase::Waiting(_)
-            | StepPhase::AwaitingPerson(_)
-            | StepPhase::Parked(_)
-            | StepPhase::Completed { .. }
-            | StepPhase::Failed { .. }
-            | StepPhase::Skipped { .. }
-            | StepPhase::Cancelled { .. } => None,
+        let at_work = at_work.find_map(|step| {
+            let what = match step.phase.at_worker()? {
+                AtWorker::Queued(_) => "waits for a worker.",
+                AtWorker::Granted(_) => "is running.",
+                AtWorker::Uncertain(_) => {
+                    "may have happened: its worker was granted the start and never reported."
+                }
+            };
+            Some(format!("{} {what}", step.id))
         });
         if let Some(taken) = self.taken() {
             return format!("{} has taken over.", taken.by);

@@ -5,9 +5,7 @@ use sea_orm::{ConnectionTrait as _, DatabaseConnection};
 use super::samples::{acme, agent, contact, node, run, tool};
 use super::{filter, save_all, sqlite};
 use crate::domain::{Aggregate, Contact};
-use crate::store::{
-    ContactFilter, Filter, list_agents, list_contacts, list_nodes, list_runs, list_tools,
-};
+use crate::store::{Filter, list_agents, list_contacts, list_nodes, list_runs, list_tools};
 
 async fn spoil(db: &DatabaseConnection, table: &str, column: &str, id: &str) {
     let sql = format!("UPDATE {table} SET state = '{{' WHERE {column} = {id}");
@@ -52,13 +50,7 @@ async fn a_page_passes_over_a_row_that_cannot_be_read() {
     let found = list_runs(&db, &two).await.unwrap();
     assert_eq!(found.len(), 2);
     assert!(found.iter().all(|run| run.id != newest));
-    let two_contacts = ContactFilter {
-        workspace: &workspace,
-        email: None,
-        after: None,
-        limit: 2,
-    };
-    let found = list_contacts(&db, &two_contacts).await;
+    let found = list_contacts(&db, &workspace, None, None, 2).await;
     let ids: Vec<_> = found
         .unwrap()
         .iter()

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::executor::TimerReply;
-use holdpoint_contracts::steps::{HeartbeatReply, NodeStatus, StepRef};
+use holdpoint_contracts::steps::{Heartbeat, HeartbeatReply, NodeStatus, StepRef};
 use holdpoint_ids::RunId;
 
 use super::*;
@@ -65,12 +65,13 @@ impl Mesh {
     }
 
     fn heartbeat(&mut self, working: Vec<StepRef>, lease_ms: u64, now: i64) -> HeartbeatReply {
-        let input = NodeInput::Heartbeat {
+        let input = NodeInput::Heartbeat(Heartbeat {
+            node: name(),
             tools: vec!["log".parse().unwrap()],
             working,
             queue_depth: 0,
             lease_ms,
-        };
+        });
         match self.give(&input, now) {
             Reply::Heartbeat(answer) => answer,
             other => panic!("{other:?}"),

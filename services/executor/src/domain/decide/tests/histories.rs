@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use strum::VariantArray as _;
 
 use super::world::{Heard, World, broken, closing, done, owner, pause_input, start_input};
-use crate::domain::RunInput;
 use crate::domain::plan::Plan;
 use crate::domain::run::Choice;
+use crate::domain::{DeliveredStep, RunInput, StepReport};
 pub(super) use plans::a_plan;
 
 /// What happens next. Steps and hold numbers are taken modulo what there is.
@@ -202,13 +202,13 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
         } => {
             let (step, dispatch) = place(world, *step, *dispatch)?;
             let node = if *node { "node-a" } else { "node-b" };
-            Some(RunInput::StartStep {
+            Some(RunInput::StartStep(DeliveredStep {
                 node: node.parse().unwrap(),
                 step,
                 dispatch,
                 delivery: *delivery,
                 without_lease: *without_lease,
-            })
+            }))
         }
         Move::Report {
             step,
@@ -216,7 +216,7 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
             fails,
         } => {
             let (step, dispatch) = place(world, *step, *dispatch)?;
-            Some(RunInput::StepResult {
+            Some(RunInput::StepResult(StepReport {
                 node: "node-a".parse().unwrap(),
                 step,
                 dispatch,
@@ -226,7 +226,7 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
                     done(json!({ "n": 1 }))
                 },
                 error_code: fails.then(|| "http_status".to_owned()),
-            })
+            }))
         }
         Move::TakeOver(_) | Move::People { .. } | Move::Cancel => by_people(world, next),
         Move::AskPeople { .. } | Move::Parks { .. } => by_tools(world, next),

@@ -14,7 +14,7 @@ use crate::domain::decision::{Lookup, Outcome, Undecided};
 use crate::domain::run::StepPhase;
 use crate::domain::scope::{CHANGES_MAX, Cursor, Scope, WorkspaceScope};
 use crate::domain::{
-    Aggregate, Fact, Input, Need, Refusal, Reply, Run, RunInput, ScopeInput, decide,
+    Aggregate, Fact, Input, Key, Need, Refusal, Reply, Run, RunInput, ScopeInput, decide,
 };
 use crate::domain::{Scopes, overlay};
 
@@ -45,7 +45,10 @@ impl World {
         let agent = (kind == AGENT).then(|| "outreach".parse().unwrap());
         let state = match (
             kind,
-            self.find(&Need::Agent(acme(), "outreach".parse().unwrap())),
+            self.find(&Need::State(Key::Agent(
+                acme(),
+                "outreach".parse().unwrap(),
+            ))),
         ) {
             (AGENT, Lookup::Found(Fact::Agent(agent))) => Some(Aggregate::Agent((*agent).clone())),
             (AGENT, _) => None,
@@ -108,7 +111,10 @@ impl World {
 
     /// The run as it is read.
     fn read(&self) -> Run {
-        let agent = match self.find(&Need::Agent(acme(), "outreach".parse().unwrap())) {
+        let agent = match self.find(&Need::State(Key::Agent(
+            acme(),
+            "outreach".parse().unwrap(),
+        ))) {
             Lookup::Found(Fact::Agent(agent)) => Some(agent),
             _ => None,
         };

@@ -67,11 +67,11 @@ fn table_of(input: &RunInput) -> &'static str {
         | RunInput::HoldClosed { .. }
         | RunInput::HandoffUpdate { .. }
         | RunInput::Incident { .. } => "What leases, answers and dead letters do",
-        RunInput::StartStep { .. } => "What workers ask: `start_steps`",
+        RunInput::StartStep(_) => "What workers ask: `start_steps`",
         RunInput::AskPeople { .. } | RunInput::StepParks { .. } => {
             "What tools ask, and how they park: `request_input`, `step_results` with `parks`"
         }
-        RunInput::StepResult { .. } => "What workers report: `step_results`",
+        RunInput::StepResult(_) => "What workers report: `step_results`",
     }
 }
 

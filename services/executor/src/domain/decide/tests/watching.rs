@@ -8,7 +8,7 @@ use serde_json::json;
 use super::world::{Heard, World, broken, done};
 use crate::domain::decision::{Lookup, Outcome, Undecided};
 use crate::domain::scope::{EndsWatch, WorkspaceScope};
-use crate::domain::{Agent, Aggregate, Input, Need, Refusal, Reply, RunInput};
+use crate::domain::{Agent, Aggregate, Input, Key, Need, Refusal, Reply, RunInput};
 
 const STEPS: &str = "
   - id: it
@@ -182,7 +182,7 @@ fn decided(agent: &Agent, input: &Input) -> Option<Agent> {
 #[test]
 fn a_watch_that_begins_meanwhile_stands() {
     let world = working();
-    let need = Need::Agent(acme(), "outreach".parse().unwrap());
+    let need = Need::State(Key::Agent(acme(), "outreach".parse().unwrap()));
     let Lookup::Found(crate::domain::Fact::Agent(agent)) = world.find(&need) else {
         panic!("no agent");
     };

@@ -7,7 +7,7 @@ use holdpoint_contracts::steps::{Grant, ResultReply};
 use serde_json::json;
 
 use super::world::{Heard, World, broken, done};
-use crate::domain::{Refusal, Reply, RunInput};
+use crate::domain::{DeliveredStep, Refusal, Reply, RunInput, StepReport};
 
 const SEND: &str = "  - id: send\n    tool: send_email\n    args: { to: x@x.example }\n";
 const LOG: &str = "  - id: note\n    tool: log\n    args: { message: hi }\n";
@@ -283,13 +283,13 @@ fn an_error_of_a_tool_is_sanitised() {
 #[test]
 fn a_step_that_the_run_does_not_have_is_refused() {
     let mut world = World::started(SEND);
-    let heard = world.give(RunInput::StartStep {
+    let heard = world.give(RunInput::StartStep(DeliveredStep {
         node: "node-a".parse().unwrap(),
         step: "nonsense".to_owned(),
         dispatch: 1,
         delivery: 1,
         without_lease: false,
-    });
+    }));
     assert!(
         matches!(heard, Heard::Refused(Refusal::StepNotFound(..))),
         "{heard:?}"
@@ -317,13 +317,13 @@ fn a_run_ends_when_all_branches_have() {
     assert_eq!(world.handed.len(), 2);
     world.report("b", done(json!({})));
     assert_eq!(world.handed.len(), 3);
-    let heard = world.give(RunInput::StepResult {
+    let heard = world.give(RunInput::StepResult(StepReport {
         node: "node-a".parse().unwrap(),
         step: "c".to_owned(),
         dispatch: 1,
         result: done(json!({})),
         error_code: None,
-    });
+    }));
     assert!(matches!(
         heard,
         Heard::Decided(Reply::Result(ResultReply::Applied))

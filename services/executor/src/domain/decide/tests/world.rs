@@ -26,11 +26,10 @@ use crate::domain::decision::{Decision, Lookup, Outcome, Undecided};
 use crate::domain::plan::Plan;
 use crate::domain::run::person_hold::HoldClosure;
 use crate::domain::run::{Choice, Run, Step, StepPhase};
-use crate::domain::scope::EndsWatch;
-use crate::domain::scope::{Scope, WorkspaceScope};
+use crate::domain::scope::{EndsWatch, Scope, WorkspaceScope};
 use crate::domain::{
-    Agent, Aggregate, Fact, Input, Lease, Need, PlanFact, Refusal, Reply, RunInput, StepRow, Tool,
-    decide,
+    Agent, Aggregate, DeliveredStep, Fact, Input, Key, Lease, Need, PlanFact, Refusal, Reply,
+    RunInput, StepReport, StepRow, Tool, decide,
 };
 
 /// How often one decision may ask for more; the kernel gives up soon after.
@@ -245,13 +244,13 @@ impl World {
         dispatch: u64,
         result: ActionResult,
     ) -> ResultReply {
-        let input = RunInput::StepResult {
+        let input = RunInput::StepResult(StepReport {
             node: "node-a".parse().unwrap(),
             step: step.to_owned(),
             dispatch,
             error_code: (!result.success).then(|| "http_status".to_owned()),
             result,
-        };
+        });
         match self.give(input) {
             Heard::Decided(Reply::Result(answer)) | Heard::Unchanged(Reply::Result(answer)) => {
                 answer
@@ -282,7 +281,9 @@ impl World {
             _ => None,
         };
         let asked_to_start = match &input {
-            RunInput::StartStep { step, dispatch, .. } => Some((step.clone(), *dispatch)),
+            RunInput::StartStep(DeliveredStep { step, dispatch, .. }) => {
+                Some((step.clone(), *dispatch))
+            }
             _ => None,
         };
         // What has fired is over for the scheduler, whatever it is told.
@@ -359,7 +360,7 @@ impl World {
 
     pub(super) fn find(&self, need: &Need) -> Lookup {
         let fact = match need {
-            Need::Agent(workspace, name) => self.has_agent.then(|| {
+            Need::State(Key::Agent(workspace, name)) => self.has_agent.then(|| {
                 Fact::Agent(Arc::new(Agent {
                     workspace: workspace.clone(),
                     name: name.clone(),
@@ -372,11 +373,11 @@ impl World {
                     watch: self.agent_watch,
                 }))
             }),
-            Need::Workspace(_) => self
+            Need::State(Key::Workspace(_)) => self
                 .workspace_scope
                 .clone()
                 .map(|scope| Fact::Workspace(Arc::new(scope))),
-            Need::Contact(..) => {
+            Need::State(Key::Contact(..)) => {
                 let contact = self.contact.clone();
                 contact.map(|contact| Fact::Contact(Arc::new(contact)))
             }
@@ -387,7 +388,7 @@ impl World {
                 let request = row.and_then(|row| row.request.clone());
                 request.map(|request| Fact::Value(Arc::new(request)))
             }
-            Need::Tool(_, name) => {
+            Need::State(Key::Tool(_, name)) => {
                 let tool = self.tools.iter().find(|tool| tool.spec.name == *name);
                 tool.map(|tool| Fact::Tool(Arc::new(tool.clone())))
             }
@@ -395,7 +396,7 @@ impl World {
                 let said = json!({ "newest": self.activities, "older": self.older });
                 Some(Fact::Value(Arc::new(said)))
             }
-            Need::Run(_) | Need::User(..) => None,
+            Need::State(_) | Need::User(..) => None,
         };
         fact.map_or(Lookup::Missing, Lookup::Found)
     }

@@ -5,7 +5,6 @@ use holdpoint_contracts::problem::FieldError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// The inputs of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Inputs {
     /// The flat form: `type: object`, `properties`, `required`.

@@ -21,7 +21,6 @@ const ASKS_CHARS_MAX: usize = 300;
 /// Largest form that it keeps, in bytes of JSON.
 const FORM_BYTES_MAX: usize = 4 * 1024;
 
-/// An open hold on people.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PersonHold {
     /// Its id, which is the request's.
@@ -59,10 +58,11 @@ pub struct PersonHold {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Deadline {
-    /// There is no deadline.
     None,
     /// Its owner says when it has passed.
-    Set { due: DateTime<Utc> },
+    Set {
+        due: DateTime<Utc>,
+    },
     /// A pause has stopped it.
     Frozen {
         remaining_ms: u64,
@@ -87,7 +87,6 @@ pub struct HoldClosure {
     pub by_rung: Option<EndedByRung>,
 }
 
-/// The person who owns a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ownership {
     pub by: String,

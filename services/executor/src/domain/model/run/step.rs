@@ -3,20 +3,18 @@
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::asking::AskMode;
 use holdpoint_contracts::run::StepStatus;
+use holdpoint_contracts::steps::LEASE_DEFAULT_MS;
+use holdpoint_ids::{HoldId, NodeName};
 use serde::{Deserialize, Serialize};
-use strum::EnumTryAs;
+use strum::{EnumTryAs, IntoStaticStr, VariantArray};
 
 use crate::domain::model::is_default;
-use crate::domain::model::run::grant::{Dispatched, StepGrant};
 use crate::domain::model::run::person_hold::PersonHold;
-use crate::domain::model::run::timer_hold::Hold;
 use crate::domain::model::run::tool_questions::{OpenQuestion, Questions};
-use crate::domain::model::run::uncertain::Uncertain;
 
 /// Late results of one step that are kept as evidence. Further ones are only answered.
 pub const LATE_RESULTS_MAX: usize = 16;
 
-/// A step of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// As in the plan (S2-R1).
@@ -39,16 +37,13 @@ pub struct Step {
     pub questions: Questions,
 }
 
-/// The state of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, EnumTryAs)]
 #[cfg_attr(test, derive(strum::IntoStaticStr, strum::VariantNames))]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum StepPhase {
-    /// It has not started.
     Planned,
     /// Dispatched. A worker may have started an idempotent step without asking.
     Queued(Dispatched),
-    /// Granted to a worker.
     #[serde(rename = "working")]
     Granted(StepGrant),
     /// A hold keeps it.
@@ -60,14 +55,118 @@ pub enum StepPhase {
     AwaitingPerson(Box<PersonHold>),
     /// Its tool has asked people and ended. It has no lease, and is dispatched again with the answer.
     Parked(Box<OpenQuestion>),
-    /// Done.
-    Completed { at: DateTime<Utc> },
+    Completed {
+        at: DateTime<Utc>,
+    },
     /// Did not succeed.
-    Failed { at: DateTime<Utc> },
+    Failed {
+        at: DateTime<Utc>,
+    },
     /// Its condition did not hold, or a person ended the run before it.
-    Skipped { at: DateTime<Utc> },
+    Skipped {
+        at: DateTime<Utc>,
+    },
     /// The run ended first.
-    Cancelled { at: DateTime<Utc> },
+    Cancelled {
+        at: DateTime<Utc>,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Dispatched {
+    pub at: DateTime<Utc>,
+    /// Whether doing it twice does no harm.
+    pub idempotent: bool,
+    /// How long a grant of it lasts without a heartbeat, in milliseconds (S4-R6).
+    #[serde(default = "lease_default")]
+    pub lease_ms: u64,
+}
+
+const fn lease_default() -> u64 {
+    LEASE_DEFAULT_MS
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepGrant {
+    pub handed: Dispatched,
+    pub node: NodeName,
+    /// For which delivery: the same one asking again is a repetition, another one is not.
+    pub delivery: u64,
+    pub since: DateTime<Utc>,
+}
+
+/// Why a step does not go on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Hold {
+    pub id: HoldId,
+    pub since: DateTime<Utc>,
+    /// How long the plan has it wait, in milliseconds.
+    pub length_ms: u64,
+    pub timer: Timer,
+}
+
+/// The timer of a hold. The desired state itself is with the scheduler.
+#[cfg_attr(test, derive(strum::IntoStaticStr, strum::VariantNames))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum Timer {
+    /// The scheduler will say when it is due.
+    Set {
+        /// Version of the run that set it.
+        rev: u64,
+        at: DateTime<Utc>,
+        due: DateTime<Utc>,
+    },
+    /// A pause has stopped the clock.
+    Frozen {
+        remaining_ms: u64,
+        /// When it would have been due.
+        due: DateTime<Utc>,
+    },
+}
+
+/// A step that may have happened, and the question whether it has.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Uncertain {
+    pub working: StepGrant,
+    /// The hold on people, which is its waker.
+    pub hold: HoldId,
+    pub since: DateTime<Utc>,
+    /// The answer that came while the run was paused. It takes effect on resume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answered>,
+    /// Whether the handoff service has refused a first question: this one has a fixed text and no context.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_minimal: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answered {
+    pub choice: Choice,
+    pub by: String,
+}
+
+/// The possible answers about an uncertain step, in the order in which people are shown them.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum Choice {
+    /// It happened. The step is complete, without a result.
+    ItHappened,
+    /// It did not happen, or a repetition does no harm. The step is dispatched again.
+    RunAgain,
+    /// It is not known: the step fails.
+    GiveUp,
+}
+
+/// The phases in which a worker is concerned.
+#[derive(Debug, Clone, Copy)]
+pub enum AtWorker<'p> {
+    Queued(&'p Dispatched),
+    Granted(&'p StepGrant),
+    Uncertain(&'p Uncertain),
 }
 
 impl StepPhase {
@@ -93,6 +192,24 @@ impl StepPhase {
             | Self::AwaitingPerson(_)
             | Self::Parked(_)
             | Self::Uncertain(_) => false,
+        }
+    }
+
+    /// Where a worker has the step, may have it, or may take it; none: no worker is concerned.
+    #[must_use]
+    pub const fn at_worker(&self) -> Option<AtWorker<'_>> {
+        match self {
+            Self::Queued(dispatched) => Some(AtWorker::Queued(dispatched)),
+            Self::Granted(grant) => Some(AtWorker::Granted(grant)),
+            Self::Uncertain(asked) => Some(AtWorker::Uncertain(asked)),
+            Self::Planned
+            | Self::Waiting(_)
+            | Self::AwaitingPerson(_)
+            | Self::Parked(_)
+            | Self::Completed { .. }
+            | Self::Failed { .. }
+            | Self::Skipped { .. }
+            | Self::Cancelled { .. } => None,
         }
     }
 

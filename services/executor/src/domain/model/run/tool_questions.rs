@@ -16,7 +16,6 @@ use crate::domain::size::json_bytes;
 /// Most questions that the tool of one step may ask.
 pub const QUESTIONS_MAX: usize = 16;
 
-/// The questions of a step's tool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Questions {
     /// The open question of a tool that has not parked. A tool asks one question at a time.
@@ -59,7 +58,6 @@ pub fn answer_name(hold: u32) -> String {
 }
 
 impl Questions {
-    /// Names of the values that hold the answers.
     pub fn answer_names(&self) -> impl Iterator<Item = String> {
         self.answered.iter().map(|one| answer_name(one.hold))
     }

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::super::histories::{self as runs, Move, a_move, a_plan};
 use super::*;
+use crate::domain::DeliveredStep;
 use crate::domain::plan::{Action, OnPause, Plan, PlannedStep};
 use crate::domain::run::{Phase, Timer};
 
@@ -104,7 +105,7 @@ fn ask(world: &mut World, input: RunInput) {
         let found = world.run().steps.iter().find(|one| one.id == step);
         !read.moves() && matches!(found.unwrap().phase, StepPhase::Queued(_))
     };
-    let never = matches!(&input, RunInput::StartStep { step, .. } if stands(step));
+    let never = matches!(&input, RunInput::StartStep(DeliveredStep { step, .. }) if stands(step));
     let heard = world.give(input);
     if never {
         let (Heard::Decided(answer) | Heard::Unchanged(answer)) = &heard else {

@@ -10,8 +10,8 @@ use super::super::world::{
     World, broken, closing, done, handoff_event, owner, pause_input, run_id, start_input,
 };
 use super::STEP;
-use crate::domain::RunInput;
 use crate::domain::run::{Choice, StepPhase, Timer};
+use crate::domain::{DeliveredStep, RunInput, StepReport};
 
 /// An input to be tried.
 pub(super) struct Column {
@@ -61,23 +61,23 @@ fn fired(world: &World, is_current: bool) -> RunInput {
 }
 
 fn asked(world: &World, node: &str, back: u64, delivery: u64) -> RunInput {
-    RunInput::StartStep {
+    RunInput::StartStep(DeliveredStep {
         node: node.parse().unwrap(),
         step: STEP.to_owned(),
         dispatch: world.dispatch(STEP).saturating_sub(back),
         delivery,
         without_lease: false,
-    }
+    })
 }
 
 fn reported(world: &World, is_ok: bool, back: u64) -> RunInput {
-    RunInput::StepResult {
+    RunInput::StepResult(StepReport {
         node: "node-a".parse().unwrap(),
         step: STEP.to_owned(),
         dispatch: world.dispatch(STEP).saturating_sub(back),
         result: if is_ok { done(json!({})) } else { broken() },
         error_code: (!is_ok).then(|| "http_status".to_owned()),
-    }
+    })
 }
 
 fn asks(world: &World, key: &str, back: u64) -> RunInput {

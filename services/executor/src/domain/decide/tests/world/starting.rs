@@ -3,7 +3,7 @@
 use holdpoint_contracts::steps::Grant;
 
 use super::{Heard, World};
-use crate::domain::{Reply, RunInput};
+use crate::domain::{DeliveredStep, Reply, RunInput};
 
 impl World {
     /// A node asks to start the newest dispatch of a step, on its first delivery.
@@ -18,13 +18,13 @@ impl World {
         dispatch: u64,
         delivery: u64,
     ) -> Grant {
-        self.may_start(RunInput::StartStep {
+        self.may_start(RunInput::StartStep(DeliveredStep {
             node: node.parse().unwrap(),
             step: step.to_owned(),
             dispatch,
             delivery,
             without_lease: false,
-        })
+        }))
     }
 
     /// The same by a worker that would do without a lease.
@@ -34,13 +34,13 @@ impl World {
         step: &str,
         delivery: u64,
     ) -> Grant {
-        self.may_start(RunInput::StartStep {
+        self.may_start(RunInput::StartStep(DeliveredStep {
             node: node.parse().unwrap(),
             step: step.to_owned(),
             dispatch: self.dispatch(step),
             delivery,
             without_lease: true,
-        })
+        }))
     }
 
     fn may_start(&mut self, input: RunInput) -> Grant {
