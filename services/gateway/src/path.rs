@@ -7,6 +7,7 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use holdpoint_contracts::Problem;
+use holdpoint_ids::AgentName;
 
 use crate::app::App;
 use crate::problem::ApiError;
@@ -24,6 +25,12 @@ impl FromStr for NoId {
 
     fn from_str(_text: &str) -> Result<Self, Infallible> {
         Ok(Self)
+    }
+}
+
+impl From<NoId> for Option<AgentName> {
+    fn from(_: NoId) -> Self {
+        None
     }
 }
 

@@ -11,18 +11,13 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// A problem as a response.
-#[derive(Debug)]
-pub(crate) struct ApiError(pub(crate) Problem);
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(crate) struct ApiError(#[from] pub(crate) Problem);
 
 pub(crate) type ApiResult<T> = Result<T, ApiError>;
 
 pub(crate) type JsonResult<T> = ApiResult<axum::Json<T>>;
-
-impl From<Problem> for ApiError {
-    fn from(problem: Problem) -> Self {
-        Self(problem)
-    }
-}
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {

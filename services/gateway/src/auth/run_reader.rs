@@ -126,7 +126,7 @@ impl FromRequestParts<App> for QuestionSource {
         Ok(match bearer {
             Bearer::User(known) => {
                 authorize(Some(&known.claims), Right::Ask)?;
-                Self::User(Caller::of(known))
+                Self::User(known)
             }
             Bearer::Step(_) => Self::Step {
                 workspace,

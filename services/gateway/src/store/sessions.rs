@@ -6,8 +6,6 @@ pub(super) mod row;
 #[cfg(test)]
 pub(super) mod tests;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_ids::{UserName, Workspace};
 use holdpoint_store::{StoreError, begin_write};
@@ -17,7 +15,7 @@ use sea_orm::{
     QueryFilter, QueryOrder, QuerySelect,
 };
 
-use super::tokens::{self, Holder, TokenId, digest};
+use super::tokens::{self, Holder, TokenId, digest, fresh_secret};
 use row::{login, session};
 
 /// Longest life of a session, even in use.
@@ -49,7 +47,7 @@ pub(crate) async fn open(
     before: Option<&str>,
     now: DateTime<Utc>,
 ) -> Result<String, StoreError> {
-    let secret = fresh();
+    let secret = fresh_secret();
     let tx = begin_write(writer).await?;
     session::Entity::delete_many()
         .filter(is_over(now))
@@ -194,7 +192,7 @@ pub(crate) async fn make_login(
     user: &UserName,
     now: DateTime<Utc>,
 ) -> Result<String, StoreError> {
-    let code = fresh();
+    let code = fresh_secret();
     let before = login::Column::Workspace
         .eq(workspace.as_str())
         .and(login::Column::UserName.eq(user.as_str()));
@@ -249,8 +247,4 @@ fn is_over(now: DateTime<Utc>) -> SimpleExpr {
     session::Column::CreatedAt
         .lte(now - LASTS)
         .or(session::Column::SeenAt.lte(now - IDLE))
-}
-
-fn fresh() -> String {
-    URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>())
 }

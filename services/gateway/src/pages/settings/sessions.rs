@@ -65,8 +65,7 @@ pub(super) async fn end(
     let id = id.map_err(|error: String| invalid_form(&error))?;
     let owner = (&viewer.caller.workspace, &viewer.caller.claims.user);
     // A session that has ended already is not an error.
-    let ended = own::end(&viewer.app.writer, owner, id).await;
-    ended.map_err(database_away)?;
+    own::end(&viewer.app.writer, owner, id).await?;
     Ok(match viewer.reload().await? {
         Some(_user) => redirect_done("signed-out"),
         None => Redirect::to("/login").into_response(),
