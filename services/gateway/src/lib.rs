@@ -15,7 +15,6 @@ mod concurrency;
 mod connections;
 mod deferred_commands;
 mod deps;
-mod excerpt;
 mod idempotency;
 mod pages;
 mod params;

@@ -10,6 +10,9 @@ use sea_orm::DbErr;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+/// Longest excerpt of a text, in characters.
+const EXCERPT_MAX: usize = 120;
+
 /// A problem as a response.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
@@ -118,13 +121,9 @@ pub(crate) fn key_reused() -> Problem {
     )
 }
 
-/// 409: the token of this key is not shown again.
-pub(crate) fn key_spent() -> Problem {
-    Problem::new(
-        409,
-        "key_spent",
-        "the token of this Idempotency-Key was created more than 24 hours ago or has expired; use a new key for a new token",
-    )
+/// As much of a text of a caller as an answer repeats.
+pub(crate) fn excerpt(text: &str) -> String {
+    text.chars().take(EXCERPT_MAX).collect()
 }
 
 /// Logs the panic of a handler. The caller gets 500 without details.

@@ -12,9 +12,8 @@ use holdpoint_ids::{UserName, Workspace};
 use super::assertions::VALID_FOR;
 use super::token_scope::{grants, has_all_rights, narrow_roles};
 use crate::app::App;
-use crate::excerpt::excerpt;
-use crate::path::{PathNames, read_path};
-use crate::problem::ApiError;
+use crate::path::read_path;
+use crate::problem::{ApiError, excerpt};
 use crate::store::tokens::{self, Holder};
 
 /// Status of a request without a valid token.
@@ -185,9 +184,7 @@ pub(super) async fn enter_workspace(
     app: &App,
 ) -> Result<(Workspace, Bearer), ApiError> {
     let bearer = Bearer::from_request_parts(parts, app).await?;
-    let PathNames {
-        workspace: name, ..
-    } = read_path(parts, app).await?;
+    let (name, _id) = read_path(parts, app).await?;
     let workspace = bearer.workspace().clone();
     if workspace.as_str() != name {
         let detail = format!("workspace `{}` not found", excerpt(&name));

@@ -158,10 +158,7 @@ impl RunReader {
 
     /// The name under which streams and long polls are counted.
     pub(crate) fn name(&self) -> String {
-        match &self.bearer {
-            Bearer::User(known) => known.claims.user.to_string(),
-            Bearer::Step(claims) => format!("{}/{}", claims.run, claims.step),
-        }
+        self.bearer.scope().2
     }
 
     fn step(&self) -> Option<&StepClaims> {
