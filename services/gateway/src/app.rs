@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use holdpoint_auth::Keys;
+use holdpoint_auth::{Keys, Signer};
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::IdempotencyKey;
@@ -13,8 +13,7 @@ use tokio::sync::{Mutex, Notify};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::assertions::Assertions;
-use crate::concurrency::ConcurrencyLimit;
+use crate::concurrency::{ConcurrencyLimit, PLANS, STREAMS};
 use crate::deps::{Deps, Mails, NotReady};
 use crate::time_zones::TimeZones;
 
@@ -32,7 +31,7 @@ pub(crate) struct App {
     pub(crate) readers: DatabaseConnection,
     pub(crate) writer: DatabaseConnection,
     pub(crate) keys: Keys,
-    pub(crate) assertions: Arc<Assertions>,
+    pub(crate) signer: Arc<Signer>,
     pub(crate) people: UserDirectory,
     pub(crate) mails: Option<Mails>,
     pub(crate) not_ready: Option<NotReady>,
@@ -62,16 +61,16 @@ impl App {
             readers,
             writer,
             keys: deps.keys,
-            assertions: Arc::new(Assertions::new(deps.signer)),
+            signer: deps.signer,
             mails: deps.mails,
             not_ready: deps.not_ready,
             accepted: Arc::default(),
             closing,
             advances: Arc::new(Mutex::new(None)),
             zones: Arc::default(),
-            streams: ConcurrencyLimit::of_streams(),
+            streams: ConcurrencyLimit::new(&STREAMS),
             reading_mails: Arc::default(),
-            plans: ConcurrencyLimit::of_plans(),
+            plans: ConcurrencyLimit::new(&PLANS),
             tasks: TaskTracker::new(),
         }
     }

@@ -14,8 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::app::App;
 use crate::auth::caller::Bearer;
 use crate::body_limits::{BODY_MAX, is_too_slow, too_large};
-use crate::excerpt::excerpt;
-use crate::problem::ApiResult;
+use crate::problem::{ApiResult, excerpt};
 
 /// Longest `Idempotency-Key`, in characters.
 const KEY_MAX: usize = 255;
@@ -71,21 +70,14 @@ impl Body {
         Ok((key, Self { bytes, media_type }))
     }
 
-    /// The JSON object in the body.
-    pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+    /// The JSON object in the body. An empty body means `{}` if it may be empty.
+    pub(crate) fn json<T: DeserializeOwned>(&self, may_be_empty: bool) -> Result<T, Problem> {
         if !self.bytes.is_empty() {
             self.must_be("JSON (`application/json`)", is_json)?;
+        } else if may_be_empty {
+            return from_json(b"{}");
         }
         from_json(&self.bytes)
-    }
-
-    /// The JSON object in the body; an empty body means `{}`.
-    pub(crate) fn json_or_empty<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        if self.bytes.is_empty() {
-            from_json(b"{}")
-        } else {
-            self.json()
-        }
     }
 
     /// The text of an agent, YAML or JSON.
@@ -390,8 +382,8 @@ mod tests {
         for refused in [
             body.agent_text().map(drop),
             body.lines().map(drop),
-            body.json::<Value>().map(drop),
-            body.json_or_empty::<Value>().map(drop),
+            body.json::<Value>(false).map(drop),
+            body.json::<Value>(true).map(drop),
         ] {
             assert_eq!(refused.unwrap_err().status, 415);
         }

@@ -87,11 +87,10 @@ pub(crate) struct NoBody;
 
 /// A body that is a JSON object.
 #[derive(Debug)]
-pub(crate) struct JsonBody<T>(PhantomData<T>);
+pub(crate) struct JsonBody<T, const MAY_BE_EMPTY: bool = false>(PhantomData<T>);
 
 /// A body that is a JSON object or empty, which means `{}`.
-#[derive(Debug)]
-pub(crate) struct OptionalJson<T>(PhantomData<T>);
+pub(crate) type OptionalJson<T> = JsonBody<T, true>;
 
 impl ReadBody for NoBody {
     type Value = ();
@@ -109,20 +108,11 @@ impl ReadBody for Body {
     }
 }
 
-impl<T: DeserializeOwned + Send> ReadBody for JsonBody<T> {
+impl<T: DeserializeOwned + Send, const MAY_BE_EMPTY: bool> ReadBody for JsonBody<T, MAY_BE_EMPTY> {
     type Value = T;
 
     async fn read(request: Request, app: &App) -> ApiResult<(Option<IdempotencyKey>, T)> {
         let (key, body) = Body::read(request, app).await?;
-        Ok((key, body.json()?))
-    }
-}
-
-impl<T: DeserializeOwned + Send> ReadBody for OptionalJson<T> {
-    type Value = T;
-
-    async fn read(request: Request, app: &App) -> ApiResult<(Option<IdempotencyKey>, T)> {
-        let (key, body) = Body::read(request, app).await?;
-        Ok((key, body.json_or_empty()?))
+        Ok((key, body.json(MAY_BE_EMPTY)?))
     }
 }

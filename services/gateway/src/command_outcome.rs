@@ -5,6 +5,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use holdpoint_ids::CommandId;
 use serde::Serialize;
+use serde_json::json;
 
 use crate::problem::ApiResult;
 
@@ -17,11 +18,6 @@ pub(crate) enum CommandOutcome<A> {
 
 /// The result of a handler that sends a command.
 pub(crate) type CommandResult<A> = ApiResult<CommandOutcome<A>>;
-
-#[derive(Debug, Serialize)]
-struct AcceptedBody {
-    command_id: CommandId,
-}
 
 impl<A: Serialize> CommandOutcome<A> {
     /// The reply of the service under a status.
@@ -64,7 +60,8 @@ impl<A> CommandOutcome<A> {
         match self {
             Self::Done(reply) => with(reply),
             Self::Accepted(command_id) => {
-                (StatusCode::ACCEPTED, Json(AcceptedBody { command_id })).into_response()
+                let body = Json(json!({ "command_id": command_id }));
+                (StatusCode::ACCEPTED, body).into_response()
             }
         }
     }

@@ -7,7 +7,7 @@ use holdpoint_ids::Workspace;
 use crate::permits::{Permit, Permits};
 
 #[derive(Debug)]
-struct Limits {
+pub(crate) struct Limits {
     /// In total; one more is refused with 503.
     all: usize,
     /// For one workspace; one more is refused with 429.
@@ -20,7 +20,7 @@ struct Limits {
 }
 
 /// Live streams and long polls.
-const STREAMS: Limits = Limits {
+pub(crate) const STREAMS: Limits = Limits {
     all: 2_000,
     workspace: 1_000,
     caller: 50,
@@ -29,7 +29,7 @@ const STREAMS: Limits = Limits {
 };
 
 /// Agents that are planned or applied. Each holds a body in memory and waits for the compiler.
-const PLANS: Limits = Limits {
+pub(crate) const PLANS: Limits = Limits {
     all: 8,
     workspace: 4,
     caller: 2,
@@ -55,15 +55,7 @@ pub(crate) enum Counted {
 pub(crate) type ConcurrencyPermit = Permit<Counted>;
 
 impl ConcurrencyLimit {
-    pub(crate) fn of_streams() -> Self {
-        Self::new(&STREAMS)
-    }
-
-    pub(crate) fn of_plans() -> Self {
-        Self::new(&PLANS)
-    }
-
-    fn new(limits: &'static Limits) -> Self {
+    pub(crate) fn new(limits: &'static Limits) -> Self {
         let permits = Permits::default();
         Self { limits, permits }
     }
@@ -110,7 +102,7 @@ mod tests {
     /// Mend A-M1: one viewer takes no streams of others.
     #[test]
     fn a_caller_and_a_workspace_have_limits_of_their_own() {
-        let streams = ConcurrencyLimit::of_streams();
+        let streams = ConcurrencyLimit::new(&STREAMS);
         let (one, other): (Workspace, Workspace) =
             ("one".parse().unwrap(), "other".parse().unwrap());
         let mut permits: Vec<_> = (0..STREAMS.caller)
@@ -138,7 +130,7 @@ mod tests {
     /// Must of Mend: one caller cannot fill memory and the compiler with agents to plan.
     #[test]
     fn a_caller_plans_two_agents_at_a_time() {
-        let plans = ConcurrencyLimit::of_plans();
+        let plans = ConcurrencyLimit::new(&PLANS);
         let workspace: Workspace = "one".parse().unwrap();
         let first = plans.take(&workspace, "ada").unwrap();
         let second = plans.take(&workspace, "ada").unwrap();

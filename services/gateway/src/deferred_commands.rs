@@ -86,21 +86,13 @@ pub(crate) async fn store<C: Command>(
 
 /// Sends stored commands until `stop`.
 pub(crate) async fn run(app: App, stop: CancellationToken) {
-    let sender = Sender { app };
-    stop.run_until_cancelled(sender.send_rounds()).await;
+    stop.run_until_cancelled(app.send_rounds()).await;
 }
 
-struct Sender {
-    app: App,
-}
+/// The reply to a command that was sent; none: it is sent again.
+type Delivery = Option<Reply<Value>>;
 
-/// The result of sending a command.
-enum Delivery {
-    Replied(Reply<Value>),
-    NoReply,
-}
-
-impl Sender {
+impl App {
     async fn send_rounds(&self) {
         let mut pause = PAUSE_FIRST;
         loop {
@@ -116,7 +108,7 @@ impl Sender {
                 }
             };
             tokio::select! {
-                () = self.app.accepted.notified() => pause = PAUSE_FIRST,
+                () = self.accepted.notified() => pause = PAUSE_FIRST,
                 () = tokio::time::sleep(wait) => pause = (pause * 2).min(PAUSE_MAX),
             }
         }
@@ -124,11 +116,10 @@ impl Sender {
 
     /// Sends the oldest commands once. True if none are left.
     async fn send_round(&self) -> ApiResult<bool> {
-        let app = &self.app;
-        let before = app.clock.now() - REMEMBERED_FOR;
-        commands::forget(&app.writer, before).await?;
-        let open = commands::open(&app.readers, ROUND).await?;
-        if open.is_empty() || !app.bus.is_connected() {
+        let before = self.clock.now() - REMEMBERED_FOR;
+        commands::forget(&self.writer, before).await?;
+        let open = commands::open(&self.readers, ROUND).await?;
+        if open.is_empty() || !self.bus.is_connected() {
             return Ok(open.is_empty());
         }
         let silent = Mutex::default();
@@ -137,7 +128,7 @@ impl Sender {
             .buffer_unordered(CALLERS_AT_ONCE);
         let waiting: Vec<Vec<CommandId>> = of_callers.try_collect().await?;
         let waiting = waiting.concat();
-        commands::tried(&app.writer, &waiting).await?;
+        commands::tried(&self.writer, &waiting).await?;
         Ok(waiting.is_empty())
     }
 
@@ -153,12 +144,12 @@ impl Sender {
         for command in commands {
             let delivery = match self.check_predecessor(&command).await? {
                 Some(delivery) => delivery,
-                None if silent().contains(&command.service) => Delivery::NoReply,
-                None => self.send(&command).await?,
+                None if silent().contains(&command.service) => None,
+                None => self.send_stored(&command).await?,
             };
             match delivery {
-                Delivery::Replied(answer) => self.keep_reply(command.id, &answer).await,
-                Delivery::NoReply => {
+                Some(answer) => self.keep_reply(command.id, &answer).await,
+                None => {
                     if command.after.is_none() {
                         silent().insert(command.service);
                     }
@@ -174,38 +165,38 @@ impl Sender {
         let Some(first) = command.after else {
             return Ok(None);
         };
-        let progress = commands::progress(&self.app.readers, first).await?;
+        let progress = commands::progress(&self.readers, first).await?;
         Ok(match progress.map(|it| it.answer) {
             // Done, and perhaps deleted since.
             None | Some(Some(Reply::Ok(_))) => None,
-            Some(None) => Some(Delivery::NoReply),
-            Some(Some(refused @ Reply::Problem(_))) => Some(Delivery::Replied(refused)),
+            Some(None) => Some(None),
+            Some(Some(refused @ Reply::Problem(_))) => Some(Some(refused)),
         })
     }
 
-    async fn send(&self, command: &Stored) -> ApiResult<Delivery> {
-        let body = match self.sign(command).await? {
+    async fn send_stored(&self, command: &Stored) -> ApiResult<Delivery> {
+        let body = match self.sign_stored(command).await? {
             Ok(body) => body,
-            Err(refused) => return Ok(Delivery::Replied(Reply::Problem(refused))),
+            Err(refused) => return Ok(Some(Reply::Problem(refused))),
         };
         let request = Request::new()
             .payload(Bytes::from(body))
             .timeout(Some(REQUEST_TIMEOUT));
         let subject = command.ask_subject.clone();
-        let answer = match self.app.bus.client().send_request(subject, request).await {
-            Ok(message) => read_final_reply(&message.payload),
-            Err(error) => {
-                tracing::debug!(%error, id = %command.id, "service does not reply; the command is sent again");
-                None
-            }
-        };
-        Ok(answer.map_or(Delivery::NoReply, Delivery::Replied))
+        Ok(
+            match self.bus.client().send_request(subject, request).await {
+                Ok(message) => read_final_reply(&message.payload),
+                Err(error) => {
+                    tracing::debug!(%error, id = %command.id, "service does not reply; the command is sent again");
+                    None
+                }
+            },
+        )
     }
 
     /// The envelope with a new assertion, or why it must not be sent.
-    async fn sign(&self, command: &Stored) -> Result<Result<String, Problem>, Problem> {
-        let app = &self.app;
-        let user = app
+    async fn sign_stored(&self, command: &Stored) -> Result<Result<String, Problem>, Problem> {
+        let user = self
             .people
             .known(&command.workspace, &command.caller)
             .await?;
@@ -213,12 +204,11 @@ impl Sender {
             let detail = "the caller was disabled before the command could be done";
             return Ok(Err(Problem::new(403, "forbidden", detail)));
         };
-        let now = app.clock.now();
         let claims = Claims {
             workspace: command.workspace.clone(),
             user: command.caller.clone(),
             roles: limit_to_earlier(&user.roles, &command.roles),
-            expires_at: now,
+            expires_at: self.clock.now(),
         };
         let Some(parts) = subject::parse(&command.ask_subject) else {
             tracing::error!(id = %command.id, "stored command has an invalid subject; it is refused");
@@ -232,7 +222,7 @@ impl Sender {
             key: Some(&command.key),
             command: &text.unwrap_or_default(),
         };
-        let assertion = app.assertions.sign(&claims, &asserted, now)?;
+        let assertion = self.sign_assertion(&claims, &asserted)?;
         if let Some(fields) = envelope.as_object_mut() {
             fields.insert("assertion".to_owned(), assertion.into());
         }
@@ -240,8 +230,8 @@ impl Sender {
     }
 
     async fn keep_reply(&self, id: CommandId, answer: &Reply<Value>) {
-        let now = self.app.clock.now();
-        if let Err(error) = commands::done(&self.app.writer, id, answer, now).await {
+        let now = self.clock.now();
+        if let Err(error) = commands::done(&self.writer, id, answer, now).await {
             // The command is sent again under its key and gets the same reply.
             tracing::error!(%error, %id, "reply was not stored; the command is sent again");
         }

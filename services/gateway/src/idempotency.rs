@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::auth::caller::Caller;
-use crate::problem::{database_away, key_reused, key_spent};
-use crate::store::commands::answers::{self, GivenAnswer, KeyUse};
+use crate::problem::{database_away, key_reused};
+use crate::store::commands::{self, GivenAnswer, KeyUse};
 use crate::store::tokens::{Minted, TokenId};
 
 /// Replaces a secret.
@@ -25,7 +25,7 @@ pub(crate) async fn find_answer(
         return Ok(None);
     };
     // Readers of the database may lag behind the answer to a request that has just ended.
-    let found = answers::find_answer(&app.writer, key).await;
+    let found = commands::find_answer(&app.writer, key).await;
     match found.map_err(database_away)? {
         KeyUse::New => Ok(None),
         KeyUse::Answered(answer) => Ok(Some(answer)),
@@ -46,7 +46,7 @@ pub(crate) async fn keep_answer(
     };
     mask_secrets(&mut answer);
     let given = given_answer(caller, key, &answer, app.clock.now());
-    if let Err(error) = answers::keep_answer(&app.writer, &given).await {
+    if let Err(error) = commands::keep_answer(&app.writer, &given).await {
         tracing::error!(%error, "an answer was not kept; a repetition of the request is not recognized");
     }
 }
@@ -93,7 +93,11 @@ impl Minted {
         match self {
             Self::Token(id, token) => Ok((id, token)),
             Self::KeyReused => Err(key_reused()),
-            Self::KeySpent => Err(key_spent()),
+            Self::KeySpent => Err(Problem::new(
+                409,
+                "key_spent",
+                "the token of this Idempotency-Key was created more than 24 hours ago or has expired; use a new key for a new token",
+            )),
         }
     }
 }

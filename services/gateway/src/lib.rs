@@ -15,7 +15,6 @@ mod concurrency;
 mod connections;
 mod deferred_commands;
 mod deps;
-mod excerpt;
 mod idempotency;
 mod pages;
 mod params;
@@ -51,6 +50,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Tables};
 use crate::auth::bootstrap_owner;
+use crate::problem::database_away;
+use crate::store::{sessions, tokens};
 
 pub use crate::deps::{Config, Deps, IsMailShown, Mails, NotReady, WantedMails};
 
@@ -75,7 +76,7 @@ pub enum GatewayError {
     Store(#[from] StoreError),
     /// The user `owner` of a workspace, or a token of that user, could not be created.
     #[error("cannot create a token for the owner of the workspace")]
-    Owner(#[source] Problem),
+    Owner(#[from] Problem),
 }
 
 /// A gateway that listens. It accepts connections once [`Gateway::serve`] runs.
@@ -139,12 +140,10 @@ impl Gateway {
     /// [`GatewayError::Owner`] when it cannot be stored, or when the handoff service does not answer within
     /// fifteen seconds.
     pub async fn owner_token(&self, workspace: &Workspace) -> Result<String, GatewayError> {
-        bootstrap_owner::create_token(&self.app, workspace, None)
-            .await
-            .map_err(GatewayError::Owner)
+        Ok(bootstrap_owner::create_token(&self.app, workspace, None).await?)
     }
 
-    /// The owner's token from an earlier start if it is still valid, else a new one.
+    /// The token of an earlier start if it still has all rights of the owner, else a new one.
     ///
     /// # Errors
     /// As [`Gateway::owner_token`].
@@ -153,9 +152,16 @@ impl Gateway {
         workspace: &Workspace,
         kept: &str,
     ) -> Result<String, GatewayError> {
-        bootstrap_owner::reuse_token(&self.app, workspace, kept)
-            .await
-            .map_err(GatewayError::Owner)
+        let app = &self.app;
+        let user = bootstrap_owner::await_owner(app, workspace).await?;
+        let found = tokens::holder(&app.readers, kept, app.clock.now()).await;
+        let is_good = found.map_err(database_away)?.is_some_and(|(_id, holder)| {
+            holder.workspace == *workspace && holder.user == user && holder.role.is_none()
+        });
+        if is_good {
+            return Ok(kept.to_owned());
+        }
+        self.owner_token(workspace).await
     }
 
     /// Creates a token for the owner and revokes all earlier ones of [`Gateway::owner_token`].
@@ -163,9 +169,10 @@ impl Gateway {
     /// # Errors
     /// As [`Gateway::owner_token`].
     pub async fn replace_owner_token(&self, workspace: &Workspace) -> Result<String, GatewayError> {
-        bootstrap_owner::replace_token(&self.app, workspace)
-            .await
-            .map_err(GatewayError::Owner)
+        bootstrap_owner::await_owner(&self.app, workspace).await?;
+        let revoked = tokens::revoke_printed(&self.app.writer, workspace).await;
+        revoked.map_err(database_away)?;
+        self.owner_token(workspace).await
     }
 
     /// Creates the path of a link that signs a browser in as the user `owner`, once and within a day. It
@@ -174,9 +181,10 @@ impl Gateway {
     /// # Errors
     /// [`GatewayError::Owner`] when it cannot be stored.
     pub async fn owner_login(&self, workspace: &Workspace) -> Result<String, GatewayError> {
-        bootstrap_owner::create_login_path(&self.app, workspace)
-            .await
-            .map_err(GatewayError::Owner)
+        let (writer, now) = (&self.app.writer, self.app.clock.now());
+        let user = bootstrap_owner::parse_name()?;
+        let code = sessions::make_login(writer, workspace, &user, now).await;
+        Ok(format!("/login/{}", code.map_err(database_away)?))
     }
 
     /// Serves until `stop`, keeps the user directory current and sends deferred commands. After `stop` it ends

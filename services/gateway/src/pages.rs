@@ -7,7 +7,6 @@
 //! Imports point downward: actions and the live stream, pages, cards and forms, navigation, session,
 //! and below them layout, labels and sanitize.
 
-mod addressees;
 mod assets;
 mod attempt;
 mod card;

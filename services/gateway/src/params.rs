@@ -11,8 +11,7 @@ use holdpoint_contracts::Problem;
 use serde::de::DeserializeOwned;
 
 use crate::app::App;
-use crate::excerpt::excerpt;
-use crate::problem::ApiError;
+use crate::problem::{ApiError, excerpt};
 
 /// Items of a page without `limit`.
 const LIMIT_DEFAULT: u64 = 100;

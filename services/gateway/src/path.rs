@@ -7,6 +7,7 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use holdpoint_contracts::Problem;
+use holdpoint_ids::AgentName;
 
 use crate::app::App;
 use crate::problem::ApiError;
@@ -27,11 +28,10 @@ impl FromStr for NoId {
     }
 }
 
-/// The workspace, and the one other thing that a path can name. Empty where the path has none.
-#[derive(Debug, Default)]
-pub(crate) struct PathNames {
-    pub(crate) workspace: String,
-    pub(crate) id: String,
+impl From<NoId> for Option<AgentName> {
+    fn from(_: NoId) -> Self {
+        None
+    }
 }
 
 impl<T: FromStr<Err: Display>> FromRequestParts<App> for PathId<T> {
@@ -39,24 +39,25 @@ impl<T: FromStr<Err: Display>> FromRequestParts<App> for PathId<T> {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let not_found = |error: T::Err| ApiError(Problem::not_found(error.to_string()));
-        let names = read_path(parts, app).await?;
-        names.id.parse().map(Self).map_err(not_found)
+        let (_workspace, id) = read_path(parts, app).await?;
+        id.parse().map(Self).map_err(not_found)
     }
 }
 
+/// The workspace, and the one other thing that a path can name. Empty where the path has none.
+///
 /// # Errors
 /// 404 where the path is not valid text.
-pub(crate) async fn read_path(parts: &mut Parts, app: &App) -> Result<PathNames, Problem> {
+pub(crate) async fn read_path(parts: &mut Parts, app: &App) -> Result<(String, String), Problem> {
     let params = RawPathParams::from_request_parts(parts, app)
         .await
         .map_err(|error| Problem::not_found(format!("invalid path: {error}")))?;
-    let mut names = PathNames::default();
+    let (mut workspace, mut id) = (String::new(), String::new());
     for (name, value) in &params {
-        let part = match name {
-            "workspace" => &mut names.workspace,
-            _ => &mut names.id,
-        };
-        value.clone_into(part);
+        match name {
+            "workspace" => value.clone_into(&mut workspace),
+            _ => value.clone_into(&mut id),
+        }
     }
-    Ok(names)
+    Ok((workspace, id))
 }

@@ -10,19 +10,17 @@ use sea_orm::DbErr;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+/// Longest excerpt of a text, in characters.
+const EXCERPT_MAX: usize = 120;
+
 /// A problem as a response.
-#[derive(Debug)]
-pub(crate) struct ApiError(pub(crate) Problem);
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(crate) struct ApiError(#[from] pub(crate) Problem);
 
 pub(crate) type ApiResult<T> = Result<T, ApiError>;
 
 pub(crate) type JsonResult<T> = ApiResult<axum::Json<T>>;
-
-impl From<Problem> for ApiError {
-    fn from(problem: Problem) -> Self {
-        Self(problem)
-    }
-}
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
@@ -123,13 +121,9 @@ pub(crate) fn key_reused() -> Problem {
     )
 }
 
-/// 409: the token of this key is not shown again.
-pub(crate) fn key_spent() -> Problem {
-    Problem::new(
-        409,
-        "key_spent",
-        "the token of this Idempotency-Key was created more than 24 hours ago or has expired; use a new key for a new token",
-    )
+/// As much of a text of a caller as an answer repeats.
+pub(crate) fn excerpt(text: &str) -> String {
+    text.chars().take(EXCERPT_MAX).collect()
 }
 
 /// Logs the panic of a handler. The caller gets 500 without details.

@@ -11,6 +11,7 @@ use holdpoint_auth::{Claims, Right};
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::{GetRequest, ListRequests, RequestView};
 use holdpoint_contracts::run::Page;
+use holdpoint_holds::{InvalidRecipient, Recipient};
 use holdpoint_ids::HoldId;
 use serde_json::Value;
 
@@ -77,14 +78,18 @@ fn is_party(claims: &Claims, request: &RequestView) -> bool {
     if has_it || request.asked_by.iter().any(|by| by == name) {
         return true;
     }
-    let is_named = |whom: &String| {
-        let is_role = |role: &str| claims.roles.iter().any(|own| own.as_str() == role);
-        whom.strip_prefix("@user.") == Some(name)
-            || whom.strip_prefix("@role.").is_some_and(is_role)
-    };
     let mut asked = request.to.iter().chain(&request.also);
     grants(&claims.roles, Right::Operate)
-        || grants(&claims.roles, Right::Decide) && asked.any(is_named)
+        || grants(&claims.roles, Right::Decide) && asked.any(|to| is_named(claims, to))
+}
+
+/// Whether a recipient is the user or one of its roles.
+pub(crate) fn is_named(claims: &Claims, recipient: &str) -> bool {
+    match recipient.parse() {
+        Ok(Recipient::User(user)) => user == claims.user,
+        Ok(Recipient::Role(role)) => claims.roles.contains(&role),
+        Err(InvalidRecipient) => false,
+    }
 }
 
 /// Removes answers, notes and contact data. Programs can put anything into a context, so only known fields stay.

@@ -11,8 +11,8 @@ use crate::app::App;
 use crate::problem::{self, ApiError};
 use crate::routes::{
     agents, asking, clock, commands, contacts, dead_letters, health, holds, inbound_hooks, mails,
-    notifications, pauses, policies, preferences, requests, runs, sessions, tokens, tools, users,
-    watches, webhooks, workspaces,
+    notifications, policies, requests, runs, sessions, tokens, tools, users, watches, webhooks,
+    workspaces,
 };
 use crate::{access_log, body_limits, pages, tls};
 
@@ -28,10 +28,8 @@ pub(crate) fn router(app: App) -> Router {
         .merge(mails::routes())
         .merge(notifications::routes())
         .merge(policies::routes())
-        .merge(preferences::routes())
         .merge(requests::routes())
         .merge(runs::routes())
-        .merge(pauses::routes())
         .merge(sessions::routes())
         .merge(tokens::routes())
         .merge(tools::routes())

@@ -71,7 +71,6 @@ impl App {
             key,
             command,
         };
-        let now = self.clock.now();
-        self.assertions.vouch(&caller.claims, envelope, now)
+        self.vouch(&caller.claims, envelope)
     }
 }

@@ -12,7 +12,9 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, StreamExt};
 use holdpoint_contracts::Problem;
+use holdpoint_ids::Workspace;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
@@ -53,7 +55,7 @@ pub(crate) fn last_event_id<T: FromStr>(
     id.map(Some).ok_or_else(|| invalid_last_event_id(expected))
 }
 
-pub(crate) fn invalid_last_event_id(expected: &str) -> Problem {
+fn invalid_last_event_id(expected: &str) -> Problem {
     Problem::new(
         400,
         "invalid_last_event_id",
@@ -61,13 +63,25 @@ pub(crate) fn invalid_last_event_id(expected: &str) -> Problem {
     )
 }
 
+/// The response that sends these events. Proxies do not buffer it.
+pub(crate) fn respond(events: impl Stream<Item = Event> + Send + 'static) -> Response {
+    let sse = Sse::new(events.map(Ok::<_, Infallible>));
+    let sse = sse.keep_alive(KeepAlive::new().interval(KEEP_ALIVE));
+    ([(BUFFERING, "no")], sse).into_response()
+}
+
 /// What a stream reads, item after item.
 pub(crate) trait LiveSource: Send + Sync + 'static {
     type Item: Send + 'static;
-    type Nudge: Send;
+    type Nudge: DeserializeOwned + Send + 'static;
 
+    /// The service that sends the nudges.
+    const SERVICE: &'static str;
     /// Pause after a page before the next nudge is awaited, however many nudges come.
     const READ_INTERVAL_MIN: Duration = Duration::ZERO;
+
+    /// The workspace, and the name for which the stream counts.
+    fn caller(&self) -> (&Workspace, String);
 
     /// The items after the last sent one.
     fn read(&self) -> impl Future<Output = Result<LivePage<Self::Item>, Problem>> + Send;
@@ -85,6 +99,8 @@ pub(crate) trait LiveSource: Send + Sync + 'static {
 pub(crate) struct LivePage<T> {
     pub(crate) items: Vec<T>,
     pub(crate) next: Next,
+    /// Number of the newest item.
+    pub(crate) newest: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,31 +118,39 @@ pub(crate) struct LiveStream<S> {
     /// Checked before every page, so that a revoked token ends the stream.
     pub(crate) token: StreamToken,
     pub(crate) source: S,
-    pub(crate) permit: ConcurrencyPermit,
 }
 
 impl<S: LiveSource> LiveStream<S> {
     /// Sends a first page and then what follows. The stream ends with its source or its token, when the reader
     /// disconnects, and when the gateway stops.
-    pub(crate) fn respond(
+    ///
+    /// # Errors
+    /// 400 for a reader that has `seen` an item above the newest one; `expected` describes a valid id.
+    pub(crate) async fn respond(
         self,
-        first: LivePage<S::Item>,
-        nudges: impl Stream<Item = S::Nudge> + Send + Unpin + 'static,
-    ) -> Response {
+        seen: Option<u64>,
+        expected: &str,
+    ) -> Result<Response, Problem> {
+        let (workspace, name) = self.source.caller();
+        let permit = self.app.streams.take(workspace, &name)?;
+        let nudges = self.app.bus.live::<S::Nudge>(workspace, S::SERVICE);
+        let nudges = nudges.await.map_err(|error| live_unavailable(&error))?;
+        let first = self.source.read().await?;
+        if seen.is_some_and(|seen| seen > first.newest) {
+            return Err(invalid_last_event_id(expected));
+        }
         let (sender, receiver) = mpsc::channel(ITEMS_AHEAD);
         let (tasks, closing) = (self.app.tasks.clone(), self.app.closing.clone());
         tasks.spawn(async move {
             let closed = sender.clone();
             tokio::select! {
-                () = self.send_pages(first, nudges, &sender) => {}
+                () = self.send_pages(first, nudges, &sender, permit) => {}
                 () = closed.closed() => {}
                 () = closing.cancelled() => {}
             }
         });
-        let events =
-            ReceiverStream::new(receiver).map(|item| Ok::<_, Infallible>(S::write_event(&item)));
-        let sse = Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE));
-        ([(BUFFERING, "no")], sse).into_response()
+        let events = ReceiverStream::new(receiver).map(|item| S::write_event(&item));
+        Ok(respond(events))
     }
 
     async fn send_pages(
@@ -134,8 +158,8 @@ impl<S: LiveSource> LiveStream<S> {
         first: LivePage<S::Item>,
         mut nudges: impl Stream<Item = S::Nudge> + Send + Unpin,
         sender: &mpsc::Sender<S::Item>,
+        _permit: ConcurrencyPermit,
     ) {
-        let _permit = self.permit;
         let mut page = first;
         loop {
             for item in page.items {
@@ -198,7 +222,7 @@ async fn await_nudge<S: LiveSource>(
 }
 
 /// 503: the bus refused the subscription.
-pub(crate) fn live_unavailable(error: &impl std::fmt::Display) -> Problem {
+fn live_unavailable(error: &impl std::fmt::Display) -> Problem {
     tracing::warn!(%error, "cannot subscribe to nudges; the stream is refused with 503");
     Problem::unavailable("live events are not available at the moment; try again")
 }

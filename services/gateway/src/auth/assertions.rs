@@ -1,52 +1,41 @@
 //! Assertions: the gateway signs for each command who its caller is. An assertion that is intercepted is worthless for
 //! another command.
 
-use std::sync::Arc;
-
-use chrono::{DateTime, TimeDelta, Utc};
-use holdpoint_auth::{Asserted, AuthError, Claims, Signer};
+use chrono::TimeDelta;
+use holdpoint_auth::{Asserted, AuthError, Claims};
 use holdpoint_contracts::{Command, Envelope, Problem};
+
+use crate::app::App;
 
 /// How long an assertion is valid.
 pub(crate) const VALID_FOR: TimeDelta = TimeDelta::minutes(5);
 
-#[derive(Debug)]
-pub(crate) struct Assertions {
-    signer: Arc<Signer>,
-}
-
-impl Assertions {
-    pub(crate) fn new(signer: Arc<Signer>) -> Self {
-        Self { signer }
-    }
-
+impl App {
     /// The envelope with an assertion for its command.
     pub(crate) fn vouch<C: Command>(
         &self,
         claims: &Claims,
         envelope: Envelope<C>,
-        now: DateTime<Utc>,
     ) -> Result<Envelope<C>, Problem> {
-        let vouched = self.signer.vouch(&with_expiry(claims, now), envelope);
+        let vouched = self.signer.vouch(&self.with_expiry(claims), envelope);
         vouched.map_err(|error| signing_failed(&error))
     }
 
     /// An assertion for a serialized command.
-    pub(crate) fn sign(
+    pub(crate) fn sign_assertion(
         &self,
         claims: &Claims,
         asserted: &Asserted<'_>,
-        now: DateTime<Utc>,
     ) -> Result<String, Problem> {
-        let signed = self.signer.sign(&with_expiry(claims, now), asserted);
+        let signed = self.signer.sign(&self.with_expiry(claims), asserted);
         signed.map_err(|error| signing_failed(&error))
     }
-}
 
-fn with_expiry(claims: &Claims, now: DateTime<Utc>) -> Claims {
-    Claims {
-        expires_at: now + VALID_FOR,
-        ..claims.clone()
+    fn with_expiry(&self, claims: &Claims) -> Claims {
+        Claims {
+            expires_at: self.clock.now() + VALID_FOR,
+            ..claims.clone()
+        }
     }
 }
 

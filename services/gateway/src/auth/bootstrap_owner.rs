@@ -1,4 +1,4 @@
-//! The first user of a workspace, `owner`, with its tokens and login links.
+//! The first user of a workspace, `owner`, with its tokens.
 
 use std::time::Duration;
 
@@ -9,7 +9,6 @@ use tokio::time::Instant;
 
 use crate::app::App;
 use crate::problem::database_away;
-use crate::store::sessions;
 use crate::store::tokens::{self, Holder, NewToken};
 
 /// Name of the user and of its role.
@@ -47,36 +46,8 @@ pub(crate) async fn create_token(
     minted.into_token().map(|(_id, token)| token)
 }
 
-/// The token of an earlier start if it still has all rights of the owner, else a new one.
-pub(crate) async fn reuse_token(
-    app: &App,
-    workspace: &Workspace,
-    kept: &str,
-) -> Result<String, Problem> {
-    let user = await_owner(app, workspace).await?;
-    let holder = tokens::holder(&app.readers, kept, app.clock.now())
-        .await
-        .map_err(database_away)?;
-    let is_good = holder.is_some_and(|holder| {
-        holder.workspace == *workspace && holder.user == user && holder.role.is_none()
-    });
-    if is_good {
-        return Ok(kept.to_owned());
-    }
-    create_token(app, workspace, None).await
-}
-
-/// Creates a token and revokes all that `up` has printed for this workspace.
-pub(crate) async fn replace_token(app: &App, workspace: &Workspace) -> Result<String, Problem> {
-    await_owner(app, workspace).await?;
-    tokens::revoke_printed(&app.writer, workspace)
-        .await
-        .map_err(database_away)?;
-    create_token(app, workspace, None).await
-}
-
 /// Waits until the workspace has an owner. The handoff service may still be starting.
-async fn await_owner(app: &App, workspace: &Workspace) -> Result<UserName, Problem> {
+pub(crate) async fn await_owner(app: &App, workspace: &Workspace) -> Result<UserName, Problem> {
     let user = parse_name::<UserName>()?;
     let by = Instant::now() + PATIENCE;
     loop {
@@ -88,15 +59,6 @@ async fn await_owner(app: &App, workspace: &Workspace) -> Result<UserName, Probl
             Err(problem) => return Err(problem),
         }
     }
-}
-
-/// The path of a one-time link for the owner.
-pub(crate) async fn create_login_path(app: &App, workspace: &Workspace) -> Result<String, Problem> {
-    let user = parse_name::<UserName>()?;
-    let code = sessions::make_login(&app.writer, workspace, &user, app.clock.now())
-        .await
-        .map_err(database_away)?;
-    Ok(format!("/login/{code}"))
 }
 
 /// Creates the owner of a workspace without users. It is the only command without a signed assertion, and the
@@ -119,7 +81,8 @@ async fn ensure_owner(app: &App, workspace: &Workspace, name: &UserName) -> Resu
     app.people.take(workspace, &made).await
 }
 
-fn parse_name<T: std::str::FromStr<Err = holdpoint_ids::IdError>>() -> Result<T, Problem> {
+pub(crate) fn parse_name<T: std::str::FromStr<Err = holdpoint_ids::IdError>>() -> Result<T, Problem>
+{
     OWNER.parse().map_err(|error| {
         tracing::error!(%error, "invalid name of the owner");
         Problem::internal()

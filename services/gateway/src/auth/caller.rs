@@ -12,9 +12,8 @@ use holdpoint_ids::{UserName, Workspace};
 use super::assertions::VALID_FOR;
 use super::token_scope::{grants, has_all_rights, narrow_roles};
 use crate::app::App;
-use crate::excerpt::excerpt;
-use crate::path::{PathNames, read_path};
-use crate::problem::{ApiError, database_away};
+use crate::path::read_path;
+use crate::problem::{ApiError, excerpt};
 use crate::store::tokens::{self, Holder};
 
 /// Status of a request without a valid token.
@@ -24,19 +23,11 @@ pub(super) const UNAUTHORIZED: u16 = 401;
 #[derive(Debug, Clone)]
 pub(crate) enum Bearer {
     /// A user, with the rights that the token leaves them.
-    User(VouchedUser),
+    User(Caller),
     Step(Arc<StepClaims>),
 }
 
-/// A user for whom the gateway signs assertions.
-#[derive(Debug, Clone)]
-pub(crate) struct VouchedUser {
-    pub(crate) claims: Arc<Claims>,
-    /// False for a token that has fewer rights than its user.
-    is_whole: bool,
-}
-
-/// A user in the workspace of the path.
+/// A user in their own workspace, for whom the gateway signs assertions.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     pub(crate) workspace: Workspace,
@@ -93,7 +84,7 @@ impl Bearer {
         }
     }
 
-    pub(super) fn into_user(self) -> Result<VouchedUser, Problem> {
+    pub(super) fn into_user(self) -> Result<Caller, Problem> {
         match self {
             Self::User(known) => Ok(known),
             Self::Step(_) => Err(Problem::new(
@@ -106,11 +97,10 @@ impl Bearer {
 }
 
 /// The user of a token at this moment.
-async fn find_user(app: &App, token: &str) -> Result<VouchedUser, ApiError> {
+async fn find_user(app: &App, token: &str) -> Result<Caller, ApiError> {
     let now = app.clock.now();
-    let holder = tokens::holder(&app.readers, token, now)
-        .await
-        .map_err(database_away)?
+    let (_id, holder) = tokens::holder(&app.readers, token, now)
+        .await?
         .ok_or_else(|| unauthorized("unknown or expired token"))?;
     claims(app, holder)
         .await?
@@ -118,7 +108,7 @@ async fn find_user(app: &App, token: &str) -> Result<VouchedUser, ApiError> {
 }
 
 /// The rights of a holder at this moment; none for a user who is disabled or was deleted.
-pub(crate) async fn claims(app: &App, holder: Holder) -> Result<Option<VouchedUser>, Problem> {
+pub(crate) async fn claims(app: &App, holder: Holder) -> Result<Option<Caller>, Problem> {
     let user = app.people.find(&holder.workspace, &holder.user).await?;
     let active = user.filter(|user| user.active);
     Ok(active.map(|user| {
@@ -126,11 +116,12 @@ pub(crate) async fn claims(app: &App, holder: Holder) -> Result<Option<VouchedUs
         let is_whole = has_all_rights(&user.roles, &roles);
         let claims = Claims {
             roles,
-            workspace: holder.workspace,
+            workspace: holder.workspace.clone(),
             user: holder.user,
             expires_at: app.clock.now() + VALID_FOR,
         };
-        VouchedUser {
+        Caller {
+            workspace: holder.workspace,
             claims: Arc::new(claims),
             is_whole,
         }
@@ -142,20 +133,11 @@ impl FromRequestParts<App> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let (_workspace, bearer) = enter_workspace(parts, app).await?;
-        Ok(Self::of(bearer.into_user()?))
+        Ok(bearer.into_user()?)
     }
 }
 
 impl Caller {
-    /// A user in their own workspace.
-    pub(crate) fn of(known: VouchedUser) -> Self {
-        Self {
-            workspace: known.claims.workspace.clone(),
-            claims: known.claims,
-            is_whole: known.is_whole,
-        }
-    }
-
     /// Whether the token has all rights of its user. A narrowed token acts for the user and does not prove
     /// that the user acts.
     pub(crate) const fn is_whole(&self) -> bool {
@@ -202,9 +184,7 @@ pub(super) async fn enter_workspace(
     app: &App,
 ) -> Result<(Workspace, Bearer), ApiError> {
     let bearer = Bearer::from_request_parts(parts, app).await?;
-    let PathNames {
-        workspace: name, ..
-    } = read_path(parts, app).await?;
+    let (name, _id) = read_path(parts, app).await?;
     let workspace = bearer.workspace().clone();
     if workspace.as_str() != name {
         let detail = format!("workspace `{}` not found", excerpt(&name));
@@ -231,8 +211,11 @@ pub(super) fn unauthorized(detail: &str) -> ApiError {
 impl Caller {
     /// A user of a test.
     pub(crate) fn for_test(claims: Claims, is_whole: bool) -> Self {
-        let claims = Arc::new(claims);
-        Self::of(VouchedUser { claims, is_whole })
+        Self {
+            workspace: claims.workspace.clone(),
+            claims: Arc::new(claims),
+            is_whole,
+        }
     }
 }
 
@@ -242,11 +225,8 @@ mod tests {
 
     use super::*;
 
-    fn known(name: &str) -> VouchedUser {
-        VouchedUser {
-            claims: Arc::new(crate::testing::claims(name, &[])),
-            is_whole: true,
-        }
+    fn known(name: &str) -> Caller {
+        Caller::for_test(crate::testing::claims(name, &[]), true)
     }
 
     /// Mend A-L6: a step and a user of the same name do not share idempotency keys.

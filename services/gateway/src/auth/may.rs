@@ -67,7 +67,7 @@ impl<D: Demand> FromRequestParts<App> for May<D> {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let caller = if D::OF_INSTALLATION {
             let bearer = Bearer::from_request_parts(parts, app).await?;
-            Caller::of(bearer.into_user()?)
+            bearer.into_user()?
         } else {
             Caller::from_request_parts(parts, app).await?
         };

@@ -126,7 +126,7 @@ impl FromRequestParts<App> for QuestionSource {
         Ok(match bearer {
             Bearer::User(known) => {
                 authorize(Some(&known.claims), Right::Ask)?;
-                Self::User(Caller::of(known))
+                Self::User(known)
             }
             Bearer::Step(_) => Self::Step {
                 workspace,
@@ -158,10 +158,7 @@ impl RunReader {
 
     /// The name under which streams and long polls are counted.
     pub(crate) fn name(&self) -> String {
-        match &self.bearer {
-            Bearer::User(known) => known.claims.user.to_string(),
-            Bearer::Step(claims) => format!("{}/{}", claims.run, claims.step),
-        }
+        self.bearer.scope().2
     }
 
     fn step(&self) -> Option<&StepClaims> {

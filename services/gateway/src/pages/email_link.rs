@@ -24,7 +24,7 @@ use super::layout;
 use super::request_actions::{FRAGMENT_HEADER, FormAction, FormError, submit};
 use super::session::{Fields, PageError, Viewer, invalid_form};
 use crate::app::App;
-use crate::auth::caller::{Caller, claims};
+use crate::auth::caller::claims;
 use crate::body::from_json;
 use crate::problem::ApiError;
 use crate::store::tokens::Holder;
@@ -137,7 +137,7 @@ async fn open(app: &App, token: &str, headers: &HeaderMap) -> Result<EmailLink, 
         Problem::new(403, "forbidden", detail)
     })?;
     check_signed_in_user(app, &link, headers).await?;
-    let Viewer { app, user } = Viewer::new(app, Caller::of(found), token).await;
+    let Viewer { app, user } = Viewer::new(app, found, token).await;
     let user = user.with_link(token);
     Ok(EmailLink {
         viewer: Viewer { app, user },

@@ -6,13 +6,12 @@
 //! starts with all parts, so it misses nothing.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::time::Duration;
 
 use async_nats::Message;
-use axum::http::{HeaderName, Uri};
-use axum::response::sse::{Event, KeepAlive, Sse};
-use axum::response::{IntoResponse, Response};
+use axum::http::Uri;
+use axum::response::Response;
+use axum::response::sse::Event;
 use futures_util::{Stream, StreamExt};
 use holdpoint_contracts::notification::NotificationNudge;
 use holdpoint_contracts::{Problem, executor, handoff, notification, subject};
@@ -25,6 +24,7 @@ use super::session::{PageError, SignedInUser, Viewer, parse_id};
 use super::{card, inbox, navigation, notifications, run, runs};
 use crate::concurrency::ConcurrencyPermit;
 use crate::params::Params;
+use crate::sse;
 
 /// Longest time between two renderings, in case a nudge was lost.
 const RENDER_MAX_INTERVAL: Duration = Duration::from_secs(5);
@@ -32,8 +32,6 @@ const RENDER_MAX_INTERVAL: Duration = Duration::from_secs(5);
 const RENDER_MIN_INTERVAL: Duration = Duration::from_millis(100);
 /// Buffered events for a slow reader.
 const EVENTS_MAX: usize = 16;
-/// Interval of comments that keep the connection open in proxies.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// The page that a browser has open.
 #[derive(Debug)]
@@ -75,10 +73,7 @@ pub(super) async fn stream(
             tasks.spawn(stream.run(nudges));
         }
     }
-    let events = ReceiverStream::new(receiver).map(Ok::<_, Infallible>);
-    let sse = Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE));
-    let buffering = HeaderName::from_static("x-accel-buffering");
-    Ok(([(buffering, "no")], sse).into_response())
+    Ok(sse::respond(ReceiverStream::new(receiver)))
 }
 
 impl OpenPage {

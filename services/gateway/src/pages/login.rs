@@ -11,7 +11,6 @@ use super::session::{Fields, PageError, PostedForm, check_origin, local_path};
 use crate::app::App;
 use crate::auth::caller::claims;
 use crate::params::Params;
-use crate::problem::database_away;
 use crate::store::sessions;
 use crate::store::tokens::{self, Holder, TokenId};
 
@@ -34,7 +33,7 @@ pub(super) async fn sign_in_by_token(
     check_origin(&headers)?;
     let fields = Fields::read(request, &app).await?;
     let token = fields.get("token").unwrap_or_default().trim();
-    let known = tokens::known(&app.readers, token, app.clock.now()).await?;
+    let known = tokens::holder(&app.readers, token, app.clock.now()).await?;
     let known = known.map(|(id, holder)| (holder, Some(id)));
     let next = fields.get("next");
     Ok(match sign_in(&app, &headers, known).await? {
@@ -94,8 +93,7 @@ pub(super) async fn sign_out(
     headers: HeaderMap,
     PostedForm(viewer, _): PostedForm,
 ) -> Result<Response, PageError> {
-    let ended = sessions::end(&viewer.app.writer, viewer.secret()).await;
-    ended.map_err(database_away)?;
+    sessions::end(&viewer.app.writer, viewer.secret()).await?;
     Ok(redirect_with(expired_cookie(&headers), "/login"))
 }
 

@@ -3,14 +3,15 @@
 use holdpoint_auth::{Choice, Right};
 use holdpoint_contracts::handoff::{OutcomeType, RequestStatus, RequestView};
 use holdpoint_contracts::link::{DECLINED, DONE, LABEL_CHARS_MAX, Link};
+use holdpoint_holds::Recipient;
 use maud::{Markup, html};
 
-use super::addressees::{has_voted, may_act_on};
 use super::attempt::RequestAttempt;
 use super::labels;
 use super::sanitize::{humanize, one_line};
 use super::schema::FormSchema;
 use super::session::SignedInUser;
+use crate::redaction::is_named;
 
 /// Up to this number, options are buttons; more options are a list.
 const BUTTONS_MAX: usize = 6;
@@ -391,4 +392,36 @@ impl<'a> RequestForms<'a> {
         };
         self.form("acknowledge", "row", &inside)
     }
+}
+
+/// A request is addressed to a user by name, by role or by delegation. A request without recipients
+/// is addressed to the owners. An assignee has it alone, except where several people must agree.
+/// The service that owns the request checks every decision again.
+pub(super) fn is_addressed_to(user: &SignedInUser, request: &RequestView) -> bool {
+    let names_user = |to: &String| is_named(&user.caller.claims, to);
+    if request.also.iter().any(names_user) {
+        return true;
+    }
+    if let Some(assignee) = request.assignee.as_deref() {
+        let is_assignee = Recipient::bare_user_name(assignee) == user.name();
+        if is_assignee || request.votes.is_none() {
+            return is_assignee;
+        }
+    }
+    if request.to.is_empty() {
+        return user.may(Right::Own);
+    }
+    request.to.iter().any(names_user)
+}
+
+/// The user may see the forms of a request: it is addressed to them, or they are an operator.
+fn may_act_on(user: &SignedInUser, request: &RequestView) -> bool {
+    is_addressed_to(user, request) || user.may(Right::Operate)
+}
+
+/// The user has approved a request that needs more approvals.
+fn has_voted(user: &SignedInUser, request: &RequestView) -> bool {
+    let mut history = request.history.iter();
+    request.votes.is_some()
+        && history.any(|entry| entry.action == "approved" && entry.by == user.name())
 }

@@ -24,7 +24,6 @@ use crate::auth::token_scope::grants;
 
 mod clocks;
 pub(super) mod controls;
-pub(super) mod take_over;
 
 /// Number of history items on the page, the newest ones.
 const HISTORY_MAX: u64 = 300;
@@ -166,7 +165,7 @@ fn head(user: &SignedInUser, run: &RunView) -> Fragment {
                 }
                 @if let Some(result) = run.result.as_ref().filter(|it| !it.is_null()) { (context::sections(result)) }
                 (controls::render(user, run))
-                (take_over::render(user, run))
+                (controls::render_take_over(user, run))
                 (clocks::render(run, user.now))
             }
         }

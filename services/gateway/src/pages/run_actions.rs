@@ -4,14 +4,16 @@ use axum::extract::Path;
 use axum::response::{IntoResponse, Redirect, Response};
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::executor::{CancelRun, PauseRun, PauseWaiting, ResumeRun};
-use holdpoint_contracts::run::ResumeMode;
+use holdpoint_contracts::executor::{CancelRun, PauseRun, PauseWaiting, ResumeRun, TakeOverRun};
+use holdpoint_contracts::run::{HoldKind, ResumeMode};
 use holdpoint_ids::RunId;
 
 use super::request_actions::refused_attempt;
-use super::run::{self, take_over};
+use super::run;
 use super::session::{Fields, PageError, PostedForm, Viewer, invalid_form, parse_id};
+use crate::command_outcome::CommandOutcome;
 use crate::problem;
+use crate::use_cases::await_request::read_when_delivered;
 
 /// Performs the form's action and shows the run as it is afterwards.
 pub(super) async fn act(
@@ -32,7 +34,7 @@ pub(super) async fn act(
 async fn perform(viewer: &Viewer, run: RunId, fields: &Fields) -> Result<(), Problem> {
     viewer.caller.may(Right::Operate)?;
     match fields.get("do") {
-        Some("take_over") => take_over::take_over(viewer, run).await,
+        Some("take_over") => take_over(viewer, run).await,
         Some("pause") => {
             let waiting = PauseWaiting::Hold;
             viewer.command(PauseRun { run, waiting }).await.map(drop)
@@ -49,6 +51,22 @@ async fn perform(viewer: &Viewer, run: RunId, fields: &Fields) -> Result<(), Pro
             "Invalid action; expected pause, resume, cancel or take_over.",
         )),
     }
+}
+
+/// Makes the user the owner of the run. If the executor is down, the command is stored and the page
+/// shows its effect later.
+async fn take_over(viewer: &Viewer, run: RunId) -> Result<(), Problem> {
+    let outcome = viewer.command(TakeOverRun { run }).await?;
+    if let CommandOutcome::Done(taken) = outcome {
+        let mut holds = taken.run.waiting_on.iter();
+        let own = holds.find(|hold| hold.kind == HoldKind::Handoff && hold.step.is_empty());
+        if let Some(hold) = own {
+            // A page without the script is loaded only once, so its request has to be there.
+            let workspace = &viewer.caller.workspace;
+            drop(read_when_delivered(&viewer.app, workspace, hold.id, true).await);
+        }
+    }
+    Ok(())
 }
 
 fn read_mode(fields: &Fields) -> Result<ResumeMode, Problem> {

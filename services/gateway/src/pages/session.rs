@@ -17,7 +17,6 @@ use holdpoint_contracts::handoff::RequestView;
 use holdpoint_contracts::notification::GetPreferences;
 use holdpoint_contracts::{Command, Problem, Query};
 use holdpoint_ids::{HoldId, Workspace};
-use holdpoint_store::StoreError;
 use maud::{Markup, html};
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
@@ -29,7 +28,7 @@ use crate::app::App;
 use crate::auth::caller::{Caller, claims};
 use crate::auth::may::Demand;
 use crate::command_outcome::CommandOutcome;
-use crate::problem::database_away;
+use crate::problem::{ApiError, database_away};
 use crate::store::sessions;
 
 /// Time to wait for the preferences; without them, times are shown in UTC.
@@ -80,15 +79,9 @@ pub(super) enum PageError {
     Problem(Problem),
 }
 
-impl From<Problem> for PageError {
-    fn from(problem: Problem) -> Self {
-        Self::Problem(problem)
-    }
-}
-
-impl From<StoreError> for PageError {
-    fn from(error: StoreError) -> Self {
-        Self::Problem(database_away(error))
+impl<E: Into<ApiError>> From<E> for PageError {
+    fn from(error: E) -> Self {
+        Self::Problem(error.into().0)
     }
 }
 
@@ -139,7 +132,7 @@ impl Viewer {
         let Some(known) = claims(app, session.holder).await? else {
             return Ok(None);
         };
-        let mut viewer = Self::new(app, Caller::of(known), secret).await;
+        let mut viewer = Self::new(app, known, secret).await;
         viewer.user.other_workspaces = session.others;
         Ok(Some(viewer))
     }

@@ -1,24 +1,23 @@
 //! `/v1/clock`: reading the time, and advancing a test clock.
 
-use std::time::Duration;
-
 use axum::extract::State;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use chrono::SecondsFormat;
 use holdpoint_contracts::scheduler::{AdvanceClock, AdvancedClock};
-use holdpoint_contracts::{IdempotencyKey, Problem, duration};
-use serde::{Deserialize, Serialize};
+use holdpoint_contracts::{IdempotencyKey, Problem};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::auth::may::{Administer, Installation};
-use crate::body::invalid_field;
+use crate::body::{invalid_field, parse_duration_ms};
 use crate::call::{Call, OptionalJson};
 use crate::params::NoParams;
 use crate::path::NoId;
 use crate::problem::{ApiError, JsonResult};
 
-const BY_MAX: Duration = Duration::from_hours(400 * 24);
+const BY_MS_MAX: u64 = 400 * 24 * 3_600_000;
 /// How long an advance waits, in real time, until the work that it triggered is finished.
 const SETTLE_MS_DEFAULT: u64 = 10_000;
 const SETTLE_MS_MAX: u64 = 60_000;
@@ -29,12 +28,6 @@ pub(crate) fn routes() -> Router<App> {
         .route("/v1/clock/advance", post(advance))
 }
 
-#[derive(Debug, Serialize)]
-struct Now {
-    /// Always with milliseconds.
-    now: String,
-}
-
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AdvanceBody {
@@ -43,10 +36,10 @@ struct AdvanceBody {
     settle_ms: Option<u64>,
 }
 
-async fn now(State(app): State<App>, _: NoParams) -> Json<Now> {
-    Json(Now {
-        now: app.clock.now().to_rfc3339_opts(SecondsFormat::Millis, true),
-    })
+/// Always with milliseconds.
+async fn now(State(app): State<App>, _: NoParams) -> Json<Value> {
+    let now = app.clock.now().to_rfc3339_opts(SecondsFormat::Millis, true);
+    Json(json!({ "now": now }))
 }
 
 /// Owner and admin of the first workspace only, because all workspaces share the time. Concurrent advances run one
@@ -79,8 +72,8 @@ async fn advance(
 }
 
 fn read_advance(body: &AdvanceBody) -> Result<AdvanceClock, Problem> {
-    let by = duration::parse(&body.by).map_err(|error| invalid_field("/by", &error.to_string()))?;
-    if by.is_zero() || by > BY_MAX {
+    let by_ms = parse_duration_ms("/by", &body.by)?;
+    if by_ms == 0 || by_ms > BY_MS_MAX {
         return Err(invalid_field(
             "/by",
             "must be more than 0 and at most 400 days",
@@ -93,8 +86,6 @@ fn read_advance(body: &AdvanceBody) -> Result<AdvanceClock, Problem> {
             &format!("must be at most {SETTLE_MS_MAX}"),
         ));
     }
-    let by_ms =
-        u64::try_from(by.as_millis()).map_err(|error| invalid_field("/by", &error.to_string()))?;
     Ok(AdvanceClock { by_ms, settle_ms })
 }
 

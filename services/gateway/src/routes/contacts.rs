@@ -110,17 +110,11 @@ async fn list_activities(
 
 /// Records something that was said to or by the contact (S0-AC7).
 async fn add_activity(call: Call<Ask, ContactId, JsonBody<ActivityBody>>) -> ApiResult<Response> {
-    let ActivityBody {
-        kind,
-        subject,
-        text,
-        at,
-    } = call.body;
     let activity = Activity {
-        kind,
-        subject,
-        text,
-        at: at.unwrap_or_else(|| call.caller.app.clock.now()),
+        kind: call.body.kind,
+        subject: call.body.subject,
+        text: call.body.text,
+        at: call.body.at.unwrap_or_else(|| call.caller.app.clock.now()),
     };
     let command = AddActivity {
         contact: call.id,

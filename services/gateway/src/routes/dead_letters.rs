@@ -18,10 +18,9 @@ use crate::app::App;
 use crate::auth::may::{Administer, May};
 use crate::body::Body;
 use crate::call::Call;
-use crate::excerpt::excerpt;
 use crate::idempotency;
 use crate::params::PageParams;
-use crate::problem::{ApiResult, JsonResult};
+use crate::problem::{ApiResult, JsonResult, excerpt};
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -126,19 +125,13 @@ fn merge_pages(
     }
 }
 
-/// A letter with its service.
-#[derive(Serialize)]
-struct Shown<L> {
-    #[serde(flatten)]
-    letter: L,
-    service: &'static str,
-}
-
 /// A letter as the API shows it, with the service in its id.
 fn item(service: &'static str, letter: impl Serialize) -> Value {
-    let mut item = json!(Shown { letter, service });
-    if let Some(id) = item.get_mut("id") {
-        *id = json!(format!("{service}-{id}"));
+    let mut item = json!(letter);
+    if let Some(fields) = item.as_object_mut() {
+        let id = fields.get("id").map(|id| format!("{service}-{id}"));
+        fields.insert("id".to_owned(), json!(id));
+        fields.insert("service".to_owned(), json!(service));
     }
     item
 }

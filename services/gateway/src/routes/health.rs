@@ -9,7 +9,7 @@ use holdpoint_contracts::executor::ListAgents;
 use holdpoint_contracts::handoff::ListUsers;
 use holdpoint_contracts::{FieldError, Problem, Query};
 use holdpoint_ids::Workspace;
-use serde::Serialize;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::app::App;
@@ -26,16 +26,11 @@ pub(crate) fn routes() -> Router<App> {
         .route("/readyz", get(ready))
 }
 
-#[derive(Debug, Serialize)]
-struct Health {
-    status: &'static str,
+async fn live() -> Json<Value> {
+    Json(json!({ "status": "live" }))
 }
 
-async fn live() -> Json<Health> {
-    Json(Health { status: "live" })
-}
-
-async fn ready(State(app): State<App>) -> Result<Json<Health>, ApiError> {
+async fn ready(State(app): State<App>) -> Result<Json<Value>, ApiError> {
     let agents = ListAgents {
         limit: 1,
         cursor: None,
@@ -62,7 +57,7 @@ async fn ready(State(app): State<App>) -> Result<Json<Health>, ApiError> {
         reasons.extend(not_ready());
     }
     if reasons.is_empty() {
-        return Ok(Json(Health { status: "ready" }));
+        return Ok(Json(json!({ "status": "ready" })));
     }
     let errors = reasons
         .iter()

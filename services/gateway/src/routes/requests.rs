@@ -1,7 +1,6 @@
 //! `/requests`: requests to people, and what they do with them.
 
 pub(crate) mod actions;
-mod ask_again;
 mod batch;
 mod complete;
 pub(super) mod decisions;
@@ -10,11 +9,12 @@ pub(super) mod wait;
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::handoff::{ListRequests, RequestStatus, RequestView};
+use holdpoint_contracts::handoff::{ListRequests, RequestAction, RequestStatus, RequestView};
 use holdpoint_contracts::notification::{DeliveryView, ListDeliveries};
 use holdpoint_contracts::run::Page;
 use holdpoint_ids::{HoldId, UserName};
 
+use self::actions::{act_on, hand_on};
 use crate::app::App;
 use crate::auth::caller::Caller;
 use crate::auth::may::{Look, May};
@@ -23,6 +23,7 @@ use crate::params::{PageParams, Params};
 use crate::problem::JsonResult;
 
 pub(crate) fn routes() -> Router<App> {
+    use RequestAction::{Accept, Acknowledge, Delegate, Reassign, TakeOver};
     Router::new()
         .route("/requests", get(list))
         .route("/requests/{id}", get(wait::show))
@@ -31,14 +32,26 @@ pub(crate) fn routes() -> Router<App> {
         .route("/requests/{id}/approve", post(decisions::approve))
         .route("/requests/{id}/reject", post(decisions::reject))
         .route("/requests/{id}/complete", post(complete::complete))
-        .route("/requests/{id}/accept", post(actions::accept))
-        .route("/requests/{id}/take-over", post(actions::take_over))
-        .route("/requests/{id}/reassign", post(actions::reassign))
-        .route("/requests/{id}/delegate", post(actions::delegate))
-        .route("/requests/{id}/acknowledge", post(actions::acknowledge))
+        .route("/requests/{id}/accept", post(|call| act_on(call, Accept)))
+        .route(
+            "/requests/{id}/take-over",
+            post(|call| act_on(call, TakeOver)),
+        )
+        .route(
+            "/requests/{id}/reassign",
+            post(|call| hand_on(call, |to| Reassign { to })),
+        )
+        .route(
+            "/requests/{id}/delegate",
+            post(|call| hand_on(call, |to| Delegate { to })),
+        )
+        .route(
+            "/requests/{id}/acknowledge",
+            post(|call| act_on(call, Acknowledge)),
+        )
         .route("/requests/{id}/snooze", post(actions::snooze))
         .route("/requests/{id}/withdraw", post(actions::withdraw))
-        .route("/requests/{id}/ask-again", post(ask_again::ask_again))
+        .route("/requests/{id}/ask-again", post(actions::ask_again))
         .route("/requests:batch", post(batch::decide))
         .route("/runs/{run}/complete-handoff", put(complete::complete_run))
 }

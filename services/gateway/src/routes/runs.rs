@@ -1,25 +1,31 @@
-//! `/runs`: reading, pausing, resuming, canceling and taking over runs.
+//! `/runs`: reading, pausing, resuming, canceling and taking over runs. Also pausing and resuming agents and the
+//! workspace.
 
 mod confirm;
 mod events;
 
+use std::fmt::Display;
+use std::str::FromStr;
+
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use chrono::{DateTime, Utc};
+use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::{
-    CancelRun, GetRun, ListRuns, PauseRun, ResumeRun, TakeOverRun,
+    CancelRun, ChangedScope, GetRun, ListRuns, PauseNew, PauseRun, PauseScope, PauseWaiting,
+    ResumeRun, ResumeScope, TakeOverRun,
 };
-use holdpoint_contracts::run::{ChangedRun, Page, RunView};
-use holdpoint_ids::RunId;
+use holdpoint_contracts::run::{ChangedRun, Page, ResumeMode, RunView};
+use holdpoint_ids::{AgentName, RunId};
 use serde::Deserialize;
 
-use super::pauses::{PauseBody, ResumeBody};
 use crate::app::App;
-use crate::auth::may::{Look, May, Operate};
+use crate::auth::may::{Administer, Demand, Look, May, Operate};
 use crate::auth::run_reader::RunReader;
 use crate::call::{Call, OptionalJson};
 use crate::command_outcome::CommandResult;
 use crate::params::{NoParams, Params, invalid};
+use crate::path::NoId;
 use crate::problem::{ApiError, JsonResult};
 
 pub(crate) fn routes() -> Router<App> {
@@ -32,6 +38,32 @@ pub(crate) fn routes() -> Router<App> {
         .route("/runs/{run}/cancel", post(cancel))
         .route("/runs/{run}/confirm", post(confirm::confirm))
         .route("/runs/{run}/take-over", post(take_over))
+        .route(
+            "/agents/{agent}/pause",
+            post(pause_scope::<Operate, AgentName>),
+        )
+        .route(
+            "/agents/{agent}/resume",
+            post(resume_scope::<Operate, AgentName>),
+        )
+        .route("/pause", post(pause_scope::<Administer, NoId>))
+        .route("/resume", post(resume_scope::<Administer, NoId>))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PauseBody {
+    #[serde(default)]
+    waiting: Option<PauseWaiting>,
+    #[serde(default)]
+    new: Option<PauseNew>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ResumeBody {
+    #[serde(default)]
+    mode: Option<ResumeMode>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -120,4 +152,42 @@ async fn take_over(call: RunCall<TakeOverBody>) -> CommandResult<ChangedRun> {
     let TakeOverBody {} = call.body;
     let command = TakeOverRun { run: call.id };
     call.caller.command(call.key, command).await
+}
+
+/// Pauses the agent of the path, or without one the workspace (S0-AC4, S0-T6).
+async fn pause_scope<D: Demand, I: Into<Option<AgentName>> + FromStr<Err: Display> + Send>(
+    call: Call<D, I, OptionalJson<PauseBody>, Params>,
+) -> CommandResult<ChangedScope> {
+    let pause = read_pause(call.id.into(), call.params, &call.body)?;
+    call.caller.command(call.key, pause).await
+}
+
+/// Resumes what [`pause_scope`] has paused.
+async fn resume_scope<D: Demand, I: Into<Option<AgentName>> + FromStr<Err: Display> + Send>(
+    call: Call<D, I, OptionalJson<ResumeBody>, Params>,
+) -> CommandResult<ChangedScope> {
+    let (agent, mode) = (call.id.into(), call.body.read_mode(call.params)?);
+    let command = ResumeScope { agent, mode };
+    call.caller.command(call.key, command).await
+}
+
+/// Both words are in the body or in the query; the body wins.
+fn read_pause(
+    agent: Option<AgentName>,
+    params: Params,
+    body: &PauseBody,
+) -> Result<PauseScope, Problem> {
+    let params = params.only(&["waiting", "new"])?;
+    Ok(PauseScope {
+        agent,
+        waiting: params.read_word_unless(body.waiting, "waiting")?,
+        new: params.read_word_unless(body.new, "new")?,
+    })
+}
+
+impl ResumeBody {
+    /// The mode of the body, else of the query.
+    fn read_mode(self, params: Params) -> Result<ResumeMode, Problem> {
+        params.only(&["mode"])?.read_word_unless(self.mode, "mode")
+    }
 }

@@ -16,7 +16,7 @@ use crate::auth::caller::Caller;
 use crate::params::Params;
 use crate::path::PathId;
 use crate::problem::{ApiError, ApiResult, JsonResult};
-use crate::store::sessions::own::{self, SessionId, SessionView};
+use crate::store::sessions::{self, SessionId, SessionView};
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -28,7 +28,7 @@ pub(crate) fn routes() -> Router<App> {
 async fn list(selected: SelectedUser) -> JsonResult<Page<SessionView>> {
     let SelectedUser { app, caller, user } = selected;
     let holder = (&caller.workspace, &user);
-    let items = own::list(&app.readers, holder, None, app.clock.now()).await?;
+    let items = sessions::list(&app.readers, holder, None, app.clock.now()).await?;
     Ok(Json(Page {
         items,
         next_cursor: None,
@@ -39,7 +39,7 @@ async fn end(selected: SelectedUser, PathId(id): PathId<SessionId>) -> ApiResult
     let SelectedUser { app, caller, user } = selected;
     caller.guard_owner(&app, &user).await?;
     let holder = (&caller.workspace, &user);
-    if own::end(&app.writer, holder, Some(id)).await? == 0 {
+    if sessions::end_own(&app.writer, holder, Some(id)).await? == 0 {
         let detail = format!("session `{id}` of `{user}` not found");
         return Err(ApiError(Problem::not_found(detail)));
     }
@@ -49,7 +49,7 @@ async fn end(selected: SelectedUser, PathId(id): PathId<SessionId>) -> ApiResult
 async fn end_all(selected: SelectedUser) -> ApiResult<StatusCode> {
     let SelectedUser { app, caller, user } = selected;
     caller.guard_owner(&app, &user).await?;
-    own::end(&app.writer, (&caller.workspace, &user), None).await?;
+    sessions::end_own(&app.writer, (&caller.workspace, &user), None).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

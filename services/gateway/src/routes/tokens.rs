@@ -11,7 +11,6 @@ use holdpoint_ids::UserName;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
-use crate::auth::caller::Caller;
 use crate::auth::may::{Administer, InPerson, May};
 use crate::auth::token_scope::{grants, narrow_roles};
 use crate::body::invalid_field;
@@ -55,13 +54,10 @@ async fn create(
 ) -> ApiResult<(StatusCode, Json<MadeToken>)> {
     let caller = call.caller;
     let now = caller.app.clock.now();
-    let TokenBody {
-        user,
-        role,
-        expires_in,
-    } = call.body;
-    let role = role.as_deref().map(parse_role).transpose()?;
-    let expires_at = expires_in.as_deref().map(|text| parse_expiry(text, now));
+    let body = call.body;
+    let user = body.user;
+    let role = body.role.as_deref().map(parse_role).transpose()?;
+    let expires_at = body.expires_in.map(|text| parse_expiry(&text, now));
     let expires_at = expires_at.transpose()?;
     check_rights(&caller, &user, role).await?;
     let new = NewToken {
@@ -98,8 +94,15 @@ async fn check_rights(
     let user = user.filter(|user| user.active);
     let user = user.ok_or_else(|| invalid_field("/user", &format!("user `{name}` not found")))?;
     let roles = narrow_roles(&user.roles, role);
-    require_rights(caller, &roles)?;
-    require_own_name(caller, name, &roles)
+    let mut granted = Right::ALL.iter().filter(|right| grants(&roles, **right));
+    granted.try_for_each(|right| caller.may(*right))?;
+    let decides_for_another = *name != caller.claims.user && grants(&roles, Right::Decide);
+    // With it an administrator could give two approvals (A-M3).
+    if decides_for_another && caller.may(Right::Own).is_err() {
+        let detail = "only owners can create a token that decides for another user; narrow it to `agent` or `viewer`";
+        return Err(Problem::new(403, "forbidden", detail));
+    }
+    Ok(())
 }
 
 /// Oldest first.
@@ -128,28 +131,6 @@ async fn revoke(call: Call<Administer, TokenId>) -> ApiResult<StatusCode> {
     }
     let detail = format!("token `{id}` not found");
     Err(ApiError(Problem::not_found(detail)))
-}
-
-/// # Errors
-/// 403 for an administrator whose token decides for another user: it could give two approvals (A-M3).
-fn require_own_name(
-    caller: &Caller,
-    user: &UserName,
-    roles: &[holdpoint_ids::RoleName],
-) -> Result<(), Problem> {
-    let decides_for_another = *user != caller.claims.user && grants(roles, Right::Decide);
-    if !decides_for_another || caller.may(Right::Own).is_ok() {
-        return Ok(());
-    }
-    let detail = "only owners can create a token that decides for another user; narrow it to `agent` or `viewer`";
-    Err(Problem::new(403, "forbidden", detail))
-}
-
-/// # Errors
-/// 403 for a token with more rights than the caller.
-fn require_rights(caller: &Caller, roles: &[holdpoint_ids::RoleName]) -> Result<(), Problem> {
-    let mut granted = Right::ALL.iter().filter(|right| grants(roles, **right));
-    granted.try_for_each(|right| caller.may(*right))
 }
 
 fn parse_role(name: &str) -> Result<Role, Problem> {

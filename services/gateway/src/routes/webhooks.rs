@@ -45,17 +45,12 @@ struct WebhookBody {
 async fn add(
     call: Call<Administrator, NoId, JsonBody<WebhookBody>>,
 ) -> ApiResult<(StatusCode, Json<WebhookAdded>)> {
-    let WebhookBody {
-        url,
-        events,
-        format,
-    } = call.body;
-    let has_run_ends = has_run_ends(&events);
+    let has_run_ends = has_run_ends(&call.body.events);
     let command = AddWebhook {
         id: WebhookId::fresh(),
-        url,
-        events,
-        format,
+        url: call.body.url,
+        events: call.body.events,
+        format: call.body.format,
     };
     let added = send_with_run_ends(&call.caller, has_run_ends, call.key, command).await?;
     Ok((StatusCode::CREATED, added))
@@ -80,19 +75,13 @@ const fn yes() -> bool {
 async fn change(
     call: Call<Administrator, WebhookId, JsonBody<ChangeBody>>,
 ) -> JsonResult<WebhookView> {
-    let ChangeBody {
-        url,
-        events,
-        format,
-        enabled,
-    } = call.body;
-    let has_run_ends = has_run_ends(&events);
+    let has_run_ends = has_run_ends(&call.body.events);
     let command = ChangeWebhook {
         id: call.id,
-        url,
-        events,
-        format,
-        enabled,
+        url: call.body.url,
+        events: call.body.events,
+        format: call.body.format,
+        enabled: call.body.enabled,
     };
     send_with_run_ends(&call.caller, has_run_ends, call.key, command).await
 }

@@ -13,7 +13,7 @@ use sea_orm::{
     QueryOrder, TryInsertResult,
 };
 
-use super::commands::answers::{self, GivenAnswer};
+use super::commands::{self, GivenAnswer};
 
 /// An address to which programs outside post signed commands.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,7 +79,7 @@ pub(crate) async fn add(
         return Ok(Added::NameTaken);
     }
     if let Some(answer) = answer {
-        answers::keep_answer(&tx, answer).await?;
+        commands::keep_answer(&tx, answer).await?;
     }
     tx.commit().await?;
     Ok(Added::Done)

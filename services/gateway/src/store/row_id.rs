@@ -28,7 +28,7 @@ macro_rules! row_id {
                 let digits = digits.filter(|text| text.chars().all(|c| c.is_ascii_digit()));
                 let number = digits.and_then(|digits| digits.parse().ok());
                 number.map(Self).ok_or_else(|| {
-                    let text = crate::excerpt::excerpt(text);
+                    let text = crate::problem::excerpt(text);
                     format!(
                         concat!(
                             "`{}` is not the id of a ",

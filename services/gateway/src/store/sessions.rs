@@ -1,13 +1,10 @@
 //! Sessions of browsers, and one-time links that open a session. Both are 256 random bits, of which only the
 //! digest is stored. A browser may be signed in to several workspaces and shows one of them.
 
-pub(crate) mod own;
 pub(super) mod row;
 #[cfg(test)]
 pub(super) mod tests;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_ids::{UserName, Workspace};
 use holdpoint_store::{StoreError, begin_write};
@@ -17,8 +14,10 @@ use sea_orm::{
     QueryFilter, QueryOrder, QuerySelect,
 };
 
-use super::tokens::{self, Holder, TokenId, digest};
+use super::row_id::row_id;
+use super::tokens::{self, Holder, TokenId, digest, fresh_secret};
 use row::{login, session};
+use serde::Serialize;
 
 /// Longest life of a session, even in use.
 const LASTS: TimeDelta = TimeDelta::days(30);
@@ -40,6 +39,25 @@ pub(crate) struct Session {
     pub(crate) others: Vec<Workspace>,
 }
 
+/// A session as the API shows it, without its secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct SessionView {
+    pub(crate) id: SessionId,
+    /// Role that the opening token is limited to; absent: all rights of the user.
+    pub(crate) role: Option<String>,
+    /// The opening token, with which it ends; absent: a one-time link opened it.
+    pub(crate) token: Option<TokenId>,
+    #[serde(with = "holdpoint_contracts::instant")]
+    pub(crate) created_at: DateTime<Utc>,
+    #[serde(with = "holdpoint_contracts::instant")]
+    pub(crate) last_seen: DateTime<Utc>,
+    /// Whether it belongs to the calling browser.
+    #[serde(skip)]
+    pub(crate) is_this_one: bool,
+}
+
+row_id!(SessionId, "session", "ses_");
+
 /// Signs a browser in and returns its new secret. The sessions of the old secret (`before`) move to the new
 /// one, and the old one becomes invalid.
 pub(crate) async fn open(
@@ -49,7 +67,7 @@ pub(crate) async fn open(
     before: Option<&str>,
     now: DateTime<Utc>,
 ) -> Result<String, StoreError> {
-    let secret = fresh();
+    let secret = fresh_secret();
     let tx = begin_write(writer).await?;
     session::Entity::delete_many()
         .filter(is_over(now))
@@ -89,9 +107,7 @@ pub(crate) async fn open(
 }
 
 async fn make_room(db: &impl ConnectionTrait, holder: &Holder) -> Result<(), DbErr> {
-    let theirs = session::Column::Workspace
-        .eq(holder.workspace.as_str())
-        .and(session::Column::UserName.eq(holder.user.as_str()));
+    let theirs = is_of((&holder.workspace, &holder.user));
     let first_gone = session::Entity::find()
         .filter(theirs.clone())
         .order_by_desc(session::Column::Id)
@@ -187,6 +203,58 @@ pub(crate) async fn end(writer: &DatabaseConnection, secret: &str) -> Result<(),
     Ok(())
 }
 
+/// The valid sessions of a user, newest first. `secret` is the secret of the calling browser.
+pub(crate) async fn list(
+    readers: &DatabaseConnection,
+    holder: (&Workspace, &UserName),
+    secret: Option<&str>,
+    now: DateTime<Utc>,
+) -> Result<Vec<SessionView>, StoreError> {
+    let rows = session::Entity::find()
+        .filter(is_of(holder))
+        .filter(is_over(now).not())
+        .order_by_desc(session::Column::Id)
+        .all(readers)
+        .await?;
+    let secret = secret.map(digest);
+    let mut found = Vec::with_capacity(rows.len());
+    for row in rows {
+        if let Some(token) = row.token_id
+            && !tokens::is_alive(readers, token, now).await?
+        {
+            continue;
+        }
+        found.push(SessionView {
+            id: SessionId(row.id),
+            role: row.role,
+            token: row.token_id.map(TokenId),
+            created_at: row.created_at,
+            last_seen: row.seen_at,
+            is_this_one: secret.as_ref() == Some(&row.session_sha256),
+        });
+    }
+    Ok(found)
+}
+
+/// Ends one session of a user, or all; returns their number. Sessions of the same browser in other workspaces remain.
+pub(crate) async fn end_own(
+    writer: &DatabaseConnection,
+    holder: (&Workspace, &UserName),
+    id: Option<SessionId>,
+) -> Result<u64, DbErr> {
+    let mut ended = session::Entity::delete_many().filter(is_of(holder));
+    if let Some(SessionId(id)) = id {
+        ended = ended.filter(session::Column::Id.eq(id));
+    }
+    Ok(ended.exec(writer).await?.rows_affected)
+}
+
+fn is_of((workspace, user): (&Workspace, &UserName)) -> SimpleExpr {
+    session::Column::Workspace
+        .eq(workspace.as_str())
+        .and(session::Column::UserName.eq(user.as_str()))
+}
+
 /// Creates the code of a one-time link for a user. Replaces the previous code and deletes expired ones.
 pub(crate) async fn make_login(
     writer: &DatabaseConnection,
@@ -194,7 +262,7 @@ pub(crate) async fn make_login(
     user: &UserName,
     now: DateTime<Utc>,
 ) -> Result<String, StoreError> {
-    let code = fresh();
+    let code = fresh_secret();
     let before = login::Column::Workspace
         .eq(workspace.as_str())
         .and(login::Column::UserName.eq(user.as_str()));
@@ -249,8 +317,4 @@ fn is_over(now: DateTime<Utc>) -> SimpleExpr {
     session::Column::CreatedAt
         .lte(now - LASTS)
         .or(session::Column::SeenAt.lte(now - IDLE))
-}
-
-fn fresh() -> String {
-    URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>())
 }

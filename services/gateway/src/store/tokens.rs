@@ -86,8 +86,7 @@ pub(crate) async fn mint(
     new: &NewToken,
     now: DateTime<Utc>,
 ) -> Result<Minted, DbErr> {
-    let secret = URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>());
-    let token = format!("{PREFIX}{secret}");
+    let token = format!("{PREFIX}{}", fresh_secret());
     if let Some(asked) = &new.asked
         && let Some(known) = by_key(writer, &asked.key).await?
     {
@@ -158,18 +157,9 @@ pub(crate) async fn tidy(
     Ok(())
 }
 
-/// The holder of a token; absent if it is unknown or has expired.
+/// The holder of a token; absent if it is unknown or has expired. With the id of the token, by which a session
+/// ends with its token.
 pub(crate) async fn holder(
-    readers: &DatabaseConnection,
-    token: &str,
-    now: DateTime<Utc>,
-) -> Result<Option<Holder>, StoreError> {
-    let found = known(readers, token, now).await?;
-    Ok(found.map(|(_id, holder)| holder))
-}
-
-/// The same with the id of the token, by which a session ends with its token.
-pub(crate) async fn known(
     readers: &DatabaseConnection,
     token: &str,
     now: DateTime<Utc>,
@@ -302,6 +292,11 @@ fn view(row: &row::Model) -> Result<TokenView, StoreError> {
         created_at: row.created_at,
         expires_at: row.expires_at,
     })
+}
+
+/// 256 random bits.
+pub(super) fn fresh_secret() -> String {
+    URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>())
 }
 
 pub(super) fn digest(token: &str) -> String {

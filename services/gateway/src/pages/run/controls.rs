@@ -1,10 +1,11 @@
-//! The buttons of a run's page that pause, resume and cancel it (D-14).
+//! The buttons of a run's page that pause, resume, cancel and take it over (D-14).
 
 use holdpoint_auth::Right;
 use holdpoint_contracts::run::{PauseScope, RunView};
 use maud::{Markup, html};
 
 use super::super::request_forms::unfold;
+use super::super::sanitize::one_line;
 use super::super::session::SignedInUser;
 
 /// The modes of resuming: the word of the API, and the label after "Resume".
@@ -44,8 +45,25 @@ pub(super) fn render(user: &SignedInUser, run: &RunView) -> Markup {
     }
 }
 
+/// The owner of a taken-over run, or the button by which an operator takes it over.
+pub(super) fn render_take_over(user: &SignedInUser, run: &RunView) -> Markup {
+    if let Some(by) = &run.taken_over_by {
+        return html! {
+            p.why { strong { (one_line(by, 120)) } " owns this run. The agent is stopped until the run is completed or handed back below." }
+        };
+    }
+    if run.status.is_final() || !user.may(Right::Operate) {
+        return html! {};
+    }
+    let inside = html! {
+        button { "Take the run over" }
+        span.hint { "The agent and its steps stop. You own the run until you hand it back or end it." }
+    };
+    form(user, run, "take_over", &inside)
+}
+
 /// A form that performs one action on the run.
-pub(super) fn form(user: &SignedInUser, run: &RunView, action: &str, inside: &Markup) -> Markup {
+fn form(user: &SignedInUser, run: &RunView, action: &str, inside: &Markup) -> Markup {
     let path = format!("/runs/{}/act", run.id);
     user.form(&path, "row", &[("do", action)], inside)
 }

@@ -9,7 +9,7 @@ use super::super::session::{PageError, PermittedForm, SignedInUser, Viewer, inva
 use super::form::redirect_done;
 use crate::auth::may::{InPerson, Look};
 use crate::problem::database_away;
-use crate::store::sessions::own::{self, SessionId, SessionView};
+use crate::store::sessions::{self, SessionId, SessionView};
 
 const PATH: &str = "/settings/sessions";
 
@@ -17,7 +17,7 @@ const PATH: &str = "/settings/sessions";
 pub(super) async fn load(viewer: &Viewer) -> Result<Vec<SessionView>, Problem> {
     let owner = (&viewer.caller.workspace, &viewer.caller.claims.user);
     let secret = Some(viewer.secret());
-    let found = own::list(&viewer.app.readers, owner, secret, viewer.now).await;
+    let found = sessions::list(&viewer.app.readers, owner, secret, viewer.now).await;
     found.map_err(database_away)
 }
 
@@ -65,8 +65,7 @@ pub(super) async fn end(
     let id = id.map_err(|error: String| invalid_form(&error))?;
     let owner = (&viewer.caller.workspace, &viewer.caller.claims.user);
     // A session that has ended already is not an error.
-    let ended = own::end(&viewer.app.writer, owner, id).await;
-    ended.map_err(database_away)?;
+    sessions::end_own(&viewer.app.writer, owner, id).await?;
     Ok(match viewer.reload().await? {
         Some(_user) => redirect_done("signed-out"),
         None => Redirect::to("/login").into_response(),

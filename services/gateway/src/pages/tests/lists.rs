@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::super::addressees::is_addressed_to;
 use super::super::card::card;
+use super::super::request_forms::is_addressed_to;
 use super::super::session::SignedInUser;
 use super::{at, read, request};
 

@@ -79,18 +79,17 @@ async fn find_hook(app: &App, workspace: &str, name: &str) -> ApiResult<Option<(
 
 async fn find_maker(app: &App, workspace: Workspace, hook: Hook) -> Result<Caller, ApiError> {
     let holder = Holder {
-        workspace: workspace.clone(),
+        workspace,
         user: hook.made_by,
         role: Some(Role::Agent),
     };
-    let known = claims(app, holder).await?.ok_or_else(|| {
+    claims(app, holder).await?.ok_or_else(|| {
         let name = hook.name;
         let detail = format!(
             "the user who made the hook `{name}` is disabled; remove the hook and create it again"
         );
-        Problem::new(403, "forbidden", detail)
-    })?;
-    Ok(Caller::of(known))
+        ApiError(Problem::new(403, "forbidden", detail))
+    })
 }
 
 fn read_headers(headers: &HeaderMap) -> Result<Headers<'_>, Problem> {

@@ -1,15 +1,19 @@
 //! What a person does with a request short of deciding it.
 
+use axum::response::Response;
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::handoff::{ActOnRequest, RequestAction, RequestView, WithdrawHold};
+use holdpoint_contracts::handoff::{
+    ActOnRequest, AskAgain, RequestAction, RequestView, WithdrawHold,
+};
 use holdpoint_ids::HoldId;
 use serde::Deserialize;
 
+use super::super::holds::{OneOrMany, respond_opened};
 use crate::auth::may::{Ask, Decide};
 use crate::body::{parse_duration_ms, rewrite_prefixes};
 use crate::call::{Call, JsonBody, OptionalJson, ReadBody};
 use crate::command_outcome::CommandResult;
-use crate::problem::ApiError;
+use crate::problem::{ApiError, ApiResult};
 use crate::redaction::with_snooze_of;
 
 #[derive(Debug, Deserialize)]
@@ -63,26 +67,17 @@ const BODY_POINTERS: [(&str, &str); 3] = [
     ("/action/snooze/for_ms", "/for"),
 ];
 
-pub(super) async fn accept(call: ActionCall) -> CommandResult<RequestView> {
-    act(call, |body| Ok((RequestAction::Accept, body.version))).await
+/// An action that needs nothing but its name.
+pub(super) async fn act_on(call: ActionCall, action: RequestAction) -> CommandResult<RequestView> {
+    act(call, |body| Ok((action, body.version))).await
 }
 
-pub(super) async fn take_over(call: ActionCall) -> CommandResult<RequestView> {
-    act(call, |body| Ok((RequestAction::TakeOver, body.version))).await
-}
-
-pub(super) async fn acknowledge(call: ActionCall) -> CommandResult<RequestView> {
-    act(call, |body| Ok((RequestAction::Acknowledge, body.version))).await
-}
-
-pub(super) async fn reassign(call: ActionCall<JsonBody<ToBody>>) -> CommandResult<RequestView> {
-    let read = |ToBody { to, version }| Ok((RequestAction::Reassign { to }, version));
-    act(call, read).await
-}
-
-pub(super) async fn delegate(call: ActionCall<JsonBody<ToBody>>) -> CommandResult<RequestView> {
-    let read = |ToBody { to, version }| Ok((RequestAction::Delegate { to }, version));
-    act(call, read).await
+/// An action that adds or replaces a recipient.
+pub(super) async fn hand_on(
+    call: ActionCall<JsonBody<ToBody>>,
+    action: fn(String) -> RequestAction,
+) -> CommandResult<RequestView> {
+    act(call, |ToBody { to, version }| Ok((action(to), version))).await
 }
 
 pub(super) async fn snooze(call: ActionCall<JsonBody<SnoozeBody>>) -> CommandResult<RequestView> {
@@ -100,4 +95,28 @@ pub(super) async fn withdraw(
     let (id, version) = (call.id, call.body.version);
     let command = WithdrawHold { id, version };
     call.caller.command(call.key, command).await
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AskAgainBody {
+    #[serde(default)]
+    to: Option<OneOrMany>,
+    #[serde(default)]
+    timeout: Option<String>,
+}
+
+/// A new hold with the question of one that ended without an answer.
+pub(super) async fn ask_again(
+    call: Call<Ask, HoldId, OptionalJson<AskAgainBody>>,
+) -> ApiResult<Response> {
+    let (again, AskAgainBody { to, timeout }) = (call.id, call.body);
+    let timeout_ms = timeout.map(|text| parse_duration_ms("/timeout", &text));
+    let command = AskAgain {
+        id: again.asked_again(),
+        again,
+        to: to.map(|to| OneOrMany::all(Some(to))),
+        timeout_ms: timeout_ms.transpose()?,
+    };
+    respond_opened(call.caller.command(call.key, command).await)
 }

@@ -6,9 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
-use holdpoint_contracts::handoff::{
-    DecideRequest, DecideRequests, DecidedOne, Decision, Effect, Votes,
-};
+use holdpoint_contracts::handoff::{DecideRequest, DecideRequests, DecidedOne, Decision, Effect};
 use holdpoint_contracts::problem::BATCH_ABORTED;
 use holdpoint_contracts::{IdempotencyKey, Problem};
 use holdpoint_ids::HoldId;
@@ -47,16 +45,13 @@ struct Results {
     items: Vec<DecisionResult>,
 }
 
-/// The result for one request: `effect` or `problem`.
+/// The result for one request: `effect`, with `votes` while more approvals are needed, or `problem`.
 #[derive(Debug, Serialize)]
 struct DecisionResult {
     id: HoldId,
     recorded: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    effect: Option<Effect>,
-    /// Present while more approvals are needed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    votes: Option<Votes>,
+    #[serde(flatten)]
+    decided: Option<DecidedOne>,
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<ProblemBody>,
 }
@@ -67,17 +62,11 @@ pub(super) async fn decide(call: Call<Decide, NoId, JsonBody<BatchBody>>) -> Api
     if batch.atomic {
         return decide_together(&caller, key, batch).await;
     }
-    let BatchBody {
-        ids,
-        decision,
-        versions,
-        atomic: _,
-    } = batch;
-    let results = stream::iter(ids).map(|id| {
+    let results = stream::iter(batch.ids).map(|id| {
         let command = DecideRequest {
             id,
-            decision: decision.clone(),
-            version: versions.get(&id).copied(),
+            decision: batch.decision.clone(),
+            version: batch.versions.get(&id).copied(),
         };
         let part = key.as_ref();
         let part = part.map(|key| key_of_part(key, &id.to_string(), key.digest.as_bytes()));
@@ -157,20 +146,14 @@ fn summarize(outcome: CommandOutcome<holdpoint_contracts::handoff::Decided>) -> 
 }
 
 fn result_of(id: HoldId, decided: Result<DecidedOne, Problem>) -> DecisionResult {
-    match decided {
-        Ok(DecidedOne { effect, votes }) => DecisionResult {
-            id,
-            recorded: true,
-            effect: Some(effect),
-            votes,
-            problem: None,
-        },
-        Err(problem) => DecisionResult {
-            id,
-            recorded: false,
-            effect: None,
-            votes: None,
-            problem: Some(problem.into()),
-        },
+    let (decided, problem) = match decided {
+        Ok(decided) => (Some(decided), None),
+        Err(problem) => (None, Some(problem.into())),
+    };
+    DecisionResult {
+        id,
+        recorded: decided.is_some(),
+        decided,
+        problem,
     }
 }

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use chrono::{DateTime, Utc};
 use holdpoint_contracts::executor::GetRun;
 use holdpoint_contracts::handoff::{
     Completion, DecideRequest, Decided, Decision, Disposition, GetRequest, ListRequests,
     OutcomeType, RequestStatus, RequestView,
 };
-use holdpoint_contracts::run::{HoldKind, RunStatus};
+use holdpoint_contracts::run::HoldKind;
 use holdpoint_contracts::{Problem, instant};
 use holdpoint_ids::{HoldId, RunId};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::decisions::{check_length, decide};
@@ -21,7 +21,7 @@ use crate::auth::may::{Decide, May};
 use crate::body::invalid_field;
 use crate::call::{Call, JsonBody, OptionalJson};
 use crate::command_outcome::{CommandOutcome, CommandResult};
-use crate::problem::{ApiError, ApiResult};
+use crate::problem::{ApiError, ApiResult, JsonResult};
 use crate::use_cases::await_request::QUERY_INTERVAL_MIN;
 use crate::use_cases::decide_request::decide_request;
 
@@ -63,23 +63,6 @@ impl CompleteBody {
     }
 }
 
-#[derive(Debug, Serialize)]
-struct CompletedHandoff {
-    success: bool,
-    execution: Execution,
-    message: String,
-    warnings: Vec<&'static str>,
-}
-
-#[derive(Debug, Serialize)]
-struct Execution {
-    execution_id: RunId,
-    status: RunStatus,
-    #[serde(with = "holdpoint_contracts::instant::option")]
-    completed_at: Option<DateTime<Utc>>,
-    completed_by: Option<String>,
-}
-
 /// `POST /requests/{id}/complete`: the caller has to choose the disposition.
 pub(super) async fn complete(
     call: Call<Decide, HoldId, JsonBody<CompleteBody>>,
@@ -111,7 +94,7 @@ pub(super) async fn complete_run(
     match decided.map_err(with_fixed_text)? {
         CommandOutcome::Done(decided) => {
             let completed = describe_completion(&caller, run, decided).await?;
-            Ok(Json(completed).into_response())
+            Ok(completed.into_response())
         }
         later @ CommandOutcome::Accepted(_) => Ok(later.into_response()),
     }
@@ -163,28 +146,24 @@ async fn describe_completion(
     caller: &May<Decide>,
     run: RunId,
     decided: Decided,
-) -> ApiResult<CompletedHandoff> {
+) -> JsonResult<Value> {
     let is_cleared = has_no_timer(caller, &decided.request).await;
     let Json(view) = caller.query(GetRun::of(run)).await?;
     let request = decided.request;
-    let by = request.decided_by.clone().unwrap_or_default();
-    let at = request.decided_at.map(instant::write).unwrap_or_default();
-    tracing::info!(%run, "Handoff completed by {by} at {at}");
-    Ok(CompletedHandoff {
-        success: true,
-        execution: Execution {
-            execution_id: run,
-            status: view.status,
-            completed_at: request.decided_at,
-            completed_by: request.decided_by,
-        },
-        message: format!("Handoff completed by {by} at {at}"),
-        warnings: if is_cleared {
-            Vec::new()
-        } else {
-            vec![NOT_CANCELLED]
-        },
-    })
+    let (by, at) = (request.decided_by, request.decided_at.map(instant::write));
+    let message = format!(
+        "Handoff completed by {} at {}",
+        by.as_deref().unwrap_or_default(),
+        at.as_deref().unwrap_or_default()
+    );
+    tracing::info!(%run, "{message}");
+    let warning = (!is_cleared).then_some(NOT_CANCELLED);
+    Ok(Json(json!({
+        "success": true,
+        "execution": { "execution_id": run, "status": view.status, "completed_at": at, "completed_by": by },
+        "message": message,
+        "warnings": warning.as_slice(),
+    })))
 }
 
 /// Whether the scheduler acknowledges within [`TIMER_WAIT`] that no timer is left.

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{Added, Hook, add, find, list, remove};
 use crate::app::Tables;
-use crate::store::commands::answers::{GivenAnswer, KeyUse, find_answer};
+use crate::store::commands::{GivenAnswer, KeyUse, find_answer};
 
 pub(crate) async fn a_hook_is_one_of_its_name_and_goes_when_it_is_removed(tables: &Tables) {
     let at: DateTime<Utc> = "2026-01-01T00:00:00Z".parse().unwrap();

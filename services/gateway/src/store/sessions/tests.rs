@@ -131,7 +131,7 @@ pub(in crate::store) async fn ones_sessions_are_listed_and_ended(tables: &Tables
     let bob = bob.unwrap();
 
     let whose = (&zoe.workspace, &zoe.user);
-    let listed = async |now| own::list(readers, whose, Some(&both), now).await.unwrap();
+    let listed = async |now| list(readers, whose, Some(&both), now).await.unwrap();
     let all = listed(later).await;
     let shown: Vec<_> = all
         .iter()
@@ -155,7 +155,7 @@ pub(in crate::store) async fn ones_sessions_are_listed_and_ended(tables: &Tables
         "what is over is not shown"
     );
 
-    let bobs = own::list(
+    let bobs = list(
         readers,
         (&zoe.workspace, &of("acme", "bob").user),
         None,
@@ -163,13 +163,13 @@ pub(in crate::store) async fn ones_sessions_are_listed_and_ended(tables: &Tables
     )
     .await;
     let bobs = bobs.unwrap()[0].id;
-    assert_eq!(own::end(writer, whose, Some(bobs)).await.unwrap(), 0);
+    assert_eq!(end_own(writer, whose, Some(bobs)).await.unwrap(), 0);
     assert!(found(tables, &bob, later).await.is_some(), "nobody else's");
-    assert_eq!(own::end(writer, whose, Some(all[1].id)).await.unwrap(), 1);
+    assert_eq!(end_own(writer, whose, Some(all[1].id)).await.unwrap(), 1);
     let left = found(tables, &both, later).await.unwrap();
     assert_eq!(left.holder, elsewhere, "the other workspace stays");
     assert!(found(tables, &narrowed, later).await.is_some());
-    assert_eq!(own::end(writer, whose, None).await.unwrap(), 1);
+    assert_eq!(end_own(writer, whose, None).await.unwrap(), 1);
     assert_eq!(found(tables, &narrowed, later).await, None);
     assert_eq!(listed(later).await, []);
 }

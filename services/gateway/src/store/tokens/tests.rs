@@ -40,9 +40,9 @@ pub(in crate::store) async fn tokens_open_their_workspace_until_they_expire(tabl
     assert_ne!(first, second);
     let readers = &tables.readers;
     let found = holder(readers, &first, at()).await.unwrap();
-    assert_eq!(found, Some(of("owner", None)));
+    assert_eq!(found.unwrap().1, of("owner", None));
     let found = holder(readers, &second, at()).await.unwrap();
-    assert_eq!(found, Some(of("owner", Some(Role::Agent))));
+    assert_eq!(found.unwrap().1, of("owner", Some(Role::Agent)));
     for unknown in [
         "",
         "hp_",
