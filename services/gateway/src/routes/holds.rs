@@ -20,7 +20,6 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::requests::actions::VersionBody;
 use super::requests::wait;
 use crate::app::App;
 use crate::auth::may::Ask;
@@ -35,6 +34,14 @@ pub(crate) fn routes() -> Router<App> {
     Router::new()
         .route("/holds", post(open))
         .route("/holds/{id}", get(wait::show).delete(withdraw))
+}
+
+/// The version of a request that the caller has seen.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct VersionBody {
+    #[serde(default)]
+    pub(super) version: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]

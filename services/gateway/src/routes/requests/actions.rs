@@ -8,20 +8,13 @@ use holdpoint_contracts::handoff::{
 use holdpoint_ids::HoldId;
 use serde::Deserialize;
 
-use super::super::holds::{OneOrMany, respond_opened};
+use super::super::holds::{OneOrMany, VersionBody, respond_opened};
 use crate::auth::may::{Ask, Decide};
 use crate::body::{parse_duration_ms, rewrite_prefixes};
 use crate::call::{Call, JsonBody, OptionalJson, ReadBody};
 use crate::command_outcome::CommandResult;
 use crate::problem::{ApiError, ApiResult};
 use crate::redaction::with_snooze_of;
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct VersionBody {
-    #[serde(default)]
-    pub(crate) version: Option<u64>,
-}
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
