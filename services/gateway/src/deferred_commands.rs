@@ -27,7 +27,6 @@ use crate::store::commands::{self, Accepted, Stored};
 
 /// Most stored commands of one workspace for one service; one more is refused with 503.
 pub(crate) const OPEN_MAX: u64 = 10_000;
-/// Commands of one round.
 const ROUND: u64 = 200;
 /// Callers whose commands are sent at the same time. Those of one caller are sent in their order.
 const CALLERS_AT_ONCE: usize = 16;

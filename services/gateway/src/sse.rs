@@ -227,7 +227,6 @@ fn live_unavailable(error: &impl std::fmt::Display) -> Problem {
     Problem::unavailable("live events are not available at the moment; try again")
 }
 
-/// An event with JSON data.
 pub(crate) fn write_json(event: Event, data: &impl Serialize) -> Event {
     event.json_data(data).unwrap_or_else(|error| {
         tracing::error!(%error, "live event cannot be serialized; the reader gets a comment instead");

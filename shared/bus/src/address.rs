@@ -3,7 +3,6 @@
 
 use percent_encoding::percent_decode_str;
 
-/// The credentials of an address.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Credentials {
     /// A token of the server.

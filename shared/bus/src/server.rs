@@ -40,7 +40,6 @@ pub struct Settings {
     pub url: Option<String>,
 }
 
-/// The origin of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// An external server, which is never stopped.

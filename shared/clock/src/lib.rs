@@ -18,7 +18,6 @@ const READ_INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// A file of a test clock could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum ClockError {
-    /// The file does not contain an instant.
     #[error(
         "the test clock's file {path} does not contain an RFC 3339 instant; remove it or the data folder"
     )]

@@ -15,7 +15,6 @@ use crate::problem::FieldError;
 pub use field::{Choice, Field, FieldKind, Format};
 pub use text::{plain, plain_value, words};
 
-/// Most fields of a form.
 pub const FIELDS_MAX: usize = 50;
 
 /// Largest schema, in bytes of JSON.

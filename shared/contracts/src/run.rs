@@ -121,14 +121,12 @@ pub struct ActionResult {
     pub duration_ms: u64,
 }
 
-/// The kind of a hold.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::Display, IntoStaticStr,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(const_into_str, serialize_all = "snake_case")]
 pub enum HoldKind {
-    /// Time.
     Timer,
     /// A person says yes or no.
     Approval,
@@ -165,7 +163,6 @@ pub struct WaitingOn {
 pub enum PauseScope {
     /// This run alone.
     Run,
-    /// All runs of its agent.
     Agent,
     /// Everything in the workspace.
     Workspace,

@@ -122,7 +122,6 @@ pub struct StepResults {
     pub results: Vec<StepResult>,
 }
 
-/// Result of one step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepResult {

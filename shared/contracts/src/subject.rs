@@ -91,7 +91,6 @@ pub fn query(workspace: &Workspace, service: &str, name: &str) -> String {
     format!("hp.{workspace}.get.{service}.{name}")
 }
 
-/// All queries of one service.
 #[must_use]
 pub fn queries_filter(service: &str) -> String {
     format!("hp.*.get.{service}.*")

@@ -85,7 +85,6 @@ pub trait StateRow: GuardedTable {
     /// The JSON of a row.
     fn state(row: &Self::Model) -> &str;
 
-    /// The version of a state.
     fn version(state: &Self::State) -> u64;
 
     /// The whole row of a state.

@@ -237,7 +237,6 @@ pub enum NodeInput {
 pub enum ToolInput {
     /// It is registered, or changed.
     Put(Box<ToolSpec>),
-    /// It is deleted.
     Delete,
 }
 

@@ -70,7 +70,6 @@ pub(crate) struct ToolError {
 
 /// What a command did to its run.
 pub(crate) enum RunOutcome<'a> {
-    /// It changed the run.
     Changed(Box<RunTransition<'a>>, Reply),
     /// It changed nothing: a repetition, or nothing to do.
     Unchanged(Reply),

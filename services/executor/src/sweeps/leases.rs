@@ -17,7 +17,6 @@ use crate::domain::{Input, Lease, LeaseStatus, Node, NodeInput, RunInput, lease_
 use crate::executor::Executor;
 use crate::store;
 
-/// Leases of one page.
 const PAGE: u64 = 1_000;
 
 /// Real time that a probed node has to send a heartbeat. A moved test clock does not shorten it.

@@ -31,7 +31,6 @@ const STORED: &str =
     "Stored. The action takes effect as soon as the responsible service is available again.";
 const NEEDS_RECIPIENT: &str = "Enter a recipient: @user.name or @role.name.";
 
-/// The action that a form requests.
 #[derive(Debug)]
 pub(super) enum FormAction {
     Decide(Decision),

@@ -16,7 +16,6 @@ pub(super) const fn stored_rev(id: NotificationId) -> u64 {
     }
 }
 
-/// A number as its column has it.
 pub(super) fn number<E: EntityTrait>(value: u64) -> Result<i64, StoreError> {
     i64::try_from(value).map_err(E::broken)
 }

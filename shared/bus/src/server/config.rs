@@ -16,7 +16,6 @@ use serde::{Deserialize, Serialize};
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 /// Attempts before the system chooses a port.
 const TRIES_MAX: usize = 100;
-/// Bytes of a key.
 const KEY_BYTES: usize = 32;
 /// Permissions of everyone but the owner.
 const OTHERS: u32 = 0o077;

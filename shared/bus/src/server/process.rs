@@ -53,7 +53,6 @@ fn is_ended(line: &io::Result<Vec<u8>>, data_dir: &DataDir) -> bool {
     }
 }
 
-/// Ends a child of this process.
 pub(super) async fn end_child(pid: u32, child: &mut Child) {
     // A child whose end was already seen has given its process id back.
     if child.id().is_some() {

@@ -7,7 +7,6 @@ use serde_json::Value;
 /// Longest name of a field, in bytes.
 const NAME_BYTES_MAX: usize = 100;
 
-/// Most choices of a field.
 const CHOICES_MAX: usize = 200;
 
 /// Why a form does not ask for a secret, and what does.

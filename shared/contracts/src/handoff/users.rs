@@ -37,7 +37,6 @@ pub struct UserView {
     pub version: u64,
 }
 
-/// One user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetUser {

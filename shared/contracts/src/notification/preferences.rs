@@ -129,7 +129,6 @@ impl std::fmt::Debug for Chat {
     }
 }
 
-/// The rule for one channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ChannelRule {

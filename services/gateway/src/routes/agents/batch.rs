@@ -26,7 +26,6 @@ pub(super) struct Results {
     items: Vec<LineResult>,
 }
 
-/// The result of one line.
 #[derive(Debug, Serialize)]
 struct LineResult {
     /// From 1; empty lines count.

@@ -20,7 +20,6 @@ use crate::command_outcome::CommandOutcome;
 use crate::path::NoId;
 use crate::problem::{ApiError, ApiResult, ProblemBody};
 
-/// Most requests of one batch.
 const IDS_MAX: usize = DecideRequests::IDS_MAX;
 
 /// Code of an atomic batch of which no request was decided.

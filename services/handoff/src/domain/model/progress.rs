@@ -69,7 +69,6 @@ impl AuditStamp {
     }
 }
 
-/// Progress of a ladder.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ladder {

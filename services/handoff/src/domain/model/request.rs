@@ -72,7 +72,6 @@ pub struct Request {
     pub progress: RequestProgress,
 }
 
-/// The phase of a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -119,7 +118,6 @@ pub struct Timer {
     pub is_acknowledged: bool,
 }
 
-/// How a request ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct End {
     pub outcome: HoldOutcome,

@@ -39,7 +39,6 @@ fn is_final(rung: &Rung) -> bool {
     }
 }
 
-/// The rungs of this round.
 fn rungs_of_round(request: &Request, spec: &HoldSpec) -> Vec<Rung> {
     let mut rungs = rungs_of(request, spec);
     let first = rungs.first().map_or(0, |rung| rung.after_ms);
@@ -194,7 +193,6 @@ pub(crate) fn skip_pause(request: &mut Request, from: DateTime<Utc>, until: Date
     }
 }
 
-/// Fires a rung.
 pub(crate) fn fire_rung(
     transition: &mut RequestTransition,
     rung: &Rung,

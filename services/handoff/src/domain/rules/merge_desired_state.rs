@@ -21,7 +21,6 @@ pub enum OwnerState {
 }
 
 impl OwnerState {
-    /// The state of a request.
     #[must_use]
     pub const fn of(request: Option<&Request>) -> Self {
         let Some(request) = request else {
