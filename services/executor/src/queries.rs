@@ -22,9 +22,8 @@ use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::{Page, RunView};
 use holdpoint_contracts::subject::Parts;
 use holdpoint_ids::{RunId, Workspace};
-use holdpoint_kernel::Queries;
+use holdpoint_kernel::{Queries, check_limit, cut_items, cut_page, read_query, write_reply};
 use sea_orm::DatabaseConnection;
-use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
@@ -35,9 +34,6 @@ use crate::domain::{Agent, Contact, Refusal, Run};
 use crate::store;
 use overlay::Overlay;
 use query_error::QueryError;
-
-/// Most items of one page.
-const LIMIT_MAX: u64 = 500;
 
 /// How long a query waits for the compilations before its own.
 const COMPILE_WITHIN: Duration = Duration::from_secs(3);
@@ -63,29 +59,6 @@ impl Queries for ExecutorQueries {
     }
 }
 
-fn read<Q: Query>(body: &[u8]) -> Result<Q, Problem> {
-    serde_json::from_slice(body)
-        .map_err(|error| Problem::invalid_body(format!("`{}`: {error}", Q::NAME)))
-}
-
-fn json(view: impl Serialize) -> Result<Value, QueryError> {
-    serde_json::to_value(view).map_err(|error| {
-        tracing::error!(%error, "reply of a query cannot be written; the caller gets an error");
-        QueryError(Problem::internal())
-    })
-}
-
-fn limit(requested: u64) -> Result<u64, Problem> {
-    if (1..=LIMIT_MAX).contains(&requested) {
-        return Ok(requested);
-    }
-    Err(Problem::new(
-        400,
-        "invalid_query",
-        format!("invalid `limit` {requested}; expected 1 to {LIMIT_MAX}"),
-    ))
-}
-
 fn plan(query: &PlanAgent) -> Result<PlannedAgent, Problem> {
     let plan =
         Plan::compile(&query.text).map_err(|errors| Refusal::InvalidAgent(errors).problem())?;
@@ -98,29 +71,6 @@ fn plan(query: &PlanAgent) -> Result<PlannedAgent, Problem> {
         steps: planned_steps(&plan),
         warnings: Vec::new(),
     })
-}
-
-/// Most bytes of JSON in one page: a reply must fit a message of the bus.
-const PAGE_BYTES_MAX: usize = 512 * 1024;
-
-/// One page, bounded by items and bytes. The caller read one item more than `limit`, so that the page
-/// shows whether another one follows.
-fn page<T: Serialize>(mut items: Vec<T>, limit: u64, cursor: impl Fn(&T) -> String) -> Page<T> {
-    let fitting = fitting(&items).min(usize::try_from(limit).unwrap_or(usize::MAX));
-    let more = items.len() > fitting;
-    items.truncate(fitting);
-    let next_cursor = items.last().filter(|_| more).map(cursor);
-    Page { items, next_cursor }
-}
-
-/// The number of items, at least one, within [`PAGE_BYTES_MAX`].
-fn fitting<T: Serialize>(items: &[T]) -> usize {
-    let mut bytes = 0;
-    let beyond = items.iter().position(|item| {
-        bytes += serde_json::to_string(item).map_or(0, |text| text.len());
-        bytes > PAGE_BYTES_MAX
-    });
-    beyond.unwrap_or(items.len()).max(1)
 }
 
 impl ExecutorQueries {
@@ -138,24 +88,27 @@ impl ExecutorQueries {
         query: &str,
         body: &[u8],
     ) -> Result<Value, QueryError> {
-        match query {
-            PlanAgent::NAME => json(self.plan(workspace, read(body)?).await?),
-            GetAgent::NAME => json(self.agent(workspace, &read(body)?).await?),
-            ListAgents::NAME => json(self.agents(workspace, &read(body)?).await?),
-            GetContact::NAME => json(self.contact(workspace, read(body)?).await?),
-            ListActivities::NAME => json(self.activities(workspace, &read(body)?).await?),
-            ListContacts::NAME => json(self.contacts(workspace, &read(body)?).await?),
-            GetRun::NAME => json(self.run(workspace, &read(body)?).await?),
-            ListRuns::NAME => json(self.runs(workspace, &read(body)?).await?),
-            ListTools::NAME => json(self.tools(workspace, &read(body)?).await?),
-            ListNodes::NAME => json(self.nodes(workspace, read(body)?).await?),
-            ListClaims::NAME => json(self.claims(workspace, read(body)?).await?),
-            GetHistory::NAME => json(self.history(workspace, &read(body)?).await?),
+        let reply = match query {
+            PlanAgent::NAME => write_reply(self.plan(workspace, read_query(body)?).await?),
+            GetAgent::NAME => write_reply(self.agent(workspace, &read_query(body)?).await?),
+            ListAgents::NAME => write_reply(self.agents(workspace, &read_query(body)?).await?),
+            GetContact::NAME => write_reply(self.contact(workspace, read_query(body)?).await?),
+            ListActivities::NAME => {
+                write_reply(self.activities(workspace, &read_query(body)?).await?)
+            }
+            ListContacts::NAME => write_reply(self.contacts(workspace, &read_query(body)?).await?),
+            GetRun::NAME => write_reply(self.run(workspace, &read_query(body)?).await?),
+            ListRuns::NAME => write_reply(self.runs(workspace, &read_query(body)?).await?),
+            ListTools::NAME => write_reply(self.tools(workspace, &read_query(body)?).await?),
+            ListNodes::NAME => write_reply(self.nodes(workspace, read_query(body)?).await?),
+            ListClaims::NAME => write_reply(self.claims(workspace, read_query(body)?).await?),
+            GetHistory::NAME => write_reply(self.history(workspace, &read_query(body)?).await?),
             other => {
                 let detail = format!("the executor has no query `{other}`");
-                Err(QueryError(Problem::not_found(detail)))
+                Err(Problem::not_found(detail))
             }
-        }
+        };
+        Ok(reply?)
     }
 
     /// Compiles on a blocking thread, so that no other query waits (A-C2).
@@ -219,11 +172,11 @@ impl ExecutorQueries {
         workspace: &Workspace,
         query: &ListAgents,
     ) -> Result<Page<AgentView>, QueryError> {
-        let limit = limit(query.limit)?;
+        let limit = check_limit(query.limit)?;
         let after = query.cursor.as_deref();
         let agents = store::list_agents(&self.db, workspace, after, limit + 1).await?;
         let views = agents.iter().map(Agent::view).collect();
-        Ok(page(views, limit, |view: &AgentView| {
+        Ok(cut_page(views, limit, |view: &AgentView| {
             view.agent.to_string()
         }))
     }
@@ -244,11 +197,13 @@ impl ExecutorQueries {
         workspace: &Workspace,
         query: &ListContacts,
     ) -> Result<Page<ContactView>, QueryError> {
-        let limit = limit(query.limit)?;
+        let limit = check_limit(query.limit)?;
         let (email, after) = (query.email.as_deref(), query.cursor.as_deref());
         let contacts = store::list_contacts(&self.db, workspace, email, after, limit + 1).await?;
         let views = contacts.iter().map(Contact::view).collect();
-        Ok(page(views, limit, |view: &ContactView| view.id.to_string()))
+        Ok(cut_page(views, limit, |view: &ContactView| {
+            view.id.to_string()
+        }))
     }
 
     async fn activities(
@@ -256,7 +211,7 @@ impl ExecutorQueries {
         workspace: &Workspace,
         query: &ListActivities,
     ) -> Result<Page<Activity>, QueryError> {
-        let limit = limit(query.limit)?.min(crate::domain::contact::ACTIVITIES_KEPT);
+        let limit = check_limit(query.limit)?.min(crate::domain::contact::ACTIVITIES_KEPT);
         Ok(Page {
             items: store::activities_of(&self.db, workspace, &query.contact, limit).await?,
             next_cursor: None,
@@ -291,7 +246,7 @@ impl ExecutorQueries {
         workspace: &Workspace,
         query: &ListRuns,
     ) -> Result<Page<RunView>, QueryError> {
-        let (limit, now) = (limit(query.limit)?, self.clock.now());
+        let (limit, now) = (check_limit(query.limit)?, self.clock.now());
         let bad = |detail: String| Problem::new(400, "invalid_query", detail);
         let before = query.cursor.as_deref().map(str::parse).transpose();
         let before = before.map_err(|_no_id: holdpoint_ids::IdError| {
@@ -314,7 +269,7 @@ impl ExecutorQueries {
         };
         let (runs, stopped_at) = overlay::list(&self.db, filter).await?;
         let views = runs.iter().map(|run| run.view(now)).collect();
-        let page = page(views, limit, |view: &RunView| view.id.to_string());
+        let page = cut_page(views, limit, |view: &RunView| view.id.to_string());
         // A filter that selects few runs stops before the end; the caller continues from there.
         let stopped_at = stopped_at.map(|run| run.to_string());
         Ok(Page {
@@ -329,9 +284,9 @@ impl ExecutorQueries {
         query: &GetHistory,
     ) -> Result<HistoryPage, QueryError> {
         let run = self.find_run(workspace, query.run).await?;
-        let limit = limit(query.limit)?;
+        let limit = check_limit(query.limit)?;
         let mut items = store::history_after(&self.db, run.id, query.after, limit).await?;
-        items.truncate(fitting(&items));
+        cut_items(&mut items, limit);
         Ok(HistoryPage {
             items,
             last_seq: run.seq,

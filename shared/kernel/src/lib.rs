@@ -42,7 +42,7 @@ pub use desired_states::command::{read_first, rows_as_command};
 pub use facts::{Facts, FixedFacts};
 pub use holdpoint_telemetry::Vital;
 pub use queries::{
-    Queries, check_limit, cut_items, cut_page, read_query, serve_queries, write_reply,
+    LIMIT_MAX, Queries, check_limit, cut_items, cut_page, read_query, serve_queries, write_reply,
 };
 pub use service::{
     Acknowledged, AfterRefusal, Changed, DecodedCommand, DesiredState, EffectOf, FactOf, InputOf,

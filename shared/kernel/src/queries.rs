@@ -21,7 +21,7 @@ use crate::reply::{reply_json, send_reply};
 const CONCURRENT_MAX: usize = 64;
 
 /// Most items of a page.
-const LIMIT_MAX: u64 = 500;
+pub const LIMIT_MAX: u64 = 500;
 
 /// Most bytes of JSON in a page: a reply must fit into a message, however large its items are.
 const PAGE_BYTES_MAX: usize = 512 * 1024;
@@ -67,7 +67,7 @@ pub fn check_limit(limit: u64) -> Result<u64, Problem> {
     if (1..=LIMIT_MAX).contains(&limit) {
         return Ok(limit);
     }
-    let detail = format!("`limit` must be 1 to {LIMIT_MAX}, not {limit}");
+    let detail = format!("invalid `limit` {limit}; expected 1 to {LIMIT_MAX}");
     Err(Problem::new(400, "invalid_query", detail))
 }
 

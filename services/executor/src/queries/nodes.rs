@@ -7,9 +7,10 @@ use holdpoint_contracts::run::Page;
 use holdpoint_contracts::steps::{ClaimView, NodeView};
 use holdpoint_contracts::tool::ToolView;
 use holdpoint_ids::Workspace;
+use holdpoint_kernel::{LIMIT_MAX, check_limit, cut_page};
 
+use super::ExecutorQueries;
 use super::query_error::QueryError;
-use super::{ExecutorQueries, LIMIT_MAX, limit, page};
 use crate::store;
 
 impl ExecutorQueries {
@@ -18,11 +19,11 @@ impl ExecutorQueries {
         workspace: &Workspace,
         query: &ListTools,
     ) -> Result<Page<ToolView>, QueryError> {
-        let limit = limit(query.limit)?;
+        let limit = check_limit(query.limit)?;
         let tools =
             store::list_tools(&self.db, workspace, query.cursor.as_deref(), limit + 1).await?;
         let views = tools.iter().map(|tool| tool.view(false)).collect();
-        Ok(page(views, limit, |view: &ToolView| {
+        Ok(cut_page(views, limit, |view: &ToolView| {
             view.tool.name.to_string()
         }))
     }
@@ -60,7 +61,7 @@ impl ExecutorQueries {
         workspace: &Workspace,
         query: ListClaims,
     ) -> Result<Page<ClaimView>, QueryError> {
-        let limit = limit(query.limit)?;
+        let limit = check_limit(query.limit)?;
         let leases = store::list_leases(&self.db, workspace, limit).await?;
         let views = leases.into_iter().map(|lease| ClaimView {
             run: lease.run,
@@ -72,7 +73,7 @@ impl ExecutorQueries {
             progress_at: None,
             claim_timeout: lease.lease_ms,
         });
-        let mut claims = page(views.collect(), limit, |view: &ClaimView| view.step.clone());
+        let mut claims = cut_page(views.collect(), limit, |view: &ClaimView| view.step.clone());
         // Callers look for the oldest leases, so there is no second page.
         claims.next_cursor = None;
         Ok(claims)

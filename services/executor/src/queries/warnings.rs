@@ -10,9 +10,10 @@ use holdpoint_contracts::agent::PlannedStepView;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::steps::NodeStatus;
 use holdpoint_ids::Workspace;
+use holdpoint_kernel::LIMIT_MAX;
 
 use super::query_error::QueryError;
-use super::{COMPILE_WITHIN, ExecutorQueries, LIMIT_MAX};
+use super::{COMPILE_WITHIN, ExecutorQueries};
 use crate::domain::definition::nearest;
 use crate::domain::tool::{BUILT_IN, is_built_in};
 use crate::store;
