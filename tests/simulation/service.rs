@@ -4,6 +4,7 @@
 //! The order is decide, commit (states, facts, desired states, outbox), publish, reply, ack. Committed data survives a
 //! crash. Desired states are sent again until their receiver replies.
 
+mod given;
 mod replies;
 
 use std::collections::{BTreeMap, HashMap};
@@ -16,11 +17,12 @@ use holdpoint_contracts::subject;
 use holdpoint_decision::{Decided, Decider, Outcome, Undecided};
 use holdpoint_ids::{Workspace, partition};
 use holdpoint_kernel::{
-    DecodedCommand, DesiredState, EffectOf, FactOf, FixedFacts, InputOf, KeyOf, NeedOf, ReplyOf,
-    Service, StateOf,
+    DecodedCommand, DesiredState, EffectOf, FactOf, InputOf, KeyOf, NeedOf, ReplyOf, Service,
+    StateOf,
 };
 use serde_json::Value;
 
+use self::given::Given;
 use crate::bus::{Delivery, SimBus};
 use crate::chance::Chance;
 use crate::features::{Feature, Features};
@@ -323,7 +325,7 @@ impl<S: Tables> SimService<S> {
     }
 
     fn decide(&self, requests: &[DecodedCommand<InputOf<S>>], now: DateTime<Utc>) -> Batch<S> {
-        let mut given = FixedFacts::<S>::none();
+        let mut given = Given::<S>::default();
         let mut states: BTreeMap<KeyOf<S>, StateOf<S>> = BTreeMap::new();
         let (mut facts, mut effects, mut answers) = (Vec::new(), Vec::new(), Vec::new());
         for input in requests.iter().flat_map(|request| &request.inputs) {
@@ -336,8 +338,7 @@ impl<S: Tables> SimService<S> {
                 if let Some(refusal) = refused {
                     break Err(refusal);
                 }
-                let facts = given.facts();
-                match S::Domain::decide(known.as_ref(), input, &|need| facts.lookup(need), now) {
+                match S::Domain::decide(known.as_ref(), input, &|need| given.lookup(need), now) {
                     Err(Undecided::NeedsMore(needs)) => {
                         rounds += 1;
                         assert!(rounds <= ROUNDS_MAX, "{input:?} always needs {needs:?}");
@@ -384,7 +385,7 @@ impl<S: Tables> SimService<S> {
         &self,
         need: NeedOf<S>,
         states: &BTreeMap<KeyOf<S>, StateOf<S>>,
-        given: &mut FixedFacts<S>,
+        given: &mut Given<S>,
     ) {
         match S::Domain::aggregate(&need) {
             Some(key) => {

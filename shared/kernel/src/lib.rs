@@ -19,7 +19,6 @@ pub mod crash;
 mod dead_letters;
 mod desired_states;
 mod error_chain;
-mod facts;
 mod idempotency;
 mod intake;
 mod isolation;
@@ -39,7 +38,6 @@ mod writer;
 mod tests;
 
 pub use desired_states::command::{read_first, rows_as_command};
-pub use facts::{Facts, FixedFacts};
 pub use holdpoint_telemetry::Vital;
 pub use queries::{Queries, serve_queries};
 pub use service::{

@@ -1,5 +1,7 @@
 //! Handles the receivers' replies to desired states.
 
+use std::sync::Arc;
+
 use futures_util::StreamExt;
 use holdpoint_bus::BusError;
 use holdpoint_contracts::message::Reply;
@@ -25,7 +27,7 @@ impl<S: Service> Sender<S> {
 
     /// Handles replies until the service stops.
     pub(crate) async fn handle_replies(
-        self,
+        self: Arc<Self>,
         mut replies: async_nats::Subscriber,
         stop: CancellationToken,
     ) {

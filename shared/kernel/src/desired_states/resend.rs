@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use holdpoint_store::StoreError;
@@ -42,7 +43,7 @@ const ROUND_ROWS_MAX: u64 = 10_000;
 
 /// Sends desired states again until the service stops.
 pub(crate) async fn resend<S: Service>(
-    sender: Sender<S>,
+    sender: Arc<Sender<S>>,
     db: DatabaseConnection,
     stop: CancellationToken,
 ) {
