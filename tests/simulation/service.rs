@@ -331,7 +331,7 @@ impl<S: Tables> SimService<S> {
         for input in requests.iter().flat_map(|request| &request.inputs) {
             let key = S::Domain::key(input);
             let known = states.get(&key).or_else(|| self.states.get(&key)).cloned();
-            given.aggregate(key.clone(), known.clone());
+            given.aggregate(key.clone(), known.as_ref());
             let mut rounds = 0;
             let outcome = loop {
                 let refused = self.refuses.and_then(|refuses| refuses(input));
@@ -360,7 +360,7 @@ impl<S: Tables> SimService<S> {
                         .as_ref()
                         .is_none_or(|it| S::Domain::version(it) < version);
                     assert!(rises, "{key:?}: the version does not rise");
-                    given.aggregate(key.clone(), Some(decision.state.clone()));
+                    given.aggregate(key.clone(), Some(&decision.state));
                     states.insert(key, decision.state);
                     effects.extend(decision.effects);
                     for (need, fact) in decision.facts {
@@ -389,8 +389,8 @@ impl<S: Tables> SimService<S> {
     ) {
         match S::Domain::aggregate(&need) {
             Some(key) => {
-                let state = states.get(&key).or_else(|| self.states.get(&key)).cloned();
-                given.aggregate(key, state);
+                let state = states.get(&key).or_else(|| self.states.get(&key));
+                given.aggregate(key.clone(), state);
             }
             None => {
                 let fact = S::look_up(&self.rows, &self.states, &need);

@@ -41,8 +41,8 @@ pub use desired_states::command::{read_first, rows_as_command};
 pub use holdpoint_telemetry::Vital;
 pub use queries::{Queries, serve_queries};
 pub use service::{
-    Acknowledged, AfterRefusal, Changed, DecodedCommand, DesiredState, EffectOf, FactOf, InputOf,
-    KeyOf, NeedOf, Outbound, RefusedState, ReplyOf, Service, StateOf, Store,
+    AfterRefusal, Changed, DecodedCommand, DesiredState, EffectOf, FactOf, InputOf, KeyOf, NeedOf,
+    Outbound, ReplyOf, SentState, Service, StateOf, Store,
 };
 pub use start::{Deps, Handle, KernelError, start};
 pub use status::KernelStatus;

@@ -21,8 +21,8 @@ impl<S: Service> Default for Given<S> {
 
 impl<S: Service> Given<S> {
     /// Loads an aggregate, or that it does not exist.
-    pub(super) fn aggregate(&mut self, key: KeyOf<S>, state: Option<StateOf<S>>) {
-        let fact = state.as_ref().and_then(S::Domain::fact);
+    pub(super) fn aggregate(&mut self, key: KeyOf<S>, state: Option<&StateOf<S>>) {
+        let fact = state.and_then(S::Domain::fact);
         self.aggregates.insert(key, fact);
     }
 
