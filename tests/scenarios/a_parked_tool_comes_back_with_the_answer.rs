@@ -100,7 +100,7 @@ async fn the_sdk_parks_and_blocks() {
             .await?;
         Ok(ToolSuccess {
             description: "Ordered".to_owned(),
-            data: json!({ "size": size.answer, "place": place.answer, "calls": call.attempt }),
+            data: json!({ "size": size.answer, "place": place.answer, "calls": call.dispatch.attempt }),
         })
     });
     let bus = Bus::connect(&world.up.nats_url, "order").await.unwrap();

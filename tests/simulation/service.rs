@@ -4,6 +4,7 @@
 //! The order is decide, commit (states, facts, desired states, outbox), publish, reply, ack. Committed data survives a
 //! crash. Desired states are sent again until their receiver replies.
 
+mod given;
 mod replies;
 
 use std::collections::{BTreeMap, HashMap};
@@ -16,11 +17,12 @@ use holdpoint_contracts::subject;
 use holdpoint_decision::{Decided, Decider, Outcome, Undecided};
 use holdpoint_ids::{Workspace, partition};
 use holdpoint_kernel::{
-    DecodedCommand, DesiredState, EffectOf, FactOf, FixedFacts, InputOf, KeyOf, NeedOf, ReplyOf,
-    Service, StateOf,
+    DecodedCommand, DesiredState, EffectOf, FactOf, InputOf, KeyOf, NeedOf, ReplyOf, Service,
+    StateOf,
 };
 use serde_json::Value;
 
+use self::given::Given;
 use crate::bus::{Delivery, SimBus};
 use crate::chance::Chance;
 use crate::features::{Feature, Features};
@@ -323,21 +325,20 @@ impl<S: Tables> SimService<S> {
     }
 
     fn decide(&self, requests: &[DecodedCommand<InputOf<S>>], now: DateTime<Utc>) -> Batch<S> {
-        let mut given = FixedFacts::<S>::none();
+        let mut given = Given::<S>::default();
         let mut states: BTreeMap<KeyOf<S>, StateOf<S>> = BTreeMap::new();
         let (mut facts, mut effects, mut answers) = (Vec::new(), Vec::new(), Vec::new());
         for input in requests.iter().flat_map(|request| &request.inputs) {
             let key = S::Domain::key(input);
             let known = states.get(&key).or_else(|| self.states.get(&key)).cloned();
-            given.aggregate(key.clone(), known.clone());
+            given.aggregate(key.clone(), known.as_ref());
             let mut rounds = 0;
             let outcome = loop {
                 let refused = self.refuses.and_then(|refuses| refuses(input));
                 if let Some(refusal) = refused {
                     break Err(refusal);
                 }
-                let facts = given.facts();
-                match S::Domain::decide(known.as_ref(), input, &|need| facts.lookup(need), now) {
+                match S::Domain::decide(known.as_ref(), input, &|need| given.lookup(need), now) {
                     Err(Undecided::NeedsMore(needs)) => {
                         rounds += 1;
                         assert!(rounds <= ROUNDS_MAX, "{input:?} always needs {needs:?}");
@@ -359,7 +360,7 @@ impl<S: Tables> SimService<S> {
                         .as_ref()
                         .is_none_or(|it| S::Domain::version(it) < version);
                     assert!(rises, "{key:?}: the version does not rise");
-                    given.aggregate(key.clone(), Some(decision.state.clone()));
+                    given.aggregate(key.clone(), Some(&decision.state));
                     states.insert(key, decision.state);
                     effects.extend(decision.effects);
                     for (need, fact) in decision.facts {
@@ -384,12 +385,12 @@ impl<S: Tables> SimService<S> {
         &self,
         need: NeedOf<S>,
         states: &BTreeMap<KeyOf<S>, StateOf<S>>,
-        given: &mut FixedFacts<S>,
+        given: &mut Given<S>,
     ) {
         match S::Domain::aggregate(&need) {
             Some(key) => {
-                let state = states.get(&key).or_else(|| self.states.get(&key)).cloned();
-                given.aggregate(key, state);
+                let state = states.get(&key).or_else(|| self.states.get(&key));
+                given.aggregate(key.clone(), state);
             }
             None => {
                 let fact = S::look_up(&self.rows, &self.states, &need);

@@ -15,15 +15,16 @@ use holdpoint_contracts::history::{EventType, HistoryItem, Nudge};
 use holdpoint_contracts::hold::HoldOutcome;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::notification::{RecordRunEnds, RunEndRecorded};
+use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::scheduler::{SetTimer, SetTimers};
 use holdpoint_contracts::steps::{HTTP_QUEUE, StepDispatch};
 use holdpoint_contracts::subject;
 use holdpoint_ids::{HoldId, Workspace};
 use holdpoint_kernel::{
-    Acknowledged, AfterRefusal, DesiredState, Outbound, RefusedState, read_first, rows_as_command,
+    AfterRefusal, DesiredState, Outbound, SentState, read_first, rows_as_command,
 };
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::domain::run::person_hold::HoldClosure;
 use crate::domain::{Effect, ExecutorDomain, Input, RunInput};
@@ -136,11 +137,11 @@ impl Outbound<ExecutorDomain> for Executor {
 
     /// If the notification service has no watcher of the ends of an agent, or of the workspace, the rows of
     /// these ends are not wanted any more. If it has neither, the reply to the next end concerns the agent.
-    fn acknowledged(&self, desired_state: &Acknowledged<'_>) -> Option<Input> {
-        if desired_state.kind != ENDED {
+    fn acknowledged(&self, sent: &SentState<'_>, reply: &Value) -> Option<Input> {
+        if sent.kind != ENDED {
             return None;
         }
-        let (agent, watch) = match serde_json::from_value(desired_state.reply.clone()).ok()? {
+        let (agent, watch) = match serde_json::from_value(reply.clone()).ok()? {
             RunEndRecorded::Nobody {
                 workspace_watch: watch @ 1..,
                 ..
@@ -149,19 +150,18 @@ impl Outbound<ExecutorDomain> for Executor {
             RunEndRecorded::Told | RunEndRecorded::Known => return None,
         };
         (watch > 0).then(|| Input::UnwatchedEnds {
-            workspace: desired_state.workspace.clone(),
+            workspace: sent.workspace.clone(),
             agent,
             watch,
         })
     }
 
     /// A refused hold ends as a withdrawn one, so its step fails. A refused timer is an incident of the run.
-    fn refused(&self, desired_state: &RefusedState<'_>) -> AfterRefusal<Input> {
-        let Ok(hold) = desired_state.id.parse::<HoldId>() else {
+    fn refused(&self, sent: &SentState<'_>, problem: &Problem) -> AfterRefusal<Input> {
+        let Ok(hold) = sent.id.parse::<HoldId>() else {
             return AfterRefusal::Keep;
         };
-        let problem = desired_state.problem;
-        let input = match desired_state.kind {
+        let input = match sent.kind {
             HOLD => RunInput::HoldClosed {
                 hold,
                 closing: HoldClosure {
@@ -182,7 +182,7 @@ impl Outbound<ExecutorDomain> for Executor {
             _ => return AfterRefusal::Keep,
         };
         AfterRefusal::Decide(Input::Run {
-            workspace: desired_state.workspace.clone(),
+            workspace: sent.workspace.clone(),
             run: hold.run,
             input,
         })

@@ -8,13 +8,15 @@ use holdpoint_contracts::executor::{HandoffsUpdated, HoldsClosed};
 use holdpoint_contracts::handoff::{RequestNudge, SERVICE};
 use holdpoint_contracts::hold::{CloseReply, HandoffUpdate, HoldClosed};
 use holdpoint_contracts::notification::{RecordRequestEvents, RequestEvent};
+use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::scheduler::{SetTimer, SetTimers};
 use holdpoint_contracts::subject;
 use holdpoint_ids::{HoldId, Workspace};
 use holdpoint_kernel::{
-    Acknowledged, AfterRefusal, DesiredState, Outbound, RefusedState, read_first, rows_as_command,
+    AfterRefusal, DesiredState, Outbound, SentState, read_first, rows_as_command,
 };
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::domain::{Effect, HandoffDomain, Input, RequestInput};
 use crate::service::Handoff;
@@ -76,13 +78,13 @@ impl Outbound<HandoffDomain> for Handoff {
         }
     }
 
-    fn acknowledged(&self, desired_state: &Acknowledged<'_>) -> Option<Input> {
-        let rev = desired_state.rev;
-        let input = match desired_state.kind {
+    fn acknowledged(&self, sent: &SentState<'_>, reply: &Value) -> Option<Input> {
+        let rev = sent.rev;
+        let input = match sent.kind {
             CLOSED => {
-                let reply: CloseReply = serde_json::from_value(desired_state.reply.clone())
+                let reply: CloseReply = serde_json::from_value(reply.clone())
                     .inspect_err(|error| {
-                        let id = desired_state.id;
+                        let id = sent.id;
                         tracing::warn!(%error, id, "invalid reply to a close; its effect stays unknown");
                     })
                     .ok()?;
@@ -93,17 +95,17 @@ impl Outbound<HandoffDomain> for Handoff {
             _ => return None,
         };
         Some(Input::Request {
-            workspace: desired_state.workspace.clone(),
-            id: desired_state.id.parse().ok()?,
+            workspace: sent.workspace.clone(),
+            id: sent.id.parse().ok()?,
             input,
         })
     }
 
     /// If the executor does not know the run, nothing waits for the message. Everything else is kept until
     /// the receiver takes it, because a request whose timer or close is lost would wait for ever.
-    fn refused(&self, desired_state: &RefusedState<'_>) -> AfterRefusal<Input> {
-        match desired_state.kind {
-            CLOSED | HANDLED if desired_state.is_target_missing() => AfterRefusal::Drop,
+    fn refused(&self, sent: &SentState<'_>, problem: &Problem) -> AfterRefusal<Input> {
+        match sent.kind {
+            CLOSED | HANDLED if problem.status == 404 => AfterRefusal::Drop,
             _ => AfterRefusal::Keep,
         }
     }

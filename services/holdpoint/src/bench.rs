@@ -7,7 +7,6 @@ mod child;
 mod instruction;
 mod load;
 mod machine;
-mod measured_agent;
 mod temporary_system;
 mod worker;
 

@@ -178,12 +178,6 @@ pub(crate) enum Command {
 /// Options of `up`.
 #[derive(Args)]
 pub(crate) struct UpArgs {
-    /// From the global options.
-    #[arg(skip)]
-    pub(crate) data: PathBuf,
-    /// From the global options; prints one line of JSON when ready.
-    #[arg(skip)]
-    pub(crate) json: bool,
     /// Address to listen on; port 0 takes a free port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7878")]
     pub(crate) http: SocketAddr,
@@ -213,9 +207,6 @@ pub(crate) struct UpArgs {
     after_help = "The demo runs in a temporary directory. With --data DIR it keeps a new directory."
 )]
 pub(crate) struct DemoArgs {
-    /// From the global options; a new or empty directory.
-    #[arg(skip)]
-    pub(crate) data: Option<PathBuf>,
     /// Omit the pauses between scenes
     #[arg(long)]
     pub(crate) fast: bool,

@@ -12,14 +12,12 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::agent::AgentView;
-use holdpoint_contracts::executor::PlannedAgent;
 use holdpoint_contracts::history::HistoryItem;
 use holdpoint_contracts::run::{ChangedRun, RunView};
 use holdpoint_contracts::scheduler::AdvancedClock;
 use holdpoint_ids::CommandId;
 pub(crate) use reqwest::Method;
-use reqwest::{Url, header};
+use reqwest::{Request, Url, header};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -65,16 +63,6 @@ pub(crate) struct Now {
     pub(crate) now: DateTime<Utc>,
 }
 
-/// A request that can be sent a second time.
-struct Request {
-    method: Method,
-    url: Url,
-    /// Media type and body.
-    content: Option<(&'static str, String)>,
-    key: Option<String>,
-    response_max: Duration,
-}
-
 impl Client {
     /// Sends nothing yet.
     ///
@@ -113,7 +101,7 @@ impl Client {
         query: &Query,
     ) -> Result<Body<T>, ClientError> {
         let mut request = self.request(Method::GET, path, None)?;
-        request.url = with_query(request.url, query);
+        *request.url_mut() = with_query(request.url().clone(), query);
         self.send(request).await
     }
 
@@ -144,16 +132,6 @@ impl Client {
         let media_type = if is_patch { MERGE_PATCH } else { JSON };
         let content = Some((media_type, serde_json::to_string(body)?));
         self.send(self.request(method, path, content)?).await
-    }
-
-    /// Stores an agent; status 200 if it is unchanged.
-    pub(crate) async fn apply_agent(&self, text: &str) -> Result<Body<AgentView>, ClientError> {
-        self.send_text("agents", text).await
-    }
-
-    /// Compiles an agent without storing it.
-    pub(crate) async fn plan_agent(&self, text: &str) -> Result<Body<PlannedAgent>, ClientError> {
-        self.send_text("agents/plan", text).await
     }
 
     pub(crate) async fn start_run(
@@ -205,15 +183,14 @@ impl Client {
     /// Advances the test clock by a duration, for example `5d`.
     pub(crate) async fn advance_clock(&self, by: &str) -> Result<Body<AdvancedClock>, ClientError> {
         let content = Some((JSON, json!({ "by": by }).to_string()));
-        let request = self.request(Method::POST, "/v1/clock/advance", content)?;
-        self.send(Request {
-            response_max: ADVANCE_MAX,
-            ..request
-        })
-        .await
+        let mut request = self.request(Method::POST, "/v1/clock/advance", content)?;
+        *request.timeout_mut() = Some(ADVANCE_MAX);
+        self.send(request).await
     }
 
-    async fn send_text<T: DeserializeOwned>(
+    /// Sends an agent as YAML or JSON: `agents` stores it (status 200 if it is unchanged), `agents/plan`
+    /// compiles it.
+    pub(crate) async fn post_agent<T: DeserializeOwned>(
         &self,
         path: &str,
         text: &str,
@@ -239,23 +216,29 @@ impl Client {
         path: &str,
         content: Option<(&'static str, String)>,
     ) -> Result<Request, ClientError> {
-        Ok(Request {
-            url: self.url(path)?,
-            content,
-            key: (method == Method::POST).then(|| CommandId::fresh().to_string()),
-            method,
-            response_max: RESPONSE_MAX,
-        })
+        let has_key = method == Method::POST;
+        let mut builder = self
+            .authorized(method, self.url(path)?)
+            .header(header::ACCEPT, JSON)
+            .timeout(RESPONSE_MAX);
+        if has_key {
+            builder = builder.header("Idempotency-Key", CommandId::fresh().to_string());
+        }
+        if let Some((media_type, body)) = content {
+            builder = builder.header(header::CONTENT_TYPE, media_type).body(body);
+        }
+        builder.build().map_err(|error| self.unreachable(&error))
     }
 
     /// Sends a request, and once more under the same key after a connection error.
     async fn send<T: DeserializeOwned>(&self, request: Request) -> Result<Body<T>, ClientError> {
-        let (status, mut text) = match self.send_once(&request).await {
-            Err(error) if is_connection_error(&error) => {
+        let same = request.try_clone();
+        let (status, mut text) = match (self.send_once(request).await, same) {
+            (Err(error), Some(same)) if is_connection_error(&error) => {
                 tokio::time::sleep(RETRY_AFTER).await;
-                self.send_once(&request).await
+                self.send_once(same).await
             }
-            response => response,
+            (response, _) => response,
         }
         .map_err(|error| self.unreachable(&error))?;
         // `request-input` also returns 202, but without a command id: the question was opened.
@@ -276,20 +259,8 @@ impl Client {
         })
     }
 
-    async fn send_once(&self, request: &Request) -> Result<(u16, String), reqwest::Error> {
-        let mut builder = self
-            .authorized(request.method.clone(), request.url.clone())
-            .header(header::ACCEPT, JSON)
-            .timeout(request.response_max);
-        if let Some(key) = &request.key {
-            builder = builder.header("Idempotency-Key", key);
-        }
-        if let Some((media_type, body)) = &request.content {
-            builder = builder
-                .header(header::CONTENT_TYPE, *media_type)
-                .body(body.clone());
-        }
-        let response = builder.send().await?;
+    async fn send_once(&self, request: Request) -> Result<(u16, String), reqwest::Error> {
+        let response = self.http.execute(request).await?;
         let status = response.status().as_u16();
         Ok((status, response.text().await?))
     }

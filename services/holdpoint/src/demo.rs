@@ -61,12 +61,12 @@ impl Input {
     }
 }
 
-/// Plays the stories. The data directory is deleted at the end unless `--data` names it.
-pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
+/// Plays the stories. The data directory is deleted at the end unless `--data` names one to be `kept`.
+pub(crate) async fn run(args: DemoArgs, kept: Option<&Path>) -> anyhow::Result<ExitCode> {
     holdpoint_telemetry::start(holdpoint_telemetry::Default::Warn);
     file_privacy::raise_file_limit();
     let temporary = tempfile::tempdir().context("cannot create a temporary directory")?;
-    let data = match &args.data {
+    let data = match kept {
         Some(data) => new_or_empty(data)?,
         None => temporary.path().join("data"),
     };
@@ -110,7 +110,7 @@ pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     output::line(&format!(
         "\nAll {count} expected mails to contacts are on disk, and no others."
     ))?;
-    output::line(&farewell(args.data.as_deref())?)?;
+    output::line(&farewell(kept)?)?;
     Ok(ExitKind::Ok.into())
 }
 

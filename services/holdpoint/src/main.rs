@@ -66,15 +66,8 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     }
     let global = &global;
     match command {
-        Command::Up(mut args) => {
-            args.data = global.data_dir();
-            args.json = global.json;
-            Box::pin(up::run(args)).await
-        }
-        Command::Demo(mut args) => {
-            args.data.clone_from(&global.data);
-            Box::pin(demo::run(args)).await
-        }
+        Command::Up(args) => Box::pin(up::run(args, global)).await,
+        Command::Demo(args) => Box::pin(demo::run(args, global.data.as_deref())).await,
         Command::Worker(args) => Box::pin(worker::run(args, global)).await,
         Command::NatsConfig(args) => done(nats_config::write(&args)),
         Command::Completions { shell } => done(command::print_completions(shell)),

@@ -141,17 +141,21 @@ fn quoted(subjects: &[String]) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn keys_stay_when_it_is_written_again_and_no_seed_is_in_the_configuration() {
-        let dir = tempfile::tempdir().unwrap();
-        let args = NatsConfigArgs {
-            out: dir.path().join("nats"),
+    fn args(dir: &Path, tls: Option<ServerTls>) -> NatsConfigArgs {
+        NatsConfigArgs {
+            out: dir.join("nats"),
             programs: vec!["acme".parse().unwrap(), "other".parse().unwrap()],
             workers: vec!["emea".parse().unwrap()],
             listen: "127.0.0.1:4222".parse().unwrap(),
             store: "/var/lib/nats".into(),
-            tls: None,
-        };
+            tls,
+        }
+    }
+
+    #[test]
+    fn keys_stay_when_it_is_written_again_and_no_seed_is_in_the_configuration() {
+        let dir = tempfile::tempdir().unwrap();
+        let args = args(dir.path(), None);
         write(&args).unwrap();
         let read = |name: &str| std::fs::read_to_string(args.out.join(name)).unwrap();
         let first = read("nats.conf");
@@ -167,18 +171,12 @@ mod tests {
     #[test]
     fn no_two_keys_share_inboxes() {
         let dir = tempfile::tempdir().unwrap();
-        let args = NatsConfigArgs {
-            out: dir.path().join("nats"),
-            programs: vec!["acme".parse().unwrap(), "other".parse().unwrap()],
-            workers: vec!["emea".parse().unwrap()],
-            listen: "127.0.0.1:4222".parse().unwrap(),
-            store: "/var/lib/nats".into(),
-            tls: Some(ServerTls {
-                tls_cert: "/etc/nats/cert.pem".into(),
-                tls_key: "/etc/nats/key.pem".into(),
-                tls_client_ca: Some("/etc/nats/ca.pem".into()),
-            }),
+        let tls = ServerTls {
+            tls_cert: "/etc/nats/cert.pem".into(),
+            tls_key: "/etc/nats/key.pem".into(),
+            tls_client_ca: Some("/etc/nats/ca.pem".into()),
         };
+        let args = args(dir.path(), Some(tls));
         write(&args).unwrap();
         let config = std::fs::read_to_string(args.out.join("nats.conf")).unwrap();
         let inboxes: Vec<_> = config

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use holdpoint_bus::without_credentials;
 use serde_json::json;
 
-use crate::cli::UpArgs;
+use crate::cli::{GlobalArgs, UpArgs};
 use crate::connection::{Connection, ConnectionFile};
 use crate::exit::ExitKind;
 use crate::stop_signal::StopSignal;
@@ -18,34 +18,35 @@ use crate::{file_privacy, output};
 pub(crate) use system::{OwnerToken, RunningServices, Settings, System};
 
 /// Starts everything, prints the addresses, and runs until a signal.
-pub(crate) async fn run(args: UpArgs) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(args: UpArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     holdpoint_telemetry::start(holdpoint_telemetry::Default::Info);
     // First, so that an early ctrl-c still stops what was started.
     let mut signal = StopSignal::listen()?;
     file_privacy::raise_file_limit();
+    let data = global.data_dir();
     // Before the directory is read, because other users may have written into it.
-    file_privacy::create_private_dir(&args.data)?;
+    file_privacy::create_private_dir(&data)?;
     let settings = Settings {
-        data: args.data.clone(),
+        data: data.clone(),
         http: args.http,
         nats_url: args.nats_url.clone(),
         tables: args.database_url.clone(),
         test_clock: args.test_clock,
-        token: owner_token(&args),
+        token: owner_token(&args, &data),
     };
     let started = tokio::select! {
         started = Box::pin(System::start(settings)) => started,
         _ = signal.received() => {
             // Nothing was promised yet, and the bus survives being killed.
             if args.nats_url.is_none() {
-                holdpoint_bus::server::kill_leftover(&args.data);
+                holdpoint_bus::server::kill_leftover(&data);
             }
             return Ok(ExitKind::Interrupted.into());
         }
     };
     let mut system = started?;
-    write_connection(&args.data, &system)?;
-    print_addresses(&args, &system)?;
+    write_connection(&data, &system)?;
+    print_addresses(&args, global, &system)?;
     let kind = run_until_stopped(&mut system, &mut signal).await;
     output::note(
         "Stopping: finishing current work, at most 10 s. Press ctrl-c again to stop at once.",
@@ -86,7 +87,7 @@ async fn run_until_stopped(system: &mut System, signal: &mut StopSignal) -> Exit
     }
 }
 
-fn print_addresses(args: &UpArgs, system: &System) -> anyhow::Result<()> {
+fn print_addresses(args: &UpArgs, global: &GlobalArgs, system: &System) -> anyhow::Result<()> {
     let RunningServices {
         url,
         token,
@@ -95,14 +96,14 @@ fn print_addresses(args: &UpArgs, system: &System) -> anyhow::Result<()> {
         nats_url,
         ..
     } = &system.running;
-    if args.json {
+    if global.json {
         let line = json!({
             "url": url, "workspace": workspace, "token": token, "nats_url": nats_url,
             "login": login,
         });
         return Ok(output::line(&line.to_string())?);
     }
-    let (bus, data) = (without_credentials(nats_url), args.data.display());
+    let (bus, data) = (without_credentials(nats_url), global.data_dir());
     let mut lines = vec![
         "Holdpoint is up.".to_owned(),
         format!("  url        {url}"),
@@ -110,7 +111,7 @@ fn print_addresses(args: &UpArgs, system: &System) -> anyhow::Result<()> {
         format!("  workspace  {workspace}"),
         format!("  token      {token}"),
         format!("  bus        {bus} (key in cli.json)"),
-        format!("  data       {data}"),
+        format!("  data       {}", data.display()),
     ];
     if args.test_clock {
         lines.push("  clock      test clock; move it with `holdpoint clock advance 5d`".to_owned());
@@ -122,11 +123,11 @@ fn print_addresses(args: &UpArgs, system: &System) -> anyhow::Result<()> {
 }
 
 /// The token of the previous start, unless `--new-token` replaces it.
-fn owner_token(args: &UpArgs) -> OwnerToken {
+fn owner_token(args: &UpArgs, data: &Path) -> OwnerToken {
     if args.new_token {
         return OwnerToken::Replaced;
     }
-    let file = ConnectionFile::read(&args.data).unwrap_or_else(|error| {
+    let file = ConnectionFile::read(data).unwrap_or_else(|error| {
         tracing::warn!(%error, "the token of the previous start is ignored; creating a new one");
         None
     });

@@ -6,11 +6,13 @@ use bytes::Bytes;
 use holdpoint_bus::Outgoing;
 use holdpoint_contracts::executor::{RunEndWatched, WatchRunEnds};
 use holdpoint_contracts::notification::{NotificationNudge, SERVICE};
+use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject;
 use holdpoint_ids::{UserName, Workspace};
 use holdpoint_kernel::{
-    Acknowledged, AfterRefusal, DesiredState, Outbound, RefusedState, read_first, rows_as_command,
+    AfterRefusal, DesiredState, Outbound, SentState, read_first, rows_as_command,
 };
+use serde_json::Value;
 
 use crate::Notification;
 use crate::domain::{ChangedInboxes, Effect, Input, NotificationDomain};
@@ -43,11 +45,11 @@ impl Outbound<NotificationDomain> for Notification {
     }
 
     /// The run had ended before the person began to watch it. A webhook gets later ends only.
-    fn acknowledged(&self, desired_state: &Acknowledged<'_>) -> Option<Input> {
-        let (person, _of) = desired_state.id.split_once('/')?;
-        let reply: RunEndWatched = serde_json::from_value(desired_state.reply.clone()).ok()?;
+    fn acknowledged(&self, sent: &SentState<'_>, reply: &Value) -> Option<Input> {
+        let (person, _of) = sent.id.split_once('/')?;
+        let reply: RunEndWatched = serde_json::from_value(reply.clone()).ok()?;
         Some(Input::RunEndedBefore {
-            workspace: desired_state.workspace.clone(),
+            workspace: sent.workspace.clone(),
             person: person.parse().ok()?,
             end: reply.ended?,
         })
@@ -55,8 +57,8 @@ impl Outbound<NotificationDomain> for Notification {
 
     /// A run or agent that does not exist never ends. Every other desired state stays until the executor
     /// accepts it.
-    fn refused(&self, desired_state: &RefusedState<'_>) -> AfterRefusal<Input> {
-        if desired_state.is_target_missing() {
+    fn refused(&self, _: &SentState<'_>, problem: &Problem) -> AfterRefusal<Input> {
+        if problem.status == 404 {
             AfterRefusal::Drop
         } else {
             AfterRefusal::Keep

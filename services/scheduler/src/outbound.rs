@@ -5,10 +5,11 @@ use chrono::{DateTime, Utc};
 use holdpoint_bus::Outgoing;
 use holdpoint_contracts::executor::{TimerFired, TimersFired};
 use holdpoint_contracts::handoff::RequestTimersFired;
+use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::scheduler::SERVICE;
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::{
-    AfterRefusal, DesiredState, Outbound, RefusedState, read_first, rows_as_command,
+    AfterRefusal, DesiredState, Outbound, SentState, read_first, rows_as_command,
 };
 use serde::ser::Error as _;
 
@@ -51,8 +52,8 @@ impl Outbound<SchedulerDomain> for Scheduler {
 
     /// A timer of a run or request that does not exist wakes nothing. All others stay until their owner has
     /// accepted them, because a hold waits for each.
-    fn refused(&self, desired_state: &RefusedState<'_>) -> AfterRefusal<Input> {
-        if desired_state.is_target_missing() {
+    fn refused(&self, _: &SentState<'_>, problem: &Problem) -> AfterRefusal<Input> {
+        if problem.status == 404 {
             AfterRefusal::Drop
         } else {
             AfterRefusal::Keep

@@ -134,7 +134,7 @@ async fn started(data_dir: &DataDir) -> Result<Provided, ServerError> {
         provided.child = Some(child);
         return Ok(provided);
     }
-    match container::start(data_dir, &data_dir.config_to_start()?).await {
+    match container::start(data_dir, &data_dir.config_to_start()?, None).await {
         Ok((id, url, version)) => Ok(Provided::new(url, Origin::Container { id }, version)),
         Err(why) => {
             binary::add_attempt(&mut tried, &why);

@@ -40,39 +40,26 @@ pub(crate) struct Intake<S: Service> {
     pub(crate) stop: CancellationToken,
 }
 
-impl<S: Service> Clone for Intake<S> {
-    fn clone(&self) -> Self {
-        Self {
-            service: Arc::clone(&self.service),
-            bus: self.bus.clone(),
-            tasks: self.tasks.clone(),
-            permits: Arc::clone(&self.permits),
-            status: self.status.clone(),
-            stop: self.stop.clone(),
-        }
-    }
-}
-
 impl<S: Service> Intake<S> {
     /// Starts to receive core requests and deliveries.
     pub(crate) async fn open(
-        &self,
+        self: &Arc<Self>,
         is_exclusive: bool,
         tracker: &TaskTracker,
     ) -> Result<(), BusError> {
         let requests = self.subscribe().await?;
-        tracker.spawn(vital::<S>("requests").run(self.clone().receive_requests(requests)));
+        tracker.spawn(vital::<S>("requests").run(Arc::clone(self).receive_requests(requests)));
         let shares = PartitionShare::of(is_exclusive);
         self.bus.remove_other_shares(S::NAME, &shares).await?;
         for share in shares {
-            let receiving = self.clone().receive_commands(share);
+            let receiving = Arc::clone(self).receive_commands(share);
             tracker.spawn(vital::<S>("commands").run(receiving));
         }
         Ok(())
     }
 
     /// Receives core requests until the service stops.
-    async fn receive_requests(self, mut requests: async_nats::Subscriber) {
+    async fn receive_requests(self: Arc<Self>, mut requests: async_nats::Subscriber) {
         while let Some(Some(message)) = self.stop.run_until_cancelled(requests.next()).await {
             let reply = message.reply.map(|reply| reply.to_string());
             let origin = Origin::Ask {
@@ -97,7 +84,7 @@ impl<S: Service> Intake<S> {
     }
 
     /// Receives stored commands until the service stops. A broken pull is opened again.
-    async fn receive_commands(self, share: PartitionShare) {
+    async fn receive_commands(self: Arc<Self>, share: PartitionShare) {
         while !self.stop.is_cancelled() {
             match self.open_pull(share).await {
                 Ok(messages) => self.pull(messages).await,

@@ -19,7 +19,6 @@ pub mod crash;
 mod dead_letters;
 mod desired_states;
 mod error_chain;
-mod facts;
 mod idempotency;
 mod intake;
 mod isolation;
@@ -39,14 +38,13 @@ mod writer;
 mod tests;
 
 pub use desired_states::command::{read_first, rows_as_command};
-pub use facts::{Facts, FixedFacts};
 pub use holdpoint_telemetry::Vital;
 pub use queries::{
     LIMIT_MAX, Queries, check_limit, cut_items, cut_page, read_query, serve_queries, write_reply,
 };
 pub use service::{
-    Acknowledged, AfterRefusal, Changed, DecodedCommand, DesiredState, EffectOf, FactOf, InputOf,
-    KeyOf, NeedOf, Outbound, RefusedState, ReplyOf, Service, StateOf, Store,
+    AfterRefusal, Changed, DecodedCommand, DesiredState, EffectOf, FactOf, InputOf, KeyOf, NeedOf,
+    Outbound, ReplyOf, SentState, Service, StateOf, Store,
 };
 pub use start::{Deps, Handle, KernelError, start};
 pub use status::KernelStatus;

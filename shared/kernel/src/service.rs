@@ -117,17 +117,17 @@ pub trait Outbound<D: Decider> {
         )))
     }
 
-    /// The input that follows from a receiver's acknowledgement. It is decided like any other input, and the
+    /// The input that follows from a receiver's acknowledgement, its `reply` to this one item. It is decided like any other input, and the
     /// row is deleted after its commit. `None`: the row is deleted at once.
-    fn acknowledged(&self, desired: &Acknowledged<'_>) -> Option<D::Input> {
-        let _unused = desired;
+    fn acknowledged(&self, sent: &SentState<'_>, reply: &serde_json::Value) -> Option<D::Input> {
+        let _unused = (sent, reply);
         None
     }
 
     /// Decides about a desired state that its receiver understood and refused. The default keeps the row: it is
     /// sent again rarely, and reported until the receiver accepts it.
-    fn refused(&self, desired: &RefusedState<'_>) -> AfterRefusal<D::Input> {
-        let _unused = desired;
+    fn refused(&self, sent: &SentState<'_>, problem: &Problem) -> AfterRefusal<D::Input> {
+        let _unused = (sent, problem);
         AfterRefusal::Keep
     }
 
@@ -153,33 +153,13 @@ pub struct DesiredState {
     pub body: String,
 }
 
-/// A desired state that its receiver has acknowledged. The fields are those of [`DesiredState`].
+/// A desired state that its receiver has answered. The fields are those of [`DesiredState`].
 #[derive(Debug)]
-pub struct Acknowledged<'a> {
+pub struct SentState<'a> {
     pub kind: &'a str,
     pub workspace: &'a Workspace,
     pub id: &'a str,
     pub rev: u64,
-    /// The receiver's reply to this one item.
-    pub reply: &'a serde_json::Value,
-}
-
-/// A desired state that its receiver understood and refused. The fields are those of [`DesiredState`].
-#[derive(Debug)]
-pub struct RefusedState<'a> {
-    pub kind: &'a str,
-    pub workspace: &'a Workspace,
-    pub id: &'a str,
-    pub rev: u64,
-    pub problem: &'a Problem,
-}
-
-impl RefusedState<'_> {
-    /// Whether the receiver does not have the aggregate.
-    #[must_use]
-    pub const fn is_target_missing(&self) -> bool {
-        self.problem.status == 404
-    }
 }
 
 /// What happens to a refused desired state.

@@ -66,7 +66,7 @@ pub enum KernelError {
 }
 
 /// Submits inputs of a service's own wheels and sweeps to its kernel. Cheap to clone.
-pub struct Handle<S: Service>(Intake<S>);
+pub struct Handle<S: Service>(Arc<Intake<S>>);
 
 impl<S: Service> std::fmt::Debug for Handle<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -76,7 +76,7 @@ impl<S: Service> std::fmt::Debug for Handle<S> {
 
 impl<S: Service> Clone for Handle<S> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        Self(Arc::clone(&self.0))
     }
 }
 
@@ -176,14 +176,14 @@ pub async fn start<S: Service>(
     tracker.spawn(vital::<S>("acknowledgements").run(handling));
     let status = sender.status.clone();
     tracker.spawn(vital::<S>("resend").run(resend(sender, db, stop.clone())));
-    let intake = Intake {
+    let intake = Arc::new(Intake {
         service,
         bus: bus.clone(),
         tasks,
         permits: Arc::new(Semaphore::new(BYTES_MAX)),
         status,
         stop,
-    };
+    });
     let opened = intake.open(store.is_exclusive(), tracker).await;
     opened.map_err(on_bus)?;
     Ok(Handle(intake))
@@ -191,7 +191,7 @@ pub async fn start<S: Service>(
 
 /// The other ends of the writer's channels, and what it found in the tables.
 struct Started<S: Service> {
-    sender: Sender<S>,
+    sender: Arc<Sender<S>>,
     tasks: mpsc::Sender<Task<S>>,
     batches: mpsc::Sender<CommittedBatch>,
     batch_inbox: mpsc::Receiver<CommittedBatch>,
@@ -212,21 +212,14 @@ async fn start_writer<S: Service>(
     let (batches, batch_inbox) = mpsc::channel(UNPUBLISHED_MAX);
     let (commands, dead_letter_commands) = mpsc::channel(WAITING_MAX);
     let owner = deps.bus.client().new_inbox();
-    let sender = Sender::new(
+    let sender = Arc::new(Sender::new(
         Arc::clone(service),
         deps.bus.clone(),
         completions.clone(),
         status.clone(),
         tasks.downgrade(),
-    );
-    let tables = OpenTables {
-        store: deps.store.clone(),
-        owner: owner.clone(),
-        status: status.clone(),
-        clock: deps.clock.clone(),
-        token: tracker.token(),
-    };
-    let is_exclusive = deps.store.is_exclusive();
+    ));
+    let (is_exclusive, at_thread) = (deps.store.is_exclusive(), status.clone());
     let (service, bus, clock) = (Arc::clone(service), deps.bus.clone(), deps.clock.clone());
     let (name, to_publisher) = (owner.clone(), batches.clone());
     let make_writer = move |db, suspects| Writer {
@@ -248,6 +241,8 @@ async fn start_writer<S: Service>(
         next_trim: None,
         incidents: Vec::new(),
     };
+    let (deps, token) = (deps.clone(), tracker.token());
+    let started = start_thread(deps, owner.clone(), at_thread, token, make_writer);
     Ok(Started {
         sender,
         tasks,
@@ -255,7 +250,7 @@ async fn start_writer<S: Service>(
         batch_inbox,
         commands,
         owner,
-        pending: tables.start_thread(make_writer).await?,
+        pending: started.await?,
     })
 }
 
@@ -273,71 +268,63 @@ const fn on_store<S: Service>(source: StoreError) -> KernelError {
     }
 }
 
-/// Opens the tables on the database thread.
-struct OpenTables {
-    store: Location,
+/// Starts the database thread; returns the outbox rows of an earlier process. `token` keeps the process alive
+/// until the thread has closed the tables.
+async fn start_thread<S: Service>(
+    deps: Deps,
     owner: String,
     status: KernelStatus,
-    clock: Clock,
-    /// Keeps the process alive until the thread has closed the tables.
     token: TaskTrackerToken,
-}
-
-impl OpenTables {
-    /// Starts the thread; returns the outbox rows of an earlier process.
-    async fn start_thread<S: Service>(
-        self,
-        make_writer: impl FnOnce(TableWriter, Suspects) -> Writer<S> + Send + 'static,
-    ) -> Result<VecDeque<OutboxEntry>, KernelError> {
-        let (ready, started) = oneshot::channel();
-        let io = |source| KernelError::Thread {
-            service: S::NAME,
-            source,
-        };
-        // The store is used on its own thread and runtime only: blocking on it inside another runtime
-        // would panic.
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(io)?;
-        std::thread::Builder::new()
-            .name(format!("{}-db", S::NAME))
-            .spawn(move || {
-                let work = async move {
-                    let (db, checkpoints, suspects, pending) = match self.open().await {
-                        Ok(opened) => opened,
-                        Err(error) => return drop(ready.send(Err(error))),
-                    };
-                    if ready.send(Ok(pending)).is_ok() {
-                        make_writer(db, suspects).run().await;
-                    }
-                    drop(checkpoints);
-                    drop(self.token);
+    make_writer: impl FnOnce(TableWriter, Suspects) -> Writer<S> + Send + 'static,
+) -> Result<VecDeque<OutboxEntry>, KernelError> {
+    let (ready, started) = oneshot::channel();
+    let io = |source| KernelError::Thread {
+        service: S::NAME,
+        source,
+    };
+    // The store is used on its own thread and runtime only: blocking on it inside another runtime
+    // would panic.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(io)?;
+    std::thread::Builder::new()
+        .name(format!("{}-db", S::NAME))
+        .spawn(move || {
+            let work = async move {
+                let (db, checkpoints, suspects, pending) = match open(&deps, owner, &status).await {
+                    Ok(opened) => opened,
+                    Err(error) => return drop(ready.send(Err(error))),
                 };
-                runtime.block_on(vital::<S>("database thread").run(work));
-            })
-            .map_err(io)?;
-        started
-            .await
-            .map_err(|_gone| KernelError::Ended { service: S::NAME })?
-            .map_err(on_store::<S>)
-    }
-
-    async fn open(&self) -> Result<Opened, StoreError> {
-        let db = TableWriter::open(&self.store).await?;
-        let checkpoints = Checkpoints::start(&self.store).await?;
-        // In shared tables another live kernel may own a row, so rows are adopted by lease only.
-        let mut pending = VecDeque::new();
-        if self.store.is_exclusive() {
-            let tx = db.begin().await?;
-            pending = rows::load_pending(&tx).await?;
-            tx.commit().await?;
-        }
-        let (name, isolation) = (self.owner.clone(), self.status.isolation.clone());
-        let now = self.clock.now();
-        let suspects = Suspects::enter(&db, &self.store, name, isolation, now).await?;
-        Ok((db, checkpoints, suspects, pending))
-    }
+                if ready.send(Ok(pending)).is_ok() {
+                    make_writer(db, suspects).run().await;
+                }
+                drop(checkpoints);
+                drop(token);
+            };
+            runtime.block_on(vital::<S>("database thread").run(work));
+        })
+        .map_err(io)?;
+    started
+        .await
+        .map_err(|_gone| KernelError::Ended { service: S::NAME })?
+        .map_err(on_store::<S>)
 }
 
 type Opened = (TableWriter, Checkpoints, Suspects, VecDeque<OutboxEntry>);
+
+/// Opens the tables.
+async fn open(deps: &Deps, owner: String, status: &KernelStatus) -> Result<Opened, StoreError> {
+    let db = TableWriter::open(&deps.store).await?;
+    let checkpoints = Checkpoints::start(&deps.store).await?;
+    // In shared tables another live kernel may own a row, so rows are adopted by lease only.
+    let mut pending = VecDeque::new();
+    if deps.store.is_exclusive() {
+        let tx = db.begin().await?;
+        pending = rows::load_pending(&tx).await?;
+        tx.commit().await?;
+    }
+    let (isolation, now) = (status.isolation.clone(), deps.clock.now());
+    let suspects = Suspects::enter(&db, &deps.store, owner, isolation, now).await?;
+    Ok((db, checkpoints, suspects, pending))
+}

@@ -9,9 +9,7 @@ mod batch;
 pub(crate) mod commit;
 mod dead_letter;
 mod isolation;
-mod lost_commit;
 mod replay;
-mod split;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -294,6 +292,32 @@ impl<S: Service> Writer<S> {
         self.next_trim = Some(now + TRIM_EVERY);
         if let Err(error) = idempotency::trim(&self.db, now).await {
             tracing::warn!(error = %error_chain(&error), "old idempotency keys not deleted; trying again later");
+        }
+    }
+
+    /// Publishes rows of this kernel that it does not know, because the confirmation of their commit was
+    /// lost. This must happen before the next commit: until then no unknown row can be in other hands.
+    async fn publish_lost_commits(&mut self) {
+        if !self.may_have_committed {
+            return;
+        }
+        let known = self.completions.rows_in_hand();
+        match outbox::rows::load_unknown(&self.db, &self.owner, &known).await {
+            Ok(unknown) => {
+                self.may_have_committed = false;
+                for (row, messages) in unknown {
+                    tracing::info!(
+                        service = S::NAME,
+                        row,
+                        "a commit without confirmation was found; its messages are published"
+                    );
+                    self.publish(CommittedBatch::of_row(row, messages)).await;
+                }
+            }
+            // The next commit is tried all the same; this is tried again before the one after it.
+            Err(error) => {
+                tracing::debug!(error = %error_chain(&error), "the outbox cannot be read; trying again before the next commit");
+            }
         }
     }
 

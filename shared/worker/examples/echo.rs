@@ -24,7 +24,7 @@ async fn main() -> anyhow::Result<()> {
     let echo = tool_fn("echo", |call: ToolCall| async move {
         Ok(ToolSuccess {
             description: "Echoed the arguments".to_owned(),
-            data: call.args,
+            data: call.dispatch.args,
         })
     });
 

@@ -15,14 +15,12 @@ use holdpoint_contracts::history::Nudge;
 use holdpoint_contracts::hold::{OnTimeout, Priority};
 use holdpoint_contracts::link::Link;
 use holdpoint_contracts::message::Envelope;
-use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_contracts::subject;
-use holdpoint_ids::{RunId, Workspace};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::tool::ToolFailure;
+use crate::tool::{ToolCall, ToolFailure};
 
 /// Wait between two polls if no nudge arrives.
 const POLL_EVERY: Duration = Duration::from_secs(5);
@@ -33,106 +31,13 @@ const POLL_INTERVAL_MIN: Duration = Duration::from_millis(50);
 /// Wait between two tries while the executor is unavailable.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Asks people for the step of one dispatch.
-#[derive(Clone)]
-pub struct HumanClient {
-    bus: Bus,
-    workspace: Workspace,
-    run: RunId,
-    step: String,
-    dispatch: u64,
-    token: Option<String>,
-}
-
-impl std::fmt::Debug for HumanClient {
-    /// Leaves out the token.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HumanClient")
-            .field("run", &self.run)
-            .field("step", &self.step)
-            .field("dispatch", &self.dispatch)
-            .finish_non_exhaustive()
-    }
-}
-
-impl HumanClient {
-    #[must_use]
-    pub fn of(bus: Bus, step_dispatch: &StepDispatch) -> Self {
-        Self {
-            bus,
-            workspace: step_dispatch.workspace.clone(),
-            run: step_dispatch.run,
-            step: step_dispatch.step.clone(),
-            dispatch: step_dispatch.dispatch,
-            token: step_dispatch.token.clone(),
+impl ToolCall {
+    /// Builds a question to people (S3-R2): `call.ask("Refund?").options(["yes", "no"]).block().await?`.
+    pub fn ask(&self, question: impl Into<String>) -> Question {
+        Question {
+            call: self.clone(),
+            question: ToolQuestion::new(question),
         }
-    }
-
-    /// Asks once. Asking again with the same key returns the same question.
-    async fn ask(&self, question: &ToolQuestion) -> Result<RequestedInput, Problem> {
-        let command = RequestInput {
-            run: self.run,
-            step: Some(self.step.clone()),
-            dispatch: Some(self.dispatch),
-            token: self.token.clone(),
-            question: question.clone(),
-        };
-        let envelope = Envelope::of_service("worker", command);
-        self.bus.ask(&self.workspace, &envelope).await
-    }
-
-    /// Asks, and tries again while the executor is unavailable.
-    async fn ask_with_retry(&self, question: &ToolQuestion) -> Result<RequestedInput, ToolFailure> {
-        loop {
-            match self.ask(question).await {
-                Ok(asked) => return Ok(asked),
-                Err(problem) if problem.is_transient() => {
-                    tracing::debug!(%problem, "executor unavailable; the question is sent again");
-                    tokio::time::sleep(RETRY_AFTER).await;
-                }
-                Err(problem) => return Err(ToolFailure::new(&problem.code, problem.detail)),
-            }
-        }
-    }
-
-    /// Waits for the answer. Polls after each nudge about the run, and regularly because nudges may be lost.
-    async fn wait_for_answer(&self, question: &ToolQuestion) -> Result<GivenAnswer, ToolFailure> {
-        let nudges = subject::live(&self.workspace, SERVICE);
-        let nudges = self.bus.client().subscribe(nudges).await;
-        let mut nudges = nudges
-            .inspect_err(
-                |error| tracing::debug!(%error, "not subscribed to nudges; the answer is polled"),
-            )
-            .ok();
-        loop {
-            let polled_at = Instant::now();
-            let asked = self.ask_with_retry(question).await?;
-            if let (InputStatus::Answered, Some(given)) = (asked.status, asked.given) {
-                return Ok(given);
-            }
-            let next_poll = polled_at + POLL_EVERY;
-            let nudged = async {
-                match nudges.as_mut() {
-                    Some(nudges) => self.wait_for_nudge(nudges).await,
-                    None => std::future::pending().await,
-                }
-            };
-            if tokio::time::timeout_at(next_poll, nudged).await.is_ok() {
-                tokio::time::sleep_until(polled_at + POLL_INTERVAL_MIN).await;
-            }
-        }
-    }
-
-    /// Ends when the run has changed.
-    async fn wait_for_nudge(&self, nudges: &mut async_nats::Subscriber) {
-        while let Some(message) = nudges.next().await {
-            let is_own = serde_json::from_slice::<Nudge>(&message.payload)
-                .is_ok_and(|nudge| nudge.runs.iter().any(|(run, _)| *run == self.run));
-            if is_own {
-                return;
-            }
-        }
-        std::future::pending::<()>().await;
     }
 }
 
@@ -140,18 +45,11 @@ impl HumanClient {
 #[derive(Debug, Clone)]
 #[must_use = "the question is sent by `.block()` or `.park()`"]
 pub struct Question {
-    client: Option<HumanClient>,
+    call: ToolCall,
     question: ToolQuestion,
 }
 
 impl Question {
-    pub(crate) fn new(client: Option<HumanClient>, text: impl Into<String>) -> Self {
-        Self {
-            client,
-            question: ToolQuestion::new(text),
-        }
-    }
-
     /// Allows only these answers, 2 to 100. Without options any text is an answer.
     pub fn options<T: Into<String>>(mut self, options: impl IntoIterator<Item = T>) -> Self {
         self.question.options = options.into_iter().map(Into::into).collect();
@@ -215,7 +113,7 @@ impl Question {
     /// [`ToolFailure`] with the refusal's code if the question is invalid.
     pub async fn block(mut self) -> Result<GivenAnswer, ToolFailure> {
         self.question.mode = AskMode::Block;
-        self.client()?.wait_for_answer(&self.question).await
+        self.wait_for_answer().await
     }
 
     /// Asks, and ends the tool through `?`: the lease is released. When there is an answer the tool is
@@ -226,15 +124,88 @@ impl Question {
     /// refusal's code if the question is invalid.
     pub async fn park(mut self) -> Result<GivenAnswer, ToolFailure> {
         self.question.mode = AskMode::Park;
-        let asked = self.client()?.ask_with_retry(&self.question).await?;
+        let asked = self.send().await?;
         asked.given.ok_or_else(ToolFailure::parked)
     }
 
-    fn client(&self) -> Result<&HumanClient, ToolFailure> {
-        self.client.as_ref().ok_or_else(|| {
+    fn bus(&self) -> Result<&Bus, ToolFailure> {
+        self.call.bus.as_ref().ok_or_else(|| {
             let text =
                 "A tool that runs inside the executor cannot ask people; run it in a worker.";
             ToolFailure::new("cannot_ask", text)
         })
+    }
+
+    /// Asks, and tries again while the executor is unavailable. The same key returns the same question.
+    async fn send(&self) -> Result<RequestedInput, ToolFailure> {
+        let bus = self.bus()?;
+        let StepDispatch {
+            workspace,
+            run,
+            step,
+            dispatch,
+            token,
+            ..
+        } = &self.call.dispatch;
+        let command = RequestInput {
+            run: *run,
+            step: Some(step.clone()),
+            dispatch: Some(*dispatch),
+            token: token.clone(),
+            question: self.question.clone(),
+        };
+        let envelope = Envelope::of_service("worker", command);
+        loop {
+            match bus.ask(workspace, &envelope).await {
+                Ok(asked) => return Ok(asked),
+                Err(problem) if problem.is_transient() => {
+                    tracing::debug!(%problem, "executor unavailable; the question is sent again");
+                    tokio::time::sleep(RETRY_AFTER).await;
+                }
+                Err(problem) => return Err(ToolFailure::new(&problem.code, problem.detail)),
+            }
+        }
+    }
+
+    /// Waits for the answer. Polls after each nudge about the run, and regularly because nudges may be lost.
+    async fn wait_for_answer(&self) -> Result<GivenAnswer, ToolFailure> {
+        let nudges = subject::live(&self.call.dispatch.workspace, SERVICE);
+        let nudges = self.bus()?.client().subscribe(nudges).await;
+        let mut nudges = nudges
+            .inspect_err(
+                |error| tracing::debug!(%error, "not subscribed to nudges; the answer is polled"),
+            )
+            .ok();
+        loop {
+            let polled_at = Instant::now();
+            let asked = self.send().await?;
+            if let (InputStatus::Answered, Some(given)) = (asked.status, asked.given) {
+                return Ok(given);
+            }
+            let next_poll = polled_at + POLL_EVERY;
+            let nudged = async {
+                match nudges.as_mut() {
+                    Some(nudges) => self.wait_for_nudge(nudges).await,
+                    None => std::future::pending().await,
+                }
+            };
+            if tokio::time::timeout_at(next_poll, nudged).await.is_ok() {
+                tokio::time::sleep_until(polled_at + POLL_INTERVAL_MIN).await;
+            }
+        }
+    }
+
+    /// Ends when the run has changed.
+    async fn wait_for_nudge(&self, nudges: &mut async_nats::Subscriber) {
+        while let Some(message) = nudges.next().await {
+            let is_own = serde_json::from_slice::<Nudge>(&message.payload).is_ok_and(|nudge| {
+                let mut runs = nudge.runs.iter();
+                runs.any(|(run, _)| *run == self.call.dispatch.run)
+            });
+            if is_own {
+                return;
+            }
+        }
+        std::future::pending::<()>().await;
     }
 }

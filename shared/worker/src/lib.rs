@@ -15,8 +15,8 @@
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let echo = tool_fn("echo", |call: ToolCall| async move {
 //!     Ok(ToolSuccess {
-//!         description: format!("Said it for {}", call.idempotency_key),
-//!         data: call.args,
+//!         description: format!("Said it for {}", call.dispatch.idempotency_key()),
+//!         data: call.dispatch.args,
 //!     })
 //! });
 //! let bus = Bus::connect("nats://KEY@127.0.0.1:4222", "my-worker").await?;
@@ -28,7 +28,7 @@
 //! ```
 //!
 //! - The name of the node must be new at every start of the process.
-//! - A tool may be called twice for one step. Pass [`tool::ToolCall::idempotency_key`], which is the same each
+//! - A tool may be called twice for one step. Pass the `idempotency_key` of [`tool::ToolCall::dispatch`], which is the same each
 //!   time, to every system where the tool has an effect.
 //! - A failure is a [`tool::ToolFailure`] with a stable code and a text for people. A panic fails the step with
 //!   `tool_panicked`, and a result over [`tools::MAX_INLINE_RESULT`] bytes with `result_too_large`.

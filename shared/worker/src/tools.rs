@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use holdpoint_contracts::executor::PatchContact;
 use holdpoint_contracts::handoff::OpenHold;
+use holdpoint_contracts::steps::HTTP_QUEUE;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -15,7 +16,7 @@ use crate::tool::{Tool, ToolFailure};
 
 mod create_task;
 pub mod http_request;
-pub(crate) mod http_tool;
+mod http_tool;
 mod log;
 mod send_command;
 pub mod send_email;
@@ -50,7 +51,11 @@ pub fn builtin(
         Arc::new(email),
         Arc::new(UpdateContact { patch_contact }),
         Arc::new(CreateTask { open_hold }),
-        Arc::new(HttpTool { http }),
+        Arc::new(HttpTool {
+            name: HTTP_QUEUE.to_owned(),
+            http,
+            target: None,
+        }),
     ]
 }
 

@@ -18,9 +18,8 @@ use holdpoint_ids::{IdError, NodeName, ToolName};
 use serde::Deserialize;
 
 use self::command::CommandTool;
-use crate::tool::{BoxFuture, Tool, ToolCall, ToolResult};
-use crate::tools::HttpRequest;
-use crate::tools::http_tool;
+use crate::tool::Tool;
+use crate::tools::{HttpRequest, HttpTool};
 use crate::worker::new_node_name;
 
 /// Largest file, in bytes.
@@ -190,10 +189,10 @@ impl Entry {
                     env: self.env,
                 }))
             }
-            (None, Some(target)) => Ok(Arc::new(ListedHttp {
+            (None, Some(target)) => Ok(Arc::new(HttpTool {
                 name: self.name.to_string(),
                 http: http.clone(),
-                target,
+                target: Some(target),
             })),
             (Some(_), Some(_)) | (None, None) => Err(ToolsFileError::Kind(self.name)),
         }
@@ -207,21 +206,4 @@ fn may_be_given(name: &str) -> bool {
     (1..=ENV_NAME_MAX).contains(&name.len())
         && name.chars().all(is_plain)
         && !name.to_ascii_uppercase().starts_with("HOLDPOINT_")
-}
-
-/// A tool that this worker calls over HTTP.
-struct ListedHttp {
-    name: String,
-    http: HttpRequest,
-    target: HttpCall,
-}
-
-impl Tool for ListedHttp {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
-        Box::pin(http_tool::perform(&self.http, &self.target, call))
-    }
 }

@@ -61,7 +61,12 @@ pub async fn call_tool(
     step_dispatch: &StepDispatch,
     clock: &Clock,
 ) -> (ActionResult, Option<String>) {
-    let call = ToolCall::of(step_dispatch, clock.now(), CancellationToken::new());
+    let call = ToolCall {
+        dispatch: step_dispatch.clone(),
+        bus: None,
+        now: clock.now(),
+        stop: CancellationToken::new(),
+    };
     let done = outcome::call(tool, call, MAX_INLINE_RESULT).await;
     (done.result, done.error_code)
 }

@@ -1,7 +1,7 @@
 //! Replies of receivers to the desired states of a service.
 
 use holdpoint_contracts::problem::Problem;
-use holdpoint_kernel::{Acknowledged, AfterRefusal, DecodedCommand, RefusedState};
+use holdpoint_kernel::{AfterRefusal, DecodedCommand, SentState};
 use serde_json::Value;
 
 use super::{DesiredStateKey, Env, SimService};
@@ -38,13 +38,13 @@ impl<S: Tables> SimService<S> {
         env: &mut Env<'_>,
     ) -> bool {
         let (kind, workspace, id) = key;
-        let input = self.core.acknowledged(&Acknowledged {
+        let sent = SentState {
             kind,
             workspace,
             id,
             rev,
-            reply,
-        });
+        };
+        let input = self.core.acknowledged(&sent, reply);
         let Some(input) = input else { return true };
         self.commit(&DecodedCommand::one(input, None), env)
             .is_some()
@@ -63,14 +63,13 @@ impl<S: Tables> SimService<S> {
         if problem.status >= 500 {
             return false;
         }
-        let refused = RefusedState {
+        let sent = SentState {
             kind,
             workspace,
             id,
             rev,
-            problem: &problem,
         };
-        match self.core.refused(&refused) {
+        match self.core.refused(&sent, &problem) {
             AfterRefusal::Keep => panic!("{key:?} is always refused: {problem}"),
             AfterRefusal::Drop => true,
             AfterRefusal::Decide(input) => self

@@ -159,11 +159,11 @@ fn rows_of_a_newer_version_are_sent_as_they_are() {
         .desired_state_command("timer", &acme(), &rows)
         .unwrap();
     assert!(message.subject.ends_with(".set_timers"));
-    let body: serde_json::Value = serde_json::from_str(&message.body).unwrap();
+    let body: Value = serde_json::from_str(&message.body).unwrap();
     assert_eq!(body["actor"], "service:executor");
     assert_eq!(body["command"]["owner"], "executor");
     let sent = body["command"]["timers"].as_array().unwrap();
-    let written: Vec<serde_json::Value> = rows
+    let written: Vec<Value> = rows
         .iter()
         .map(|row| serde_json::from_str(row).unwrap())
         .collect();
@@ -188,14 +188,13 @@ fn a_refused_desired_state_reaches_its_run() {
     let problem = Problem::new(422, "too_many", "no room");
     let (executor, workspace, id) = (executor(), acme(), hold.to_string());
     let after = |kind, id| {
-        let desired_state = RefusedState {
+        let desired_state = SentState {
             kind,
             workspace: &workspace,
             id,
             rev: 1,
-            problem: &problem,
         };
-        executor.refused(&desired_state)
+        executor.refused(&desired_state, &problem)
     };
     let AfterRefusal::Decide(Input::Run { run, input, .. }) = after("hold", &id) else {
         panic!()

@@ -4,7 +4,7 @@ use holdpoint_store::{Location, open_readers};
 use sea_orm::{ConnectionTrait, DatabaseConnection, Statement, TryGetable};
 use serde_json::{Value, json};
 
-use super::measured_agent::STEPS;
+use super::instruction::STEPS;
 
 /// Counts runs; `ok` means that all of them are complete.
 pub(super) async fn check_runs(

@@ -1,10 +1,11 @@
-//! Instructions of `bench` to its child processes: one JSON line per instruction and per result.
+//! Instructions of `bench` to its child processes, one JSON line per instruction and per result, and the agent
+//! of measured runs.
 
 use std::io;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::output;
@@ -90,4 +91,18 @@ impl Instructions {
 
 pub(super) fn print_result(value: &Value) -> io::Result<()> {
     output::line(&value.to_string())
+}
+
+/// The name of the measured agent: consecutive steps that call a tool which does nothing.
+pub(super) const AGENT: &str = "bench";
+
+pub(super) const TOOL: &str = "bench_noop";
+
+pub(super) const STEPS: usize = 3;
+
+/// The definition. Each step is dispatched through the queue.
+pub(super) fn agent_text() -> String {
+    let text = "a hundred bytes of arguments or so, as a step that writes a mail would have them at the least";
+    let step = json!({ "tool": TOOL, "args": { "idempotent": true, "text": text } });
+    json!({ "agent": AGENT, "steps": vec![step; STEPS] }).to_string()
 }

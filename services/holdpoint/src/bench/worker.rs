@@ -11,15 +11,14 @@ use holdpoint_worker::worker::{Worker, WorkerOptions};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::instruction::{Instructions, print_result};
-use super::measured_agent::{STEPS, TOOL};
+use super::instruction::{Instructions, STEPS, TOOL, print_result};
 use crate::cli::processes::BenchChildArgs;
 use crate::exit::ExitKind;
 
 const CONCURRENCY: usize = 1_024;
 
 /// Number of calls by run and step.
-type Calls = HashMap<String, HashMap<String, u32>>;
+type Calls = HashMap<RunId, HashMap<String, u32>>;
 
 /// Works until stdin ends, then prints the numbers of calls.
 pub(crate) async fn run(args: BenchChildArgs) -> anyhow::Result<ExitCode> {
@@ -29,8 +28,8 @@ pub(crate) async fn run(args: BenchChildArgs) -> anyhow::Result<ExitCode> {
     let counted = Arc::clone(&calls);
     let tool = tool_fn(TOOL, move |call: ToolCall| {
         let mut calls = counted.lock().unwrap_or_else(PoisonError::into_inner);
-        let steps = calls.entry(call.run).or_default();
-        *steps.entry(call.step).or_default() += 1;
+        let steps = calls.entry(call.dispatch.run).or_default();
+        *steps.entry(call.dispatch.step).or_default() += 1;
         async {
             Ok(ToolSuccess {
                 description: "Did nothing".to_owned(),

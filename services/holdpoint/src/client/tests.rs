@@ -99,7 +99,10 @@ async fn a_problem_arrives_with_its_errors_and_verbatim() {
         body,
     )];
     let (client, served) = serve(script).await;
-    let error = client.apply_agent("agent: a\n").await.unwrap_err();
+    let error = client
+        .post_agent::<Value>("agents", "agent: a\n")
+        .await
+        .unwrap_err();
     assert_eq!(error.exit_kind(), ExitKind::Rejected);
     assert_eq!(error.body(), Some(body));
     let text = error.to_string();

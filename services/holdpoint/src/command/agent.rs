@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use holdpoint_contracts::agent::{AgentView, PlannedStepView};
+use holdpoint_contracts::executor::PlannedAgent;
 use holdpoint_contracts::problem::FieldError;
 
 use super::{ClientCommand, Session, cells, instant, page_query, refusal_line, workspace};
@@ -57,7 +58,7 @@ async fn apply(session: &Session, files: &[PathBuf], strict: bool) -> anyhow::Re
             kinds.push(ExitKind::Rejected);
             continue;
         }
-        match session.client.apply_agent(&text).await {
+        match session.client.post_agent("agents", &text).await {
             Ok(applied) => kinds.push(print_applied(session, &applied)?),
             Err(error) if files.len() == 1 => return Err(error.into()),
             Err(error) => {
@@ -75,7 +76,10 @@ async fn apply(session: &Session, files: &[PathBuf], strict: bool) -> anyhow::Re
 
 /// Prints the warnings of a text. Errors are left to `apply`, which reports them.
 async fn has_warnings(session: &Session, file: &Path, text: &str) -> bool {
-    let planned = session.client.plan_agent(text).await;
+    let planned = session
+        .client
+        .post_agent::<PlannedAgent>("agents/plan", text)
+        .await;
     let warnings = planned.map_or_else(|_| Vec::new(), |planned| planned.value.warnings);
     note_warnings(&warnings);
     if !warnings.is_empty() {
@@ -127,7 +131,8 @@ fn agent_text(agent: &AgentView) -> String {
 }
 
 async fn plan(session: &Session, file: &Path, strict: bool) -> anyhow::Result<ExitKind> {
-    let body = session.client.plan_agent(&read_text(file)?).await?;
+    let text = read_text(file)?;
+    let body: Body<PlannedAgent> = session.client.post_agent("agents/plan", &text).await?;
     session.show(&body, |planned| {
         format!(
             "agent  {}\n\n{}",

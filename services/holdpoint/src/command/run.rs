@@ -5,7 +5,7 @@ pub(crate) mod contacts_file;
 mod list_runs;
 mod show;
 mod start_from_csv;
-mod watch;
+pub(crate) mod watch;
 
 use std::collections::BTreeMap;
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail, ensure};
+use holdpoint_contracts::agent::AgentView;
 use holdpoint_contracts::history::HistoryItem;
 use holdpoint_contracts::run::{Page, RunStatus, RunView};
 use holdpoint_ids::RunId;
@@ -75,7 +76,7 @@ impl<'a> OutreachStory<'a> {
     }
 
     pub(super) async fn play(&mut self, agent: &str) -> anyhow::Result<()> {
-        let applied = self.client.apply_agent(agent).await?.value;
+        let applied: AgentView = self.client.post_agent("agents", agent).await?.value;
         let name = applied.agent.to_string();
         let text = format!(
             "Story 1: outreach by mail\n\nAgent `{name}` has {} steps:",

@@ -2,6 +2,7 @@
 //! lead and returns it. An approval escalates, and a script waits for a timer.
 
 use anyhow::ensure;
+use holdpoint_contracts::agent::AgentView;
 use holdpoint_contracts::handoff::RequestView;
 use holdpoint_contracts::hold::HoldOutcome;
 use holdpoint_contracts::run::{Page, RunStatus, RunView};
@@ -52,7 +53,7 @@ impl<'a> RequestsStory<'a> {
     }
 
     pub(super) async fn play(&self, agent: &str) -> anyhow::Result<()> {
-        let applied = self.owner.apply_agent(agent).await?.value;
+        let applied: AgentView = self.owner.post_agent("agents", agent).await?.value;
         let contact = json!({
             "id": "c-zoe", "name": "Zoe", "email": ZOE, "replied": true, "sentiment": "positive",
             "deals": [{ "name": "Pilot", "value": 12_000, "stage": "proposal", "probability": 0.4 }],

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::history::{EventType, HistoryItem};
+use holdpoint_contracts::history::HistoryItem;
 use holdpoint_ids::RunId;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::client::{Client, Live};
+use crate::command::run::watch::exit_kind;
 use crate::output;
 
 pub(super) struct Timeline {
@@ -49,7 +50,7 @@ impl Timeline {
                 seen.send_modify(|seen| {
                     seen.insert(item.run, item.seq);
                 });
-                if is_last(item.kind) {
+                if exit_kind(item.kind).is_some() {
                     return;
                 }
             }
@@ -69,13 +70,6 @@ impl Timeline {
         // A lost line does not stop the story, because the mails decide about success.
         drop(tokio::time::timeout(at_most, seen.wait_for(all)).await);
     }
-}
-
-const fn is_last(kind: EventType) -> bool {
-    matches!(
-        kind,
-        EventType::RunCompleted | EventType::RunFailed | EventType::RunCancelled
-    )
 }
 
 fn event_line(began: DateTime<Utc>, name: &str, item: &HistoryItem) -> String {

@@ -43,21 +43,16 @@ pub(super) async fn adopt(data_dir: &DataDir) -> Option<(String, String, ServerV
     None
 }
 
-/// Starts one on this data directory's store and waits until it answers.
+/// Starts one on this data directory's store and waits until it answers. The default image is that of
+/// `HOLDPOINT_NATS_IMAGE`.
 pub(super) async fn start(
     data_dir: &DataDir,
     config: &Config,
+    image: Option<&str>,
 ) -> Result<(String, String, ServerVersion), String> {
-    let image = env::var("HOLDPOINT_NATS_IMAGE").unwrap_or_else(|_| DEFAULT_IMAGE.to_owned());
-    start_image(data_dir, config, &image).await
-}
-
-/// As [`start`], with a given image.
-pub(super) async fn start_image(
-    data_dir: &DataDir,
-    config: &Config,
-    image: &str,
-) -> Result<(String, String, ServerVersion), String> {
+    let image = image.map(str::to_owned);
+    let image = image.or_else(|| env::var("HOLDPOINT_NATS_IMAGE").ok());
+    let image = image.unwrap_or_else(|| DEFAULT_IMAGE.to_owned());
     let what = format!("docker image {image}");
     let store = data_dir.store();
     let owner = fs::metadata(&store).map_err(|error| format!("{what}: {error}"))?;
@@ -77,7 +72,7 @@ pub(super) async fn start_image(
         .arg(format!("{}:/data", store.display()))
         .arg("-v")
         .arg(format!("{}:{CONFIG}:ro", data_dir.config_file().display()))
-        .arg(image)
+        .arg(&image)
         .args(["-c", CONFIG, "-p", "4222", "-js", "-sd", "/data"]);
     let id = run(&mut docker, RUN_WAIT)
         .await

@@ -107,7 +107,7 @@ async fn a_container_is_started_adopted_and_stopped() {
     let dir = TestFolder::create().unwrap();
     let data_dir = DataDir::open(dir.path()).unwrap();
     let config = data_dir.config_to_start().unwrap();
-    let (id, url, _) = container::start_image(&data_dir, &config, &image)
+    let (id, url, _) = container::start(&data_dir, &config, Some(&image))
         .await
         .unwrap();
     let adopted = provide(on(dir.path())).await.unwrap();

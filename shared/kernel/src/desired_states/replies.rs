@@ -1,17 +1,18 @@
 //! Handles the receivers' replies to desired states.
 
+use std::sync::Arc;
+
 use futures_util::StreamExt;
 use holdpoint_bus::BusError;
 use holdpoint_contracts::message::Reply;
 use holdpoint_contracts::problem::Problem;
-use holdpoint_ids::Workspace;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::rows::Sent;
 use super::sender::Sender;
 use crate::reply::problem_json;
-use crate::service::{Acknowledged, AfterRefusal, RefusedState, Service};
+use crate::service::{AfterRefusal, SentState, Service};
 use crate::task::Raw;
 
 /// Status of a problem that says nothing about the message: the receiver's database is unavailable.
@@ -25,7 +26,7 @@ impl<S: Service> Sender<S> {
 
     /// Handles replies until the service stops.
     pub(crate) async fn handle_replies(
-        self,
+        self: Arc<Self>,
         mut replies: async_nats::Subscriber,
         stop: CancellationToken,
     ) {
@@ -77,15 +78,8 @@ impl<S: Service> Sender<S> {
         if problem.status == UNAVAILABLE {
             return None;
         }
-        let after = parse(&sent).map_or(AfterRefusal::Keep, |(workspace, rev)| {
-            self.service.refused(&RefusedState {
-                kind: &sent.key.kind,
-                workspace: &workspace,
-                id: &sent.key.id,
-                rev,
-                problem,
-            })
-        });
+        let after = with_parsed(&sent, |sent| self.service.refused(sent, problem));
+        let after = after.unwrap_or(AfterRefusal::Keep);
         let (kind, id) = (&sent.key.kind, &sent.key.id);
         match after {
             AfterRefusal::Keep => {
@@ -110,16 +104,8 @@ impl<S: Service> Sender<S> {
     /// commit, so that the reply is not lost with this process. Otherwise returns the desired state.
     fn handle_acknowledgement(&self, sent: Sent, reply: &Value) -> Option<Sent> {
         self.update_unaccepted(|unaccepted| unaccepted.remove(&sent.key));
-        let input = parse(&sent).and_then(|(workspace, rev)| {
-            self.service.acknowledged(&Acknowledged {
-                kind: &sent.key.kind,
-                workspace: &workspace,
-                id: &sent.key.id,
-                rev,
-                reply,
-            })
-        });
-        let Some(input) = input else {
+        let input = with_parsed(&sent, |sent| self.service.acknowledged(sent, reply));
+        let Some(input) = input.flatten() else {
             return Some(sent);
         };
         let subject = format!("desired_state.{}.acknowledged", sent.key.id);
@@ -141,8 +127,12 @@ impl<S: Service> Sender<S> {
     }
 }
 
-/// Workspace and `rev`, if the row contains valid ones.
-fn parse(sent: &Sent) -> Option<(Workspace, u64)> {
-    let workspace = sent.key.workspace.parse().ok()?;
-    Some((workspace, u64::try_from(sent.rev).ok()?))
+/// Calls the service, if the row contains a valid workspace and `rev`.
+fn with_parsed<T>(sent: &Sent, call: impl FnOnce(&SentState<'_>) -> T) -> Option<T> {
+    Some(call(&SentState {
+        kind: &sent.key.kind,
+        workspace: &sent.key.workspace.parse().ok()?,
+        id: &sent.key.id,
+        rev: u64::try_from(sent.rev).ok()?,
+    }))
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use holdpoint_store::StoreError;
@@ -42,35 +43,26 @@ const ROUND_ROWS_MAX: u64 = 10_000;
 
 /// Sends desired states again until the service stops.
 pub(crate) async fn resend<S: Service>(
-    sender: Sender<S>,
+    sender: Arc<Sender<S>>,
     db: DatabaseConnection,
     stop: CancellationToken,
 ) {
     let mut rounds = Rounds::default();
     let mut rows_max = u64::MAX;
     loop {
-        let round = rounds.send_round(&sender, &db, rows_max);
-        match stop.run_until_cancelled(round).await {
-            None => return,
-            Some(Ok(())) => rows_max = ROUND_ROWS_MAX,
-            Some(Err(error)) => {
-                tracing::warn!(service = S::NAME, error = %error_chain(&error), "desired states not read; the next round tries again");
-            }
-        }
-        let next = rounds.wait_for_next(&sender, &db);
-        match stop.run_until_cancelled(next).await {
-            None => return,
-            Some(Ok(())) => {}
-            Some(Err(error)) => {
+        let round = async {
+            rounds.send_round(&sender, &db, rows_max).await?;
+            rows_max = ROUND_ROWS_MAX;
+            rounds.wait_for_next(&sender, &db).await
+        };
+        let round = async {
+            if let Err(error) = round.await {
                 tracing::warn!(service = S::NAME, error = %error_chain(&error), "desired states not read; trying again");
-                if stop
-                    .run_until_cancelled(tokio::time::sleep(EVERY))
-                    .await
-                    .is_none()
-                {
-                    return;
-                }
+                tokio::time::sleep(EVERY).await;
             }
+        };
+        if stop.run_until_cancelled(round).await.is_none() {
+            return;
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::task::{Raw, Task};
 /// Desired states known to need a message of their own. Beyond it the set starts again empty.
 const SENT_ALONE_MAX: usize = 10_000;
 
-/// Sends desired states with an inbox of this kernel as reply address. Cheap to clone.
+/// Sends desired states with an inbox of this kernel as reply address.
 pub(crate) struct Sender<S: Service> {
     pub(crate) service: Arc<S>,
     pub(crate) bus: Bus,
@@ -34,9 +34,9 @@ pub(crate) struct Sender<S: Service> {
     /// Weak, so that the writer ends when all other senders are dropped.
     tasks: mpsc::WeakSender<Task<S>>,
     pub(super) inbox: String,
-    state: Arc<Mutex<SenderState>>,
+    state: Mutex<SenderState>,
     /// Notified when the bus refuses a kind that it stored before.
-    kind_refused: Arc<Notify>,
+    kind_refused: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -59,21 +59,6 @@ struct PublishResult {
     why: Option<BusError>,
 }
 
-impl<S: Service> Clone for Sender<S> {
-    fn clone(&self) -> Self {
-        Self {
-            service: Arc::clone(&self.service),
-            bus: self.bus.clone(),
-            completions: self.completions.clone(),
-            status: self.status.clone(),
-            tasks: self.tasks.clone(),
-            inbox: self.inbox.clone(),
-            state: Arc::clone(&self.state),
-            kind_refused: Arc::clone(&self.kind_refused),
-        }
-    }
-}
-
 impl<S: Service> Sender<S> {
     pub(crate) fn new(
         service: Arc<S>,
@@ -90,8 +75,8 @@ impl<S: Service> Sender<S> {
             status,
             tasks,
             inbox,
-            state: Arc::default(),
-            kind_refused: Arc::default(),
+            state: Mutex::default(),
+            kind_refused: Notify::default(),
         }
     }
 

@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -81,7 +82,7 @@ impl CommittedBatch {
 
 /// Sends what batches leave, in their order.
 pub(crate) struct Publisher<S: Service> {
-    sender: Sender<S>,
+    sender: Arc<Sender<S>>,
     /// For rows of the backlog.
     db: DatabaseConnection,
     /// The owner of this kernel's rows. `None`: no other kernel writes the tables.
@@ -95,7 +96,7 @@ pub(crate) struct Publisher<S: Service> {
 impl<S: Service> Publisher<S> {
     /// Publishes `pending`, the rows of an earlier process, before anything newer.
     pub(crate) fn new(
-        sender: Sender<S>,
+        sender: Arc<Sender<S>>,
         db: DatabaseConnection,
         owner: Option<String>,
         pending: VecDeque<OutboxEntry>,

@@ -1,5 +1,6 @@
 //! Publishes outbox rows of kernels that have died. For a store that several kernels share.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sea_orm::DatabaseConnection;
@@ -23,7 +24,7 @@ const EVERY: Duration = if cfg!(test) {
 /// with a backlog adopts none, because it could not publish them either.
 pub(crate) async fn adopt_orphaned<S: Service>(
     batches: mpsc::Sender<CommittedBatch>,
-    sender: Sender<S>,
+    sender: Arc<Sender<S>>,
     db: DatabaseConnection,
     owner: String,
     stop: CancellationToken,

@@ -13,7 +13,7 @@ use sea_orm::{ConnectionTrait, Statement, Value};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AfterRefusal, Changed, DecodedCommand, DesiredState, Outbound, RefusedState, Service, Store,
+    AfterRefusal, Changed, DecodedCommand, DesiredState, Outbound, SentState, Service, Store,
 };
 
 pub(super) const TABLE: &str =
@@ -338,7 +338,7 @@ impl Outbound<Counter> for Counter {
         })
     }
 
-    fn refused(&self, desired_state: &RefusedState<'_>) -> AfterRefusal<Input> {
+    fn refused(&self, desired_state: &SentState<'_>, _: &Problem) -> AfterRefusal<Input> {
         match desired_state.id {
             GONE => AfterRefusal::Drop,
             DECIDED => AfterRefusal::Decide(Input {

@@ -4,14 +4,14 @@
 //! one query per table, and decides those inputs again. A core asks for all it may need ahead, because each
 //! further round costs queries and [`ROUNDS_MAX`] bounds them.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::problem::Problem;
-use holdpoint_decision::{Decided, Decider, Decision, Outcome, Undecided};
+use holdpoint_decision::{Decided, Decider, Decision, Lookup, Outcome, Undecided};
 use holdpoint_store::{StoreError, Transaction};
 
-use crate::facts::{Facts, Slot};
 use crate::service::{EffectOf, FactOf, InputOf, KeyOf, NeedOf, ReplyOf, Service, StateOf};
 
 /// How often one input may ask for more data. An input beyond it becomes a dead letter.
@@ -25,6 +25,40 @@ pub(crate) struct Batch<'a, S: Service> {
     pub(crate) constants: &'a mut HashMap<NeedOf<S>, FactOf<S>>,
     pub(crate) effects: Vec<EffectOf<S>>,
     pub(crate) now: DateTime<Utc>,
+}
+
+/// An aggregate within a batch.
+#[derive(Debug)]
+pub(crate) struct Slot<S: Service> {
+    pub(crate) state: Option<StateOf<S>>,
+    /// The version in the database; 0 if there is none.
+    pub(crate) read_version: u64,
+    pub(crate) changed: bool,
+    /// What other aggregates may read, computed when the first one asks.
+    fact: OnceCell<Option<FactOf<S>>>,
+}
+
+impl<S: Service> Slot<S> {
+    /// As read from the database.
+    fn read(state: Option<StateOf<S>>) -> Self {
+        Self {
+            read_version: state.as_ref().map_or(0, S::Domain::version),
+            state,
+            changed: false,
+            fact: OnceCell::new(),
+        }
+    }
+
+    fn set(&mut self, state: StateOf<S>) {
+        self.state = Some(state);
+        self.fact = OnceCell::new();
+        self.changed = true;
+    }
+
+    fn fact(&self) -> Option<&FactOf<S>> {
+        let state = self.state.as_ref()?;
+        self.fact.get_or_init(|| S::Domain::fact(state)).as_ref()
+    }
 }
 
 /// One input waiting to be decided.
@@ -125,12 +159,23 @@ impl<S: Service> Batch<'_, S> {
             .slots
             .get(&one.key)
             .and_then(|slot| slot.state.as_ref());
-        let facts = Facts {
-            slots: &self.slots,
-            found: &self.found,
-            constants: self.constants,
+        S::Domain::decide(state, one.input, &|need| self.lookup(need), self.now)
+    }
+
+    /// The value of a need. Another aggregate has the state that earlier decisions of the batch gave it.
+    fn lookup(&self, need: &NeedOf<S>) -> Lookup<FactOf<S>> {
+        let found = match S::Domain::aggregate(need) {
+            Some(key) => self.slots.get(&key).map(Slot::fact),
+            None => match self.constants.get(need) {
+                Some(fact) => Some(Some(fact)),
+                None => self.found.get(need).map(Option::as_ref),
+            },
         };
-        S::Domain::decide(state, one.input, &|need| facts.lookup(need), self.now)
+        match found {
+            None => Lookup::NotLoaded,
+            Some(None) => Lookup::Missing,
+            Some(Some(fact)) => Lookup::Found(fact.clone()),
+        }
     }
 
     fn apply(&mut self, key: &KeyOf<S>, decided: Decided<S::Domain>) -> ReplyOf<S> {

@@ -1,13 +1,14 @@
 //! Decides inputs alone after an unclean exit ([`crate::suspects`]), and refuses quarantined ones.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Writer, split::split, verbs};
+use super::{Writer, verbs};
 use crate::crash::{self, Point};
 use crate::error_chain::error_chain;
 use crate::intake::decode::decode;
 use crate::isolation::ISOLATED;
-use crate::origin::{Disposition, FinishedTask, dead_letter_problem};
+use crate::origin::{Disposition, FinishedTask, Origin, SplitMessage, dead_letter_problem};
 use crate::outbox::publisher::CommittedBatch;
 use crate::service::Service;
 use crate::suspects::Begun;
@@ -160,12 +161,18 @@ impl<S: Service> Writer<S> {
         }
     }
 
-    /// The inputs of a task as separate tasks.
+    /// The inputs of a task as separate tasks, so that an input that cannot be handled does not affect the
+    /// others. The sender still gets one reply ([`SplitMessage`]).
     pub(super) fn split(&self, task: Task<S>) -> Vec<Task<S>> {
-        let parts = split(task);
         // One task was counted when it arrived, and each part is counted when it ends.
-        let more = parts.len().saturating_sub(1);
+        let more = task.inputs.len().saturating_sub(1);
         self.status.in_flight.fetch_add(more, Ordering::AcqRel);
-        parts
+        let message = Arc::new(SplitMessage::new(task.origin, task.inputs.len()));
+        let parts = task.inputs.into_iter().enumerate().map(|(place, input)| {
+            let message = Arc::clone(&message);
+            let origin = Origin::Part { message, place };
+            Task::new(vec![input], origin, task.raw.clone())
+        });
+        parts.collect()
     }
 }

@@ -13,7 +13,7 @@ use holdpoint_contracts::message::{Actor, Envelope};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_contracts::{duration, instant};
-use holdpoint_ids::{HoldId, IdError};
+use holdpoint_ids::HoldId;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -35,7 +35,7 @@ pub(crate) struct CreateTask {
 
 impl CreateTask {
     async fn create(&self, call: &ToolCall) -> ToolResult {
-        let args: Args = read_args(NAME, &call.args)?;
+        let args: Args = read_args(NAME, &call.dispatch.args)?;
         if args.title.trim().is_empty() {
             return Err(invalid_args(
                 NAME,
@@ -48,17 +48,13 @@ impl CreateTask {
         let assignee = args.assignee.as_deref().map(named);
         let whom = quote(assignee.as_deref().unwrap_or("the owners"));
         let refused = |reason: &str| ToolFailure::new("task_not_created", quote(reason));
-        let command = open_hold(args, assignee.clone(), due, call);
-        let command = command.map_err(|error| refused(&error.to_string()))?;
         let envelope = Envelope {
             actor: Actor("worker".to_owned()),
             assertion: None,
             key: None,
-            command,
+            command: open_hold(args, assignee.clone(), due, call),
         };
-        let workspace = call.workspace.parse();
-        let workspace = workspace.map_err(|error: IdError| refused(&error.to_string()))?;
-        let opened = (self.open_hold)(workspace, envelope).await;
+        let opened = (self.open_hold)(call.dispatch.workspace.clone(), envelope).await;
         let id = opened
             .map_err(|problem| refused(&rewrite_pointers(problem)))?
             .id;
@@ -81,10 +77,11 @@ fn open_hold(
     assignee: Option<String>,
     due: Option<DateTime<Utc>>,
     call: &ToolCall,
-) -> Result<OpenHold, IdError> {
-    let id = HoldId::task_of(&call.idempotency_key);
-    let mut context = json!({ "run": call.run, "step": call.step });
-    let contact = args.contact.as_ref().or(call.contact.as_ref());
+) -> OpenHold {
+    let id = HoldId::task_of(&call.dispatch.idempotency_key());
+    let mut context = json!({ "run": call.dispatch.run, "step": call.dispatch.step });
+    let of_run = || call.dispatch.contact.as_ref().map(ToString::to_string);
+    let contact = args.contact.or_else(of_run);
     if let (Some(id), Some(fields)) = (contact, context.as_object_mut()) {
         fields.insert("contact".to_owned(), json!({ "id": id }));
     }
@@ -94,7 +91,7 @@ fn open_hold(
         &args.description
     };
     let spec = HoldSpec {
-        agent: Some(call.agent.parse()?),
+        agent: Some(call.dispatch.agent.clone()),
         to: assignee.into_iter().collect(),
         on_timeout: OnTimeout::Escalate,
         priority: args.priority,
@@ -110,14 +107,14 @@ fn open_hold(
         priority: args.priority,
     };
     let time = due.map_or(TIME_MAX, |due| time_left(due, call.now));
-    Ok(OpenHold {
+    OpenHold {
         id,
         spec: HoldSpec {
             task: Some(task),
             ..spec
         },
         timeout_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
-    })
+    }
 }
 
 /// Rewrites JSON pointers of the command into argument names: the author of the step knows only these.

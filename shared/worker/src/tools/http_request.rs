@@ -71,7 +71,7 @@ impl HttpRequest {
     }
 
     async fn run(&self, call: &ToolCall) -> ToolResult {
-        let args: Args = read_args(NAME, &call.args)?;
+        let args: Args = read_args(NAME, &call.dispatch.args)?;
         let request = Outgoing::new(NAME, args, call)?;
         let response = self.exchange(request).await?;
         let (status, body) = (response.status.as_u16(), response.value());
@@ -277,7 +277,7 @@ impl Outgoing {
 
     /// Adds the step token. Only a tool that an operator has registered may act for the step.
     pub(super) fn with_step_token(mut self, call: &ToolCall) -> Result<Self, ToolFailure> {
-        if let Some(token) = &call.step_token {
+        if let Some(token) = &call.dispatch.token {
             let mut token = header_value(token)?;
             token.set_sensitive(true);
             self.headers.insert("holdpoint-token", token);
@@ -392,14 +392,21 @@ fn read_headers(tool: &str, given: &BTreeMap<String, String>) -> Result<HeaderMa
 /// Headers that identify the step, without the step token, which gives access to the API. An
 /// `Idempotency-Key` of the author stays, because the step's text is the same for every attempt.
 fn add_identity(headers: &mut HeaderMap, call: &ToolCall) -> Result<(), ToolFailure> {
-    headers.insert("holdpoint-run", header_value(&call.run)?);
-    headers.insert("holdpoint-step", header_value(&call.step)?);
-    headers.insert("holdpoint-attempt", HeaderValue::from(call.attempt));
-    if let Some(traceparent) = &call.traceparent {
-        headers.insert("traceparent", header_value(traceparent)?);
-    }
+    headers.insert(
+        "holdpoint-run",
+        header_value(&call.dispatch.run.to_string())?,
+    );
+    headers.insert("holdpoint-step", header_value(&call.dispatch.step)?);
+    headers.insert(
+        "holdpoint-attempt",
+        HeaderValue::from(call.dispatch.attempt),
+    );
+    headers.insert("traceparent", header_value(&call.dispatch.traceparent)?);
     if !headers.contains_key("idempotency-key") {
-        headers.insert("idempotency-key", header_value(&call.idempotency_key)?);
+        headers.insert(
+            "idempotency-key",
+            header_value(&call.dispatch.idempotency_key())?,
+        );
     }
     Ok(())
 }

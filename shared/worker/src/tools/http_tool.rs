@@ -1,28 +1,30 @@
-//! Tools that are registered as an HTTP call (`POST /tools`).
+//! Tools that are an HTTP call, registered (`POST /tools`) or in a tools file.
 //!
 //! Owns the request and the conversion of the response into a result. Limits, redirects, addresses and the
 //! headers that identify the step are those of `http_request`.
 
-use holdpoint_contracts::steps::HTTP_QUEUE;
 use holdpoint_contracts::tool::HttpCall;
 use serde_json::Value;
 
 use super::http_request::{self, Args, HttpRequest, Outgoing, ToolResponse};
 use crate::tool::{BoxFuture, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
 
-/// Executes all steps of the queue [`HTTP_QUEUE`]. The dispatch contains the address.
+/// Executes the steps of one queue.
 pub(crate) struct HttpTool {
+    pub(crate) name: String,
     pub(crate) http: HttpRequest,
+    /// `None`: the dispatch contains the address, as for all steps of [`HTTP_QUEUE`](holdpoint_contracts::steps::HTTP_QUEUE).
+    pub(crate) target: Option<HttpCall>,
 }
 
 impl Tool for HttpTool {
-    fn name(&self) -> &'static str {
-        HTTP_QUEUE
+    fn name(&self) -> &str {
+        &self.name
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
         Box::pin(async move {
-            let Some(target) = &call.http else {
+            let Some(target) = self.target.as_ref().or(call.dispatch.http.as_ref()) else {
                 return Err(ToolFailure::new(
                     "no_target",
                     "The step does not say which address its tool is at; register the tool again.",
@@ -35,7 +37,7 @@ impl Tool for HttpTool {
 
 /// Calls `target` with the arguments as JSON body. A 2xx response is the result: JSON unchanged, an empty
 /// body as null, anything else as text. With `Holdpoint-Outcome: parked` the step parks.
-pub(crate) async fn perform(http: &HttpRequest, target: &HttpCall, call: &ToolCall) -> ToolResult {
+async fn perform(http: &HttpRequest, target: &HttpCall, call: &ToolCall) -> ToolResult {
     let args = Args {
         method: target.method.clone(),
         url: target.url.clone(),
@@ -44,9 +46,9 @@ pub(crate) async fn perform(http: &HttpRequest, target: &HttpCall, call: &ToolCa
         _idempotent: false,
     };
     let exchange = async {
-        let request = Outgoing::new(&call.tool, args, call)?
+        let request = Outgoing::new(call.dispatch.tool.as_str(), args, call)?
             .with_step_token(call)?
-            .json(&call.args)?;
+            .json(&call.dispatch.args)?;
         http.exchange(request).await.and_then(result)
     };
     http.in_time(exchange).await

@@ -39,14 +39,14 @@ impl Tool for Log {
 
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
         Box::pin(async move {
-            let args: Args = read_args("log", &call.args)?;
-            let (run, step, said) = (&call.run, &call.step, &args.message);
+            let args: Args = read_args("log", &call.dispatch.args)?;
+            let (run, step, said) = (call.dispatch.run, &call.dispatch.step, &args.message);
             // `?said` escapes line breaks, so that a message cannot forge a log line.
             match args.level {
-                Level::Debug => tracing::debug!(run, step, ?said, "agent log"),
-                Level::Info => tracing::info!(run, step, ?said, "agent log"),
-                Level::Warn => tracing::warn!(run, step, ?said, "agent log"),
-                Level::Error => tracing::error!(run, step, ?said, "agent log"),
+                Level::Debug => tracing::debug!(%run, step, ?said, "agent log"),
+                Level::Info => tracing::info!(%run, step, ?said, "agent log"),
+                Level::Warn => tracing::warn!(%run, step, ?said, "agent log"),
+                Level::Error => tracing::error!(%run, step, ?said, "agent log"),
             }
             Ok(ToolSuccess {
                 description: format!("Logged \"{}\"", quote(said)),

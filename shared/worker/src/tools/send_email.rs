@@ -39,12 +39,15 @@ impl SendEmail {
     }
 
     async fn send(&self, call: &ToolCall) -> ToolResult {
-        let args: Args = read_args(NAME, &call.args)?;
+        let args: Args = read_args(NAME, &call.dispatch.args)?;
         args.check()?;
         let to = recipient("to", &args.to)?;
         let reply_to = args.reply_to.as_deref();
         let reply_to = reply_to.map(|text| recipient("reply_to", text));
-        let (message_id, address) = (message_id(&call.run, &call.step), to.email.to_string());
+        let (message_id, address) = (
+            message_id(&call.dispatch.run.to_string(), &call.dispatch.step),
+            to.email.to_string(),
+        );
         let letter = Letter {
             message_id: message_id.clone(),
             at: call.now,
@@ -53,10 +56,13 @@ impl SendEmail {
             subject: args.subject.clone(),
             text: args.body.clone(),
             html: args.html,
-            workspace: call.workspace.clone(),
+            workspace: call.dispatch.workspace.to_string(),
             person: None,
         };
-        let sent = self.mailer.send(letter, &call.idempotency_key).await;
+        let sent = self
+            .mailer
+            .send(letter, &call.dispatch.idempotency_key())
+            .await;
         sent.map_err(|error| ToolFailure::new(error.code(), error.to_string()))?;
         let subject = quote(&args.subject);
         let description = if self.mailer.keeps_files() {

@@ -1,9 +1,9 @@
 use std::sync::{Arc, Mutex};
 
-use chrono::{DateTime, Utc};
 use holdpoint_contracts::executor::PatchContact;
 use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_ids::Workspace;
 use serde_json::{Value, json};
 
@@ -17,26 +17,30 @@ mod create_task;
 mod http;
 mod http_tool;
 
-/// A call of step `step-01` of run `run_1` at a fixed time.
+/// A call of step `step-01` of run `run_01920000000070008000000000000001` at a fixed time.
 pub(super) fn call(args: Value) -> ToolCall {
     ToolCall {
-        workspace: "default".to_owned(),
-        run: "run_1".to_owned(),
-        agent: "outreach".to_owned(),
-        step: "step-01".to_owned(),
-        tool: "payments.refund".to_owned(),
-        attempt: 2,
-        dispatch: 7,
-        args,
-        contact: Some("ann".to_owned()),
-        idempotency_key: "run_1/step-01".to_owned(),
-        now: "2026-03-01T09:00:00Z".parse::<DateTime<Utc>>().unwrap(),
-        step_token: Some("st_secret".to_owned()),
-        user: "owner".to_owned(),
-        traceparent: None,
-        http: None,
-        answers: holdpoint_contracts::asking::Answers::new(),
-        human_client: None,
+        dispatch: StepDispatch {
+            workspace: "default".parse().unwrap(),
+            run: "run_01920000000070008000000000000001".parse().unwrap(),
+            agent: "outreach".parse().unwrap(),
+            step: "step-01".to_owned(),
+            dispatch: 7,
+            attempt: 2,
+            tool: "payments.refund".parse().unwrap(),
+            args,
+            contact: Some("ann".parse().unwrap()),
+            idempotent: false,
+            claim_timeout_ms: 30_000,
+            token: Some("st_secret".to_owned()),
+            http: None,
+            answers: holdpoint_contracts::asking::Answers::new(),
+            user: holdpoint_contracts::Actor("owner".to_owned()),
+            traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned(),
+            at: "2026-03-01T09:00:00Z".parse().unwrap(),
+        },
+        bus: None,
+        now: "2026-03-01T09:00:00Z".parse().unwrap(),
         stop: tokio_util::sync::CancellationToken::new(),
     }
 }
@@ -143,13 +147,24 @@ async fn wrong_arguments_are_named_and_their_values_are_not_quoted() {
 async fn a_closure_is_a_tool_that_sees_the_whole_call() {
     let tool = tool_fn("greet", |call: ToolCall| async move {
         Ok(ToolSuccess {
-            description: format!("{} {} {}", call.workspace, call.run, call.attempt),
-            data: call.args,
+            description: {
+                let StepDispatch {
+                    workspace,
+                    run,
+                    attempt,
+                    ..
+                } = &call.dispatch;
+                format!("{workspace} {run} {attempt}")
+            },
+            data: call.dispatch.args,
         })
     });
     let done = tool.call(&call(json!({ "a": 1 }))).await.unwrap();
     assert_eq!(tool.name(), "greet");
-    assert_eq!(done.description, "default run_1 2");
+    assert_eq!(
+        done.description,
+        "default run_01920000000070008000000000000001 2"
+    );
     assert_eq!(done.data, json!({ "a": 1 }));
 }
 
@@ -157,7 +172,7 @@ async fn a_closure_is_a_tool_that_sees_the_whole_call() {
 #[test]
 fn a_call_in_the_log_shows_neither_token_nor_arguments() {
     let shown = format!("{:?}", call(json!({ "password": "hunter2" })));
-    assert!(shown.contains("run_1"));
+    assert!(shown.contains("run_01920000000070008000000000000001"));
     assert!(
         !shown.contains("st_secret") && !shown.contains("hunter2"),
         "{shown}"
@@ -183,7 +198,10 @@ async fn a_contact_is_patched_once_for_one_step() {
     assert_eq!((workspace.as_str(), contact.as_str()), ("default", "ann"));
     assert_eq!(json!(patch), json!({ "stage": "won", "note": null }));
     let key = envelope.key.as_ref().unwrap();
-    assert_eq!(key.key, "run_1/step-01:contact");
+    assert_eq!(
+        key.key,
+        "run_01920000000070008000000000000001/step-01:contact"
+    );
     assert_eq!(sent[1].1.command.contact.as_str(), "bob");
 }
 
@@ -197,7 +215,7 @@ async fn a_contact_that_cannot_be_updated_fails_the_step_with_its_reason() {
     assert_eq!(refused.message, "Contact ann does not exist.");
 
     let mut without = call(args);
-    without.contact = None;
+    without.dispatch.contact = None;
     let none = tool.call(&without).await.unwrap_err();
     assert_eq!(none.code, "no_contact");
 

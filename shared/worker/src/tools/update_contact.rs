@@ -22,7 +22,7 @@ pub(crate) struct UpdateContact {
 
 impl UpdateContact {
     async fn update(&self, call: &ToolCall) -> ToolResult {
-        let args: Args = read_args(NAME, &call.args)?;
+        let args: Args = read_args(NAME, &call.dispatch.args)?;
         if args.set.is_empty() {
             return Err(invalid_args(
                 NAME,
@@ -35,7 +35,8 @@ impl UpdateContact {
                 "`set.id` cannot be set, the id of a contact never changes; remove it",
             ));
         }
-        let contact = args.contact.or_else(|| call.contact.clone());
+        let of_run = || call.dispatch.contact.as_ref().map(ToString::to_string);
+        let contact = args.contact.or_else(of_run);
         let Some(contact) = contact.filter(|id| !id.is_empty()) else {
             return Err(ToolFailure::new(
                 "no_contact",
@@ -60,14 +61,13 @@ impl UpdateContact {
         contact: &str,
         patch: Map<String, Value>,
     ) -> Result<(), String> {
-        let workspace = call.workspace.parse();
-        let workspace = workspace.map_err(|error: IdError| error.to_string())?;
+        let workspace = call.dispatch.workspace.clone();
         let contact = contact.parse();
         let contact = contact.map_err(|error: IdError| error.to_string())?;
         let command = PatchContact { contact, patch };
         let body = serde_json::to_vec(&command).map_err(|error| error.to_string())?;
         let key = IdempotencyKey {
-            key: format!("{}:contact", call.idempotency_key),
+            key: format!("{}:contact", call.dispatch.idempotency_key()),
             digest: format!("{:x}", Sha256::digest(body)),
         };
         let envelope = Envelope {

@@ -95,7 +95,7 @@ impl CommandTool {
         else {
             return Err(self.failed("no pipes"));
         };
-        let args = call.args.to_string();
+        let args = call.dispatch.args.to_string();
         // The first failure ends the call, and that ends the process.
         let ((), output, errors) =
             tokio::try_join!(self.feed(stdin, args), self.output(stdout), last(stderr))?;
@@ -114,29 +114,27 @@ impl CommandTool {
             .args(&self.arguments)
             .env_clear()
             .envs(inherited)
-            .env("HOLDPOINT_WORKSPACE", &call.workspace)
-            .env("HOLDPOINT_RUN", &call.run)
-            .env("HOLDPOINT_STEP", &call.step)
-            .env("HOLDPOINT_ATTEMPT", call.attempt.to_string())
-            .env("HOLDPOINT_IDEMPOTENCY_KEY", &call.idempotency_key)
+            .env("HOLDPOINT_WORKSPACE", call.dispatch.workspace.as_str())
+            .env("HOLDPOINT_RUN", call.dispatch.run.to_string())
+            .env("HOLDPOINT_STEP", &call.dispatch.step)
+            .env("HOLDPOINT_ATTEMPT", call.dispatch.attempt.to_string())
+            .env("HOLDPOINT_IDEMPOTENCY_KEY", call.dispatch.idempotency_key())
+            .env("TRACEPARENT", &call.dispatch.traceparent)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
             .kill_on_drop(true);
-        if let Some(token) = &call.step_token {
+        if let Some(token) = &call.dispatch.token {
             command.env("HOLDPOINT_TOKEN", token);
         }
-        let answers = serde_json::to_string(&call.answers).unwrap_or_default();
+        let answers = serde_json::to_string(&call.dispatch.answers).unwrap_or_default();
         // Linux rejects larger values. The command asks again and gets the answers in the reply.
         if answers.len() <= ANSWERS_MAX {
             command.env("HOLDPOINT_ANSWERS", answers);
         }
         if let Some(url) = &self.url {
             command.env("HOLDPOINT_URL", url);
-        }
-        if let Some(traceparent) = &call.traceparent {
-            command.env("TRACEPARENT", traceparent);
         }
         let child = command.spawn().map_err(|error| {
             tracing::error!(tool = self.name, %error, "command not started; the step fails");
@@ -255,7 +253,12 @@ fn quoted(errors: &[u8], call: &ToolCall) -> String {
     let mut lines: Vec<_> = text.lines().rev().take(QUOTED_LINES).collect();
     lines.reverse();
     let mut text = lines.join(" / ");
-    if let Some(token) = call.step_token.as_deref().filter(|token| !token.is_empty()) {
+    if let Some(token) = call
+        .dispatch
+        .token
+        .as_deref()
+        .filter(|token| !token.is_empty())
+    {
         text = text.replace(token, "[token]");
     }
     let before = text.chars().count().saturating_sub(QUOTED_MAX);

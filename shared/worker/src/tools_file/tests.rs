@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdpoint_contracts::asking::GivenAnswer;
+use holdpoint_contracts::steps::StepDispatch;
 use serde_json::{Value, json};
 
 use super::{ToolsFile, ToolsFileError};
@@ -35,23 +36,27 @@ fn shell(script: &str, timeout: &str) -> Arc<dyn Tool> {
 
 fn asked(args: Value) -> ToolCall {
     ToolCall {
-        workspace: "default".to_owned(),
-        run: "run_1".to_owned(),
-        agent: "outreach".to_owned(),
-        step: "step-01".to_owned(),
-        tool: "x".to_owned(),
-        attempt: 2,
-        dispatch: 7,
-        args,
-        contact: None,
-        idempotency_key: "run_1/step-01".to_owned(),
+        dispatch: StepDispatch {
+            workspace: "default".parse().unwrap(),
+            run: "run_01920000000070008000000000000001".parse().unwrap(),
+            agent: "outreach".parse().unwrap(),
+            step: "step-01".to_owned(),
+            dispatch: 7,
+            attempt: 2,
+            tool: "x".parse().unwrap(),
+            args,
+            contact: None,
+            idempotent: false,
+            claim_timeout_ms: 30_000,
+            token: Some("hps_secret".to_owned()),
+            http: None,
+            answers: holdpoint_contracts::asking::Answers::new(),
+            user: holdpoint_contracts::Actor("owner".to_owned()),
+            traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned(),
+            at: "2026-03-01T09:00:00Z".parse().unwrap(),
+        },
+        bus: None,
         now: "2026-03-01T09:00:00Z".parse().unwrap(),
-        user: "owner".to_owned(),
-        step_token: Some("hps_secret".to_owned()),
-        traceparent: None,
-        http: None,
-        answers: holdpoint_contracts::asking::Answers::new(),
-        human_client: None,
         stop: tokio_util::sync::CancellationToken::new(),
     }
 }
@@ -165,7 +170,13 @@ async fn a_command_knows_its_step_and_never_the_token_of_its_worker() {
     let known = run(script, json!({})).await.unwrap().data;
     assert_eq!(
         known,
-        json!(["run_1", "step-01", "2", "hps_secret", "run_1/step-01"])
+        json!([
+            "run_01920000000070008000000000000001",
+            "step-01",
+            "2",
+            "hps_secret",
+            "run_01920000000070008000000000000001/step-01"
+        ])
     );
 }
 
@@ -252,7 +263,7 @@ async fn a_command_parks_by_its_exit_code_and_finds_its_answers() {
         by: "ada".to_owned(),
         continuation: "User responded: yes".to_owned(),
     };
-    call.answers.insert("refund".to_owned(), given);
+    call.dispatch.answers.insert("refund".to_owned(), given);
     let tool = shell("printf '%s' \"$HOLDPOINT_ANSWERS\"", "20s");
     let answers = tool.call(&call).await.unwrap().data;
     assert_eq!(answers["refund"]["answer"], "yes", "{answers}");

@@ -17,7 +17,6 @@ use super::lease_table::{Delivery, LeaseTable};
 use super::outcome::{self, Outcome};
 use super::results::{PendingResult, Reporter};
 use super::start_requests::{StartDecision, StartRequester};
-use crate::ask::HumanClient;
 use crate::tool::{Tool, ToolCall};
 
 /// A step in an older message may be withdrawn, so the worker asks first.
@@ -115,8 +114,10 @@ impl JobContext {
             }
         }
         let call = ToolCall {
-            human_client: Some(HumanClient::of(self.bus.clone(), &step_dispatch)),
-            ..ToolCall::of(&step_dispatch, self.clock.now(), delivery.stop().clone())
+            dispatch: step_dispatch.clone(),
+            bus: Some(self.bus.clone()),
+            now: self.clock.now(),
+            stop: delivery.stop().clone(),
         };
         let mut calling = pin!(outcome::call(tool, call, self.result_max));
         if !is_leased {

@@ -10,7 +10,7 @@ use async_nats::jetstream::AckKind;
 use futures_util::StreamExt as _;
 use holdpoint_bus::StreamUse;
 use holdpoint_contracts::message::Envelope;
-use holdpoint_contracts::steps::{Grant, StepResults};
+use holdpoint_contracts::steps::{Grant, StepDispatch, StepResults};
 use holdpoint_contracts::subject;
 use serde_json::{Value, json};
 
@@ -304,13 +304,13 @@ async fn a_contact_is_patched_under_the_key_of_the_step() {
         patch_contact: send_over(fixture.bus.clone()),
     };
     let patch = json!({ "contact": "ann", "set": { "replied": true } });
-    tool.call(&call("run_1/step-01", patch)).await.unwrap();
+    tool.call(&call("step-01", patch)).await.unwrap();
     let received = executor.received();
     assert_eq!(received.patches.len(), 1);
     assert_eq!(received.patches[0].actor.0, "service:worker");
     assert_eq!(
         received.patches[0].key.as_ref().unwrap().key,
-        "run_1/step-01:contact"
+        "run_01920000000070008000000000000001/step-01:contact"
     );
     fixture.end().await;
 }
@@ -341,16 +341,12 @@ async fn a_task_is_opened_under_an_id_of_the_step() {
         open_hold: send_over(fixture.bus.clone()),
     };
     let mut ids = Vec::new();
-    for (key, days) in [
-        ("run_1/step-01", 2),
-        ("run_1/step-01", 1),
-        ("run_1/step-02", 2),
-    ] {
+    for (step_id, days) in [("step-01", 2), ("step-01", 1), ("step-02", 2)] {
         let task = json!({
             "title": "Call Ann", "assignee": "bob", "due": format!("{days} days"),
             "priority": "high", "tags": ["pilot"],
         });
-        let done = tool.call(&call(key, task)).await.unwrap();
+        let done = tool.call(&call(step_id, task)).await.unwrap();
         ids.push(done.data["task_id"].clone());
     }
     assert_eq!(ids[0], ids[1], "tried twice");
@@ -382,16 +378,17 @@ async fn a_task_is_opened_under_an_id_of_the_step() {
 }
 
 /// A call outside of the worker.
-fn call(idempotency_key: &str, args: Value) -> ToolCall {
+fn call(step_id: &str, args: Value) -> ToolCall {
     ToolCall {
-        run: "run_1".to_owned(),
-        idempotency_key: idempotency_key.to_owned(),
-        args,
-        ..ToolCall::of(
-            &step(true),
-            "2026-03-01T09:00:00Z".parse().unwrap(),
-            tokio_util::sync::CancellationToken::new(),
-        )
+        dispatch: StepDispatch {
+            run: "run_01920000000070008000000000000001".parse().unwrap(),
+            step: step_id.to_owned(),
+            args,
+            ..step(true)
+        },
+        bus: None,
+        now: "2026-03-01T09:00:00Z".parse().unwrap(),
+        stop: tokio_util::sync::CancellationToken::new(),
     }
 }
 

@@ -21,8 +21,7 @@ use holdpoint_ids::{RunId, Workspace};
 use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use super::super::instruction::Pace;
-use super::super::measured_agent::{AGENT, agent_text};
+use super::super::instruction::{AGENT, Pace, agent_text};
 use super::statistics::{micros, per_second, percentiles, round};
 use crate::connection::WORKSPACE_DEFAULT;
 

@@ -47,29 +47,12 @@ pub(super) fn event_line(item: &HistoryItem) -> String {
 }
 
 /// How the command ends if this event ends the run.
-pub(super) const fn exit_kind(kind: EventType) -> Option<ExitKind> {
-    match kind {
-        EventType::RunCompleted => Some(ExitKind::Ok),
-        EventType::RunFailed => Some(ExitKind::Failed),
-        EventType::RunCancelled => Some(ExitKind::Rejected),
-        EventType::RunStarted
-        | EventType::RunWaiting
-        | EventType::RunResumed
-        | EventType::RunPaused
-        | EventType::RunAwaitingInput
-        | EventType::StepCalled
-        | EventType::StepSucceeded
-        | EventType::StepFailed
-        | EventType::StepSkipped
-        | EventType::StepLateResult
-        | EventType::InputAnswered
-        | EventType::HandoffOffered
-        | EventType::HandoffAccepted
-        | EventType::HandoffReassigned
-        | EventType::HandoffTakenOver
-        | EventType::HandoffCompleted
-        | EventType::HandoffExpired
-        | EventType::HandoffWithdrawn
-        | EventType::RunIncident => None,
-    }
+pub(crate) fn exit_kind(kind: EventType) -> Option<ExitKind> {
+    let ends = [
+        (EventType::RunCompleted, ExitKind::Ok),
+        (EventType::RunFailed, ExitKind::Failed),
+        (EventType::RunCancelled, ExitKind::Rejected),
+    ];
+    let end = ends.into_iter().find(|(end, _)| *end == kind);
+    end.map(|(_, exit)| exit)
 }

@@ -36,7 +36,7 @@ async fn without_a_mail_server_a_mail_is_kept_as_a_file_and_listed() {
     assert_eq!(
         done.data,
         json!({
-            "message_id": "<run_1.step-01@holdpoint>",
+            "message_id": "<run_01920000000070008000000000000001.step-01@holdpoint>",
             "to": "ann@example.org",
             "subject": "Introduction",
             "text": "Hello Ann,\nnice to meet you.",
@@ -44,14 +44,20 @@ async fn without_a_mail_server_a_mail_is_kept_as_a_file_and_listed() {
     );
     let mails = list(dir.path()).unwrap();
     assert_eq!(mails.len(), 1);
-    assert_eq!(mails[0].file, "run_1=2Fstep-01.eml");
+    assert_eq!(
+        mails[0].file,
+        "run_01920000000070008000000000000001=2Fstep-01.eml"
+    );
     assert_eq!(mails[0].to, "ann@example.org");
     assert_eq!(mails[0].subject, "Introduction");
     assert_eq!(mails[0].date, Some(call(Value::Null).now));
-    assert_eq!(mails[0].message_id, "<run_1.step-01@holdpoint>");
+    assert_eq!(
+        mails[0].message_id,
+        "<run_01920000000070008000000000000001.step-01@holdpoint>"
+    );
     assert_eq!(mails[0].body.trim_end(), "Hello Ann,\nnice to meet you.");
     // Mend A-H3: the mail says which workspace it is of, and no person.
-    let workspace = call(Value::Null).workspace;
+    let workspace = call(Value::Null).dispatch.workspace;
     assert_eq!(mails[0].workspace.as_deref(), Some(workspace.as_str()));
     assert_eq!((mails[0].kind.as_str(), &mails[0].person), ("step", &None));
     let raw = std::fs::read_to_string(dir.path().join("new").join(&mails[0].file)).unwrap();
@@ -76,7 +82,7 @@ async fn a_second_delivery_of_one_step_replaces_the_mail() {
     let tool = kept(&dir);
     for attempt in 1..=3 {
         let mut again = call(introduction("ann@example.org"));
-        again.attempt = attempt;
+        again.dispatch.attempt = attempt;
         tool.call(&again).await.unwrap();
     }
     assert_eq!(list(dir.path()).unwrap().len(), 1);
@@ -97,7 +103,7 @@ async fn a_second_delivery_of_one_step_replaces_the_mail() {
     assert_eq!(mails[0].file, read);
 
     let mut other = call(introduction("ann@example.org"));
-    other.idempotency_key = "run_1/step-02".to_owned();
+    other.dispatch.step = "step-02".to_owned();
     tool.call(&other).await.unwrap();
     assert_eq!(list(dir.path()).unwrap().len(), 2);
 }
@@ -129,11 +135,14 @@ async fn what_mail_encodes_is_listed_as_it_was_written() {
         "html": "<p>Zeile 1</p>",
         "reply_to": "sales@example.org",
     }));
-    mail.idempotency_key = "run/".to_owned() + &"s".repeat(400);
+    mail.dispatch.step = "s".repeat(400);
     kept(&dir).call(&mail).await.unwrap();
     let mails = list(dir.path()).unwrap();
     assert_eq!(mails[0].to, "joerg@example.org");
-    assert_eq!(Value::from(mails[0].subject.as_str()), mail.args["subject"]);
+    assert_eq!(
+        Value::from(mails[0].subject.as_str()),
+        mail.dispatch.args["subject"]
+    );
     assert_eq!(
         mails[0].body.trim_end(),
         format!("Zeile 1\n.\n{long}\n€ = 5")
@@ -234,8 +243,8 @@ fn an_address_is_read_whole_or_not_at_all() {
 #[test]
 fn two_steps_never_share_a_message_id() {
     assert_eq!(
-        message_id("run_1", "step-02-0"),
-        "<run_1.step-02-0@holdpoint>"
+        message_id("run_01920000000070008000000000000001", "step-02-0"),
+        "<run_01920000000070008000000000000001.step-02-0@holdpoint>"
     );
     assert_ne!(message_id("a.b", "c"), message_id("a", "b.c"));
     assert_ne!(message_id("a=2E", "c"), message_id("a.", "c"));
@@ -299,12 +308,15 @@ async fn a_mail_reaches_the_mail_server_with_its_stable_id() {
         .call(&call(introduction("ann@example.org")))
         .await
         .unwrap();
-    assert_eq!(done.data["message_id"], "<run_1.step-01@holdpoint>");
+    assert_eq!(
+        done.data["message_id"],
+        "<run_01920000000070008000000000000001.step-01@holdpoint>"
+    );
     let said = talk.await.unwrap();
     for line in [
         "MAIL FROM:<agent@example.org>",
         "RCPT TO:<ann@example.org>",
-        "Message-ID: <run_1.step-01@holdpoint>",
+        "Message-ID: <run_01920000000070008000000000000001.step-01@holdpoint>",
         "Subject: Introduction",
         "nice to meet you.",
     ] {

@@ -65,7 +65,7 @@ async fn a_task_is_created_under_the_key_of_the_step() {
     assert_eq!(task.description, "She wants a pilot.");
     assert_eq!(
         spec.context,
-        json!({ "run": "run_1", "step": "step-01", "contact": { "id": "ann" } })
+        json!({ "run": "run_01920000000070008000000000000001", "step": "step-01", "contact": { "id": "ann" } })
     );
     let OpenHold {
         spec, timeout_ms, ..

@@ -100,8 +100,7 @@ async fn a_call_says_which_step_calls_and_its_answer_is_the_result() {
         "body": { "amount": 5 },
         "idempotent": true,
     });
-    let mut call = call(args);
-    call.traceparent = Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned());
+    let call = call(args);
     let done = tool(EgressPolicy::AllowPrivate).call(&call).await.unwrap();
     assert_eq!(done.data["status"], 201);
     assert_eq!(done.data["body"], json!({ "ok": true }));
@@ -110,10 +109,10 @@ async fn a_call_says_which_step_calls_and_its_answer_is_the_result() {
     let request = requests.recv().await.unwrap();
     for line in [
         "POST /orders?id=1 HTTP/1.1\r\n",
-        "holdpoint-run: run_1\r\n",
+        "holdpoint-run: run_01920000000070008000000000000001\r\n",
         "holdpoint-step: step-01\r\n",
         "holdpoint-attempt: 2\r\n",
-        "idempotency-key: run_1/step-01\r\n",
+        "idempotency-key: run_01920000000070008000000000000001/step-01\r\n",
         "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n",
         "x-shop: main\r\n",
         "content-type: application/json\r\n",
@@ -131,7 +130,7 @@ async fn a_text_answer_is_kept_as_text() {
     let (at, mut requests) =
         server(vec![answer("200 OK", "x-a: 1\r\nx-a: 2\r\n", "{\"no\"")]).await;
     let mut call = call(json!({ "url": format!("http://{at}/") }));
-    call.step_token = None;
+    call.dispatch.token = None;
     let done = tool(EgressPolicy::AllowPrivate).call(&call).await.unwrap();
     assert_eq!(done.data["body"], "{\"no\"");
     assert_eq!(done.data["headers"]["x-a"], "1, 2");

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use holdpoint_contracts::steps::HTTP_QUEUE;
 use holdpoint_contracts::tool::HttpCall;
 use serde_json::{Value, json};
 
@@ -11,15 +12,22 @@ use crate::targets::EgressPolicy;
 use crate::tool::{Tool as _, ToolFailure, ToolResult};
 use crate::tools::HttpTool;
 
+fn registered(policy: EgressPolicy) -> HttpTool {
+    HttpTool {
+        name: HTTP_QUEUE.to_owned(),
+        http: tool(policy),
+        target: None,
+    }
+}
+
 async fn called(policy: EgressPolicy, url: String, args: Value) -> ToolResult {
     let mut call = call(args);
-    call.http = Some(HttpCall {
+    call.dispatch.http = Some(HttpCall {
         method: "POST".to_owned(),
         url,
         headers: BTreeMap::from([("X-Shop".to_owned(), "main".to_owned())]),
     });
-    let http = tool(policy);
-    HttpTool { http }.call(&call).await
+    registered(policy).call(&call).await
 }
 
 /// S2-R10
@@ -36,11 +44,11 @@ async fn the_arguments_are_the_body_and_the_answer_is_the_result() {
     for line in [
         "POST /refunds HTTP/1.1\r\n",
         "content-type: application/json\r\n",
-        "holdpoint-run: run_1\r\n",
+        "holdpoint-run: run_01920000000070008000000000000001\r\n",
         "holdpoint-step: step-01\r\n",
         "holdpoint-attempt: 2\r\n",
         "holdpoint-token: st_secret\r\n",
-        "idempotency-key: run_1/step-01\r\n",
+        "idempotency-key: run_01920000000070008000000000000001/step-01\r\n",
         "x-shop: main\r\n",
         "\r\n\r\n{\"amount\":5}",
     ] {
@@ -119,8 +127,7 @@ async fn an_invalid_registered_address_is_an_error_of_the_tool() {
         .await
         .unwrap_err();
     assert!(failure.message.contains("payments.refund"), "{failure}");
-    let http = tool(EgressPolicy::AllowPrivate);
-    let none = HttpTool { http };
+    let none = registered(EgressPolicy::AllowPrivate);
     assert_eq!(
         none.call(&call(json!({}))).await.unwrap_err().code,
         "no_target"

@@ -138,10 +138,10 @@ impl RunningWorker {
             async move {
                 let _leaving = leaving;
                 gate.acquire().await.unwrap().forget();
-                assert_ne!(call.args["say"], "panic", "the call says panic");
+                assert_ne!(call.dispatch.args["say"], "panic", "the call says panic");
                 Ok(ToolSuccess {
                     description: "Done".to_owned(),
-                    data: call.args,
+                    data: call.dispatch.args,
                 })
             }
         });
