@@ -43,7 +43,6 @@ const AT_ONCE_MAX: usize = 16;
 /// Tools that can run inside the executor. The binary passes them in, so that the executor does not
 /// depend on the crate of the worker's tools.
 pub trait InlineTools: Send + Sync + 'static {
-    /// Whether the tool can run here.
     fn knows(&self, tool: &ToolName) -> bool;
 
     /// Calls the tool; returns its result and the stable code of a failure.

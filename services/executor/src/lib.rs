@@ -61,7 +61,6 @@ impl Service for Executor {
     }
 }
 
-/// Connections that answer queries.
 const READERS: u32 = 4;
 
 #[derive(Debug, thiserror::Error)]

@@ -33,7 +33,6 @@ use crate::executor::Executor;
 /// How long a step token is valid: longer than any tool runs.
 const STEP_TOKEN_LIFE: TimeDelta = TimeDelta::days(7);
 
-/// Kinds of desired states.
 const TIMER: &str = "timer";
 const HOLD: &str = "hold";
 const ENDED: &str = "ended";

@@ -295,7 +295,6 @@ fn named<'k, N: ToString + 'k>(
         .collect()
 }
 
-/// The changed states of one table.
 fn states<'c, S>(
     changed: &[Changed<'c, ExecutorDomain>],
     of_table: impl Fn(&'c Aggregate) -> Option<&'c S>,

@@ -17,7 +17,6 @@ use crate::concurrency::{ConcurrencyLimit, PLANS, STREAMS};
 use crate::deps::{Deps, Mails, NotReady};
 use crate::time_zones::TimeZones;
 
-/// The gateway's own tables.
 #[derive(Debug, Clone)]
 pub(crate) struct Tables {
     pub(crate) readers: DatabaseConnection,
@@ -42,7 +41,6 @@ pub(crate) struct App {
     /// Locked while the clock moves. It contains the last advance that had a key.
     pub(crate) advances: Arc<Mutex<Option<(IdempotencyKey, AdvancedClock)>>>,
     pub(crate) zones: Arc<TimeZones>,
-    /// Live streams and long polls.
     pub(crate) streams: ConcurrencyLimit,
     /// Locked while stored mails are read: each reader holds a page of them in memory (A-M10).
     pub(crate) reading_mails: Arc<Mutex<()>>,

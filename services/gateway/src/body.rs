@@ -19,7 +19,6 @@ use crate::problem::{ApiResult, excerpt};
 /// Longest `Idempotency-Key`, in characters.
 const KEY_MAX: usize = 255;
 
-/// A complete body.
 #[derive(Debug)]
 pub(crate) struct Body {
     bytes: Vec<u8>,

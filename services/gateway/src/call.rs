@@ -81,7 +81,6 @@ pub(crate) trait ReadBody {
     ) -> impl Future<Output = ApiResult<(Option<IdempotencyKey>, Self::Value)>> + Send;
 }
 
-/// The body is not read.
 #[derive(Debug)]
 pub(crate) struct NoBody;
 

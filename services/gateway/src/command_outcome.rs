@@ -47,7 +47,6 @@ impl<A: Serialize> IntoResponse for CommandOutcome<A> {
 }
 
 impl<A> CommandOutcome<A> {
-    /// A part of the reply.
     pub(crate) fn map<B>(self, part: impl FnOnce(A) -> B) -> CommandOutcome<B> {
         match self {
             Self::Done(reply) => CommandOutcome::Done(part(reply)),
@@ -55,7 +54,6 @@ impl<A> CommandOutcome<A> {
         }
     }
 
-    /// The reply as a response.
     pub(crate) fn respond(self, with: impl FnOnce(A) -> Response) -> Response {
         match self {
             Self::Done(reply) => with(reply),

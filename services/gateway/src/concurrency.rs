@@ -19,7 +19,6 @@ pub(crate) struct Limits {
     what: &'static str,
 }
 
-/// Live streams and long polls.
 pub(crate) const STREAMS: Limits = Limits {
     all: 2_000,
     workspace: 1_000,
@@ -37,14 +36,12 @@ pub(crate) const PLANS: Limits = Limits {
     what: "agents being compiled",
 };
 
-/// Limits one kind of work.
 #[derive(Debug, Clone)]
 pub(crate) struct ConcurrencyLimit {
     limits: &'static Limits,
     permits: Permits<Counted>,
 }
 
-/// What a permit counts for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Counted {
     All,

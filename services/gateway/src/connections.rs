@@ -99,7 +99,6 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, closing: Cancel
     tasks.wait().await;
 }
 
-/// Serves one connection until its end.
 async fn serve_connection(
     stream: TcpStream,
     router: Router,

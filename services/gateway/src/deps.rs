@@ -20,7 +20,6 @@ pub type Mails =
 /// Selects a mail by its workspace and its recipient.
 pub type IsMailShown = Box<dyn Fn(Option<&str>, Option<&str>) -> bool + Send>;
 
-/// The mails of a page.
 pub struct WantedMails {
     /// Selects the mails that the caller may see.
     pub shown: IsMailShown,
@@ -69,7 +68,6 @@ impl fmt::Debug for Deps {
     }
 }
 
-/// Settings of the gateway.
 #[derive(Debug, Clone, Copy)]
 pub struct Config {
     /// Address to listen on. Port 0 takes a free port.

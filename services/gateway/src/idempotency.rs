@@ -10,7 +10,6 @@ use crate::problem::{database_away, key_reused};
 use crate::store::commands::{self, GivenAnswer, KeyUse};
 use crate::store::tokens::{Minted, TokenId};
 
-/// Replaces a secret.
 pub(crate) const MASKED: &str = "***";
 
 /// The answer that was given under a key in the last 24 hours.
@@ -68,7 +67,6 @@ fn mask_secrets(value: &mut Value) {
     }
 }
 
-/// An answer to keep for repetitions.
 pub(crate) fn given_answer<'a>(
     caller: &'a Caller,
     key: &'a IdempotencyKey,

@@ -61,7 +61,6 @@ const READERS: u32 = 4;
 /// How long open requests may take after the stop.
 const END_WAIT: Duration = Duration::from_secs(10);
 
-/// The gateway could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
     /// The address is in use, or does not belong to this machine.
@@ -127,7 +126,6 @@ pub async fn start(deps: Deps, config: Config) -> Result<Gateway, GatewayError> 
 }
 
 impl Gateway {
-    /// The address that it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

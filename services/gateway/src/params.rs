@@ -15,7 +15,6 @@ use crate::problem::{ApiError, excerpt};
 
 /// Items of a page without `limit`.
 const LIMIT_DEFAULT: u64 = 100;
-/// The most items of a page.
 const LIMIT_MAX: u64 = 500;
 /// Longest value of a filter or cursor.
 const VALUE_MAX: usize = 1_024;

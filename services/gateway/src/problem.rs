@@ -13,7 +13,6 @@ use serde_json::{Map, Value};
 /// Longest excerpt of a text, in characters.
 const EXCERPT_MAX: usize = 120;
 
-/// A problem as a response.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub(crate) struct ApiError(#[from] pub(crate) Problem);

@@ -75,7 +75,6 @@ pub(crate) trait LiveSource: Send + Sync + 'static {
     type Item: Send + 'static;
     type Nudge: DeserializeOwned + Send + 'static;
 
-    /// The service that sends the nudges.
     const SERVICE: &'static str;
     /// Pause after a page before the next nudge is awaited, however many nudges come.
     const READ_INTERVAL_MIN: Duration = Duration::ZERO;
@@ -95,7 +94,6 @@ pub(crate) trait LiveSource: Send + Sync + 'static {
     fn write_event(item: &Self::Item) -> Event;
 }
 
-/// A part of a stream.
 pub(crate) struct LivePage<T> {
     pub(crate) items: Vec<T>,
     pub(crate) next: Next,
@@ -112,7 +110,6 @@ pub(crate) enum Next {
     End,
 }
 
-/// One open stream.
 pub(crate) struct LiveStream<S> {
     pub(crate) app: App,
     /// Checked before every page, so that a revoked token ends the stream.

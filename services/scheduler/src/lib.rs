@@ -40,10 +40,8 @@ use crate::wheel::Wheel;
 pub use quiescence::{KernelRegistry, WorkCounter};
 pub use service::Scheduler;
 
-/// Connections that read due timers.
 const READERS: u32 = 2;
 
-/// The scheduler could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum SchedulerError {
     #[error("cannot prepare the scheduler's tables")]

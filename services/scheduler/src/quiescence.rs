@@ -60,7 +60,6 @@ impl KernelRegistry {
     }
 }
 
-/// Observes all unfinished work.
 #[derive(Debug)]
 pub(crate) struct QuiescenceProbe {
     pub(crate) bus: Bus,

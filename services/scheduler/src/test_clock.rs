@@ -23,7 +23,6 @@ use crate::store;
 /// Longest wait for quiescence after one instant. A request with more is refused.
 const SETTLE_MS_MAX: u64 = 60_000;
 
-/// Handles requests to move the clock.
 #[derive(Debug)]
 pub(crate) struct TestClock {
     pub(crate) bus: Bus,

@@ -14,7 +14,6 @@ use sha2_for_hmac::{Digest as _, Sha256};
 
 use crate::{AuthError, pack, parts};
 
-/// The identity that an assertion proves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claims {

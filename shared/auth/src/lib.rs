@@ -27,7 +27,6 @@ pub use seal::{SealKey, Sealed};
 pub use step_token::{PREFIX as STEP_TOKEN_PREFIX, StepClaims, StepKey};
 pub use webhook::WebhookSecret;
 
-/// Why a proof is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
     #[error("it is malformed")]

@@ -57,7 +57,6 @@ impl Role {
         self.into()
     }
 
-    /// The built-in role of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         name.parse().ok()

@@ -34,7 +34,6 @@ impl Sealed for StepClaims {
     }
 }
 
-/// Makes and checks step tokens.
 pub type StepKey = SealKey<StepClaims>;
 
 #[cfg(test)]

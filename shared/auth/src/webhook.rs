@@ -7,7 +7,6 @@ use sha2_for_hmac::Sha256;
 
 use crate::AuthError;
 
-/// The prefix of every secret.
 const PREFIX: &str = "whsec_";
 
 /// The secret that a workspace shares with the receivers of its calls.
@@ -21,7 +20,6 @@ impl std::fmt::Debug for WebhookSecret {
 }
 
 impl WebhookSecret {
-    /// A random secret.
     #[must_use]
     pub fn fresh() -> Self {
         let random: [u8; 32] = rand::random();

@@ -17,7 +17,6 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest connection attempt. The library's 5 s failed once on a machine whose two cores were busy.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Credentials and TLS of a connection.
 #[derive(Clone, Default)]
 pub struct Access {
     /// Seed of an nkey (`holdpoint nats-config`).
@@ -98,7 +97,6 @@ fn report(who: &str, event: &Event) {
     }
 }
 
-/// The options with the client's credentials.
 async fn options_with(
     credentials: Option<Credentials>,
     access: &Access,

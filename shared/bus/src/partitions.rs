@@ -13,7 +13,6 @@ use holdpoint_ids::PARTITIONS;
 use crate::streams::{ACK_PENDING_MAX, read_error};
 use crate::{Bus, BusError, PULL_HEARTBEAT, StreamUse};
 
-/// The group of a pinned consumer.
 const GROUP: &str = "replicas";
 
 /// How long a partition waits for a silent replica before another one gets it.

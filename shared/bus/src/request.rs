@@ -117,7 +117,6 @@ const QUERY_TIMEOUT: Duration = Duration::from_secs(1);
 /// … and so often before the caller gets an error.
 const QUERY_TRIES: u32 = 10;
 
-/// Why a request failed.
 enum RequestFailure {
     /// The service did not reply in time.
     Timeout(Problem),

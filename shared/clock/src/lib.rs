@@ -48,7 +48,6 @@ struct TestClock {
 }
 
 impl Clock {
-    /// The machine's clock.
     #[must_use]
     pub fn system() -> Self {
         Self(Arc::new(Kind::System(AtomicI64::new(0))))

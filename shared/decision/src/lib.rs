@@ -21,15 +21,12 @@ pub trait Decider: Sized + 'static {
     type State: Clone + Debug + Send;
     /// Anything that can happen to one aggregate.
     type Input: Debug + Send;
-    /// Data that a decision may lack.
     type Need: Clone + Eq + Hash + Ord + Debug + Send;
     /// The loaded value of a need. Cheap to clone.
     type Fact: Clone + Debug + Send;
     /// Something to store beside the state, to send, or both.
     type Effect: Debug + Send;
-    /// A rule that rejects an input.
     type Refusal: Debug + Send;
-    /// The reply to the caller.
     type Reply: Serialize + Debug + Send;
 
     /// The aggregate that an input is for.
@@ -81,7 +78,6 @@ pub trait Decider: Sized + 'static {
 /// How a decision looks up what it needs.
 pub type LookupFn<'a, D> = &'a dyn Fn(&<D as Decider>::Need) -> Lookup<<D as Decider>::Fact>;
 
-/// The value of a need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lookup<F> {
     Found(F),

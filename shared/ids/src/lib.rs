@@ -16,7 +16,6 @@ pub const PARTITIONS: u32 = 16;
 /// Longest name of a workspace, agent, contact or tool, in characters.
 pub const NAME_CHARS_MAX: usize = 100;
 
-/// An invalid id or name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid {kind} `{text:.100}`; expected {expected}")]
 pub struct IdError {
@@ -158,7 +157,6 @@ impl HoldId {
         }
     }
 
-    /// Whether the hold is standalone.
     #[must_use]
     pub const fn is_standalone(self) -> bool {
         self.number == 0

@@ -54,7 +54,6 @@ fn truncate(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]
 }
 
-/// A message that cannot be handled.
 pub(crate) struct NewDeadLetter {
     pub(crate) raw: Raw,
     pub(crate) reason: String,

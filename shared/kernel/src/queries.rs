@@ -20,18 +20,15 @@ use crate::reply::{reply_json, send_reply};
 /// Queries answered at the same time; further ones wait.
 const CONCURRENT_MAX: usize = 64;
 
-/// Most items of a page.
 pub const LIMIT_MAX: u64 = 500;
 
 /// Most bytes of JSON in a page: a reply must fit into a message, however large its items are.
 const PAGE_BYTES_MAX: usize = 512 * 1024;
 
-/// Answers the queries of one service.
 pub trait Queries: Send + Sync + 'static {
     /// The name in subjects.
     const NAME: &'static str;
 
-    /// Answers one query with JSON.
     fn answer<'a>(
         &'a self,
         parts: &'a Parts,

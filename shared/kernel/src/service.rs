@@ -206,7 +206,6 @@ pub struct DecodedCommand<I> {
 }
 
 impl<I> DecodedCommand<I> {
-    /// A command for one aggregate.
     pub fn one(input: I, idempotency_key: Option<IdempotencyKey>) -> Self {
         Self {
             idempotency_key,

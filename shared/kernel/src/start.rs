@@ -39,7 +39,6 @@ pub struct Deps {
     pub keys: Keys,
 }
 
-/// A kernel could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
     #[error("cannot open the tables of the {service} service")]
@@ -313,7 +312,6 @@ async fn start_thread<S: Service>(
 
 type Opened = (TableWriter, Checkpoints, Suspects, VecDeque<OutboxEntry>);
 
-/// Opens the tables.
 async fn open(deps: &Deps, owner: String, status: &KernelStatus) -> Result<Opened, StoreError> {
     let db = TableWriter::open(&deps.store).await?;
     let checkpoints = Checkpoints::start(&deps.store).await?;

@@ -23,7 +23,6 @@ const PAGES_IN_A_ROW: usize = 100;
 
 /// A search through a service's tables.
 pub trait Sweep<S: Service>: Send + 'static {
-    /// For the log.
     const NAME: &'static str;
     /// Real time between two passes.
     const EVERY: Duration;

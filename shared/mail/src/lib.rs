@@ -70,7 +70,6 @@ impl MailError {
     }
 }
 
-/// One mail to one recipient.
 #[derive(Debug, Clone)]
 pub struct Letter {
     /// With angle brackets; the same for every attempt.
@@ -88,7 +87,6 @@ pub struct Letter {
     pub person: Option<String>,
 }
 
-/// Sends mails of one sender.
 #[derive(Debug, Clone)]
 pub struct Mailer {
     transport: MailTransport,

@@ -34,7 +34,6 @@ const MAX_NAME: usize = 180;
 /// Distinguishes two simultaneous deliveries of one key.
 static DELIVERY: AtomicU64 = AtomicU64::new(0);
 
-/// A stored mail.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Mail {
     /// File name in the folder; the same for every delivery of one step.

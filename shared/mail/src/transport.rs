@@ -17,7 +17,6 @@ const SMTP_TIMEOUT: Duration = Duration::from_secs(30);
 /// Connections kept open to the mail server.
 const MAX_CONNECTIONS: u32 = 4;
 
-/// The destination of mails.
 #[derive(Clone)]
 pub enum MailTransport {
     /// A mail server. A second delivery has the same Message-ID, but may arrive twice.
@@ -35,7 +34,6 @@ impl fmt::Debug for MailTransport {
     }
 }
 
-/// Invalid settings of mail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MailTransportError {
     /// The URL is not quoted, because it may contain a password.

@@ -86,7 +86,6 @@ impl StoreError {
 /// when it continues.
 const IDLE_MAX: &str = "15s";
 
-/// Location of a service's tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {
     /// A file that this process alone writes.

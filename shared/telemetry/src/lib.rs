@@ -13,7 +13,6 @@ use tracing_subscriber::EnvFilter;
 
 pub use vital::Vital;
 
-/// The default level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Default {
     /// For services.

@@ -16,7 +16,6 @@ pub(crate) fn required() -> bool {
     env::var("HOLDPOINT_TEST_REQUIRE_DOCKER").is_ok_and(|value| value == "1")
 }
 
-/// Whether the engine answers.
 pub(crate) async fn ping() -> anyhow::Result<()> {
     let docker = docker_client_instance().await.context("no Docker")?;
     timeout(PING_WAIT, docker.ping())

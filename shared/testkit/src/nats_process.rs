@@ -17,7 +17,6 @@ const START_WAIT: Duration = Duration::from_secs(20);
 /// A local server process, with the same port and store after each restart. It ends at drop.
 #[derive(Debug)]
 pub struct NatsProcess {
-    /// The address for clients.
     pub url: String,
     program: PathBuf,
     child: Option<Child>,

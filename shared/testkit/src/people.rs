@@ -28,7 +28,6 @@ pub struct Act {
     pub body: Value,
 }
 
-/// An act and its response.
 #[derive(Debug, Clone)]
 pub struct Said {
     pub act: Act,

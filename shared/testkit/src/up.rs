@@ -36,7 +36,6 @@ pub struct UpOptions {
     /// `--test-clock`: only [`Up::clock_advance`] moves the time.
     pub test_clock: bool,
     pub args: Vec<String>,
-    /// Further variables of its environment.
     pub env: Vec<(String, String)>,
     /// Puts its data on a temporary disk of so many bytes that only this process sees. Some systems allow that to root
     /// only: [`Up::can_have_a_disk`]. See [`Up::data_as_it_sees_it`].
@@ -62,7 +61,6 @@ pub struct Up {
     pub url: String,
     /// The workspace that its first start created.
     pub workspace: String,
-    /// Bearer token for that workspace.
     pub token: String,
     /// The NATS server it uses, with its key.
     pub nats_url: String,

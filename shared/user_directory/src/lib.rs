@@ -24,7 +24,6 @@ use tokio_util::sync::CancellationToken;
 
 pub use table::User;
 
-/// Changes of one query.
 const PAGE: u64 = 500;
 /// Wait between two queries without a nudge.
 const REFRESH_EVERY: Duration = Duration::from_mins(1);

@@ -49,7 +49,6 @@ impl fmt::Debug for ToolCall {
 /// Something that a step can call. A worker can die between effect and report, so a step may be called twice.
 /// Pass [`StepDispatch::idempotency_key`] to every system that accepts one.
 pub trait Tool: Send + Sync + 'static {
-    /// The name that steps use.
     fn name(&self) -> &str;
 
     /// Makes one attempt. Dropping the future abandons it.

@@ -46,7 +46,6 @@ pub enum ToolsFileError {
     /// Unexpected content, or neither YAML nor JSON.
     #[error("`{place}`: {error}")]
     Form {
-        /// Path of the field.
         place: String,
         /// With line and column.
         error: String,

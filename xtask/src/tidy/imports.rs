@@ -120,7 +120,6 @@ impl Parsed {
 struct Visitor {
     module: Module,
     parsed: Parsed,
-    /// Modules that this file declares.
     children: BTreeSet<String>,
 }
 

@@ -5,7 +5,6 @@ use syn::{FnArg, Pat, Signature};
 
 use super::sources::Source;
 
-/// Functions with a tuple parameter.
 pub(crate) fn check(source: &Source) -> Vec<String> {
     let mut visitor = Visitor::default();
     if let Ok(file) = syn::parse_file(source.text()) {

@@ -389,7 +389,6 @@ mod tests {
             prop_assert!(!shown.contains(&secret), "{text} -> {shown}");
         }
 
-        /// It is total.
         #[test]
         fn any_text_is_taken(raw in any::<String>()) {
             prop_assert!(sanitised(&raw).chars().count() <= ERROR_CHARS_MAX);

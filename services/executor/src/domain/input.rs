@@ -56,7 +56,6 @@ pub enum ScopeInput {
     },
 }
 
-/// One input for one aggregate.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
     /// A user applies an agent's text.
@@ -241,7 +240,6 @@ pub enum ToolInput {
 }
 
 impl Input {
-    /// The aggregate it is for.
     #[must_use]
     pub fn key(&self) -> Key {
         match self {

@@ -18,7 +18,6 @@ use crate::domain::model::scope::{EndsWatch, Scope, WorkspaceScope};
 use crate::domain::model::tool::Tool;
 
 impl Fact {
-    /// The contact as expressions see it.
     #[must_use]
     pub fn of_contact(contact: &Contact) -> Self {
         let mut fields = contact.fields.clone();
@@ -27,7 +26,6 @@ impl Fact {
     }
 }
 
-/// Names one aggregate.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, EnumTryAs)]
 pub enum Key {
     Agent(Workspace, AgentName),
@@ -42,7 +40,6 @@ pub enum Key {
     Unknown(String),
 }
 
-/// An aggregate's control state.
 #[derive(Debug, Clone, EnumTryAs)]
 pub enum Aggregate {
     Agent(Agent),
@@ -66,7 +63,6 @@ impl Aggregate {
     }
 }
 
-/// Data that a decision lacks.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Need {
     /// An aggregate as it is now. A run is loaded as [`RunFact`].
@@ -86,7 +82,6 @@ pub enum Need {
 /// Name of the value with the input of a run. No step can have this name.
 pub const INPUT: &str = "$input";
 
-/// The loaded value of a need.
 #[derive(Debug, Clone)]
 pub enum Fact {
     Agent(Arc<Agent>),

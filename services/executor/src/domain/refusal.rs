@@ -13,7 +13,6 @@ use crate::domain::model::scope::CHANGES_MAX;
 /// Longest reason of a cancellation, in characters.
 pub const REASON_CHARS_MAX: usize = 2_000;
 
-/// Why an input changes nothing.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Refusal {
     /// The agent's text is wrong; every error that was found.
@@ -114,7 +113,6 @@ impl From<Refusal> for Undecided {
 }
 
 impl Refusal {
-    /// The problem for the caller.
     #[must_use]
     pub fn problem(&self) -> Problem {
         let (status, code) = self.status_and_code();

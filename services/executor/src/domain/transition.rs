@@ -371,7 +371,6 @@ impl<'a> RunTransition<'a> {
         is_added
     }
 
-    /// Replies with the run.
     pub(crate) fn changed(self) -> RunDecision<'a> {
         let answer = Reply::Changed(Box::new(self.run.changed(true, self.now)));
         self.decided(answer)

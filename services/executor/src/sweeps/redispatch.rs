@@ -22,7 +22,6 @@ use crate::domain::{Fact, Need, Run, StepRow, Tool};
 use crate::executor::Executor;
 use crate::{outbound, store};
 
-/// Steps of one page.
 const PAGE: u64 = 1_000;
 
 /// Dispatches that are counted; further ones are counted after some of these have started.

@@ -7,7 +7,6 @@ use holdpoint_contracts::{Command, Envelope, Problem};
 
 use crate::app::App;
 
-/// How long an assertion is valid.
 pub(crate) const VALID_FOR: TimeDelta = TimeDelta::minutes(5);
 
 impl App {
@@ -21,7 +20,6 @@ impl App {
         vouched.map_err(|error| signing_failed(&error))
     }
 
-    /// An assertion for a serialized command.
     pub(crate) fn sign_assertion(
         &self,
         claims: &Claims,

@@ -209,7 +209,6 @@ pub(super) fn unauthorized(detail: &str) -> ApiError {
 
 #[cfg(test)]
 impl Caller {
-    /// A user of a test.
     pub(crate) fn for_test(claims: Claims, is_whole: bool) -> Self {
         Self {
             workspace: claims.workspace.clone(),

@@ -25,14 +25,12 @@ pub(super) fn fragment(user: &SignedInUser, request: &RequestView) -> Fragment {
     }
 }
 
-/// The headline of a request.
 pub(super) fn title(request: &RequestView) -> String {
     let task = request.task.as_ref().map(|task| task.title.as_str());
     let title = request.title.as_deref().or(task);
     one_line(title.unwrap_or(&request.question), TITLE_MAX)
 }
 
-/// A request with all its forms.
 pub(super) fn card(
     user: &SignedInUser,
     request: &RequestView,

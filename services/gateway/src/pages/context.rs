@@ -110,7 +110,6 @@ fn contact(fields: &Map<String, Value>) -> Markup {
     }
 }
 
-/// A finding and its step.
 fn finding(one: &Value) -> Markup {
     let Some(found) = one.get("finding") else {
         return value(one, 1);

@@ -55,7 +55,6 @@ struct LinkBody {
     decision: Decision,
 }
 
-/// A valid link and its recipient.
 struct EmailLink {
     claims: LinkClaims,
     viewer: Viewer,

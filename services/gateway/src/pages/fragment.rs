@@ -42,7 +42,6 @@ impl Render for Fragment {
     }
 }
 
-/// A short hash of the data.
 pub(super) fn key_of(data: &impl Serialize) -> String {
     let bytes = serde_json::to_vec(data).unwrap_or_default();
     let mut digest = format!("{:x}", Sha256::digest(&bytes));

@@ -33,7 +33,6 @@ pub(super) struct Filter {
     who: Who,
 }
 
-/// The users whose requests are shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Who {
     Me,

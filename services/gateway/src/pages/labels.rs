@@ -23,7 +23,6 @@ pub(super) enum Tone {
     Bad,
 }
 
-/// A label in a coloured box.
 pub(super) fn chip(tone: Tone, label: &str) -> Markup {
     let tone = match tone {
         Tone::Calm => "calm",
@@ -111,7 +110,6 @@ pub(super) fn reason(reason: &str) -> Option<&'static str> {
     }
 }
 
-/// The effect that a decision had.
 pub(super) const fn effect(effect: Effect, has_run: bool) -> &'static str {
     match (effect, has_run) {
         (Effect::Applied, true) => "The run continued with this decision.",

@@ -42,7 +42,6 @@ pub(super) fn add_security_headers(mut response: Response) -> Response {
     response
 }
 
-/// Sets headers of one page.
 pub(super) fn set_headers<const N: usize>(
     mut response: Response,
     headers: [(HeaderName, &'static str); N],

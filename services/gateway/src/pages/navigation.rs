@@ -22,7 +22,6 @@ const KEYS: [(&str, &str); 6] = [
     ("?", "show or hide this list"),
 ];
 
-/// An entry of the navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Section {
     Inbox,

@@ -28,7 +28,6 @@ const MORE_ACTIONS: [&str; 5] = ["reassign", "delegate", "snooze", "acknowledge"
 const REASON_LABEL: &str = "Reason (recorded and shown to the requester)";
 const RECIPIENT_HINT: &str = "@user.name or @role.name";
 
-/// The forms of one card.
 struct RequestForms<'a> {
     user: &'a SignedInUser,
     request: &'a RequestView,
@@ -285,7 +284,6 @@ impl<'a> RequestForms<'a> {
         }
     }
 
-    /// Accept or take over a handoff.
     fn take(&self) -> Markup {
         let (accepts, takes_over) = (self.allows("accept"), self.allows("take_over"));
         let take_over = html! { button.primary { "Take over" } };

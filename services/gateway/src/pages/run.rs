@@ -27,7 +27,6 @@ pub(super) mod controls;
 
 /// Number of history items on the page, the newest ones.
 const HISTORY_MAX: u64 = 300;
-/// Number of requests on the page.
 const REQUESTS_MAX: u64 = 50;
 
 struct RunPage {
@@ -206,7 +205,6 @@ fn input(run: &RunView) -> Markup {
     }
 }
 
-/// The ended requests of this run.
 fn decisions(requests: &[RequestView]) -> Fragment {
     let ended = requests.iter().filter(|request| !request.status.is_open());
     let ended: Vec<_> = ended.collect();

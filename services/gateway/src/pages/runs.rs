@@ -18,7 +18,6 @@ use super::session::{PageError, Viewer, percent_encode};
 use super::watch_buttons::watch_buttons;
 use crate::params::Params;
 
-/// Number of runs on a page.
 const RUNS_MAX: u64 = 50;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

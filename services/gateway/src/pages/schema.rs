@@ -210,7 +210,6 @@ impl Control<'_> {
     }
 }
 
-/// Type of the HTML input.
 const fn input_type(format: Option<Format>) -> &'static str {
     match format {
         Some(Format::Email) => "email",

@@ -323,7 +323,6 @@ impl Fields {
         text.filter(|text| !text.is_empty())
     }
 
-    /// All values of this name.
     pub(super) fn get_all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
         let named = self.0.iter().filter(move |(key, _)| key == name);
         named.map(|(_, value)| value.as_str())

@@ -213,7 +213,6 @@ async fn add_webhook(
     }
 }
 
-/// Enables, disables or removes a webhook.
 async fn change_webhook(
     Path(id): Path<String>,
     PermittedForm(viewer, fields, _): PermittedForm<InPerson<Administer>>,

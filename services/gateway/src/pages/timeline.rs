@@ -113,7 +113,6 @@ pub(super) fn history(page: &HistoryPage, zone: Tz) -> Fragment {
     })
 }
 
-/// The colour of an event's dot.
 const fn event_class(kind: EventType) -> &'static str {
     match kind {
         EventType::RunStarted

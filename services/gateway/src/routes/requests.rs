@@ -100,7 +100,6 @@ fn read_status(
     Ok((status, query.snoozed.or(own.then_some(false))))
 }
 
-/// Mails and callbacks of a request.
 async fn list_deliveries(
     call: Call<Look, HoldId, NoBody, PageParams>,
 ) -> JsonResult<Page<DeliveryView>> {

@@ -38,7 +38,6 @@ pub(crate) struct Stored {
     pub(crate) created_at: DateTime<Utc>,
 }
 
-/// The result of storing a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Accepted {
     /// Stored under this id; a repetition with the same key gets the same id.
@@ -49,7 +48,6 @@ pub(crate) enum Accepted {
     Full,
 }
 
-/// The progress of a command.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Progress {
     pub(crate) workspace: String,
@@ -173,7 +171,6 @@ pub(crate) async fn forget(
     Ok(())
 }
 
-/// The earlier use of a key.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum KeyUse {
     /// It was not used in the last 24 hours.

@@ -25,7 +25,6 @@ pub(crate) struct Hook {
     pub(crate) created_at: DateTime<Utc>,
 }
 
-/// The result of adding a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Added {
     Done,

@@ -11,7 +11,6 @@ use sea_orm::{
     TryInsertResult,
 };
 
-/// The result of reserving a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reserved {
     By(String),

@@ -15,13 +15,10 @@ use super::refusal::Refusal;
 #[derive(Debug, PartialEq)]
 pub struct HandoffDomain;
 
-/// A finished decision.
 pub type Outcome = decision::Outcome<HandoffDomain>;
 /// The next state of an aggregate, with its effects.
 pub type Change = decision::Decided<HandoffDomain>;
-/// Why there is no decision.
 pub type Undecided = decision::Undecided<HandoffDomain>;
-/// The value of a need.
 pub type Lookup = decision::Lookup<Fact>;
 /// How a decision looks up what it needs.
 pub type LookupFn<'a> = &'a dyn Fn(&Need) -> Lookup;
@@ -32,7 +29,6 @@ impl From<Refusal> for Undecided {
     }
 }
 
-/// Data that a decision may lack.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Need {
     User(Workspace, UserName),
@@ -40,7 +36,6 @@ pub enum Need {
     Owners(Workspace),
     /// Whether a workspace has any user.
     Members(Workspace),
-    /// The active members of a role.
     Role(Workspace, RoleName),
     /// How many open requests each of a workspace's users has.
     Loads(Workspace),

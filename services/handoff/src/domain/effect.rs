@@ -33,7 +33,6 @@ pub enum Effect {
     UserChanged(Workspace, UserView),
 }
 
-/// The reply to the caller.
 #[derive(Debug, Clone, PartialEq, Serialize, EnumTryAs)]
 #[serde(untagged)]
 pub enum Reply {

@@ -14,7 +14,6 @@ use holdpoint_ids::{HoldId, PolicyName, RoleName, UserName, Workspace};
 
 use super::model::aggregate::Key;
 
-/// An input to one aggregate.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
     Request {
@@ -125,7 +124,6 @@ pub enum Proof {
 }
 
 impl Caller {
-    /// The name for histories.
     pub(crate) fn name(&self) -> String {
         match &self.proof {
             Proof::Good(claims) => claims.user.to_string(),

@@ -10,7 +10,6 @@ use super::model::policy::Policy;
 use super::model::request::Request;
 use super::model::user::User;
 
-/// The data of one workspace.
 #[derive(Clone, Copy)]
 pub(crate) struct Facts<'a> {
     pub(crate) workspace: &'a Workspace,
@@ -45,19 +44,16 @@ impl Facts<'_> {
         Ok(user.filter(|user| user.active))
     }
 
-    /// The active owners of the workspace.
     pub(crate) fn owners(&self) -> Result<BTreeSet<UserName>, Undecided> {
         let need = Need::Owners(self.workspace.clone());
         Ok(self.find(need, Fact::try_as_owners)?.unwrap_or_default())
     }
 
-    /// Whether the workspace has any user.
     pub(crate) fn has_users(&self) -> Result<bool, Undecided> {
         let need = Need::Members(self.workspace.clone());
         Ok(self.find(need, Fact::try_as_members)?.unwrap_or_default())
     }
 
-    /// The active members of a role.
     pub(crate) fn members(&self, role: &RoleName) -> Result<BTreeSet<UserName>, Undecided> {
         let need = Need::Role(self.workspace.clone(), role.clone());
         Ok(self.find(need, Fact::try_as_role)?.unwrap_or_default())

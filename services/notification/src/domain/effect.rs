@@ -164,7 +164,6 @@ impl Effect {
     }
 }
 
-/// The reply to the caller.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Reply {

@@ -11,7 +11,6 @@ use super::model::{DueReply, Effect, HORIZON, Input, Key, Phase, Reply, Timer};
 
 type Outcome = decision::Outcome<SchedulerDomain>;
 
-/// The scheduler's rules.
 #[derive(Debug)]
 pub struct SchedulerDomain;
 

@@ -55,7 +55,6 @@ pub enum Phase {
     Cleared,
 }
 
-/// An input of a timer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     /// The owner's desired state.
@@ -82,7 +81,6 @@ impl Input {
     }
 }
 
-/// An effect of a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// A command notifies the owner.
@@ -95,7 +93,6 @@ pub enum Effect {
     Arm { shard: u32, due: DateTime<Utc> },
 }
 
-/// The reply to an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Reply {

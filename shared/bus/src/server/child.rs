@@ -28,7 +28,6 @@ const LOG_MAX: &str = "16777216";
 /// Lines of the log that an error shows.
 const LOG_TAIL: usize = 5;
 
-/// A started server that answers.
 pub(super) struct Running {
     pub(super) child: Child,
     pub(super) pid: u32,

@@ -65,7 +65,6 @@ impl Config {
         serde_json::from_slice(&fs::read(path).ok()?).ok()
     }
 
-    /// Stores it for the next start.
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
         let beside = path.with_extension("conf.new");
         if let Err(error) = fs::remove_file(&beside)

@@ -109,7 +109,6 @@ async fn answer(config: &Config) -> Result<ServerVersion, String> {
     }
 }
 
-/// The host port of the container.
 async fn port_of(id: &str) -> Result<u16, String> {
     let ports = run(
         Command::new("docker").args(["port", id, "4222/tcp"]),

@@ -88,7 +88,6 @@ impl DataDir {
         self.root.join("nats-server.log")
     }
 
-    /// Port and key of our server.
     pub(super) fn config_file(&self) -> PathBuf {
         self.root.join("nats.conf")
     }

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use super::version::{OLDEST, ServerVersion};
 
-/// Why there is no NATS server.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     #[error("`{url}` is not a NATS address; expected --nats-url nats://host:4222")]

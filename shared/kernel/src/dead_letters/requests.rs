@@ -43,7 +43,6 @@ pub(crate) enum Action {
     Drop,
 }
 
-/// Receives the requests.
 pub(crate) struct Requests {
     pub(crate) bus: Bus,
     pub(crate) db: DatabaseConnection,

@@ -67,7 +67,6 @@ pub(crate) async fn resend<S: Service>(
     }
 }
 
-/// The memory of earlier rounds.
 #[derive(Debug, Default)]
 struct Rounds {
     seen: HashMap<DesiredStateKey, Seen>,

@@ -58,7 +58,6 @@ pub(crate) struct Sent {
     pub(crate) rev: i64,
 }
 
-/// A desired state to be sent.
 #[derive(Debug, Clone)]
 pub(crate) struct Unacknowledged {
     pub(crate) sent: Sent,

@@ -49,7 +49,6 @@ impl Unaccepted {
         self.desired_states.retain(|key, _| exists(key));
     }
 
-    /// Updates the kernel's status.
     pub(super) fn report(&mut self, service: &str, status: &KernelStatus) {
         if self.desired_states.is_empty() && !self.logged.is_empty() {
             self.logged.clear();

@@ -75,7 +75,6 @@ pub(super) async fn set_deaths(
     execute(db, sql, [deaths.into(), name.into()]).await
 }
 
-/// Deletes the rows of kernels.
 pub(super) async fn remove_kernels(
     db: &TableWriter,
     names: impl IntoIterator<Item = &String>,

@@ -61,7 +61,6 @@ pub(super) struct CommandTool {
     pub(super) program: String,
     pub(super) arguments: Vec<String>,
     pub(super) timeout: Duration,
-    /// Address of the API.
     pub(super) url: Option<String>,
     /// Variables of the worker that this command gets beside [`INHERITED`].
     pub(super) env: Vec<String>,

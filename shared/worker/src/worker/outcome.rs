@@ -22,7 +22,6 @@ const TEXT_MAX: usize = 2_000;
 /// Longest code of a failure, in characters.
 const CODE_MAX: usize = 100;
 
-/// The outcome of one attempt.
 #[derive(Debug, PartialEq)]
 pub(super) struct Outcome {
     pub(super) result: ActionResult,

@@ -19,7 +19,6 @@ pub const MAX_NAME: usize = 100;
 /// Most errors that are answered; one more says that there are others.
 const MAX_ERRORS: usize = 100;
 
-/// Where an error is.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Place<'a> {
     /// A field of the agent itself, or the agent as a whole.

@@ -154,7 +154,6 @@ fn text_error(line: Option<usize>, text: String, message: String) -> Box<FieldEr
     })
 }
 
-/// What has been read so far.
 #[derive(Debug, Default)]
 struct Used {
     values: Cell<usize>,

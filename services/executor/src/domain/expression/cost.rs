@@ -96,7 +96,6 @@ impl Bound {
         whole
     }
 
-    /// Either of two.
     fn max(&self, other: &Self) -> Self {
         Self {
             bytes: self.bytes.max(other.bytes),

@@ -39,7 +39,6 @@ pub(super) struct Program {
     text: String,
 }
 
-/// Why a program has no result.
 pub(super) enum EvalFailure {
     /// A path it needs leads nowhere.
     Missing { path: String },
@@ -48,7 +47,6 @@ pub(super) enum EvalFailure {
 }
 
 impl Program {
-    /// Guards, then compiles, or remembers.
     pub(super) fn compile(text: &str, known: Known<'_>) -> Result<Arc<Self>, Box<FieldError>> {
         let quoted = |error: Box<FieldError>| {
             let text = cut(text, 200);
@@ -104,7 +102,6 @@ impl Program {
         roots.into_iter()
     }
 
-    /// Evaluates on what a run knows.
     pub(super) fn run(&self, scope: &Scope<'_>, spent: &mut Spent) -> Result<Value, EvalFailure> {
         if let Some(path) = &self.whole {
             let found = path.find(scope).ok();

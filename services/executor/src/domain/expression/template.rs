@@ -49,7 +49,6 @@ pub(super) enum Segment {
     Index(usize),
 }
 
-/// Why a path leads nowhere.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PathError {
     /// The name or index is not there.
@@ -58,7 +57,6 @@ pub(super) enum PathError {
     NoContainer,
 }
 
-/// Decides what a text is.
 pub(super) fn read<'t>(text: &'t str, known: Known<'_>) -> Text<'t> {
     let Some(after) = text.strip_prefix('$') else {
         return Text::Template(text);

@@ -22,7 +22,6 @@ use crate::domain::expression;
 use crate::domain::expression::{Names, Reference};
 use crate::domain::model::plan::person_steps::{Ask, Handoff, written};
 
-/// A valid agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     pub agent: String,
@@ -66,7 +65,6 @@ pub struct PlannedStep {
     pub action: Action,
 }
 
-/// What a step does.
 #[cfg_attr(test, derive(strum::IntoStaticStr, strum::VariantNames))]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -107,7 +105,6 @@ impl Action {
         }
     }
 
-    /// One line for people.
     #[must_use]
     pub fn describe(&self) -> String {
         match self {

@@ -331,7 +331,6 @@ pub(crate) fn decided_with_effects(mut transition: RunTransition<'_>, reply: Rep
     })))
 }
 
-/// The decision after a command.
 pub(crate) fn finish(outcome: RunDecision<'_>) -> Decision {
     match outcome? {
         RunOutcome::Changed(transition, reply) => decided_with_effects(*transition, reply),

@@ -160,7 +160,6 @@ impl SyncedRun {
         Ok(())
     }
 
-    /// Adds the result of one transition.
     fn take(&mut self, transition: RunTransition<'_>) -> Result<(), Undecided> {
         let run = transition.run.clone();
         if let Outcome::Decided(decided) = decided_with_effects(transition, Reply::Nothing(()))? {

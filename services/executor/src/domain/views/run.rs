@@ -216,7 +216,6 @@ impl Run {
             .collect()
     }
 
-    /// The open questions to people.
     fn asked(&self) -> Vec<Question> {
         let inputs = self.people().filter(|(_, on)| on.kind == HoldKind::Input);
         let inputs = inputs.map(|(_, on)| Question {

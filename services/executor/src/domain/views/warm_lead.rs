@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use crate::domain::views::handoff_briefing::StepSummary;
 
-/// Words that say so.
 const WARM: [&str; 2] = ["warm", "interested"];
 
 /// Words that say the opposite of what follows within the same part of the sentence.

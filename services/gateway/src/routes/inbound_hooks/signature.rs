@@ -33,7 +33,6 @@ pub(super) struct SignedMessage {
     pub(super) bytes: Vec<u8>,
 }
 
-/// The headers of Standard Webhooks.
 #[derive(Debug, PartialEq, Eq)]
 struct Headers<'h> {
     id: &'h str,

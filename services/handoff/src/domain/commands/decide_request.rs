@@ -26,7 +26,6 @@ use crate::domain::rules::authorization::{
 };
 use crate::domain::transition::RequestTransition;
 
-/// A decision before it is recorded.
 struct Verdict {
     outcome: HoldOutcome,
     data: Value,

@@ -24,7 +24,6 @@ use crate::domain::rules::quorum::check_quorum;
 use crate::domain::rules::resolved_policies::resolve_policies;
 use crate::domain::transition::RequestTransition;
 
-/// A hold that a caller opens.
 #[derive(Debug)]
 pub(crate) struct Opening<'a> {
     pub(crate) spec: &'a HoldSpec,

@@ -15,7 +15,6 @@ pub enum Key {
     Policy(Workspace, PolicyName),
 }
 
-/// The state of an aggregate.
 #[derive(Debug, Clone, PartialEq, EnumTryAs)]
 pub enum Aggregate {
     Request(Box<Request>),

@@ -35,7 +35,6 @@ impl Policy {
     }
 }
 
-/// How often a rung fires.
 pub(crate) fn count_firings(rung: &PolicyRung) -> usize {
     let repeats = rung.repeat.map_or(0, |repeat| repeat.times);
     usize::try_from(repeats).map_or(usize::MAX, |repeats| repeats.saturating_add(1))

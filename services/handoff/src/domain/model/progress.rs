@@ -56,7 +56,6 @@ pub struct PendingHandoffEvents {
     pub sent: u64,
 }
 
-/// Actor and instant of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditStamp {
     pub by: String,
@@ -100,7 +99,6 @@ pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// How a rung ended a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RungEnd {
     /// Due time of the rung, in milliseconds from the opening.

@@ -77,7 +77,6 @@ impl Ask {
         format!("Ask {}: {question}", written(&self.to))
     }
 
-    /// Everything that may hold placeholders.
     #[must_use]
     pub fn template(&self) -> Value {
         json!({ "to": self.to, "question": self.question, "default": self.default })
@@ -85,7 +84,6 @@ impl Ask {
 }
 
 impl Handoff {
-    /// Everything that may hold placeholders.
     #[must_use]
     pub fn template(&self) -> Value {
         let message = self.message.as_deref().unwrap_or(DEFAULT_MESSAGE);
@@ -93,7 +91,6 @@ impl Handoff {
     }
 }
 
-/// The recipients in words.
 #[must_use]
 pub fn whom(to: &[String]) -> String {
     match to {

@@ -213,7 +213,6 @@ impl StepPhase {
         }
     }
 
-    /// Its status on the wire.
     #[must_use]
     pub const fn status(&self) -> StepStatus {
         match self {
@@ -248,7 +247,6 @@ impl Step {
         own.map(Box::as_ref).or_else(of_tool)
     }
 
-    /// The same, to be changed.
     pub fn on_people_mut(&mut self) -> Option<&mut PersonHold> {
         let is_settled = self.phase.is_settled();
         match &mut self.phase {
