@@ -44,33 +44,32 @@ impl Rows {
     }
 
     /// The lines without trailing spaces. Only sentences wrap, because a wrapped id cannot be copied. In a terminal
-    /// that is too narrow for the sentences beside the other columns, they follow their row on lines of their own.
+    /// that is too narrow, sentences and the columns that have no room follow their row on a second line.
     pub(crate) fn render(&self) -> String {
         let columns = 0..self.heading.len();
-        let (sentences, others): (Vec<_>, Vec<_>) =
+        let (mut sentences, mut others): (Vec<_>, Vec<_>) =
             columns.partition(|column| self.texts(*column).any(is_sentence));
-        let room = self.width.map(|width| {
-            let taken = others.iter().map(|column| self.width_of(*column));
-            width.saturating_sub(taken.sum())
-        });
-        let is_narrow = room.is_some_and(|room| room < sentences.len() * SHORT_MAX);
-        if !is_narrow {
+        let width = self.width.unwrap_or(usize::MAX);
+        let room = width.saturating_sub(self.width_of(&others));
+        if room >= sentences.len() * SHORT_MAX {
             let all: Vec<_> = (0..self.heading.len()).collect();
-            let table = self.table(&all, &sentences);
-            let lines = table.lines().map(|line| line.trim_end().to_owned());
-            return lines.collect::<Vec<_>>().join("\n");
+            return trimmed_lines(&self.table(&all, &sentences)).join("\n");
+        }
+        while others.len() > 1
+            && self.width_of(&others) > width + usize::from(GAP)
+            && let Some(column) = others.pop()
+        {
+            sentences.insert(0, column);
         }
         let mut lines = Vec::new();
-        let table = self.table(&others, &[]);
         let bodies = std::iter::once(None).chain(self.rows.iter().map(Some));
-        for (line, row) in table.lines().zip(bodies) {
-            lines.push(line.trim_end().to_owned());
-            let texts = row.into_iter().flat_map(|row| {
-                let texts = sentences.iter().filter_map(|column| row.get(*column));
-                texts.filter(|text| !text.is_empty())
-            });
-            let width = self.width.unwrap_or_default();
-            lines.extend(texts.flat_map(|text| indented(text, width)));
+        for (line, row) in trimmed_lines(&self.table(&others, &[]))
+            .into_iter()
+            .zip(bodies)
+        {
+            lines.push(line);
+            let texts = sentences.iter().filter_map(|column| row?.get(*column));
+            lines.extend(indented(texts.map(String::as_str), width));
         }
         lines.join("\n")
     }
@@ -80,11 +79,14 @@ impl Rows {
         cells.map(String::as_str)
     }
 
-    fn width_of(&self, column: usize) -> usize {
-        let heading = self.heading.get(column).map(String::as_str);
-        let widths = self.texts(column).chain(heading);
-        let widest = widths.map(|text| text.chars().count()).max();
-        widest.unwrap_or_default() + usize::from(GAP)
+    fn width_of(&self, columns: &[usize]) -> usize {
+        let widths = columns.iter().map(|column| {
+            let heading = self.heading.get(*column).map(String::as_str);
+            let widths = self.texts(*column).chain(heading);
+            let widest = widths.map(|text| text.chars().count()).max();
+            widest.unwrap_or_default() + usize::from(GAP)
+        });
+        widths.sum()
     }
 
     fn table(&self, columns: &[usize], wrapped: &[usize]) -> Table {
@@ -142,10 +144,19 @@ fn body_cell(text: String, coloured: bool) -> Cell {
     }
 }
 
-/// A text on lines of at most `width` columns that begin with two spaces. A longer word stays whole.
-fn indented(text: &str, width: usize) -> Vec<String> {
+fn trimmed_lines(table: &Table) -> Vec<String> {
+    let lines = table.lines().map(|line| line.trim_end().to_owned());
+    lines.collect()
+}
+
+/// Texts on lines of at most `width` columns that begin with two spaces. Only sentences are broken.
+fn indented<'t>(texts: impl Iterator<Item = &'t str>, width: usize) -> Vec<String> {
+    let words = texts.flat_map(|text| {
+        let is_whole = !is_sentence(text);
+        text.split(move |c: char| !is_whole && c == ' ')
+    });
     let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
+    for word in words.filter(|word| !word.is_empty()) {
         match lines.last_mut() {
             Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
                 line.push(' ');
@@ -226,10 +237,10 @@ run_22  completed";
         let message = "Paused by owner; the timer hold has 3 days left, and the run continues when a person resumes it.";
         rows.push([id, "outreach", "waiting", "c-ada", created, message]);
         let expected = "\
-RUN                                   AGENT     STATUS   CONTACT  CREATED
-run_0193aaaabbbb7ccc8dddeeeeeeeeeeee  outreach  waiting  c-ada    2026-01-01 12:00:00
-  Paused by owner; the timer hold has 3 days left, and the run continues when a
-  person resumes it.";
+RUN                                   AGENT     STATUS   CONTACT
+run_0193aaaabbbb7ccc8dddeeeeeeeeeeee  outreach  waiting  c-ada
+  2026-01-01 12:00:00 Paused by owner; the timer hold has 3 days left, and the
+  run continues when a person resumes it.";
         assert_eq!(rows.render(), expected);
     }
 

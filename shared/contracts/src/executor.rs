@@ -312,6 +312,7 @@ pub struct PlannedAgent {
     pub warnings: Vec<FieldError>,
 }
 
+/// One agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetAgent {
@@ -327,6 +328,7 @@ pub struct ListAgents {
     pub cursor: Option<String>,
 }
 
+/// One contact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetContact {

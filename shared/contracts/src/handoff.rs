@@ -407,6 +407,7 @@ pub struct LateAnswer {
     pub data: Value,
 }
 
+/// One request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetRequest {

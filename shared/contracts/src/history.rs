@@ -33,6 +33,7 @@ pub enum EventType {
     /// All steps ended.
     #[strum(serialize = "run.completed")]
     RunCompleted,
+    /// It failed.
     #[strum(serialize = "run.failed")]
     RunFailed,
     /// A user ended it.
@@ -44,6 +45,7 @@ pub enum EventType {
     /// A step's result came.
     #[strum(serialize = "step.succeeded")]
     StepSucceeded,
+    /// A step failed.
     #[strum(serialize = "step.failed")]
     StepFailed,
     /// A condition did not hold; `data.values` has the values seen.

@@ -23,6 +23,7 @@ pub enum RunEndsOf {
     /// A request has no end that is a run's: refused by itself.
     Request(HoldId),
     Run(RunId),
+    /// All runs of an agent.
     Agent(AgentName),
     /// All runs of the workspace: a webhook wants them (Mend C-10).
     All,

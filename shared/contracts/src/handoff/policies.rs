@@ -29,6 +29,7 @@ pub struct DeletePolicy {
     pub name: PolicyName,
 }
 
+/// One policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetPolicy {

@@ -37,6 +37,7 @@ pub struct UserView {
     pub version: u64,
 }
 
+/// One user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetUser {
