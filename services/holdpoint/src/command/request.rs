@@ -52,6 +52,11 @@ async fn ask(session: &Session, args: AskArgs) -> anyhow::Result<ExitKind> {
     open(session, body, &args.hold).await
 }
 
+/// Whether an id may contain it.
+fn is_id_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '-'
+}
+
 /// Approves requests by id, or opens an approval with a text. Options that only fit the other form are
 /// refused: a script that said `--wait` must not continue without an approval.
 async fn approve(session: &Session, args: ApproveArgs) -> anyhow::Result<ExitKind> {
@@ -69,8 +74,8 @@ async fn approve(session: &Session, args: ApproveArgs) -> anyhow::Result<ExitKin
             "`{text}` is not an id of a request; give only ids, or one text in quotes"
         )),
         // A mistyped id must not become the text of a new approval.
-        Some(text) if !text.contains(' ') => Some(format!(
-            "`{text}` is not an id of a request; the text of a new approval has at least two words"
+        Some(text) if text.chars().all(is_id_char) => Some(format!(
+            "`{text}` is not an id of a request; write the text of a new approval as a sentence"
         )),
         Some(_) if has_id_option => Some(
             "--comment, --version and --all-or-none need the id of a request; put everything that the \
