@@ -67,7 +67,7 @@ async fn path_not_found(uri: Uri, headers: HeaderMap) -> Response {
     let path = uri.path();
     if expects_page(&uri, &headers) {
         return pages::refused(&Problem::not_found(format!(
-            "There is no page at {path}. The address may be incomplete."
+            "No page has the address {path}. It may be incomplete."
         )));
     }
     ApiError(Problem::not_found(format!("path {path} not found"))).into_response()

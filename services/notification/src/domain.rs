@@ -32,9 +32,10 @@ pub use model::{
 };
 pub use need::{Fact, Need, Person};
 pub use refusal::Refusal;
-pub use rules::channel_fallback::{SETTLED, TRIES_MAX};
+pub use rules::channel_fallback::SETTLED;
 pub(crate) use rules::notification_text::outcome_word;
 pub use rules::notification_text::{request_title, run_duration, run_end_message, run_end_title};
 pub use rules::notification_view::{asks_a_person, link, view};
 pub(crate) use rules::plain_text::{clean, cut, field_label, line};
 pub use rules::recipients::PAGE;
+pub use rules::retry_schedule::TRIES_MAX;

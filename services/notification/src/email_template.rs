@@ -203,7 +203,7 @@ pub(crate) fn asks(event: &RequestEvent) -> String {
 /// The sentence that names the deadline and what follows it.
 pub(crate) fn then(request: &RequestView) -> String {
     let Some(deadline) = request.deadline else {
-        return "There is no deadline.".to_owned();
+        return "This request has no deadline.".to_owned();
     };
     let then = match (request.on_timeout, request.run.is_some()) {
         (OnTimeout::Fail, true) => "then the run fails",

@@ -36,9 +36,11 @@ use tokio_util::task::TaskTracker;
 use domain::Input;
 use sending::Pool;
 use service::vital;
+use sweeps::digests::Digests;
 use sweeps::due_deliveries::DueDeliveries;
 use sweeps::fan_out::FanOut;
-use sweeps::{Digests, Retention, RunEndWatches};
+use sweeps::retention::Retention;
+use sweeps::run_end_watches::RunEndWatches;
 
 pub use sending::Outside;
 pub use sending::post::{Jobs, PublicUrl};

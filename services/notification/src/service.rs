@@ -7,12 +7,11 @@ use holdpoint_clock::Clock;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::subject::Parts;
 use holdpoint_egress::EgressPolicy;
-use holdpoint_kernel::{DecodedCommand, Service, Vital};
+use holdpoint_kernel::{DecodedCommand, PendingSweep, Service, Vital};
 
 use crate::domain::{Input, NotificationDomain};
 use crate::inbound::Reader;
 use crate::sending::post::{Jobs, Post, PublicUrl};
-use holdpoint_kernel::PendingSweep;
 
 #[derive(Debug)]
 pub struct Notification {

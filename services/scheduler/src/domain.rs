@@ -3,11 +3,15 @@
 //! It never decides what a due time means, and knows no clock, database or bus.
 
 mod decide;
+mod effect;
+mod input;
 mod model;
 
 pub use decide::SchedulerDomain;
+pub use effect::{DueReply, Effect, Reply};
+pub use input::Input;
 pub(crate) use model::HORIZON;
-pub use model::{DueReply, Effect, Input, Key, Owner, Phase, Reply, Timer};
+pub use model::{Key, Owner, Phase, Timer};
 
 #[cfg(test)]
 mod tests;

@@ -2,8 +2,9 @@
 
 pub(crate) mod apply_agent;
 pub(crate) mod cancel_run;
-pub(crate) mod close_holds;
+pub(crate) mod handoffs_updated;
 pub(crate) mod heartbeat;
+pub(crate) mod holds_closed;
 pub(crate) mod lease_ended;
 pub(crate) mod pause_run;
 pub(crate) mod pause_scope;
@@ -11,6 +12,7 @@ pub(crate) mod put_contact;
 pub(crate) mod put_tool;
 pub(crate) mod record_incident;
 pub(crate) mod request_input;
+pub(crate) mod resume_run;
 pub(crate) mod start_run;
 pub(crate) mod start_steps;
 pub(crate) mod step_results;

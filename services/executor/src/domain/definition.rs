@@ -266,7 +266,7 @@ impl AgentChecker<'_> {
                     }
                     Some(&index) => needs.push(index),
                     None => {
-                        let message = format!("There is no step `{name}` in this agent.");
+                        let message = format!("This agent has no step `{name}`.");
                         let error = FieldError {
                             nearest: nearest(name, ids.keys().map(String::as_str)),
                             ..diagnostic(name, message)

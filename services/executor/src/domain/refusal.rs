@@ -23,7 +23,7 @@ pub enum Refusal {
     /// The user was disabled while the command was queued.
     #[error("`{0}` was disabled before the command was decided; nothing was changed")]
     Disabled(UserName),
-    #[error("there is no agent `{0}` in this workspace")]
+    #[error("agent `{0}` not found in this workspace")]
     AgentNotFound(AgentName),
     #[error("{} was paused by {by} and takes no new runs until it is resumed", scope_name(.agent.as_ref()))]
     AgentPaused {
@@ -33,11 +33,11 @@ pub enum Refusal {
     },
     #[error("{CHANGES_MAX} changes have not reached all its runs yet; try again in a moment")]
     ScopeBusy,
-    #[error("there is no contact `{0}` in this workspace")]
+    #[error("contact `{0}` not found in this workspace")]
     ContactNotFound(ContactId),
     /// The contact of a new run does not exist.
     #[error(
-        "there is no contact `{0}`: put it first, or start the run with the contact as an object with its `id`"
+        "contact `{0}` not found; create it first, or start the run with the contact as an object with its `id`"
     )]
     UnknownContact(ContactId),
     #[error(
@@ -47,7 +47,7 @@ pub enum Refusal {
     /// A text of an activity, by its name, and its limit.
     #[error("`{0}` has more than {1} characters")]
     ActivityTooLong(&'static str, usize),
-    #[error("there is no run `{0}` in this workspace")]
+    #[error("run `{0}` not found in this workspace")]
     RunNotFound(RunId),
     /// Another workspace has a run with this id.
     #[error("the id `{0}` is taken; make a fresh one")]
@@ -99,7 +99,7 @@ pub enum Refusal {
     InvalidTool(String),
     #[error("`{0}` is a built-in tool; give yours another name")]
     ToolReserved(ToolName),
-    #[error("there is no tool `{0}` in this workspace")]
+    #[error("tool `{0}` not found in this workspace")]
     ToolNotFound(ToolName),
     /// A broken invariant.
     #[error("version {1} of `{0}` is missing")]

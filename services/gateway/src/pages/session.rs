@@ -342,7 +342,7 @@ pub(super) fn invalid_form(detail: &str) -> Problem {
 pub(super) fn parse_id<T: FromStr<Err: Display>>(kind: &str, text: &str) -> Result<T, Problem> {
     let not_found = |_invalid| {
         let text = one_line(text, 80);
-        Problem::not_found(format!("there is no {kind} `{text}`"))
+        Problem::not_found(format!("{kind} `{text}` not found"))
     };
     text.parse().map_err(not_found)
 }

@@ -4,6 +4,8 @@ pub(super) mod act_on_request;
 pub(super) mod ask_again;
 pub(super) mod close_acked;
 pub(super) mod decide_request;
+pub(super) mod delete_policy;
+pub(super) mod disable_user;
 pub(super) mod open_hold;
 pub(super) mod put_policy;
 pub(super) mod put_user;

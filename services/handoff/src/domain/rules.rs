@@ -7,6 +7,7 @@ pub(super) mod derived_effects;
 pub(super) mod escalation;
 pub(super) mod initial_assignment;
 pub(super) mod merge_desired_state;
+pub(super) mod policy_change;
 pub(super) mod quorum;
 pub(super) mod resolved_policies;
 pub(super) mod user_change;

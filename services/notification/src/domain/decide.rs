@@ -5,9 +5,8 @@ use holdpoint_contracts::Problem;
 use holdpoint_contracts::notification::{EventRecorded, PendingReason};
 use holdpoint_decision::Decider;
 
-use super::commands::administer_webhooks::{
-    add_webhook, change_webhook, remove_webhook, show_secret, watch_run_ends,
-};
+use super::commands::add_webhook::add_webhook;
+use super::commands::change_webhook::change_webhook;
 use super::commands::claim_delivery::claim_delivery;
 use super::commands::put_preferences::put_preferences;
 use super::commands::read_notifications::{read_notification, read_notifications};
@@ -15,7 +14,11 @@ use super::commands::record_attempt::record_attempt;
 use super::commands::record_call::record_call;
 use super::commands::record_request_events::record_request_event;
 use super::commands::record_run_ends::{record_run_end, run_ended_before};
-use super::commands::watch::{unwatch, watch};
+use super::commands::remove_webhook::remove_webhook;
+use super::commands::show_webhook_secret::show_secret;
+use super::commands::unwatch::unwatch;
+use super::commands::watch::watch;
+use super::commands::watch_run_ends::watch_run_ends;
 use super::decision::{Decision, LookupFn, NotificationDomain, Outcome, decided};
 use super::effect::{Effect, Reply};
 use super::input::Input;

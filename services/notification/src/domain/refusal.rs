@@ -29,7 +29,7 @@ impl Refusal {
             Self::NoNotification(id) => {
                 Problem::not_found(format!("you have no notification `{id}`"))
             }
-            Self::NoWebhook(id) => Problem::not_found(format!("there is no webhook `{id}`")),
+            Self::NoWebhook(id) => Problem::not_found(format!("webhook `{id}` not found")),
             Self::TooManyWebhooks => Problem::new(
                 409,
                 "too_many_webhooks",

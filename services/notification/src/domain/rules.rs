@@ -9,4 +9,6 @@ pub(crate) mod notification_view;
 pub(crate) mod plain_text;
 pub(crate) mod quiet_hours;
 pub(crate) mod recipients;
+pub(crate) mod retry_schedule;
+pub(crate) mod webhook_backlog;
 pub(crate) mod webhook_notices;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use holdpoint_kernel::{Sweep, SweepPage};
+use holdpoint_kernel::{PendingSweep, Sweep, SweepPage};
 use holdpoint_store::StoreError;
 use holdpoint_user_directory::UserDirectory;
 use sea_orm::DatabaseConnection;
@@ -13,7 +13,6 @@ use sea_orm::DatabaseConnection;
 use crate::Notification;
 use crate::domain::Input;
 use crate::store;
-use holdpoint_kernel::PendingSweep;
 
 /// Request events and notices of one page. Each notifies up to a page of people, all in one commit.
 const EVENTS: u64 = 4;
@@ -34,7 +33,7 @@ pub(crate) struct FanOut {
 
 impl FanOut {
     /// A user who was created, or got a role, before the event must be notified. A stale user directory would
-    /// leave them out for good, so nobody is notified by one.
+    /// leave them out for good, so no notification uses one.
     async fn refresh_people(&self) -> bool {
         let refreshed = tokio::time::timeout(REFRESH_WITHIN, self.people.refresh()).await;
         let is_current = matches!(refreshed, Ok(Ok(())));

@@ -7,7 +7,9 @@ use holdpoint_contracts::Problem;
 use holdpoint_contracts::scheduler::SetTimerReply;
 use holdpoint_decision::{self as decision, Decided, Decider, LookupFn};
 
-use super::model::{DueReply, Effect, HORIZON, Input, Key, Phase, Reply, Timer};
+use super::effect::{DueReply, Effect, Reply};
+use super::input::Input;
+use super::model::{HORIZON, Key, Phase, Timer};
 
 type Outcome = decision::Outcome<SchedulerDomain>;
 

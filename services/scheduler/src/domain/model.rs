@@ -1,10 +1,8 @@
-//! The state of a timer, its inputs and effects.
+//! The state of a timer.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdpoint_contracts::scheduler::SetTimerReply;
 use holdpoint_contracts::subject;
 use holdpoint_ids::{Workspace, partition};
-use serde::Serialize;
 use strum::{Display, EnumString};
 
 /// How far ahead timers are armed on the bus; the sweeper arms the others when they come near.
@@ -53,62 +51,4 @@ pub enum Phase {
     Fired,
     /// Withdrawn. Stays as a tombstone, so that an older desired state that arrives late does nothing.
     Cleared,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Input {
-    /// The owner's desired state.
-    Set {
-        key: Key,
-        /// If it is not higher than the timer's `rev`, nothing changes.
-        rev: u64,
-        /// `None`: withdrawn.
-        due: Option<DateTime<Utc>>,
-    },
-    /// The wheel reports that the timer is due.
-    Due {
-        key: Key,
-        /// As read by the wheel. Another one means that the timer was changed since.
-        rev: u64,
-    },
-}
-
-impl Input {
-    pub(crate) fn key(&self) -> &Key {
-        match self {
-            Self::Set { key, .. } | Self::Due { key, .. } => key,
-        }
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
-    /// A command notifies the owner.
-    Fired {
-        key: Key,
-        rev: u64,
-        due: DateTime<Utc>,
-    },
-    /// The bucket must be armed, for a timer within the horizon.
-    Arm { shard: u32, due: DateTime<Utc> },
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(untagged)]
-pub enum Reply {
-    /// To [`Input::Set`].
-    Set(SetTimerReply),
-    /// To [`Input::Due`]; no caller waits for it.
-    Due(DueReply),
-}
-
-/// The result of [`Input::Due`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DueReply {
-    Fired,
-    /// The timer is not due by the clock.
-    Early,
-    /// The timer has fired, was changed or was withdrawn.
-    Stale,
 }

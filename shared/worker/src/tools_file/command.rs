@@ -138,7 +138,7 @@ impl CommandTool {
         let child = command.spawn().map_err(|error| {
             tracing::error!(tool = self.name, %error, "command not started; the step fails");
             let reason = if error.kind() == io::ErrorKind::NotFound {
-                "there is no such program"
+                "the program was not found"
             } else {
                 "see the log of its worker"
             };

@@ -141,7 +141,7 @@ fn syntax_error(text: &str, line: Option<usize>, language: &str, error: &str) ->
     text_error(
         line,
         bit,
-        format!("The text is no valid {language}: {error}."),
+        format!("The text is not valid {language}: {error}."),
     )
 }
 

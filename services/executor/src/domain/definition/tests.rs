@@ -61,7 +61,7 @@ steps:
             "8 step-02 step-01 | `step-01` is the id of another position; here write `step-02`, a name, or nothing. | ",
             "9 step-02 91 days | `wait` is at most 90 days. | ",
             "10 step-03 0s | `wait` cannot be 0; the shortest is 1 second. | ",
-            "11 step-03 stpe-01 | There is no step `stpe-01` in this agent. | step-01,step-02,step-03",
+            "11 step-03 stpe-01 | This agent has no step `stpe-01`. | step-01,step-02,step-03",
             "11 step-03 step-03 | A step cannot need itself. | ",
             "5 step-01 contcat | `contcat` is not known here; an expression may use `input`, `contact`, `run` and the results of earlier steps, such as `$step-01`. | contact",
         ]
@@ -231,7 +231,7 @@ steps:
         said,
         [
             "8 two $one | `$one` is not done before this step, so its result cannot be used here; add `one` to `needs`. | ",
-            "8 two $step-09 | There is no step `step-09` in this agent. | ",
+            "8 two $step-09 | This agent has no step `step-09`. | ",
             "8 two contcat | `contcat` is not known here; an expression may use `input`, `contact`, `run` and the results of earlier steps, such as `$step-01`. | contact",
             "8 two {{ input.x | A `{{` is not closed by `}}`. | ",
             "8 two $inptu.x | This looks like a placeholder and names nothing that is known here; if it is meant as plain text, write `$$` for the `$`. | $input",
@@ -244,11 +244,11 @@ steps:
 fn syntax_errors_tell_their_line() {
     assert_eq!(
         sent("agent: a\nsteps:\n  - wait: [1\n"),
-        ["3 - - wait: [1 | The text is no valid YAML: unclosed bracket '['. | "]
+        ["3 - - wait: [1 | The text is not valid YAML: unclosed bracket '['. | "]
     );
     assert_eq!(
         sent("{\"agent\": \"a\",\n \"steps\": [}"),
-        ["2 - \"steps\": [} | The text is no valid JSON: expected value at line 2 column 12. | "]
+        ["2 - \"steps\": [} | The text is not valid JSON: expected value at line 2 column 12. | "]
     );
     assert!(sent("agent: a\nagent: b\n")[0].contains("duplicate mapping key"));
     let json = "{\"agent\": \"a\", \"agent\": \"b\"}";

@@ -113,7 +113,7 @@ impl Names<'_> {
             }
         });
         let unknown = if syntax::looks_like_step(root) {
-            let message = format!("There is no step `{root}` in this agent.");
+            let message = format!("This agent has no step `{root}`.");
             diagnostic(&format!("${root}"), message)
         } else {
             let message = format!(

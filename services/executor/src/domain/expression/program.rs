@@ -78,7 +78,7 @@ impl Program {
             let said = said.trim_end_matches('.');
             Box::new(diagnostic(
                 "",
-                format!("This is no valid expression: {said}."),
+                format!("The expression is not valid: {said}."),
             ))
         })?;
         let mut walk = ReferenceCollector::default();
@@ -124,7 +124,7 @@ impl Program {
             .execute(&context)
             .map_err(|error| self.failure(&error, scope))?;
         value::from_cel(&result).ok_or_else(|| EvalFailure::Failed {
-            message: "the result is no JSON value".to_owned(),
+            message: "the result is not a JSON value".to_owned(),
         })
     }
 

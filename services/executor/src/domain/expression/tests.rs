@@ -328,16 +328,13 @@ fn a_typo_in_a_condition_is_refused_with_the_nearest_name() {
         "`contcat` is not known here; an expression may use `input`, `contact`, `run` and the results of earlier steps, such as `$step-01`."
     );
     let diagnostic = accepted("$step-09.x").unwrap_err();
-    assert_eq!(
-        diagnostic.message,
-        "There is no step `step-09` in this agent."
-    );
+    assert_eq!(diagnostic.message, "This agent has no step `step-09`.");
     assert_eq!(diagnostic.nearest, ["$step-01", "$step-03"]);
     let diagnostic = accepted("contact.email.startswith('a')").unwrap_err();
     assert_eq!(
         (diagnostic.message.as_str(), diagnostic.nearest),
         (
-            "There is no function `startswith`.",
+            "Unknown function `startswith`.",
             vec!["startsWith".to_owned()]
         )
     );
@@ -350,11 +347,11 @@ fn a_typo_in_a_condition_is_refused_with_the_nearest_name() {
         "`$item` belongs to `for_each`, which this release does not have yet."
     );
     assert_eq!(message("x.exists(x, x)").split(' ').next(), Some("`x`"));
-    assert!(message("contact.replied ==").starts_with("This is no valid expression: Syntax error"));
+    assert!(message("contact.replied ==").starts_with("The expression is not valid: Syntax error"));
     assert_eq!(message("  "), "The expression is empty.");
     assert_eq!(
         message("Foo{a: 1} == 1"),
-        "`Foo{…}` is no value that this release knows."
+        "`Foo{…}` is not a value that this release knows."
     );
 }
 

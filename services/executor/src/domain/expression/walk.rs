@@ -128,7 +128,7 @@ impl ReferenceCollector {
             }
             Expr::Struct(literal) => {
                 let said = format!(
-                    "`{}{{…}}` is no value that this release knows.",
+                    "`{}{{…}}` is not a value that this release knows.",
                     literal.type_name
                 );
                 self.refused.push(diagnostic("", said));
@@ -195,7 +195,7 @@ impl ReferenceCollector {
         let name = syntax::name_of(name);
         self.refused.push(FieldError {
             nearest: nearest(&name, FUNCTIONS.into_iter().chain(MACROS)),
-            ..diagnostic("", format!("There is no function `{name}`."))
+            ..diagnostic("", format!("Unknown function `{name}`."))
         });
     }
 }

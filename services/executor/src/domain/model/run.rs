@@ -24,7 +24,7 @@ use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{Clocks, Failure, HoldKind, PausedBy, RunStatus};
 use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_contracts::tool::HttpCall;
-use holdpoint_ids::{AgentName, ContactId, RunId, ToolName, Workspace};
+use holdpoint_ids::{AgentName, ContactId, HoldId, RunId, ToolName, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -39,6 +39,13 @@ impl Run {
         let steps = steps.filter_map(|step| Some((Some(step), step.on_people()?)));
         let whole = self.missing_inputs_hold.iter().chain(&self.takeover_hold);
         steps.chain(whole.map(|on| (None, on.as_ref())))
+    }
+
+    /// A copy of an open hold on people.
+    #[must_use]
+    pub fn person_hold(&self, hold: HoldId) -> Option<PersonHold> {
+        let (_, on) = self.people().find(|(_, on)| on.id == hold)?;
+        Some(on.clone())
     }
 
     /// The open holds on people, to be changed.

@@ -141,3 +141,8 @@ pub(crate) fn cancel_by_pause(transition: &mut RunTransition<'_>, kind: PauseSco
     let data = json!({ "by": by, "reason": message, "scope": kind });
     transition.cancel(by, "agent_paused", message, data);
 }
+
+/// Whether it is the run's own pause, and not that of its agent or workspace.
+pub(crate) fn is_of_run(pause: &PausedBy) -> bool {
+    pause.scope == PauseScope::Run
+}

@@ -1,8 +1,5 @@
-//! `handoff.put_policy` and `handoff.delete_policy`: an administrator creates, changes or deletes a policy.
+//! `handoff.put_policy`: an administrator creates or changes a policy.
 
-use std::collections::BTreeSet;
-
-use holdpoint_auth::Right;
 use holdpoint_contracts::handoff::{
     ApprovalRules, EscalationRules, PolicyRules, PolicyRung, Repeat,
 };
@@ -13,17 +10,15 @@ use holdpoint_holds::deadline::{RANGE_TEXT, TIMEOUT_MS};
 use holdpoint_holds::limits::{NEED_MAX, RUNGS_MAX};
 use holdpoint_ids::PolicyName;
 
-use crate::domain::decision::{Change, Fact, Need, Outcome, Undecided};
+use crate::domain::decision::{Outcome, Undecided};
 use crate::domain::effect::Reply;
 use crate::domain::input::Caller;
 use crate::domain::lookup::Facts;
-use crate::domain::model::aggregate::Aggregate;
 use crate::domain::model::limits::{HOLIDAYS_MAX, POLICIES_MAX, SNOOZE_MS, SNOOZE_TEXT};
 use crate::domain::model::policy::{Policy, count_firings, expand_rung};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::audience::find_inactive_users;
-use crate::domain::rules::authorization::require_right;
-use crate::domain::rules::built_in_policies::is_reserved;
+use crate::domain::rules::policy_change::{require_policy_change, save_policy};
 use crate::domain::rules::working_hours::WorkingHours;
 
 pub(crate) fn put_policy(
@@ -55,51 +50,6 @@ pub(crate) fn put_policy(
         deleted: false,
     };
     Ok(save_policy(next, names))
-}
-
-/// Requests cannot name it any more.
-pub(crate) fn delete_policy(
-    policy: Option<&Policy>,
-    name: &PolicyName,
-    caller: &Caller,
-    facts: Facts<'_>,
-) -> Result<Outcome, Undecided> {
-    let mut names = require_policy_change(name, caller, facts)?;
-    let Some(policy) = policy.filter(|policy| !policy.deleted) else {
-        return Err(Refusal::NoPolicy(name.clone()).into());
-    };
-    names.remove(name);
-    let next = Policy {
-        version: policy.version + 1,
-        deleted: true,
-        ..policy.clone()
-    };
-    Ok(save_policy(next, names))
-}
-
-/// Requires an administrator and a name that is not reserved. Returns the names of the workspace's policies.
-fn require_policy_change(
-    name: &PolicyName,
-    caller: &Caller,
-    facts: Facts<'_>,
-) -> Result<BTreeSet<PolicyName>, Undecided> {
-    require_right(caller, Right::Administer, facts)?;
-    if is_reserved(name) {
-        return Err(Refusal::BuiltIn(name.clone()).into());
-    }
-    facts.policy_names()
-}
-
-/// Later decisions of the same batch must count the same policies.
-fn save_policy(next: Policy, names: BTreeSet<PolicyName>) -> Outcome {
-    let reply = Reply::Policy(Box::new(next.view()));
-    let need = Need::Policies(next.workspace.clone());
-    Outcome::Decided(Box::new(Change {
-        state: Aggregate::Policy(Box::new(next)),
-        effects: Vec::new(),
-        facts: vec![(need, Fact::Policies(names))],
-        reply,
-    }))
 }
 
 fn validate(rules: &PolicyRules, facts: Facts<'_>) -> Result<Vec<FieldError>, Undecided> {

@@ -7,9 +7,10 @@ use crate::domain::decision::{Decision, LookupFn, Outcome};
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::model::{Delivery, Phase};
 use crate::domain::rules::channel_fallback::{
-    TRIES_MAX, delivery_changed, delivery_failed, delivery_unwanted,
+    delivery_changed, delivery_failed, delivery_unwanted,
 };
 use crate::domain::rules::recipients::active_person;
+use crate::domain::rules::retry_schedule::TRIES_MAX;
 
 /// How long a dispatch is leased; longer than any attempt takes.
 pub(crate) const LEASE: TimeDelta = TimeDelta::minutes(2);

@@ -5,9 +5,8 @@ use chrono::{DateTime, Utc};
 use crate::domain::decision::{Decision, LookupFn, Outcome};
 use crate::domain::effect::Reply;
 use crate::domain::model::{AttemptReport, Delivery, Phase};
-use crate::domain::rules::channel_fallback::{
-    delivery_changed, delivery_failed, delivery_sent, retry_later,
-};
+use crate::domain::rules::channel_fallback::{delivery_changed, delivery_failed, delivery_sent};
+use crate::domain::rules::retry_schedule::retry_later;
 
 /// Records a result. The report of an earlier attempt counts only if the receiver accepted it.
 pub(crate) fn record_attempt(

@@ -16,7 +16,7 @@ use crate::domain::rules::context_summary::context_summary;
 use crate::domain::rules::recipients::{
     request_lifecycle, request_recipients, subscriptions, watchers,
 };
-use crate::domain::rules::webhook_notices::plan_calls;
+use crate::domain::rules::webhook_backlog::plan_calls;
 
 /// Records an event that is not stored yet.
 pub(crate) fn record_request_event(

@@ -13,7 +13,7 @@ use crate::domain::model::{DeliveryRules, FanOutProgress, NotificationEvent, Sub
 use crate::domain::need::{Need, Person};
 use crate::domain::rules::fan_out::notify_watchers;
 use crate::domain::rules::recipients::{active_person, subscriptions, watchers};
-use crate::domain::rules::webhook_notices::plan_calls;
+use crate::domain::rules::webhook_backlog::plan_calls;
 
 /// Records an end. Watchers are notified page by page, and webhooks at once. An end that is not wanted is not
 /// stored; if no end is wanted, the executor learns that it need not report any.

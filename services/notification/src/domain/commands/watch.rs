@@ -1,8 +1,8 @@
-//! `watch` and `unwatch`: a person begins or stops to watch a request, a run or an agent.
+//! `watch`: a person begins to watch a request, a run or an agent.
 
 use holdpoint_contracts::notification::{WatchAdded, Watched};
 
-use crate::domain::decision::{Decision, LookupFn, Outcome, decided, load, with_fact};
+use crate::domain::decision::{Decision, LookupFn, Outcome, load, with_fact};
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::model::{EndsFor, WATCHES_MAX, Watch};
 use crate::domain::need::{Fact, Need};
@@ -37,11 +37,4 @@ fn ask_for_ends(watch: &Watch) -> Option<Effect> {
             rev: watch.version,
         }),
     }
-}
-
-pub(crate) fn unwatch(known: Option<&Watch>, of: &Watched) -> Decision {
-    let watched = known.and_then(|one| Some((one, one.view()?)));
-    let (known, view) = watched.ok_or_else(|| Refusal::NoWatch(of.clone()))?;
-    let reply = Reply::Watch(Box::new(view));
-    Ok(decided(known.changed(None), Vec::new(), reply))
 }

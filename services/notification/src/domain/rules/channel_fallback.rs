@@ -1,10 +1,9 @@
-//! What follows when an attempt fails or a delivery ends: a retry, or the next channel of its person takes over, as
-//! long as the event asks for action. A chat that received a request which ended in the meantime is notified of that,
-//! too.
+//! What follows when a delivery ends: the next channel of its person takes over, as long as the event asks for action.
+//! A chat that received a request which ended in the meantime is notified of that, too.
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use holdpoint_contracts::hold::Priority;
-use holdpoint_contracts::notification::{Channel, PendingReason};
+use holdpoint_contracts::notification::Channel;
 use holdpoint_ids::NotificationId;
 
 use super::recipients::{active_person, request_lifecycle};
@@ -107,7 +106,10 @@ pub(crate) fn delivery_sent(
 }
 
 /// Whether the person has another channel that was not tried.
-fn has_other_channel(delivery: &Delivery, lookup: LookupFn<'_>) -> Result<bool, Undecided> {
+pub(crate) fn has_other_channel(
+    delivery: &Delivery,
+    lookup: LookupFn<'_>,
+) -> Result<bool, Undecided> {
     let Some((Some(person), _)) = person_and_lifecycle(delivery, lookup)? else {
         return Ok(false);
     };
@@ -153,41 +155,4 @@ fn deliver(delivery: &Delivery, id: NotificationId, to: Vec<PlannedDelivery>) ->
         priority: delivery.priority,
         to,
     })
-}
-
-/// Seconds between attempts, as Standard Webhooks recommends. The last attempt is after about three days.
-const RETRIES_S: [i64; 9] = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];
-
-/// After these attempts a delivery has failed.
-pub const TRIES_MAX: u32 = 10;
-
-/// From this priority on, a person does not wait for a broken channel while another one works.
-const URGENT: Priority = Priority::Urgent;
-
-/// How long an urgent delivery is attempted through one channel.
-pub(crate) const FALLBACK_AFTER: TimeDelta = TimeDelta::minutes(10);
-
-/// Schedules the next attempt. The pauses grow. An urgent delivery changes its channel after a while, if its
-/// person has another one.
-pub(crate) fn retry_later(
-    delivery: &Delivery,
-    error: &str,
-    lookup: LookupFn<'_>,
-    now: DateTime<Utc>,
-) -> Decision {
-    let tried = usize::try_from(delivery.attempts).unwrap_or(usize::MAX);
-    let Some(seconds) = RETRIES_S.get(tried.saturating_sub(1)) else {
-        return delivery_failed(delivery, error, lookup, now);
-    };
-    let mut next_at = now + TimeDelta::seconds(*seconds);
-    if delivery.priority >= URGENT && has_other_channel(delivery, lookup)? {
-        let last = delivery.at + FALLBACK_AFTER;
-        if now >= last {
-            return delivery_failed(delivery, error, lookup, now);
-        }
-        next_at = next_at.min(last);
-    }
-    let waits = PendingReason::Retry;
-    let next = delivery.with_phase(Phase::Pending { next_at, waits }, error);
-    Ok(delivery_changed(next, Vec::new()))
 }

@@ -9,7 +9,7 @@ use super::*;
 use crate::domain::commands::claim_delivery::{LEASE, claim_delivery};
 use crate::domain::commands::record_attempt::record_attempt;
 use crate::domain::model::ERROR_CHARS_MAX;
-use crate::domain::rules::channel_fallback::FALLBACK_AFTER;
+use crate::domain::rules::retry_schedule::FALLBACK_AFTER;
 
 /// Ada, who has an address and is sent_once by these ways.
 fn ada(order: &[PersonalChannel]) -> Person {

@@ -6,11 +6,12 @@ use holdpoint_contracts::executor::RunEndsOf;
 use holdpoint_contracts::notification::{WebhookFormat, WebhookStatus};
 
 use super::*;
-use crate::domain::commands::administer_webhooks::{
-    add_webhook as add, change_webhook as put, remove_webhook as remove, watch_run_ends,
-};
+use crate::domain::commands::add_webhook::add_webhook as add;
+use crate::domain::commands::change_webhook::change_webhook as put;
 use crate::domain::commands::record_call::{DISABLED_AFTER, record_call};
-use crate::domain::rules::webhook_notices::{PENDING_DELIVERIES_MAX, plan_calls};
+use crate::domain::commands::remove_webhook::remove_webhook as remove;
+use crate::domain::commands::watch_run_ends::watch_run_ends;
+use crate::domain::rules::webhook_backlog::{PENDING_DELIVERIES_MAX, plan_calls};
 
 fn called(known: &Webhook, call: &CallOutcome, now: DateTime<Utc>) -> Outcome {
     record_call(known, call, now)

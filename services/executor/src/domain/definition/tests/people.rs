@@ -129,7 +129,7 @@ fn what_is_wrong_is_said_with_what_to_write() {
             "`assign` is one of",
         ),
         ("handoff: { on_timeout: default }", "`on_timeout` is one of"),
-        ("handoff: { message: $step-07.x }", "There is no step"),
+        ("handoff: { message: $step-07.x }", "This agent has no step"),
         ("ask: { question: \"{{ contct.name }}?\" }", "not known"),
     ] {
         let message = refused(step);

@@ -1,8 +1,8 @@
-//! `executor.holds_closed`, `handoffs_updated`: the handoff service reports how a hold on people ended, that a
-//! person has taken its run over, or what users did with an open handoff. A repetition changes nothing.
+//! `executor.holds_closed`: the handoff service reports how a hold on people ended, or that a person has taken its
+//! run over. A repetition changes nothing.
 
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::hold::{CloseReply, HandoffEvent, HandoffUpdateReply, HoldOutcome};
+use holdpoint_contracts::hold::{CloseReply, HoldOutcome};
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
@@ -13,9 +13,7 @@ use crate::domain::model::run::{
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::close_person_hold::apply_closure;
 use crate::domain::rules::end_person_step::{answer_text, step_of_hold};
-use crate::domain::rules::handoff_events::{
-    pass_ownership, record_events, record_events_before_close,
-};
+use crate::domain::rules::handoff_events::{pass_ownership, record_events_before_close};
 use crate::domain::rules::kept_answers::{apply_kept_answers, fits_kind, takes_effect};
 use crate::domain::rules::next_steps::start_next_steps;
 use crate::domain::rules::open_hold::next_hold_id;
@@ -151,12 +149,12 @@ pub(crate) fn close_hold<'a>(
             CloseReply::Applied
         })));
     }
-    let Some(on) = open_person_hold(&transition, hold) else {
+    let Some(on) = transition.run.person_hold(hold) else {
         return close_uncertain_hold(transition, hold, choice_of(closing), closing);
     };
     let is_news = record_events_before_close(&mut transition, &on, closing);
     // The events may have moved its deadline or its owner.
-    let mut on = open_person_hold(&transition, hold).unwrap_or(on);
+    let mut on = transition.run.person_hold(hold).unwrap_or(on);
     let reply_only = |transition: RunTransition<'a>, answer| {
         let answer = Reply::Closed(answer);
         if is_news {
@@ -211,12 +209,6 @@ pub(crate) fn close_hold<'a>(
     apply_kept_answers(&mut transition)?;
     start_next_steps(&mut transition)?;
     transition.decided(Reply::Closed(CloseReply::Applied))
-}
-
-fn open_person_hold(transition: &RunTransition<'_>, hold: HoldId) -> Option<PersonHold> {
-    let mut people = transition.run.people();
-    let (_, on) = people.find(|(_, on)| on.id == hold)?;
-    Some(on.clone())
 }
 
 /// The chosen option about an uncertain step, as the answer itself or in an object; none: it is not an
@@ -277,22 +269,4 @@ pub(crate) fn take_over_again<'a>(
         return Ok(RunOutcome::Unchanged(answer));
     }
     transition.decided(answer)
-}
-
-pub(crate) fn update_handoff<'a>(
-    mut transition: RunTransition<'a>,
-    hold: HoldId,
-    handoff_events: &[HandoffEvent],
-) -> RunDecision<'a> {
-    let Some(on) = open_person_hold(&transition, hold) else {
-        return Ok(RunOutcome::Unchanged(Reply::HandoffUpdated(
-            HandoffUpdateReply::Stale,
-        )));
-    };
-    let answer = Reply::HandoffUpdated(HandoffUpdateReply::EventRecorded);
-    if record_events(&mut transition, &on, handoff_events.iter()) {
-        transition.decided(answer)
-    } else {
-        Ok(RunOutcome::Unchanged(answer))
-    }
 }
