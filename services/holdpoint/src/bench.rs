@@ -4,9 +4,12 @@
 
 mod check;
 mod child;
+mod http_measurements;
 mod instruction;
 mod load;
 mod machine;
+mod measurement;
+mod statistics;
 mod temporary_system;
 mod worker;
 
@@ -17,6 +20,7 @@ use anyhow::bail;
 use serde_json::{Value, json};
 
 use self::instruction::{Instruction, Pace};
+use self::measurement::{EXECUTOR, LOAD, Measured, SCHEDULER, WORKER, durability, number};
 use self::temporary_system::TemporarySystem;
 use crate::cli::processes::{BenchArgs, Shape};
 use crate::exit::{ExitKind, Usage};
@@ -28,11 +32,6 @@ pub(crate) use worker::run as run_worker;
 /// Runs before the measured ones.
 const WARM_UP: u64 = 500;
 
-const EXECUTOR: &str = "executor";
-const SCHEDULER: &str = "scheduler";
-const LOAD: &str = "bench-load";
-const WORKER: &str = "bench-worker";
-
 /// Fails if anything was lost or done twice.
 pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
     holdpoint_telemetry::start(holdpoint_telemetry::Default::Warn);
@@ -42,6 +41,8 @@ pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
     let measured = match args.shape {
         Shape::P1 | Shape::P2 => measure_runs(&mut system, &args).await,
         Shape::P3 => measure_timers(&mut system, &args).await,
+        Shape::P4 => http_measurements::measure_answers(&mut system, &args).await,
+        Shape::Start => http_measurements::measure_starts(&mut system, &args).await,
     };
     let limits_after = machine_limits(&directory).await;
     let nats_server = system.nats_version();
@@ -64,9 +65,6 @@ pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
     }
     Ok(ExitKind::Ok.into())
 }
-
-/// A result, and whether everything was done exactly once.
-type Measured = (Value, bool);
 
 async fn measure_runs(system: &mut TemporarySystem, args: &BenchArgs) -> anyhow::Result<Measured> {
     let is_closed_loop = args.shape == Shape::P2;
@@ -163,18 +161,6 @@ async fn measure_timers(
         "tables": tables,
     });
     Ok((result, is_complete))
-}
-
-fn number(value: &Value, name: &str) -> Option<u64> {
-    value.get(name).and_then(Value::as_u64)
-}
-
-fn durability(database: &str) -> &'static str {
-    if database == "sqlite" {
-        "SQLite WAL, synchronous=FULL: a committed step survives a power cut; JetStream file storage without a sync per message"
-    } else {
-        "Postgres with its own synchronous_commit; JetStream file storage without a sync per message"
-    }
 }
 
 async fn machine_limits(directory: &Path) -> anyhow::Result<Value> {

@@ -39,6 +39,23 @@ pub(super) async fn check_runs(
     }))
 }
 
+/// The number of completed runs.
+pub(super) async fn count_completed(location: &Location) -> anyhow::Result<u64> {
+    count_in(location, "runs WHERE status = 'completed'").await
+}
+
+/// The number of runs.
+pub(super) async fn count_runs(location: &Location) -> anyhow::Result<u64> {
+    count_in(location, "runs").await
+}
+
+async fn count_in(location: &Location, rows: &str) -> anyhow::Result<u64> {
+    let db = open_readers(location, 1).await?;
+    let counted = count(&db, rows).await?;
+    db.close().await?;
+    Ok(counted)
+}
+
 /// Counts timers. Rows of fired timers have no due time, so their delay is not measured here.
 pub(super) async fn count_timers(location: &Location) -> anyhow::Result<Value> {
     let db = open_readers(location, 1).await?;

@@ -24,6 +24,8 @@ const INSTRUCTION_WITHIN: Duration = Duration::from_secs(1_800);
 pub(super) struct BenchProcess {
     pub(super) name: &'static str,
     pub(super) pid: u32,
+    /// The line that said it was ready.
+    pub(super) ready: Value,
     /// Usage at the begin of the measurement.
     pub(super) before: Usage,
     child: Child,
@@ -55,12 +57,13 @@ impl BenchProcess {
         let mut process = Self {
             name,
             pid: child.id().context("the process ended at once")?,
+            ready: Value::Null,
             before: Usage::default(),
             stdin: child.stdin.take(),
             lines: BufReader::new(stdout).lines(),
             child,
         };
-        process.read_line(START_OR_END_WITHIN).await?;
+        process.ready = process.read_line(START_OR_END_WITHIN).await?;
         Ok(process)
     }
 

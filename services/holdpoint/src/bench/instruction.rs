@@ -1,4 +1,4 @@
-//! Instructions of `bench` to its child processes, one JSON line per instruction and per result, and the agent
+//! Instructions of `bench` to its child processes, one JSON line per instruction and per result, and the agents
 //! of measured runs.
 
 use std::io;
@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::output;
 
@@ -24,6 +25,19 @@ pub(super) enum Instruction {
     OneTimer,
     /// Set timers that come due evenly over some seconds, and wait for all.
     NearTimers { timers: u64, over_s: u64 },
+    /// Start runs that ask a person, and wait until all requests are open. The first of them is answered.
+    Block { runs: u64, api: Api },
+    /// Answer all open requests over HTTP, and wait until their runs are completed.
+    Answer(Pace),
+    /// Start runs over HTTP, `lines` in each request.
+    HttpStarts { pace: Pace, lines: u64, api: Api },
+}
+
+/// Where the gateway listens, and a token of the owner.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Api {
+    pub(super) url: String,
+    pub(super) token: String,
 }
 
 /// Number and speed of runs.
@@ -49,6 +63,14 @@ impl Pace {
     pub(super) fn allowed(&self, elapsed: Duration) -> u64 {
         let by_rate = |rate| (elapsed.as_secs_f64() * rate as f64) as u64 + 1;
         self.runs.min(self.rate.map_or(self.runs, by_rate))
+    }
+
+    /// Ticks at which a load looks for what it may send.
+    pub(super) fn ticks(&self) -> Interval {
+        let tick_ms = if self.rate.is_some() { 2 } else { 500 };
+        let mut ticks = interval(Duration::from_millis(tick_ms));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        ticks
     }
 
     pub(super) const fn has_room(&self, unanswered: usize, incomplete: usize) -> bool {
@@ -93,16 +115,47 @@ pub(super) fn print_result(value: &Value) -> io::Result<()> {
     output::line(&value.to_string())
 }
 
-/// The name of the measured agent: consecutive steps that call a tool which does nothing.
-pub(super) const AGENT: &str = "bench";
-
+/// The tool that does nothing.
 pub(super) const TOOL: &str = "bench_noop";
 
+/// Steps of [`BenchAgent::ThreeSteps`].
 pub(super) const STEPS: usize = 3;
 
-/// The definition. Each step is dispatched through the queue.
-pub(super) fn agent_text() -> String {
-    let text = "a hundred bytes of arguments or so, as a step that writes a mail would have them at the least";
-    let step = json!({ "tool": TOOL, "args": { "idempotent": true, "text": text } });
-    json!({ "agent": AGENT, "steps": vec![step; STEPS] }).to_string()
+/// The agents of measured runs.
+#[derive(Debug, Clone, Copy, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", prefix = "bench_")]
+pub(super) enum BenchAgent {
+    /// Consecutive steps that call a tool which does nothing. Each is dispatched through the queue.
+    ThreeSteps,
+    /// A question, and a step that gets the answer.
+    Question,
+    /// A wait of a day.
+    Wait,
+}
+
+impl BenchAgent {
+    pub(super) fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// The definition.
+    pub(super) fn text(self) -> String {
+        let text = "a hundred bytes of arguments or so, as a step that writes a mail would have them at the least";
+        let steps = match self {
+            Self::ThreeSteps => {
+                let step = json!({ "tool": TOOL, "args": { "idempotent": true, "text": text } });
+                vec![step; STEPS]
+            }
+            Self::Question => {
+                let ask = json!({ "to": "@user.owner", "question": text, "timeout": "1 day" });
+                let args = json!({ "idempotent": true, "text": text, "sent": "{{ $ask.answer }}" });
+                vec![
+                    json!({ "id": "ask", "ask": ask }),
+                    json!({ "tool": TOOL, "args": args }),
+                ]
+            }
+            Self::Wait => vec![json!({ "wait": "1 day" })],
+        };
+        json!({ "agent": self.name(), "steps": steps }).to_string()
+    }
 }

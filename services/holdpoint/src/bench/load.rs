@@ -1,7 +1,8 @@
-//! The load of `bench`: it starts runs and sets timers, and measures from outside.
+//! The load of `bench`: it starts runs, answers requests and sets timers, and measures from outside.
 
+mod answers;
+mod http;
 mod runs;
-mod statistics;
 mod timers;
 
 use std::process::ExitCode;
@@ -22,6 +23,7 @@ pub(crate) async fn run(args: BenchChildArgs) -> anyhow::Result<ExitCode> {
     print_result(&json!({ "ready": true }))?;
     let mut starter = None;
     let mut owner = None;
+    let mut answerer = None;
     while let Some(instruction) = instructions.next().await? {
         let result = match instruction {
             Instruction::WarmUp { runs } => {
@@ -41,6 +43,17 @@ pub(crate) async fn run(args: BenchChildArgs) -> anyhow::Result<ExitCode> {
             Instruction::NearTimers { timers, over_s } => {
                 let owner = timers::owner(&mut owner, &bus).await?;
                 owner.measure_many(timers, over_s).await?
+            }
+            Instruction::Block { runs, api } => {
+                let answerer = answers::answerer(&mut answerer, &bus, api).await?;
+                answerer.block(runs).await?
+            }
+            Instruction::Answer(pace) => {
+                let answerer = answerer.as_mut().context("no runs are blocked")?;
+                answerer.answer(&pace).await?
+            }
+            Instruction::HttpStarts { pace, lines, api } => {
+                http::start_runs(&bus, &api, &pace, lines).await?
             }
         };
         print_result(&result)?;

@@ -14,6 +14,9 @@ use super::machine::Usage;
 use crate::serve::secrets;
 use crate::serve::tables::Tables;
 
+/// The service that listens for HTTP.
+pub(super) const GATEWAY: &str = "gateway";
+
 pub(super) struct TemporarySystem {
     pub(super) tables: Tables,
     pub(super) directory: PathBuf,
@@ -75,6 +78,11 @@ impl TemporarySystem {
             args.insert(0, "serve".to_owned());
             args.extend(["--secrets".to_owned(), secrets]);
             args.extend(["--database-url".to_owned(), database_url]);
+            let mails = self.directory.join("mails").display().to_string();
+            args.extend(["--mails".to_owned(), mails]);
+        }
+        if name == GATEWAY {
+            args.extend(["--http", "127.0.0.1:0", "--owner-token"].map(str::to_owned));
         }
         let began = Instant::now();
         let process = BenchProcess::start(name, &args, &self.directory).await?;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use holdpoint_bus::Bus;
+use holdpoint_clock::Clock;
 use holdpoint_ids::RunId;
 use holdpoint_worker::tool::{ToolCall, ToolSuccess, tool_fn};
 use holdpoint_worker::worker::{Worker, WorkerOptions};
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::instruction::{Instructions, STEPS, TOOL, print_result};
+use super::statistics::percentiles;
 use crate::cli::processes::BenchChildArgs;
 use crate::exit::ExitKind;
 
@@ -20,15 +22,25 @@ const CONCURRENCY: usize = 1_024;
 /// Number of calls by run and step.
 type Calls = HashMap<RunId, HashMap<String, u32>>;
 
+/// What the tool has seen.
+#[derive(Default)]
+struct Seen {
+    calls: Calls,
+    /// Microseconds from the answer of a person to the call of the next step.
+    after_answer: Vec<u64>,
+}
+
 /// Works until stdin ends, then prints the numbers of calls.
 pub(crate) async fn run(args: BenchChildArgs) -> anyhow::Result<ExitCode> {
     holdpoint_telemetry::start(holdpoint_telemetry::Default::Warn);
     let bus = Bus::connect(&args.nats_url, "bench-worker").await?;
-    let calls: Arc<Mutex<Calls>> = Arc::default();
-    let counted = Arc::clone(&calls);
+    let seen: Arc<Mutex<Seen>> = Arc::default();
+    let counted = Arc::clone(&seen);
     let tool = tool_fn(TOOL, move |call: ToolCall| {
-        let mut calls = counted.lock().unwrap_or_else(PoisonError::into_inner);
-        let steps = calls.entry(call.dispatch.run).or_default();
+        let mut seen = counted.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.after_answer
+            .extend(micros_since_answer(&call.dispatch.args));
+        let steps = seen.calls.entry(call.dispatch.run).or_default();
         *steps.entry(call.dispatch.step).or_default() += 1;
         async {
             Ok(ToolSuccess {
@@ -49,12 +61,19 @@ pub(crate) async fn run(args: BenchChildArgs) -> anyhow::Result<ExitCode> {
     Instructions::new().wait_for_end().await;
     stop.cancel();
     working.await??;
-    let calls = calls.lock().unwrap_or_else(PoisonError::into_inner);
-    print_result(&summarize(&calls))?;
+    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+    print_result(&summarize(&mut seen))?;
     Ok(ExitKind::Ok.into())
 }
 
-fn summarize(calls: &Calls) -> Value {
+/// The time since the answer was sent, which is an argument of the step. `None`: nobody was asked.
+fn micros_since_answer(args: &Value) -> Option<u64> {
+    let sent: i64 = args.get("sent")?.as_str()?.parse().ok()?;
+    u64::try_from(Clock::system().now().timestamp_micros() - sent).ok()
+}
+
+fn summarize(seen: &mut Seen) -> Value {
+    let (calls, after_answer) = (&seen.calls, std::mem::take(&mut seen.after_answer));
     let counts = calls.values().flat_map(HashMap::values);
     let executions: u64 = counts.copied().map(u64::from).sum();
     let steps: u64 = calls.values().map(|steps| steps.len() as u64).sum();
@@ -66,5 +85,6 @@ fn summarize(calls: &Calls) -> Value {
         "executed_twice": executions - steps,
         "runs_seen": calls.len(),
         "runs_with_each_step_once": calls.values().filter(is_complete).count(),
+        "step_after_answer": percentiles(after_answer),
     })
 }

@@ -229,6 +229,10 @@ pub(crate) enum Shape {
     P2,
     /// Timers: how late they fire, and how soon a killed scheduler is back
     P3,
+    /// Answers: runs that wait for a person are answered over HTTP
+    P4,
+    /// Starts over HTTP, one in a request and 500 in a request
+    Start,
 }
 
 #[derive(Args)]
@@ -238,13 +242,15 @@ pub(crate) struct BenchArgs {
     /// `sqlite`, or a Postgres server, on which a temporary database is created
     #[arg(long, value_name = "sqlite|URL", default_value = "sqlite")]
     pub(crate) database: String,
-    /// Number of runs or due timers [default: p1 20000, p2 2000, p3 100000]
+    /// Number of runs or due timers [default: p1 20000, p2 2000, p3 100000, p4 5000,
+    /// start 10000]
     #[arg(long, value_name = "N")]
     pub(crate) runs: Option<u64>,
-    /// Maximum of unanswered starts (p1) or incomplete runs (p2) [default: 1000, 1]
+    /// Maximum of unanswered starts (p1), incomplete runs (p2) or unanswered calls (p4, start)
+    /// [default: 1000, 1, 128]
     #[arg(long, value_name = "N")]
     pub(crate) in_flight: Option<usize>,
-    /// Maximum of submitted runs per second
+    /// Maximum of submitted runs (p1, p2) or answers (p4) per second
     #[arg(long, value_name = "N")]
     pub(crate) rate: Option<u64>,
     /// Seconds over which the timers come due (p3)

@@ -19,10 +19,10 @@ use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_ids::{RunId, Workspace};
 use serde_json::{Value, json};
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::timeout;
 
-use super::super::instruction::{AGENT, Pace, agent_text};
-use super::statistics::{micros, per_second, percentiles, round};
+use super::super::instruction::{BenchAgent, Pace};
+use super::super::statistics::{micros, per_second, percentiles, round};
 use crate::connection::WORKSPACE_DEFAULT;
 
 /// Time without a nudge after which incomplete runs are queried.
@@ -35,21 +35,30 @@ const GIVE_UP: Duration = Duration::from_secs(60);
 const RETRIES_MAX: u32 = 20;
 
 pub(super) struct RunStarter {
-    bus: Bus,
-    workspace: Workspace,
+    pub(super) bus: Bus,
+    pub(super) workspace: Workspace,
+    agent: BenchAgent,
     nudges: BoxStream<'static, Nudge>,
     /// Number of the last history item of a completed run.
-    last_seq: u64,
+    pub(super) last_seq: u64,
 }
 
-struct Progress {
-    /// Incomplete runs and the instants of their starts.
-    incomplete: HashMap<RunId, Instant>,
-    latencies: Vec<u64>,
+pub(super) struct Progress {
+    /// Incomplete runs, and the instants from which their latencies count.
+    pub(super) incomplete: HashMap<RunId, Instant>,
+    pub(super) latencies: Vec<u64>,
     last_end: Instant,
 }
 
 impl Progress {
+    pub(super) fn new() -> Self {
+        Self {
+            incomplete: HashMap::new(),
+            latencies: Vec::new(),
+            last_end: Instant::now(),
+        }
+    }
+
     fn record_end(&mut self, run: RunId) {
         if let Some(started) = self.incomplete.remove(&run) {
             self.latencies.push(micros(started.elapsed()));
@@ -59,23 +68,31 @@ impl Progress {
 }
 
 impl RunStarter {
-    /// Stores the agent, learns the length of a complete history, and starts some runs.
-    pub(super) async fn warm_up(bus: Bus, runs: u64) -> anyhow::Result<(Self, Value)> {
+    /// Stores the agent.
+    pub(super) async fn new(bus: Bus, agent: BenchAgent) -> anyhow::Result<Self> {
         let workspace: Workspace = WORKSPACE_DEFAULT.parse()?;
-        let agent = ApplyAgent {
-            agent: AGENT.parse()?,
-            text: agent_text(),
+        let apply = ApplyAgent {
+            agent: agent.name().parse()?,
+            text: agent.text(),
         };
-        let envelope = Envelope::of_service("bench", agent);
+        let envelope = Envelope::of_service("bench", apply);
         bus.ask(&workspace, &envelope).await.map_err(refused)?;
         let nudges = bus.live::<Nudge>(&workspace, SERVICE).await?.boxed();
-        let mut starter = Self {
+        Ok(Self {
             bus,
             workspace,
+            agent,
             nudges,
             last_seq: u64::MAX,
-        };
-        starter.last_seq = starter.run_first().await?;
+        })
+    }
+
+    /// Stores the agent, learns the length of a complete history, and starts some runs.
+    pub(super) async fn warm_up(bus: Bus, runs: u64) -> anyhow::Result<(Self, Value)> {
+        let mut starter = Self::new(bus, BenchAgent::ThreeSteps).await?;
+        let first = RunId::fresh();
+        starter.start(first, 0).await.map_err(refused)?;
+        starter.learn_length(first).await?;
         if runs > 1 {
             let pace = Pace {
                 runs: runs - 1,
@@ -89,11 +106,14 @@ impl RunStarter {
         Ok((starter, json!({ "runs": runs, "last_seq": last_seq })))
     }
 
-    /// Polls one run until its end; returns the number of its last history item.
-    async fn run_first(&self) -> anyhow::Result<u64> {
-        let run = RunId::fresh();
-        let started = start(self.bus.clone(), self.workspace.clone(), run, 0).await;
-        started.map_err(refused)?;
+    /// The start of a run, which retries while the executor is busy.
+    pub(super) fn start(&self, run: RunId, number: u64) -> BoxFuture<'static, Result<(), Problem>> {
+        let (bus, workspace) = (self.bus.clone(), self.workspace.clone());
+        start(bus, workspace, self.agent, run, number).boxed()
+    }
+
+    /// Polls the first run until its end, and learns the number of its last history item.
+    pub(super) async fn learn_length(&mut self, run: RunId) -> anyhow::Result<()> {
         let began = Instant::now();
         while !self.is_completed(run).await? {
             if began.elapsed() > GIVE_UP {
@@ -108,8 +128,8 @@ impl RunStarter {
         };
         let history = self.bus.query(&self.workspace, &query).await;
         let items = history.map_err(refused)?.items;
-        let last = items.last().context("the run has no history")?;
-        Ok(last.seq)
+        self.last_seq = items.last().context("the run has no history")?.seq;
+        Ok(())
     }
 
     async fn is_completed(&self, run: RunId) -> anyhow::Result<bool> {
@@ -120,16 +140,9 @@ impl RunStarter {
     /// Starts runs and waits until all are completed.
     pub(super) async fn measure(&mut self, pace: &Pace) -> anyhow::Result<Value> {
         let began = Instant::now();
-        let mut progress = Progress {
-            incomplete: HashMap::new(),
-            latencies: Vec::new(),
-            last_end: began,
-        };
-        let mut starts: FuturesUnordered<BoxFuture<'static, Result<(), Problem>>> =
-            FuturesUnordered::new();
-        let tick_ms = if pace.rate.is_some() { 2 } else { 500 };
-        let mut tick = interval(Duration::from_millis(tick_ms));
-        tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let mut progress = Progress::new();
+        let mut starts = FuturesUnordered::new();
+        let mut tick = pace.ticks();
         let mut started = 0;
         let mut submitted_s = 0.0;
         while started < pace.runs || !progress.incomplete.is_empty() || !starts.is_empty() {
@@ -137,15 +150,12 @@ impl RunStarter {
             while started < allowed && pace.has_room(starts.len(), progress.incomplete.len()) {
                 let run = RunId::fresh();
                 progress.incomplete.insert(run, Instant::now());
-                starts.push(start(self.bus.clone(), self.workspace.clone(), run, started).boxed());
+                starts.push(self.start(run, started));
                 started += 1;
                 submitted_s = began.elapsed().as_secs_f64();
             }
             tokio::select! {
-                Some(nudge) = self.nudges.next() => {
-                    let ended = nudge.runs.iter().filter(|(_, seq)| *seq >= self.last_seq);
-                    ended.for_each(|(run, _)| progress.record_end(*run));
-                }
+                () = self.next_ends(&mut progress) => {}
                 Some(reply) = starts.next() => reply.map_err(refused)?,
                 _ = tick.tick() => self.query_if_silent(&mut progress).await?,
             }
@@ -160,7 +170,16 @@ impl RunStarter {
         }))
     }
 
-    async fn query_if_silent(&self, progress: &mut Progress) -> anyhow::Result<()> {
+    /// Waits for a nudge, and records the ends that it reports.
+    pub(super) async fn next_ends(&mut self, progress: &mut Progress) {
+        let Some(nudge) = self.nudges.next().await else {
+            return std::future::pending().await;
+        };
+        let ended = nudge.runs.iter().filter(|(_, seq)| *seq >= self.last_seq);
+        ended.for_each(|(run, _)| progress.record_end(*run));
+    }
+
+    pub(super) async fn query_if_silent(&self, progress: &mut Progress) -> anyhow::Result<()> {
         let silence = progress.last_end.elapsed();
         if silence < SILENCE {
             return Ok(());
@@ -180,8 +199,14 @@ impl RunStarter {
 }
 
 /// Starts one run and retries while the executor is busy.
-async fn start(bus: Bus, workspace: Workspace, run: RunId, number: u64) -> Result<(), Problem> {
-    let agent = AGENT.parse().map_err(|_bad| Problem::internal())?;
+async fn start(
+    bus: Bus,
+    workspace: Workspace,
+    agent: BenchAgent,
+    run: RunId,
+    number: u64,
+) -> Result<(), Problem> {
+    let agent = agent.name().parse().map_err(|_bad| Problem::internal())?;
     let command = StartRun {
         run,
         agent,
@@ -208,7 +233,7 @@ async fn start(bus: Bus, workspace: Workspace, run: RunId, number: u64) -> Resul
     }
 }
 
-fn refused(problem: Problem) -> anyhow::Error {
+pub(super) fn refused(problem: Problem) -> anyhow::Error {
     let Problem { code, detail, .. } = problem;
     anyhow::anyhow!("refused ({code}): {detail}")
 }

@@ -16,7 +16,7 @@ use holdpoint_ids::{HoldId, RunId, Workspace};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::statistics::{micros, ms, per_second, percentiles};
+use super::super::statistics::{micros, ms, per_second, percentiles};
 use crate::connection::WORKSPACE_DEFAULT;
 
 /// Timers of one message, and messages without a reply.

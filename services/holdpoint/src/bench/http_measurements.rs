@@ -1,0 +1,138 @@
+//! Measurements through the HTTP API: answers of people, and starts of runs.
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+
+use super::check;
+use super::instruction::{Api, Instruction, Pace};
+use super::measurement::{
+    EXECUTOR, HANDOFF, LOAD, Measured, NOTIFICATION, SCHEDULER, WORKER, durability, number,
+};
+use super::temporary_system::{GATEWAY, TemporarySystem};
+use crate::cli::processes::BenchArgs;
+use crate::exit::Usage;
+
+/// Runs that are answered before the measured ones.
+const WARM_UP: u64 = 100;
+
+/// Starts of one request of a batch.
+const LINES: u64 = 500;
+
+/// p4: runs that wait for a person are answered.
+pub(super) async fn measure_answers(
+    system: &mut TemporarySystem,
+    args: &BenchArgs,
+) -> anyhow::Result<Measured> {
+    let pace = pace(args, 5_000)?;
+    let api = start_all(system).await?;
+    let warm_up = Pace {
+        runs: WARM_UP,
+        rate: None,
+        ..pace.clone()
+    };
+    for warm_up in [
+        Instruction::Block {
+            runs: WARM_UP,
+            api: api.clone(),
+        },
+        Instruction::Answer(warm_up),
+    ] {
+        system.process(LOAD)?.perform(&warm_up).await?;
+    }
+    let runs = pace.runs;
+    let block = Instruction::Block { runs, api };
+    let blocked = system.process(LOAD)?.perform(&block).await?;
+    system.begin_measurement();
+    let answer = Instruction::Answer(pace.clone());
+    let load = system.process(LOAD)?.perform(&answer).await?;
+    let used = system.usage_per(runs);
+    system.take_process(LOAD)?.stop().await?;
+    let worker = system.take_process(WORKER)?.finish().await?;
+    system.take_process(EXECUTOR)?.stop().await?;
+    // One more run was answered first, to learn the length of its history.
+    let all = runs + WARM_UP + 1;
+    let completed = check::count_completed(&system.tables.of(EXECUTOR)).await?;
+    let is_complete = completed == all
+        && number(&worker, "executions") == Some(all)
+        && number(&worker, "executed_twice") == Some(0);
+    let result = json!({
+        "bench": "p4",
+        "in_flight": pace.window,
+        "rate": pace.rate,
+        "durability": durability(&args.database),
+        "blocked": blocked,
+        "load": load,
+        "used_per_answer": used,
+        "worker": worker,
+        "tables": { "runs_completed": completed, "ok": is_complete },
+    });
+    Ok((result, is_complete))
+}
+
+/// Starts of runs, one in a request and many in a request.
+pub(super) async fn measure_starts(
+    system: &mut TemporarySystem,
+    args: &BenchArgs,
+) -> anyhow::Result<Measured> {
+    let pace = pace(args, 10_000)?;
+    let runs = pace.runs;
+    if !runs.is_multiple_of(LINES) {
+        bail!(Usage(format!("--runs must be a multiple of {LINES}")));
+    }
+    let api = start_all(system).await?;
+    let mut results = Vec::new();
+    for (window, lines) in [(pace.window, 1), (8, LINES)] {
+        system.begin_measurement();
+        let starts = Instruction::HttpStarts {
+            pace: Pace {
+                window,
+                ..pace.clone()
+            },
+            lines,
+            api: api.clone(),
+        };
+        let load = system.process(LOAD)?.perform(&starts).await?;
+        results.push(json!({
+            "in_flight": window,
+            "load": load,
+            "used_per_start": system.usage_per(runs),
+        }));
+    }
+    let stored = check::count_runs(&system.tables.of(EXECUTOR)).await?;
+    let result = json!({
+        "bench": "start",
+        "durability": durability(&args.database),
+        "starts": results,
+        "tables": { "runs": stored, "ok": stored == 2 * runs },
+    });
+    Ok((result, stored == 2 * runs))
+}
+
+fn pace(args: &BenchArgs, runs: u64) -> anyhow::Result<Pace> {
+    let (runs, window) = (args.runs.unwrap_or(runs), args.in_flight.unwrap_or(128));
+    if runs == 0 || window == 0 {
+        bail!(Usage(
+            "--runs and --in-flight must be at least 1".to_owned()
+        ));
+    }
+    Ok(Pace {
+        runs,
+        window,
+        is_closed_loop: false,
+        rate: args.rate,
+    })
+}
+
+/// Starts all services as separate processes, a worker and the load; returns the address of the gateway.
+async fn start_all(system: &mut TemporarySystem) -> anyhow::Result<Api> {
+    let services = [SCHEDULER, HANDOFF, NOTIFICATION, EXECUTOR, GATEWAY];
+    for name in services.into_iter().chain([WORKER, LOAD]) {
+        system.start_process(name).await?;
+    }
+    let ready = &system.process(GATEWAY)?.ready;
+    let text = |name: &str| ready.get(name).and_then(Value::as_str).map(str::to_owned);
+    Ok(Api {
+        url: text("http").context("the gateway names no address")?,
+        token: text("token").context("the gateway names no token")?,
+    })
+}

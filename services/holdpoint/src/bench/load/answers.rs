@@ -1,0 +1,147 @@
+//! Answers questions over HTTP. An answer contains the time at which it was sent, so that the worker measures how
+//! late the next step begins.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use futures_util::stream::{self, FuturesUnordered};
+use futures_util::{StreamExt, TryStreamExt};
+use holdpoint_bus::Bus;
+use holdpoint_clock::Clock;
+use holdpoint_contracts::handoff::GetRequest;
+use holdpoint_ids::{HoldId, RunId};
+use serde_json::{Value, json};
+
+use super::super::instruction::{Api, BenchAgent, Pace};
+use super::super::statistics::{per_second, percentiles, round};
+use super::http::HttpClient;
+use super::runs::{Progress, RunStarter, refused};
+
+/// Starts and queries that are sent at the same time.
+const AT_ONCE: usize = 64;
+
+/// Longest time until a request is open.
+const OPEN_MAX: Duration = Duration::from_secs(60);
+
+pub(super) struct Answerer {
+    starter: RunStarter,
+    client: HttpClient,
+    /// Open requests.
+    requests: Vec<HoldId>,
+}
+
+/// The answerer, which is warmed up at the first call.
+pub(super) async fn answerer<'a>(
+    answerer: &'a mut Option<Answerer>,
+    bus: &Bus,
+    api: Api,
+) -> anyhow::Result<&'a mut Answerer> {
+    Ok(match answerer {
+        Some(answerer) => answerer,
+        None => answerer.insert(Answerer::warm_up(bus.clone(), api).await?),
+    })
+}
+
+impl Answerer {
+    /// Stores the agent, and answers one request to learn the length of a complete history.
+    async fn warm_up(bus: Bus, api: Api) -> anyhow::Result<Self> {
+        let mut answerer = Self {
+            starter: RunStarter::new(bus, BenchAgent::Question).await?,
+            client: HttpClient::new(&api)?,
+            requests: Vec::new(),
+        };
+        let first = answerer.open_request(0).await?;
+        respond(answerer.client.clone(), first).await?;
+        answerer.starter.learn_length(first.run).await?;
+        Ok(answerer)
+    }
+
+    /// Starts runs, and waits until the request of each is open.
+    pub(super) async fn block(&mut self, runs: u64) -> anyhow::Result<Value> {
+        let began = Instant::now();
+        let opening = stream::iter(0..runs).map(|number| self.open_request(number));
+        self.requests = opening.buffer_unordered(AT_ONCE).try_collect().await?;
+        let seconds = began.elapsed().as_secs_f64();
+        Ok(json!({ "blocked": runs, "blocked_per_s": round(per_second(runs, seconds)) }))
+    }
+
+    async fn open_request(&self, number: u64) -> anyhow::Result<HoldId> {
+        let run = RunId::fresh();
+        self.starter.start(run, number).await.map_err(refused)?;
+        let id = HoldId { run, number: 1 };
+        let began = Instant::now();
+        let query = GetRequest { id };
+        loop {
+            match self
+                .starter
+                .bus
+                .query(&self.starter.workspace, &query)
+                .await
+            {
+                Ok(_open) => return Ok(id),
+                Err(problem) if problem.status == 404 && began.elapsed() < OPEN_MAX => {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                Err(problem) => return Err(refused(problem)),
+            }
+        }
+    }
+
+    /// Answers all requests, and waits until their runs are completed.
+    pub(super) async fn answer(&mut self, pace: &Pace) -> anyhow::Result<Value> {
+        let mut requests = std::mem::take(&mut self.requests).into_iter();
+        let began = Instant::now();
+        let mut progress = Progress::new();
+        let mut calls = FuturesUnordered::new();
+        let (mut times, mut effects) = (Vec::new(), BTreeMap::<String, u64>::new());
+        let (mut sent, mut answered_s) = (0, 0.0);
+        let mut tick = pace.ticks();
+        while sent < pace.runs || !calls.is_empty() || !progress.incomplete.is_empty() {
+            let allowed = pace.allowed(began.elapsed());
+            while sent < allowed && pace.has_room(calls.len(), progress.incomplete.len()) {
+                let Some(request) = requests.next() else {
+                    bail!(
+                        "{sent} requests were open; {} are to be answered",
+                        pace.runs
+                    );
+                };
+                progress.incomplete.insert(request.run, Instant::now());
+                calls.push(respond(self.client.clone(), request));
+                sent += 1;
+            }
+            tokio::select! {
+                Some(reply) = calls.next() => {
+                    let (effect, time) = reply?;
+                    times.push(time);
+                    *effects.entry(effect).or_default() += 1;
+                    answered_s = began.elapsed().as_secs_f64();
+                }
+                () = self.starter.next_ends(&mut progress) => {}
+                _ = tick.tick() => self.starter.query_if_silent(&mut progress).await?,
+            }
+        }
+        let seconds = began.elapsed().as_secs_f64();
+        Ok(json!({
+            "answers": sent,
+            "answers_per_s": round(per_second(sent, answered_s)),
+            "runs_completed_per_s": round(per_second(sent, seconds)),
+            "call": percentiles(times),
+            "run_completed": percentiles(progress.latencies),
+            "effects": effects,
+        }))
+    }
+}
+
+/// Answers a request with the present time; returns the effect, and the microseconds that the call took.
+async fn respond(client: HttpClient, request: HoldId) -> anyhow::Result<(String, u64)> {
+    let sent = Clock::system().now().timestamp_micros();
+    let body = json!({ "answer": sent.to_string() }).to_string();
+    let path = format!("requests/{request}/respond");
+    let (reply, time) = client.post(path, "application/json", body).await?;
+    let effect = reply
+        .get("effect")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    Ok((effect.to_owned(), time))
+}
