@@ -99,3 +99,20 @@ async fn the_bench_checks_what_it_measured() {
     assert_eq!(result["load"]["runs"], 20);
     assert_eq!(result["worker"]["executed_twice"], 0);
 }
+
+/// `bench p4` answers through the gateway, and each answer moves its run exactly once.
+#[tokio::test]
+async fn the_bench_answers_through_the_gateway() {
+    let ended = Command::new(holdpoint_binary().unwrap())
+        .args(["bench", "p4", "--runs", "20", "--in-flight", "5"])
+        .output()
+        .await
+        .unwrap();
+    let output = String::from_utf8(ended.stdout).unwrap();
+    assert!(ended.status.success(), "{output}");
+    let result: Value = serde_json::from_str(&output).unwrap();
+    assert_eq!(result["load"]["effects"]["applied"], 20);
+    assert_eq!(result["tables"]["ok"], true);
+    assert_eq!(result["worker"]["executed_twice"], 0);
+    assert!(result["worker"]["step_after_answer"]["p50_ms"].as_f64() > Some(0.0));
+}

@@ -19,8 +19,10 @@ use std::process::ExitCode;
 use anyhow::bail;
 use serde_json::{Value, json};
 
-use self::instruction::{Instruction, Pace};
-use self::measurement::{EXECUTOR, LOAD, Measured, SCHEDULER, WORKER, durability, number};
+use self::instruction::{Instruction, Pace, STEPS};
+use self::measurement::{
+    EXECUTOR, LOAD, Measured, SCHEDULER, WORKER, durability, number, runs_by_steps,
+};
 use self::temporary_system::TemporarySystem;
 use crate::cli::processes::{BenchArgs, Shape};
 use crate::exit::{ExitKind, Usage};
@@ -102,7 +104,7 @@ async fn measure_runs(system: &mut TemporarySystem, args: &BenchArgs) -> anyhow:
     let all = runs + WARM_UP;
     let tables = check::check_runs(&system.tables.of(EXECUTOR), all, last_seq).await?;
     let is_complete = tables.get("ok") == Some(&Value::Bool(true))
-        && number(&worker, "runs_with_each_step_once") == Some(all)
+        && runs_by_steps(&worker, STEPS) == Some(all)
         && number(&worker, "executed_twice") == Some(0);
     let result = json!({
         "bench": if is_closed_loop { "p2" } else { "p1" },

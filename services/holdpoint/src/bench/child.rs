@@ -24,7 +24,7 @@ const INSTRUCTION_WITHIN: Duration = Duration::from_secs(1_800);
 pub(super) struct BenchProcess {
     pub(super) name: &'static str,
     pub(super) pid: u32,
-    /// The line that said it was ready.
+    /// The line that it printed when it was ready.
     pub(super) ready: Value,
     /// Usage at the begin of the measurement.
     pub(super) before: Usage,

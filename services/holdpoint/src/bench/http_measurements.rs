@@ -6,14 +6,18 @@ use serde_json::{Value, json};
 use super::check;
 use super::instruction::{Api, Instruction, Pace};
 use super::measurement::{
-    EXECUTOR, HANDOFF, LOAD, Measured, NOTIFICATION, SCHEDULER, WORKER, durability, number,
+    EXECUTOR, GATEWAY, HANDOFF, LOAD, Measured, NOTIFICATION, SCHEDULER, WORKER, durability,
+    number, runs_by_steps,
 };
-use super::temporary_system::{GATEWAY, TemporarySystem};
+use super::temporary_system::TemporarySystem;
 use crate::cli::processes::BenchArgs;
 use crate::exit::Usage;
 
 /// Runs that are answered before the measured ones.
 const WARM_UP: u64 = 100;
+
+/// Steps of a run that the worker executes after the answer.
+const ANSWERED_STEPS: usize = 1;
 
 /// Starts of one request of a batch.
 const LINES: u64 = 500;
@@ -25,22 +29,10 @@ pub(super) async fn measure_answers(
 ) -> anyhow::Result<Measured> {
     let pace = pace(args, 5_000)?;
     let api = start_all(system).await?;
-    let warm_up = Pace {
-        runs: WARM_UP,
-        rate: None,
-        ..pace.clone()
-    };
-    for warm_up in [
-        Instruction::Block {
-            runs: WARM_UP,
-            api: api.clone(),
-        },
-        Instruction::Answer(warm_up),
-    ] {
-        system.process(LOAD)?.perform(&warm_up).await?;
-    }
+    let warm_up = Instruction::WarmUpAnswers { runs: WARM_UP, api };
+    system.process(LOAD)?.perform(&warm_up).await?;
     let runs = pace.runs;
-    let block = Instruction::Block { runs, api };
+    let block = Instruction::Block { runs };
     let blocked = system.process(LOAD)?.perform(&block).await?;
     system.begin_measurement();
     let answer = Instruction::Answer(pace.clone());
@@ -49,11 +41,10 @@ pub(super) async fn measure_answers(
     system.take_process(LOAD)?.stop().await?;
     let worker = system.take_process(WORKER)?.finish().await?;
     system.take_process(EXECUTOR)?.stop().await?;
-    // One more run was answered first, to learn the length of its history.
-    let all = runs + WARM_UP + 1;
+    let all = runs + WARM_UP;
     let completed = check::count_completed(&system.tables.of(EXECUTOR)).await?;
     let is_complete = completed == all
-        && number(&worker, "executions") == Some(all)
+        && runs_by_steps(&worker, ANSWERED_STEPS) == Some(all)
         && number(&worker, "executed_twice") == Some(0);
     let result = json!({
         "bench": "p4",
@@ -132,7 +123,7 @@ async fn start_all(system: &mut TemporarySystem) -> anyhow::Result<Api> {
     let ready = &system.process(GATEWAY)?.ready;
     let text = |name: &str| ready.get(name).and_then(Value::as_str).map(str::to_owned);
     Ok(Api {
-        url: text("http").context("the gateway names no address")?,
-        token: text("token").context("the gateway names no token")?,
+        url: text("http").context("the gateway printed no address")?,
+        token: text("token").context("the gateway printed no token")?,
     })
 }

@@ -25,8 +25,10 @@ pub(super) enum Instruction {
     OneTimer,
     /// Set timers that come due evenly over some seconds, and wait for all.
     NearTimers { timers: u64, over_s: u64 },
-    /// Start runs that ask a person, and wait until all requests are open. The first of them is answered.
-    Block { runs: u64, api: Api },
+    /// Store the agent that asks a person, and answer the requests of some runs over HTTP.
+    WarmUpAnswers { runs: u64, api: Api },
+    /// Start runs that ask a person, and wait until all requests are open.
+    Block { runs: u64 },
     /// Answer all open requests over HTTP, and wait until their runs are completed.
     Answer(Pace),
     /// Start runs over HTTP, `lines` in each request.

@@ -44,8 +44,13 @@ pub(crate) async fn run(args: BenchChildArgs) -> anyhow::Result<ExitCode> {
                 let owner = timers::owner(&mut owner, &bus).await?;
                 owner.measure_many(timers, over_s).await?
             }
-            Instruction::Block { runs, api } => {
-                let answerer = answers::answerer(&mut answerer, &bus, api).await?;
+            Instruction::WarmUpAnswers { runs, api } => {
+                let warm = answers::Answerer::warm_up(bus.clone(), &api, runs).await?;
+                answerer = Some(warm);
+                json!({ "answers": runs })
+            }
+            Instruction::Block { runs } => {
+                let answerer = answerer.as_mut().context("the load is not warmed up")?;
                 answerer.block(runs).await?
             }
             Instruction::Answer(pace) => {

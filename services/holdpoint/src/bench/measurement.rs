@@ -6,6 +6,7 @@ pub(super) const EXECUTOR: &str = "executor";
 pub(super) const SCHEDULER: &str = "scheduler";
 pub(super) const HANDOFF: &str = "handoff";
 pub(super) const NOTIFICATION: &str = "notification";
+pub(super) const GATEWAY: &str = "gateway";
 pub(super) const LOAD: &str = "bench-load";
 pub(super) const WORKER: &str = "bench-worker";
 
@@ -14,6 +15,11 @@ pub(super) type Measured = (Value, bool);
 
 pub(super) fn number(value: &Value, name: &str) -> Option<u64> {
     value.get(name).and_then(Value::as_u64)
+}
+
+/// The runs of which the worker executed so many steps, each once.
+pub(super) fn runs_by_steps(worker: &Value, steps: usize) -> Option<u64> {
+    number(worker.get("runs_by_steps")?, &steps.to_string())
 }
 
 pub(super) fn durability(database: &str) -> &'static str {

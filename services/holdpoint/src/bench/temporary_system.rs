@@ -11,11 +11,9 @@ use serde_json::{Map, Value, json};
 
 use super::child::BenchProcess;
 use super::machine::Usage;
+use super::measurement::GATEWAY;
 use crate::serve::secrets;
 use crate::serve::tables::Tables;
-
-/// The service that listens for HTTP.
-pub(super) const GATEWAY: &str = "gateway";
 
 pub(super) struct TemporarySystem {
     pub(super) tables: Tables,

@@ -1,6 +1,6 @@
 //! The worker of `bench`: one tool that does nothing and counts its calls.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ use holdpoint_worker::worker::{Worker, WorkerOptions};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::instruction::{Instructions, STEPS, TOOL, print_result};
+use super::instruction::{Instructions, TOOL, print_result};
 use super::statistics::percentiles;
 use crate::cli::processes::BenchChildArgs;
 use crate::exit::ExitKind;
@@ -22,7 +22,7 @@ const CONCURRENCY: usize = 1_024;
 /// Number of calls by run and step.
 type Calls = HashMap<RunId, HashMap<String, u32>>;
 
-/// What the tool has seen.
+/// Calls of the tool, and how late they came.
 #[derive(Default)]
 struct Seen {
     calls: Calls,
@@ -66,7 +66,7 @@ pub(crate) async fn run(args: BenchChildArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitKind::Ok.into())
 }
 
-/// The time since the answer was sent, which is an argument of the step. `None`: nobody was asked.
+/// Microseconds since a person's answer was sent. `None`: the arguments contain no such time.
 fn micros_since_answer(args: &Value) -> Option<u64> {
     let sent: i64 = args.get("sent")?.as_str()?.parse().ok()?;
     u64::try_from(Clock::system().now().timestamp_micros() - sent).ok()
@@ -77,14 +77,16 @@ fn summarize(seen: &mut Seen) -> Value {
     let counts = calls.values().flat_map(HashMap::values);
     let executions: u64 = counts.copied().map(u64::from).sum();
     let steps: u64 = calls.values().map(|steps| steps.len() as u64).sum();
-    let is_complete = |steps: &&HashMap<String, u32>| {
-        steps.len() == STEPS && steps.values().all(|count| *count == 1)
-    };
+    let mut runs_by_steps: BTreeMap<String, u64> = BTreeMap::new();
+    let is_once = |steps: &&HashMap<String, u32>| steps.values().all(|count| *count == 1);
+    for steps in calls.values().filter(is_once) {
+        *runs_by_steps.entry(steps.len().to_string()).or_default() += 1;
+    }
     json!({
         "executions": executions,
         "executed_twice": executions - steps,
         "runs_seen": calls.len(),
-        "runs_with_each_step_once": calls.values().filter(is_complete).count(),
+        "runs_by_steps": runs_by_steps,
         "step_after_answer": percentiles(after_answer),
     })
 }

@@ -250,7 +250,7 @@ pub(crate) struct BenchArgs {
     /// [default: 1000, 1, 128]
     #[arg(long, value_name = "N")]
     pub(crate) in_flight: Option<usize>,
-    /// Maximum of submitted runs (p1, p2) or answers (p4) per second
+    /// Maximum of submitted runs (p1, p2, start) or answers (p4) per second
     #[arg(long, value_name = "N")]
     pub(crate) rate: Option<u64>,
     /// Seconds over which the timers come due (p3)

@@ -21,6 +21,9 @@ use super::runs::{Progress, RunStarter, refused};
 /// Starts and queries that are sent at the same time.
 const AT_ONCE: usize = 64;
 
+/// The answer of a run that is not measured.
+const WARM_UP_ANSWER: &str = "warm-up";
+
 /// Longest time until a request is open.
 const OPEN_MAX: Duration = Duration::from_secs(60);
 
@@ -29,31 +32,32 @@ pub(super) struct Answerer {
     client: HttpClient,
     /// Open requests.
     requests: Vec<HoldId>,
-}
-
-/// The answerer, which is warmed up at the first call.
-pub(super) async fn answerer<'a>(
-    answerer: &'a mut Option<Answerer>,
-    bus: &Bus,
-    api: Api,
-) -> anyhow::Result<&'a mut Answerer> {
-    Ok(match answerer {
-        Some(answerer) => answerer,
-        None => answerer.insert(Answerer::warm_up(bus.clone(), api).await?),
-    })
+    /// Whether answers contain the time at which they are sent.
+    is_measured: bool,
 }
 
 impl Answerer {
-    /// Stores the agent, and answers one request to learn the length of a complete history.
-    async fn warm_up(bus: Bus, api: Api) -> anyhow::Result<Self> {
+    /// Stores the agent, and answers the requests of some runs. The first run shows the length of a complete
+    /// history.
+    pub(super) async fn warm_up(bus: Bus, api: &Api, runs: u64) -> anyhow::Result<Self> {
         let mut answerer = Self {
             starter: RunStarter::new(bus, BenchAgent::Question).await?,
-            client: HttpClient::new(&api)?,
+            client: HttpClient::new(api)?,
             requests: Vec::new(),
+            is_measured: false,
         };
         let first = answerer.open_request(0).await?;
-        respond(answerer.client.clone(), first).await?;
+        answerer.respond(first).await?;
         answerer.starter.learn_length(first.run).await?;
+        answerer.block(runs - 1).await?;
+        let pace = Pace {
+            runs: runs - 1,
+            window: AT_ONCE,
+            is_closed_loop: false,
+            rate: None,
+        };
+        answerer.answer(&pace).await?;
+        answerer.is_measured = true;
         Ok(answerer)
     }
 
@@ -107,7 +111,7 @@ impl Answerer {
                     );
                 };
                 progress.incomplete.insert(request.run, Instant::now());
-                calls.push(respond(self.client.clone(), request));
+                calls.push(self.respond(request));
                 sent += 1;
             }
             tokio::select! {
@@ -131,17 +135,24 @@ impl Answerer {
             "effects": effects,
         }))
     }
-}
 
-/// Answers a request with the present time; returns the effect, and the microseconds that the call took.
-async fn respond(client: HttpClient, request: HoldId) -> anyhow::Result<(String, u64)> {
-    let sent = Clock::system().now().timestamp_micros();
-    let body = json!({ "answer": sent.to_string() }).to_string();
-    let path = format!("requests/{request}/respond");
-    let (reply, time) = client.post(path, "application/json", body).await?;
-    let effect = reply
-        .get("effect")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    Ok((effect.to_owned(), time))
+    /// Answers a request; returns the effect, and the microseconds that the call took.
+    fn respond(
+        &self,
+        request: HoldId,
+    ) -> impl Future<Output = anyhow::Result<(String, u64)>> + use<> {
+        let client = self.client.clone();
+        let answer = if self.is_measured {
+            Clock::system().now().timestamp_micros().to_string()
+        } else {
+            WARM_UP_ANSWER.to_owned()
+        };
+        let body = json!({ "answer": answer }).to_string();
+        let path = format!("requests/{request}/respond");
+        async move {
+            let (reply, time) = client.post(path, "application/json", body).await?;
+            let effect = reply.get("effect").and_then(Value::as_str);
+            Ok((effect.unwrap_or_default().to_owned(), time))
+        }
+    }
 }
