@@ -21,6 +21,17 @@ impl App {
         self.bus.ask(&caller.workspace, &envelope).await
     }
 
+    /// The same; the reply waits for the effect of the command, for two seconds at most.
+    pub(crate) async fn ask_for_effect<C: Command + Sync>(
+        &self,
+        caller: &Caller,
+        key: Option<IdempotencyKey>,
+        command: C,
+    ) -> Result<C::Reply, Problem> {
+        let envelope = self.sign(caller, key, command)?;
+        self.bus.ask_for_effect(&caller.workspace, &envelope).await
+    }
+
     /// Sends a command, or stores it while its service is down. A service that did not answer may have done
     /// it, so both ways have one key.
     pub(crate) async fn command<C: Command + Sync>(
@@ -29,11 +40,21 @@ impl App {
         key: Option<IdempotencyKey>,
         command: C,
     ) -> Result<CommandOutcome<C::Reply>, Problem> {
-        let key = key.unwrap_or_else(|| IdempotencyKey {
-            key: CommandId::fresh().to_string(),
-            digest: String::new(),
-        });
+        let key = key.unwrap_or_else(fresh_key);
         self.command_after(caller, Some(key), None, command).await
+    }
+
+    /// The same; the reply waits for the effect of the command, for two seconds at most.
+    pub(crate) async fn command_for_effect<C: Command + Sync>(
+        &self,
+        caller: &Caller,
+        key: Option<IdempotencyKey>,
+        command: C,
+    ) -> Result<CommandOutcome<C::Reply>, Problem> {
+        let key = key.unwrap_or_else(fresh_key);
+        let envelope = self.sign(caller, Some(key), command)?;
+        let reply = self.bus.ask_for_effect(&caller.workspace, &envelope).await;
+        self.done_or_stored(caller, envelope, reply).await
     }
 
     /// Sends a command that must not overtake another one. Without a key the command must name what it makes,
@@ -47,16 +68,29 @@ impl App {
     ) -> Result<CommandOutcome<C::Reply>, Problem> {
         let envelope = self.sign(caller, key, command)?;
         if after.is_none() {
-            match self.bus.ask(&caller.workspace, &envelope).await {
-                Ok(reply) => return Ok(CommandOutcome::Done(reply)),
-                Err(problem) if problem.is_transient() => {
-                    tracing::info!(%problem, verb = C::VERB, "command stored; it will be sent later");
-                }
-                Err(problem) => return Err(problem),
-            }
+            let reply = self.bus.ask(&caller.workspace, &envelope).await;
+            return self.done_or_stored(caller, envelope, reply).await;
         }
         let id = deferred_commands::store(self, caller, envelope, after).await?;
         Ok(CommandOutcome::Accepted(id))
+    }
+
+    /// The reply, or the command stored for later because its service did not reply.
+    async fn done_or_stored<C: Command + Sync>(
+        &self,
+        caller: &Caller,
+        envelope: Envelope<C>,
+        reply: Result<C::Reply, Problem>,
+    ) -> Result<CommandOutcome<C::Reply>, Problem> {
+        match reply {
+            Ok(reply) => Ok(CommandOutcome::Done(reply)),
+            Err(problem) if problem.is_transient() => {
+                tracing::info!(%problem, verb = C::VERB, "command stored; it will be sent later");
+                let id = deferred_commands::store(self, caller, envelope, None).await?;
+                Ok(CommandOutcome::Accepted(id))
+            }
+            Err(problem) => Err(problem),
+        }
     }
 
     fn sign<C: Command>(
@@ -72,5 +106,12 @@ impl App {
             command,
         };
         self.vouch(&caller.claims, envelope)
+    }
+}
+
+fn fresh_key() -> IdempotencyKey {
+    IdempotencyKey {
+        key: CommandId::fresh().to_string(),
+        digest: String::new(),
     }
 }

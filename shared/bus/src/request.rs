@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use async_nats::client::{RequestError, RequestErrorKind};
+use async_nats::HeaderMap;
+use async_nats::client::{Request, RequestError, RequestErrorKind};
 use bytes::Bytes;
 use holdpoint_contracts::dead_letter::DeadLetterRequest;
 use holdpoint_contracts::message::{Command, Envelope, Query, Reply};
@@ -28,6 +29,25 @@ impl Bus {
     ) -> Result<C::Reply, Problem> {
         let subject = envelope.command.ask_subject(workspace);
         let answer = self.request(subject, envelope, C::SERVICE, REQUEST_TIMEOUT);
+        Ok(answer.await?)
+    }
+
+    /// Sends a command. Its service delays the reply until the effect is known, for at most two seconds.
+    ///
+    /// # Errors
+    /// As for [`Bus::ask`].
+    pub async fn ask_for_effect<C: Command>(
+        &self,
+        workspace: &Workspace,
+        envelope: &Envelope<C>,
+    ) -> Result<C::Reply, Problem> {
+        let subject = envelope.command.ask_subject(workspace);
+        let mut headers = HeaderMap::new();
+        headers.insert(subject::AWAIT_EFFECT_HEADER, "1");
+        let request = Request::new()
+            .headers(headers)
+            .timeout(Some(REQUEST_TIMEOUT));
+        let answer = self.send_request(subject, envelope, C::SERVICE, request);
         Ok(answer.await?)
     }
 
@@ -87,6 +107,17 @@ impl Bus {
         service: &str,
         timeout: Duration,
     ) -> Result<A, RequestFailure> {
+        let request = Request::new().timeout(Some(timeout));
+        self.send_request(subject, body, service, request).await
+    }
+
+    async fn send_request<B: Serialize, A: DeserializeOwned>(
+        &self,
+        subject: String,
+        body: &B,
+        service: &str,
+        request: Request,
+    ) -> Result<A, RequestFailure> {
         let body = serde_json::to_vec(body).map_err(|error| {
             tracing::error!(%error, subject, "request not serialized");
             Problem::internal()
@@ -94,12 +125,9 @@ impl Bus {
         if body.len() > self.max_payload() {
             return Err(too_large(body.len(), self.max_payload()).into());
         }
-        let request = async_nats::client::Request::new()
-            .payload(Bytes::from(body))
-            .timeout(Some(timeout));
         let message = self
             .client()
-            .send_request(subject, request)
+            .send_request(subject, request.payload(Bytes::from(body)))
             .await
             .map_err(|error| unanswered(&error, service))?;
         let reply: Reply<A> = serde_json::from_slice(&message.payload).map_err(|error| {

@@ -205,6 +205,14 @@ pub struct Decided {
     pub request: RequestView,
 }
 
+impl Decided {
+    /// Whether the run has not replied to the decision yet. A vote that does not decide has no effect to wait for.
+    #[must_use]
+    pub fn awaits_effect(&self) -> bool {
+        self.effect == Effect::Pending && !self.request.status.is_open()
+    }
+}
+
 /// The effect of a stored decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]

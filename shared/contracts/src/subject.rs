@@ -4,6 +4,8 @@
 //! written `~`. The core subjects (`ask`, `get`, `live`) lie outside every stream: a request there
 //! is answered by a service and never by JetStream.
 
+use std::time::Duration;
+
 use holdpoint_ids::{Workspace, subject_token};
 
 /// Work queue of reserved dispatches of steps.
@@ -48,6 +50,12 @@ pub fn is_inbox(subject: &str) -> bool {
 /// Header of a message that its sender keeps and sends again until the receiver has accepted it: a
 /// receiver that cannot read it answers, and keeps no dead letter.
 pub const KEPT_HEADER: &str = "hp-kept";
+
+/// Header of a core request for a command: the reply may wait [`EFFECT_WAIT`] for the effect of the decision.
+pub const AWAIT_EFFECT_HEADER: &str = "hp-await-effect";
+
+/// How long a reply waits for an effect. Then the caller gets it without.
+pub const EFFECT_WAIT: Duration = Duration::from_secs(2);
 
 /// The stream of one service's commands.
 #[must_use]

@@ -73,6 +73,16 @@ pub trait Decider: Sized + 'static {
     fn problem_after_commit(_: &Self::Reply) -> Option<Problem> {
         None
     }
+
+    /// Whether a later decision on the same aggregate completes the reply. A caller may wait for that.
+    fn is_incomplete(_: &Self::Reply) -> bool {
+        false
+    }
+
+    /// The reply after such a decision. It may still be incomplete.
+    fn updated_reply(reply: Self::Reply, _: &Self::State) -> Self::Reply {
+        reply
+    }
 }
 
 /// How a decision looks up what it needs.

@@ -101,7 +101,7 @@ pub(crate) async fn store<S: Service>(
     db: &Transaction,
     tasks: &[Task<S>],
     known: &KnownKeys,
-    replies: &[TaskReply],
+    replies: &[TaskReply<S>],
     now: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
     let mut rows = Vec::new();

@@ -64,6 +64,7 @@ impl<S: Service> Intake<S> {
             let reply = message.reply.map(|reply| reply.to_string());
             let origin = Origin::Ask {
                 reply: reply.filter(|inbox| subject::is_inbox(inbox)),
+                awaits_effect: has_header(message.headers.as_ref(), subject::AWAIT_EFFECT_HEADER),
             };
             self.receive(message.subject.to_string(), message.payload, origin)
                 .await;
@@ -115,7 +116,8 @@ impl<S: Service> Intake<S> {
                     let reply = reply_inbox(message.headers.as_ref());
                     let origin = Origin::Stream {
                         acker: Box::new(acker),
-                        is_kept: reply.is_some() && is_kept(message.headers.as_ref()),
+                        is_kept: reply.is_some()
+                            && has_header(message.headers.as_ref(), subject::KEPT_HEADER),
                         reply,
                     };
                     self.receive(message.subject.to_string(), message.payload, origin)
@@ -182,9 +184,8 @@ async fn nak_pulled(mut messages: async_nats::jetstream::consumer::pull::Stream)
     }
 }
 
-/// Whether the sender resends the message until it is accepted.
-fn is_kept(headers: Option<&HeaderMap>) -> bool {
-    headers.is_some_and(|headers| headers.get(subject::KEPT_HEADER).is_some())
+fn has_header(headers: Option<&HeaderMap>, name: &str) -> bool {
+    headers.is_some_and(|headers| headers.get(name).is_some())
 }
 
 fn reply_inbox(headers: Option<&HeaderMap>) -> Option<String> {

@@ -20,7 +20,11 @@ const REDELIVER_AFTER: Duration = Duration::from_secs(1);
 /// Where a task came from: decides who gets a reply and what is acked.
 pub(crate) enum Origin {
     /// A core request, whose sender waits.
-    Ask { reply: Option<String> },
+    Ask {
+        reply: Option<String>,
+        /// Whether the sender waits until the reply is complete.
+        awaits_effect: bool,
+    },
     /// A durable consumer: acked after the commit.
     Stream {
         acker: Box<Acker>,
@@ -68,10 +72,18 @@ pub(crate) struct FinishedTask {
 }
 
 impl Origin {
+    /// A core request whose sender gets the first reply.
+    pub(crate) const fn ask(reply: Option<String>) -> Self {
+        Self::Ask {
+            reply,
+            awaits_effect: false,
+        }
+    }
+
     /// Replies to the caller. The reply may be lost: callers ask again.
     pub(crate) async fn reply(&mut self, bus: &Bus, body: Option<Bytes>) {
         match self {
-            Self::Ask { reply } | Self::Stream { reply, .. } => {
+            Self::Ask { reply, .. } | Self::Stream { reply, .. } => {
                 send_reply(bus, reply.take(), body).await;
             }
             Self::Internal { .. } | Self::DesiredState { .. } | Self::Part { .. } => {}
@@ -198,7 +210,7 @@ mod tests {
 
     #[test]
     fn the_sender_gets_one_reply_with_every_input_in_order() {
-        let message = SplitMessage::new(Origin::Ask { reply: None }, 3);
+        let message = SplitMessage::new(Origin::ask(None), 3);
         let ok = |text: &'static str| Some(Bytes::from_static(text.as_bytes()));
         let ack = Disposition::Ack;
         assert!(message.finish_part(2, ok(r#"{"ok":3}"#), ack).is_none());

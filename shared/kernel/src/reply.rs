@@ -6,10 +6,14 @@ use holdpoint_contracts::message::Reply;
 use holdpoint_contracts::problem::Problem;
 use serde::Serialize;
 
-pub(crate) struct TaskReply {
+use crate::service::{ReplyOf, Service};
+
+pub(crate) struct TaskReply<S: Service> {
     pub(crate) body: Bytes,
     /// Whether the command was done. Only that is stored under its idempotency key.
     pub(crate) is_ok: bool,
+    /// The reply to the only input, if a later decision completes it.
+    pub(crate) incomplete: Option<ReplyOf<S>>,
 }
 
 /// A reply as JSON. A value that cannot be serialized is our bug, and the caller gets a problem.

@@ -25,7 +25,7 @@ use crate::service::{InputOf, Service, vital};
 use crate::status::KernelStatus;
 use crate::suspects::Suspects;
 use crate::task::{Raw, Task};
-use crate::writer::{Writer, commit::StateCache};
+use crate::writer::{Writer, commit::StateCache, delayed_replies::DelayedReplies};
 
 /// Tasks in the channel to the database thread. Beyond it senders wait.
 const TASKS_MAX: usize = 4_096;
@@ -227,6 +227,7 @@ async fn start_writer<S: Service>(
         bus,
         clock,
         cache: StateCache::new(is_exclusive),
+        delayed_replies: DelayedReplies::default(),
         tasks: task_inbox,
         batches: to_publisher,
         completions,

@@ -8,6 +8,7 @@
 mod batch;
 pub(crate) mod commit;
 mod dead_letter;
+pub(crate) mod delayed_replies;
 mod isolation;
 mod replay;
 
@@ -28,6 +29,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use self::commit::{CommitError, CommitInput, StateCache, commit, delete_completed_alone};
+use self::delayed_replies::{DelayedReplies, DelayedReply};
 use crate::completion::CompletionQueue;
 use crate::crash::{self, Point};
 use crate::dead_letters::requests::DeadLetterCommand;
@@ -67,6 +69,7 @@ pub(crate) struct Writer<S: Service> {
     pub(crate) bus: Bus,
     pub(crate) clock: Clock,
     pub(crate) cache: StateCache<S>,
+    pub(crate) delayed_replies: DelayedReplies<S>,
     pub(crate) tasks: mpsc::Receiver<Task<S>>,
     pub(crate) batches: mpsc::Sender<CommittedBatch>,
     pub(crate) completions: CompletionQueue,
@@ -118,8 +121,11 @@ impl<S: Service> Writer<S> {
             self.trim_keys().await;
             self.handle_dead_letter_commands().await;
             self.suspects.tick(&self.db, self.clock.now()).await;
+            self.send_expired_replies().await;
             self.status.set_at_work(false);
         }
+        let left = self.delayed_replies.drain();
+        self.send_incomplete(left).await;
         // The publisher ends when its last sender is dropped.
         self.batches = mpsc::channel(1).0;
         self.completions.wait_until_idle().await;
@@ -158,6 +164,7 @@ impl<S: Service> Writer<S> {
                     self.handle_dead_letter_command(command).await;
                     self.status.set_at_work(false);
                 }
+                () = sleep_until(self.delayed_replies.next_deadline()) => self.send_expired_replies().await,
                 () = sleep_until(isolation_due) => self.suspects.tick(&self.db, self.clock.now()).await,
                 () = tokio::time::sleep(PROBE_DATABASE_AFTER), if !self.status.database_answers() => {
                     self.status.set_database_answers(self.db.takes_writes().await);
@@ -187,7 +194,13 @@ impl<S: Service> Writer<S> {
                 replayed: self.replayed,
                 verbs: &verbs,
             };
-            let committed = commit(&self.db, &*self.service, &mut self.cache, &input);
+            let committed = commit(
+                &self.db,
+                &*self.service,
+                &mut self.cache,
+                &mut self.delayed_replies,
+                &input,
+            );
             match committed.await {
                 Ok((batch, replies)) => {
                     self.status.set_database_answers(true);
@@ -334,6 +347,21 @@ impl<S: Service> Writer<S> {
         }
     }
 
+    async fn send_expired_replies(&mut self) {
+        let expired = self.delayed_replies.expire(Instant::now());
+        self.send_incomplete(expired).await;
+    }
+
+    async fn send_incomplete(&self, delayed_replies: Vec<DelayedReply>) {
+        if !delayed_replies.is_empty() {
+            self.publish(CommittedBatch {
+                delayed_replies,
+                ..CommittedBatch::default()
+            })
+            .await;
+        }
+    }
+
     async fn publish(&self, batch: CommittedBatch) {
         self.completions.begin_batch(batch.row);
         let tasks = batch.finished.len();
@@ -357,12 +385,12 @@ async fn sleep_until(due: Option<Instant>) {
     }
 }
 
-fn finish<S: Service>(tasks: Vec<Task<S>>, replies: Vec<Bytes>) -> Vec<FinishedTask> {
+fn finish<S: Service>(tasks: Vec<Task<S>>, replies: Vec<Option<Bytes>>) -> Vec<FinishedTask> {
     let finished = tasks.into_iter().zip(replies);
     finished
         .map(|(task, body)| FinishedTask {
             origin: task.origin,
-            body: Some(body),
+            body,
             disposition: Disposition::Ack,
         })
         .collect()

@@ -7,7 +7,7 @@ use holdpoint_decision::Decider;
 use super::commands::act_on_request::act_on_request;
 use super::commands::ask_again::ask_again;
 use super::commands::close_acked::{acknowledge_close, acknowledge_handoff_events};
-use super::commands::decide_request::{decide_one_of_requests, decide_request};
+use super::commands::decide_request::{decide_one_of_requests, decide_request, reply_decided};
 use super::commands::delete_policy::delete_policy;
 use super::commands::disable_user::{disable_user, finish_reassignment};
 use super::commands::open_hold::{Opening, open_hold};
@@ -136,6 +136,18 @@ impl Decider for HandoffDomain {
 
     fn problem_after_commit(reply: &Reply) -> Option<Problem> {
         reply.try_as_late_ref().map(|late| (**late).clone())
+    }
+
+    fn is_incomplete(reply: &Reply) -> bool {
+        let decided = reply.try_as_decided_ref();
+        decided.is_some_and(|decided| decided.awaits_effect())
+    }
+
+    fn updated_reply(reply: Reply, state: &Aggregate) -> Reply {
+        match (&reply, state) {
+            (Reply::Decided(_), Aggregate::Request(request)) => reply_decided(request),
+            _ => reply,
+        }
     }
 }
 

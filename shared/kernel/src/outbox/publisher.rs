@@ -26,7 +26,9 @@ use crate::desired_states::rows::Unacknowledged;
 use crate::desired_states::sender::Sender;
 use crate::error_chain::error_chain;
 use crate::origin::{FinishedTask, merge_parts};
+use crate::reply::send_reply;
 use crate::service::Service;
+use crate::writer::delayed_replies::DelayedReply;
 
 /// A retry of the oldest row of the backlog.
 type Retry = Pin<Box<dyn Future<Output = RetryOutcome> + Send>>;
@@ -57,6 +59,8 @@ pub(crate) struct CommittedBatch {
     pub(crate) desired_states: Vec<Unacknowledged>,
     pub(crate) nudges: Vec<(String, Bytes)>,
     pub(crate) finished: Vec<FinishedTask>,
+    /// Replies of earlier tasks that waited for their effect.
+    pub(crate) delayed_replies: Vec<DelayedReply>,
     /// For crash points.
     pub(crate) verbs: Vec<String>,
 }
@@ -154,6 +158,7 @@ impl<S: Service> Publisher<S> {
             desired_states,
             nudges,
             finished,
+            delayed_replies,
             verbs,
         } = batch;
         let tasks = finished.len();
@@ -170,6 +175,9 @@ impl<S: Service> Publisher<S> {
             }
         }
         crash::pass(S::NAME, Point::Published, &verbs);
+        for (inbox, body) in delayed_replies {
+            send_reply(bus, Some(inbox), Some(body)).await;
+        }
         reply_and_ack::<S>(bus, finished, &verbs).await;
         self.sender.completions.end_batch(published);
         let status = &self.sender.status;

@@ -61,6 +61,9 @@ pub(super) const DECIDED: &str = "ear-decided";
 /// Counts refusals of desired states.
 pub(super) const REFUSALS: &str = "refusals";
 
+/// A reply about this counter is complete when its value is even.
+pub(super) const PAIRED: &str = "paired";
+
 pub(super) fn acme() -> Workspace {
     "acme".parse().unwrap()
 }
@@ -180,6 +183,14 @@ impl Decider for Counter {
 
     fn problem(_: &Zero) -> Problem {
         Problem::new(422, "zero", "add something")
+    }
+
+    fn is_incomplete(reply: &Count) -> bool {
+        reply.name == PAIRED && reply.value % 2 != 0
+    }
+
+    fn updated_reply(_: Count, state: &Count) -> Count {
+        state.clone()
     }
 }
 

@@ -10,6 +10,7 @@ use holdpoint_decision::Decider;
 use holdpoint_store::{StoreError, TableWriter, Transaction};
 
 use super::batch::{Batch, InputReply};
+use super::delayed_replies::{DelayedReplies, DelayedReply};
 use crate::completion::Completed;
 use crate::crash::{self, Point};
 use crate::idempotency::{self, KnownKeys};
@@ -92,7 +93,8 @@ pub(super) struct CommitInput<'b, S: Service> {
     pub(super) verbs: &'b [String],
 }
 
-/// Commits a batch of tasks, or nothing of it. Returns what is to be sent, and a reply per task.
+/// Commits a batch of tasks, or nothing of it. Returns what is to be sent, and a reply per task. A reply that waits
+/// for its effect is missing.
 ///
 /// A batch must not contain the same idempotency key twice (the second is answered from the row of the
 /// first), and an atomic task must be the only one.
@@ -100,8 +102,9 @@ pub(super) async fn commit<S: Service>(
     db: &TableWriter,
     service: &S,
     cache: &mut StateCache<S>,
+    delayed: &mut DelayedReplies<S>,
     input: &CommitInput<'_, S>,
-) -> Result<(CommittedBatch, Vec<Bytes>), CommitError<KeyOf<S>>> {
+) -> Result<(CommittedBatch, Vec<Option<Bytes>>), CommitError<KeyOf<S>>> {
     let (tasks, now) = (input.tasks, input.now);
     let tx = db.begin().await?;
     if let Some(id) = input.replayed {
@@ -150,11 +153,15 @@ pub(super) async fn commit<S: Service>(
     crash::pass(S::NAME, Point::Decided, input.verbs);
     let row = outbox::rows::commit_with(tx, row).await?;
     crash::pass(S::NAME, Point::Committed, input.verbs);
+    let replies = tasks.iter().zip(replies);
+    let replies = replies.map(|(task, reply)| delayed.delay(task, reply));
+    let replies = replies.collect();
     let committed = CommittedBatch {
         row,
         messages,
         desired_states,
         nudges: service.nudges(&batch.effects),
+        delayed_replies: complete_replies(&batch, delayed),
         ..CommittedBatch::default()
     };
     if cache.is_exclusive {
@@ -167,8 +174,22 @@ pub(super) async fn commit<S: Service>(
             .extend(kept.map(|(key, slot)| (key, slot.state)));
     }
     cache.trim();
-    let replies = replies.into_iter().map(|reply| reply.body).collect();
     Ok((committed, replies))
+}
+
+/// The delayed replies that the decisions of a batch complete.
+fn complete_replies<S: Service>(
+    batch: &Batch<'_, S>,
+    delayed: &mut DelayedReplies<S>,
+) -> Vec<DelayedReply> {
+    if delayed.is_empty() {
+        return Vec::new();
+    }
+    let changed = batch.slots.iter().filter(|(_, slot)| slot.changed);
+    let changed = changed.filter_map(|(key, slot)| Some((key, slot.state.as_ref()?)));
+    changed
+        .flat_map(|(key, state)| delayed.complete(key, state))
+        .collect()
 }
 
 /// Discards all decisions about an atomic task if one of its inputs was refused.
@@ -239,18 +260,23 @@ fn task_replies<S: Service>(
     tasks: &[Task<S>],
     known: &KnownKeys,
     input_replies: Vec<InputReply<S>>,
-) -> Vec<TaskReply> {
+) -> Vec<TaskReply<S>> {
     let mut input_replies = input_replies.into_iter().map(Reply::from);
     let is_ok = |reply: &Reply<ReplyOf<S>>| matches!(reply, Reply::Ok(_));
     tasks
         .iter()
         .map(|task| match known.reply(task.idempotency_key.as_ref()) {
-            Some(body) => TaskReply { body, is_ok: false },
+            Some(body) => TaskReply {
+                body,
+                is_ok: false,
+                incomplete: None,
+            },
             None if task.many => {
                 let list: Vec<_> = input_replies.by_ref().take(task.inputs.len()).collect();
                 TaskReply {
                     is_ok: !task.atomic || list.iter().all(is_ok),
                     body: reply_json(&Reply::Ok(list)),
+                    incomplete: None,
                 }
             }
             None => {
@@ -259,6 +285,7 @@ fn task_replies<S: Service>(
                 TaskReply {
                     is_ok: is_ok(&reply),
                     body: reply_json(&reply),
+                    incomplete: Result::from(reply).ok().filter(S::Domain::is_incomplete),
                 }
             }
         })

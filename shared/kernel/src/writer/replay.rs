@@ -109,7 +109,7 @@ impl<S: Service> Writer<S> {
         self.replayed = Some(id);
         self.decide_isolated(Task {
             is_isolated: true,
-            ..Task::unread(Origin::Ask { reply }, raw)
+            ..Task::unread(Origin::ask(reply), raw)
         })
         .await;
         self.replayed = None;

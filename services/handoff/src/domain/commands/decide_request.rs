@@ -224,7 +224,8 @@ fn is_same(end: &End, verdict: &Verdict) -> bool {
     end.by == verdict.by && end.outcome == verdict.outcome && end.data == verdict.data
 }
 
-fn reply_decided(request: &Request) -> Reply {
+/// The reply to a decision that counts, with its present effect.
+pub(crate) fn reply_decided(request: &Request) -> Reply {
     // Only a request with a spec is decided, so there is a view.
     request.view().map_or(Reply::EventRecorded, |view| {
         Reply::Decided(Box::new(Decided {
