@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::concurrency::{ConcurrencyLimit, PLANS, STREAMS};
 use crate::deps::{Deps, Mails, NotReady};
+use crate::nudges::Nudges;
 use crate::time_zones::TimeZones;
 
 #[derive(Debug, Clone)]
@@ -41,6 +42,7 @@ pub(crate) struct App {
     /// Locked while the clock moves. It contains the last advance that had a key.
     pub(crate) advances: Arc<Mutex<Option<(IdempotencyKey, AdvancedClock)>>>,
     pub(crate) zones: Arc<TimeZones>,
+    pub(crate) nudges: Nudges,
     pub(crate) streams: ConcurrencyLimit,
     /// Locked while stored mails are read: each reader holds a page of them in memory (A-M10).
     pub(crate) reading_mails: Arc<Mutex<()>>,
@@ -66,6 +68,7 @@ impl App {
             closing,
             advances: Arc::new(Mutex::new(None)),
             zones: Arc::default(),
+            nudges: Nudges::default(),
             streams: ConcurrencyLimit::new(&STREAMS),
             reading_mails: Arc::default(),
             plans: ConcurrencyLimit::new(&PLANS),

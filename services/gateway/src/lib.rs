@@ -16,6 +16,7 @@ mod connections;
 mod deferred_commands;
 mod deps;
 mod idempotency;
+mod nudges;
 mod pages;
 mod params;
 mod path;
@@ -192,6 +193,9 @@ impl Gateway {
         let tasks = self.app.tasks.clone();
         let users = self.app.people.clone().keep(closing.clone());
         tasks.spawn(vital("users").run(users));
+        let nudges = self.app.nudges.clone();
+        let nudges = nudges.receive(self.app.bus.clone(), closing.clone());
+        tasks.spawn(vital("nudges").run(nudges));
         tasks.spawn(
             vital("deferred_commands").run(deferred_commands::run(self.app, closing.clone())),
         );

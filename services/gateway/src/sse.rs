@@ -14,13 +14,13 @@ use futures_util::{Stream, StreamExt};
 use holdpoint_contracts::Problem;
 use holdpoint_ids::Workspace;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::app::App;
 use crate::auth::run_reader::StreamToken;
 use crate::concurrency::ConcurrencyPermit;
+use crate::nudges::{Changes, Topic};
 
 /// A lost nudge delays an item by at most this time.
 const READ_INTERVAL_MAX: Duration = Duration::from_secs(5);
@@ -73,9 +73,7 @@ pub(crate) fn respond(events: impl Stream<Item = Event> + Send + 'static) -> Res
 /// What a stream reads, item after item.
 pub(crate) trait LiveSource: Send + Sync + 'static {
     type Item: Send + 'static;
-    type Nudge: DeserializeOwned + Send + 'static;
 
-    const SERVICE: &'static str;
     /// Pause after a page before the next nudge is awaited, however many nudges come.
     const READ_INTERVAL_MIN: Duration = Duration::ZERO;
 
@@ -85,8 +83,8 @@ pub(crate) trait LiveSource: Send + Sync + 'static {
     /// The items after the last sent one.
     fn read(&self) -> impl Future<Output = Result<LivePage<Self::Item>, Problem>> + Send;
 
-    /// Whether there may be new items.
-    fn is_about(&self, nudge: &Self::Nudge) -> bool;
+    /// Its changes may bring new items.
+    fn topic(&self) -> Topic;
 
     /// Notes that an item was sent; the next page begins after it.
     fn mark_sent(&mut self, item: &Self::Item);
@@ -130,8 +128,7 @@ impl<S: LiveSource> LiveStream<S> {
     ) -> Result<Response, Problem> {
         let (workspace, name) = self.source.caller();
         let permit = self.app.streams.take(workspace, &name)?;
-        let nudges = self.app.bus.live::<S::Nudge>(workspace, S::SERVICE);
-        let nudges = nudges.await.map_err(|error| live_unavailable(&error))?;
+        let changes = self.app.nudges.subscribe(self.source.topic());
         let first = self.source.read().await?;
         if seen.is_some_and(|seen| seen > first.newest) {
             return Err(invalid_last_event_id(expected));
@@ -141,7 +138,7 @@ impl<S: LiveSource> LiveStream<S> {
         tasks.spawn(async move {
             let closed = sender.clone();
             tokio::select! {
-                () = self.send_pages(first, nudges, &sender, permit) => {}
+                () = self.send_pages(first, changes, &sender, permit) => {}
                 () = closed.closed() => {}
                 () = closing.cancelled() => {}
             }
@@ -153,7 +150,7 @@ impl<S: LiveSource> LiveStream<S> {
     async fn send_pages(
         mut self,
         first: LivePage<S::Item>,
-        mut nudges: impl Stream<Item = S::Nudge> + Send + Unpin,
+        mut changes: Changes,
         sender: &mpsc::Sender<S::Item>,
         _permit: ConcurrencyPermit,
     ) {
@@ -169,8 +166,7 @@ impl<S: LiveSource> LiveStream<S> {
                 Next::Page => {}
                 Next::Nudge => {
                     tokio::time::sleep(S::READ_INTERVAL_MIN).await;
-                    let nudge = await_nudge(&self.source, &mut nudges);
-                    drop(tokio::time::timeout(READ_INTERVAL_MAX, nudge).await);
+                    drop(tokio::time::timeout(READ_INTERVAL_MAX, changes.next()).await);
                 }
                 Next::End => return,
             }
@@ -203,25 +199,6 @@ async fn read_page<S: LiveSource>(
             }
         }
     }
-}
-
-async fn await_nudge<S: LiveSource>(
-    source: &S,
-    nudges: &mut (impl Stream<Item = S::Nudge> + Unpin),
-) {
-    while let Some(nudge) = nudges.next().await {
-        if source.is_about(&nudge) {
-            return;
-        }
-    }
-    // The subscription ended with its connection; the slow reads continue.
-    std::future::pending::<()>().await;
-}
-
-/// 503: the bus refused the subscription.
-fn live_unavailable(error: &impl std::fmt::Display) -> Problem {
-    tracing::warn!(%error, "cannot subscribe to nudges; the stream is refused with 503");
-    Problem::unavailable("live events are not available at the moment; try again")
 }
 
 pub(crate) fn write_json(event: Event, data: &impl Serialize) -> Event {

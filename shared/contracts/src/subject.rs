@@ -130,6 +130,16 @@ pub fn live(workspace: &Workspace, service: &str) -> String {
     format!("hp.{workspace}.live.{service}")
 }
 
+/// The nudges of all services in all workspaces.
+pub const LIVE_FILTER: &str = "hp.*.live.>";
+
+/// Workspace and service of a subject made by [`live`].
+#[must_use]
+pub fn live_parts(subject: &str) -> Option<(Workspace, &str)> {
+    let (workspace, service) = subject.strip_prefix("hp.")?.split_once(".live.")?;
+    Some((workspace.parse().ok()?, service))
+}
+
 /// Users of some workspace have changed; user directories refresh.
 #[must_use]
 pub fn live_users() -> String {

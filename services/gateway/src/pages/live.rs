@@ -8,13 +8,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use async_nats::Message;
 use axum::http::Uri;
 use axum::response::Response;
 use axum::response::sse::Event;
-use futures_util::{Stream, StreamExt};
-use holdpoint_contracts::notification::NotificationNudge;
-use holdpoint_contracts::{Problem, executor, handoff, notification, subject};
+use holdpoint_contracts::Problem;
 use holdpoint_ids::{HoldId, RunId};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -23,6 +20,7 @@ use super::fragment::{CardId, Fragment};
 use super::session::{PageError, SignedInUser, Viewer, parse_id};
 use super::{card, inbox, navigation, notifications, run, runs};
 use crate::concurrency::ConcurrencyPermit;
+use crate::nudges::{Changes, Topic};
 use crate::params::Params;
 use crate::sse;
 
@@ -68,9 +66,9 @@ pub(super) async fn stream(
                 sent: HashMap::new(),
                 events: sender,
             };
-            let nudges = stream.subscribe().await?;
+            let changes = stream.subscribe();
             let tasks = stream.viewer.app.tasks.clone();
-            tasks.spawn(stream.run(nudges));
+            tasks.spawn(stream.run(changes));
         }
     }
     Ok(sse::respond(ReceiverStream::new(receiver)))
@@ -114,36 +112,28 @@ struct PageStream {
 }
 
 impl PageStream {
-    /// The nudges of all services that a page shows, without notifications of other users.
-    async fn subscribe(&self) -> Result<impl Stream<Item = Message> + Unpin + use<>, Problem> {
-        let workspace = &self.viewer.caller.workspace;
-        let mut all = Vec::new();
-        for service in [executor::SERVICE, handoff::SERVICE, notification::SERVICE] {
-            let subject = subject::live(workspace, service);
-            let subscription = self.viewer.app.bus.client().subscribe(subject).await;
-            all.push(subscription.map_err(|error| {
-                tracing::warn!(%error, "cannot subscribe to nudges; the live connection is refused");
-                Problem::unavailable("live updates are temporarily unavailable; try again")
-            })?);
-        }
-        let notifications = subject::live(workspace, notification::SERVICE);
-        let user = self.viewer.caller.claims.user.clone();
-        let concerns = move |message: &Message| {
-            let nudge = serde_json::from_slice::<NotificationNudge>(&message.payload);
-            let is_other_users = message.subject.as_str() == notifications
-                && nudge.is_ok_and(|nudge| !nudge.concerns(&user));
-            std::future::ready(!is_other_users)
-        };
-        Ok(futures_util::stream::select_all(all).filter(concerns))
+    /// Runs and requests of the workspace, and notifications of the user.
+    fn subscribe(&self) -> [Changes; 2] {
+        let (nudges, caller) = (&self.viewer.app.nudges, &self.viewer.caller);
+        let (workspace, user) = (caller.workspace.clone(), caller.claims.user.clone());
+        [
+            Topic::Workspace(workspace.clone()),
+            Topic::NotificationsOf(workspace, user),
+        ]
+        .map(|topic| nudges.subscribe(topic))
     }
 
-    async fn run(mut self, mut nudges: impl Stream<Item = Message> + Unpin) {
+    async fn run(mut self, [mut of_workspace, mut of_user]: [Changes; 2]) {
         let closing = self.viewer.app.closing.clone();
         let events = self.events.clone();
         let updates = async {
             while self.update().await {
                 tokio::time::sleep(RENDER_MIN_INTERVAL).await;
-                drop(tokio::time::timeout(RENDER_MAX_INTERVAL, nudges.next()).await);
+                tokio::select! {
+                    () = of_workspace.next() => {}
+                    () = of_user.next() => {}
+                    () = tokio::time::sleep(RENDER_MAX_INTERVAL) => {}
+                }
             }
         };
         tokio::select! {

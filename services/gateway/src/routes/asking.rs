@@ -17,18 +17,16 @@ use holdpoint_contracts::{Actor, Envelope, Problem};
 use holdpoint_ids::{HoldId, RunId};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::app::App;
 use crate::auth::run_reader::{QuestionSource, RunReader};
 use crate::body::invalid_field;
 use crate::call::{Call, JsonBody};
 use crate::command_outcome::CommandOutcome;
+use crate::nudges::Topic;
 use crate::problem::ApiResult;
-use crate::use_cases::await_request::{await_request, read_when_delivered};
-
-/// How often a paused run is queried.
-const RUN_QUERY_INTERVAL: Duration = Duration::from_millis(500);
+use crate::use_cases::await_request::{QUERY_INTERVAL_MAX, await_request, read_when_delivered};
 
 pub(crate) fn routes() -> Router<App> {
     Router::new().route("/runs/{run}/request-input", post(request_input))
@@ -111,6 +109,7 @@ pub(super) async fn show_to_step(
 async fn waits_for_resume(reader: &RunReader, id: HoldId, deadline: Instant) -> ApiResult<bool> {
     let app = &reader.app;
     let _permit = app.streams.take(&reader.workspace, &reader.name())?;
+    let mut changes = app.nudges.subscribe(Topic::Run(id.run));
     loop {
         let run = reader.query(GetRun::of(id.run)).await?;
         if !run.waiting_on.iter().any(|on| on.id == id) {
@@ -120,7 +119,11 @@ async fn waits_for_resume(reader: &RunReader, id: HoldId, deadline: Instant) -> 
         if now >= deadline || app.closing.is_cancelled() {
             return Ok(true);
         }
-        tokio::time::sleep_until(deadline.min(now + RUN_QUERY_INTERVAL)).await;
+        let latest = deadline.min(now + QUERY_INTERVAL_MAX);
+        tokio::select! {
+            _changed = timeout_at(latest, changes.next()) => {}
+            () = app.closing.cancelled() => {}
+        }
     }
 }
 

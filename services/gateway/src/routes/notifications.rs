@@ -12,8 +12,7 @@ use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::{Decided, Decision};
 use holdpoint_contracts::notification::{
     FeedCursor, FeedItem, GetNotification, GetNotificationFeed, GetPreferences, ListNotifications,
-    NotificationNudge, NotificationView, Preferences, PutPreferences, ReadNotification,
-    ReadNotifications, SERVICE,
+    NotificationView, Preferences, PutPreferences, ReadNotification, ReadNotifications,
 };
 use holdpoint_ids::{NotificationId, Workspace};
 use serde::Deserialize;
@@ -26,6 +25,7 @@ use crate::auth::run_reader::StreamToken;
 use crate::body::Body;
 use crate::call::{Call, JsonBody, OptionalJson};
 use crate::command_outcome::CommandResult;
+use crate::nudges::Topic;
 use crate::params::Params;
 use crate::path::NoId;
 use crate::problem::{ApiError, ApiResult, JsonResult};
@@ -157,9 +157,7 @@ struct Feed {
 
 impl LiveSource for Feed {
     type Item = FeedItem;
-    type Nudge = NotificationNudge;
 
-    const SERVICE: &'static str = SERVICE;
     const READ_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
     fn caller(&self) -> (&Workspace, String) {
@@ -181,8 +179,11 @@ impl LiveSource for Feed {
         })
     }
 
-    fn is_about(&self, nudge: &NotificationNudge) -> bool {
-        nudge.concerns(&self.caller.claims.user)
+    fn topic(&self) -> Topic {
+        let Caller {
+            workspace, claims, ..
+        } = &self.caller;
+        Topic::NotificationsOf(workspace.clone(), claims.user.clone())
     }
 
     fn mark_sent(&mut self, item: &FeedItem) {

@@ -42,6 +42,8 @@ pub(super) struct Played {
     pub(super) queries: u32,
     /// How often a decision is answered with `pending`.
     pub(super) pending: u32,
+    /// Requests whose caller waits for the effect.
+    pub(super) asked_for_effect: u32,
     /// What every decision is refused with.
     pub(super) refusal: Option<Value>,
     /// Changes of notifications with their users, oldest first.
@@ -331,6 +333,10 @@ async fn play(bus: Bus, played: Arc<Mutex<Played>>, service: &str) {
                 let mut played = played.lock().unwrap();
                 let claims = played.claims(&parts, &body, &request.payload);
                 played.vouched.insert(assertion.to_owned(), claims);
+            }
+            let headers = request.headers.as_ref();
+            if headers.is_some_and(|it| it.get(subject::AWAIT_EFFECT_HEADER).is_some()) {
+                played.lock().unwrap().asked_for_effect += 1;
             }
             let workspace = parts.workspace.to_string();
             let reply = if parts.service == "handoff" {

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use futures_util::{Stream, StreamExt};
-use holdpoint_contracts::handoff::{self, GetRequest, RequestNudge, RequestView};
-use holdpoint_contracts::{Problem, subject};
+use holdpoint_contracts::Problem;
+use holdpoint_contracts::handoff::{GetRequest, RequestView};
 use holdpoint_ids::{HoldId, Workspace};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::app::App;
 use crate::auth::run_reader::RunReader;
+use crate::nudges::Topic;
 
 /// The request is queried at most this often, however many nudges come.
-pub(crate) const QUERY_INTERVAL_MIN: Duration = Duration::from_millis(50);
+const QUERY_INTERVAL_MIN: Duration = Duration::from_millis(5);
 /// A lost nudge delays the answer by at most this time.
-const QUERY_INTERVAL_MAX: Duration = Duration::from_secs(5);
+pub(crate) const QUERY_INTERVAL_MAX: Duration = Duration::from_secs(5);
 /// How long the desired state of a new hold may take to reach the handoff service.
 const DELIVERY_MAX: Duration = Duration::from_secs(3);
 
@@ -27,10 +27,12 @@ pub(crate) async fn read_when_delivered(
     is_expected: bool,
 ) -> Result<RequestView, Problem> {
     let deadline = Instant::now() + DELIVERY_MAX;
+    let mut changes = app.nudges.subscribe(Topic::Request(id));
     loop {
         match app.bus.query(workspace, &GetRequest { id }).await {
             Err(problem) if problem.status == 404 && is_expected && Instant::now() < deadline => {
-                tokio::time::sleep(QUERY_INTERVAL_MIN).await;
+                // The last query comes at the deadline.
+                drop(timeout_at(deadline, changes.next()).await);
             }
             other => return other,
         }
@@ -50,11 +52,7 @@ pub(crate) async fn await_request(
         return app.bus.query(workspace, &query).await;
     }
     let _permit = app.streams.take(workspace, &reader.name())?;
-    let nudges = subject::live(workspace, handoff::SERVICE);
-    let mut nudges = app.bus.client().subscribe(nudges).await.map_err(|error| {
-        tracing::warn!(%error, "cannot subscribe to nudges; a long poll is refused with 503");
-        Problem::unavailable("waiting is not possible at the moment; try again")
-    })?;
+    let mut changes = app.nudges.subscribe(Topic::Request(id));
     loop {
         let asked_at = Instant::now();
         let request = app.bus.query(workspace, &query).await?;
@@ -63,23 +61,11 @@ pub(crate) async fn await_request(
             return Ok(request);
         }
         tokio::select! {
-            () = await_nudge(&mut nudges, id) => {
+            () = changes.next() => {
                 tokio::time::sleep_until(deadline.min(asked_at + QUERY_INTERVAL_MIN)).await;
             }
             () = tokio::time::sleep_until(deadline.min(asked_at + QUERY_INTERVAL_MAX)) => {}
             () = app.closing.cancelled() => {}
         }
     }
-}
-
-/// Waits for a nudge about the request, or for a malformed one.
-async fn await_nudge(nudges: &mut (impl Stream<Item = async_nats::Message> + Unpin), id: HoldId) {
-    while let Some(message) = nudges.next().await {
-        match serde_json::from_slice::<RequestNudge>(&message.payload) {
-            Ok(nudge) if !nudge.requests.contains_key(&id) => {}
-            Ok(_) | Err(_) => return,
-        }
-    }
-    // The subscription ended with its connection; the slow queries continue.
-    std::future::pending::<()>().await;
 }

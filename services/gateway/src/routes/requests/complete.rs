@@ -14,15 +14,15 @@ use holdpoint_contracts::{Problem, instant};
 use holdpoint_ids::{HoldId, RunId};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::decisions::{check_length, decide};
 use crate::auth::may::{Decide, May};
 use crate::body::invalid_field;
 use crate::call::{Call, JsonBody, OptionalJson};
 use crate::command_outcome::{CommandOutcome, CommandResult};
+use crate::nudges::Topic;
 use crate::problem::{ApiError, ApiResult, JsonResult};
-use crate::use_cases::await_request::QUERY_INTERVAL_MIN;
 use crate::use_cases::decide_request::decide_request;
 
 /// How long the scheduler may take to acknowledge that no timer is left.
@@ -169,13 +169,16 @@ async fn describe_completion(
 /// Whether the scheduler acknowledges within [`TIMER_WAIT`] that no timer is left.
 async fn has_no_timer(caller: &May<Decide>, request: &RequestView) -> bool {
     let deadline = Instant::now() + TIMER_WAIT;
-    let mut is_open = request.timer_unconfirmed;
-    while is_open && Instant::now() < deadline {
-        tokio::time::sleep(QUERY_INTERVAL_MIN).await;
+    let mut changes = caller.app.nudges.subscribe(Topic::Request(request.id));
+    let mut is_cleared = !request.timer_unconfirmed;
+    while !is_cleared && Instant::now() < deadline {
         match caller.query(GetRequest { id: request.id }).await {
-            Ok(Json(newer)) => is_open = newer.timer_unconfirmed,
+            Ok(Json(newer)) => is_cleared = !newer.timer_unconfirmed,
             Err(ApiError(problem)) => tracing::debug!(%problem, "state of the timer is unknown"),
         }
+        if !is_cleared {
+            drop(timeout_at(deadline, changes.next()).await);
+        }
     }
-    !is_open
+    is_cleared
 }

@@ -5,13 +5,14 @@ use axum::http::HeaderMap;
 use axum::response::sse::Event;
 use axum::response::{IntoResponse, Response};
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::executor::{GetHistory, HistoryPage, SERVICE};
-use holdpoint_contracts::history::{HistoryItem, Nudge};
+use holdpoint_contracts::executor::{GetHistory, HistoryPage};
+use holdpoint_contracts::history::HistoryItem;
 use holdpoint_contracts::run::Page;
 use holdpoint_ids::{RunId, Workspace};
 
 use crate::auth::run_reader::{RunReader, StreamToken};
 use crate::call::{Call, NoBody};
+use crate::nudges::Topic;
 use crate::params::{Params, invalid};
 use crate::problem::{ApiError, ApiResult};
 use crate::redaction::runs::redact_items;
@@ -73,9 +74,6 @@ struct History {
 
 impl LiveSource for History {
     type Item = HistoryItem;
-    type Nudge = Nudge;
-
-    const SERVICE: &'static str = SERVICE;
 
     fn caller(&self) -> (&Workspace, String) {
         (&self.reader.workspace, self.reader.name())
@@ -103,9 +101,8 @@ impl LiveSource for History {
         })
     }
 
-    fn is_about(&self, nudge: &Nudge) -> bool {
-        let is_new = |(run, seq): &(RunId, u64)| *run == self.run && *seq > self.after;
-        nudge.runs.iter().any(is_new)
+    fn topic(&self) -> Topic {
+        Topic::Run(self.run)
     }
 
     fn mark_sent(&mut self, item: &HistoryItem) {
