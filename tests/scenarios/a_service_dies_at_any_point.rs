@@ -13,13 +13,15 @@ use anyhow::{Context as _, ensure};
 use futures_util::{StreamExt as _, future::join_all, stream};
 use holdpoint_testkit::{TestPostgres, postgres, until};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::fleet::{Api, Ground, Served};
 use crate::shop::Shop;
 use crate::world::{PATIENCE, at_rest};
 
-/// Rows that are played at the same time, each with separate processes. They mostly wait for a redelivery.
-const AT_ONCE: usize = 8;
+/// Rows that are played at the same time by all tests of this file, each with separate processes. They mostly wait
+/// for a redelivery. More of them do not keep their deadlines on a busy machine.
+static AT_ONCE: Semaphore = Semaphore::const_new(12);
 
 /// Duration of a call of the tool. The node renews its lease in this time.
 const AT_WORK: Duration = Duration::from_millis(600);
@@ -144,8 +146,11 @@ async fn play_all(
     postgres: Option<&TestPostgres>,
 ) {
     let failed: Vec<String> = stream::iter(rows)
-        .map(|row| async move { Box::pin(row.play(points, postgres)).await })
-        .buffer_unordered(AT_ONCE)
+        .map(|row| async move {
+            let _permit = AT_ONCE.acquire().await;
+            Box::pin(row.play(points, postgres)).await
+        })
+        .buffer_unordered(usize::MAX)
         .filter_map(|failed| async move { failed.err() })
         .map(|error| format!("{error:#}"))
         .collect()

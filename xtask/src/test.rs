@@ -29,6 +29,9 @@ const PROPERTIES: [&str; 2] = ["domain::", "duration::"];
 /// Variable with the file in which tests note that they were skipped.
 const SKIPPED: &str = "HOLDPOINT_TEST_SKIPPED";
 
+/// Lines of failed tests that are printed once more at the end.
+const FAILURE_LINES_MAX: usize = 100;
+
 /// Results of all test programs. A test that cannot run here succeeds for its test program, and notes that it
 /// was skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,11 +42,24 @@ struct Totals {
     /// Reasons of skipped tests, by program and name.
     skipped: BTreeMap<(String, String), String>,
     failures: BTreeSet<String>,
+    /// The output of failed tests.
+    failure_output: Vec<String>,
+    /// Whether the present line belongs to the output of a failed test.
+    is_failure_output: bool,
 }
 
 impl Totals {
-    /// Adds a line such as `test result: ok. 5 passed; 0 failed; 0 ignored; …`. Other lines are ignored.
+    /// Adds a line such as `test result: ok. 5 passed; 0 failed; 0 ignored; …`, or the output of a failed test.
+    /// Other lines are ignored.
     fn add(&mut self, line: &str) {
+        if line.starts_with("---- ") {
+            self.is_failure_output = true;
+        } else if line == "failures:" {
+            self.is_failure_output = false;
+        }
+        if self.is_failure_output && self.failure_output.len() < FAILURE_LINES_MAX {
+            self.failure_output.push(line.to_owned());
+        }
         if let Some(name) = line
             .strip_prefix("test ")
             .and_then(|l| l.strip_suffix(" ... FAILED"))
@@ -148,6 +164,10 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     for ((program, test), why) in &totals.skipped {
         println!("skipped: {program} {test}: {why}");
     }
+    // At the end, because CI keeps only the last lines of its output.
+    for line in &totals.failure_output {
+        println!("{line}");
+    }
     println!("{totals}");
     if !status.success() {
         bail!("cargo test ended with {status}");
@@ -219,11 +239,20 @@ mod tests {
             "running 2 tests",
             "test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.1s",
             "test b::fails ... FAILED",
+            "failures:",
+            "---- b::fails stdout ----",
+            "a reason",
+            "failures:",
+            "    b::fails",
             "test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out",
         ] {
             totals.add(line);
         }
         assert_eq!(totals.to_string(), "8 passed, 2 failed, 1 skipped");
+        assert_eq!(
+            totals.failure_output,
+            ["---- b::fails stdout ----", "a reason"]
+        );
         for line in [
             "store-1\ton_postgres\tno Postgres: no Docker",
             "store-1\ton_postgres\tno Postgres: no Docker",
