@@ -33,7 +33,7 @@ pub(crate) async fn decide_request(
             let newer = app.ask_for_effect(caller, None, repetition).await;
             Ok(CommandOutcome::Done(newer.unwrap_or(decided)))
         }
-        outcome => Ok(outcome),
+        outcome @ (CommandOutcome::Done(_) | CommandOutcome::Accepted(_)) => Ok(outcome),
     }
 }
 

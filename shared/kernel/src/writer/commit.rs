@@ -9,7 +9,7 @@ use holdpoint_contracts::problem::{BATCH_ABORTED, Problem};
 use holdpoint_decision::Decider;
 use holdpoint_store::{StoreError, TableWriter, Transaction};
 
-use super::batch::{Batch, InputReply};
+use super::batch::{Batch, InputReply, Slot};
 use super::delayed_replies::{DelayedReplies, DelayedReply};
 use crate::completion::Completed;
 use crate::crash::{self, Point};
@@ -46,6 +46,19 @@ impl<S: Service> StateCache<S> {
     /// Drops all states: after a failed commit they may differ from the tables.
     pub(super) fn clear_states(&mut self) {
         self.states.clear();
+    }
+
+    /// Keeps the committed states that are likely to be read soon.
+    fn keep(&mut self, slots: HashMap<KeyOf<S>, Slot<S>>) {
+        if self.is_exclusive {
+            let kept = slots.into_iter().filter(|(key, slot)| {
+                let absent = || S::Domain::caches_absence(key);
+                slot.state.as_ref().map_or_else(absent, S::Domain::is_hot)
+            });
+            self.states
+                .extend(kept.map(|(key, slot)| (key, slot.state)));
+        }
+        self.trim();
     }
 
     fn trim(&mut self) {
@@ -164,16 +177,7 @@ pub(super) async fn commit<S: Service>(
         delayed_replies: complete_replies(&batch, delayed),
         ..CommittedBatch::default()
     };
-    if cache.is_exclusive {
-        let kept = batch.slots.into_iter().filter(|(key, slot)| {
-            let absent = || S::Domain::caches_absence(key);
-            slot.state.as_ref().map_or_else(absent, S::Domain::is_hot)
-        });
-        cache
-            .states
-            .extend(kept.map(|(key, slot)| (key, slot.state)));
-    }
-    cache.trim();
+    cache.keep(batch.slots);
     Ok((committed, replies))
 }
 
