@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
+use async_nats::HeaderMap;
 use chrono::{DateTime, Utc};
 use futures_util::StreamExt;
 use holdpoint_auth::{Asserted, AuthError, Claims, Secrets, StepKey, Trust};
@@ -334,10 +335,9 @@ async fn play(bus: Bus, played: Arc<Mutex<Played>>, service: &str) {
                 let claims = played.claims(&parts, &body, &request.payload);
                 played.vouched.insert(assertion.to_owned(), claims);
             }
-            let headers = request.headers.as_ref();
-            if headers.is_some_and(|it| it.get(subject::AWAIT_EFFECT_HEADER).is_some()) {
-                played.lock().unwrap().asked_for_effect += 1;
-            }
+            let awaits = |it: &HeaderMap| it.get(subject::AWAIT_EFFECT_HEADER).is_some();
+            let awaits_effect = request.headers.as_ref().is_some_and(awaits);
+            played.lock().unwrap().asked_for_effect += u32::from(awaits_effect);
             let workspace = parts.workspace.to_string();
             let reply = if parts.service == "handoff" {
                 super::handoff::answer(&parts.verb, &workspace, &body, &mut played.lock().unwrap())
@@ -345,10 +345,8 @@ async fn play(bus: Bus, played: Arc<Mutex<Played>>, service: &str) {
                 answer(&parts.verb, body.take(), &mut played.lock().unwrap())
             };
             let payload = serde_json::to_vec(&reply).unwrap();
-            client
-                .publish(request.reply.unwrap(), payload.into())
-                .await
-                .unwrap();
+            let sent = client.publish(request.reply.unwrap(), payload.into());
+            sent.await.unwrap();
         }
     });
 }

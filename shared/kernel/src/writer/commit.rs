@@ -177,7 +177,8 @@ pub(super) async fn commit<S: Service>(
         delayed_replies: complete_replies(&batch, delayed),
         ..CommittedBatch::default()
     };
-    cache.keep(batch.slots);
+    let slots = batch.slots;
+    cache.keep(slots);
     Ok((committed, replies))
 }
 
