@@ -82,7 +82,7 @@ fn statements(file: &str, backend: DbBackend) -> Vec<String> {
 }
 
 macro_rules! service {
-    ($service:ident: $($file:expr),* $(,)?) => {
+    ($service:ident: $($name:literal => [$($file:expr),*]),* $(,)?) => {
         #[doc = concat!("Tables of the service `", stringify!($service), "`.")]
         pub mod $service {
             use sea_orm_migration::prelude::*;
@@ -97,18 +97,29 @@ macro_rules! service {
                 }
 
                 fn migrations() -> Vec<Box<dyn MigrationTrait>> {
-                    vec![Box::new(super::Migration {
-                        name: "0001_initial",
+                    vec![$(Box::new(super::Migration {
+                        name: $name,
                         files: &[$($file),*],
-                    })]
+                    })),*]
                 }
             }
         }
     };
 }
 
-service!(executor: super::KERNEL, super::USER_DIRECTORY, include_str!("executor/0001_initial.sql"));
-service!(gateway: super::USER_DIRECTORY, include_str!("gateway/0001_initial.sql"));
-service!(handoff: super::KERNEL, include_str!("handoff/0001_initial.sql"));
-service!(notification: super::KERNEL, super::USER_DIRECTORY, include_str!("notification/0001_initial.sql"));
-service!(scheduler: super::KERNEL, include_str!("scheduler/0001_initial.sql"));
+service!(executor:
+    "0001_initial" => [super::KERNEL, super::USER_DIRECTORY, include_str!("executor/0001_initial.sql")],
+    "0002_ended_runs" => [include_str!("executor/0002_ended_runs.sql")],
+);
+service!(gateway:
+    "0001_initial" => [super::USER_DIRECTORY, include_str!("gateway/0001_initial.sql")],
+);
+service!(handoff:
+    "0001_initial" => [super::KERNEL, include_str!("handoff/0001_initial.sql")],
+);
+service!(notification:
+    "0001_initial" => [super::KERNEL, super::USER_DIRECTORY, include_str!("notification/0001_initial.sql")],
+);
+service!(scheduler:
+    "0001_initial" => [super::KERNEL, include_str!("scheduler/0001_initial.sql")],
+);

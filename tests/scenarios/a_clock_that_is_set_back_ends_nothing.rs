@@ -72,9 +72,15 @@ impl System {
         holdpoint_handoff::start(&deps("handoff"), stop.clone(), &tracker)
             .await
             .unwrap();
-        holdpoint_executor::start(&deps("executor"), None, stop.clone(), &tracker)
-            .await
-            .unwrap();
+        holdpoint_executor::start(
+            &deps("executor"),
+            None,
+            TimeDelta::days(30),
+            stop.clone(),
+            &tracker,
+        )
+        .await
+        .unwrap();
         let http = HttpRequest::new(EgressPolicy::AllowPrivate, PATIENCE).unwrap();
         let mut options = WorkerOptions::new("node".parse().unwrap());
         options.clock = clock.clone();

@@ -19,6 +19,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use chrono::TimeDelta;
 use holdpoint_bus::{BusError, StreamUse};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::Parts;
@@ -74,13 +75,14 @@ pub enum ExecutorError {
 }
 
 /// Starts the executor. After `stop` it ends when `tracker` is empty. With `inline` it runs idempotent
-/// built-in steps that no worker takes (S2-R7).
+/// built-in steps that no worker takes (S2-R7). An ended run is deleted after `kept_for`.
 ///
 /// # Errors
 /// [`ExecutorError`] when the tables or the bus are unavailable.
 pub async fn start(
     deps: &Deps,
     inline: Option<Arc<dyn InlineTools>>,
+    kept_for: TimeDelta,
     stop: CancellationToken,
     tracker: &TaskTracker,
 ) -> Result<Handle<Executor>, ExecutorError> {
@@ -94,7 +96,7 @@ pub async fn start(
     user_directory::keep(deps, &handle, &readers, stop.clone(), tracker);
     let (queues, bus, queues_stop) = (Arc::clone(&service.queues), deps.bus.clone(), stop.clone());
     tracker.spawn(vital("queues").run(async move { queues.keep(bus, queues_stop).await }));
-    sweeps::start(&service, &handle, &readers, &stop, tracker);
+    sweeps::start(&service, &handle, &readers, kept_for, &stop, tracker);
     if let Some(tools) = inline {
         inline_worker::InlineWorker::new(&service, &handle, &readers, tools)
             .start(stop.clone(), tracker);

@@ -96,6 +96,7 @@ impl Outbound<ExecutorDomain> for Executor {
                 | Effect::ProbeNode { .. }
                 | Effect::ScopeSyncPending
                 | Effect::Users(_)
+                | Effect::DeleteExpiredRuns { .. }
                 | Effect::History { .. } => None,
             })
             .collect()

@@ -41,6 +41,7 @@ mod history_row;
 mod lease_event_row;
 mod lease_row;
 mod node_row;
+mod retention;
 mod run_row;
 mod run_value_row;
 mod step_row;
@@ -73,6 +74,7 @@ pub(crate) use lease_row::{
     due as due_leases, forgettable_nodes, id as lease_id, list as list_leases, load as leases,
 };
 pub(crate) use node_row::{list as list_nodes, named as nodes, suspects};
+pub(crate) use retention::has_expired;
 pub(crate) use run_row::{
     Filter, list as list_runs, one as run, open as open_runs, with_ids as runs,
 };
@@ -252,6 +254,9 @@ impl Store<ExecutorDomain> for Executor {
                     forgotten.push((workspace, contact));
                 }
                 Effect::Users(changes) => directory::apply(db, changes).await?,
+                Effect::DeleteExpiredRuns { before } => {
+                    retention::delete_expired(db, *before).await?;
+                }
                 Effect::StepDispatch(_)
                 | Effect::ScopeSyncPending
                 | Effect::Timer { .. }
@@ -281,7 +286,7 @@ fn key_of(state: &Aggregate) -> Key {
         Aggregate::Workspace(scope) => Key::Workspace(scope.workspace.clone()),
         Aggregate::Node(node) => Key::Node(node.name.clone()),
         Aggregate::Tool(tool) => Key::Tool(tool.workspace.clone(), tool.spec.name.clone()),
-        Aggregate::Users => Key::Users,
+        Aggregate::Stateless => Key::Users,
     }
 }
 

@@ -1,8 +1,9 @@
 //! Background passes over the executor's tables: expired leases, dispatches without a grant, and runs that
-//! do not follow a command for their agent or workspace yet. A sweep decides nothing; its finds become inputs.
+//! do not follow a command for their agent or workspace yet, and runs past their retention. A sweep decides nothing; its finds become inputs.
 
 mod leases;
 mod redispatch;
+mod retention;
 mod scope_sync;
 
 #[cfg(test)]
@@ -10,6 +11,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use chrono::TimeDelta;
 use holdpoint_kernel::{Handle, start_sweep};
 use sea_orm::DatabaseConnection;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +26,7 @@ pub(crate) fn start(
     service: &Executor,
     handle: &Handle<Executor>,
     db: &DatabaseConnection,
+    kept_for: TimeDelta,
     stop: &CancellationToken,
     tracker: &TaskTracker,
 ) {
@@ -31,6 +34,11 @@ pub(crate) fn start(
     start_sweep(handle, db.clone(), leases, stop.clone(), tracker);
     let redispatch = redispatch::Redispatch::new(service.clone());
     start_sweep(handle, db.clone(), redispatch, stop.clone(), tracker);
+    let retention = retention::Retention {
+        clock: service.clock.clone(),
+        kept_for,
+    };
+    start_sweep(handle, db.clone(), retention, stop.clone(), tracker);
     let pages = &service.pages;
     let scope_sync = scope_sync::ScopeSync(Arc::clone(pages));
     let trigger = start_sweep(handle, db.clone(), scope_sync, stop.clone(), tracker);

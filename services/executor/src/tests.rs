@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
 use holdpoint_auth::Secrets;
@@ -76,7 +77,14 @@ async fn a_stored_run_completes_inline_while_the_bus_is_away() {
     let (stop, tracker) = (CancellationToken::new(), TaskTracker::new());
     let tools = Arc::new(Log(AtomicUsize::new(0)));
     let inline: Arc<dyn InlineTools> = Arc::clone(&tools) as _;
-    let service = crate::start(&deps, Some(inline), stop.clone(), &tracker).await;
+    let service = crate::start(
+        &deps,
+        Some(inline),
+        TimeDelta::days(30),
+        stop.clone(),
+        &tracker,
+    )
+    .await;
     drop(service.unwrap());
 
     let acme: Workspace = "acme".parse().unwrap();

@@ -18,7 +18,8 @@ use clap_complete::Shell;
 
 use self::notifications::{FollowCommand, NotificationsArgs, PreferencesCommand, WebhooksCommand};
 use self::processes::{
-    BenchArgs, BenchChildArgs, MigrateArgs, NatsConfigArgs, SecretsCommand, ServeArgs, WorkerArgs,
+    BenchArgs, BenchChildArgs, MigrateArgs, NatsConfigArgs, RetentionArgs, SecretsCommand,
+    ServeArgs, WorkerArgs,
 };
 use self::requests::RequestCommand;
 use self::runs::{AgentCommand, ContactCommand, RunCommand};
@@ -193,6 +194,8 @@ pub(crate) struct UpArgs {
         value_parser = parsers::tables
     )]
     pub(crate) database_url: Option<Tables>,
+    #[command(flatten)]
+    pub(crate) retention: RetentionArgs,
     /// Use a clock that moves only by `clock advance`
     #[arg(long)]
     pub(crate) test_clock: bool,

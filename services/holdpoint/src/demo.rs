@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use chrono::TimeDelta;
 
 use crate::cli::DemoArgs;
 use crate::client::Client;
@@ -86,6 +87,7 @@ pub(crate) async fn run(args: DemoArgs, kept: Option<&Path>) -> anyhow::Result<E
         nats_url: None,
         tables: None,
         test_clock: true,
+        kept_for: TimeDelta::days(30),
         token: OwnerToken::New,
     };
     let system = Box::pin(System::start(settings)).await?;

@@ -8,6 +8,7 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, anyhow, bail};
+use chrono::TimeDelta;
 use holdpoint_contracts::duration as durations;
 use holdpoint_ids::ContactId;
 use serde_json::Value;
@@ -102,6 +103,16 @@ pub(crate) fn tables(text: &str) -> anyhow::Result<Tables> {
 /// A valid duration, which is sent unchanged.
 pub(crate) fn duration(text: &str) -> Result<String, durations::DurationError> {
     durations::parse(text).map(|_| text.to_owned())
+}
+
+/// How long what has ended is kept.
+pub(crate) fn retention(text: &str) -> Result<TimeDelta, String> {
+    let duration = durations::parse(text).map_err(|error| error.to_string())?;
+    let kept_for = TimeDelta::from_std(duration).map_err(|error| error.to_string())?;
+    if kept_for < TimeDelta::hours(1) || kept_for > TimeDelta::days(3_650) {
+        return Err("expected 1 hour to 3650 days".to_owned());
+    }
+    Ok(kept_for)
 }
 
 pub(crate) fn yes_or_no(text: &str) -> Result<bool, String> {

@@ -32,6 +32,7 @@ pub(crate) async fn run(args: UpArgs, global: &GlobalArgs) -> anyhow::Result<Exi
         nats_url: args.nats_url.clone(),
         tables: args.database_url.clone(),
         test_clock: args.test_clock,
+        kept_for: args.retention.kept_for,
         token: owner_token(&args, &data),
     };
     let started = tokio::select! {

@@ -22,6 +22,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_bus::BusError;
@@ -81,13 +82,15 @@ impl DirectoryWriter for Kernel {
 /// Longest time for one callback with its response.
 const CALLBACK_WITHIN: Duration = Duration::from_secs(15);
 
-/// Starts the notification service; it ends with `stop`, when `tracker` is empty.
+/// Starts the notification service; it ends with `stop`, when `tracker` is empty. What has ended is deleted after
+/// `kept_for`.
 ///
 /// # Errors
 /// [`NotificationError`] if tables or bus are unavailable.
 pub async fn start(
     deps: &Deps,
     outside: Outside,
+    kept_for: TimeDelta,
     stop: CancellationToken,
     tracker: &TaskTracker,
 ) -> Result<Handle<Notification>, NotificationError> {
@@ -127,6 +130,7 @@ pub async fn start(
     delivery_wake.connect(nudge.clone(), handle.status());
     let sweep = Retention {
         clock: deps.clock.clone(),
+        kept_for,
     };
     start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
     let sweep = Digests {

@@ -82,7 +82,7 @@ impl Decider for ExecutorDomain {
             Aggregate::Workspace(scope) => Some(Fact::Workspace(Arc::new(scope.clone()))),
             Aggregate::Run(run) => Some(Fact::Run(Arc::new(RunFact::of(run)))),
             Aggregate::Tool(tool) => Some(Fact::Tool(Arc::new(tool.clone()))),
-            Aggregate::Node(_) | Aggregate::Users => None,
+            Aggregate::Node(_) | Aggregate::Stateless => None,
         }
     }
 
@@ -98,7 +98,7 @@ impl Decider for ExecutorDomain {
             Aggregate::Workspace(scope) => scope.version,
             Aggregate::Node(node) => node.version,
             Aggregate::Tool(tool) => tool.version,
-            Aggregate::Users => 1,
+            Aggregate::Stateless => 1,
         }
     }
 
@@ -108,7 +108,7 @@ impl Decider for ExecutorDomain {
             | Aggregate::Workspace(_)
             | Aggregate::Node(_)
             | Aggregate::Tool(_) => true,
-            Aggregate::Contact(_) | Aggregate::Users => false,
+            Aggregate::Contact(_) | Aggregate::Stateless => false,
             // A waiting run gets no input for long. The next one loads it.
             Aggregate::Run(run) => matches!(run.status(), RunStatus::Queued | RunStatus::Running),
         }
@@ -124,6 +124,7 @@ impl Decider for ExecutorDomain {
             | Key::Run(_)
             | Key::Node(_)
             | Key::Users
+            | Key::ExpiredRuns
             | Key::Unknown(_) => false,
         }
     }
@@ -188,7 +189,11 @@ pub fn decide(
         } => require_active_user(state, (workspace, user), input, lookup, now),
         Input::Users(changes) => {
             let effects = vec![Effect::Users(changes.clone())];
-            decided(Aggregate::Users, effects, Reply::Nothing(()))
+            decided(Aggregate::Stateless, effects, Reply::Nothing(()))
+        }
+        Input::DeleteExpiredRuns { before } => {
+            let effects = vec![Effect::DeleteExpiredRuns { before: *before }];
+            decided(Aggregate::Stateless, effects, Reply::Nothing(()))
         }
         Input::UnknownTimer { id } => Err(Refusal::UnknownTimer(id.clone()).into()),
         Input::Run {

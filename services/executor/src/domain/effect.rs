@@ -101,6 +101,8 @@ pub enum Effect {
     ScopeSyncPending,
     /// Store changes of users.
     Users(Vec<UserChange>),
+    /// Delete a page of the runs that ended before an instant, with all their rows.
+    DeleteExpiredRuns { before: DateTime<Utc> },
     /// Append to a run's history, and nudge its subscribers.
     History {
         workspace: Workspace,

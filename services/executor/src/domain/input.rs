@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use chrono::{DateTime, Utc};
 use holdpoint_contracts::asking::ToolQuestion;
 use holdpoint_contracts::contact::Activity;
 use holdpoint_contracts::executor::{PauseNew, PauseWaiting};
@@ -112,6 +113,8 @@ pub enum Input {
     },
     /// The handoff service reports changes of users.
     Users(Vec<UserChange>),
+    /// Runs that ended before an instant are past their retention.
+    DeleteExpiredRuns { before: DateTime<Utc> },
     /// The scheduler names a timer that the executor never sets: refused by itself, so that its
     /// neighbours in the message count.
     UnknownTimer { id: String },
@@ -266,6 +269,7 @@ impl Input {
             } => Key::Tool(workspace.clone(), name.clone()),
             Self::OnBehalfOf { input, .. } => input.key(),
             Self::Users(_) => Key::Users,
+            Self::DeleteExpiredRuns { .. } => Key::ExpiredRuns,
             Self::UnknownTimer { id } => Key::Unknown(id.clone()),
             Self::Run { run, .. } => Key::Run(*run),
         }

@@ -36,6 +36,8 @@ pub enum Key {
     Tool(Workspace, ToolName),
     /// The user directory as a whole. It has no state here.
     Users,
+    /// All runs that are past their retention.
+    ExpiredRuns,
     /// Named by a timer that the executor never sets. It never exists.
     Unknown(String),
 }
@@ -48,8 +50,8 @@ pub enum Aggregate {
     Workspace(WorkspaceScope),
     Node(Node),
     Tool(Tool),
-    /// The user directory. Its rows are written by an effect.
-    Users,
+    /// Only effects write its rows.
+    Stateless,
 }
 
 impl Aggregate {
@@ -58,7 +60,9 @@ impl Aggregate {
         match self {
             Self::Agent(it) => Some((&mut it.version, &mut it.scope, &mut it.watch)),
             Self::Workspace(it) => Some((&mut it.version, &mut it.scope, &mut it.watch)),
-            Self::Contact(_) | Self::Run(_) | Self::Node(_) | Self::Tool(_) | Self::Users => None,
+            Self::Contact(_) | Self::Run(_) | Self::Node(_) | Self::Tool(_) | Self::Stateless => {
+                None
+            }
         }
     }
 }

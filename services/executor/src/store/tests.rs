@@ -6,6 +6,7 @@ mod golden;
 mod leases;
 mod page_order;
 mod pauses;
+mod retention;
 mod samples;
 mod unreadable;
 
@@ -66,6 +67,7 @@ async fn postgres_behaves_as_sqlite_does() {
     leases::handed_over(&database("lease_events").await).await;
     leases::queued_in_pages(&database("queued").await).await;
     leases::nodes_go(&database("nodes").await).await;
+    retention::expired_runs_go(&database("retention").await).await;
     pauses::wait_for_starts(&database("pauses").await, &database("pauses").await).await;
 }
 

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use chrono::TimeDelta;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use holdpoint_bus::{Access, Bus, BusError};
 
@@ -86,6 +87,20 @@ impl NatsAccess {
 }
 
 #[derive(Args)]
+pub(crate) struct RetentionArgs {
+    /// How long a run and its notifications are kept after its end: 1 hour to 3650 days
+    #[arg(
+        id = "retention",
+        long = "retention",
+        value_name = "DURATION",
+        env = "HOLDPOINT_RETENTION",
+        default_value = "30 days",
+        value_parser = parsers::retention
+    )]
+    pub(crate) kept_for: TimeDelta,
+}
+
+#[derive(Args)]
 pub(crate) struct DatabaseArgs {
     /// Database: `postgres://…` (one schema per service), or `sqlite:DIR` (one process per service);
     /// `@FILE` reads it from a file
@@ -136,6 +151,8 @@ pub(crate) struct ServeArgs {
     /// Let the gateway print a new token of the workspace's owner
     #[arg(long)]
     pub(crate) owner_token: bool,
+    #[command(flatten)]
+    pub(crate) retention: RetentionArgs,
     /// Address on which to serve `/livez` and `/readyz`
     #[arg(long, value_name = "ADDR")]
     pub(crate) health: Option<SocketAddr>,

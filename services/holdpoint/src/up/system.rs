@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use chrono::TimeDelta;
 use holdpoint_bus::Bus;
 use holdpoint_bus::server::{self, Provided};
 use holdpoint_clock::Clock;
@@ -68,6 +69,8 @@ pub(crate) struct Settings {
     /// The default is the data directory.
     pub(crate) tables: Option<Tables>,
     pub(crate) test_clock: bool,
+    /// How long ended runs and their notifications are kept.
+    pub(crate) kept_for: TimeDelta,
     pub(crate) token: OwnerToken,
 }
 
@@ -317,6 +320,7 @@ async fn start_services(
         targets: EgressPolicy::AllowPrivate,
         mails: settings.data.join(MAILS),
         public_url: public_url.clone(),
+        kept_for: settings.kept_for,
         kernels: KernelRegistry::default(),
     };
     for service in [

@@ -14,11 +14,10 @@ use crate::Notification;
 use crate::domain::Input;
 use crate::store;
 
-/// How long notifications and deliveries are kept after their request or run has ended.
-const KEPT_FOR: TimeDelta = TimeDelta::days(30);
-
 pub(crate) struct Retention {
     pub(crate) clock: Clock,
+    /// How long notifications and deliveries are kept after their request or run has ended.
+    pub(crate) kept_for: TimeDelta,
 }
 
 impl Sweep<Notification> for Retention {
@@ -30,7 +29,7 @@ impl Sweep<Notification> for Retention {
         db: &'a DatabaseConnection,
     ) -> BoxFuture<'a, Result<SweepPage<Notification>, StoreError>> {
         async move {
-            let before = self.clock.now() - KEPT_FOR;
+            let before = self.clock.now() - self.kept_for;
             let more = store::has_expired(db, before).await?;
             let input = more.then_some(Input::DeleteExpired { before });
             Ok(SweepPage::of_inputs(input, more))

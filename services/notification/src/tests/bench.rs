@@ -59,6 +59,7 @@ pub(super) async fn serve_as_child() {
     crate::start(
         &deps,
         outside(dead_server(), EgressPolicy::AllowPrivate),
+        KEPT_FOR,
         CancellationToken::new(),
         &tracker,
     )
@@ -66,6 +67,9 @@ pub(super) async fn serve_as_child() {
     .unwrap();
     std::future::pending::<()>().await;
 }
+
+/// How long notifications are kept after an end.
+const KEPT_FOR: TimeDelta = TimeDelta::days(30);
 
 /// A mail server that nobody is at.
 fn dead_server() -> MailTransport {
@@ -181,6 +185,7 @@ impl Bench {
         crate::start(
             &deps,
             outside(transport, self.targets),
+            KEPT_FOR,
             self.stop.clone(),
             &self.tracker,
         )

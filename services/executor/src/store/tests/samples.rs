@@ -184,7 +184,7 @@ pub(super) fn next(states: &[Aggregate], mark: &str) -> Vec<Aggregate> {
             },
             ..tool
         }),
-        Aggregate::Users => Aggregate::Users,
+        Aggregate::Stateless => Aggregate::Stateless,
     });
     states.collect()
 }

@@ -41,6 +41,7 @@ impl World {
                 | Effect::LeasesRenewed { .. }
                 | Effect::ProbeNode { .. }
                 | Effect::Users(_)
+                | Effect::DeleteExpiredRuns { .. }
                 | Effect::ScopeSyncPending => {
                     panic!("a run knows no nodes, no users and no pages")
                 }

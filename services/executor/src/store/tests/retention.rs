@@ -1,0 +1,93 @@
+//! What is past its retention goes with all its rows.
+
+use chrono::TimeDelta;
+use holdpoint_contracts::run::{LeaseAction, LeaseEvent};
+use sea_orm::{ConnectionTrait, Statement};
+
+use super::*;
+
+/// Tables with rows of a run, and the column that names it.
+const TABLES: [(&str, &str); 5] = [
+    ("runs", "id"),
+    ("run_values", "run_id"),
+    ("steps", "run_id"),
+    ("history", "run_id"),
+    ("lease_events", "run_id"),
+];
+
+/// S0-NFR, B-11
+#[tokio::test]
+async fn runs_are_deleted_after_their_retention() {
+    let (_dir, db) = sqlite().await;
+    expired_runs_go(&db).await;
+}
+
+/// More expired runs than one page has, a run that ended later, and one that has not ended.
+pub(super) async fn expired_runs_go(db: &DatabaseConnection) {
+    let before = now();
+    let ended = |ended_at| Run {
+        phase: Phase::Completed {
+            at: ended_at,
+            summary: "1 step done.".to_owned(),
+        },
+        ..run()
+    };
+    let old = before - TimeDelta::milliseconds(1);
+    let expired: Vec<_> = (0..21).map(|_| ended(old)).collect();
+    let kept = [ended(before), run()];
+    let runs = || expired.iter().chain(&kept);
+    let saved: Vec<_> = runs().map(|run| (Aggregate::Run(run.clone()), 0)).collect();
+    assert_eq!(save_all(db, &saved).await, []);
+    let effects: Vec<_> = runs().flat_map(rows_of).collect();
+    record_all(db, &effects).await;
+    for left in [3, 2] {
+        assert!(has_expired(db, before).await.unwrap());
+        record_all(db, &[Effect::DeleteExpiredRuns { before }]).await;
+        for (table, column) in TABLES {
+            let sql = format!("SELECT DISTINCT {column} FROM {table}");
+            let statement = Statement::from_string(db.get_database_backend(), sql);
+            let found = db.query_all_raw(statement).await.unwrap().len();
+            assert_eq!(found, left, "{table}");
+        }
+    }
+    assert!(!has_expired(db, before).await.unwrap());
+    record_all(db, &[Effect::DeleteExpiredRuns { before }]).await;
+    let keys: Vec<_> = kept.iter().map(|run| Key::Run(run.id)).collect();
+    assert_eq!(load_all(db, &keys).await.len(), kept.len());
+}
+
+fn rows_of(run: &Run) -> [Effect; 4] {
+    let step = || "step-01".to_owned();
+    let item = HistoryItem {
+        seq: 1,
+        kind: EventType::StepCalled,
+        at: now(),
+        run: run.id,
+        step: Some(step()),
+        message: "Call log".to_owned(),
+        data: json!(null),
+    };
+    [
+        Effect::Value {
+            run: run.id,
+            name: step(),
+            value: Arc::new(json!(1)),
+        },
+        Effect::Step(Box::new(StepRow::new(run.id, &run.steps[0]))),
+        Effect::History {
+            workspace: acme(),
+            run: run.id,
+            items: vec![item],
+        },
+        Effect::LeaseEvent {
+            run: run.id,
+            step: step(),
+            entry: LeaseEvent {
+                action: LeaseAction::Claimed,
+                node: "node-a".parse().unwrap(),
+                at: now(),
+                dispatch: 1,
+            },
+        },
+    ]
+}
