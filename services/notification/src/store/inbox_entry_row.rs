@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::notification::FeedCursor;
 use holdpoint_ids::{HoldId, NotificationId, UserName, Workspace};
 use holdpoint_store::{
-    BrokenRow as _, ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, Transaction, insert_rows, readable,
+    BrokenRow as _, ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows, page,
 };
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
@@ -81,14 +81,7 @@ impl<P> EntryFilter<'_, P> {
         db: &impl ConnectionTrait,
         query: Select<Entity>,
     ) -> Result<Vec<Row>, StoreError> {
-        let spare = self.limit.saturating_add(SPARE_ROWS);
-        let rows = query.limit(spare).all(db).await?;
-        Ok(readable(
-            rows,
-            self.limit,
-            |row| row.hold.clone(),
-            |row| as_row(&row),
-        ))
+        page(db, query, self.limit, |row| as_row(&row)).await
     }
 }
 
