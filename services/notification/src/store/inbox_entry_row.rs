@@ -75,14 +75,6 @@ impl<P> EntryFilter<'_, P> {
             query
         }
     }
-
-    async fn read(
-        &self,
-        db: &impl ConnectionTrait,
-        query: Select<Entity>,
-    ) -> Result<Vec<Row>, StoreError> {
-        page(db, query, self.limit, |row| as_row(&row)).await
-    }
 }
 
 /// When entries were read, and the number of that change.
@@ -148,7 +140,7 @@ pub(super) async fn list(
         .order_by_desc(Column::At)
         .order_by_desc(Column::Hold)
         .order_by_desc(Column::Rev);
-    filter.read(db, query).await
+    page(db, query, filter.limit, |row| as_row(&row)).await
 }
 
 /// Adds entries, each with the number of its commit. One that exists stays as it is.
@@ -226,7 +218,7 @@ pub(super) async fn changes(
         .order_by_asc(Column::Seq)
         .order_by_asc(Column::Hold)
         .order_by_asc(Column::Rev);
-    filter.read(db, query).await
+    page(db, query, filter.limit, |row| as_row(&row)).await
 }
 
 fn unread_of(workspace: &Workspace, person: &UserName) -> Condition {
