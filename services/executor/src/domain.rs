@@ -17,7 +17,6 @@ mod nearest_names;
 pub mod need;
 pub mod refusal;
 mod rules;
-mod size;
 mod step_response;
 mod text;
 mod transition;

@@ -212,10 +212,8 @@ impl ExecutorQueries {
         query: &ListActivities,
     ) -> Result<Page<Activity>, QueryError> {
         let limit = check_limit(query.limit)?.min(crate::domain::contact::ACTIVITIES_KEPT);
-        Ok(Page {
-            items: store::activities_of(&self.db, workspace, &query.contact, limit).await?,
-            next_cursor: None,
-        })
+        let newest = store::activities_of(&self.db, workspace, &query.contact, limit).await?;
+        Ok(newest.into())
     }
 
     async fn find_run(&self, workspace: &Workspace, run: RunId) -> Result<Run, QueryError> {

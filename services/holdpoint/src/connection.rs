@@ -22,7 +22,6 @@ pub(crate) const FILE_NAME: &str = "cli.json";
 pub(crate) struct Connection {
     /// Address without a path.
     pub(crate) url: String,
-    #[serde(default)]
     pub(crate) token: Option<String>,
     #[serde(default = "workspace_default")]
     pub(crate) workspace: String,
@@ -99,7 +98,6 @@ pub(crate) struct ConnectionFile {
     #[serde(flatten)]
     pub(crate) connection: Connection,
     /// Address of the bus, including its key.
-    #[serde(default)]
     pub(crate) nats_url: Option<String>,
 }
 

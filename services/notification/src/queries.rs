@@ -179,10 +179,8 @@ impl NotificationQueries {
     ) -> Result<Page<WatchView>, Problem> {
         let found = store::watches(&self.db, workspace, &query.person).await;
         let found = found.map_err(failed)?;
-        Ok(Page {
-            items: found.iter().filter_map(Watch::view).collect(),
-            next_cursor: None,
-        })
+        let views = found.iter().filter_map(Watch::view);
+        Ok(views.collect::<Vec<_>>().into())
     }
 
     async fn watching(

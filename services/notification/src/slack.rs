@@ -263,15 +263,7 @@ mod tests {
     fn texts_of_users_stay_texts() {
         let evil = "<!channel> <https://evil.example|x> & <script>\r\n\u{0}\u{1b}\u{202e}@here";
         let long = evil.repeat(1_000);
-        for kind in [
-            RequestEventKind::Opened,
-            RequestEventKind::Assigned,
-            RequestEventKind::Escalated,
-            RequestEventKind::TakenOver,
-            RequestEventKind::Decided,
-            RequestEventKind::Expired,
-            RequestEventKind::Withdrawn,
-        ] {
+        for kind in RequestEventKind::ALL {
             let mut fact = fact(1, kind, &[]);
             fact.by = Some(long.clone());
             fact.request.title = Some(long.clone());

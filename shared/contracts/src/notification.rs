@@ -41,7 +41,7 @@ pub use webhooks::{
 pub const SERVICE: &str = "notification";
 
 words!(RequestEventKind, Channel, PendingReason);
-all_variants!(PendingReason);
+all_variants!(PendingReason, RequestEventKind);
 
 commands! {
     RecordRequestEvents: "record_request_events"(facts[0].id) -> Vec<Reply<EventRecorded>>;
@@ -97,7 +97,9 @@ pub struct RequestEvent {
 }
 
 /// A change of a request that users are notified of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr, VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
 #[strum(const_into_str, serialize_all = "snake_case")]
 pub enum RequestEventKind {

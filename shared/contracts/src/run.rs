@@ -343,3 +343,13 @@ pub struct Page<T> {
     /// Ask with it for the next page; none at the end.
     pub next_cursor: Option<String>,
 }
+
+impl<T> From<Vec<T>> for Page<T> {
+    /// The only page of a list.
+    fn from(items: Vec<T>) -> Self {
+        Self {
+            items,
+            next_cursor: None,
+        }
+    }
+}

@@ -33,7 +33,7 @@ pub use column_row::ColumnRow;
 pub use guard::upsert_if_version;
 pub use rows::{SPARE_ROWS, insert_returning, insert_rows, readable};
 pub use session::HeldName;
-pub use state_row::{BrokenRow, ChangedState, GuardedTable, KeyOf, StateRow, StoredState};
+pub use state_row::{BrokenRow, ChangedState, GuardedTable, KeyOf, StateRow, StoredState, page};
 pub use transaction::Transaction;
 pub use writer::TableWriter;
 

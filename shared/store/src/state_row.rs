@@ -11,8 +11,8 @@ use sea_orm::entity::prelude::DateTimeUtc;
 use sea_orm::sea_query::{FromValueTuple, IntoValueTuple};
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, Condition, ConnectionTrait, EntityName, EntityTrait, IdenStatic,
-    Iterable, PrimaryKeyToColumn, PrimaryKeyTrait, QueryFilter, QueryOrder, QuerySelect, Select,
-    TryGetableMany, Value,
+    Iterable, ModelTrait as _, PrimaryKeyToColumn, PrimaryKeyTrait, QueryFilter, QueryOrder,
+    QuerySelect, Select, TryGetableMany, Value,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -53,6 +53,14 @@ pub trait BrokenRow: EntityName {
     /// A row of this table breaks an invariant.
     fn broken(reason: impl std::fmt::Display) -> StoreError {
         StoreError::broken(Self::default().table_name(), reason)
+    }
+
+    /// Reads the word of an enum in a column.
+    ///
+    /// # Errors
+    /// [`StoreError::BrokenRow`] when the enum has no such word.
+    fn word<T: DeserializeOwned>(text: String) -> Result<T, StoreError> {
+        serde_json::from_value(text.into()).map_err(Self::broken)
     }
 }
 
@@ -152,18 +160,7 @@ pub trait StateRow: GuardedTable {
         query: Select<Self>,
         limit: u64,
     ) -> impl Future<Output = Result<Vec<Self::State>, StoreError>> + Send {
-        async move {
-            let rows = query
-                .limit(limit.saturating_add(SPARE_ROWS))
-                .all(db)
-                .await?;
-            let name = |row: &Self::Model| {
-                use sea_orm::ModelTrait as _;
-                let key: Vec<_> = key_columns::<Self>().map(|key| row.get(key)).collect();
-                format!("{key:?} of {}", Self::default().table_name())
-            };
-            Ok(readable(rows, limit, name, |row| Self::read(&row)))
-        }
+        page(db, query, limit, |row| Self::read(&row))
     }
 
     /// Saves each state if its row still has the version that was read, in one statement for up to
@@ -201,6 +198,25 @@ pub trait StateRow: GuardedTable {
             Ok(())
         }
     }
+}
+
+/// The first `limit` rows that a query finds. A row that cannot be read is passed over and logged.
+///
+/// # Errors
+/// [`StoreError`] when the database refuses.
+pub async fn page<R: EntityTrait, S>(
+    db: &impl ConnectionTrait,
+    query: Select<R>,
+    limit: u64,
+    read: impl Fn(R::Model) -> Result<S, StoreError>,
+) -> Result<Vec<S>, StoreError> {
+    let spare = limit.saturating_add(SPARE_ROWS);
+    let rows = query.limit(spare).all(db).await?;
+    let name = |row: &R::Model| {
+        let key: Vec<_> = key_columns::<R>().map(|key| row.get(key)).collect();
+        format!("{key:?} of {}", R::default().table_name())
+    };
+    Ok(readable(rows, limit, name, read))
 }
 
 fn key_columns<R: EntityTrait>() -> impl Iterator<Item = R::Column> {

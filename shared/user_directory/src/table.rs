@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use holdpoint_contracts::handoff::{self, UserChange, UserView};
 use holdpoint_ids::{RoleName, UserName, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError};
+use holdpoint_store::{BrokenRow as _, ROWS_PER_STATEMENT, StoreError};
 use sea_orm::sea_query::{Alias, Expr, ExprTrait, OnConflict};
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter,
@@ -28,10 +28,6 @@ pub struct User {
     /// In alphabetical order.
     pub roles: Vec<RoleName>,
     pub active: bool,
-}
-
-fn broken(error: impl std::fmt::Display) -> StoreError {
-    StoreError::broken("users", error)
 }
 
 /// Finds a user by name.
@@ -72,9 +68,9 @@ pub async fn find_all(
 
 fn read(row: user::Model) -> Result<User, StoreError> {
     Ok(User {
-        name: row.name.parse().map_err(broken)?,
+        name: row.name.parse().map_err(user::Entity::broken)?,
         email: row.email,
-        roles: serde_json::from_str(&row.roles).map_err(broken)?,
+        roles: serde_json::from_str(&row.roles).map_err(user::Entity::broken)?,
         active: row.active,
     })
 }
@@ -103,7 +99,7 @@ pub async fn members(
         .await?;
     names
         .into_iter()
-        .map(|name| name.parse().map_err(broken))
+        .map(|name| name.parse().map_err(user::Entity::broken))
         .collect()
 }
 
@@ -128,7 +124,7 @@ pub async fn position(db: &impl ConnectionTrait) -> Result<u64, StoreError> {
         .one(db)
         .await?;
     let seq = found.map_or(0, |row| row.seq);
-    u64::try_from(seq).map_err(|error| StoreError::broken("sync_cursors", error))
+    u64::try_from(seq).map_err(position::Entity::broken)
 }
 
 /// Applies changes and moves the cursor; must be called within a transaction. Of two states of a user the
@@ -141,7 +137,7 @@ pub async fn apply(db: &impl ConnectionTrait, changes: &[UserChange]) -> Result<
         return Ok(());
     };
     upsert(db, changes).await?;
-    let seq = i64::try_from(last).map_err(|error| StoreError::broken("sync_cursors", error))?;
+    let seq = i64::try_from(last).map_err(position::Entity::broken)?;
     let row = position::ActiveModel {
         source: Set(handoff::SERVICE.to_owned()),
         seq: Set(seq),
@@ -237,9 +233,9 @@ fn as_row(workspace: &Workspace, user: &UserView) -> Result<user::ActiveModel, S
         workspace: Set(workspace.to_string()),
         name: Set(user.name.to_string()),
         email: Set(user.email.clone()),
-        roles: Set(serde_json::to_string(&user.roles).map_err(broken)?),
+        roles: Set(serde_json::to_string(&user.roles).map_err(user::Entity::broken)?),
         active: Set(user.active),
-        version: Set(i64::try_from(user.version).map_err(broken)?),
+        version: Set(i64::try_from(user.version).map_err(user::Entity::broken)?),
     })
 }
 

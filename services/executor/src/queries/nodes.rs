@@ -50,10 +50,7 @@ impl ExecutorQueries {
             queue_depth: node.queue_depth,
         });
         // One page suffices: live nodes come first, and a node that is down is deleted after a day.
-        Ok(Page {
-            items: views.collect(),
-            next_cursor: None,
-        })
+        Ok(views.collect::<Vec<_>>().into())
     }
 
     pub(super) async fn claims(

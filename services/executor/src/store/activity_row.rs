@@ -158,8 +158,7 @@ pub(crate) async fn delete_all(
 ) -> Result<(), StoreError> {
     for (workspace, contact) in contacts {
         Entity::delete_many()
-            .filter(COLUMN.workspace.eq(workspace.as_str()))
-            .filter(COLUMN.contact.eq(contact.as_str()))
+            .filter(of_contact(workspace, contact))
             .exec(db)
             .await?;
     }
@@ -174,17 +173,15 @@ pub(crate) async fn newest(
     limit: u64,
 ) -> Result<Vec<Activity>, StoreError> {
     let rows = Entity::find()
-        .filter(COLUMN.workspace.eq(workspace.as_str()))
-        .filter(COLUMN.contact.eq(contact.as_str()))
+        .filter(of_contact(workspace, contact))
         .order_by_desc(Column::At)
         .order_by_desc(Column::Id)
         .limit(limit)
         .all(db)
         .await?;
     let read = |row: Model| {
-        let kind = serde_json::Value::String(row.kind);
         Ok(Activity {
-            kind: serde_json::from_value(kind).map_err(Entity::broken)?,
+            kind: Entity::word(row.kind)?,
             subject: row.subject,
             text: row.text,
             at: row.at,
@@ -193,15 +190,10 @@ pub(crate) async fn newest(
     rows.into_iter().map(read).collect()
 }
 
-async fn count(
-    db: &impl ConnectionTrait,
-    workspace: &Workspace,
-    contact: &ContactId,
-) -> Result<u64, StoreError> {
-    let all = Entity::find()
-        .filter(COLUMN.workspace.eq(workspace.as_str()))
-        .filter(COLUMN.contact.eq(contact.as_str()));
-    Ok(all.count(db).await?)
+fn of_contact(workspace: &Workspace, contact: &ContactId) -> Condition {
+    Condition::all()
+        .add(COLUMN.workspace.eq(workspace.as_str()))
+        .add(COLUMN.contact.eq(contact.as_str()))
 }
 
 /// For decisions: the last activities of each contact, oldest first, and the number of older ones.
@@ -220,7 +212,8 @@ pub(crate) async fn find(
         let older = if shown < ACTIVITIES_SHOWN {
             0
         } else {
-            count(db, workspace, contact).await?.saturating_sub(shown)
+            let all = Entity::find().filter(of_contact(workspace, contact));
+            all.count(db).await?.saturating_sub(shown)
         };
         let value =
             serde_json::to_value(ContactActivity { newest, older }).map_err(Entity::broken)?;

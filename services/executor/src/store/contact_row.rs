@@ -33,13 +33,12 @@ state_row!(Contact, |contact, stored| ActiveModel {
     state: Set(stored.state),
     deleted_at: Set(contact.deleted.then_some(stored.now)),
     updated_at: Set(stored.now),
-    email: Set(email_of(contact)),
+    email: Set(contact
+        .fields
+        .get("email")
+        .and_then(Value::as_str)
+        .map(comparable_email)),
 });
-
-fn email_of(contact: &Contact) -> Option<String> {
-    let email = contact.fields.get("email").and_then(Value::as_str);
-    email.map(comparable_email)
-}
 
 /// Addresses are compared in lower case.
 fn comparable_email(email: &str) -> String {

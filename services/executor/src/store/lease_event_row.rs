@@ -55,9 +55,8 @@ pub(crate) async fn of_run(
         .await?;
     let mut steps: BTreeMap<String, Vec<LeaseEvent>> = BTreeMap::new();
     for row in rows {
-        let action = serde_json::Value::String(row.action);
         let entry = LeaseEvent {
-            action: serde_json::from_value(action).map_err(Entity::broken)?,
+            action: Entity::word(row.action)?,
             node: row.node.parse().map_err(Entity::broken)?,
             at: row.at,
             dispatch: u64::try_from(row.dispatch).map_err(Entity::broken)?,

@@ -3,8 +3,7 @@
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{RunId, Workspace};
 use holdpoint_store::{
-    BrokenRow as _, ROWS_PER_STATEMENT, SPARE_ROWS, StateRow as _, StoreError, Transaction,
-    insert_rows, readable,
+    BrokenRow as _, ROWS_PER_STATEMENT, StateRow as _, StoreError, Transaction, insert_rows,
 };
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
@@ -138,14 +137,11 @@ pub(crate) async fn due(
     let any = Condition::any()
         .add(COLUMN.expires_ms.lte(now.timestamp_millis()))
         .add(COLUMN.node.in_subquery(down.into_query()));
-    let rows = Entity::find()
+    let query = Entity::find()
         .filter(any)
         .filter(COLUMN.id.gt(after))
-        .order_by_asc(Column::Id)
-        .limit(limit.saturating_add(SPARE_ROWS))
-        .all(db)
-        .await?;
-    Ok(readable(rows, limit, |row| row.id.clone(), read))
+        .order_by_asc(Column::Id);
+    holdpoint_store::page(db, query, limit, read).await
 }
 
 /// Leases of a workspace, oldest first.
@@ -154,14 +150,11 @@ pub(crate) async fn list(
     workspace: &Workspace,
     limit: u64,
 ) -> Result<Vec<Lease>, StoreError> {
-    let rows = Entity::find()
+    let query = Entity::find()
         .filter(COLUMN.workspace.eq(workspace.as_str()))
         .order_by_asc(Column::ClaimedAt)
-        .order_by_asc(Column::Id)
-        .limit(limit.saturating_add(SPARE_ROWS))
-        .all(db)
-        .await?;
-    Ok(readable(rows, limit, |row| row.id.clone(), read))
+        .order_by_asc(Column::Id);
+    holdpoint_store::page(db, query, limit, read).await
 }
 
 pub(crate) async fn load(

@@ -98,7 +98,7 @@ fn read(row: Model) -> Result<StepRow, StoreError> {
     Ok(StepRow {
         run: RunId::from_uuid(row.run_id),
         step: row.step_id,
-        status: status(&row.status)?,
+        status: Entity::word(row.status)?,
         tool: row.tool,
         request: request.transpose().map_err(Entity::broken)?,
         response: response.transpose().map_err(Entity::broken)?,
@@ -187,10 +187,6 @@ async fn queued_rows(
         .order_by_asc(Column::StepId)
         .limit(limit);
     Ok(query.all(db).await?)
-}
-
-fn status(text: &str) -> Result<StepStatus, StoreError> {
-    serde_json::from_value(serde_json::Value::String(text.to_owned())).map_err(Entity::broken)
 }
 
 /// Writes rows; a field without a value keeps the value of the row.

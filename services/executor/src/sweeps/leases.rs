@@ -115,11 +115,7 @@ impl Leases {
         db: &DatabaseConnection,
     ) -> Result<SweepPage<Executor>, StoreError> {
         if self.is_deaf(Instant::now()) {
-            return Ok(SweepPage {
-                inputs: Vec::new(),
-                messages: Vec::new(),
-                more: false,
-            });
+            return Ok(SweepPage::of_inputs([], false));
         }
         let mut inputs = Vec::new();
         if self.after.is_empty() {
@@ -149,11 +145,7 @@ impl Leases {
         let more = leases.len() >= usize::try_from(PAGE).unwrap_or(usize::MAX);
         let last = leases.last().filter(|_| more);
         self.after = last.map_or_else(String::new, |last| store::lease_id(last.run, &last.step));
-        Ok(SweepPage {
-            inputs,
-            messages: Vec::new(),
-            more,
-        })
+        Ok(SweepPage::of_inputs(inputs, more))
     }
 }
 

@@ -40,11 +40,8 @@ impl Sweep<Executor> for ScopeSync {
             if inputs.is_empty() {
                 self.0.end(begun);
             }
-            Ok(SweepPage {
-                more: !inputs.is_empty(),
-                inputs,
-                messages: Vec::new(),
-            })
+            let more = !inputs.is_empty();
+            Ok(SweepPage::of_inputs(inputs, more))
         }
         .boxed()
     }

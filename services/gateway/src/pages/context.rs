@@ -40,10 +40,12 @@ pub(super) fn sections(context: &Value) -> Markup {
         return html! { p.muted { "The context is too long for a list. Open the request to see it." } };
     }
     let known = |name: &str| SECTIONS.iter().any(|(key, _)| *key == name);
+    let is_short = |value: &Value| value.as_str().is_none_or(|text| text.len() <= 120);
+    // Short values are shown as pairs.
     let (others, rest): (Vec<_>, Vec<_>) = fields
         .iter()
         .filter(|(name, value)| !known(name) && !is_empty(value))
-        .partition(|(_, value)| is_short(value));
+        .partition(|(_, value)| !is_nested(value) && is_short(value));
     html! {
         @for (key, heading) in SECTIONS {
             @let found = fields.get(key).map(|found| without_repetition(key, found, fields));
@@ -236,11 +238,6 @@ fn scalar(found: &Value) -> String {
 
 const fn is_nested(value: &Value) -> bool {
     matches!(value, Value::Array(_) | Value::Object(_))
-}
-
-/// Short values are shown as pairs.
-fn is_short(value: &Value) -> bool {
-    !is_nested(value) && value.as_str().is_none_or(|text| text.len() <= 120)
 }
 
 fn is_empty(value: &Value) -> bool {

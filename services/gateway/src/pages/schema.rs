@@ -104,7 +104,10 @@ fn value_of(field: &Field, text: &str) -> Result<Option<Value>, String> {
 
 fn input(field: &Field, id: &str, before: &Fields, error: Option<&str>) -> Markup {
     let name = key(field);
-    let id = format!("{id}-{}", slug(&field.name));
+    let slug = field
+        .name
+        .replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    let id = format!("{id}-{slug}");
     let default = field.default.as_ref();
     let default = default.map(|value| {
         value
@@ -217,10 +220,4 @@ const fn input_type(format: Option<Format>) -> &'static str {
         Some(Format::Date) => "date",
         Some(Format::DateTime) | None => "text",
     }
-}
-
-fn slug(name: &str) -> String {
-    name.chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
-        .collect()
 }

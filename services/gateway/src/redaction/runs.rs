@@ -243,10 +243,7 @@ mod tests {
     }
 
     fn page(items: Vec<RequestView>) -> Option<Page<RequestView>> {
-        Some(Page {
-            items,
-            next_cursor: None,
-        })
+        Some(items.into())
     }
 
     fn item(kind: EventType, step: Option<&str>, message: &str, data: Value) -> HistoryItem {

@@ -32,7 +32,6 @@ pub(crate) fn routes() -> Router<App> {
 #[serde(deny_unknown_fields)]
 struct AdvanceBody {
     by: String,
-    #[serde(default)]
     settle_ms: Option<u64>,
 }
 

@@ -40,7 +40,6 @@ pub(crate) fn routes() -> Router<App> {
 #[serde(deny_unknown_fields)]
 struct ActivityBody {
     kind: ActivityKind,
-    #[serde(default)]
     subject: Option<String>,
     #[serde(default)]
     text: String,
@@ -62,10 +61,7 @@ async fn list(reader: RunReader, params: Params) -> JsonResult<Page<ContactView>
     if let Some(contact) = own.cloned() {
         items.push(reader.query(GetContact { contact }).await?);
     }
-    Ok(Json(Page {
-        items,
-        next_cursor: None,
-    }))
+    Ok(Json(items.into()))
 }
 
 async fn show(call: Call<RunReader, ContactId>) -> JsonResult<ContactView> {

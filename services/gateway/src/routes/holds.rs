@@ -40,7 +40,6 @@ pub(crate) fn routes() -> Router<App> {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct VersionBody {
-    #[serde(default)]
     pub(super) version: Option<u64>,
 }
 
@@ -51,7 +50,6 @@ struct HoldBody {
     question: Option<String>,
     #[serde(default, deserialize_with = "holdpoint_contracts::form::words")]
     options: Vec<String>,
-    #[serde(default)]
     to: Option<OneOrMany>,
     wait: Option<String>,
     #[serde(default, deserialize_with = "text_or_zero")]
@@ -94,7 +92,6 @@ struct RungBody {
     after: String,
     #[serde(rename = "do")]
     act: RungAct,
-    #[serde(default)]
     to: Option<OneOrMany>,
 }
 

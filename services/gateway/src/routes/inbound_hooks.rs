@@ -135,11 +135,8 @@ async fn read_repeated(
 async fn list(call: Call<Administer>) -> JsonResult<Page<HookView>> {
     let workspace = &call.caller.workspace;
     let hooks = hooks::list(&call.caller.app.readers, workspace).await?;
-    let hooks = hooks.into_iter();
-    Ok(Json(Page {
-        items: hooks.map(|hook| view(workspace, hook, None)).collect(),
-        next_cursor: None,
-    }))
+    let views = hooks.into_iter().map(|hook| view(workspace, hook, None));
+    Ok(Json(views.collect::<Vec<_>>().into()))
 }
 
 async fn remove(call: Call<Administer, HookName>) -> ApiResult<StatusCode> {

@@ -50,7 +50,6 @@ pub(crate) fn routes() -> Router<App> {
 #[serde(deny_unknown_fields)]
 struct ReadAllBody {
     /// Id of a live event. Later changes stay unread.
-    #[serde(default)]
     until: Option<FeedCursor>,
 }
 

@@ -53,23 +53,19 @@ pub(crate) fn routes() -> Router<App> {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PauseBody {
-    #[serde(default)]
     waiting: Option<PauseWaiting>,
-    #[serde(default)]
     new: Option<PauseNew>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ResumeBody {
-    #[serde(default)]
     mode: Option<ResumeMode>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CancelBody {
-    #[serde(default)]
     reason: Option<String>,
 }
 

@@ -29,10 +29,7 @@ async fn list(selected: SelectedUser) -> JsonResult<Page<SessionView>> {
     let SelectedUser { app, caller, user } = selected;
     let holder = (&caller.workspace, &user);
     let items = sessions::list(&app.readers, holder, None, app.clock.now()).await?;
-    Ok(Json(Page {
-        items,
-        next_cursor: None,
-    }))
+    Ok(Json(items.into()))
 }
 
 async fn end(selected: SelectedUser, PathId(id): PathId<SessionId>) -> ApiResult<StatusCode> {

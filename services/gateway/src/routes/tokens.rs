@@ -30,9 +30,7 @@ pub(crate) fn routes() -> Router<App> {
 #[serde(deny_unknown_fields)]
 struct TokenBody {
     user: UserName,
-    #[serde(default)]
     role: Option<String>,
-    #[serde(default)]
     expires_in: Option<String>,
 }
 

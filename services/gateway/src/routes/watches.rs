@@ -27,11 +27,8 @@ pub(crate) fn routes() -> Router<App> {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WatchBody {
-    #[serde(default)]
     request: Option<HoldId>,
-    #[serde(default)]
     run: Option<RunId>,
-    #[serde(default)]
     agent: Option<AgentName>,
 }
 

@@ -6,7 +6,7 @@ pub(super) mod row;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::{IdempotencyKey, Reply};
 use holdpoint_ids::{CommandId, RoleName, UserName, Workspace};
-use holdpoint_store::{StoreError, begin_write};
+use holdpoint_store::{BrokenRow as _, StoreError, begin_write};
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseConnection, EntityTrait,
@@ -117,7 +117,7 @@ pub(crate) async fn progress(
             let answer = row.answer.as_deref().map(serde_json::from_str).transpose();
             Ok(Progress {
                 workspace: row.workspace,
-                answer: answer.map_err(broken)?,
+                answer: answer.map_err(row::Entity::broken)?,
             })
         })
         .transpose()
@@ -130,7 +130,7 @@ pub(crate) async fn done(
     answer: &Reply<Value>,
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    let answer = serde_json::to_string(answer).map_err(broken)?;
+    let answer = serde_json::to_string(answer).map_err(row::Entity::broken)?;
     row::Entity::update_many()
         .col_expr(row::Column::State, Expr::value(DONE))
         .col_expr(row::Column::Answer, Expr::value(answer))
@@ -196,7 +196,7 @@ pub(crate) async fn find_answer(
         return Ok(KeyUse::Reused);
     }
     let answer = found.answer.as_deref().map(serde_json::from_str);
-    Ok(match answer.transpose().map_err(broken)? {
+    Ok(match answer.transpose().map_err(row::Entity::broken)? {
         Some(Reply::Ok(answer)) => KeyUse::Answered(answer),
         Some(Reply::<Value>::Problem(_)) | None => KeyUse::New,
     })
@@ -230,7 +230,7 @@ pub(crate) async fn keep_answer(
         after: None,
         created_at: given.at,
     };
-    let answer = serde_json::to_string(&Reply::Ok(given.answer)).map_err(broken)?;
+    let answer = serde_json::to_string(&Reply::Ok(given.answer)).map_err(row::Entity::broken)?;
     let row = row::ActiveModel {
         state: Set(DONE.to_owned()),
         answer: Set(Some(answer)),
@@ -249,7 +249,7 @@ fn as_row(command: &Stored) -> Result<row::ActiveModel, StoreError> {
         id: Set(command.id.to_string()),
         workspace: Set(command.workspace.to_string()),
         caller: Set(command.caller.to_string()),
-        roles: Set(serde_json::to_string(&command.roles).map_err(broken)?),
+        roles: Set(serde_json::to_string(&command.roles).map_err(row::Entity::broken)?),
         service: Set(command.service.clone()),
         subject: Set(command.subject.clone()),
         ask_subject: Set(command.ask_subject.clone()),
@@ -270,13 +270,13 @@ fn as_row(command: &Stored) -> Result<row::ActiveModel, StoreError> {
 fn read(row: row::Model) -> Result<Stored, StoreError> {
     Ok(Stored {
         id: id_of(&row.id)?,
-        workspace: row.workspace.parse().map_err(broken)?,
-        caller: row.caller.parse().map_err(broken)?,
-        roles: serde_json::from_str(&row.roles).map_err(broken)?,
+        workspace: row.workspace.parse().map_err(row::Entity::broken)?,
+        caller: row.caller.parse().map_err(row::Entity::broken)?,
+        roles: serde_json::from_str(&row.roles).map_err(row::Entity::broken)?,
         service: row.service,
         subject: row.subject,
         ask_subject: row.ask_subject,
-        envelope: serde_json::from_str(&row.envelope).map_err(broken)?,
+        envelope: serde_json::from_str(&row.envelope).map_err(row::Entity::broken)?,
         key: IdempotencyKey {
             key: row.key,
             digest: row.digest,
@@ -287,9 +287,5 @@ fn read(row: row::Model) -> Result<Stored, StoreError> {
 }
 
 fn id_of(text: &str) -> Result<CommandId, StoreError> {
-    text.parse().map_err(broken)
-}
-
-fn broken(error: impl std::fmt::Display) -> StoreError {
-    StoreError::broken("commands", error)
+    text.parse().map_err(row::Entity::broken)
 }

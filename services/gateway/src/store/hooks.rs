@@ -7,7 +7,7 @@ pub(super) mod tests;
 use chrono::{DateTime, Utc};
 use holdpoint_auth::WebhookSecret;
 use holdpoint_ids::{HookName, UserName, Workspace};
-use holdpoint_store::{StoreError, begin_write, readable};
+use holdpoint_store::{BrokenRow as _, StoreError, begin_write, readable};
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, DatabaseConnection, EntityTrait, PaginatorTrait, QueryFilter,
     QueryOrder, TryInsertResult,
@@ -32,16 +32,11 @@ pub(crate) enum Added {
     /// The workspace has reached its limit.
     Full,
 }
-
-fn broken(error: impl std::fmt::Display) -> StoreError {
-    StoreError::broken("inbound_hooks", error)
-}
-
 fn read(row: &row::Model) -> Result<Hook, StoreError> {
     Ok(Hook {
-        name: row.name.parse().map_err(broken)?,
-        secret: WebhookSecret::read(&row.secret).map_err(broken)?,
-        made_by: row.made_by.parse().map_err(broken)?,
+        name: row.name.parse().map_err(row::Entity::broken)?,
+        secret: WebhookSecret::read(&row.secret).map_err(row::Entity::broken)?,
+        made_by: row.made_by.parse().map_err(row::Entity::broken)?,
         created_at: row.created_at,
     })
 }

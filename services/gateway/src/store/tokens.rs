@@ -13,7 +13,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_auth::Role;
 use holdpoint_contracts::IdempotencyKey;
 use holdpoint_ids::{UserName, Workspace};
-use holdpoint_store::{SPARE_ROWS, StoreError, readable};
+use holdpoint_store::StoreError;
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, Condition, DatabaseConnection, DbErr, EntityTrait, QueryFilter,
@@ -198,20 +198,12 @@ pub(crate) async fn list(
     let alive = row::Column::ExpiresAt
         .is_null()
         .or(row::Column::ExpiresAt.gt(now));
-    let rows = row::Entity::find()
+    let query = row::Entity::find()
         .filter(row::Column::Workspace.eq(workspace.as_str()))
         .filter(row::Column::Id.gt(after.map_or(0, |id| id.0)))
         .filter(alive)
-        .order_by_asc(row::Column::Id)
-        .limit(limit.saturating_add(SPARE_ROWS))
-        .all(readers)
-        .await?;
-    Ok(readable(
-        rows,
-        limit,
-        |row| row.id.to_string(),
-        |row| view(&row),
-    ))
+        .order_by_asc(row::Column::Id);
+    holdpoint_store::page(readers, query, limit, |row| view(&row)).await
 }
 
 /// The user of a token; absent if the workspace has no such token.

@@ -14,7 +14,7 @@ use serde_json::json;
 pub(crate) use self::open_hold::OpenedHold;
 use self::open_hold::{open, wait_until_closed};
 use super::{ClientCommand, Session, add_options, api_text, cells, instant, page_query};
-use crate::cli::requests::{ApproveArgs, AskArgs, InboxArgs, RequestCommand};
+use crate::cli::requests::{ApproveArgs, AskArgs, InboxArgs, RequestCommand, RequestRefs};
 use crate::client::Body;
 use crate::exit::{ExitKind, Usage};
 
@@ -52,11 +52,6 @@ async fn ask(session: &Session, args: AskArgs) -> anyhow::Result<ExitKind> {
     open(session, body, &args.hold).await
 }
 
-/// Whether an id may contain it.
-fn is_id_char(c: char) -> bool {
-    c.is_ascii_alphanumeric() || c == '_' || c == '-'
-}
-
 /// Approves requests by id, or opens an approval with a text. Options that only fit the other form are
 /// refused: a script that said `--wait` must not continue without an approval.
 async fn approve(session: &Session, args: ApproveArgs) -> anyhow::Result<ExitKind> {
@@ -67,6 +62,7 @@ async fn approve(session: &Session, args: ApproveArgs) -> anyhow::Result<ExitKin
         hold,
     } = args;
     let is_id = |text: &&String| text.starts_with(HOLD_PREFIX);
+    let is_id_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let text = ids_or_text.iter().find(|text| !is_id(text));
     let has_id_option = comment.is_some() || !options.seen.is_empty() || options.all_or_none;
     let error = match text {
@@ -96,8 +92,11 @@ async fn approve(session: &Session, args: ApproveArgs) -> anyhow::Result<ExitKin
         let body = json!({ "kind": "approval", "question": text });
         return open(session, body, &hold).await;
     }
-    let body = json!({ "comment": comment });
-    act_on_request::decide(session, &ids_or_text, &options, "approve", body).await
+    let refs = RequestRefs {
+        requests: ids_or_text,
+        options,
+    };
+    act_on_request::decide(session, &refs, "approve", json!({ "comment": comment })).await
 }
 
 async fn inbox(session: &Session, args: InboxArgs) -> anyhow::Result<ExitKind> {

@@ -13,7 +13,6 @@ use crate::exit::ExitKind;
 struct Token {
     id: String,
     /// The secret, only in the response to its creation.
-    #[serde(default)]
     token: Option<String>,
     user: String,
     role: Option<String>,

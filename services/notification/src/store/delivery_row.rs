@@ -112,12 +112,8 @@ impl ColumnRow for Entity {
 
     fn read(row: Model) -> Result<Delivery, StoreError> {
         let key = key_of(&row)?;
-        let waits = |text: &str| {
-            PendingReason::ALL
-                .into_iter()
-                .find(|one| one.as_str() == text)
-        };
-        let pending = row.next_at.zip(row.waits.as_deref().and_then(waits));
+        let waits: Option<PendingReason> = row.waits.map(Self::word).transpose()?;
+        let pending = row.next_at.zip(waits);
         let phase = match (row.state.as_str(), pending) {
             ("pending", Some((next_at, waits))) => Phase::Pending { next_at, waits },
             ("sent", None) => Phase::Sent {
@@ -127,13 +123,9 @@ impl ColumnRow for Entity {
             ("dropped", None) => Phase::Dropped,
             (other, _) => return Err(Self::broken(format!("state `{other}`"))),
         };
-        let priority = Priority::ALL
-            .into_iter()
-            .find(|one| one.as_str() == row.priority);
         Ok(Delivery {
             key,
-            priority: priority
-                .ok_or_else(|| Self::broken(format!("priority `{}`", row.priority)))?,
+            priority: Self::word(row.priority)?,
             after: serde_json::from_str(&row.after).map_err(Self::broken)?,
             at: row.created_at,
             changed_at: row.updated_at,

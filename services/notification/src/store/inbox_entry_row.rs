@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::notification::FeedCursor;
 use holdpoint_ids::{HoldId, NotificationId, UserName, Workspace};
 use holdpoint_store::{
-    BrokenRow as _, ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, Transaction, insert_rows, readable,
+    BrokenRow as _, ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows, page,
 };
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
@@ -75,21 +75,6 @@ impl<P> EntryFilter<'_, P> {
             query
         }
     }
-
-    async fn read(
-        &self,
-        db: &impl ConnectionTrait,
-        query: Select<Entity>,
-    ) -> Result<Vec<Row>, StoreError> {
-        let spare = self.limit.saturating_add(SPARE_ROWS);
-        let rows = query.limit(spare).all(db).await?;
-        Ok(readable(
-            rows,
-            self.limit,
-            |row| row.hold.clone(),
-            |row| as_row(&row),
-        ))
-    }
 }
 
 /// When entries were read, and the number of that change.
@@ -155,7 +140,7 @@ pub(super) async fn list(
         .order_by_desc(Column::At)
         .order_by_desc(Column::Hold)
         .order_by_desc(Column::Rev);
-    filter.read(db, query).await
+    page(db, query, filter.limit, |row| as_row(&row)).await
 }
 
 /// Adds entries, each with the number of its commit. One that exists stays as it is.
@@ -233,7 +218,7 @@ pub(super) async fn changes(
         .order_by_asc(Column::Seq)
         .order_by_asc(Column::Hold)
         .order_by_asc(Column::Rev);
-    filter.read(db, query).await
+    page(db, query, filter.limit, |row| as_row(&row)).await
 }
 
 fn unread_of(workspace: &Workspace, person: &UserName) -> Condition {

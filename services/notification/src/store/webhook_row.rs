@@ -1,12 +1,12 @@
 //! Table `webhooks`.
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::notification::{WebhookFormat, WebhookStatus};
+use holdpoint_contracts::notification::WebhookStatus;
 use holdpoint_ids::{WebhookId, Workspace};
-use holdpoint_store::{BrokenRow as _, ColumnRow, SPARE_ROWS, StoreError, readable};
+use holdpoint_store::{BrokenRow as _, ColumnRow, StoreError, page};
 use sea_orm::ActiveValue::Set;
+use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
-use sea_orm::{QueryOrder, QuerySelect};
 
 use super::key_columns::{after, number};
 use crate::domain::{Webhook, WebhookState};
@@ -55,15 +55,12 @@ impl ColumnRow for Entity {
             (REMOVED, None) => WebhookState::Removed,
             (other, _) => return Err(Self::broken(format!("status `{other}`"))),
         };
-        let format = WebhookFormat::ALL
-            .into_iter()
-            .find(|format| format.as_str() == row.format);
         Ok(Webhook {
             workspace: row.workspace.parse().map_err(Self::broken)?,
             id: row.id.parse().map_err(Self::broken)?,
             url: row.url,
             events: serde_json::from_str(&row.events).map_err(Self::broken)?,
-            format: format.ok_or_else(|| Self::broken(format!("format `{}`", row.format)))?,
+            format: Self::word(row.format)?,
             secret: row.secret,
             created_by: row.created_by.parse().map_err(Self::broken)?,
             created_at: row.created_at,
@@ -114,12 +111,7 @@ pub(crate) async fn list(
     if let Some(after) = after {
         query = query.filter(COLUMN.id.gt(after.to_string()));
     }
-    let rows = query
-        .order_by_asc(Column::Id)
-        .limit(limit.saturating_add(SPARE_ROWS))
-        .all(db)
-        .await?;
-    Ok(readable(rows, limit, |row| row.id.clone(), Entity::read))
+    page(db, query.order_by_asc(Column::Id), limit, Entity::read).await
 }
 
 /// Enabled webhooks of all workspaces, page by page.
@@ -133,14 +125,10 @@ pub(crate) async fn enabled(
         let place = [workspace.as_str().into(), id.to_string().into()];
         query = query.filter(after([Column::Workspace, Column::Id], place));
     }
-    let rows = query
+    let query = query
         .order_by_asc(Column::Workspace)
-        .order_by_asc(Column::Id)
-        .limit(limit.saturating_add(SPARE_ROWS))
-        .all(db)
-        .await?;
-    let name = |row: &Model| format!("{}/{}", row.workspace, row.id);
-    Ok(readable(rows, limit, name, Entity::read))
+        .order_by_asc(Column::Id);
+    page(db, query, limit, Entity::read).await
 }
 
 pub(super) async fn delete_removed(

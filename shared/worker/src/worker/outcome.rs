@@ -2,13 +2,12 @@
 //!
 //! Owns the limits of a result and cleans its texts. A panic in a tool fails only its step.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use holdpoint_contracts::run::ActionResult;
+use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::value_limits;
-use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
@@ -46,15 +45,6 @@ pub(super) async fn call(tool: Arc<dyn Tool>, call: ToolCall, result_max: usize)
         Err(ToolFailure::new("tool_panicked", text))
     });
     outcome(within(result, result_max), began.elapsed())
-}
-
-/// Length as JSON, without writing the JSON.
-pub(super) fn json_bytes<T: Serialize>(value: &T) -> usize {
-    let mut count = Count(0);
-    match serde_json::to_writer(&mut count, value) {
-        Ok(()) => count.0,
-        Err(_) => usize::MAX,
-    }
 }
 
 fn within(result: ToolResult, max: usize) -> ToolResult {
@@ -103,19 +93,6 @@ fn outcome(result: ToolResult, took: Duration) -> Outcome {
                 parks,
             }
         }
-    }
-}
-
-struct Count(usize);
-
-impl io::Write for Count {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len();
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

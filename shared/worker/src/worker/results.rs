@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use holdpoint_bus::{Bus, BusError, Outgoing};
 use holdpoint_contracts::message::{Command, Envelope, Reply};
+use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::steps::{ResultReply, StepResult, StepResults};
 use holdpoint_ids::{NodeName, Workspace};
 use tokio::sync::{Semaphore, mpsc};
@@ -18,7 +19,6 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::batch::{self, Item};
 use super::lease_table::Delivery;
-use super::outcome::json_bytes;
 
 /// Without a reply for this long the results go to the command stream.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(1);

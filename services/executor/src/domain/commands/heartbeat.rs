@@ -18,13 +18,6 @@ use crate::domain::need::{Aggregate, Fact, Key, Need};
 /// Longest lease: 90 days, as the longest wait.
 const LEASE_MAX_MS: u64 = 90 * 24 * 60 * 60 * 1_000;
 
-/// Versions of a new node begin with the time in milliseconds. A node of that name may have been deleted, and
-/// its timers are still compared with its last number.
-fn version_before(known: Option<&Node>, now: DateTime<Utc>) -> u64 {
-    let begin = || u64::try_from(now.timestamp_millis()).unwrap_or(0);
-    known.map_or_else(begin, |node| node.version)
-}
-
 pub(crate) fn change_node(
     known: Option<&Node>,
     name: &NodeName,
@@ -38,9 +31,12 @@ pub(crate) fn change_node(
     let unchanged = |reply| Ok(Outcome::Unchanged(reply));
     match input {
         NodeInput::Heartbeat(heartbeat) => {
+            // Versions of a new node begin with the time in milliseconds. A node of that name may have been deleted,
+            // and its timers are still compared with its last number.
+            let begin = || u64::try_from(now.timestamp_millis()).unwrap_or(0);
             let fresh = Node {
                 name: name.clone(),
-                version: version_before(known, now) + 1,
+                version: known.map_or_else(begin, |node| node.version) + 1,
                 status: NodeStatus::Up,
                 last_seen: now,
                 changed_at: known

@@ -1,6 +1,7 @@
 //! `executor.put_contact`, `patch_contact`, `add_activity`, `delete_contact`: what is known about a contact
 //! changes.
 
+use holdpoint_contracts::size::json_bytes;
 use holdpoint_ids::{ContactId, Workspace};
 use serde_json::{Map, Value};
 
@@ -12,7 +13,6 @@ use crate::domain::model::contact::{
 };
 use crate::domain::need::Aggregate;
 use crate::domain::refusal::Refusal;
-use crate::domain::size::json_bytes;
 
 pub(crate) fn change_contact(
     contact: Option<&Contact>,

@@ -2,6 +2,7 @@
 
 use holdpoint_contracts::asking::Answers;
 use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::steps::LEASE_DEFAULT_MS;
 use holdpoint_contracts::tool::Risk;
 use holdpoint_ids::RunId;
@@ -14,7 +15,6 @@ use crate::domain::model::run::{Dispatched, Step, StepPhase, ToolInvocation};
 use crate::domain::model::tool::{Tool, is_built_in};
 use crate::domain::need::{Fact, Key, Need};
 use crate::domain::rules::fail_step::fail_step;
-use crate::domain::size::json_bytes;
 use crate::domain::transition::{RowData, RunTransition};
 
 /// The need for the registered tool of a step.

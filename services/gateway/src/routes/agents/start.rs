@@ -23,7 +23,6 @@ use crate::problem::ApiResult;
 pub(super) struct StartBody {
     #[serde(default)]
     input: Value,
-    #[serde(default)]
     contact: Option<ContactBody>,
     #[serde(default, deserialize_with = "or_null")]
     labels: BTreeMap<String, String>,

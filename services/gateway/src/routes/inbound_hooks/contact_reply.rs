@@ -23,14 +23,10 @@ use crate::problem::{ApiError, ApiResult};
 #[serde(deny_unknown_fields)]
 struct ReplyBody {
     /// Either this or `from`.
-    #[serde(default)]
     contact: Option<ContactId>,
-    #[serde(default)]
     from: Option<String>,
-    #[serde(default)]
     subject: Option<String>,
     text: String,
-    #[serde(default)]
     sentiment: Option<Sentiment>,
     #[serde(default, with = "holdpoint_contracts::instant::option")]
     at: Option<DateTime<Utc>>,

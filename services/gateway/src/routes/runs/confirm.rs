@@ -25,7 +25,6 @@ const QUESTIONS_MAX: u64 = 500;
 #[serde(deny_unknown_fields)]
 pub(super) struct ConfirmBody {
     answers: Map<String, Value>,
-    #[serde(default)]
     version: Option<u64>,
 }
 

@@ -100,7 +100,6 @@ pub enum Phase {
     Withdrawn {
         reason: String,
         /// None: the owner withdrew it without a user.
-        #[serde(default)]
         by: Option<String>,
         at: DateTime<Utc>,
     },

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::open_hold::{OpenedHold, opened_text, wait_until_closed};
-use crate::cli::requests::{ActCommand, AskAgainArgs, DecisionOptions, RequestRef};
+use crate::cli::requests::{ActCommand, AskAgainArgs, DecisionOptions, RequestRef, RequestRefs};
 use crate::client::{Body, item_path};
 use crate::command::short_id::Listed;
 use crate::command::{Session, add_options, body_of, instant};
@@ -28,7 +28,6 @@ struct BatchResult {
 struct DecisionResult {
     id: String,
     effect: Option<Effect>,
-    #[serde(default)]
     votes: Option<Votes>,
     problem: Option<Problem>,
 }
@@ -37,15 +36,7 @@ pub(super) async fn perform(session: &Session, command: ActCommand) -> anyhow::R
     let nothing = json!({});
     match command {
         ActCommand::Reject { requests, reason } => {
-            let body = json!({ "reason": reason });
-            decide(
-                session,
-                &requests.requests,
-                &requests.options,
-                "reject",
-                body,
-            )
-            .await
+            decide(session, &requests, "reject", json!({ "reason": reason })).await
         }
         ActCommand::Complete(args) => {
             let body = json!({
@@ -53,8 +44,7 @@ pub(super) async fn perform(session: &Session, command: ActCommand) -> anyhow::R
                 "outcome_type": args.outcome,
                 "disposition": args.disposition,
             });
-            let (requests, options) = (&args.requests.requests, &args.requests.options);
-            decide(session, requests, options, "complete", body).await
+            decide(session, &args.requests, "complete", body).await
         }
         ActCommand::Respond { request, answer } => {
             decide_one(session, &request, "respond", json!({ "answer": answer })).await
@@ -79,13 +69,12 @@ pub(super) async fn perform(session: &Session, command: ActCommand) -> anyhow::R
 /// Gives one or several requests the same decision: a verb of the API with its body.
 pub(super) async fn decide(
     session: &Session,
-    requests: &[String],
-    options: &DecisionOptions,
+    refs: &RequestRefs,
     verb: &str,
     body: Value,
 ) -> anyhow::Result<ExitKind> {
-    let DecisionOptions { seen, all_or_none } = options;
-    let requests = &session.whole_ids(Listed::Requests, requests).await?;
+    let DecisionOptions { seen, all_or_none } = &refs.options;
+    let requests = &session.whole_ids(Listed::Requests, &refs.requests).await?;
     if !seen.is_empty() && seen.len() != requests.len() {
         bail!(Usage(format!(
             "--version must be given once per request; there are {} versions for {} requests",

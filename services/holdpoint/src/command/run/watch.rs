@@ -1,6 +1,5 @@
 //! `run watch`: the live history of a run, one line per event, until the run ends.
 
-use chrono::NaiveDate;
 use holdpoint_contracts::history::{EventType, HistoryItem};
 
 use super::super::Session;
@@ -19,7 +18,11 @@ pub(super) async fn watch(session: &Session, run: &str) -> anyhow::Result<ExitKi
                 if session.json {
                     output::line(&text)?;
                 } else {
-                    note_new_day(&mut day, item.at.date_naive());
+                    // Lines show only the time, so the first line of each day is preceded by the date.
+                    let now = item.at.date_naive();
+                    if day.replace(now) != Some(now) {
+                        output::note(&format!("{now} (UTC)"));
+                    }
                     output::line(&event_line(&item))?;
                 }
                 if let Some(kind) = exit_kind(item.kind) {
@@ -27,13 +30,6 @@ pub(super) async fn watch(session: &Session, run: &str) -> anyhow::Result<ExitKi
                 }
             }
         }
-    }
-}
-
-/// Lines show only the time, so the first line of each day is preceded by the date.
-fn note_new_day(day: &mut Option<NaiveDate>, now: NaiveDate) {
-    if day.replace(now) != Some(now) {
-        output::note(&format!("{now} (UTC)"));
     }
 }
 

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{RequestEnd, RequestEvent, RequestEventKind, RunEnded};
 use holdpoint_contracts::run::RunStatus;
-use holdpoint_ids::{HoldId, NotificationId, RoleName, RunId, UserName, Workspace};
+use holdpoint_ids::{HoldId, NotificationId, RoleName, UserName, Workspace};
 use serde::{Deserialize, Serialize};
 
 /// Identifies an event. A request has its hold id. Run ends and notices use number 0 of their run or of a
@@ -33,15 +33,14 @@ impl EventKey {
         let ended_ms = end.ended_at.timestamp_millis();
         Self {
             workspace: workspace.clone(),
-            hold: without_request(end.run),
+            // A hold id that no request has.
+            hold: HoldId {
+                run: end.run,
+                number: 0,
+            },
             rev: u64::try_from(ended_ms).unwrap_or_default(),
         }
     }
-}
-
-/// A hold id that no request has: run ends and notices are identified by it.
-const fn without_request(run: RunId) -> HoldId {
-    HoldId { run, number: 0 }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -23,15 +23,6 @@ const EVENTS_MAX: usize = 50;
 
 /// The kinds of requests whose events have names.
 const KINDS: [HoldKind; 3] = [HoldKind::Approval, HoldKind::Input, HoldKind::Handoff];
-const WHATS: [RequestEventKind; 7] = [
-    RequestEventKind::Opened,
-    RequestEventKind::Assigned,
-    RequestEventKind::Escalated,
-    RequestEventKind::TakenOver,
-    RequestEventKind::Decided,
-    RequestEventKind::Expired,
-    RequestEventKind::Withdrawn,
-];
 
 #[derive(Clone, PartialEq, Eq)]
 pub struct Webhook {
@@ -133,7 +124,7 @@ fn is_meant(wanted: &str, event: &str) -> bool {
 
 fn event_names() -> impl Iterator<Item = &'static str> {
     let of = |kind: HoldKind| {
-        WHATS
+        RequestEventKind::ALL
             .into_iter()
             .filter_map(move |what| event_name(kind, what))
     };

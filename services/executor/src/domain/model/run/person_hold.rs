@@ -7,13 +7,13 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::hold::{EndedByRung, HandoffEvent, HoldOutcome, HoldSpec, OnTimeout};
 use holdpoint_contracts::run::HoldKind;
+use holdpoint_contracts::size::json_bytes;
 use holdpoint_ids::HoldId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::domain::model::is_default;
 use crate::domain::model::time::{after, millis_between};
-use crate::domain::size::json_bytes;
 
 /// Most characters of a question that the run's row keeps, for its message.
 const ASKS_CHARS_MAX: usize = 300;

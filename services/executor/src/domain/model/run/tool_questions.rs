@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use holdpoint_contracts::asking::{ANSWERS_BYTES_MAX, Answers, AskMode, GivenAnswer};
+use holdpoint_contracts::size::json_bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::domain::model::is_default;
 use crate::domain::model::run::person_hold::PersonHold;
-use crate::domain::size::json_bytes;
 
 /// Most questions that the tool of one step may ask.
 pub const QUESTIONS_MAX: usize = 16;

@@ -17,8 +17,8 @@ impl io::Write for Counted {
     }
 }
 
-/// Bytes of JSON; the most there are for what is none.
-pub(crate) fn json_bytes(value: &impl Serialize) -> usize {
+/// Length as JSON, in bytes; the largest number if the value cannot be written.
+pub fn json_bytes(value: &impl Serialize) -> usize {
     let mut counted = Counted(0);
     match serde_json::to_writer(&mut counted, value) {
         Ok(()) => counted.0,
