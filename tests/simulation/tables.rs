@@ -132,7 +132,7 @@ impl Tables for Executor {
             Aggregate::Workspace(it) => Aggregate::Workspace(through_json(&it)),
             Aggregate::Node(it) => Aggregate::Node(through_json(&it)),
             Aggregate::Tool(it) => Aggregate::Tool(through_json(&it)),
-            Aggregate::Users => Aggregate::Users,
+            Aggregate::Stateless => Aggregate::Stateless,
         }
     }
 }

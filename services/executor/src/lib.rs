@@ -23,7 +23,9 @@ use chrono::TimeDelta;
 use holdpoint_bus::{BusError, StreamUse};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::Parts;
-use holdpoint_kernel::{DecodedCommand, Deps, Handle, KernelError, Service, serve_queries};
+use holdpoint_kernel::{
+    DecodedCommand, Deps, Handle, KernelError, Service, serve_queries, start_sweep,
+};
 use holdpoint_store::{StoreError, migrate, open_readers};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -96,7 +98,12 @@ pub async fn start(
     user_directory::keep(deps, &handle, &readers, stop.clone(), tracker);
     let (queues, bus, queues_stop) = (Arc::clone(&service.queues), deps.bus.clone(), stop.clone());
     tracker.spawn(vital("queues").run(async move { queues.keep(bus, queues_stop).await }));
-    sweeps::start(&service, &handle, &readers, kept_for, &stop, tracker);
+    sweeps::start(&service, &handle, &readers, &stop, tracker);
+    let retention = sweeps::Retention {
+        clock: deps.clock.clone(),
+        kept_for,
+    };
+    start_sweep(&handle, readers.clone(), retention, stop.clone(), tracker);
     if let Some(tools) = inline {
         inline_worker::InlineWorker::new(&service, &handle, &readers, tools)
             .start(stop.clone(), tracker);

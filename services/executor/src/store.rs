@@ -60,6 +60,7 @@ use holdpoint_store::{ChangedState, StateRow as _, StoreError, Transaction, inse
 use holdpoint_user_directory::table as directory;
 use sea_orm::DatabaseConnection;
 
+use self::retention::delete_expired;
 use crate::domain::scope::Scope;
 use crate::domain::{Aggregate, Effect, ExecutorDomain, Fact, Key, Lease, Need};
 use crate::executor::Executor;
@@ -254,9 +255,7 @@ impl Store<ExecutorDomain> for Executor {
                     forgotten.push((workspace, contact));
                 }
                 Effect::Users(changes) => directory::apply(db, changes).await?,
-                Effect::DeleteExpiredRuns { before } => {
-                    retention::delete_expired(db, *before).await?;
-                }
+                Effect::DeleteExpiredRuns { before } => delete_expired(db, *before).await?,
                 Effect::StepDispatch(_)
                 | Effect::ScopeSyncPending
                 | Effect::Timer { .. }

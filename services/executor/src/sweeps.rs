@@ -11,7 +11,6 @@ mod tests;
 
 use std::sync::Arc;
 
-use chrono::TimeDelta;
 use holdpoint_kernel::{Handle, start_sweep};
 use sea_orm::DatabaseConnection;
 use tokio_util::sync::CancellationToken;
@@ -20,13 +19,13 @@ use tokio_util::task::TaskTracker;
 use crate::executor::Executor;
 
 pub(crate) use redispatch::step_dispatches;
+pub(crate) use retention::Retention;
 
 /// Starts the sweeps; they end with `stop`.
 pub(crate) fn start(
     service: &Executor,
     handle: &Handle<Executor>,
     db: &DatabaseConnection,
-    kept_for: TimeDelta,
     stop: &CancellationToken,
     tracker: &TaskTracker,
 ) {
@@ -34,11 +33,6 @@ pub(crate) fn start(
     start_sweep(handle, db.clone(), leases, stop.clone(), tracker);
     let redispatch = redispatch::Redispatch::new(service.clone());
     start_sweep(handle, db.clone(), redispatch, stop.clone(), tracker);
-    let retention = retention::Retention {
-        clock: service.clock.clone(),
-        kept_for,
-    };
-    start_sweep(handle, db.clone(), retention, stop.clone(), tracker);
     let pages = &service.pages;
     let scope_sync = scope_sync::ScopeSync(Arc::clone(pages));
     let trigger = start_sweep(handle, db.clone(), scope_sync, stop.clone(), tracker);

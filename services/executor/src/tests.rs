@@ -59,6 +59,9 @@ async fn count(db: &DatabaseConnection, rows: &str) -> i64 {
     row.try_get_by_index(0).unwrap()
 }
 
+/// How long ended runs are kept.
+const KEPT_FOR: TimeDelta = TimeDelta::days(30);
+
 /// S2-R7: the bus is away: idempotent built-in steps of a stored run go on inside the executor, round
 /// after round, through the same rows, and are marked so; no step runs twice when the bus is back.
 ///
@@ -77,14 +80,7 @@ async fn a_stored_run_completes_inline_while_the_bus_is_away() {
     let (stop, tracker) = (CancellationToken::new(), TaskTracker::new());
     let tools = Arc::new(Log(AtomicUsize::new(0)));
     let inline: Arc<dyn InlineTools> = Arc::clone(&tools) as _;
-    let service = crate::start(
-        &deps,
-        Some(inline),
-        TimeDelta::days(30),
-        stop.clone(),
-        &tracker,
-    )
-    .await;
+    let service = crate::start(&deps, Some(inline), KEPT_FOR, stop.clone(), &tracker).await;
     drop(service.unwrap());
 
     let acme: Workspace = "acme".parse().unwrap();

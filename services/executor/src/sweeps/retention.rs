@@ -15,10 +15,10 @@ use crate::executor::Executor;
 use crate::store;
 
 #[derive(Debug)]
-pub(super) struct Retention {
-    pub(super) clock: Clock,
+pub(crate) struct Retention {
+    pub(crate) clock: Clock,
     /// How long a run is kept after its end.
-    pub(super) kept_for: TimeDelta,
+    pub(crate) kept_for: TimeDelta,
 }
 
 impl Sweep<Executor> for Retention {
