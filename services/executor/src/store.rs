@@ -206,7 +206,7 @@ impl Store<ExecutorDomain> for Executor {
         effects: &[Effect],
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        let (mut versions, mut values) = (Vec::new(), Vec::new());
+        let (mut versions, mut values, mut expired) = (Vec::new(), Vec::new(), None);
         let (mut histories, mut lease_events) = (Vec::new(), Vec::new());
         let mut leases: BTreeMap<String, Option<&Lease>> = BTreeMap::new();
         let (mut heartbeats, mut activities, mut forgotten) = (Vec::new(), Vec::new(), Vec::new());
@@ -255,7 +255,7 @@ impl Store<ExecutorDomain> for Executor {
                     forgotten.push((workspace, contact));
                 }
                 Effect::Users(changes) => directory::apply(db, changes).await?,
-                Effect::DeleteExpiredRuns { before } => delete_expired(db, *before).await?,
+                Effect::DeleteExpiredRuns { before } => expired = Some(*before),
                 Effect::StepDispatch(_)
                 | Effect::ScopeSyncPending
                 | Effect::Timer { .. }
@@ -265,15 +265,16 @@ impl Store<ExecutorDomain> for Executor {
                 | Effect::ProbeNode { .. } => {}
             }
         }
-        write_leases(db, leases).await?;
-        lease_row::renew(db, &heartbeats, now).await?;
+        write_leases(db, leases, (&heartbeats, now)).await?;
         activity_row::delete_all(db, &forgotten).await?;
         activity_row::insert(db, activities).await?;
         insert_rows(db, lease_events, None).await?;
         insert_rows(db, versions, None).await?;
         run_value_row::insert(db, values).await?;
         step_row::upsert(db, steps.into_values()).await?;
-        insert_rows(db, histories, None).await
+        insert_rows(db, histories, None).await?;
+        // Last, so that no row of an expired run is written after its deletion.
+        delete_expired(db, expired).await
     }
 }
 
@@ -313,14 +314,16 @@ fn states<'c, S>(
     changed.collect()
 }
 
-/// The last effect on each lease of a batch counts.
+/// The last effect on each lease of a batch counts. The leases of heartbeats are renewed.
 async fn write_leases(
     db: &Transaction,
     leases: BTreeMap<String, Option<&Lease>>,
+    (heartbeats, now): (&[String], DateTime<Utc>),
 ) -> Result<(), StoreError> {
     let held: Vec<_> = leases.values().filter_map(|lease| *lease).collect();
     let ended = leases.iter().filter(|(_, lease)| lease.is_none());
     let ended: Vec<_> = ended.map(|(id, _)| id.clone()).collect();
     lease_row::forget(db, &ended).await?;
-    lease_row::upsert(db, &held).await
+    lease_row::upsert(db, &held).await?;
+    lease_row::renew(db, heartbeats, now).await
 }

@@ -1,5 +1,6 @@
-//! Background passes over the executor's tables: expired leases, dispatches without a grant, and runs that
-//! do not follow a command for their agent or workspace yet, and runs past their retention. A sweep decides nothing; its finds become inputs.
+//! Background passes over the executor's tables: expired leases, dispatches without a grant, runs that do not
+//! follow a command for their agent or workspace yet, and runs past their retention. A sweep decides nothing; its
+//! finds become inputs.
 
 mod leases;
 mod redispatch;
@@ -21,7 +22,7 @@ use crate::executor::Executor;
 pub(crate) use redispatch::step_dispatches;
 pub(crate) use retention::Retention;
 
-/// Starts the sweeps; they end with `stop`.
+/// Starts the sweeps without retention; they end with `stop`.
 pub(crate) fn start(
     service: &Executor,
     handle: &Handle<Executor>,

@@ -43,7 +43,8 @@ type Waiters = HashMap<Topic, watch::Sender<()>>;
 pub(crate) struct Changes {
     topic: Topic,
     nudges: Nudges,
-    receiver: watch::Receiver<()>,
+    /// Absent only while it is dropped.
+    receiver: Option<watch::Receiver<()>>,
 }
 
 impl Nudges {
@@ -53,7 +54,7 @@ impl Nudges {
         let sender = waiters.entry(topic.clone());
         let sender = sender.or_insert_with(|| watch::channel(()).0);
         Changes {
-            receiver: sender.subscribe(),
+            receiver: Some(sender.subscribe()),
             topic,
             nudges: self.clone(),
         }
@@ -80,8 +81,7 @@ impl Nudges {
     }
 
     fn wake_by(&self, message: &Message) {
-        let waiters = self.lock();
-        if waiters.is_empty() {
+        if self.lock().is_empty() {
             return;
         }
         let Some((workspace, service)) = subject::live_parts(&message.subject) else {
@@ -91,26 +91,42 @@ impl Nudges {
             executor::SERVICE => {
                 let nudge = read::<RunNudge>(message);
                 let runs = nudge.into_iter().flat_map(|nudge| nudge.runs);
-                wake(&waiters, runs.map(|(run, _)| Topic::Run(run)));
-                wake(&waiters, [Topic::Workspace(workspace)]);
+                self.wake(runs.map(|(run, _)| Topic::Run(run)));
+                self.wake([Topic::Workspace(workspace)]);
             }
             handoff::SERVICE => {
                 let nudge = read::<RequestNudge>(message);
                 let requests = nudge.into_iter().flat_map(|nudge| nudge.requests);
-                wake(&waiters, requests.map(|(id, _)| Topic::Request(id)));
-                wake(&waiters, [Topic::Workspace(workspace)]);
+                self.wake(requests.map(|(id, _)| Topic::Request(id)));
+                self.wake([Topic::Workspace(workspace)]);
             }
-            notification::SERVICE => {
-                let Some(nudge) = read::<NotificationNudge>(message) else {
-                    return;
-                };
-                let of_users = waiters.iter().filter(|(topic, _)| match topic {
-                    Topic::NotificationsOf(of, user) => *of == workspace && nudge.concerns(user),
-                    Topic::Request(_) | Topic::Run(_) | Topic::Workspace(_) => false,
-                });
-                of_users.for_each(|(_, sender)| sender.send_replace(()));
-            }
+            notification::SERVICE => match read::<NotificationNudge>(message) {
+                Some(nudge) if nudge.people.is_empty() => self.wake_all_users(&workspace),
+                Some(nudge) => {
+                    let of = |user| Topic::NotificationsOf(workspace.clone(), user);
+                    self.wake(nudge.people.into_iter().map(of));
+                }
+                None => {}
+            },
             _ => {}
+        }
+    }
+
+    fn wake(&self, topics: impl IntoIterator<Item = Topic>) {
+        let waiters = self.lock();
+        for topic in topics {
+            if let Some(sender) = waiters.get(&topic) {
+                sender.send_replace(());
+            }
+        }
+    }
+
+    /// Wakes all that wait for notifications in a workspace.
+    fn wake_all_users(&self, workspace: &Workspace) {
+        for (topic, sender) in &*self.lock() {
+            if matches!(topic, Topic::NotificationsOf(of, _) if of == workspace) {
+                sender.send_replace(());
+            }
         }
     }
 
@@ -122,27 +138,24 @@ impl Nudges {
 impl Changes {
     /// Ends at the next change, or at once if there was one since the last call.
     pub(crate) async fn next(&mut self) {
-        if self.receiver.changed().await.is_err() {
-            // The sender lives as long as its receivers.
-            std::future::pending::<()>().await;
+        if let Some(receiver) = &mut self.receiver
+            && receiver.changed().await.is_ok()
+        {
+            return;
         }
+        // The sender lives as long as its receivers.
+        std::future::pending::<()>().await;
     }
 }
 
 impl Drop for Changes {
     fn drop(&mut self) {
         let mut waiters = self.nudges.lock();
-        let is_last = |sender: &watch::Sender<()>| sender.receiver_count() <= 1;
-        if waiters.get(&self.topic).is_some_and(is_last) {
+        // Under the lock: of two that end together, the second one finds no receiver.
+        drop(self.receiver.take());
+        let is_unused = |sender: &watch::Sender<()>| sender.receiver_count() == 0;
+        if waiters.get(&self.topic).is_some_and(is_unused) {
             waiters.remove(&self.topic);
-        }
-    }
-}
-
-fn wake(waiters: &Waiters, topics: impl IntoIterator<Item = Topic>) {
-    for topic in topics {
-        if let Some(sender) = waiters.get(&topic) {
-            sender.send_replace(());
         }
     }
 }
@@ -216,5 +229,21 @@ mod tests {
         assert!(second.next().now_or_never().is_some());
         drop((second, not_named, workspace, of_ada));
         assert!(nudges.lock().is_empty());
+    }
+
+    /// Two waiters of one topic that end at the same time leave nothing behind.
+    #[test]
+    fn waiters_that_end_together_leave_nothing_behind() {
+        let nudges = Nudges::default();
+        let id = HoldId::standalone();
+        for _ in 0..500 {
+            let waiters = [(); 4].map(|()| nudges.subscribe(Topic::Request(id)));
+            std::thread::scope(|scope| {
+                for waiter in waiters {
+                    scope.spawn(move || drop(waiter));
+                }
+            });
+            assert!(nudges.lock().is_empty());
+        }
     }
 }

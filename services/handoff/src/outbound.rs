@@ -101,11 +101,20 @@ impl Outbound<HandoffDomain> for Handoff {
         })
     }
 
-    /// If the executor does not know the run, nothing waits for the message. Everything else is kept until
-    /// the receiver takes it, because a request whose timer or close is lost would wait for ever.
+    /// A run that the executor does not know was deleted after its retention, or never existed: its request has no
+    /// effect. Everything else is kept until the receiver takes it, because a request whose timer or close is lost
+    /// would wait for ever.
     fn refused(&self, sent: &SentState<'_>, problem: &Problem) -> AfterRefusal<Input> {
-        match sent.kind {
-            CLOSED | HANDLED if problem.status == 404 => AfterRefusal::Drop,
+        match (sent.kind, sent.id.parse()) {
+            (CLOSED, Ok(id)) if problem.status == 404 => AfterRefusal::Decide(Input::Request {
+                workspace: sent.workspace.clone(),
+                id,
+                input: RequestInput::CloseAcked {
+                    rev: sent.rev,
+                    reply: CloseReply::RunEnded,
+                },
+            }),
+            (CLOSED | HANDLED, _) if problem.status == 404 => AfterRefusal::Drop,
             _ => AfterRefusal::Keep,
         }
     }

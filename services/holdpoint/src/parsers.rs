@@ -21,6 +21,11 @@ const WHOLE_MAX: u64 = 1 << 53;
 /// Largest file or standard input, in bytes; the API accepts no larger body.
 const FILE_MAX: u64 = 1024 * 1024;
 
+/// Longer than a delivery is tried and a command without a reply is repeated. A run that is started again after its
+/// deletion would act twice.
+const RETENTION_MIN: TimeDelta = TimeDelta::days(7);
+const RETENTION_MAX: TimeDelta = TimeDelta::days(3_650);
+
 /// `true`, `false` and numbers keep their type; anything else is a text.
 pub(crate) fn typed(text: &str) -> Value {
     if text.eq_ignore_ascii_case("true") {
@@ -109,8 +114,10 @@ pub(crate) fn duration(text: &str) -> Result<String, durations::DurationError> {
 pub(crate) fn retention(text: &str) -> Result<TimeDelta, String> {
     let duration = durations::parse(text).map_err(|error| error.to_string())?;
     let kept_for = TimeDelta::from_std(duration).map_err(|error| error.to_string())?;
-    if kept_for < TimeDelta::hours(1) || kept_for > TimeDelta::days(3_650) {
-        return Err("expected 1 hour to 3650 days".to_owned());
+    if kept_for < RETENTION_MIN || kept_for > RETENTION_MAX {
+        return Err(format!(
+            "invalid retention `{text}`; expected 7 to 3650 days"
+        ));
     }
     Ok(kept_for)
 }
@@ -197,6 +204,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    /// B-11
+    #[test]
+    fn a_retention_is_7_to_3650_days() {
+        assert_eq!(retention("7 days").unwrap(), RETENTION_MIN);
+        assert_eq!(retention("3650 days").unwrap(), RETENTION_MAX);
+        for wrong in ["6 days", "3651 days", "0s", "", "soon", "-8 days"] {
+            assert!(retention(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_cell_keeps_its_type_and_never_changes_its_text() {

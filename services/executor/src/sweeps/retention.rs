@@ -23,7 +23,7 @@ pub(crate) struct Retention {
 
 impl Sweep<Executor> for Retention {
     const NAME: &'static str = "retention";
-    const EVERY: Duration = Duration::from_secs(10);
+    const EVERY: Duration = Duration::from_secs(5);
 
     fn page<'a>(
         &'a mut self,

@@ -32,6 +32,7 @@ pub(crate) enum Added {
     /// The workspace has reached its limit.
     Full,
 }
+
 fn read(row: &row::Model) -> Result<Hook, StoreError> {
     Ok(Hook {
         name: row.name.parse().map_err(row::Entity::broken)?,

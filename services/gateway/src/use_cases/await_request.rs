@@ -15,6 +15,8 @@ use crate::nudges::Topic;
 const QUERY_INTERVAL_MIN: Duration = Duration::from_millis(5);
 /// A lost nudge delays the answer by at most this time.
 pub(crate) const QUERY_INTERVAL_MAX: Duration = Duration::from_secs(5);
+/// The same, for a wait of a few seconds.
+pub(crate) const SHORT_QUERY_INTERVAL: Duration = Duration::from_millis(500);
 /// How long the desired state of a new hold may take to reach the handoff service.
 const DELIVERY_MAX: Duration = Duration::from_secs(3);
 
@@ -31,8 +33,8 @@ pub(crate) async fn read_when_delivered(
     loop {
         match app.bus.query(workspace, &GetRequest { id }).await {
             Err(problem) if problem.status == 404 && is_expected && Instant::now() < deadline => {
-                // The last query comes at the deadline.
-                drop(timeout_at(deadline, changes.next()).await);
+                let latest = deadline.min(Instant::now() + SHORT_QUERY_INTERVAL);
+                drop(timeout_at(latest, changes.next()).await);
             }
             other => return other,
         }

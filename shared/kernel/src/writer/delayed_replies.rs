@@ -23,6 +23,8 @@ pub(crate) type DelayedReply = (String, Bytes);
 
 pub(crate) struct DelayedReplies<S: Service> {
     by_key: HashMap<KeyOf<S>, Vec<Waiting<S>>>,
+    /// Number of waiting replies.
+    waiting: usize,
     /// In the order of the deadlines. A reply that was sent leaves its entry here until then.
     deadlines: VecDeque<(Instant, KeyOf<S>)>,
 }
@@ -37,6 +39,7 @@ impl<S: Service> Default for DelayedReplies<S> {
     fn default() -> Self {
         Self {
             by_key: HashMap::new(),
+            waiting: 0,
             deadlines: VecDeque::new(),
         }
     }
@@ -58,9 +61,10 @@ impl<S: Service> DelayedReplies<S> {
         else {
             return Some(body);
         };
-        if self.deadlines.len() >= REPLIES_MAX {
+        if self.waiting >= REPLIES_MAX {
             return Some(body);
         }
+        self.waiting += 1;
         let (key, deadline) = (S::Domain::key(input), Instant::now() + EFFECT_WAIT);
         self.deadlines.push_back((deadline, key.clone()));
         self.by_key.entry(key).or_default().push(Waiting {
@@ -91,6 +95,7 @@ impl<S: Service> DelayedReplies<S> {
                 complete.push((inbox, reply_json(&Reply::Ok(reply))));
             }
         }
+        self.waiting -= complete.len();
         complete
     }
 
@@ -115,12 +120,14 @@ impl<S: Service> DelayedReplies<S> {
                 self.by_key.remove(&key);
             }
         }
+        self.waiting -= expired.len();
         expired
     }
 
     /// All replies, because the service stops.
     pub(super) fn drain(&mut self) -> Vec<DelayedReply> {
         self.deadlines.clear();
+        self.waiting = 0;
         let waiting = self.by_key.drain().flat_map(|(_, waiting)| waiting);
         waiting
             .map(|one| (one.inbox, reply_json(&Reply::Ok(one.reply))))

@@ -33,7 +33,7 @@ pub(super) async fn expired_runs_go(db: &DatabaseConnection) {
         ..run()
     };
     let old = before - TimeDelta::milliseconds(1);
-    let expired: Vec<_> = (0..21).map(|_| ended(old)).collect();
+    let expired: Vec<_> = (0..51).map(|_| ended(old)).collect();
     let kept = [ended(before), run()];
     let runs = || expired.iter().chain(&kept);
     let saved: Vec<_> = runs().map(|run| (Aggregate::Run(run.clone()), 0)).collect();
@@ -42,7 +42,10 @@ pub(super) async fn expired_runs_go(db: &DatabaseConnection) {
     record_all(db, &effects).await;
     for left in [3, 2] {
         assert!(has_expired(db, before).await.unwrap());
-        record_all(db, &[Effect::DeleteExpiredRuns { before }]).await;
+        // A late result of an expired run in the same batch leaves no row.
+        let late = rows_of(&expired[0]).into_iter().skip(2);
+        let deletion = Effect::DeleteExpiredRuns { before };
+        record_all(db, &[deletion].into_iter().chain(late).collect::<Vec<_>>()).await;
         for (table, column) in TABLES {
             let sql = format!("SELECT DISTINCT {column} FROM {table}");
             let statement = Statement::from_string(db.get_database_backend(), sql);

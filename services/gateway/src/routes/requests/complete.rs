@@ -23,6 +23,7 @@ use crate::call::{Call, JsonBody, OptionalJson};
 use crate::command_outcome::{CommandOutcome, CommandResult};
 use crate::nudges::Topic;
 use crate::problem::{ApiError, ApiResult, JsonResult};
+use crate::use_cases::await_request::SHORT_QUERY_INTERVAL;
 use crate::use_cases::decide_request::decide_request;
 
 /// How long the scheduler may take to acknowledge that no timer is left.
@@ -171,14 +172,17 @@ async fn has_no_timer(caller: &May<Decide>, request: &RequestView) -> bool {
     let deadline = Instant::now() + TIMER_WAIT;
     let mut changes = caller.app.nudges.subscribe(Topic::Request(request.id));
     let mut is_cleared = !request.timer_unconfirmed;
-    while !is_cleared && Instant::now() < deadline {
+    while !is_cleared {
         match caller.query(GetRequest { id: request.id }).await {
             Ok(Json(newer)) => is_cleared = !newer.timer_unconfirmed,
             Err(ApiError(problem)) => tracing::debug!(%problem, "state of the timer is unknown"),
         }
-        if !is_cleared {
-            drop(timeout_at(deadline, changes.next()).await);
+        // The last query comes at the deadline.
+        if is_cleared || Instant::now() >= deadline {
+            break;
         }
+        let latest = deadline.min(Instant::now() + SHORT_QUERY_INTERVAL);
+        drop(timeout_at(latest, changes.next()).await);
     }
     is_cleared
 }
