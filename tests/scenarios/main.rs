@@ -57,6 +57,7 @@ mod an_input_that_kills_becomes_a_dead_letter;
 mod bad_input_gets_a_clear_answer;
 mod commands_of_a_disabled_user_are_refused;
 mod each_client_has_only_the_permissions_it_needs;
+mod ended_runs_are_deleted;
 mod every_recipient_is_notified;
 mod garbage_on_the_bus_does_no_harm;
 mod history_streams_without_a_gap;
