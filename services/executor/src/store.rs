@@ -265,7 +265,7 @@ impl Store<ExecutorDomain> for Executor {
                 | Effect::ProbeNode { .. } => {}
             }
         }
-        write_leases(db, leases, (&heartbeats, now)).await?;
+        write_leases(db, leases, &heartbeats, now).await?;
         activity_row::delete_all(db, &forgotten).await?;
         activity_row::insert(db, activities).await?;
         insert_rows(db, lease_events, None).await?;
@@ -318,7 +318,8 @@ fn states<'c, S>(
 async fn write_leases(
     db: &Transaction,
     leases: BTreeMap<String, Option<&Lease>>,
-    (heartbeats, now): (&[String], DateTime<Utc>),
+    heartbeats: &[String],
+    now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
     let held: Vec<_> = leases.values().filter_map(|lease| *lease).collect();
     let ended = leases.iter().filter(|(_, lease)| lease.is_none());
