@@ -32,20 +32,20 @@ pub(super) async fn expired_runs_go(db: &DatabaseConnection) {
         },
         ..run()
     };
-    let old = before - TimeDelta::milliseconds(1);
-    let expired: Vec<_> = (0..51).map(|_| ended(old)).collect();
+    let expired: Vec<_> = (1..52)
+        .map(|ms| ended(before - TimeDelta::milliseconds(ms)))
+        .collect();
     let kept = [ended(before), run()];
     let runs = || expired.iter().chain(&kept);
     let saved: Vec<_> = runs().map(|run| (Aggregate::Run(run.clone()), 0)).collect();
     assert_eq!(save_all(db, &saved).await, []);
     let effects: Vec<_> = runs().flat_map(rows_of).collect();
     record_all(db, &effects).await;
-    for left in [3, 2] {
+    // A late result of the next run to be deleted is in the same batch, and leaves no row.
+    for (left, next) in [(3, 50), (2, 0)] {
         assert!(has_expired(db, before).await.unwrap());
-        // A late result of an expired run in the same batch leaves no row.
-        let late = rows_of(&expired[0]).into_iter().skip(2);
-        let deletion = Effect::DeleteExpiredRuns { before };
-        record_all(db, &[deletion].into_iter().chain(late).collect::<Vec<_>>()).await;
+        let late = history_of(&expired[next], 2);
+        record_all(db, &[Effect::DeleteExpiredRuns { before }, late]).await;
         for (table, column) in TABLES {
             let sql = format!("SELECT DISTINCT {column} FROM {table}");
             let statement = Statement::from_string(db.get_database_backend(), sql);
@@ -61,15 +61,6 @@ pub(super) async fn expired_runs_go(db: &DatabaseConnection) {
 
 fn rows_of(run: &Run) -> [Effect; 4] {
     let step = || "step-01".to_owned();
-    let item = HistoryItem {
-        seq: 1,
-        kind: EventType::StepCalled,
-        at: now(),
-        run: run.id,
-        step: Some(step()),
-        message: "Call log".to_owned(),
-        data: json!(null),
-    };
     [
         Effect::Value {
             run: run.id,
@@ -77,11 +68,7 @@ fn rows_of(run: &Run) -> [Effect; 4] {
             value: Arc::new(json!(1)),
         },
         Effect::Step(Box::new(StepRow::new(run.id, &run.steps[0]))),
-        Effect::History {
-            workspace: acme(),
-            run: run.id,
-            items: vec![item],
-        },
+        history_of(run, 1),
         Effect::LeaseEvent {
             run: run.id,
             step: step(),
@@ -93,4 +80,21 @@ fn rows_of(run: &Run) -> [Effect; 4] {
             },
         },
     ]
+}
+
+fn history_of(run: &Run, seq: u64) -> Effect {
+    let item = HistoryItem {
+        seq,
+        kind: EventType::StepCalled,
+        at: now(),
+        run: run.id,
+        step: Some("step-01".to_owned()),
+        message: "Call log".to_owned(),
+        data: json!(null),
+    };
+    Effect::History {
+        workspace: acme(),
+        run: run.id,
+        items: vec![item],
+    }
 }
