@@ -10,7 +10,7 @@ mod workloads;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use futures_util::{StreamExt as _, future::join_all, stream};
+use futures_util::future::join_all;
 use holdpoint_testkit::{TestPostgres, postgres, until};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -20,7 +20,7 @@ use crate::shop::Shop;
 use crate::world::{PATIENCE, at_rest};
 
 /// Rows that are played at the same time by all tests of this file, each with separate processes. They mostly wait
-/// for a redelivery. More of them do not keep their deadlines on a busy machine.
+/// for a redelivery, and each starts containers, of which Docker starts only some at a time.
 static AT_ONCE: Semaphore = Semaphore::const_new(12);
 
 /// Duration of a call of the tool. The node renews its lease in this time.
@@ -145,16 +145,12 @@ async fn play_all(
     points: &[&str],
     postgres: Option<&TestPostgres>,
 ) {
-    let failed: Vec<String> = stream::iter(rows)
-        .map(|row| async move {
-            let _permit = AT_ONCE.acquire().await;
-            Box::pin(row.play(points, postgres)).await
-        })
-        .buffer_unordered(usize::MAX)
-        .filter_map(|failed| async move { failed.err() })
-        .map(|error| format!("{error:#}"))
-        .collect()
-        .await;
+    let played = rows.into_iter().map(|row| async move {
+        let _permit = AT_ONCE.acquire().await;
+        Box::pin(row.play(points, postgres)).await
+    });
+    let failed = join_all(played).await.into_iter().filter_map(Result::err);
+    let failed: Vec<_> = failed.map(|error| format!("{error:#}")).collect();
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 

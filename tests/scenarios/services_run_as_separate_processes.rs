@@ -84,17 +84,20 @@ async fn up_stores_its_tables_in_postgres_by_option() {
         .unwrap();
 }
 
+/// Runs `bench`; returns its result.
+async fn bench(args: &str) -> Value {
+    let mut command = Command::new(holdpoint_binary().unwrap());
+    let ended = command.arg("bench").args(args.split(' ')).output();
+    let ended = ended.await.unwrap();
+    let output = String::from_utf8(ended.stdout).unwrap();
+    assert!(ended.status.success(), "{output}");
+    serde_json::from_str(&output).unwrap()
+}
+
 /// `bench` reports figures only if nothing was lost.
 #[tokio::test]
 async fn the_bench_checks_what_it_measured() {
-    let ended = Command::new(holdpoint_binary().unwrap())
-        .args(["bench", "p2", "--runs", "20", "--in-flight", "5"])
-        .output()
-        .await
-        .unwrap();
-    let output = String::from_utf8(ended.stdout).unwrap();
-    assert!(ended.status.success(), "{output}");
-    let result: Value = serde_json::from_str(&output).unwrap();
+    let result = bench("p2 --runs 20 --in-flight 5").await;
     assert_eq!(result["tables"]["ok"], true);
     assert_eq!(result["load"]["runs"], 20);
     assert_eq!(result["worker"]["executed_twice"], 0);
@@ -103,14 +106,7 @@ async fn the_bench_checks_what_it_measured() {
 /// `bench p4` answers through the gateway, and each answer moves its run exactly once.
 #[tokio::test]
 async fn the_bench_answers_through_the_gateway() {
-    let ended = Command::new(holdpoint_binary().unwrap())
-        .args(["bench", "p4", "--runs", "20", "--in-flight", "5"])
-        .output()
-        .await
-        .unwrap();
-    let output = String::from_utf8(ended.stdout).unwrap();
-    assert!(ended.status.success(), "{output}");
-    let result: Value = serde_json::from_str(&output).unwrap();
+    let result = bench("p4 --runs 20 --in-flight 5").await;
     assert_eq!(result["load"]["effects"]["applied"], 20);
     assert_eq!(result["tables"]["ok"], true);
     assert_eq!(result["worker"]["executed_twice"], 0);

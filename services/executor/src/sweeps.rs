@@ -22,7 +22,7 @@ use crate::executor::Executor;
 pub(crate) use redispatch::step_dispatches;
 pub(crate) use retention::Retention;
 
-/// Starts the sweeps without retention; they end with `stop`.
+/// Starts the sweeps that have no setting; they end with `stop`.
 pub(crate) fn start(
     service: &Executor,
     handle: &Handle<Executor>,

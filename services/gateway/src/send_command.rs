@@ -21,17 +21,6 @@ impl App {
         self.bus.ask(&caller.workspace, &envelope).await
     }
 
-    /// The same; the reply waits for the effect of the command, for two seconds at most.
-    pub(crate) async fn ask_for_effect<C: Command + Sync>(
-        &self,
-        caller: &Caller,
-        key: Option<IdempotencyKey>,
-        command: C,
-    ) -> Result<C::Reply, Problem> {
-        let envelope = self.sign(caller, key, command)?;
-        self.bus.ask_for_effect(&caller.workspace, &envelope).await
-    }
-
     /// Sends a command, or stores it while its service is down. A service that did not answer may have done
     /// it, so both ways have one key.
     pub(crate) async fn command<C: Command + Sync>(

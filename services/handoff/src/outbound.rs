@@ -180,3 +180,44 @@ fn body(item: &impl Serialize) -> Option<String> {
         )
         .ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use holdpoint_auth::Trust;
+    use holdpoint_clock::Clock;
+
+    use super::*;
+
+    /// A decision has no effect on a run that was deleted after its retention, and no other refusal drops a close.
+    #[test]
+    fn a_close_of_an_unknown_run_has_no_effect() {
+        let handoff = Handoff::new(Trust::default(), Clock::system());
+        let (id, workspace) = (HoldId::standalone(), "acme".parse().unwrap());
+        let refused = |kind, status| {
+            let sent = SentState {
+                kind,
+                workspace: &workspace,
+                id: &id.to_string(),
+                rev: 7,
+            };
+            handoff.refused(&sent, &Problem::new(status, "refused", "no"))
+        };
+        let AfterRefusal::Decide(Input::Request {
+            workspace: of,
+            id: closed,
+            input: RequestInput::CloseAcked { rev, reply },
+        }) = refused(CLOSED, 404)
+        else {
+            panic!("the close of an unknown run is not decided");
+        };
+        assert_eq!((of, closed, rev), (workspace.clone(), id, 7));
+        assert_eq!(reply, CloseReply::RunEnded);
+        assert!(matches!(refused(HANDLED, 404), AfterRefusal::Drop));
+        for (kind, status) in [(CLOSED, 422), (HANDLED, 409), (TIMER, 404), (EVENT, 404)] {
+            assert!(
+                matches!(refused(kind, status), AfterRefusal::Keep),
+                "{kind} {status}"
+            );
+        }
+    }
+}

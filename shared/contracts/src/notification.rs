@@ -355,11 +355,3 @@ pub struct NotificationNudge {
     /// Names of the users; empty: many.
     pub people: Vec<UserName>,
 }
-
-impl NotificationNudge {
-    /// Whether a user's notifications may have changed.
-    #[must_use]
-    pub fn concerns(&self, person: &UserName) -> bool {
-        self.people.is_empty() || self.people.contains(person)
-    }
-}

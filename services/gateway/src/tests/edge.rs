@@ -41,7 +41,7 @@ pub(super) struct Played {
     pub(super) request_status: String,
     /// How often it was looked at.
     pub(super) queries: u32,
-    /// How often a decision is answered with `pending`.
+    /// How many replies show the effect of a decision as `pending`.
     pub(super) pending: u32,
     /// Requests whose caller waits for the effect.
     pub(super) asked_for_effect: u32,

@@ -22,7 +22,11 @@ pub(super) fn answer(verb: &str, workspace: &str, body: &Value, played: &mut Pla
         "disable_user" => put(workspace, command, false, played),
         "request" => {
             played.queries += 1;
-            json!({"ok": request(&played.request_status)})
+            let mut shown = request(&played.request_status);
+            if played.request_status == "decided" {
+                shown["effect"] = effect(played).into();
+            }
+            json!({ "ok": shown })
         }
         "open_hold" => {
             let mut opened = request("open");
@@ -44,9 +48,7 @@ pub(super) fn answer(verb: &str, workspace: &str, body: &Value, played: &mut Pla
         "decide_request" if played.refusal.is_some() => json!({"problem": played.refusal}),
         "act_on_request" => json!({"ok": request("accepted")}),
         "decide_request" => {
-            let is_pending = played.pending > 0;
-            played.pending = played.pending.saturating_sub(1);
-            let effect = if is_pending { "pending" } else { "applied" };
+            let effect = effect(played);
             json!({"ok": {"recorded": true, "effect": effect, "request": request("decided")}})
         }
         other => panic!("not played: {other}"),
@@ -77,6 +79,13 @@ fn newest(workspace: &str, name: &Value, played: &Played) -> Option<Value> {
     let is_it = |fact: &&Value| fact["workspace"] == workspace && fact["user"]["name"] == *name;
     let found = played.users.iter().rev().find(is_it);
     found.map(|fact| fact["user"].clone())
+}
+
+/// The effect of the decision, which is known after some replies.
+fn effect(played: &mut Played) -> &'static str {
+    let is_pending = played.pending > 0;
+    played.pending = played.pending.saturating_sub(1);
+    if is_pending { "pending" } else { "applied" }
 }
 
 fn request(status: &str) -> Value {

@@ -41,25 +41,36 @@ pub(crate) async fn read_when_delivered(
     }
 }
 
-/// The request once it has ended, or as it is at the deadline. It is queried after a nudge, and every few
-/// seconds in case a nudge was lost.
+/// The request once it has ended, or as it is at the deadline. The wait counts as a live stream of the reader.
 pub(crate) async fn await_request(
     reader: &RunReader,
     id: HoldId,
     deadline: Instant,
     has_ended: impl Fn(&RequestView) -> bool,
 ) -> Result<RequestView, Problem> {
-    let (app, workspace, query) = (&reader.app, &reader.workspace, GetRequest { id });
+    let (app, workspace) = (&reader.app, &reader.workspace);
     if deadline <= Instant::now() {
-        return app.bus.query(workspace, &query).await;
+        return app.bus.query(workspace, &GetRequest { id }).await;
     }
     let _permit = app.streams.take(workspace, &reader.name())?;
+    query_until(app, workspace, id, deadline, has_ended).await
+}
+
+/// The request once it satisfies the condition, or as it is at the deadline. It is queried after a nudge, and every
+/// few seconds in case a nudge was lost.
+pub(super) async fn query_until(
+    app: &App,
+    workspace: &Workspace,
+    id: HoldId,
+    deadline: Instant,
+    is_satisfied: impl Fn(&RequestView) -> bool,
+) -> Result<RequestView, Problem> {
     let mut changes = app.nudges.subscribe(Topic::Request(id));
     loop {
         let asked_at = Instant::now();
-        let request = app.bus.query(workspace, &query).await?;
+        let request = app.bus.query(workspace, &GetRequest { id }).await?;
         let is_over = Instant::now() >= deadline || app.closing.is_cancelled();
-        if has_ended(&request) || is_over {
+        if is_satisfied(&request) || is_over {
             return Ok(request);
         }
         tokio::select! {

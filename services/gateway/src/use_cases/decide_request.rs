@@ -1,21 +1,16 @@
 //! Deciding a request. Every decision of a person runs through [`decide_request`], whichever way it arrives.
 
-use std::time::Duration;
-
 use holdpoint_contracts::executor::GetRun;
-use holdpoint_contracts::handoff::{DecideRequest, Decided};
+use holdpoint_contracts::handoff::{DecideRequest, Decided, Effect, RequestView};
 use holdpoint_contracts::subject::EFFECT_WAIT;
 use holdpoint_contracts::{IdempotencyKey, Problem};
-use holdpoint_ids::HoldId;
-use tokio::time::{Instant, timeout, timeout_at};
+use holdpoint_ids::{HoldId, Workspace};
+use tokio::time::Instant;
 
-use super::await_request::read_when_delivered;
+use super::await_request::{query_until, read_when_delivered};
 use crate::app::App;
 use crate::auth::caller::Caller;
 use crate::command_outcome::CommandOutcome;
-
-/// Longest time of the last repetition.
-const REPETITION_MAX: Duration = Duration::from_millis(500);
 
 /// Records a decision. The reply contains its effect on the run, or comes after two seconds without it.
 pub(crate) async fn decide_request(
@@ -25,44 +20,34 @@ pub(crate) async fn decide_request(
     command: DecideRequest,
 ) -> Result<CommandOutcome<Decided>, Problem> {
     let deadline = Instant::now() + EFFECT_WAIT;
-    match record_decision(app, caller, key, command.clone()).await? {
+    match record_decision(app, caller, key, command).await? {
         CommandOutcome::Done(decided) if decided.awaits_effect() => {
-            let decided = read_effect(app, caller, command, decided, deadline).await;
+            let decided = await_effect(app, &caller.workspace, decided, deadline).await;
             Ok(CommandOutcome::Done(decided))
         }
         outcome @ (CommandOutcome::Done(_) | CommandOutcome::Accepted(_)) => Ok(outcome),
     }
 }
 
-/// Repeats a decision whose reply has no effect, which changes nothing. A used key returns its first reply at once,
-/// and another replica may have committed the effect.
-async fn read_effect(
+/// Reads the effect of a decision whose reply has none. A used key returns its first reply at once, and another
+/// replica may have committed the effect.
+async fn await_effect(
     app: &App,
-    caller: &Caller,
-    command: DecideRequest,
+    workspace: &Workspace,
     decided: Decided,
     deadline: Instant,
 ) -> Decided {
-    // Without the version, because the decision has changed it.
-    let repetition = DecideRequest {
-        version: None,
-        ..command
-    };
-    let for_effect = app.ask_for_effect(caller, None, repetition.clone());
-    if Instant::now() < deadline
-        && let Ok(Ok(newer)) = timeout_at(deadline, for_effect).await
-        && !newer.awaits_effect()
-    {
-        return newer;
-    }
-    let once_more = timeout(REPETITION_MAX, app.ask(caller, None, repetition));
-    match once_more.await {
-        Ok(Ok(newer)) => newer,
-        Ok(Err(problem)) => {
+    let has_effect = |it: &RequestView| it.effect.is_some_and(|effect| effect != Effect::Pending);
+    match query_until(app, workspace, decided.request.id, deadline, has_effect).await {
+        Ok(request) => Decided {
+            effect: request.effect.unwrap_or(Effect::Pending),
+            request,
+            ..decided
+        },
+        Err(problem) => {
             tracing::debug!(%problem, "the effect of a decision is unknown; the reply says pending");
             decided
         }
-        Err(_elapsed) => decided,
     }
 }
 

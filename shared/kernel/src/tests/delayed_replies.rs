@@ -2,12 +2,17 @@
 
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use futures_util::FutureExt;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::EFFECT_WAIT;
 
-use super::counter::{Count, PAIRED, acme};
+use super::counter::{Count, Counter, Input, PAIRED, acme};
 use super::{World, envelope, key};
+use crate::origin::Origin;
+use crate::reply::TaskReply;
+use crate::task::{Raw, Task};
+use crate::writer::delayed_replies::{DelayedReplies, REPLIES_MAX};
 
 impl World {
     /// Adds to a counter; the reply waits until it is complete.
@@ -82,4 +87,43 @@ async fn a_used_key_does_not_wait() {
     assert_eq!(reply.unwrap().value, 1);
     assert!(began.elapsed() < EFFECT_WAIT);
     kernel.stop().await;
+}
+
+/// At the limit further callers get the incomplete reply at once. A completed reply leaves its place.
+#[test]
+fn a_limited_number_of_replies_wait() {
+    let raw = Raw {
+        subject: String::new(),
+        body: Bytes::new(),
+    };
+    let input = Input {
+        name: PAIRED.to_owned(),
+        by: 1,
+    };
+    let origin = Origin::Ask {
+        reply: Some("_INBOX.test".to_owned()),
+        awaits_effect: true,
+    };
+    let task = Task::<Counter>::new(vec![input], origin, raw);
+    let count = |value| Count {
+        name: PAIRED.to_owned(),
+        version: 1,
+        value,
+    };
+    let reply = || TaskReply {
+        body: Bytes::from_static(b"1"),
+        is_ok: true,
+        incomplete: Some(count(1)),
+    };
+    let mut delayed = DelayedReplies::default();
+    for _ in 0..REPLIES_MAX {
+        assert_eq!(delayed.delay(&task, reply()), None);
+    }
+    assert_eq!(delayed.delay(&task, reply()), Some(reply().body));
+    let key = PAIRED.to_owned();
+    assert!(delayed.complete(&key, &count(3)).is_empty());
+    assert_eq!(delayed.complete(&key, &count(4)).len(), REPLIES_MAX);
+    assert_eq!(delayed.delay(&task, reply()), None);
+    let later = tokio::time::Instant::now() + EFFECT_WAIT;
+    assert_eq!(delayed.expire(later).len(), 1);
 }

@@ -166,9 +166,11 @@ pub(super) async fn commit<S: Service>(
     crash::pass(S::NAME, Point::Decided, input.verbs);
     let row = outbox::rows::commit_with(tx, row).await?;
     crash::pass(S::NAME, Point::Committed, input.verbs);
-    let replies = tasks.iter().zip(replies);
-    let replies = replies.map(|(task, reply)| delayed.delay(task, reply));
-    let replies = replies.collect();
+    let replies = tasks
+        .iter()
+        .zip(replies)
+        .map(|(task, reply)| delayed.delay(task, reply))
+        .collect();
     let committed = CommittedBatch {
         row,
         messages,

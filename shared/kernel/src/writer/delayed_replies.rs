@@ -16,7 +16,7 @@ use crate::service::{KeyOf, ReplyOf, Service, StateOf};
 use crate::task::Task;
 
 /// Replies that wait at the same time. Further callers get the incomplete reply at once.
-const REPLIES_MAX: usize = 10_000;
+pub(crate) const REPLIES_MAX: usize = 10_000;
 
 /// An inbox, and what is sent there.
 pub(crate) type DelayedReply = (String, Bytes);
@@ -47,7 +47,7 @@ impl<S: Service> Default for DelayedReplies<S> {
 
 impl<S: Service> DelayedReplies<S> {
     /// Keeps an incomplete reply whose caller waits for its effect. Returns any other reply.
-    pub(super) fn delay(&mut self, task: &Task<S>, reply: TaskReply<S>) -> Option<Bytes> {
+    pub(crate) fn delay(&mut self, task: &Task<S>, reply: TaskReply<S>) -> Option<Bytes> {
         let TaskReply {
             body, incomplete, ..
         } = reply;
@@ -76,23 +76,15 @@ impl<S: Service> DelayedReplies<S> {
     }
 
     /// The replies that the new state of an aggregate completes.
-    pub(super) fn complete(&mut self, key: &KeyOf<S>, state: &StateOf<S>) -> Vec<DelayedReply> {
+    pub(crate) fn complete(&mut self, key: &KeyOf<S>, state: &StateOf<S>) -> Vec<DelayedReply> {
         let mut complete = Vec::new();
         for waiting in self.by_key.remove(key).unwrap_or_default() {
-            let Waiting {
-                inbox,
-                reply,
-                deadline,
-            } = waiting;
-            let reply = S::Domain::updated_reply(reply, state);
+            let reply = S::Domain::updated_reply(waiting.reply, state);
             if S::Domain::is_incomplete(&reply) {
-                self.by_key.entry(key.clone()).or_default().push(Waiting {
-                    inbox,
-                    reply,
-                    deadline,
-                });
+                let waiting = Waiting { reply, ..waiting };
+                self.by_key.entry(key.clone()).or_default().push(waiting);
             } else {
-                complete.push((inbox, reply_json(&Reply::Ok(reply))));
+                complete.push((waiting.inbox, reply_json(&Reply::Ok(reply))));
             }
         }
         self.waiting -= complete.len();
@@ -108,7 +100,7 @@ impl<S: Service> DelayedReplies<S> {
     }
 
     /// The replies whose deadline has come, incomplete as they are.
-    pub(super) fn expire(&mut self, now: Instant) -> Vec<DelayedReply> {
+    pub(crate) fn expire(&mut self, now: Instant) -> Vec<DelayedReply> {
         let mut expired = Vec::new();
         while let Some((deadline, key)) = self.deadlines.pop_front_if(|(due, _)| *due <= now) {
             let Some(waiting) = self.by_key.get_mut(&key) else {
