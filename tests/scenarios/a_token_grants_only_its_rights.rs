@@ -153,7 +153,7 @@ async fn a_decision_counts_only_with_the_gateways_word() {
         key: None,
         command: DecideRequest {
             id,
-            decision: Decision::Approve { comment: None },
+            decision: Decision::approve(None),
             version: None,
         },
     };

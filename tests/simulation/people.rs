@@ -352,7 +352,7 @@ impl World {
                 },
             }),
             HoldKind::Approval | HoldKind::Timer => match self.chance.one_in(2) {
-                true => Decision::Approve { comment: None },
+                true => Decision::approve(None),
                 false => Decision::Reject {
                     reason: "No.".to_owned(),
                 },

@@ -293,6 +293,7 @@ fn log(item: &HistoryItem) {
             tracing::warn!(%run, %kind, message);
         }
         EventType::RunPaused
+        | EventType::RunAwaitingApproval
         | EventType::RunCancelled
         | EventType::HandoffOffered
         | EventType::HandoffAccepted

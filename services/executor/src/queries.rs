@@ -19,18 +19,20 @@ use holdpoint_contracts::executor::{
 };
 use holdpoint_contracts::message::Query;
 use holdpoint_contracts::problem::Problem;
-use holdpoint_contracts::run::{Page, RunView};
+use holdpoint_contracts::run::{Page, RunView, StepView};
 use holdpoint_contracts::subject::Parts;
 use holdpoint_ids::{RunId, Workspace};
 use holdpoint_kernel::{Queries, check_limit, cut_items, cut_page, read_query, write_reply};
+use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use crate::domain::agent::planned_steps;
 use crate::domain::plan::Plan;
+use crate::domain::run::{Step, StepApproval, original_args_name};
 use crate::domain::view::shown_input;
-use crate::domain::{Agent, Contact, Refusal, Run};
+use crate::domain::{Agent, Contact, Fact, Need, Refusal, Run};
 use crate::store;
 use overlay::Overlay;
 use query_error::QueryError;
@@ -232,11 +234,37 @@ impl ExecutorQueries {
         }
         let lease_events = store::lease_events_of(&self.db, run.id).await?;
         let input = store::input_of(&self.db, run.id).await?;
+        let mut steps = run.step_views(&plan, rows, lease_events);
+        self.add_original_args(&run, &mut steps).await?;
         Ok(RunView {
             input: input.map(shown_input),
-            steps: run.step_views(&plan, rows, lease_events),
+            steps,
             ..run.view(self.clock.now())
         })
+    }
+
+    /// The requested arguments of steps whose approver gave others (S2-R4).
+    async fn add_original_args(&self, run: &Run, steps: &mut [StepView]) -> Result<(), StoreError> {
+        let is_edited = |step: &&Step| {
+            let approval = step.approval.as_deref().and_then(StepApproval::approval);
+            approval.is_some_and(|decision| decision.edited_digest.is_some())
+        };
+        let edited = run.steps.iter().filter(is_edited);
+        let names: Vec<_> = edited.map(|step| original_args_name(&step.id)).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let wanted: Vec<_> = names.iter().map(|name| (run.id, name.as_str())).collect();
+        let found = store::values(&self.db, &wanted).await?;
+        for step in steps {
+            let need = Need::Value(run.id, original_args_name(&step.id));
+            let args = found.iter().find(|(known, _)| *known == need);
+            if let (Some(approval), Some((_, Fact::Value(args)))) = (&mut step.approval_state, args)
+            {
+                approval.original_args = Some((**args).clone());
+            }
+        }
+        Ok(())
     }
 
     async fn runs(

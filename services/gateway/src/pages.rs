@@ -7,6 +7,7 @@
 //! Imports point downward: actions and the live stream, pages, cards and forms, navigation, session,
 //! and below them layout, labels and sanitize.
 
+mod approval_items;
 mod assets;
 mod attempt;
 mod card;

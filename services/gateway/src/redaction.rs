@@ -104,6 +104,7 @@ fn redact(mut request: RequestView) -> RequestView {
     }
     RequestView {
         response: None,
+        items: Vec::new(),
         late: Vec::new(),
         // The query of a URL often contains a secret (A-M2).
         callback: None,

@@ -9,7 +9,9 @@ use serde_json::Value;
 use strum::{IntoStaticStr, VariantArray};
 
 use crate::executor::{TimerFired, TimerReply};
-use crate::hold::{DesiredHold, HoldOutcome, HoldSpec, OnTimeout, Priority, SetHoldReply, Task};
+use crate::hold::{
+    ApprovalItem, DesiredHold, HoldOutcome, HoldSpec, OnTimeout, Priority, SetHoldReply, Task,
+};
 use crate::link::Link;
 use crate::message::Reply;
 use crate::run::{HoldKind, Page};
@@ -105,11 +107,15 @@ pub struct DecideRequest {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Decision {
     /// To an input: one of the options, a text, or what the schema says.
-    Respond {
-        answer: Value,
-    },
+    Respond { answer: Value },
     Approve {
         comment: Option<String>,
+        /// Arguments that the step gets instead of the requested ones (S2-R4); an object.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        edited_args: Option<Value>,
+        /// The digest that the person has seen. Another one refuses the decision.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        digest: Option<String>,
     },
     Reject {
         /// The reason; required.
@@ -118,6 +124,18 @@ pub enum Decision {
     /// To a handoff: the person has done it (S0-T3). Taking it over first is not needed: one button
     /// may do both.
     Complete(Completion),
+}
+
+impl Decision {
+    /// Approves as requested.
+    #[must_use]
+    pub const fn approve(comment: Option<String>) -> Self {
+        Self::Approve {
+            comment,
+            edited_args: None,
+            digest: None,
+        }
+    }
 }
 
 /// The completion of a handoff by a user (S0-T3).
@@ -364,6 +382,9 @@ pub struct RequestView {
     /// It has ended, or its timer was stopped, and the scheduler has not confirmed that yet (S0-R4).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub timer_unconfirmed: bool,
+    /// The gated calls that it decides: their arguments and digests (S2-R3).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub items: Vec<ApprovalItem>,
     /// The names of the user who started the run or opened the hold, and of the requester.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked_by: Vec<String>,

@@ -30,6 +30,9 @@ pub enum EventType {
     /// It needs an answer from a person.
     #[strum(serialize = "run.awaiting_input")]
     RunAwaitingInput,
+    /// It needs the approval of a gated step (S2-R3).
+    #[strum(serialize = "run.awaiting_approval")]
+    RunAwaitingApproval,
     /// All steps ended.
     #[strum(serialize = "run.completed")]
     RunCompleted,

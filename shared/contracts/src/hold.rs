@@ -6,7 +6,7 @@
 //! table of nine cells.
 
 use chrono::{DateTime, Utc};
-use holdpoint_ids::{AgentName, HoldId, PolicyName};
+use holdpoint_ids::{AgentName, HoldId, PolicyName, ToolName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use strum::{EnumString, IntoStaticStr, VariantArray};
@@ -144,6 +144,25 @@ pub struct HoldSpec {
     /// Where the outcome of a standalone hold is posted, signed by Standard Webhooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callback: Option<String>,
+    /// The gated calls that an approval of a run decides (S2-R3): at present one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub items: Vec<ApprovalItem>,
+}
+
+/// A gated call as people approve it (S2-R3).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApprovalItem {
+    /// The step that makes the call.
+    pub id: String,
+    pub tool: ToolName,
+    /// The tool's version, if it is registered with one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The resolved arguments.
+    pub args: Value,
+    /// SHA-256, as hex, of the RFC 8785 form of `{tool, version, args}`. What was approved is what runs.
+    pub digest: String,
 }
 
 impl HoldSpec {
@@ -177,6 +196,7 @@ impl HoldSpec {
             asks_again: None,
             steps_left: None,
             callback: None,
+            items: Vec::new(),
         }
     }
 

@@ -237,6 +237,12 @@ pub struct StepView {
     /// Whether it ran inside the executor (S2-R7).
     #[serde(default)]
     pub inline: bool,
+    /// Whether it runs only with an approval (S2-R2).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waiting_confirm: bool,
+    /// The approval, once it has been asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval_state: Option<ApprovalView>,
     /// Claims, takeovers and releases, in order; appended and never rewritten (S4-R7).
     #[serde(default)]
     pub handoff_history: Vec<LeaseEvent>,
@@ -245,6 +251,30 @@ pub struct StepView {
     pub started_at: Option<DateTime<Utc>>,
     #[serde(default, with = "crate::instant::option")]
     pub ended_at: Option<DateTime<Utc>>,
+}
+
+/// The approval of a gated step (S2-R3).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalView {
+    pub state: ApprovalState,
+    /// The user who decided.
+    pub by: Option<String>,
+    #[serde(default, with = "crate::instant::option")]
+    pub at: Option<DateTime<Utc>>,
+    /// The comment, or the reason of a rejection.
+    pub comment: Option<String>,
+    /// The requested arguments, where the approver gave others.
+    pub original_args: Option<Value>,
+    /// SHA-256 of the requested call: tool, version and arguments.
+    pub digest: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalState {
+    Requested,
+    Approved,
+    Rejected,
 }
 
 /// One change of who has a step (S4-R7).

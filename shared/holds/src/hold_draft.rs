@@ -47,6 +47,12 @@ impl HoldDraft<'_> {
         if let Some(message) = self.timeout_ms.and_then(wrong) {
             errors.add("/timeout_ms", message);
         }
+        if spec.step.is_none() && !spec.items.is_empty() {
+            errors.add(
+                "/items",
+                "only an approval of a run has items; leave it out",
+            );
+        }
         check_texts(spec, &mut errors);
         check_people(spec, &mut errors);
         check_answers(spec, &mut errors);

@@ -9,6 +9,7 @@
     reason = "JSON and CEL values are not ours: what is not named here is refused or kept as it is"
 )]
 
+mod approval;
 mod diagnostics;
 mod fields;
 mod graph;
@@ -217,6 +218,7 @@ impl AgentChecker<'_> {
                     needs,
                     when: draft.when,
                     claim_timeout_ms: draft.claim_timeout_ms,
+                    approval: draft.approval.map(Box::new),
                     action: draft.action?,
                 })
             })

@@ -1,5 +1,7 @@
 //! One file per rule that several commands share.
 
+pub(crate) mod approval_gate;
+pub(crate) mod close_approval;
 pub(crate) mod close_person_hold;
 pub(crate) mod conditions;
 pub(crate) mod derived_effects;

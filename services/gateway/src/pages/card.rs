@@ -11,7 +11,7 @@ use super::fragment::{CardId, Fragment, key_of};
 use super::request_forms::{ask_again_form, card_id, chosen_answer, open_forms};
 use super::sanitize::{clean, humanize, one_line};
 use super::session::SignedInUser;
-use super::{context, labels};
+use super::{approval_items, context, labels};
 
 /// Longest headline, in characters.
 const TITLE_MAX: usize = 200;
@@ -65,6 +65,7 @@ pub(super) fn card(
                 p.why { (clean(labels::reason(reason).unwrap_or(reason))) }
             }
             (task(request))
+            (approval_items::calls(request))
             (context::sections(&request.context))
             @if request.redacted { p.muted { (labels::REDACTED) } }
             @if is_open {

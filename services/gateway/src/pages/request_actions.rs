@@ -14,6 +14,7 @@ use holdpoint_holds::Recipient;
 use holdpoint_ids::HoldId;
 use serde_json::Value;
 
+use super::approval_items::edited_args;
 use super::attempt::{Banner, RequestAttempt};
 use super::card::card;
 use super::schema::{FormSchema, InvalidField};
@@ -184,6 +185,9 @@ fn read_action(fields: &Fields, request: &RequestView) -> Result<FormAction, For
         }),
         "approve" => FormAction::Decide(Decision::Approve {
             comment: text("comment"),
+            edited_args: edited_args(fields, request)
+                .map_err(|error| invalid(&format!("The arguments are not valid JSON: {error}.")))?,
+            digest: text("digest"),
         }),
         "reject" => FormAction::Decide(Decision::Reject {
             reason: required("reason", "Enter a reason for the rejection.")?,

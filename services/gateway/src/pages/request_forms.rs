@@ -7,10 +7,10 @@ use holdpoint_holds::Recipient;
 use maud::{Markup, html};
 
 use super::attempt::RequestAttempt;
-use super::labels;
 use super::sanitize::{humanize, one_line};
 use super::schema::FormSchema;
 use super::session::SignedInUser;
+use super::{approval_items, labels};
 use crate::redaction::is_named;
 
 /// Up to this number, options are buttons; more options are a list.
@@ -257,6 +257,7 @@ impl<'a> RequestForms<'a> {
         let comment = self.submitted("comment");
         let approve = html! {
             button.primary { "Approve" }
+            (approval_items::inputs(self.request, &self.id, self.submitted("args")))
             details.inline open[!comment.is_empty()] {
                 summary { "Add a comment" }
                 label.hidden for={ (self.id) "-comment" } { "Comment" }

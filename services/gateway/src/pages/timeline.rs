@@ -124,6 +124,7 @@ const fn event_class(kind: EventType) -> &'static str {
         EventType::RunWaiting
         | EventType::RunPaused
         | EventType::RunAwaitingInput
+        | EventType::RunAwaitingApproval
         | EventType::HandoffOffered
         | EventType::HandoffAccepted
         | EventType::HandoffReassigned

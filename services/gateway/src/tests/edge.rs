@@ -493,6 +493,8 @@ fn step() -> StepView {
         claimed_by: None,
         claimed_at: None,
         inline: false,
+        waiting_confirm: false,
+        approval_state: None,
         handoff_history: Vec::new(),
         started_at: None,
         ended_at: None,

@@ -54,6 +54,9 @@ pub enum Refusal {
         kind: HoldKind,
         action: &'static str,
     },
+    /// The person has seen other arguments than those that are asked now.
+    #[error("the arguments have the digest {digest} now; read the request again")]
+    DigestMismatch { id: HoldId, digest: String },
     #[error("the version is {version}, not {seen}; read the request again")]
     VersionConflict { seen: u64, version: u64 },
     /// The answer does not fit the options or the form.
@@ -145,6 +148,9 @@ impl Refusal {
             Self::WrongKind { .. } => conflict("wrong_kind"),
             Self::VersionConflict { version, .. } => {
                 conflict("version_conflict").with_data(json!({ "version": version }))
+            }
+            Self::DigestMismatch { id, digest } => {
+                conflict("digest_mismatch").with_data(json!({ "id": id, "digest": digest }))
             }
             Self::InvalidAnswer(errors) => {
                 Problem::new(422, "invalid_answer", detail).with_errors(errors.clone())

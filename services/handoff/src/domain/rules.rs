@@ -1,5 +1,6 @@
 //! One file for each rule that several commands share. Rules read the model and change transitions.
 
+pub(super) mod approved_items;
 pub(super) mod audience;
 pub(super) mod authorization;
 pub(super) mod built_in_policies;

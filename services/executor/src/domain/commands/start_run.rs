@@ -155,6 +155,7 @@ fn planned_step(id: &str) -> Step {
         lost: 0,
         answered: Vec::new(),
         questions: Questions::default(),
+        approval: None,
     }
 }
 

@@ -6,6 +6,9 @@ use crate::domain::effect::Reply;
 use crate::domain::input::DeliveredStep;
 use crate::domain::model::run::{AtWorker, StepGrant, StepPhase};
 use crate::domain::model::time::millis_between;
+use crate::domain::rules::approval_gate::may_start_gated;
+use crate::domain::rules::next_steps::redispatch_step;
+use crate::domain::rules::open_hold_needs::load_open_hold_needs;
 use crate::domain::transition::{RowData, RunDecision, RunOutcome, RunTransition};
 
 /// Answers a worker that wants to start a delivered step. `go` is a committed row.
@@ -26,9 +29,20 @@ pub(crate) fn start_delivered_step<'a>(
         // An idempotent step on its first delivery needs no row: a repetition does no harm, and it can still
         // be refused.
         Some(AtWorker::Queued(handed))
-            if delivered.without_lease && handed.idempotent && delivered.delivery <= 1 =>
+            if delivered.without_lease
+                && handed.idempotent
+                && !handed.is_gated
+                && delivered.delivery <= 1 =>
         {
             return Ok(granted(Grant::GoWithoutLease));
+        }
+        // The approval has expired since the dispatch: people are asked again.
+        Some(AtWorker::Queued(handed))
+            if handed.is_gated && !may_start_gated(&transition, current) =>
+        {
+            load_open_hold_needs(&transition, &[index])?;
+            redispatch_step(&mut transition, index)?;
+            return transition.decided(Reply::Grant(Grant::Drop));
         }
         Some(AtWorker::Queued(handed)) => handed.clone(),
         // The reply to its first request was lost. A pause since then lets it finish.

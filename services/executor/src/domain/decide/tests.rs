@@ -4,6 +4,7 @@
     reason = "a test names what it looks for, and fails on anything else"
 )]
 
+mod approvals;
 mod ending;
 mod histories;
 mod leases;

@@ -185,7 +185,7 @@ impl StepReader<'_, '_> {
     }
 
     /// Reports what the shared validation finds, at the field of the step.
-    fn check_draft(&mut self, kind: &str, spec: &HoldSpec, timeout_ms: Option<u64>) {
+    pub(super) fn check_draft(&mut self, kind: &str, spec: &HoldSpec, timeout_ms: Option<u64>) {
         let draft = HoldDraft { spec, timeout_ms };
         let has_literal_default = spec.default.as_ref().is_some_and(|it| !has_placeholder(it));
         let errors = if has_literal_default {
@@ -239,7 +239,7 @@ impl StepReader<'_, '_> {
         Some(Some(link))
     }
 
-    fn object<'v>(
+    pub(super) fn object<'v>(
         &mut self,
         kind: &str,
         value: &'v Value,
@@ -260,20 +260,35 @@ impl StepReader<'_, '_> {
 
     /// One recipient or a list. A placeholder stands for a text, or alone for a list.
     fn to(&mut self, kind: &str, value: Option<&Value>) -> Option<Value> {
+        self.recipients(kind, "to", value)
+    }
+
+    /// Recipients under another name than `to`.
+    pub(super) fn recipients(
+        &mut self,
+        kind: &str,
+        name: &str,
+        value: Option<&Value>,
+    ) -> Option<Value> {
         let many = match value {
             None | Some(Value::Null) => Vec::new(),
             Some(Value::Array(many)) => many.clone(),
             Some(other) => vec![other.clone()],
         };
         if let Some(wrong) = many.iter().find(|one| !one.is_string()) {
-            let message = "`to` must be `@user.<name>` or `@role.<name>`, or a list of these.";
+            let message =
+                format!("`{name}` must be `@user.<name>` or `@role.<name>`, or a list of these.");
             return self.refuse(kind, wrong, message);
         }
         Some(Value::Array(many))
     }
 
     /// One name or a list. Whether the policies exist is checked when the step starts.
-    fn policies(&mut self, kind: &str, value: Option<&Value>) -> Option<Vec<PolicyName>> {
+    pub(super) fn policies(
+        &mut self,
+        kind: &str,
+        value: Option<&Value>,
+    ) -> Option<Vec<PolicyName>> {
         let names = match value {
             None | Some(Value::Null) => return Some(Vec::new()),
             Some(Value::Array(names)) => names.as_slice(),
@@ -367,7 +382,7 @@ const fn kind_field(kind: HoldKind) -> &'static str {
 }
 
 /// The recipients with valid texts instead of placeholders, which are checked when they are filled in.
-fn literal_recipients(to: &Value) -> Vec<String> {
+pub(super) fn literal_recipients(to: &Value) -> Vec<String> {
     let to = to.as_array().into_iter().flatten();
     let texts = to.filter_map(|one| {
         let owners = has_placeholder(one).then_some(OWNERS);
@@ -385,6 +400,8 @@ fn diagnostic_of(kind: &str, error: FieldError) -> FieldError {
         "timeout_ms" => "timeout",
         "question" if kind == "handoff" => "message",
         "policies" => "policy",
+        "to" if kind == "approval" => "from",
+        "policy" if kind == "approval" => "need",
         other => other,
     };
     let text = if error.text.is_empty() {

@@ -13,6 +13,7 @@ use super::diagnostics::{AgentChecker, MAX_STEPS, Place, is_name, shown};
 use super::fields;
 use crate::domain::expression::diagnostic;
 use crate::domain::model::plan::Action;
+use crate::domain::model::plan::person_steps::ApprovalRule;
 
 /// Shortest wait and claim timeout (S3-R7).
 const MIN_WAIT: Duration = Duration::from_secs(1);
@@ -28,6 +29,7 @@ pub(super) struct Draft {
     pub(super) needs: Option<Vec<String>>,
     pub(super) when: Option<String>,
     pub(super) claim_timeout_ms: Option<u64>,
+    pub(super) approval: Option<ApprovalRule>,
     /// `None` if it was refused.
     pub(super) action: Option<Action>,
 }
@@ -68,6 +70,7 @@ impl AgentChecker<'_> {
             needs: reader.needs(step.get("needs")),
             when: reader.when(step.get("when")),
             claim_timeout_ms: timeout.and_then(|it| reader.duration_ms("claim_timeout", it)),
+            approval: reader.approval(step.get("approval"), step.contains_key("tool")),
             action: reader.action(step),
             id,
         }
@@ -232,17 +235,27 @@ impl StepReader<'_, '_> {
 
     /// A duration between one second and 90 days (S0-AC8, S3-R7).
     fn duration_ms(&mut self, field: &str, value: &Value) -> Option<u64> {
+        self.inner_duration_ms(field, field, value)
+    }
+
+    /// The same for a member of a field.
+    pub(super) fn inner_duration_ms(
+        &mut self,
+        field: &str,
+        name: &str,
+        value: &Value,
+    ) -> Option<u64> {
         let message = match value {
             Value::String(text) => match duration::parse(text) {
                 Ok(duration) if duration.is_zero() => {
-                    format!("`{field}` cannot be 0; the shortest is 1 second.")
+                    format!("`{name}` cannot be 0; the shortest is 1 second.")
                 }
-                Ok(duration) if duration < MIN_WAIT => format!("`{field}` is at least 1 second."),
-                Ok(duration) if duration > MAX_WAIT => format!("`{field}` is at most 90 days."),
+                Ok(duration) if duration < MIN_WAIT => format!("`{name}` is at least 1 second."),
+                Ok(duration) if duration > MAX_WAIT => format!("`{name}` is at most 90 days."),
                 Ok(duration) => return u64::try_from(duration.as_millis()).ok(),
                 Err(error) => sentence(&error.to_string()),
             },
-            _ => format!("`{field}` is a duration with a unit, such as `5 days` or `1d12h`."),
+            _ => format!("`{name}` is a duration with a unit, such as `5 days` or `1d12h`."),
         };
         self.refuse(field, value, message)
     }

@@ -57,7 +57,7 @@ steps:
         [
             "2 - on_puase | An agent has no field `on_puase`; this release knows `agent`, `description`, `on_pause`, `inputs`, `ask_missing_inputs`, `steps`. | on_pause",
             "1 - my agent | The name of an agent has 1 to 100 letters, digits, dots, underscores or hyphens and starts with a letter or digit. | ",
-            "6 step-01 arg | A step has no field `arg`; this release knows `id`, `tool`, `args`, `wait`, `ask`, `handoff`, `when`, `needs`, `claim_timeout`. | args",
+            "6 step-01 arg | A step has no field `arg`; this release knows `id`, `tool`, `args`, `wait`, `ask`, `handoff`, `when`, `needs`, `claim_timeout`, `approval`. | args",
             "8 step-02 step-01 | `step-01` is the id of another position; here write `step-02`, a name, or nothing. | ",
             "9 step-02 91 days | `wait` is at most 90 days. | ",
             "10 step-03 0s | `wait` cannot be 0; the shortest is 1 second. | ",
@@ -68,6 +68,47 @@ steps:
     );
 }
 
+/// S2-R4: who approves a step, how many, and for how long.
+#[test]
+fn an_approval_says_who_and_how_long() {
+    let of = |approval: &str| one_step(&format!("tool: pay\napproval: {approval}"));
+    for fine in [
+        "{}",
+        "{ from: \"@role.manager\", need: 2, not_requester: true, decide_within: 2d, valid_for: 1h }",
+        "{ from: [\"@user.ada\", \"@role.ops\"] }",
+        "{ policy: four-eyes }",
+    ] {
+        let text = format!("agent: a\nsteps:\n  - tool: pay\n    approval: {fine}\n");
+        assert!(Plan::compile(&text).is_ok(), "{fine}");
+    }
+    for (wrong, expected) in [
+        ("yes please", "`approval` is an object, such as"),
+        ("{ from: manager }", "`from`: "),
+        ("{ from: 3 }", "`from` must be `@user.<name>`"),
+        ("{ need: 0 }", "`need"),
+        ("{ need: 21 }", "`need"),
+        (
+            "{ need: many }",
+            "`need` is a number of people from 1 to 20.",
+        ),
+        (
+            "{ not_requester: 1 }",
+            "`not_requester` is `true` or `false`.",
+        ),
+        ("{ valid_for: 91d }", "`valid_for` is at most 90 days."),
+        ("{ decide_within: 0s }", "`decide_within` cannot be 0"),
+        ("{ of: \"@user.ada\" }", "`approval` has no field `of`"),
+    ] {
+        let said = of(wrong);
+        assert!(
+            said.iter().any(|one| one.contains(expected)),
+            "{wrong}: {said:?}"
+        );
+    }
+    let waits = one_step("wait: 1d\napproval: {}");
+    assert!(waits[0].contains("`approval` gates a `tool`"), "{waits:?}");
+}
+
 #[test]
 fn documented_fields_of_later_releases_are_refused_as_such() {
     assert_eq!(
@@ -76,7 +117,6 @@ fn documented_fields_of_later_releases_are_refused_as_such() {
     );
     for field in [
         "wait_for", "delegate", "run", "finish", "for_each", "retry", "timeout", "on_error",
-        "approval",
     ] {
         let said = one_step(&format!("wait: 1d\n{field}: {{}}"));
         assert_eq!(
@@ -316,7 +356,7 @@ fn faults_are_answered_in_the_documented_form() {
     assert_eq!(
         serde_json::to_value(error).unwrap(),
         json!({"line": 3, "step": "step-01", "text": "wiat", "nearest": ["wait"],
-            "message": "A step has no field `wiat`; this release knows `id`, `tool`, `args`, `wait`, `ask`, `handoff`, `when`, `needs`, `claim_timeout`."})
+            "message": "A step has no field `wiat`; this release knows `id`, `tool`, `args`, `wait`, `ask`, `handoff`, `when`, `needs`, `claim_timeout`, `approval`."})
     );
 }
 

@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 
 use crate::domain::expression;
 use crate::domain::expression::{Names, Reference};
-use crate::domain::model::plan::person_steps::{Ask, Handoff, written};
+use crate::domain::model::plan::person_steps::{ApprovalRule, Ask, Handoff, written};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -62,6 +62,9 @@ pub struct PlannedStep {
     /// How long a claim may be silent, in milliseconds; without it the tool's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_timeout_ms: Option<u64>,
+    /// The author wants an approval, whatever the risk of the tool (S2-R3).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Box<ApprovalRule>>,
     pub action: Action,
 }
 
@@ -204,14 +207,39 @@ impl Plan {
         found
     }
 
+    /// The steps whose results the arguments of the step at `index` use.
+    #[must_use]
+    pub fn results_used(&self, index: usize) -> BTreeSet<String> {
+        let Some(template) = self
+            .steps
+            .get(index)
+            .and_then(|step| step.action.template())
+        else {
+            return BTreeSet::new();
+        };
+        let ids = self.steps.iter().enumerate();
+        let steps = ids.map(|(at, step)| (step.id.clone(), at)).collect();
+        let names = Names {
+            steps: &steps,
+            before: None,
+        };
+        let used = expression::check_args(&template, names).references;
+        self.ids_of(used)
+    }
+
     /// The steps that the step at `index` names, with or without a result.
     #[must_use]
     pub fn ids_for(&self, index: usize) -> BTreeSet<String> {
-        let steps = self.references(index).into_iter();
-        let steps = steps.filter_map(|reference| match reference {
-            Reference::Step(at) => self.steps.get(at).map(|step| step.id.clone()),
-            Reference::Input | Reference::Contact | Reference::Run => None,
-        });
+        self.ids_of(self.references(index))
+    }
+
+    fn ids_of(&self, references: BTreeSet<Reference>) -> BTreeSet<String> {
+        let steps = references
+            .into_iter()
+            .filter_map(|reference| match reference {
+                Reference::Step(at) => self.steps.get(at).map(|step| step.id.clone()),
+                Reference::Input | Reference::Contact | Reference::Run => None,
+            });
         steps.collect()
     }
 }

@@ -3,10 +3,12 @@
 //! A phase carries its data, so that "waiting without a hold" cannot be written. A pause is an
 //! overlay beside the phase: resuming needs no memory of what was before.
 
+pub mod approval;
 pub mod person_hold;
 pub mod step;
 pub mod tool_questions;
 
+pub use approval::{ApprovalDecision, StepApproval, edited_args_name, original_args_name};
 pub use person_hold::{
     Deadline, HoldClosure, INTERVENTION, Ownership, PersonHold, condition_name, spec_name,
 };
@@ -183,11 +185,14 @@ impl Run {
 
     fn live_status(&self) -> RunStatus {
         let any = |is: fn(&StepPhase) -> bool| self.steps.iter().any(|step| is(&step.phase));
-        let is_asked = self.people().any(|(_, on)| on.kind == HoldKind::Input);
+        let is_on = |kind| self.people().any(|(_, on)| on.kind == kind);
+        let is_asked = is_on(HoldKind::Input);
         if self.taken().is_some() {
             RunStatus::Waiting
         } else if is_asked || any(|phase| matches!(phase, StepPhase::Uncertain(_))) {
             RunStatus::AwaitingInput
+        } else if is_on(HoldKind::Approval) {
+            RunStatus::AwaitingApproval
         } else if any(|phase| matches!(phase, StepPhase::Queued(_) | StepPhase::Granted(_))) {
             RunStatus::Running
         } else if any(|phase| matches!(phase, StepPhase::Waiting(_) | StepPhase::AwaitingPerson(_)))
@@ -248,7 +253,8 @@ impl Run {
             tool,
             args,
             contact: self.contact.clone(),
-            idempotent: handed.idempotent,
+            // A gated step never starts without a grant, which checks the approval again.
+            idempotent: handed.idempotent && !handed.is_gated,
             claim_timeout_ms: handed.lease_ms,
             token: None,
             http,

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::domain::decision::Undecided;
 use crate::domain::model::run::{HoldClosure, PersonHold};
 use crate::domain::model::time::millis_between;
+use crate::domain::rules::close_approval::close_approval;
 use crate::domain::rules::end_person_step::{
     answer_text, complete_person_step, fail_on_timeout, fail_refused, skip_on_timeout,
 };
@@ -50,7 +51,10 @@ pub(crate) fn apply_closure(
         (HoldPlace::Takeover, _) => end_takeover(transition, closing),
         (HoldPlace::MissingInputs, _) => end_missing_inputs(transition, on, closing)?,
         (HoldPlace::Step(index), HoldKind::Handoff) => end_handoff(transition, index, on, closing)?,
-        (HoldPlace::Step(index), HoldKind::Input | HoldKind::Approval | HoldKind::Timer) => {
+        (HoldPlace::Step(index), HoldKind::Approval) => {
+            close_approval(transition, index, on, closing);
+        }
+        (HoldPlace::Step(index), HoldKind::Input | HoldKind::Timer) => {
             close_question(transition, index, on, closing)?;
         }
     }

@@ -4,16 +4,16 @@ use holdpoint_contracts::asking::Answers;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::steps::LEASE_DEFAULT_MS;
-use holdpoint_contracts::tool::Risk;
-use holdpoint_ids::RunId;
+use holdpoint_ids::ToolName;
 use serde_json::{Value, json};
 
 use crate::domain::decision::Lookup;
 use crate::domain::effect::Effect;
 use crate::domain::model::plan::{Action, PlannedStep};
-use crate::domain::model::run::{Dispatched, Step, StepPhase, ToolInvocation};
-use crate::domain::model::tool::{Tool, is_built_in};
+use crate::domain::model::run::{Dispatched, Run, Step, StepPhase, ToolInvocation};
+use crate::domain::model::tool::is_built_in;
 use crate::domain::need::{Fact, Key, Need};
+use crate::domain::rules::approval_gate::{Gate, ToolCall, gate_needs, pass_gate};
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::transition::{RowData, RunTransition};
 
@@ -47,7 +47,7 @@ pub(crate) fn dispatch_step(
         );
         return fail_step(transition, index, "arguments_too_large", &message, None);
     }
-    let Ok(tool_name) = tool.parse() else {
+    let Ok(tool_name) = tool.parse::<ToolName>() else {
         return fail_step(
             transition,
             index,
@@ -61,12 +61,20 @@ pub(crate) fn dispatch_step(
         Some(Lookup::Found(Fact::Tool(tool))) => Some(tool),
         Some(Lookup::NotLoaded | Lookup::Missing | Lookup::Found(_)) | None => None,
     };
-    if let Some((code, message)) = registered
-        .as_deref()
-        .and_then(|it| blocked_reason(it, tool))
-    {
-        return fail_step(transition, index, code, &message, None);
+    if registered.as_deref().is_some_and(|it| it.deleted) {
+        let message = format!("the tool `{tool}` was deleted");
+        return fail_step(transition, index, "tool_deleted", &message, None);
     }
+    let call = ToolCall {
+        tool: &tool_name,
+        registered: registered.as_deref(),
+        args,
+    };
+    let (args, is_gated) = match pass_gate(transition, index, planned, call) {
+        Gate::Ungated(args) => (args, false),
+        Gate::Approved(args) => (args, true),
+        Gate::Closed => return,
+    };
     let handed = Dispatched {
         at: transition.now,
         idempotent: match &registered {
@@ -74,6 +82,7 @@ pub(crate) fn dispatch_step(
             None => is_idempotent(tool, &args),
         },
         lease_ms: planned.claim_timeout_ms.unwrap_or(LEASE_DEFAULT_MS),
+        is_gated,
     };
     let Some(step) = transition.step_mut(index) else {
         return;
@@ -108,24 +117,6 @@ pub(crate) fn dispatch_step(
     }
 }
 
-/// Why a registered tool may not be called: code and text.
-fn blocked_reason(registered: &Tool, tool: &str) -> Option<(&'static str, String)> {
-    if registered.deleted {
-        let message = format!("the tool `{tool}` was deleted");
-        return Some(("tool_deleted", message));
-    }
-    match registered.spec.risk {
-        Risk::Low | Risk::Medium => None,
-        Risk::High => Some((
-            "approval_required",
-            format!(
-                "the tool `{tool}` has risk `high`: it never runs without an approval, and this \
-                 release cannot ask for one"
-            ),
-        )),
-    }
-}
-
 /// Whether a repetition does no harm: `log` always, other tools if the author says so.
 fn is_idempotent(tool: &str, args: &Value) -> bool {
     tool == "log"
@@ -135,10 +126,11 @@ fn is_idempotent(tool: &str, args: &Value) -> bool {
             .unwrap_or(false)
 }
 
-/// The needs for the answers to a step's tool.
-pub(crate) fn answer_needs(run: RunId, step: &Step) -> Vec<Need> {
+/// What a dispatch of a step needs from the past of the step: the answers to its tool, and its approval.
+pub(crate) fn dispatch_needs(run: &Run, step: &Step) -> Vec<Need> {
     let names = step.questions.answer_names();
-    names.map(|name| Need::Value(run, name)).collect()
+    let answers = names.map(|name| Need::Value(run.id, name));
+    answers.chain(gate_needs(run, step)).collect()
 }
 
 /// The answers for a dispatch. They must be loaded before.

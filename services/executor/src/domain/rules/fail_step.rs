@@ -9,7 +9,7 @@ use crate::domain::transition::{RowData, RunTransition, ToolError};
 
 fn failure_class(code: &str) -> FailureClass {
     match code {
-        "approval_required" | ASSIGNEE_INACTIVE | "withdrawn" => FailureClass::Policy,
+        APPROVAL_REJECTED | ASSIGNEE_INACTIVE | "withdrawn" => FailureClass::Policy,
         HUMAN_TIMEOUT => FailureClass::HumanTimeout,
         // Its worker was lost. A person only says that nothing more is known.
         "given_up" => FailureClass::Infra,
@@ -48,6 +48,9 @@ pub(crate) fn fail_step(
 
 /// Code of a step whose assignee is inactive (S0-R1).
 pub(crate) const ASSIGNEE_INACTIVE: &str = "assignee_inactive";
+
+/// Code of a step that uses the result of a rejected step (S2-R4).
+pub(crate) const APPROVAL_REJECTED: &str = "approval_rejected";
 
 /// Code of a step that was not answered in time.
 pub(crate) const HUMAN_TIMEOUT: &str = "human_timeout";

@@ -34,12 +34,14 @@ pub(crate) fn apply_kept_answers(transition: &mut RunTransition<'_>) -> Result<(
 pub(crate) fn fits_kind(kind: HoldKind, closing: &HoldClosure) -> bool {
     let is_asked = kind == HoldKind::Input;
     let is_handoff = kind == HoldKind::Handoff;
+    let is_approval = kind == HoldKind::Approval;
     match closing.outcome {
-        HoldOutcome::Timeout | HoldOutcome::Cancelled => is_asked || is_handoff,
+        HoldOutcome::Timeout | HoldOutcome::Cancelled => is_asked || is_handoff || is_approval,
         HoldOutcome::TakenOver => is_handoff,
         HoldOutcome::Answered => is_asked && !closing.data.is_null(),
         HoldOutcome::Completed => is_handoff && completion(closing).is_some(),
-        HoldOutcome::Approved | HoldOutcome::Rejected | HoldOutcome::Fired => false,
+        HoldOutcome::Approved | HoldOutcome::Rejected => is_approval,
+        HoldOutcome::Fired => false,
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::instant;
+use holdpoint_contracts::run::ApprovalState;
 
 use serde_json::{Value, json};
 
@@ -14,12 +15,12 @@ use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::expression;
 use crate::domain::expression::{Reference, Scope};
 use crate::domain::model::plan::Action;
-use crate::domain::model::run::{Hold, INTERVENTION, Phase, StepPhase, Timer};
+use crate::domain::model::run::{Hold, INTERVENTION, Phase, Step, StepPhase, Timer};
 use crate::domain::model::time::after;
 use crate::domain::need::{Fact, INPUT, Key, Need, PlanFact};
 use crate::domain::rules::conditions::{record_condition, skip_step};
-use crate::domain::rules::dispatch_step::{answer_needs, dispatch_step, tool_need};
-use crate::domain::rules::fail_step::fail_step;
+use crate::domain::rules::dispatch_step::{dispatch_needs, dispatch_step, tool_need};
+use crate::domain::rules::fail_step::{APPROVAL_REJECTED, fail_step};
 use crate::domain::rules::handoff_spec::load_step_briefing;
 use crate::domain::rules::open_hold::next_hold_id;
 use crate::domain::rules::person_holds::{ask_person, start_handoff};
@@ -172,11 +173,10 @@ fn load_step_inputs(
     if let Some(planned) = plan.plan.steps.get(index) {
         tool_need(transition, planned).and_then(&mut lookup);
     }
-    // The answers to its tool are part of the dispatch.
     for need in transition
         .step(index)
         .into_iter()
-        .flat_map(|step| answer_needs(transition.run.id, step))
+        .flat_map(|step| dispatch_needs(&transition.run, step))
     {
         lookup(need);
     }
@@ -194,6 +194,10 @@ fn start_step(
     let Some(planned) = plan.plan.steps.get(index) else {
         return;
     };
+    if let Some(rejected) = rejected_source(transition, plan, index) {
+        let message = format!("it uses the result of {rejected}, which was rejected");
+        return fail_step(transition, index, APPROVAL_REJECTED, &message, None);
+    }
     let run_value = json!({
         "id": transition.run.id,
         "agent": transition.run.agent,
@@ -243,6 +247,25 @@ fn start_step(
             start_handoff(transition, index, handoff, &resolved, facts);
         }
     }
+}
+
+/// The rejected step whose result a step uses (S2-R4). A condition may look at it: it reads as null.
+fn rejected_source(
+    transition: &RunTransition<'_>,
+    plan: &PlanFact,
+    index: usize,
+) -> Option<String> {
+    let is_rejected = |step: &&Step| {
+        let approval = step.approval.as_deref();
+        approval.is_some_and(|approval| approval.state == ApprovalState::Rejected)
+    };
+    let rejected: Vec<_> = transition.run.steps.iter().filter(is_rejected).collect();
+    if rejected.is_empty() {
+        return None;
+    }
+    let used = plan.plan.results_used(index);
+    let mut used = rejected.into_iter().filter(|step| used.contains(&step.id));
+    used.next().map(|step| step.id.clone())
 }
 
 /// Opens a timer hold (S0-AC1). Its timer is the waker.

@@ -6,7 +6,7 @@ use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::input::RunInput;
 use crate::domain::model::run::{Run, StepPhase, spec_name};
 use crate::domain::need::{INPUT, Key, Need};
-use crate::domain::rules::dispatch_step::{answer_needs, tool_need};
+use crate::domain::rules::dispatch_step::{dispatch_needs, tool_need};
 use crate::domain::transition::RunTransition;
 
 /// Loads all that the holds on people, the uncertain steps and the steps at `also` need, at once.
@@ -28,7 +28,7 @@ pub(crate) fn load_open_hold_needs(
         .iter()
         .filter(|it| steps.contains(&it.id))
     {
-        holds.extend(answer_needs(transition.run.id, step));
+        holds.extend(dispatch_needs(&transition.run, step));
     }
     if steps.is_empty() && holds.is_empty() {
         return Ok(());

@@ -14,7 +14,7 @@ use crate::domain::model::scope::{Change, Scope, ScopeChange};
 use crate::domain::need::{Aggregate, Fact, Need};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::derived_effects::decided_with_effects;
-use crate::domain::rules::dispatch_step::answer_needs;
+use crate::domain::rules::dispatch_step::dispatch_needs;
 use crate::domain::rules::kept_answers::apply_kept_answers;
 use crate::domain::rules::next_steps::start_next_steps;
 use crate::domain::rules::open_hold_needs::{load_open_hold_needs, person_hold_needs};
@@ -83,7 +83,7 @@ fn open_question_needs(run: &Run, lookup: LookupFn<'_>) -> Vec<Need> {
     for step in &run.steps {
         if matches!(step.phase, StepPhase::Parked(_)) {
             needs.push(Need::Request(run.id, step.id.clone()));
-            needs.extend(answer_needs(run.id, step));
+            needs.extend(dispatch_needs(run, step));
         }
     }
     needs.extend(person_hold_needs(run));

@@ -19,7 +19,8 @@ pub(crate) fn timeout_message(on: &PersonHold) -> String {
     let who = whom(&on.to);
     match on.kind {
         HoldKind::Handoff => format!("{who} did not complete the handoff{length}"),
-        HoldKind::Input | HoldKind::Approval | HoldKind::Timer => {
+        HoldKind::Approval => format!("{who} did not decide{length}: {}", on.asks),
+        HoldKind::Input | HoldKind::Timer => {
             format!("{who} did not answer{length}: {}", on.asks)
         }
     }
@@ -35,7 +36,8 @@ pub(crate) fn hold_message(step: Option<&Step>, on: &PersonHold) -> String {
         .unwrap_or_default();
     match on.kind {
         HoldKind::Handoff => format!("{what}handed off to {who}."),
-        HoldKind::Input | HoldKind::Approval | HoldKind::Timer => {
+        HoldKind::Approval => format!("{what}waiting for the approval of {who}."),
+        HoldKind::Input | HoldKind::Timer => {
             format!("{what}waiting for an answer of {who}: {}", on.asks)
         }
     }
@@ -56,9 +58,10 @@ pub(crate) fn hold_outcome_message(step: Option<&Step>, on: &PersonHold) -> Stri
         HoldKind::Input if asks == Some(AskMode::Park) => {
             "Once it is answered the tool is called again, with the answer."
         }
-        HoldKind::Input | HoldKind::Approval | HoldKind::Timer => {
-            "Once it is answered the remaining steps run."
+        HoldKind::Approval => {
+            "Once it is approved the step runs. If it is rejected the step is skipped."
         }
+        HoldKind::Input | HoldKind::Timer => "Once it is answered the remaining steps run.",
     };
     let late = match (on.length_ms, on.on_timeout) {
         (None, _) => "It has no deadline.",
@@ -67,7 +70,7 @@ pub(crate) fn hold_outcome_message(step: Option<&Step>, on: &PersonHold) -> Stri
         (_, OnTimeout::Default) => "After the deadline the default answer counts.",
         (_, OnTimeout::Continue) => "After the deadline the remaining steps run.",
         (_, OnTimeout::Escalate) => {
-            "After the deadline others are notified; an answer still counts."
+            "After the deadline others are notified; a decision still counts."
         }
     };
     format!("{decided} {late}")

@@ -6,12 +6,12 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::run::{
-    ChangedRun, Failure, HoldKind, LeaseEvent, Question, RunView, StepView, WaitingOn,
+    ApprovalView, ChangedRun, Failure, HoldKind, LeaseEvent, Question, RunView, StepView, WaitingOn,
 };
 use serde_json::{Value, json};
 
 use crate::domain::model::plan::Plan;
-use crate::domain::model::run::{AtWorker, Phase, Run, Timer};
+use crate::domain::model::run::{AtWorker, Phase, Run, StepApproval, Timer};
 use crate::domain::model::step_row::StepRow;
 use crate::domain::model::time::millis_between;
 use crate::domain::views::hold_messages::{hold_message, hold_outcome_message};
@@ -272,6 +272,8 @@ impl Run {
                     attempts: step.attempts,
                     claimed_by: row.claimed_by,
                     claimed_at: row.claimed_at,
+                    waiting_confirm: planned.approval.is_some() || step.approval.is_some(),
+                    approval_state: step.approval.as_deref().map(StepApproval::view),
                     handoff_history: lease_events.remove(&step.id).unwrap_or_default(),
                     started_at: row.started_at,
                     ended_at: row.ended_at,
@@ -280,6 +282,22 @@ impl Run {
             .collect()
     }
 }
+
+impl StepApproval {
+    /// Without the original arguments, which are a value of the run.
+    fn view(&self) -> ApprovalView {
+        let decision = self.decision.as_ref();
+        ApprovalView {
+            state: self.state,
+            by: decision.map(|decision| decision.by.clone()),
+            at: decision.map(|decision| decision.at),
+            comment: decision.and_then(|decision| decision.comment.clone()),
+            original_args: None,
+            digest: self.digest.clone(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

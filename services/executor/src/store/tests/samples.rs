@@ -91,6 +91,7 @@ pub(super) fn run() -> Run {
             lost: 0,
             answered: Vec::new(),
             questions: Questions::default(),
+            approval: None,
         }],
         pauses: Vec::new(),
         followed: AppliedScopes::default(),

@@ -31,6 +31,12 @@ pub(in crate::routes) struct RespondBody {
 pub(super) struct ApproveBody {
     #[serde(default)]
     comment: Option<String>,
+    /// Arguments of the gated call instead of the requested ones (S2-R4).
+    #[serde(default, alias = "editedArgs")]
+    edited_args: Option<Value>,
+    /// The digest of the arguments that the person has seen.
+    #[serde(default)]
+    digest: Option<String>,
     #[serde(default)]
     version: Option<u64>,
 }
@@ -54,11 +60,20 @@ pub(super) async fn respond(call: DecisionCall<JsonBody<RespondBody>>) -> Comman
 pub(super) async fn approve(
     call: DecisionCall<OptionalJson<ApproveBody>>,
 ) -> CommandResult<Decided> {
-    let ApproveBody { comment, version } = call.body;
+    let ApproveBody {
+        comment,
+        edited_args,
+        digest,
+        version,
+    } = call.body;
     if let Some(comment) = &comment {
         check_length("/comment", comment)?;
     }
-    let decision = Decision::Approve { comment };
+    let decision = Decision::Approve {
+        comment,
+        edited_args,
+        digest,
+    };
     decide(&call.caller, call.key, call.id, decision, version).await
 }
 

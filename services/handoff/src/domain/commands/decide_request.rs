@@ -21,6 +21,7 @@ use crate::domain::model::limits::{LATE_BYTES_MAX, LATE_MAX};
 use crate::domain::model::progress::AuditStamp;
 use crate::domain::model::request::{End, Phase, Request};
 use crate::domain::refusal::Refusal;
+use crate::domain::rules::approved_items::{check_digest, check_edited_args};
 use crate::domain::rules::authorization::{
     require_decider, require_not_excluded, require_run_owner, require_version,
 };
@@ -118,8 +119,10 @@ fn add_vote(request: &Request, verdict: &Verdict, context: &DecisionContext<'_>)
     transition.finish(reply_decided)
 }
 
+/// The comment, the reason or the notes of a decision.
 fn text_of(data: &Value) -> Option<String> {
-    data.as_str().map(str::to_owned)
+    let text = ["notes", "comment"].iter().find_map(|name| data.get(name));
+    text.unwrap_or(data).as_str().map(str::to_owned)
 }
 
 /// Checks that the decision fits the kind and that its content is valid.
@@ -144,10 +147,22 @@ fn check_decision(
             check_answer(spec, &answer)?;
             (HoldOutcome::Answered, answer)
         }
-        Decision::Approve { comment } => {
+        Decision::Approve {
+            comment,
+            edited_args,
+            digest,
+        } => {
             let comment = comment.as_deref().map(plain);
             check_length("/decision/approve/comment", comment.as_deref())?;
-            (HoldOutcome::Approved, json!(comment))
+            check_digest(request.id, spec, digest.as_deref())?;
+            let data = match edited_args {
+                None => json!(comment),
+                Some(args) => {
+                    check_edited_args(spec, args)?;
+                    json!({ "comment": comment, "edited_args": args })
+                }
+            };
+            (HoldOutcome::Approved, data)
         }
         Decision::Reject { reason } => {
             let pointer = "/decision/reject/reason";
@@ -206,7 +221,7 @@ fn record_decision(request: &Request, verdict: Verdict, context: &DecisionContex
         let vote = AuditStamp::new(by.as_str(), context.now);
         transition.request.progress.votes.push(vote);
     }
-    let note = data.get("notes").map_or_else(|| text_of(&data), text_of);
+    let note = text_of(&data);
     transition.add_history(outcome.as_str(), &by, note);
     let to = request.deciders();
     transition.notify(RequestEventKind::Decided, Some(&by), to);

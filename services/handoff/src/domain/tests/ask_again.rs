@@ -175,7 +175,7 @@ fn the_opener_for_a_requester_is_excluded_too() {
         ..spec(HoldKind::Approval)
     });
     world.user("bob", &["operator"]);
-    let approve = Decision::Approve { comment: None };
+    let approve = Decision::approve(None);
     for barred in ["oscar", "bob"] {
         let refused = world.decide_as(barred, approve.clone()).unwrap_err();
         assert_eq!(refused.code, "not_requester", "{barred}");
@@ -198,7 +198,7 @@ fn the_first_requester_stays_excluded_when_an_operator_asks_again() {
     world.user("bob", &["operator"]);
     let mut next = again(&world, "bob", |_| ()).unwrap();
     assert_eq!(view(&next).asked_by, ["bob", "oscar"]);
-    let approve = Decision::Approve { comment: None };
+    let approve = Decision::approve(None);
     assert_eq!(
         next.decide_as("oscar", approve.clone()).unwrap_err().code,
         "not_requester"
@@ -280,7 +280,7 @@ fn a_disabled_requester_does_not_prevent_asking_again() {
     let mut next = again(&world, "bob", |_| ()).unwrap();
     assert_eq!(view(&next).asked_by, ["bob", "oscar"]);
     next.users.get_mut("oscar").unwrap().active = true;
-    let approve = Decision::Approve { comment: None };
+    let approve = Decision::approve(None);
     assert_eq!(
         next.decide_as("oscar", approve).unwrap_err().code,
         "not_requester"
@@ -349,7 +349,7 @@ fn the_first_opener_stays_excluded_when_another_user_asks_again() {
         world = next;
     }
     for name in ["oscar", "ada", "otto"] {
-        let said = world.decide_as(name, Decision::Approve { comment: None });
+        let said = world.decide_as(name, Decision::approve(None));
         assert_eq!(said.unwrap_err().code, "not_requester", "{name}");
     }
 }

@@ -133,7 +133,7 @@ fn an_answer_is_one_of_the_options() {
 
 #[test]
 fn each_kind_takes_only_its_own_decisions() {
-    let approve = || Decision::Approve { comment: None };
+    let approve = || Decision::approve(None);
     let reject = |reason: &str| Decision::Reject {
         reason: reason.to_owned(),
     };

@@ -330,7 +330,7 @@ fn a_snooze_does_not_change_the_version_that_others_decide_on() {
         .unwrap();
     assert_eq!((view.version, view.unchanged_since), (seen + 1, Some(seen)));
     let mut decided = world.clone();
-    let approve = Decision::Approve { comment: None };
+    let approve = Decision::approve(None);
     let by = world.caller("oscar");
     let said = decided.decide_with(by.clone(), approve.clone(), Some(seen));
     assert!(said.is_ok(), "{said:?}");
@@ -364,9 +364,7 @@ fn a_rung_may_end_a_request_and_only_a_later_deadline_reopens_it() {
     let (mut world, spec) = laddered(vec![rung(10, RungAct::Fail, &[])]);
     fire_at(&mut world, 10);
     assert_eq!(world.closed()[0].outcome, HoldOutcome::Timeout);
-    let late = world
-        .decide_as("ada", Decision::Approve { comment: None })
-        .unwrap_err();
+    let late = world.decide_as("ada", Decision::approve(None)).unwrap_err();
     assert_eq!(late.code, "already_decided");
     assert!(late.detail.contains("timed out"), "{}", late.detail);
     world.desired_state(2, state(&spec, Some(600)));

@@ -288,7 +288,7 @@ fn an_excluded_requester_must_exist() {
         ..spec(HoldKind::Approval)
     };
     let mut world = opened(barred("@user.bob"));
-    let refused = world.decide_as("bob", Decision::Approve { comment: None });
+    let refused = world.decide_as("bob", Decision::approve(None));
     assert_eq!(refused.unwrap_err().code, "not_requester");
     let mut world = World::alone();
     let caller = world.caller("bob");

@@ -125,7 +125,7 @@ fn pointers(problem: &Problem) -> Vec<&str> {
 }
 
 fn approve() -> Decision {
-    Decision::Approve { comment: None }
+    Decision::approve(None)
 }
 
 /// API, Policy; S2-R4: the policy states who approves, how many, and until when; the requester is excluded.

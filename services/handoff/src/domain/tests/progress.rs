@@ -278,9 +278,7 @@ fn a_request_for_a_role_without_active_members_goes_to_the_owners() {
         note.contains("@role.empty; addressed to the owners"),
         "{note}"
     );
-    world
-        .decide_as("olga", Decision::Approve { comment: None })
-        .unwrap();
+    world.decide_as("olga", Decision::approve(None)).unwrap();
 }
 
 #[test]
@@ -347,7 +345,7 @@ fn several_users_must_agree_and_one_rejection_ends_it() {
         ],
         ..spec(HoldKind::Approval)
     };
-    let approve = || Decision::Approve { comment: None };
+    let approve = || Decision::approve(None);
     let mut world = asked(policy(2));
     let refused = world.decide_as("bob", approve()).unwrap_err();
     assert_eq!(

@@ -68,9 +68,7 @@ fn a_runs_request_with_too_few_deciders_is_addressed_to_the_owners_too() {
     assert!(note.ends_with("or end the run"), "{note}");
     world.user("otto", &["member", "ops"]);
     for name in ["oscar", "otto", "olga"] {
-        world
-            .decide_as(name, Decision::Approve { comment: None })
-            .unwrap();
+        world.decide_as(name, Decision::approve(None)).unwrap();
     }
     assert_eq!(world.view().status, RequestStatus::Decided);
 }
@@ -103,7 +101,7 @@ proptest! {
         let notes = world.view().history.into_iter().filter_map(|one| one.note);
         let is_told = notes.into_iter().any(|note| note.ends_with("or end the run"));
         for name in world.users.keys().cloned().collect::<Vec<_>>() {
-            drop(world.decide_as(&name, Decision::Approve { comment: None }));
+            drop(world.decide_as(&name, Decision::approve(None)));
         }
         let is_decided = world.view().status == RequestStatus::Decided;
         prop_assert_eq!((refused, is_told), (!is_decided, !is_decided));

@@ -76,7 +76,7 @@ fn asked(kind: HoldKind) -> HoldSpec {
 
 fn decision(kind: HoldKind, yes: bool) -> Decision {
     match kind {
-        HoldKind::Approval if yes => Decision::Approve { comment: None },
+        HoldKind::Approval if yes => Decision::approve(None),
         HoldKind::Approval => Decision::Reject {
             reason: "no".to_owned(),
         },

@@ -189,7 +189,7 @@ fn a_user_keeps_former_roles_until_the_sweep_has_checked_them() {
 /// S2-R4: a repeated vote that decided is not a late answer.
 #[test]
 fn a_repeated_vote_that_decided_gets_the_same_reply() {
-    let approve = || Decision::Approve { comment: None };
+    let approve = || Decision::approve(None);
     let mut spec = addressed_to(HoldKind::Approval, &["@user.ada", "@role.ops"]);
     spec.policy.need = 2;
     let mut world = asked(spec);
@@ -255,9 +255,7 @@ fn an_accepted_vote_stays_with_all_voters() {
         assert!(reminded.contains(&notified.to_owned()), "{reminded:?}");
         let second = if to.is_empty() { "otti" } else { "otto" };
         for name in [first, second] {
-            world
-                .decide_as(name, Decision::Approve { comment: None })
-                .unwrap();
+            world.decide_as(name, Decision::approve(None)).unwrap();
         }
         assert_eq!(world.view().status, RequestStatus::Decided);
     }

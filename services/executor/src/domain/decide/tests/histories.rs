@@ -135,7 +135,7 @@ pub(super) fn a_move() -> impl Strategy<Value = Move> {
 }
 
 /// Ways to close a hold on people.
-pub(super) const WAYS: usize = 7;
+pub(super) const WAYS: usize = 11;
 
 /// The owner says that time is up: perhaps it has not heard of a later deadline.
 const TOO_EARLY: usize = 4;
@@ -149,6 +149,15 @@ pub(super) fn way(what: usize) -> (HoldOutcome, Value) {
         1 => (HoldOutcome::Completed, done("finish")),
         2 => (HoldOutcome::Completed, done("return_to_agent")),
         3 => (HoldOutcome::TakenOver, Value::Null),
+        6 | 7 => (HoldOutcome::Approved, json!("fine")),
+        8 => {
+            let edited = json!({ "idempotent": true, "to": "bob@x.example" });
+            (
+                HoldOutcome::Approved,
+                json!({ "comment": null, "edited_args": edited }),
+            )
+        }
+        9 => (HoldOutcome::Rejected, json!("too dear")),
         TOO_EARLY | IN_TIME => (HoldOutcome::Timeout, Value::Null),
         _ => (
             HoldOutcome::Cancelled,
@@ -377,7 +386,11 @@ pub(super) fn lives_on(world: &mut World) {
         let open = world.run().people().filter(|(_, on)| on.closing.is_none());
         let asked = open.max_by_key(|(_, on)| on.taken.is_some());
         if let Some((id, kind)) = asked.map(|(_, on)| (on.id, on.kind)) {
-            let what = if kind == HoldKind::Input { 0 } else { 2 };
+            let what = match kind {
+                HoldKind::Input => 0,
+                HoldKind::Approval => 6,
+                HoldKind::Handoff | HoldKind::Timer => 2,
+            };
             let (outcome, mut data) = way(what);
             if kind == HoldKind::Input {
                 data["region"] = json!("north");

@@ -1,6 +1,5 @@
 //! Registered tools at the one place that dispatches.
 
-use holdpoint_contracts::run::FailureClass;
 use holdpoint_contracts::tool::{HttpCall, Risk, ToolSpec};
 
 use super::world::{World, acme};
@@ -9,7 +8,7 @@ use crate::domain::{Refusal, Tool, ToolInput};
 
 const CALL: &str = "  - id: pay\n    tool: payments.refund\n    args: { idempotent: true, n: 1 }\n";
 
-fn spec(risk: Risk) -> ToolSpec {
+pub(super) fn spec(risk: Risk) -> ToolSpec {
     ToolSpec {
         name: "payments.refund".parse().unwrap(),
         version: None,
@@ -25,7 +24,7 @@ fn spec(risk: Risk) -> ToolSpec {
     }
 }
 
-fn with(tool: ToolSpec, deleted: bool) -> World {
+pub(super) fn with(tool: ToolSpec, deleted: bool) -> World {
     let mut world = World::of(CALL);
     world.tools.push(Tool {
         workspace: acme(),
@@ -47,18 +46,6 @@ fn a_registered_tool_decides_whether_it_may_run_twice() {
     let unknown = World::started(CALL);
     assert!(unknown.handed[0].idempotent, "an own worker's tool");
     assert_eq!(unknown.handed[0].http, None);
-}
-
-/// S2-R3: what has high risk never runs without an approval.
-#[test]
-fn a_tool_of_high_risk_fails_closed() {
-    let world = with(spec(Risk::High), false);
-    let failure = world.view().failure.unwrap();
-    assert_eq!(
-        (failure.class, failure.code.as_str()),
-        (FailureClass::Policy, "approval_required")
-    );
-    assert!(world.handed.is_empty());
 }
 
 #[test]

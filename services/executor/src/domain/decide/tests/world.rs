@@ -71,6 +71,10 @@ pub(super) struct World {
     pub(super) claims: Vec<(String, LeaseEvent)>,
     /// Tools that are registered.
     pub(super) tools: Vec<Tool>,
+    /// Whether `ada` may still approve.
+    pub(super) is_ada_active: bool,
+    /// The holds that a person approved.
+    pub(super) approved: BTreeSet<HoldId>,
     /// What is known of the contact's past: a list.
     pub(super) activities: Value,
     pub(super) older: u64,
@@ -143,6 +147,8 @@ impl World {
             leases: BTreeMap::new(),
             claims: Vec::new(),
             tools: Vec::new(),
+            is_ada_active: true,
+            approved: BTreeSet::new(),
             activities: json!([]),
             older: 0,
             said: BTreeMap::new(),
@@ -280,6 +286,11 @@ impl World {
             }
             _ => None,
         };
+        if let RunInput::HoldClosed { hold, closing } = &input
+            && closing.outcome == HoldOutcome::Approved
+        {
+            self.approved.insert(*hold);
+        }
         let asked_to_start = match &input {
             RunInput::StartStep(DeliveredStep { step, dispatch, .. }) => {
                 Some((step.clone(), *dispatch))
@@ -396,7 +407,8 @@ impl World {
                 let said = json!({ "newest": self.activities, "older": self.older });
                 Some(Fact::Value(Arc::new(said)))
             }
-            Need::State(_) | Need::User(..) => None,
+            Need::User(_, user) => (user.as_str() == "ada").then(|| Fact::User(self.is_ada_active)),
+            Need::State(_) => None,
         };
         fact.map_or(Lookup::Missing, Lookup::Found)
     }

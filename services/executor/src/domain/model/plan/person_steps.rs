@@ -1,7 +1,9 @@
 //! The steps of a plan that wait for people, as the author wrote them.
 
-use holdpoint_contracts::hold::{Assign, OnTimeout, Priority};
+use holdpoint_contracts::hold::{Assign, OnTimeout, Policy, Priority};
 use holdpoint_contracts::link::Link;
+use holdpoint_contracts::run::HoldKind;
+use holdpoint_holds::deadline::default_timeout_ms;
 use holdpoint_ids::PolicyName;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -69,6 +71,42 @@ pub struct Handoff {
     pub warm_lead: Option<bool>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<PolicyName>,
+}
+
+/// Who approves a gated step, and for how long (S2-R4).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalRule {
+    /// Recipients; empty: the workspace's owners.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub from: Vec<String>,
+    #[serde(default, skip_serializing_if = "holdpoint_contracts::is_default")]
+    pub votes: Policy,
+    /// Time until the request escalates, in milliseconds: 1 s to 90 days.
+    pub decide_within_ms: u64,
+    /// Nobody wrote that: what the policies say counts instead.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub time_by_policy: bool,
+    /// How long an approval permits dispatches, in milliseconds: 1 s to 90 days.
+    pub valid_ms: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<PolicyName>,
+}
+
+/// How long an approval permits dispatches if the author says nothing: 24 hours, in milliseconds.
+pub const VALID_DEFAULT_MS: u64 = 86_400_000;
+
+impl Default for ApprovalRule {
+    /// The gate of a tool with risk `high`: the owners, one vote.
+    fn default() -> Self {
+        Self {
+            from: Vec::new(),
+            votes: Policy::default(),
+            decide_within_ms: default_timeout_ms(HoldKind::Approval),
+            time_by_policy: false,
+            valid_ms: VALID_DEFAULT_MS,
+            policies: Vec::new(),
+        }
+    }
 }
 
 impl Ask {

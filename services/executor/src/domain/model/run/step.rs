@@ -2,13 +2,14 @@
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::asking::AskMode;
-use holdpoint_contracts::run::StepStatus;
+use holdpoint_contracts::run::{HoldKind, StepStatus};
 use holdpoint_contracts::steps::LEASE_DEFAULT_MS;
 use holdpoint_ids::{HoldId, NodeName};
 use serde::{Deserialize, Serialize};
 use strum::{EnumTryAs, IntoStaticStr, VariantArray};
 
 use crate::domain::model::is_default;
+use crate::domain::model::run::approval::StepApproval;
 use crate::domain::model::run::person_hold::PersonHold;
 use crate::domain::model::run::tool_questions::{OpenQuestion, Questions};
 
@@ -35,6 +36,9 @@ pub struct Step {
     pub answered: Vec<u32>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub questions: Questions,
+    /// The approval that it needs (S2-R3), once it has been asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Box<StepApproval>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, EnumTryAs)]
@@ -80,6 +84,9 @@ pub struct Dispatched {
     /// How long a grant of it lasts without a heartbeat, in milliseconds (S4-R6).
     #[serde(default = "lease_default")]
     pub lease_ms: u64,
+    /// Whether an approval permitted it. Then it starts only with a grant.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_gated: bool,
 }
 
 const fn lease_default() -> u64 {
@@ -219,6 +226,9 @@ impl StepPhase {
             Self::Planned => StepStatus::Planned,
             Self::Queued(_) => StepStatus::Queued,
             Self::Granted(_) => StepStatus::InProgress,
+            Self::AwaitingPerson(on) if matches!(on.kind, HoldKind::Approval) => {
+                StepStatus::WaitingConfirm
+            }
             Self::Waiting(_) | Self::AwaitingPerson(_) | Self::Parked(_) => StepStatus::Waiting,
             Self::Uncertain(_) => StepStatus::Uncertain,
             Self::Completed { .. } => StepStatus::Completed,

@@ -123,6 +123,7 @@ impl Request {
                 && self.timer.due.is_none()
                 && !self.timer.is_acknowledged
                 && !matches!(self.phase, Phase::Frozen { .. }),
+            items: spec.items.clone(),
             asked_by: self.asked_by(spec),
             redacted: false,
         })

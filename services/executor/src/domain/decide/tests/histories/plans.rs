@@ -4,7 +4,7 @@ use holdpoint_contracts::hold::{Assign, OnTimeout, Priority};
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::domain::plan::person_steps::{Ask, Handoff};
+use crate::domain::plan::person_steps::{ApprovalRule, Ask, Handoff};
 use crate::domain::plan::{Action, Inputs, OnPause, Plan, PlannedStep};
 
 fn on_people() -> impl Strategy<Value = Action> {
@@ -49,7 +49,7 @@ fn on_people() -> impl Strategy<Value = Action> {
     prop_oneof![ask, handoff]
 }
 
-fn a_step() -> impl Strategy<Value = (Action, Option<String>, u8)> {
+fn a_step() -> impl Strategy<Value = (Action, Option<String>, u8, bool)> {
     let wait = (1_u64..90).prop_map(|days| Action::Wait {
         duration_ms: days * 86_400_000,
     });
@@ -71,7 +71,16 @@ fn a_step() -> impl Strategy<Value = (Action, Option<String>, u8)> {
         prop_oneof![2 => wait, 3 => tool, 2 => on_people()],
         when,
         any::<u8>(),
+        prop::bool::weighted(0.3),
     )
+}
+
+/// An hour is shorter than most pauses of these histories, so approvals expire in some of them.
+fn an_hour() -> ApprovalRule {
+    ApprovalRule {
+        valid_ms: 3_600_000,
+        ..ApprovalRule::default()
+    }
 }
 
 /// Up to six steps, each after any of those before it.
@@ -92,11 +101,12 @@ pub(in super::super) fn a_plan() -> impl Strategy<Value = Plan> {
         steps: steps
             .into_iter()
             .enumerate()
-            .map(|(index, (action, when, needs))| PlannedStep {
+            .map(|(index, (action, when, needs, is_gated))| PlannedStep {
                 id: format!("step-{:02}", index + 1),
                 needs: (0..index).filter(|need| needs & (1 << need) != 0).collect(),
                 when,
                 claim_timeout_ms: None,
+                approval: (is_gated && action.tool().is_some()).then(|| Box::new(an_hour())),
                 action,
             })
             .collect(),

@@ -7,8 +7,11 @@ use holdpoint_contracts::hold::HoldState;
 use holdpoint_contracts::run::StepStatus;
 use holdpoint_contracts::steps::StepDispatch;
 
+use holdpoint_contracts::tool::Risk;
+
 use super::World;
-use crate::domain::run::{Phase, Run, StepPhase, Timer};
+use crate::domain::rules::approval_gate::call_digest;
+use crate::domain::run::{Phase, Run, Step, StepPhase, Timer};
 use crate::domain::{Effect, Reply};
 
 impl World {
@@ -47,6 +50,7 @@ impl World {
             assert!(next.pauses.is_empty(), "a paused run hands nothing out");
             let step = next.steps.iter().find(|one| one.id == step_dispatch.step);
             let current = step.map(|one| one.dispatch);
+            self.check_gate(step.unwrap(), step_dispatch);
             assert!(
                 current == Some(step_dispatch.dispatch) && !next.is_final(),
                 "dispatched as {}, is {current:?}",
@@ -192,6 +196,25 @@ impl World {
             .filter(|id| !kept.iter().any(|(_, on)| on.id == **id))
             .collect();
         assert!(left.is_empty(), "asked for nothing: {left:?}");
+    }
+
+    /// Nothing gated is dispatched without a valid approval of exactly this call (S2-R3).
+    fn check_gate(&self, step: &Step, out: &StepDispatch) {
+        let tool = self.tools.iter().find(|tool| tool.spec.name == out.tool);
+        let is_risky = tool.is_some_and(|tool| tool.spec.risk == Risk::High);
+        let mut steps = self.plan.plan.steps.iter();
+        let planned = steps.find(|planned| planned.id == step.id).unwrap();
+        if planned.approval.is_none() && !is_risky {
+            return;
+        }
+        assert!(!out.idempotent, "a gated step starts only with a grant");
+        let approval = step.approval.as_deref().expect("an approval");
+        assert!(self.approved.contains(&approval.hold), "nobody approved it");
+        let decision = approval.valid_decision(self.now).expect("a valid approval");
+        let version = tool.and_then(|tool| tool.spec.version.as_deref());
+        let digest = call_digest(&out.tool, version, &out.args);
+        let approved = decision.edited_digest.as_ref().unwrap_or(&approval.digest);
+        assert_eq!(&digest, approved, "what was approved is what runs");
     }
 
     /// A lease stands while a step is with a worker, and only then.

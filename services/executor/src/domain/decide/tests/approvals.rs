@@ -1,0 +1,237 @@
+//! Approvals of gated steps (S2-R2, S2-R3, S2-R4, S2-R5).
+
+use chrono::TimeDelta;
+use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::hold::{HoldOutcome, HoldState};
+use holdpoint_contracts::run::{ApprovalState, FailureClass, ResumeMode, RunStatus, StepStatus};
+use holdpoint_contracts::steps::Grant;
+use holdpoint_contracts::tool::Risk;
+use holdpoint_ids::HoldId;
+use serde_json::{Value, json};
+
+use super::tools::{spec, with};
+use super::world::{Heard, World, done};
+use crate::domain::{DeliveredStep, Reply, RunInput};
+
+const TWO: &str = "  - id: pay
+    tool: send_email
+    args: { to: \"{{ contact.email }}\", n: 1 }
+    approval: { from: \"@role.manager\", valid_for: 1h }
+  - id: tell
+    tool: log
+    args: { message: done }
+";
+
+fn hold(world: &World) -> HoldId {
+    let mut people = world.run().people();
+    people.next().expect("a request").1.id
+}
+
+fn decide(world: &mut World, outcome: HoldOutcome, data: Value) -> HoldId {
+    let hold = hold(world);
+    world.close_as(hold, outcome, data);
+    hold
+}
+
+fn start(world: &mut World, step: &str) -> Heard {
+    world.give(RunInput::StartStep(DeliveredStep {
+        node: "node-a".parse().unwrap(),
+        step: step.to_owned(),
+        dispatch: world.dispatch(step),
+        delivery: 1,
+        without_lease: true,
+    }))
+}
+
+/// S2-R3: the run waits, people see tool and arguments, and nothing was dispatched.
+#[test]
+fn a_gated_step_waits_for_its_approval() {
+    let world = World::started(TWO);
+    assert_eq!(world.status(), RunStatus::AwaitingApproval);
+    assert_eq!(world.phase("pay").status(), StepStatus::WaitingConfirm);
+    assert!(world.handed.is_empty());
+    let asked = world.event(EventType::RunAwaitingApproval);
+    let item = &asked.data["items"][0];
+    assert_eq!(item["id"], "pay");
+    assert_eq!(item["tool"], "send_email");
+    assert_eq!(item["args"], json!({ "to": "ada@x.example", "n": 1 }));
+    assert_eq!(item["digest"].as_str().unwrap().len(), 64);
+    let (_, state) = &world.holds[&hold(&world)];
+    let HoldState::Open { spec, .. } = state else {
+        panic!("{state:?}");
+    };
+    assert_eq!(spec.to, ["@role.manager"]);
+    assert_eq!(json!(spec.items[0]), *item);
+}
+
+/// S2-R2: the risk in the registry gates every step of the tool, whatever the agent says.
+#[test]
+fn a_tool_of_high_risk_is_gated_by_itself() {
+    let world = with(spec(Risk::High), false);
+    assert_eq!(world.status(), RunStatus::AwaitingApproval);
+    assert!(world.handed.is_empty());
+}
+
+/// S2-R4, S2-R5
+#[test]
+fn an_approved_step_runs_with_the_approved_arguments() {
+    let mut world = World::started(TWO);
+    decide(&mut world, HoldOutcome::Approved, json!("go on"));
+    let out = world.handed.last().unwrap();
+    assert_eq!(
+        (out.step.as_str(), &out.args["to"]),
+        ("pay", &json!("ada@x.example"))
+    );
+    let approval = world.step("pay").approval.as_deref().unwrap();
+    assert_eq!(approval.state, ApprovalState::Approved);
+    let decision = approval.decision.as_ref().unwrap();
+    assert_eq!(
+        (decision.by.as_str(), decision.comment.as_deref()),
+        ("ada", Some("go on"))
+    );
+    // A grant is a committed row, also for a first delivery.
+    assert!(matches!(
+        start(&mut world, "pay"),
+        Heard::Decided(Reply::Grant(Grant::Go))
+    ));
+    world.report("pay", done(json!({})));
+    world.report("tell", done(json!({})));
+    assert_eq!(world.status(), RunStatus::Completed);
+}
+
+/// S2-R4: the approver's arguments run, and the requested ones stay on record.
+#[test]
+fn edited_arguments_replace_the_requested_ones() {
+    let mut world = World::started(TWO);
+    let edited = json!({ "to": "bob@x.example", "n": 2 });
+    let data = json!({ "comment": null, "edited_args": edited });
+    decide(&mut world, HoldOutcome::Approved, data);
+    let first = world.handed.last().unwrap().clone();
+    assert_eq!(first.args, edited);
+    assert_eq!(world.rows["pay"].request, Some(edited.clone()));
+    // A takeover sends the same call under the same approval.
+    start(&mut world, "pay");
+    let message = world.event(EventType::RunResumed).message.clone();
+    assert_eq!(message, "ada approved pay with edited arguments.");
+}
+
+/// S2-R4: a rejected step is skipped, and the run goes on.
+#[test]
+fn a_rejected_step_is_skipped() {
+    let mut world = World::started(TWO);
+    decide(&mut world, HoldOutcome::Rejected, json!("too dear"));
+    assert_eq!(world.phase("pay").status(), StepStatus::Skipped);
+    assert!(
+        world
+            .event(EventType::StepSkipped)
+            .message
+            .contains("ada rejected it: too dear.")
+    );
+    world.report("tell", done(json!({})));
+    assert_eq!(world.status(), RunStatus::Completed);
+}
+
+/// API "Runs": a run that fails because of a rejection has the class `policy`.
+#[test]
+fn a_step_that_uses_a_rejected_result_fails() {
+    let uses = TWO.replace("message: done", "message: \"{{ pay.id }}\"");
+    let uses = uses
+        .replace("pay", "step-01")
+        .replace("{{ step-01.id }}", "$step-01.id");
+    let uses = uses.replace("id: tell", "id: step-02");
+    let mut world = World::started(&uses);
+    decide(&mut world, HoldOutcome::Rejected, json!("no"));
+    let failure = world.view().failure.unwrap();
+    assert_eq!(
+        (failure.class, failure.code.as_str()),
+        (FailureClass::Policy, "approval_rejected")
+    );
+}
+
+/// S2-R3: the contact has changed since, so other arguments would run. Both requests are on record.
+#[test]
+fn a_changed_call_is_asked_again() {
+    let mut world = World::started(TWO);
+    world.contact = Some(json!({ "id": "ada", "email": "eve@x.example", "replied": false }));
+    let first = decide(&mut world, HoldOutcome::Approved, json!(null));
+    assert!(world.handed.is_empty());
+    let second = hold(&world);
+    assert_ne!(first, second);
+    let asked = world.event(EventType::RunAwaitingApproval);
+    assert_eq!(asked.data["items"][0]["args"]["to"], "eve@x.example");
+    assert!(
+        asked
+            .message
+            .contains("is void, because the call has changed"),
+        "{}",
+        asked.message
+    );
+    decide(&mut world, HoldOutcome::Approved, json!(null));
+    assert_eq!(world.handed.len(), 1);
+}
+
+/// Gate: `valid_for` continues during a pause.
+#[test]
+fn an_approval_expires_during_a_pause() {
+    let mut world = World::started(TWO);
+    world.pause();
+    decide(&mut world, HoldOutcome::Approved, json!(null));
+    world.pass(TimeDelta::minutes(61));
+    world.resume(ResumeMode::Continue);
+    assert!(world.handed.is_empty());
+    let asked = world.event(EventType::RunAwaitingApproval);
+    assert!(
+        asked.message.contains("The approval of ada has expired."),
+        "{}",
+        asked.message
+    );
+}
+
+/// Gate: the same check when a worker wants to start.
+#[test]
+fn a_queued_step_whose_approval_has_expired_does_not_start() {
+    let mut world = World::started(TWO);
+    decide(&mut world, HoldOutcome::Approved, json!(null));
+    world.pass(TimeDelta::minutes(61));
+    assert!(matches!(
+        start(&mut world, "pay"),
+        Heard::Decided(Reply::Grant(Grant::Drop))
+    ));
+    assert_eq!(world.status(), RunStatus::AwaitingApproval);
+}
+
+/// Gate: the approver's right is checked again at dispatch.
+#[test]
+fn the_approval_of_a_disabled_user_is_void() {
+    let mut world = World::started(TWO);
+    world.is_ada_active = false;
+    decide(&mut world, HoldOutcome::Approved, json!(null));
+    assert!(world.handed.is_empty());
+    let asked = world.event(EventType::RunAwaitingApproval);
+    assert!(
+        asked.message.contains("ada is not an active user"),
+        "{}",
+        asked.message
+    );
+}
+
+/// S2-R3: a new version of the tool is another call.
+#[test]
+fn a_new_version_of_the_tool_is_asked_again() {
+    let mut world = with(spec(Risk::High), false);
+    world.tools[0].spec.version = Some("2".to_owned());
+    decide(&mut world, HoldOutcome::Approved, json!(null));
+    assert!(world.handed.is_empty());
+    assert_eq!(world.status(), RunStatus::AwaitingApproval);
+}
+
+/// RFC 8785: the order of fields and the way a number is written do not matter.
+#[test]
+fn a_digest_depends_on_the_value_alone() {
+    use crate::domain::rules::approval_gate::call_digest;
+    let tool = "pay".parse().unwrap();
+    let of = |text: &str| call_digest(&tool, None, &serde_json::from_str(text).unwrap());
+    assert_eq!(of(r#"{"a": 1, "b": 2.0}"#), of(r#"{"b": 2, "a": 1.0}"#));
+    assert_ne!(of(r#"{"a": 1}"#), of(r#"{"a": "1"}"#));
+    assert_ne!(of("{}"), call_digest(&tool, Some("1"), &json!({})));
+}

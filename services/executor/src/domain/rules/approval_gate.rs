@@ -1,0 +1,248 @@
+//! Whether a gated step may be dispatched (S2-R3): what was approved is what runs, else it is asked again.
+//!
+//! A step is gated if its tool has the risk `high`, or if its author wrote `approval`. No setting opens the
+//! gate.
+
+use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::hold::{ApprovalItem, HoldSpec, OnTimeout};
+use holdpoint_contracts::instant;
+use holdpoint_contracts::run::{ApprovalState, HoldKind};
+use holdpoint_contracts::size::json_bytes;
+use holdpoint_contracts::tool::Risk;
+use holdpoint_ids::ToolName;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::domain::decision::Lookup;
+use crate::domain::model::plan::PlannedStep;
+use crate::domain::model::plan::person_steps::{ApprovalRule, whom};
+use crate::domain::model::run::{
+    Run, Step, StepApproval, StepPhase, edited_args_name, original_args_name,
+};
+use crate::domain::model::tool::Tool;
+use crate::domain::need::{Fact, Need};
+use crate::domain::rules::fail_step::fail_step;
+use crate::domain::rules::open_hold::{next_hold_id, open_hold, steps_left};
+use crate::domain::step_response::{question_data, success};
+use crate::domain::transition::{RowData, RunTransition};
+
+/// Largest arguments that people approve, in bytes of JSON: the request shows all of them.
+pub(crate) const APPROVAL_ARGS_BYTES_MAX: usize = 64 * 1024;
+
+/// A call that is about to be dispatched.
+#[derive(Debug, Clone)]
+pub(crate) struct ToolCall<'a> {
+    pub(crate) tool: &'a ToolName,
+    /// None: it is not registered.
+    pub(crate) registered: Option<&'a Tool>,
+    pub(crate) args: Value,
+}
+
+/// What the gate says of a call.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Gate {
+    /// The step needs no approval.
+    Ungated(Value),
+    /// It was approved with these arguments.
+    Approved(Value),
+    /// People are asked, or the step has failed.
+    Closed,
+}
+
+impl ToolCall<'_> {
+    fn digest(&self, args: &Value) -> String {
+        call_digest(self.tool, self.version(), args)
+    }
+
+    fn version(&self) -> Option<&str> {
+        self.registered?.spec.version.as_deref()
+    }
+
+    fn rule(&self, planned: &PlannedStep) -> Option<ApprovalRule> {
+        let is_risky = self
+            .registered
+            .is_some_and(|tool| tool.spec.risk == Risk::High);
+        let of_author = planned.approval.as_deref().cloned();
+        of_author.or_else(|| is_risky.then(ApprovalRule::default))
+    }
+}
+
+/// SHA-256, as hex, of the RFC 8785 form of a call.
+pub(crate) fn call_digest(tool: &ToolName, version: Option<&str>, args: &Value) -> String {
+    let call = json!({ "tool": tool, "version": version, "args": args });
+    // A value that is JSON already always has this form.
+    let canonical = serde_json_canonicalizer::to_vec(&call).unwrap_or_default();
+    let hash = Sha256::digest(&canonical);
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Lets an approved call pass, and asks people about any other gated one.
+pub(crate) fn pass_gate(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    planned: &PlannedStep,
+    mut call: ToolCall<'_>,
+) -> Gate {
+    let Some(rule) = call.rule(planned) else {
+        return Gate::Ungated(call.args);
+    };
+    let digest = call.digest(&call.args);
+    if let Some(approved) = approved_args(transition, index, &digest, &call) {
+        return Gate::Approved(approved);
+    }
+    let bytes = json_bytes(&call.args);
+    if bytes > APPROVAL_ARGS_BYTES_MAX {
+        let message = format!(
+            "the arguments are {bytes} bytes of JSON; at most {APPROVAL_ARGS_BYTES_MAX} can be approved"
+        );
+        fail_step(transition, index, "arguments_too_large", &message, None);
+        return Gate::Closed;
+    }
+    let item = ApprovalItem {
+        id: planned.id.clone(),
+        tool: call.tool.clone(),
+        version: call.version().map(str::to_owned),
+        args: call.args.take(),
+        digest,
+    };
+    ask_approval(transition, index, &rule, item);
+    Gate::Closed
+}
+
+/// The arguments with which an approval permits this call.
+fn approved_args(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    digest: &str,
+    call: &ToolCall<'_>,
+) -> Option<Value> {
+    let step = transition.step(index)?;
+    let id = step.id.clone();
+    let approval = step.approval.as_deref()?;
+    let decision = approval.valid_decision(transition.now)?.clone();
+    if !is_active(transition, &decision.by) {
+        return None;
+    }
+    // A later dispatch has the edited arguments already.
+    if decision.edited_digest.as_deref() == Some(digest) {
+        return Some(call.args.clone());
+    }
+    if approval.digest != digest {
+        return None;
+    }
+    if !decision.is_edited {
+        return Some(call.args.clone());
+    }
+    let need = Need::Value(transition.run.id, edited_args_name(&id));
+    let Lookup::Found(Fact::Value(edited)) = transition.lookup(&need) else {
+        return None;
+    };
+    let edited_digest = call.digest(&edited);
+    transition.value(original_args_name(&id), call.args.clone());
+    let approval = transition.step_mut(index)?.approval.as_mut()?;
+    approval.decision.as_mut()?.edited_digest = Some(edited_digest);
+    Some((*edited).clone())
+}
+
+/// Whether the approver may still decide: a disabled user's approval is void.
+fn is_active(transition: &RunTransition<'_>, user: &str) -> bool {
+    let need = approver_need(&transition.run, user);
+    let found = need.map(|need| transition.lookup(&need));
+    matches!(found, Some(Lookup::Found(Fact::User(true))))
+}
+
+fn approver_need(run: &Run, user: &str) -> Option<Need> {
+    Some(Need::User(run.workspace.clone(), user.parse().ok()?))
+}
+
+/// What the gate of a step looks up.
+pub(crate) fn gate_needs(run: &Run, step: &Step) -> Vec<Need> {
+    let decision = step.approval.as_deref().and_then(StepApproval::approval);
+    let Some(decision) = decision else {
+        return Vec::new();
+    };
+    let is_edited = decision.is_edited;
+    let edited = is_edited.then(|| Need::Value(run.id, edited_args_name(&step.id)));
+    let user = approver_need(run, &decision.by);
+    user.into_iter().chain(edited).collect()
+}
+
+/// Whether a dispatched gated step may start at this instant.
+pub(crate) fn may_start_gated(transition: &RunTransition<'_>, step: &Step) -> bool {
+    let approval = step.approval.as_deref();
+    approval.is_some_and(|approval| approval.valid_decision(transition.now).is_some())
+}
+
+/// Opens the request for an approval. An earlier approval is void from here on.
+fn ask_approval(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    rule: &ApprovalRule,
+    item: ApprovalItem,
+) {
+    let id = next_hold_id(&mut transition.run);
+    let void = void_reason(transition, index, &item.digest);
+    let agent = &transition.run.agent;
+    let (step, tool) = (item.id.clone(), item.tool.clone());
+    let again = void.as_deref().map(|why| format!(" {why}"));
+    let again = again.unwrap_or_default();
+    let spec = HoldSpec {
+        step: Some(step.clone()),
+        agent: Some(agent.clone()),
+        title: Some(format!("Approve {tool}")),
+        to: rule.from.clone(),
+        on_timeout: OnTimeout::Escalate,
+        requester: Some(transition.run.started_by.0.clone()),
+        policy: rule.votes,
+        policies: rule.policies.clone(),
+        time_by_policy: rule.time_by_policy,
+        steps_left: Some(steps_left(transition, index)),
+        items: vec![item.clone()],
+        ..HoldSpec::asking(
+            HoldKind::Approval,
+            format!("Agent {agent} wants to call {tool} ({step}).{again}"),
+        )
+    };
+    let on = open_hold(transition, id, &spec, Some(rule.decide_within_ms));
+    let to = whom(&rule.from);
+    let description = format!("{step} needs the approval of {to} to call {tool}.{again}");
+    let data = json!({
+        "request": id, "deadline": on.deadline().map(instant::write), "to": rule.from, "items": [item],
+    });
+    let row = RowData {
+        tool: Some(tool.to_string()),
+        request: Some(item.args),
+        ..RowData::response(success(description.clone(), question_data(&on), 0))
+    };
+    if let Some(step) = transition.step_mut(index) {
+        step.approval = Some(Box::new(StepApproval {
+            hold: id,
+            digest: item.digest,
+            valid_ms: rule.valid_ms,
+            state: ApprovalState::Requested,
+            decision: None,
+        }));
+    }
+    transition.set_phase(index, StepPhase::AwaitingPerson(Box::new(on)), row);
+    transition.event(
+        EventType::RunAwaitingApproval,
+        Some(&step),
+        description,
+        data,
+    );
+}
+
+/// Why the earlier approval of a step does not permit the call.
+fn void_reason(transition: &RunTransition<'_>, index: usize, digest: &str) -> Option<String> {
+    let approval = transition.step(index)?.approval.as_deref()?;
+    let decision = approval.approval()?;
+    let by = &decision.by;
+    let is_same = approval.digest == digest || decision.edited_digest.as_deref() == Some(digest);
+    Some(if !is_same {
+        format!("The approval of {by} is void, because the call has changed.")
+    } else if approval.valid_decision(transition.now).is_none() {
+        format!("The approval of {by} has expired.")
+    } else {
+        format!("The approval of {by} is void, because {by} is not an active user.")
+    })
+}

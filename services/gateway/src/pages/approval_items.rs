@@ -1,0 +1,77 @@
+//! The gated calls of an approval: what people see, and the arguments that they may edit (S2-R4).
+
+use holdpoint_contracts::handoff::RequestView;
+use holdpoint_contracts::hold::ApprovalItem;
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::context;
+use super::sanitize::one_line;
+use super::session::Fields;
+
+/// Tool and arguments in readable form, with the JSON that will run.
+pub(super) fn calls(request: &RequestView) -> Markup {
+    html! {
+        @for item in &request.items {
+            section.context.call {
+                h3 { "Call " code { (one_line(item.tool.as_str(), 100)) } }
+                (context::value(&item.args, 0))
+                details {
+                    summary { "Show as JSON" }
+                    pre { (args_text(item)) }
+                    p.muted { "Digest " code { (item.digest) } }
+                }
+            }
+        }
+    }
+}
+
+/// The inputs of the approve form. With several voters nobody may edit.
+pub(super) fn inputs(request: &RequestView, id: &str, submitted: &str) -> Markup {
+    let Some(item) = request.items.first() else {
+        return html! {};
+    };
+    let is_edited = !submitted.is_empty() && !is_requested(item, submitted);
+    let text = if is_edited {
+        submitted.to_owned()
+    } else {
+        args_text(item)
+    };
+    html! {
+        input type="hidden" name="digest" value=(item.digest);
+        @if request.votes.is_none() {
+            details.inline open[is_edited] {
+                summary { "Edit the arguments" }
+                label.hidden for={ (id) "-args" } { "Arguments as JSON" }
+                textarea id={ (id) "-args" } name="args" rows="8" spellcheck="false" { (text) }
+            }
+        }
+    }
+}
+
+/// The arguments of the form if the person has changed them.
+///
+/// # Errors
+/// The text is not JSON.
+pub(super) fn edited_args(
+    fields: &Fields,
+    request: &RequestView,
+) -> Result<Option<Value>, serde_json::Error> {
+    let (Some(text), Some(item)) = (fields.get_text("args"), request.items.first()) else {
+        return Ok(None);
+    };
+    if is_requested(item, text) {
+        return Ok(None);
+    }
+    let edited: Value = serde_json::from_str(text)?;
+    Ok((edited != item.args).then_some(edited))
+}
+
+fn args_text(item: &ApprovalItem) -> String {
+    serde_json::to_string_pretty(&item.args).unwrap_or_default()
+}
+
+/// A browser sends lines with CRLF.
+fn is_requested(item: &ApprovalItem, text: &str) -> bool {
+    text.replace("\r\n", "\n").trim() == args_text(item).trim()
+}

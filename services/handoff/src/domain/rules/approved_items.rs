@@ -1,0 +1,39 @@
+//! What a person may change when they approve a gated call (S2-R4).
+
+use holdpoint_contracts::hold::HoldSpec;
+use holdpoint_ids::HoldId;
+use serde_json::Value;
+
+use crate::domain::refusal::Refusal;
+
+const POINTER: &str = "/decision/approve/edited_args";
+
+/// A person who has seen other arguments decides nothing.
+pub(crate) fn check_digest(id: HoldId, spec: &HoldSpec, seen: Option<&str>) -> Result<(), Refusal> {
+    let digest = spec.items.first().map_or("", |item| item.digest.as_str());
+    match seen {
+        Some(seen) if seen != digest => Err(Refusal::DigestMismatch {
+            id,
+            digest: digest.to_owned(),
+        }),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Edited arguments replace those of one gated call. With several voters they would be arguments that only one
+/// of them has seen.
+pub(crate) fn check_edited_args(spec: &HoldSpec, args: &Value) -> Result<(), Refusal> {
+    let message = if spec.items.is_empty() {
+        "this approval has no arguments to edit; approve it without `edited_args`".to_owned()
+    } else if spec.policy.need > 1 {
+        let need = spec.policy.need;
+        format!(
+            "{need} people must approve the same arguments, so nobody may edit them; reject the request instead"
+        )
+    } else if !args.is_object() {
+        "expected an object with a field for each argument".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::invalid_answer(POINTER, message))
+}
