@@ -236,6 +236,8 @@ impl SimWorker {
                 dispatch: step_dispatch.dispatch,
                 delivery: delivery.count,
                 without_lease: needs_no_lease,
+                high_risk: false,
+                idempotent: false,
             }],
         };
         let Some(reply) = self.ask(&acme(), request, executor, env) else {

@@ -200,6 +200,8 @@ fn decode_report(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
                     dispatch: it.dispatch,
                     delivery: it.delivery,
                     without_lease: it.without_lease,
+                    is_high_risk: it.high_risk,
+                    is_idempotent: it.idempotent,
                 });
                 caller.run_input(it.run, input)
             })

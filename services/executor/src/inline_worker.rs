@@ -218,6 +218,8 @@ fn start_step(node: &NodeName, out: &StepDispatch) -> Input {
         dispatch: out.dispatch,
         delivery: 1,
         without_lease: false,
+        is_high_risk: false,
+        is_idempotent: false,
     });
     about(out, input)
 }

@@ -96,6 +96,12 @@ pub struct StartStep {
     /// request. It requests a lease after it has run for half a second.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_lease: bool,
+    /// The worker's tool has the risk `high`: the step needs an approval, whatever its plan says (S2-R2).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub high_risk: bool,
+    /// The worker's tool may run twice without harm: a lost step is dispatched again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub idempotent: bool,
 }
 
 /// Answer to one [`StartStep`].

@@ -11,6 +11,7 @@ use chrono::{DateTime, Utc};
 pub use futures_util::future::BoxFuture;
 use holdpoint_bus::Bus;
 use holdpoint_contracts::steps::StepDispatch;
+pub use holdpoint_contracts::tool::Risk;
 use tokio_util::sync::CancellationToken;
 
 pub use self::result::{PARKED, ToolFailure, ToolResult, ToolSuccess};
@@ -51,6 +52,16 @@ impl fmt::Debug for ToolCall {
 pub trait Tool: Send + Sync + 'static {
     fn name(&self) -> &str;
 
+    /// How much harm it can do. A step on a tool of risk `high` starts only with an approval.
+    fn risk(&self) -> Risk {
+        Risk::default()
+    }
+
+    /// Whether calling it twice does no harm. A lost step of such a tool is dispatched again.
+    fn is_idempotent(&self) -> bool {
+        false
+    }
+
     /// Makes one attempt. Dropping the future abandons it.
     ///
     /// # Errors
@@ -66,13 +77,33 @@ where
 {
     ToolFn {
         name: name.into(),
+        risk: Risk::default(),
+        is_idempotent: false,
         run,
     }
 }
 
 pub struct ToolFn<F> {
     name: String,
+    risk: Risk,
+    is_idempotent: bool,
     run: F,
+}
+
+impl<F> ToolFn<F> {
+    /// States how much harm the tool can do; `medium` if this is not called.
+    #[must_use]
+    pub fn with_risk(mut self, risk: Risk) -> Self {
+        self.risk = risk;
+        self
+    }
+
+    /// States that calling the tool twice does no harm.
+    #[must_use]
+    pub fn idempotent(mut self) -> Self {
+        self.is_idempotent = true;
+        self
+    }
 }
 
 impl<F> fmt::Debug for ToolFn<F> {
@@ -90,6 +121,14 @@ where
 {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn risk(&self) -> Risk {
+        self.risk
+    }
+
+    fn is_idempotent(&self) -> bool {
+        self.is_idempotent
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {

@@ -12,7 +12,7 @@ use holdpoint_contracts::steps::HTTP_QUEUE;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::tool::{Tool, ToolFailure};
+use crate::tool::{Risk, Tool, ToolFailure};
 
 mod create_task;
 pub mod http_request;
@@ -52,6 +52,8 @@ pub fn builtin(
         Arc::new(UpdateContact { patch_contact }),
         Arc::new(CreateTask { open_hold }),
         Arc::new(HttpTool {
+            risk: Risk::default(),
+            is_idempotent: false,
             name: HTTP_QUEUE.to_owned(),
             http,
             target: None,

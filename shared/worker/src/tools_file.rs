@@ -140,13 +140,14 @@ struct Form {
 #[serde(deny_unknown_fields)]
 struct Entry {
     name: ToolName,
-    /// For readers of the file, as are risk and idempotent; steps decide about them.
+    /// For readers of the file.
     #[serde(rename = "version")]
     _version: Option<String>,
-    #[serde(default, rename = "risk")]
-    _risk: Risk,
-    #[serde(default, rename = "idempotent")]
-    _idempotent: bool,
+    /// The worker tells the executor when a step wants to start, as with `idempotent`.
+    #[serde(default)]
+    risk: Risk,
+    #[serde(default)]
+    idempotent: bool,
     timeout: Option<String>,
     /// Additional variables of the worker that the command inherits.
     #[serde(default)]
@@ -183,6 +184,8 @@ impl Entry {
                     name: self.name.to_string(),
                     program,
                     arguments: words.collect(),
+                    risk: self.risk,
+                    is_idempotent: self.idempotent,
                     timeout,
                     url: url.map(str::to_owned),
                     env: self.env,
@@ -190,6 +193,8 @@ impl Entry {
             }
             (None, Some(target)) => Ok(Arc::new(HttpTool {
                 name: self.name.to_string(),
+                risk: self.risk,
+                is_idempotent: self.idempotent,
                 http: http.clone(),
                 target: Some(target),
             })),

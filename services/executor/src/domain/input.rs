@@ -199,6 +199,10 @@ pub struct DeliveredStep {
     /// How often the bus has delivered it.
     pub delivery: u64,
     pub without_lease: bool,
+    /// The worker says that its tool has the risk `high`.
+    pub is_high_risk: bool,
+    /// The worker says that its tool may run twice without harm.
+    pub is_idempotent: bool,
 }
 
 /// The result of a step, as its worker reports it.

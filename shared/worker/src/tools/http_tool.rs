@@ -7,11 +7,13 @@ use holdpoint_contracts::tool::HttpCall;
 use serde_json::Value;
 
 use super::http_request::{self, Args, HttpRequest, Outgoing, ToolResponse};
-use crate::tool::{BoxFuture, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
+use crate::tool::{BoxFuture, Risk, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
 
 /// Executes the steps of one queue.
 pub(crate) struct HttpTool {
     pub(crate) name: String,
+    pub(crate) risk: Risk,
+    pub(crate) is_idempotent: bool,
     pub(crate) http: HttpRequest,
     /// `None`: the dispatch contains the address, as for all steps of [`HTTP_QUEUE`](holdpoint_contracts::steps::HTTP_QUEUE).
     pub(crate) target: Option<HttpCall>,
@@ -20,6 +22,14 @@ pub(crate) struct HttpTool {
 impl Tool for HttpTool {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn risk(&self) -> Risk {
+        self.risk
+    }
+
+    fn is_idempotent(&self) -> bool {
+        self.is_idempotent
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {

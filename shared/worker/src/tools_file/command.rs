@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
-use crate::tool::{BoxFuture, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
+use crate::tool::{BoxFuture, Risk, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
 use crate::tools::MAX_INLINE_RESULT;
 
 /// Largest output in bytes: the limit of an inline result.
@@ -60,6 +60,8 @@ pub(super) struct CommandTool {
     pub(super) name: String,
     pub(super) program: String,
     pub(super) arguments: Vec<String>,
+    pub(super) risk: Risk,
+    pub(super) is_idempotent: bool,
     pub(super) timeout: Duration,
     pub(super) url: Option<String>,
     /// Variables of the worker that this command gets beside [`INHERITED`].
@@ -220,6 +222,14 @@ impl CommandTool {
 impl Tool for CommandTool {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn risk(&self) -> Risk {
+        self.risk
+    }
+
+    fn is_idempotent(&self) -> bool {
+        self.is_idempotent
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {

@@ -17,7 +17,7 @@ use super::lease_table::{Delivery, LeaseTable};
 use super::outcome::{self, Outcome};
 use super::results::{PendingResult, Reporter};
 use super::start_requests::{StartDecision, StartRequester};
-use crate::tool::{Tool, ToolCall};
+use crate::tool::{Risk, Tool, ToolCall};
 
 /// A step in an older message may be withdrawn, so the worker asks first.
 pub(super) const FRESH: Duration = Duration::from_secs(1);
@@ -89,8 +89,12 @@ impl JobContext {
             dispatch: step_dispatch.dispatch,
             delivery: arrival.delivery,
             without_lease: false,
+            high_risk: tool.risk() == Risk::High,
+            idempotent: tool.is_idempotent(),
         };
-        let needs_no_lease = step_dispatch.idempotent && arrival.delivery <= 1;
+        // A step that may need an approval never starts before the executor permits it.
+        let is_harmless = step_dispatch.idempotent && !start.high_risk;
+        let needs_no_lease = is_harmless && arrival.delivery <= 1;
         let mut is_leased = false;
         if !needs_no_lease || arrival.age > FRESH {
             let asked = StartStep {

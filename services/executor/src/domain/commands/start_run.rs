@@ -156,6 +156,7 @@ fn planned_step(id: &str) -> Step {
         answered: Vec::new(),
         questions: Questions::default(),
         approval: None,
+        is_high_risk: false,
     }
 }
 

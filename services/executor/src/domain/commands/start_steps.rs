@@ -4,7 +4,7 @@ use holdpoint_contracts::steps::Grant;
 
 use crate::domain::effect::Reply;
 use crate::domain::input::DeliveredStep;
-use crate::domain::model::run::{AtWorker, StepGrant, StepPhase};
+use crate::domain::model::run::{AtWorker, Dispatched, Step, StepGrant, StepPhase};
 use crate::domain::model::time::millis_between;
 use crate::domain::rules::approval_gate::may_start_gated;
 use crate::domain::rules::next_steps::redispatch_step;
@@ -32,19 +32,20 @@ pub(crate) fn start_delivered_step<'a>(
             if delivered.without_lease
                 && handed.idempotent
                 && !handed.is_gated
+                && !delivered.is_high_risk
                 && delivered.delivery <= 1 =>
         {
             return Ok(granted(Grant::GoWithoutLease));
         }
-        // The approval has expired since the dispatch: people are asked again.
         Some(AtWorker::Queued(handed))
-            if handed.is_gated && !may_start_gated(&transition, current) =>
+            if needs_approval(&transition, current, handed, delivered) =>
         {
-            load_open_hold_needs(&transition, &[index])?;
-            redispatch_step(&mut transition, index)?;
-            return transition.decided(Reply::Grant(Grant::Drop));
+            return ask_before_start(transition, index, delivered);
         }
-        Some(AtWorker::Queued(handed)) => handed.clone(),
+        Some(AtWorker::Queued(handed)) => Dispatched {
+            idempotent: handed.idempotent || delivered.is_idempotent,
+            ..handed.clone()
+        },
         // The reply to its first request was lost. A pause since then lets it finish.
         Some(AtWorker::Granted(held))
             if held.node == delivered.node && held.delivery == delivered.delivery =>
@@ -65,6 +66,37 @@ pub(crate) fn start_delivered_step<'a>(
     };
     transition.set_phase(index, StepPhase::Granted(grant), RowData::default());
     transition.decided(Reply::Grant(Grant::Go))
+}
+
+/// Whether the approval of a step has expired since its dispatch, or its worker knows of a risk that the executor
+/// does not know.
+fn needs_approval(
+    transition: &RunTransition<'_>,
+    step: &Step,
+    handed: &Dispatched,
+    delivered: &DeliveredStep,
+) -> bool {
+    if handed.is_gated {
+        !may_start_gated(transition, step)
+    } else {
+        delivered.is_high_risk
+    }
+}
+
+/// The step does not start. The gate asks people, and an approval dispatches it again.
+fn ask_before_start<'a>(
+    mut transition: RunTransition<'a>,
+    index: usize,
+    delivered: &DeliveredStep,
+) -> RunDecision<'a> {
+    load_open_hold_needs(&transition, &[index])?;
+    if let Some(step) = transition.step_mut(index) {
+        step.is_high_risk |= delivered.is_high_risk;
+        // It never ran.
+        step.attempts = step.attempts.saturating_sub(1);
+    }
+    redispatch_step(&mut transition, index)?;
+    transition.decided(Reply::Grant(Grant::Drop))
 }
 
 const fn granted<'a>(grant: Grant) -> RunOutcome<'a> {

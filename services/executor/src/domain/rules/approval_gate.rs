@@ -58,10 +58,10 @@ impl ToolCall<'_> {
         self.registered?.spec.version.as_deref()
     }
 
-    fn rule(&self, planned: &PlannedStep) -> Option<ApprovalRule> {
-        let is_risky = self
-            .registered
-            .is_some_and(|tool| tool.spec.risk == Risk::High);
+    /// Who approves it; none: it needs no approval.
+    fn rule(&self, planned: &PlannedStep, step: &Step) -> Option<ApprovalRule> {
+        let registered = self.registered.map(|tool| tool.spec.risk);
+        let is_risky = step.is_high_risk || registered == Some(Risk::High);
         let of_author = planned.approval.as_deref().cloned();
         of_author.or_else(|| is_risky.then(ApprovalRule::default))
     }
@@ -83,7 +83,8 @@ pub(crate) fn pass_gate(
     planned: &PlannedStep,
     mut call: ToolCall<'_>,
 ) -> Gate {
-    let Some(rule) = call.rule(planned) else {
+    let rule = transition.step(index).map(|step| call.rule(planned, step));
+    let Some(rule) = rule.flatten() else {
         return Gate::Ungated(call.args);
     };
     let digest = call.digest(&call.args);

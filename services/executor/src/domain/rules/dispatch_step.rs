@@ -1,5 +1,7 @@
 //! The only place that sends a step to its queue.
 
+use std::sync::Arc;
+
 use holdpoint_contracts::asking::Answers;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::size::json_bytes;
@@ -11,7 +13,7 @@ use crate::domain::decision::Lookup;
 use crate::domain::effect::Effect;
 use crate::domain::model::plan::{Action, PlannedStep};
 use crate::domain::model::run::{Dispatched, Run, Step, StepPhase, ToolInvocation};
-use crate::domain::model::tool::is_built_in;
+use crate::domain::model::tool::{Tool, is_built_in};
 use crate::domain::need::{Fact, Key, Need};
 use crate::domain::rules::approval_gate::{Gate, ToolCall, gate_needs, pass_gate};
 use crate::domain::rules::fail_step::fail_step;
@@ -30,7 +32,7 @@ pub(crate) fn tool_need(transition: &RunTransition<'_>, planned: &PlannedStep) -
 /// Largest arguments of a dispatch, in bytes of JSON: what the bus and every worker takes.
 pub(crate) const ARGS_BYTES_MAX: usize = 256 * 1024;
 
-/// Dispatches a step. A step that must not run fails here.
+/// Dispatches a step. A step that must not run fails here, and a gated one waits for its approval.
 pub(crate) fn dispatch_step(
     transition: &mut RunTransition<'_>,
     index: usize,
@@ -40,31 +42,11 @@ pub(crate) fn dispatch_step(
     let Action::Tool { tool, .. } = &planned.action else {
         return;
     };
-    let bytes = json_bytes(&args);
-    if bytes > ARGS_BYTES_MAX {
-        let message = format!(
-            "the arguments are {bytes} bytes of JSON; at most {ARGS_BYTES_MAX} are allowed"
-        );
-        return fail_step(transition, index, "arguments_too_large", &message, None);
-    }
-    let Ok(tool_name) = tool.parse::<ToolName>() else {
-        return fail_step(
-            transition,
-            index,
-            "invalid_tool",
-            &format!("`{tool}` is not a valid tool name"),
-            None,
-        );
+    let registered = registered_tool(transition, planned);
+    let tool_name = match callable(tool, registered.as_deref(), &args) {
+        Ok(name) => name,
+        Err((code, message)) => return fail_step(transition, index, code, &message, None),
     };
-    let registered = tool_need(transition, planned).map(|need| transition.lookup(&need));
-    let registered = match registered {
-        Some(Lookup::Found(Fact::Tool(tool))) => Some(tool),
-        Some(Lookup::NotLoaded | Lookup::Missing | Lookup::Found(_)) | None => None,
-    };
-    if registered.as_deref().is_some_and(|it| it.deleted) {
-        let message = format!("the tool `{tool}` was deleted");
-        return fail_step(transition, index, "tool_deleted", &message, None);
-    }
     let call = ToolCall {
         tool: &tool_name,
         registered: registered.as_deref(),
@@ -115,6 +97,34 @@ pub(crate) fn dispatch_step(
     {
         transition.effect(Effect::StepDispatch(Box::new(step_dispatch)));
     }
+}
+
+fn registered_tool(transition: &RunTransition<'_>, planned: &PlannedStep) -> Option<Arc<Tool>> {
+    let need = tool_need(transition, planned)?;
+    match transition.lookup(&need) {
+        Lookup::Found(Fact::Tool(tool)) => Some(tool),
+        Lookup::NotLoaded | Lookup::Missing | Lookup::Found(_) => None,
+    }
+}
+
+/// The name of a tool that may be called with these arguments, or the code and the message of the failure.
+fn callable(
+    tool: &str,
+    registered: Option<&Tool>,
+    args: &Value,
+) -> Result<ToolName, (&'static str, String)> {
+    let bytes = json_bytes(args);
+    if bytes > ARGS_BYTES_MAX {
+        let message = format!(
+            "the arguments are {bytes} bytes of JSON; at most {ARGS_BYTES_MAX} are allowed"
+        );
+        return Err(("arguments_too_large", message));
+    }
+    if registered.is_some_and(|it| it.deleted) {
+        return Err(("tool_deleted", format!("the tool `{tool}` was deleted")));
+    }
+    let name = tool.parse();
+    name.map_err(|_invalid| ("invalid_tool", format!("`{tool}` is not a valid tool name")))
 }
 
 /// Whether a repetition does no harm: `log` always, other tools if the author says so.

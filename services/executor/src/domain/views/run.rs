@@ -272,7 +272,9 @@ impl Run {
                     attempts: step.attempts,
                     claimed_by: row.claimed_by,
                     claimed_at: row.claimed_at,
-                    waiting_confirm: planned.approval.is_some() || step.approval.is_some(),
+                    waiting_confirm: planned.approval.is_some()
+                        || step.approval.is_some()
+                        || step.is_high_risk,
                     approval_state: step.approval.as_deref().map(StepApproval::view),
                     handoff_history: lease_events.remove(&step.id).unwrap_or_default(),
                     started_at: row.started_at,

@@ -92,6 +92,7 @@ pub(super) fn run() -> Run {
             answered: Vec::new(),
             questions: Questions::default(),
             approval: None,
+            is_high_risk: false,
         }],
         pauses: Vec::new(),
         followed: AppliedScopes::default(),

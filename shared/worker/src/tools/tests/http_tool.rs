@@ -15,6 +15,8 @@ use crate::tools::HttpTool;
 fn registered(policy: EgressPolicy) -> HttpTool {
     HttpTool {
         name: HTTP_QUEUE.to_owned(),
+        risk: crate::tool::Risk::default(),
+        is_idempotent: false,
         http: tool(policy),
         target: None,
     }

@@ -17,7 +17,7 @@ const TWO: &str = "  - id: pay
     tool: send_email
     args: { to: \"{{ contact.email }}\", n: 1 }
     approval: { from: \"@role.manager\", valid_for: 1h }
-  - id: tell
+  - id: note
     tool: log
     args: { message: done }
 ";
@@ -34,12 +34,18 @@ fn decide(world: &mut World, outcome: HoldOutcome, data: Value) -> HoldId {
 }
 
 fn start(world: &mut World, step: &str) -> Heard {
+    start_as(world, step, false)
+}
+
+fn start_as(world: &mut World, step: &str, is_high_risk: bool) -> Heard {
     world.give(RunInput::StartStep(DeliveredStep {
         node: "node-a".parse().unwrap(),
         step: step.to_owned(),
         dispatch: world.dispatch(step),
         delivery: 1,
         without_lease: true,
+        is_high_risk,
+        is_idempotent: false,
     }))
 }
 
@@ -95,7 +101,7 @@ fn an_approved_step_runs_with_the_approved_arguments() {
         Heard::Decided(Reply::Grant(Grant::Go))
     ));
     world.report("pay", done(json!({})));
-    world.report("tell", done(json!({})));
+    world.report("note", done(json!({})));
     assert_eq!(world.status(), RunStatus::Completed);
 }
 
@@ -103,14 +109,20 @@ fn an_approved_step_runs_with_the_approved_arguments() {
 #[test]
 fn edited_arguments_replace_the_requested_ones() {
     let mut world = World::started(TWO);
-    let edited = json!({ "to": "bob@x.example", "n": 2 });
+    let edited = json!({ "to": "bob@x.example", "n": 2, "idempotent": true });
     let data = json!({ "comment": null, "edited_args": edited });
     decide(&mut world, HoldOutcome::Approved, data);
     let first = world.handed.last().unwrap().clone();
     assert_eq!(first.args, edited);
-    assert_eq!(world.rows["pay"].request, Some(edited.clone()));
+    assert_eq!(world.rows["pay"].request, Some(edited));
     // A takeover sends the same call under the same approval.
     start(&mut world, "pay");
+    world.lose("pay");
+    let second = world.handed.last().unwrap();
+    assert_eq!(
+        (second.dispatch, &second.args),
+        (first.dispatch + 1, &first.args)
+    );
     let message = world.event(EventType::RunResumed).message.clone();
     assert_eq!(message, "ada approved pay with edited arguments.");
 }
@@ -127,7 +139,7 @@ fn a_rejected_step_is_skipped() {
             .message
             .contains("ada rejected it: too dear.")
     );
-    world.report("tell", done(json!({})));
+    world.report("note", done(json!({})));
     assert_eq!(world.status(), RunStatus::Completed);
 }
 
@@ -138,7 +150,7 @@ fn a_step_that_uses_a_rejected_result_fails() {
     let uses = uses
         .replace("pay", "step-01")
         .replace("{{ step-01.id }}", "$step-01.id");
-    let uses = uses.replace("id: tell", "id: step-02");
+    let uses = uses.replace("id: note", "id: step-02");
     let mut world = World::started(&uses);
     decide(&mut world, HoldOutcome::Rejected, json!("no"));
     let failure = world.view().failure.unwrap();
@@ -213,6 +225,44 @@ fn the_approval_of_a_disabled_user_is_void() {
         "{}",
         asked.message
     );
+}
+
+/// S2-R2: a worker's own tool has a risk too. The executor learns of it when the step wants to start.
+#[test]
+fn a_tool_of_a_worker_is_gated_when_it_wants_to_start() {
+    let ungated = "  - id: pay\n    tool: own.pay\n    args: { idempotent: true }\n";
+    let mut world = World::started(ungated);
+    let asked = start_as(&mut world, "pay", true);
+    assert!(matches!(asked, Heard::Decided(Reply::Grant(Grant::Drop))));
+    assert_eq!(world.status(), RunStatus::AwaitingApproval);
+    decide(&mut world, HoldOutcome::Approved, json!(null));
+    assert_eq!(
+        world.step("pay").attempts,
+        1,
+        "the first dispatch never ran"
+    );
+    let asked = start_as(&mut world, "pay", true);
+    assert!(matches!(asked, Heard::Decided(Reply::Grant(Grant::Go))));
+}
+
+/// Gate: `idempotent: true` in a tools file counts.
+#[test]
+fn a_worker_says_that_its_tool_may_run_twice() {
+    let plan = "  - id: read\n    tool: own.read\n    args: {}\n";
+    for (is_idempotent, expected) in [(false, StepStatus::Uncertain), (true, StepStatus::Queued)] {
+        let mut world = World::started(plan);
+        world.give(RunInput::StartStep(DeliveredStep {
+            node: "node-a".parse().unwrap(),
+            step: "read".to_owned(),
+            dispatch: 1,
+            delivery: 1,
+            without_lease: false,
+            is_high_risk: false,
+            is_idempotent,
+        }));
+        world.lose("read");
+        assert_eq!(world.phase("read").status(), expected);
+    }
 }
 
 /// S2-R3: a new version of the tool is another call.

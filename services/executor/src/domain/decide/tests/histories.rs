@@ -202,6 +202,25 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
             // None fires that was not set before: following a scope may set the next one.
             rev: (*rev).min(world.run.as_ref()?.version),
         }),
+        Move::Ask { .. } | Move::Report { .. } => by_workers(world, next),
+        Move::TakeOver(_) | Move::People { .. } | Move::Cancel => by_people(world, next),
+        Move::AskPeople { .. } | Move::Parks { .. } => by_tools(world, next),
+        Move::Lost { .. } | Move::Closed { .. } | Move::Incident(_) => sent(world, next),
+        Move::Replied(replied) => {
+            let contact = json!({ "id": "ada", "email": "ada@x.example", "replied": replied });
+            world.contact = Some(contact);
+            None
+        }
+        Move::Pass(ms) => {
+            world.pass(TimeDelta::milliseconds(*ms));
+            None
+        }
+    }
+}
+
+/// What workers do with what they were dispatched.
+fn by_workers(world: &World, next: &Move) -> Option<RunInput> {
+    match next {
         Move::Ask {
             step,
             dispatch,
@@ -209,7 +228,8 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
             delivery,
             without_lease,
         } => {
-            let (step, dispatch) = place(world, *step, *dispatch)?;
+            let index = *step;
+            let (step, dispatch) = place(world, index, *dispatch)?;
             let node = if *node { "node-a" } else { "node-b" };
             Some(RunInput::StartStep(DeliveredStep {
                 node: node.parse().unwrap(),
@@ -217,6 +237,9 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
                 dispatch,
                 delivery: *delivery,
                 without_lease: *without_lease,
+                // Tools of some nodes have a risk that only the node knows.
+                is_high_risk: *delivery == 2 && index.is_multiple_of(3),
+                is_idempotent: false,
             }))
         }
         Move::Report {
@@ -237,18 +260,7 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
                 error_code: fails.then(|| "http_status".to_owned()),
             }))
         }
-        Move::TakeOver(_) | Move::People { .. } | Move::Cancel => by_people(world, next),
-        Move::AskPeople { .. } | Move::Parks { .. } => by_tools(world, next),
-        Move::Lost { .. } | Move::Closed { .. } | Move::Incident(_) => sent(world, next),
-        Move::Replied(replied) => {
-            let contact = json!({ "id": "ada", "email": "ada@x.example", "replied": replied });
-            world.contact = Some(contact);
-            None
-        }
-        Move::Pass(ms) => {
-            world.pass(TimeDelta::milliseconds(*ms));
-            None
-        }
+        _ => None,
     }
 }
 
@@ -328,7 +340,8 @@ fn sent(world: &World, next: &Move) -> Option<RunInput> {
             dispatch,
             node,
         } => {
-            let (step, dispatch) = place(world, *step, *dispatch)?;
+            let index = *step;
+            let (step, dispatch) = place(world, index, *dispatch)?;
             let node = if *node { "node-a" } else { "node-b" };
             Some(RunInput::LeaseEnded {
                 node: node.parse().unwrap(),

@@ -289,6 +289,8 @@ fn a_step_that_the_run_does_not_have_is_refused() {
         dispatch: 1,
         delivery: 1,
         without_lease: false,
+        is_high_risk: false,
+        is_idempotent: false,
     }));
     assert!(
         matches!(heard, Heard::Refused(Refusal::StepNotFound(..))),

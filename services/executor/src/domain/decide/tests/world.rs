@@ -424,17 +424,6 @@ impl World {
         })
     }
 
-    /// A person answers about an uncertain step.
-    pub(super) fn answer(&mut self, step: &str, choice: Choice) -> CloseReply {
-        let asked = self.run().questions().find(|(one, _)| one.id == step);
-        let hold = asked.unwrap_or_else(|| panic!("nothing is asked")).1.hold;
-        self.close(hold, Some(choice))
-    }
-
-    pub(super) fn close(&mut self, hold: HoldId, choice: Option<Choice>) -> CloseReply {
-        self.close_as(hold, HoldOutcome::Answered, json!(choice))
-    }
-
     /// When a hold on people is due, where its clock runs.
     pub(super) fn deadline(&self, hold: HoldId) -> Option<DateTime<Utc>> {
         let mut people = self.run.as_ref()?.people();

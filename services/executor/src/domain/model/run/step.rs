@@ -39,6 +39,9 @@ pub struct Step {
     /// The approval that it needs (S2-R3), once it has been asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Box<StepApproval>>,
+    /// A worker has said that the tool has the risk `high`: it is gated from then on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_high_risk: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, EnumTryAs)]

@@ -67,6 +67,8 @@ fn asked(world: &World, node: &str, back: u64, delivery: u64) -> RunInput {
         dispatch: world.dispatch(STEP).saturating_sub(back),
         delivery,
         without_lease: false,
+        is_high_risk: false,
+        is_idempotent: false,
     })
 }
 

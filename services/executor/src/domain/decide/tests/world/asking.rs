@@ -1,9 +1,13 @@
-//! What the tool of a step asks, and that it parks.
+//! What the tool of a step asks, that it parks, and what people answer.
 
 use holdpoint_contracts::asking::{RequestedInput, ToolQuestion};
+use holdpoint_contracts::hold::{CloseReply, HoldOutcome};
 use holdpoint_contracts::steps::ResultReply;
+use holdpoint_ids::HoldId;
+use serde_json::json;
 
 use super::{Heard, World, owner};
+use crate::domain::run::Choice;
 use crate::domain::{Refusal, Reply, RunInput};
 
 impl World {
@@ -50,5 +54,16 @@ impl World {
             }
             other => panic!("{other:?}"),
         }
+    }
+
+    /// A person answers about an uncertain step.
+    pub(in super::super) fn answer(&mut self, step: &str, choice: Choice) -> CloseReply {
+        let asked = self.run().questions().find(|(one, _)| one.id == step);
+        let hold = asked.unwrap_or_else(|| panic!("nothing is asked")).1.hold;
+        self.close(hold, Some(choice))
+    }
+
+    pub(in super::super) fn close(&mut self, hold: HoldId, choice: Option<Choice>) -> CloseReply {
+        self.close_as(hold, HoldOutcome::Answered, json!(choice))
     }
 }

@@ -204,7 +204,7 @@ impl World {
         let is_risky = tool.is_some_and(|tool| tool.spec.risk == Risk::High);
         let mut steps = self.plan.plan.steps.iter();
         let planned = steps.find(|planned| planned.id == step.id).unwrap();
-        if planned.approval.is_none() && !is_risky {
+        if planned.approval.is_none() && !is_risky && !step.is_high_risk {
             return;
         }
         assert!(!out.idempotent, "a gated step starts only with a grant");

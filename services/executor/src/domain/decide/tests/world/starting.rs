@@ -24,6 +24,8 @@ impl World {
             dispatch,
             delivery,
             without_lease: false,
+            is_high_risk: false,
+            is_idempotent: false,
         }))
     }
 
@@ -40,6 +42,8 @@ impl World {
             dispatch: self.dispatch(step),
             delivery,
             without_lease: true,
+            is_high_risk: false,
+            is_idempotent: false,
         }))
     }
 
