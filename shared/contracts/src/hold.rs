@@ -156,11 +156,14 @@ pub struct ApprovalItem {
     /// The step that makes the call.
     pub id: String,
     pub tool: ToolName,
-    /// The tool's version, if it is registered with one.
+    /// Version and revision of a registered tool, such as `1.2+3`: a changed registration is another call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The resolved arguments.
     pub args: Value,
+    /// JSON Schema of the arguments, also of edited ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args_schema: Option<Value>,
     /// SHA-256, as hex, of the RFC 8785 form of `{tool, version, args}`. What was approved is what runs.
     pub digest: String,
 }

@@ -5,6 +5,7 @@
 
 pub mod deadline;
 mod hold_draft;
+pub mod json_schema;
 pub mod limits;
 mod recipient;
 

@@ -20,6 +20,7 @@ pub(crate) mod open_hold_needs;
 pub(crate) mod pauses;
 pub(crate) mod person_holds;
 pub(crate) mod resolved_args;
+pub(crate) mod result_schema;
 pub(crate) mod run_watchers;
 pub(crate) mod scope_sync;
 pub(crate) mod scopes;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use holdpoint_contracts::tool::ToolSpec;
+use holdpoint_holds::json_schema::schema_error;
 use holdpoint_ids::{ToolName, Workspace};
 
 use crate::domain::decision::{Decision, Outcome, Undecided, decided};
@@ -86,11 +87,8 @@ fn tool_refusal(spec: &ToolSpec) -> Option<Refusal> {
         ("result_schema", &spec.result_schema),
     ];
     for (field, schema) in schemas {
-        // A schema that is kept and never applied would promise a check that does not happen.
-        if schema.is_some() {
-            return said(format!(
-                "`{field}` is not supported yet: this release does not check it; leave it out"
-            ));
+        if let Some(message) = schema.as_ref().and_then(schema_error) {
+            return said(format!("`{field}`: {message}"));
         }
     }
     header_error(&call.headers).and_then(said)

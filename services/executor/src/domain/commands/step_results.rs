@@ -18,6 +18,7 @@ use crate::domain::model::time::millis_between;
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::next_steps::start_next_steps;
 use crate::domain::rules::open_hold_needs::load_open_hold_needs;
+use crate::domain::rules::result_schema::check_result;
 use crate::domain::rules::tool_questions::park_tool;
 use crate::domain::transition::{RowData, RunDecision, RunOutcome, RunTransition, ToolError};
 
@@ -120,6 +121,7 @@ fn apply_result(
     index: usize,
     report: &StepReport,
 ) -> Result<(), Undecided> {
+    let report = &*check_result(transition, index, report)?;
     let result = &report.result;
     if !result.success {
         let code = report.error_code.as_deref().unwrap_or("failed");

@@ -51,11 +51,14 @@ pub(crate) enum Gate {
 
 impl ToolCall<'_> {
     fn digest(&self, args: &Value) -> String {
-        call_digest(self.tool, self.version(), args)
+        call_digest(self.tool, self.version().as_deref(), args)
     }
 
-    fn version(&self) -> Option<&str> {
-        self.registered?.spec.version.as_deref()
+    /// A changed schema or address is a new revision, and so another call.
+    fn version(&self) -> Option<String> {
+        let Tool { spec, version, .. } = self.registered?;
+        let named = spec.version.as_deref().unwrap_or("unversioned");
+        Some(format!("{named}+{version}"))
     }
 
     /// Who approves it; none: it needs no approval.
@@ -102,7 +105,10 @@ pub(crate) fn pass_gate(
     let item = ApprovalItem {
         id: planned.id.clone(),
         tool: call.tool.clone(),
-        version: call.version().map(str::to_owned),
+        version: call.version(),
+        args_schema: call
+            .registered
+            .and_then(|tool| tool.spec.args_schema.clone()),
         args: call.args.take(),
         digest,
     };

@@ -6,6 +6,7 @@ use holdpoint_contracts::asking::Answers;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::steps::LEASE_DEFAULT_MS;
+use holdpoint_holds::json_schema::{join_errors, value_errors};
 use holdpoint_ids::ToolName;
 use serde_json::{Value, json};
 
@@ -57,6 +58,15 @@ pub(crate) fn dispatch_step(
         Gate::Approved(args) => (args, true),
         Gate::Closed => return,
     };
+    // People may have edited them. The handoff service has checked that against the schema of that time.
+    let checked = if is_gated {
+        invalid_args(registered.as_deref(), &args)
+    } else {
+        None
+    };
+    if let Some(message) = checked {
+        return fail_step(transition, index, INVALID_ARGS, &message, None);
+    }
     let handed = Dispatched {
         at: transition.now,
         idempotent: match &registered {
@@ -65,6 +75,8 @@ pub(crate) fn dispatch_step(
         },
         lease_ms: planned.claim_timeout_ms.unwrap_or(LEASE_DEFAULT_MS),
         is_gated,
+        has_result_schema: (registered.as_deref())
+            .is_some_and(|it| it.spec.result_schema.is_some()),
     };
     let Some(step) = transition.step_mut(index) else {
         return;
@@ -99,7 +111,10 @@ pub(crate) fn dispatch_step(
     }
 }
 
-fn registered_tool(transition: &RunTransition<'_>, planned: &PlannedStep) -> Option<Arc<Tool>> {
+pub(crate) fn registered_tool(
+    transition: &RunTransition<'_>,
+    planned: &PlannedStep,
+) -> Option<Arc<Tool>> {
     let need = tool_need(transition, planned)?;
     match transition.lookup(&need) {
         Lookup::Found(Fact::Tool(tool)) => Some(tool),
@@ -123,8 +138,27 @@ fn callable(
     if registered.is_some_and(|it| it.deleted) {
         return Err(("tool_deleted", format!("the tool `{tool}` was deleted")));
     }
+    if let Some(message) = invalid_args(registered, args) {
+        return Err((INVALID_ARGS, message));
+    }
     let name = tool.parse();
     name.map_err(|_invalid| ("invalid_tool", format!("`{tool}` is not a valid tool name")))
+}
+
+/// Code of a step whose arguments do not fit the schema of its tool.
+const INVALID_ARGS: &str = "invalid_args";
+
+/// Why the arguments do not fit the schema of a registered tool.
+fn invalid_args(registered: Option<&Tool>, args: &Value) -> Option<String> {
+    let schema = registered?.spec.args_schema.as_ref()?;
+    let errors = value_errors(schema, args);
+    let has_errors = !errors.is_empty();
+    has_errors.then(|| {
+        format!(
+            "the arguments do not fit `args_schema`: {}",
+            join_errors(&errors)
+        )
+    })
 }
 
 /// Whether a repetition does no harm: `log` always, other tools if the author says so.

@@ -1,6 +1,7 @@
 //! What a person may change when they approve a gated call (S2-R4).
 
 use holdpoint_contracts::hold::HoldSpec;
+use holdpoint_holds::json_schema::value_errors;
 use holdpoint_ids::HoldId;
 use serde_json::Value;
 
@@ -23,9 +24,11 @@ pub(crate) fn check_digest(id: HoldId, spec: &HoldSpec, seen: Option<&str>) -> R
 /// Edited arguments replace those of one gated call. With several voters they would be arguments that only one
 /// of them has seen.
 pub(crate) fn check_edited_args(spec: &HoldSpec, args: &Value) -> Result<(), Refusal> {
-    let message = if spec.items.is_empty() {
-        "this approval has no arguments to edit; approve it without `edited_args`".to_owned()
-    } else if spec.policy.need > 1 {
+    let Some(item) = spec.items.first() else {
+        let message = "this approval has no arguments to edit; approve it without `edited_args`";
+        return Err(Refusal::invalid_answer(POINTER, message));
+    };
+    let message = if spec.policy.need > 1 {
         let need = spec.policy.need;
         format!(
             "{need} people must approve the same arguments, so nobody may edit them; reject the request instead"
@@ -33,7 +36,15 @@ pub(crate) fn check_edited_args(spec: &HoldSpec, args: &Value) -> Result<(), Ref
     } else if !args.is_object() {
         "expected an object with a field for each argument".to_owned()
     } else {
-        return Ok(());
+        let schema = item.args_schema.as_ref();
+        let errors = schema.map(|schema| value_errors(schema, args));
+        let errors = errors.into_iter().flatten();
+        let errors: Vec<_> = errors.map(|error| error.under(POINTER)).collect();
+        return if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(Refusal::InvalidAnswer(errors))
+        };
     };
     Err(Refusal::invalid_answer(POINTER, message))
 }

@@ -265,11 +265,11 @@ fn a_worker_says_that_its_tool_may_run_twice() {
     }
 }
 
-/// S2-R3: a new version of the tool is another call.
+/// S2-R3: a changed registration, such as another schema, is another call.
 #[test]
 fn a_new_version_of_the_tool_is_asked_again() {
     let mut world = with(spec(Risk::High), false);
-    world.tools[0].spec.version = Some("2".to_owned());
+    world.tools[0].version += 1;
     decide(&mut world, HoldOutcome::Approved, json!(null));
     assert!(world.handed.is_empty());
     assert_eq!(world.status(), RunStatus::AwaitingApproval);

@@ -2,7 +2,9 @@
 
 use holdpoint_contracts::tool::{HttpCall, Risk, ToolSpec};
 
-use super::world::{World, acme};
+use serde_json::json;
+
+use super::world::{World, acme, done};
 use crate::domain::decision::{Outcome, Undecided};
 use crate::domain::{Refusal, Tool, ToolInput};
 
@@ -80,15 +82,42 @@ fn what_cannot_be_called_is_not_registered() {
         |it| it.http.url = "https://".to_owned(),
         |it| it.http.url = "https://pay.example/a b".to_owned(),
         |it| it.http.method = "post".to_owned(),
-        // C-9: a schema that nothing applies is refused.
-        |it| it.args_schema = Some(serde_json::json!([1])),
-        |it| it.args_schema = Some(serde_json::json!({ "type": "object" })),
-        |it| it.result_schema = Some(serde_json::json!({ "type": "object" })),
+        |it| it.args_schema = Some(json!([1])),
+        |it| it.args_schema = Some(json!({ "type": "objekt" })),
+        |it| it.result_schema = Some(json!({ "$ref": "#" })),
         |it| it.http.headers = [("bad name".to_owned(), "1".to_owned())].into(),
         |it| it.http.headers = [("x".to_owned(), "1\r\nhost: y".to_owned())].into(),
         |it| it.http.headers = [("x".to_owned(), "a".repeat(64 * 1024))].into(),
     ];
     for change in wrong {
         assert_eq!(put(change).unwrap().problem().status, 422);
+    }
+}
+
+/// C-9, Gate: arguments are checked before dispatch.
+#[test]
+fn arguments_that_do_not_fit_the_schema_are_not_dispatched() {
+    let mut strict = spec(Risk::Medium);
+    strict.args_schema = Some(json!({ "properties": { "n": { "maximum": 0 } } }));
+    let world = with(strict, false);
+    assert!(world.handed.is_empty());
+    let failure = world.view().failure.unwrap();
+    assert_eq!(failure.code, "invalid_args");
+    assert!(failure.message.contains("`/n`"), "{}", failure.message);
+}
+
+/// C-9, Gate: results are checked after the call.
+#[test]
+fn a_result_that_does_not_fit_the_schema_fails_the_step() {
+    let mut strict = spec(Risk::Medium);
+    strict.result_schema = Some(json!({ "required": ["id"] }));
+    for (data, expected) in [
+        (json!({ "id": 1 }), None),
+        (json!({}), Some("invalid_result")),
+    ] {
+        let mut world = with(strict.clone(), false);
+        world.report("pay", done(data));
+        let code = world.view().failure.map(|failure| failure.code);
+        assert_eq!(code.as_deref(), expected);
     }
 }

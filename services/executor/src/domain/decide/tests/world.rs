@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use crate::domain::decision::{Decision, Lookup, Outcome, Undecided};
 use crate::domain::plan::Plan;
 use crate::domain::run::person_hold::HoldClosure;
-use crate::domain::run::{Choice, Run, Step, StepPhase};
+use crate::domain::run::{Run, Step, StepPhase};
 use crate::domain::scope::{EndsWatch, Scope, WorkspaceScope};
 use crate::domain::{
     Agent, Aggregate, DeliveredStep, Fact, Input, Key, Lease, Need, PlanFact, Refusal, Reply,

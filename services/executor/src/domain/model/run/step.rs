@@ -90,6 +90,9 @@ pub struct Dispatched {
     /// Whether an approval permitted it. Then it starts only with a grant.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_gated: bool,
+    /// Whether its result is checked against the schema of its tool.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_result_schema: bool,
 }
 
 const fn lease_default() -> u64 {

@@ -211,8 +211,11 @@ impl World {
         let approval = step.approval.as_deref().expect("an approval");
         assert!(self.approved.contains(&approval.hold), "nobody approved it");
         let decision = approval.valid_decision(self.now).expect("a valid approval");
-        let version = tool.and_then(|tool| tool.spec.version.as_deref());
-        let digest = call_digest(&out.tool, version, &out.args);
+        let version = tool.map(|tool| {
+            let named = tool.spec.version.as_deref().unwrap_or("unversioned");
+            format!("{named}+{}", tool.version)
+        });
+        let digest = call_digest(&out.tool, version.as_deref(), &out.args);
         let approved = decision.edited_digest.as_ref().unwrap_or(&approval.digest);
         assert_eq!(&digest, approved, "what was approved is what runs");
     }

@@ -1,0 +1,148 @@
+//! JSON Schemas of tools: which ones are taken, and what is wrong with a value.
+//!
+//! All runs wait while a value is checked, so a schema has a size limit, no references and only patterns that
+//! are matched in linear time.
+
+use holdpoint_contracts::problem::FieldError;
+use holdpoint_contracts::size::json_bytes;
+use jsonschema::{PatternOptions, Validator};
+use serde_json::Value;
+
+/// Largest schema, in bytes of JSON.
+pub const SCHEMA_BYTES_MAX: usize = 16 * 1024;
+
+/// Most errors that are reported of one value.
+const ERRORS_MAX: usize = 10;
+
+/// Longest text of one error, in characters: it may quote the value.
+const ERROR_CHARS_MAX: usize = 300;
+
+/// Keywords that point elsewhere. A cycle of them would never end.
+const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
+
+/// Why a schema is refused, if it is.
+#[must_use]
+pub fn schema_error(schema: &Value) -> Option<String> {
+    if !schema.is_object() {
+        return Some("expected a JSON Schema, which is an object".to_owned());
+    }
+    let bytes = json_bytes(schema);
+    if bytes > SCHEMA_BYTES_MAX {
+        return Some(format!(
+            "the schema is {bytes} bytes of JSON; at most {SCHEMA_BYTES_MAX} are allowed"
+        ));
+    }
+    if let Some(keyword) = reference_in(schema) {
+        return Some(format!(
+            "the schema has `{keyword}`; write the part in place, because references are not followed"
+        ));
+    }
+    compile(schema).err()
+}
+
+/// What is wrong with a value, with pointers into it. Empty: it fits.
+#[must_use]
+pub fn value_errors(schema: &Value, value: &Value) -> Vec<FieldError> {
+    let validator = match compile(schema) {
+        Ok(validator) => validator,
+        // It was checked when the tool was registered.
+        Err(message) => return vec![FieldError::at("", message)],
+    };
+    let errors = validator.iter_errors(value).take(ERRORS_MAX);
+    let errors = errors.map(|error| {
+        let text: String = error.to_string().chars().take(ERROR_CHARS_MAX).collect();
+        FieldError::at(error.instance_path().as_str(), text)
+    });
+    errors.collect()
+}
+
+/// The errors as one text.
+#[must_use]
+pub fn join_errors(errors: &[FieldError]) -> String {
+    let texts = errors.iter().map(|error| match error.pointer.as_deref() {
+        None | Some("") => error.message.clone(),
+        Some(pointer) => format!("`{pointer}`: {}", error.message),
+    });
+    texts.collect::<Vec<_>>().join("; ")
+}
+
+fn compile(schema: &Value) -> Result<Validator, String> {
+    let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
+    options.build(schema).map_err(|error| {
+        let text: String = error.to_string().chars().take(ERROR_CHARS_MAX).collect();
+        format!("the schema is not valid: {text}")
+    })
+}
+
+fn reference_in(schema: &Value) -> Option<&'static str> {
+    match schema {
+        Value::Object(fields) => {
+            let own = REFERENCES
+                .into_iter()
+                .find(|name| fields.contains_key(*name));
+            own.or_else(|| fields.values().find_map(reference_in))
+        }
+        Value::Array(items) => items.iter().find_map(reference_in),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn refund() -> Value {
+        json!({
+            "type": "object",
+            "properties": { "order": { "type": "string" }, "amount": { "type": "number", "maximum": 500 } },
+            "required": ["order"],
+            "additionalProperties": false,
+        })
+    }
+
+    #[test]
+    fn errors_have_pointers() {
+        assert_eq!(schema_error(&refund()), None);
+        assert_eq!(
+            value_errors(&refund(), &json!({ "order": "A-1", "amount": 5 })),
+            []
+        );
+        let errors = value_errors(&refund(), &json!({ "amount": 900, "to": "me" }));
+        let pointers: Vec<_> = errors
+            .iter()
+            .filter_map(|one| one.pointer.as_deref())
+            .collect();
+        assert!(pointers.contains(&"/amount"), "{errors:?}");
+        assert_eq!(errors.len(), 3, "{errors:?}");
+    }
+
+    #[test]
+    fn schemas_that_could_stop_everybody_are_refused() {
+        let long = json!({ "description": "x".repeat(SCHEMA_BYTES_MAX) });
+        for (schema, expected) in [
+            (json!([]), "expected a JSON Schema"),
+            (json!({ "type": "objekt" }), "not valid"),
+            (json!({ "$ref": "#" }), "`$ref`"),
+            (json!({ "items": { "$dynamicRef": "#a" } }), "`$dynamicRef`"),
+            (json!({ "$ref": "https://x.example/schema" }), "`$ref`"),
+            (json!({ "pattern": "(a+)+\\1" }), "not valid"),
+            (long, "at most 16384"),
+        ] {
+            let message = schema_error(&schema).expect("an error");
+            assert!(message.contains(expected), "{schema}: {message}");
+        }
+    }
+
+    /// A pattern that takes a backtracking matcher for ever.
+    #[test]
+    fn patterns_take_linear_time() {
+        let schema = json!({ "pattern": "^(a+)+$" });
+        assert_eq!(schema_error(&schema), None);
+        let text = format!("{}b", "a".repeat(50_000));
+        let errors = value_errors(&schema, &json!(text));
+        assert_eq!(errors.len(), 1);
+        assert!(errors[0].message.chars().count() <= ERROR_CHARS_MAX);
+    }
+}
