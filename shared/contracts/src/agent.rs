@@ -26,6 +26,9 @@ pub struct PlannedStepView {
     /// Arguments, or what is asked, with their placeholders.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args: Option<Value>,
+    /// When a failed tool is called again, if the author says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Value>,
     /// Length of a wait in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,

@@ -16,6 +16,7 @@ mod lines;
 pub(in crate::domain) mod people;
 mod read;
 mod step;
+mod tool_failures;
 
 #[cfg(test)]
 mod tests;
@@ -217,6 +218,7 @@ impl AgentChecker<'_> {
                     needs,
                     when: draft.when,
                     claim_timeout_ms: draft.claim_timeout_ms,
+                    retry: draft.retry,
                     action: draft.action?,
                 })
             })

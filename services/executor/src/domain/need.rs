@@ -77,6 +77,8 @@ pub enum Need {
     Value(RunId, String),
     /// The resolved arguments of a step's newest dispatch.
     Request(RunId, String),
+    /// The failed attempts of a step that its row keeps.
+    FailedAttempts(RunId, String),
     /// The last activities of a contact, oldest first.
     Activities(Workspace, ContactId),
     /// A user in the user directory.
@@ -93,7 +95,7 @@ pub enum Fact {
     /// Its fields and its id.
     Contact(Arc<Value>),
     Plan(Arc<PlanFact>),
-    /// For [`Need::Value`], [`Need::Request`] and [`Need::Activities`].
+    /// For [`Need::Value`], [`Need::Request`], [`Need::FailedAttempts`] and [`Need::Activities`].
     Value(Arc<Value>),
     Run(Arc<RunFact>),
     /// Also if it was deleted.

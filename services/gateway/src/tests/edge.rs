@@ -488,6 +488,7 @@ fn step() -> StepView {
         response: None,
         error_code: None,
         raw_error: None,
+        failed_attempts: Vec::new(),
         dispatch: 1,
         attempts: 1,
         claimed_by: None,

@@ -17,7 +17,7 @@ const AGENT: [&str; 6] = [
     "steps",
 ];
 const AGENT_LATER: [&str; 2] = ["instructions", "planner"];
-const STEP: [&str; 9] = [
+const STEP: [&str; 10] = [
     "id",
     "tool",
     "args",
@@ -27,9 +27,10 @@ const STEP: [&str; 9] = [
     "when",
     "needs",
     "claim_timeout",
+    "retry",
 ];
-const STEP_LATER: [&str; 9] = [
-    "wait_for", "delegate", "run", "finish", "for_each", "retry", "timeout", "on_error", "approval",
+const STEP_LATER: [&str; 8] = [
+    "wait_for", "delegate", "run", "finish", "for_each", "timeout", "on_error", "approval",
 ];
 /// Kinds of step that are documented and that this release does not have.
 const KINDS_LATER: [&str; 4] = ["wait_for", "delegate", "run", "finish"];

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::diagnostics::{AgentChecker, MAX_STEPS, Place, is_name, shown};
 use super::fields;
 use crate::domain::expression::diagnostic;
-use crate::domain::model::plan::Action;
+use crate::domain::model::plan::{Action, Retry};
 
 /// Shortest wait and claim timeout (S3-R7).
 const MIN_WAIT: Duration = Duration::from_secs(1);
@@ -28,6 +28,7 @@ pub(super) struct Draft {
     pub(super) needs: Option<Vec<String>>,
     pub(super) when: Option<String>,
     pub(super) claim_timeout_ms: Option<u64>,
+    pub(super) retry: Option<Retry>,
     /// `None` if it was refused.
     pub(super) action: Option<Action>,
 }
@@ -68,6 +69,7 @@ impl AgentChecker<'_> {
             needs: reader.needs(step.get("needs")),
             when: reader.when(step.get("when")),
             claim_timeout_ms: timeout.and_then(|it| reader.duration_ms("claim_timeout", it)),
+            retry: reader.retry(step),
             action: reader.action(step),
             id,
         }
@@ -231,7 +233,17 @@ impl StepReader<'_, '_> {
     }
 
     /// A duration between one second and 90 days (S0-AC8, S3-R7).
-    fn duration_ms(&mut self, field: &str, value: &Value) -> Option<u64> {
+    pub(super) fn duration_ms(&mut self, field: &str, value: &Value) -> Option<u64> {
+        self.duration_within_ms(field, field, value)
+    }
+
+    /// As [`Self::duration_ms`], of a field inside the field `outer` of the step.
+    pub(super) fn duration_within_ms(
+        &mut self,
+        outer: &str,
+        field: &str,
+        value: &Value,
+    ) -> Option<u64> {
         let message = match value {
             Value::String(text) => match duration::parse(text) {
                 Ok(duration) if duration.is_zero() => {
@@ -244,7 +256,7 @@ impl StepReader<'_, '_> {
             },
             _ => format!("`{field}` is a duration with a unit, such as `5 days` or `1d12h`."),
         };
-        self.refuse(field, value, message)
+        self.refuse(outer, value, message)
     }
 }
 

@@ -86,6 +86,9 @@ pub fn planned_steps(plan: &Plan) -> Vec<PlannedStepView> {
                 when: step.when.clone(),
                 tool,
                 args: step.action.template().map(Cow::into_owned),
+                retry: serde_json::to_value(&step.retry)
+                    .ok()
+                    .filter(|retry| !retry.is_null()),
                 duration_ms,
             }
         })

@@ -6,8 +6,10 @@
 
 pub mod inputs;
 pub mod person_steps;
+pub mod retry;
 
 pub use inputs::Inputs;
+pub use retry::Retry;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,6 +64,9 @@ pub struct PlannedStep {
     /// How long a claim may be silent, in milliseconds; without it the tool's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_timeout_ms: Option<u64>,
+    /// When a failed tool is called again; without it the default of the tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
     pub action: Action,
 }
 

@@ -3,10 +3,12 @@
 //! A phase carries its data, so that "waiting without a hold" cannot be written. A pause is an
 //! overlay beside the phase: resuming needs no memory of what was before.
 
+pub mod failures;
 pub mod person_hold;
 pub mod step;
 pub mod tool_questions;
 
+pub use failures::{Backoff, Failures};
 pub use person_hold::{
     Deadline, HoldClosure, INTERVENTION, Ownership, PersonHold, condition_name, spec_name,
 };
@@ -188,7 +190,7 @@ impl Run {
             RunStatus::Waiting
         } else if is_asked || any(|phase| matches!(phase, StepPhase::Uncertain(_))) {
             RunStatus::AwaitingInput
-        } else if any(|phase| matches!(phase, StepPhase::Queued(_) | StepPhase::Granted(_))) {
+        } else if any(StepPhase::is_active) {
             RunStatus::Running
         } else if any(|phase| matches!(phase, StepPhase::Waiting(_) | StepPhase::AwaitingPerson(_)))
         {

@@ -45,7 +45,7 @@ pub(crate) fn lease_effects(before: &Run, after: &Run, now: DateTime<Utc>) -> Ve
                 step: step.id.clone(),
             });
             // After a result, or after the end of the run, no other node takes the step over.
-            if !step.phase.is_settled() {
+            if !step.phase.is_settled() && step.phase.backoff().is_none() {
                 let entry = LeaseEvent {
                     action: LeaseAction::Released,
                     node: old.node.clone(),
@@ -150,7 +150,10 @@ fn has_reported(transition: &RunTransition<'_>, asked: &Uncertain) -> bool {
     ended.any(|(_, now)| {
         matches!(
             now.phase,
-            StepPhase::Completed { .. } | StepPhase::Failed { .. } | StepPhase::Parked(_)
+            StepPhase::Completed { .. }
+                | StepPhase::Failed { .. }
+                | StepPhase::Parked(_)
+                | StepPhase::Waiting(_)
         )
     })
 }

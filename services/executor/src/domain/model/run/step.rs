@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use strum::{EnumTryAs, IntoStaticStr, VariantArray};
 
 use crate::domain::model::is_default;
+use crate::domain::model::run::failures::{Backoff, Failures};
 use crate::domain::model::run::person_hold::PersonHold;
 use crate::domain::model::run::tool_questions::{OpenQuestion, Questions};
 
@@ -35,6 +36,8 @@ pub struct Step {
     pub answered: Vec<u32>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub questions: Questions,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub failures: Failures,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, EnumTryAs)]
@@ -103,6 +106,9 @@ pub struct Hold {
     /// How long the plan has it wait, in milliseconds.
     pub length_ms: u64,
     pub timer: Timer,
+    /// Its tool has failed and is called again; none: the plan has the step wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<Backoff>,
 }
 
 /// The timer of a hold. The desired state itself is with the scheduler.
@@ -175,6 +181,18 @@ impl StepPhase {
     pub fn grant(&self) -> Option<&StepGrant> {
         self.try_as_granted_ref()
             .or_else(|| self.try_as_uncertain_ref().map(|asked| &asked.working))
+    }
+
+    /// Where the time before the next attempt of its tool runs.
+    #[must_use]
+    pub fn backoff(&self) -> Option<Backoff> {
+        self.try_as_waiting_ref()?.backoff
+    }
+
+    /// Whether its tool is called now, or again after a short time.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        matches!(self, Self::Queued(_) | Self::Granted(_)) || self.backoff().is_some()
     }
 
     /// Whether nothing more happens to the step.

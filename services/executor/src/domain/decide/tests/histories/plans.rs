@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use crate::domain::plan::person_steps::{Ask, Handoff};
-use crate::domain::plan::{Action, Inputs, OnPause, Plan, PlannedStep};
+use crate::domain::plan::{Action, Inputs, OnPause, Plan, PlannedStep, Retry};
 
 fn on_people() -> impl Strategy<Value = Action> {
     let ends = [
@@ -97,6 +97,10 @@ pub(in super::super) fn a_plan() -> impl Strategy<Value = Plan> {
                 needs: (0..index).filter(|need| needs & (1 << need) != 0).collect(),
                 when,
                 claim_timeout_ms: None,
+                retry: (needs & 0x40 != 0 && action.tool().is_some()).then(|| Retry {
+                    attempts: 2,
+                    ..Retry::NONE
+                }),
                 action,
             })
             .collect(),
