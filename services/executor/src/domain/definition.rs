@@ -218,6 +218,7 @@ impl AgentChecker<'_> {
                     needs,
                     when: draft.when,
                     claim_timeout_ms: draft.claim_timeout_ms,
+                    timeout_ms: draft.timeout_ms,
                     retry: draft.retry,
                     action: draft.action?,
                 })

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
 use holdpoint_contracts::steps::StepRef;
 use holdpoint_ids::{AgentName, ContactId, NodeName, RunId, ToolName, UserName, Workspace};
 use serde_json::Value;
@@ -13,7 +14,7 @@ use crate::domain::model::agent::Agent;
 use crate::domain::model::contact::Contact;
 use crate::domain::model::node::Node;
 use crate::domain::model::plan::Plan;
-use crate::domain::model::run::Run;
+use crate::domain::model::run::{Run, StepGrant};
 use crate::domain::model::scope::{EndsWatch, Scope, WorkspaceScope};
 use crate::domain::model::tool::Tool;
 
@@ -119,6 +120,8 @@ pub struct OutFact {
     pub dispatch: u64,
     /// The node that it was granted to, if any.
     pub node: Option<NodeName>,
+    /// When the node loses it, although its heartbeats arrive.
+    pub ends_at: Option<DateTime<Utc>>,
 }
 
 impl RunFact {
@@ -126,7 +129,8 @@ impl RunFact {
     #[must_use]
     pub fn of(run: &Run) -> Self {
         let out = run.steps.iter().filter_map(|step| {
-            let node = step.phase.grant().map(|grant| grant.node.clone());
+            let grant = step.phase.grant();
+            let node = grant.map(|grant| grant.node.clone());
             if node.is_none() {
                 step.phase.try_as_queued_ref()?;
             }
@@ -134,6 +138,7 @@ impl RunFact {
                 step: step.id.clone(),
                 dispatch: step.dispatch,
                 node,
+                ends_at: grant.and_then(StepGrant::ends_at),
             })
         });
         Self {
@@ -142,14 +147,16 @@ impl RunFact {
         }
     }
 
-    /// Whether a node may continue a step: it has the grant, or nobody has (it started early).
+    /// Whether a node may continue a step: it has the grant, or nobody has (it started early). Long after its
+    /// timeout it may not.
     #[must_use]
-    pub fn may_continue(&self, node: &NodeName, claimed: &StepRef) -> bool {
+    pub fn may_continue(&self, node: &NodeName, claimed: &StepRef, now: DateTime<Utc>) -> bool {
         self.workspace == claimed.workspace
             && self.out.iter().any(|out| {
                 out.step == claimed.step
                     && out.dispatch == claimed.dispatch
                     && out.node.as_ref().is_none_or(|granted| granted == node)
+                    && out.ends_at.is_none_or(|end| now < end)
             })
     }
 }

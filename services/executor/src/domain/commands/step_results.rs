@@ -15,10 +15,9 @@ use crate::domain::model::contact::{SUBJECT_CHARS_MAX, cleaned};
 use crate::domain::model::plan::Action;
 use crate::domain::model::run::{AtWorker, LATE_RESULTS_MAX, Step, StepPhase};
 use crate::domain::model::time::millis_between;
-use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::next_steps::start_next_steps;
 use crate::domain::rules::open_hold_needs::load_open_hold_needs;
-use crate::domain::rules::step_retries::{next_attempt, record_failure, start_backoff};
+use crate::domain::rules::step_retries::{FailedCall, end_attempt};
 use crate::domain::rules::tool_questions::park_tool;
 use crate::domain::transition::{RowData, RunDecision, RunOutcome, RunTransition, ToolError};
 
@@ -138,7 +137,6 @@ fn apply_result(
     start_next_steps(transition)
 }
 
-/// The tool has failed: it is called again after a backoff, or its step fails.
 fn apply_failure(
     transition: &mut RunTransition<'_>,
     index: usize,
@@ -149,19 +147,18 @@ fn apply_failure(
     let said = result.error.as_deref().unwrap_or(&result.description);
     let mut response = sanitised_result(result);
     let shown = response.description.clone();
-    let shown = response.error.get_or_insert(shown).clone();
-    let failed_attempts = record_failure(transition, index, code, &response)?;
-    if let Some(next) = next_attempt(transition, index, code)? {
-        start_backoff(transition, index, &next, failed_attempts);
-        return Ok(());
-    }
+    response.error.get_or_insert(shown);
     let error = ToolError {
         raw: raw(said),
         response,
-        failed_attempts,
+        failed_attempts: Vec::new(),
     };
-    fail_step(transition, index, code, &shown, Some(error));
-    Ok(())
+    let failed = FailedCall {
+        node: &report.node,
+        code,
+        error,
+    };
+    end_attempt(transition, index, failed)
 }
 
 /// The result of a failed call with texts that may be shown (S0-R5).

@@ -28,6 +28,7 @@ pub(super) struct Draft {
     pub(super) needs: Option<Vec<String>>,
     pub(super) when: Option<String>,
     pub(super) claim_timeout_ms: Option<u64>,
+    pub(super) timeout_ms: Option<u64>,
     pub(super) retry: Option<Retry>,
     /// `None` if it was refused.
     pub(super) action: Option<Action>,
@@ -69,6 +70,7 @@ impl AgentChecker<'_> {
             needs: reader.needs(step.get("needs")),
             when: reader.when(step.get("when")),
             claim_timeout_ms: timeout.and_then(|it| reader.duration_ms("claim_timeout", it)),
+            timeout_ms: reader.timeout(step),
             retry: reader.retry(step),
             action: reader.action(step),
             id,

@@ -1,4 +1,4 @@
-//! What a step says about the failures of its tool: `retry`.
+//! What a step says about the failures of its tool: `retry`, `timeout`.
 //!
 //! Owns these fields, their limits and defaults. It must never know what a tool is: whether it is idempotent
 //! is decided when the step is dispatched.
@@ -62,6 +62,13 @@ impl StepReader<'_, '_> {
             max_backoff_ms,
             on,
         })
+    }
+
+    /// Reads `timeout`, the longest time of one attempt.
+    pub(super) fn timeout(&mut self, step: &Map<String, Value>) -> Option<u64> {
+        let value = step.get("timeout")?;
+        self.require_tool(step, "timeout")?;
+        self.duration_ms("timeout", value)
     }
 
     /// Reports a field that only a tool can have.

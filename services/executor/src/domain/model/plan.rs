@@ -64,6 +64,9 @@ pub struct PlannedStep {
     /// How long a claim may be silent, in milliseconds; without it the tool's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_timeout_ms: Option<u64>,
+    /// Longest time of one attempt of a tool, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
     /// When a failed tool is called again; without it the default of the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,

@@ -252,6 +252,7 @@ impl Run {
             contact: self.contact.clone(),
             idempotent: handed.idempotent,
             claim_timeout_ms: handed.lease_ms,
+            timeout_ms: handed.timeout_ms,
             token: None,
             http,
             answers,

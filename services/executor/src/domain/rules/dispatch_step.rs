@@ -74,6 +74,7 @@ pub(crate) fn dispatch_step(
             None => is_idempotent(tool, &args),
         },
         lease_ms: planned.claim_timeout_ms.unwrap_or(LEASE_DEFAULT_MS),
+        timeout_ms: planned.timeout_ms,
     };
     let Some(step) = transition.step_mut(index) else {
         return;

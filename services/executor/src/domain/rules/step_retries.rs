@@ -1,21 +1,27 @@
 //! When a tool that failed is called again, and what is kept of its failed attempts.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
+use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::instant;
 use holdpoint_contracts::run::{ActionResult, FailedAttempt};
 use holdpoint_contracts::size::json_bytes;
-use holdpoint_ids::RunId;
+use holdpoint_contracts::steps::TIMEOUT_CODE;
+use holdpoint_ids::{NodeName, RunId};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::domain::decision::Undecided;
 use crate::domain::model::plan::{PlannedStep, Retry};
-use crate::domain::model::run::{AtWorker, Backoff, Hold, Step, StepPhase, Timer};
-use crate::domain::model::time::after;
+use crate::domain::model::run::{AtWorker, Backoff, Hold, Step, StepGrant, StepPhase, Timer};
+use crate::domain::model::time::{after, millis_between};
 use crate::domain::need::Need;
+use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::open_hold::next_hold_id;
-use crate::domain::transition::{RowData, RunTransition};
+use crate::domain::rules::uncertain_steps::ask_about_timeout;
+use crate::domain::transition::{RowData, RunTransition, ToolError};
 
 /// Failed attempts whose response a step keeps, the newest.
 const FAILED_ATTEMPTS_MAX: usize = 10;
@@ -38,8 +44,101 @@ const LASTING: [&str; 8] = [
     "too_many_redirects",
 ];
 
-/// Records a failed attempt that its worker has reported. Returns the kept attempts, oldest first.
-pub(crate) fn record_failure(
+/// A failed call of a tool.
+pub(crate) struct FailedCall<'c> {
+    pub(crate) node: &'c NodeName,
+    pub(crate) code: &'c str,
+    pub(crate) error: ToolError,
+}
+
+/// Handles a failed call: the tool is called again after a backoff, or people are asked whether it happened, or
+/// its step fails.
+pub(crate) fn end_attempt(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    failed: FailedCall<'_>,
+) -> Result<(), Undecided> {
+    let FailedCall {
+        node,
+        code,
+        mut error,
+    } = failed;
+    let kept = record_failure(transition, index, code, &error.response)?;
+    let doubtful = doubtful_grant(transition, index, node);
+    if let Some(grant) = doubtful.filter(|_| code == TIMEOUT_CODE) {
+        let step = transition.step(index);
+        // A question that is open stays.
+        if step.is_some_and(|step| step.phase.try_as_uncertain_ref().is_none()) {
+            ask_about_timeout(transition, index, grant);
+        }
+        let data = RowData {
+            failed_attempts: kept,
+            ..RowData::default()
+        };
+        transition.row(index, data);
+        return Ok(());
+    }
+    if let Some(next) = next_attempt(transition, index, code)? {
+        start_backoff(transition, index, &next, kept);
+        return Ok(());
+    }
+    let shown = error.response.error.clone().unwrap_or_default();
+    error.failed_attempts = kept;
+    fail_step(transition, index, code, &shown, Some(error));
+    Ok(())
+}
+
+/// Its worker has not stopped a tool that has run for too long.
+pub(crate) fn end_overdue_attempt(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    lost: &StepGrant,
+) -> Result<(), Undecided> {
+    let limit = Duration::from_millis(lost.handed.timeout_ms.unwrap_or_default());
+    let limit = describe(limit);
+    let text = format!("no end within {limit}, and its worker did not stop it");
+    let response = ActionResult {
+        success: false,
+        description: text.clone(),
+        error: Some(text.clone()),
+        data: Value::Null,
+        duration_ms: millis_between(lost.since, transition.now),
+    };
+    let error = ToolError {
+        raw: text,
+        response,
+        failed_attempts: Vec::new(),
+    };
+    let failed = FailedCall {
+        node: &lost.node,
+        code: TIMEOUT_CODE,
+        error,
+    };
+    end_attempt(transition, index, failed)
+}
+
+/// The grant of a step that must not be done twice; none: doing it twice does no harm.
+fn doubtful_grant(
+    transition: &RunTransition<'_>,
+    index: usize,
+    node: &NodeName,
+) -> Option<StepGrant> {
+    let grant = match transition.step(index)?.phase.at_worker()? {
+        // No row shows that it was granted, and its worker reports it all the same.
+        AtWorker::Queued(handed) => StepGrant {
+            handed: handed.clone(),
+            node: node.clone(),
+            delivery: 0,
+            since: handed.at,
+        },
+        AtWorker::Granted(grant) => grant.clone(),
+        AtWorker::Uncertain(asked) => asked.working.clone(),
+    };
+    (!grant.handed.idempotent).then_some(grant)
+}
+
+/// Records a failed attempt. Returns the kept attempts, oldest first.
+fn record_failure(
     transition: &mut RunTransition<'_>,
     index: usize,
     code: &str,
@@ -98,7 +197,7 @@ fn bounded(response: &ActionResult) -> ActionResult {
 }
 
 /// The attempt that follows a recorded failure; none: the step fails.
-pub(crate) fn next_attempt(
+fn next_attempt(
     transition: &RunTransition<'_>,
     index: usize,
     code: &str,
@@ -124,7 +223,7 @@ pub(crate) fn next_attempt(
 }
 
 /// The next attempt of a step, and the time before it.
-pub(crate) struct NextAttempt {
+struct NextAttempt {
     backoff: Backoff,
     length_ms: u64,
 }
@@ -161,7 +260,7 @@ fn jitter(run: RunId, step: &str, failures: u32, length_ms: u64) -> u64 {
 }
 
 /// Opens a timer hold that ends with the next attempt. Its timer is the waker; a pause keeps it from being set.
-pub(crate) fn start_backoff(
+fn start_backoff(
     transition: &mut RunTransition<'_>,
     index: usize,
     next: &NextAttempt,

@@ -151,9 +151,7 @@ impl Run {
             let what = match step.phase.at_worker()? {
                 AtWorker::Queued(_) => "waits for a worker.",
                 AtWorker::Granted(_) => "is running.",
-                AtWorker::Uncertain(_) => {
-                    "may have happened: its worker was granted the start and never reported."
-                }
+                AtWorker::Uncertain(asked) => asked.reason(),
             };
             Some(format!("{} {what}", step.id))
         });

@@ -8,8 +8,9 @@ use holdpoint_contracts::run::{HoldKind, ResumeMode, RunStatus, StepStatus};
 use holdpoint_contracts::steps::ResultReply;
 use serde_json::json;
 
-use super::world::{World, broken, done};
-use crate::domain::{RunInput, StepReport};
+use super::world::{Heard, World, broken, done};
+use crate::domain::run::Choice;
+use crate::domain::{Reply, RunInput, StepReport};
 
 const LOG: &str = "  - id: note\n    tool: log\n    args: { message: hi }\n";
 const SEND: &str = "  - id: send\n    tool: send_email\n    args: { to: x@x.example }\n";
@@ -283,4 +284,70 @@ fn the_backoff_has_jitter_that_a_replay_repeats() {
     let first = dues();
     assert_eq!(first, dues());
     assert_ne!(first[0], first[1]);
+}
+
+fn time_out(world: &mut World, step: &str) -> ResultReply {
+    let reply = world.give(RunInput::StepResult(StepReport {
+        node: "node-a".parse().unwrap(),
+        step: step.to_owned(),
+        dispatch: world.dispatch(step),
+        result: broken(),
+        error_code: Some("timeout".to_owned()),
+    }));
+    match reply {
+        Heard::Decided(Reply::Result(reply)) | Heard::Unchanged(Reply::Result(reply)) => reply,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A tool that was stopped may have had its effect. Only a person knows, also where the author wrote `retry`.
+#[test]
+fn a_timeout_of_a_tool_that_may_do_harm_twice_is_a_question() {
+    let mut world = send_with("{ attempts: 5, on: timeout }\n    timeout: 10s");
+    assert_eq!(world.handed[0].timeout_ms, Some(10_000));
+    world.ask("node-a", "send");
+    assert_eq!(time_out(&mut world, "send"), ResultReply::Applied);
+    assert_eq!(world.status(), RunStatus::AwaitingInput);
+    let message = world.view().message;
+    assert_eq!(
+        message,
+        "send may have happened: its tool did not end in time."
+    );
+    assert_eq!(world.rows["send"].failed_attempts.len(), 1);
+    assert_eq!(time_out(&mut world, "send"), ResultReply::Known);
+    world.answer("send", Choice::RunAgain);
+    assert_eq!(
+        (world.status(), world.handed.len()),
+        (RunStatus::Running, 2)
+    );
+}
+
+#[test]
+fn a_timeout_of_an_idempotent_tool_is_retried() {
+    let mut world = World::started(&format!("{LOG}    timeout: 10s\n"));
+    time_out(&mut world, "note");
+    world.fire_next();
+    assert_eq!(
+        (world.status(), world.handed.len()),
+        (RunStatus::Running, 2)
+    );
+}
+
+/// The worker did not stop the tool, so it has lost the step. That is an attempt, so it ends.
+#[test]
+fn a_worker_that_never_stops_a_tool_loses_its_step() {
+    let mut world = World::started(&format!("{LOG}    timeout: 10s\n"));
+    for _ in 1..=3 {
+        world.ask("node-a", "note");
+        world.pass(TimeDelta::seconds(41));
+        world.lose("note");
+        world.fire_next();
+    }
+    assert_eq!((world.status(), world.handed.len()), (RunStatus::Failed, 3));
+    assert_eq!(world.view().failure.unwrap().code, "timeout");
+    let mut world = World::started(&format!("{SEND}    timeout: 10s\n"));
+    world.ask("node-a", "send");
+    world.pass(TimeDelta::seconds(41));
+    world.lose("send");
+    assert!(world.view().message.ends_with("did not end in time."));
 }

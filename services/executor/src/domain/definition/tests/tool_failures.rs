@@ -64,3 +64,20 @@ fn a_wrong_retry_is_refused_with_what_is_allowed() {
         ["4 step-01 retry | `retry` belongs to a `tool`; a `wait` has none. | "]
     );
 }
+
+#[test]
+fn a_timeout_is_a_duration_of_a_tool() {
+    let text = "agent: a\nsteps: [{tool: t, timeout: 30s}]";
+    assert_eq!(
+        Plan::compile(text).unwrap().steps[0].timeout_ms,
+        Some(30_000)
+    );
+    assert_eq!(
+        one_step("tool: t\ntimeout: 500ms"),
+        ["4 step-01 500ms | `timeout` is at least 1 second. | "]
+    );
+    assert_eq!(
+        one_step("ask: { question: Go on? }\ntimeout: 1h"),
+        ["4 step-01 timeout | `timeout` belongs to a `tool`; a `ask` has none. | "]
+    );
+}

@@ -12,6 +12,7 @@ use crate::domain::model::is_default;
 use crate::domain::model::run::failures::{Backoff, Failures};
 use crate::domain::model::run::person_hold::PersonHold;
 use crate::domain::model::run::tool_questions::{OpenQuestion, Questions};
+use crate::domain::model::time::after;
 
 /// Late results of one step that are kept as evidence. Further ones are only answered.
 pub const LATE_RESULTS_MAX: usize = 16;
@@ -51,7 +52,8 @@ pub enum StepPhase {
     Granted(StepGrant),
     /// A hold keeps it.
     Waiting(Hold),
-    /// A worker was granted it and never reported, and a repetition would do harm. A person is asked.
+    /// A worker was granted it and never reported, or its tool did not end in time, and a repetition would do
+    /// harm. A person is asked.
     Uncertain(Uncertain),
     /// People are asked: a hold on them keeps it.
     #[serde(rename = "asked")]
@@ -83,7 +85,14 @@ pub struct Dispatched {
     /// How long a grant of it lasts without a heartbeat, in milliseconds (S4-R6).
     #[serde(default = "lease_default")]
     pub lease_ms: u64,
+    /// Longest time of the attempt, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
 }
+
+/// How much longer than its timeout a tool may run before its worker loses the step, in milliseconds. A worker
+/// stops the tool itself; this is for one that does not.
+pub const TIMEOUT_GRACE_MS: u64 = 30_000;
 
 const fn lease_default() -> u64 {
     LEASE_DEFAULT_MS
@@ -96,6 +105,18 @@ pub struct StepGrant {
     /// For which delivery: the same one asking again is a repetition, another one is not.
     pub delivery: u64,
     pub since: DateTime<Utc>,
+}
+
+impl StepGrant {
+    /// When its worker loses the step, although its heartbeats arrive; none: it may run as long as it likes.
+    #[must_use]
+    pub fn ends_at(&self) -> Option<DateTime<Utc>> {
+        let timeout_ms = self.handed.timeout_ms?;
+        Some(after(
+            self.since,
+            timeout_ms.saturating_add(TIMEOUT_GRACE_MS),
+        ))
+    }
 }
 
 /// Why a step does not go on.
@@ -144,6 +165,21 @@ pub struct Uncertain {
     /// Whether the handoff service has refused a first question: this one has a fixed text and no context.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_minimal: bool,
+    /// Whether its tool did not end in time. Otherwise its worker never reported.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_timeout: bool,
+}
+
+impl Uncertain {
+    /// Why nobody knows whether the step happened, as a sentence without its subject.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        if self.is_timeout {
+            "may have happened: its tool did not end in time."
+        } else {
+            "may have happened: its worker was granted the start and never reported."
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

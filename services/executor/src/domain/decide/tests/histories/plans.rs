@@ -97,6 +97,7 @@ pub(in super::super) fn a_plan() -> impl Strategy<Value = Plan> {
                 needs: (0..index).filter(|need| needs & (1 << need) != 0).collect(),
                 when,
                 claim_timeout_ms: None,
+                timeout_ms: None,
                 retry: (needs & 0x40 != 0 && action.tool().is_some()).then(|| Retry {
                     attempts: 2,
                     ..Retry::NONE

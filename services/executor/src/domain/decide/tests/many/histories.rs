@@ -75,6 +75,7 @@ fn a_flat_plan() -> impl Strategy<Value = Plan> {
                 needs: Vec::new(),
                 when: None,
                 claim_timeout_ms: None,
+                timeout_ms: None,
                 retry: None,
                 action,
             })
