@@ -110,6 +110,7 @@ macro_rules! service {
 service!(executor:
     "0001_initial" => [super::KERNEL, super::USER_DIRECTORY, include_str!("executor/0001_initial.sql")],
     "0002_ended_runs" => [include_str!("executor/0002_ended_runs.sql")],
+    "0003_failed_attempts" => [include_str!("executor/0003_failed_attempts.sql")],
 );
 service!(gateway:
     "0001_initial" => [super::USER_DIRECTORY, include_str!("gateway/0001_initial.sql")],

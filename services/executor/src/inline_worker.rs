@@ -9,12 +9,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::{BoxFuture, join_all};
+use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::run::ActionResult;
-use holdpoint_contracts::steps::StepDispatch;
+use holdpoint_contracts::steps::{StepDispatch, TIMEOUT_CODE};
 use holdpoint_ids::{NodeName, RunId, ToolName};
 use holdpoint_kernel::Handle;
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -194,11 +196,17 @@ impl InlineWorker {
     /// Calls the tool within the time of the lease, which no heartbeat renews.
     async fn run(&self, node: &NodeName, out: &StepDispatch) -> Option<Input> {
         let signed = outbound::signed(out, &self.service.keys.steps, self.service.clock.now());
-        let within = Duration::from_millis(out.claim_timeout_ms);
+        let lease_ms = out.claim_timeout_ms;
+        let limit_ms = out.timeout_ms.filter(|limit_ms| *limit_ms < lease_ms);
+        let within = Duration::from_millis(limit_ms.unwrap_or(lease_ms));
         let called = tokio::time::timeout(within, self.tools.call(&signed)).await;
-        let Ok((result, error_code)) = called else {
-            tracing::warn!(run = %out.run, step = out.step, "inline step took longer than its lease; it is dispatched again");
-            return None;
+        let (result, error_code) = match (called, limit_ms) {
+            (Ok(called), _) => called,
+            (Err(_), Some(_)) => timed_out(out, within),
+            (Err(_), None) => {
+                tracing::warn!(run = %out.run, step = out.step, "inline step took longer than its lease; it is dispatched again");
+                return None;
+            }
         };
         let input = RunInput::StepResult(StepReport {
             node: node.clone(),
@@ -209,6 +217,22 @@ impl InlineWorker {
         });
         Some(about(out, input))
     }
+}
+
+fn timed_out(out: &StepDispatch, within: Duration) -> (ActionResult, Option<String>) {
+    let text = format!(
+        "{} was stopped: no end within {}.",
+        out.tool,
+        describe(within)
+    );
+    let result = ActionResult {
+        success: false,
+        description: text.clone(),
+        error: Some(text),
+        data: Value::Null,
+        duration_ms: u64::try_from(within.as_millis()).unwrap_or(u64::MAX),
+    };
+    (result, Some(TIMEOUT_CODE.to_owned()))
 }
 
 fn start_step(node: &NodeName, out: &StepDispatch) -> Input {

@@ -307,6 +307,7 @@ fn log(item: &HistoryItem) {
         | EventType::RunResumed
         | EventType::RunCompleted
         | EventType::StepCalled
+        | EventType::StepAttemptFailed
         | EventType::StepSucceeded
         | EventType::StepFailed
         | EventType::StepSkipped

@@ -152,6 +152,7 @@ impl Store<ExecutorDomain> for Executor {
     ) -> Result<Vec<(Need, Fact)>, StoreError> {
         let mut values: Vec<(RunId, &str)> = Vec::new();
         let (mut plans, mut requests, mut activities) = (Vec::new(), Vec::new(), Vec::new());
+        let mut failed = Vec::new();
         let mut users: BTreeMap<&Workspace, Vec<UserName>> = BTreeMap::new();
         for need in needs {
             match need {
@@ -161,6 +162,7 @@ impl Store<ExecutorDomain> for Executor {
                 Need::Value(run, name) => values.push((*run, name)),
                 Need::Plan(workspace, agent, version) => plans.push((workspace, agent, *version)),
                 Need::Request(run, step) => requests.push((*run, step.as_str())),
+                Need::FailedAttempts(run, step) => failed.push((*run, step.as_str())),
                 Need::Activities(workspace, contact) => activities.push((workspace, contact)),
                 Need::State(_) => {}
             }
@@ -168,6 +170,7 @@ impl Store<ExecutorDomain> for Executor {
         let mut found = agent_version_row::find(db, &plans).await?;
         found.extend(run_value_row::find(db, &values).await?);
         found.extend(step_row::requests(db, &requests).await?);
+        found.extend(step_row::failed_attempts(db, &failed).await?);
         found.extend(activity_row::find(db, &activities).await?);
         for (workspace, names) in users {
             for user in directory::find_all(db, workspace, &names).await? {

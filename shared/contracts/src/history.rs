@@ -48,6 +48,9 @@ pub enum EventType {
     /// A step's result came.
     #[strum(serialize = "step.succeeded")]
     StepSucceeded,
+    /// An attempt of a step failed, and its tool is called again.
+    #[strum(serialize = "step.attempt_failed")]
+    StepAttemptFailed,
     /// A step failed.
     #[strum(serialize = "step.failed")]
     StepFailed,

@@ -226,6 +226,9 @@ pub struct StepView {
     /// secrets, paths, SQL or a stack (S0-R5).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_error: Option<String>,
+    /// Failed attempts of the tool, oldest first; the newest 10.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_attempts: Vec<FailedAttempt>,
     /// Number of the current dispatch; only ever rises.
     pub dispatch: u64,
     pub attempts: u32,
@@ -275,6 +278,20 @@ pub enum ApprovalState {
     Requested,
     Approved,
     Rejected,
+}
+
+/// An attempt of a tool that its worker reported as failed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FailedAttempt {
+    /// From 1, as the tool was told.
+    pub attempt: u32,
+    pub dispatch: u64,
+    #[serde(with = "crate::instant")]
+    pub at: DateTime<Utc>,
+    /// Stable code of the failure.
+    pub error_code: String,
+    /// Data of more than 4 KiB is `{"omitted": true, "bytes": N}`.
+    pub response: ActionResult,
 }
 
 /// One change of who has a step (S4-R7).

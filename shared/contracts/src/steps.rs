@@ -34,6 +34,10 @@ pub struct StepDispatch {
     /// third of its shortest lease.
     #[serde(default = "lease_default")]
     pub claim_timeout_ms: u64,
+    /// Longest time of this attempt, in milliseconds. The worker then stops the tool and reports a failure with
+    /// [`TIMEOUT_CODE`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
     /// Proves to the API that a call comes from this very dispatch: workspace, run, step,
     /// dispatch, expiry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,6 +59,9 @@ pub struct StepDispatch {
 
 /// Lease of a step whose author names none: 30 s.
 pub const LEASE_DEFAULT_MS: u64 = 30_000;
+
+/// Code of a tool that did not end in time. A step that must not be done twice then becomes uncertain.
+pub const TIMEOUT_CODE: &str = "timeout";
 
 /// Shortest lease: 1 s.
 pub const LEASE_MIN_MS: u64 = 1_000;
@@ -114,7 +121,7 @@ pub enum Grant {
     GoWithoutLease,
     /// Cancelled, paused, finished, or dispatched anew: forget it.
     Drop,
-    /// Another worker was granted it and never reported: a person decides. Forget it.
+    /// It may have happened, and a person decides. Forget it.
     Uncertain,
 }
 

@@ -69,6 +69,7 @@ impl Decider for ExecutorDomain {
             Need::Plan(..)
             | Need::Value(..)
             | Need::Request(..)
+            | Need::FailedAttempts(..)
             | Need::Activities(..)
             | Need::User(..) => None,
         }

@@ -17,6 +17,7 @@ mod lines;
 pub(in crate::domain) mod people;
 mod read;
 mod step;
+mod tool_failures;
 
 #[cfg(test)]
 mod tests;
@@ -219,6 +220,8 @@ impl AgentChecker<'_> {
                     when: draft.when,
                     claim_timeout_ms: draft.claim_timeout_ms,
                     approval: draft.approval.map(Box::new),
+                    timeout_ms: draft.timeout_ms,
+                    retry: draft.retry,
                     action: draft.action?,
                 })
             })

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
 use holdpoint_contracts::steps::StepRef;
 use holdpoint_ids::{AgentName, ContactId, NodeName, RunId, ToolName, UserName, Workspace};
 use serde_json::Value;
@@ -13,7 +14,7 @@ use crate::domain::model::agent::Agent;
 use crate::domain::model::contact::Contact;
 use crate::domain::model::node::Node;
 use crate::domain::model::plan::Plan;
-use crate::domain::model::run::Run;
+use crate::domain::model::run::{Run, StepGrant};
 use crate::domain::model::scope::{EndsWatch, Scope, WorkspaceScope};
 use crate::domain::model::tool::Tool;
 
@@ -77,6 +78,8 @@ pub enum Need {
     Value(RunId, String),
     /// The resolved arguments of a step's newest dispatch.
     Request(RunId, String),
+    /// The failed attempts of a step that its row keeps.
+    FailedAttempts(RunId, String),
     /// The last activities of a contact, oldest first.
     Activities(Workspace, ContactId),
     /// A user in the user directory.
@@ -93,7 +96,7 @@ pub enum Fact {
     /// Its fields and its id.
     Contact(Arc<Value>),
     Plan(Arc<PlanFact>),
-    /// For [`Need::Value`], [`Need::Request`] and [`Need::Activities`].
+    /// For [`Need::Value`], [`Need::Request`], [`Need::FailedAttempts`] and [`Need::Activities`].
     Value(Arc<Value>),
     Run(Arc<RunFact>),
     /// Also if it was deleted.
@@ -117,6 +120,8 @@ pub struct OutFact {
     pub dispatch: u64,
     /// The node that it was granted to, if any.
     pub node: Option<NodeName>,
+    /// When the node loses it, although its heartbeats arrive.
+    pub ends_at: Option<DateTime<Utc>>,
 }
 
 impl RunFact {
@@ -124,7 +129,8 @@ impl RunFact {
     #[must_use]
     pub fn of(run: &Run) -> Self {
         let out = run.steps.iter().filter_map(|step| {
-            let node = step.phase.grant().map(|grant| grant.node.clone());
+            let grant = step.phase.grant();
+            let node = grant.map(|grant| grant.node.clone());
             if node.is_none() {
                 step.phase.try_as_queued_ref()?;
             }
@@ -132,6 +138,7 @@ impl RunFact {
                 step: step.id.clone(),
                 dispatch: step.dispatch,
                 node,
+                ends_at: grant.and_then(StepGrant::ends_at),
             })
         });
         Self {
@@ -140,14 +147,16 @@ impl RunFact {
         }
     }
 
-    /// Whether a node may continue a step: it has the grant, or nobody has (it started early).
+    /// Whether a node may continue a step: it has the grant, or nobody has (it started early). Long after its
+    /// timeout it may not.
     #[must_use]
-    pub fn may_continue(&self, node: &NodeName, claimed: &StepRef) -> bool {
+    pub fn may_continue(&self, node: &NodeName, claimed: &StepRef, now: DateTime<Utc>) -> bool {
         self.workspace == claimed.workspace
             && self.out.iter().any(|out| {
                 out.step == claimed.step
                     && out.dispatch == claimed.dispatch
                     && out.node.as_ref().is_none_or(|granted| granted == node)
+                    && out.ends_at.is_none_or(|end| now < end)
             })
     }
 }

@@ -24,6 +24,7 @@ pub(crate) mod result_schema;
 pub(crate) mod run_watchers;
 pub(crate) mod scope_sync;
 pub(crate) mod scopes;
+pub(crate) mod step_retries;
 pub(crate) mod take_over;
 pub(crate) mod timers;
 pub(crate) mod tool_questions;

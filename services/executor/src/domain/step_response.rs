@@ -67,8 +67,10 @@ fn opening_data(was: &StepPhase) -> Value {
         };
     }
     match was.try_as_waiting_ref() {
-        Some(_) => json!({ "scheduled": false, "resume_at": null }),
-        None => Value::Null,
+        Some(hold) if hold.backoff.is_none() => {
+            json!({ "scheduled": false, "resume_at": null })
+        }
+        Some(_) | None => Value::Null,
     }
 }
 

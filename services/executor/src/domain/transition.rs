@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::history::{EventType, HistoryItem};
 use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::run::{ActionResult, Failure, FailureClass};
+use holdpoint_contracts::run::{ActionResult, FailedAttempt, Failure, FailureClass};
 use holdpoint_ids::HoldId;
 use serde_json::Value;
 
@@ -41,6 +41,8 @@ pub(crate) struct RowData {
     pub(crate) error_code: Option<String>,
     /// The tool's original error text, for operators only.
     pub(crate) raw_error: Option<String>,
+    /// Empty: the row keeps those it has.
+    pub(crate) failed_attempts: Vec<FailedAttempt>,
     /// Why the step ended without a result; its response says so.
     pub(crate) why: Option<String>,
 }
@@ -66,6 +68,8 @@ pub(crate) struct ToolError {
     pub(crate) raw: String,
     /// With sanitised texts.
     pub(crate) response: ActionResult,
+    /// With this one.
+    pub(crate) failed_attempts: Vec<FailedAttempt>,
 }
 
 /// What a command did to its run.
@@ -233,7 +237,10 @@ impl<'a> RunTransition<'a> {
         };
         let working = step.phase.grant();
         let phase = &step.phase;
-        let started_at = (phase.try_as_waiting_ref().map(|hold| hold.since))
+        // A backoff is no beginning: its step began before.
+        let waiting = phase.try_as_waiting_ref();
+        let started_at = (waiting.filter(|hold| hold.backoff.is_none()))
+            .map(|hold| hold.since)
             .or_else(|| phase.try_as_awaiting_person_ref().map(|on| on.since))
             .or_else(|| phase.try_as_queued_ref().map(|dispatch| dispatch.at));
         // The response of a step that failed, was skipped or was cancelled replaces the response of its
@@ -247,6 +254,7 @@ impl<'a> RunTransition<'a> {
             response,
             error_code: data.error_code,
             raw_error: data.raw_error,
+            failed_attempts: data.failed_attempts,
             claimed_by: working.map(|working| working.node.clone()),
             claimed_at: working.map(|working| working.since),
             started_at,

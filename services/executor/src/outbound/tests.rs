@@ -32,6 +32,7 @@ fn out() -> StepDispatch {
         contact: None,
         idempotent: true,
         claim_timeout_ms: 30_000,
+        timeout_ms: None,
         token: None,
         http: None,
         answers: holdpoint_contracts::asking::Answers::new(),

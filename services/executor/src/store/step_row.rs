@@ -33,6 +33,7 @@ pub struct Model {
     pub ended_at: Option<DateTimeUtc>,
     pub attempts: i32,
     pub dispatch: i64,
+    pub failed_attempts: Option<String>,
 }
 
 impl ActiveModelBehavior for ActiveModel {}
@@ -61,6 +62,7 @@ impl<'r> Merged<'r> {
         let json = |value: Result<String, serde_json::Error>| value.map_err(Entity::broken);
         let request = self.last(|row| row.request.as_ref());
         let response = self.last(|row| row.response.as_ref());
+        let failed = self.last(|row| Some(&row.failed_attempts).filter(|it| !it.is_empty()));
         Ok(Some(ActiveModel {
             run_id: Set(newest.run.uuid()),
             step_id: Set(newest.step.clone()),
@@ -76,6 +78,7 @@ impl<'r> Merged<'r> {
             ended_at: Set(self.last(|row| row.ended_at)),
             attempts: Set(i32::try_from(newest.attempts).map_err(Entity::broken)?),
             dispatch: Set(i64::try_from(newest.dispatch).map_err(Entity::broken)?),
+            failed_attempts: Set(failed.map(serde_json::to_string).map(json).transpose()?),
         }))
     }
 }
@@ -94,6 +97,7 @@ pub(crate) async fn of_run(
 fn read(row: Model) -> Result<StepRow, StoreError> {
     let request = row.request.as_deref().map(serde_json::from_str);
     let response = row.response.as_deref().map(serde_json::from_str);
+    let failed = row.failed_attempts.as_deref().map(serde_json::from_str);
     let node = row.claimed_by.map(|node| node.parse());
     Ok(StepRow {
         run: RunId::from_uuid(row.run_id),
@@ -110,6 +114,10 @@ fn read(row: Model) -> Result<StepRow, StoreError> {
         ended_at: row.ended_at,
         attempts: u32::try_from(row.attempts).map_err(Entity::broken)?,
         dispatch: u64::try_from(row.dispatch).map_err(Entity::broken)?,
+        failed_attempts: failed
+            .transpose()
+            .map_err(Entity::broken)?
+            .unwrap_or_default(),
     })
 }
 
@@ -122,6 +130,20 @@ pub(crate) async fn requests(
     let found = rows.into_iter().filter_map(|row| {
         let value = serde_json::from_str(&row.request?).map_err(Entity::broken);
         let need = Need::Request(RunId::from_uuid(row.run_id), row.step_id);
+        Some(value.map(|value| (need, Fact::Value(Arc::new(value)))))
+    });
+    found.collect()
+}
+
+/// The failed attempts of steps, for the wanted pairs of run and step.
+pub(crate) async fn failed_attempts(
+    db: &impl ConnectionTrait,
+    wanted: &[(RunId, &str)],
+) -> Result<Vec<(Need, Fact)>, StoreError> {
+    let rows = find_pairs::<Entity>(db, Column::RunId, Column::StepId, wanted, place_of).await?;
+    let found = rows.into_iter().filter_map(|row| {
+        let value = serde_json::from_str(&row.failed_attempts?).map_err(Entity::broken);
+        let need = Need::FailedAttempts(RunId::from_uuid(row.run_id), row.step_id);
         Some(value.map(|value| (need, Fact::Value(Arc::new(value)))))
     });
     found.collect()
@@ -203,6 +225,7 @@ pub(crate) async fn upsert(
 
 fn keep_absent_fields() -> OnConflict {
     let kept = [
+        Column::FailedAttempts,
         Column::Tool,
         Column::Request,
         Column::Response,

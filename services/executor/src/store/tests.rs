@@ -292,6 +292,7 @@ async fn steps_keep(db: &DatabaseConnection) {
         request: None,
         response: None,
         error_code: None,
+        failed_attempts: Vec::new(),
         raw_error: None,
         claimed_by: None,
         claimed_at: None,

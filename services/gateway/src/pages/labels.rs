@@ -98,7 +98,7 @@ pub(super) const REDACTED: &str = "Contact details and comments are visible only
 pub(super) fn reason(reason: &str) -> Option<&'static str> {
     match reason {
         "uncertain" => Some(
-            "A worker received this step and never reported a result. The step may or may not have taken effect. Check the affected system, then choose.",
+            "A worker started this step, and its result is not known: it never reported, or did not end in time. The step may or may not have taken effect. Check the affected system, then choose.",
         ),
         "missing_input" => {
             Some("The run needs these inputs. Its first step starts when they are given.")

@@ -118,6 +118,7 @@ const fn event_class(kind: EventType) -> &'static str {
         EventType::RunStarted
         | EventType::RunResumed
         | EventType::StepCalled
+        | EventType::StepAttemptFailed
         | EventType::StepSkipped
         | EventType::StepLateResult
         | EventType::HandoffWithdrawn => "plain",

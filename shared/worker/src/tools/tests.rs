@@ -32,6 +32,7 @@ pub(super) fn call(args: Value) -> ToolCall {
             contact: Some("ann".parse().unwrap()),
             idempotent: false,
             claim_timeout_ms: 30_000,
+            timeout_ms: None,
             token: Some("st_secret".to_owned()),
             http: None,
             answers: holdpoint_contracts::asking::Answers::new(),

@@ -48,6 +48,7 @@ fn asked(args: Value) -> ToolCall {
             contact: None,
             idempotent: false,
             claim_timeout_ms: 30_000,
+            timeout_ms: None,
             token: Some("hps_secret".to_owned()),
             http: None,
             answers: holdpoint_contracts::asking::Answers::new(),

@@ -5,8 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::run::ActionResult;
 use holdpoint_contracts::size::json_bytes;
+use holdpoint_contracts::steps::TIMEOUT_CODE;
 use holdpoint_contracts::value_limits;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -34,16 +36,34 @@ pub(super) fn result_max(max_payload: usize) -> usize {
     MAX_INLINE_RESULT.min(max_payload / 2)
 }
 
-/// Calls the tool in a separate task, which ends with this future.
+/// Calls the tool in a separate task, which ends with this future and at the timeout of the step.
 pub(super) async fn call(tool: Arc<dyn Tool>, call: ToolCall, result_max: usize) -> Outcome {
     let name = tool.name().to_owned();
     let began = Instant::now();
+    let limit = call.dispatch.timeout_ms.map(Duration::from_millis);
+    // Also cancelled at the timeout, and only for the tool: the step is held until its failure is reported.
+    let stop = call.stop.child_token();
+    let call = ToolCall {
+        stop: stop.clone(),
+        ..call
+    };
     let task = AbortOnDropHandle::new(tokio::spawn(async move { tool.call(&call).await }));
-    let result = task.await.unwrap_or_else(|error| {
-        tracing::error!(tool = name, %error, "a tool panicked");
-        let text = format!("The tool {name} failed; see the log of its worker.");
-        Err(ToolFailure::new("tool_panicked", text))
-    });
+    let ended = match limit {
+        Some(limit) => tokio::time::timeout(limit, task).await.map_err(|_| limit),
+        None => Ok(task.await),
+    };
+    let result = match ended {
+        Ok(result) => result.unwrap_or_else(|error| {
+            tracing::error!(tool = name, %error, "a tool panicked");
+            let text = format!("The tool {name} failed; see the log of its worker.");
+            Err(ToolFailure::new("tool_panicked", text))
+        }),
+        Err(limit) => {
+            stop.cancel();
+            let text = format!("{name} was stopped: no end within {}.", describe(limit));
+            Err(ToolFailure::new(TIMEOUT_CODE, text))
+        }
+    };
     outcome(within(result, result_max), began.elapsed())
 }
 

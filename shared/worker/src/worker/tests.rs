@@ -403,6 +403,25 @@ fn opened(id: &Value) -> Value {
     }})
 }
 
+/// The tool ends, and its worker reports: the step is still held.
+#[tokio::test]
+async fn a_tool_that_does_not_end_in_time_is_stopped() {
+    let stopped = Arc::new(std::sync::Mutex::new(None));
+    let kept = Arc::clone(&stopped);
+    let tool = tool_fn("slow", move |call: ToolCall| {
+        *kept.lock().unwrap() = Some(call.stop.clone());
+        std::future::pending()
+    });
+    let mut call = call("step-01", json!({}));
+    call.dispatch.timeout_ms = Some(10);
+    let held = call.stop.clone();
+    let done = super::outcome::call(Arc::new(tool), call, 1_000).await;
+    assert_eq!(done.error_code.as_deref(), Some("timeout"));
+    assert!(!done.result.success && !done.parks);
+    let stopped = stopped.lock().unwrap().clone().unwrap();
+    assert!(stopped.is_cancelled() && !held.is_cancelled());
+}
+
 #[tokio::test]
 async fn a_worker_says_what_is_wrong_with_its_tools() {
     let fixture = Fixture::new().await;

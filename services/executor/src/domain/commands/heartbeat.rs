@@ -96,7 +96,9 @@ fn renew_leases(node: Node, working: &[StepRef], lookup: LookupFn<'_>) -> Decisi
         let need = Need::State(Key::Run(claimed.run));
         match lookup(&need) {
             Lookup::NotLoaded => needs.push(need),
-            Lookup::Found(Fact::Run(run)) if run.may_continue(&node.name, claimed) => {
+            Lookup::Found(Fact::Run(run))
+                if run.may_continue(&node.name, claimed, node.last_seen) =>
+            {
                 own.push(claimed.clone());
             }
             Lookup::Missing | Lookup::Found(_) => stop.push(claimed.clone()),

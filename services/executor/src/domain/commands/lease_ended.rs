@@ -6,6 +6,7 @@ use crate::domain::effect::Reply;
 use crate::domain::model::run::{Step, StepPhase};
 use crate::domain::rules::next_steps::redispatch_step;
 use crate::domain::rules::open_hold_needs::load_open_hold_needs;
+use crate::domain::rules::step_retries::end_overdue_attempt;
 use crate::domain::rules::tool_questions::park_tool;
 use crate::domain::rules::uncertain_steps::ask_about_step;
 use crate::domain::transition::{RowData, RunDecision, RunOutcome, RunTransition};
@@ -29,6 +30,10 @@ pub(crate) fn end_lease<'a>(
     load_open_hold_needs(&transition, &[index])?;
     if transition.step(index).is_some_and(Step::is_parking) {
         park_tool(&mut transition, index)?;
+        return transition.decided(Reply::Nothing(()));
+    }
+    if lost.ends_at().is_some_and(|end| end <= transition.now) {
+        end_overdue_attempt(&mut transition, index, &lost)?;
         return transition.decided(Reply::Nothing(()));
     }
     if let Some(step) = transition.step_mut(index) {

@@ -15,7 +15,7 @@ use crate::domain::input::RunInput;
 use crate::domain::model::agent::Agent;
 use crate::domain::model::plan::OnPause;
 use crate::domain::model::run::{
-    LABEL_CHARS_MAX, LABELS_MAX, Phase, Questions, Run, Step, StepPhase,
+    Failures, LABEL_CHARS_MAX, LABELS_MAX, Phase, Questions, Run, Step, StepPhase,
 };
 use crate::domain::model::scope::AppliedScopes;
 use crate::domain::need::{INPUT, Key, Need};
@@ -157,6 +157,7 @@ fn planned_step(id: &str) -> Step {
         questions: Questions::default(),
         approval: None,
         is_high_risk: false,
+        failures: Failures::default(),
     }
 }
 

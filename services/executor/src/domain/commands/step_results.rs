@@ -15,10 +15,10 @@ use crate::domain::model::contact::{SUBJECT_CHARS_MAX, cleaned};
 use crate::domain::model::plan::Action;
 use crate::domain::model::run::{AtWorker, LATE_RESULTS_MAX, Step, StepPhase};
 use crate::domain::model::time::millis_between;
-use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::next_steps::start_next_steps;
 use crate::domain::rules::open_hold_needs::load_open_hold_needs;
 use crate::domain::rules::result_schema::check_result;
+use crate::domain::rules::step_retries::{FailedCall, end_attempt};
 use crate::domain::rules::tool_questions::park_tool;
 use crate::domain::transition::{RowData, RunDecision, RunOutcome, RunTransition, ToolError};
 
@@ -41,7 +41,7 @@ pub(crate) fn report_result<'a>(
         return Ok(known_result());
     };
     let is_current = step.dispatch == report.dispatch;
-    if is_current && has_result(step) {
+    if (is_current && has_result(step)) || step.failures.dispatches.contains(&report.dispatch) {
         return Ok(known_result());
     }
     let queued = step.phase.try_as_queued_ref().map(|handed| handed.at);
@@ -124,17 +124,7 @@ fn apply_result(
     let report = &*check_result(transition, index, report)?;
     let result = &report.result;
     if !result.success {
-        let code = report.error_code.as_deref().unwrap_or("failed");
-        let said = result.error.as_deref().unwrap_or(&result.description);
-        let mut response = sanitised_result(result);
-        let shown = response.description.clone();
-        let shown = response.error.get_or_insert(shown).clone();
-        let error = ToolError {
-            raw: raw(said),
-            response,
-        };
-        fail_step(transition, index, code, &shown, Some(error));
-        return Ok(());
+        return apply_failure(transition, index, report);
     }
     let phase = StepPhase::Completed { at: transition.now };
     transition.set_phase(index, phase, RowData::response(result.clone()));
@@ -147,6 +137,30 @@ fn apply_result(
         json!({ "duration_ms": result.duration_ms, "node": report.node }),
     );
     start_next_steps(transition)
+}
+
+fn apply_failure(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    report: &StepReport,
+) -> Result<(), Undecided> {
+    let result = &report.result;
+    let code = report.error_code.as_deref().unwrap_or("failed");
+    let said = result.error.as_deref().unwrap_or(&result.description);
+    let mut response = sanitised_result(result);
+    let shown = response.description.clone();
+    response.error.get_or_insert(shown);
+    let error = ToolError {
+        raw: raw(said),
+        response,
+        failed_attempts: Vec::new(),
+    };
+    let failed = FailedCall {
+        node: &report.node,
+        code,
+        error,
+    };
+    end_attempt(transition, index, failed)
 }
 
 /// The result of a failed call with texts that may be shown (S0-R5).

@@ -7,7 +7,8 @@ use serde_json::json;
 
 use crate::domain::effect::Reply;
 use crate::domain::model::run::Timer;
-use crate::domain::rules::next_steps::start_next_steps;
+use crate::domain::rules::next_steps::{redispatch_step, start_next_steps};
+use crate::domain::rules::open_hold_needs::load_open_hold_needs;
 use crate::domain::rules::timers::end_wait;
 use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
 
@@ -32,6 +33,11 @@ pub(crate) fn fire_timer<'a>(
     }) else {
         return Ok(RunOutcome::Unchanged(Reply::Timer(TimerReply::Stale)));
     };
+    if waiting.is_some_and(|(_, open)| open.backoff.is_some()) {
+        load_open_hold_needs(&transition, &[index])?;
+        redispatch_step(&mut transition, index)?;
+        return transition.decided(Reply::Timer(TimerReply::Applied));
+    }
     let step = transition.step(index).map(|step| step.id.clone());
     transition.event(
         EventType::RunResumed,

@@ -12,6 +12,7 @@ mod many;
 mod pausing;
 mod people;
 mod require_active_user;
+mod retrying;
 mod starting;
 mod table;
 mod tools;

@@ -43,11 +43,11 @@ impl StepReader<'_, '_> {
         let decide_within = approval.get("decide_within").filter(|it| !it.is_null());
         let decide_within_ms = match decide_within {
             None => Some(default_timeout_ms(HoldKind::Approval)),
-            Some(value) => self.inner_duration_ms(APPROVAL, "decide_within", value),
+            Some(value) => self.duration_within_ms(APPROVAL, "decide_within", value),
         };
         let valid_ms = match approval.get("valid_for").filter(|it| !it.is_null()) {
             None => Some(VALID_DEFAULT_MS),
-            Some(value) => self.inner_duration_ms(APPROVAL, "valid_for", value),
+            Some(value) => self.duration_within_ms(APPROVAL, "valid_for", value),
         };
         let (from, policies, votes) = (from?, policies?, votes?);
         let rule = ApprovalRule {

@@ -17,7 +17,7 @@ const AGENT: [&str; 6] = [
     "steps",
 ];
 const AGENT_LATER: [&str; 2] = ["instructions", "planner"];
-const STEP: [&str; 10] = [
+const STEP: [&str; 12] = [
     "id",
     "tool",
     "args",
@@ -28,9 +28,11 @@ const STEP: [&str; 10] = [
     "needs",
     "claim_timeout",
     "approval",
+    "retry",
+    "timeout",
 ];
-const STEP_LATER: [&str; 8] = [
-    "wait_for", "delegate", "run", "finish", "for_each", "retry", "timeout", "on_error",
+const STEP_LATER: [&str; 6] = [
+    "wait_for", "delegate", "run", "finish", "for_each", "on_error",
 ];
 /// Kinds of step that are documented and that this release does not have.
 const KINDS_LATER: [&str; 4] = ["wait_for", "delegate", "run", "finish"];

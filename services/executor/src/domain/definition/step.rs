@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 use super::diagnostics::{AgentChecker, MAX_STEPS, Place, is_name, shown};
 use super::fields;
 use crate::domain::expression::diagnostic;
-use crate::domain::model::plan::Action;
 use crate::domain::model::plan::person_steps::ApprovalRule;
+use crate::domain::model::plan::{Action, Retry};
 
 /// Shortest wait and claim timeout (S3-R7).
 const MIN_WAIT: Duration = Duration::from_secs(1);
@@ -30,6 +30,8 @@ pub(super) struct Draft {
     pub(super) when: Option<String>,
     pub(super) claim_timeout_ms: Option<u64>,
     pub(super) approval: Option<ApprovalRule>,
+    pub(super) timeout_ms: Option<u64>,
+    pub(super) retry: Option<Retry>,
     /// `None` if it was refused.
     pub(super) action: Option<Action>,
 }
@@ -71,6 +73,8 @@ impl AgentChecker<'_> {
             when: reader.when(step.get("when")),
             claim_timeout_ms: timeout.and_then(|it| reader.duration_ms("claim_timeout", it)),
             approval: reader.approval(step.get("approval"), step.contains_key("tool")),
+            timeout_ms: reader.timeout(step),
+            retry: reader.retry(step),
             action: reader.action(step),
             id,
         }
@@ -234,30 +238,30 @@ impl StepReader<'_, '_> {
     }
 
     /// A duration between one second and 90 days (S0-AC8, S3-R7).
-    fn duration_ms(&mut self, field: &str, value: &Value) -> Option<u64> {
-        self.inner_duration_ms(field, field, value)
+    pub(super) fn duration_ms(&mut self, field: &str, value: &Value) -> Option<u64> {
+        self.duration_within_ms(field, field, value)
     }
 
-    /// The same for a member of a field.
-    pub(super) fn inner_duration_ms(
+    /// As [`Self::duration_ms`], of a field inside the field `outer` of the step.
+    pub(super) fn duration_within_ms(
         &mut self,
+        outer: &str,
         field: &str,
-        name: &str,
         value: &Value,
     ) -> Option<u64> {
         let message = match value {
             Value::String(text) => match duration::parse(text) {
                 Ok(duration) if duration.is_zero() => {
-                    format!("`{name}` cannot be 0; the shortest is 1 second.")
+                    format!("`{field}` cannot be 0; the shortest is 1 second.")
                 }
-                Ok(duration) if duration < MIN_WAIT => format!("`{name}` is at least 1 second."),
-                Ok(duration) if duration > MAX_WAIT => format!("`{name}` is at most 90 days."),
+                Ok(duration) if duration < MIN_WAIT => format!("`{field}` is at least 1 second."),
+                Ok(duration) if duration > MAX_WAIT => format!("`{field}` is at most 90 days."),
                 Ok(duration) => return u64::try_from(duration.as_millis()).ok(),
                 Err(error) => sentence(&error.to_string()),
             },
-            _ => format!("`{name}` is a duration with a unit, such as `5 days` or `1d12h`."),
+            _ => format!("`{field}` is a duration with a unit, such as `5 days` or `1d12h`."),
         };
-        self.refuse(field, value, message)
+        self.refuse(outer, value, message)
     }
 }
 

@@ -86,6 +86,10 @@ pub fn planned_steps(plan: &Plan) -> Vec<PlannedStepView> {
                 when: step.when.clone(),
                 tool,
                 args: step.action.template().map(Cow::into_owned),
+                timeout_ms: step.timeout_ms,
+                retry: serde_json::to_value(&step.retry)
+                    .ok()
+                    .filter(|retry| !retry.is_null()),
                 duration_ms,
             }
         })

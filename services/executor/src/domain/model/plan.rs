@@ -6,8 +6,10 @@
 
 pub mod inputs;
 pub mod person_steps;
+pub mod retry;
 
 pub use inputs::Inputs;
+pub use retry::Retry;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,6 +67,12 @@ pub struct PlannedStep {
     /// The author wants an approval, whatever the risk of the tool (S2-R3).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Box<ApprovalRule>>,
+    /// Longest time of one attempt of a tool, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// When a failed tool is called again; without it the default of the tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
     pub action: Action,
 }
 

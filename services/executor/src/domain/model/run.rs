@@ -4,11 +4,13 @@
 //! overlay beside the phase: resuming needs no memory of what was before.
 
 pub mod approval;
+pub mod failures;
 pub mod person_hold;
 pub mod step;
 pub mod tool_questions;
 
 pub use approval::{ApprovalDecision, StepApproval, edited_args_name, original_args_name};
+pub use failures::{Backoff, Failures};
 pub use person_hold::{
     Deadline, HoldClosure, INTERVENTION, Ownership, PersonHold, condition_name, spec_name,
 };
@@ -193,7 +195,7 @@ impl Run {
             RunStatus::AwaitingInput
         } else if is_on(HoldKind::Approval) {
             RunStatus::AwaitingApproval
-        } else if any(|phase| matches!(phase, StepPhase::Queued(_) | StepPhase::Granted(_))) {
+        } else if any(StepPhase::is_active) {
             RunStatus::Running
         } else if any(|phase| matches!(phase, StepPhase::Waiting(_) | StepPhase::AwaitingPerson(_)))
         {
@@ -256,6 +258,7 @@ impl Run {
             // A gated step never starts without a grant, which checks the approval again.
             idempotent: handed.idempotent && !handed.is_gated,
             claim_timeout_ms: handed.lease_ms,
+            timeout_ms: handed.timeout_ms,
             token: None,
             http,
             answers,

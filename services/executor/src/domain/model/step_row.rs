@@ -1,7 +1,7 @@
 //! A step as its row stores it.
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::run::{ActionResult, StepStatus};
+use holdpoint_contracts::run::{ActionResult, FailedAttempt, StepStatus};
 use holdpoint_ids::{NodeName, RunId};
 use serde_json::Value;
 
@@ -19,6 +19,8 @@ pub struct StepRow {
     pub error_code: Option<String>,
     /// The tool's own error text, bounded, for operators only (S0-R5).
     pub raw_error: Option<String>,
+    /// The newest failed attempts, oldest first; empty: the row keeps those it has.
+    pub failed_attempts: Vec<FailedAttempt>,
     /// The worker that was granted the start.
     pub claimed_by: Option<NodeName>,
     pub claimed_at: Option<DateTime<Utc>>,
@@ -41,6 +43,7 @@ impl StepRow {
             response: None,
             error_code: None,
             raw_error: None,
+            failed_attempts: Vec::new(),
             claimed_by: None,
             claimed_at: None,
             started_at: None,

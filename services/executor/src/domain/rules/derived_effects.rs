@@ -28,7 +28,7 @@ const ARGS_SHOWN_MAX: usize = 64 * 1024;
 
 /// Asked about an uncertain step if the question with the evidence was refused.
 const MINIMAL_QUESTION: &str =
-    "Did this step happen? Its worker was granted the start and never reported.";
+    "Did this step happen? Its worker was granted the start, and its result is not known.";
 
 /// Leases that begin or end between the states.
 pub(crate) fn lease_effects(before: &Run, after: &Run, now: DateTime<Utc>) -> Vec<Effect> {
@@ -45,7 +45,7 @@ pub(crate) fn lease_effects(before: &Run, after: &Run, now: DateTime<Utc>) -> Ve
                 step: step.id.clone(),
             });
             // After a result, or after the end of the run, no other node takes the step over.
-            if !step.phase.is_settled() {
+            if !step.phase.is_settled() && step.phase.backoff().is_none() {
                 let entry = LeaseEvent {
                     action: LeaseAction::Released,
                     node: old.node.clone(),
@@ -150,7 +150,10 @@ fn has_reported(transition: &RunTransition<'_>, asked: &Uncertain) -> bool {
     ended.any(|(_, now)| {
         matches!(
             now.phase,
-            StepPhase::Completed { .. } | StepPhase::Failed { .. } | StepPhase::Parked(_)
+            StepPhase::Completed { .. }
+                | StepPhase::Failed { .. }
+                | StepPhase::Parked(_)
+                | StepPhase::Waiting(_)
         )
     })
 }
@@ -261,8 +264,13 @@ fn question_spec(
     let planned = plan.plan.steps.iter().find(|planned| planned.id == step.id);
     let tool = planned.and_then(|planned| planned.action.tool());
     let StepGrant { node, since, .. } = &asked.working;
+    let end = if asked.is_timeout {
+        "its tool did not end in time"
+    } else {
+        "never reported"
+    };
     let question = format!(
-        "Did {} ({}) happen? {node} was granted the start at {} and never reported.",
+        "Did {} ({}) happen? {node} was granted the start at {} and {end}.",
         step.id,
         tool.unwrap_or("no tool"),
         instant::write(*since)

@@ -77,6 +77,7 @@ pub(crate) fn dispatch_step(
         is_gated,
         has_result_schema: (registered.as_deref())
             .is_some_and(|it| it.spec.result_schema.is_some()),
+        timeout_ms: planned.timeout_ms,
     };
     let Some(step) = transition.step_mut(index) else {
         return;

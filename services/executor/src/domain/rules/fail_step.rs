@@ -25,13 +25,15 @@ pub(crate) fn fail_step(
     message: &str,
     error: Option<ToolError>,
 ) {
-    let (raw_error, response) = error.map(|error| (error.raw, error.response)).unzip();
-    let data = RowData {
-        response,
-        raw_error,
+    let mut data = RowData {
         error_code: Some(code.to_owned()),
         ..RowData::ended_because(message)
     };
+    if let Some(error) = error {
+        data.response = Some(error.response);
+        data.raw_error = Some(error.raw);
+        data.failed_attempts = error.failed_attempts;
+    }
     let phase = StepPhase::Failed { at: transition.now };
     let Some(id) = transition.set_phase(index, phase, data) else {
         return;

@@ -278,6 +278,7 @@ fn start_wait(transition: &mut RunTransition<'_>, index: usize, length_ms: u64) 
         since: now,
         length_ms,
         timer: Timer::Set { rev, at: now, due },
+        backoff: None,
     });
     // The response that every action returns (S0-R5): a wait says when it will end.
     let response = success(

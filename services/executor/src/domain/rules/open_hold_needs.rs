@@ -7,6 +7,7 @@ use crate::domain::input::RunInput;
 use crate::domain::model::run::{Run, StepPhase, spec_name};
 use crate::domain::need::{INPUT, Key, Need};
 use crate::domain::rules::dispatch_step::{dispatch_needs, tool_need};
+use crate::domain::rules::step_retries::failed_attempts_need;
 use crate::domain::transition::RunTransition;
 
 /// Loads all that the holds on people, the uncertain steps and the steps at `also` need, at once.
@@ -73,6 +74,11 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         // The step may be dispatched again with the same arguments.
         RunInput::LeaseEnded { step, .. } | RunInput::StepParks { step, .. } => {
             needs.push(Need::Request(run.id, step.clone()));
+        }
+        // The row of the step keeps its failed attempts.
+        RunInput::StepResult(report) if !report.result.success => {
+            let failed = run.steps.iter().find(|step| step.id == report.step);
+            needs.extend(failed.and_then(|step| failed_attempts_need(run.id, step)));
         }
         RunInput::TakeOver { .. } => {
             if let Some(contact) = &run.contact {

@@ -87,7 +87,9 @@ fn thaw_timer(
         ResumeMode::Restart => after(transition.now, hold.length_ms),
         ResumeMode::Now => transition.now,
     };
-    if due <= transition.now {
+    // The next attempt of a tool needs what only the timer loads, so it fires at once.
+    let due = hold.backoff.map_or(due, |_| due.max(transition.now));
+    if due <= transition.now && hold.backoff.is_none() {
         return false;
     }
     let timer = Timer::Set {

@@ -15,13 +15,33 @@ use crate::domain::rules::open_hold::next_hold_id;
 use crate::domain::step_response::success;
 use crate::domain::transition::{RowData, RunTransition};
 
+/// The worker of a step never reported.
 pub(crate) fn ask_about_step(transition: &mut RunTransition<'_>, index: usize, working: StepGrant) {
+    ask_whether(transition, index, working, false);
+}
+
+/// The tool of a step did not end in time.
+pub(crate) fn ask_about_timeout(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    working: StepGrant,
+) {
+    ask_whether(transition, index, working, true);
+}
+
+fn ask_whether(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    working: StepGrant,
+    is_timeout: bool,
+) {
     let asked = Uncertain {
         working,
         hold: next_hold_id(&mut transition.run),
         since: transition.now,
         answer: None,
         is_minimal: false,
+        is_timeout,
     };
     let hold = asked.hold;
     transition.set_phase(index, StepPhase::Uncertain(asked), RowData::default());
@@ -34,8 +54,8 @@ pub(crate) fn announce_question(transition: &mut RunTransition<'_>, index: usize
         return;
     };
     let (id, dispatch) = (step.id.clone(), step.dispatch);
-    let message =
-        format!("{id} may have happened: its worker was granted the start and never reported.");
+    let reason = step.phase.try_as_uncertain_ref().map(Uncertain::reason);
+    let message = format!("{id} {}", reason.unwrap_or_default());
     let options = Choice::VARIANTS;
     transition.event(
         EventType::RunAwaitingInput,

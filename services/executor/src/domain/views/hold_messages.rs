@@ -1,4 +1,4 @@
-//! Sentences about holds on people: what they wait for, how they end, and what follows.
+//! Sentences about holds: what they wait for, how they end, and what follows.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use holdpoint_contracts::hold::OnTimeout;
 use holdpoint_contracts::run::HoldKind;
 
 use crate::domain::model::plan::person_steps::whom;
-use crate::domain::model::run::{PersonHold, Step};
+use crate::domain::model::run::{Backoff, PersonHold, Step};
 
 /// Why a passed deadline changed something.
 pub(crate) fn timeout_message(on: &PersonHold) -> String {
@@ -23,6 +23,23 @@ pub(crate) fn timeout_message(on: &PersonHold) -> String {
         HoldKind::Input | HoldKind::Timer => {
             format!("{who} did not answer{length}: {}", on.asks)
         }
+    }
+}
+
+/// What a step does until its tool is called again.
+pub(crate) fn backoff_message(step: &str, backoff: Backoff, left: Duration) -> String {
+    let Backoff { attempt, attempts } = backoff;
+    let left = describe(left);
+    format!("Trying {step} again in {left} (attempt {attempt} of {attempts}).")
+}
+
+/// What follows when a timer ends.
+pub(crate) fn timer_outcome_message(backoff: Option<Backoff>) -> String {
+    match backoff {
+        Some(Backoff { attempt, attempts }) => {
+            format!("The tool is called again: attempt {attempt} of {attempts}.")
+        }
+        None => "The remaining steps run.".to_owned(),
     }
 }
 

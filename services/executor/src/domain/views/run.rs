@@ -8,13 +8,16 @@ use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::run::{
     ApprovalView, ChangedRun, Failure, HoldKind, LeaseEvent, Question, RunView, StepView, WaitingOn,
 };
+use holdpoint_contracts::size::json_bytes;
 use serde_json::{Value, json};
 
 use crate::domain::model::plan::Plan;
 use crate::domain::model::run::{AtWorker, Phase, Run, StepApproval, Timer};
 use crate::domain::model::step_row::StepRow;
 use crate::domain::model::time::millis_between;
-use crate::domain::views::hold_messages::{hold_message, hold_outcome_message};
+use crate::domain::views::hold_messages::{
+    backoff_message, hold_message, hold_outcome_message, timer_outcome_message,
+};
 
 /// Name of the node that is the executor itself (S2-R7).
 pub const INLINE_NODE: &str = "executor-inline";
@@ -56,6 +59,10 @@ fn within(left: &mut usize, mut row: StepRow) -> StepRow {
     }
     if let Some(response) = &mut row.response {
         keep(&mut response.data);
+    }
+    match left.checked_sub(json_bytes(&row.failed_attempts)) {
+        Some(rest) => *left = rest,
+        None => row.failed_attempts.clear(),
     }
     row
 }
@@ -135,8 +142,8 @@ impl Run {
     }
 
     fn live_message(&self, now: DateTime<Utc>) -> String {
-        let next = self.holds().find_map(|(_, hold)| match hold.timer {
-            Timer::Set { due, .. } => Some(millis_between(now, due)),
+        let next = self.holds().find_map(|(step, hold)| match hold.timer {
+            Timer::Set { due, .. } => Some((step, hold.backoff, millis_between(now, due))),
             Timer::Frozen { .. } => None,
         });
         let mut at_work = self.steps.iter().filter(|step| step.on_people().is_none());
@@ -144,9 +151,7 @@ impl Run {
             let what = match step.phase.at_worker()? {
                 AtWorker::Queued(_) => "waits for a worker.",
                 AtWorker::Granted(_) => "is running.",
-                AtWorker::Uncertain(_) => {
-                    "may have happened: its worker was granted the start and never reported."
-                }
+                AtWorker::Uncertain(asked) => asked.reason(),
             };
             Some(format!("{} {what}", step.id))
         });
@@ -157,7 +162,10 @@ impl Run {
         let asked = asked.map(|(step, on)| hold_message(step, on));
         match (at_work.or(asked), next) {
             (Some(message), _) => message,
-            (None, Some(ms)) => {
+            (None, Some((step, Some(backoff), ms))) => {
+                backoff_message(&step.id, backoff, time_left(ms))
+            }
+            (None, Some((_, None, ms))) => {
                 format!("Agent paused. Will resume in {}.", describe(time_left(ms)))
             }
             (None, None) => "Accepted.".to_owned(),
@@ -208,7 +216,7 @@ impl Run {
                     since: hold.since,
                     until,
                     remaining_ms,
-                    then: "The remaining steps run.".to_owned(),
+                    then: timer_outcome_message(hold.backoff),
                 }
             })
             .chain(questions)
@@ -268,6 +276,7 @@ impl Run {
                     response: row.response,
                     error_code: row.error_code,
                     raw_error: row.raw_error,
+                    failed_attempts: row.failed_attempts,
                     dispatch: step.dispatch,
                     attempts: step.attempts,
                     claimed_by: row.claimed_by,

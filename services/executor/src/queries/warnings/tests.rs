@@ -46,6 +46,8 @@ fn step(id: String, tool: String) -> PlannedStepView {
         when: None,
         tool: Some(tool),
         args: None,
+        timeout_ms: None,
+        retry: None,
         duration_ms: None,
     }
 }

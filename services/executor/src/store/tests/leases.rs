@@ -155,6 +155,7 @@ fn a_step(run: RunId, step: &str, status: StepStatus) -> Effect {
         request: Some(json!({})),
         response: None,
         error_code: None,
+        failed_attempts: Vec::new(),
         raw_error: None,
         claimed_by: None,
         claimed_at: None,

@@ -12,6 +12,7 @@ use holdpoint_ids::{HoldId, RunId, Workspace};
 use serde_json::json;
 
 use crate::domain::plan::{OnPause, Plan};
+use crate::domain::run::failures::Failures;
 use crate::domain::run::tool_questions::Questions;
 use crate::domain::run::{Hold, Phase, Step, StepPhase, Timer};
 use crate::domain::scope::EndsWatch;
@@ -68,6 +69,7 @@ pub(super) fn run() -> Run {
             at: now(),
             due: now() + TimeDelta::days(1),
         },
+        backoff: None,
     };
     Run {
         id,
@@ -93,6 +95,7 @@ pub(super) fn run() -> Run {
             questions: Questions::default(),
             approval: None,
             is_high_risk: false,
+            failures: Failures::default(),
         }],
         pauses: Vec::new(),
         followed: AppliedScopes::default(),

@@ -107,6 +107,7 @@ pub(super) fn step(idempotent: bool) -> StepDispatch {
         contact: None,
         idempotent,
         claim_timeout_ms: holdpoint_contracts::steps::LEASE_DEFAULT_MS,
+        timeout_ms: None,
         token: None,
         http: None,
         answers: holdpoint_contracts::asking::Answers::new(),

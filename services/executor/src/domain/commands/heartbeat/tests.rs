@@ -117,11 +117,12 @@ fn a_beat_sets_the_timer_of_its_node() {
     assert_eq!(mesh.heartbeat(Vec::new(), 0, 6).again_ms, 333);
 }
 
-/// S4-R3: cancelled, taken over, finished: stop. What was started early and not granted yet goes on.
+/// S4-R3: cancelled, taken over, finished, long overdue: stop. What was started early and not granted yet goes on.
 #[test]
 fn a_beat_is_told_what_is_not_its_own_any_more() {
     let run = RunId::fresh();
     let out = |step: &str, dispatch, node: Option<&str>| OutFact {
+        ends_at: None,
         step: step.to_owned(),
         dispatch,
         node: node.map(|node| node.parse().unwrap()),
@@ -134,16 +135,20 @@ fn a_beat_is_told_what_is_not_its_own_any_more() {
             out("newer", 2, Some("node-a")),
             out("other", 1, Some("node-b")),
             out("early", 1, None),
+            OutFact {
+                ends_at: Some(at(0)),
+                ..out("slow", 1, Some("node-a"))
+            },
         ],
     });
-    let all = ["mine", "newer", "other", "early", "over"].map(|step| claimed(run, step, 1));
+    let all = ["mine", "newer", "other", "early", "over", "slow"].map(|step| claimed(run, step, 1));
     let mut foreign = claimed(run, "mine", 1);
     foreign.workspace = "umbrella".parse().unwrap();
     let mut working = all.to_vec();
     working.push(foreign.clone());
     let answer = mesh.heartbeat(working, 30_000, 0);
-    let [_, newer, other, _, over] = all;
-    assert_eq!(answer.stop, [newer, other, over, foreign]);
+    let [_, newer, other, _, over, slow] = all;
+    assert_eq!(answer.stop, [newer, other, over, slow, foreign]);
 }
 
 /// S4-R4, DESIGN "Time": asked first, given up after, and not if it beat meanwhile.

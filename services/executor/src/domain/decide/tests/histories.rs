@@ -111,7 +111,7 @@ pub(super) fn a_move() -> impl Strategy<Value = Move> {
                 Move::Ask { step, dispatch, node, delivery, without_lease }
             }
         ),
-        8 => (0_usize..6, a_dispatch(), prop::bool::weighted(0.1)).prop_map(
+        8 => (0_usize..6, a_dispatch(), prop::bool::weighted(0.2)).prop_map(
             |(step, dispatch, fails)| Move::Report { step, dispatch, fails }
         ),
         8 => (0_usize..6, a_dispatch(), 0_u8..16).prop_map(

@@ -93,9 +93,11 @@ fn row_of(step: &Step) -> &'static str {
         StepPhase::Granted(_) if asks => "asking",
         StepPhase::Granted(_) => "in_progress",
         StepPhase::Parked(_) => "parked",
-        StepPhase::Waiting(hold) => match hold.timer {
-            Timer::Set { .. } => "waiting (timer set)",
-            Timer::Frozen { .. } => "waiting (frozen)",
+        StepPhase::Waiting(hold) => match (&hold.timer, hold.backoff) {
+            (Timer::Set { .. }, None) => "waiting (timer set)",
+            (Timer::Frozen { .. }, None) => "waiting (frozen)",
+            (Timer::Set { .. }, Some(_)) => "backoff (timer set)",
+            (Timer::Frozen { .. }, Some(_)) => "backoff (frozen)",
         },
         StepPhase::Uncertain(_) => "uncertain",
         StepPhase::AwaitingPerson(on) => match (&on.taken, on.kind) {
@@ -191,6 +193,10 @@ fn table_rows() -> Vec<TableRow> {
         }),
         same("waiting (timer set)", again_waiting()),
         same("waiting (frozen), paused", after(again_waiting(), hold)),
+        both("backoff (timer set)", &failed_once),
+        both("backoff (frozen), paused", &|steps| {
+            after(failed_once(steps), hold)
+        }),
         same("uncertain", uncertain(|_| {})),
         same("uncertain, paused", uncertain(hold)),
         same("asked", World::started(ASKED)),
@@ -208,7 +214,8 @@ fn table_rows() -> Vec<TableRow> {
             })
         }),
         both("failed", &|steps| {
-            after(queued(steps), |world| {
+            let steps = format!("{}    retry: none\n  - wait: 1 day\n", first(steps));
+            after(queued(&steps), |world| {
                 world.report(STEP, broken());
             })
         }),
@@ -219,6 +226,25 @@ fn table_rows() -> Vec<TableRow> {
             })
         }),
     ]
+}
+
+/// The first of two steps.
+fn first(steps: &str) -> &str {
+    steps
+        .trim_end()
+        .trim_end_matches("- wait: 1 day")
+        .trim_end_matches(' ')
+}
+
+/// Its tool has failed, and is called again.
+fn failed_once(steps: &str) -> World {
+    let steps = format!(
+        "{}    retry: {{ attempts: 3 }}\n  - wait: 1 day\n",
+        first(steps)
+    );
+    after(queued(&steps), |world| {
+        world.report(STEP, broken());
+    })
 }
 
 /// Its timer was set twice, so that there is an older one.

@@ -399,6 +399,10 @@ impl World {
                 let request = row.and_then(|row| row.request.clone());
                 request.map(|request| Fact::Value(Arc::new(request)))
             }
+            Need::FailedAttempts(_, step) => {
+                let row = self.rows.get(step);
+                row.map(|row| Fact::Value(Arc::new(json!(row.failed_attempts))))
+            }
             Need::State(Key::Tool(_, name)) => {
                 let tool = self.tools.iter().find(|tool| tool.spec.name == *name);
                 tool.map(|tool| Fact::Tool(Arc::new(tool.clone())))

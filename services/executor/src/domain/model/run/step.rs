@@ -10,8 +10,10 @@ use strum::{EnumTryAs, IntoStaticStr, VariantArray};
 
 use crate::domain::model::is_default;
 use crate::domain::model::run::approval::StepApproval;
+use crate::domain::model::run::failures::{Backoff, Failures};
 use crate::domain::model::run::person_hold::PersonHold;
 use crate::domain::model::run::tool_questions::{OpenQuestion, Questions};
+use crate::domain::model::time::after;
 
 /// Late results of one step that are kept as evidence. Further ones are only answered.
 pub const LATE_RESULTS_MAX: usize = 16;
@@ -42,6 +44,8 @@ pub struct Step {
     /// A worker has said that the tool has the risk `high`: it is gated from then on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_high_risk: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub failures: Failures,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, EnumTryAs)]
@@ -55,7 +59,8 @@ pub enum StepPhase {
     Granted(StepGrant),
     /// A hold keeps it.
     Waiting(Hold),
-    /// A worker was granted it and never reported, and a repetition would do harm. A person is asked.
+    /// A worker was granted it and never reported, or its tool did not end in time, and a repetition would do
+    /// harm. A person is asked.
     Uncertain(Uncertain),
     /// People are asked: a hold on them keeps it.
     #[serde(rename = "asked")]
@@ -93,7 +98,14 @@ pub struct Dispatched {
     /// Whether its result is checked against the schema of its tool.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_result_schema: bool,
+    /// Longest time of the attempt, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
 }
+
+/// How much longer than its timeout a tool may run before its worker loses the step, in milliseconds. A worker
+/// stops the tool itself; this is for one that does not.
+pub const TIMEOUT_GRACE_MS: u64 = 30_000;
 
 const fn lease_default() -> u64 {
     LEASE_DEFAULT_MS
@@ -108,6 +120,18 @@ pub struct StepGrant {
     pub since: DateTime<Utc>,
 }
 
+impl StepGrant {
+    /// When its worker loses the step, although its heartbeats arrive; none: it may run as long as it likes.
+    #[must_use]
+    pub fn ends_at(&self) -> Option<DateTime<Utc>> {
+        let timeout_ms = self.handed.timeout_ms?;
+        Some(after(
+            self.since,
+            timeout_ms.saturating_add(TIMEOUT_GRACE_MS),
+        ))
+    }
+}
+
 /// Why a step does not go on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hold {
@@ -116,6 +140,9 @@ pub struct Hold {
     /// How long the plan has it wait, in milliseconds.
     pub length_ms: u64,
     pub timer: Timer,
+    /// Its tool has failed and is called again; none: the plan has the step wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<Backoff>,
 }
 
 /// The timer of a hold. The desired state itself is with the scheduler.
@@ -151,6 +178,21 @@ pub struct Uncertain {
     /// Whether the handoff service has refused a first question: this one has a fixed text and no context.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_minimal: bool,
+    /// Whether its tool did not end in time. Otherwise its worker never reported.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_timeout: bool,
+}
+
+impl Uncertain {
+    /// Why nobody knows whether the step happened, as a sentence without its subject.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        if self.is_timeout {
+            "may have happened: its tool did not end in time."
+        } else {
+            "may have happened: its worker was granted the start and never reported."
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -188,6 +230,18 @@ impl StepPhase {
     pub fn grant(&self) -> Option<&StepGrant> {
         self.try_as_granted_ref()
             .or_else(|| self.try_as_uncertain_ref().map(|asked| &asked.working))
+    }
+
+    /// Where the time before the next attempt of its tool runs.
+    #[must_use]
+    pub fn backoff(&self) -> Option<Backoff> {
+        self.try_as_waiting_ref()?.backoff
+    }
+
+    /// Whether its tool is called now, or again after a short time.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        matches!(self, Self::Queued(_) | Self::Granted(_)) || self.backoff().is_some()
     }
 
     /// Whether nothing more happens to the step.

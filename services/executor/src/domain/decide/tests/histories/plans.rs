@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use crate::domain::plan::person_steps::{ApprovalRule, Ask, Handoff};
-use crate::domain::plan::{Action, Inputs, OnPause, Plan, PlannedStep};
+use crate::domain::plan::{Action, Inputs, OnPause, Plan, PlannedStep, Retry};
 
 fn on_people() -> impl Strategy<Value = Action> {
     let ends = [
@@ -107,6 +107,11 @@ pub(in super::super) fn a_plan() -> impl Strategy<Value = Plan> {
                 when,
                 claim_timeout_ms: None,
                 approval: (is_gated && action.tool().is_some()).then(|| Box::new(an_hour())),
+                timeout_ms: None,
+                retry: (needs & 0x40 != 0 && action.tool().is_some()).then(|| Retry {
+                    attempts: 2,
+                    ..Retry::NONE
+                }),
                 action,
             })
             .collect(),

@@ -76,6 +76,8 @@ fn a_flat_plan() -> impl Strategy<Value = Plan> {
                 when: None,
                 claim_timeout_ms: None,
                 approval: None,
+                timeout_ms: None,
+                retry: None,
                 action,
             })
             .collect(),

@@ -22,6 +22,11 @@ impl World {
                     row.response = row
                         .response
                         .or_else(|| old.and_then(|it| it.response.clone()));
+                    if row.failed_attempts.is_empty()
+                        && let Some(old) = self.rows.get(&row.step)
+                    {
+                        row.failed_attempts = old.failed_attempts.clone();
+                    }
                     self.rows.insert(row.step.clone(), *row);
                 }
                 Effect::Activity { id, activity, .. } => {

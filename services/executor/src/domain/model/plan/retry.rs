@@ -1,0 +1,70 @@
+//! How often a step calls its tool before it fails, as the author wrote it.
+
+use serde::{Deserialize, Serialize};
+
+/// Attempts of an idempotent tool whose author writes no `retry`, and of a `retry` without `attempts`.
+pub const ATTEMPTS_DEFAULT: u32 = 3;
+
+/// Most attempts of a step.
+pub const ATTEMPTS_MAX: u32 = 100;
+
+/// Time before the second attempt, in milliseconds. It doubles with every further attempt.
+pub const BACKOFF_DEFAULT_MS: u64 = 1_000;
+
+/// Longest time between two attempts if the author writes none, in milliseconds.
+pub const MAX_BACKOFF_DEFAULT_MS: u64 = 60_000;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retry {
+    /// With the first one: 1 means no retries.
+    pub attempts: u32,
+    pub backoff_ms: u64,
+    /// At least `backoff_ms`.
+    pub max_backoff_ms: u64,
+    /// Codes of the failures that are retried; empty: all that another attempt may avoid.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub on: Vec<String>,
+}
+
+impl Retry {
+    /// As `retry: none`.
+    pub const NONE: Self = Self {
+        attempts: 1,
+        backoff_ms: BACKOFF_DEFAULT_MS,
+        max_backoff_ms: MAX_BACKOFF_DEFAULT_MS,
+        on: Vec::new(),
+    };
+
+    /// Of an idempotent tool whose author writes no `retry`.
+    pub const IDEMPOTENT: Self = Self {
+        attempts: ATTEMPTS_DEFAULT,
+        backoff_ms: BACKOFF_DEFAULT_MS,
+        max_backoff_ms: MAX_BACKOFF_DEFAULT_MS,
+        on: Vec::new(),
+    };
+
+    /// Time before the attempt after this many failures, without jitter, in milliseconds.
+    #[must_use]
+    pub fn backoff_after(&self, failures: u32) -> u64 {
+        let doublings = failures.saturating_sub(1);
+        let factor = 1_u64.checked_shl(doublings).unwrap_or(u64::MAX);
+        self.backoff_ms
+            .saturating_mul(factor)
+            .min(self.max_backoff_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_backoff_doubles_up_to_its_maximum() {
+        let after = |failures| Retry::IDEMPOTENT.backoff_after(failures);
+        assert_eq!(
+            [1, 2, 3, 6, 7, 8].map(after),
+            [1_000, 2_000, 4_000, 32_000, 60_000, 60_000]
+        );
+        assert_eq!(after(u32::MAX), 60_000);
+    }
+}
