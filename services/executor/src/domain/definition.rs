@@ -220,6 +220,7 @@ impl AgentChecker<'_> {
                     claim_timeout_ms: draft.claim_timeout_ms,
                     timeout_ms: draft.timeout_ms,
                     retry: draft.retry,
+                    on_error: draft.on_error,
                     action: draft.action?,
                 })
             })

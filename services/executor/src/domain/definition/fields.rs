@@ -17,7 +17,7 @@ const AGENT: [&str; 6] = [
     "steps",
 ];
 const AGENT_LATER: [&str; 2] = ["instructions", "planner"];
-const STEP: [&str; 11] = [
+const STEP: [&str; 12] = [
     "id",
     "tool",
     "args",
@@ -29,9 +29,10 @@ const STEP: [&str; 11] = [
     "claim_timeout",
     "retry",
     "timeout",
+    "on_error",
 ];
-const STEP_LATER: [&str; 7] = [
-    "wait_for", "delegate", "run", "finish", "for_each", "on_error", "approval",
+const STEP_LATER: [&str; 6] = [
+    "wait_for", "delegate", "run", "finish", "for_each", "approval",
 ];
 /// Kinds of step that are documented and that this release does not have.
 const KINDS_LATER: [&str; 4] = ["wait_for", "delegate", "run", "finish"];

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::diagnostics::{AgentChecker, MAX_STEPS, Place, is_name, shown};
 use super::fields;
 use crate::domain::expression::diagnostic;
-use crate::domain::model::plan::{Action, Retry};
+use crate::domain::model::plan::{Action, OnError, Retry};
 
 /// Shortest wait and claim timeout (S3-R7).
 const MIN_WAIT: Duration = Duration::from_secs(1);
@@ -30,6 +30,7 @@ pub(super) struct Draft {
     pub(super) claim_timeout_ms: Option<u64>,
     pub(super) timeout_ms: Option<u64>,
     pub(super) retry: Option<Retry>,
+    pub(super) on_error: OnError,
     /// `None` if it was refused.
     pub(super) action: Option<Action>,
 }
@@ -72,6 +73,7 @@ impl AgentChecker<'_> {
             claim_timeout_ms: timeout.and_then(|it| reader.duration_ms("claim_timeout", it)),
             timeout_ms: reader.timeout(step),
             retry: reader.retry(step),
+            on_error: reader.on_error(step),
             action: reader.action(step),
             id,
         }

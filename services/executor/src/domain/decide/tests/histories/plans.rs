@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use crate::domain::plan::person_steps::{Ask, Handoff};
-use crate::domain::plan::{Action, Inputs, OnPause, Plan, PlannedStep, Retry};
+use crate::domain::plan::{Action, Inputs, OnError, OnPause, Plan, PlannedStep, Retry};
 
 fn on_people() -> impl Strategy<Value = Action> {
     let ends = [
@@ -74,6 +74,16 @@ fn a_step() -> impl Strategy<Value = (Action, Option<String>, u8)> {
     )
 }
 
+/// Mostly the run fails with the step.
+fn on_error(chance: u8, action: &Action) -> OnError {
+    match chance % 8 {
+        1 => OnError::Continue,
+        2 => OnError::SkipRest,
+        3 if action.tool().is_some() => OnError::Handoff,
+        _ => OnError::Fail,
+    }
+}
+
 /// Up to six steps, each after any of those before it.
 pub(in super::super) fn a_plan() -> impl Strategy<Value = Plan> {
     let steps = prop::collection::vec(a_step(), 1..=6);
@@ -98,6 +108,7 @@ pub(in super::super) fn a_plan() -> impl Strategy<Value = Plan> {
                 when,
                 claim_timeout_ms: None,
                 timeout_ms: None,
+                on_error: on_error(needs, &action),
                 retry: (needs & 0x40 != 0 && action.tool().is_some()).then(|| Retry {
                     attempts: 2,
                     ..Retry::NONE

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::super::histories::{self as runs, Move, a_move, a_plan};
 use super::*;
 use crate::domain::DeliveredStep;
-use crate::domain::plan::{Action, OnPause, Plan, PlannedStep};
+use crate::domain::plan::{Action, OnError, OnPause, Plan, PlannedStep};
 use crate::domain::run::{Phase, Timer};
 
 /// What happens to a scope, or to the run in it.
@@ -76,6 +76,7 @@ fn a_flat_plan() -> impl Strategy<Value = Plan> {
                 when: None,
                 claim_timeout_ms: None,
                 timeout_ms: None,
+                on_error: OnError::default(),
                 retry: None,
                 action,
             })
