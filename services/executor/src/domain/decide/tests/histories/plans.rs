@@ -109,7 +109,7 @@ pub(in super::super) fn a_plan() -> impl Strategy<Value = Plan> {
                 claim_timeout_ms: None,
                 timeout_ms: None,
                 on_error: on_error(needs, &action),
-                retry: (needs & 0x40 != 0 && action.tool().is_some()).then(|| Retry {
+                retry: (needs & 0x40 != 0 && action.tool().is_some()).then_some(Retry {
                     attempts: 2,
                     ..Retry::NONE
                 }),
