@@ -32,6 +32,9 @@ pub struct PlannedStepView {
     /// When a failed tool is called again, if the author says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Value>,
+    /// `continue`, `skip_rest` or `handoff`; none: its failure fails the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_error: Option<String>,
     /// Length of a wait in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,

@@ -222,6 +222,7 @@ impl AgentChecker<'_> {
                     approval: draft.approval.map(Box::new),
                     timeout_ms: draft.timeout_ms,
                     retry: draft.retry,
+                    on_error: draft.on_error,
                     action: draft.action?,
                 })
             })

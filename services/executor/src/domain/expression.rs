@@ -16,6 +16,7 @@
 mod check;
 mod cost;
 mod diagnostic;
+mod null_result;
 mod program;
 mod scope;
 mod syntax;

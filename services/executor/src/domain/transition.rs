@@ -217,6 +217,15 @@ impl<'a> RunTransition<'a> {
         });
     }
 
+    /// Keeps another value under a name of this decision.
+    pub(crate) fn replace_value(&mut self, name: String, value: Value) {
+        let is_it =
+            |effect: &Effect| matches!(effect, Effect::Value { name: kept, .. } if *kept == name);
+        self.effects.retain(|effect| !is_it(effect));
+        self.values.retain(|(kept, _)| *kept != name);
+        self.value(name, value);
+    }
+
     /// Changes the phase of a step and stores its row. Returns the id of the step.
     pub(crate) fn set_phase(
         &mut self,
@@ -281,9 +290,8 @@ impl<'a> RunTransition<'a> {
         self.run.takeover_hold = None;
     }
 
-    /// A person has ended the run: its open steps are skipped (S0-T3).
-    pub(crate) fn skip_rest(&mut self, message: &str, by: &str) {
-        self.ended_by = Some(by.to_owned());
+    /// Skips the open steps. Each event has `data`.
+    pub(crate) fn skip_rest(&mut self, message: &str, data: &Value) {
         let skipped = StepPhase::Skipped { at: self.now };
         for index in 0..self.run.steps.len() {
             let left = self.step(index).filter(|step| !step.phase.is_settled());
@@ -291,8 +299,12 @@ impl<'a> RunTransition<'a> {
                 continue;
             };
             self.revoke(index, &skipped, message);
-            let data = serde_json::json!({ "reason": "handoff_completed", "by": by });
-            self.event(EventType::StepSkipped, Some(&id), message.to_owned(), data);
+            self.event(
+                EventType::StepSkipped,
+                Some(&id),
+                message.to_owned(),
+                data.clone(),
+            );
         }
     }
 

@@ -13,7 +13,7 @@ use crate::domain::decision::{Decision, Lookup, LookupFn, Undecided};
 use crate::domain::effect::Reply;
 use crate::domain::input::RunInput;
 use crate::domain::model::agent::Agent;
-use crate::domain::model::plan::OnPause;
+use crate::domain::model::plan::{OnPause, PlannedStep};
 use crate::domain::model::run::{
     Failures, LABEL_CHARS_MAX, LABELS_MAX, Phase, Questions, Run, Step, StepPhase,
 };
@@ -75,12 +75,7 @@ pub(crate) fn start_run(
     inherit_pauses(&mut fresh, &scopes)?;
     let mut transition = RunTransition::new(&fresh, lookup, now);
     let plan = transition.plan()?;
-    transition.run.steps = plan
-        .plan
-        .steps
-        .iter()
-        .map(|step| planned_step(&step.id))
-        .collect();
+    transition.run.steps = plan.plan.steps.iter().map(planned_step).collect();
     transition.run.on_pause = plan.plan.on_pause;
     transition.value(INPUT.to_owned(), input.clone());
     record_start(&mut transition);
@@ -145,9 +140,9 @@ fn load_agent(
     }
 }
 
-fn planned_step(id: &str) -> Step {
+fn planned_step(planned: &PlannedStep) -> Step {
     Step {
-        id: id.to_owned(),
+        id: planned.id.clone(),
         phase: StepPhase::Planned,
         dispatch: 0,
         attempts: 0,
@@ -158,6 +153,7 @@ fn planned_step(id: &str) -> Step {
         approval: None,
         is_high_risk: false,
         failures: Failures::default(),
+        on_error: planned.on_error,
     }
 }
 

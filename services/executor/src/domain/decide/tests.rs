@@ -9,6 +9,7 @@ mod ending;
 mod histories;
 mod leases;
 mod many;
+mod on_error;
 mod pausing;
 mod people;
 mod require_active_user;

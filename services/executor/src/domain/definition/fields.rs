@@ -17,7 +17,7 @@ const AGENT: [&str; 6] = [
     "steps",
 ];
 const AGENT_LATER: [&str; 2] = ["instructions", "planner"];
-const STEP: [&str; 12] = [
+const STEP: [&str; 13] = [
     "id",
     "tool",
     "args",
@@ -30,10 +30,9 @@ const STEP: [&str; 12] = [
     "approval",
     "retry",
     "timeout",
+    "on_error",
 ];
-const STEP_LATER: [&str; 6] = [
-    "wait_for", "delegate", "run", "finish", "for_each", "on_error",
-];
+const STEP_LATER: [&str; 5] = ["wait_for", "delegate", "run", "finish", "for_each"];
 /// Kinds of step that are documented and that this release does not have.
 const KINDS_LATER: [&str; 4] = ["wait_for", "delegate", "run", "finish"];
 

@@ -13,7 +13,7 @@ use super::diagnostics::{AgentChecker, MAX_STEPS, Place, is_name, shown};
 use super::fields;
 use crate::domain::expression::diagnostic;
 use crate::domain::model::plan::person_steps::ApprovalRule;
-use crate::domain::model::plan::{Action, Retry};
+use crate::domain::model::plan::{Action, OnError, Retry};
 
 /// Shortest wait and claim timeout (S3-R7).
 const MIN_WAIT: Duration = Duration::from_secs(1);
@@ -32,6 +32,7 @@ pub(super) struct Draft {
     pub(super) approval: Option<ApprovalRule>,
     pub(super) timeout_ms: Option<u64>,
     pub(super) retry: Option<Retry>,
+    pub(super) on_error: OnError,
     /// `None` if it was refused.
     pub(super) action: Option<Action>,
 }
@@ -75,6 +76,7 @@ impl AgentChecker<'_> {
             approval: reader.approval(step.get("approval"), step.contains_key("tool")),
             timeout_ms: reader.timeout(step),
             retry: reader.retry(step),
+            on_error: reader.on_error(step),
             action: reader.action(step),
             id,
         }

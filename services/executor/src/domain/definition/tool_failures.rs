@@ -1,16 +1,19 @@
-//! What a step says about the failures of its tool: `retry`, `timeout`.
+//! What a step says about failures: `retry` and `timeout` of its tool, and `on_error`.
 //!
 //! Owns these fields, their limits and defaults. It must never know what a tool is: whether it is idempotent
 //! is decided when the step is dispatched.
 
+use holdpoint_contracts::problem::FieldError;
+use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
-use super::diagnostics::MAX_NAME;
+use super::diagnostics::{MAX_NAME, shown};
 use super::fields;
 use super::step::StepReader;
 use crate::domain::expression::diagnostic;
-use crate::domain::model::plan::Retry;
 use crate::domain::model::plan::retry::{ATTEMPTS_MAX, MAX_BACKOFF_DEFAULT_MS};
+use crate::domain::model::plan::{OnError, Retry};
+use crate::domain::nearest_names::nearest;
 
 /// Most codes of `on`.
 const CODES_MAX: usize = 50;
@@ -71,6 +74,30 @@ impl StepReader<'_, '_> {
         self.duration_ms("timeout", value)
     }
 
+    /// Reads `on_error`.
+    pub(super) fn on_error(&mut self, step: &Map<String, Value>) -> OnError {
+        let Some(value) = step.get("on_error") else {
+            return OnError::default();
+        };
+        let Ok(on_error) = OnError::deserialize(value) else {
+            let text = shown(value);
+            let words = ["fail", "continue", "skip_rest", "handoff"];
+            let error = FieldError {
+                nearest: nearest(&text, words.into_iter()),
+                ..diagnostic(
+                    &text,
+                    "`on_error` is one of `fail`, `continue`, `skip_rest`, `handoff`.",
+                )
+            };
+            self.report("on_error", error);
+            return OnError::default();
+        };
+        if on_error == OnError::Handoff {
+            let _is_tool = self.require_tool(step, "on_error: handoff");
+        }
+        on_error
+    }
+
     /// Reports a field that only a tool can have.
     fn require_tool(&mut self, step: &Map<String, Value>, field: &str) -> Option<()> {
         let other = ["wait", "ask", "handoff"];
@@ -78,7 +105,8 @@ impl StepReader<'_, '_> {
             return Some(());
         };
         let message = format!("`{field}` belongs to a `tool`; a `{kind}` has none.");
-        self.report(field, diagnostic(field, message));
+        let place = field.split(':').next().unwrap_or(field);
+        self.report(place, diagnostic(field, message));
         None
     }
 

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::cost::{Spent, TooCostly};
 use super::diagnostic::diagnostic;
+use super::null_result::null_result;
 use super::scope::{MAX_DEPTH, MAX_LENGTH, Scope};
 use super::syntax::{self, Known};
 use super::template::{Path, PathError, Segment};
@@ -116,7 +117,14 @@ impl Program {
         let mut context = ROOT.new_inner_scope();
         for root in self.roots() {
             if let Some(value) = scope.root(root) {
-                context.add_variable_from_value(syntax::identifier(root), self.bound(root, value));
+                let value = if scope.has_no_result(root) {
+                    let named = self.named.iter().map(|named| &named.path);
+                    let below: Vec<_> = named.filter(|path| path.root == root).collect();
+                    value::to_cel(&null_result(&below))
+                } else {
+                    self.bound(root, value)
+                };
+                context.add_variable_from_value(syntax::identifier(root), value);
             }
         }
         let result = self

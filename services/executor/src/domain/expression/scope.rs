@@ -7,6 +7,9 @@ use serde_json::Value;
 /// Longest condition or `{{ }}`, in characters. Longer is refused when the plan is made.
 pub const MAX_LENGTH: usize = 2_048;
 
+/// The result of a step that has none.
+static NULL: Value = Value::Null;
+
 /// Deepest nesting of brackets in a condition or `{{ }}`; counted before the parser sees it.
 pub const MAX_DEPTH: usize = 16;
 
@@ -34,7 +37,7 @@ pub struct Scope<'a> {
     /// Result data of the steps that have some, by step id.
     pub steps: BTreeMap<String, Value>,
     /// Step ids that exist in the plan, with or without a result: what tells the placeholder
-    /// `$find.x` of a skipped step from plain text. See `Plan::ids_for`.
+    /// `$find.x` of a skipped step from plain text. Each of them has ended. See `Plan::ids_for`.
     pub ids: BTreeSet<String>,
 }
 
@@ -43,12 +46,21 @@ impl Scope<'_> {
         self.ids.contains(id) || self.steps.contains_key(id)
     }
 
+    /// Whether a name is a step that was skipped, or that failed and let the run go on. It reads as null, and so
+    /// does every path below it.
+    pub(super) fn has_no_result(&self, name: &str) -> bool {
+        self.ids.contains(name) && !self.steps.contains_key(name)
+    }
+
     pub(super) fn root(&self, name: &str) -> Option<&Value> {
         match name {
             "input" => Some(self.input),
             "contact" => self.contact,
             "run" => Some(self.run),
-            step => self.steps.get(step),
+            step => {
+                let result = self.steps.get(step);
+                result.or_else(|| self.ids.contains(step).then_some(&NULL))
+            }
         }
     }
 }

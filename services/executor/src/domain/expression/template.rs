@@ -161,6 +161,9 @@ impl Path {
     pub(super) fn find<'s>(&self, scope: &'s Scope<'_>) -> Result<&'s Value, PathError> {
         let absent = || PathError::Absent(self.root.clone());
         let mut at = scope.root(&self.root).ok_or_else(absent)?;
+        if scope.has_no_result(&self.root) {
+            return Ok(at);
+        }
         for segment in &self.segments {
             let next = match (segment, at) {
                 (Segment::Key(key), Value::Object(fields)) => fields.get(key),

@@ -130,11 +130,9 @@ fn what_cannot_be_resolved_is_named() {
     for (text, path) in [
         ("$step-01.orders[7].id", "$step-01.orders[7].id"),
         ("$step-09.x", "$step-09.x"),
-        ("$find.x", "$find.x"),
         ("$input.none.x", "$input.none.x"),
         ("{{ contact.phone }}", "contact.phone"),
         ("Hi {{ $step-01.orders[7].id }}", "$step-01.orders[7].id"),
-        ("{{ $find.x.y + 'a' }}", "$find.x.y"),
         ("{{ input.nope.deep + 1 }}", "input.nope.deep"),
         ("Hi {{ input.none }}", "input.none"),
         ("{{ contact.company.name + 'x' }}", "contact.company.name"),
@@ -149,7 +147,10 @@ fn what_cannot_be_resolved_is_named() {
         );
         assert_eq!(error.code(), "unresolved_placeholder");
     }
-    assert_eq!(unresolved("$find.x").to_string(), "`$find.x` has no value.");
+    assert_eq!(
+        unresolved("$step-09.x").to_string(),
+        "`$step-09.x` has no value."
+    );
     assert_eq!(
         unresolved("{{ input.n / 0 }}").to_string(),
         "`input.n / 0` cannot be computed: a number is divided by zero."
@@ -232,7 +233,6 @@ fn a_condition_on_a_missing_key_is_undetermined() {
     for (condition, key) in [
         ("contact.answered == false", "contact.answered"),
         ("$step-01.orders[9].id == 'x'", "$step-01.orders[9].id"),
-        ("$find.ok", "$find.ok"),
         ("contact.company.name == 'x'", "contact.company.name"),
         ("has(contact.phone) || input.missing", "input.missing"),
         ("input.items.exists(i, i.price > 1)", "price"),
@@ -425,4 +425,24 @@ proptest! {
         let value = json!({"n": n, "big": big, "text": text, "list": [n, null, true, {"a": 0.5}]});
         prop_assert_eq!(value::from_cel(&value::to_cel(&value)), Some(value));
     }
+}
+
+/// S2-R8: a skipped step reads as null, and so does every path below it.
+#[test]
+fn a_step_without_result_reads_as_null() {
+    for text in ["$find", "$find.orders[0].id", "{{ $find.orders }}"] {
+        assert_eq!(resolved(json!(text)), json!(null), "{text}");
+    }
+    for (condition, holds) in [
+        ("$find == null", true),
+        ("$find.orders == null", true),
+        ("$find.orders[3].total == 5", false),
+        ("$find != null && $find.answer == \"yes\"", false),
+        ("$find.answer == \"yes\" || $find.orders == null", true),
+        ("has($find.answer) && $find.answer != null", false),
+    ] {
+        assert_eq!(decided(condition).unwrap().holds, holds, "{condition}");
+    }
+    let text = "{{ $find.name }} replied";
+    assert_eq!(unresolved(text).code(), "unresolved_placeholder");
 }

@@ -8,7 +8,7 @@ use holdpoint_ids::{AgentName, Workspace};
 use serde::{Deserialize, Serialize};
 
 use crate::domain::model::is_default;
-use crate::domain::model::plan::{Action, Plan};
+use crate::domain::model::plan::{Action, OnError, Plan};
 use crate::domain::model::scope::{EndsWatch, Scope};
 
 /// An agent's control state; its versions are rows of their own.
@@ -87,6 +87,8 @@ pub fn planned_steps(plan: &Plan) -> Vec<PlannedStepView> {
                 tool,
                 args: step.action.template().map(Cow::into_owned),
                 timeout_ms: step.timeout_ms,
+                on_error: (step.on_error != OnError::default())
+                    .then(|| step.on_error.into_str().to_owned()),
                 retry: serde_json::to_value(&step.retry)
                     .ok()
                     .filter(|retry| !retry.is_null()),

@@ -5,10 +5,12 @@
 //! decided when the plan is made (S0-AC8: what is wrong is refused here and not at wake).
 
 pub mod inputs;
+pub mod on_error;
 pub mod person_steps;
 pub mod retry;
 
 pub use inputs::Inputs;
+pub use on_error::OnError;
 pub use retry::Retry;
 
 use std::borrow::Cow;
@@ -73,6 +75,9 @@ pub struct PlannedStep {
     /// When a failed tool is called again; without it the default of the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
+    /// What its failure does to the run.
+    #[serde(default, skip_serializing_if = "holdpoint_contracts::is_default")]
+    pub on_error: OnError,
     pub action: Action,
 }
 

@@ -19,6 +19,7 @@ use crate::domain::effect::{Effect, Reply};
 use crate::domain::model::node::Lease;
 use crate::domain::model::run::{Choice, PersonHold, Run, Step, StepGrant, StepPhase, Uncertain};
 use crate::domain::need::{Aggregate, Fact, Need};
+use crate::domain::rules::failed_steps::continue_after_failures;
 use crate::domain::rules::open_hold::load_spec;
 use crate::domain::rules::run_watchers::notify_run_end;
 use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
@@ -45,7 +46,10 @@ pub(crate) fn lease_effects(before: &Run, after: &Run, now: DateTime<Utc>) -> Ve
                 step: step.id.clone(),
             });
             // After a result, or after the end of the run, no other node takes the step over.
-            if !step.phase.is_settled() && step.phase.backoff().is_none() {
+            let has_ended = step.phase.is_settled()
+                || step.phase.backoff().is_some()
+                || step.phase.try_as_awaiting_person_ref().is_some();
+            if !has_ended {
                 let entry = LeaseEvent {
                     action: LeaseAction::Released,
                     node: old.node.clone(),
@@ -154,6 +158,7 @@ fn has_reported(transition: &RunTransition<'_>, asked: &Uncertain) -> bool {
                 | StepPhase::Failed { .. }
                 | StepPhase::Parked(_)
                 | StepPhase::Waiting(_)
+                | StepPhase::AwaitingPerson(_)
         )
     })
 }
@@ -300,6 +305,7 @@ fn shown_args(args: &Value) -> Value {
 
 /// The decision on a run with all effects.
 pub(crate) fn decided_with_effects(mut transition: RunTransition<'_>, reply: Reply) -> Decision {
+    continue_after_failures(&mut transition)?;
     // A step that has ended asks nothing.
     let ended = transition.run.steps.iter_mut();
     for step in ended.filter(|step| step.phase.is_settled()) {

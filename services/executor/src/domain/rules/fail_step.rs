@@ -1,10 +1,12 @@
-//! A step that fails for good fails its run.
+//! A step that fails for good fails its run, unless its author says otherwise.
 
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::run::FailureClass;
 use serde_json::json;
 
+use crate::domain::model::plan::OnError;
 use crate::domain::model::run::StepPhase;
+use crate::domain::rules::failed_steps::hand_off_step;
 use crate::domain::transition::{RowData, RunTransition, ToolError};
 
 fn failure_class(code: &str) -> FailureClass {
@@ -17,7 +19,8 @@ fn failure_class(code: &str) -> FailureClass {
     }
 }
 
-/// A step failed for good: so does the run.
+/// A step failed for good. Its author says what follows; by default the run fails. A run that goes on is continued
+/// by [`continue_after_failures`](super::failed_steps::continue_after_failures).
 pub(crate) fn fail_step(
     transition: &mut RunTransition<'_>,
     index: usize,
@@ -25,6 +28,17 @@ pub(crate) fn fail_step(
     message: &str,
     error: Option<ToolError>,
 ) {
+    let Some(step) = transition.step(index) else {
+        return;
+    };
+    let (id, on_error) = (step.id.clone(), step.on_error);
+    // People who were asked already are not asked once more.
+    let is_handed = step.phase.try_as_awaiting_person_ref().is_some();
+    let event = json!({ "code": code });
+    transition.event(EventType::StepFailed, Some(&id), message.to_owned(), event);
+    if on_error == OnError::Handoff && !is_handed {
+        return hand_off_step(transition, index, message, error);
+    }
     let mut data = RowData {
         error_code: Some(code.to_owned()),
         ..RowData::ended_because(message)
@@ -35,17 +49,22 @@ pub(crate) fn fail_step(
         data.failed_attempts = error.failed_attempts;
     }
     let phase = StepPhase::Failed { at: transition.now };
-    let Some(id) = transition.set_phase(index, phase, data) else {
-        return;
-    };
-    let data = json!({ "code": code });
-    transition.event(EventType::StepFailed, Some(&id), message.to_owned(), data);
-    // Its words are fixed (S0-R1).
-    let message = match code {
-        ASSIGNEE_INACTIVE => message.to_owned(),
-        _ => format!("{id}: {message}"),
-    };
-    transition.fail(failure_class(code), code, message);
+    transition.set_phase(index, phase, data);
+    match on_error {
+        OnError::Continue => {}
+        OnError::SkipRest => {
+            let data = json!({ "reason": "step_failed", "failed": id });
+            transition.skip_rest(&format!("Skipped: {id} failed."), &data);
+        }
+        OnError::Fail | OnError::Handoff => {
+            // Its words are fixed (S0-R1).
+            let message = match code {
+                ASSIGNEE_INACTIVE => message.to_owned(),
+                _ => format!("{id}: {message}"),
+            };
+            transition.fail(failure_class(code), code, message);
+        }
+    }
 }
 
 /// Code of a step whose assignee is inactive (S0-R1).

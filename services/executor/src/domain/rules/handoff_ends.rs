@@ -155,7 +155,9 @@ fn completion_text(done: &Completion, by: &str) -> String {
 
 /// The person has ended the run. Its open steps are skipped, and it is complete (S0-T3).
 fn finish_run(transition: &mut RunTransition<'_>, by: &str) {
-    transition.skip_rest(&format!("Skipped: {by} has ended the run."), by);
+    transition.ended_by = Some(by.to_owned());
+    let data = json!({ "reason": "handoff_completed", "by": by });
+    transition.skip_rest(&format!("Skipped: {by} has ended the run."), &data);
     (
         transition.run.missing_inputs_hold,
         transition.run.takeover_hold,

@@ -156,7 +156,7 @@ fn load_step_inputs(
                 let Some(step) = transition.step(*other) else {
                     continue;
                 };
-                // Only a completed step has a result. Other references stay unresolved.
+                // Only a completed step has a result. A skipped or failed one reads as null.
                 if !matches!(step.phase, StepPhase::Completed { .. }) {
                     continue;
                 }
@@ -317,16 +317,20 @@ fn complete_run(transition: &mut RunTransition<'_>) {
     };
     let done = count(|phase| matches!(phase, StepPhase::Completed { .. }));
     let skipped = count(|phase| matches!(phase, StepPhase::Skipped { .. }));
+    let failed = count(|phase| matches!(phase, StepPhase::Failed { .. }));
     let steps = if done == 1 { "step" } else { "steps" };
-    let summary = match skipped {
-        0 => format!("{done} {steps} done."),
-        _ => format!("{done} {steps} done, {skipped} skipped."),
-    };
+    let mut summary = format!("{done} {steps} done");
+    for (number, what) in [(skipped, "skipped"), (failed, "failed")] {
+        if number > 0 {
+            summary = format!("{summary}, {number} {what}");
+        }
+    }
+    summary.push('.');
     transition.end(Phase::Completed {
         at: transition.now,
         summary: summary.clone(),
     });
-    let data = json!({ "done": done, "skipped": skipped });
+    let data = json!({ "done": done, "skipped": skipped, "failed": failed });
     transition.event(EventType::RunCompleted, None, summary, data);
 }
 

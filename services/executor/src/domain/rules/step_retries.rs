@@ -311,11 +311,11 @@ fn start_backoff(
         EventType::StepAttemptFailed,
         Some(&step),
         message,
-        attempt_data(next, code, due),
+        attempt_data(next, code.as_deref(), due),
     );
 }
 
-fn attempt_data(next: &NextAttempt, code: Option<String>, due: DateTime<Utc>) -> Value {
+fn attempt_data(next: &NextAttempt, code: Option<&str>, due: DateTime<Utc>) -> Value {
     json!({
         "code": code,
         "attempt": next.backoff.attempt - 1,

@@ -48,6 +48,7 @@ fn step(id: String, tool: String) -> PlannedStepView {
         args: None,
         timeout_ms: None,
         retry: None,
+        on_error: None,
         duration_ms: None,
     }
 }

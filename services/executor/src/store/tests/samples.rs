@@ -11,6 +11,7 @@ use holdpoint_contracts::tool::{HttpCall, Risk, ToolSpec};
 use holdpoint_ids::{HoldId, RunId, Workspace};
 use serde_json::json;
 
+use crate::domain::plan::OnError;
 use crate::domain::plan::{OnPause, Plan};
 use crate::domain::run::failures::Failures;
 use crate::domain::run::tool_questions::Questions;
@@ -96,6 +97,7 @@ pub(super) fn run() -> Run {
             approval: None,
             is_high_risk: false,
             failures: Failures::default(),
+            on_error: OnError::default(),
         }],
         pauses: Vec::new(),
         followed: AppliedScopes::default(),

@@ -208,17 +208,8 @@ fn table_rows() -> Vec<TableRow> {
             "taken over, paused",
             after(after(World::started(HANDED), take), hold),
         ),
-        both("completed", &|steps| {
-            after(queued(steps), |world| {
-                world.report(STEP, done(json!({})));
-            })
-        }),
-        both("failed", &|steps| {
-            let steps = format!("{}    retry: none\n  - wait: 1 day\n", first(steps));
-            after(queued(&steps), |world| {
-                world.report(STEP, broken());
-            })
-        }),
+        both("completed", &completed),
+        both("failed", &failed),
         same("skipped", World::started(SKIPPED)),
         both("cancelled", &|steps| {
             after(queued(steps), |world| {
@@ -226,6 +217,19 @@ fn table_rows() -> Vec<TableRow> {
             })
         }),
     ]
+}
+
+fn completed(steps: &str) -> World {
+    after(queued(steps), |world| {
+        world.report(STEP, done(json!({})));
+    })
+}
+
+fn failed(steps: &str) -> World {
+    let steps = format!("{}    retry: none\n  - wait: 1 day\n", first(steps));
+    after(queued(&steps), |world| {
+        world.report(STEP, broken());
+    })
 }
 
 /// The first of two steps.

@@ -1,7 +1,7 @@
 //! `retry` as authors write it, and what they are told.
 
 use super::*;
-use crate::domain::plan::Retry;
+use crate::domain::plan::{OnError, Retry};
 
 fn retry(text: &str) -> Option<Retry> {
     let text = format!("agent: a\nsteps:\n  - tool: t\n    retry: {text}\n");
@@ -79,5 +79,26 @@ fn a_timeout_is_a_duration_of_a_tool() {
     assert_eq!(
         one_step("ask: { question: Go on? }\ntimeout: 1h"),
         ["4 step-01 timeout | `timeout` belongs to a `tool`; a `ask` has none. | "]
+    );
+}
+
+#[test]
+fn on_error_is_one_of_four_words() {
+    let text = "agent: a\nsteps: [{tool: t, on_error: handoff}, {wait: 1d, on_error: skip_rest}]";
+    let plan = Plan::compile(text).unwrap();
+    let read: Vec<_> = plan.steps.iter().map(|step| step.on_error).collect();
+    assert_eq!(read, [OnError::Handoff, OnError::SkipRest]);
+    assert_eq!(
+        one_step("tool: t\non_error: skiprest"),
+        [
+            "4 step-01 skiprest | `on_error` is one of `fail`, `continue`, `skip_rest`, `handoff`. | skip_rest"
+        ]
+    );
+    let said = one_step("ask: { question: Go on? }\non_error: handoff");
+    assert_eq!(
+        said,
+        [
+            "4 step-01 on_error: handoff | `on_error: handoff` belongs to a `tool`; a `ask` has none. | "
+        ]
     );
 }

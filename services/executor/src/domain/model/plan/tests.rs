@@ -76,9 +76,9 @@ fn the_follow_up_is_sent_to_who_did_not_reply() {
     }
 }
 
-/// S2-R8: a step that was skipped has no result; its placeholder is still one.
+/// S2-R8: a step that was skipped has no result; its placeholder is still one, and reads as null.
 #[test]
-fn a_placeholder_of_a_step_without_result_is_unresolved() {
+fn a_placeholder_of_a_step_without_result_is_null() {
     let plan =
         Plan::compile("agent: a\nsteps: [{id: find, tool: t}, {tool: t, args: {x: $find.y}}]")
             .unwrap();
@@ -93,8 +93,8 @@ fn a_placeholder_of_a_step_without_result_is_unresolved() {
     let Action::Tool { args, .. } = &plan.steps[1].action else {
         panic!("a tool")
     };
-    let error = expression::resolve(args, &scope).unwrap_err();
-    assert_eq!(error.to_string(), "`$find.y` has no value.");
+    let args = expression::resolve(args, &scope).unwrap();
+    assert_eq!(args, json!({ "x": null }));
 }
 
 /// The stored form: what is written today must be read by every later release.

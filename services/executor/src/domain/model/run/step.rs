@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use strum::{EnumTryAs, IntoStaticStr, VariantArray};
 
 use crate::domain::model::is_default;
+use crate::domain::model::plan::OnError;
 use crate::domain::model::run::approval::StepApproval;
 use crate::domain::model::run::failures::{Backoff, Failures};
 use crate::domain::model::run::person_hold::PersonHold;
@@ -46,6 +47,9 @@ pub struct Step {
     pub is_high_risk: bool,
     #[serde(default, skip_serializing_if = "is_default")]
     pub failures: Failures,
+    /// As in the plan.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub on_error: OnError,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, EnumTryAs)]

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use crate::domain::plan::person_steps::{ApprovalRule, Ask, Handoff};
-use crate::domain::plan::{Action, Inputs, OnPause, Plan, PlannedStep, Retry};
+use crate::domain::plan::{Action, Inputs, OnError, OnPause, Plan, PlannedStep, Retry};
 
 fn on_people() -> impl Strategy<Value = Action> {
     let ends = [
@@ -83,6 +83,16 @@ fn an_hour() -> ApprovalRule {
     }
 }
 
+/// Mostly the run fails with the step.
+fn on_error(chance: u8, action: &Action) -> OnError {
+    match chance % 8 {
+        1 => OnError::Continue,
+        2 => OnError::SkipRest,
+        3 if action.tool().is_some() => OnError::Handoff,
+        _ => OnError::Fail,
+    }
+}
+
 /// Up to six steps, each after any of those before it.
 pub(in super::super) fn a_plan() -> impl Strategy<Value = Plan> {
     let steps = prop::collection::vec(a_step(), 1..=6);
@@ -108,7 +118,8 @@ pub(in super::super) fn a_plan() -> impl Strategy<Value = Plan> {
                 claim_timeout_ms: None,
                 approval: (is_gated && action.tool().is_some()).then(|| Box::new(an_hour())),
                 timeout_ms: None,
-                retry: (needs & 0x40 != 0 && action.tool().is_some()).then(|| Retry {
+                on_error: on_error(needs, &action),
+                retry: (needs & 0x40 != 0 && action.tool().is_some()).then_some(Retry {
                     attempts: 2,
                     ..Retry::NONE
                 }),

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::super::histories::{self as runs, Move, a_move, a_plan};
 use super::*;
 use crate::domain::DeliveredStep;
-use crate::domain::plan::{Action, OnPause, Plan, PlannedStep};
+use crate::domain::plan::{Action, OnError, OnPause, Plan, PlannedStep};
 use crate::domain::run::{Phase, Timer};
 
 /// What happens to a scope, or to the run in it.
@@ -77,6 +77,7 @@ fn a_flat_plan() -> impl Strategy<Value = Plan> {
                 claim_timeout_ms: None,
                 approval: None,
                 timeout_ms: None,
+                on_error: OnError::default(),
                 retry: None,
                 action,
             })
