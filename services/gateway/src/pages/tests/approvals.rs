@@ -1,12 +1,14 @@
 //! Approvals of gated calls: what the card shows, and how its form is read.
 
 use holdpoint_contracts::handoff::RequestView;
+use holdpoint_contracts::run::RunView;
 use serde_json::{Value, json};
 
 use super::super::approval_items::edited_args;
 use super::super::attempt::RequestAttempt;
 use super::super::card::card;
 use super::super::session::Fields;
+use super::super::timeline;
 use super::{owner, read, reads, request};
 use crate::redaction::redact_for;
 use crate::testing::claims;
@@ -101,4 +103,45 @@ fn the_arguments_are_hidden_from_uninvolved_users() {
     assert!(!read(&html).contains("o-17"), "{}", read(&html));
     let seen = redact_for(&claims("eva", &["member", "manager"]), gated(&[]));
     assert_eq!(seen.items.len(), 1);
+}
+
+/// S2-R14: the run says who approved a step, and what was asked for.
+#[test]
+fn a_step_shows_its_approval() {
+    let shown = |approval: Value| {
+        let run: RunView = serde_json::from_value(json!({
+            "id": "run_0193aaaabbbb7ccc8dddeeeeeeeeeeee", "agent": "refund", "version": 1,
+            "status": "running", "resume_at": null, "message": "", "contact": null, "labels": {},
+            "waiting_on": [], "paused_by": [], "result": null, "failure": null,
+            "clocks": { "active_ms": 0, "queued_ms": 0, "human_ms": 0 },
+            "created_at": "2026-01-01T00:00:00Z", "ended_at": null,
+            "steps": [{
+                "id": "step-02", "kind": "tool", "status": "in_progress", "tool": "payments.refund",
+                "action": "Call payments.refund", "request": { "amount": 125 }, "response": null,
+                "error_code": null, "dispatch": 1, "attempts": 1, "claimed_by": null,
+                "claimed_at": null, "started_at": null, "ended_at": null,
+                "approval_state": approval,
+            }],
+        }))
+        .unwrap();
+        timeline::steps(&run, chrono_tz::Tz::UTC).html
+    };
+    let approval = |state: &str, by: Value, original: Value| {
+        json!({ "state": state, "by": by, "at": null, "comment": "half <of> it",
+            "original_args": original, "digest": DIGEST })
+    };
+    let edited = shown(approval("approved", json!("ada"), json!({ "amount": 250 })));
+    reads(
+        &edited,
+        &[
+            "Approved by ada, with edited arguments. half <of> it",
+            "Amount 125",
+            "Requested arguments Amount 250",
+        ],
+    );
+    let rejected = shown(approval("rejected", json!("ada"), Value::Null));
+    reads(&rejected, &["Rejected by ada. half <of> it"]);
+    assert!(!read(&rejected).contains("Requested arguments"));
+    let requested = shown(approval("requested", Value::Null, Value::Null));
+    reads(&requested, &["Waits for an approval."]);
 }
