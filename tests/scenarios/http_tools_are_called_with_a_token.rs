@@ -72,22 +72,6 @@ async fn a_registered_tool_is_called_and_its_answer_used() {
     assert_eq!(cancel.unwrap().0, 403, "a step token steers no run");
 }
 
-/// S2-R3: a risky tool never runs without an approval. Approvals of steps come later.
-#[tokio::test]
-async fn a_risky_tool_never_runs_without_an_approval() {
-    let world = World::with_real_time().await;
-    let shop = Shop::open().await;
-    let (status, tool) = registered(&world, &shop, json!({ "risk": "high" })).await;
-    assert_eq!(status, 201, "{tool}");
-    world
-        .agent("buys", json!([{ "tool": "orders.make", "args": {} }]))
-        .await;
-    let id = world.start_run("buys", json!({})).await;
-    let run = world.until_status(&id, "failed").await;
-    assert_eq!(run["failure"]["code"], "approval_required", "{run}");
-    assert!(shop.calls().is_empty());
-}
-
 /// S4-R13: nodes and their claimed steps are shown.
 #[tokio::test]
 async fn nodes_and_claims_are_shown() {

@@ -162,7 +162,7 @@ fn decodes<S: Service>(service: &S) {
 
 #[test]
 fn agents() {
-    let mut texts: Vec<_> = ["concierge", "echo", "outreach"]
+    let mut texts: Vec<_> = ["concierge", "echo", "outreach", "refund"]
         .iter()
         .map(|name| file(&format!("examples/{name}.yaml")))
         .collect();

@@ -2,6 +2,7 @@
 //! and owners that are played.
 
 mod acting;
+mod approvals;
 mod asking;
 mod bodies;
 mod edge;

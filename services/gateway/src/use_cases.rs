@@ -2,4 +2,5 @@
 
 pub(crate) mod await_request;
 pub(crate) mod decide_request;
+pub(crate) mod decide_steps;
 pub(crate) mod watch;

@@ -10,7 +10,7 @@ use holdpoint_contracts::notification::{NotificationView, RequestEvent, RunEnded
 use maud::{DOCTYPE, Markup, html};
 
 use self::answers::Answers;
-use crate::domain::{clean, line, request_title, run_end_message, run_end_title};
+use crate::domain::{call_summary, clean, line, request_title, run_end_message, run_end_title};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct EmailText {
@@ -37,12 +37,14 @@ pub(crate) fn request_mail(
         Some(link) => format!("Look at it and decide, as yourself (for you alone): {link}"),
         None => "Open the inbox of Holdpoint to decide it.".to_owned(),
     };
+    let calls: Vec<_> = request.items.iter().map(call_summary).collect();
     let known = known(request);
     let elsewhere = request.link.as_ref().map(|_| ELSEWHERE);
     let answers = Answers::of(request);
     let listed: Vec<_> = known.iter().map(|line| format!("- {line}")).collect();
     let parts = [
         message.clone(),
+        calls_text(&calls),
         listed.join("\n"),
         elsewhere.unwrap_or_default().to_owned(),
         answers.text(&link),
@@ -52,6 +54,7 @@ pub(crate) fn request_mail(
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     let html = html! {
         @if line(&message) != subject { @for part in message.lines() { p { (part) } } }
+        @for (head, args) in &calls { p { (head) } ul { @for line in args { li { (line) } } } }
         @if !known.is_empty() { ul { @for line in &known { li { (line) } } } }
         @if let Some(elsewhere) = elsewhere { p { (elsewhere) } }
         (answers.html(&link))
@@ -67,6 +70,14 @@ pub(crate) fn request_mail(
         text: format!("{}\n", parts.join("\n\n")),
         subject,
     }
+}
+
+fn calls_text(calls: &[(String, Vec<String>)]) -> String {
+    let lines = calls.iter().flat_map(|(head, args)| {
+        let args = args.iter().map(|line| format!("- {line}"));
+        std::iter::once(head.clone()).chain(args)
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn framed(subject: &str, body: &Markup) -> String {
@@ -255,6 +266,34 @@ mod tests {
                 .html
                 .contains("href=\"https://hold.example/tasks/1?action=handoff\"")
         );
+    }
+
+    /// S2-R3: the mail of an approval shows the call that it permits.
+    #[test]
+    fn a_mail_shows_the_call_to_approve() {
+        let mut fact = fact(1, RequestEventKind::Opened, &[]);
+        fact.request.kind = HoldKind::Approval;
+        fact.request.title = Some("Approve payments.refund".to_owned());
+        fact.request.question = "Agent refund wants to call payments.refund (step-02).".to_owned();
+        fact.request.items = serde_json::from_value(serde_json::json!([{
+            "id": "step-02", "tool": "payments.refund", "digest": "8f43",
+            "args": { "order": "o-17", "note": "<b>now</b>" },
+        }]))
+        .unwrap();
+        let words = request_mail(&fact, |_| None);
+        assert_eq!(words.subject, "Approve payments.refund");
+        let call = "It calls payments.refund with these arguments; the request shows all of them:\n- Order: o-17\n- Note: <b>now</b>\n\n";
+        assert!(words.text.contains(call), "{}", words.text);
+        assert!(
+            words.html.contains("<li>Order: o-17</li>"),
+            "{}",
+            words.html
+        );
+        assert!(!words.html.contains("<b>"), "{}", words.html);
+        // The readers of a chat channel are unknown.
+        let slack = crate::slack::message(&fact, None).to_string();
+        assert!(slack.contains("wants to call payments.refund"), "{slack}");
+        assert!(!slack.contains("o-17"), "{slack}");
     }
 
     fn in_a_digest() -> NotificationView {

@@ -10,7 +10,9 @@ use holdpoint_contracts::notification::{RequestEvent, RequestEventKind, RunEnded
 use holdpoint_contracts::run::RunStatus;
 use serde_json::{Value, json};
 
-use crate::domain::{clean, line, link, outcome_word, request_title, run_duration, run_end_title};
+use crate::domain::{
+    clean, line, link, outcome_word, request_title, response_text, run_duration, run_end_title,
+};
 use crate::email_template::{asks, then};
 
 /// Slack's limits, in characters.
@@ -158,7 +160,7 @@ fn said(event: &RequestEvent) -> String {
 
 /// The reason or comment of an approval, or the chosen option.
 fn quote(request: &RequestView) -> Option<String> {
-    let text = request.response.as_ref()?.as_str()?;
+    let text = response_text(request)?;
     let is_decision = matches!(
         request.outcome,
         Some(HoldOutcome::Approved | HoldOutcome::Rejected)

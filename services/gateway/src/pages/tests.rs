@@ -1,5 +1,6 @@
 //! The texts and controls that a user sees, never the shape of the HTML.
 
+mod approvals;
 mod cards;
 mod forms;
 mod lists;

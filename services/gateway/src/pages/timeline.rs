@@ -3,8 +3,9 @@
 use chrono_tz::Tz;
 use holdpoint_contracts::executor::HistoryPage;
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::run::{ActionResult, RunView, StepView};
+use holdpoint_contracts::run::{ActionResult, ApprovalState, ApprovalView, RunView, StepView};
 use maud::{Markup, html};
+use serde_json::Value;
 
 use super::fragment::Fragment;
 use super::sanitize::{clean, humanize, one_line};
@@ -38,12 +39,14 @@ fn step(step: &StepView, zone: Tz) -> Markup {
                 } }
                 span.state { (labels::step_status_chip(step.status)) }
             }
+            @if let Some(approval) = &step.approval_state { (decision(approval, zone)) }
             @if let Some(response) = &step.response { (short(response)) }
             @if let Some(code) = step.error_code.as_ref().filter(|_| !has_error_text(step)) { p.error { (humanize(code)) } }
             @if has_more {
                 details {
                     summary { "Request and response" }
                     @if let Some(request) = &step.request { h3 { "Request" } (context::value(request, 0)) }
+                    @if let Some(original) = original_args(step) { h3 { "Requested arguments" } (context::value(original, 0)) }
                     @if let Some(response) = &step.response { (full(response)) }
                     @if let Some(raw) = &step.raw_error {
                         h3 { "Error of the tool" }
@@ -63,6 +66,30 @@ fn step(step: &StepView, zone: Tz) -> Markup {
             }
         }
     }
+}
+
+/// Who approved or rejected a gated step. While it waits, the card above has the request.
+fn decision(approval: &ApprovalView, zone: Tz) -> Markup {
+    let word = match approval.state {
+        ApprovalState::Requested => return html! { p.muted { "Waits for an approval." } },
+        ApprovalState::Approved => "Approved",
+        ApprovalState::Rejected => "Rejected",
+    };
+    html! {
+        p.muted.approval {
+            (word)
+            @if let Some(by) = &approval.by { " by " strong { (labels::actor(by)) } }
+            @if let Some(at) = approval.at { " on " (labels::instant(at, zone)) }
+            @if approval.original_args.is_some() { ", with edited arguments" }
+            "."
+            @if let Some(comment) = &approval.comment { " " (one_line(comment, 400)) }
+        }
+    }
+}
+
+/// The arguments before the approver gave others.
+fn original_args(step: &StepView) -> Option<&Value> {
+    step.approval_state.as_ref()?.original_args.as_ref()
 }
 
 /// With an error text, the error code is not shown.

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use holdpoint_auth::{Claims, Right};
 use holdpoint_contracts::handoff::{ListRequests, RequestView};
 use holdpoint_contracts::history::{EventType, HistoryItem};
-use holdpoint_contracts::run::{ActionResult, Page, RunView, StepView};
+use holdpoint_contracts::run::{ActionResult, ApprovalState, Page, RunView, StepView};
 use holdpoint_ids::{HoldId, RunId, Workspace};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::is_party;
 use crate::app::App;
@@ -34,6 +34,8 @@ const RESULT_SHOWN: [&str; 10] = [
 ];
 /// Fields of an answer in the history that every reader sees.
 const ANSWER_SHOWN: [&str; 5] = ["hold", "request", "question", "by", "at"];
+/// Fields of a rejection in the history that every reader sees.
+const REJECTION_SHOWN: [&str; 2] = ["reason", "by"];
 
 /// The parts of a run that are hidden from a user.
 #[derive(Debug, Default)]
@@ -145,6 +147,7 @@ impl RunRedaction {
     }
 
     fn redact_step(&self, step: &mut StepView) {
+        self.redact_approval(step);
         let is_of_people = ["ask", "handoff"].contains(&step.kind.as_str());
         // Before its end, the result describes only its start.
         if !is_of_people || step.ended_at.is_none() || !self.hides(&step.id) {
@@ -163,12 +166,43 @@ impl RunRedaction {
         }
     }
 
+    /// The approval without the approver's words. The arguments of a call are shown, as those of any step.
+    fn redact_approval(&self, step: &mut StepView) {
+        if !self.hides(&step.id) {
+            return;
+        }
+        let Some(approval) = &mut step.approval_state else {
+            return;
+        };
+        approval.comment = None;
+        approval.original_args = None;
+        if approval.state != ApprovalState::Rejected {
+            return;
+        }
+        if let Some(response) = &mut step.response {
+            let by = json!({ "by": approval.by });
+            response.description = describe_rejection(&by);
+            response.error = response.error.take().map(|_| describe_rejection(&by));
+        }
+    }
+
     /// An item of the history without hidden answers.
     pub(crate) fn redact_item(&self, mut item: HistoryItem) -> HistoryItem {
         let kind = item.kind;
         if kind == EventType::InputAnswered && !self.is_visible(&item.data, "hold") {
             item.message = describe_end(&item.data);
             keep_fields(&mut item.data, &ANSWER_SHOWN);
+        }
+        if kind == EventType::RunAwaitingApproval && !self.is_visible(&item.data, "request") {
+            item.data.as_object_mut().and_then(|it| it.remove("items"));
+        }
+        let is_rejected = item.data.get("reason").and_then(Value::as_str) == Some("rejected");
+        if kind == EventType::StepSkipped
+            && is_rejected
+            && self.hides(item.step.as_deref().unwrap_or_default())
+        {
+            item.message = describe_rejection(&item.data);
+            keep_fields(&mut item.data, &REJECTION_SHOWN);
         }
         if kind == EventType::HandoffCompleted && !self.is_visible(&item.data, "request") {
             keep_fields(&mut item.data, &ANSWER_SHOWN);
@@ -216,6 +250,14 @@ fn describe_end(data: &Value) -> String {
     }
 }
 
+/// A message without the reason of a rejection.
+fn describe_rejection(data: &Value) -> String {
+    match data.get("by").and_then(Value::as_str) {
+        Some(by) => format!("{by} rejected it."),
+        None => "It was rejected.".to_owned(),
+    }
+}
+
 /// Keeps only these fields of an object, and nothing of another value.
 fn keep_fields(data: &mut Value, shown: &[&str]) {
     match data.as_object_mut() {
@@ -226,12 +268,10 @@ fn keep_fields(data: &mut Value, shown: &[&str]) {
 
 #[cfg(test)]
 mod tests {
-    use holdpoint_contracts::handoff::RequestView;
-    use serde_json::json;
-
     use super::super::testing::request;
     use super::*;
     use crate::testing::claims;
+    use holdpoint_contracts::handoff::RequestView;
 
     fn asked(number: u32, step: Option<&str>, to: &str) -> RequestView {
         let mut asked = request();
@@ -279,6 +319,18 @@ mod tests {
                 Some("q"),
                 "Handoff completed by bob at noon",
                 json!({ "request": id, "by": "bob", "notes": "s3cret" }),
+            ),
+            item(
+                EventType::StepSkipped,
+                Some("q"),
+                "bob rejected it: s3cret.",
+                json!({ "reason": "rejected", "by": "bob", "comment": "s3cret" }),
+            ),
+            item(
+                EventType::RunAwaitingApproval,
+                Some("q"),
+                "q needs the approval of bob to call pay.",
+                json!({ "request": id, "items": [{ "args": "s3cret" }] }),
             ),
             item(
                 EventType::StepSkipped,

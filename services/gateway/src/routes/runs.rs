@@ -1,6 +1,7 @@
-//! `/runs`: reading, pausing, resuming, canceling and taking over runs. Also pausing and resuming agents and the
-//! workspace.
+//! `/runs`: reading, pausing, resuming, canceling and taking over runs, and deciding their steps. Also pausing and
+//! resuming agents and the workspace.
 
+mod approve;
 mod confirm;
 mod events;
 
@@ -36,6 +37,7 @@ pub(crate) fn routes() -> Router<App> {
         .route("/runs/{run}/pause", post(pause))
         .route("/runs/{run}/resume", post(resume))
         .route("/runs/{run}/cancel", post(cancel))
+        .route("/runs/{run}/approve", post(approve::approve))
         .route("/runs/{run}/confirm", post(confirm::confirm))
         .route("/runs/{run}/take-over", post(take_over))
         .route(

@@ -190,6 +190,12 @@ pub(crate) struct ApproveArgs {
     /// Comment, recorded in the history
     #[arg(long)]
     pub(crate) comment: Option<String>,
+    /// Arguments of the gated call instead of the requested ones: JSON, or a file that holds it
+    #[arg(long, value_name = "JSON|FILE", value_parser = parsers::json_or_file)]
+    pub(crate) args: Option<Value>,
+    /// Fail if the digest of the requested call is not DIGEST; `inbox --json` shows it
+    #[arg(long)]
+    pub(crate) digest: Option<String>,
     #[command(flatten)]
     pub(crate) hold: HoldOptions,
 }

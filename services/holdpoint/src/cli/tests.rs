@@ -65,6 +65,7 @@ fn help_shows_the_exit_codes() {
 fn requests_are_named_with_the_version_that_was_seen() {
     for line in [
         "holdpoint approve hold_1 hold_2 --version 3 --version 4 --all-or-none",
+        "holdpoint approve hold_1 --args {\"amount\":125} --digest 8f43",
         "holdpoint reject hold_1 hold_2 --reason no",
         "holdpoint complete hold_1 hold_2 --then finish --version 2 --version 2",
         "holdpoint respond hold_1 yes --version 3",
@@ -83,6 +84,7 @@ fn requests_are_named_with_the_version_that_was_seen() {
     for line in [
         "holdpoint approve",
         "holdpoint approve hold_1 --version soon",
+        "holdpoint approve hold_1 --args {\"amount\":}",
         "holdpoint snooze hold_1 --for later",
         "holdpoint ask Now? --assign last",
     ] {

@@ -1,5 +1,6 @@
 //! One file per rule. Rules import no command.
 
+pub(crate) mod call_summary;
 pub(crate) mod channel_fallback;
 pub(crate) mod context_summary;
 pub(crate) mod digest;

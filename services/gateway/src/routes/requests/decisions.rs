@@ -90,7 +90,7 @@ pub(super) async fn reject(call: DecisionCall<OptionalJson<RejectBody>>) -> Comm
 
 /// # Errors
 /// 422 for a text above [`COMMENT_MAX`].
-pub(super) fn check_length(pointer: &str, text: &str) -> Result<(), Problem> {
+pub(in crate::routes) fn check_length(pointer: &str, text: &str) -> Result<(), Problem> {
     if text.chars().count() > COMMENT_MAX {
         let message = format!("must have at most {COMMENT_MAX} characters");
         return Err(invalid_field(pointer, &message));

@@ -2,7 +2,9 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::duration::describe;
-use holdpoint_contracts::run::{PausedBy, RunView, StepView, WaitingOn};
+use holdpoint_contracts::run::{
+    ApprovalState, ApprovalView, PausedBy, RunView, StepView, WaitingOn,
+};
 
 use super::super::{Session, api_text, cells, instant};
 use crate::exit::ExitKind;
@@ -43,6 +45,11 @@ pub(super) fn facts(run: &RunView, now: Option<DateTime<Utc>>) -> String {
     facts.extend(run.ended_at.map(|at| ("ended", instant(at))));
     let holds = run.waiting_on.iter();
     facts.extend(holds.map(|hold| ("waits for", hold_text(hold, now))));
+    for step in &run.steps {
+        let approval = step.approval_state.as_ref();
+        let text = approval.and_then(|approval| approval_text(&step.id, approval));
+        facts.extend(text.map(|text| ("approval", text)));
+    }
     let pauses = run.paused_by.iter();
     facts.extend(pauses.map(|pause| ("paused", pause_text(pause))));
     if let Some(result) = &run.result {
@@ -80,6 +87,27 @@ fn hold_text(hold: &WaitingOn, now: Option<DateTime<Utc>>) -> String {
         step => format!(" ({step})"),
     };
     format!("{}{step}, {left}; then: {}", hold.kind, hold.then)
+}
+
+/// Who decided about a gated step. While it waits, the line of its hold says so.
+fn approval_text(step: &str, approval: &ApprovalView) -> Option<String> {
+    let word = match approval.state {
+        ApprovalState::Requested => return None,
+        ApprovalState::Approved => "approved",
+        ApprovalState::Rejected => "rejected",
+    };
+    let by = approval.by.as_deref().unwrap_or("a user");
+    let mut text = format!("{step} {word} by {by}");
+    if let Some(at) = approval.at {
+        text.push_str(&format!(" at {}", instant(at)));
+    }
+    if approval.original_args.is_some() {
+        text.push_str(", edited");
+    }
+    if let Some(comment) = &approval.comment {
+        text.push_str(&format!(": {comment}"));
+    }
+    Some(text)
 }
 
 fn pause_text(pause: &PausedBy) -> String {

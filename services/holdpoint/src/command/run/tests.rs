@@ -48,6 +48,46 @@ fn a_waiting_run_says_what_it_waits_for_and_how_long() {
     assert_eq!(show::facts(&run(&json!({})), Some(now)), expected);
 }
 
+/// S2-R15: who approved a gated step, in a line of a narrow terminal.
+#[test]
+fn an_approved_step_says_who_approved_it() {
+    let step = |id: &str, approval: Value| {
+        json!({
+            "id": id, "kind": "tool", "status": "in_progress", "tool": "payments.refund",
+            "action": "Call payments.refund", "request": null, "response": null, "error_code": null,
+            "dispatch": 1, "attempts": 1, "claimed_by": null, "claimed_at": null,
+            "started_at": null, "ended_at": null, "approval_state": approval,
+        })
+    };
+    let decided = |state: &str, comment: Value, original: Value| {
+        json!({ "state": state, "by": "ada", "at": "2026-01-01T13:00:00Z", "comment": comment,
+            "original_args": original, "digest": "d" })
+    };
+    let requested = json!({ "state": "requested", "by": null, "comment": null,
+        "original_args": null, "digest": "d" });
+    let steps = json!([
+        step(
+            "step-01",
+            decided("approved", json!("half of it"), json!({ "amount": 250 }))
+        ),
+        step(
+            "step-02",
+            decided("rejected", json!("too much"), Value::Null)
+        ),
+        step("step-03", requested),
+    ]);
+    let facts = show::facts(&run(&json!({ "steps": steps, "waiting_on": [] })), None);
+    let lines: Vec<_> = facts.lines().filter(|it| it.contains("approval")).collect();
+    assert_eq!(
+        lines,
+        [
+            "approval   step-01 approved by ada at 2026-01-01 13:00:00, edited: half of it",
+            "approval   step-02 rejected by ada at 2026-01-01 13:00:00: too much",
+        ]
+    );
+    assert!(lines.iter().all(|line| line.chars().count() <= 80));
+}
+
 #[test]
 fn a_paused_run_shows_who_paused_it_and_the_time_left() {
     let paused = run(&json!({

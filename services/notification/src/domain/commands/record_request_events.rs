@@ -12,6 +12,7 @@ use crate::domain::model::{
     DeliveryTarget, FanOutProgress, NotificationEvent, PlannedDelivery, Subject,
 };
 use crate::domain::need::{Fact, Need};
+use crate::domain::rules::call_summary::omit_large_args;
 use crate::domain::rules::context_summary::context_summary;
 use crate::domain::rules::recipients::{
     request_lifecycle, request_recipients, subscriptions, watchers,
@@ -85,10 +86,12 @@ pub(crate) fn record_request_event(
     ))
 }
 
-/// The stored part of an event. Its context becomes a few lines; the request itself has all of it.
+/// The stored part of an event. Its context becomes a few lines, and large arguments of a call are left out; the
+/// request itself has all of it.
 fn without_details(event: &RequestEvent) -> RequestEvent {
     let mut event = event.clone();
     event.request.context = context_summary(&event.request.context).into();
+    event.request.items.iter_mut().for_each(omit_large_args);
     event.request.history.clear();
     event.request.late.clear();
     event

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use holdpoint_contracts::duration::describe;
+use holdpoint_contracts::handoff::RequestView;
 use holdpoint_contracts::hold::HoldOutcome;
 use holdpoint_contracts::notification::{RequestEvent, RequestEventKind, RunEnded};
 use holdpoint_contracts::run::RunStatus;
@@ -78,6 +79,14 @@ pub(crate) fn request_end_title(event: &RequestEvent) -> Option<String> {
     Some(headline(&format!("{word}: {}", request_title(event))))
 }
 
+/// The answer as a text, or the comment of an approval with edited arguments.
+pub(crate) fn response_text(request: &RequestView) -> Option<&str> {
+    let response = request.response.as_ref()?;
+    let is_edited = response.get("edited_args").is_some();
+    let comment = response.get("comment").filter(|_| is_edited);
+    comment.unwrap_or(response).as_str()
+}
+
 /// `Rejected by ada`
 fn outcome_with_actor(event: &RequestEvent) -> Option<String> {
     let word = outcome_word(event)?;
@@ -97,8 +106,7 @@ pub(crate) fn request_end_summary(event: &RequestEvent) -> Option<String> {
 #[must_use]
 pub(crate) fn request_end_message(event: &RequestEvent) -> Option<String> {
     let mut message = outcome_with_actor(event)?;
-    let answer = event.request.response.as_ref();
-    let answer = answer.and_then(serde_json::Value::as_str).map(str::trim);
+    let answer = response_text(&event.request).map(str::trim);
     match answer.filter(|answer| !answer.is_empty()) {
         Some(answer) => {
             message.push_str(": ");
