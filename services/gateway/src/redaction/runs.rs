@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use holdpoint_auth::{Claims, Right};
 use holdpoint_contracts::handoff::{ListRequests, RequestView};
 use holdpoint_contracts::history::{EventType, HistoryItem};
-use holdpoint_contracts::run::{ActionResult, ApprovalState, Page, RunView, StepView};
+use holdpoint_contracts::run::{ActionResult, ApprovalState, HoldKind, Page, RunView, StepView};
 use holdpoint_ids::{HoldId, RunId, Workspace};
 use serde_json::{Value, json};
 
@@ -44,6 +44,8 @@ pub(crate) struct RunRedaction {
     visible: BTreeSet<HoldId>,
     /// Steps with a request that is redacted for the user. An empty name is the run itself.
     steps: BTreeSet<String>,
+    /// Steps with a handoff that is redacted, also one that followed a failed tool.
+    handed_off: BTreeSet<String>,
     /// Fields of the input that a person supplied.
     inputs: BTreeSet<String>,
     /// Not all requests are known, so everything that may be an answer is hidden.
@@ -117,7 +119,11 @@ impl RunRedaction {
                     .inputs
                     .extend(fields.into_iter().flat_map(|it| it.keys().cloned()));
             }
-            redaction.steps.insert(request.step.unwrap_or_default());
+            let step = request.step.unwrap_or_default();
+            if request.kind == HoldKind::Handoff {
+                redaction.handed_off.insert(step.clone());
+            }
+            redaction.steps.insert(step);
         }
         redaction
     }
@@ -149,8 +155,12 @@ impl RunRedaction {
     fn redact_step(&self, step: &mut StepView) {
         self.redact_approval(step);
         let is_of_people = ["ask", "handoff"].contains(&step.kind.as_str());
+        // After a failed tool, the result may be that of a handoff (`on_error: handoff`).
+        let may_be_handed_off = self.handed_off.contains(&step.id)
+            || self.is_incomplete && !step.failed_attempts.is_empty();
         // Before its end, the result describes only its start.
-        if !is_of_people || step.ended_at.is_none() || !self.hides(&step.id) {
+        if !(is_of_people || may_be_handed_off) || step.ended_at.is_none() || !self.hides(&step.id)
+        {
             return;
         }
         if let Some(ActionResult {

@@ -49,7 +49,9 @@ pub(super) async fn call(tool: Arc<dyn Tool>, call: ToolCall, result_max: usize)
     };
     let task = AbortOnDropHandle::new(tokio::spawn(async move { tool.call(&call).await }));
     let ended = match limit {
-        Some(limit) => tokio::time::timeout(limit, task).await.map_err(|_| limit),
+        Some(limit) => tokio::time::timeout(limit, task)
+            .await
+            .map_err(|_elapsed| limit),
         None => Ok(task.await),
     };
     let result = match ended {

@@ -409,7 +409,7 @@ async fn a_tool_that_does_not_end_in_time_is_stopped() {
     let stopped = Arc::new(std::sync::Mutex::new(None));
     let kept = Arc::clone(&stopped);
     let tool = tool_fn("slow", move |call: ToolCall| {
-        *kept.lock().unwrap() = Some(call.stop.clone());
+        *kept.lock().unwrap() = Some(call.stop);
         std::future::pending()
     });
     let mut call = call("step-01", json!({}));

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::domain::model::plan::OnError;
 use crate::domain::model::run::StepPhase;
-use crate::domain::rules::failed_steps::hand_off_step;
+use crate::domain::rules::failure_handoff::hand_off_step;
 use crate::domain::transition::{RowData, RunTransition, ToolError};
 
 fn failure_class(code: &str) -> FailureClass {

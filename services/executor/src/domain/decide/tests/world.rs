@@ -427,34 +427,6 @@ impl World {
             node: lease.node,
         })
     }
-
-    /// When a hold on people is due, where its clock runs.
-    pub(super) fn deadline(&self, hold: HoldId) -> Option<DateTime<Utc>> {
-        let mut people = self.run.as_ref()?.people();
-        people.find(|(_, on)| on.id == hold)?.1.deadline()
-    }
-
-    /// The owner of a hold says how it was closed, now; that time is up, when it is.
-    pub(super) fn close_as(
-        &mut self,
-        hold: HoldId,
-        outcome: HoldOutcome,
-        data: Value,
-    ) -> CloseReply {
-        if outcome == HoldOutcome::Timeout {
-            self.now = self.deadline(hold).unwrap_or(self.now).max(self.now);
-        }
-        self.close_at(hold, closing(outcome, data, self.now))
-    }
-
-    pub(super) fn close_at(&mut self, hold: HoldId, closing: HoldClosure) -> CloseReply {
-        match self.give(RunInput::HoldClosed { hold, closing }) {
-            Heard::Decided(Reply::Closed(answer)) | Heard::Unchanged(Reply::Closed(answer)) => {
-                answer
-            }
-            other => panic!("{other:?}"),
-        }
-    }
 }
 
 /// How `ada` closes a hold.

@@ -1,13 +1,15 @@
 //! What the tool of a step asks, that it parks, and what people answer.
 
+use chrono::{DateTime, Utc};
 use holdpoint_contracts::asking::{RequestedInput, ToolQuestion};
 use holdpoint_contracts::hold::{CloseReply, HoldOutcome};
 use holdpoint_contracts::steps::ResultReply;
 use holdpoint_ids::HoldId;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{Heard, World, owner};
+use super::{Heard, World, closing, owner};
 use crate::domain::run::Choice;
+use crate::domain::run::person_hold::HoldClosure;
 use crate::domain::{Refusal, Reply, RunInput};
 
 impl World {
@@ -65,5 +67,33 @@ impl World {
 
     pub(in super::super) fn close(&mut self, hold: HoldId, choice: Option<Choice>) -> CloseReply {
         self.close_as(hold, HoldOutcome::Answered, json!(choice))
+    }
+
+    /// When a hold on people is due, where its clock runs.
+    pub(in super::super) fn deadline(&self, hold: HoldId) -> Option<DateTime<Utc>> {
+        let mut people = self.run.as_ref()?.people();
+        people.find(|(_, on)| on.id == hold)?.1.deadline()
+    }
+
+    /// The owner of a hold says how it was closed, now; that time is up, when it is.
+    pub(in super::super) fn close_as(
+        &mut self,
+        hold: HoldId,
+        outcome: HoldOutcome,
+        data: Value,
+    ) -> CloseReply {
+        if outcome == HoldOutcome::Timeout {
+            self.now = self.deadline(hold).unwrap_or(self.now).max(self.now);
+        }
+        self.close_at(hold, closing(outcome, data, self.now))
+    }
+
+    pub(in super::super) fn close_at(&mut self, hold: HoldId, closing: HoldClosure) -> CloseReply {
+        match self.give(RunInput::HoldClosed { hold, closing }) {
+            Heard::Decided(Reply::Closed(answer)) | Heard::Unchanged(Reply::Closed(answer)) => {
+                answer
+            }
+            other => panic!("{other:?}"),
+        }
     }
 }
