@@ -1,9 +1,10 @@
-//! `demo`: a whole system in a temporary directory that plays three stories on real input.
+//! `demo`: a whole system in a temporary directory that plays four stories on real input.
 //!
 //! 1. Outreach: contacts of a CSV file get real mails, five days of virtual time pass, one run is paused
 //!    and resumed, and contacts who did not reply get a follow-up.
 //! 2. Requests: people answer a question, take over a run and approve after an escalation.
-//! 3. Two simulated users answer late, twice, at the same time, with an invalid answer, or not at all.
+//! 3. Refund: a tool fails twice and is called again, and a risky step runs with the arguments that the owner approves.
+//! 4. Two simulated users answer late, twice, at the same time, with an invalid answer, or not at all.
 //!
 //! The exit code is 0 only if every step had the expected result and exactly the expected mails are on
 //! disk.
@@ -11,6 +12,7 @@
 mod mails;
 mod narrator;
 mod outreach_story;
+mod refund_story;
 mod requests_story;
 mod simulated_people;
 mod timeline;
@@ -32,6 +34,7 @@ use crate::up::{OwnerToken, Settings, System};
 
 use narrator::Narrator;
 use outreach_story::OutreachStory;
+use refund_story::RefundStory;
 use requests_story::RequestsStory;
 use simulated_people::SimulatedPeople;
 
@@ -54,6 +57,11 @@ const OUTREACH: Input = Input {
 const CONCIERGE: Input = Input {
     path: "examples/concierge.yaml",
     built_in: include_str!("../../../examples/concierge.yaml"),
+};
+
+const REFUND: Input = Input {
+    path: "examples/refund.yaml",
+    built_in: include_str!("../../../examples/refund.yaml"),
 };
 
 impl Input {
@@ -116,7 +124,7 @@ pub(crate) async fn run(args: DemoArgs, kept: Option<&Path>) -> anyhow::Result<E
     Ok(ExitKind::Ok.into())
 }
 
-/// Plays the three stories; returns the mails that contacts must have got.
+/// Plays the four stories; returns the mails that contacts must have got.
 async fn play(
     connection: &Connection,
     fast: bool,
@@ -130,6 +138,7 @@ async fn play(
     outreach.play(&OUTREACH.read()).await?;
     let requests = RequestsStory::new(&narrator, connection).await?;
     requests.play(&CONCIERGE.read()).await?;
+    RefundStory::new(&narrator).play(&REFUND.read()).await?;
     let people = SimulatedPeople::new(&narrator, connection).await?;
     people.play().await?;
     let mut expected = outreach.expected_mails();

@@ -40,7 +40,7 @@ impl<'a> SimulatedPeople<'a> {
 
     /// Plays six cases; an unexpected result is an error.
     pub(super) async fn play(&self) -> anyhow::Result<()> {
-        let text = "Story 3: two simulated users, Ada and Bob, behave like real people\n\n\
+        let text = "Story 4: two simulated users, Ada and Bob, behave like real people\n\n\
             Holdpoint asks both of them \"Tell the customer?\" six times. Each question has a deadline \
             of one day.";
         self.narrator.announce(text).await?;
