@@ -5,6 +5,7 @@ mod overlay;
 mod query_error;
 mod warnings;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use holdpoint_contracts::message::Query;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::{Page, RunView, StepView};
 use holdpoint_contracts::subject::Parts;
+use holdpoint_contracts::tool::Risk;
 use holdpoint_ids::{RunId, Workspace};
 use holdpoint_kernel::{Queries, check_limit, cut_items, cut_page, read_query, write_reply};
 use holdpoint_store::StoreError;
@@ -31,8 +33,9 @@ use tokio::sync::Semaphore;
 use crate::domain::agent::planned_steps;
 use crate::domain::plan::Plan;
 use crate::domain::run::{Step, StepApproval, original_args_name};
-use crate::domain::view::shown_input;
-use crate::domain::{Agent, Contact, Fact, Need, Refusal, Run};
+use crate::domain::tool::is_built_in;
+use crate::domain::view::{ORIGINAL_ARGS_BYTES_MAX, shown_input, within_view};
+use crate::domain::{Agent, Contact, Fact, Need, Refusal, Run, Tool};
 use crate::store;
 use overlay::Overlay;
 use query_error::QueryError;
@@ -236,11 +239,33 @@ impl ExecutorQueries {
         let input = store::input_of(&self.db, run.id).await?;
         let mut steps = run.step_views(&plan, rows, lease_events);
         self.add_original_args(&run, &mut steps).await?;
+        self.mark_risky_steps(&run, &mut steps).await?;
         Ok(RunView {
             input: input.map(shown_input),
             steps,
             ..run.view(self.clock.now())
         })
+    }
+
+    /// A step on a tool of high risk needs an approval, also before it has asked for one (S2-R2).
+    async fn mark_risky_steps(&self, run: &Run, steps: &mut [StepView]) -> Result<(), StoreError> {
+        let unmarked = steps.iter().filter(|step| !step.waiting_confirm);
+        let names = unmarked.filter_map(|step| step.tool.clone());
+        let names: BTreeSet<_> = names.filter(|name| !is_built_in(name.as_str())).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<_> = names
+            .into_iter()
+            .map(|name| (&run.workspace, name))
+            .collect();
+        let mut tools = store::tools(&self.db, &names).await?;
+        tools.retain(|tool| !tool.deleted && tool.spec.risk == Risk::High);
+        for step in steps {
+            let is_its = |tool: &Tool| Some(&tool.spec.name) == step.tool.as_ref();
+            step.waiting_confirm |= tools.iter().any(is_its);
+        }
+        Ok(())
     }
 
     /// The requested arguments of steps whose approver gave others (S2-R4).
@@ -256,12 +281,13 @@ impl ExecutorQueries {
         }
         let wanted: Vec<_> = names.iter().map(|name| (run.id, name.as_str())).collect();
         let found = store::values(&self.db, &wanted).await?;
+        let mut left = ORIGINAL_ARGS_BYTES_MAX;
         for step in steps {
             let need = Need::Value(run.id, original_args_name(&step.id));
             let args = found.iter().find(|(known, _)| *known == need);
             if let (Some(approval), Some((_, Fact::Value(args)))) = (&mut step.approval_state, args)
             {
-                approval.original_args = Some((**args).clone());
+                approval.original_args = Some(within_view(&mut left, (**args).clone()));
             }
         }
         Ok(())

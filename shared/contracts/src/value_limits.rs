@@ -56,6 +56,24 @@ impl LimitExceeded {
     }
 }
 
+/// Largest integer that every reader of JSON keeps exactly (RFC 8785, I-JSON): 2^53 - 1.
+pub const EXACT_INTEGER_MAX: u64 = (1 << 53) - 1;
+
+/// Whether a value contains an integer that some readers round, so that two values look the same to them.
+#[must_use]
+pub fn has_inexact_integer(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => {
+            let size = number.as_u64();
+            let size = size.or_else(|| number.as_i64().map(i64::unsigned_abs));
+            size.is_some_and(|size| size > EXACT_INTEGER_MAX)
+        }
+        Value::Array(items) => items.iter().any(has_inexact_integer),
+        Value::Object(fields) => fields.values().any(has_inexact_integer),
+        Value::Null | Value::Bool(_) | Value::String(_) => false,
+    }
+}
+
 /// Properties of a JSON text, found in its bytes before it is read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Scan {

@@ -5,7 +5,7 @@
 
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::size::json_bytes;
-use jsonschema::{PatternOptions, Validator};
+use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
 /// Largest schema, in bytes of JSON.
@@ -13,6 +13,12 @@ pub const SCHEMA_BYTES_MAX: usize = 16 * 1024;
 
 /// Most errors that are reported of one value.
 const ERRORS_MAX: usize = 10;
+
+/// Largest schema and value of which several errors are listed, in bytes of JSON.
+const LISTED_BYTES_MAX: usize = 4 * 1024;
+
+/// Largest compiled pattern, in bytes.
+const PATTERN_BYTES_MAX: usize = 64 * 1024;
 
 /// Longest text of one error, in characters: it may quote the value.
 const ERROR_CHARS_MAX: usize = 300;
@@ -40,7 +46,8 @@ pub fn schema_error(schema: &Value) -> Option<String> {
     compile(schema).err()
 }
 
-/// What is wrong with a value, with pointers into it. Empty: it fits.
+/// What is wrong with a value, with pointers into it: up to ten errors, or one of a large schema or value. Empty: it
+/// fits.
 #[must_use]
 pub fn value_errors(schema: &Value, value: &Value) -> Vec<FieldError> {
     let validator = match compile(schema) {
@@ -48,12 +55,22 @@ pub fn value_errors(schema: &Value, value: &Value) -> Vec<FieldError> {
         // It was checked when the tool was registered.
         Err(message) => return vec![FieldError::at("", message)],
     };
-    let errors = validator.iter_errors(value).take(ERRORS_MAX);
-    let errors = errors.map(|error| {
+    let describe = |error: ValidationError<'_>| {
         let text: String = error.to_string().chars().take(ERROR_CHARS_MAX).collect();
         FieldError::at(error.instance_path().as_str(), text)
-    });
-    errors.collect()
+    };
+    // The list of all errors may be far larger than value and schema together.
+    let is_large = json_bytes(schema).max(json_bytes(value)) > LISTED_BYTES_MAX;
+    if is_large {
+        return validator
+            .validate(value)
+            .err()
+            .map(describe)
+            .into_iter()
+            .collect();
+    }
+    let errors = validator.iter_errors(value).take(ERRORS_MAX);
+    errors.map(describe).collect()
 }
 
 /// The errors as one text.
@@ -67,7 +84,8 @@ pub fn join_errors(errors: &[FieldError]) -> String {
 }
 
 fn compile(schema: &Value) -> Result<Validator, String> {
-    let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
+    let patterns = PatternOptions::regex().size_limit(PATTERN_BYTES_MAX);
+    let options = jsonschema::options().with_pattern_options(patterns);
     options.build(schema).map_err(|error| {
         let text: String = error.to_string().chars().take(ERROR_CHARS_MAX).collect();
         format!("the schema is not valid: {text}")
@@ -128,11 +146,20 @@ mod tests {
             (json!({ "items": { "$dynamicRef": "#a" } }), "`$dynamicRef`"),
             (json!({ "$ref": "https://x.example/schema" }), "`$ref`"),
             (json!({ "pattern": "(a+)+\\1" }), "not valid"),
+            (json!({ "pattern": "\\w{2000}" }), "not valid"),
             (long, "at most 16384"),
         ] {
             let message = schema_error(&schema).expect("an error");
             assert!(message.contains(expected), "{schema}: {message}");
         }
+    }
+
+    /// A small schema and value with ninety million errors: one is reported.
+    #[test]
+    fn errors_take_bounded_memory() {
+        let schema = json!({ "items": { "allOf": vec![json!({ "type": "null" }); 900] } });
+        assert_eq!(schema_error(&schema), None);
+        assert_eq!(value_errors(&schema, &json!(vec![1; 100_000])).len(), 1);
     }
 
     /// A pattern that takes a backtracking matcher for ever.

@@ -42,3 +42,6 @@ pub const POLICIES_MAX: usize = 2;
 
 /// Most errors of a draft that are listed.
 pub const ERRORS_MAX: usize = 100;
+
+/// Largest arguments that people approve, in bytes of JSON: the request shows all of them.
+pub const APPROVED_ARGS_BYTES_MAX: usize = 64 * 1024;

@@ -93,7 +93,7 @@ impl Redispatch {
         let key = &self.service.keys.steps;
         let messages = out
             .iter()
-            .filter_map(|out| outbound::step_dispatch(out, key, now));
+            .filter_map(|(out, _)| outbound::step_dispatch(out, key, now));
         Ok(SweepPage {
             inputs: Vec::new(),
             messages: messages.collect(),
@@ -121,11 +121,12 @@ pub(super) const fn is_due_in(passes: u32) -> bool {
 }
 
 /// Builds the dispatches of queued steps again from rows. Steps of paused or ended runs and steps with
-/// another dispatch number by now are left out.
+/// another dispatch number by now are left out. Each has whether its tool may run twice: a gated step says so to no
+/// worker.
 pub(crate) async fn step_dispatches(
     db: &DatabaseConnection,
     rows: Vec<StepRow>,
-) -> Result<Vec<StepDispatch>, StoreError> {
+) -> Result<Vec<(StepDispatch, bool)>, StoreError> {
     if rows.is_empty() {
         return Ok(Vec::new());
     }
@@ -186,7 +187,7 @@ fn rebuild_dispatch(
     row: StepRow,
     tools: &[Tool],
     answers: &Answers,
-) -> Option<StepDispatch> {
+) -> Option<(StepDispatch, bool)> {
     let step = run
         .steps
         .iter()
@@ -201,5 +202,6 @@ fn rebuild_dispatch(
         http,
         answers: step.questions.answers(find),
     };
-    run.step_dispatch(step, called)
+    let is_idempotent = step.phase.try_as_queued_ref()?.idempotent;
+    Some((run.step_dispatch(step, called)?, is_idempotent))
 }

@@ -156,8 +156,7 @@ impl RunRedaction {
         self.redact_approval(step);
         let is_of_people = ["ask", "handoff"].contains(&step.kind.as_str());
         // After a failed tool, the result may be that of a handoff (`on_error: handoff`).
-        let may_be_handed_off = self.handed_off.contains(&step.id)
-            || self.is_incomplete && !step.failed_attempts.is_empty();
+        let may_be_handed_off = self.is_incomplete || self.handed_off.contains(&step.id);
         // Before its end, the result describes only its start.
         if !(is_of_people || may_be_handed_off) || step.ended_at.is_none() || !self.hides(&step.id)
         {

@@ -2,11 +2,13 @@
 
 use holdpoint_contracts::steps::Grant;
 
+use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::effect::Reply;
 use crate::domain::input::DeliveredStep;
 use crate::domain::model::run::{AtWorker, Dispatched, Step, StepGrant, StepPhase};
 use crate::domain::model::time::millis_between;
 use crate::domain::rules::approval_gate::may_start_gated;
+use crate::domain::rules::dispatch_step::{registered_tool, tool_need};
 use crate::domain::rules::next_steps::redispatch_step;
 use crate::domain::rules::open_hold_needs::load_open_hold_needs;
 use crate::domain::transition::{RowData, RunDecision, RunOutcome, RunTransition};
@@ -23,6 +25,7 @@ pub(crate) fn start_delivered_step<'a>(
     let Some(current) = current else {
         return Ok(granted(Grant::Drop));
     };
+    let is_changed = has_changed_tool(&transition, index, current)?;
     let handed = match current.phase.at_worker() {
         // Paused: it is dispatched anew on resume.
         Some(AtWorker::Queued(_)) if !transition.run.moves() => return Ok(granted(Grant::Drop)),
@@ -30,6 +33,7 @@ pub(crate) fn start_delivered_step<'a>(
         // be refused.
         Some(AtWorker::Queued(handed))
             if delivered.without_lease
+                && !is_changed
                 && handed.idempotent
                 && !handed.is_gated
                 && !delivered.is_high_risk
@@ -38,7 +42,7 @@ pub(crate) fn start_delivered_step<'a>(
             return Ok(granted(Grant::GoWithoutLease));
         }
         Some(AtWorker::Queued(handed))
-            if needs_approval(&transition, current, handed, delivered) =>
+            if is_changed || needs_approval(&transition, current, handed, delivered) =>
         {
             return ask_before_start(transition, index, delivered);
         }
@@ -83,7 +87,30 @@ fn needs_approval(
     }
 }
 
-/// The step does not start. The gate asks people, and an approval dispatches it again.
+/// Whether the registered tool of a queued step was changed or deleted since the dispatch.
+fn has_changed_tool(
+    transition: &RunTransition<'_>,
+    index: usize,
+    step: &Step,
+) -> Result<bool, Undecided> {
+    let handed = step.phase.try_as_queued_ref();
+    let Some(revision) = handed.and_then(|handed| handed.revision) else {
+        return Ok(false);
+    };
+    let plan = transition.plan()?;
+    let planned = plan.plan.steps.get(index);
+    let Some((planned, need)) = planned.and_then(|it| Some((it, tool_need(transition, it)?)))
+    else {
+        return Ok(false);
+    };
+    if matches!(transition.lookup(&need), Lookup::NotLoaded) {
+        return Err(Undecided::NeedsMore(vec![need]));
+    }
+    let tool = registered_tool(transition, planned);
+    Ok(tool.is_none_or(|tool| tool.deleted || tool.version != revision))
+}
+
+/// The step does not start. It passes the gate again, which dispatches it anew or asks people.
 fn ask_before_start<'a>(
     mut transition: RunTransition<'a>,
     index: usize,

@@ -159,6 +159,7 @@ fn apply_failure(
         node: &report.node,
         code,
         error,
+        is_reported: true,
     };
     end_attempt(transition, index, failed)
 }

@@ -9,6 +9,8 @@ use holdpoint_contracts::instant;
 use holdpoint_contracts::run::{ApprovalState, HoldKind};
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::tool::Risk;
+use holdpoint_contracts::value_limits::{EXACT_INTEGER_MAX, has_inexact_integer};
+use holdpoint_holds::limits::APPROVED_ARGS_BYTES_MAX;
 use holdpoint_ids::ToolName;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -25,9 +27,6 @@ use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::open_hold::{next_hold_id, open_hold, steps_left};
 use crate::domain::step_response::{question_data, success};
 use crate::domain::transition::{RowData, RunTransition};
-
-/// Largest arguments that people approve, in bytes of JSON: the request shows all of them.
-pub(crate) const APPROVAL_ARGS_BYTES_MAX: usize = 64 * 1024;
 
 /// A call that is about to be dispatched.
 #[derive(Debug, Clone)]
@@ -50,7 +49,7 @@ pub(crate) enum Gate {
 }
 
 impl ToolCall<'_> {
-    fn digest(&self, args: &Value) -> String {
+    fn digest(&self, args: &Value) -> Option<String> {
         call_digest(self.tool, self.version().as_deref(), args)
     }
 
@@ -70,13 +69,15 @@ impl ToolCall<'_> {
     }
 }
 
-/// SHA-256, as hex, of the RFC 8785 form of a call.
-pub(crate) fn call_digest(tool: &ToolName, version: Option<&str>, args: &Value) -> String {
+/// SHA-256, as hex, of the RFC 8785 form of a call; none: the form does not keep a number of it exactly.
+pub(crate) fn call_digest(tool: &ToolName, version: Option<&str>, args: &Value) -> Option<String> {
+    if has_inexact_integer(args) {
+        return None;
+    }
     let call = json!({ "tool": tool, "version": version, "args": args });
-    // A value that is JSON already always has this form.
-    let canonical = serde_json_canonicalizer::to_vec(&call).unwrap_or_default();
+    let canonical = serde_json_canonicalizer::to_vec(&call).ok()?;
     let hash = Sha256::digest(&canonical);
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    Some(hash.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Lets an approved call pass, and asks people about any other gated one.
@@ -90,14 +91,20 @@ pub(crate) fn pass_gate(
     let Some(rule) = rule.flatten() else {
         return Gate::Ungated(call.args);
     };
-    let digest = call.digest(&call.args);
+    let Some(digest) = call.digest(&call.args) else {
+        let message = format!(
+            "the arguments have an integer beyond {EXACT_INTEGER_MAX}, which cannot be approved exactly; write it as a text"
+        );
+        fail_step(transition, index, "inexact_integer", &message, None);
+        return Gate::Closed;
+    };
     if let Some(approved) = approved_args(transition, index, &digest, &call) {
         return Gate::Approved(approved);
     }
     let bytes = json_bytes(&call.args);
-    if bytes > APPROVAL_ARGS_BYTES_MAX {
+    if bytes > APPROVED_ARGS_BYTES_MAX {
         let message = format!(
-            "the arguments are {bytes} bytes of JSON; at most {APPROVAL_ARGS_BYTES_MAX} can be approved"
+            "the arguments are {bytes} bytes of JSON; at most {APPROVED_ARGS_BYTES_MAX} can be approved"
         );
         fail_step(transition, index, "arguments_too_large", &message, None);
         return Gate::Closed;
@@ -114,6 +121,28 @@ pub(crate) fn pass_gate(
     };
     ask_approval(transition, index, &rule, item);
     Gate::Closed
+}
+
+/// Whether a call with the arguments of an earlier dispatch may be dispatched again.
+pub(crate) fn may_repeat(
+    transition: &RunTransition<'_>,
+    index: usize,
+    planned: &PlannedStep,
+    call: &ToolCall<'_>,
+) -> bool {
+    let Some(step) = transition.step(index) else {
+        return false;
+    };
+    if call.rule(planned, step).is_none() {
+        return true;
+    }
+    let approval = step.approval.as_deref();
+    let valid =
+        approval.and_then(|approval| Some((approval, approval.valid_decision(transition.now)?)));
+    valid.is_some_and(|(approval, decision)| {
+        let approved = decision.edited_digest.as_ref().unwrap_or(&approval.digest);
+        is_active(transition, &decision.by) && call.digest(&call.args).as_ref() == Some(approved)
+    })
 }
 
 /// The arguments with which an approval permits this call.
@@ -144,7 +173,7 @@ fn approved_args(
     let Lookup::Found(Fact::Value(edited)) = transition.lookup(&need) else {
         return None;
     };
-    let edited_digest = call.digest(&edited);
+    let edited_digest = call.digest(&edited)?;
     transition.value(original_args_name(&id), call.args.clone());
     let approval = transition.step_mut(index)?.approval.as_mut()?;
     approval.decision.as_mut()?.edited_digest = Some(edited_digest);
@@ -248,8 +277,13 @@ fn void_reason(transition: &RunTransition<'_>, index: usize, digest: &str) -> Op
     Some(if !is_same {
         format!("The approval of {by} is void, because the call has changed.")
     } else if approval.valid_decision(transition.now).is_none() {
-        format!("The approval of {by} has expired.")
+        let edited = if decision.is_edited {
+            ", with edited arguments,"
+        } else {
+            ""
+        };
+        format!("The approval of {by}{edited} has expired.")
     } else {
-        format!("The approval of {by} is void, because {by} is not an active user.")
+        format!("The approval of {by} is void, because {by} is not known as an active user.")
     })
 }

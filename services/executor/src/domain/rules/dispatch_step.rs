@@ -16,7 +16,7 @@ use crate::domain::model::plan::{Action, PlannedStep};
 use crate::domain::model::run::{Dispatched, Run, Step, StepPhase, ToolInvocation};
 use crate::domain::model::tool::{Tool, is_built_in};
 use crate::domain::need::{Fact, Key, Need};
-use crate::domain::rules::approval_gate::{Gate, ToolCall, gate_needs, pass_gate};
+use crate::domain::rules::approval_gate::{Gate, ToolCall, gate_needs, may_repeat, pass_gate};
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::transition::{RowData, RunTransition};
 
@@ -43,6 +43,11 @@ pub(crate) fn dispatch_step(
     let Action::Tool { tool, .. } = &planned.action else {
         return;
     };
+    // Without its registration the risk of a tool is not known.
+    if is_unloaded(transition, planned) {
+        let message = "the registration of its tool was not loaded";
+        return fail_step(transition, index, "tool_not_loaded", message, None);
+    }
     let registered = registered_tool(transition, planned);
     let tool_name = match callable(tool, registered.as_deref(), &args) {
         Ok(name) => name,
@@ -59,12 +64,12 @@ pub(crate) fn dispatch_step(
         Gate::Closed => return,
     };
     // People may have edited them. The handoff service has checked that against the schema of that time.
-    let checked = if is_gated {
-        invalid_args(registered.as_deref(), &args)
+    let edited = if is_gated {
+        registered.as_deref()
     } else {
         None
     };
-    if let Some(message) = checked {
+    if let Some(message) = invalid_args(edited, &args) {
         return fail_step(transition, index, INVALID_ARGS, &message, None);
     }
     let handed = Dispatched {
@@ -75,6 +80,7 @@ pub(crate) fn dispatch_step(
         },
         lease_ms: planned.claim_timeout_ms.unwrap_or(LEASE_DEFAULT_MS),
         is_gated,
+        revision: registered.as_deref().map(|it| it.version),
         has_result_schema: (registered.as_deref())
             .is_some_and(|it| it.spec.result_schema.is_some()),
         timeout_ms: planned.timeout_ms,
@@ -110,6 +116,30 @@ pub(crate) fn dispatch_step(
     {
         transition.effect(Effect::StepDispatch(Box::new(step_dispatch)));
     }
+}
+
+/// Whether a step may be dispatched with the arguments of its earlier dispatch.
+pub(crate) fn may_dispatch_again(
+    transition: &RunTransition<'_>,
+    index: usize,
+    planned: &PlannedStep,
+    args: &Value,
+) -> bool {
+    let Some(Ok(tool)) = planned.action.tool().map(str::parse) else {
+        return true;
+    };
+    let registered = registered_tool(transition, planned);
+    let call = ToolCall {
+        tool: &tool,
+        registered: registered.as_deref(),
+        args: args.clone(),
+    };
+    may_repeat(transition, index, planned, &call)
+}
+
+fn is_unloaded(transition: &RunTransition<'_>, planned: &PlannedStep) -> bool {
+    let need = tool_need(transition, planned);
+    need.is_some_and(|need| matches!(transition.lookup(&need), Lookup::NotLoaded))
 }
 
 pub(crate) fn registered_tool(

@@ -1,7 +1,7 @@
 //! A step that fails for good fails its run, unless its author says otherwise.
 
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::run::FailureClass;
+use holdpoint_contracts::run::{FailureClass, HoldKind};
 use serde_json::json;
 
 use crate::domain::model::plan::OnError;
@@ -33,7 +33,8 @@ pub(crate) fn fail_step(
     };
     let (id, on_error) = (step.id.clone(), step.on_error);
     // People who were asked already are not asked once more.
-    let is_handed = step.phase.try_as_awaiting_person_ref().is_some();
+    let asked = step.phase.try_as_awaiting_person_ref();
+    let is_handed = asked.is_some_and(|on| on.kind == HoldKind::Handoff);
     let event = json!({ "code": code });
     transition.event(EventType::StepFailed, Some(&id), message.to_owned(), event);
     if on_error == OnError::Handoff && !is_handed {

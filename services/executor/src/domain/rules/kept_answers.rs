@@ -21,9 +21,10 @@ pub(crate) fn apply_kept_answers(transition: &mut RunTransition<'_>) -> Result<(
         .filter_map(|(step, asked)| Some((step.id.clone(), asked.clone(), asked.answer.clone()?)))
         .collect();
     for (id, asked, answer) in given {
-        // An answer before may have ended the run, and with it this question.
-        if transition.run.is_final() {
-            return Ok(());
+        // An answer before may have ended the run or skipped the step, and with it this question.
+        let mut open = transition.run.questions();
+        if !open.any(|(_, one)| one.hold == asked.hold) {
+            continue;
         }
         apply_choice(transition, &id, &asked, &answer)?;
     }

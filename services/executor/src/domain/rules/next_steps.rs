@@ -14,12 +14,14 @@ use serde_json::{Value, json};
 use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::expression;
 use crate::domain::expression::{Reference, Scope};
-use crate::domain::model::plan::Action;
+use crate::domain::model::plan::{Action, OnError};
 use crate::domain::model::run::{Hold, INTERVENTION, Phase, Step, StepPhase, Timer};
 use crate::domain::model::time::after;
 use crate::domain::need::{Fact, INPUT, Key, Need, PlanFact};
 use crate::domain::rules::conditions::{record_condition, skip_step};
-use crate::domain::rules::dispatch_step::{dispatch_needs, dispatch_step, tool_need};
+use crate::domain::rules::dispatch_step::{
+    dispatch_needs, dispatch_step, may_dispatch_again, tool_need,
+};
 use crate::domain::rules::fail_step::{APPROVAL_REJECTED, fail_step};
 use crate::domain::rules::handoff_spec::load_step_briefing;
 use crate::domain::rules::open_hold::next_hold_id;
@@ -67,6 +69,11 @@ pub(crate) fn start_next_steps(transition: &mut RunTransition<'_>) -> Result<(),
             return Err(Undecided::NeedsMore(unknown));
         }
         for (index, seen) in inputs {
+            // A step before it may have failed and skipped the rest.
+            let phase = transition.step(index).map(|step| &step.phase);
+            if !matches!(phase, Some(StepPhase::Planned)) {
+                continue;
+            }
             start_step(transition, &plan, index, seen);
             if transition.run.is_final() {
                 return Ok(());
@@ -115,9 +122,10 @@ fn unblocked_by_skips(
     plan: &PlanFact,
     ready: Vec<usize>,
 ) -> Vec<usize> {
+    // Also a step whose failure does not end the run unblocks others.
     let has_condition = |index: &usize| {
         let planned = plan.plan.steps.get(*index);
-        planned.is_some_and(|planned| planned.when.is_some())
+        planned.is_some_and(|it| it.when.is_some() || it.on_error != OnError::Fail)
     };
     let mut known: BTreeSet<usize> = ready.into_iter().collect();
     let mut following = Vec::new();
@@ -194,10 +202,6 @@ fn start_step(
     let Some(planned) = plan.plan.steps.get(index) else {
         return;
     };
-    if let Some(rejected) = rejected_source(transition, plan, index) {
-        let message = format!("it uses the result of {rejected}, which was rejected");
-        return fail_step(transition, index, APPROVAL_REJECTED, &message, None);
-    }
     let run_value = json!({
         "id": transition.run.id,
         "agent": transition.run.agent,
@@ -224,6 +228,10 @@ fn start_step(
                 return fail_step(transition, index, error.code(), &error.to_string(), None);
             }
         }
+    }
+    if let Some(rejected) = rejected_source(transition, plan, index) {
+        let message = format!("it uses the result of {rejected}, which was rejected");
+        return fail_step(transition, index, APPROVAL_REJECTED, &message, None);
     }
     let resolved = match planned.action.template() {
         Some(template) => expression::resolve(&template, &scope),
@@ -351,11 +359,14 @@ pub(crate) fn redispatch_step(
     };
     let plan = transition.plan()?;
     let found = transition.lookup(&Need::Request(transition.run.id, id));
-    if let (Lookup::Found(Fact::Value(args)), Some(planned)) = (found, plan.plan.steps.get(index)) {
+    if let (Lookup::Found(Fact::Value(args)), Some(planned)) = (found, plan.plan.steps.get(index))
+        && may_dispatch_again(transition, index, planned, &args)
+    {
         dispatch_step(transition, index, (*args).clone(), planned);
         return Ok(());
     }
-    // Its row does not exist, so it starts as if for the first time.
+    // Without a row, or without an approval of this call, it starts as if for the first time: people are asked
+    // about arguments on fresh data.
     if let Some(step) = transition.step_mut(index) {
         step.phase = StepPhase::Planned;
     }

@@ -33,13 +33,16 @@ const FAILED_DATA_BYTES_MAX: usize = 4 * 1024;
 const JITTER_PERCENT: u64 = 25;
 
 /// Failures that every attempt would repeat. They are retried only if the author names them.
-const LASTING: [&str; 8] = [
+const FINAL_CODES: [&str; 10] = [
     "cannot_ask",
     "invalid_args",
+    // The tool has succeeded, and only its data is wrong.
+    "invalid_result",
     "no_contact",
     "redirect_refused",
     "request_too_large",
     "result_not_allowed",
+    "result_too_large",
     "target_refused",
     "too_many_redirects",
 ];
@@ -49,6 +52,8 @@ pub(crate) struct FailedCall<'c> {
     pub(crate) node: &'c NodeName,
     pub(crate) code: &'c str,
     pub(crate) error: ToolError,
+    /// False: its worker was silent for too long.
+    pub(crate) is_reported: bool,
 }
 
 /// Handles a failed call: the tool is called again after a backoff, or people are asked whether it happened, or
@@ -62,8 +67,10 @@ pub(crate) fn end_attempt(
         node,
         code,
         mut error,
+        is_reported,
     } = failed;
-    let kept = record_failure(transition, index, code, &error.response)?;
+    let failure = (code, is_reported);
+    let kept = record_failure(transition, index, failure, &error.response)?;
     let doubtful = doubtful_grant(transition, index, node);
     if let Some(grant) = doubtful.filter(|_| code == TIMEOUT_CODE) {
         let step = transition.step(index);
@@ -113,6 +120,7 @@ pub(crate) fn end_overdue_attempt(
         node: &lost.node,
         code: TIMEOUT_CODE,
         error,
+        is_reported: false,
     };
     end_attempt(transition, index, failed)
 }
@@ -141,13 +149,13 @@ fn doubtful_grant(
 fn record_failure(
     transition: &mut RunTransition<'_>,
     index: usize,
-    code: &str,
+    (code, is_reported): (&str, bool),
     response: &ActionResult,
 ) -> Result<Vec<FailedAttempt>, Undecided> {
     let mut kept = load_failed_attempts(transition, index)?;
     let at = transition.now;
     if let Some(step) = transition.step_mut(index) {
-        step.failures.add(step.dispatch);
+        step.failures.add(step.dispatch, is_reported);
         kept.push(FailedAttempt {
             attempt: step.attempts,
             dispatch: step.dispatch,
@@ -179,7 +187,7 @@ fn load_failed_attempts(
 
 /// What another failure of a step needs; none: it has not failed before.
 pub(crate) fn failed_attempts_need(run: RunId, step: &Step) -> Option<Need> {
-    let has_failed = !step.failures.dispatches.is_empty();
+    let has_failed = step.failures.count > 0;
     has_failed.then(|| Need::FailedAttempts(run, step.id.clone()))
 }
 
@@ -244,7 +252,7 @@ fn retry_of(planned: &PlannedStep, step: &Step) -> Retry {
 
 fn is_retried(retry: &Retry, code: &str) -> bool {
     if retry.on.is_empty() {
-        !LASTING.contains(&code)
+        !FINAL_CODES.contains(&code)
     } else {
         retry.on.iter().any(|one| one == code)
     }

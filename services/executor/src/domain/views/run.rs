@@ -42,6 +42,16 @@ pub fn shown_input(mut input: Value) -> Value {
     input
 }
 
+/// Most bytes of the original arguments of edited steps in the view of one run.
+pub const ORIGINAL_ARGS_BYTES_MAX: usize = 64 * 1024;
+
+/// A value, or its size if more bytes than are `left`.
+#[must_use]
+pub fn within_view(left: &mut usize, mut value: Value) -> Value {
+    keep_within(left, &mut value);
+    value
+}
+
 /// Replaces a value that has more bytes than are left by their number.
 fn keep_within(left: &mut usize, value: &mut Value) {
     let bytes = serde_json::to_string(value).map_or(0, |text| text.len());

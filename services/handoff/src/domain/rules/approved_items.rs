@@ -1,7 +1,10 @@
 //! What a person may change when they approve a gated call (S2-R4).
 
 use holdpoint_contracts::hold::HoldSpec;
+use holdpoint_contracts::size::json_bytes;
+use holdpoint_contracts::value_limits::{EXACT_INTEGER_MAX, has_inexact_integer};
 use holdpoint_holds::json_schema::value_errors;
+use holdpoint_holds::limits::APPROVED_ARGS_BYTES_MAX;
 use holdpoint_ids::HoldId;
 use serde_json::Value;
 
@@ -35,6 +38,10 @@ pub(crate) fn check_edited_args(spec: &HoldSpec, args: &Value) -> Result<(), Ref
         )
     } else if !args.is_object() {
         "expected an object with a field for each argument".to_owned()
+    } else if has_inexact_integer(args) {
+        format!("expected integers of at most {EXACT_INTEGER_MAX}; write larger ones as texts")
+    } else if json_bytes(args) > APPROVED_ARGS_BYTES_MAX {
+        format!("expected at most {APPROVED_ARGS_BYTES_MAX} bytes of JSON")
     } else {
         let schema = item.args_schema.as_ref();
         let errors = schema.map(|schema| value_errors(schema, args));

@@ -2,11 +2,12 @@
 
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::{HoldOutcome, HoldState};
-use holdpoint_contracts::run::{RunStatus, StepStatus};
+use holdpoint_contracts::run::{ResumeMode, RunStatus, StepStatus};
 use holdpoint_contracts::steps::ResultReply;
 use serde_json::json;
 
 use super::world::{World, broken, done};
+use crate::domain::run::Choice;
 
 /// A tool that fails, and one after it that reads its result.
 fn failing(on_error: &str) -> World {
@@ -133,4 +134,36 @@ fn a_step_that_cannot_start_may_let_the_run_go_on() {
     world.close_as(hold, HoldOutcome::Timeout, json!(null));
     assert_eq!(statuses(&world), [StepStatus::Failed, StepStatus::Failed]);
     assert_eq!(world.view().message, "0 steps done, 2 failed.");
+}
+
+/// Two steps start in one decision. The first one fails and skips the rest, so the second one never starts.
+#[test]
+fn skip_rest_skips_a_step_that_was_about_to_start() {
+    let world = World::started(
+        "  - id: one\n    tool: log\n    needs: []\n    on_error: skip_rest\n    args: { m: \"$contact.none\" }\n  - id: two\n    tool: log\n    needs: []\n    args: {}\n",
+    );
+    assert!(world.handed.is_empty(), "{:?}", world.handed);
+    assert_eq!(statuses(&world), [StepStatus::Failed, StepStatus::Skipped]);
+    assert_eq!(world.status(), RunStatus::Completed);
+}
+
+/// Two answers about uncertain steps are kept during a pause. The first one skips the rest.
+#[test]
+fn skip_rest_voids_a_kept_answer() {
+    let step = |id: &str| {
+        format!(
+            "  - id: {id}\n    tool: own.pay\n    needs: []\n    on_error: skip_rest\n    args: {{}}\n"
+        )
+    };
+    let mut world = World::started(&format!("{}{}", step("one"), step("two")));
+    for id in ["one", "two"] {
+        world.ask("node-a", id);
+        world.lose(id);
+    }
+    world.pause();
+    world.answer("one", Choice::GiveUp);
+    world.answer("two", Choice::RunAgain);
+    world.resume(ResumeMode::Continue);
+    assert_eq!(statuses(&world), [StepStatus::Failed, StepStatus::Skipped]);
+    assert_eq!(world.handed.len(), 2, "nothing was dispatched again");
 }

@@ -6,8 +6,10 @@ use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::HoldOutcome;
 use holdpoint_contracts::run::{HoldKind, ResumeMode, RunStatus, StepStatus};
 use holdpoint_contracts::steps::ResultReply;
+use holdpoint_contracts::tool::Risk;
 use serde_json::json;
 
+use super::tools::{spec, with};
 use super::world::{Heard, World, broken, done};
 use crate::domain::run::Choice;
 use crate::domain::{Reply, RunInput, StepReport};
@@ -350,4 +352,19 @@ fn a_worker_that_never_stops_a_tool_loses_its_step() {
     world.pass(TimeDelta::seconds(41));
     world.lose("send");
     assert!(world.view().message.ends_with("did not end in time."));
+    // The worker was cut off and not dead: its late success is true, and the question is void.
+    assert_eq!(world.report("send", done(json!({}))), ResultReply::Applied);
+    assert_eq!(world.status(), RunStatus::Completed);
+}
+
+/// The tool has succeeded, and only its data is wrong: a payment is not made again.
+#[test]
+fn a_wrong_result_is_not_retried() {
+    let mut strict = spec(Risk::Medium);
+    strict.result_schema = Some(json!({ "required": ["id"] }));
+    strict.idempotent = true;
+    let mut world = with(strict, false);
+    world.report("pay", done(json!({})));
+    assert_eq!(world.view().failure.unwrap().code, "invalid_result");
+    assert_eq!(world.handed.len(), 1);
 }

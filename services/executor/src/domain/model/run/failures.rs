@@ -15,8 +15,12 @@ pub struct Failures {
 }
 
 impl Failures {
-    pub fn add(&mut self, dispatch: u64) {
+    /// Counts a failed attempt. Of an attempt that no worker reported, the result may still come.
+    pub fn add(&mut self, dispatch: u64, is_reported: bool) {
         self.count = self.count.saturating_add(1);
+        if !is_reported {
+            return;
+        }
         self.dispatches.push(dispatch);
         let surplus = self.dispatches.len().saturating_sub(FAILED_DISPATCHES_MAX);
         self.dispatches.drain(..surplus);

@@ -99,6 +99,9 @@ pub struct Dispatched {
     /// Whether an approval permitted it. Then it starts only with a grant.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_gated: bool,
+    /// Revision of its registered tool. A worker does not start it if the tool has another revision by then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<u64>,
     /// Whether its result is checked against the schema of its tool.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_result_schema: bool,
