@@ -323,9 +323,10 @@ impl<'a> RunTransition<'a> {
         else {
             return;
         };
-        // A step that was queued before a pause has a row, although it will start again.
+        // A step that was queued or approved before a pause has a row, although it will start again.
         let is_skipped = matches!(ended, StepPhase::Skipped { .. });
-        let has_row = is_skipped || !matches!(step.phase, StepPhase::Planned) || step.dispatch > 0;
+        let was_begun = step.dispatch > 0 || step.approval.is_some();
+        let has_row = is_skipped || was_begun || !matches!(step.phase, StepPhase::Planned);
         let hold = step.phase.try_as_waiting_ref().map(|hold| hold.id);
         step.dispatch += 1;
         step.phase = ended.clone();

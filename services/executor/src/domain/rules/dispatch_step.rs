@@ -43,14 +43,8 @@ pub(crate) fn dispatch_step(
     let Action::Tool { tool, .. } = &planned.action else {
         return;
     };
-    // Without its registration the risk of a tool is not known.
-    if is_unloaded(transition, planned) {
-        let message = "the registration of its tool was not loaded";
-        return fail_step(transition, index, "tool_not_loaded", message, None);
-    }
-    let registered = registered_tool(transition, planned);
-    let tool_name = match callable(tool, registered.as_deref(), &args) {
-        Ok(name) => name,
+    let (registered, tool_name) = match callable(transition, planned, tool, &args) {
+        Ok(found) => found,
         Err((code, message)) => return fail_step(transition, index, code, &message, None),
     };
     let call = ToolCall {
@@ -153,12 +147,16 @@ pub(crate) fn registered_tool(
     }
 }
 
-/// The name of a tool that may be called with these arguments, or the code and the message of the failure.
+/// Code and message of a call that is not made.
+type NotCallable = (&'static str, String);
+
+/// A tool that may be called with these arguments: its registration and its name.
 fn callable(
+    transition: &RunTransition<'_>,
+    planned: &PlannedStep,
     tool: &str,
-    registered: Option<&Tool>,
     args: &Value,
-) -> Result<ToolName, (&'static str, String)> {
+) -> Result<(Option<Arc<Tool>>, ToolName), NotCallable> {
     let bytes = json_bytes(args);
     if bytes > ARGS_BYTES_MAX {
         let message = format!(
@@ -166,14 +164,22 @@ fn callable(
         );
         return Err(("arguments_too_large", message));
     }
-    if registered.is_some_and(|it| it.deleted) {
+    // Without its registration the risk of a tool is not known, and nothing may start.
+    if is_unloaded(transition, planned) {
+        let message = "the registration of its tool was not loaded";
+        return Err(("tool_not_loaded", message.to_owned()));
+    }
+    let registered = registered_tool(transition, planned);
+    if registered.as_deref().is_some_and(|it| it.deleted) {
         return Err(("tool_deleted", format!("the tool `{tool}` was deleted")));
     }
-    if let Some(message) = invalid_args(registered, args) {
+    if let Some(message) = invalid_args(registered.as_deref(), args) {
         return Err((INVALID_ARGS, message));
     }
-    let name = tool.parse();
-    name.map_err(|_invalid| ("invalid_tool", format!("`{tool}` is not a valid tool name")))
+    match tool.parse() {
+        Ok(name) => Ok((registered, name)),
+        Err(_invalid) => Err(("invalid_tool", format!("`{tool}` is not a valid tool name"))),
+    }
 }
 
 /// Code of a step whose arguments do not fit the schema of its tool.

@@ -22,8 +22,11 @@ pub(crate) fn apply_kept_answers(transition: &mut RunTransition<'_>) -> Result<(
         .collect();
     for (id, asked, answer) in given {
         // An answer before may have ended the run or skipped the step, and with it this question.
-        let mut open = transition.run.questions();
-        if !open.any(|(_, one)| one.hold == asked.hold) {
+        let is_open = transition
+            .run
+            .questions()
+            .any(|(_, one)| one.hold == asked.hold);
+        if !is_open {
             continue;
         }
         apply_choice(transition, &id, &asked, &answer)?;

@@ -63,14 +63,13 @@ pub(crate) fn end_attempt(
     index: usize,
     failed: FailedCall<'_>,
 ) -> Result<(), Undecided> {
+    let kept = record_failure(transition, index, &failed)?;
     let FailedCall {
         node,
         code,
         mut error,
-        is_reported,
+        is_reported: _,
     } = failed;
-    let failure = (code, is_reported);
-    let kept = record_failure(transition, index, failure, &error.response)?;
     let doubtful = doubtful_grant(transition, index, node);
     if let Some(grant) = doubtful.filter(|_| code == TIMEOUT_CODE) {
         let step = transition.step(index);
@@ -149,19 +148,18 @@ fn doubtful_grant(
 fn record_failure(
     transition: &mut RunTransition<'_>,
     index: usize,
-    (code, is_reported): (&str, bool),
-    response: &ActionResult,
+    failed: &FailedCall<'_>,
 ) -> Result<Vec<FailedAttempt>, Undecided> {
     let mut kept = load_failed_attempts(transition, index)?;
     let at = transition.now;
     if let Some(step) = transition.step_mut(index) {
-        step.failures.add(step.dispatch, is_reported);
+        step.failures.add(step.dispatch, failed.is_reported);
         kept.push(FailedAttempt {
             attempt: step.attempts,
             dispatch: step.dispatch,
             at,
-            error_code: code.to_owned(),
-            response: bounded(response),
+            error_code: failed.code.to_owned(),
+            response: bounded(&failed.error.response),
         });
     }
     let surplus = kept.len().saturating_sub(FAILED_ATTEMPTS_MAX);

@@ -221,7 +221,7 @@ fn the_approval_of_a_disabled_user_is_void() {
     assert!(world.handed.is_empty());
     let asked = world.event(EventType::RunAwaitingApproval);
     assert!(
-        asked.message.contains("ada is not an active user"),
+        asked.message.contains("ada is not known as an active user"),
         "{}",
         asked.message
     );

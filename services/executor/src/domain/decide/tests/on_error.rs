@@ -72,7 +72,7 @@ fn a_pause_delays_what_follows_a_failure() {
         world.pause();
         world.report("find", broken());
         assert!(!world.run().is_final());
-        world.resume(holdpoint_contracts::run::ResumeMode::Continue);
+        world.resume(ResumeMode::Continue);
         let went_on = world.handed.len() == 2 || world.status() == RunStatus::Completed;
         assert!(went_on, "{on_error}");
     }
