@@ -102,6 +102,9 @@ async fn a_watcher_is_notified() {
         Person::new(&world, "cleo").await,
     );
     let (run, request) = asked(&world).await;
+    // The watches begin after this question, also for the notification service.
+    ada.until_notified("input_requested Tell the customer?")
+        .await;
 
     // Bob watches the agent, cleo this request and its run, and ada a run that asks her.
     for (person, kind, id) in [
