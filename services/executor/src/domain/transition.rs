@@ -246,7 +246,7 @@ impl<'a> RunTransition<'a> {
         };
         let working = step.phase.grant();
         let phase = &step.phase;
-        // A backoff is no beginning: its step began before.
+        // The step of a backoff began before the backoff.
         let waiting = phase.try_as_waiting_ref();
         let started_at = (waiting.filter(|hold| hold.backoff.is_none()))
             .map(|hold| hold.since)

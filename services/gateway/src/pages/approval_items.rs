@@ -26,7 +26,7 @@ pub(super) fn calls(request: &RequestView) -> Markup {
     }
 }
 
-/// The inputs of the approve form. With several voters nobody may edit.
+/// The inputs of the approve form. If several people vote, the arguments cannot be edited.
 pub(super) fn inputs(request: &RequestView, id: &str, submitted: &str) -> Markup {
     let Some(item) = request.items.first() else {
         return html! {};

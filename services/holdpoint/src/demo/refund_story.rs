@@ -147,7 +147,7 @@ impl<'a> RefundStory<'a> {
         );
         self.narrator.announce(&text).await?;
         let query = [("run", run.to_owned()), ("status", "open".to_owned())];
-        let request = poll("there is no request for the approval", async || {
+        let request = poll("the run has not asked for the approval", async || {
             let page: Page<RequestView> = self.owner.get("requests", &query).await?.value;
             Ok(page.items.into_iter().next())
         })

@@ -2,13 +2,13 @@
 
 use holdpoint_contracts::steps::Grant;
 
-use crate::domain::decision::{Lookup, Undecided};
+use crate::domain::decision::Undecided;
 use crate::domain::effect::Reply;
 use crate::domain::input::DeliveredStep;
 use crate::domain::model::run::{AtWorker, Dispatched, Step, StepGrant, StepPhase};
 use crate::domain::model::time::millis_between;
 use crate::domain::rules::approval_gate::may_start_gated;
-use crate::domain::rules::dispatch_step::{registered_tool, tool_need};
+use crate::domain::rules::dispatch_step::load_registered_tool;
 use crate::domain::rules::next_steps::redispatch_step;
 use crate::domain::rules::open_hold_needs::load_open_hold_needs;
 use crate::domain::transition::{RowData, RunDecision, RunOutcome, RunTransition};
@@ -44,7 +44,7 @@ pub(crate) fn start_delivered_step<'a>(
         Some(AtWorker::Queued(handed))
             if is_changed || needs_approval(&transition, current, handed, delivered) =>
         {
-            return ask_before_start(transition, index, delivered);
+            return redispatch_before_start(transition, index, delivered);
         }
         Some(AtWorker::Queued(handed)) => Dispatched {
             idempotent: handed.idempotent || delivered.is_idempotent,
@@ -97,21 +97,12 @@ fn has_changed_tool(
     let Some(revision) = handed.and_then(|handed| handed.revision) else {
         return Ok(false);
     };
-    let plan = transition.plan()?;
-    let planned = plan.plan.steps.get(index);
-    let Some((planned, need)) = planned.and_then(|it| Some((it, tool_need(transition, it)?)))
-    else {
-        return Ok(false);
-    };
-    if matches!(transition.lookup(&need), Lookup::NotLoaded) {
-        return Err(Undecided::NeedsMore(vec![need]));
-    }
-    let tool = registered_tool(transition, planned);
+    let tool = load_registered_tool(transition, index)?;
     Ok(tool.is_none_or(|tool| tool.deleted || tool.version != revision))
 }
 
-/// The step does not start. It passes the gate again, which dispatches it anew or asks people.
-fn ask_before_start<'a>(
+/// The step does not start. It passes the gate again, which dispatches it again or asks people.
+fn redispatch_before_start<'a>(
     mut transition: RunTransition<'a>,
     index: usize,
     delivered: &DeliveredStep,

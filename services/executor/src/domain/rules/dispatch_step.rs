@@ -10,7 +10,7 @@ use holdpoint_holds::json_schema::{join_errors, value_errors};
 use holdpoint_ids::ToolName;
 use serde_json::{Value, json};
 
-use crate::domain::decision::Lookup;
+use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::effect::Effect;
 use crate::domain::model::plan::{Action, PlannedStep};
 use crate::domain::model::run::{Dispatched, Run, Step, StepPhase, ToolInvocation};
@@ -136,10 +136,22 @@ fn is_unloaded(transition: &RunTransition<'_>, planned: &PlannedStep) -> bool {
     need.is_some_and(|need| matches!(transition.lookup(&need), Lookup::NotLoaded))
 }
 
-pub(crate) fn registered_tool(
+/// The registration of the tool of a step, which is loaded if it is not yet.
+pub(crate) fn load_registered_tool(
     transition: &RunTransition<'_>,
-    planned: &PlannedStep,
-) -> Option<Arc<Tool>> {
+    index: usize,
+) -> Result<Option<Arc<Tool>>, Undecided> {
+    let plan = transition.plan()?;
+    let Some(planned) = plan.plan.steps.get(index) else {
+        return Ok(None);
+    };
+    match tool_need(transition, planned) {
+        Some(need) if is_unloaded(transition, planned) => Err(Undecided::NeedsMore(vec![need])),
+        Some(_) | None => Ok(registered_tool(transition, planned)),
+    }
+}
+
+fn registered_tool(transition: &RunTransition<'_>, planned: &PlannedStep) -> Option<Arc<Tool>> {
     let need = tool_need(transition, planned)?;
     match transition.lookup(&need) {
         Lookup::Found(Fact::Tool(tool)) => Some(tool),

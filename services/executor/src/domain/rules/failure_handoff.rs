@@ -1,17 +1,15 @@
 //! People do what a failed step could not (`on_error: handoff`).
 
-use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::OnTimeout;
-use holdpoint_contracts::instant;
 use holdpoint_contracts::run::{ActionResult, HoldKind};
 use holdpoint_holds::deadline::default_timeout_ms;
 use serde_json::json;
 
 use crate::domain::model::plan::person_steps::{Handoff, whom};
 use crate::domain::model::run::StepPhase;
-use crate::domain::rules::handoff_spec::{Offer, handoff_spec};
+use crate::domain::rules::handoff_spec::{Offer, announce_handoff, handoff_spec};
 use crate::domain::rules::open_hold::{next_hold_id, open_hold};
-use crate::domain::step_response::{add_fields, handoff_data};
+use crate::domain::step_response::handoff_data;
 use crate::domain::transition::{RowData, RunTransition, ToolError};
 use crate::domain::views::handoff_briefing::HandoffFacts;
 
@@ -53,8 +51,6 @@ pub(crate) fn hand_off_step(
     let offer = Offer { id, to: &[], facts };
     let spec = handoff_spec(transition, index, &handoff, offer);
     let on = open_hold(transition, id, &spec, Some(handoff.timeout_ms));
-    let mut data = handoff_data(&on);
-    let deadline = on.deadline().map(instant::write);
     let (failed_attempts, duration_ms) = error.map_or_else(Default::default, |error| {
         (error.failed_attempts, error.response.duration_ms)
     });
@@ -64,22 +60,11 @@ pub(crate) fn hand_off_step(
             success: false,
             description: message.to_owned(),
             error: Some(message.to_owned()),
-            data: data.clone(),
+            data: handoff_data(&on),
             duration_ms,
         })
     };
-    transition.set_phase(index, StepPhase::AwaitingPerson(Box::new(on)), row);
-    let step = spec.step.as_deref();
-    transition.event(
-        EventType::HandoffOffered,
-        step,
-        spec.question.clone(),
-        json!({
-            "request": id, "to": spec.to, "priority": spec.priority, "is_warm_lead": spec.warm_lead,
-            "task_id": id, "deadline": deadline, "on_timeout": handoff.on_timeout,
-        }),
-    );
-    add_fields(&mut data, json!({ "hold": id, "kind": HoldKind::Handoff }));
-    let message = format!("Handed off to {}: {text}", whom(&spec.to));
-    transition.event(EventType::RunWaiting, step, message, data);
+    transition.set_phase(index, StepPhase::AwaitingPerson(Box::new(on.clone())), row);
+    let description = format!("Handed off to {}: {text}", whom(&spec.to));
+    announce_handoff(transition, &spec, &on, description);
 }

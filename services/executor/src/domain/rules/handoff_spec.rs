@@ -1,17 +1,20 @@
 //! The specification of a handoff for the person who takes the run over (S0-T2).
 
+use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::{HoldSpec, Priority, Task};
+use holdpoint_contracts::instant;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::HoldId;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::domain::decision::Lookup;
 use crate::domain::model::contact::ContactActivity;
 use crate::domain::model::plan::person_steps::Handoff;
 use crate::domain::model::plan::{Action, PlannedStep};
-use crate::domain::model::run::{Step, StepPhase, condition_name};
+use crate::domain::model::run::{PersonHold, Step, StepPhase, condition_name};
 use crate::domain::need::{Fact, Need, PlanFact};
 use crate::domain::rules::open_hold::steps_left;
+use crate::domain::step_response::{add_fields, handoff_data};
 use crate::domain::transition::RunTransition;
 use crate::domain::views::handoff_briefing::{HandoffFacts, StepSummary, build, called};
 use crate::domain::views::warm_lead::is_warm_lead;
@@ -173,4 +176,30 @@ fn add_own_condition(
             ..StepSummary::default()
         });
     }
+}
+
+/// Tells the clients that follow the history that people were offered a handoff.
+pub(crate) fn announce_handoff(
+    transition: &mut RunTransition<'_>,
+    spec: &HoldSpec,
+    on: &PersonHold,
+    description: String,
+) {
+    let step = spec.step.as_deref();
+    let offered = json!({
+        "request": on.id, "to": spec.to, "priority": spec.priority, "is_warm_lead": spec.warm_lead,
+        "task_id": on.id, "deadline": on.deadline().map(instant::write), "on_timeout": spec.on_timeout,
+    });
+    transition.event(
+        EventType::HandoffOffered,
+        step,
+        spec.question.clone(),
+        offered,
+    );
+    let mut data = handoff_data(on);
+    add_fields(
+        &mut data,
+        json!({ "hold": on.id, "kind": HoldKind::Handoff }),
+    );
+    transition.event(EventType::RunWaiting, step, description, data);
 }

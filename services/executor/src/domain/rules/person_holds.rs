@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::domain::model::plan::person_steps::{Ask, Handoff, whom};
 use crate::domain::model::run::{PersonHold, StepPhase};
-use crate::domain::rules::handoff_spec::{Offer, handoff_spec};
+use crate::domain::rules::handoff_spec::{Offer, announce_handoff, handoff_spec};
 use crate::domain::rules::open_hold::{answer_form, next_hold_id, open_hold, steps_left};
 use crate::domain::rules::resolved_args::{resolve_default, resolve_recipients, resolve_text};
-use crate::domain::step_response::{add_fields, handoff_data, question_data, success};
+use crate::domain::step_response::{handoff_data, question_data, success};
 use crate::domain::transition::{RowData, RunTransition};
 use crate::domain::views::handoff_briefing::HandoffFacts;
 
@@ -103,21 +103,8 @@ pub(crate) fn start_handoff(
         "to": to, "message": message, "priority": spec.priority, "warm_lead": spec.warm_lead,
         "timeout_ms": handoff.timeout_ms, "on_timeout": handoff.on_timeout,
     });
-    let mut data = handoff_data(&on);
     let description = format!("Handed off to {}.", whom(&to));
-    let response = success(description.clone(), data.clone(), 0);
-    let deadline = on.deadline().map(instant::write);
-    put_on_hold(transition, index, on, request, response);
-    let step = spec.step.as_deref();
-    transition.event(
-        EventType::HandoffOffered,
-        step,
-        spec.question.clone(),
-        json!({
-            "request": id, "to": to, "priority": spec.priority, "is_warm_lead": spec.warm_lead,
-            "task_id": id, "deadline": deadline, "on_timeout": handoff.on_timeout,
-        }),
-    );
-    add_fields(&mut data, json!({ "hold": id, "kind": HoldKind::Handoff }));
-    transition.event(EventType::RunWaiting, step, description, data);
+    let response = success(description.clone(), handoff_data(&on), 0);
+    put_on_hold(transition, index, on.clone(), request, response);
+    announce_handoff(transition, &spec, &on, description);
 }

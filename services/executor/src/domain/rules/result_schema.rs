@@ -5,10 +5,9 @@ use std::borrow::Cow;
 use holdpoint_contracts::run::ActionResult;
 use holdpoint_holds::json_schema::{join_errors, value_errors};
 
-use crate::domain::decision::{Lookup, Undecided};
+use crate::domain::decision::Undecided;
 use crate::domain::input::StepReport;
-use crate::domain::model::run::{AtWorker, StepPhase};
-use crate::domain::rules::dispatch_step::{registered_tool, tool_need};
+use crate::domain::rules::dispatch_step::load_registered_tool;
 use crate::domain::transition::RunTransition;
 
 /// Code of a step whose result does not fit.
@@ -22,20 +21,14 @@ pub(crate) fn check_result<'r>(
     report: &'r StepReport,
 ) -> Result<Cow<'r, StepReport>, Undecided> {
     let fits = Ok(Cow::Borrowed(report));
-    let step = transition.step(index);
-    if !report.result.success || !step.is_some_and(|step| has_schema(&step.phase)) {
+    let at_worker = transition
+        .step(index)
+        .and_then(|step| step.phase.at_worker());
+    let has_schema = at_worker.is_some_and(|at| at.dispatched().has_result_schema);
+    if !report.result.success || !has_schema {
         return fits;
     }
-    let plan = transition.plan()?;
-    let Some(planned) = plan.plan.steps.get(index) else {
-        return fits;
-    };
-    if let Some(need) = tool_need(transition, planned)
-        && matches!(transition.lookup(&need), Lookup::NotLoaded)
-    {
-        return Err(Undecided::NeedsMore(vec![need]));
-    }
-    let tool = registered_tool(transition, planned);
+    let tool = load_registered_tool(transition, index)?;
     let schema = tool
         .as_deref()
         .and_then(|it| it.spec.result_schema.as_ref());
@@ -55,13 +48,4 @@ pub(crate) fn check_result<'r>(
         },
         ..report.clone()
     }))
-}
-
-/// Whether the tool of a step had a schema for results when the step was dispatched.
-fn has_schema(phase: &StepPhase) -> bool {
-    phase.at_worker().is_some_and(|at| match at {
-        AtWorker::Queued(handed) => handed.has_result_schema,
-        AtWorker::Granted(grant) => grant.handed.has_result_schema,
-        AtWorker::Uncertain(asked) => asked.working.handed.has_result_schema,
-    })
 }

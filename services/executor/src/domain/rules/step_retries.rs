@@ -70,8 +70,8 @@ pub(crate) fn end_attempt(
         mut error,
         is_reported: _,
     } = failed;
-    let doubtful = doubtful_grant(transition, index, node);
-    if let Some(grant) = doubtful.filter(|_| code == TIMEOUT_CODE) {
+    let grant = non_idempotent_grant(transition, index, node);
+    if let Some(grant) = grant.filter(|_| code == TIMEOUT_CODE) {
         let step = transition.step(index);
         // A question that is open stays.
         if step.is_some_and(|step| step.phase.try_as_uncertain_ref().is_none()) {
@@ -125,7 +125,7 @@ pub(crate) fn end_overdue_attempt(
 }
 
 /// The grant of a step that must not be done twice; none: doing it twice does no harm.
-fn doubtful_grant(
+fn non_idempotent_grant(
     transition: &RunTransition<'_>,
     index: usize,
     node: &NodeName,
@@ -236,11 +236,7 @@ struct NextAttempt {
 
 /// Only its author lets a tool be called again that may do harm twice.
 fn retry_of(planned: &PlannedStep, step: &Step) -> Retry {
-    let handed = step.phase.at_worker().map(|at| match at {
-        AtWorker::Queued(handed) => handed,
-        AtWorker::Granted(grant) => &grant.handed,
-        AtWorker::Uncertain(asked) => &asked.working.handed,
-    });
+    let handed = step.phase.at_worker().map(AtWorker::dispatched);
     match &planned.retry {
         Some(retry) => retry.clone(),
         None if handed.is_some_and(|handed| handed.idempotent) => Retry::IDEMPOTENT,

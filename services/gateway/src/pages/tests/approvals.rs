@@ -50,7 +50,7 @@ fn the_card_shows_tool_and_arguments() {
     assert!(html.contains("name=\"args\""), "{html}");
 }
 
-/// S2-R4: with several voters nobody edits.
+/// S2-R4: if several people vote, the arguments cannot be edited.
 #[test]
 fn several_voters_cannot_edit_the_arguments() {
     let html = card(
@@ -62,7 +62,7 @@ fn several_voters_cannot_edit_the_arguments() {
     assert!(!html.into_string().contains("name=\"args\""));
 }
 
-/// A browser sends every line with CRLF, and a field that nobody has touched is no edit.
+/// A browser sends lines with CRLF. An unchanged field does not count as an edit.
 #[test]
 fn an_unchanged_text_is_not_an_edit() {
     let asked = gated(&[]);

@@ -34,7 +34,7 @@ pub(crate) fn check_edited_args(spec: &HoldSpec, args: &Value) -> Result<(), Ref
     let message = if spec.policy.need > 1 {
         let need = spec.policy.need;
         format!(
-            "{need} people must approve the same arguments, so nobody may edit them; reject the request instead"
+            "{need} people must approve the same arguments, so the arguments cannot be edited; reject the request instead"
         )
     } else if !args.is_object() {
         "expected an object with a field for each argument".to_owned()

@@ -87,7 +87,7 @@ fn edited_arguments_replace_the_requested_ones() {
 
 /// S2-R4: a voter must not change what the other voters have seen.
 #[test]
-fn with_several_voters_nobody_edits_the_arguments() {
+fn arguments_cannot_be_edited_if_several_people_vote() {
     let mut world = asked(HoldSpec {
         policy: Policy {
             need: 2,

@@ -29,7 +29,7 @@ pub struct Ask {
     pub link: Option<Link>,
     /// How long, in milliseconds: from 1 s to 90 days.
     pub timeout_ms: u64,
-    /// Nobody wrote that: what its policies say counts instead.
+    /// The step names no time, so the time of its policies counts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub time_by_policy: bool,
     pub on_timeout: OnTimeout,
@@ -62,7 +62,7 @@ pub struct Handoff {
     pub assign: Assign,
     /// How long, in milliseconds: up to 90 days; 0: it never goes on by itself (S0-T1).
     pub timeout_ms: u64,
-    /// Nobody wrote that: what its policies say counts instead.
+    /// The step names no time, so the time of its policies counts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub time_by_policy: bool,
     pub on_timeout: OnTimeout,
@@ -83,7 +83,7 @@ pub struct ApprovalRule {
     pub votes: Policy,
     /// Time until the request escalates, in milliseconds: 1 s to 90 days.
     pub decide_within_ms: u64,
-    /// Nobody wrote that: what the policies say counts instead.
+    /// The step names no time, so the time of its policies counts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub time_by_policy: bool,
     /// How long an approval permits dispatches, in milliseconds: 1 s to 90 days.

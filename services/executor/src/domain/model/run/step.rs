@@ -191,7 +191,7 @@ pub struct Uncertain {
 }
 
 impl Uncertain {
-    /// Why nobody knows whether the step happened, as a sentence without its subject.
+    /// Why it is uncertain whether the step happened: a sentence without its subject.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         if self.is_timeout {
@@ -229,6 +229,18 @@ pub enum AtWorker<'p> {
     Queued(&'p Dispatched),
     Granted(&'p StepGrant),
     Uncertain(&'p Uncertain),
+}
+
+impl<'p> AtWorker<'p> {
+    /// The dispatch that the worker has, may have, or may take.
+    #[must_use]
+    pub const fn dispatched(self) -> &'p Dispatched {
+        match self {
+            Self::Queued(dispatched) => dispatched,
+            Self::Granted(grant) => &grant.handed,
+            Self::Uncertain(asked) => &asked.working.handed,
+        }
+    }
 }
 
 impl StepPhase {

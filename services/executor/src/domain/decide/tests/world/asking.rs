@@ -75,7 +75,7 @@ impl World {
         people.find(|(_, on)| on.id == hold)?.1.deadline()
     }
 
-    /// The owner of a hold says how it was closed, now; that time is up, when it is.
+    /// The owner closes a hold: a timeout at the deadline, anything else now.
     pub(in super::super) fn close_as(
         &mut self,
         hold: HoldId,
