@@ -5,7 +5,6 @@ use holdpoint_contracts::run::HoldKind;
 use holdpoint_holds::deadline::default_timeout_ms;
 use serde_json::{Map, Value};
 
-use super::people::literal_recipients;
 use super::step::StepReader;
 use crate::domain::model::plan::person_steps::{ApprovalRule, VALID_DEFAULT_MS};
 
@@ -50,8 +49,11 @@ impl StepReader<'_, '_> {
             Some(value) => self.duration_within_ms(APPROVAL, "valid_for", value),
         };
         let (from, policies, votes) = (from?, policies?, votes?);
+        // A placeholder is refused as any other text that is not a recipient: the agent must not choose who approves.
+        let from = from.as_array().into_iter().flatten();
+        let from = from.filter_map(|one| one.as_str().map(str::to_owned));
         let rule = ApprovalRule {
-            from: literal_recipients(&from),
+            from: from.collect(),
             votes,
             decide_within_ms: decide_within_ms?,
             time_by_policy: !policies.is_empty() && decide_within.is_none(),

@@ -382,7 +382,7 @@ const fn kind_field(kind: HoldKind) -> &'static str {
 }
 
 /// The recipients with valid texts instead of placeholders, which are checked when they are filled in.
-pub(super) fn literal_recipients(to: &Value) -> Vec<String> {
+fn literal_recipients(to: &Value) -> Vec<String> {
     let to = to.as_array().into_iter().flatten();
     let texts = to.filter_map(|one| {
         let owners = has_placeholder(one).then_some(OWNERS);

@@ -85,6 +85,8 @@ fn an_approval_says_who_and_how_long() {
     for (wrong, expected) in [
         ("yes please", "`approval` is an object, such as"),
         ("{ from: manager }", "`from/0`: expected"),
+        ("{ from: \"{{ input.manager }}\" }", "`from/0`: expected"),
+        ("{ from: $input.manager }", "`from/0`: expected"),
         ("{ from: 3 }", "`from` must be `@user.<name>`"),
         ("{ need: 0 }", "`need"),
         ("{ need: 21 }", "`need"),
