@@ -117,6 +117,7 @@ service!(gateway:
 );
 service!(handoff:
     "0001_initial" => [super::KERNEL, include_str!("handoff/0001_initial.sql")],
+    "0002_retention" => [include_str!("handoff/0002_retention.sql")],
 );
 service!(notification:
     "0001_initial" => [super::KERNEL, super::USER_DIRECTORY, include_str!("notification/0001_initial.sql")],

@@ -9,7 +9,7 @@ use chrono::TimeDelta;
 use holdpoint_auth::Secrets;
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
-use holdpoint_kernel::Deps;
+use holdpoint_kernel::{Deps, RETENTION_DEFAULT};
 use holdpoint_scheduler::KernelRegistry;
 use holdpoint_store::Location;
 use holdpoint_testkit::{TestNats, nats, until};
@@ -59,6 +59,7 @@ impl System {
             clock: clock.clone(),
             store: Location::Sqlite(dir.path().join(format!("{service}.db"))),
             keys: secrets.keys().unwrap(),
+            kept_for: RETENTION_DEFAULT,
         };
         let scheduler = deps("scheduler");
         holdpoint_scheduler::start(
@@ -72,15 +73,9 @@ impl System {
         holdpoint_handoff::start(&deps("handoff"), stop.clone(), &tracker)
             .await
             .unwrap();
-        holdpoint_executor::start(
-            &deps("executor"),
-            None,
-            TimeDelta::days(30),
-            stop.clone(),
-            &tracker,
-        )
-        .await
-        .unwrap();
+        holdpoint_executor::start(&deps("executor"), None, stop.clone(), &tracker)
+            .await
+            .unwrap();
         let http = HttpRequest::new(EgressPolicy::AllowPrivate, PATIENCE).unwrap();
         let mut options = WorkerOptions::new("node".parse().unwrap());
         options.clock = clock.clone();

@@ -19,7 +19,6 @@ mod tests;
 
 use std::sync::Arc;
 
-use chrono::TimeDelta;
 use holdpoint_bus::{BusError, StreamUse};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::Parts;
@@ -77,14 +76,13 @@ pub enum ExecutorError {
 }
 
 /// Starts the executor. After `stop` it ends when `tracker` is empty. With `inline` it runs idempotent
-/// built-in steps that no worker takes (S2-R7). An ended run is deleted after `kept_for`.
+/// built-in steps that no worker takes (S2-R7). An ended run is deleted after `deps.kept_for`.
 ///
 /// # Errors
 /// [`ExecutorError`] when the tables or the bus are unavailable.
 pub async fn start(
     deps: &Deps,
     inline: Option<Arc<dyn InlineTools>>,
-    kept_for: TimeDelta,
     stop: CancellationToken,
     tracker: &TaskTracker,
 ) -> Result<Handle<Executor>, ExecutorError> {
@@ -101,7 +99,7 @@ pub async fn start(
     sweeps::start(&service, &handle, &readers, &stop, tracker);
     let retention = sweeps::Retention {
         clock: deps.clock.clone(),
-        kept_for,
+        kept_for: deps.kept_for,
     };
     start_sweep(&handle, readers.clone(), retention, stop.clone(), tracker);
     if let Some(tools) = inline {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use chrono::TimeDelta;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
 use holdpoint_auth::Secrets;
@@ -15,7 +14,7 @@ use holdpoint_contracts::message::Envelope;
 use holdpoint_contracts::run::{ActionResult, RunStatus};
 use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_ids::{RunId, ToolName, Workspace};
-use holdpoint_kernel::Deps;
+use holdpoint_kernel::{Deps, RETENTION_DEFAULT};
 use holdpoint_store::{Location, open_readers};
 use holdpoint_testkit::{NatsProcess, until};
 use sea_orm::{ConnectionTrait, DatabaseConnection, Statement};
@@ -59,9 +58,6 @@ async fn count(db: &DatabaseConnection, rows: &str) -> i64 {
     row.try_get_by_index(0).unwrap()
 }
 
-/// How long ended runs are kept.
-const KEPT_FOR: TimeDelta = TimeDelta::days(30);
-
 /// S2-R7: the bus is away: idempotent built-in steps of a stored run go on inside the executor, round
 /// after round, through the same rows, and are marked so; no step runs twice when the bus is back.
 ///
@@ -76,11 +72,12 @@ async fn a_stored_run_completes_inline_while_the_bus_is_away() {
         clock: Clock::system(),
         store: Location::Sqlite(folder.path().join("executor.db")),
         keys: Secrets::fresh().unwrap().keys().unwrap(),
+        kept_for: RETENTION_DEFAULT,
     };
     let (stop, tracker) = (CancellationToken::new(), TaskTracker::new());
     let tools = Arc::new(Log(AtomicUsize::new(0)));
     let inline: Arc<dyn InlineTools> = Arc::clone(&tools) as _;
-    let service = crate::start(&deps, Some(inline), KEPT_FOR, stop.clone(), &tracker).await;
+    let service = crate::start(&deps, Some(inline), stop.clone(), &tracker).await;
     drop(service.unwrap());
 
     let acme: Workspace = "acme".parse().unwrap();

@@ -62,6 +62,11 @@ pub async fn start(
         stop.clone(),
         tracker,
     );
+    let retention = sweeps::Retention {
+        clock: deps.clock.clone(),
+        kept_for: deps.kept_for,
+    };
+    start_sweep(&handle, readers.clone(), retention, stop.clone(), tracker);
     let queries = Arc::new(HandoffQueries {
         db: readers,
         clock: deps.clock.clone(),

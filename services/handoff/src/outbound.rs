@@ -161,7 +161,9 @@ fn desired_state(effect: &Effect) -> Option<DesiredState> {
             let id = format!("{}#{}", event.id, event.rev);
             (EVENT, workspace, id, event.rev, body(event)?)
         }
-        Effect::Changed { .. } | Effect::UserChanged(..) => return None,
+        Effect::Changed { .. } | Effect::UserChanged(..) | Effect::DeleteExpired { .. } => {
+            return None;
+        }
     };
     Some(DesiredState {
         kind,

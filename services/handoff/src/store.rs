@@ -10,6 +10,7 @@ mod list_columns;
 mod name_groups;
 mod policy_row;
 mod request_row;
+mod retention;
 mod user_change_row;
 mod user_row;
 
@@ -29,6 +30,7 @@ pub(crate) use request_row::{
     Entity as Requests, Filter, Order, RequestCursor, Snoozed, known_requests, list_requests,
     list_requests_of,
 };
+pub(crate) use retention::has_expired;
 pub(crate) use user_change_row::list_user_changes;
 pub(crate) use user_row::{Entity as Users, find_leaving, list_members, list_users};
 
@@ -49,6 +51,7 @@ impl Store<HandoffDomain> for Handoff {
                 Key::Policy(workspace, name) => {
                     policies.push((workspace.to_string(), name.to_string()));
                 }
+                Key::Expired => {}
             }
         }
         let requests = Requests::load_states(db, &requests).await?.into_iter();
@@ -112,6 +115,7 @@ impl Store<HandoffDomain> for Handoff {
                 Aggregate::Request(request) => requests.push(one.with_state(&**request)),
                 Aggregate::User(user) => users.push(one.with_state(user)),
                 Aggregate::Policy(policy) => policies.push(one.with_state(&**policy)),
+                Aggregate::Expired => {}
             }
         }
         let mut losers = Requests::save(db, &requests, now).await?;
@@ -123,13 +127,18 @@ impl Store<HandoffDomain> for Handoff {
         Ok(losers)
     }
 
-    /// Stores changes of users, from which other services copy their user directory.
+    /// Stores changes of users, from which other services copy their user directory, and deletes what has expired.
     async fn record(
         &self,
         db: &Transaction,
         effects: &[Effect],
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
+        for effect in effects {
+            if let Effect::DeleteExpired { before } = effect {
+                retention::delete_expired(db, *before).await?;
+            }
+        }
         let changes: Vec<_> = effects
             .iter()
             .filter_map(Effect::try_as_user_changed_ref)

@@ -19,7 +19,7 @@ use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_contracts::{executor, subject};
 use holdpoint_ids::{HoldId, RunId, Workspace};
-use holdpoint_kernel::Deps;
+use holdpoint_kernel::{Deps, RETENTION_DEFAULT};
 use holdpoint_store::Location;
 use holdpoint_testkit::{TestNats, nats};
 use serde_json::json;
@@ -64,6 +64,7 @@ impl Bench {
             clock: bench.clock.clone(),
             store: Location::Sqlite(bench._folder.path().join("handoff.db")),
             keys: bench.secrets.keys().unwrap(),
+            kept_for: RETENTION_DEFAULT,
         };
         crate::start(&deps, bench.stop.clone(), &bench.tracker)
             .await

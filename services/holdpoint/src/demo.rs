@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use chrono::TimeDelta;
+use holdpoint_kernel::RETENTION_DEFAULT;
 
 use crate::cli::DemoArgs;
 use crate::client::Client;
@@ -95,7 +95,7 @@ pub(crate) async fn run(args: DemoArgs, kept: Option<&Path>) -> anyhow::Result<E
         nats_url: None,
         tables: None,
         test_clock: true,
-        kept_for: TimeDelta::days(30),
+        kept_for: RETENTION_DEFAULT,
         token: OwnerToken::New,
     };
     let system = Box::pin(System::start(settings)).await?;

@@ -13,7 +13,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::TimeDelta;
 use holdpoint_auth::Signer;
 use holdpoint_clock::Clock;
 use holdpoint_gateway::Gateway;
@@ -59,8 +58,6 @@ pub(crate) struct Environment {
     pub(crate) targets: EgressPolicy,
     pub(crate) mails: PathBuf,
     pub(crate) public_url: PublicUrl,
-    /// How long ended runs and their notifications are kept.
-    pub(crate) kept_for: TimeDelta,
     /// The kernels that a test clock waits for.
     pub(crate) kernels: KernelRegistry,
 }
@@ -73,13 +70,12 @@ pub(crate) async fn start_on_kernel(
     group: &ServiceGroup,
 ) -> anyhow::Result<Option<KernelStatus>> {
     let (targets, mails) = (environment.targets, &environment.mails);
-    let kept_for = environment.kept_for;
     let (stop, tracker) = (group.stop.clone(), &group.tracker);
     let status = match service {
         Service::Executor => {
             let (bus, clock) = (deps.bus.clone(), deps.clock.clone());
             let inline = InlineBuiltins::new(bus, clock, targets, mails)?;
-            let executor = holdpoint_executor::start(deps, Some(inline), kept_for, stop, tracker);
+            let executor = holdpoint_executor::start(deps, Some(inline), stop, tracker);
             executor.await?.status()
         }
         Service::Scheduler => {
@@ -94,8 +90,7 @@ pub(crate) async fn start_on_kernel(
         Service::Notification => {
             let url = environment.public_url.clone();
             let outside = builtin_tools::notification_outside(targets, mails, url)?;
-            let notification =
-                holdpoint_notification::start(deps, outside, kept_for, stop, tracker);
+            let notification = holdpoint_notification::start(deps, outside, stop, tracker);
             notification.await?.status()
         }
         Service::Gateway => return Ok(None),
@@ -114,6 +109,7 @@ async fn start(args: &ServeArgs, group: &ServiceGroup) -> anyhow::Result<Map<Str
         clock: Clock::system(),
         store: args.database.database_url.of(name),
         keys: secrets.keys()?,
+        kept_for: args.retention.kept_for,
     };
     let status = if matches!(args.service, Service::Gateway) {
         let gateway = start_gateway(args, &deps, secrets.signer()?).await?;
@@ -133,7 +129,6 @@ async fn start(args: &ServeArgs, group: &ServiceGroup) -> anyhow::Result<Map<Str
             targets: builtin_tools::production_egress(),
             mails: args.mails.clone(),
             public_url: PublicUrl::of(public_url),
-            kept_for: args.retention.kept_for,
             kernels: KernelRegistry::default(),
         };
         start_on_kernel(args.service, &deps, &environment, group).await?

@@ -22,7 +22,6 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::TimeDelta;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_bus::BusError;
@@ -83,14 +82,13 @@ impl DirectoryWriter for Kernel {
 const CALLBACK_WITHIN: Duration = Duration::from_secs(15);
 
 /// Starts the notification service; it ends with `stop`, when `tracker` is empty. What has ended is deleted after
-/// `kept_for`.
+/// `deps.kept_for`.
 ///
 /// # Errors
 /// [`NotificationError`] if tables or bus are unavailable.
 pub async fn start(
     deps: &Deps,
     outside: Outside,
-    kept_for: TimeDelta,
     stop: CancellationToken,
     tracker: &TaskTracker,
 ) -> Result<Handle<Notification>, NotificationError> {
@@ -130,7 +128,7 @@ pub async fn start(
     delivery_wake.connect(nudge.clone(), handle.status());
     let sweep = Retention {
         clock: deps.clock.clone(),
-        kept_for,
+        kept_for: deps.kept_for,
     };
     start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
     let sweep = Digests {

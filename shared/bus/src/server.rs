@@ -26,7 +26,10 @@ use tracing::{info, warn};
 pub use self::error::ServerError;
 pub use self::info::check;
 pub use self::version::{OLDEST, ServerVersion};
-use self::{child::Running, data_dir::DataDir};
+use self::{
+    child::Running,
+    data_dir::{DataDir, Lock},
+};
 use crate::without_credentials;
 
 /// Settings of [`provide`].
@@ -62,7 +65,7 @@ pub struct Provided {
     pub origin: Origin,
     pub version: ServerVersion,
     child: Option<tokio::process::Child>,
-    lock: Option<std::fs::File>,
+    lock: Option<Lock>,
     /// `None` for an external server.
     data_dir: Option<DataDir>,
 }
@@ -239,12 +242,7 @@ impl Provided {
                 }
             }
         }
-        // A program that is being started may still have a copy of the descriptor.
-        if let Some(lock) = self.lock.take()
-            && let Err(error) = lock.unlock()
-        {
-            warn!(%error, "data directory not unlocked; it stays locked until this process ends");
-        }
+        drop(self.lock.take());
     }
 
     /// The process id of our server on this machine.

@@ -93,6 +93,24 @@ pub(crate) async fn store(
     tx.commit().await
 }
 
+/// Deletes dead letters that are older than an instant (B-11). The log says how many.
+pub(crate) async fn trim(db: &TableWriter, before: DateTime<Utc>) -> Result<(), StoreError> {
+    let tx = db.begin().await?;
+    let deleted = row::Entity::delete_many()
+        .filter(row::COLUMN.created_at.lt(before))
+        .exec(&tx)
+        .await?;
+    tx.commit().await?;
+    if deleted.rows_affected > 0 {
+        tracing::warn!(
+            deleted = deleted.rows_affected,
+            %before,
+            "dead letters past their retention were deleted"
+        );
+    }
+    Ok(())
+}
+
 /// Drops the oldest dead letters of a workspace above [`DEAD_LETTERS_MAX`].
 async fn drop_oldest(tx: &Transaction, workspace: &str) -> Result<(), StoreError> {
     let of_workspace = || row::Entity::find().filter(row::COLUMN.workspace.eq(workspace));

@@ -46,6 +46,6 @@ pub use service::{
     AfterRefusal, Changed, DecodedCommand, DesiredState, EffectOf, FactOf, InputOf, KeyOf, NeedOf,
     Outbound, ReplyOf, SentState, Service, StateOf, Store,
 };
-pub use start::{Deps, Handle, KernelError, start};
+pub use start::{Deps, Handle, KernelError, RETENTION_DEFAULT, start};
 pub use status::KernelStatus;
 pub use sweeps::{PendingSweep, Sweep, SweepPage, SweepTrigger, start_sweep};

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use chrono::TimeDelta;
 use holdpoint_auth::Keys;
 use holdpoint_bus::{Bus, BusError, StreamUse};
 use holdpoint_clock::Clock;
@@ -30,6 +31,9 @@ use crate::writer::{Writer, commit::StateCache, delayed_replies::DelayedReplies}
 /// Tasks in the channel to the database thread. Beyond it senders wait.
 const TASKS_MAX: usize = 4_096;
 
+/// How long the product keeps what has ended, unless its user chooses another time (S0-NFR).
+pub const RETENTION_DEFAULT: TimeDelta = TimeDelta::days(30);
+
 /// What a service needs to run.
 #[derive(Debug, Clone)]
 pub struct Deps {
@@ -37,6 +41,8 @@ pub struct Deps {
     pub clock: Clock,
     pub store: Location,
     pub keys: Keys,
+    /// How long the service keeps what has ended, and dead letters (B-11).
+    pub kept_for: TimeDelta,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -220,12 +226,14 @@ async fn start_writer<S: Service>(
     ));
     let (is_exclusive, at_thread) = (deps.store.is_exclusive(), status.clone());
     let (service, bus, clock) = (Arc::clone(service), deps.bus.clone(), deps.clock.clone());
+    let kept_for = deps.kept_for;
     let (name, to_publisher) = (owner.clone(), batches.clone());
     let make_writer = move |db, suspects| Writer {
         service,
         db,
         bus,
         clock,
+        kept_for,
         cache: StateCache::new(is_exclusive),
         delayed_replies: DelayedReplies::default(),
         tasks: task_inbox,

@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::counter::{Add, Count, Counter, Input, acme};
-use crate::{Deps, Handle, start};
+use crate::{Deps, Handle, RETENTION_DEFAULT, start};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -79,6 +79,7 @@ impl World {
                 clock,
                 store,
                 keys: holdpoint_auth::Secrets::fresh().unwrap().keys().unwrap(),
+                kept_for: RETENTION_DEFAULT,
             },
             db,
             _nats: None,

@@ -40,7 +40,7 @@ use crate::service::{KeyOf, Service};
 use crate::status::KernelStatus;
 use crate::suspects::Suspects;
 use crate::task::Task;
-use crate::{idempotency, outbox};
+use crate::{dead_letters, idempotency, outbox};
 
 /// Commands of one batch; one message may bring many.
 const BATCH_COMMANDS_MAX: usize = 1_000;
@@ -54,7 +54,7 @@ const DELETE_AFTER: Duration = Duration::from_millis(50);
 /// How long an idle kernel waits before it tries an unavailable database again.
 const PROBE_DATABASE_AFTER: Duration = Duration::from_secs(1);
 
-/// How often old idempotency keys are deleted.
+/// How often old idempotency keys and dead letters are deleted.
 const TRIM_EVERY: TimeDelta = TimeDelta::hours(1);
 
 /// Tries of a batch while the database is unavailable, and the wait between them.
@@ -68,6 +68,8 @@ pub(crate) struct Writer<S: Service> {
     /// For its size limit and for replies to operators; the publisher sends everything else.
     pub(crate) bus: Bus,
     pub(crate) clock: Clock,
+    /// How long dead letters are kept.
+    pub(crate) kept_for: TimeDelta,
     pub(crate) cache: StateCache<S>,
     pub(crate) delayed_replies: DelayedReplies<S>,
     pub(crate) tasks: mpsc::Receiver<Task<S>>,
@@ -84,7 +86,7 @@ pub(crate) struct Writer<S: Service> {
     pub(crate) replayed: Option<i64>,
     /// The confirmation of a commit was lost: its outbox row may exist.
     pub(crate) may_have_committed: bool,
-    /// When old idempotency keys are deleted next.
+    /// When old idempotency keys and dead letters are deleted next.
     pub(crate) next_trim: Option<DateTime<Utc>>,
     /// Incidents of dead letters, decided with the next batch.
     pub(crate) incidents: Vec<Task<S>>,
@@ -118,7 +120,7 @@ impl<S: Service> Writer<S> {
             let (poison, tasks) = tasks.into_iter().partition(|task| task.poison.is_some());
             self.store_unreadable(poison).await;
             self.process(tasks).await;
-            self.trim_keys().await;
+            self.trim().await;
             self.handle_dead_letter_commands().await;
             self.suspects.tick(&self.db, self.clock.now()).await;
             self.send_expired_replies().await;
@@ -296,15 +298,19 @@ impl<S: Service> Writer<S> {
             .await;
     }
 
-    /// Deletes old idempotency keys every [`TRIM_EVERY`].
-    async fn trim_keys(&mut self) {
+    /// Deletes old idempotency keys and dead letters every [`TRIM_EVERY`].
+    async fn trim(&mut self) {
         let now = self.clock.now();
         if self.next_trim.is_some_and(|next| now < next) {
             return;
         }
         self.next_trim = Some(now + TRIM_EVERY);
-        if let Err(error) = idempotency::trim(&self.db, now).await {
-            tracing::warn!(error = %error_chain(&error), "old idempotency keys not deleted; trying again later");
+        let trimmed = async {
+            idempotency::trim(&self.db, now).await?;
+            dead_letters::trim(&self.db, now - self.kept_for).await
+        };
+        if let Err(error) = trimmed.await {
+            tracing::warn!(error = %error_chain(&error), "old idempotency keys and dead letters not deleted; trying again later");
         }
     }
 

@@ -160,7 +160,8 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Checks for one callback, or two under one id if the caller was killed during the call.
+    /// Checks for one callback, or two under one id if its caller was killed during the call. On a machine under load
+    /// the receiver may also be too slow for the caller: then the delivery says so, and has as many attempts as calls.
     async fn check_callback(
         &self,
         before: usize,
@@ -168,14 +169,16 @@ impl Trial<'_> {
         outcome: &str,
         is_caller_killed: bool,
     ) -> anyhow::Result<()> {
-        let sent = |page: &Value| {
-            let items = page["items"].as_array().into_iter().flatten();
-            let mut ours = items.filter(|one| one["channel"] == "callback");
-            ours.any(|one| one["state"] == "sent")
+        let callback = |page: &Value| {
+            let mut items = page["items"].as_array().into_iter().flatten();
+            items.find(|one| one["channel"] == "callback").cloned()
         };
+        let is_sent = |page: &Value| callback(page).is_some_and(|one| one["state"] == "sent");
         let path = format!("/requests/{hold}/deliveries");
-        self.until_seen("the callback is through", &path, sent)
+        let page = self
+            .until_seen("the callback is through", &path, is_sent)
             .await?;
+        let delivery = callback(&page).context("a callback")?;
         let mut ids = Vec::new();
         for call in self.shop.calls().iter().skip(before) {
             let body: Value = serde_json::from_str(&call.body)?;
@@ -186,10 +189,15 @@ impl Trial<'_> {
         }
         let calls = ids.len();
         ids.dedup();
-        let most = if is_caller_killed { 2 } else { 1 };
+        let error = delivery["last_error"].as_str().unwrap_or_default();
+        let most = if is_caller_killed || error == "The callback did not answer in time." {
+            delivery["attempts"].as_u64().unwrap_or(1)
+        } else {
+            1
+        };
         ensure!(
-            ids.len() == 1 && calls <= most,
-            "{calls} calls under {ids:?}"
+            ids.len() == 1 && u64::try_from(calls)? <= most,
+            "{calls} calls under {ids:?} of {delivery}"
         );
         Ok(())
     }

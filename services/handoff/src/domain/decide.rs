@@ -17,7 +17,7 @@ use super::commands::reassign_orphaned::reassign_orphaned;
 use super::commands::set_holds::set_hold;
 use super::commands::timers_fired::{acknowledge_timer, fire_timer};
 use super::commands::withdraw_hold::withdraw_hold;
-use super::decision::{Fact, HandoffDomain, LookupFn, Need, Outcome, Undecided};
+use super::decision::{Change, Fact, HandoffDomain, LookupFn, Need, Outcome, Undecided};
 use super::effect::{Effect, Reply};
 use super::input::{Input, PolicyInput, RequestInput, UserInput};
 use super::lookup::{DecisionContext, Facts};
@@ -93,6 +93,12 @@ impl Decider for HandoffDomain {
                 let request = request.map(Box::as_ref);
                 decide_on_request(request, input, &context)
             }
+            Input::DeleteExpired { before } => Ok(Outcome::Decided(Box::new(Change {
+                state: Aggregate::Expired,
+                effects: vec![Effect::DeleteExpired { before: *before }],
+                facts: Vec::new(),
+                reply: Reply::EventRecorded,
+            }))),
         }
     }
 
@@ -114,6 +120,7 @@ impl Decider for HandoffDomain {
             Aggregate::User(user) => Fact::User(user.clone()),
             Aggregate::Policy(policy) => Fact::Policy(policy.clone()),
             Aggregate::Request(request) => Fact::Request(request.clone()),
+            Aggregate::Expired => return None,
         })
     }
 
@@ -122,12 +129,13 @@ impl Decider for HandoffDomain {
             Aggregate::Request(request) => request.version,
             Aggregate::User(user) => user.version,
             Aggregate::Policy(policy) => policy.version,
+            Aggregate::Expired => 1,
         }
     }
 
     /// A request waits for hours, whereas users and policies are few and read often.
     fn is_hot(state: &Aggregate) -> bool {
-        state.try_as_request_ref().is_none()
+        matches!(state, Aggregate::User(_) | Aggregate::Policy(_))
     }
 
     fn problem(refusal: &Refusal) -> Problem {

@@ -1,5 +1,6 @@
 //! What a decision returns beside the new state.
 
+use chrono::{DateTime, Utc};
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::TimerReply;
 use holdpoint_contracts::handoff::{Decided, DecidedOne, PolicyView, RequestView, UserView};
@@ -31,6 +32,8 @@ pub enum Effect {
     },
     /// A numbered change for user directories.
     UserChanged(Workspace, UserView),
+    /// Requests without a person that ended before this instant are deleted, one page.
+    DeleteExpired { before: DateTime<Utc> },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, EnumTryAs)]

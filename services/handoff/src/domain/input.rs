@@ -33,6 +33,8 @@ pub enum Input {
         caller: Caller,
         input: PolicyInput,
     },
+    /// The sweep found requests without a person that ended before this instant.
+    DeleteExpired { before: DateTime<Utc> },
 }
 
 /// Everything that can happen to a request.
@@ -100,6 +102,7 @@ impl Input {
             Self::Policy {
                 workspace, name, ..
             } => Key::Policy(workspace.clone(), name.clone()),
+            Self::DeleteExpired { .. } => Key::Expired,
         }
     }
 }

@@ -3,6 +3,7 @@
 mod drift;
 mod golden;
 mod inboxes;
+mod retention;
 mod unreadable;
 mod user_changes;
 mod votes;
@@ -58,6 +59,7 @@ async fn postgres_behaves_as_sqlite_does() {
     votes::inboxes(&prepared(&location("votes")).await).await;
     user_changes_are_numbered(&prepared(&location("user_changes")).await).await;
     drift::columns(&prepared(&location("columns")).await).await;
+    retention::unasked_requests_go(&prepared(&location("retention")).await).await;
     let one = prepared(&location("owners")).await;
     let other = prepared(&location("owners")).await;
     two_replicas(&one, &other).await;
@@ -135,13 +137,29 @@ async fn a_user_whose_requests_stay_does_not_delay_the_next_one() {
         let page = sweep.page(&db).await.unwrap();
         found.extend(page.inputs.iter().filter_map(|input| match input {
             Input::Request { id, .. } => Some(id.number),
-            Input::User { .. } | Input::Policy { .. } => None,
+            Input::User { .. } | Input::Policy { .. } | Input::DeleteExpired { .. } => None,
         }));
         if !page.more {
             break;
         }
     }
     assert_eq!(found, [1, 2], "each once, and the round ends");
+}
+
+/// S0-NFR, B-11
+#[tokio::test]
+async fn requests_without_a_person_are_deleted_after_their_retention() {
+    let (_dir, db) = sqlite().await;
+    retention::unasked_requests_go(&db).await;
+}
+
+/// The sweep searches every ten seconds, so the query must use an index.
+#[tokio::test]
+async fn expired_requests_are_found_by_an_index() {
+    let (_dir, db) = sqlite().await;
+    let plans = Plans::of(&db);
+    assert!(!has_expired(&plans, now()).await.unwrap());
+    assert_eq!(plans.whole_tables(), Vec::<String>::new());
 }
 
 /// STYLE, store conformance: migrations equal entities.

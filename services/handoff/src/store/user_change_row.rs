@@ -1,4 +1,7 @@
-//! Table `user_changes`: changes of users, numbered without gaps, for the copies in other services.
+//! Table `user_changes`: the newest change of each user, for the copies in other services. Changes are numbered
+//! without gaps when they are made; a newer change of a user replaces the older ones.
+
+use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::{UserChange, UserView};
@@ -6,6 +9,7 @@ use holdpoint_ids::Workspace;
 use holdpoint_store::{BrokenRow as _, ROWS_PER_STATEMENT, StoreError};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::{Expr, ExprTrait as _};
 use sea_orm::{QueryOrder, QuerySelect};
 
 #[sea_orm::model]
@@ -17,6 +21,8 @@ pub struct Model {
     pub workspace: String,
     pub body: String,
     pub at: DateTimeUtc,
+    /// Of the user; empty in rows that are older than this column.
+    pub name: String,
 }
 
 impl ActiveModelBehavior for ActiveModel {}
@@ -47,7 +53,7 @@ fn read(row: &Model) -> Result<UserChange, StoreError> {
     })
 }
 
-/// Adds changes in order; the last one has the number `last`.
+/// Adds changes in order, and deletes earlier changes of the same users. The last one has the number `last`.
 pub(crate) async fn insert(
     db: &impl ConnectionTrait,
     changes: &[(&Workspace, &UserView)],
@@ -61,9 +67,22 @@ pub(crate) async fn insert(
             workspace: Set(workspace.to_string()),
             body: Set(serde_json::to_string(user).map_err(Entity::broken)?),
             at: Set(now),
+            name: Set(user.name.to_string()),
         })
     });
     let rows = rows.collect::<Result<Vec<_>, StoreError>>()?;
+    let users: BTreeSet<_> = changes
+        .iter()
+        .map(|(workspace, user)| (workspace.to_string(), user.name.to_string()))
+        .collect();
+    let users: Vec<_> = users.into_iter().collect();
+    for chunk in users.chunks(ROWS_PER_STATEMENT) {
+        let user = Expr::tuple([Expr::col(Column::Workspace), Expr::col(Column::Name)]);
+        Entity::delete_many()
+            .filter(user.in_tuples(chunk.to_vec()))
+            .exec(db)
+            .await?;
+    }
     for chunk in rows.chunks(ROWS_PER_STATEMENT) {
         Entity::insert_many(chunk.to_vec())
             .exec_without_returning(db)

@@ -320,7 +320,6 @@ async fn start_services(
         targets: EgressPolicy::AllowPrivate,
         mails: settings.data.join(MAILS),
         public_url: public_url.clone(),
-        kept_for: settings.kept_for,
         kernels: KernelRegistry::default(),
     };
     for service in [
@@ -335,6 +334,7 @@ async fn start_services(
             clock: clock.clone(),
             store: settings.tables().of(name),
             keys: secrets.keys()?,
+            kept_for: settings.kept_for,
         };
         if let Some(status) = start_on_kernel(service, &deps, &environment, group).await? {
             environment.kernels.add(name, status);

@@ -18,7 +18,7 @@ use holdpoint_contracts::notification::{
 use holdpoint_contracts::subject;
 use holdpoint_egress::EgressPolicy;
 use holdpoint_ids::Workspace;
-use holdpoint_kernel::Deps;
+use holdpoint_kernel::{Deps, RETENTION_DEFAULT};
 use holdpoint_mail::{Mail, MailTransport, Mailer};
 use holdpoint_migrations::notification::Migrator;
 use holdpoint_store::{Location, begin_write, migrate, open_readers, open_writer};
@@ -54,12 +54,12 @@ pub(super) async fn serve_as_child() {
         clock: Clock::standing_at("2026-01-01T00:00:00Z".parse().unwrap()),
         store: store_in(Path::new(&folder)),
         keys: Secrets::fresh().unwrap().keys().unwrap(),
+        kept_for: RETENTION_DEFAULT,
     };
     let tracker = TaskTracker::new();
     crate::start(
         &deps,
         outside(dead_server(), EgressPolicy::AllowPrivate),
-        KEPT_FOR,
         CancellationToken::new(),
         &tracker,
     )
@@ -67,9 +67,6 @@ pub(super) async fn serve_as_child() {
     .unwrap();
     std::future::pending::<()>().await;
 }
-
-/// How long notifications are kept after an end.
-const KEPT_FOR: TimeDelta = TimeDelta::days(30);
 
 /// A mail server that nobody is at.
 fn dead_server() -> MailTransport {
@@ -177,6 +174,7 @@ impl Bench {
             clock: self.clock.clone(),
             store: self.store(),
             keys: self.secrets.keys().unwrap(),
+            kept_for: RETENTION_DEFAULT,
         };
         let transport = match &self.smtp {
             Some(url) => MailTransport::from_env(Some(url), "unused").unwrap(),
@@ -185,7 +183,6 @@ impl Bench {
         crate::start(
             &deps,
             outside(transport, self.targets),
-            KEPT_FOR,
             self.stop.clone(),
             &self.tracker,
         )

@@ -14,7 +14,7 @@ use holdpoint_contracts::scheduler::{
 };
 use holdpoint_contracts::{handoff, subject};
 use holdpoint_ids::{HoldId, RunId, Workspace};
-use holdpoint_kernel::Deps;
+use holdpoint_kernel::{Deps, RETENTION_DEFAULT};
 use holdpoint_store::Location;
 use holdpoint_testkit::{TestNats, nats, until};
 use tokio_util::sync::CancellationToken;
@@ -130,6 +130,7 @@ impl Fixture {
             clock: self.clock.clone(),
             store: self.store.clone(),
             keys: holdpoint_auth::Secrets::fresh().unwrap().keys().unwrap(),
+            kept_for: RETENTION_DEFAULT,
         };
         let kernels = running.kernels.clone();
         let handle = start(

@@ -8,12 +8,27 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use tracing::warn;
+
 use super::{config::Config, error::ServerError};
 
 /// A data directory by its absolute path, so that a later process finds the same one.
 #[derive(Debug)]
 pub(super) struct DataDir {
     root: PathBuf,
+}
+
+/// The lock of a data directory. The drop unlocks it explicitly, because a program that is being started at this moment
+/// may still have a copy of the descriptor.
+#[derive(Debug)]
+pub(super) struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.unlock() {
+            warn!(%error, "data directory not unlocked; it stays locked until this process ends");
+        }
+    }
 }
 
 impl DataDir {
@@ -46,7 +61,7 @@ impl DataDir {
 
     /// Held while a `Provided` lives. The system releases it when the process is killed, and the server does not
     /// inherit it.
-    pub(super) fn lock(&self) -> Result<File, ServerError> {
+    pub(super) fn lock(&self) -> Result<Lock, ServerError> {
         let path = self.root.join("nats.lock");
         let file = File::options()
             .create(true)
@@ -58,7 +73,7 @@ impl DataDir {
                 source,
             })?;
         match file.try_lock() {
-            Ok(()) => Ok(file),
+            Ok(()) => Ok(Lock(file)),
             Err(TryLockError::WouldBlock) => Err(ServerError::InUse {
                 dir: self.root.clone(),
             }),

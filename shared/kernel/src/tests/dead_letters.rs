@@ -1,5 +1,6 @@
 //! Dead letters: listed, shown, replayed and dropped (Mend 6).
 
+use chrono::TimeDelta;
 use holdpoint_bus::StreamUse;
 use holdpoint_contracts::dead_letter::{DeadLetter, DeadLetterRequest, DeadLetterSummary};
 use holdpoint_contracts::problem::Problem;
@@ -37,6 +38,30 @@ async fn keep(world: &World, name: &str, by: i64) {
     sea_orm::ConnectionTrait::execute_unprepared(&world.db, &sql)
         .await
         .unwrap();
+}
+
+/// S0-NFR, B-11: a batch after their retention deletes old dead letters, and keeps the others.
+#[tokio::test]
+async fn a_dead_letter_is_deleted_after_its_retention() {
+    let world = World::with_stream().await;
+    keep(&world, "a", 3).await;
+    let kernel = world.start().await;
+    let clock = &world.deps.clock;
+    let kept_for = world.deps.kept_for;
+    clock
+        .move_to(clock.now() + kept_for - TimeDelta::hours(1))
+        .unwrap();
+    // The batch before the second one has deleted what was past its retention.
+    for _ in 0..2 {
+        world.add("b", 1, None).await.unwrap();
+    }
+    assert_eq!(list(&world, &acme()).await.len(), 1, "kept for 30 days");
+    clock.move_to(clock.now() + TimeDelta::hours(2)).unwrap();
+    for _ in 0..2 {
+        world.add("b", 1, None).await.unwrap();
+    }
+    assert_eq!(list(&world, &acme()).await.len(), 0, "and not longer");
+    kernel.stop().await;
 }
 
 #[tokio::test]

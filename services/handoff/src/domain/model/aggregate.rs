@@ -13,6 +13,8 @@ pub enum Key {
     Request(Workspace, HoldId),
     User(Workspace, UserName),
     Policy(Workspace, PolicyName),
+    /// Requests that are past their retention. They have no state here.
+    Expired,
 }
 
 #[derive(Debug, Clone, PartialEq, EnumTryAs)]
@@ -20,6 +22,8 @@ pub enum Aggregate {
     Request(Box<Request>),
     User(User),
     Policy(Box<Policy>),
+    /// Only effects write its rows.
+    Expired,
 }
 
 impl Aggregate {
@@ -29,6 +33,7 @@ impl Aggregate {
             Self::Request(request) => Key::Request(request.workspace.clone(), request.id),
             Self::User(user) => Key::User(user.workspace.clone(), user.name.clone()),
             Self::Policy(policy) => Key::Policy(policy.workspace.clone(), policy.name.clone()),
+            Self::Expired => Key::Expired,
         }
     }
 }

@@ -53,7 +53,9 @@ pub(super) fn check(before: Option<&Request>, next: &Request, effects: &[Effect]
             Effect::Changed { id, version, .. } => {
                 assert_eq!((*id, *version), (next.id, next.version));
             }
-            Effect::UserChanged(..) => panic!("a request changed a user"),
+            Effect::UserChanged(..) | Effect::DeleteExpired { .. } => {
+                panic!("a request changed something else")
+            }
         }
     }
     if let Some(Request {

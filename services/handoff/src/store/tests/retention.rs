@@ -1,0 +1,51 @@
+//! What is past its retention goes, and the record of decisions stays.
+
+use super::*;
+
+/// S0-NFR, B-11: ended timers of programs go, and holds that were withdrawn before they came; more than one page has.
+/// Open timers stay, and requests of which a person was asked.
+pub(super) async fn unasked_requests_go(db: &DatabaseConnection) {
+    let of_kind = |number, kind, phase| {
+        let mut one = request("acme", number, phase);
+        one.spec = Some(HoldSpec::asking(kind, "Is it time?"));
+        one
+    };
+    let withdrawn = || Phase::Withdrawn {
+        reason: String::new(),
+        by: None,
+        at: now(),
+    };
+    let over = || Phase::TimedOut { at: now() };
+    let mut tombstone = request("other", 1_000, withdrawn());
+    tombstone.spec = None;
+    let expired = (1..=600).map(|number| of_kind(number, HoldKind::Timer, over()));
+    let kept = [
+        of_kind(2_001, HoldKind::Timer, open()),
+        of_kind(2_002, HoldKind::Approval, over()),
+        of_kind(2_003, HoldKind::Input, withdrawn()),
+    ];
+    let states = expired.chain([tombstone]).chain(kept.clone());
+    let states: Vec<_> = states.map(|one| (boxed(one), 0)).collect();
+    assert_eq!(save_all(db, &states).await, []);
+
+    assert!(
+        !has_expired(db, now()).await.unwrap(),
+        "not before its time"
+    );
+    let before = now() + TimeDelta::milliseconds(1);
+    let mut pages = 0;
+    while has_expired(db, before).await.unwrap() {
+        let tx = begin_write(db).await.unwrap();
+        let effect = Effect::DeleteExpired { before };
+        handoff().record(&tx, &[effect], now()).await.unwrap();
+        tx.commit().await.unwrap();
+        pages += 1;
+    }
+    assert_eq!(pages, 2);
+    let keys: Vec<_> = states.iter().map(|(state, _)| state.key()).collect();
+    let tx = begin_write(db).await.unwrap();
+    let left = handoff().load(&tx, &keys).await.unwrap();
+    let left: BTreeSet<_> = left.into_iter().map(|(key, _)| key).collect();
+    let kept: BTreeSet<_> = kept.into_iter().map(|one| boxed(one).key()).collect();
+    assert_eq!(left, kept);
+}
