@@ -21,7 +21,7 @@ use crate::world::{PATIENCE, at_rest};
 
 /// Rows that are played at the same time by all tests of this file, each with separate processes. They mostly wait
 /// for a redelivery, and each starts containers, of which Docker starts only some at a time.
-static AT_ONCE: Semaphore = Semaphore::const_new(12);
+static AT_ONCE: Semaphore = Semaphore::const_new(8);
 
 /// Duration of a call of the tool. The node renews its lease in this time.
 const AT_WORK: Duration = Duration::from_millis(600);

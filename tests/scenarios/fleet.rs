@@ -16,6 +16,9 @@ use tokio::process::{Child, Command};
 /// Longest time until a service is ready.
 const READY: Duration = Duration::from_secs(60);
 
+/// How long a connection is kept for the next call. The gateway closes it after 15 s of silence.
+const IDLE_MAX: Duration = Duration::from_secs(5);
+
 /// The bus, the database and the keys of the services.
 pub(crate) struct Ground {
     pub(crate) nats: TestNats,
@@ -226,7 +229,11 @@ impl Api {
     /// The address of a gateway, and the token of a user.
     pub(crate) fn at(url: &str, token: &str) -> Self {
         Self {
-            client: reqwest::Client::builder().no_proxy().build().unwrap(),
+            client: reqwest::Client::builder()
+                .no_proxy()
+                .pool_idle_timeout(IDLE_MAX)
+                .build()
+                .unwrap(),
             base: format!("{url}/v1/workspaces/default"),
             token: token.to_owned(),
         }

@@ -147,8 +147,13 @@ async fn a_poisoned_command_stops_no_other_of_its_batch() {
         (status, all["items"].as_array().map(Vec::len)),
         (200, Some(199))
     );
-    let stored = bus.stored(StreamUse::Commands("executor")).await.unwrap();
-    assert_eq!(stored, 0, "nothing is left on the bus");
+    // Acks follow the commit.
+    until(PATIENCE, "nothing is left on the bus", async || {
+        let stored = bus.stored(StreamUse::Commands("executor")).await;
+        stored.is_ok_and(|stored| stored == 0).then_some(())
+    })
+    .await
+    .unwrap();
     let kept = dead_letters(&world.up.data_dir()).unwrap();
     assert_eq!(kept, 1, "the poisoned one");
 }

@@ -265,11 +265,8 @@ impl World {
 
     fn users(&self) -> BTreeMap<UserName, UserView> {
         let states = self.handoff.states.values();
-        let users = states.filter_map(|state| match state {
-            HandoffAggregate::User(user) => Some((user.name.clone(), user.view())),
-            HandoffAggregate::Request(_) | HandoffAggregate::Policy(_) => None,
-        });
-        users.collect()
+        let users = states.filter_map(HandoffAggregate::try_as_user_ref);
+        users.map(|user| (user.name.clone(), user.view())).collect()
     }
 
     /// Takes new dispatches. A process that dies loses them.

@@ -121,10 +121,8 @@ pub(crate) struct People {
 pub(crate) fn requests(world: &World) -> Vec<&Request> {
     let states = world.handoff.states.values();
     let mut requests: Vec<_> = states
-        .filter_map(|state| match state {
-            Aggregate::Request(request) => Some(&**request),
-            Aggregate::User(_) | Aggregate::Policy(_) => None,
-        })
+        .filter_map(Aggregate::try_as_request_ref)
+        .map(Box::as_ref)
         .filter(|request| request.spec.is_some())
         .collect();
     requests.sort_by_key(|request| request.id);

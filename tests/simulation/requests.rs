@@ -195,10 +195,8 @@ impl Requests {
 }
 
 fn find_request(world: &World, id: HoldId) -> Option<&Request> {
-    match world.handoff.states.get(&Key::Request(acme(), id)) {
-        Some(Aggregate::Request(request)) => Some(request),
-        Some(Aggregate::User(_) | Aggregate::Policy(_)) | None => None,
-    }
+    let state = world.handoff.states.get(&Key::Request(acme(), id))?;
+    state.try_as_request_ref().map(Box::as_ref)
 }
 
 /// At the end every timer has fired, so an open request waits for a person or has a timer.

@@ -6,6 +6,7 @@ mod browser;
 mod build_info;
 mod docker;
 mod images;
+mod memory_folder;
 mod shell;
 mod test;
 mod tidy;

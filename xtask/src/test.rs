@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, bail};
 
 use crate::{
-    browser, docker, images,
+    browser, docker, images, memory_folder,
     shell::{command, metadata, show, text},
 };
 
@@ -22,6 +22,15 @@ const SEED_NAME: &str = "PROPTEST_RNG_SEED";
 /// Default seed of property tests, so that a result is the same on every machine. `cargo xtask soak` uses
 /// random seeds.
 const SEED: &str = "20261122";
+
+/// Variable with the folder for temporary files.
+const FOLDER_NAME: &str = "TMPDIR";
+
+/// Variable in which the test programs read how many tests run at the same time.
+const THREADS_NAME: &str = "RUST_TEST_THREADS";
+
+/// Two for each core of CI: half of the time a test waits for a process, a timer or a redelivery.
+const THREADS: &str = "4";
 
 /// Prefixes of the names of all property tests.
 const PROPERTIES: [&str; 2] = ["domain::", "duration::"];
@@ -128,14 +137,23 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
         None
     };
     let mut variables = variables(docker::responds());
+    let folder = match env::var_os(FOLDER_NAME) {
+        Some(_) => None,
+        None => memory_folder::create(),
+    };
+    if let Some(folder) = &folder {
+        variables.push((FOLDER_NAME, folder.path().display().to_string()));
+    }
     let (flag, variable) = EXHAUSTIVE;
     let (flags, arguments): (Vec<_>, Vec<_>) =
         arguments.iter().partition(|argument| *argument == flag);
     if !flags.is_empty() {
         variables.push((variable, "1".to_owned()));
     }
-    if env::var_os(SEED_NAME).is_none() {
-        variables.push((SEED_NAME, SEED.to_owned()));
+    for (name, value) in [(SEED_NAME, SEED), (THREADS_NAME, THREADS)] {
+        if env::var_os(name).is_none() {
+            variables.push((name, value.to_owned()));
+        }
     }
     // The same selection as for the tests, because another one would build the dependencies again with other
     // features.

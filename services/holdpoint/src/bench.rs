@@ -10,6 +10,7 @@ mod load;
 mod machine;
 mod measurement;
 mod statistics;
+mod take_over;
 mod temporary_system;
 mod worker;
 
@@ -19,7 +20,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use serde_json::{Value, json};
 
-use self::instruction::{Instruction, Pace, STEPS};
+use self::instruction::{BenchAgent, Instruction, Pace, STEPS};
 use self::measurement::{
     EXECUTOR, LOAD, Measured, SCHEDULER, WORKER, durability, number, runs_by_steps,
 };
@@ -37,13 +38,19 @@ const WARM_UP: u64 = 500;
 /// Fails if anything was lost or done twice.
 pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
     holdpoint_telemetry::start(holdpoint_telemetry::Default::Warn);
-    let mut system = TemporarySystem::start(&args.database, args.keep).await?;
+    if args.up && matches!(args.shape, Shape::P3) {
+        bail!(Usage(
+            "p3 kills the scheduler, so --up is not allowed".to_owned()
+        ));
+    }
+    let mut system = TemporarySystem::start(&args).await?;
     let directory = system.directory.clone();
     let limits_before = machine_limits(&directory).await?;
     let measured = match args.shape {
         Shape::P1 | Shape::P2 => measure_runs(&mut system, &args).await,
         Shape::P3 => measure_timers(&mut system, &args).await,
         Shape::P4 => http_measurements::measure_answers(&mut system, &args).await,
+        Shape::P5 => take_over::measure_take_over(&mut system, &args).await,
         Shape::Start => http_measurements::measure_starts(&mut system, &args).await,
     };
     let limits_after = machine_limits(&directory).await;
@@ -85,7 +92,10 @@ async fn measure_runs(system: &mut TemporarySystem, args: &BenchArgs) -> anyhow:
     for name in [SCHEDULER, EXECUTOR, WORKER, LOAD] {
         system.start_process(name).await?;
     }
-    let warm_up = Instruction::WarmUp { runs: WARM_UP };
+    let warm_up = Instruction::WarmUp {
+        runs: WARM_UP,
+        agent: BenchAgent::ThreeSteps,
+    };
     let warm_up = system.process(LOAD)?.perform(&warm_up).await?;
     system.begin_measurement();
     let pace = Pace {
@@ -102,7 +112,7 @@ async fn measure_runs(system: &mut TemporarySystem, args: &BenchArgs) -> anyhow:
     system.take_process(EXECUTOR)?.stop().await?;
     let last_seq = number(&warm_up, "last_seq").unwrap_or(0);
     let all = runs + WARM_UP;
-    let tables = check::check_runs(&system.tables.of(EXECUTOR), all, last_seq).await?;
+    let tables = check::check_runs(&system.tables.of(EXECUTOR), STEPS, all, last_seq).await?;
     let is_complete = tables.get("ok") == Some(&Value::Bool(true))
         && runs_by_steps(&worker, STEPS) == Some(all)
         && number(&worker, "executed_twice") == Some(0);
@@ -110,6 +120,7 @@ async fn measure_runs(system: &mut TemporarySystem, args: &BenchArgs) -> anyhow:
         "bench": if is_closed_loop { "p2" } else { "p1" },
         "in_flight": window,
         "rate": args.rate,
+        "up": args.up,
         "durability": durability(&args.database),
         "load": load,
         "used_per_run": used,

@@ -27,6 +27,10 @@ pub(crate) use events::{Events, Live};
 
 use crate::connection::{Connection, is_loopback};
 
+/// How long a connection is kept for the next call. The gateway closes it after 15 s of silence, and a call that is
+/// sent at that moment would be lost.
+const IDLE_MAX: Duration = Duration::from_secs(10);
+
 /// Longest time for a response.
 const RESPONSE_MAX: Duration = Duration::from_secs(60);
 /// Longest time for an advance of the clock, which waits for all work that it triggers.
@@ -77,6 +81,7 @@ impl Client {
         segment(&to.workspace)?;
         let mut builder = reqwest::Client::builder()
             .connect_timeout(CONNECT_MAX)
+            .pool_idle_timeout(IDLE_MAX)
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("holdpoint/", env!("CARGO_PKG_VERSION")));
         if url.host_str().is_some_and(is_loopback) {

@@ -4,11 +4,10 @@ use holdpoint_store::{Location, open_readers};
 use sea_orm::{ConnectionTrait, DatabaseConnection, Statement, TryGetable};
 use serde_json::{Value, json};
 
-use super::instruction::STEPS;
-
 /// Counts runs; `ok` means that all of them are complete.
 pub(super) async fn check_runs(
     location: &Location,
+    steps: usize,
     expected: u64,
     last_seq: u64,
 ) -> anyhow::Result<Value> {
@@ -17,7 +16,7 @@ pub(super) async fn check_runs(
     let completed = count(&db, "runs WHERE status = 'completed'").await?;
     let steps = format!(
         "(SELECT run_id FROM steps WHERE status IN ('completed', 'succeeded') \
-         GROUP BY run_id HAVING count(*) = {STEPS}) AS complete"
+         GROUP BY run_id HAVING count(*) = {steps}) AS complete"
     );
     let steps = count(&db, &steps).await?;
     let history = format!(

@@ -50,6 +50,7 @@ pub(super) async fn measure_answers(
         "bench": "p4",
         "in_flight": pace.window,
         "rate": pace.rate,
+        "up": args.up,
         "durability": durability(&args.database),
         "blocked": blocked,
         "load": load,
@@ -92,6 +93,7 @@ pub(super) async fn measure_starts(
     let stored = check::count_runs(&system.tables.of(EXECUTOR)).await?;
     let result = json!({
         "bench": "start",
+        "up": args.up,
         "durability": durability(&args.database),
         "starts": results,
         "tables": { "runs": stored, "ok": stored == 2 * runs },
@@ -123,7 +125,9 @@ async fn start_all(system: &mut TemporarySystem) -> anyhow::Result<Api> {
     let ready = &system.process(GATEWAY)?.ready;
     let text = |name: &str| ready.get(name).and_then(Value::as_str).map(str::to_owned);
     Ok(Api {
-        url: text("http").context("the gateway printed no address")?,
+        url: text("http")
+            .or_else(|| text("url"))
+            .context("the gateway printed no address")?,
         token: text("token").context("the gateway printed no token")?,
     })
 }

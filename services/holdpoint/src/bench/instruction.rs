@@ -16,7 +16,7 @@ use crate::output;
 #[serde(tag = "do", rename_all = "snake_case")]
 pub(super) enum Instruction {
     /// Store the agent and start some runs, so that caches and connections are ready.
-    WarmUp { runs: u64 },
+    WarmUp { runs: u64, agent: BenchAgent },
     /// Start runs and wait until all are completed.
     Runs(Pace),
     /// Set timers that are due in a day or later.
@@ -123,12 +123,18 @@ pub(super) const TOOL: &str = "bench_noop";
 /// Steps of [`BenchAgent::ThreeSteps`].
 pub(super) const STEPS: usize = 3;
 
+/// How long the tool of a slow step works, in milliseconds.
+pub(super) const SLOW_MS: u64 = 5_000;
+
 /// The agents of measured runs.
-#[derive(Debug, Clone, Copy, strum::IntoStaticStr)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, strum::IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", prefix = "bench_")]
 pub(super) enum BenchAgent {
     /// Consecutive steps that call a tool which does nothing. Each is dispatched through the queue.
     ThreeSteps,
+    /// A step whose tool works for [`SLOW_MS`].
+    SlowStep,
     /// A question, and a step that gets the answer.
     Question,
     /// A wait of a day.
@@ -147,6 +153,10 @@ impl BenchAgent {
             Self::ThreeSteps => {
                 let step = json!({ "tool": TOOL, "args": { "idempotent": true, "text": text } });
                 vec![step; STEPS]
+            }
+            Self::SlowStep => {
+                let args = json!({ "idempotent": true, "text": text, "work_ms": SLOW_MS });
+                vec![json!({ "tool": TOOL, "args": args })]
             }
             Self::Question => {
                 let ask = json!({ "to": "@user.owner", "question": text, "timeout": "1 day" });

@@ -26,8 +26,8 @@ pub(crate) async fn run(args: BenchChildArgs) -> anyhow::Result<ExitCode> {
     let mut answerer = None;
     while let Some(instruction) = instructions.next().await? {
         let result = match instruction {
-            Instruction::WarmUp { runs } => {
-                let (new, result) = runs::RunStarter::warm_up(bus.clone(), runs).await?;
+            Instruction::WarmUp { runs, agent } => {
+                let (new, result) = runs::RunStarter::warm_up(bus.clone(), agent, runs).await?;
                 starter = Some(new);
                 result
             }

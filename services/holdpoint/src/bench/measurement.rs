@@ -7,6 +7,8 @@ pub(super) const SCHEDULER: &str = "scheduler";
 pub(super) const HANDOFF: &str = "handoff";
 pub(super) const NOTIFICATION: &str = "notification";
 pub(super) const GATEWAY: &str = "gateway";
+/// All services in one process.
+pub(super) const UP: &str = "up";
 pub(super) const LOAD: &str = "bench-load";
 pub(super) const WORKER: &str = "bench-worker";
 

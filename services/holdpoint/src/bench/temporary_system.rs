@@ -11,7 +11,8 @@ use serde_json::{Map, Value, json};
 
 use super::child::BenchProcess;
 use super::machine::Usage;
-use super::measurement::GATEWAY;
+use super::measurement::{GATEWAY, UP};
+use crate::cli::processes::BenchArgs;
 use crate::serve::secrets;
 use crate::serve::tables::Tables;
 
@@ -22,13 +23,16 @@ pub(super) struct TemporarySystem {
     nats: Provided,
     nats_before: Usage,
     processes: Vec<BenchProcess>,
+    /// Whether `up` is all services in one process.
+    is_up: bool,
     /// The Postgres server, and the temporary database on it.
     database: Option<(String, String)>,
 }
 
 impl TemporarySystem {
     /// Creates the directory and starts the bus, but no other process.
-    pub(super) async fn start(database: &str, keep: bool) -> anyhow::Result<Self> {
+    pub(super) async fn start(args: &BenchArgs) -> anyhow::Result<Self> {
+        let (database, keep) = (args.database.as_str(), args.keep);
         let temporary = tempfile::Builder::new()
             .prefix("holdpoint-bench-")
             .disable_cleanup(keep)
@@ -56,31 +60,40 @@ impl TemporarySystem {
             nats,
             nats_before: Usage::default(),
             processes: Vec::new(),
+            is_up: args.up,
             database,
         })
     }
 
-    /// Starts a service, `bench-worker` or `bench-load`; returns the milliseconds until it is ready.
+    /// Starts a service, `bench-worker` or `bench-load`; returns the milliseconds until it is ready. With `--up` the
+    /// first service starts all of them.
     pub(super) async fn start_process(&mut self, name: &'static str) -> anyhow::Result<u128> {
-        let mut args = vec![
-            name.to_owned(),
-            "--nats-url".to_owned(),
-            self.nats.url.clone(),
-        ];
-        if !name.starts_with("bench-") {
-            let secrets = self.directory.join("secrets.json").display().to_string();
-            let database_url = match &self.tables {
-                Tables::Sqlite(directory) => format!("sqlite:{}", directory.display()),
-                Tables::Postgres(url) => url.clone(),
-            };
-            args.insert(0, "serve".to_owned());
-            args.extend(["--secrets".to_owned(), secrets]);
+        let name = self.process_of(name);
+        if name == UP && self.index_of(UP).is_ok() {
+            return Ok(0);
+        }
+        let path = |name: &str| self.directory.join(name).display().to_string();
+        let database_url = match &self.tables {
+            Tables::Sqlite(directory) => format!("sqlite:{}", directory.display()),
+            Tables::Postgres(url) => url.clone(),
+        };
+        let mut args = vec![name.to_owned()];
+        args.extend(["--nats-url".to_owned(), self.nats.url.clone()]);
+        if !is_of_bench(name) {
             args.extend(["--database-url".to_owned(), database_url]);
-            let mails = self.directory.join("mails").display().to_string();
-            args.extend(["--mails".to_owned(), mails]);
+        }
+        if name == UP {
+            args.extend(["--json".to_owned(), "--data".to_owned(), path("up")]);
+        } else if !is_of_bench(name) {
+            args.insert(0, "serve".to_owned());
+            args.extend(["--secrets".to_owned(), path("secrets.json")]);
+            args.extend(["--mails".to_owned(), path("mails")]);
         }
         if name == GATEWAY {
-            args.extend(["--http", "127.0.0.1:0", "--owner-token"].map(str::to_owned));
+            args.push("--owner-token".to_owned());
+        }
+        if name == GATEWAY || name == UP {
+            args.extend(["--http", "127.0.0.1:0"].map(str::to_owned));
         }
         let began = Instant::now();
         let process = BenchProcess::start(name, &args, &self.directory).await?;
@@ -88,18 +101,28 @@ impl TemporarySystem {
         Ok(began.elapsed().as_millis())
     }
 
-    pub(super) fn process(&mut self, name: &str) -> anyhow::Result<&mut BenchProcess> {
+    pub(super) fn process(&mut self, name: &'static str) -> anyhow::Result<&mut BenchProcess> {
         let index = self.index_of(name)?;
         self.processes.get_mut(index).context("no process")
     }
 
     /// Removes a process from the system, so that the caller can end it.
-    pub(super) fn take_process(&mut self, name: &str) -> anyhow::Result<BenchProcess> {
+    pub(super) fn take_process(&mut self, name: &'static str) -> anyhow::Result<BenchProcess> {
         let index = self.index_of(name)?;
         Ok(self.processes.remove(index))
     }
 
-    fn index_of(&self, name: &str) -> anyhow::Result<usize> {
+    /// The process that a service runs in.
+    fn process_of(&self, name: &'static str) -> &'static str {
+        if self.is_up && !is_of_bench(name) {
+            UP
+        } else {
+            name
+        }
+    }
+
+    fn index_of(&self, name: &'static str) -> anyhow::Result<usize> {
+        let name = self.process_of(name);
         let mut processes = self.processes.iter();
         let index = processes.position(|process| process.name == name);
         index.with_context(|| format!("{name} does not run"))
@@ -155,6 +178,11 @@ impl TemporarySystem {
         drop(self.temporary.take());
         Ok(())
     }
+}
+
+/// Whether it is the worker or the load, and not a service.
+fn is_of_bench(name: &str) -> bool {
+    name.starts_with("bench-")
 }
 
 /// A new database, so that the schemas are empty and no data of the server is touched.

@@ -1,8 +1,9 @@
-//! The worker of `bench`: one tool that does nothing and counts its calls.
+//! The worker of `bench`: one tool that counts its calls and does nothing else. It may take some time for that.
 
 use std::collections::{BTreeMap, HashMap};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
@@ -41,8 +42,13 @@ pub(crate) async fn run(args: BenchChildArgs) -> anyhow::Result<ExitCode> {
         seen.after_answer
             .extend(micros_since_answer(&call.dispatch.args));
         let steps = seen.calls.entry(call.dispatch.run).or_default();
-        *steps.entry(call.dispatch.step).or_default() += 1;
-        async {
+        *steps.entry(call.dispatch.step.clone()).or_default() += 1;
+        let work_ms = call.dispatch.args.get("work_ms").and_then(Value::as_u64);
+        let work = Duration::from_millis(work_ms.unwrap_or(0));
+        async move {
+            if !work.is_zero() {
+                tokio::time::sleep(work).await;
+            }
             Ok(ToolSuccess {
                 description: "Did nothing".to_owned(),
                 data: Value::Null,

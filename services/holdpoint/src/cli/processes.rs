@@ -248,6 +248,8 @@ pub(crate) enum Shape {
     P3,
     /// Answers: runs that wait for a person are answered over HTTP
     P4,
+    /// Take-over: one of two workers is killed while each step takes 5 s
+    P5,
     /// Starts over HTTP, one in a request and 500 in a request
     Start,
 }
@@ -260,7 +262,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "sqlite|URL", default_value = "sqlite")]
     pub(crate) database: String,
     /// Number of runs or due timers [default: p1 20000, p2 2000, p3 100000, p4 5000,
-    /// start 10000]
+    /// p5 1000, start 10000]
     #[arg(long, value_name = "N")]
     pub(crate) runs: Option<u64>,
     /// Maximum of unanswered starts (p1), incomplete runs (p2) or unanswered calls (p4, start)
@@ -276,6 +278,9 @@ pub(crate) struct BenchArgs {
     /// Number of additional timers that are due a day later (p3)
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) far: u64,
+    /// All services in one process (not p3)
+    #[arg(long)]
+    pub(crate) up: bool,
     /// Keep the directory with tables and logs
     #[arg(long)]
     pub(crate) keep: bool,

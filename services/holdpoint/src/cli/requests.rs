@@ -10,6 +10,9 @@ use crate::parsers;
 pub(crate) enum RequestCommand {
     /// List open requests
     Inbox(InboxArgs),
+    /// Show a request
+    #[command(subcommand)]
+    Request(ShowCommand),
     /// Approve requests, or open an approval with a text
     Approve(ApproveArgs),
     #[command(flatten)]
@@ -31,6 +34,15 @@ pub(crate) enum RequestCommand {
         /// Print the id of the timer and exit
         #[arg(long)]
         detach: bool,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ShowCommand {
+    /// Show a request with its call, its votes and its history
+    Show {
+        /// Id of the request
+        request: String,
     },
 }
 
@@ -193,7 +205,7 @@ pub(crate) struct ApproveArgs {
     /// Arguments of the gated call instead of the requested ones: JSON, or a file that holds it
     #[arg(long, value_name = "JSON|FILE", value_parser = parsers::json_or_file)]
     pub(crate) args: Option<Value>,
-    /// Fail if the digest of the requested call is not DIGEST; `inbox --json` shows it
+    /// Fail if the digest of the requested call is not DIGEST; `request show` shows it
     #[arg(long)]
     pub(crate) digest: Option<String>,
     #[command(flatten)]

@@ -6,6 +6,7 @@
 mod act_on_request;
 mod ask_as_step;
 mod open_hold;
+mod show;
 
 use anyhow::bail;
 use holdpoint_contracts::handoff::{RequestStatus, RequestView};
@@ -14,7 +15,9 @@ use serde_json::json;
 pub(crate) use self::open_hold::OpenedHold;
 use self::open_hold::{open, wait_until_closed};
 use super::{ClientCommand, Session, add_options, api_text, cells, instant, page_query};
-use crate::cli::requests::{ApproveArgs, AskArgs, InboxArgs, RequestCommand, RequestRefs};
+use crate::cli::requests::{
+    ApproveArgs, AskArgs, InboxArgs, RequestCommand, RequestRefs, ShowCommand,
+};
 use crate::client::Body;
 use crate::exit::{ExitKind, Usage};
 
@@ -27,6 +30,7 @@ impl ClientCommand for RequestCommand {
     async fn perform(self, session: &Session) -> anyhow::Result<ExitKind> {
         match self {
             Self::Inbox(args) => inbox(session, args).await,
+            Self::Request(ShowCommand::Show { request }) => show::show(session, &request).await,
             Self::Approve(args) => approve(session, args).await,
             Self::Act(command) => act_on_request::perform(session, command).await,
             Self::HandOff { message, hold } => {

@@ -33,7 +33,7 @@ async fn keep(world: &World, name: &str, by: i64) {
     let body = serde_json::to_string(&super::envelope(name, by, None)).unwrap();
     let sql = format!(
         "INSERT INTO dead_letters (subject, body, reason, created_at, digest, workspace) \
-         VALUES ('{SUBJECT}', '{body}', 'a fault of an older version', '2026-03-02 09:00:00+00:00', '', 'acme')"
+         VALUES ('{SUBJECT}', '{body}', 'a fault of an older version', '2026-03-02T09:00:00+00:00', '', 'acme')"
     );
     sea_orm::ConnectionTrait::execute_unprepared(&world.db, &sql)
         .await
@@ -148,7 +148,7 @@ async fn the_number_of_dead_letters_is_limited() {
     let sql = format!(
         "INSERT INTO dead_letters (subject, body, reason, created_at, digest, workspace) \
          WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {more}) \
-         SELECT '{SUBJECT}', '{{}}', 'reason ' || i, '2026-03-02 09:00:00+00:00', '', 'acme' FROM n"
+         SELECT '{SUBJECT}', '{{}}', 'reason ' || i, '2026-03-02T09:00:00+00:00', '', 'acme' FROM n"
     );
     sea_orm::ConnectionTrait::execute_unprepared(&world.db, &sql)
         .await

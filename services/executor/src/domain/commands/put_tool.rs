@@ -99,7 +99,11 @@ fn is_url(url: &str) -> bool {
     let rest = url
         .strip_prefix("http://")
         .or_else(|| url.strip_prefix("https://"));
-    let has_host = |rest: &str| !matches!(rest.chars().next(), None | Some('/' | '?' | '#' | ':'));
+    // An empty port is the trace of a variable without a value.
+    let has_host = |rest: &str| {
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        !authority.is_empty() && !authority.starts_with(':') && !authority.ends_with(':')
+    };
     rest.is_some_and(has_host) && !url.chars().any(|c| c.is_whitespace() || c.is_control())
 }
 

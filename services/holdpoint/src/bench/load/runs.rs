@@ -88,8 +88,12 @@ impl RunStarter {
     }
 
     /// Stores the agent, learns the length of a complete history, and starts some runs.
-    pub(super) async fn warm_up(bus: Bus, runs: u64) -> anyhow::Result<(Self, Value)> {
-        let mut starter = Self::new(bus, BenchAgent::ThreeSteps).await?;
+    pub(super) async fn warm_up(
+        bus: Bus,
+        agent: BenchAgent,
+        runs: u64,
+    ) -> anyhow::Result<(Self, Value)> {
+        let mut starter = Self::new(bus, agent).await?;
         let first = RunId::fresh();
         starter.start(first, 0).await.map_err(refused)?;
         starter.learn_length(first).await?;

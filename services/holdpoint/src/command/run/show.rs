@@ -3,12 +3,15 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::run::{
-    ApprovalState, ApprovalView, PausedBy, RunView, StepView, WaitingOn,
+    ApprovalState, ApprovalView, FailedAttempt, PausedBy, RunView, StepView, WaitingOn,
 };
 
 use super::super::{Session, api_text, cells, instant};
 use crate::exit::ExitKind;
 use crate::table::{Rows, one_line};
+
+/// Newest failed attempts of a step that are shown; `--json` has all of them.
+const ATTEMPTS_SHOWN: usize = 3;
 
 pub(super) async fn show(session: &Session, run: &str) -> anyhow::Result<ExitKind> {
     let body = session.client.run(run).await?;
@@ -49,6 +52,11 @@ pub(super) fn facts(run: &RunView, now: Option<DateTime<Utc>>) -> String {
         let approval = step.approval_state.as_ref();
         let text = approval.and_then(|approval| approval_text(&step.id, approval));
         facts.extend(text.map(|text| ("approval", text)));
+        let edited = approval.and(step.request.as_ref());
+        let edited = edited.filter(|_| approval.is_some_and(|one| one.original_args.is_some()));
+        facts.extend(edited.map(|args| ("called", format!("{} with {args}", step.id))));
+        let failed = step.failed_attempts.iter().rev().take(ATTEMPTS_SHOWN).rev();
+        facts.extend(failed.map(|attempt| ("attempt", attempt_text(&step.id, attempt))));
     }
     let pauses = run.paused_by.iter();
     facts.extend(pauses.map(|pause| ("paused", pause_text(pause))));
@@ -87,6 +95,13 @@ fn hold_text(hold: &WaitingOn, now: Option<DateTime<Utc>>) -> String {
         step => format!(" ({step})"),
     };
     format!("{}{step}, {left}; then: {}", hold.kind, hold.then)
+}
+
+/// Why an attempt of a tool failed.
+fn attempt_text(step: &str, failed: &FailedAttempt) -> String {
+    let (number, at) = (failed.attempt, instant(failed.at));
+    let (why, code) = (&failed.response.description, &failed.error_code);
+    format!("{number} of {step} failed at {at}: {why} ({code})")
 }
 
 /// Who decided about a gated step. While it waits, the line of its hold says so.

@@ -88,6 +88,42 @@ fn an_approved_step_says_who_approved_it() {
     assert!(lines.iter().all(|line| line.chars().count() <= 80));
 }
 
+/// S2-R16, newcomer: a run that will call its tool again says why the last attempts failed, and what an approver edited.
+#[test]
+fn failed_attempts_and_edited_arguments_are_shown() {
+    let failed = |attempt: u32| {
+        json!({
+            "attempt": attempt, "dispatch": attempt, "at": "2026-01-01T13:00:00Z", "error_code": "http_503",
+            "response": { "success": false, "description": "POST pay.example answered 503", "error": null,
+                "data": null, "duration_ms": 4 },
+        })
+    };
+    let step = json!({
+        "id": "step-02", "kind": "tool", "status": "waiting", "tool": "payments.refund",
+        "action": "Call payments.refund", "request": { "amount": 125 }, "response": null,
+        "error_code": null, "dispatch": 4, "attempts": 4, "claimed_by": null, "claimed_at": null,
+        "started_at": null, "ended_at": null,
+        "failed_attempts": (1..=4).map(failed).collect::<Vec<_>>(),
+        "approval_state": { "state": "approved", "by": "ada", "at": "2026-01-01T12:30:00Z",
+            "comment": null, "original_args": { "amount": 250 }, "digest": "d" },
+    });
+    let facts = show::facts(&run(&json!({ "steps": [step], "waiting_on": [] })), None);
+    let lines: Vec<_> = facts.lines().skip(7).collect();
+    let attempt = |number: u32| {
+        format!(
+            "attempt    {number} of step-02 failed at 2026-01-01 13:00:00: POST pay.example answered 503 (http_503)"
+        )
+    };
+    let expected = [
+        "approval   step-02 approved by ada at 2026-01-01 12:30:00, edited".to_owned(),
+        "called     step-02 with {\"amount\":125}".to_owned(),
+        attempt(2),
+        attempt(3),
+        attempt(4),
+    ];
+    assert_eq!(lines, expected);
+}
+
 #[test]
 fn a_paused_run_shows_who_paused_it_and_the_time_left() {
     let paused = run(&json!({
@@ -130,7 +166,7 @@ fn an_event_is_one_line() {
     .unwrap();
     assert_eq!(
         event_line(&item),
-        "12:00:01  step-01     step.succeeded      Email \"Introduction\" sent to Ada"
+        "12:00:01  step-01     step.succeeded         Email \"Introduction\" sent to Ada"
     );
 }
 

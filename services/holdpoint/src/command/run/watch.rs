@@ -21,7 +21,7 @@ pub(super) async fn watch(session: &Session, run: &str) -> anyhow::Result<ExitKi
                     // Lines show only the time, so the first line of each day is preceded by the date.
                     let now = item.at.date_naive();
                     if day.replace(now) != Some(now) {
-                        output::note(&format!("{now} (UTC)"));
+                        output::line(&format!("{now} (UTC)"))?;
                     }
                     output::line(&event_line(&item))?;
                 }
@@ -37,7 +37,7 @@ pub(super) fn event_line(item: &HistoryItem) -> String {
     let step = item.step.as_deref().unwrap_or("-");
     let kind = item.kind.as_str();
     let at = item.at.format("%H:%M:%S");
-    format!("{at}  {step:<10}  {kind:<18}  {}", one_line(&item.message))
+    format!("{at}  {step:<10}  {kind:<21}  {}", one_line(&item.message))
         .trim_end()
         .to_owned()
 }

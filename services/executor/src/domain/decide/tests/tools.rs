@@ -77,9 +77,10 @@ fn what_cannot_be_called_is_not_registered() {
         (reserved.problem().status, reserved.problem().code.as_str()),
         (409, "tool_reserved")
     );
-    let wrong: [fn(&mut ToolSpec); 10] = [
+    let wrong: [fn(&mut ToolSpec); 11] = [
         |it| it.http.url = "ftp://pay.example".to_owned(),
         |it| it.http.url = "https://".to_owned(),
+        |it| it.http.url = "https://pay.example:/refund".to_owned(),
         |it| it.http.url = "https://pay.example/a b".to_owned(),
         |it| it.http.method = "post".to_owned(),
         |it| it.args_schema = Some(json!([1])),
