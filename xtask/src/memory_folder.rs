@@ -32,8 +32,8 @@ fn is_in_memory(mounts: &str) -> bool {
     let fields = mounts
         .lines()
         .map(|line| line.split(' ').collect::<Vec<_>>());
-    let of_mount = fields.filter(|fields| fields.get(1) == Some(&MOUNT));
-    of_mount.last().is_some_and(|fields| {
+    let mut of_mount = fields.filter(|fields| fields.get(1) == Some(&MOUNT));
+    of_mount.next_back().is_some_and(|fields| {
         let options = fields.get(3).copied().unwrap_or_default();
         fields.get(2) == Some(&"tmpfs") && options.split(',').all(|one| one != "noexec")
     })

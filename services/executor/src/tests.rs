@@ -77,8 +77,8 @@ async fn a_stored_run_completes_inline_while_the_bus_is_away() {
     let (stop, tracker) = (CancellationToken::new(), TaskTracker::new());
     let tools = Arc::new(Log(AtomicUsize::new(0)));
     let inline: Arc<dyn InlineTools> = Arc::clone(&tools) as _;
-    let service = crate::start(&deps, Some(inline), stop.clone(), &tracker).await;
-    drop(service.unwrap());
+    let service = crate::start(&deps, Some(inline), stop.clone(), &tracker);
+    drop(service.await.unwrap());
 
     let acme: Workspace = "acme".parse().unwrap();
     let step = |message: &str| json!({ "tool": "log", "args": { "message": message } });
@@ -91,10 +91,8 @@ async fn a_stored_run_completes_inline_while_the_bus_is_away() {
     bus.ask(&acme, &apply).await.unwrap();
     let mail = json!({ "to": "a@b.example", "subject": "x", "body": "y" });
     let writes = json!({ "agent": "writes", "steps": [{ "tool": "send_email", "args": mail }] });
-    let apply = ApplyAgent {
-        agent: "writes".parse().unwrap(),
-        text: writes.to_string(),
-    };
+    let (agent, text) = ("writes".parse().unwrap(), writes.to_string());
+    let apply = ApplyAgent { agent, text };
     let apply = Envelope::of_service("test", apply);
     bus.ask(&acme, &apply).await.unwrap();
     let start = async |agent: &str| {

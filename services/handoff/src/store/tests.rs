@@ -146,22 +146,6 @@ async fn a_user_whose_requests_stay_does_not_delay_the_next_one() {
     assert_eq!(found, [1, 2], "each once, and the round ends");
 }
 
-/// S0-NFR, B-11
-#[tokio::test]
-async fn requests_without_a_person_are_deleted_after_their_retention() {
-    let (_dir, db) = sqlite().await;
-    retention::unasked_requests_go(&db).await;
-}
-
-/// The sweep searches every ten seconds, so the query must use an index.
-#[tokio::test]
-async fn expired_requests_are_found_by_an_index() {
-    let (_dir, db) = sqlite().await;
-    let plans = Plans::of(&db);
-    assert!(!has_expired(&plans, now()).await.unwrap());
-    assert_eq!(plans.whole_tables(), Vec::<String>::new());
-}
-
 /// STYLE, store conformance: migrations equal entities.
 #[tokio::test]
 async fn the_migrated_columns_are_those_of_the_entities() {

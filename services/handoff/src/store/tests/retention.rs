@@ -2,6 +2,22 @@
 
 use super::*;
 
+/// S0-NFR, B-11
+#[tokio::test]
+async fn requests_without_a_person_are_deleted_after_their_retention() {
+    let (_dir, db) = sqlite().await;
+    unasked_requests_go(&db).await;
+}
+
+/// The sweep searches every ten seconds, so the query must use an index.
+#[tokio::test]
+async fn expired_requests_are_found_by_an_index() {
+    let (_dir, db) = sqlite().await;
+    let plans = Plans::of(&db);
+    assert!(!has_expired(&plans, now()).await.unwrap());
+    assert_eq!(plans.whole_tables(), Vec::<String>::new());
+}
+
 /// S0-NFR, B-11: ended timers of programs go, and holds that were withdrawn before they came; more than one page has.
 /// Open timers stay, and requests of which a person was asked.
 pub(super) async fn unasked_requests_go(db: &DatabaseConnection) {
