@@ -14,6 +14,7 @@ use sea_orm_migration::prelude::*;
 use sea_orm_migration::sea_orm::DbBackend;
 
 const KERNEL: &str = include_str!("shared/kernel.sql");
+const DEAD_LETTERS_BY_AGE: &str = include_str!("shared/dead_letters_by_age.sql");
 const USER_DIRECTORY: &str = include_str!("shared/user_directory.sql");
 
 /// One migration: its name, and its files in order.
@@ -111,17 +112,20 @@ service!(executor:
     "0001_initial" => [super::KERNEL, super::USER_DIRECTORY, include_str!("executor/0001_initial.sql")],
     "0002_ended_runs" => [include_str!("executor/0002_ended_runs.sql")],
     "0003_failed_attempts" => [include_str!("executor/0003_failed_attempts.sql")],
+    "0004_dead_letters_by_age" => [super::DEAD_LETTERS_BY_AGE],
 );
 service!(gateway:
     "0001_initial" => [super::USER_DIRECTORY, include_str!("gateway/0001_initial.sql")],
 );
 service!(handoff:
     "0001_initial" => [super::KERNEL, include_str!("handoff/0001_initial.sql")],
-    "0002_retention" => [include_str!("handoff/0002_retention.sql")],
+    "0002_retention" => [super::DEAD_LETTERS_BY_AGE, include_str!("handoff/0002_retention.sql")],
 );
 service!(notification:
     "0001_initial" => [super::KERNEL, super::USER_DIRECTORY, include_str!("notification/0001_initial.sql")],
+    "0002_dead_letters_by_age" => [super::DEAD_LETTERS_BY_AGE],
 );
 service!(scheduler:
     "0001_initial" => [super::KERNEL, include_str!("scheduler/0001_initial.sql")],
+    "0002_dead_letters_by_age" => [super::DEAD_LETTERS_BY_AGE],
 );

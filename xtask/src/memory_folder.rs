@@ -1,7 +1,7 @@
 //! A folder in memory for the files of tests.
 //!
-//! Hundreds of databases that sync each commit make a disk stall for many seconds, and a stalled test measures the
-//! disk. No test cuts the power, so that the files need not survive it.
+//! Hundreds of databases sync each commit. A disk then stalls for many seconds, and timeouts expire. No test cuts the
+//! power, so the files need not survive it.
 
 use std::fs;
 
@@ -11,20 +11,23 @@ use crate::shell::{command, output};
 
 const MOUNT: &str = "/dev/shm";
 
-/// What the tests need at most, in KiB: most of it is the profile of the browser and databases.
+/// Free room that the file system must have, in KiB.
 const ROOM_KIB: u64 = 4 * 1_024 * 1_024;
 
 /// A new folder, if the machine has a file system in memory with room for programs and files of tests.
 pub(crate) fn create() -> Option<TempDir> {
     let mounts = fs::read_to_string("/proc/mounts").ok()?;
+    if !is_in_memory(&mounts) {
+        return None;
+    }
     let room = output(&mut command("df", &["-k", "--output=avail", MOUNT])).ok()?;
-    let is_usable = is_in_memory(&mounts) && room_of(&room)? >= ROOM_KIB;
+    let has_room = room_of(&room)? >= ROOM_KIB;
     let make = || {
         tempfile::Builder::new()
             .prefix("holdpoint-tests-")
             .tempdir_in(MOUNT)
     };
-    is_usable.then(make)?.ok()
+    has_room.then(make)?.ok()
 }
 
 /// Whether [`MOUNT`] is in memory and may contain programs. A later mount hides an earlier one.

@@ -29,8 +29,8 @@ const FOLDER_NAME: &str = "TMPDIR";
 /// Variable in which the test programs read how many tests run at the same time.
 const THREADS_NAME: &str = "RUST_TEST_THREADS";
 
-/// One more than CI has cores: half of the time a test waits for a process, a timer or a redelivery. More of them
-/// would start too many browsers at once.
+/// One more than CI has cores: tests wait for processes, timers and redeliveries. Four tests start too many browsers
+/// at once.
 const THREADS: &str = "3";
 
 /// Prefixes of the names of all property tests.

@@ -23,7 +23,7 @@ use holdpoint_bus::{BusError, StreamUse};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::Parts;
 use holdpoint_kernel::{
-    DecodedCommand, Deps, Handle, KernelError, Service, serve_queries, start_sweep,
+    DecodedCommand, Deps, Handle, KernelError, Service, serve_queries, start_retention,
 };
 use holdpoint_store::{StoreError, migrate, open_readers};
 use tokio_util::sync::CancellationToken;
@@ -97,11 +97,7 @@ pub async fn start(
     let (queues, bus, queues_stop) = (Arc::clone(&service.queues), deps.bus.clone(), stop.clone());
     tracker.spawn(vital("queues").run(async move { queues.keep(bus, queues_stop).await }));
     sweeps::start(&service, &handle, &readers, &stop, tracker);
-    let retention = sweeps::Retention {
-        clock: deps.clock.clone(),
-        kept_for: deps.kept_for,
-    };
-    start_sweep(&handle, readers.clone(), retention, stop.clone(), tracker);
+    start_retention(&handle, deps, &readers, &stop, tracker);
     if let Some(tools) = inline {
         inline_worker::InlineWorker::new(&service, &handle, &readers, tools)
             .start(stop.clone(), tracker);

@@ -20,7 +20,6 @@ use tokio_util::task::TaskTracker;
 use crate::executor::Executor;
 
 pub(crate) use redispatch::step_dispatches;
-pub(crate) use retention::Retention;
 
 /// Starts the sweeps that have no setting; they end with `stop`.
 pub(crate) fn start(

@@ -19,7 +19,7 @@ mod tests;
 use std::sync::Arc;
 
 use holdpoint_bus::BusError;
-use holdpoint_kernel::{Deps, Handle, KernelError, serve_queries, start_sweep};
+use holdpoint_kernel::{Deps, Handle, KernelError, serve_queries, start_retention, start_sweep};
 use holdpoint_store::{StoreError, migrate, open_readers};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -62,11 +62,7 @@ pub async fn start(
         stop.clone(),
         tracker,
     );
-    let retention = sweeps::Retention {
-        clock: deps.clock.clone(),
-        kept_for: deps.kept_for,
-    };
-    start_sweep(&handle, readers.clone(), retention, stop.clone(), tracker);
+    start_retention(&handle, deps, &readers, &stop, tracker);
     let queries = Arc::new(HandoffQueries {
         db: readers,
         clock: deps.clock.clone(),

@@ -4,4 +4,3 @@ mod reassignment;
 mod retention;
 
 pub(crate) use reassignment::Reassignment;
-pub(crate) use retention::Retention;

@@ -110,7 +110,7 @@ async fn measure_runs(system: &mut TemporarySystem, args: &BenchArgs) -> anyhow:
     system.take_process(LOAD)?.stop().await?;
     let worker = system.take_process(WORKER)?.finish().await?;
     system.take_process(EXECUTOR)?.stop().await?;
-    let last_seq = number(&warm_up, "last_seq").unwrap_or(0);
+    let last_seq = Some(number(&warm_up, "last_seq").unwrap_or(0));
     let all = runs + WARM_UP;
     let tables = check::check_runs(&system.tables.of(EXECUTOR), STEPS, all, last_seq).await?;
     let is_complete = tables.get("ok") == Some(&Value::Bool(true))

@@ -200,6 +200,19 @@ fn instant(at: DateTime<Utc>) -> String {
     at.format("%Y-%m-%d %H:%M:%S").to_string()
 }
 
+/// Shown characters of the arguments of a call; `--json` has all of them.
+const ARGS_CHARS_MAX: usize = 160;
+
+/// The arguments of a call at a bounded length.
+fn short_args(args: &Value) -> String {
+    let mut args = args.to_string();
+    if let Some((end, _)) = args.char_indices().nth(ARGS_CHARS_MAX) {
+        args.truncate(end);
+        args.push('…');
+    }
+    args
+}
+
 /// The text of a value as the API writes it. Lists are joined; an absent value is empty.
 fn api_text<T: Serialize + ?Sized>(value: &T) -> String {
     match serde_json::to_value(value) {

@@ -168,6 +168,13 @@ fn indented<'t>(texts: impl Iterator<Item = &'t str>, width: usize) -> Vec<Strin
     lines
 }
 
+/// One line for each name and its value.
+pub(crate) fn fact_lines(facts: &[(&str, String)]) -> String {
+    let lines = facts.iter();
+    let lines = lines.map(|(name, value)| format!("{name:<10} {}", one_line(value)));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 /// Replaces line ends and control characters, which would break a table or control the terminal.
 pub(crate) fn one_line(text: &str) -> String {
     text.chars()

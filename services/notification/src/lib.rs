@@ -27,7 +27,7 @@ use futures_util::future::BoxFuture;
 use holdpoint_bus::BusError;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::UserChange;
-use holdpoint_kernel::{Deps, Handle, KernelError, serve_queries, start_sweep};
+use holdpoint_kernel::{Deps, Handle, KernelError, serve_queries, start_retention, start_sweep};
 use holdpoint_store::{StoreError, migrate, open_readers};
 use holdpoint_user_directory::{DirectoryWriter, UserDirectory};
 use tokio_util::sync::CancellationToken;
@@ -39,7 +39,6 @@ use service::vital;
 use sweeps::digests::Digests;
 use sweeps::due_deliveries::DueDeliveries;
 use sweeps::fan_out::FanOut;
-use sweeps::retention::Retention;
 use sweeps::run_end_watches::RunEndWatches;
 
 pub use sending::Outside;
@@ -126,11 +125,7 @@ pub async fn start(
     };
     let nudge = start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
     delivery_wake.connect(nudge.clone(), handle.status());
-    let sweep = Retention {
-        clock: deps.clock.clone(),
-        kept_for: deps.kept_for,
-    };
-    start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
+    start_retention(&handle, deps, &readers, &stop, tracker);
     let sweep = Digests {
         clock: deps.clock.clone(),
         after: None,

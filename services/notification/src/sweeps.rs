@@ -3,5 +3,5 @@
 pub(crate) mod digests;
 pub(crate) mod due_deliveries;
 pub(crate) mod fan_out;
-pub(crate) mod retention;
+mod retention;
 pub(crate) mod run_end_watches;

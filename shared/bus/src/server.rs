@@ -242,6 +242,7 @@ impl Provided {
                 }
             }
         }
+        // Only now, because the server used the directory until its end.
         drop(self.lock.take());
     }
 

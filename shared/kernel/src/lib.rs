@@ -26,6 +26,7 @@ mod origin;
 mod outbox;
 mod queries;
 mod reply;
+mod retention;
 mod service;
 mod start;
 mod status;
@@ -42,6 +43,7 @@ pub use holdpoint_telemetry::Vital;
 pub use queries::{
     LIMIT_MAX, Queries, check_limit, cut_items, cut_page, read_query, serve_queries, write_reply,
 };
+pub use retention::{Expiring, start_retention};
 pub use service::{
     AfterRefusal, Changed, DecodedCommand, DesiredState, EffectOf, FactOf, InputOf, KeyOf, NeedOf,
     Outbound, ReplyOf, SentState, Service, StateOf, Store,

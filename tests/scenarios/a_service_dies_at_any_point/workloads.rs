@@ -190,10 +190,10 @@ impl Trial<'_> {
         let calls = ids.len();
         ids.dedup();
         let error = delivery["last_error"].as_str().unwrap_or_default();
-        let most = if is_caller_killed || error == "The callback did not answer in time." {
-            delivery["attempts"].as_u64().unwrap_or(1)
-        } else {
-            1
+        let most = match error {
+            "The callback did not answer in time." => delivery["attempts"].as_u64().unwrap_or(1),
+            _ if is_caller_killed => 2,
+            _ => 1,
         };
         ensure!(
             ids.len() == 1 && u64::try_from(calls)? <= most,

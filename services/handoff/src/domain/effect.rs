@@ -32,7 +32,7 @@ pub enum Effect {
     },
     /// A numbered change for user directories.
     UserChanged(Workspace, UserView),
-    /// Requests without a person that ended before this instant are deleted, one page.
+    /// Deletes one page of the requests that asked no person and ended before this instant.
     DeleteExpired { before: DateTime<Utc> },
 }
 

@@ -33,7 +33,7 @@ pub enum Input {
         caller: Caller,
         input: PolicyInput,
     },
-    /// The sweep found requests without a person that ended before this instant.
+    /// The sweep found requests that asked no person and ended before this instant.
     DeleteExpired { before: DateTime<Utc> },
 }
 

@@ -1,5 +1,5 @@
-//! Deletes requests that are past their retention, page by page: timers of programs, and holds that were withdrawn
-//! before they came. All other requests stay, because they are the record of decisions.
+//! Deletes requests that are past their retention and asked no person, page by page: standalone timers, and holds that
+//! were withdrawn before they were opened. All other requests stay, because they are the record of decisions.
 
 use chrono::{DateTime, Utc};
 use holdpoint_store::StoreError;
@@ -9,7 +9,7 @@ use sea_orm::{QueryOrder as _, QuerySelect as _};
 
 use super::request_row::{COLUMN, Column, Entity};
 
-/// Requests of one page: callers wait for the commit.
+/// Requests of one page. Callers wait for the commit.
 const REQUESTS: u64 = 500;
 
 /// Whether such a request ended before an instant.

@@ -1,5 +1,5 @@
-//! Table `user_changes`: the newest change of each user, for the copies in other services. Changes are numbered
-//! without gaps when they are made; a newer change of a user replaces the older ones.
+//! Table `user_changes`: the newest changes of each user, for the copies in other services. Changes get numbers without
+//! gaps. A later commit that changes the user deletes them.
 
 use std::collections::BTreeSet;
 

@@ -124,6 +124,7 @@ async fn start_all(system: &mut TemporarySystem) -> anyhow::Result<Api> {
     }
     let ready = &system.process(GATEWAY)?.ready;
     let text = |name: &str| ready.get(name).and_then(Value::as_str).map(str::to_owned);
+    // `serve gateway` prints `http`, and `up` prints `url`.
     Ok(Api {
         url: text("http")
             .or_else(|| text("url"))

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::check;
 use super::instruction::{BenchAgent, Instruction, Pace, SLOW_MS};
@@ -14,16 +14,17 @@ use super::temporary_system::TemporarySystem;
 use crate::cli::processes::BenchArgs;
 use crate::exit::Usage;
 
-/// Most runs: by then each of them must be at work.
+/// Most runs: the workers take 1,024 steps each.
 const RUNS_MAX: u64 = 2_000;
 
-/// From the first start to the kill. The tool of each step still works then.
+/// From the first start to the kill. The tools of the first steps still work then.
 const KILL_AFTER: Duration = Duration::from_millis(SLOW_MS * 4 / 5);
 
 /// Steps of a run.
 const STEPS: usize = 1;
 
-/// The calls of the killed worker are not counted: a killed process answers no question. The tables show that each step has one result.
+/// A killed worker cannot report its calls. The tables show that each step has one result, and the other worker that
+/// it called no tool twice. The history of a step that was taken over is longer, so its length is not checked.
 pub(super) async fn measure_take_over(
     system: &mut TemporarySystem,
     args: &BenchArgs,
@@ -39,7 +40,7 @@ pub(super) async fn measure_take_over(
         runs: 1,
         agent: BenchAgent::SlowStep,
     };
-    let warm_up = system.process(LOAD)?.perform(&warm_up).await?;
+    system.process(LOAD)?.perform(&warm_up).await?;
     let doomed = system.take_process(WORKER)?;
     let pace = Pace {
         runs,
@@ -58,12 +59,9 @@ pub(super) async fn measure_take_over(
     system.take_process(LOAD)?.stop().await?;
     let worker = system.take_process(WORKER)?.finish().await?;
     system.take_process(EXECUTOR)?.stop().await?;
-    let last_seq = number(&warm_up, "last_seq").unwrap_or(0);
     let location = system.tables.of(EXECUTOR);
-    let tables = check::check_runs(&location, STEPS, runs + 1, last_seq).await?;
-    let is_complete = tables.get("runs_completed") == tables.get("runs")
-        && tables.get("runs_with_all_steps_succeeded") == tables.get("runs")
-        && number(&tables, "runs") == Some(runs + 1)
+    let tables = check::check_runs(&location, STEPS, runs + 1, None).await?;
+    let is_complete = tables.get("ok") == Some(&Value::Bool(true))
         && number(&worker, "executed_twice") == Some(0);
     let result = json!({
         "bench": "p5",

@@ -23,7 +23,7 @@ pub(super) struct TemporarySystem {
     nats: Provided,
     nats_before: Usage,
     processes: Vec<BenchProcess>,
-    /// Whether `up` is all services in one process.
+    /// Whether one process `up` runs all services.
     is_up: bool,
     /// The Postgres server, and the temporary database on it.
     database: Option<(String, String)>,

@@ -1,4 +1,4 @@
-//! The worker of `bench`: one tool that counts its calls and does nothing else. It may take some time for that.
+//! The worker of `bench`: one tool that counts its calls, and sleeps for `work_ms` if its arguments have it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::process::ExitCode;

@@ -88,7 +88,7 @@ impl NatsAccess {
 
 #[derive(Args)]
 pub(crate) struct RetentionArgs {
-    /// How long a run, its notifications and a timer are kept after their end, and dead letters: 7 to 3650 days
+    /// How long ended runs, notifications, timers and dead letters are kept: 7 to 3650 days
     #[arg(
         id = "retention",
         long = "retention",

@@ -14,7 +14,7 @@ use serde_json::json;
 
 pub(crate) use self::open_hold::OpenedHold;
 use self::open_hold::{open, wait_until_closed};
-use super::{ClientCommand, Session, add_options, api_text, cells, instant, page_query};
+use super::{ClientCommand, Session, add_options, cells, instant, page_query, short_args};
 use crate::cli::requests::{
     ApproveArgs, AskArgs, InboxArgs, RequestCommand, RequestRefs, ShowCommand,
 };
@@ -23,8 +23,6 @@ use crate::exit::{ExitKind, Usage};
 
 /// Prefix of every id of a request.
 const HOLD_PREFIX: &str = "hold_";
-/// Shown characters of the arguments of a call; `--json` has all of them.
-const ARGS_CHARS_MAX: usize = 160;
 
 impl ClientCommand for RequestCommand {
     async fn perform(self, session: &Session) -> anyhow::Result<ExitKind> {
@@ -146,13 +144,8 @@ async fn inbox(session: &Session, args: InboxArgs) -> anyhow::Result<ExitKind> {
 }
 
 fn inbox_row(it: &RequestView) -> [String; 7] {
-    let recipients = if let Some(name) = &it.assignee {
-        format!("@user.{name}")
-    } else if it.to.is_empty() {
-        "owners".to_owned()
-    } else {
-        api_text(&it.to)
-    };
+    let assignee = it.assignee.as_ref().map(|name| format!("@user.{name}"));
+    let recipients = assignee.unwrap_or_else(|| show::recipients(it));
     let question = question_text(it);
     let (options, until) = (it.options.join(" | "), it.deadline.map(instant));
     cells![
@@ -166,12 +159,7 @@ fn question_text(it: &RequestView) -> String {
         let task = it.task.as_ref();
         return task.map_or(&it.question, |task| &task.title).clone();
     };
-    let mut args = call.args.to_string();
-    if let Some((end, _)) = args.char_indices().nth(ARGS_CHARS_MAX) {
-        args.truncate(end);
-        args.push('…');
-    }
-    format!("Call {} with {args}", call.tool)
+    format!("Call {} with {}", call.tool, short_args(&call.args))
 }
 
 #[cfg(test)]
@@ -230,6 +218,6 @@ mod tests {
         );
         request["items"] = call(&"ü".repeat(1_000));
         let long = text(&request);
-        assert!(long.ends_with('…') && long.chars().count() < ARGS_CHARS_MAX + 40);
+        assert!(long.ends_with('…') && long.chars().count() < 200);
     }
 }

@@ -1,12 +1,7 @@
-//! Deletes events and their notifications after a while, page by page.
+//! Events and their notifications that are past their retention (S0-NFR, B-11).
 
-use std::time::Duration;
-
-use chrono::TimeDelta;
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
-use holdpoint_clock::Clock;
-use holdpoint_kernel::{Sweep, SweepPage};
+use chrono::{DateTime, Utc};
+use holdpoint_kernel::Expiring;
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 
@@ -14,26 +9,15 @@ use crate::Notification;
 use crate::domain::Input;
 use crate::store;
 
-pub(crate) struct Retention {
-    pub(crate) clock: Clock,
-    /// How long notifications and deliveries are kept after their request or run has ended.
-    pub(crate) kept_for: TimeDelta,
-}
+impl Expiring for Notification {
+    async fn has_expired(
+        db: &DatabaseConnection,
+        before: DateTime<Utc>,
+    ) -> Result<bool, StoreError> {
+        store::has_expired(db, before).await
+    }
 
-impl Sweep<Notification> for Retention {
-    const NAME: &'static str = "retention";
-    const EVERY: Duration = Duration::from_secs(10);
-
-    fn page<'a>(
-        &'a mut self,
-        db: &'a DatabaseConnection,
-    ) -> BoxFuture<'a, Result<SweepPage<Notification>, StoreError>> {
-        async move {
-            let before = self.clock.now() - self.kept_for;
-            let more = store::has_expired(db, before).await?;
-            let input = more.then_some(Input::DeleteExpired { before });
-            Ok(SweepPage::of_inputs(input, more))
-        }
-        .boxed()
+    fn delete_expired(before: DateTime<Utc>) -> Input {
+        Input::DeleteExpired { before }
     }
 }

@@ -99,7 +99,7 @@ fn is_url(url: &str) -> bool {
     let rest = url
         .strip_prefix("http://")
         .or_else(|| url.strip_prefix("https://"));
-    // An empty port is the trace of a variable without a value.
+    // An empty port usually comes from an unset variable.
     let has_host = |rest: &str| {
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         !authority.is_empty() && !authority.starts_with(':') && !authority.ends_with(':')

@@ -133,11 +133,8 @@ fn apply(world: &mut World, kind: HoldKind, rev: u64, event: &Event) {
 fn all_are_notified_of_the_same_end(world: &World) -> Result<(), TestCaseError> {
     let request = world.request.as_ref().unwrap();
     let (end, shown) = (request.end(), request.view().unwrap());
-    let events = world.effects.iter().rev();
-    let (_, event) = events
-        .filter_map(Effect::try_as_request_event_ref)
-        .next()
-        .unwrap();
+    let mut newest = world.effects.iter().rev();
+    let (_, event) = newest.find_map(Effect::try_as_request_event_ref).unwrap();
     let people = |view: &RequestView| (view.outcome, view.decided_by.clone());
     prop_assert_eq!(
         people(&event.request),

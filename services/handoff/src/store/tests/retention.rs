@@ -4,12 +4,12 @@ use super::*;
 
 /// S0-NFR, B-11
 #[tokio::test]
-async fn requests_without_a_person_are_deleted_after_their_retention() {
+async fn requests_that_asked_no_person_are_deleted_after_their_retention() {
     let (_dir, db) = sqlite().await;
     unasked_requests_go(&db).await;
 }
 
-/// The sweep searches every ten seconds, so the query must use an index.
+/// The sweep searches every five seconds, so the query must use an index.
 #[tokio::test]
 async fn expired_requests_are_found_by_an_index() {
     let (_dir, db) = sqlite().await;
@@ -18,8 +18,8 @@ async fn expired_requests_are_found_by_an_index() {
     assert_eq!(plans.whole_tables(), Vec::<String>::new());
 }
 
-/// S0-NFR, B-11: ended timers of programs go, and holds that were withdrawn before they came; more than one page has.
-/// Open timers stay, and requests of which a person was asked.
+/// S0-NFR, B-11: more than one page of ended standalone timers and withdrawn holds is deleted. Open timers stay, and
+/// requests that asked a person.
 pub(super) async fn unasked_requests_go(db: &DatabaseConnection) {
     let of_kind = |number, kind, phase| {
         let mut one = request("acme", number, phase);

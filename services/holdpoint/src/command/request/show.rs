@@ -5,7 +5,7 @@ use holdpoint_contracts::handoff::RequestView;
 use crate::client::{Body, item_path};
 use crate::command::{Session, api_text, instant};
 use crate::exit::ExitKind;
-use crate::table::one_line;
+use crate::table::fact_lines;
 
 /// Newest entries of the history that are shown; `--json` has all of them.
 const HISTORY_SHOWN: usize = 20;
@@ -32,11 +32,7 @@ fn facts(request: &RequestView) -> String {
     }
     let options = (!request.options.is_empty()).then(|| request.options.join(" | "));
     add("answers", options);
-    let to = match request.to.is_empty() {
-        true => "owners".to_owned(),
-        false => request.to.join(", "),
-    };
-    add("for", Some(to));
+    add("for", Some(recipients(request)));
     add("assignee", request.assignee.clone());
     add("agent", request.agent.as_ref().map(ToString::to_string));
     add("run", request.run.as_ref().map(ToString::to_string));
@@ -60,11 +56,16 @@ fn facts(request: &RequestView) -> String {
         text.extend(note.map(|note| format!(": {note}")));
         add("history", Some(text));
     }
-    let lines = facts.iter();
-    let lines: Vec<_> = lines
-        .map(|(name, value)| format!("{name:<10} {}", one_line(value)))
-        .collect();
-    lines.join("\n")
+    fact_lines(&facts)
+}
+
+/// The recipients as the requester named them.
+pub(super) fn recipients(request: &RequestView) -> String {
+    if request.to.is_empty() {
+        "owners".to_owned()
+    } else {
+        api_text(&request.to)
+    }
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use holdpoint_contracts::run::{
     ApprovalState, ApprovalView, FailedAttempt, PausedBy, RunView, StepView, WaitingOn,
 };
 
-use super::super::{Session, api_text, cells, instant};
+use super::super::{Session, api_text, cells, instant, short_args};
 use crate::exit::ExitKind;
-use crate::table::{Rows, one_line};
+use crate::table::{Rows, fact_lines};
 
 /// Newest failed attempts of a step that are shown; `--json` has all of them.
 const ATTEMPTS_SHOWN: usize = 3;
@@ -54,7 +54,7 @@ pub(super) fn facts(run: &RunView, now: Option<DateTime<Utc>>) -> String {
         facts.extend(text.map(|text| ("approval", text)));
         let edited = approval.and(step.request.as_ref());
         let edited = edited.filter(|_| approval.is_some_and(|one| one.original_args.is_some()));
-        facts.extend(edited.map(|args| ("called", format!("{} with {args}", step.id))));
+        facts.extend(edited.map(|args| ("edited", format!("{} to {}", step.id, short_args(args)))));
         let failed = step.failed_attempts.iter().rev().take(ATTEMPTS_SHOWN).rev();
         facts.extend(failed.map(|attempt| ("attempt", attempt_text(&step.id, attempt))));
     }
@@ -70,11 +70,7 @@ pub(super) fn facts(run: &RunView, now: Option<DateTime<Utc>>) -> String {
         let text = format!("{} ({}, {class})", failure.message, failure.code);
         facts.push(("failure", text));
     }
-    let lines: Vec<_> = facts
-        .iter()
-        .map(|(name, value)| format!("{name:<10} {}", one_line(value)))
-        .collect();
-    lines.join("\n")
+    fact_lines(&facts)
 }
 
 fn hold_text(hold: &WaitingOn, now: Option<DateTime<Utc>>) -> String {

@@ -88,7 +88,7 @@ fn an_approved_step_says_who_approved_it() {
     assert!(lines.iter().all(|line| line.chars().count() <= 80));
 }
 
-/// S2-R16, newcomer: a run that will call its tool again says why the last attempts failed, and what an approver edited.
+/// S2-R4, S2-R16: a run says why the newest attempts failed, and what an approver edited.
 #[test]
 fn failed_attempts_and_edited_arguments_are_shown() {
     let failed = |attempt: u32| {
@@ -116,7 +116,7 @@ fn failed_attempts_and_edited_arguments_are_shown() {
     };
     let expected = [
         "approval   step-02 approved by ada at 2026-01-01 12:30:00, edited".to_owned(),
-        "called     step-02 with {\"amount\":125}".to_owned(),
+        "edited     step-02 to {\"amount\":125}".to_owned(),
         attempt(2),
         attempt(3),
         attempt(4),
