@@ -31,6 +31,8 @@ const AT_WORK: Duration = Duration::from_millis(600);
 enum Workload {
     /// Two runs of a watched agent ask. One is paused, answered and resumed; the other is cancelled.
     RunRequests,
+    /// A run fails at a call, and an operator retries it.
+    Retries,
     /// Two standalone holds call back. A person decides one, and time ends the other.
     StandaloneHolds,
     /// A node works and deregisters, and another node works.
@@ -246,6 +248,7 @@ impl Fleet {
         let played = async {
             match workload {
                 Workload::RunRequests => trial.ask_in_runs().await,
+                Workload::Retries => trial.retry_run().await,
                 Workload::StandaloneHolds => {
                     trial.open_standalone_holds(service == "notification").await
                 }

@@ -21,6 +21,7 @@ mod a_clock_that_is_set_back_ends_nothing;
 mod a_deleted_agent_fails_its_runs;
 mod a_digest_lists_open_requests;
 mod a_failed_channel_is_replaced_by_the_next;
+mod a_failed_run_is_retried;
 mod a_form_keeps_its_order;
 mod a_full_disk_loses_no_work;
 mod a_hanging_mail_server_delays_no_other_delivery;

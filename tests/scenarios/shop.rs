@@ -97,20 +97,24 @@ async fn answer_all(mut stream: TcpStream, calls: Arc<Mutex<Vec<Call>>>, after: 
             .filter_map(|line| line.split_once(':'))
             .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
             .collect();
-        let is_first = {
+        let call = Call {
+            headers,
+            body: sent.clone(),
+        };
+        let (is_first, is_first_of_key) = {
             let mut calls = calls.lock().unwrap();
-            calls.push(Call {
-                headers,
-                body: sent.clone(),
-            });
-            calls.len() == 1
+            let key = call.header("idempotency-key");
+            let is_first_of_key = !calls.iter().any(|one| one.header("idempotency-key") == key);
+            calls.push(call);
+            (calls.len() == 1, is_first_of_key)
         };
         tokio::time::sleep(after).await;
         let (path, to) = path.split_once("?to=").unwrap_or((&path, ""));
         let (status, body) = match path {
             "/away" => ("302 Found", "{}"),
             "/flaky" if !is_first => ("200 OK", "{}"),
-            "/gone" => ("410 Gone", "{}"),
+            "/repaired-later" if !is_first_of_key => ("200 OK", "{}"),
+            "/gone" | "/repaired-later" => ("410 Gone", "{}"),
             "/broken" | "/flaky" => ("500 Internal Server Error", r#"{"error":"broken"}"#),
             _ => ("200 OK", r#"{"id":"o-1","total":12.5}"#),
         };

@@ -15,7 +15,7 @@ use holdpoint_contracts::asking::RequestInput;
 use holdpoint_contracts::executor::{
     AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HandoffsUpdated,
     HoldsClosed, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope,
-    RunEndsOf, StartRun, TakeOverRun, TimerFired, TimersFired, WatchRunEnds,
+    RetryRun, RunEndsOf, StartRun, TakeOverRun, TimerFired, TimersFired, WatchRunEnds,
 };
 use holdpoint_contracts::hold::HoldClosed;
 use holdpoint_contracts::message::{Actor, Command, Envelope};
@@ -158,6 +158,10 @@ fn decode_run_command(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
         CancelRun::VERB => caller.read_one(body, Right::Operate, |it: CancelRun, by| {
             let reason = it.reason;
             caller.run_input(it.run, RunInput::Cancel { by, reason })
+        }),
+        RetryRun::VERB => caller.read_one(body, Right::Operate, |it: RetryRun, by| {
+            let from = it.from_step;
+            caller.run_input(it.run, RunInput::Retry { by, from })
         }),
         _ => decode_report(verb, body, caller),
     }

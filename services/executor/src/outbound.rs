@@ -295,6 +295,7 @@ fn log(item: &HistoryItem) {
         EventType::RunPaused
         | EventType::RunAwaitingApproval
         | EventType::RunCancelled
+        | EventType::RunRetried
         | EventType::HandoffOffered
         | EventType::HandoffAccepted
         | EventType::HandoffReassigned

@@ -45,6 +45,7 @@ commands! {
     PauseRun:        "pause_run"(run)                  -> ChangedRun;
     ResumeRun:       "resume_run"(run)                 -> ChangedRun;
     CancelRun:       "cancel_run"(run)                 -> ChangedRun;
+    RetryRun:        "retry_run"(run)                  -> ChangedRun;
     TakeOverRun:     "take_over_run"(run)              -> ChangedRun;
     WatchRunEnds:    "watch_run_ends"(of[0])           -> Vec<Reply<RunEndWatched>>;
     HoldsClosed:     "holds_closed"(closed[0].id)      -> Vec<Reply<CloseReply>>;
@@ -181,6 +182,15 @@ pub struct CancelRun {
     pub run: RunId,
     /// Reason in one sentence.
     pub reason: Option<String>,
+}
+
+/// Continues a failed run. Its failed and cancelled steps run again; completed results and answers of people are kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RetryRun {
+    pub run: RunId,
+    /// This step and the steps that depend on it run again too.
+    pub from_step: Option<String>,
 }
 
 /// An operator becomes the owner of a live run: its other live steps are revoked, the agent is fenced

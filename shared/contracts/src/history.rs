@@ -24,6 +24,9 @@ pub enum EventType {
     /// A hold ended, or the last pause was lifted.
     #[strum(serialize = "run.resumed")]
     RunResumed,
+    /// An operator continued it after it had failed.
+    #[strum(serialize = "run.retried")]
+    RunRetried,
     /// An operator paused it.
     #[strum(serialize = "run.paused")]
     RunPaused,

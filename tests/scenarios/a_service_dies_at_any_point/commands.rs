@@ -14,7 +14,7 @@ use crate::world::{PATIENCE, log};
 
 /// Commands of people and programs. In CI the service dies after the commit and after publishing. `cargo xtask test
 /// --exhaustive` plays all points.
-pub(super) const COMMANDS: [Row; 30] = [
+pub(super) const COMMANDS: [Row; 31] = [
     Row("executor", "apply_agent", false, Workload::Definitions),
     Row("executor", "put_tool", false, Workload::Definitions),
     Row("executor", "delete_tool", false, Workload::Definitions),
@@ -65,6 +65,7 @@ pub(super) const COMMANDS: [Row; 30] = [
         Workload::Subscriptions,
     ),
     Row("executor", "resume_run", false, Workload::RunRequests),
+    Row("executor", "retry_run", false, Workload::Retries),
     Row("executor", "pause_scope", false, Workload::Operations),
     Row("executor", "resume_scope", false, Workload::Operations),
     Row("executor", "delete_agent", false, Workload::Operations),
@@ -135,13 +136,17 @@ impl Trial<'_> {
     }
 
     /// A name that is unique to this case.
-    fn unique_name(&self, what: &str) -> String {
+    pub(super) fn unique_name(&self, what: &str) -> String {
         let case = self.case.replace([':', '_'], "-");
         format!("{what}-{case}")
     }
 
-    async fn put(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+    pub(super) async fn put(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
         self.call(Method::PUT, path, (body, 200)).await
+    }
+
+    pub(super) async fn patch(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        self.call(Method::PATCH, path, (body, 200)).await
     }
 
     async fn delete(&self, path: &str) -> anyhow::Result<Value> {
@@ -186,7 +191,7 @@ impl Trial<'_> {
         let path = format!("/contacts/{contact}");
         self.put(&path, &json!({ "company": "Acme" })).await?;
         let patch = json!({ "stage": "won" });
-        self.call(Method::PATCH, &path, (&patch, 200)).await?;
+        self.patch(&path, &patch).await?;
         let said = json!({ "kind": "note", "text": "called" });
         let activities = format!("{path}/activities");
         self.post("said", &activities, &said).await?;

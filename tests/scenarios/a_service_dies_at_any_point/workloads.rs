@@ -68,6 +68,38 @@ impl Trial<'_> {
         self.check_end_notification(run).await
     }
 
+    /// A run fails because its contact lacks a field. The field is added, and an operator retries the run.
+    pub(super) async fn retry_run(&self) -> anyhow::Result<()> {
+        let contact = format!("/contacts/{}", self.unique_name("r"));
+        self.put(&contact, &json!({ "company": "Acme" })).await?;
+        let step =
+            json!({ "tool": "log", "args": { "message": "x" }, "when": "contact.stage == 'won'" });
+        let agent = json!({ "agent": "checks", "steps": [log("before"), step, log("after")] });
+        self.post("agent", "/agents", &agent).await?;
+        let of = json!({ "contact": { "id": self.unique_name("r") } });
+        let run = id_of(&self.post("run", "/agents/checks/runs", &of).await?)?;
+        let run = format!("/runs/{run}");
+        let ended = self.until_seen("the failure", &run, |run| run["status"] == "failed");
+        let ended = ended.await?;
+        ensure!(
+            ended["failure"]["code"] == "condition_undetermined",
+            "{ended}"
+        );
+        self.patch(&contact, &json!({ "stage": "won" })).await?;
+        self.post("retry", &format!("{run}/retry"), &json!({}))
+            .await?;
+        self.until_seen("the end", &run, |run| run["status"] == "completed")
+            .await?;
+        let all = [
+            ("run.failed", 1),
+            ("run.retried", 1),
+            ("step.failed", 1),
+            ("step.succeeded", 3),
+            ("run.completed", 1),
+        ];
+        self.check_history(&run, &all).await
+    }
+
     /// Checks that the watcher is notified of the end of a run once (S0-T4).
     async fn check_end_notification(&self, run: &str) -> anyhow::Result<()> {
         let id = run.rsplit('/').next().context("an id")?;

@@ -102,11 +102,12 @@ const OF_WORKERS: [&str; 5] = [
 ];
 
 /// Commands that programs may publish in their workspace.
-const OF_PROGRAMS: [&str; 15] = [
+const OF_PROGRAMS: [&str; 16] = [
     "executor.apply_agent",
     "executor.start_run",
     "executor.pause_run",
     "executor.resume_run",
+    "executor.retry_run",
     "executor.cancel_run",
     "executor.request_input",
     "executor.put_contact",

@@ -13,6 +13,7 @@ pub(crate) mod put_tool;
 pub(crate) mod record_incident;
 pub(crate) mod request_input;
 pub(crate) mod resume_run;
+pub(crate) mod retry_run;
 pub(crate) mod start_run;
 pub(crate) mod start_steps;
 pub(crate) mod step_results;

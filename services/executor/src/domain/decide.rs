@@ -21,6 +21,7 @@ use crate::domain::commands::put_tool::change_tool;
 use crate::domain::commands::record_incident::record_incident;
 use crate::domain::commands::request_input::request_input;
 use crate::domain::commands::resume_run::resume_run;
+use crate::domain::commands::retry_run::retry_run;
 use crate::domain::commands::start_run::start_run;
 use crate::domain::commands::start_steps::start_delivered_step;
 use crate::domain::commands::step_results::{park_step, report_result};
@@ -259,6 +260,7 @@ fn decide_run<'a>(
         RunInput::Pause { by, waiting } => pause_run(transition, by, *waiting),
         RunInput::Resume { by, mode } => resume_run(transition, by, *mode),
         RunInput::Cancel { by, reason } => cancel_run(transition, by, reason.as_deref()),
+        RunInput::Retry { by, from } => retry_run(transition, by, from.as_deref()),
         // Scopes are applied before every input. This input only triggers that.
         RunInput::ApplyScopes => Ok(RunOutcome::Unchanged(Reply::Nothing(()))),
         RunInput::Watch => watch_run(transition),

@@ -143,6 +143,8 @@ pub enum RunInput {
     Resume { by: Actor, mode: ResumeMode },
     /// A person ends it.
     Cancel { by: Actor, reason: Option<String> },
+    /// An operator continues it after it has failed, perhaps from an earlier step.
+    Retry { by: Actor, from: Option<String> },
     /// An operator becomes the owner of the run.
     TakeOver { by: Actor },
     /// The notification service subscribes to its end.

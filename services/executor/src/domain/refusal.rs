@@ -54,6 +54,13 @@ pub enum Refusal {
     RunIdTaken(RunId),
     #[error("run `{0}` is {1} and cannot change any more")]
     RunFinal(RunId, RunStatus),
+    #[error("run `{0}` is {1}; only a failed run can be retried")]
+    RunNotFailed(RunId, RunStatus),
+    /// The first step, which needs the second one.
+    #[error(
+        "{0} cannot start before {1}, which has not completed; retry from {1} or from a step before it"
+    )]
+    RetryTooLate(String, String),
     #[error("{0}")]
     Labels(String),
     #[error("`reason` has more than {REASON_CHARS_MAX} characters")]
@@ -133,6 +140,8 @@ impl Refusal {
             Self::NoStepRunning(..) => (409, "no_step_running"),
             Self::QuestionOpen(..) => (409, "question_open"),
             Self::RunFinal(..) => (409, "run_final"),
+            Self::RunNotFailed(..) => (409, "run_not_failed"),
+            Self::RetryTooLate(..) => (409, "step_not_reached"),
             Self::ScopeBusy => (409, "scope_busy"),
             Self::TooManyQuestions(_) => (409, "too_many_questions"),
             Self::ToolReserved(_) => (409, "tool_reserved"),

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::history::{EventType, HistoryItem};
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{ActionResult, FailedAttempt, Failure, FailureClass};
-use holdpoint_ids::HoldId;
+use holdpoint_ids::{HoldId, NAME_CHARS_MAX};
 use serde_json::Value;
 
 use crate::domain::decision::{Lookup, LookupFn, Undecided};
@@ -16,6 +16,7 @@ use crate::domain::model::step_row::StepRow;
 use crate::domain::need::{Fact, Need, PlanFact};
 use crate::domain::refusal::{REASON_CHARS_MAX, Refusal};
 use crate::domain::step_response::ended_result;
+use crate::domain::text::cut;
 
 pub(crate) fn unchanged_run<'a>(transition: &RunTransition<'a>) -> RunOutcome<'a> {
     // The version was raised for this decision, and nothing of it is kept.
@@ -45,6 +46,8 @@ pub(crate) struct RowData {
     pub(crate) failed_attempts: Vec<FailedAttempt>,
     /// Why the step ended without a result; its response says so.
     pub(crate) why: Option<String>,
+    /// See [`StepRow::is_reset`].
+    pub(crate) is_reset: bool,
 }
 
 impl RowData {
@@ -161,7 +164,7 @@ impl<'a> RunTransition<'a> {
             .steps
             .iter()
             .position(|one| one.id == step)
-            .ok_or_else(|| Refusal::StepNotFound(self.run.id, step.to_owned()).into())
+            .ok_or_else(|| Refusal::StepNotFound(self.run.id, cut(step, NAME_CHARS_MAX)).into())
     }
 
     pub(crate) fn step(&self, index: usize) -> Option<&Step> {
@@ -268,6 +271,7 @@ impl<'a> RunTransition<'a> {
             claimed_at: working.map(|working| working.since),
             started_at,
             ended_at: step.phase.is_settled().then_some(self.now),
+            is_reset: data.is_reset,
             ..StepRow::new(self.run.id, step)
         };
         self.effects.push(Effect::Step(Box::new(row)));

@@ -31,7 +31,12 @@ pub(super) async fn delete_expired(
     if runs.is_empty() {
         return Ok(());
     }
-    delete::<run_row::Entity>(db, run_row::Column::Id, &runs).await?;
+    // Another replica may have retried a run since. That run is kept.
+    let deleted = run_row::Entity::delete_many()
+        .filter(run_row::Column::Id.is_in(runs))
+        .filter(run_row::COLUMN.ended_at.lt(before));
+    let deleted = deleted.exec_with_returning(db).await?;
+    let runs: Vec<_> = deleted.into_iter().map(|run| run.id).collect();
     delete::<run_value_row::Entity>(db, run_value_row::Column::RunId, &runs).await?;
     delete::<step_row::Entity>(db, step_row::Column::RunId, &runs).await?;
     delete::<history_row::Entity>(db, history_row::Column::RunId, &runs).await?;

@@ -1,5 +1,6 @@
 //! Table `steps`: the request and the response of each step (S2-R15).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdpoint_contracts::run::StepStatus;
@@ -51,8 +52,15 @@ impl<'r> Merged<'r> {
         self.0.push(row);
     }
 
+    fn reset(&self) -> Option<&'r StepRow> {
+        self.0.iter().copied().find(|row| row.is_reset)
+    }
+
+    /// The newest value of a field since the step was reset.
     fn last<T>(&self, field: impl Fn(&'r StepRow) -> Option<T>) -> Option<T> {
-        self.0.iter().rev().find_map(|row| field(row))
+        let reset = self.0.iter().rposition(|row| row.is_reset);
+        let rows = self.0.iter().skip(reset.unwrap_or_default()).rev();
+        rows.copied().find_map(field)
     }
 
     fn into_active(self) -> Result<Option<ActiveModel>, StoreError> {
@@ -62,7 +70,8 @@ impl<'r> Merged<'r> {
         let json = |value: Result<String, serde_json::Error>| value.map_err(Entity::broken);
         let request = self.last(|row| row.request.as_ref());
         let response = self.last(|row| row.response.as_ref());
-        let failed = self.last(|row| Some(&row.failed_attempts).filter(|it| !it.is_empty()));
+        let mut failed = self.0.iter().rev().map(|row| &row.failed_attempts);
+        let failed = failed.find(|it| !it.is_empty());
         Ok(Some(ActiveModel {
             run_id: Set(newest.run.uuid()),
             step_id: Set(newest.step.clone()),
@@ -118,6 +127,7 @@ fn read(row: Model) -> Result<StepRow, StoreError> {
             .transpose()
             .map_err(Entity::broken)?
             .unwrap_or_default(),
+        is_reset: false,
     })
 }
 
@@ -211,34 +221,53 @@ async fn queued_rows(
     Ok(query.all(db).await?)
 }
 
-/// Writes rows; a field without a value keeps the value of the row.
+/// The columns that a retry of the run begins anew.
+const OF_ATTEMPT: [Column; 9] = [
+    Column::Tool,
+    Column::Request,
+    Column::Response,
+    Column::ErrorCode,
+    Column::RawError,
+    Column::ClaimedBy,
+    Column::ClaimedAt,
+    Column::StartedAt,
+    Column::EndedAt,
+];
+
+/// Writes rows. A field without a value keeps the value of the row, unless the step was reset.
 pub(crate) async fn upsert(
     db: &Transaction,
     merged: impl Iterator<Item = Merged<'_>>,
 ) -> Result<(), StoreError> {
-    let rows = merged
-        .map(Merged::into_active)
-        .filter_map(Result::transpose);
+    let merged: Vec<_> = merged.collect();
+    clear_reset(db, &merged).await?;
+    let rows = merged.into_iter().map(Merged::into_active);
+    let rows = rows.filter_map(Result::transpose);
     let rows = rows.collect::<Result<Vec<_>, _>>()?;
     insert_rows(db, rows, Some(&keep_absent_fields())).await
 }
 
+async fn clear_reset(db: &Transaction, merged: &[Merged<'_>]) -> Result<(), StoreError> {
+    let mut steps: BTreeMap<RunId, Vec<&str>> = BTreeMap::new();
+    for row in merged.iter().filter_map(Merged::reset) {
+        steps.entry(row.run).or_default().push(&row.step);
+    }
+    for (run, steps) in steps {
+        let mut clear = Entity::update_many()
+            .filter(Column::RunId.eq(run.uuid()))
+            .filter(Column::StepId.is_in(steps));
+        for column in OF_ATTEMPT {
+            clear = clear.col_expr(column, Expr::null());
+        }
+        clear.exec(db).await?;
+    }
+    Ok(())
+}
+
 fn keep_absent_fields() -> OnConflict {
-    let kept = [
-        Column::FailedAttempts,
-        Column::Tool,
-        Column::Request,
-        Column::Response,
-        Column::ErrorCode,
-        Column::RawError,
-        Column::ClaimedBy,
-        Column::ClaimedAt,
-        Column::StartedAt,
-        Column::EndedAt,
-    ];
     let mut conflict = OnConflict::columns([Column::RunId, Column::StepId]);
     conflict.update_columns([Column::Status, Column::Attempts, Column::Dispatch]);
-    for column in kept {
+    for column in OF_ATTEMPT.into_iter().chain([Column::FailedAttempts]) {
         let fresh = Expr::col((Alias::new("excluded"), column));
         let old = Expr::col((Alias::new("steps"), column));
         conflict.value(column, Func::coalesce([fresh, old]));

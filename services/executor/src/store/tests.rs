@@ -8,6 +8,7 @@ mod page_order;
 mod pauses;
 mod retention;
 mod samples;
+mod step_rows;
 mod unreadable;
 
 use std::collections::BTreeMap;
@@ -17,7 +18,6 @@ use chrono::TimeDelta;
 use holdpoint_auth::Secrets;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::history::{EventType, HistoryItem};
-use holdpoint_contracts::run::{ActionResult, StepStatus};
 use holdpoint_store::{Location, begin_write, migrate, open_writer};
 use sea_orm::DatabaseConnection;
 use serde_json::json;
@@ -58,7 +58,8 @@ async fn postgres_behaves_as_sqlite_does() {
     values_and_history_come_back(&database("values").await).await;
     one_winner(&database("one_winner").await).await;
     columns(&database("columns").await).await;
-    steps_keep(&database("steps_keep").await).await;
+    step_rows::keep(&database("steps_keep").await).await;
+    step_rows::keep_their_failures(&database("steps_reset").await).await;
     labels(&database("labels").await).await;
     lists(&database("lists").await).await;
     activities::trimmed(&database("trimmed").await).await;
@@ -96,7 +97,14 @@ async fn the_migrated_columns_are_those_of_the_entities() {
 #[tokio::test]
 async fn a_step_row_keeps_what_a_later_word_does_not_set() {
     let (_dir, db) = sqlite().await;
-    steps_keep(&db).await;
+    step_rows::keep(&db).await;
+}
+
+/// API `POST /runs/{run}/retry`
+#[tokio::test]
+async fn a_reset_step_row_keeps_only_its_failures() {
+    let (_dir, db) = sqlite().await;
+    step_rows::keep_their_failures(&db).await;
 }
 
 /// API `GET /runs?label=`
@@ -280,78 +288,6 @@ async fn one_winner(db: &DatabaseConnection) {
         [keys[1].clone()],
         "only who lost"
     );
-}
-
-async fn steps_keep(db: &DatabaseConnection) {
-    let run = RunId::fresh();
-    let bare = |status, dispatch| StepRow {
-        run,
-        step: "step-01".to_owned(),
-        status,
-        tool: None,
-        request: None,
-        response: None,
-        error_code: None,
-        failed_attempts: Vec::new(),
-        raw_error: None,
-        claimed_by: None,
-        claimed_at: None,
-        started_at: None,
-        ended_at: None,
-        attempts: 1,
-        dispatch,
-    };
-    let queued = StepRow {
-        tool: Some("log".to_owned()),
-        request: Some(json!({ "a": 1 })),
-        started_at: Some(now()),
-        ..bare(StepStatus::Queued, 1)
-    };
-    let granted = StepRow {
-        claimed_by: Some("node-a".parse().unwrap()),
-        claimed_at: Some(now()),
-        ..bare(StepStatus::InProgress, 1)
-    };
-    let result = ActionResult {
-        success: false,
-        description: "No.".to_owned(),
-        error: Some("500".to_owned()),
-        data: json!(null),
-        duration_ms: 3,
-    };
-    let failed = StepRow {
-        response: Some(result),
-        error_code: Some("http_status".to_owned()),
-        raw_error: Some("500 from /srv/crm/app.py".to_owned()),
-        ended_at: Some(now()),
-        ..bare(StepStatus::Failed, 2)
-    };
-    let expected = StepRow {
-        status: StepStatus::Failed,
-        dispatch: 2,
-        claimed_by: granted.claimed_by.clone(),
-        claimed_at: granted.claimed_at,
-        response: failed.response.clone(),
-        error_code: failed.error_code.clone(),
-        raw_error: failed.raw_error.clone(),
-        ended_at: failed.ended_at,
-        ..queued.clone()
-    };
-    let effect = |row: &StepRow| Effect::Step(Box::new(row.clone()));
-    // In one batch and in three: the same row.
-    record_all(db, &[effect(&queued)]).await;
-    record_all(db, &[effect(&granted)]).await;
-    record_all(db, &[effect(&failed)]).await;
-    let kept = steps_of(db, run).await.unwrap();
-    assert_eq!(kept, std::slice::from_ref(&expected));
-    let other = RunId::fresh();
-    let at_once = [queued, granted, failed].map(|row| StepRow { run: other, ..row });
-    record_all(db, &at_once.each_ref().map(effect)).await;
-    let expected = StepRow {
-        run: other,
-        ..expected
-    };
-    assert_eq!(steps_of(db, other).await.unwrap(), [expected]);
 }
 
 async fn labels(db: &DatabaseConnection) {

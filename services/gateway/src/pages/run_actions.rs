@@ -1,10 +1,12 @@
-//! The actions of a run's page: pause, resume, cancel and take over (D-14).
+//! The actions of a run's page: pause, resume, cancel, retry and take over (D-14).
 
 use axum::extract::Path;
 use axum::response::{IntoResponse, Redirect, Response};
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::executor::{CancelRun, PauseRun, PauseWaiting, ResumeRun, TakeOverRun};
+use holdpoint_contracts::executor::{
+    CancelRun, PauseRun, PauseWaiting, ResumeRun, RetryRun, TakeOverRun,
+};
 use holdpoint_contracts::run::{HoldKind, ResumeMode};
 use holdpoint_ids::RunId;
 
@@ -47,8 +49,12 @@ async fn perform(viewer: &Viewer, run: RunId, fields: &Fields) -> Result<(), Pro
             let reason = fields.get_text("reason").map(str::to_owned);
             viewer.command(CancelRun { run, reason }).await.map(drop)
         }
+        Some("retry") => {
+            let from_step = fields.get_text("from_step").map(str::to_owned);
+            viewer.command(RetryRun { run, from_step }).await.map(drop)
+        }
         Some(_) | None => Err(invalid_form(
-            "Invalid action; expected pause, resume, cancel or take_over.",
+            "Invalid action; expected pause, resume, cancel, retry or take_over.",
         )),
     }
 }

@@ -144,6 +144,7 @@ const fn event_class(kind: EventType) -> &'static str {
     match kind {
         EventType::RunStarted
         | EventType::RunResumed
+        | EventType::RunRetried
         | EventType::StepCalled
         | EventType::StepAttemptFailed
         | EventType::StepSkipped

@@ -14,7 +14,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::{
     CancelRun, ChangedScope, GetRun, ListRuns, PauseNew, PauseRun, PauseScope, PauseWaiting,
-    ResumeRun, ResumeScope, TakeOverRun,
+    ResumeRun, ResumeScope, RetryRun, TakeOverRun,
 };
 use holdpoint_contracts::run::{ChangedRun, Page, ResumeMode, RunView};
 use holdpoint_ids::{AgentName, RunId};
@@ -37,6 +37,7 @@ pub(crate) fn routes() -> Router<App> {
         .route("/runs/{run}/pause", post(pause))
         .route("/runs/{run}/resume", post(resume))
         .route("/runs/{run}/cancel", post(cancel))
+        .route("/runs/{run}/retry", post(retry))
         .route("/runs/{run}/approve", post(approve::approve))
         .route("/runs/{run}/confirm", post(confirm::confirm))
         .route("/runs/{run}/take-over", post(take_over))
@@ -69,6 +70,12 @@ struct ResumeBody {
 #[serde(deny_unknown_fields)]
 struct CancelBody {
     reason: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RetryBody {
+    from_step: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -142,6 +149,14 @@ async fn cancel(call: RunCall<CancelBody>) -> CommandResult<ChangedRun> {
     let (run, reason) = (call.id, call.body.reason);
     call.caller
         .command(call.key, CancelRun { run, reason })
+        .await
+}
+
+/// Continues a failed run, perhaps from an earlier step.
+async fn retry(call: RunCall<RetryBody>) -> CommandResult<ChangedRun> {
+    let (run, from_step) = (call.id, call.body.from_step);
+    call.caller
+        .command(call.key, RetryRun { run, from_step })
         .await
 }
 

@@ -32,7 +32,8 @@ pub(super) struct Played {
     /// Verb and envelope of every command, in order.
     pub(super) asked: Vec<(String, Value)>,
     pub(super) history: Vec<HistoryItem>,
-    pub(super) run_final: bool,
+    /// The status of every run, instead of queued.
+    pub(super) run_status: Option<RunStatus>,
     /// What every run waits for.
     pub(super) waiting_on: Vec<WaitingOn>,
     /// Numbered facts about users.
@@ -254,7 +255,9 @@ impl Edge {
         let seq = {
             let mut played = self.played.lock().unwrap();
             let seq = played.history.len() as u64 + 1;
-            played.run_final = kind == EventType::RunCompleted;
+            if kind == EventType::RunCompleted {
+                played.run_status = Some(RunStatus::Completed);
+            }
             played.history.push(HistoryItem {
                 seq,
                 kind,
@@ -391,9 +394,7 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
             view.waiting_on.clone_from(&played.waiting_on);
             let raw = (body["raw_errors"] == true).then(|| "raw of /srv/crm".to_owned());
             view.steps[0].raw_error = raw;
-            if played.run_final {
-                view.status = RunStatus::Completed;
-            }
+            view.status = played.run_status.unwrap_or(view.status);
             json!({ "ok": view })
         }
         "agent" => problem(404, "not_found"),
@@ -410,7 +411,7 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
             "request_id": super::handoff::REQUEST, "step": "step-01", "key": "k", "status": "open",
             "deadline": at(),
         }}),
-        "pause_run" | "resume_run" | "cancel_run" | "take_over_run" => {
+        "pause_run" | "resume_run" | "cancel_run" | "retry_run" | "take_over_run" => {
             let mut run = serde_json::to_value(run_view(&body)).unwrap();
             run["changed"] = true.into();
             json!({ "ok": run })
@@ -445,7 +446,7 @@ fn history(body: &Value, played: &Played) -> Value {
     json!({"ok": {
         "items": later.collect::<Vec<_>>(),
         "last_seq": played.history.len(),
-        "run_final": played.run_final,
+        "run_final": played.run_status.is_some_and(RunStatus::is_final),
     }})
 }
 

@@ -1,5 +1,6 @@
 //! What a newcomer met on the pages: controls of a run, times, and addresses that do not exist.
 
+use holdpoint_contracts::run::RunStatus;
 use reqwest::Method;
 use serde_json::json;
 
@@ -41,8 +42,34 @@ async fn a_run_is_controlled_from_its_page() {
     let odd = [("csrf", csrf.as_str()), ("do", "resume"), ("mode", "later")];
     assert_eq!(browser.post(&act, &odd).await.status(), 422);
 
+    // A failed run has one button, and the failed step is its default.
+    edge.played.lock().unwrap().run_status = Some(RunStatus::Failed);
+    let page = browser.get(&path).await.text().await.unwrap();
+    assert!(
+        page.contains("Retry") && page.contains(r#"value="step-01""#),
+        "{page}"
+    );
+    assert!(!page.contains("Cancel this run"), "{page}");
+    for (step, from_step) in [("", json!(null)), ("step-01", json!("step-01"))] {
+        let fields = [
+            ("csrf", csrf.as_str()),
+            ("do", "retry"),
+            ("from_step", step),
+        ];
+        assert_eq!(location(&browser.post(&act, &fields).await), path);
+        let (asked, envelope) = edge.played.lock().unwrap().asked.pop().unwrap();
+        let command = json!({ "run": run, "from_step": from_step });
+        assert_eq!(
+            (asked.as_str(), &envelope["command"]),
+            ("retry_run", &command)
+        );
+    }
+
     let token = edge.token_of("owner", Some("viewer")).await;
     let viewer = Browser::signed_in(&edge, &token).await;
+    let page = viewer.get(&path).await.text().await.unwrap();
+    assert!(!page.contains("Retry"), "{page}");
+    edge.played.lock().unwrap().run_status = None;
     let page = viewer.get(&path).await.text().await.unwrap();
     assert!(!page.contains("Cancel this run"), "{page}");
     let csrf = viewer.csrf().await;

@@ -94,7 +94,7 @@ async fn a_refusal_of_the_executor_passes_through() {
 
 /// S0-AC4
 #[tokio::test]
-async fn pause_resume_and_cancel_take_no_body_or_a_small_one() {
+async fn pause_resume_cancel_and_retry_take_no_body_or_a_small_one() {
     let edge = Edge::new().await;
     for (path, body, command) in [
         ("pause", None, json!({"run": RUN})),
@@ -111,6 +111,12 @@ async fn pause_resume_and_cancel_take_no_body_or_a_small_one() {
             "cancel",
             Some(json!({"reason": "x"})),
             json!({"run": RUN, "reason": "x"}),
+        ),
+        ("retry", None, json!({"run": RUN, "from_step": null})),
+        (
+            "retry",
+            Some(json!({"from_step": "pay"})),
+            json!({"run": RUN, "from_step": "pay"}),
         ),
     ] {
         let request = edge.request(Method::POST, &format!("/runs/{RUN}/{path}"));

@@ -78,6 +78,14 @@ pub(crate) enum RunCommand {
         #[command(flatten)]
         resume: ResumeArgs,
     },
+    /// Run the failed step of failed runs again; completed results and answers are kept
+    Retry {
+        #[command(flatten)]
+        runs: RunRefs,
+        /// Run this step and all that depends on it again
+        #[arg(long, value_name = "STEP")]
+        from: Option<String>,
+    },
     /// Cancel runs
     Cancel {
         #[command(flatten)]

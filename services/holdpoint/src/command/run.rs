@@ -64,6 +64,15 @@ impl ClientCommand for RunCommand {
                 };
                 change_runs::change_runs(session, &runs, &action).await
             }
+            Self::Retry { runs, from } => {
+                let action = Action {
+                    name: "retry",
+                    body: body_of(json!({ "from_step": from })),
+                    done: "retried",
+                    unchanged: "has not failed",
+                };
+                change_runs::change_runs(session, &runs, &action).await
+            }
             Self::Cancel { runs, reason } => {
                 let action = Action {
                     name: "cancel",

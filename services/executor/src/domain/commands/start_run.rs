@@ -153,6 +153,7 @@ fn planned_step(planned: &PlannedStep) -> Step {
         approval: None,
         is_high_risk: false,
         failures: Failures::default(),
+        keeps_answer: false,
         on_error: planned.on_error,
     }
 }

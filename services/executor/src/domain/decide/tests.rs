@@ -14,6 +14,7 @@ mod pausing;
 mod people;
 mod require_active_user;
 mod retrying;
+mod retrying_runs;
 mod starting;
 mod table;
 mod tools;

@@ -28,6 +28,8 @@ pub struct StepRow {
     pub ended_at: Option<DateTime<Utc>>,
     pub attempts: u32,
     pub dispatch: u64,
+    /// A retry of its run has begun it anew: of its row, only the failed attempts are kept.
+    pub is_reset: bool,
 }
 
 impl StepRow {
@@ -50,6 +52,7 @@ impl StepRow {
             ended_at: None,
             attempts: step.attempts,
             dispatch: step.dispatch,
+            is_reset: false,
         }
     }
 }

@@ -229,6 +229,9 @@ fn start_step(
             }
         }
     }
+    if transition.step(index).is_some_and(|step| step.keeps_answer) {
+        return complete_with_kept_answer(transition, index);
+    }
     if let Some(rejected) = rejected_source(transition, plan, index) {
         let message = format!("it uses the result of {rejected}, which was rejected");
         return fail_step(transition, index, APPROVAL_REJECTED, &message, None);
@@ -255,6 +258,20 @@ fn start_step(
             start_handoff(transition, index, handoff, &resolved, facts);
         }
     }
+}
+
+/// People answered before the run was retried. The result of the step is still stored.
+fn complete_with_kept_answer(transition: &mut RunTransition<'_>, index: usize) {
+    let phase = StepPhase::Completed { at: transition.now };
+    let (data, message) = (RowData::default(), "The earlier answer is kept.".to_owned());
+    let Some(id) = transition.set_phase(index, phase, data) else {
+        return;
+    };
+    if let Some(step) = transition.step_mut(index) {
+        step.keeps_answer = false;
+    }
+    let data = json!({ "reason": "retried" });
+    transition.event(EventType::StepSucceeded, Some(&id), message, data);
 }
 
 /// The rejected step whose result a step uses (S2-R4). A condition may look at it: it reads as null.

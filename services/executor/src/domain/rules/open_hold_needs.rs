@@ -90,6 +90,7 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         | RunInput::Pause { .. }
         | RunInput::Resume { .. }
         | RunInput::Cancel { .. }
+        | RunInput::Retry { .. }
         | RunInput::Watch
         | RunInput::ApplyScopes
         | RunInput::TimerFired { .. }

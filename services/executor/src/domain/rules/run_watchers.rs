@@ -14,7 +14,8 @@ const MESSAGE_CHARS_MAX: usize = 1_000;
 /// The report of the end, if this decision ends the run and a user or a webhook watches it.
 pub(crate) fn notify_run_end(transition: &RunTransition<'_>) -> Result<Option<Effect>, Undecided> {
     let run = &transition.run;
-    if transition.before.is_final() || !run.is_final() {
+    // A run that is retried ends once more, perhaps in the same decision.
+    if !run.is_final() || transition.before.ended_at() == run.ended_at() {
         return Ok(None);
     }
     let lookup = |need: &_| transition.lookup(need);

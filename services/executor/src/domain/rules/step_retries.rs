@@ -183,10 +183,11 @@ fn load_failed_attempts(
     Ok(kept.unwrap_or_default())
 }
 
-/// What another failure of a step needs; none: it has not failed before.
+/// What another failure of a step needs; none: it is its first attempt.
 pub(crate) fn failed_attempts_need(run: RunId, step: &Step) -> Option<Need> {
-    let has_failed = step.failures.count > 0;
-    has_failed.then(|| Need::FailedAttempts(run, step.id.clone()))
+    // A retry of the run sets its count to zero, and its row keeps the attempts before.
+    let may_have_failed = step.attempts > 1;
+    may_have_failed.then(|| Need::FailedAttempts(run, step.id.clone()))
 }
 
 fn bounded(response: &ActionResult) -> ActionResult {

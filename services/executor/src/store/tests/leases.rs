@@ -163,6 +163,7 @@ fn a_step(run: RunId, step: &str, status: StepStatus) -> Effect {
         ended_at: None,
         attempts: 1,
         dispatch: 1,
+        is_reset: false,
     }))
 }
 

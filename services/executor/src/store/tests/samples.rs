@@ -97,6 +97,7 @@ pub(super) fn run() -> Run {
             approval: None,
             is_high_risk: false,
             failures: Failures::default(),
+            keeps_answer: false,
             on_error: OnError::default(),
         }],
         pauses: Vec::new(),

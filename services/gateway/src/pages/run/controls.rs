@@ -1,7 +1,7 @@
-//! The buttons of a run's page that pause, resume, cancel and take it over (D-14).
+//! The buttons of a run's page that pause, resume, cancel, retry and take it over (D-14).
 
 use holdpoint_auth::Right;
-use holdpoint_contracts::run::{PauseScope, RunView};
+use holdpoint_contracts::run::{PauseScope, RunStatus, RunView, StepStatus};
 use maud::{Markup, html};
 
 use super::super::request_forms::unfold;
@@ -18,7 +18,13 @@ pub(in crate::pages) const RESUME_MODES: [(&str, &str); 4] = [
 
 /// The buttons that an operator can use now.
 pub(super) fn render(user: &SignedInUser, run: &RunView) -> Markup {
-    if run.status.is_final() || !user.may(Right::Operate) {
+    if !user.may(Right::Operate) {
+        return html! {};
+    }
+    if run.status == RunStatus::Failed {
+        return html! { div.run-controls { (form(user, run, "retry", &retry(run))) } };
+    }
+    if run.status.is_final() {
         return html! {};
     }
     let mut pauses = run.paused_by.iter();
@@ -42,6 +48,23 @@ pub(super) fn render(user: &SignedInUser, run: &RunView) -> Markup {
             @if is_paused { (form(user, run, "resume", &resume)) } @else { (form(user, run, "pause", &pause)) }
             (form(user, run, "cancel", &unfold("Cancel…", false, &cancel)))
         }
+    }
+}
+
+/// The fields of the form that continues a failed run.
+fn retry(run: &RunView) -> Markup {
+    let reached = run
+        .steps
+        .iter()
+        .filter(|step| step.status != StepStatus::Cancelled);
+    html! {
+        button { "Retry" }
+        label.hidden for="retry-from" { "First step" }
+        select #retry-from name="from_step" {
+            option value="" { "from the failed step" }
+            @for step in reached { option value=(step.id) { "from " (one_line(&step.id, 60)) } }
+        }
+        p.hint { "The step and all that follows it run again. Earlier results and the answers of people are kept." }
     }
 }
 

@@ -60,6 +60,8 @@ pub(super) enum Move {
         dispatch: Dispatch,
         node: bool,
     },
+    /// An operator continues the run, perhaps from a step.
+    Retry(Option<usize>),
     /// A hold on people is closed, perhaps one that is none.
     Closed {
         hold: u32,
@@ -104,6 +106,7 @@ pub(super) fn a_move() -> impl Strategy<Value = Move> {
         3 => Just(Move::Pause),
         4 => mode.prop_map(Move::Resume),
         1 => Just(Move::Cancel),
+        3 => prop::option::of(0_usize..6).prop_map(Move::Retry),
         6 => Just(Move::Due),
         1 => (0_u32..4, 0_u64..20).prop_map(|(hold, rev)| Move::Stray { hold, rev }),
         8 => (0_usize..6, a_dispatch(), any::<bool>(), 1_u64..3, prop::bool::weighted(0.3)).prop_map(
@@ -203,7 +206,9 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
             rev: (*rev).min(world.run.as_ref()?.version),
         }),
         Move::Ask { .. } | Move::Report { .. } => by_workers(world, next),
-        Move::TakeOver(_) | Move::People { .. } | Move::Cancel => by_people(world, next),
+        Move::TakeOver(_) | Move::People { .. } | Move::Cancel | Move::Retry(_) => {
+            by_people(world, next)
+        }
         Move::AskPeople { .. } | Move::Parks { .. } => by_tools(world, next),
         Move::Lost { .. } | Move::Closed { .. } | Move::Incident(_) => sent(world, next),
         Move::Replied(replied) => {
@@ -270,6 +275,10 @@ fn by_people(world: &mut World, next: &Move) -> Option<RunInput> {
         Move::Cancel => Some(RunInput::Cancel {
             by: owner(),
             reason: None,
+        }),
+        Move::Retry(from) => Some(RunInput::Retry {
+            by: owner(),
+            from: from.and_then(|step| Some(place(world, step, Dispatch::Current)?.0)),
         }),
         Move::TakeOver(one) => Some(RunInput::TakeOver {
             by: Actor(if *one { "ada" } else { "bob" }.to_owned()),
@@ -378,6 +387,12 @@ fn live(plan: Plan, moves: &[Move], times: usize) -> World {
             continue;
         };
         world.give(input.clone());
+        // A retry may fail at once, and may then be retried again.
+        let times = if matches!(next, Move::Retry(_)) {
+            1
+        } else {
+            times
+        };
         for _ in 1..times {
             let again = world.give(input.clone());
             assert!(
@@ -425,7 +440,7 @@ pub(super) fn lives_on(world: &mut World) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
-    /// Nothing waits without a waker; dispatch never sinks; final states absorb; no gaps; the
+    /// Nothing waits without a waker; dispatch never sinks; only a retry leaves a final state; no gaps; the
     /// desired state is the timer: see `World::give`.
     #[test]
     fn every_history_keeps_every_invariant(plan in a_plan(), moves in prop::collection::vec(a_move(), 0..60)) {

@@ -61,6 +61,7 @@ fn table_of(input: &RunInput) -> &'static str {
         | RunInput::Resume { .. }
         | RunInput::TakeOver { .. }
         | RunInput::Watch
+        | RunInput::Retry { .. }
         | RunInput::Cancel { .. } => "What people do",
         RunInput::TimerFired { .. } | RunInput::ApplyScopes => "What time does",
         RunInput::LeaseEnded { .. }

@@ -47,6 +47,9 @@ pub struct Step {
     pub is_high_risk: bool,
     #[serde(default, skip_serializing_if = "is_default")]
     pub failures: Failures,
+    /// People answered it before the run was retried. It completes with their answer when its turn comes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_answer: bool,
     /// As in the plan.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_error: OnError,

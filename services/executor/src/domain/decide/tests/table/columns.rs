@@ -150,6 +150,16 @@ fn resume(mode: ResumeMode) -> RunInput {
     RunInput::Resume { by: owner(), mode }
 }
 
+fn cancel() -> RunInput {
+    let (by, reason) = (owner(), None);
+    RunInput::Cancel { by, reason }
+}
+
+fn retry() -> RunInput {
+    let (by, from) = (owner(), None);
+    RunInput::Retry { by, from }
+}
+
 pub(super) fn columns() -> Vec<Column> {
     let on = |on_idempotent, name, input| Column {
         name,
@@ -161,10 +171,8 @@ pub(super) fn columns() -> Vec<Column> {
         on(false, "pause", |_| pause_input()),
         on(false, "resume `continue`", |_| resume(ResumeMode::Continue)),
         on(false, "resume `now`", |_| resume(ResumeMode::Now)),
-        on(false, "cancel", |_| RunInput::Cancel {
-            by: owner(),
-            reason: None,
-        }),
+        on(false, "cancel", |_| cancel()),
+        on(false, "retry", |_| retry()),
         on(false, "take over", |_| RunInput::TakeOver { by: owner() }),
         on(false, "follow", |_| RunInput::Watch),
         on(false, "timer fired, current", |it| fired(it, true)),

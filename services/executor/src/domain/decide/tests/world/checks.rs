@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::history::{EventType, HistoryItem};
 use holdpoint_contracts::hold::HoldState;
 use holdpoint_contracts::run::StepStatus;
 use holdpoint_contracts::steps::StepDispatch;
@@ -36,19 +36,21 @@ impl World {
             Effect::History { items, .. } => Some(items),
             _ => None,
         });
-        let numbers: Vec<_> = items.flatten().map(|item| item.seq).collect();
+        let items: Vec<_> = items.flatten().collect();
+        let numbers: Vec<_> = items.iter().map(|item| item.seq).collect();
         let expected: Vec<_> = (seq + 1..=next.seq).collect();
         assert_eq!(numbers, expected, "history is numbered without gaps");
         for effect in effects {
             let Effect::StepDispatch(step_dispatch) = effect else {
                 continue;
             };
-            // Handed out because a scope was resumed, and stopped again by the input itself.
-            if follows && !next.moves() {
+            let step = next.steps.iter().find(|one| one.id == step_dispatch.step);
+            // Dispatched because a scope was resumed, and stopped again by the input itself. Such a step does not start.
+            let is_queued = step.is_some_and(|one| matches!(one.phase, StepPhase::Queued(_)));
+            if follows && (!next.moves() || !is_queued) {
                 continue;
             }
             assert!(next.pauses.is_empty(), "a paused run hands nothing out");
-            let step = next.steps.iter().find(|one| one.id == step_dispatch.step);
             let current = step.map(|one| one.dispatch);
             self.check_gate(step.unwrap(), step_dispatch);
             assert!(
@@ -57,22 +59,8 @@ impl World {
                 step_dispatch.dispatch
             );
         }
-        let Some(before) = &self.run else { return };
-        for (old, new) in before.steps.iter().zip(&next.steps) {
-            assert!(new.dispatch >= old.dispatch, "dispatch sinks");
-            if old.phase.is_settled() {
-                assert_eq!(old.phase, new.phase, "what has ended stays as it is");
-            }
-        }
-        if before.is_final() {
-            assert_eq!(before.phase, next.phase);
-            let evidence = effects.iter().all(|effect| match effect {
-                Effect::History { items, .. } => items
-                    .iter()
-                    .all(|item| item.kind == EventType::StepLateResult),
-                _ => false,
-            });
-            assert!(evidence, "a final run keeps evidence and nothing else");
+        if let Some(before) = &self.run {
+            check_phases(before, next, effects, &items);
         }
     }
 
@@ -287,5 +275,32 @@ impl World {
             wakers += 1;
         }
         assert!(wakers > 0, "nothing will ever wake {run:?}");
+    }
+}
+
+/// A dispatch never falls, and an end is final unless the run is retried.
+fn check_phases(before: &Run, next: &Run, effects: &[Effect], items: &[&HistoryItem]) {
+    let has = |kind| items.iter().any(|item| item.kind == kind);
+    let is_retried = has(EventType::RunRetried);
+    if is_retried {
+        // A resumed scope may fail the run first, in the same decision.
+        let has_failed = matches!(before.phase, Phase::Failed { .. }) || has(EventType::RunFailed);
+        assert!(has_failed, "{:?}", before.phase);
+    }
+    for (old, new) in before.steps.iter().zip(&next.steps) {
+        assert!(new.dispatch >= old.dispatch, "dispatch sinks");
+        if is_retried && old.phase != new.phase {
+            assert!(new.dispatch > old.dispatch, "{} is not fenced", new.id);
+        } else if old.phase.is_settled() {
+            assert_eq!(old.phase, new.phase, "what has ended stays as it is");
+        }
+    }
+    if before.is_final() && !is_retried {
+        assert_eq!(before.phase, next.phase);
+        let is_evidence = |item: &&HistoryItem| item.kind == EventType::StepLateResult;
+        let mut effects = effects.iter();
+        let has_only_history = effects.all(|effect| matches!(effect, Effect::History { .. }));
+        let is_final = has_only_history && items.iter().all(is_evidence);
+        assert!(is_final, "a final run keeps evidence and nothing else");
     }
 }

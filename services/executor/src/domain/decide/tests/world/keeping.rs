@@ -15,7 +15,7 @@ impl World {
                 }
                 Effect::Step(mut row) => {
                     // The table keeps what is not said again.
-                    let old = self.rows.get(&row.step);
+                    let old = self.rows.get(&row.step).filter(|_| !row.is_reset);
                     row.request = row
                         .request
                         .or_else(|| old.and_then(|it| it.request.clone()));

@@ -1,0 +1,117 @@
+//! `executor.retry_run`: an operator continues a failed run.
+
+use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::message::Actor;
+use serde_json::{Value, json};
+
+use crate::domain::decision::{Lookup, Undecided};
+use crate::domain::model::run::{Phase, StepPhase};
+use crate::domain::need::{INPUT, Need, PlanFact};
+use crate::domain::refusal::Refusal;
+use crate::domain::rules::missing_inputs::check_inputs;
+use crate::domain::rules::next_steps::start_next_steps;
+use crate::domain::rules::retried_steps::{RetriedStep, retried_steps};
+use crate::domain::rules::scope_sync::inherit_pauses;
+use crate::domain::rules::scopes::Scopes;
+use crate::domain::transition::{RowData, RunDecision, RunTransition, unchanged_run};
+
+/// Makes a failed run live again. The steps that stopped it start again, also those that depend on `from`.
+pub(crate) fn retry_run<'a>(
+    mut transition: RunTransition<'a>,
+    by: &Actor,
+    from: Option<&str>,
+) -> RunDecision<'a> {
+    let failure = match &transition.run.phase {
+        Phase::Live => return Ok(unchanged_run(&transition)),
+        Phase::Failed { failure, .. } => failure.clone(),
+        Phase::Completed { .. } | Phase::Cancelled { .. } => {
+            let (run, status) = (transition.run.id, transition.run.status());
+            return Err(Refusal::RunNotFailed(run, status).into());
+        }
+    };
+    let (scopes, input) = load_needs(&transition)?;
+    let plan = transition.plan()?;
+    let from = from.map(|step| transition.position(step)).transpose()?;
+    let retried = retried_steps(&plan.plan, &transition.run, from)?;
+    transition.run.phase = Phase::Live;
+    inherit_pauses(&mut transition.run, &scopes)?;
+    let first = from.or_else(|| retried.first().map(|step| step.index));
+    for step in &retried {
+        reset_step(&mut transition, step);
+    }
+    let first = first.and_then(|index| transition.step(index));
+    let first = first.map(|step| step.id.clone());
+    let message = match &first {
+        Some(first) => format!("Retried by {by} from {first}."),
+        None => format!("Retried by {by}."),
+    };
+    let data = json!({ "by": by, "from_step": first, "failure": failure });
+    transition.event(EventType::RunRetried, None, message, data);
+    continue_run(&mut transition, &plan, &input)?;
+    transition.changed()
+}
+
+/// Loads the scopes and the input of the run. Refuses if the agent or the run was deleted.
+fn load_needs(transition: &RunTransition<'_>) -> Result<(Scopes, Value), Undecided> {
+    let run = &transition.run;
+    let mut needs = Scopes::needs(&run.workspace, &run.agent).to_vec();
+    needs.push(Need::Value(run.id, INPUT.to_owned()));
+    needs.push(Need::Plan(
+        run.workspace.clone(),
+        run.agent.clone(),
+        run.plan,
+    ));
+    needs.retain(|need| matches!(transition.lookup(need), Lookup::NotLoaded));
+    if !needs.is_empty() {
+        return Err(Undecided::NeedsMore(needs));
+    }
+    let lookup = |need: &_| transition.lookup(need);
+    let scopes = Scopes::look_up(&run.workspace, &run.agent, &lookup)?;
+    let agent = scopes.agent.as_ref();
+    if agent.is_none_or(|agent| agent.is_deleted() || run.plan <= agent.scope.dead_up_to) {
+        return Err(Refusal::AgentNotFound(run.agent.clone()).into());
+    }
+    // Every run has an input until it is deleted. Its state may still be cached then.
+    match transition.load_value(Need::Value(run.id, INPUT.to_owned()))? {
+        Some(input) => Ok((scopes, Value::clone(&input))),
+        None => Err(Refusal::RunNotFound(run.id).into()),
+    }
+}
+
+/// Fences all earlier dispatches of the step, and forgets how it ended unless people answered it. An approval is
+/// asked for again.
+fn reset_step(transition: &mut RunTransition<'_>, retried: &RetriedStep) {
+    let Some(step) = transition.step_mut(retried.index) else {
+        return;
+    };
+    step.dispatch += 1;
+    step.phase = StepPhase::Planned;
+    step.lost = 0;
+    step.failures.count = 0;
+    step.approval = None;
+    step.questions.open = None;
+    step.questions.blocked_ms = 0;
+    step.keeps_answer = retried.keeps_answer;
+    let data = RowData {
+        is_reset: !retried.keeps_answer,
+        ..RowData::default()
+    };
+    transition.row(retried.index, data);
+}
+
+/// Asks once more for inputs that are still missing. Otherwise the steps start, unless a scope is paused.
+fn continue_run(
+    transition: &mut RunTransition<'_>,
+    plan: &PlanFact,
+    input: &Value,
+) -> Result<(), Undecided> {
+    if !transition.run.pauses.is_empty() {
+        let message = transition.run.message(transition.now);
+        let data = json!({ "paused_by": transition.run.pauses });
+        transition.event(EventType::RunPaused, None, message, data);
+    }
+    if let Some(inputs) = &plan.plan.inputs {
+        check_inputs(transition, inputs, input)?;
+    }
+    start_next_steps(transition)
+}

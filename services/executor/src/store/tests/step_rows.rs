@@ -1,0 +1,130 @@
+//! The fields of a step's row over its life.
+
+use holdpoint_contracts::run::{ActionResult, FailedAttempt, StepStatus};
+use holdpoint_ids::RunId;
+use sea_orm::DatabaseConnection;
+use serde_json::json;
+
+use super::samples::{self, now};
+use super::{record_all, steps_of};
+use crate::domain::StepRow;
+use crate::domain::effect::Effect;
+
+/// A field without a value keeps what the row has.
+pub(super) async fn keep(db: &DatabaseConnection) {
+    let run = RunId::fresh();
+    let step = &samples::run().steps[0];
+    let bare = |status, dispatch| StepRow {
+        status,
+        attempts: 1,
+        dispatch,
+        ..StepRow::new(run, step)
+    };
+    let queued = StepRow {
+        tool: Some("log".to_owned()),
+        request: Some(json!({ "a": 1 })),
+        started_at: Some(now()),
+        ..bare(StepStatus::Queued, 1)
+    };
+    let granted = StepRow {
+        claimed_by: Some("node-a".parse().unwrap()),
+        claimed_at: Some(now()),
+        ..bare(StepStatus::InProgress, 1)
+    };
+    let result = ActionResult {
+        success: false,
+        description: "No.".to_owned(),
+        error: Some("500".to_owned()),
+        data: json!(null),
+        duration_ms: 3,
+    };
+    let failed = StepRow {
+        response: Some(result),
+        error_code: Some("http_status".to_owned()),
+        raw_error: Some("500 from /srv/crm/app.py".to_owned()),
+        ended_at: Some(now()),
+        ..bare(StepStatus::Failed, 2)
+    };
+    let expected = StepRow {
+        status: StepStatus::Failed,
+        dispatch: 2,
+        claimed_by: granted.claimed_by.clone(),
+        claimed_at: granted.claimed_at,
+        response: failed.response.clone(),
+        error_code: failed.error_code.clone(),
+        raw_error: failed.raw_error.clone(),
+        ended_at: failed.ended_at,
+        ..queued.clone()
+    };
+    let effect = |row: &StepRow| Effect::Step(Box::new(row.clone()));
+    // In one batch and in three: the same row.
+    record_all(db, &[effect(&queued)]).await;
+    record_all(db, &[effect(&granted)]).await;
+    record_all(db, &[effect(&failed)]).await;
+    let kept = steps_of(db, run).await.unwrap();
+    assert_eq!(kept, std::slice::from_ref(&expected));
+    let other = RunId::fresh();
+    let at_once = [queued, granted, failed].map(|row| StepRow { run: other, ..row });
+    record_all(db, &at_once.each_ref().map(effect)).await;
+    let expected = StepRow {
+        run: other,
+        ..expected
+    };
+    assert_eq!(steps_of(db, other).await.unwrap(), [expected]);
+}
+
+/// A reset step keeps its failed attempts, and nothing else of its row.
+pub(super) async fn keep_their_failures(db: &DatabaseConnection) {
+    let step = &samples::run().steps[0];
+    let failed = |run| StepRow {
+        tool: Some("log".to_owned()),
+        request: Some(json!({ "a": 1 })),
+        error_code: Some("http_status".to_owned()),
+        raw_error: Some("500".to_owned()),
+        claimed_by: Some("node-a".parse().unwrap()),
+        claimed_at: Some(now()),
+        started_at: Some(now()),
+        ended_at: Some(now()),
+        failed_attempts: vec![FailedAttempt {
+            attempt: 1,
+            dispatch: 1,
+            at: now(),
+            error_code: "http_status".to_owned(),
+            response: ActionResult {
+                success: false,
+                description: "No.".to_owned(),
+                error: None,
+                data: json!(null),
+                duration_ms: 3,
+            },
+        }],
+        ..StepRow::new(run, step)
+    };
+    let reset = |run| StepRow {
+        is_reset: true,
+        ..StepRow::new(run, step)
+    };
+    let called = |run| StepRow {
+        tool: Some("log".to_owned()),
+        started_at: Some(now()),
+        ..StepRow::new(run, step)
+    };
+    let effect = |row: StepRow| Effect::Step(Box::new(row));
+    let (one, other) = (RunId::fresh(), RunId::fresh());
+    // In one batch and in three: the same row.
+    for row in [failed(one), reset(one), called(one)] {
+        record_all(db, &[effect(row)]).await;
+    }
+    record_all(
+        db,
+        &[failed(other), reset(other), called(other)].map(effect),
+    )
+    .await;
+    for run in [one, other] {
+        let expected = StepRow {
+            failed_attempts: failed(run).failed_attempts,
+            ..called(run)
+        };
+        assert_eq!(steps_of(db, run).await.unwrap(), [expected]);
+    }
+}
