@@ -6,7 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::history::{EventType, HistoryItem};
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_executor::domain::run::person_hold::Deadline;
-use holdpoint_executor::domain::run::{Run, StepPhase};
+use holdpoint_executor::domain::run::{Phase, Run, StepPhase};
 use holdpoint_executor::domain::{Aggregate, Effect, Key};
 use holdpoint_ids::RunId;
 use holdpoint_scheduler::domain::Effect as WithTimers;
@@ -25,8 +25,10 @@ pub(crate) struct Checks {
     /// The newest dispatch of each step, and whether the step is idempotent.
     dispatched: BTreeMap<StepKey, (u64, bool)>,
     succeeded: BTreeMap<StepKey, u32>,
-    /// How often people answered that a step runs again.
+    /// How often people had a step run again, by an answer or by a retry of its run.
     repeated: BTreeMap<StepKey, u32>,
+    /// Steps whose failure was reported, until their run is retried.
+    failed: BTreeSet<StepKey>,
     /// Runs that had an incident.
     pub(crate) incidents: BTreeSet<RunId>,
     /// The events of each handoff in run histories, in order, with their actors.
@@ -87,6 +89,15 @@ impl Checks {
         let key = (run, item.step.clone().unwrap_or_default());
         if item.kind == EventType::InputAnswered && item.data["answer"] == "run_again" {
             *self.repeated.entry(key.clone()).or_default() += 1;
+        }
+        // A tool that reported its failure is called again by a retry. After `give_up`, a person is asked first.
+        if item.kind == EventType::StepFailed && item.data["code"] != "given_up" {
+            self.failed.insert(key.clone());
+        }
+        if item.kind == EventType::RunRetried {
+            for step in self.failed.extract_if(.., |(of, _)| *of == run) {
+                *self.repeated.entry(step).or_default() += 1;
+            }
         }
         if item.kind == EventType::RunIncident {
             self.incidents.insert(run);
@@ -188,7 +199,8 @@ fn check_transition(before: &Run, after: &Run) {
     assert!(after.version > before.version && after.seq >= before.seq);
     for (old, new) in before.steps.iter().zip(&after.steps) {
         assert!(new.dispatch >= old.dispatch, "{}: dispatch sank", new.id);
-        if old.phase.is_settled() {
+        // Only a retry of the run starts an ended step again, and it fences the earlier dispatches.
+        if old.phase.is_settled() && new.dispatch == old.dispatch {
             assert_eq!(old.phase, new.phase, "an ended step does not change");
         }
         let is_out = |phase: &StepPhase| {
@@ -206,7 +218,10 @@ fn check_transition(before: &Run, after: &Run) {
             assert!(!starts, "{} of a stopped run started: {after:#?}", new.id);
         }
     }
-    if before.is_final() {
-        assert_eq!(before.phase, after.phase, "a final run does not change");
+    if before.is_final() && !matches!(before.phase, Phase::Failed { .. }) {
+        assert_eq!(
+            before.phase, after.phase,
+            "a completed or cancelled run does not change"
+        );
     }
 }

@@ -8,7 +8,8 @@ use std::sync::OnceLock;
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_auth::{Claims, Keys, Secrets, Signer};
 use holdpoint_contracts::executor::{
-    CancelRun, PauseNew, PauseRun, PauseScope, PauseWaiting, ResumeRun, ResumeScope, TakeOverRun,
+    CancelRun, PauseNew, PauseRun, PauseScope, PauseWaiting, ResumeRun, ResumeScope, RetryRun,
+    TakeOverRun,
 };
 use holdpoint_contracts::handoff::{
     ActOnRequest, ApprovalRules, Completion, DecideRequest, Decision, Disposition, EscalationRules,
@@ -391,7 +392,12 @@ impl World {
         }
         let run = self.runs[self.chance.place(self.runs.len())];
         let scopes = 2 * u64::from(self.features.has(Feature::Scopes));
-        match self.chance.below(10 + scopes) {
+        let retries = u64::from(self.features.has(Feature::Failing));
+        match self.chance.below(10 + scopes + retries) {
+            action if action == 10 + scopes => {
+                let from_step = None;
+                self.send_command(RetryRun { run, from_step });
+            }
             0 => self.send_command(CancelRun { run, reason: None }),
             10 => {
                 let agent = self.scope();
@@ -427,7 +433,7 @@ impl World {
                 let mode = modes[self.chance.place(modes.len())];
                 self.send_command(ResumeRun { run, mode });
             }
-            _ => unreachable!("below 12"),
+            _ => unreachable!("below 13"),
         }
     }
 

@@ -31,4 +31,5 @@ pub(crate) mod step_retries;
 pub(crate) mod take_over;
 pub(crate) mod timers;
 pub(crate) mod tool_questions;
+pub(crate) mod uncertain_choice;
 pub(crate) mod uncertain_steps;

@@ -332,6 +332,9 @@ impl<'a> RunTransition<'a> {
         let was_begun = step.dispatch > 0 || step.approval.is_some();
         let has_row = is_skipped || was_begun || !matches!(step.phase, StepPhase::Planned);
         let hold = step.phase.try_as_waiting_ref().map(|hold| hold.id);
+        if let Some(unreported) = step.unreported().cloned() {
+            step.interrupted = Some(Box::new(unreported));
+        }
         step.dispatch += 1;
         step.phase = ended.clone();
         let id = step.id.clone();

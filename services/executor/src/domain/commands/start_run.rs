@@ -154,6 +154,7 @@ fn planned_step(planned: &PlannedStep) -> Step {
         is_high_risk: false,
         failures: Failures::default(),
         keeps_answer: false,
+        interrupted: None,
         on_error: planned.on_error,
     }
 }

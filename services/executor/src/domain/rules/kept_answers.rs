@@ -7,7 +7,7 @@ use crate::domain::decision::Undecided;
 use crate::domain::model::run::{HoldClosure, PersonHold};
 use crate::domain::rules::close_person_hold::apply_closure;
 use crate::domain::rules::end_person_step::completion;
-use crate::domain::rules::uncertain_steps::apply_choice;
+use crate::domain::rules::uncertain_choice::apply_choice;
 use crate::domain::transition::RunTransition;
 
 pub(crate) fn apply_kept_answers(transition: &mut RunTransition<'_>) -> Result<(), Undecided> {

@@ -26,6 +26,7 @@ use crate::domain::rules::fail_step::{APPROVAL_REJECTED, fail_step};
 use crate::domain::rules::handoff_spec::load_step_briefing;
 use crate::domain::rules::open_hold::next_hold_id;
 use crate::domain::rules::person_holds::{ask_person, start_handoff};
+use crate::domain::rules::uncertain_steps::ask_about_step;
 use crate::domain::step_response::success;
 use crate::domain::transition::{RowData, RunTransition};
 use crate::domain::views::handoff_briefing::HandoffFacts;
@@ -231,6 +232,10 @@ fn start_step(
     }
     if transition.step(index).is_some_and(|step| step.keeps_answer) {
         return complete_with_kept_answer(transition, index);
+    }
+    let step = transition.step_mut(index);
+    if let Some(unreported) = step.and_then(|step| step.interrupted.take()) {
+        return ask_about_step(transition, index, *unreported);
     }
     if let Some(rejected) = rejected_source(transition, plan, index) {
         let message = format!("it uses the result of {rejected}, which was rejected");

@@ -1,18 +1,12 @@
-//! Steps that may have had their effect: the question about them, and what its answer does.
+//! Steps that may have had their effect: the question about them.
 
 use holdpoint_contracts::history::EventType;
-
 use holdpoint_ids::HoldId;
-use serde_json::{Value, json};
+use serde_json::json;
 use strum::VariantArray as _;
 
-use crate::domain::decision::Undecided;
-use crate::domain::model::run::{Answered, Choice, StepGrant, StepPhase, Uncertain};
-use crate::domain::model::time::millis_between;
-use crate::domain::rules::fail_step::fail_step;
-use crate::domain::rules::next_steps::{redispatch_step, start_next_steps};
+use crate::domain::model::run::{Choice, StepGrant, StepPhase, Uncertain};
 use crate::domain::rules::open_hold::next_hold_id;
-use crate::domain::step_response::success;
 use crate::domain::transition::{RowData, RunTransition};
 
 /// The worker of a step never reported.
@@ -71,36 +65,4 @@ pub(crate) fn announce_question(transition: &mut RunTransition<'_>, index: usize
             }],
         }),
     );
-}
-
-pub(crate) fn apply_choice(
-    transition: &mut RunTransition<'_>,
-    id: &str,
-    asked: &Uncertain,
-    answer: &Answered,
-) -> Result<(), Undecided> {
-    let index = transition.position(id)?;
-    let now = transition.now;
-    transition.run.clocks.human_ms += millis_between(asked.since, now);
-    if let Some(step) = transition.step_mut(index) {
-        step.answered.push(asked.hold.number);
-    }
-    match answer.choice {
-        Choice::ItHappened => {
-            let description = format!("{} says that it happened.", answer.by);
-            let response = success(description.clone(), Value::Null, 0);
-            let phase = StepPhase::Completed { at: now };
-            transition.set_phase(index, phase, RowData::response(response));
-            transition.value(id.to_owned(), Value::Null);
-            let data = json!({ "by": answer.by, "hold": asked.hold });
-            transition.event(EventType::StepSucceeded, Some(id), description, data);
-            start_next_steps(transition)
-        }
-        Choice::RunAgain => redispatch_step(transition, index),
-        Choice::GiveUp => {
-            let message = format!("{} gave up: it is not known whether it happened", answer.by);
-            fail_step(transition, index, "given_up", &message, None);
-            Ok(())
-        }
-    }
 }

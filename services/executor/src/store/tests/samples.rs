@@ -98,6 +98,7 @@ pub(super) fn run() -> Run {
             is_high_risk: false,
             failures: Failures::default(),
             keeps_answer: false,
+            interrupted: None,
             on_error: OnError::default(),
         }],
         pauses: Vec::new(),

@@ -9,6 +9,7 @@ use holdpoint_contracts::steps::ResultReply;
 use serde_json::{Value, json};
 
 use super::world::{Heard, World, broken, done, owner};
+use crate::domain::run::Choice;
 use crate::domain::{Refusal, Reply, RunInput, ScopeInput};
 
 const PAID: &str = "  - id: find
@@ -188,6 +189,39 @@ fn a_run_of_a_deleted_agent_is_not_retried() {
     let refusal = refused(world.retry(None));
     assert!(matches!(refusal, Refusal::AgentNotFound(_)), "{refusal}");
     assert_eq!(world.status(), RunStatus::Failed);
+}
+
+/// S2-R15: a call that may have had its effect is not made again without a person's word.
+#[test]
+fn a_call_without_a_report_is_asked_about_before_it_is_made_again() {
+    let mut world = World::started(
+        "  - id: pay\n    needs: []\n    tool: send_email\n    args: { to: x }
+  - id: find\n    needs: []\n    tool: find_order\n    args: { order: 7 }\n    retry: none\n",
+    );
+    world.ask("node-a", "pay");
+    world.report("find", broken());
+    assert_eq!(world.status(), RunStatus::Failed);
+    assert_eq!(world.phase("pay").status(), StepStatus::Cancelled);
+    let calls = world.handed.len();
+    world.retry(None);
+    assert_eq!(world.phase("pay").status(), StepStatus::Uncertain);
+    assert_eq!(
+        world.handed.len(),
+        calls + 1,
+        "only the failed step is called"
+    );
+    world.report("find", done(Value::Null));
+
+    // After `give_up`, the next retry asks again.
+    world.answer("pay", Choice::GiveUp);
+    assert_eq!(world.status(), RunStatus::Failed);
+    world.retry(None);
+    assert_eq!(world.phase("pay").status(), StepStatus::Uncertain);
+    world.answer("pay", Choice::RunAgain);
+    assert_eq!(world.handed.last().unwrap().step, "pay");
+    world.ask("node-a", "pay");
+    world.report("pay", done(Value::Null));
+    assert_eq!(world.status(), RunStatus::Completed);
 }
 
 /// S0-AC4: what is paused starts nothing, whatever is retried.

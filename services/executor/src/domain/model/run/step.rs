@@ -50,6 +50,9 @@ pub struct Step {
     /// People answered it before the run was retried. It completes with their answer when its turn comes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keeps_answer: bool,
+    /// Its run ended while it may have had its effect. A person is asked before a retry of the run calls it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupted: Option<Box<StepGrant>>,
     /// As in the plan.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_error: OnError,
@@ -322,6 +325,24 @@ impl StepPhase {
 }
 
 impl Step {
+    /// The grant under which it may have had its effect without a report.
+    #[must_use]
+    pub fn unreported(&self) -> Option<&StepGrant> {
+        match &self.phase {
+            StepPhase::Granted(grant) => Some(grant).filter(|grant| !grant.handed.idempotent),
+            StepPhase::Uncertain(asked) => Some(&asked.working),
+            StepPhase::Planned
+            | StepPhase::Queued(_)
+            | StepPhase::Waiting(_)
+            | StepPhase::AwaitingPerson(_)
+            | StepPhase::Parked(_)
+            | StepPhase::Completed { .. }
+            | StepPhase::Failed { .. }
+            | StepPhase::Skipped { .. }
+            | StepPhase::Cancelled { .. } => None,
+        }
+    }
+
     /// What its tool asks people, if it still does: what has ended asks nothing.
     #[must_use]
     pub fn open_question(&self) -> Option<&OpenQuestion> {
