@@ -1,6 +1,6 @@
 //! An operator retries a failed run: `POST /runs/{run}/retry` and `run retry` (S2-R15).
 
-use holdpoint_testkit::until;
+use holdpoint_testkit::{holdpoint_binary, until};
 use serde_json::{Value, json};
 
 use crate::shop::Shop;
@@ -118,4 +118,36 @@ async fn a_retry_of_a_wrong_step_is_refused() {
     }
     assert_eq!(world.run(&id).await["status"], "failed");
     assert_eq!(shop.calls().len(), 1);
+}
+
+/// The command line retries all failed runs of an agent, and the history shows both ends.
+#[tokio::test]
+async fn the_command_line_retries_the_failed_runs_of_an_agent() {
+    let shop = Shop::open().await;
+    let world = World::with_real_time().await;
+    let id = failed(&world, &shop).await;
+    let holdpoint = async |args: &[&str]| {
+        let output = tokio::process::Command::new(holdpoint_binary().unwrap())
+            .args(args)
+            .arg("--data")
+            .arg(world.up.data_dir())
+            .env_remove("HOLDPOINT_URL")
+            .env_remove("HOLDPOINT_TOKEN")
+            .output();
+        let output = output.await.unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), text)
+    };
+    let (code, watched) = holdpoint(&["run", "watch", &id]).await;
+    assert_eq!(code, Some(1), "{watched}");
+    let (code, retried) = holdpoint(&["run", "retry", "--agent", "pays"]).await;
+    assert_eq!(code, Some(0), "{retried}");
+    assert!(retried.contains(&format!("{id}  retried  ")), "{retried}");
+    let (code, watched) = holdpoint(&["run", "watch", &id]).await;
+    assert_eq!(code, Some(0), "{watched}");
+    for kind in ["run.failed", "run.retried", "run.completed"] {
+        assert_eq!(watched.matches(kind).count(), 1, "{kind}: {watched}");
+    }
+    let (_, none) = holdpoint(&["run", "retry", "--agent", "pays"]).await;
+    assert_eq!(none, "", "a completed run is not selected");
 }

@@ -78,7 +78,8 @@ pub(crate) enum RunCommand {
         #[command(flatten)]
         resume: ResumeArgs,
     },
-    /// Run the failed step of failed runs again; completed results and answers are kept
+    /// Run the failed step of failed runs again; completed results and answers are kept.
+    /// Filters without --status select failed runs
     Retry {
         #[command(flatten)]
         runs: RunRefs,

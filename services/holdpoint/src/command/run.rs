@@ -10,7 +10,7 @@ pub(crate) mod watch;
 use std::collections::BTreeMap;
 
 use chrono::SecondsFormat;
-use holdpoint_contracts::run::RunView;
+use holdpoint_contracts::run::{RunStatus, RunView};
 use serde_json::json;
 
 use self::change_runs::Action;
@@ -52,6 +52,7 @@ impl ClientCommand for RunCommand {
                     body: json!({}),
                     done: "paused",
                     unchanged: "was already paused",
+                    of_status: None,
                 };
                 change_runs::change_runs(session, &runs, &action).await
             }
@@ -61,6 +62,7 @@ impl ClientCommand for RunCommand {
                     body: body_of(json!({ "mode": resume.mode })),
                     done: "resumed",
                     unchanged: "was not paused",
+                    of_status: None,
                 };
                 change_runs::change_runs(session, &runs, &action).await
             }
@@ -70,6 +72,7 @@ impl ClientCommand for RunCommand {
                     body: body_of(json!({ "from_step": from })),
                     done: "retried",
                     unchanged: "has not failed",
+                    of_status: Some(RunStatus::Failed),
                 };
                 change_runs::change_runs(session, &runs, &action).await
             }
@@ -79,6 +82,7 @@ impl ClientCommand for RunCommand {
                     body: body_of(json!({ "reason": reason })),
                     done: "cancelled",
                     unchanged: "was already cancelled",
+                    of_status: None,
                 };
                 change_runs::change_runs(session, &runs, &action).await
             }

@@ -64,7 +64,7 @@ fn retry(run: &RunView) -> Markup {
             option value="" { "from the failed step" }
             @for step in reached { option value=(step.id) { "from " (one_line(&step.id, 60)) } }
         }
-        p.hint { "The step and all that follows it run again. Earlier results and the answers of people are kept." }
+        p.hint { "The step and all that depends on it run again. Other results and the answers of people are kept." }
     }
 }
 

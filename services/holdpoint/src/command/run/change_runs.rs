@@ -1,8 +1,8 @@
-//! `run pause`, `resume` and `cancel`: one run, several, or all that match a filter.
+//! `run pause`, `resume`, `retry` and `cancel`: one run, several, or all that match a filter.
 
 use anyhow::bail;
 use futures_util::{StreamExt, stream};
-use holdpoint_contracts::run::ChangedRun;
+use holdpoint_contracts::run::{ChangedRun, RunStatus};
 use serde_json::Value;
 
 use super::super::short_id::Listed;
@@ -22,6 +22,8 @@ pub(super) struct Action {
     pub(super) body: Value,
     pub(super) done: &'static str,
     pub(super) unchanged: &'static str,
+    /// The status that a filter without one selects. None: all runs that have not ended.
+    pub(super) of_status: Option<RunStatus>,
 }
 
 impl Action {
@@ -42,7 +44,7 @@ pub(super) async fn change_runs(
         return print_changed(session, action, &action.perform(session, run).await?);
     }
     let runs = if named.is_empty() {
-        find_runs(session, &refs.filter).await?
+        find_runs(session, &refs.filter, action.of_status).await?
     } else {
         named
     };
@@ -84,16 +86,23 @@ fn print_changed(
 }
 
 /// Ids of all runs that match the filter; ended runs only if the filter has a status.
-async fn find_runs(session: &Session, filter: &FilterArgs) -> anyhow::Result<Vec<String>> {
-    let query = filter_query(filter);
+async fn find_runs(
+    session: &Session,
+    filter: &FilterArgs,
+    of_status: Option<RunStatus>,
+) -> anyhow::Result<Vec<String>> {
+    let mut query = filter_query(filter);
     if query.is_empty() {
         bail!(Usage(
             "no runs given; expected ids, --agent, --status or --label".to_owned()
         ));
     }
+    let of_status = of_status.filter(|_| filter.status.is_none());
+    query.extend(of_status.map(|status| ("status", status.to_string())));
+    let has_status = filter.status.or(of_status).is_some();
     let mut found = Vec::new();
     for_each_run(session, &query, |run| {
-        if filter.status.is_some() || !run.status.is_final() {
+        if has_status || !run.status.is_final() {
             found.push(run.id.to_string());
         }
         if found.len() > RUNS_MAX {

@@ -25,12 +25,23 @@ pub(super) async fn watch(session: &Session, run: &str) -> anyhow::Result<ExitKi
                     }
                     output::line(&event_line(&item))?;
                 }
-                if let Some(kind) = exit_kind(item.kind) {
+                if let Some(kind) = exit_kind(item.kind)
+                    && is_over(session, run, &item).await?
+                {
                     return Ok(kind);
                 }
             }
         }
     }
+}
+
+/// Whether an end is the last one. A failed run may have been retried since.
+async fn is_over(session: &Session, run: &str, end: &HistoryItem) -> anyhow::Result<bool> {
+    if end.kind != EventType::RunFailed {
+        return Ok(true);
+    }
+    let run = session.client.run(run).await?.value;
+    Ok(run.ended_at.is_some_and(|at| at <= end.at))
 }
 
 pub(super) fn event_line(item: &HistoryItem) -> String {
