@@ -96,7 +96,14 @@ pub(crate) async fn list(
 ) -> Result<Vec<Run>, StoreError> {
     let mut query = Entity::find().filter(COLUMN.workspace.eq(filter.workspace.as_str()));
     if let Some(status) = filter.status {
-        let mut any = Condition::any().add(COLUMN.status.eq(status.as_str()));
+        // The database selects a partial index only if it sees its condition.
+        let has_ended = if status.is_final() {
+            COLUMN.ended_at.is_not_null()
+        } else {
+            COLUMN.ended_at.is_null()
+        };
+        let has_status = COLUMN.status.eq(status.as_str());
+        let mut any = Condition::any().add(has_status.and(has_ended));
         if filter.or_open {
             any = any.add(COLUMN.ended_at.is_null());
         }
