@@ -8,7 +8,7 @@ use crate::domain::rules::next_steps::redispatch_step;
 use crate::domain::rules::open_hold_needs::load_open_hold_needs;
 use crate::domain::rules::step_retries::end_overdue_attempt;
 use crate::domain::rules::tool_questions::park_tool;
-use crate::domain::rules::uncertain_steps::ask_about_step;
+use crate::domain::rules::uncertain_steps::{Doubt, ask_about_step};
 use crate::domain::transition::{RowData, RunDecision, RunOutcome, RunTransition};
 
 /// A grant has ended without a result (S4-R4, S4-R12): what does no harm twice is dispatched again,
@@ -40,7 +40,7 @@ pub(crate) fn end_lease<'a>(
         step.lost += 1;
     }
     if !lost.handed.idempotent {
-        ask_about_step(&mut transition, index, lost);
+        ask_about_step(&mut transition, index, lost, Doubt::Unreported);
     } else if transition.run.moves() {
         redispatch_step(&mut transition, index)?;
     } else {

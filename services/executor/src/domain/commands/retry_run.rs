@@ -78,12 +78,20 @@ fn load_needs(transition: &RunTransition<'_>) -> Result<(Scopes, Value), Undecid
     }
 }
 
-/// Fences all earlier dispatches of the step, and forgets how it ended unless people answered it. An approval is
-/// asked for again.
+/// Fences all earlier dispatches of the step, and forgets how it ended unless people did it. An approval is asked for
+/// again.
 fn reset_step(transition: &mut RunTransition<'_>, retried: &RetriedStep) {
     let Some(step) = transition.step_mut(retried.index) else {
         return;
     };
+    if retried.is_kept {
+        step.is_kept = true;
+        return;
+    }
+    if matches!(step.phase, StepPhase::Completed { .. }) {
+        // Its tool may ask about another call now.
+        step.questions.answered.clear();
+    }
     step.dispatch += 1;
     step.phase = StepPhase::Planned;
     step.lost = 0;
@@ -91,9 +99,12 @@ fn reset_step(transition: &mut RunTransition<'_>, retried: &RetriedStep) {
     step.approval = None;
     step.questions.open = None;
     step.questions.blocked_ms = 0;
-    step.keeps_answer = retried.keeps_answer;
+    step.by_person = false;
+    step.is_kept = false;
+    // People are asked about the call in the row.
+    let is_reset = step.interrupted.is_none();
     let data = RowData {
-        is_reset: !retried.keeps_answer,
+        is_reset,
         ..RowData::default()
     };
     transition.row(retried.index, data);

@@ -153,7 +153,8 @@ fn planned_step(planned: &PlannedStep) -> Step {
         approval: None,
         is_high_risk: false,
         failures: Failures::default(),
-        keeps_answer: false,
+        by_person: false,
+        is_kept: false,
         interrupted: None,
         on_error: planned.on_error,
     }

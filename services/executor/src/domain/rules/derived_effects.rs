@@ -269,7 +269,9 @@ fn question_spec(
     let planned = plan.plan.steps.iter().find(|planned| planned.id == step.id);
     let tool = planned.and_then(|planned| planned.action.tool());
     let StepGrant { node, since, .. } = &asked.working;
-    let end = if asked.is_timeout {
+    let end = if asked.is_retried {
+        "the run failed after that"
+    } else if asked.is_timeout {
         "its tool did not end in time"
     } else {
         "never reported"

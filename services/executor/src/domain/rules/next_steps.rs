@@ -26,7 +26,7 @@ use crate::domain::rules::fail_step::{APPROVAL_REJECTED, fail_step};
 use crate::domain::rules::handoff_spec::load_step_briefing;
 use crate::domain::rules::open_hold::next_hold_id;
 use crate::domain::rules::person_holds::{ask_person, start_handoff};
-use crate::domain::rules::uncertain_steps::ask_about_step;
+use crate::domain::rules::uncertain_steps::{Doubt, ask_about_step};
 use crate::domain::step_response::success;
 use crate::domain::transition::{RowData, RunTransition};
 use crate::domain::views::handoff_briefing::HandoffFacts;
@@ -62,6 +62,7 @@ pub(crate) fn start_next_steps(transition: &mut RunTransition<'_>) -> Result<(),
                 index,
                 load_step_inputs(transition, &plan, index, &mut unknown),
             ));
+            unknown.extend(unknown_call(transition, index));
         }
         if !unknown.is_empty() {
             for index in unblocked_by_skips(transition, &plan, ready) {
@@ -85,6 +86,14 @@ pub(crate) fn start_next_steps(transition: &mut RunTransition<'_>) -> Result<(),
     Ok(())
 }
 
+/// The call that people are asked about, if it is not loaded.
+fn unknown_call(transition: &RunTransition<'_>, index: usize) -> Option<Need> {
+    let step = transition.step(index)?;
+    step.interrupted.as_ref()?;
+    let need = Need::Request(transition.run.id, step.id.clone());
+    matches!(transition.lookup(&need), Lookup::NotLoaded).then_some(need)
+}
+
 /// Completes the run if all its steps have ended and no person owns it.
 pub(crate) fn complete_if_ended(transition: &mut RunTransition<'_>) {
     if transition.run.moves()
@@ -105,15 +114,41 @@ fn ready_steps(
     skipped: &BTreeSet<usize>,
 ) -> Vec<usize> {
     let steps = &transition.run.steps;
-    let is_over = |need: &usize| {
-        let settled = steps.get(*need).filter(|step| step.phase.is_settled());
-        settled.is_some() || skipped.contains(need)
-    };
+    let over = ended_steps(steps, plan, skipped);
+    let is_over = |need: &usize| over.get(*need).is_some_and(|is_over| *is_over);
     let both = plan.plan.steps.iter().zip(steps).enumerate();
     let ready = both.filter(|(_, (planned, step))| {
         matches!(step.phase, StepPhase::Planned) && planned.needs.iter().all(is_over)
     });
     ready.map(|(index, _)| index).collect()
+}
+
+/// Which steps have ended, or are in `skipped`. A step that a retry has kept counts only when its own needs have ended
+/// again.
+fn ended_steps(steps: &[Step], plan: &PlanFact, skipped: &BTreeSet<usize>) -> Vec<bool> {
+    let both = steps.iter().enumerate();
+    let ended = both.map(|(at, step)| step.phase.is_settled() || skipped.contains(&at));
+    let mut ended: Vec<bool> = ended.collect();
+    let kept: Vec<_> = (0..steps.len())
+        .filter(|at| steps.get(*at).is_some_and(|step| step.is_kept))
+        .collect();
+    let mut has_changed = true;
+    while has_changed {
+        has_changed = false;
+        for at in &kept {
+            let needs = plan.plan.steps.get(*at).map(|planned| &planned.needs);
+            let mut needs = needs.into_iter().flatten();
+            let waits = needs.any(|need| ended.get(*need) == Some(&false));
+            if let Some(has_ended) = ended.get_mut(*at)
+                && *has_ended
+                && waits
+            {
+                *has_ended = false;
+                has_changed = true;
+            }
+        }
+    }
+    ended
 }
 
 /// Steps that this decision would start if the ready ones were skipped. Their needs are loaded with the
@@ -230,12 +265,9 @@ fn start_step(
             }
         }
     }
-    if transition.step(index).is_some_and(|step| step.keeps_answer) {
-        return complete_with_kept_answer(transition, index);
-    }
     let step = transition.step_mut(index);
     if let Some(unreported) = step.and_then(|step| step.interrupted.take()) {
-        return ask_about_step(transition, index, *unreported);
+        return ask_about_step(transition, index, *unreported, Doubt::Retried);
     }
     if let Some(rejected) = rejected_source(transition, plan, index) {
         let message = format!("it uses the result of {rejected}, which was rejected");
@@ -263,20 +295,6 @@ fn start_step(
             start_handoff(transition, index, handoff, &resolved, facts);
         }
     }
-}
-
-/// People answered before the run was retried. The result of the step is still stored.
-fn complete_with_kept_answer(transition: &mut RunTransition<'_>, index: usize) {
-    let phase = StepPhase::Completed { at: transition.now };
-    let (data, message) = (RowData::default(), "The earlier answer is kept.".to_owned());
-    let Some(id) = transition.set_phase(index, phase, data) else {
-        return;
-    };
-    if let Some(step) = transition.step_mut(index) {
-        step.keeps_answer = false;
-    }
-    let data = json!({ "reason": "retried" });
-    transition.event(EventType::StepSucceeded, Some(&id), message, data);
 }
 
 /// The rejected step whose result a step uses (S2-R4). A condition may look at it: it reads as null.

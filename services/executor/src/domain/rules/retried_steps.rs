@@ -11,8 +11,8 @@ use crate::domain::refusal::Refusal;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RetriedStep {
     pub(crate) index: usize,
-    /// It completes with the answer that people gave before.
-    pub(crate) keeps_answer: bool,
+    /// It keeps what people did: their answer, or the work of a tool that they did by hand.
+    pub(crate) is_kept: bool,
 }
 
 /// The steps that start again, in the order of the plan: those that stopped the run, those that had not ended, and
@@ -38,7 +38,7 @@ pub(crate) fn retried_steps(
     }
     let retried = again.into_iter().map(|index| RetriedStep {
         index,
-        keeps_answer: Some(index) != from && keeps_answer(plan, run, index),
+        is_kept: Some(index) != from && is_kept(plan, run, index),
     });
     Ok(retried.collect())
 }
@@ -62,13 +62,13 @@ fn has_stopped(step: &Step) -> bool {
     }
 }
 
-fn keeps_answer(plan: &Plan, run: &Run, index: usize) -> bool {
+fn is_kept(plan: &Plan, run: &Run, index: usize) -> bool {
     let (Some(planned), Some(step)) = (plan.steps.get(index), run.steps.get(index)) else {
         return false;
     };
     let is_of_people = matches!(planned.action, Action::Ask(_) | Action::Handoff(_));
     let is_completed = matches!(step.phase, StepPhase::Completed { .. });
-    step.keeps_answer || (is_of_people && is_completed)
+    is_completed && (is_of_people || step.by_person)
 }
 
 /// The steps that a step needs, directly or through others.

@@ -20,7 +20,7 @@ use crate::domain::model::time::{after, millis_between};
 use crate::domain::need::Need;
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::open_hold::next_hold_id;
-use crate::domain::rules::uncertain_steps::ask_about_timeout;
+use crate::domain::rules::uncertain_steps::{Doubt, ask_about_step};
 use crate::domain::transition::{RowData, RunTransition, ToolError};
 
 /// Failed attempts whose response a step keeps, the newest.
@@ -47,6 +47,14 @@ const FINAL_CODES: [&str; 10] = [
     "too_many_redirects",
 ];
 
+/// Failures of a tool that has succeeded: only its result is not taken.
+const HAPPENED_CODES: [&str; 4] = [
+    "invalid_result",
+    "response_too_large",
+    "result_not_allowed",
+    "result_too_large",
+];
+
 /// A failed call of a tool.
 pub(crate) struct FailedCall<'c> {
     pub(crate) node: &'c NodeName,
@@ -71,11 +79,11 @@ pub(crate) fn end_attempt(
         is_reported: _,
     } = failed;
     let grant = non_idempotent_grant(transition, index, node);
-    if let Some(grant) = grant.filter(|_| code == TIMEOUT_CODE) {
+    if let Some(grant) = grant.clone().filter(|_| code == TIMEOUT_CODE) {
         let step = transition.step(index);
         // A question that is open stays.
         if step.is_some_and(|step| step.phase.try_as_uncertain_ref().is_none()) {
-            ask_about_timeout(transition, index, grant);
+            ask_about_step(transition, index, grant, Doubt::TimedOut);
         }
         let data = RowData {
             failed_attempts: kept,
@@ -90,6 +98,11 @@ pub(crate) fn end_attempt(
     }
     let shown = error.response.error.clone().unwrap_or_default();
     error.failed_attempts = kept;
+    if let Some(step) = transition.step_mut(index)
+        && let Some(grant) = grant.filter(|_| HAPPENED_CODES.contains(&code))
+    {
+        step.interrupted = Some(Box::new(grant));
+    }
     fail_step(transition, index, code, &shown, Some(error));
     Ok(())
 }

@@ -8,7 +8,7 @@ use crate::domain::decision::Undecided;
 use crate::domain::model::run::{HoldClosure, PersonHold, StepPhase};
 use crate::domain::rules::end_person_step::step_of_hold;
 use crate::domain::rules::open_hold_needs::load_open_hold_needs;
-use crate::domain::rules::uncertain_steps::ask_about_step;
+use crate::domain::rules::uncertain_steps::{Doubt, ask_about_step};
 use crate::domain::transition::{RowData, RunTransition};
 
 pub(crate) fn record_takeover(
@@ -42,7 +42,7 @@ pub(crate) fn revoke_steps(transition: &mut RunTransition<'_>) -> Result<(), Und
         let id = step.id.clone();
         transition.retract_dispatch(&id);
         match lost.filter(|working| !working.handed.idempotent) {
-            Some(working) => ask_about_step(transition, index, working),
+            Some(working) => ask_about_step(transition, index, working, Doubt::Unreported),
             None => {
                 transition.set_phase(index, StepPhase::Planned, RowData::default());
             }

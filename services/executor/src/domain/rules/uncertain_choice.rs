@@ -25,6 +25,9 @@ pub(crate) fn apply_choice(
     }
     match answer.choice {
         Choice::ItHappened => {
+            if let Some(step) = transition.step_mut(index) {
+                step.by_person = true;
+            }
             let description = format!("{} says that it happened.", answer.by);
             let response = success(description.clone(), Value::Null, 0);
             let phase = StepPhase::Completed { at: now };

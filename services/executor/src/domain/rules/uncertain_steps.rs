@@ -9,25 +9,22 @@ use crate::domain::model::run::{Choice, StepGrant, StepPhase, Uncertain};
 use crate::domain::rules::open_hold::next_hold_id;
 use crate::domain::transition::{RowData, RunTransition};
 
-/// The worker of a step never reported.
-pub(crate) fn ask_about_step(transition: &mut RunTransition<'_>, index: usize, working: StepGrant) {
-    ask_whether(transition, index, working, false);
+/// Why it is uncertain whether a step happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// Its worker never reported.
+    Unreported,
+    /// Its tool did not end in time.
+    TimedOut,
+    /// Its run failed after the call, and was retried.
+    Retried,
 }
 
-/// The tool of a step did not end in time.
-pub(crate) fn ask_about_timeout(
+pub(crate) fn ask_about_step(
     transition: &mut RunTransition<'_>,
     index: usize,
     working: StepGrant,
-) {
-    ask_whether(transition, index, working, true);
-}
-
-fn ask_whether(
-    transition: &mut RunTransition<'_>,
-    index: usize,
-    working: StepGrant,
-    is_timeout: bool,
+    doubt: Doubt,
 ) {
     let asked = Uncertain {
         working,
@@ -35,7 +32,8 @@ fn ask_whether(
         since: transition.now,
         answer: None,
         is_minimal: false,
-        is_timeout,
+        is_timeout: doubt == Doubt::TimedOut,
+        is_retried: doubt == Doubt::Retried,
     };
     let hold = asked.hold;
     transition.set_phase(index, StepPhase::Uncertain(asked), RowData::default());

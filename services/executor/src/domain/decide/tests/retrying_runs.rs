@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::world::{Heard, World, broken, done, owner};
 use crate::domain::run::Choice;
-use crate::domain::{Refusal, Reply, RunInput, ScopeInput};
+use crate::domain::{Refusal, Reply, RunInput, ScopeInput, StepReport};
 
 const PAID: &str = "  - id: find
     tool: find_order
@@ -108,15 +108,15 @@ fn a_failed_step_runs_again_and_completed_results_are_kept() {
 fn from_an_earlier_step_what_depends_on_it_runs_again() {
     let mut world = failed();
     assert!(is_decided(&world.retry(Some("find"))));
-    use StepStatus::{Planned, Queued};
+    use StepStatus::{Completed, Planned, Queued};
     assert_eq!(
         world.statuses(),
-        [Queued, Planned, Planned, Planned, Planned]
+        [Queued, Completed, Planned, Planned, Planned]
     );
     world.report("find", done(json!({ "n": 2 })));
     assert_eq!(world.run().people().count(), 0, "the answer is kept");
-    assert_eq!(world.phase("go").status(), StepStatus::Completed);
-    assert_eq!(world.rows["go"].status, StepStatus::Completed);
+    assert_eq!(world.phase("go").status(), Completed);
+    assert_eq!(world.rows["go"].status, Completed);
     assert!(
         world.rows["go"]
             .response
@@ -130,6 +130,61 @@ fn from_an_earlier_step_what_depends_on_it_runs_again() {
         (&call.args["order"], &call.args["answer"]),
         (&json!(2), &json!("yes"))
     );
+}
+
+/// Kept answers cost no round of loading, however many follow each other.
+#[test]
+fn a_chain_of_kept_answers_goes_on_with_its_first_result() {
+    let mut steps = "  - id: find\n    tool: find_order\n    args: { order: 7 }\n".to_owned();
+    for number in 0..8 {
+        steps += &format!("  - id: ask{number}\n    ask: {{ question: Ok? }}\n");
+    }
+    steps += "  - id: pay\n    tool: send_email\n    args: { to: x, order: $find.n, ok: $ask7.answer }\n";
+    let mut world = World::started(&steps);
+    world.report("find", done(json!({ "n": 1 })));
+    for _ in 0..8 {
+        world.answer_open("yes");
+    }
+    world.report("pay", broken());
+    world.retry(Some("find"));
+    assert_eq!(
+        world.phase("pay").status(),
+        StepStatus::Planned,
+        "its needs run again"
+    );
+    world.report("find", done(json!({ "n": 2 })));
+    assert_eq!(world.handed.last().unwrap().step, "pay");
+}
+
+/// What people did by hand is not given back to the tool. Only its own name does that.
+#[test]
+fn work_by_hand_is_kept() {
+    let steps = "  - id: find
+    tool: find_order
+    args: { order: 7 }
+  - id: pay
+    tool: send_email
+    args: { to: x, order: $find.n }
+    on_error: handoff
+  - id: note
+    tool: log
+    args: { message: done }
+    retry: none
+";
+    let mut world = World::started(steps);
+    world.report("find", done(json!({ "n": 1 })));
+    world.report("pay", broken());
+    let hold = world.run().people().next().expect("a handoff").1.id;
+    let by_hand = json!({ "disposition": "return_to_agent", "notes": "Paid by hand." });
+    world.close_as(hold, HoldOutcome::Completed, by_hand);
+    world.report("note", broken());
+    assert_eq!(world.status(), RunStatus::Failed);
+    world.retry(Some("find"));
+    world.report("find", done(json!({ "n": 2 })));
+    assert_eq!(world.handed.last().unwrap().step, "note");
+    world.report("note", broken());
+    world.retry(Some("pay"));
+    assert_eq!(world.handed.last().unwrap().step, "pay");
 }
 
 /// A kept answer survives a second failure before its turn.
@@ -222,6 +277,26 @@ fn a_call_without_a_report_is_asked_about_before_it_is_made_again() {
     world.ask("node-a", "pay");
     world.report("pay", done(Value::Null));
     assert_eq!(world.status(), RunStatus::Completed);
+}
+
+/// A tool that has succeeded is not called again because its result was not taken.
+#[test]
+fn a_call_whose_result_was_not_taken_is_asked_about() {
+    let mut world = World::started("  - id: pay\n    tool: send_email\n    args: { to: x }\n");
+    world.ask("node-a", "pay");
+    let input = RunInput::StepResult(StepReport {
+        node: "node-a".parse().unwrap(),
+        step: "pay".to_owned(),
+        dispatch: world.dispatch("pay"),
+        error_code: Some("result_too_large".to_owned()),
+        result: broken(),
+    });
+    world.give(input);
+    assert_eq!(world.status(), RunStatus::Failed);
+    let calls = world.handed.len();
+    world.retry(None);
+    assert_eq!(world.phase("pay").status(), StepStatus::Uncertain);
+    assert_eq!(world.handed.len(), calls);
 }
 
 /// S0-AC4: what is paused starts nothing, whatever is retried.

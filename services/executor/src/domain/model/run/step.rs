@@ -47,9 +47,12 @@ pub struct Step {
     pub is_high_risk: bool,
     #[serde(default, skip_serializing_if = "is_default")]
     pub failures: Failures,
-    /// People answered it before the run was retried. It completes with their answer when its turn comes.
+    /// People did it, although it calls a tool: a retry of the run keeps it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub keeps_answer: bool,
+    pub by_person: bool,
+    /// A retry of the run has kept it. Steps that need it also wait until its own needs have ended again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_kept: bool,
     /// Its run ended while it may have had its effect. A person is asked before a retry of the run calls it again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<Box<StepGrant>>,
@@ -194,13 +197,18 @@ pub struct Uncertain {
     /// Whether its tool did not end in time. Otherwise its worker never reported.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_timeout: bool,
+    /// Whether its run ended first, and was retried.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_retried: bool,
 }
 
 impl Uncertain {
     /// Why it is uncertain whether the step happened: a sentence without its subject.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
-        if self.is_timeout {
+        if self.is_retried {
+            "may have happened: it was called before the run failed."
+        } else if self.is_timeout {
             "may have happened: its tool did not end in time."
         } else {
             "may have happened: its worker was granted the start and never reported."
