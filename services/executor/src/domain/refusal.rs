@@ -7,7 +7,7 @@ use holdpoint_ids::{AgentName, ContactId, HoldId, RunId, ToolName, UserName};
 
 use crate::domain::decision::Undecided;
 use crate::domain::model::contact::CONTACT_BYTES_MAX;
-use crate::domain::model::run::QUESTIONS_MAX;
+use crate::domain::model::run::{QUESTIONS_MAX, RETRIES_MAX};
 use crate::domain::model::scope::CHANGES_MAX;
 
 /// Longest reason of a cancellation, in characters.
@@ -56,6 +56,10 @@ pub enum Refusal {
     RunFinal(RunId, RunStatus),
     #[error("run `{0}` is {1}; only a failed run can be retried")]
     RunNotFailed(RunId, RunStatus),
+    #[error(
+        "run `{0}` has been retried {RETRIES_MAX} times, and no more are allowed; start a new run"
+    )]
+    TooManyRetries(RunId),
     /// The first step, which needs the second one.
     #[error(
         "{0} cannot start before {1}, which has not completed; retry from {1} or from a step before it"
@@ -144,6 +148,7 @@ impl Refusal {
             Self::RetryTooLate(..) => (409, "step_not_reached"),
             Self::ScopeBusy => (409, "scope_busy"),
             Self::TooManyQuestions(_) => (409, "too_many_questions"),
+            Self::TooManyRetries(_) => (409, "too_many_retries"),
             Self::ToolReserved(_) => (409, "tool_reserved"),
             Self::ContactTooLarge { .. } | Self::ActivityTooLong(..) => (413, "too_large"),
             Self::InvalidAgent(_) => (422, "invalid_agent"),

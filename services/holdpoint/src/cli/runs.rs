@@ -78,8 +78,8 @@ pub(crate) enum RunCommand {
         #[command(flatten)]
         resume: ResumeArgs,
     },
-    /// Run the failed step of failed runs again; completed results and answers are kept.
-    /// Filters without --status select failed runs
+    /// Run the failed and cancelled steps of failed runs again; other results and answers are kept.
+    /// A filter without --status selects failed runs
     Retry {
         #[command(flatten)]
         runs: RunRefs,
@@ -122,7 +122,7 @@ pub(crate) struct StartArgs {
 }
 
 /// A filter on the list of runs.
-#[derive(Args, Default)]
+#[derive(Args, Clone, Default)]
 pub(crate) struct FilterArgs {
     /// Only runs of this agent
     #[arg(long)]

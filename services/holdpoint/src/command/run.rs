@@ -52,7 +52,7 @@ impl ClientCommand for RunCommand {
                     body: json!({}),
                     done: "paused",
                     unchanged: "was already paused",
-                    of_status: None,
+                    default_status: None,
                 };
                 change_runs::change_runs(session, &runs, &action).await
             }
@@ -62,7 +62,7 @@ impl ClientCommand for RunCommand {
                     body: body_of(json!({ "mode": resume.mode })),
                     done: "resumed",
                     unchanged: "was not paused",
-                    of_status: None,
+                    default_status: None,
                 };
                 change_runs::change_runs(session, &runs, &action).await
             }
@@ -72,7 +72,7 @@ impl ClientCommand for RunCommand {
                     body: body_of(json!({ "from_step": from })),
                     done: "retried",
                     unchanged: "has not failed",
-                    of_status: Some(RunStatus::Failed),
+                    default_status: Some(RunStatus::Failed),
                 };
                 change_runs::change_runs(session, &runs, &action).await
             }
@@ -82,7 +82,7 @@ impl ClientCommand for RunCommand {
                     body: body_of(json!({ "reason": reason })),
                     done: "cancelled",
                     unchanged: "was already cancelled",
-                    of_status: None,
+                    default_status: None,
                 };
                 change_runs::change_runs(session, &runs, &action).await
             }

@@ -5,7 +5,7 @@ use holdpoint_contracts::message::Actor;
 use serde_json::{Value, json};
 
 use crate::domain::decision::{Lookup, Undecided};
-use crate::domain::model::run::{Phase, StepPhase};
+use crate::domain::model::run::{Phase, RETRIES_MAX, StepPhase};
 use crate::domain::need::{INPUT, Need, PlanFact};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::missing_inputs::check_inputs;
@@ -29,18 +29,22 @@ pub(crate) fn retry_run<'a>(
             return Err(Refusal::RunNotFailed(run, status).into());
         }
     };
+    if transition.run.retries >= RETRIES_MAX {
+        return Err(Refusal::TooManyRetries(transition.run.id).into());
+    }
     let (scopes, input) = load_needs(&transition)?;
     let plan = transition.plan()?;
     let from = from.map(|step| transition.position(step)).transpose()?;
     let retried = retried_steps(&plan.plan, &transition.run, from)?;
     transition.run.phase = Phase::Live;
+    transition.run.retries += 1;
     inherit_pauses(&mut transition.run, &scopes)?;
-    let first = from.or_else(|| retried.first().map(|step| step.index));
+    let first = from.or_else(|| failed_step(&transition, &retried));
+    let first = first.and_then(|index| transition.step(index));
+    let first = first.map(|step| step.id.clone());
     for step in &retried {
         reset_step(&mut transition, step);
     }
-    let first = first.and_then(|index| transition.step(index));
-    let first = first.map(|step| step.id.clone());
     let message = match &first {
         Some(first) => format!("Retried by {by} from {first}."),
         None => format!("Retried by {by}."),
@@ -49,6 +53,15 @@ pub(crate) fn retry_run<'a>(
     transition.event(EventType::RunRetried, None, message, data);
     continue_run(&mut transition, &plan, &input)?;
     transition.changed()
+}
+
+/// The step whose failure ended the run. A run can also fail without one.
+fn failed_step(transition: &RunTransition<'_>, retried: &[RetriedStep]) -> Option<usize> {
+    let mut indexes = retried.iter().map(|step| step.index);
+    indexes.find(|index| {
+        let step = transition.step(*index);
+        step.is_some_and(|step| matches!(step.phase, StepPhase::Failed { .. }))
+    })
 }
 
 /// Loads the scopes and the input of the run. Refuses if the agent or the run was deleted.

@@ -71,6 +71,7 @@ pub(crate) fn start_run(
         closed: Vec::new(),
         timed_out: Vec::new(),
         incidents: Vec::new(),
+        retries: 0,
     };
     inherit_pauses(&mut fresh, &scopes)?;
     let mut transition = RunTransition::new(&fresh, lookup, now);

@@ -78,6 +78,9 @@ pub const LABEL_CHARS_MAX: usize = 200;
 /// Incidents that a run keeps. Further ones are only in the log and among the dead letters.
 pub const INCIDENTS_MAX: usize = 16;
 
+/// How often a run may be retried. Each retry adds to its history.
+pub const RETRIES_MAX: u32 = 100;
+
 /// Control state only: results and context are rows of their own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
@@ -127,6 +130,9 @@ pub struct Run {
     /// Reasons of its dead letters, each once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub incidents: Vec<String>,
+    /// How often an operator has retried it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub retries: u32,
 }
 
 #[cfg_attr(test, derive(strum::IntoStaticStr, strum::VariantNames))]

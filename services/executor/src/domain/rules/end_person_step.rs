@@ -36,10 +36,10 @@ pub(crate) fn complete_person_step(
     let Some(id) = transition.set_phase(index, phase, RowData::response(response)) else {
         return;
     };
-    if let Some(step) = transition.step_mut(index) {
-        step.by_person = true;
-    }
     let by = data.get("by").cloned().unwrap_or_default();
+    if let Some(step) = transition.step_mut(index) {
+        step.by_person = by != "timeout";
+    }
     transition.value(id.clone(), data);
     transition.event(
         EventType::RunResumed,

@@ -126,26 +126,19 @@ fn ready_steps(
 /// Which steps have ended, or are in `skipped`. A step that a retry has kept counts only when its own needs have ended
 /// again.
 fn ended_steps(steps: &[Step], plan: &PlanFact, skipped: &BTreeSet<usize>) -> Vec<bool> {
-    let both = steps.iter().enumerate();
-    let ended = both.map(|(at, step)| step.phase.is_settled() || skipped.contains(&at));
+    let steps = steps.iter().enumerate();
+    let ended = steps.clone();
+    let ended = ended.map(|(at, step)| step.phase.is_settled() || skipped.contains(&at));
     let mut ended: Vec<bool> = ended.collect();
-    let kept: Vec<_> = (0..steps.len())
-        .filter(|at| steps.get(*at).is_some_and(|step| step.is_kept))
-        .collect();
-    let mut has_changed = true;
-    while has_changed {
-        has_changed = false;
-        for at in &kept {
-            let needs = plan.plan.steps.get(*at).map(|planned| &planned.needs);
-            let mut needs = needs.into_iter().flatten();
-            let waits = needs.any(|need| ended.get(*need) == Some(&false));
-            if let Some(has_ended) = ended.get_mut(*at)
-                && *has_ended
-                && waits
-            {
-                *has_ended = false;
-                has_changed = true;
-            }
+    let kept: Vec<_> = steps.filter(|(_, step)| step.is_kept).collect();
+    let waits = |ended: &[bool], at: usize| {
+        let needs = plan.plan.steps.get(at).map(|planned| &planned.needs);
+        let mut needs = needs.into_iter().flatten();
+        ended.get(at) == Some(&true) && needs.any(|need| ended.get(*need) == Some(&false))
+    };
+    while let Some((at, _)) = kept.iter().find(|(at, _)| waits(&ended, *at)) {
+        if let Some(has_ended) = ended.get_mut(*at) {
+            *has_ended = false;
         }
     }
     ended

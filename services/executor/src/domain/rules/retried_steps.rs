@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::domain::decision::Undecided;
-use crate::domain::model::plan::{Action, OnError, Plan};
+use crate::domain::model::plan::{OnError, Plan};
 use crate::domain::model::run::{Run, Step, StepPhase};
 use crate::domain::refusal::Refusal;
 
@@ -38,37 +38,25 @@ pub(crate) fn retried_steps(
     }
     let retried = again.into_iter().map(|index| RetriedStep {
         index,
-        is_kept: Some(index) != from && is_kept(plan, run, index),
+        is_kept: Some(index) != from && run.steps.get(index).is_some_and(is_kept),
     });
     Ok(retried.collect())
 }
 
 /// Whether a step kept the run from completing. A failure that its author lets pass is a result.
 fn has_stopped(step: &Step) -> bool {
-    match step.phase {
-        StepPhase::Failed { .. } => match step.on_error {
-            OnError::Fail | OnError::Handoff => true,
-            OnError::Continue | OnError::SkipRest => false,
-        },
-        StepPhase::Completed { .. } | StepPhase::Skipped { .. } => false,
-        StepPhase::Cancelled { .. }
-        | StepPhase::Planned
-        | StepPhase::Queued(_)
-        | StepPhase::Granted(_)
-        | StepPhase::Waiting(_)
-        | StepPhase::Uncertain(_)
-        | StepPhase::AwaitingPerson(_)
-        | StepPhase::Parked(_) => true,
+    let lets_pass = matches!(step.on_error, OnError::Continue | OnError::SkipRest);
+    if matches!(step.phase, StepPhase::Failed { .. }) {
+        return !lets_pass;
     }
+    !matches!(
+        step.phase,
+        StepPhase::Completed { .. } | StepPhase::Skipped { .. }
+    )
 }
 
-fn is_kept(plan: &Plan, run: &Run, index: usize) -> bool {
-    let (Some(planned), Some(step)) = (plan.steps.get(index), run.steps.get(index)) else {
-        return false;
-    };
-    let is_of_people = matches!(planned.action, Action::Ask(_) | Action::Handoff(_));
-    let is_completed = matches!(step.phase, StepPhase::Completed { .. });
-    is_completed && (is_of_people || step.by_person)
+fn is_kept(step: &Step) -> bool {
+    step.by_person && matches!(step.phase, StepPhase::Completed { .. })
 }
 
 /// The steps that a step needs, directly or through others.

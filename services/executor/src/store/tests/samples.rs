@@ -112,6 +112,7 @@ pub(super) fn run() -> Run {
         closed: Vec::new(),
         timed_out: Vec::new(),
         incidents: Vec::new(),
+        retries: 0,
     }
 }
 

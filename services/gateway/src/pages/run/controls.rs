@@ -64,7 +64,7 @@ fn retry(run: &RunView) -> Markup {
             option value="" { "from the failed step" }
             @for step in reached { option value=(step.id) { "from " (one_line(&step.id, 60)) } }
         }
-        p.hint { "The step and all that depends on it run again. Other results and the answers of people are kept." }
+        p.hint { "Failed and cancelled steps run again. So do the selected step and all that depends on it. Other results and the answers of people are kept." }
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Action {
     pub(super) done: &'static str,
     pub(super) unchanged: &'static str,
     /// The status that a filter without one selects. None: all runs that have not ended.
-    pub(super) of_status: Option<RunStatus>,
+    pub(super) default_status: Option<RunStatus>,
 }
 
 impl Action {
@@ -44,7 +44,7 @@ pub(super) async fn change_runs(
         return print_changed(session, action, &action.perform(session, run).await?);
     }
     let runs = if named.is_empty() {
-        find_runs(session, &refs.filter, action.of_status).await?
+        find_runs(session, &refs.filter, action.default_status).await?
     } else {
         named
     };
@@ -89,20 +89,20 @@ fn print_changed(
 async fn find_runs(
     session: &Session,
     filter: &FilterArgs,
-    of_status: Option<RunStatus>,
+    default_status: Option<RunStatus>,
 ) -> anyhow::Result<Vec<String>> {
-    let mut query = filter_query(filter);
-    if query.is_empty() {
+    if filter_query(filter).is_empty() {
         bail!(Usage(
             "no runs given; expected ids, --agent, --status or --label".to_owned()
         ));
     }
-    let of_status = of_status.filter(|_| filter.status.is_none());
-    query.extend(of_status.map(|status| ("status", status.to_string())));
-    let has_status = filter.status.or(of_status).is_some();
+    let filter = FilterArgs {
+        status: filter.status.or(default_status),
+        ..filter.clone()
+    };
     let mut found = Vec::new();
-    for_each_run(session, &query, |run| {
-        if has_status || !run.status.is_final() {
+    for_each_run(session, &filter_query(&filter), |run| {
+        if filter.status.is_some() || !run.status.is_final() {
             found.push(run.id.to_string());
         }
         if found.len() > RUNS_MAX {

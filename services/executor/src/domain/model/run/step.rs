@@ -47,7 +47,7 @@ pub struct Step {
     pub is_high_risk: bool,
     #[serde(default, skip_serializing_if = "is_default")]
     pub failures: Failures,
-    /// People did it, although it calls a tool: a retry of the run keeps it.
+    /// A person completed it. A retry of the run keeps that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_person: bool,
     /// A retry of the run has kept it. Steps that need it also wait until its own needs have ended again.
@@ -336,18 +336,10 @@ impl Step {
     /// The grant under which it may have had its effect without a report.
     #[must_use]
     pub fn unreported(&self) -> Option<&StepGrant> {
-        match &self.phase {
-            StepPhase::Granted(grant) => Some(grant).filter(|grant| !grant.handed.idempotent),
-            StepPhase::Uncertain(asked) => Some(&asked.working),
-            StepPhase::Planned
-            | StepPhase::Queued(_)
-            | StepPhase::Waiting(_)
-            | StepPhase::AwaitingPerson(_)
-            | StepPhase::Parked(_)
-            | StepPhase::Completed { .. }
-            | StepPhase::Failed { .. }
-            | StepPhase::Skipped { .. }
-            | StepPhase::Cancelled { .. } => None,
+        match self.phase.at_worker()? {
+            AtWorker::Queued(_) => None,
+            AtWorker::Granted(grant) => Some(grant).filter(|grant| !grant.handed.idempotent),
+            AtWorker::Uncertain(asked) => Some(&asked.working),
         }
     }
 

@@ -9,7 +9,7 @@ use holdpoint_contracts::steps::ResultReply;
 use serde_json::{Value, json};
 
 use super::world::{Heard, World, broken, done, owner};
-use crate::domain::run::Choice;
+use crate::domain::run::{Choice, RETRIES_MAX};
 use crate::domain::{Refusal, Reply, RunInput, ScopeInput, StepReport};
 
 const PAID: &str = "  - id: find
@@ -200,6 +200,47 @@ fn an_answer_is_kept_through_two_retries() {
     assert!(is_decided(&world.retry(None)));
     world.report("find", done(json!({ "n": 3 })));
     assert_eq!(world.phase("go").status(), StepStatus::Completed);
+    let response = world.rows["go"].response.as_ref();
+    assert!(response.is_some_and(|it| it.success), "{response:?}");
+}
+
+/// The answer that a timeout gave is not a person's.
+#[test]
+fn a_question_that_timed_out_is_asked_again() {
+    let steps = "  - id: find
+    tool: find_order
+    args: { order: 7 }
+  - id: go
+    ask: { question: Refund it?, timeout: 1h, on_timeout: default, default: yes }
+  - id: note
+    tool: log
+    args: { message: done }
+    retry: none
+";
+    let mut world = World::started(steps);
+    world.report("find", done(Value::Null));
+    let hold = world.run().people().next().expect("a question").1.id;
+    world.pass(TimeDelta::hours(1));
+    world.close_as(hold, HoldOutcome::Timeout, Value::Null);
+    world.report("note", broken());
+    assert_eq!(world.status(), RunStatus::Failed);
+    world.retry(Some("find"));
+    world.report("find", done(Value::Null));
+    assert_eq!(world.status(), RunStatus::AwaitingInput);
+}
+
+#[test]
+fn a_run_is_retried_a_limited_number_of_times() {
+    let mut world =
+        World::started("  - id: pay\n    tool: send_email\n    args: { to: x }\n    retry: none\n");
+    for _ in 0..RETRIES_MAX {
+        world.report("pay", broken());
+        assert!(is_decided(&world.retry(None)));
+    }
+    world.report("pay", broken());
+    let refusal = refused(world.retry(None));
+    assert!(matches!(refusal, Refusal::TooManyRetries(_)), "{refusal}");
+    assert_eq!(world.status(), RunStatus::Failed);
 }
 
 /// A retry that names a question asks it again.
@@ -259,6 +300,8 @@ fn a_call_without_a_report_is_asked_about_before_it_is_made_again() {
     assert_eq!(world.phase("pay").status(), StepStatus::Cancelled);
     let calls = world.handed.len();
     world.retry(None);
+    let message = &world.event(EventType::RunRetried).message;
+    assert_eq!(message, "Retried by owner from find.", "the failed step");
     assert_eq!(world.phase("pay").status(), StepStatus::Uncertain);
     assert_eq!(
         world.handed.len(),
