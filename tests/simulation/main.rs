@@ -26,6 +26,7 @@ mod parsers;
 mod people;
 mod plans;
 mod requests;
+mod run_actions;
 mod service;
 mod sweeps;
 mod tables;

@@ -7,10 +7,7 @@ use std::sync::OnceLock;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_auth::{Claims, Keys, Secrets, Signer};
-use holdpoint_contracts::executor::{
-    CancelRun, PauseNew, PauseRun, PauseScope, PauseWaiting, ResumeRun, ResumeScope, RetryRun,
-    TakeOverRun,
-};
+use holdpoint_contracts::executor::TakeOverRun;
 use holdpoint_contracts::handoff::{
     ActOnRequest, ApprovalRules, Completion, DecideRequest, Decision, Disposition, EscalationRules,
     OpenHold, OutcomeType, PolicyRules, PolicyRung, PutPolicy, PutUser, RequestAction, SetHolds,
@@ -18,9 +15,9 @@ use holdpoint_contracts::handoff::{
 };
 use holdpoint_contracts::hold::{DesiredHold, HoldSpec, HoldState, OnTimeout, RungAct};
 use holdpoint_contracts::message::{Actor, Command, Envelope};
-use holdpoint_contracts::run::{HoldKind, ResumeMode};
+use holdpoint_contracts::run::HoldKind;
 use holdpoint_handoff::domain::{Aggregate, Phase, Request};
-use holdpoint_ids::{AgentName, HoldId, RunId};
+use holdpoint_ids::{HoldId, RunId};
 use serde_json::json;
 
 use crate::features::Feature;
@@ -350,12 +347,14 @@ impl World {
                     false => Disposition::ReturnToAgent,
                 },
             }),
-            HoldKind::Approval | HoldKind::Timer => match self.chance.one_in(2) {
-                true => Decision::approve(None),
-                false => Decision::Reject {
-                    reason: "No.".to_owned(),
-                },
-            },
+            HoldKind::Approval | HoldKind::Timer | HoldKind::Signal => {
+                match self.chance.one_in(2) {
+                    true => Decision::approve(None),
+                    false => Decision::Reject {
+                        reason: "No.".to_owned(),
+                    },
+                }
+            }
         }
     }
 
@@ -383,64 +382,6 @@ impl World {
         };
         let person = self.chance.place(PEOPLE.len());
         self.signed(person, command);
-    }
-
-    /// A person does something with a run, an agent or the workspace.
-    pub(crate) fn act_on_runs(&mut self) {
-        if self.runs.is_empty() {
-            return;
-        }
-        let run = self.runs[self.chance.place(self.runs.len())];
-        let scopes = 2 * u64::from(self.features.has(Feature::Scopes));
-        let retries = u64::from(self.features.has(Feature::Failing));
-        match self.chance.below(10 + scopes + retries) {
-            action if action == 10 + scopes => {
-                let from_step = None;
-                self.send_command(RetryRun { run, from_step });
-            }
-            0 => self.send_command(CancelRun { run, reason: None }),
-            10 => {
-                let agent = self.scope();
-                let (waiting, new) = (PauseWaiting::Hold, PauseNew::Accept);
-                let command = PauseScope {
-                    agent,
-                    waiting,
-                    new,
-                };
-                self.signed(0, command);
-            }
-            11 => {
-                let agent = self.scope();
-                let mode = ResumeMode::Continue;
-                self.signed(0, ResumeScope { agent, mode });
-            }
-            9 => self.take_over_run(run),
-            1..=4 => {
-                let waiting = PauseWaiting::Hold;
-                self.send_command(PauseRun { run, waiting });
-                if self.features.has(Feature::Restarting) {
-                    let mode = ResumeMode::Restart;
-                    self.send_command(ResumeRun { run, mode });
-                }
-            }
-            5..=8 => {
-                let modes = [
-                    ResumeMode::Continue,
-                    ResumeMode::KeepDeadline,
-                    ResumeMode::Restart,
-                    ResumeMode::Now,
-                ];
-                let mode = modes[self.chance.place(modes.len())];
-                self.send_command(ResumeRun { run, mode });
-            }
-            _ => unreachable!("below 13"),
-        }
-    }
-
-    /// An agent, or the workspace.
-    fn scope(&mut self) -> Option<AgentName> {
-        let number = self.chance.below(3);
-        (number < 2).then(|| format!("agent-{number}").parse().unwrap())
     }
 
     /// A person takes over a run.

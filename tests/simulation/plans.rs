@@ -1,5 +1,6 @@
 //! The agents of a history, with waits, tools, questions and handoffs.
 
+use crate::features::Feature;
 use crate::world::World;
 
 /// Inputs that a run asks for before its first step.
@@ -30,6 +31,11 @@ impl World {
     }
 
     fn step(&mut self) -> String {
+        if self.features.has(Feature::Signals) && self.chance.one_in(4) {
+            let end = ["fail", "skip"][self.chance.place(2)];
+            let seconds = 1 + self.chance.below(600);
+            return format!("wait_for: {{ signal: go, timeout: {seconds}s, on_timeout: {end} }}");
+        }
         match self.chance.below(10) {
             0 => "wait: 1s".to_owned(),
             1 => format!("wait: {}m", 1 + self.chance.below(600)),

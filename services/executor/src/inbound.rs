@@ -15,7 +15,7 @@ use holdpoint_contracts::asking::RequestInput;
 use holdpoint_contracts::executor::{
     AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HandoffsUpdated,
     HoldsClosed, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope,
-    RetryRun, RunEndsOf, StartRun, TakeOverRun, TimerFired, TimersFired, WatchRunEnds,
+    RetryRun, RunEndsOf, SignalRun, StartRun, TakeOverRun, TimerFired, TimersFired, WatchRunEnds,
 };
 use holdpoint_contracts::hold::HoldClosed;
 use holdpoint_contracts::message::{Actor, Command, Envelope};
@@ -26,6 +26,7 @@ use holdpoint_ids::{AgentName, HoldId, RunId, Workspace};
 use holdpoint_kernel::DecodedCommand;
 use serde_json::Value;
 
+use crate::domain::run::Signal;
 use crate::domain::run::person_hold::HoldClosure;
 use crate::domain::{
     ContactInput, DeliveredStep, Input, NodeInput, RunInput, ScopeInput, ToolInput,
@@ -162,6 +163,16 @@ fn decode_run_command(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
         RetryRun::VERB => caller.read_one(body, Right::Operate, |it: RetryRun, by| {
             let from = it.from_step;
             caller.run_input(it.run, RunInput::Retry { by, from })
+        }),
+        SignalRun::VERB => caller.read_one(body, Right::Ask, |it: SignalRun, by| {
+            let SignalRun {
+                run,
+                name,
+                data,
+                key,
+            } = it;
+            let signal = Signal { name, data, key };
+            caller.run_input(run, RunInput::Signal { by, signal })
         }),
         _ => decode_report(verb, body, caller),
     }

@@ -312,7 +312,8 @@ fn log(item: &HistoryItem) {
         | EventType::StepSucceeded
         | EventType::StepFailed
         | EventType::StepSkipped
-        | EventType::InputAnswered => tracing::debug!(%run, %kind, message),
+        | EventType::InputAnswered
+        | EventType::SignalReceived => tracing::debug!(%run, %kind, message),
     }
 }
 

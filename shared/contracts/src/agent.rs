@@ -12,7 +12,7 @@ use crate::problem::FieldError;
 pub struct PlannedStepView {
     /// Default `step-01`, `step-02` and so on.
     pub id: String,
-    /// `tool`, `wait`, `ask` or `handoff`.
+    /// `tool`, `wait`, `wait_for`, `ask`, `handoff` or `finish`.
     pub kind: String,
     /// One line for people.
     pub action: String,

@@ -46,6 +46,7 @@ commands! {
     ResumeRun:       "resume_run"(run)                 -> ChangedRun;
     CancelRun:       "cancel_run"(run)                 -> ChangedRun;
     RetryRun:        "retry_run"(run)                  -> ChangedRun;
+    SignalRun:       "signal_run"(run)                 -> ChangedRun;
     TakeOverRun:     "take_over_run"(run)              -> ChangedRun;
     WatchRunEnds:    "watch_run_ends"(of[0])           -> Vec<Reply<RunEndWatched>>;
     HoldsClosed:     "holds_closed"(closed[0].id)      -> Vec<Reply<CloseReply>>;
@@ -191,6 +192,21 @@ pub struct RetryRun {
     pub run: RunId,
     /// This step and the steps that depend on it run again too.
     pub from_step: Option<String>,
+}
+
+/// Sends a signal to a live run. A step that waits for it completes; an early signal is kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SignalRun {
+    pub run: RunId,
+    /// The name that a `wait_for` step of the run has.
+    pub name: String,
+    /// The result of the step; at most 64 KiB.
+    #[serde(default)]
+    pub data: Value,
+    /// Made by the sender, 1 to 200 characters. A run takes each key once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
 }
 
 /// An operator becomes the owner of a live run: its other live steps are revoked, the agent is fenced

@@ -66,6 +66,9 @@ pub enum EventType {
     /// A question of it was answered.
     #[strum(serialize = "input.answered")]
     InputAnswered,
+    /// A signal arrived.
+    #[strum(serialize = "signal.received")]
+    SignalReceived,
     /// People are asked to take it over for a while (S0-AC6).
     #[strum(serialize = "handoff.offered")]
     HandoffOffered,

@@ -13,7 +13,7 @@ use crate::asking::RequestInput;
 use crate::executor::{
     AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HandoffsUpdated,
     HoldsClosed, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope,
-    RetryRun, StartRun, TakeOverRun, TimersFired, WatchRunEnds,
+    RetryRun, SignalRun, StartRun, TakeOverRun, TimersFired, WatchRunEnds,
 };
 use crate::handoff::{
     ActOnRequest, AskAgain, DecideRequest, DecideRequests, DeletePolicy, DisableUser, OpenHold,
@@ -164,13 +164,14 @@ pub fn permissions(client: &Client, inboxes: &str) -> Permissions {
 }
 
 /// Commands of the executor that a program may publish; deciding needs a person.
-const PROGRAM_EXECUTOR: [&str; 13] = [
+const PROGRAM_EXECUTOR: [&str; 14] = [
     ApplyAgent::VERB,
     StartRun::VERB,
     PauseRun::VERB,
     ResumeRun::VERB,
     CancelRun::VERB,
     RetryRun::VERB,
+    SignalRun::VERB,
     RequestInput::VERB,
     PutContact::VERB,
     PatchContact::VERB,
@@ -221,7 +222,7 @@ fn of_program(workspace: &Workspace) -> Vec<String> {
 fn of_gateway() -> Vec<String> {
     asked! {
         ApplyAgent, DeleteAgent, PutTool, DeleteTool, PutContact, PatchContact, AddActivity,
-        DeleteContact, StartRun, PauseRun, ResumeRun, CancelRun, RetryRun, TakeOverRun, PauseScope,
+        DeleteContact, StartRun, PauseRun, ResumeRun, CancelRun, RetryRun, SignalRun, TakeOverRun, PauseScope,
         ResumeScope, RequestInput, OpenHold, AskAgain, WithdrawHold, DecideRequest, DecideRequests,
         ActOnRequest, PutUser, DisableUser, PutPolicy, DeletePolicy, ReadNotification,
         ReadNotifications, PutPreferences, AddWebhook, ChangeWebhook, RemoveWebhook,

@@ -134,6 +134,8 @@ pub enum HoldKind {
     Input,
     /// A person takes over for a while.
     Handoff,
+    /// A program or a user sends the named signal. Only runs have it.
+    Signal,
 }
 
 /// One hold that keeps a run.

@@ -161,6 +161,11 @@ fn json_bytes(value: &impl Serialize) -> usize {
 }
 
 fn check_texts(spec: &HoldSpec, errors: &mut Errors) {
+    errors.add_if(
+        spec.kind == HoldKind::Signal,
+        "/kind",
+        "expected `timer`, `approval`, `input` or `handoff`; only a run waits for a signal",
+    );
     let is_asked = spec.kind != HoldKind::Timer;
     let is_long = spec.question.chars().count() > TEXT_CHARS_MAX;
     errors.add_if(

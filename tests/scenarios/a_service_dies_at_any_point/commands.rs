@@ -14,7 +14,7 @@ use crate::world::{PATIENCE, log};
 
 /// Commands of people and programs. In CI the service dies after the commit and after publishing. `cargo xtask test
 /// --exhaustive` plays all points.
-pub(super) const COMMANDS: [Row; 31] = [
+pub(super) const COMMANDS: [Row; 32] = [
     Row("executor", "apply_agent", false, Workload::Definitions),
     Row("executor", "put_tool", false, Workload::Definitions),
     Row("executor", "delete_tool", false, Workload::Definitions),
@@ -66,6 +66,7 @@ pub(super) const COMMANDS: [Row; 31] = [
     ),
     Row("executor", "resume_run", false, Workload::RunRequests),
     Row("executor", "retry_run", false, Workload::Retries),
+    Row("executor", "signal_run", false, Workload::Signals),
     Row("executor", "pause_scope", false, Workload::Operations),
     Row("executor", "resume_scope", false, Workload::Operations),
     Row("executor", "delete_agent", false, Workload::Operations),

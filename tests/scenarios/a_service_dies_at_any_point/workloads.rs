@@ -100,6 +100,35 @@ impl Trial<'_> {
         self.check_history(&run, &all).await
     }
 
+    /// A run takes an early signal, and waits for the next one. Each call has a key, so that a repetition is no second
+    /// signal.
+    pub(super) async fn signal_run(&self) -> anyhow::Result<()> {
+        let wait = json!({ "wait_for": "go" });
+        let agent = json!({ "agent": "awaits", "steps": [wait, wait, log("after")] });
+        self.post("agent", "/agents", &agent).await?;
+        let run = id_of(&self.post("run", "/agents/awaits/runs", &json!({})).await?)?;
+        let run = format!("/runs/{run}");
+        for key in ["one", "two", "two"] {
+            let signal = json!({ "name": "go", "data": key, "key": key });
+            self.post(key, &format!("{run}/signal"), &signal).await?;
+        }
+        let ended = self
+            .until_seen("the end", &run, |run| run["status"] == "completed")
+            .await?;
+        let data = |index: usize| ended["steps"][index]["response"]["data"].clone();
+        ensure!(
+            (data(0), data(1)) == (json!("one"), json!("two")),
+            "{ended}"
+        );
+        let all = [
+            ("signal.received", 2),
+            ("run.resumed", 2),
+            ("step.succeeded", 1),
+            ("run.completed", 1),
+        ];
+        self.check_history(&run, &all).await
+    }
+
     /// Checks that the watcher is notified of the end of a run once (S0-T4).
     async fn check_end_notification(&self, run: &str) -> anyhow::Result<()> {
         let id = run.rsplit('/').next().context("an id")?;

@@ -102,12 +102,13 @@ const OF_WORKERS: [&str; 5] = [
 ];
 
 /// Commands that programs may publish in their workspace.
-const OF_PROGRAMS: [&str; 16] = [
+const OF_PROGRAMS: [&str; 17] = [
     "executor.apply_agent",
     "executor.start_run",
     "executor.pause_run",
     "executor.resume_run",
     "executor.retry_run",
+    "executor.signal_run",
     "executor.cancel_run",
     "executor.request_input",
     "executor.put_contact",

@@ -14,6 +14,7 @@ pub(crate) mod record_incident;
 pub(crate) mod request_input;
 pub(crate) mod resume_run;
 pub(crate) mod retry_run;
+pub(crate) mod signal_run;
 pub(crate) mod start_run;
 pub(crate) mod start_steps;
 pub(crate) mod step_results;

@@ -22,6 +22,7 @@ use crate::domain::commands::record_incident::record_incident;
 use crate::domain::commands::request_input::request_input;
 use crate::domain::commands::resume_run::resume_run;
 use crate::domain::commands::retry_run::retry_run;
+use crate::domain::commands::signal_run::signal_run;
 use crate::domain::commands::start_run::start_run;
 use crate::domain::commands::start_steps::start_delivered_step;
 use crate::domain::commands::step_results::{park_step, report_result};
@@ -261,6 +262,7 @@ fn decide_run<'a>(
         RunInput::Resume { by, mode } => resume_run(transition, by, *mode),
         RunInput::Cancel { by, reason } => cancel_run(transition, by, reason.as_deref()),
         RunInput::Retry { by, from } => retry_run(transition, by, from.as_deref()),
+        RunInput::Signal { by, signal } => signal_run(transition, by, signal),
         // Scopes are applied before every input. This input only triggers that.
         RunInput::ApplyScopes => Ok(RunOutcome::Unchanged(Reply::Nothing(()))),
         RunInput::Watch => watch_run(transition),

@@ -16,8 +16,10 @@ mod graph;
 mod lines;
 pub(in crate::domain) mod people;
 mod read;
+pub(in crate::domain) mod signal_steps;
 mod step;
 mod tool_failures;
+mod wait_steps;
 
 #[cfg(test)]
 mod tests;
@@ -308,7 +310,12 @@ impl AgentChecker<'_> {
         let Some(action) = &draft.action else { return };
         let field = match action {
             Action::Tool { .. } => "args",
-            Action::Wait { .. } | Action::Ask(_) | Action::Handoff(_) => action.kind(),
+            Action::Wait { .. }
+            | Action::WaitUntil(_)
+            | Action::WaitFor(_)
+            | Action::Ask(_)
+            | Action::Handoff(_)
+            | Action::Finish(_) => action.kind(),
         };
         let template = action.template().unwrap_or_default();
         let checked = expression::check_args(&template, names);

@@ -15,7 +15,7 @@ use holdpoint_contracts::tool::ToolSpec;
 use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, ToolName, UserName, Workspace};
 use serde_json::{Map, Value};
 
-use crate::domain::model::run::HoldClosure;
+use crate::domain::model::run::{HoldClosure, Signal};
 use crate::domain::model::scope::Cursor;
 use crate::domain::need::Key;
 
@@ -145,6 +145,8 @@ pub enum RunInput {
     Cancel { by: Actor, reason: Option<String> },
     /// An operator continues it after it has failed, perhaps from an earlier step.
     Retry { by: Actor, from: Option<String> },
+    /// A program or a user sends a signal to it.
+    Signal { by: Actor, signal: Signal },
     /// An operator becomes the owner of the run.
     TakeOver { by: Actor },
     /// The notification service subscribes to its end.

@@ -7,7 +7,9 @@ use holdpoint_ids::{AgentName, ContactId, HoldId, RunId, ToolName, UserName};
 
 use crate::domain::decision::Undecided;
 use crate::domain::model::contact::CONTACT_BYTES_MAX;
-use crate::domain::model::run::{QUESTIONS_MAX, RETRIES_MAX};
+use crate::domain::model::run::{
+    KEPT_SIGNALS_MAX, QUESTIONS_MAX, RETRIES_MAX, SIGNAL_BYTES_MAX, SIGNAL_KEY_CHARS_MAX,
+};
 use crate::domain::model::scope::CHANGES_MAX;
 
 /// Longest reason of a cancellation, in characters.
@@ -65,6 +67,19 @@ pub enum Refusal {
         "{0} cannot start before {1}, which has not completed; retry from {1} or from a step before it"
     )]
     RetryTooLate(String, String),
+    /// With the nearest names.
+    #[error("no step of run `{run}` waits for a signal `{name}`{}", near_text(.near))]
+    UnknownSignal {
+        run: RunId,
+        name: String,
+        near: Vec<String>,
+    },
+    #[error("`key` has 1 to {SIGNAL_KEY_CHARS_MAX} characters")]
+    InvalidSignalKey,
+    #[error("`data` has {0} bytes of JSON; at most {SIGNAL_BYTES_MAX} are allowed")]
+    SignalTooLarge(usize),
+    #[error("run `{0}` keeps {KEPT_SIGNALS_MAX} signals that no step has used, which is the most")]
+    TooManySignals(RunId),
     #[error("{0}")]
     Labels(String),
     #[error("`reason` has more than {REASON_CHARS_MAX} characters")]
@@ -149,13 +164,17 @@ impl Refusal {
             Self::ScopeBusy => (409, "scope_busy"),
             Self::TooManyQuestions(_) => (409, "too_many_questions"),
             Self::TooManyRetries(_) => (409, "too_many_retries"),
+            Self::TooManySignals(_) => (409, "too_many_signals"),
             Self::ToolReserved(_) => (409, "tool_reserved"),
             Self::ContactTooLarge { .. } | Self::ActivityTooLong(..) => (413, "too_large"),
+            Self::SignalTooLarge(_) => (413, "too_large"),
+            Self::UnknownSignal { .. } => (422, "unknown_signal"),
             Self::InvalidAgent(_) => (422, "invalid_agent"),
             Self::UnknownAnswer(_) => (422, "invalid_answer"),
             Self::OtherAgent { .. }
             | Self::Labels(_)
             | Self::ReasonTooLong
+            | Self::InvalidSignalKey
             | Self::UnknownTimer(_)
             | Self::RequestWatched(_)
             | Self::WhichStep(_)
@@ -183,6 +202,13 @@ impl Refusal {
         } else {
             Vec::new()
         }
+    }
+}
+
+fn near_text(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [first, ..] => format!("; did you mean `{first}`?"),
     }
 }
 

@@ -37,6 +37,7 @@ pub(super) fn chip(tone: Tone, label: &str) -> Markup {
 pub(super) const fn hold_kind(kind: HoldKind) -> &'static str {
     match kind {
         HoldKind::Timer => "Timer",
+        HoldKind::Signal => "Signal",
         HoldKind::Approval => "Approval",
         HoldKind::Input => "Question",
         HoldKind::Handoff => "Handoff",

@@ -159,6 +159,7 @@ const fn event_class(kind: EventType) -> &'static str {
         | EventType::HandoffReassigned
         | EventType::HandoffTakenOver => "waits",
         EventType::InputAnswered
+        | EventType::SignalReceived
         | EventType::HandoffCompleted
         | EventType::RunCompleted
         | EventType::StepSucceeded => "good",

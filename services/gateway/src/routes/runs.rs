@@ -14,16 +14,17 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::{
     CancelRun, ChangedScope, GetRun, ListRuns, PauseNew, PauseRun, PauseScope, PauseWaiting,
-    ResumeRun, ResumeScope, RetryRun, TakeOverRun,
+    ResumeRun, ResumeScope, RetryRun, SignalRun, TakeOverRun,
 };
 use holdpoint_contracts::run::{ChangedRun, Page, ResumeMode, RunView};
 use holdpoint_ids::{AgentName, RunId};
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::app::App;
-use crate::auth::may::{Administer, Demand, Look, May, Operate};
+use crate::auth::may::{Administer, Ask, Demand, Look, May, Operate};
 use crate::auth::run_reader::RunReader;
-use crate::call::{Call, OptionalJson};
+use crate::call::{Call, JsonBody, OptionalJson};
 use crate::command_outcome::CommandResult;
 use crate::params::{NoParams, Params, invalid};
 use crate::path::NoId;
@@ -38,6 +39,7 @@ pub(crate) fn routes() -> Router<App> {
         .route("/runs/{run}/resume", post(resume))
         .route("/runs/{run}/cancel", post(cancel))
         .route("/runs/{run}/retry", post(retry))
+        .route("/runs/{run}/signal", post(signal))
         .route("/runs/{run}/approve", post(approve::approve))
         .route("/runs/{run}/confirm", post(confirm::confirm))
         .route("/runs/{run}/take-over", post(take_over))
@@ -76,6 +78,15 @@ struct CancelBody {
 #[serde(deny_unknown_fields)]
 struct RetryBody {
     from_step: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SignalBody {
+    name: String,
+    #[serde(default)]
+    data: Value,
+    key: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -158,6 +169,19 @@ async fn retry(call: RunCall<RetryBody>) -> CommandResult<ChangedRun> {
     call.caller
         .command(call.key, RetryRun { run, from_step })
         .await
+}
+
+/// Sends a signal to the run. A step that waits for it goes on; an early signal is kept.
+async fn signal(call: Call<Ask, RunId, JsonBody<SignalBody>>) -> CommandResult<ChangedRun> {
+    let run = call.id;
+    let SignalBody { name, data, key } = call.body;
+    let command = SignalRun {
+        run,
+        name,
+        data,
+        key,
+    };
+    call.caller.command(call.key, command).await
 }
 
 /// Makes the caller the owner of the run. Its agent is fenced off until the caller hands it back.

@@ -411,7 +411,8 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
             "request_id": super::handoff::REQUEST, "step": "step-01", "key": "k", "status": "open",
             "deadline": at(),
         }}),
-        "pause_run" | "resume_run" | "cancel_run" | "retry_run" | "take_over_run" => {
+        "pause_run" | "resume_run" | "cancel_run" | "retry_run" | "signal_run"
+        | "take_over_run" => {
             let mut run = serde_json::to_value(run_view(&body)).unwrap();
             run["changed"] = true.into();
             json!({ "ok": run })

@@ -128,6 +128,35 @@ async fn pause_resume_cancel_and_retry_take_no_body_or_a_small_one() {
     }
 }
 
+/// Gate 4: a signal needs a name. Its data and its key are optional.
+#[tokio::test]
+async fn a_signal_has_a_name_and_perhaps_data_and_a_key() {
+    let edge = Edge::new().await;
+    let path = format!("/runs/{RUN}/signal");
+    for (body, command) in [
+        (
+            json!({"name": "paid"}),
+            json!({"run": RUN, "name": "paid", "data": null}),
+        ),
+        (
+            json!({"name": "paid", "data": [1], "key": "tx"}),
+            json!({"run": RUN, "name": "paid", "data": [1], "key": "tx"}),
+        ),
+    ] {
+        let run = ok(edge.post(&path, body).await).await;
+        assert_eq!(run["changed"], true);
+        let asked = edge.played.lock().unwrap().asked.pop().unwrap();
+        assert_eq!(asked.1["command"], command);
+    }
+    for body in [json!({}), json!({"name": 5}), json!({"name": "a", "x": 1})] {
+        let response = edge.post(&path, body).await;
+        assert_eq!(
+            super::edge::refusal(response).await,
+            (422, "invalid_body".to_owned())
+        );
+    }
+}
+
 /// S2-R12: what a run lacks is an answer to its request, which the owner of the request decides.
 #[tokio::test]
 async fn what_a_run_lacks_is_answered_at_the_owner_of_the_question() {

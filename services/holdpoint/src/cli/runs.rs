@@ -87,6 +87,20 @@ pub(crate) enum RunCommand {
         #[arg(long, value_name = "STEP")]
         from: Option<String>,
     },
+    /// Send a signal to runs; a step that waits for it goes on
+    Signal {
+        #[command(flatten)]
+        runs: RunRefs,
+        /// Name of the signal, as in `wait_for`
+        #[arg(long)]
+        name: String,
+        /// Data of the signal, the result of the step: JSON, or a file that holds it
+        #[arg(long, value_name = "JSON", value_parser = parsers::json_or_file)]
+        payload: Option<Value>,
+        /// Key of the signal; a run takes each key once
+        #[arg(long)]
+        key: Option<String>,
+    },
     /// Cancel runs
     Cancel {
         #[command(flatten)]

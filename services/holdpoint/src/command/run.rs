@@ -47,43 +47,38 @@ impl ClientCommand for RunCommand {
                 watch::watch(session, &run).await
             }
             Self::Pause(runs) => {
-                let action = Action {
-                    name: "pause",
-                    body: json!({}),
-                    done: "paused",
-                    unchanged: "was already paused",
-                    default_status: None,
-                };
+                let (done, unchanged) = ("paused", "was already paused");
+                let action = Action::of_live_runs("pause", json!({}), done, unchanged);
                 change_runs::change_runs(session, &runs, &action).await
             }
             Self::Resume { runs, resume } => {
-                let action = Action {
-                    name: "resume",
-                    body: body_of(json!({ "mode": resume.mode })),
-                    done: "resumed",
-                    unchanged: "was not paused",
-                    default_status: None,
-                };
+                let body = json!({ "mode": resume.mode });
+                let action = Action::of_live_runs("resume", body, "resumed", "was not paused");
                 change_runs::change_runs(session, &runs, &action).await
             }
             Self::Retry { runs, from } => {
+                let body = json!({ "from_step": from });
                 let action = Action {
-                    name: "retry",
-                    body: body_of(json!({ "from_step": from })),
-                    done: "retried",
-                    unchanged: "has not failed",
                     default_status: Some(RunStatus::Failed),
+                    ..Action::of_live_runs("retry", body, "retried", "has not failed")
                 };
                 change_runs::change_runs(session, &runs, &action).await
             }
+            Self::Signal {
+                runs,
+                name,
+                payload,
+                key,
+            } => {
+                let body = json!({ "name": name, "data": payload, "key": key });
+                let action =
+                    Action::of_live_runs("signal", body, "got the signal", "has this key already");
+                change_runs::change_runs(session, &runs, &action).await
+            }
             Self::Cancel { runs, reason } => {
-                let action = Action {
-                    name: "cancel",
-                    body: body_of(json!({ "reason": reason })),
-                    done: "cancelled",
-                    unchanged: "was already cancelled",
-                    default_status: None,
-                };
+                let body = json!({ "reason": reason });
+                let action =
+                    Action::of_live_runs("cancel", body, "cancelled", "was already cancelled");
                 change_runs::change_runs(session, &runs, &action).await
             }
         }

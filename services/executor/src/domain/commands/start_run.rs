@@ -15,7 +15,7 @@ use crate::domain::input::RunInput;
 use crate::domain::model::agent::Agent;
 use crate::domain::model::plan::{OnPause, PlannedStep};
 use crate::domain::model::run::{
-    Failures, LABEL_CHARS_MAX, LABELS_MAX, Phase, Questions, Run, Step, StepPhase,
+    Failures, LABEL_CHARS_MAX, LABELS_MAX, Phase, Questions, Run, Signals, Step, StepPhase,
 };
 use crate::domain::model::scope::AppliedScopes;
 use crate::domain::need::{INPUT, Key, Need};
@@ -72,6 +72,7 @@ pub(crate) fn start_run(
         timed_out: Vec::new(),
         incidents: Vec::new(),
         retries: 0,
+        signals: Signals::default(),
     };
     inherit_pauses(&mut fresh, &scopes)?;
     let mut transition = RunTransition::new(&fresh, lookup, now);

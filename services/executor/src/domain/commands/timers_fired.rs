@@ -38,13 +38,15 @@ pub(crate) fn fire_timer<'a>(
         redispatch_step(&mut transition, index)?;
         return transition.decided(Reply::Timer(TimerReply::Applied));
     }
-    let step = transition.step(index).map(|step| step.id.clone());
-    transition.event(
-        EventType::RunResumed,
-        step.as_deref(),
-        "The wait is over; the run continues.".to_owned(),
-        json!({ "hold": hold, "by": "timer" }),
-    );
+    if waiting.is_some_and(|(_, open)| open.signal.is_none()) {
+        let step = transition.step(index).map(|step| step.id.clone());
+        transition.event(
+            EventType::RunResumed,
+            step.as_deref(),
+            "The wait is over; the run continues.".to_owned(),
+            json!({ "hold": hold, "by": "timer" }),
+        );
+    }
     end_wait(&mut transition, index);
     start_next_steps(&mut transition)?;
     transition.decided(Reply::Timer(TimerReply::Applied))

@@ -17,13 +17,15 @@ const AGENT: [&str; 6] = [
     "steps",
 ];
 const AGENT_LATER: [&str; 2] = ["instructions", "planner"];
-const STEP: [&str; 13] = [
+const STEP: [&str; 15] = [
     "id",
     "tool",
     "args",
     "wait",
+    "wait_for",
     "ask",
     "handoff",
+    "finish",
     "when",
     "needs",
     "claim_timeout",
@@ -32,9 +34,9 @@ const STEP: [&str; 13] = [
     "timeout",
     "on_error",
 ];
-const STEP_LATER: [&str; 5] = ["wait_for", "delegate", "run", "finish", "for_each"];
+const STEP_LATER: [&str; 3] = ["delegate", "run", "for_each"];
 /// Kinds of step that are documented and that this release does not have.
-const KINDS_LATER: [&str; 4] = ["wait_for", "delegate", "run", "finish"];
+const KINDS_LATER: [&str; 2] = ["delegate", "run"];
 
 /// What is wrong with a field name of the agent, if anything is.
 pub(super) fn agent_field(name: &str) -> Option<FieldError> {

@@ -246,8 +246,8 @@ impl StepReader<'_, '_> {
         known: &[&'static str],
     ) -> Option<&'v Map<String, Value>> {
         let Value::Object(found) = value else {
-            let message =
-                format!("`{kind}` is an object, such as `{kind}: {{ to: \"@user.owner\" }}`.");
+            let [first, ..] = known else { return None };
+            let message = format!("`{kind}` is an object, such as `{kind}: {{ {first}: … }}`.");
             return self.refuse(kind, value, message);
         };
         for name in found.keys() {
@@ -334,7 +334,7 @@ impl StepReader<'_, '_> {
 
     /// One of the known words. The outer `None` means that it was refused.
     #[expect(clippy::option_option, reason = "refused and omitted are different")]
-    fn word<T: Copy>(
+    pub(super) fn word<T: Copy>(
         &mut self,
         kind: &str,
         name: &str,
@@ -377,7 +377,7 @@ impl StepReader<'_, '_> {
 const fn kind_field(kind: HoldKind) -> &'static str {
     match kind {
         HoldKind::Handoff => "handoff",
-        HoldKind::Input | HoldKind::Approval | HoldKind::Timer => "ask",
+        HoldKind::Input | HoldKind::Approval | HoldKind::Timer | HoldKind::Signal => "ask",
     }
 }
 

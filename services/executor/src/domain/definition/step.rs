@@ -17,7 +17,7 @@ use crate::domain::model::plan::{Action, OnError, Retry};
 
 /// Shortest wait and claim timeout (S3-R7).
 const MIN_WAIT: Duration = Duration::from_secs(1);
-const KINDS: [&str; 4] = ["tool", "wait", "ask", "handoff"];
+const KINDS: [&str; 6] = ["tool", "wait", "wait_for", "ask", "handoff", "finish"];
 /// Ids that placeholders use for something else.
 const RESERVED: [&str; 4] = ["input", "contact", "run", "item"];
 
@@ -177,7 +177,7 @@ impl StepReader<'_, '_> {
         let Some((kind, value)) = kinds.next() else {
             // A kind that is still to come has been refused by name already.
             if !step.keys().any(|name| fields::is_later_kind(name)) {
-                let message = "A step says what it does: `tool: NAME`, `wait: DURATION`, `ask: …` or `handoff: …`.";
+                let message = "A step says what it does: `tool: NAME`, `wait: DURATION`, `wait_for: SIGNAL`, `ask: …`, `handoff: …` or `finish: SUMMARY`.";
                 self.report("id", diagnostic("", message));
             }
             return None;
@@ -195,10 +195,9 @@ impl StepReader<'_, '_> {
             "tool" => self.tool(value, step.get("args")),
             "ask" => self.ask(value),
             "handoff" => self.handoff(value),
-            _ => {
-                let duration_ms = self.wait_ms(value)?;
-                Some(Action::Wait { duration_ms })
-            }
+            "wait_for" => self.wait_for(value),
+            "finish" => self.finish(value),
+            _ => self.wait(value),
         }
     }
 
@@ -221,22 +220,6 @@ impl StepReader<'_, '_> {
                 self.refuse("tool", other, message)
             }
         }
-    }
-
-    fn wait_ms(&mut self, value: &Value) -> Option<u64> {
-        let text = value.as_str().map(str::to_lowercase).unwrap_or_default();
-        let later = if text.contains("business day") {
-            "a wait by business days"
-        } else if text.contains("{{") || text.starts_with('$') {
-            "a wait by placeholder"
-        } else if looks_like_date(&text) || value.is_object() {
-            "a wait until a date"
-        } else {
-            return self.duration_ms("wait", value);
-        };
-        let message =
-            format!("This release does not have {later} yet; write a duration such as `5 days`.");
-        self.refuse("wait", value, message)
     }
 
     /// A duration between one second and 90 days (S0-AC8, S3-R7).
@@ -265,14 +248,6 @@ impl StepReader<'_, '_> {
         };
         self.refuse(outer, value, message)
     }
-}
-
-fn looks_like_date(text: &str) -> bool {
-    let mut parts = text.splitn(3, '-');
-    let is_number = |part: Option<&str>| {
-        part.is_some_and(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
-    };
-    is_number(parts.next()) && is_number(parts.next()) && parts.next().is_some()
 }
 
 /// An error text as a sentence: capital letter and full stop.

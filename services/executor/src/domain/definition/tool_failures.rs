@@ -100,8 +100,8 @@ impl StepReader<'_, '_> {
 
     /// Reports a field that only a tool can have.
     fn require_tool(&mut self, step: &Map<String, Value>, field: &str) -> Option<()> {
-        let other = ["wait", "ask", "handoff"];
-        let Some(kind) = other.into_iter().find(|kind| step.contains_key(*kind)) else {
+        let others = ["wait", "wait_for", "ask", "handoff", "finish"];
+        let Some(kind) = others.into_iter().find(|kind| step.contains_key(*kind)) else {
             return Some(());
         };
         let message = format!("`{field}` belongs to a `tool`; a `{kind}` has none.");

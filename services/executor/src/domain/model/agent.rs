@@ -76,7 +76,11 @@ pub fn planned_steps(plan: &Plan) -> Vec<PlannedStepView> {
             let (tool, duration_ms) = match &step.action {
                 Action::Tool { tool, .. } => (Some(tool.clone()), None),
                 Action::Wait { duration_ms } => (None, Some(*duration_ms)),
-                Action::Ask(_) | Action::Handoff(_) => (None, None),
+                Action::WaitUntil(_)
+                | Action::WaitFor(_)
+                | Action::Ask(_)
+                | Action::Handoff(_)
+                | Action::Finish(_) => (None, None),
             };
             PlannedStepView {
                 id: step.id.clone(),

@@ -8,6 +8,8 @@ pub mod inputs;
 pub mod on_error;
 pub mod person_steps;
 pub mod retry;
+pub mod signal_steps;
+pub mod wait_until;
 
 pub use inputs::Inputs;
 pub use on_error::OnError;
@@ -25,6 +27,9 @@ use sha2::{Digest, Sha256};
 use crate::domain::expression;
 use crate::domain::expression::{Names, Reference};
 use crate::domain::model::plan::person_steps::{ApprovalRule, Ask, Handoff, written};
+use crate::domain::model::plan::signal_steps::{Finish, WaitFor};
+use crate::domain::model::plan::wait_until::WaitUntil;
+use crate::domain::text::cut;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -94,21 +99,29 @@ pub enum Action {
         /// From 1 s to 90 days, in milliseconds.
         duration_ms: u64,
     },
+    /// Waits until an instant that is known when it starts.
+    WaitUntil(Box<WaitUntil>),
+    /// Waits for a signal.
+    WaitFor(WaitFor),
     /// Asks people a question (S3-R1).
     Ask(Box<Ask>),
     /// Hands the run to people for a while (S0-AC6).
     Handoff(Box<Handoff>),
+    /// Ends the run.
+    Finish(Finish),
 }
 
 impl Action {
-    /// `tool`, `wait`, `ask` or `handoff`.
+    /// `tool`, `wait`, `wait_for`, `ask`, `handoff` or `finish`.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Tool { .. } => "tool",
-            Self::Wait { .. } => "wait",
+            Self::Wait { .. } | Self::WaitUntil(_) => "wait",
+            Self::WaitFor(_) => "wait_for",
             Self::Ask(_) => "ask",
             Self::Handoff(_) => "handoff",
+            Self::Finish(_) => "finish",
         }
     }
 
@@ -118,6 +131,15 @@ impl Action {
             Some(tool)
         } else {
             None
+        }
+    }
+
+    /// Whether the row of such a step has a request.
+    #[must_use]
+    pub const fn has_request(&self) -> bool {
+        match self {
+            Self::Tool { .. } | Self::Ask(_) | Self::Handoff(_) => true,
+            Self::Wait { .. } | Self::WaitUntil(_) | Self::WaitFor(_) | Self::Finish(_) => false,
         }
     }
 
@@ -131,8 +153,14 @@ impl Action {
                     duration::describe(Duration::from_millis(*duration_ms))
                 )
             }
+            Self::WaitUntil(wait) => wait.describe(),
+            Self::WaitFor(wait) => {
+                let longest = duration::describe(Duration::from_millis(wait.timeout_ms));
+                format!("Wait for the signal {}, at most {longest}", wait.signal)
+            }
             Self::Ask(ask) => ask.describe(&ask.question),
             Self::Handoff(handoff) => format!("Hand off to {}", written(&handoff.to)),
+            Self::Finish(finish) => format!("End the run: {}", cut(&finish.summary, 100)),
         }
     }
 
@@ -146,12 +174,14 @@ impl Action {
         self.describe()
     }
 
-    /// Everything of it that may hold placeholders; none: a wait has nothing.
+    /// Everything of it that may hold placeholders; none: nothing may.
     #[must_use]
     pub fn template(&self) -> Option<Cow<'_, Value>> {
         match self {
             Self::Tool { args, .. } => Some(Cow::Borrowed(args)),
-            Self::Wait { .. } => None,
+            Self::Wait { .. } | Self::WaitFor(_) => None,
+            Self::WaitUntil(wait) => Some(Cow::Owned(wait.template())),
+            Self::Finish(finish) => Some(Cow::Owned(finish.template())),
             Self::Ask(ask) => Some(Cow::Owned(ask.template())),
             Self::Handoff(handoff) => Some(Cow::Owned(handoff.template())),
         }

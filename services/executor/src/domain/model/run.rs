@@ -6,6 +6,7 @@
 pub mod approval;
 pub mod failures;
 pub mod person_hold;
+pub mod signals;
 pub mod step;
 pub mod tool_questions;
 
@@ -13,6 +14,10 @@ pub use approval::{ApprovalDecision, StepApproval, edited_args_name, original_ar
 pub use failures::{Backoff, Failures};
 pub use person_hold::{
     Deadline, HoldClosure, INTERVENTION, Ownership, PersonHold, condition_name, spec_name,
+};
+pub use signals::{
+    AwaitedSignal, KEPT_SIGNALS_MAX, SIGNAL_BYTES_MAX, SIGNAL_KEY_CHARS_MAX, SIGNAL_KEYS_MAX,
+    Signal, Signals, signal_name,
 };
 pub use step::{
     Answered, AtWorker, Choice, Dispatched, Hold, LATE_RESULTS_MAX, Step, StepGrant, StepPhase,
@@ -133,6 +138,8 @@ pub struct Run {
     /// How often an operator has retried it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub retries: u32,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub signals: Signals,
 }
 
 #[cfg_attr(test, derive(strum::IntoStaticStr, strum::VariantNames))]
@@ -226,7 +233,8 @@ impl Run {
     /// When it continues by itself; none while paused, or while no timer is set.
     #[must_use]
     pub fn resume_at(&self) -> Option<DateTime<Utc>> {
-        let waits = self.holds().filter_map(|(_, hold)| match hold.timer {
+        let waits = self.holds().filter(|(_, hold)| hold.continues_on_timeout());
+        let waits = waits.filter_map(|(_, hold)| match hold.timer {
             Timer::Set { due, .. } => Some(due),
             Timer::Frozen { .. } => None,
         });

@@ -54,7 +54,7 @@ pub(crate) fn apply_closure(
         (HoldPlace::Step(index), HoldKind::Approval) => {
             close_approval(transition, index, on, closing);
         }
-        (HoldPlace::Step(index), HoldKind::Input | HoldKind::Timer) => {
+        (HoldPlace::Step(index), HoldKind::Input | HoldKind::Timer | HoldKind::Signal) => {
             close_question(transition, index, on, closing)?;
         }
     }

@@ -12,7 +12,7 @@ use crate::domain::transition::{RowData, RunTransition, ToolError};
 fn failure_class(code: &str) -> FailureClass {
     match code {
         APPROVAL_REJECTED | ASSIGNEE_INACTIVE | "withdrawn" => FailureClass::Policy,
-        HUMAN_TIMEOUT => FailureClass::HumanTimeout,
+        HUMAN_TIMEOUT | SIGNAL_TIMEOUT => FailureClass::HumanTimeout,
         // Its worker was lost. A person only says that nothing more is known.
         "given_up" => FailureClass::Infra,
         _ => FailureClass::Agent,
@@ -76,3 +76,6 @@ pub(crate) const APPROVAL_REJECTED: &str = "approval_rejected";
 
 /// Code of a step that was not answered in time.
 pub(crate) const HUMAN_TIMEOUT: &str = "human_timeout";
+
+/// Code of a step whose signal did not arrive in time.
+pub(crate) const SIGNAL_TIMEOUT: &str = "signal_timeout";

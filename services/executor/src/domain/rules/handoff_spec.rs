@@ -64,7 +64,7 @@ pub(crate) fn load_briefing(
         let is_done = matches!(step.phase, StepPhase::Completed { .. });
         let mut value =
             |is_there: bool, need: Need| if is_there { lookup(need) } else { Value::Null };
-        let has_request = !matches!(planned.action, Action::Wait { .. });
+        let has_request = planned.action.has_request();
         StepSummary {
             request: value(is_done && has_request, Need::Request(run.id, id.clone())),
             result: value(is_done, Need::Value(run.id, id.clone())),

@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
-use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::instant;
 use holdpoint_contracts::run::ApprovalState;
@@ -15,20 +13,20 @@ use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::expression;
 use crate::domain::expression::{Reference, Scope};
 use crate::domain::model::plan::{Action, OnError};
-use crate::domain::model::run::{Hold, INTERVENTION, Phase, Step, StepPhase, Timer};
-use crate::domain::model::time::after;
+use crate::domain::model::run::{INTERVENTION, Phase, Step, StepPhase};
 use crate::domain::need::{Fact, INPUT, Key, Need, PlanFact};
 use crate::domain::rules::conditions::{record_condition, skip_step};
 use crate::domain::rules::dispatch_step::{
     dispatch_needs, dispatch_step, may_dispatch_again, tool_need,
 };
 use crate::domain::rules::fail_step::{APPROVAL_REJECTED, fail_step};
+use crate::domain::rules::finish_step::finish_by_step;
 use crate::domain::rules::handoff_spec::load_step_briefing;
-use crate::domain::rules::open_hold::next_hold_id;
 use crate::domain::rules::person_holds::{ask_person, start_handoff};
+use crate::domain::rules::signals::{signal_needs, start_wait_for};
 use crate::domain::rules::uncertain_steps::{Doubt, ask_about_step};
-use crate::domain::step_response::success;
-use crate::domain::transition::{RowData, RunTransition};
+use crate::domain::rules::wait_steps::{start_wait, start_wait_until};
+use crate::domain::transition::RunTransition;
 use crate::domain::views::handoff_briefing::HandoffFacts;
 
 /// The values that one step can see.
@@ -103,7 +101,7 @@ pub(crate) fn complete_if_ended(transition: &mut RunTransition<'_>) {
             .iter()
             .all(|step| step.phase.is_settled())
     {
-        complete_run(transition);
+        complete_run(transition, None);
     }
 }
 
@@ -209,6 +207,9 @@ fn load_step_inputs(
     }
     if let Some(planned) = plan.plan.steps.get(index) {
         tool_need(transition, planned).and_then(&mut lookup);
+        for need in signal_needs(&transition.run, planned) {
+            lookup(need);
+        }
     }
     for need in transition
         .step(index)
@@ -278,6 +279,13 @@ fn start_step(
     };
     match &planned.action {
         Action::Wait { duration_ms } => start_wait(transition, index, *duration_ms),
+        Action::WaitUntil(wait) => start_wait_until(transition, index, wait, &resolved),
+        Action::WaitFor(wait) => start_wait_for(transition, index, wait),
+        Action::Finish(finish) => {
+            if let Some(summary) = finish_by_step(transition, index, finish, &resolved) {
+                complete_run(transition, Some(summary));
+            }
+        }
         Action::Tool { .. } => dispatch_step(transition, index, resolved, planned),
         Action::Ask(ask) => ask_person(transition, index, ask, &resolved),
         Action::Handoff(handoff) => {
@@ -309,45 +317,8 @@ fn rejected_source(
     used.next().map(|step| step.id.clone())
 }
 
-/// Opens a timer hold (S0-AC1). Its timer is the waker.
-fn start_wait(transition: &mut RunTransition<'_>, index: usize, length_ms: u64) {
-    let (now, rev) = (transition.now, transition.run.version);
-    let id = next_hold_id(&mut transition.run);
-    let due = after(now, length_ms);
-    let phase = StepPhase::Waiting(Hold {
-        id,
-        since: now,
-        length_ms,
-        timer: Timer::Set { rev, at: now, due },
-        backoff: None,
-    });
-    // The response that every action returns (S0-R5): a wait says when it will end.
-    let response = success(
-        format!("Waiting {}.", describe(Duration::from_millis(length_ms))),
-        json!({ "scheduled": true, "resume_at": instant::write(due) }),
-        0,
-    );
-    let Some(step) = transition.set_phase(index, phase, RowData::response(response)) else {
-        return;
-    };
-    transition.timer(id, Some(due));
-    transition.event(
-        EventType::RunWaiting,
-        Some(&step),
-        will_resume(length_ms),
-        json!({ "hold": id, "kind": "timer", "resume_at": instant::write(due), "duration_ms": length_ms }),
-    );
-}
-
-/// The literal text of S0-AC1.
-pub(crate) fn will_resume(ms: u64) -> String {
-    format!(
-        "Agent paused. Will resume in {}.",
-        describe(Duration::from_millis(ms))
-    )
-}
-
-fn complete_run(transition: &mut RunTransition<'_>) {
+/// Without a summary of the author, it counts the steps.
+fn complete_run(transition: &mut RunTransition<'_>, summary: Option<String>) {
     let count = |is: fn(&StepPhase) -> bool| {
         transition
             .run
@@ -359,20 +330,25 @@ fn complete_run(transition: &mut RunTransition<'_>) {
     let done = count(|phase| matches!(phase, StepPhase::Completed { .. }));
     let skipped = count(|phase| matches!(phase, StepPhase::Skipped { .. }));
     let failed = count(|phase| matches!(phase, StepPhase::Failed { .. }));
-    let steps = if done == 1 { "step" } else { "steps" };
-    let mut summary = format!("{done} {steps} done");
-    for (number, what) in [(skipped, "skipped"), (failed, "failed")] {
-        if number > 0 {
-            summary = format!("{summary}, {number} {what}");
-        }
-    }
-    summary.push('.');
+    let summary = summary.unwrap_or_else(|| count_text(done, skipped, failed));
     transition.end(Phase::Completed {
         at: transition.now,
         summary: summary.clone(),
     });
     let data = json!({ "done": done, "skipped": skipped, "failed": failed });
     transition.event(EventType::RunCompleted, None, summary, data);
+}
+
+fn count_text(done: usize, skipped: usize, failed: usize) -> String {
+    let steps = if done == 1 { "step" } else { "steps" };
+    let mut text = format!("{done} {steps} done");
+    for (number, what) in [(skipped, "skipped"), (failed, "failed")] {
+        if number > 0 {
+            text = format!("{text}, {number} {what}");
+        }
+    }
+    text.push('.');
+    text
 }
 
 /// `run.intervention` of an expression. Its fields exist also if nobody took the run over, so that an

@@ -91,6 +91,7 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         | RunInput::Resume { .. }
         | RunInput::Cancel { .. }
         | RunInput::Retry { .. }
+        | RunInput::Signal { .. }
         | RunInput::Watch
         | RunInput::ApplyScopes
         | RunInput::TimerFired { .. }

@@ -300,6 +300,8 @@ fn start_backoff(
         length_ms: next.length_ms,
         timer,
         backoff: Some(next.backoff),
+        signal: None,
+        keeps_due: false,
     });
     let code = kept.last().map(|failed| failed.error_code.clone());
     let said = kept.last().and_then(|failed| failed.response.error.clone());

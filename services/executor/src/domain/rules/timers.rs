@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::domain::model::run::{Hold, StepPhase, Timer};
 use crate::domain::model::time::{after, millis_between};
+use crate::domain::rules::signals::time_out_signal;
 use crate::domain::step_response::success;
 use crate::domain::transition::{RowData, RunTransition};
 
@@ -82,10 +83,13 @@ fn thaw_timer(
         return true;
     };
     let due = match mode {
-        ResumeMode::Continue => after(transition.now, remaining_ms),
-        ResumeMode::KeepDeadline => before,
-        ResumeMode::Restart => after(transition.now, hold.length_ms),
+        // `now` only ends waits: a signal keeps its remaining time.
+        ResumeMode::Now if hold.signal.is_some() => after(transition.now, remaining_ms),
         ResumeMode::Now => transition.now,
+        ResumeMode::KeepDeadline => before,
+        ResumeMode::Continue | ResumeMode::Restart if hold.keeps_due => before,
+        ResumeMode::Continue => after(transition.now, remaining_ms),
+        ResumeMode::Restart => after(transition.now, hold.length_ms),
     };
     // The next attempt of a tool needs what only the timer loads, so it fires at once.
     let due = hold.backoff.map_or(due, |_| due.max(transition.now));
@@ -113,6 +117,10 @@ pub(crate) fn end_wait(transition: &mut RunTransition<'_>, index: usize) {
     let Some(hold) = step.and_then(|step| step.phase.try_as_waiting_ref()) else {
         return;
     };
+    if let Some(signal) = &hold.signal {
+        let (hold, signal) = (hold.clone(), signal.clone());
+        return time_out_signal(transition, index, &hold, &signal);
+    }
     let waited_ms = millis_between(hold.since, now);
     let data = json!({ "waited_ms": waited_ms, "resumed_at": instant::write(now) });
     let response = success(

@@ -8,7 +8,8 @@ use holdpoint_contracts::hold::OnTimeout;
 use holdpoint_contracts::run::HoldKind;
 
 use crate::domain::model::plan::person_steps::whom;
-use crate::domain::model::run::{Backoff, PersonHold, Step};
+use crate::domain::model::plan::signal_steps::OnSignalTimeout;
+use crate::domain::model::run::{Backoff, Hold, PersonHold, Step};
 
 /// Why a passed deadline changed something.
 pub(crate) fn timeout_message(on: &PersonHold) -> String {
@@ -20,26 +21,43 @@ pub(crate) fn timeout_message(on: &PersonHold) -> String {
     match on.kind {
         HoldKind::Handoff => format!("{who} did not complete the handoff{length}"),
         HoldKind::Approval => format!("{who} did not decide{length}: {}", on.asks),
-        HoldKind::Input | HoldKind::Timer => {
+        HoldKind::Input | HoldKind::Timer | HoldKind::Signal => {
             format!("{who} did not answer{length}: {}", on.asks)
         }
     }
 }
 
-/// What a step does until its tool is called again.
-pub(crate) fn backoff_message(step: &str, backoff: Backoff, left: Duration) -> String {
-    let Backoff { attempt, attempts } = backoff;
+/// What a step does until its time is over.
+pub(crate) fn timer_message(step: &str, hold: &Hold, left: Duration) -> String {
     let left = describe(left);
-    format!("Trying {step} again in {left} (attempt {attempt} of {attempts}).")
+    match (&hold.signal, hold.backoff) {
+        (Some(signal), _) => {
+            let name = &signal.name;
+            format!("{step}: waiting for the signal {name}, at most {left} more.")
+        }
+        (None, Some(Backoff { attempt, attempts })) => {
+            format!("Trying {step} again in {left} (attempt {attempt} of {attempts}).")
+        }
+        (None, None) => format!("Agent paused. Will resume in {left}."),
+    }
 }
 
 /// What follows when a timer ends.
-pub(crate) fn timer_outcome_message(backoff: Option<Backoff>) -> String {
-    match backoff {
-        Some(Backoff { attempt, attempts }) => {
+pub(crate) fn timer_outcome_message(hold: &Hold) -> String {
+    let awaited = hold.signal.as_deref();
+    match (awaited.map(|signal| signal.on_timeout), hold.backoff) {
+        (Some(OnSignalTimeout::Fail), _) => {
+            "After the signal the remaining steps run. After the deadline the step fails."
+                .to_owned()
+        }
+        (Some(OnSignalTimeout::Skip), _) => {
+            "After the signal the remaining steps run. After the deadline the step is skipped."
+                .to_owned()
+        }
+        (None, Some(Backoff { attempt, attempts })) => {
             format!("The tool is called again: attempt {attempt} of {attempts}.")
         }
-        None => "The remaining steps run.".to_owned(),
+        (None, None) => "The remaining steps run.".to_owned(),
     }
 }
 
@@ -54,7 +72,7 @@ pub(crate) fn hold_message(step: Option<&Step>, on: &PersonHold) -> String {
     match on.kind {
         HoldKind::Handoff => format!("{what}handed off to {who}."),
         HoldKind::Approval => format!("{what}waiting for the approval of {who}."),
-        HoldKind::Input | HoldKind::Timer => {
+        HoldKind::Input | HoldKind::Timer | HoldKind::Signal => {
             format!("{what}waiting for an answer of {who}: {}", on.asks)
         }
     }
@@ -78,7 +96,9 @@ pub(crate) fn hold_outcome_message(step: Option<&Step>, on: &PersonHold) -> Stri
         HoldKind::Approval => {
             "Once it is approved the step runs. If it is rejected the step is skipped."
         }
-        HoldKind::Input | HoldKind::Timer => "Once it is answered the remaining steps run.",
+        HoldKind::Input | HoldKind::Timer | HoldKind::Signal => {
+            "Once it is answered the remaining steps run."
+        }
     };
     let late = match (on.length_ms, on.on_timeout) {
         (None, _) => "It has no deadline.",

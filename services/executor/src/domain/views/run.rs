@@ -16,7 +16,7 @@ use crate::domain::model::run::{AtWorker, Phase, Run, StepApproval, Timer};
 use crate::domain::model::step_row::StepRow;
 use crate::domain::model::time::millis_between;
 use crate::domain::views::hold_messages::{
-    backoff_message, hold_message, hold_outcome_message, timer_outcome_message,
+    hold_message, hold_outcome_message, timer_message, timer_outcome_message,
 };
 
 /// Name of the node that is the executor itself (S2-R7).
@@ -132,10 +132,9 @@ impl Run {
         }
         if let Some(pause) = self.pauses.last() {
             let left = self.holds().find_map(|(_, hold)| match hold.timer {
-                Timer::Frozen { remaining_ms, .. } => Some(remaining_ms),
+                Timer::Frozen { remaining_ms, .. } => Some((hold.kind(), remaining_ms)),
                 Timer::Set { .. } => None,
             });
-            let left = left.map(|ms| (HoldKind::Timer, ms));
             let asked = || {
                 self.people()
                     .find_map(|(_, on)| Some((on.kind, on.remaining_ms()?)))
@@ -153,7 +152,7 @@ impl Run {
 
     fn live_message(&self, now: DateTime<Utc>) -> String {
         let next = self.holds().find_map(|(step, hold)| match hold.timer {
-            Timer::Set { due, .. } => Some((step, hold.backoff, millis_between(now, due))),
+            Timer::Set { due, .. } => Some((step, hold, millis_between(now, due))),
             Timer::Frozen { .. } => None,
         });
         let mut at_work = self.steps.iter().filter(|step| step.on_people().is_none());
@@ -172,12 +171,7 @@ impl Run {
         let asked = asked.map(|(step, on)| hold_message(step, on));
         match (at_work.or(asked), next) {
             (Some(message), _) => message,
-            (None, Some((step, Some(backoff), ms))) => {
-                backoff_message(&step.id, backoff, time_left(ms))
-            }
-            (None, Some((_, None, ms))) => {
-                format!("Agent paused. Will resume in {}.", describe(time_left(ms)))
-            }
+            (None, Some((step, hold, ms))) => timer_message(&step.id, hold, time_left(ms)),
             (None, None) => "Accepted.".to_owned(),
         }
     }
@@ -220,13 +214,13 @@ impl Run {
                 };
                 WaitingOn {
                     id: hold.id,
-                    kind: HoldKind::Timer,
+                    kind: hold.kind(),
                     step: step.id.clone(),
                     asked: Vec::new(),
                     since: hold.since,
                     until,
                     remaining_ms,
-                    then: timer_outcome_message(hold.backoff),
+                    then: timer_outcome_message(hold),
                 }
             })
             .chain(questions)

@@ -15,7 +15,7 @@ use crate::domain::plan::OnError;
 use crate::domain::plan::{OnPause, Plan};
 use crate::domain::run::failures::Failures;
 use crate::domain::run::tool_questions::Questions;
-use crate::domain::run::{Hold, Phase, Step, StepPhase, Timer};
+use crate::domain::run::{Hold, Phase, Signals, Step, StepPhase, Timer};
 use crate::domain::scope::EndsWatch;
 use crate::domain::scope::{AppliedScopes, Scope, ScopePause, WorkspaceScope};
 use crate::domain::{Agent, Aggregate, Contact, Node, Run, Tool};
@@ -71,6 +71,8 @@ pub(super) fn run() -> Run {
             due: now() + TimeDelta::days(1),
         },
         backoff: None,
+        signal: None,
+        keeps_due: false,
     };
     Run {
         id,
@@ -113,6 +115,7 @@ pub(super) fn run() -> Run {
         timed_out: Vec::new(),
         incidents: Vec::new(),
         retries: 0,
+        signals: Signals::default(),
     }
 }
 

@@ -85,7 +85,9 @@ fn decision(kind: HoldKind, yes: bool) -> Decision {
             outcome_type: OutcomeType::Resolved,
             disposition: Disposition::Finish,
         }),
-        HoldKind::Input | HoldKind::Timer => respond(if yes { "yes" } else { "no" }),
+        HoldKind::Input | HoldKind::Timer | HoldKind::Signal => {
+            respond(if yes { "yes" } else { "no" })
+        }
     }
 }
 

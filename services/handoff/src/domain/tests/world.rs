@@ -56,7 +56,9 @@ pub(super) fn spec(kind: HoldKind) -> HoldSpec {
     HoldSpec {
         options: match kind {
             HoldKind::Input => vec!["yes".to_owned(), "no".to_owned()],
-            HoldKind::Timer | HoldKind::Approval | HoldKind::Handoff => Vec::new(),
+            HoldKind::Timer | HoldKind::Approval | HoldKind::Handoff | HoldKind::Signal => {
+                Vec::new()
+            }
         },
         to: vec!["@user.ada".to_owned(), "@role.ops".to_owned()],
         on_timeout: OnTimeout::Fail,

@@ -1,4 +1,4 @@
-//! `run pause`, `resume`, `retry` and `cancel`: one run, several, or all that match a filter.
+//! `run pause`, `resume`, `retry`, `signal` and `cancel`: one run, several, or all that match a filter.
 
 use anyhow::bail;
 use futures_util::{StreamExt, stream};
@@ -6,7 +6,7 @@ use holdpoint_contracts::run::{ChangedRun, RunStatus};
 use serde_json::Value;
 
 use super::super::short_id::Listed;
-use super::super::{Session, refusal_line};
+use super::super::{Session, body_of, refusal_line};
 use super::list_runs::{CONCURRENCY, filter_query, for_each_run};
 use crate::cli::runs::{FilterArgs, RunRefs};
 use crate::client::{Body, ClientError};
@@ -27,6 +27,22 @@ pub(super) struct Action {
 }
 
 impl Action {
+    /// A filter selects runs that have not ended.
+    pub(super) fn of_live_runs(
+        name: &'static str,
+        body: Value,
+        done: &'static str,
+        unchanged: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            body: body_of(body),
+            done,
+            unchanged,
+            default_status: None,
+        }
+    }
+
     async fn perform(&self, session: &Session, run: &str) -> Result<Body<ChangedRun>, ClientError> {
         let client = &session.client;
         client.change_run(run, self.name, &self.body).await

@@ -13,7 +13,7 @@ use strum::VariantArray as _;
 
 use super::world::{Heard, World, broken, closing, done, owner, pause_input, start_input};
 use crate::domain::plan::Plan;
-use crate::domain::run::Choice;
+use crate::domain::run::{Choice, Signal};
 use crate::domain::{DeliveredStep, RunInput, StepReport};
 pub(super) use plans::a_plan;
 
@@ -62,6 +62,8 @@ pub(super) enum Move {
     },
     /// An operator continues the run, perhaps from a step.
     Retry(Option<usize>),
+    /// A program sends a signal, perhaps under a key that it has used.
+    Signal(u8),
     /// A hold on people is closed, perhaps one that is none.
     Closed {
         hold: u32,
@@ -108,6 +110,7 @@ pub(super) fn a_move() -> impl Strategy<Value = Move> {
         1 => Just(Move::Cancel),
         3 => prop::option::of(0_usize..6).prop_map(Move::Retry),
         6 => Just(Move::Due),
+        4 => (0_u8..9).prop_map(Move::Signal),
         1 => (0_u32..4, 0_u64..20).prop_map(|(hold, rev)| Move::Stray { hold, rev }),
         8 => (0_usize..6, a_dispatch(), any::<bool>(), 1_u64..3, prop::bool::weighted(0.3)).prop_map(
             |(step, dispatch, node, delivery, without_lease)| {
@@ -206,9 +209,11 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
             rev: (*rev).min(world.run.as_ref()?.version),
         }),
         Move::Ask { .. } | Move::Report { .. } => by_workers(world, next),
-        Move::TakeOver(_) | Move::People { .. } | Move::Cancel | Move::Retry(_) => {
-            by_people(world, next)
-        }
+        Move::TakeOver(_)
+        | Move::People { .. }
+        | Move::Cancel
+        | Move::Retry(_)
+        | Move::Signal(_) => by_people(world, next),
         Move::AskPeople { .. } | Move::Parks { .. } => by_tools(world, next),
         Move::Lost { .. } | Move::Closed { .. } | Move::Incident(_) => sent(world, next),
         Move::Replied(replied) => {
@@ -279,6 +284,14 @@ fn by_people(world: &mut World, next: &Move) -> Option<RunInput> {
         Move::Retry(from) => Some(RunInput::Retry {
             by: owner(),
             from: from.and_then(|step| Some(place(world, step, Dispatch::Current)?.0)),
+        }),
+        Move::Signal(key) => Some(RunInput::Signal {
+            by: owner(),
+            signal: Signal {
+                name: "go".to_owned(),
+                data: json!({ "n": 2 }),
+                key: Some(key.to_string()),
+            },
         }),
         Move::TakeOver(one) => Some(RunInput::TakeOver {
             by: Actor(if *one { "ada" } else { "bob" }.to_owned()),
@@ -417,7 +430,7 @@ pub(super) fn lives_on(world: &mut World) {
             let what = match kind {
                 HoldKind::Input => 0,
                 HoldKind::Approval => 6,
-                HoldKind::Handoff | HoldKind::Timer => 2,
+                HoldKind::Handoff | HoldKind::Timer | HoldKind::Signal => 2,
             };
             let (outcome, mut data) = way(what);
             if kind == HoldKind::Input {

@@ -44,6 +44,7 @@ const SKIPPED: &str = "
 ";
 const ASKED: &str = "  - id: it\n    ask: { question: Go on? }\n  - wait: 1 day\n";
 const HANDED: &str = "  - id: it\n    handoff: { to: \"@user.ada\" }\n  - wait: 1 day\n";
+const SIGNAL: &str = "  - id: it\n    wait_for: paid\n  - wait: 1 day\n";
 const WAITING: &str = "  - id: it\n    wait: 1 day\n  - wait: 1 day\n";
 
 /// A phase to be tried, for a step that may be done twice and for one that may not.
@@ -62,6 +63,7 @@ fn table_of(input: &RunInput) -> &'static str {
         | RunInput::TakeOver { .. }
         | RunInput::Watch
         | RunInput::Retry { .. }
+        | RunInput::Signal { .. }
         | RunInput::Cancel { .. } => "What people do",
         RunInput::TimerFired { .. } | RunInput::ApplyScopes => "What time does",
         RunInput::LeaseEnded { .. }
@@ -94,6 +96,10 @@ fn row_of(step: &Step) -> &'static str {
         StepPhase::Granted(_) if asks => "asking",
         StepPhase::Granted(_) => "in_progress",
         StepPhase::Parked(_) => "parked",
+        StepPhase::Waiting(hold) if hold.signal.is_some() => match hold.timer {
+            Timer::Set { .. } => "waiting for a signal",
+            Timer::Frozen { .. } => "waiting for a signal (frozen)",
+        },
         StepPhase::Waiting(hold) => match (&hold.timer, hold.backoff) {
             (Timer::Set { .. }, None) => "waiting (timer set)",
             (Timer::Frozen { .. }, None) => "waiting (frozen)",
@@ -167,6 +173,7 @@ fn table_rows() -> Vec<TableRow> {
     };
     let uncertain = |then: fn(&mut World)| after(after(queued(ONCE_ONLY), lose), then);
     let [planned, planned_once] = PLANNED.map(World::started);
+    let awaits = World::started(SIGNAL);
     vec![
         TableRow {
             name: "planned",
@@ -194,6 +201,8 @@ fn table_rows() -> Vec<TableRow> {
         }),
         same("waiting (timer set)", again_waiting()),
         same("waiting (frozen), paused", after(again_waiting(), hold)),
+        same("waiting for a signal", awaits.clone()),
+        same("waiting for a signal (frozen), paused", after(awaits, hold)),
         both("backoff (timer set)", &failed_once),
         both("backoff (frozen), paused", &|steps| {
             after(failed_once(steps), hold)

@@ -84,7 +84,7 @@ pub(super) struct World {
     /// Every decision's effects, as text.
     pub(super) trace: Vec<String>,
     plan: Arc<PlanFact>,
-    values: BTreeMap<String, Arc<Value>>,
+    pub(super) values: BTreeMap<String, Arc<Value>>,
     /// Hand-outs whose message was dropped: nobody brings them again.
     dropped: BTreeSet<(String, u64)>,
 }

@@ -10,9 +10,11 @@ use strum::{EnumTryAs, IntoStaticStr, VariantArray};
 
 use crate::domain::model::is_default;
 use crate::domain::model::plan::OnError;
+use crate::domain::model::plan::signal_steps::OnSignalTimeout;
 use crate::domain::model::run::approval::StepApproval;
 use crate::domain::model::run::failures::{Backoff, Failures};
 use crate::domain::model::run::person_hold::PersonHold;
+use crate::domain::model::run::signals::AwaitedSignal;
 use crate::domain::model::run::tool_questions::{OpenQuestion, Questions};
 use crate::domain::model::time::after;
 
@@ -47,7 +49,7 @@ pub struct Step {
     pub is_high_risk: bool,
     #[serde(default, skip_serializing_if = "is_default")]
     pub failures: Failures,
-    /// A person completed it. A retry of the run keeps that.
+    /// A person or a signal completed it. A retry of the run keeps that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_person: bool,
     /// A retry of the run has kept it. Steps that need it also wait until its own needs have ended again.
@@ -159,6 +161,29 @@ pub struct Hold {
     /// Its tool has failed and is called again; none: the plan has the step wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff: Option<Backoff>,
+    /// The signal that ends it; none: only time does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<Box<AwaitedSignal>>,
+    /// It ends at an instant of the calendar. A pause does not move that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_due: bool,
+}
+
+impl Hold {
+    /// Whether the run goes on by itself when the time is over.
+    #[must_use]
+    pub fn continues_on_timeout(&self) -> bool {
+        let signal = self.signal.as_deref();
+        signal.is_none_or(|signal| signal.on_timeout == OnSignalTimeout::Skip)
+    }
+
+    #[must_use]
+    pub const fn kind(&self) -> HoldKind {
+        match self.signal {
+            Some(_) => HoldKind::Signal,
+            None => HoldKind::Timer,
+        }
+    }
 }
 
 /// The timer of a hold. The desired state itself is with the scheduler.

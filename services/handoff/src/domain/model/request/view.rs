@@ -22,7 +22,7 @@ impl Request {
             HoldKind::Approval => vec!["approve", "reject"],
             HoldKind::Input => vec!["respond"],
             HoldKind::Handoff => vec!["complete"],
-            HoldKind::Timer => Vec::new(),
+            HoldKind::Timer | HoldKind::Signal => Vec::new(),
         };
         if kind != HoldKind::Timer {
             let is_taken = self.progress.taken_over.is_some();

@@ -5,6 +5,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use crate::domain::plan::person_steps::{ApprovalRule, Ask, Handoff};
+use crate::domain::plan::signal_steps::{Finish, FinishStatus, OnSignalTimeout, WaitFor};
+use crate::domain::plan::wait_until::{DAYS, Until, WaitUntil};
 use crate::domain::plan::{Action, Inputs, OnError, OnPause, Plan, PlannedStep, Retry};
 
 fn on_people() -> impl Strategy<Value = Action> {
@@ -53,6 +55,32 @@ fn a_step() -> impl Strategy<Value = (Action, Option<String>, u8, bool)> {
     let wait = (1_u64..90).prop_map(|days| Action::Wait {
         duration_ms: days * 86_400_000,
     });
+    let until = (0_u32..7).prop_map(|day| {
+        let (_, day) = DAYS[day as usize];
+        Action::WaitUntil(Box::new(WaitUntil {
+            until: Until::Weekday { day, minutes: 540 },
+            time_zone: "Europe/Berlin".to_owned(),
+        }))
+    });
+    let wait_for = any::<bool>().prop_map(|skips| {
+        Action::WaitFor(WaitFor {
+            signal: "go".to_owned(),
+            timeout_ms: 86_400_000,
+            on_timeout: match skips {
+                true => OnSignalTimeout::Skip,
+                false => OnSignalTimeout::Fail,
+            },
+        })
+    });
+    let finish = any::<bool>().prop_map(|fails| {
+        Action::Finish(Finish {
+            summary: "{{ contact.email }}".to_owned(),
+            status: match fails {
+                true => FinishStatus::Failed,
+                false => FinishStatus::Completed,
+            },
+        })
+    });
     let tool = (any::<bool>(), 0_u8..8).prop_map(|(idempotent, kind)| Action::Tool {
         tool: "send_email".to_owned(),
         args: match kind {
@@ -68,7 +96,7 @@ fn a_step() -> impl Strategy<Value = (Action, Option<String>, u8, bool)> {
         1 => Just(Some("input.go == true".to_owned())),
     ];
     (
-        prop_oneof![2 => wait, 3 => tool, 2 => on_people()],
+        prop_oneof![8 => wait, 3 => until, 6 => wait_for, 1 => finish, 15 => tool, 10 => on_people()],
         when,
         any::<u8>(),
         prop::bool::weighted(0.3),

@@ -10,7 +10,7 @@ use super::super::world::{
     World, broken, closing, done, handoff_event, owner, pause_input, run_id, start_input,
 };
 use super::STEP;
-use crate::domain::run::{Choice, StepPhase, Timer};
+use crate::domain::run::{Choice, Signal, StepPhase, Timer};
 use crate::domain::{DeliveredStep, RunInput, StepReport};
 
 /// An input to be tried.
@@ -160,6 +160,16 @@ fn retry() -> RunInput {
     RunInput::Retry { by, from }
 }
 
+fn signal() -> RunInput {
+    let (by, name) = (owner(), "paid".to_owned());
+    let signal = Signal {
+        name,
+        data: json!(12),
+        key: None,
+    };
+    RunInput::Signal { by, signal }
+}
+
 pub(super) fn columns() -> Vec<Column> {
     let on = |on_idempotent, name, input| Column {
         name,
@@ -173,6 +183,7 @@ pub(super) fn columns() -> Vec<Column> {
         on(false, "resume `now`", |_| resume(ResumeMode::Now)),
         on(false, "cancel", |_| cancel()),
         on(false, "retry", |_| retry()),
+        on(false, "signal", |_| signal()),
         on(false, "take over", |_| RunInput::TakeOver { by: owner() }),
         on(false, "follow", |_| RunInput::Watch),
         on(false, "timer fired, current", |it| fired(it, true)),

@@ -1,0 +1,142 @@
+//! `wait` as its author writes it: a duration, a date, a weekday, or a placeholder for one of the first two.
+
+use chrono::{DateTime, Weekday};
+use chrono_tz::{TZ_VARIANTS, Tz};
+use holdpoint_contracts::problem::FieldError;
+use serde_json::{Map, Value};
+
+use super::diagnostics::shown;
+use super::step::StepReader;
+use crate::domain::expression::diagnostic;
+use crate::domain::model::plan::Action;
+use crate::domain::model::plan::wait_until::{DAYS, Until, WaitUntil, read_local};
+use crate::domain::nearest_names::nearest;
+
+const WAIT: [&str; 4] = ["until", "weekday", "at", "time_zone"];
+const UTC: &str = "UTC";
+
+impl StepReader<'_, '_> {
+    pub(super) fn wait(&mut self, value: &Value) -> Option<Action> {
+        if let Value::Object(_) = value {
+            let fields = self.object("wait", value, &WAIT)?;
+            let wait = self.wait_object(value, fields)?;
+            return Some(Action::WaitUntil(Box::new(wait)));
+        }
+        let text = value.as_str().unwrap_or_default();
+        if text.to_lowercase().contains("business day") {
+            let message = "This release does not have a wait by business days yet; write a duration such as `5 days`.";
+            return self.refuse("wait", value, message);
+        }
+        if has_placeholder(text) || looks_like_date(text) {
+            let until = self.until(value)?;
+            let time_zone = UTC.to_owned();
+            return Some(Action::WaitUntil(Box::new(WaitUntil { until, time_zone })));
+        }
+        let duration_ms = self.duration_ms("wait", value)?;
+        Some(Action::Wait { duration_ms })
+    }
+
+    fn wait_object(&mut self, value: &Value, fields: &Map<String, Value>) -> Option<WaitUntil> {
+        let time_zone = self.time_zone(fields.get("time_zone"));
+        let until = match (fields.get("until"), fields.get("weekday")) {
+            (Some(until), None) if !fields.contains_key("at") => self.until(until),
+            (None, Some(day)) => {
+                let day = self.weekday(day);
+                let minutes = self.time_of_day(fields.get("at"));
+                Some(Until::Weekday {
+                    day: day?,
+                    minutes: minutes?,
+                })
+            }
+            (Some(_) | None, _) => {
+                let message = "A `wait` object has either `until: DATE` or `weekday: DAY` with `at: \"HH:MM\"`, and may have a `time_zone`.";
+                self.refuse("wait", value, message)
+            }
+        };
+        Some(WaitUntil {
+            until: until?,
+            time_zone: time_zone?,
+        })
+    }
+
+    fn until(&mut self, value: &Value) -> Option<Until> {
+        let text = value.as_str().unwrap_or_default().trim();
+        let is_date = read_local(text).is_some() || DateTime::parse_from_rfc3339(text).is_ok();
+        if has_placeholder(text) || is_date {
+            return Some(Until::Text(text.to_owned()));
+        }
+        let message = "The end of a wait is a date such as `2026-12-24`, a time such as `2026-12-24T09:00`, or a placeholder.";
+        self.refuse("wait", value, message)
+    }
+
+    fn weekday(&mut self, value: &Value) -> Option<Weekday> {
+        let text = shown(value).to_lowercase();
+        if let Some((_, day)) = DAYS.iter().find(|(name, _)| *name == text) {
+            return Some(*day);
+        }
+        let names = DAYS.iter().map(|(name, _)| *name);
+        let error = FieldError {
+            nearest: nearest(&text, names),
+            ..diagnostic(
+                &shown(value),
+                "`weekday` is a day from `monday` to `sunday`.",
+            )
+        };
+        self.report("wait", error);
+        None
+    }
+
+    /// Minutes after midnight; the default is midnight.
+    fn time_of_day(&mut self, value: Option<&Value>) -> Option<u32> {
+        let Some(value) = value.filter(|value| !value.is_null()) else {
+            return Some(0);
+        };
+        let minutes = value.as_str().and_then(read_time);
+        minutes.or_else(|| {
+            let message = "`at` is a time from `\"00:00\"` to `\"23:59\"`, in quotes.";
+            self.refuse("wait", value, message)
+        })
+    }
+
+    fn time_zone(&mut self, value: Option<&Value>) -> Option<String> {
+        let Some(value) = value.filter(|value| !value.is_null()) else {
+            return Some(UTC.to_owned());
+        };
+        let name = shown(value);
+        if value.is_string() && name.parse::<Tz>().is_ok() {
+            return Some(name);
+        }
+        let names = TZ_VARIANTS.iter().map(|zone| zone.name());
+        let error = FieldError {
+            nearest: nearest(&name, names),
+            ..diagnostic(
+                &name,
+                "`time_zone` is an IANA name such as `Europe/Berlin`.",
+            )
+        };
+        self.report("wait", error);
+        None
+    }
+}
+
+fn has_placeholder(text: &str) -> bool {
+    text.trim_start().starts_with('$') || text.contains("{{")
+}
+
+fn read_time(text: &str) -> Option<u32> {
+    let (hour, minute) = text.split_once(':')?;
+    let part = |text: &str, below: u32| {
+        let is_number = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = text.parse::<u32>().ok().filter(|_| is_number)?;
+        (number < below).then_some(number)
+    };
+    Some(part(hour, 24)? * 60 + part(minute, 60)?)
+}
+
+fn looks_like_date(text: &str) -> bool {
+    let mut parts = text.splitn(3, '-');
+    let is_number = |part: Option<&str>| {
+        part.is_some_and(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    is_number(parts.next()) && is_number(parts.next()) && parts.next().is_some()
+}

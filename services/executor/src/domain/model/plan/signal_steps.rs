@@ -1,0 +1,52 @@
+//! The steps `wait_for` and `finish`, as the author wrote them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// Waits for a signal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitFor {
+    /// Name of the signal, as senders write it.
+    pub signal: String,
+    /// How long, in milliseconds: from 1 s to 90 days.
+    pub timeout_ms: u64,
+    #[serde(default, skip_serializing_if = "holdpoint_contracts::is_default")]
+    pub on_timeout: OnSignalTimeout,
+}
+
+/// What follows if no signal comes in time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnSignalTimeout {
+    /// The step fails.
+    #[default]
+    Fail,
+    /// The step is skipped and reads as `null`.
+    Skip,
+}
+
+/// Ends the run. Steps that have not ended are skipped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finish {
+    /// The result of the run in the author's words, perhaps with placeholders.
+    pub summary: String,
+    #[serde(default, skip_serializing_if = "holdpoint_contracts::is_default")]
+    pub status: FinishStatus,
+}
+
+/// How a `finish` ends its run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishStatus {
+    #[default]
+    Completed,
+    Failed,
+}
+
+impl Finish {
+    /// What may hold placeholders.
+    #[must_use]
+    pub fn template(&self) -> Value {
+        json!({ "summary": self.summary })
+    }
+}

@@ -1,0 +1,142 @@
+//! How signals reach the steps that wait for them.
+//!
+//! A signal completes the first step, in the order of the plan, that waits for its name. Without such a step it is
+//! kept, and the next step that waits for the name takes the oldest one. Each signal is used once.
+
+use std::time::Duration;
+
+use holdpoint_contracts::duration::describe;
+use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::instant;
+use serde_json::{Value, json};
+
+use crate::domain::model::plan::signal_steps::{OnSignalTimeout, WaitFor};
+use crate::domain::model::plan::{Action, PlannedStep};
+use crate::domain::model::run::{AwaitedSignal, Hold, Run, StepPhase, Timer, signal_name};
+use crate::domain::model::time::{after, millis_between};
+use crate::domain::need::Need;
+use crate::domain::rules::conditions::skip_because;
+use crate::domain::rules::fail_step::{SIGNAL_TIMEOUT, fail_step};
+use crate::domain::rules::open_hold::next_hold_id;
+use crate::domain::step_response::success;
+use crate::domain::transition::{RowData, RunTransition};
+
+/// The data of the kept signals that a step may take. Several steps may start at once, so it is all of that name.
+pub(crate) fn signal_needs(run: &Run, planned: &PlannedStep) -> Vec<Need> {
+    let Action::WaitFor(wait) = &planned.action else {
+        return Vec::new();
+    };
+    let kept = run.signals.kept.iter();
+    let kept = kept.filter(|kept| kept.name == wait.signal);
+    kept.map(|kept| Need::Value(run.id, signal_name(kept.number)))
+        .collect()
+}
+
+/// Takes a kept signal, or waits for the next one.
+pub(crate) fn start_wait_for(transition: &mut RunTransition<'_>, index: usize, wait: &WaitFor) {
+    if let Some(kept) = transition.run.signals.take(&wait.signal) {
+        let need = Need::Value(transition.run.id, signal_name(kept.number));
+        let data = transition.find_value(need, &mut Vec::new());
+        let data = data.map_or(Value::Null, |data| Value::clone(&data));
+        complete_with_signal(transition, index, &wait.signal, data, 0);
+        return;
+    }
+    let (now, rev) = (transition.now, transition.run.version);
+    let id = next_hold_id(&mut transition.run);
+    let due = after(now, wait.timeout_ms);
+    let phase = StepPhase::Waiting(Hold {
+        id,
+        since: now,
+        length_ms: wait.timeout_ms,
+        timer: Timer::Set { rev, at: now, due },
+        backoff: None,
+        signal: Some(Box::new(AwaitedSignal {
+            name: wait.signal.clone(),
+            on_timeout: wait.on_timeout,
+        })),
+        keeps_due: false,
+    });
+    let longest = describe(Duration::from_millis(wait.timeout_ms));
+    let message = format!("Waiting for the signal {}, at most {longest}.", wait.signal);
+    let data = json!({ "signal": wait.signal, "deadline": instant::write(due) });
+    let response = success(message.clone(), data, 0);
+    let Some(step) = transition.set_phase(index, phase, RowData::response(response)) else {
+        return;
+    };
+    transition.timer(id, Some(due));
+    let data = json!({ "hold": id, "kind": "signal", "signal": wait.signal, "deadline": instant::write(due) });
+    transition.event(EventType::RunWaiting, Some(&step), message, data);
+}
+
+/// The step that takes a signal with this name now.
+pub(crate) fn awaiting_step(run: &Run, name: &str) -> Option<usize> {
+    let awaits = |phase: &StepPhase| {
+        let hold = phase.try_as_waiting_ref();
+        let signal = hold.and_then(|hold| hold.signal.as_deref());
+        signal.is_some_and(|signal| signal.name == name)
+    };
+    run.steps.iter().position(|step| awaits(&step.phase))
+}
+
+/// A signal ends the wait of a step.
+pub(crate) fn end_wait_for(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    name: &str,
+    data: Value,
+) {
+    let hold = transition.step(index);
+    let Some(hold) = hold.and_then(|step| step.phase.try_as_waiting_ref()) else {
+        return;
+    };
+    let (id, since) = (hold.id, hold.since);
+    if matches!(hold.timer, Timer::Set { .. }) {
+        transition.timer(id, None);
+    }
+    let waited_ms = millis_between(since, transition.now);
+    complete_with_signal(transition, index, name, data, waited_ms);
+}
+
+fn complete_with_signal(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    name: &str,
+    data: Value,
+    waited_ms: u64,
+) {
+    let message = format!("The signal {name} arrived.");
+    let response = success(message.clone(), data.clone(), waited_ms);
+    let phase = StepPhase::Completed { at: transition.now };
+    let Some(id) = transition.set_phase(index, phase, RowData::response(response)) else {
+        return;
+    };
+    // No program sends it again for a retry of the run.
+    if let Some(step) = transition.step_mut(index) {
+        step.by_person = true;
+    }
+    transition.value(id.clone(), data);
+    let data = json!({ "signal": name });
+    transition.event(EventType::RunResumed, Some(&id), message, data);
+}
+
+/// No signal came in time.
+pub(crate) fn time_out_signal(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    hold: &Hold,
+    signal: &AwaitedSignal,
+) {
+    let longest = describe(Duration::from_millis(hold.length_ms));
+    let name = &signal.name;
+    match signal.on_timeout {
+        OnSignalTimeout::Fail => {
+            let message = format!("the signal {name} did not arrive within {longest}");
+            fail_step(transition, index, SIGNAL_TIMEOUT, &message, None);
+        }
+        OnSignalTimeout::Skip => {
+            let message = format!("Skipped: the signal {name} did not arrive within {longest}.");
+            let data = json!({ "hold": hold.id, "reason": "timeout" });
+            skip_because(transition, index, message, data);
+        }
+    }
+}
