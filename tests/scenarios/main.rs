@@ -16,6 +16,7 @@ mod shop;
 mod toolbox;
 mod world;
 
+mod a_call_is_sent_back;
 mod a_cancelled_run_never_goes_on;
 mod a_clock_that_is_set_back_ends_nothing;
 mod a_deleted_agent_fails_its_runs;

@@ -296,6 +296,7 @@ fn log(item: &HistoryItem) {
         | EventType::RunAwaitingApproval
         | EventType::RunCancelled
         | EventType::RunRetried
+        | EventType::StepRevised
         | EventType::HandoffOffered
         | EventType::HandoffAccepted
         | EventType::HandoffReassigned

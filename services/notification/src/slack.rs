@@ -163,7 +163,7 @@ fn quote(request: &RequestView) -> Option<String> {
     let text = response_text(request)?;
     let is_decision = matches!(
         request.outcome,
-        Some(HoldOutcome::Approved | HoldOutcome::Rejected)
+        Some(HoldOutcome::Approved | HoldOutcome::Rejected | HoldOutcome::Revised)
     );
     let is_offered = request.options.iter().any(|option| option == text);
     let is_quoted = (is_decision || is_offered) && !text.trim().is_empty();

@@ -121,6 +121,11 @@ pub enum Decision {
         /// The reason; required.
         reason: String,
     },
+    /// To an approval of a run: the step that made the arguments runs again.
+    Revise {
+        /// What the agent should change; required.
+        instructions: String,
+    },
     /// To a handoff: the person has done it (S0-T3). Taking it over first is not needed: one button
     /// may do both.
     Complete(Completion),

@@ -57,6 +57,9 @@ pub enum EventType {
     /// A step failed.
     #[strum(serialize = "step.failed")]
     StepFailed,
+    /// A person sent its arguments back, and the step that made them runs again.
+    #[strum(serialize = "step.revised")]
+    StepRevised,
     /// A condition did not hold; `data.values` has the values seen.
     #[strum(serialize = "step.skipped")]
     StepSkipped,

@@ -147,6 +147,9 @@ pub struct HoldSpec {
     /// The gated calls that an approval of a run decides (S2-R3): at present one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub items: Vec<ApprovalItem>,
+    /// The step that runs again if a person sends the arguments back; none: they cannot be sent back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revises: Option<String>,
 }
 
 /// A gated call as people approve it (S2-R3).
@@ -200,6 +203,7 @@ impl HoldSpec {
             steps_left: None,
             callback: None,
             items: Vec::new(),
+            revises: None,
         }
     }
 
@@ -369,6 +373,8 @@ pub enum HoldOutcome {
     Answered,
     Approved,
     Rejected,
+    /// A person sent the arguments back.
+    Revised,
     Completed,
     /// A person took the run over: the hold stays, its timer has stopped, the agent is fenced off;
     /// [`HoldOutcome::Completed`] follows.

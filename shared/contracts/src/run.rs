@@ -280,6 +280,8 @@ pub enum ApprovalState {
     Requested,
     Approved,
     Rejected,
+    /// A person sent the arguments back. The step asks again with new ones.
+    Revised,
 }
 
 /// An attempt of a tool that its worker reported as failed.

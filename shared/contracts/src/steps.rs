@@ -1,5 +1,6 @@
 //! Messages between the executor and workers: dispatch, start, result.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
@@ -48,6 +49,9 @@ pub struct StepDispatch {
     /// The answers to this step's tool so far, by the keys of its questions (S3-R4).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub answers: Answers,
+    /// What a person wants changed, if the result of this step was sent back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feedback: Option<Feedback>,
     /// The actor that started the run.
     pub user: Actor,
     /// W3C trace context: one trace a run.
@@ -55,6 +59,17 @@ pub struct StepDispatch {
     /// When the executor decided it.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
+}
+
+/// A person sent back what a step had made for a gated call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Feedback {
+    /// What to change, in the words of the person.
+    pub instructions: String,
+    pub by: String,
+    /// How often the step was sent back so far, from 1.
+    pub revision: u32,
 }
 
 /// Lease of a step whose author names none: 30 s.
@@ -74,10 +89,26 @@ fn lease_default() -> u64 {
 pub const HTTP_QUEUE: &str = "http-tool";
 
 impl StepDispatch {
-    /// The same for every attempt of one (run, step).
+    /// The same for every attempt of one (run, step). A revision has a key of its own: the tool must not return its
+    /// earlier result.
     #[must_use]
     pub fn idempotency_key(&self) -> String {
-        format!("{}/{}", self.run, self.step)
+        let Self { run, step, .. } = self;
+        match &self.feedback {
+            Some(feedback) => format!("{run}/{step}~{}", feedback.revision),
+            None => format!("{run}/{step}"),
+        }
+    }
+
+    /// The arguments as a tool outside of this process gets them: with the feedback as the field `feedback`.
+    #[must_use]
+    pub fn args_with_feedback(&self) -> Cow<'_, Value> {
+        let (Some(feedback), Value::Object(args)) = (&self.feedback, &self.args) else {
+            return Cow::Borrowed(&self.args);
+        };
+        let mut args = args.clone();
+        args.insert("feedback".to_owned(), serde_json::json!(feedback));
+        Cow::Owned(Value::Object(args))
     }
 }
 

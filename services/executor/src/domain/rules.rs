@@ -25,6 +25,7 @@ pub(crate) mod person_holds;
 pub(crate) mod resolved_args;
 pub(crate) mod result_schema;
 pub(crate) mod retried_steps;
+pub(crate) mod revisions;
 pub(crate) mod run_watchers;
 pub(crate) mod scope_sync;
 pub(crate) mod scopes;

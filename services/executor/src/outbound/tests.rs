@@ -36,6 +36,7 @@ fn out() -> StepDispatch {
         token: None,
         http: None,
         answers: holdpoint_contracts::asking::Answers::new(),
+        feedback: None,
         user: Actor("ada".to_owned()),
         traceparent: String::new(),
         at: DateTime::UNIX_EPOCH,

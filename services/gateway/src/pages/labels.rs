@@ -65,6 +65,7 @@ pub(super) fn request_status_chip(request: &RequestView) -> Markup {
         RequestStatus::Reassigned => (Tone::Waits, "Reassigned"),
         RequestStatus::Decided => match request.outcome {
             Some(HoldOutcome::Rejected) => (Tone::Bad, "Rejected"),
+            Some(HoldOutcome::Revised) => (Tone::Busy, "Sent back"),
             Some(HoldOutcome::Approved) => (Tone::Good, "Approved"),
             Some(HoldOutcome::Answered) => (Tone::Good, "Answered"),
             Some(HoldOutcome::Completed | HoldOutcome::TakenOver) => (Tone::Good, "Completed"),
@@ -85,6 +86,7 @@ pub(super) const fn outcome(outcome: HoldOutcome) -> &'static str {
         HoldOutcome::Answered => "Answered",
         HoldOutcome::Approved => "Approved",
         HoldOutcome::Rejected => "Rejected",
+        HoldOutcome::Revised => "Sent back",
         HoldOutcome::Completed => "Completed",
         HoldOutcome::TakenOver => "Taken over",
         HoldOutcome::Timeout => "Expired",

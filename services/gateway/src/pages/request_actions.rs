@@ -192,6 +192,9 @@ fn read_action(fields: &Fields, request: &RequestView) -> Result<FormAction, For
         "reject" => FormAction::Decide(Decision::Reject {
             reason: required("reason", "Enter a reason for the rejection.")?,
         }),
+        "revise" => FormAction::Decide(Decision::Revise {
+            instructions: required("instructions", "Enter what the agent should change.")?,
+        }),
         "complete" => FormAction::Decide(Decision::Complete(read_completion(fields)?)),
         "accept" => FormAction::Act(RequestAction::Accept),
         "take_over" => FormAction::Act(RequestAction::TakeOver),

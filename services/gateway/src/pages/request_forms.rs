@@ -266,14 +266,26 @@ impl<'a> RequestForms<'a> {
         };
         let is_open = self.was_submitted("reject");
         let reject = unfold("Reject…", is_open, &self.reject_fields());
+        let is_open = self.was_submitted("revise");
+        let revise = unfold("Send back…", is_open, &self.revise_fields());
         html! {
             @if has_voted {
                 p.hint { "You approved this request. It needs more approvals; until then you can reject it." }
             }
             div.verdict {
                 @if self.allows("approve") && !has_voted { (self.form("approve", "row", &approve)) }
+                @if self.allows("revise") { (self.form("revise", "row", &revise)) }
                 @if self.allows("reject") { (self.form("reject", "row", &reject)) }
             }
+        }
+    }
+
+    fn revise_fields(&self) -> Markup {
+        html! {
+            label for={ (self.id) "-instructions" } { "What should the agent change?" }
+            textarea id={ (self.id) "-instructions" } name="instructions" rows="2" required { (self.submitted("instructions")) }
+            p.hint { "The step that made the arguments runs again, and you are asked about the new ones." }
+            button { "Send back" }
         }
     }
 

@@ -68,12 +68,13 @@ fn step(step: &StepView, zone: Tz) -> Markup {
     }
 }
 
-/// Who approved or rejected a gated step. While it waits, the card above has the request.
+/// Who approved, rejected or sent back a gated step. While it waits, the card above has the request.
 fn decision(approval: &ApprovalView, zone: Tz) -> Markup {
     let word = match approval.state {
         ApprovalState::Requested => return html! { p.muted { "Waits for an approval." } },
         ApprovalState::Approved => "Approved",
         ApprovalState::Rejected => "Rejected",
+        ApprovalState::Revised => "Sent back",
     };
     html! {
         p.muted.approval {
@@ -145,6 +146,7 @@ const fn event_class(kind: EventType) -> &'static str {
         EventType::RunStarted
         | EventType::RunResumed
         | EventType::RunRetried
+        | EventType::StepRevised
         | EventType::StepCalled
         | EventType::StepAttemptFailed
         | EventType::StepSkipped

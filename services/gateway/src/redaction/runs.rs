@@ -213,6 +213,9 @@ impl RunRedaction {
             item.message = describe_rejection(&item.data);
             keep_fields(&mut item.data, &REJECTION_SHOWN);
         }
+        if kind == EventType::StepRevised {
+            self.redact_revision(&mut item);
+        }
         if kind == EventType::HandoffCompleted && !self.is_visible(&item.data, "request") {
             keep_fields(&mut item.data, &ANSWER_SHOWN);
         }
@@ -230,6 +233,16 @@ impl RunRedaction {
             values.retain(|path, _| !self.hides_path(path));
         }
         item
+    }
+
+    /// What a person wants changed in the arguments of a gated step is seen by those who see its request.
+    fn redact_revision(&self, item: &mut HistoryItem) {
+        let text = |name: &str| item.data.get(name).and_then(Value::as_str);
+        let gated = text("gated").unwrap_or_default();
+        if self.hides(gated) {
+            item.message = format!("{} sent {gated} back.", text("by").unwrap_or("A user"));
+            keep_fields(&mut item.data, &["by", "gated", "revision"]);
+        }
     }
 
     /// Whether a path of an expression leads to a hidden answer: `$step-03.answer`, `run.intervention.notes`,
@@ -334,6 +347,12 @@ mod tests {
                 Some("q"),
                 "bob rejected it: s3cret.",
                 json!({ "reason": "rejected", "by": "bob", "comment": "s3cret" }),
+            ),
+            item(
+                EventType::StepRevised,
+                Some("draft"),
+                "bob sent q back: s3cret. draft runs again (revision 1 of 5).",
+                json!({ "by": "bob", "instructions": "s3cret", "gated": "q", "revision": 1 }),
             ),
             item(
                 EventType::RunAwaitingApproval,

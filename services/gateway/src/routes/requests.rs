@@ -31,6 +31,7 @@ pub(crate) fn routes() -> Router<App> {
         .route("/requests/{id}/respond", post(decisions::respond))
         .route("/requests/{id}/approve", post(decisions::approve))
         .route("/requests/{id}/reject", post(decisions::reject))
+        .route("/requests/{id}/revise", post(decisions::revise))
         .route("/requests/{id}/complete", post(complete::complete))
         .route("/requests/{id}/accept", post(|call| act_on(call, Accept)))
         .route(

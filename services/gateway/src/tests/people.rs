@@ -36,7 +36,7 @@ async fn every_command_says_who_asks_in_a_way_that_can_be_checked() {
 }
 
 /// Method, path and what is needed.
-const ROUTES: [(&str, &str, Right); 55] = [
+const ROUTES: [(&str, &str, Right); 56] = [
     ("GET", "/agents", Right::Look),
     ("GET", "/runs", Right::Look),
     ("GET", "/runs/R", Right::Look),
@@ -73,6 +73,7 @@ const ROUTES: [(&str, &str, Right); 55] = [
     ("DELETE", "/holds/H", Right::Ask),
     ("POST", "/requests/H/approve", Right::Decide),
     ("POST", "/requests/H/reject", Right::Decide),
+    ("POST", "/requests/H/revise", Right::Decide),
     ("POST", "/requests/H/respond", Right::Decide),
     ("POST", "/runs/R/signal", Right::Ask),
     ("POST", "/runs/R/pause", Right::Operate),

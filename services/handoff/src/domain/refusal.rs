@@ -54,6 +54,8 @@ pub enum Refusal {
         kind: HoldKind,
         action: &'static str,
     },
+    #[error("no step can make the arguments of `{0}` again; approve, reject or edit them")]
+    NotRevisable(HoldId),
     /// The person has seen other arguments than those that are asked now.
     #[error("the arguments have the digest {digest} now; read the request again")]
     DigestMismatch { id: HoldId, digest: String },
@@ -146,6 +148,7 @@ impl Refusal {
                 }))
             }
             Self::WrongKind { .. } => conflict("wrong_kind"),
+            Self::NotRevisable(_) => conflict("not_revisable"),
             Self::VersionConflict { version, .. } => {
                 conflict("version_conflict").with_data(json!({ "version": version }))
             }

@@ -57,6 +57,14 @@ pub(crate) enum ActCommand {
         #[arg(long)]
         reason: String,
     },
+    /// Send approvals back: the step that made the arguments runs again
+    Revise {
+        #[command(flatten)]
+        requests: RequestRefs,
+        /// What the agent should change
+        #[arg(long)]
+        instructions: String,
+    },
     /// Answer a question
     Respond {
         #[command(flatten)]

@@ -58,7 +58,7 @@ async fn perform(http: &HttpRequest, target: &HttpCall, call: &ToolCall) -> Tool
     let exchange = async {
         let request = Outgoing::new(call.dispatch.tool.as_str(), args, call)?
             .with_step_token(call)?
-            .json(&call.dispatch.args)?;
+            .json(&call.dispatch.args_with_feedback())?;
         http.exchange(request).await.and_then(result)
     };
     http.in_time(exchange).await

@@ -96,7 +96,7 @@ impl CommandTool {
         else {
             return Err(self.failed("no pipes"));
         };
-        let args = call.dispatch.args.to_string();
+        let args = call.dispatch.args_with_feedback().to_string();
         // The first failure ends the call, and that ends the process.
         let ((), output, errors) =
             tokio::try_join!(self.feed(stdin, args), self.output(stdout), last(stderr))?;

@@ -158,6 +158,7 @@ fn planned_step(planned: &PlannedStep) -> Step {
         by_person: false,
         is_kept: false,
         interrupted: None,
+        feedback: None,
         on_error: planned.on_error,
     }
 }

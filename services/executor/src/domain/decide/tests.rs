@@ -15,6 +15,7 @@ mod people;
 mod require_active_user;
 mod retry_run;
 mod retrying;
+mod revisions;
 mod signals;
 mod starting;
 mod table;

@@ -276,6 +276,7 @@ impl Run {
             token: None,
             http,
             answers,
+            feedback: step.feedback.as_deref().cloned(),
             user: self.started_by.clone(),
             traceparent: self.traceparent(step.dispatch),
             at: handed.at,

@@ -25,6 +25,7 @@ use crate::domain::model::tool::Tool;
 use crate::domain::need::{Fact, Need};
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::open_hold::{next_hold_id, open_hold, steps_left};
+use crate::domain::rules::revisions::revised_step;
 use crate::domain::step_response::{question_data, success};
 use crate::domain::transition::{RowData, RunTransition};
 
@@ -234,6 +235,7 @@ fn ask_approval(
         time_by_policy: rule.time_by_policy,
         steps_left: Some(steps_left(transition, index)),
         items: vec![item.clone()],
+        revises: source_of(transition, index),
         ..HoldSpec::asking(
             HoldKind::Approval,
             format!("Agent {agent} wants to call {tool} ({step}).{again}"),
@@ -266,6 +268,13 @@ fn ask_approval(
         description,
         data,
     );
+}
+
+/// The step that runs again if a person sends the arguments back.
+fn source_of(transition: &RunTransition<'_>, index: usize) -> Option<String> {
+    let plan = transition.plan().ok()?;
+    let source = revised_step(&plan.plan, &transition.run, index)?;
+    transition.step(source).map(|step| step.id.clone())
 }
 
 /// Why the earlier approval of a step does not permit the call.

@@ -5,11 +5,13 @@ use holdpoint_contracts::hold::HoldOutcome;
 use holdpoint_contracts::run::ApprovalState;
 use serde_json::{Value, json};
 
+use crate::domain::decision::Undecided;
 use crate::domain::model::run::{
     ApprovalDecision, HoldClosure, PersonHold, StepPhase, edited_args_name,
 };
 use crate::domain::rules::conditions::skip_because;
 use crate::domain::rules::end_person_step::{fail_on_timeout, fail_refused};
+use crate::domain::rules::revisions::revise_step;
 use crate::domain::transition::{RowData, RunTransition};
 
 pub(crate) fn close_approval(
@@ -17,8 +19,9 @@ pub(crate) fn close_approval(
     index: usize,
     on: &PersonHold,
     closing: &HoldClosure,
-) {
+) -> Result<(), Undecided> {
     match closing.outcome {
+        HoldOutcome::Revised => return revise_step(transition, index, closing),
         HoldOutcome::Approved => approve_step(transition, index, closing),
         HoldOutcome::Rejected => reject_step(transition, index, closing),
         // A rung of its ladder ended it: the deadline alone only escalates.
@@ -29,6 +32,7 @@ pub(crate) fn close_approval(
         | HoldOutcome::TakenOver
         | HoldOutcome::Fired => {}
     }
+    Ok(())
 }
 
 /// The step starts again. Its arguments are resolved on fresh data, and the gate compares them with what was

@@ -52,7 +52,7 @@ pub(crate) fn apply_closure(
         (HoldPlace::MissingInputs, _) => end_missing_inputs(transition, on, closing)?,
         (HoldPlace::Step(index), HoldKind::Handoff) => end_handoff(transition, index, on, closing)?,
         (HoldPlace::Step(index), HoldKind::Approval) => {
-            close_approval(transition, index, on, closing);
+            close_approval(transition, index, on, closing)?;
         }
         (HoldPlace::Step(index), HoldKind::Input | HoldKind::Timer | HoldKind::Signal) => {
             close_question(transition, index, on, closing)?;
@@ -116,6 +116,7 @@ fn close_question(
         HoldOutcome::Cancelled => fail_refused(transition, index, closing),
         HoldOutcome::Approved
         | HoldOutcome::Rejected
+        | HoldOutcome::Revised
         | HoldOutcome::Completed
         | HoldOutcome::TakenOver
         | HoldOutcome::Fired => {}

@@ -75,6 +75,7 @@ pub(crate) fn end_handoff(
         HoldOutcome::Answered
         | HoldOutcome::Approved
         | HoldOutcome::Rejected
+        | HoldOutcome::Revised
         | HoldOutcome::TakenOver
         | HoldOutcome::Fired => {}
     }

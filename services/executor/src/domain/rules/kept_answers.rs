@@ -44,7 +44,7 @@ pub(crate) fn fits_kind(kind: HoldKind, closing: &HoldClosure) -> bool {
         HoldOutcome::TakenOver => is_handoff,
         HoldOutcome::Answered => is_asked && !closing.data.is_null(),
         HoldOutcome::Completed => is_handoff && completion(closing).is_some(),
-        HoldOutcome::Approved | HoldOutcome::Rejected => is_approval,
+        HoldOutcome::Approved | HoldOutcome::Rejected | HoldOutcome::Revised => is_approval,
         HoldOutcome::Fired => false,
     }
 }

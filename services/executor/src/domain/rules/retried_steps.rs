@@ -60,7 +60,7 @@ fn is_kept(step: &Step) -> bool {
 }
 
 /// The steps that a step needs, directly or through others.
-fn needed_by(plan: &Plan, index: usize) -> BTreeSet<usize> {
+pub(crate) fn needed_by(plan: &Plan, index: usize) -> BTreeSet<usize> {
     let mut needed = BTreeSet::new();
     let mut open = vec![index];
     while let Some(step) = open.pop().and_then(|index| plan.steps.get(index)) {
@@ -75,7 +75,7 @@ fn needed_by(plan: &Plan, index: usize) -> BTreeSet<usize> {
 }
 
 /// A step, and all that need it, directly or through others.
-fn depending_on(plan: &Plan, index: usize) -> BTreeSet<usize> {
+pub(crate) fn depending_on(plan: &Plan, index: usize) -> BTreeSet<usize> {
     let mut needing = vec![Vec::new(); plan.steps.len()];
     for (at, step) in plan.steps.iter().enumerate() {
         for need in &step.needs {

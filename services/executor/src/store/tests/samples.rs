@@ -102,6 +102,7 @@ pub(super) fn run() -> Run {
             by_person: false,
             is_kept: false,
             interrupted: None,
+            feedback: None,
             on_error: OnError::default(),
         }],
         pauses: Vec::new(),

@@ -1,4 +1,4 @@
-//! The routes that decide one request: respond, approve and reject.
+//! The routes that decide one request: respond, approve, reject and revise.
 
 use holdpoint_contracts::handoff::{DecideRequest, Decided, Decision};
 use holdpoint_contracts::{IdempotencyKey, Problem};
@@ -10,7 +10,6 @@ use crate::auth::may::{Decide, May};
 use crate::body::{invalid_field, rewrite_prefixes};
 use crate::call::{Call, JsonBody, OptionalJson};
 use crate::command_outcome::CommandResult;
-use crate::problem::ApiError;
 use crate::use_cases::decide_request::decide_request;
 
 /// Longest comment or reason, in characters.
@@ -49,6 +48,14 @@ pub(super) struct RejectBody {
     version: Option<u64>,
 }
 
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReviseBody {
+    instructions: String,
+    #[serde(default)]
+    version: Option<u64>,
+}
+
 type DecisionCall<B> = Call<Decide, HoldId, B>;
 
 pub(super) async fn respond(call: DecisionCall<JsonBody<RespondBody>>) -> CommandResult<Decided> {
@@ -79,13 +86,27 @@ pub(super) async fn approve(
 
 pub(super) async fn reject(call: DecisionCall<OptionalJson<RejectBody>>) -> CommandResult<Decided> {
     let RejectBody { reason, version } = call.body;
-    check_length("/reason", &reason)?;
-    if reason.trim().is_empty() {
-        let problem = invalid_field("/reason", "must not be empty; it is recorded and shown");
-        return Err(ApiError(problem));
-    }
+    check_required("/reason", &reason)?;
     let decision = Decision::Reject { reason };
     decide(&call.caller, call.key, call.id, decision, version).await
+}
+
+pub(super) async fn revise(call: DecisionCall<JsonBody<ReviseBody>>) -> CommandResult<Decided> {
+    let ReviseBody {
+        instructions,
+        version,
+    } = call.body;
+    check_required("/instructions", &instructions)?;
+    let decision = Decision::Revise { instructions };
+    decide(&call.caller, call.key, call.id, decision, version).await
+}
+
+fn check_required(pointer: &str, text: &str) -> Result<(), Problem> {
+    if text.trim().is_empty() {
+        let message = "must not be empty; it is recorded and shown";
+        return Err(invalid_field(pointer, message));
+    }
+    check_length(pointer, text)
 }
 
 /// # Errors
@@ -99,10 +120,11 @@ pub(in crate::routes) fn check_length(pointer: &str, text: &str) -> Result<(), P
 }
 
 /// Members of the command, and where the bodies have them.
-const BODY_POINTERS: [(&str, &str); 4] = [
+const BODY_POINTERS: [(&str, &str); 5] = [
     ("/decision/respond", ""),
     ("/decision/approve", ""),
     ("/decision/reject", ""),
+    ("/decision/revise", ""),
     ("/decision/complete", ""),
 ];
 

@@ -135,6 +135,7 @@ fn check_decision(
         Decision::Respond { .. } => (HoldKind::Input, "respond"),
         Decision::Approve { .. } => (HoldKind::Approval, "approve"),
         Decision::Reject { .. } => (HoldKind::Approval, "reject"),
+        Decision::Revise { .. } => (HoldKind::Approval, "revise"),
         Decision::Complete(_) => (HoldKind::Handoff, "complete"),
     };
     if spec.kind != kind {
@@ -165,13 +166,16 @@ fn check_decision(
             (HoldOutcome::Approved, data)
         }
         Decision::Reject { reason } => {
-            let pointer = "/decision/reject/reason";
-            if reason.trim().is_empty() {
-                return Err(Refusal::invalid_answer(pointer, "expected a reason"));
-            }
-            let reason = plain(reason);
-            check_length(pointer, Some(&reason))?;
+            let reason = check_required("/decision/reject/reason", reason)?;
             (HoldOutcome::Rejected, json!(reason))
+        }
+        Decision::Revise { instructions } => {
+            if spec.revises.is_none() {
+                return Err(Refusal::NotRevisable(request.id));
+            }
+            let pointer = "/decision/revise/instructions";
+            let instructions = check_required(pointer, instructions)?;
+            (HoldOutcome::Revised, json!(instructions))
         }
         Decision::Complete(completion) => {
             let completion = Completion {
@@ -187,6 +191,20 @@ fn check_decision(
         return Err(Refusal::invalid_answer("/decision", message));
     }
     Ok((outcome, data))
+}
+
+/// A text that a decision must have, without markup.
+fn check_required(pointer: &str, text: &str) -> Result<String, Refusal> {
+    if text.trim().is_empty() {
+        let name = pointer.rsplit('/').next().unwrap_or_default();
+        return Err(Refusal::invalid_answer(
+            pointer,
+            format!("`{name}` must not be empty"),
+        ));
+    }
+    let text = plain(text);
+    check_length(pointer, Some(&text))?;
+    Ok(text)
 }
 
 fn check_length(pointer: &str, text: Option<&str>) -> Result<(), Refusal> {

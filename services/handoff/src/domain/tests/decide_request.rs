@@ -154,6 +154,11 @@ fn each_kind_takes_only_its_own_decisions() {
         code(approval().decide_as("ada", reject(&long))),
         "invalid_answer"
     );
+    let revise = || Decision::Revise {
+        instructions: "shorter".to_owned(),
+    };
+    assert_eq!(code(approval().decide_as("ada", revise())), "not_revisable");
+    assert_eq!(code(asked().decide_as("ada", revise())), "wrong_kind");
     let rejected = approval().decide_as("ada", reject("too dear")).unwrap();
     assert_eq!(rejected.request.response, Some(json!("too dear")));
     assert!(approval().decide_as("ada", approve()).is_ok());

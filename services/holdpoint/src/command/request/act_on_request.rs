@@ -38,6 +38,13 @@ pub(super) async fn perform(session: &Session, command: ActCommand) -> anyhow::R
         ActCommand::Reject { requests, reason } => {
             decide(session, &requests, "reject", json!({ "reason": reason })).await
         }
+        ActCommand::Revise {
+            requests,
+            instructions,
+        } => {
+            let body = json!({ "instructions": instructions });
+            decide(session, &requests, "revise", body).await
+        }
         ActCommand::Complete(args) => {
             let body = json!({
                 "notes": args.notes,

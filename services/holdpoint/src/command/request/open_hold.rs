@@ -93,7 +93,7 @@ const fn exit_of(outcome: Option<HoldOutcome>) -> ExitKind {
             | HoldOutcome::TakenOver
             | HoldOutcome::Fired,
         ) => ExitKind::Ok,
-        Some(HoldOutcome::Rejected) => ExitKind::Rejected,
+        Some(HoldOutcome::Rejected | HoldOutcome::Revised) => ExitKind::Rejected,
         Some(HoldOutcome::Timeout) => ExitKind::TimedOut,
         Some(HoldOutcome::Cancelled) | None => ExitKind::Failed,
     }

@@ -106,6 +106,7 @@ fn approval_text(step: &str, approval: &ApprovalView) -> Option<String> {
         ApprovalState::Requested => return None,
         ApprovalState::Approved => "approved",
         ApprovalState::Rejected => "rejected",
+        ApprovalState::Revised => "sent back",
     };
     let by = approval.by.as_deref().unwrap_or("a user");
     let mut text = format!("{step} {word} by {by}");

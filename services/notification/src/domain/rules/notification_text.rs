@@ -63,6 +63,7 @@ pub(crate) fn outcome_word(event: &RequestEvent) -> Option<&'static str> {
         | (RequestEventKind::Decided, Some(HoldOutcome::Cancelled)) => "Withdrawn",
         (RequestEventKind::Decided, Some(HoldOutcome::Approved)) => "Approved",
         (RequestEventKind::Decided, Some(HoldOutcome::Rejected)) => "Rejected",
+        (RequestEventKind::Decided, Some(HoldOutcome::Revised)) => "Sent back",
         (RequestEventKind::Decided, Some(HoldOutcome::Answered)) => "Answered",
         (RequestEventKind::Decided, Some(HoldOutcome::Completed | HoldOutcome::TakenOver)) => {
             "Completed"

@@ -141,7 +141,7 @@ pub(super) fn a_move() -> impl Strategy<Value = Move> {
 }
 
 /// Ways to close a hold on people.
-pub(super) const WAYS: usize = 11;
+pub(super) const WAYS: usize = 12;
 
 /// The owner says that time is up: perhaps it has not heard of a later deadline.
 const TOO_EARLY: usize = 4;
@@ -164,6 +164,7 @@ pub(super) fn way(what: usize) -> (HoldOutcome, Value) {
             )
         }
         9 => (HoldOutcome::Rejected, json!("too dear")),
+        10 => (HoldOutcome::Revised, json!("shorter")),
         TOO_EARLY | IN_TIME => (HoldOutcome::Timeout, Value::Null),
         _ => (
             HoldOutcome::Cancelled,

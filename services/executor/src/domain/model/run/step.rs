@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::asking::AskMode;
 use holdpoint_contracts::run::{HoldKind, StepStatus};
-use holdpoint_contracts::steps::LEASE_DEFAULT_MS;
+use holdpoint_contracts::steps::{Feedback, LEASE_DEFAULT_MS};
 use holdpoint_ids::{HoldId, NodeName};
 use serde::{Deserialize, Serialize};
 use strum::{EnumTryAs, IntoStaticStr, VariantArray};
@@ -58,6 +58,9 @@ pub struct Step {
     /// Its run ended while it may have had its effect. A person is asked before a retry of the run calls it again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<Box<StepGrant>>,
+    /// What a person wanted changed when its result was sent back last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feedback: Option<Box<Feedback>>,
     /// As in the plan.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_error: OnError,

@@ -24,6 +24,13 @@ impl Request {
             HoldKind::Handoff => vec!["complete"],
             HoldKind::Timer | HoldKind::Signal => Vec::new(),
         };
+        if self
+            .spec
+            .as_ref()
+            .is_some_and(|spec| spec.revises.is_some())
+        {
+            actions.push("revise");
+        }
         if kind != HoldKind::Timer {
             let is_taken = self.progress.taken_over.is_some();
             if kind == HoldKind::Handoff && self.run_owner().is_none() {

@@ -289,7 +289,8 @@ fn check_phases(before: &Run, next: &Run, effects: &[Effect], items: &[&HistoryI
     }
     for (old, new) in before.steps.iter().zip(&next.steps) {
         assert!(new.dispatch >= old.dispatch, "dispatch sinks");
-        if is_retried && old.phase != new.phase {
+        let is_revised = old.feedback != new.feedback;
+        if (is_retried || is_revised) && old.phase != new.phase {
             assert!(new.dispatch > old.dispatch, "{} is not fenced", new.id);
         } else if old.phase.is_settled() {
             assert_eq!(old.phase, new.phase, "what has ended stays as it is");
