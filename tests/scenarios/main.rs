@@ -46,6 +46,7 @@ mod a_run_waits_for_a_signal_or_a_date;
 mod a_secret_is_entered_elsewhere;
 mod a_service_dies_at_any_point;
 mod a_step_creates_a_task;
+mod a_step_waits_for_its_tool;
 mod a_stopped_scheduler_causes_a_warning;
 mod a_token_grants_only_its_rights;
 mod a_tool_asks_and_waits;

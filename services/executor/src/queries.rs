@@ -3,6 +3,7 @@
 mod nodes;
 mod overlay;
 mod query_error;
+mod unoffered;
 mod warnings;
 
 use std::collections::BTreeSet;
@@ -240,11 +241,13 @@ impl ExecutorQueries {
         let mut steps = run.step_views(&plan, rows, lease_events);
         self.add_original_args(&run, &mut steps).await?;
         self.mark_risky_steps(&run, &mut steps).await?;
-        Ok(RunView {
+        let mut view = RunView {
             input: input.map(shown_input),
             steps,
             ..run.view(self.clock.now())
-        })
+        };
+        self.name_unoffered_tool(workspace, &mut view).await?;
+        Ok(view)
     }
 
     /// A step on a tool of high risk needs an approval, also before it has asked for one (S2-R2).

@@ -66,7 +66,7 @@ impl ExecutorQueries {
     }
 
     /// Tools of the nodes that are not down.
-    async fn offered_tools(&self) -> Result<BTreeSet<String>, QueryError> {
+    pub(super) async fn offered_tools(&self) -> Result<BTreeSet<String>, QueryError> {
         let nodes = store::list_nodes(&self.db, LIMIT_MAX).await?;
         let live = nodes
             .into_iter()

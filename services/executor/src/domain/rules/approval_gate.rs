@@ -27,7 +27,11 @@ use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::open_hold::{next_hold_id, open_hold, steps_left};
 use crate::domain::rules::revisions::revised_step;
 use crate::domain::step_response::{question_data, success};
+use crate::domain::text::cut;
 use crate::domain::transition::{RowData, RunTransition};
+
+/// Characters of the instructions of a revision that its request quotes.
+const REVISION_CHARS_MAX: usize = 500;
 
 /// A call that is about to be dispatched.
 #[derive(Debug, Clone)]
@@ -280,6 +284,15 @@ fn source_of(transition: &RunTransition<'_>, index: usize) -> Option<String> {
 /// Why the earlier approval of a step does not permit the call.
 fn void_reason(transition: &RunTransition<'_>, index: usize, digest: &str) -> Option<String> {
     let approval = transition.step(index)?.approval.as_deref()?;
+    if approval.state == ApprovalState::Revised {
+        let decision = approval.decision.as_ref()?;
+        let asked = decision.comment.as_deref().unwrap_or_default();
+        let asked = cut(asked, REVISION_CHARS_MAX);
+        return Some(format!(
+            "{} sent the earlier call back: {asked}",
+            decision.by
+        ));
+    }
     let decision = approval.approval()?;
     let by = &decision.by;
     let is_same = approval.digest == digest || decision.edited_digest.as_deref() == Some(digest);

@@ -80,6 +80,10 @@ fn the_source_runs_again_with_the_feedback() {
     world.report("draft", done(json!({ "text": "Hi Zoe" })));
     assert_eq!(world.status(), RunStatus::AwaitingApproval);
     assert_eq!(spec(&world).items[0].args, json!({ "text": "Hi Zoe" }));
+    assert_eq!(
+        spec(&world).question,
+        "Agent outreach wants to call mail.send (send). ada sent the earlier call back: Be shorter."
+    );
     decide(&mut world, HoldOutcome::Approved, json!("fine"));
     let sent = world.handed.last().unwrap();
     assert_eq!(
