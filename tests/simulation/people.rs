@@ -419,8 +419,8 @@ impl World {
                 let waiting = PauseWaiting::Hold;
                 self.send_command(PauseRun { run, waiting });
                 if self.features.has(Feature::Restarting) {
-                    let mode = ResumeMode::Restart;
-                    self.send_command(ResumeRun { run, mode });
+                    let (mode, step) = (ResumeMode::Restart, None);
+                    self.send_command(ResumeRun { run, mode, step });
                 }
             }
             5..=8 => {
@@ -431,7 +431,8 @@ impl World {
                     ResumeMode::Now,
                 ];
                 let mode = modes[self.chance.place(modes.len())];
-                self.send_command(ResumeRun { run, mode });
+                let step = None;
+                self.send_command(ResumeRun { run, mode, step });
             }
             _ => unreachable!("below 13"),
         }

@@ -94,6 +94,7 @@ impl Outbound<ExecutorDomain> for Executor {
                 | Effect::LeaseEvent { .. }
                 | Effect::LeasesRenewed { .. }
                 | Effect::ProbeNode { .. }
+                | Effect::Snapshot(_)
                 | Effect::ScopeSyncPending
                 | Effect::Users(_)
                 | Effect::DeleteExpiredRuns { .. }
@@ -296,6 +297,7 @@ fn log(item: &HistoryItem) {
         | EventType::RunAwaitingApproval
         | EventType::RunCancelled
         | EventType::RunRetried
+        | EventType::RunSuspended
         | EventType::HandoffOffered
         | EventType::HandoffAccepted
         | EventType::HandoffReassigned

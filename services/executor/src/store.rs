@@ -45,13 +45,17 @@ mod retention;
 mod run_row;
 mod run_value_row;
 mod step_row;
+mod suspension;
 mod tool_row;
 mod workspace_row;
+
+use self::suspension::{snapshot_row, tool_calls};
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{AgentName, RunId, UserName, Workspace};
@@ -81,6 +85,7 @@ pub(crate) use run_row::{
 };
 pub(crate) use run_value_row::{find as values, input_of};
 pub(crate) use step_row::{of_run as steps_of, queued as queued_steps};
+pub(crate) use suspension::snapshot_row::of_run as snapshot_of;
 pub(crate) use tool_row::{
     list as list_tools, named as tools, names as tool_names, registered as registered_tools,
 };
@@ -152,7 +157,7 @@ impl Store<ExecutorDomain> for Executor {
     ) -> Result<Vec<(Need, Fact)>, StoreError> {
         let mut values: Vec<(RunId, &str)> = Vec::new();
         let (mut plans, mut requests, mut activities) = (Vec::new(), Vec::new(), Vec::new());
-        let mut failed = Vec::new();
+        let (mut failed, mut tool_calls, mut snapshots) = (Vec::new(), Vec::new(), Vec::new());
         let mut users: BTreeMap<&Workspace, Vec<UserName>> = BTreeMap::new();
         for need in needs {
             match need {
@@ -163,6 +168,8 @@ impl Store<ExecutorDomain> for Executor {
                 Need::Plan(workspace, agent, version) => plans.push((workspace, agent, *version)),
                 Need::Request(run, step) => requests.push((*run, step.as_str())),
                 Need::FailedAttempts(run, step) => failed.push((*run, step.as_str())),
+                Need::ToolCalls(run) => tool_calls.push(*run),
+                Need::Snapshot(run) => snapshots.push(*run),
                 Need::Activities(workspace, contact) => activities.push((workspace, contact)),
                 Need::State(_) => {}
             }
@@ -172,6 +179,8 @@ impl Store<ExecutorDomain> for Executor {
         found.extend(step_row::requests(db, &requests).await?);
         found.extend(step_row::failed_attempts(db, &failed).await?);
         found.extend(activity_row::find(db, &activities).await?);
+        found.extend(tool_calls::find(db, &tool_calls).await?);
+        found.extend(snapshot_row::find(db, &snapshots).await?);
         for (workspace, names) in users {
             for user in directory::find_all(db, workspace, &names).await? {
                 let need = Need::User(workspace.clone(), user.name);
@@ -211,6 +220,7 @@ impl Store<ExecutorDomain> for Executor {
     ) -> Result<(), StoreError> {
         let (mut versions, mut values, mut expired) = (Vec::new(), Vec::new(), None);
         let (mut histories, mut lease_events) = (Vec::new(), Vec::new());
+        let mut snapshots = Vec::new();
         let mut leases: BTreeMap<String, Option<&Lease>> = BTreeMap::new();
         let (mut heartbeats, mut activities, mut forgotten) = (Vec::new(), Vec::new(), Vec::new());
         let mut steps: BTreeMap<(RunId, &str), step_row::Merged<'_>> = BTreeMap::new();
@@ -231,6 +241,7 @@ impl Store<ExecutorDomain> for Executor {
                     let merged = steps.entry((row.run, row.step.as_str()));
                     merged.or_default().add(row);
                 }
+                Effect::Snapshot(view) => snapshots.push(Arc::clone(view)),
                 Effect::History { run, items, .. } => {
                     histories.push(history_row::active(*run, items)?);
                 }
@@ -276,6 +287,7 @@ impl Store<ExecutorDomain> for Executor {
         run_value_row::insert(db, values).await?;
         step_row::upsert(db, steps.into_values()).await?;
         insert_rows(db, histories, None).await?;
+        snapshot_row::upsert(db, &snapshots).await?;
         // Last, so that no row of an expired run is written after its deletion.
         delete_expired(db, expired).await
     }

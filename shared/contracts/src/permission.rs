@@ -27,6 +27,7 @@ use crate::notification::{
 use crate::scheduler::SetTimers;
 use crate::steps::{Deregister, Heartbeat, StartSteps, StepResults};
 use crate::subject::{self, STEPS, TIMERS, commands_stream};
+use crate::suspension::{SuspendRun, SuspendSteps};
 use crate::{dead_letter, executor, handoff, notification, scheduler};
 use holdpoint_ids::Workspace;
 
@@ -140,7 +141,7 @@ pub fn permissions(client: &Client, inboxes: &str) -> Permissions {
             subscribe.push("hp.*.live.>".into());
         }
         Client::Worker => {
-            publish.extend(asked! { StartSteps, StepResults, Heartbeat, Deregister, RequestInput });
+            publish.extend(asked! { StartSteps, StepResults, SuspendSteps, Heartbeat, Deregister, RequestInput });
             publish.extend(stored! { StepResults });
             publish.extend(built_in_tools());
             // The executor makes the stream and its consumers: their settings name subjects that the
@@ -164,13 +165,14 @@ pub fn permissions(client: &Client, inboxes: &str) -> Permissions {
 }
 
 /// Commands of the executor that a program may publish; deciding needs a person.
-const PROGRAM_EXECUTOR: [&str; 13] = [
+const PROGRAM_EXECUTOR: [&str; 14] = [
     ApplyAgent::VERB,
     StartRun::VERB,
     PauseRun::VERB,
     ResumeRun::VERB,
     CancelRun::VERB,
     RetryRun::VERB,
+    SuspendRun::VERB,
     RequestInput::VERB,
     PutContact::VERB,
     PatchContact::VERB,
@@ -221,7 +223,7 @@ fn of_program(workspace: &Workspace) -> Vec<String> {
 fn of_gateway() -> Vec<String> {
     asked! {
         ApplyAgent, DeleteAgent, PutTool, DeleteTool, PutContact, PatchContact, AddActivity,
-        DeleteContact, StartRun, PauseRun, ResumeRun, CancelRun, RetryRun, TakeOverRun, PauseScope,
+        DeleteContact, StartRun, PauseRun, ResumeRun, CancelRun, RetryRun, SuspendRun, TakeOverRun, PauseScope,
         ResumeScope, RequestInput, OpenHold, AskAgain, WithdrawHold, DecideRequest, DecideRequests,
         ActOnRequest, PutUser, DisableUser, PutPolicy, DeletePolicy, ReadNotification,
         ReadNotifications, PutPreferences, AddWebhook, ChangeWebhook, RemoveWebhook,

@@ -9,6 +9,7 @@ use crate::domain::decision::Undecided;
 use crate::domain::model::contact::CONTACT_BYTES_MAX;
 use crate::domain::model::run::{QUESTIONS_MAX, RETRIES_MAX};
 use crate::domain::model::scope::CHANGES_MAX;
+use holdpoint_contracts::suspension::{SNAPSHOT_BLOB_MAX, SNAPSHOT_MAX};
 
 /// Longest reason of a cancellation, in characters.
 pub const REASON_CHARS_MAX: usize = 2_000;
@@ -65,6 +66,22 @@ pub enum Refusal {
         "{0} cannot start before {1}, which has not completed; retry from {1} or from a step before it"
     )]
     RetryTooLate(String, String),
+    #[error("run `{0}` is not suspended, so `step` has no effect; resume it without `step`")]
+    RunNotSuspended(RunId),
+    /// The number of steps.
+    #[error("`complete_with` needs exactly one step in progress, and run `{0}` has {1}")]
+    NotOneStep(RunId, usize),
+    #[error("invalid `result`: {0}")]
+    InvalidResult(String),
+    #[error("a value of a snapshot has {0} bytes; at most {SNAPSHOT_BLOB_MAX} are allowed")]
+    SnapshotValueTooLarge(u64),
+    #[error("the values of the snapshot have {0} bytes; at most {SNAPSHOT_MAX} are allowed")]
+    SnapshotTooLarge(u64),
+    #[error("invalid part of a snapshot: {0}")]
+    InvalidSupplement(String),
+    /// A broken invariant.
+    #[error("the snapshot of `{0}` is missing")]
+    SnapshotMissing(RunId),
     #[error("{0}")]
     Labels(String),
     #[error("`reason` has more than {REASON_CHARS_MAX} characters")]
@@ -144,18 +161,25 @@ impl Refusal {
             Self::NoStepRunning(..) => (409, "no_step_running"),
             Self::QuestionOpen(..) => (409, "question_open"),
             Self::RunFinal(..) => (409, "run_final"),
+            Self::RunNotSuspended(_) => (409, "run_not_suspended"),
+            Self::NotOneStep(..) => (409, "not_one_step"),
             Self::RunNotFailed(..) => (409, "run_not_failed"),
             Self::RetryTooLate(..) => (409, "step_not_reached"),
             Self::ScopeBusy => (409, "scope_busy"),
             Self::TooManyQuestions(_) => (409, "too_many_questions"),
             Self::TooManyRetries(_) => (409, "too_many_retries"),
             Self::ToolReserved(_) => (409, "tool_reserved"),
-            Self::ContactTooLarge { .. } | Self::ActivityTooLong(..) => (413, "too_large"),
+            Self::ContactTooLarge { .. }
+            | Self::ActivityTooLong(..)
+            | Self::SnapshotValueTooLarge(_)
+            | Self::SnapshotTooLarge(_) => (413, "too_large"),
             Self::InvalidAgent(_) => (422, "invalid_agent"),
             Self::UnknownAnswer(_) => (422, "invalid_answer"),
             Self::OtherAgent { .. }
             | Self::Labels(_)
             | Self::ReasonTooLong
+            | Self::InvalidResult(_)
+            | Self::InvalidSupplement(_)
             | Self::UnknownTimer(_)
             | Self::RequestWatched(_)
             | Self::WhichStep(_)
@@ -165,6 +189,7 @@ impl Refusal {
             Self::MissingInput(_) => (422, "missing_input"),
             Self::UnknownContact(_) => (422, "unknown_contact"),
             Self::SpecMissing(_) => (500, "hold_missing"),
+            Self::SnapshotMissing(_) => (500, "snapshot_missing"),
             Self::PlanMissing(..) => (500, "plan_missing"),
         }
     }

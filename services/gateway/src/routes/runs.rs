@@ -1,9 +1,10 @@
-//! `/runs`: reading, pausing, resuming, canceling and taking over runs, and deciding their steps. Also pausing and
+//! `/runs`: reading, pausing, suspending, resuming, canceling and taking over runs, and deciding their steps. Also pausing and
 //! resuming agents and the workspace.
 
 mod approve;
 mod confirm;
 mod events;
+mod suspension;
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -20,6 +21,7 @@ use holdpoint_contracts::run::{ChangedRun, Page, ResumeMode, RunView};
 use holdpoint_ids::{AgentName, RunId};
 use serde::Deserialize;
 
+use self::suspension::ResumeRunBody;
 use crate::app::App;
 use crate::auth::may::{Administer, Demand, Look, May, Operate};
 use crate::auth::run_reader::RunReader;
@@ -38,6 +40,8 @@ pub(crate) fn routes() -> Router<App> {
         .route("/runs/{run}/resume", post(resume))
         .route("/runs/{run}/cancel", post(cancel))
         .route("/runs/{run}/retry", post(retry))
+        .route("/runs/{run}/suspend", post(suspension::suspend))
+        .route("/runs/{run}/snapshot", get(suspension::snapshot))
         .route("/runs/{run}/approve", post(approve::approve))
         .route("/runs/{run}/confirm", post(confirm::confirm))
         .route("/runs/{run}/take-over", post(take_over))
@@ -138,10 +142,12 @@ async fn pause(call: RunCall<PauseBody>) -> CommandResult<ChangedRun> {
         .await
 }
 
-/// Resumes the run. The mode is in the body or in the query; the body wins (S0-AC4).
-async fn resume(call: RunCall<ResumeBody, Params>) -> CommandResult<ChangedRun> {
-    let (run, mode) = (call.id, call.body.read_mode(call.params)?);
-    call.caller.command(call.key, ResumeRun { run, mode }).await
+/// Ends the pause and the suspension of the run. The mode is in the body or in the query; the body wins (S0-AC4).
+async fn resume(call: RunCall<ResumeRunBody, Params>) -> CommandResult<ChangedRun> {
+    let ResumeRunBody { mode, step } = call.body;
+    let (run, mode) = (call.id, ResumeBody { mode }.read_mode(call.params)?);
+    let command = ResumeRun { run, mode, step };
+    call.caller.command(call.key, command).await
 }
 
 /// Cancels the run (S2-R13).

@@ -28,6 +28,27 @@ async fn a_run_is_controlled_from_its_page() {
             json!({ "run": run, "mode": "restart" }),
         ),
         (
+            vec![("do", "suspend"), ("reason", "odd")],
+            "suspend_run",
+            json!({ "run": run, "reason": "odd" }),
+        ),
+        (
+            vec![
+                ("do", "resume"),
+                ("step", "complete_with"),
+                ("result", "{\"n\": 1}"),
+            ],
+            "resume_run",
+            json!({
+                "run": run, "mode": "continue", "step": { "complete_with": { "result": { "n": 1 } } },
+            }),
+        ),
+        (
+            vec![("do", "resume"), ("step", ""), ("result", "")],
+            "resume_run",
+            json!({ "run": run, "mode": "continue" }),
+        ),
+        (
             vec![("do", "cancel"), ("reason", "no longer needed")],
             "cancel_run",
             json!({ "run": run, "reason": "no longer needed" }),
@@ -39,8 +60,14 @@ async fn a_run_is_controlled_from_its_page() {
         let (asked, envelope) = edge.played.lock().unwrap().asked.pop().unwrap();
         assert_eq!((asked.as_str(), &envelope["command"]), (verb, &command));
     }
-    let odd = [("csrf", csrf.as_str()), ("do", "resume"), ("mode", "later")];
-    assert_eq!(browser.post(&act, &odd).await.status(), 422);
+    for odd in [
+        vec![("mode", "later")],
+        vec![("step", "later")],
+        vec![("step", "complete_with"), ("result", "{")],
+    ] {
+        let fields = [vec![("csrf", csrf.as_str()), ("do", "resume")], odd].concat();
+        assert_eq!(browser.post(&act, &fields).await.status(), 422);
+    }
 
     // A failed run has one button, and the failed step is its default.
     edge.played.lock().unwrap().run_status = Some(RunStatus::Failed);

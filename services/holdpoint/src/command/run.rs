@@ -1,4 +1,4 @@
-//! `run`: start, list, show, watch, pause, resume and cancel runs.
+//! `run`: start, list, show, watch, pause, suspend, resume, retry and cancel runs.
 
 mod change_runs;
 pub(crate) mod contacts_file;
@@ -9,16 +9,17 @@ pub(crate) mod watch;
 
 use std::collections::BTreeMap;
 
+use anyhow::bail;
 use chrono::SecondsFormat;
 use holdpoint_contracts::run::{RunStatus, RunView};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use self::change_runs::Action;
 use self::list_runs::{contacts_with_run, filter_query};
 use super::short_id::Listed;
 use super::{ClientCommand, Session, body_of, cells, instant, page_query};
 use crate::cli::runs::{RunCommand, StartArgs};
-use crate::exit::ExitKind;
+use crate::exit::{ExitKind, Usage};
 use crate::output;
 use crate::parsers::contact_id;
 
@@ -56,15 +57,36 @@ impl ClientCommand for RunCommand {
                 };
                 change_runs::change_runs(session, &runs, &action).await
             }
-            Self::Resume { runs, resume } => {
+            Self::Resume {
+                runs,
+                resume,
+                step,
+                result,
+            } => {
                 let action = Action {
                     name: "resume",
-                    body: body_of(json!({ "mode": resume.mode })),
+                    body: body_of(
+                        json!({ "mode": resume.mode, "step": step_on_resume(step, result)? }),
+                    ),
                     done: "resumed",
                     unchanged: "was not paused",
                     default_status: None,
                 };
                 change_runs::change_runs(session, &runs, &action).await
+            }
+            Self::Suspend { runs, reason } => {
+                let action = Action {
+                    name: "suspend",
+                    body: body_of(json!({ "reason": reason })),
+                    done: "suspended",
+                    unchanged: "was already suspended",
+                    default_status: None,
+                };
+                change_runs::change_runs(session, &runs, &action).await
+            }
+            Self::Snapshot(run) => {
+                let run = session.whole_id(Listed::Runs, &run.id).await?;
+                session.show_json(&format!("runs/{run}/snapshot")).await
             }
             Self::Retry { runs, from } => {
                 let action = Action {
@@ -87,6 +109,19 @@ impl ClientCommand for RunCommand {
                 change_runs::change_runs(session, &runs, &action).await
             }
         }
+    }
+}
+
+/// `step` of a resume, as the API reads it.
+fn step_on_resume(step: Option<String>, result: Option<Value>) -> anyhow::Result<Option<Value>> {
+    match (step.as_deref(), result) {
+        (Some("complete_with"), Some(result)) => {
+            Ok(Some(json!({ "complete_with": { "result": result } })))
+        }
+        (_, Some(_)) => bail!(Usage(
+            "`--result` belongs to `--step complete_with`".to_owned()
+        )),
+        (_, None) => Ok(step.map(Value::String)),
     }
 }
 

@@ -98,7 +98,11 @@ impl HeartbeatTask {
         let envelope = Envelope::of_service("worker", heartbeat);
         let asked = self.bus.ask(&self.workspace, &envelope);
         match tokio::time::timeout(reply_timeout, asked).await {
-            Ok(Ok(HeartbeatReply { stop, again_ms })) => {
+            Ok(Ok(HeartbeatReply {
+                stop,
+                suspend: _,
+                again_ms,
+            })) => {
                 if silence.is_logged {
                     tracing::info!("the executor replies to heartbeats again");
                 }

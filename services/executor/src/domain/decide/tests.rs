@@ -16,6 +16,7 @@ mod require_active_user;
 mod retry_run;
 mod retrying;
 mod starting;
+mod suspension;
 mod table;
 mod tools;
 mod uncertain;

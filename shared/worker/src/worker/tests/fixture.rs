@@ -309,7 +309,14 @@ async fn answer(
             return None;
         }
         let again_ms = manner.again_ms;
-        return Some(serde_json::to_vec(&Reply::Ok(HeartbeatReply { stop, again_ms })).unwrap());
+        return Some(
+            serde_json::to_vec(&Reply::Ok(HeartbeatReply {
+                stop,
+                suspend: Vec::new(),
+                again_ms,
+            }))
+            .unwrap(),
+        );
     }
     if verb == Deregister::VERB {
         let asked: Envelope<Deregister> = serde_json::from_slice(body).unwrap();

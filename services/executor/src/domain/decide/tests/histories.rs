@@ -7,6 +7,7 @@ use holdpoint_contracts::asking::{AskMode, ToolQuestion};
 use holdpoint_contracts::hold::{HoldOutcome, OnTimeout};
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{HoldKind, ResumeMode};
+use holdpoint_contracts::suspension::StepOnResume;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use strum::VariantArray as _;
@@ -14,7 +15,7 @@ use strum::VariantArray as _;
 use super::world::{Heard, World, broken, closing, done, owner, pause_input, start_input};
 use crate::domain::plan::Plan;
 use crate::domain::run::Choice;
-use crate::domain::{DeliveredStep, RunInput, StepReport};
+use crate::domain::{DeliveredStep, RunInput, StepReport, SuspensionReport};
 pub(super) use plans::a_plan;
 
 /// What happens next. Steps and hold numbers are taken modulo what there is.
@@ -23,6 +24,17 @@ pub(super) enum Move {
     Start,
     Pause,
     Resume(ResumeMode),
+    /// A resume that says what happens with the steps in progress.
+    ResumeSteps(StepOnResume),
+    Suspend,
+    /// A worker reports a step of a suspended run, or shuts down.
+    SuspendStep {
+        step: usize,
+        dispatch: Dispatch,
+        node: bool,
+        shutdown: bool,
+        stopped: bool,
+    },
     Cancel,
     /// The scheduler fires the next timer in time.
     Due,
@@ -105,6 +117,17 @@ pub(super) fn a_move() -> impl Strategy<Value = Move> {
         1 => Just(Move::Start),
         3 => Just(Move::Pause),
         4 => mode.prop_map(Move::Resume),
+        2 => Just(Move::Suspend),
+        3 => prop_oneof![
+            Just(StepOnResume::Redo),
+            Just(StepOnResume::Skip),
+            Just(StepOnResume::CompleteWith { result: json!({ "by": "hand" }) }),
+        ].prop_map(Move::ResumeSteps),
+        4 => (0_usize..6, a_dispatch(), any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
+            |(step, dispatch, node, shutdown, stopped)| {
+                Move::SuspendStep { step, dispatch, node, shutdown, stopped }
+            }
+        ),
         1 => Just(Move::Cancel),
         3 => prop::option::of(0_usize..6).prop_map(Move::Retry),
         6 => Just(Move::Due),
@@ -189,7 +212,14 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
         Move::Resume(mode) => Some(RunInput::Resume {
             by: owner(),
             mode: *mode,
+            step: None,
         }),
+        Move::ResumeSteps(step) => Some(RunInput::Resume {
+            by: owner(),
+            mode: ResumeMode::Continue,
+            step: Some(step.clone()),
+        }),
+        Move::Suspend => Some(super::suspension::suspend_input("odd")),
         Move::Due => {
             let set = world.timers.iter();
             let set = set.filter_map(|(hold, (rev, due))| Some((due.as_ref()?, *hold, *rev)));
@@ -205,7 +235,9 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
             // None fires that was not set before: following a scope may set the next one.
             rev: (*rev).min(world.run.as_ref()?.version),
         }),
-        Move::Ask { .. } | Move::Report { .. } => by_workers(world, next),
+        Move::Ask { .. } | Move::Report { .. } | Move::SuspendStep { .. } => {
+            by_workers(world, next)
+        }
         Move::TakeOver(_) | Move::People { .. } | Move::Cancel | Move::Retry(_) => {
             by_people(world, next)
         }
@@ -246,6 +278,24 @@ fn by_workers(world: &World, next: &Move) -> Option<RunInput> {
                 is_high_risk: *delivery == 2 && index.is_multiple_of(3),
                 is_idempotent: false,
             }))
+        }
+        Move::SuspendStep {
+            step,
+            dispatch,
+            node,
+            shutdown,
+            stopped,
+        } => {
+            let (step, dispatch) = place(world, *step, *dispatch)?;
+            let node = if *node { "node-a" } else { "node-b" };
+            Some(RunInput::SuspendStep(Box::new(SuspensionReport {
+                node: node.parse().unwrap(),
+                step,
+                dispatch,
+                shutdown: *shutdown,
+                stopped: *stopped,
+                supplement: Some(super::suspension::supplement(json!(7))),
+            })))
         }
         Move::Report {
             step,

@@ -12,6 +12,7 @@ use holdpoint_contracts::hold::HoldOutcome;
 use holdpoint_contracts::run::{HoldKind, ResumeMode, RunStatus};
 use serde_json::json;
 
+use super::suspension::suspend_input;
 use super::world::{Heard, World, broken, done};
 use crate::domain::run::{Step, StepPhase, Timer};
 use crate::domain::{Reply, RunInput};
@@ -62,6 +63,7 @@ fn table_of(input: &RunInput) -> &'static str {
         | RunInput::TakeOver { .. }
         | RunInput::Watch
         | RunInput::Retry { .. }
+        | RunInput::Suspend { .. }
         | RunInput::Cancel { .. } => "What people do",
         RunInput::TimerFired { .. } | RunInput::ApplyScopes => "What time does",
         RunInput::LeaseEnded { .. }
@@ -73,16 +75,18 @@ fn table_of(input: &RunInput) -> &'static str {
             "What tools ask, and how they park: `request_input`, `step_results` with `parks`"
         }
         RunInput::StepResult(_) => "What workers report: `step_results`",
+        RunInput::SuspendStep(_) => "What workers say at a suspension: `suspend_steps`",
     }
 }
 
-const TABLES: [&str; 6] = [
+const TABLES: [&str; 7] = [
     "What people do",
     "What time does",
     "What leases, answers and dead letters do",
     "What workers ask: `start_steps`",
     "What tools ask, and how they park: `request_input`, `step_results` with `parks`",
     "What workers report: `step_results`",
+    "What workers say at a suspension: `suspend_steps`",
 ];
 
 /// The row of a phase. A new phase must be thought about here.
@@ -184,6 +188,9 @@ fn table_rows() -> Vec<TableRow> {
         both("in_progress, paused", &|steps| {
             after(after(queued(steps), ask), hold)
         }),
+        both("in_progress, suspended", &|steps| {
+            after(after(queued(steps), ask), suspend)
+        }),
         both("asking", &|steps| after(queued(steps), asks)),
         both("asking, paused", &|steps| {
             after(after(queued(steps), asks), hold)
@@ -194,12 +201,17 @@ fn table_rows() -> Vec<TableRow> {
         }),
         same("waiting (timer set)", again_waiting()),
         same("waiting (frozen), paused", after(again_waiting(), hold)),
+        same(
+            "waiting (frozen), suspended",
+            after(again_waiting(), suspend),
+        ),
         both("backoff (timer set)", &failed_once),
         both("backoff (frozen), paused", &|steps| {
             after(failed_once(steps), hold)
         }),
         same("uncertain", uncertain(|_| {})),
         same("uncertain, paused", uncertain(hold)),
+        same("uncertain, suspended", suspended_uncertain()),
         same("asked", World::started(ASKED)),
         same("asked, paused", after(World::started(ASKED), hold)),
         same("handed off", World::started(HANDED)),
@@ -218,6 +230,19 @@ fn table_rows() -> Vec<TableRow> {
             })
         }),
     ]
+}
+
+fn suspend(world: &mut World) {
+    world.give(suspend_input("odd"));
+}
+
+/// Its worker was lost during the suspension.
+fn suspended_uncertain() -> World {
+    let mut world = queued(ONCE_ONLY);
+    ask(&mut world);
+    suspend(&mut world);
+    world.lose(STEP);
+    world
 }
 
 fn completed(steps: &str) -> World {
@@ -276,11 +301,21 @@ fn word(answer: &Reply) -> String {
         Reply::Changed(_)
         | Reply::Heartbeat(_)
         | Reply::Tool(_)
+        | Reply::Refused(_)
         | Reply::Run(_)
         | Reply::Agent(_)
         | Reply::Contact(_)
         | Reply::Scope(_)
         | Reply::Nothing(()) => String::new(),
+    }
+}
+
+/// Whether the run is suspended or paused.
+fn stopped(world: &World) -> &'static str {
+    match (&world.run().suspension, world.run().pauses.is_empty()) {
+        (Some(_), _) => ", suspended",
+        (None, true) => "",
+        (None, false) => ", paused",
     }
 }
 
@@ -297,10 +332,7 @@ fn tried(row: &TableRow, column: &Column) -> (String, Option<RunStatus>) {
         Heard::Unchanged(answer) => (format!("unchanged{}", word(&answer)), None),
         Heard::Decided(answer) => {
             let (row, status) = (row_of(world.step(STEP)), world.status());
-            let paused = match world.run().pauses.is_empty() {
-                true => "",
-                false => ", paused",
-            };
+            let paused = stopped(&world);
             let anew = match world.handed.len() - from.handed.len() {
                 0 => "",
                 _ => ", dispatched",
@@ -427,6 +459,8 @@ done twice. An uncertain, waiting, asked or skipped step is the same one in ever
   step's number has risen with the cancellation, so that the number that was out is its older one.
 - *asking*: its tool has asked and blocks; *parked*: it has asked and ended. *Asks* is a question of
   another key, *asks again* one of the same key, both by the current dispatch.
+- *suspended*: the run is `paused_for_intervention` with a snapshot. *Supplement*: node-a adds its part to the
+  snapshot; *stopped*: its tool has stopped too; *shutdown*: node-a leaves.
 - *lease ended*: of node-a, which was granted the step where it is in progress. *Answered*: about the step's
   own question; where nothing is asked, about a hold that never was. *Timed out*, *taken over*, *accepted*
   and *completed* are what the owner of a hold on people says of it; of the timeout of a paused run nothing
@@ -438,10 +472,7 @@ done twice. An uncertain, waiting, asked or skipped step is the same one in ever
 fn states_table_is_current() {
     for row in table_rows() {
         for world in [&row.idempotent, &row.once_only] {
-            let paused = match world.run().pauses.is_empty() {
-                true => "",
-                false => ", paused",
-            };
+            let paused = stopped(world);
             let found = format!("{}{paused}", row_of(world.step(STEP)));
             assert_eq!(found, row.name, "the scene is not what it says");
         }

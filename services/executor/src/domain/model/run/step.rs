@@ -200,6 +200,9 @@ pub struct Uncertain {
     /// Whether its run ended first, and was retried.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_retried: bool,
+    /// Whether its worker has stopped it before its end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_stopped: bool,
 }
 
 impl Uncertain {
@@ -210,6 +213,8 @@ impl Uncertain {
             "may have happened: it was called before the run failed."
         } else if self.is_timeout {
             "may have happened: its tool did not end in time."
+        } else if self.is_stopped {
+            "may have happened: its worker stopped it before its end."
         } else {
             "may have happened: its worker was granted the start and never reported."
         }
