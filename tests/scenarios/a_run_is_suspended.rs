@@ -3,6 +3,7 @@
 use holdpoint_testkit::holdpoint_binary;
 use serde_json::{Value, json};
 
+use crate::toolbox::Toolbox;
 use crate::world::{World, at_rest, log, tables_of};
 
 async fn snapshot(world: &World, id: &str) -> Value {
@@ -135,4 +136,143 @@ async fn the_command_line_suspends_and_resumes() {
     let status = "paused_for_intervention";
     let (_, said) = holdpoint(&["run", "list", "--status", status]).await;
     assert!(said.contains(&ids[1]) && !said.contains(&ids[0]), "{said}");
+}
+
+/// Saves where it is, and stops at SIGTERM. With `continue` in its arguments it completes.
+const PAGES: &str = r#"
+args=$(cat)
+echo x >> "$HOLDPOINT_SANDBOX/calls"
+case "$args" in *stop*) ;; *) echo '{"pages": 9}'; exit 0;; esac
+[ "$(wc -l < "$HOLDPOINT_SANDBOX/calls")" -gt 1 ] && { echo '{"pages": 9}'; exit 0; }
+echo '{"checkpoint": {"page": 7}, "write_buffer": "half a page"}' > "$HOLDPOINT_SUPPLEMENT"
+trap 'exit 76' TERM
+while :; do sleep 0.05; done
+"#;
+
+fn pages(idempotent: bool) -> Value {
+    json!({
+        "name": "pages", "idempotent": idempotent, "suspendable": true, "command": ["sh", "-c", PAGES],
+    })
+}
+
+async fn until_in_progress(world: &World, id: &str) {
+    let supplement = world.up.data_dir().join("sandboxes/default").join(id);
+    let supplement = supplement.join("export/.holdpoint-supplement.json");
+    holdpoint_testkit::until(crate::world::PATIENCE, "the tool works", async || {
+        let run = world.run(id).await;
+        let is_granted = run["steps"][0]["status"] == "in_progress";
+        (is_granted && supplement.exists()).then_some(())
+    })
+    .await
+    .unwrap();
+}
+
+/// S1-R2, S1-R5, S1-R8: SIGTERM suspends a run whose step may have had its effect. The snapshot has what the tool knew,
+/// and another node finishes the run when an operator says so.
+#[tokio::test]
+async fn a_terminated_worker_suspends_an_unsafe_step() {
+    let world = World::with_real_time().await;
+    let node = Toolbox::of_entry(&world.up, pages(false)).await;
+    let export = json!({ "id": "export", "tool": "pages", "args": { "do": "stop" } });
+    world.agent("exports", json!([export, log("done")])).await;
+    let id = world.start_run("exports", json!({})).await;
+    until_in_progress(&world, &id).await;
+    node.terminate().await;
+
+    let run = world.until_status(&id, "paused_for_intervention").await;
+    assert_eq!(run["pause_reason"], "shutdown", "{run}");
+    assert_eq!(run["steps"][0]["status"], "uncertain", "{run}");
+    let kept = snapshot(&world, &id).await;
+    assert_eq!(kept["complete"], true, "{kept}");
+    let content = &kept["snapshot_json"];
+    assert_eq!(content["current_step"], "export");
+    assert_eq!(content["checkpoint"], json!({ "page": 7 }), "{content}");
+    assert_eq!(content["write_buffer"], "half a page");
+    let files = content["sandbox"]["files"].as_array().unwrap();
+    assert!(
+        files.iter().any(|file| file["path"] == "calls"),
+        "{content}"
+    );
+    assert!(std::path::Path::new(content["sandbox"]["path"].as_str().unwrap()).exists());
+
+    let _other = Toolbox::of_entry(&world.up, pages(false)).await;
+    world.act(&id, "resume", json!({ "step": "redo" })).await;
+    let run = world.until_status(&id, "completed").await;
+    assert_eq!(run["steps"][0]["response"]["data"], json!({ "pages": 9 }));
+    at_rest(&tables_of(&world.up), &world.up.nats_url)
+        .await
+        .unwrap();
+}
+
+/// S1-R5: another node takes an idempotent step without a person.
+#[tokio::test]
+async fn a_safe_step_of_a_terminated_worker_continues_elsewhere() {
+    let world = World::with_real_time().await;
+    let node = Toolbox::of_entry(&world.up, pages(true)).await;
+    let export =
+        json!({ "id": "export", "tool": "pages", "args": { "do": "stop", "idempotent": true } });
+    world.agent("exports", json!([export])).await;
+    let id = world.start_run("exports", json!({})).await;
+    until_in_progress(&world, &id).await;
+    let other = Toolbox::of_entry(&world.up, pages(true)).await;
+    node.terminate().await;
+    let run = world.until_status(&id, "completed").await;
+    assert_eq!(
+        run["steps"][0]["response"]["data"],
+        json!({ "pages": 9 }),
+        "{run}"
+    );
+    let items = world.items(&id).await;
+    let suspended: Vec<_> = items
+        .iter()
+        .filter(|item| item["type"] == "run.suspended")
+        .collect();
+    assert_eq!(suspended.len(), 1, "{items:?}");
+    assert_eq!(suspended[0]["data"]["auto_resumable"], true);
+    let kept = snapshot(&world, &id).await;
+    assert_eq!(
+        kept["snapshot_json"]["checkpoint"],
+        json!({ "page": 7 }),
+        "{kept}"
+    );
+    drop(other);
+}
+
+/// S1-R2: an operator suspends a run. The worker adds its part, and the run continues where the operator says.
+#[tokio::test]
+async fn a_worker_adds_its_part_to_the_snapshot() {
+    let world = World::with_real_time().await;
+    let _node = Toolbox::of_entry(&world.up, pages(false)).await;
+    let export = json!({ "id": "export", "tool": "pages", "args": { "do": "stop" } });
+    world
+        .agent("exports", json!([export, log("$export.pages")]))
+        .await;
+    let id = world.start_run("exports", json!({})).await;
+    until_in_progress(&world, &id).await;
+    let run = world.act(&id, "suspend", json!({ "reason": "odd" })).await;
+    assert_eq!(run["paused_by"][0]["in_flight"], json!(["export"]), "{run}");
+    let kept = holdpoint_testkit::until(
+        crate::world::PATIENCE,
+        "the part of the worker",
+        async || {
+            let kept = snapshot(&world, &id).await;
+            (kept["complete"] == true).then_some(kept)
+        },
+    )
+    .await
+    .unwrap();
+    assert_eq!(
+        kept["snapshot_json"]["checkpoint"],
+        json!({ "page": 7 }),
+        "{kept}"
+    );
+    let step = json!({ "complete_with": { "result": { "pages": 8 } } });
+    world.act(&id, "resume", json!({ "step": step })).await;
+    let run = world.until_status(&id, "completed").await;
+    assert_eq!(
+        run["steps"][0]["response"]["data"],
+        json!({ "pages": 8 }),
+        "{run}"
+    );
+    assert_eq!(run["steps"][1]["request"]["message"], 8, "{run}");
 }

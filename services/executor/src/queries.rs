@@ -23,7 +23,7 @@ use holdpoint_contracts::message::Query;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::{Page, RunView, StepView};
 use holdpoint_contracts::subject::Parts;
-use holdpoint_contracts::suspension::GetSnapshot;
+use holdpoint_contracts::suspension::{EndedRuns, GetSnapshot};
 use holdpoint_contracts::tool::Risk;
 use holdpoint_ids::{RunId, Workspace};
 use holdpoint_kernel::{Queries, check_limit, cut_items, cut_page, read_query, write_reply};
@@ -110,6 +110,7 @@ impl ExecutorQueries {
             ListNodes::NAME => write_reply(self.nodes(workspace, read_query(body)?).await?),
             ListClaims::NAME => write_reply(self.claims(workspace, read_query(body)?).await?),
             GetSnapshot::NAME => write_reply(self.snapshot(workspace, &read_query(body)?).await?),
+            EndedRuns::NAME => write_reply(self.ended_runs(workspace, &read_query(body)?).await?),
             GetHistory::NAME => write_reply(self.history(workspace, &read_query(body)?).await?),
             other => {
                 let detail = format!("the executor has no query `{other}`");

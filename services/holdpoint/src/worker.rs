@@ -32,7 +32,7 @@ pub(crate) async fn run(args: WorkerArgs, global: &GlobalArgs) -> anyhow::Result
     let (nats_url, url) = addresses(&args, global)?;
     let bus = args.nats.connect(&nats_url, "worker", None).await?;
     let (node, worker) = if let Some(file) = &args.tools {
-        worker_of_file(bus, targets, file, url.as_deref())?
+        worker_of_file(bus, targets, (file, &args.sandboxes), url.as_deref())?
     } else {
         let (node, clock) = (new_node_name("builtin")?, Clock::system());
         let worker = builtin_tools::worker(bus, clock, node.clone(), targets, &args.mails)?;
@@ -76,7 +76,7 @@ fn addresses(args: &WorkerArgs, global: &GlobalArgs) -> anyhow::Result<(String, 
 fn worker_of_file(
     bus: Bus,
     targets: EgressPolicy,
-    path: &Path,
+    (path, sandboxes): (&Path, &Path),
     url: Option<&str>,
 ) -> anyhow::Result<(NodeName, Worker)> {
     let text = read_text(path)?;
@@ -84,7 +84,11 @@ fn worker_of_file(
     let file = ToolsFile::read(&text, &http, url)
         .map_err(|error| Usage(error.to_string()))
         .with_context(|| path.display().to_string())?;
-    let worker = Worker::new(bus, WorkerOptions::new(file.node.clone()));
+    let options = WorkerOptions {
+        sandboxes: sandboxes.to_owned(),
+        ..WorkerOptions::new(file.node.clone())
+    };
+    let worker = Worker::new(bus, options);
     let worker = file.tools.into_iter().fold(worker, Worker::tool);
     Ok((file.node, worker))
 }

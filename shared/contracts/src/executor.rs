@@ -19,7 +19,9 @@ use crate::steps::{
     ClaimView, Deregister, Grant, Heartbeat, HeartbeatReply, NodeView, ResultReply, StartSteps,
     StepResults,
 };
-use crate::suspension::{GetSnapshot, SnapshotView, StepOnResume, SuspendRun, SuspendSteps};
+use crate::suspension::{
+    EndedRuns, GetSnapshot, SnapshotView, StepOnResume, SuspendRun, SuspendSteps,
+};
 use crate::tool::{ToolSpec, ToolView};
 
 mod pauses;
@@ -72,6 +74,7 @@ queries! {
     GetRun:         "run"        -> RunView;
     ListRuns:       "runs"       -> Page<RunView>;
     GetSnapshot:    "snapshot"   -> Option<SnapshotView>;
+    EndedRuns:      "ended_runs" -> Vec<RunId>;
     GetHistory:     "history"    -> HistoryPage;
     ListNodes:      "nodes"      -> Page<NodeView>;
     ListClaims:     "claims"     -> Page<ClaimView>;

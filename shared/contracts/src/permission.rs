@@ -19,7 +19,7 @@ use crate::handoff::{
     ActOnRequest, AskAgain, DecideRequest, DecideRequests, DeletePolicy, DisableUser, OpenHold,
     PutPolicy, PutUser, RequestTimersFired, SetHolds, WithdrawHold,
 };
-use crate::message::Command;
+use crate::message::{Command, Query};
 use crate::notification::{
     AddWebhook, ChangeWebhook, PutPreferences, ReadNotification, ReadNotifications,
     RecordRequestEvents, RecordRunEnds, RemoveWebhook, ShowWebhookSecret, Unwatch, Watch,
@@ -27,7 +27,7 @@ use crate::notification::{
 use crate::scheduler::SetTimers;
 use crate::steps::{Deregister, Heartbeat, StartSteps, StepResults};
 use crate::subject::{self, STEPS, TIMERS, commands_stream};
-use crate::suspension::{SuspendRun, SuspendSteps};
+use crate::suspension::{EndedRuns, SuspendRun, SuspendSteps};
 use crate::{dead_letter, executor, handoff, notification, scheduler};
 use holdpoint_ids::Workspace;
 
@@ -143,6 +143,11 @@ pub fn permissions(client: &Client, inboxes: &str) -> Permissions {
         Client::Worker => {
             publish.extend(asked! { StartSteps, StepResults, SuspendSteps, Heartbeat, Deregister, RequestInput });
             publish.extend(stored! { StepResults });
+            publish.push(format!(
+                "hp.*.get.{}.{}",
+                EndedRuns::SERVICE,
+                EndedRuns::NAME
+            ));
             publish.extend(built_in_tools());
             // The executor makes the stream and its consumers: their settings name subjects that the
             // server publishes to.

@@ -170,6 +170,17 @@ pub struct ToolCallView {
     pub ended_at: Option<DateTime<Utc>>,
 }
 
+/// Most runs of one [`EndedRuns`].
+pub const ENDED_RUNS_MAX: usize = 100;
+
+/// Which of these runs have ended, or do not exist. A node then removes their sandboxes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndedRuns {
+    /// At most [`ENDED_RUNS_MAX`].
+    pub runs: Vec<RunId>,
+}
+
 /// The newest snapshot of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
