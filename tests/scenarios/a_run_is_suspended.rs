@@ -245,7 +245,7 @@ async fn a_worker_adds_its_part_to_the_snapshot() {
     let _node = Toolbox::of_entry(&world.up, pages(false)).await;
     let export = json!({ "id": "export", "tool": "pages", "args": { "do": "stop" } });
     world
-        .agent("exports", json!([export, log("$export.pages")]))
+        .agent("exports", json!([export, log("{{ export.pages }} pages")]))
         .await;
     let id = world.start_run("exports", json!({})).await;
     until_in_progress(&world, &id).await;
@@ -274,5 +274,5 @@ async fn a_worker_adds_its_part_to_the_snapshot() {
         json!({ "pages": 8 }),
         "{run}"
     );
-    assert_eq!(run["steps"][1]["request"]["message"], 8, "{run}");
+    assert_eq!(run["steps"][1]["request"]["message"], "8 pages", "{run}");
 }

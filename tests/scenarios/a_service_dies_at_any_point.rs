@@ -33,6 +33,8 @@ enum Workload {
     RunRequests,
     /// A run fails at a call, and an operator retries it.
     Retries,
+    /// A run is suspended and resumed.
+    Suspensions,
     /// Two standalone holds call back. A person decides one, and time ends the other.
     StandaloneHolds,
     /// A node works and deregisters, and another node works.
@@ -249,6 +251,7 @@ impl Fleet {
             match workload {
                 Workload::RunRequests => trial.ask_in_runs().await,
                 Workload::Retries => trial.retry_run().await,
+                Workload::Suspensions => trial.suspend_run().await,
                 Workload::StandaloneHolds => {
                     trial.open_standalone_holds(service == "notification").await
                 }

@@ -19,6 +19,7 @@ use holdpoint_contracts::handoff::{
 use holdpoint_contracts::hold::{DesiredHold, HoldSpec, HoldState, OnTimeout, RungAct};
 use holdpoint_contracts::message::{Actor, Command, Envelope};
 use holdpoint_contracts::run::{HoldKind, ResumeMode};
+use holdpoint_contracts::suspension::{StepOnResume, SuspendRun};
 use holdpoint_handoff::domain::{Aggregate, Phase, Request};
 use holdpoint_ids::{AgentName, HoldId, RunId};
 use serde_json::json;
@@ -393,7 +394,12 @@ impl World {
         let run = self.runs[self.chance.place(self.runs.len())];
         let scopes = 2 * u64::from(self.features.has(Feature::Scopes));
         let retries = u64::from(self.features.has(Feature::Failing));
-        match self.chance.below(10 + scopes + retries) {
+        let suspends = u64::from(self.features.has(Feature::Suspending));
+        match self.chance.below(10 + scopes + retries + suspends) {
+            action if action == 10 + scopes + retries => {
+                let reason = None;
+                self.send_command(SuspendRun { run, reason });
+            }
             action if action == 10 + scopes => {
                 let from_step = None;
                 self.send_command(RetryRun { run, from_step });
@@ -431,10 +437,12 @@ impl World {
                     ResumeMode::Now,
                 ];
                 let mode = modes[self.chance.place(modes.len())];
-                let step = None;
+                // To redo a step could repeat its effect, as a person may decide.
+                let skips = self.features.has(Feature::Suspending) && self.chance.one_in(4);
+                let step = skips.then_some(StepOnResume::Skip);
                 self.send_command(ResumeRun { run, mode, step });
             }
-            _ => unreachable!("below 13"),
+            _ => unreachable!("below 14"),
         }
     }
 
