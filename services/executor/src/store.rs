@@ -55,7 +55,6 @@ use self::suspension::{snapshot_row, tool_calls};
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{AgentName, RunId, UserName, Workspace};
@@ -220,7 +219,6 @@ impl Store<ExecutorDomain> for Executor {
     ) -> Result<(), StoreError> {
         let (mut versions, mut values, mut expired) = (Vec::new(), Vec::new(), None);
         let (mut histories, mut lease_events) = (Vec::new(), Vec::new());
-        let mut snapshots = Vec::new();
         let mut leases: BTreeMap<String, Option<&Lease>> = BTreeMap::new();
         let (mut heartbeats, mut activities, mut forgotten) = (Vec::new(), Vec::new(), Vec::new());
         let mut steps: BTreeMap<(RunId, &str), step_row::Merged<'_>> = BTreeMap::new();
@@ -241,7 +239,6 @@ impl Store<ExecutorDomain> for Executor {
                     let merged = steps.entry((row.run, row.step.as_str()));
                     merged.or_default().add(row);
                 }
-                Effect::Snapshot(view) => snapshots.push(Arc::clone(view)),
                 Effect::History { run, items, .. } => {
                     histories.push(history_row::active(*run, items)?);
                 }
@@ -276,18 +273,17 @@ impl Store<ExecutorDomain> for Executor {
                 | Effect::Hold { .. }
                 | Effect::RunEnded { .. }
                 | Effect::NodeTimer { .. }
+                | Effect::Snapshot(_)
                 | Effect::ProbeNode { .. } => {}
             }
         }
         write_leases(db, leases, &heartbeats, now).await?;
-        activity_row::delete_all(db, &forgotten).await?;
-        activity_row::insert(db, activities).await?;
+        activity_row::replace(db, &forgotten, activities).await?;
         insert_rows(db, lease_events, None).await?;
         insert_rows(db, versions, None).await?;
         run_value_row::insert(db, values).await?;
         step_row::upsert(db, steps.into_values()).await?;
-        insert_rows(db, histories, None).await?;
-        snapshot_row::upsert(db, &snapshots).await?;
+        write_histories(db, histories, effects).await?;
         // Last, so that no row of an expired run is written after its deletion.
         delete_expired(db, expired).await
     }
@@ -327,6 +323,16 @@ fn states<'c, S>(
         })
     });
     changed.collect()
+}
+
+/// Writes what happened, and the snapshots of suspended runs.
+async fn write_histories(
+    db: &Transaction,
+    histories: Vec<history_row::ActiveModel>,
+    effects: &[Effect],
+) -> Result<(), StoreError> {
+    insert_rows(db, histories, None).await?;
+    snapshot_row::upsert(db, effects).await
 }
 
 /// The last effect on each lease of a batch counts. The leases of heartbeats are renewed.

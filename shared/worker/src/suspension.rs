@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use self::sandbox::SandboxDir;
+use self::sandbox::{SandboxDir, hex};
 
 /// The suspension of one call. Cheap to clone.
 #[derive(Clone, Default)]
@@ -87,14 +87,8 @@ impl CallSuspension {
                     sandbox,
                 } = found;
                 known.sandbox = sandbox;
-                for (known, found) in [
-                    (&mut known.write_buffer, write_buffer),
-                    (&mut known.checkpoint, checkpoint),
-                ] {
-                    if known.is_null() {
-                        *known = found;
-                    }
-                }
+                set_missing(&mut known.write_buffer, write_buffer);
+                set_missing(&mut known.checkpoint, checkpoint);
             }
         }
         for value in [&mut known.write_buffer, &mut known.checkpoint] {
@@ -105,6 +99,13 @@ impl CallSuspension {
 
     fn saved(&self) -> MutexGuard<'_, Supplement> {
         self.saved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A value that the tool has saved in its call counts more than one in a file.
+fn set_missing(known: &mut Value, found: Value) {
+    if known.is_null() {
+        *known = found;
     }
 }
 
@@ -135,10 +136,6 @@ fn remove_token(value: &mut Value, token: &str) {
             .for_each(|field| remove_token(field, token)),
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
-}
-
-pub(crate) fn hex(digest: &[u8]) -> String {
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ use self::job::JobContext;
 use self::lease_table::LeaseTable;
 use self::results::Reporter;
 use self::start_requests::StartRequester;
-use self::suspension::Suspender;
+use self::suspension::{SuspendableStep, Suspender};
 use crate::suspension::CallSuspension;
 use crate::suspension::sandbox::Sandboxes;
 use crate::tool::{Tool, ToolCall};
@@ -195,11 +195,7 @@ impl Worker {
         let leases = LeaseTable::new(bus.clone(), given_up.clone(), self.busy);
         let progress = AbortOnDropHandle::new(tokio::spawn(leases.clone().keep_deliveries()));
         let waiting = Arc::new(AtomicU64::new(0));
-        let suspender = Suspender {
-            bus: bus.clone(),
-            node: node.clone(),
-            stopping: stop.clone(),
-        };
+        let suspender = Suspender::new(&bus, &node, &stop);
         let sandboxes = Sandboxes::new(self.options.sandboxes, node.clone());
         let has_sandboxes = tools.values().any(|tool| tool.has_sandbox());
         let removal = has_sandboxes.then(|| {
@@ -254,20 +250,7 @@ impl Worker {
         let left = leases.granted();
         given_up.cancel();
         if !is_drained {
-            tracing::warn!(
-                left = left.len(),
-                "worker stopped with unfinished steps; idempotent ones start again, the runs of others are suspended"
-            );
-            let ended = tokio::time::timeout(FLUSH, worker_tasks.jobs.wait());
-            if ended.await.is_err() {
-                tracing::warn!("tools have not stopped in time");
-            }
-            if tokio::time::timeout(SUSPEND, suspender.report_shutdown(&left))
-                .await
-                .is_err()
-            {
-                tracing::warn!("not all unfinished steps are reported; their leases end");
-            }
+            worker_tasks.suspend(&left, &suspender).await;
         }
         // A heartbeat after the deregistration would undo it.
         drop((heartbeats, progress, removal));
@@ -311,6 +294,24 @@ impl WorkerTasks {
             if let Err(error) = ended {
                 tracing::error!(%error, "task of a queue failed; the queue is not read any more");
             }
+        }
+    }
+}
+
+impl WorkerTasks {
+    /// Reports the steps whose tools were stopped.
+    async fn suspend(&self, left: &[SuspendableStep], suspender: &Suspender) {
+        tracing::warn!(
+            left = left.len(),
+            "worker stopped with unfinished steps; idempotent ones start again, the runs of others are suspended"
+        );
+        let ended = tokio::time::timeout(FLUSH, self.jobs.wait());
+        if ended.await.is_err() {
+            tracing::warn!("tools have not stopped in time");
+        }
+        let reported = tokio::time::timeout(SUSPEND, suspender.report_shutdown(left));
+        if reported.await.is_err() {
+            tracing::warn!("not all unfinished steps are reported; their leases end");
         }
     }
 }

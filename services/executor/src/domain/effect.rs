@@ -25,7 +25,7 @@ use crate::domain::model::plan::Plan;
 use crate::domain::model::step_row::StepRow;
 
 /// Something to store beside the state, to send, or both.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, EnumTryAs)]
 pub enum Effect {
     /// Store a new version of an agent's plan.
     AgentVersion {

@@ -101,7 +101,7 @@ fn read_step(fields: &Fields) -> Result<Option<StepOnResume>, Problem> {
         Some("complete_with") => {
             let text = fields.get_text("result").unwrap_or("null");
             let result = serde_json::from_str(text);
-            let result = result.map_err(|_| invalid("invalid result; expected JSON"))?;
+            let result = result.map_err(|_no_json| invalid("invalid result; expected JSON"))?;
             Ok(Some(StepOnResume::CompleteWith { result }))
         }
         Some(_) => Err(invalid(

@@ -18,10 +18,10 @@ use holdpoint_contracts::executor::{
     ResumeRun, ResumeScope, RetryRun, TakeOverRun,
 };
 use holdpoint_contracts::run::{ChangedRun, Page, ResumeMode, RunView};
+use holdpoint_contracts::suspension::StepOnResume;
 use holdpoint_ids::{AgentName, RunId};
 use serde::Deserialize;
 
-use self::suspension::ResumeRunBody;
 use crate::app::App;
 use crate::auth::may::{Administer, Demand, Look, May, Operate};
 use crate::auth::run_reader::RunReader;
@@ -68,6 +68,13 @@ struct PauseBody {
 #[serde(deny_unknown_fields)]
 struct ResumeBody {
     mode: Option<ResumeMode>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ResumeRunBody {
+    mode: Option<ResumeMode>,
+    step: Option<StepOnResume>,
 }
 
 #[derive(Debug, Deserialize)]

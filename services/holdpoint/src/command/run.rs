@@ -63,40 +63,21 @@ impl ClientCommand for RunCommand {
                 step,
                 result,
             } => {
-                let action = Action {
-                    name: "resume",
-                    body: body_of(
-                        json!({ "mode": resume.mode, "step": step_on_resume(step, result)? }),
-                    ),
-                    done: "resumed",
-                    unchanged: "was not paused",
-                    default_status: None,
-                };
-                change_runs::change_runs(session, &runs, &action).await
+                let step = step_on_resume(step, result)?;
+                let body = body_of(json!({ "mode": resume.mode, "step": step }));
+                change_runs::change_runs(session, &runs, &resuming(body)).await
             }
             Self::Suspend { runs, reason } => {
-                let action = Action {
-                    name: "suspend",
-                    body: body_of(json!({ "reason": reason })),
-                    done: "suspended",
-                    unchanged: "was already suspended",
-                    default_status: None,
-                };
-                change_runs::change_runs(session, &runs, &action).await
+                let body = body_of(json!({ "reason": reason }));
+                change_runs::change_runs(session, &runs, &suspending(body)).await
             }
             Self::Snapshot(run) => {
                 let run = session.whole_id(Listed::Runs, &run.id).await?;
                 session.show_json(&format!("runs/{run}/snapshot")).await
             }
             Self::Retry { runs, from } => {
-                let action = Action {
-                    name: "retry",
-                    body: body_of(json!({ "from_step": from })),
-                    done: "retried",
-                    unchanged: "has not failed",
-                    default_status: Some(RunStatus::Failed),
-                };
-                change_runs::change_runs(session, &runs, &action).await
+                let body = body_of(json!({ "from_step": from }));
+                change_runs::change_runs(session, &runs, &retrying(body)).await
             }
             Self::Cancel { runs, reason } => {
                 let action = Action {
@@ -109,6 +90,36 @@ impl ClientCommand for RunCommand {
                 change_runs::change_runs(session, &runs, &action).await
             }
         }
+    }
+}
+
+const fn suspending(body: Value) -> Action {
+    Action {
+        name: "suspend",
+        body,
+        done: "suspended",
+        unchanged: "was already suspended",
+        default_status: None,
+    }
+}
+
+const fn retrying(body: Value) -> Action {
+    Action {
+        name: "retry",
+        body,
+        done: "retried",
+        unchanged: "has not failed",
+        default_status: Some(RunStatus::Failed),
+    }
+}
+
+const fn resuming(body: Value) -> Action {
+    Action {
+        name: "resume",
+        body,
+        done: "resumed",
+        unchanged: "was not paused",
+        default_status: None,
     }
 }
 

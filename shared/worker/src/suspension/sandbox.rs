@@ -16,8 +16,6 @@ use holdpoint_ids::{NodeName, RunId, Workspace};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::hex;
-
 /// Files of one manifest. Further ones are counted.
 pub const FILES_MAX: usize = 1_000;
 
@@ -213,6 +211,10 @@ fn hash(path: &Path, max: u64) -> io::Result<(String, u64)> {
     let (mut digest, mut file) = (Sha256::new(), File::open(path)?.take(max));
     let size = io::copy(&mut file, &mut digest)?;
     Ok((hex(&digest.finalize()), size))
+}
+
+pub(super) fn hex(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The values that a command has saved; none: there is no file, or it is not JSON with these fields.

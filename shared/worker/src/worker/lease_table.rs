@@ -117,7 +117,11 @@ impl LeaseTable {
             dispatch: step_dispatch.dispatch,
         };
         let token = step_dispatch.token.clone();
-        let stop = match self.join(&claimed, reply, (suspension, token)) {
+        let saved = SavedBy {
+            suspension: suspension.clone(),
+            token,
+        };
+        let stop = match self.join(&claimed, reply, saved) {
             TakeResult::New(stop) => stop,
             TakeResult::Unacked => return None,
             TakeResult::Acked => {
@@ -133,12 +137,7 @@ impl LeaseTable {
         })
     }
 
-    fn join(
-        &self,
-        claimed: &StepRef,
-        reply: &str,
-        (suspension, token): (&CallSuspension, Option<String>),
-    ) -> TakeResult {
+    fn join(&self, claimed: &StepRef, reply: &str, saved: SavedBy) -> TakeResult {
         let mut steps = self.steps();
         if let Some(step) = steps.get_mut(claimed) {
             if step.reply.is_none() {
@@ -155,8 +154,8 @@ impl LeaseTable {
             reply: Some(reply.to_owned()),
             lease_ms: None,
             stop: stop.clone(),
-            suspension: suspension.clone(),
-            token,
+            suspension: saved.suspension,
+            token: saved.token,
             has_ended: false,
             is_reported: false,
         };
@@ -224,7 +223,7 @@ impl LeaseTable {
     /// Asks the tools of suspended steps to save what they know. Returns the steps that are to be reported.
     pub(super) fn suspend(&self, suspended: &[StepRef]) -> Vec<SuspendableStep> {
         let mut steps = self.steps();
-        let mut told = Vec::new();
+        let mut open = Vec::new();
         for claimed in suspended {
             let Some(step) = steps.get_mut(claimed) else {
                 continue;
@@ -234,9 +233,9 @@ impl LeaseTable {
             }
             step.is_reported = true;
             step.suspension.request();
-            told.push(step.suspendable(claimed));
+            open.push(step.suspendable(claimed));
         }
-        told
+        open
     }
 
     /// Asks the tools of all granted steps to save what they know.
@@ -279,6 +278,12 @@ impl HeldStep {
             token: self.token.clone(),
         }
     }
+}
+
+/// What the tool of a delivery saves, and the token that is removed from it.
+struct SavedBy {
+    suspension: CallSuspension,
+    token: Option<String>,
 }
 
 enum TakeResult {

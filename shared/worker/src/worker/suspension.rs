@@ -50,13 +50,21 @@ impl SuspendableStep {
 
 #[derive(Clone)]
 pub(super) struct Suspender {
-    pub(super) bus: Bus,
-    pub(super) node: NodeName,
+    bus: Bus,
+    node: NodeName,
     /// Cancelled when the worker begins to stop.
     pub(super) stopping: CancellationToken,
 }
 
 impl Suspender {
+    pub(super) fn new(bus: &Bus, node: &NodeName, stopping: &CancellationToken) -> Self {
+        Self {
+            bus: bus.clone(),
+            node: node.clone(),
+            stopping: stopping.clone(),
+        }
+    }
+
     /// Lets the tools save what they know, and reports it once. Tools may continue.
     pub(super) fn report_later(&self, steps: Vec<SuspendableStep>) {
         let suspender = self.clone();

@@ -10,7 +10,7 @@ use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::OnConflict;
 
-use crate::domain::{Fact, Need};
+use crate::domain::{Effect, Fact, Need};
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -34,7 +34,7 @@ pub(crate) async fn find(
         let ids = chunk.iter().map(|run| run.uuid());
         let rows = Entity::find().filter(COLUMN.run_id.is_in(ids));
         for row in rows.all(db).await? {
-            let view = read(row)?;
+            let view = read(&row)?;
             found.push((Need::Snapshot(view.run), Fact::Snapshot(Arc::new(view))));
         }
     }
@@ -47,10 +47,10 @@ pub(crate) async fn of_run(
     run: RunId,
 ) -> Result<Option<SnapshotView>, StoreError> {
     let row = Entity::find_by_id(run.uuid()).one(db).await?;
-    row.map(read).transpose()
+    row.as_ref().map(read).transpose()
 }
 
-fn read(row: Model) -> Result<SnapshotView, StoreError> {
+fn read(row: &Model) -> Result<SnapshotView, StoreError> {
     Ok(SnapshotView {
         run: RunId::from_uuid(row.run_id),
         snapshot_json: serde_json::from_str(&row.snapshot_json).map_err(Entity::broken)?,
@@ -59,12 +59,13 @@ fn read(row: Model) -> Result<SnapshotView, StoreError> {
     })
 }
 
-/// Writes snapshots, in the order in which they were decided. The last one of a run counts.
-pub(crate) async fn upsert(
-    db: &Transaction,
-    snapshots: &[Arc<SnapshotView>],
-) -> Result<(), StoreError> {
-    let newest: BTreeMap<_, _> = snapshots.iter().map(|view| (view.run, view)).collect();
+/// Writes the snapshots among effects. The last one of a run counts.
+pub(crate) async fn upsert(db: &Transaction, effects: &[Effect]) -> Result<(), StoreError> {
+    let snapshots = effects.iter().filter_map(Effect::try_as_snapshot_ref);
+    let newest: BTreeMap<_, _> = snapshots.map(|view| (view.run, view)).collect();
+    if newest.is_empty() {
+        return Ok(());
+    }
     let rows = newest.into_values().map(|view| {
         Ok(ActiveModel {
             run_id: Set(view.run.uuid()),

@@ -1,14 +1,13 @@
 //! `/runs/{run}/suspend` and `/runs/{run}/snapshot` (S1).
 
 use axum::Json;
-use holdpoint_contracts::run::{ChangedRun, ResumeMode};
-use holdpoint_contracts::suspension::{GetSnapshot, SnapshotView, StepOnResume, SuspendRun};
+use holdpoint_contracts::run::ChangedRun;
+use holdpoint_contracts::suspension::{GetSnapshot, SnapshotView, SuspendRun};
 use holdpoint_ids::RunId;
 use serde::Deserialize;
 
-use super::RunCall;
 use crate::auth::may::Operate;
-use crate::call::Call;
+use crate::call::{Call, OptionalJson};
 use crate::command_outcome::CommandResult;
 use crate::problem::JsonResult;
 
@@ -18,15 +17,10 @@ pub(super) struct SuspendBody {
     reason: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ResumeRunBody {
-    pub(super) mode: Option<ResumeMode>,
-    pub(super) step: Option<StepOnResume>,
-}
-
 /// Suspends the run (S1-R1).
-pub(super) async fn suspend(call: RunCall<SuspendBody>) -> CommandResult<ChangedRun> {
+pub(super) async fn suspend(
+    call: Call<Operate, RunId, OptionalJson<SuspendBody>>,
+) -> CommandResult<ChangedRun> {
     let (run, reason) = (call.id, call.body.reason);
     let command = SuspendRun { run, reason };
     call.caller.command(call.key, command).await

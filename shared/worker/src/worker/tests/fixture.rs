@@ -280,6 +280,13 @@ impl Executor {
     }
 }
 
+fn take_suspended(body: &[u8], seen: &Mutex<Received>) -> Vec<u8> {
+    let asked: Envelope<SuspendSteps> = serde_json::from_slice(body).unwrap();
+    let answers = vec![Reply::Ok(ResultReply::Applied); asked.command.steps.len()];
+    seen.lock().unwrap().suspended.extend(asked.command.steps);
+    serde_json::to_vec(&Reply::Ok(answers)).unwrap()
+}
+
 async fn answer(
     verb: &str,
     body: &[u8],
@@ -316,14 +323,12 @@ async fn answer(
             return None;
         }
         let again_ms = manner.again_ms;
-        return Some(
-            serde_json::to_vec(&Reply::Ok(HeartbeatReply {
-                stop,
-                suspend,
-                again_ms,
-            }))
-            .unwrap(),
-        );
+        let reply = HeartbeatReply {
+            stop,
+            suspend,
+            again_ms,
+        };
+        return Some(serde_json::to_vec(&Reply::Ok(reply)).unwrap());
     }
     if verb == Deregister::VERB {
         let asked: Envelope<Deregister> = serde_json::from_slice(body).unwrap();
@@ -343,10 +348,7 @@ async fn answer(
         return Some(serde_json::to_vec(&Reply::Ok(grants)).unwrap());
     }
     if verb == SuspendSteps::VERB {
-        let asked: Envelope<SuspendSteps> = serde_json::from_slice(body).unwrap();
-        let answers = vec![Reply::Ok(ResultReply::Applied); asked.command.steps.len()];
-        seen.lock().unwrap().suspended.extend(asked.command.steps);
-        return Some(serde_json::to_vec(&Reply::Ok(answers)).unwrap());
+        return Some(take_suspended(body, seen));
     }
     if verb == PatchContact::VERB {
         let asked: Envelope<PatchContact> = serde_json::from_slice(body).unwrap();

@@ -124,13 +124,13 @@ fn supplement_snapshot(
         }
     }
     let mut view = load_snapshot(transition)?;
-    if let Some(supplement) = &report.supplement {
-        if let Err(refusal) = add_supplement(&mut view.snapshot_json, &report.step, supplement) {
-            if let Some(own) = &mut transition.snapshot {
-                own.complete = false;
-            }
-            return Ok(Supplemented::Refused(refusal));
+    if let Some(supplement) = &report.supplement
+        && let Err(refusal) = add_supplement(&mut view.snapshot_json, &report.step, supplement)
+    {
+        if let Some(own) = &mut transition.snapshot {
+            own.complete = false;
         }
+        return Ok(Supplemented::Refused(refusal));
     }
     if let Some(suspension) = &mut transition.run.suspension {
         for one in &mut suspension.in_flight {

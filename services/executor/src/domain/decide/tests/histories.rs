@@ -1,6 +1,7 @@
 //! What holds in every history: the checks of [`World::give`] after each of many random inputs.
 
 mod plans;
+mod workers;
 
 use chrono::TimeDelta;
 use holdpoint_contracts::asking::{AskMode, ToolQuestion};
@@ -12,11 +13,12 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use strum::VariantArray as _;
 
-use super::world::{Heard, World, broken, closing, done, owner, pause_input, start_input};
+use super::world::{Heard, World, closing, done, owner, pause_input, start_input};
+use crate::domain::RunInput;
 use crate::domain::plan::Plan;
 use crate::domain::run::Choice;
-use crate::domain::{DeliveredStep, RunInput, StepReport, SuspensionReport};
 pub(super) use plans::a_plan;
+use workers::by_workers;
 
 /// What happens next. Steps and hold numbers are taken modulo what there is.
 #[derive(Debug, Clone)]
@@ -252,70 +254,6 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
             world.pass(TimeDelta::milliseconds(*ms));
             None
         }
-    }
-}
-
-/// What workers do with what they were dispatched.
-fn by_workers(world: &World, next: &Move) -> Option<RunInput> {
-    match next {
-        Move::Ask {
-            step,
-            dispatch,
-            node,
-            delivery,
-            without_lease,
-        } => {
-            let index = *step;
-            let (step, dispatch) = place(world, index, *dispatch)?;
-            let node = if *node { "node-a" } else { "node-b" };
-            Some(RunInput::StartStep(DeliveredStep {
-                node: node.parse().unwrap(),
-                step,
-                dispatch,
-                delivery: *delivery,
-                without_lease: *without_lease,
-                // Tools of some nodes have a risk that only the node knows.
-                is_high_risk: *delivery == 2 && index.is_multiple_of(3),
-                is_idempotent: false,
-            }))
-        }
-        Move::SuspendStep {
-            step,
-            dispatch,
-            node,
-            shutdown,
-            stopped,
-        } => {
-            let (step, dispatch) = place(world, *step, *dispatch)?;
-            let node = if *node { "node-a" } else { "node-b" };
-            Some(RunInput::SuspendStep(Box::new(SuspensionReport {
-                node: node.parse().unwrap(),
-                step,
-                dispatch,
-                shutdown: *shutdown,
-                stopped: *stopped,
-                supplement: Some(super::suspension::supplement(json!(7))),
-            })))
-        }
-        Move::Report {
-            step,
-            dispatch,
-            fails,
-        } => {
-            let (step, dispatch) = place(world, *step, *dispatch)?;
-            Some(RunInput::StepResult(StepReport {
-                node: "node-a".parse().unwrap(),
-                step,
-                dispatch,
-                result: if *fails {
-                    broken()
-                } else {
-                    done(json!({ "n": 1 }))
-                },
-                error_code: fails.then(|| "http_status".to_owned()),
-            }))
-        }
-        _ => None,
     }
 }
 

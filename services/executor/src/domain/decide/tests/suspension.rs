@@ -1,5 +1,8 @@
 //! Suspension: the run stops with a snapshot, and continues as an operator says (S1).
 
+mod resuming;
+mod shutdown;
+
 use chrono::TimeDelta;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::HoldOutcome;
@@ -11,7 +14,7 @@ use holdpoint_contracts::suspension::{
 use serde_json::{Value, json};
 
 use super::world::{Heard, World, done, owner};
-use crate::domain::run::{SUPPLEMENT_MS, StepPhase};
+use crate::domain::run::SUPPLEMENT_MS;
 use crate::domain::{Refusal, Reply, RunInput, SuspensionReport};
 
 const SEND: &str = "
@@ -68,7 +71,7 @@ fn report(world: &World, step: &str) -> SuspensionReport {
     }
 }
 
-fn tell(world: &mut World, report: SuspensionReport) -> Result<ResultReply, u16> {
+fn deliver(world: &mut World, report: SuspensionReport) -> Result<ResultReply, u16> {
     match world.give(RunInput::SuspendStep(Box::new(report))) {
         Heard::Decided(Reply::Result(reply)) | Heard::Unchanged(Reply::Result(reply)) => Ok(reply),
         Heard::Decided(Reply::Refused(problem)) => Err(problem.status),
@@ -123,7 +126,7 @@ fn a_suspension_sets_the_status_and_keeps_a_snapshot() {
     assert_eq!(call.status, StepStatus::InProgress);
     assert_eq!((call.tool.as_str(), call.dispatch), ("send_email", 1));
     assert_eq!(call.request, json!({ "to": "x@x.example" }));
-    // Its worker is told at once, however long its lease is.
+    // Its worker is part at once, however long its lease is.
     assert_eq!(world.probed, ["node-a"]);
 }
 
@@ -213,13 +216,13 @@ fn a_supplement_of_the_current_dispatch_counts_once() {
         ..good.clone()
     };
     for stray in [other_node, older] {
-        assert_eq!(tell(&mut world, stray), Ok(ResultReply::Late));
+        assert_eq!(deliver(&mut world, stray), Ok(ResultReply::Late));
     }
-    assert_eq!(tell(&mut world, good.clone()), Ok(ResultReply::Applied));
+    assert_eq!(deliver(&mut world, good.clone()), Ok(ResultReply::Applied));
     let snapshot = world.snapshot.clone().unwrap();
     assert!(snapshot.complete);
     assert_eq!(snapshot.snapshot_json.checkpoint, json!({ "page": 7 }));
-    assert_eq!(tell(&mut world, good), Ok(ResultReply::Known));
+    assert_eq!(deliver(&mut world, good), Ok(ResultReply::Known));
     assert_eq!(world.status(), RunStatus::PausedForIntervention);
 
     let mut late = suspended(SEND, "send");
@@ -227,7 +230,7 @@ fn a_supplement_of_the_current_dispatch_counts_once() {
         i64::try_from(SUPPLEMENT_MS).unwrap() + 1,
     ));
     let after = report(&late, "send");
-    assert_eq!(tell(&mut late, after), Ok(ResultReply::Late));
+    assert_eq!(deliver(&mut late, after), Ok(ResultReply::Late));
     assert!(!late.snapshot.clone().unwrap().complete);
 }
 
@@ -259,12 +262,12 @@ fn large_values_are_references_and_too_large_ones_are_refused() {
         ..report(world, "send")
     };
     let huge = with(&world, reference(SNAPSHOT_BLOB_MAX + 1));
-    assert_eq!(tell(&mut world, huge), Err(413));
+    assert_eq!(deliver(&mut world, huge), Err(413));
     assert!(!world.snapshot.clone().unwrap().complete);
     let odd = with(&world, json!("zero \u{0}"));
-    assert_eq!(tell(&mut world, odd), Err(422));
+    assert_eq!(deliver(&mut world, odd), Err(422));
     let large = with(&world, json!("x".repeat(SNAPSHOT_INLINE_MAX)));
-    assert_eq!(tell(&mut world, large), Ok(ResultReply::Applied));
+    assert_eq!(deliver(&mut world, large), Ok(ResultReply::Applied));
     let kept = world.snapshot.clone().unwrap().snapshot_json.write_buffer;
     assert_eq!(kept["size"], SNAPSHOT_INLINE_MAX + 2);
     assert_eq!(kept["sha256"].as_str().unwrap().len(), 64);
@@ -287,11 +290,11 @@ fn the_values_of_a_snapshot_are_bounded_together() {
         .map(|id| {
             let size = SNAPSHOT_BLOB_MAX;
             let blob = json!({ "sha256": "ab", "size": size, "media_type": "text/plain" });
-            let told = SuspensionReport {
+            let part = SuspensionReport {
                 supplement: Some(supplement(blob)),
                 ..report(&world, &format!("s{id}"))
             };
-            tell(&mut world, told)
+            deliver(&mut world, part)
         })
         .collect();
     assert_eq!(replies[..3], [Ok(ResultReply::Applied); 3]);
@@ -317,7 +320,7 @@ fn a_manifest_of_a_sandbox_is_bounded() {
         files: (0..2_000).map(file).collect(),
         omitted: 3,
     };
-    let told = |sandbox: Sandbox| SuspensionReport {
+    let part = |sandbox: Sandbox| SuspensionReport {
         supplement: Some(Supplement {
             sandbox: Some(sandbox),
             ..Supplement::default()
@@ -325,14 +328,14 @@ fn a_manifest_of_a_sandbox_is_bounded() {
         ..report(&world, "send")
     };
     let (odd, good) = (
-        told(Sandbox {
+        part(Sandbox {
             path: "x".repeat(5_000),
             ..sandbox.clone()
         }),
-        told(sandbox),
+        part(sandbox),
     );
-    assert_eq!(tell(&mut world, odd), Err(422));
-    assert_eq!(tell(&mut world, good), Ok(ResultReply::Applied));
+    assert_eq!(deliver(&mut world, odd), Err(422));
+    assert_eq!(deliver(&mut world, good), Ok(ResultReply::Applied));
     let kept = world
         .snapshot
         .clone()
@@ -345,253 +348,6 @@ fn a_manifest_of_a_sandbox_is_bounded() {
         u64::try_from(kept.files.len()).unwrap() + kept.omitted,
         2_003
     );
-}
-
-/// A worker that still has the step keeps it, unless the operator says otherwise.
-#[test]
-fn a_plain_resume_leaves_a_running_step_with_its_worker() {
-    let mut world = suspended(SEND, "send");
-    world.resume(ResumeMode::Continue);
-    assert_eq!(world.status(), RunStatus::Running);
-    assert_eq!((world.dispatch("send"), world.handed.len()), (1, 1));
-    let told = report(&world, "send");
-    assert_eq!(tell(&mut world, told), Ok(ResultReply::Late));
-    assert_eq!(
-        world.report("send", done(json!({ "id": "m" }))),
-        ResultReply::Applied
-    );
-}
-
-#[test]
-fn an_operator_has_a_step_in_progress_redone() {
-    let mut world = suspended(SEND, "send");
-    assert!(changed(&resume(&mut world, StepOnResume::Redo)));
-    assert_eq!((world.dispatch("send"), world.handed.len()), (3, 2));
-    let late = world.report_as("send", 1, done(json!({ "id": "old" })));
-    assert_eq!(late, ResultReply::Late);
-    assert_eq!(world.ask("node-b", "send"), Grant::Go);
-}
-
-#[test]
-fn an_operator_skips_a_step_in_progress() {
-    let mut world = suspended(SEND, "send");
-    assert!(changed(&resume(&mut world, StepOnResume::Skip)));
-    assert_eq!(world.step("send").phase.status(), StepStatus::Skipped);
-    let row = &world.rows["send"];
-    assert!(!row.response.as_ref().unwrap().success, "{row:?}");
-    assert_eq!(
-        world.handed.last().unwrap().args,
-        json!({ "message": null })
-    );
-}
-
-#[test]
-fn an_operator_completes_a_step_in_progress() {
-    let mut world = suspended(SEND, "send");
-    let result = json!({ "id": "by hand" });
-    assert!(changed(&resume(
-        &mut world,
-        StepOnResume::CompleteWith { result }
-    )));
-    assert!(world.step("send").by_person);
-    assert_eq!(
-        world.handed.last().unwrap().args,
-        json!({ "message": "by hand" })
-    );
-}
-
-/// Bad choices are refused, and change nothing.
-#[test]
-fn a_choice_that_makes_no_sense_is_refused() {
-    let complete = |result: Value| StepOnResume::CompleteWith { result };
-    let mut paused = World::started(SEND);
-    paused.pause();
-    let heard = resume(&mut paused, StepOnResume::Skip);
-    assert!(
-        matches!(heard, Heard::Refused(Refusal::RunNotSuspended(_))),
-        "{heard:?}"
-    );
-    let mut nothing = World::started("  - wait: 5 days\n");
-    suspend(&mut nothing);
-    let heard = resume(&mut nothing, complete(json!(1)));
-    assert!(
-        matches!(heard, Heard::Refused(Refusal::NotOneStep(_, 0))),
-        "{heard:?}"
-    );
-    let mut two = World::started(BOTH);
-    two.ask("node-a", "send");
-    two.ask("node-a", "note");
-    suspend(&mut two);
-    let before = two.run().clone();
-    for (choice, status) in [
-        (complete(json!(1)), 409),
-        (complete(json!("x".repeat(300_000))), 422),
-        (complete(json!("\u{0}")), 422),
-    ] {
-        match resume(&mut two, choice) {
-            Heard::Refused(refusal) => assert_eq!(refusal.problem().status, status, "{refusal}"),
-            other => panic!("{other:?}"),
-        }
-    }
-    assert_eq!(two.run(), &before);
-    assert!(changed(&resume(&mut two, StepOnResume::Skip)));
-    assert_eq!(two.status(), RunStatus::Completed);
-}
-
-/// A tool that has stopped: what does no harm twice starts again on resume, and people are asked about the rest.
-#[test]
-fn a_stopped_step_starts_again_or_is_asked_about() {
-    let stopped = |world: &World, step| SuspensionReport {
-        stopped: true,
-        ..report(world, step)
-    };
-    let mut safe = suspended(LOG, "note");
-    let told = stopped(&safe, "note");
-    assert_eq!(tell(&mut safe, told), Ok(ResultReply::Applied));
-    assert!(safe.leases.is_empty());
-    safe.resume(ResumeMode::Continue);
-    assert_eq!((safe.dispatch("note"), safe.handed.len()), (2, 2));
-
-    let mut once = suspended(SEND, "send");
-    let told = stopped(&once, "send");
-    assert_eq!(tell(&mut once, told), Ok(ResultReply::Applied));
-    assert!(matches!(once.phase("send"), StepPhase::Uncertain(_)));
-    assert_eq!(once.status(), RunStatus::PausedForIntervention);
-    let mut redone = once.clone();
-    once.resume(ResumeMode::Continue);
-    assert_eq!(
-        (once.status(), once.handed.len()),
-        (RunStatus::AwaitingInput, 1)
-    );
-    resume(&mut redone, StepOnResume::Redo);
-    assert_eq!(
-        (redone.status(), redone.handed.len()),
-        (RunStatus::Running, 2)
-    );
-    assert_eq!(redone.run().questions().count(), 0);
-}
-
-/// A worker that is lost during the suspension: the same.
-#[test]
-fn a_lost_step_of_a_suspended_run_can_be_skipped() {
-    let mut world = suspended(SEND, "send");
-    world.lose("send");
-    assert!(matches!(world.phase("send"), StepPhase::Uncertain(_)));
-    assert!(changed(&resume(&mut world, StepOnResume::Skip)));
-    assert_eq!(world.step("send").phase.status(), StepStatus::Skipped);
-}
-
-fn leaves(world: &World, step: &str) -> SuspensionReport {
-    SuspensionReport {
-        shutdown: true,
-        stopped: true,
-        ..report(world, step)
-    }
-}
-
-/// S1-R5: a step that may have had its effect suspends its run, with what the worker knows.
-#[test]
-fn a_shutdown_suspends_a_run_with_an_unsafe_step() {
-    let mut world = World::started(SEND);
-    world.ask("node-a", "send");
-    let told = leaves(&world, "send");
-    assert_eq!(tell(&mut world, told.clone()), Ok(ResultReply::Applied));
-    let view = world.view();
-    assert_eq!(view.status, RunStatus::PausedForIntervention);
-    assert_eq!(view.pause_reason.as_deref(), Some("shutdown"));
-    assert_eq!(view.paused_by[0].by, "node-a");
-    let snapshot = world.snapshot.clone().unwrap();
-    assert!(snapshot.complete && !snapshot.snapshot_json.auto_resumable);
-    assert_eq!(snapshot.snapshot_json.checkpoint, json!({ "page": 7 }));
-    assert!(world.leases.is_empty());
-    assert!(matches!(world.phase("send"), StepPhase::Uncertain(_)));
-    // A double signal.
-    assert_eq!(tell(&mut world, told), Ok(ResultReply::Known));
-    let count = world.events();
-    let count = count
-        .iter()
-        .filter(|kind| **kind == EventType::RunSuspended)
-        .count();
-    assert_eq!(count, 1);
-    assert!(changed(&resume(&mut world, StepOnResume::Redo)));
-    assert_eq!(world.ask("node-b", "send"), Grant::Go);
-}
-
-/// S1-R5: another node takes an idempotent step without a person.
-#[test]
-fn a_shutdown_hands_a_safe_step_to_another_node() {
-    let mut world = World::started(LOG);
-    world.ask("node-a", "note");
-    let told = leaves(&world, "note");
-    assert_eq!(tell(&mut world, told), Ok(ResultReply::Applied));
-    assert_eq!(world.status(), RunStatus::Running);
-    let event = world.event(EventType::RunSuspended);
-    assert_eq!(event.data["reason"], "shutdown");
-    assert_eq!(event.data["auto_resumable"], true);
-    assert!(world.events().contains(&EventType::RunResumed));
-    let snapshot = world.snapshot.clone().unwrap();
-    assert!(snapshot.complete && snapshot.snapshot_json.auto_resumable);
-    assert_eq!((world.dispatch("note"), world.handed.len()), (2, 2));
-    assert_eq!(world.ask("node-b", "note"), Grant::Go);
-    assert_eq!(world.report("note", done(json!({}))), ResultReply::Applied);
-    assert_eq!(world.status(), RunStatus::Completed);
-}
-
-/// S1-R5: both in one run. The safe step waits until a person resumes the run.
-#[test]
-fn a_shutdown_with_a_safe_and_an_unsafe_step_suspends_the_run() {
-    for order in [["note", "send"], ["send", "note"]] {
-        let mut world = World::started(BOTH);
-        world.ask("node-a", "send");
-        world.ask("node-a", "note");
-        for step in order {
-            let told = leaves(&world, step);
-            assert_eq!(
-                tell(&mut world, told),
-                Ok(ResultReply::Applied),
-                "{order:?}"
-            );
-        }
-        assert_eq!(world.status(), RunStatus::PausedForIntervention);
-        assert!(matches!(world.phase("note"), StepPhase::Queued(_)));
-        let handed = world.handed.len();
-        resume(&mut world, StepOnResume::Skip);
-        assert_ne!(world.status(), RunStatus::PausedForIntervention);
-        assert!(world.handed.len() >= handed);
-    }
-}
-
-/// S1-R10: a part that is too large is refused, and the step is released all the same.
-#[test]
-fn a_shutdown_with_a_part_that_is_too_large_still_releases_the_step() {
-    let blob = json!({ "sha256": "ab", "size": SNAPSHOT_BLOB_MAX + 1, "media_type": "text/plain" });
-    for (steps, step) in [(SEND, "send"), (LOG, "note")] {
-        let mut world = World::started(steps);
-        world.ask("node-a", step);
-        let told = SuspensionReport {
-            supplement: Some(supplement(blob.clone())),
-            ..leaves(&world, step)
-        };
-        assert_eq!(tell(&mut world, told), Err(413));
-        assert!(world.leases.is_empty());
-        let snapshot = world.snapshot.clone().unwrap();
-        assert!(!snapshot.complete, "{step}");
-        assert_eq!(snapshot.snapshot_json.reason, "shutdown");
-    }
-}
-
-/// S1-R5: a paused run keeps its pause, and gets no event of a suspension that needs no person.
-#[test]
-fn a_shutdown_during_a_pause_resumes_nothing() {
-    let mut world = World::started(LOG);
-    world.ask("node-a", "note");
-    world.pause();
-    let told = leaves(&world, "note");
-    assert_eq!(tell(&mut world, told), Ok(ResultReply::Applied));
-    assert!(!world.events().contains(&EventType::RunResumed));
-    assert!(world.snapshot.is_some());
-    world.resume(ResumeMode::Continue);
-    assert_eq!(world.handed.len(), 2);
 }
 
 /// S1-R10: take-over and cancel work from a suspension.

@@ -182,6 +182,10 @@ pub enum Timer {
 }
 
 /// A step that may have happened, and the question whether it has.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "three of them say why it is asked, and rows are stored with them"
+)]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Uncertain {
     pub working: StepGrant,
