@@ -34,6 +34,8 @@ enum Workload {
     /// A run fails at a call, and an operator retries it.
     Retries,
     Signals,
+    /// A run is suspended and resumed.
+    Suspensions,
     /// Two standalone holds call back. A person decides one, and time ends the other.
     StandaloneHolds,
     /// A node works and deregisters, and another node works.
@@ -251,6 +253,7 @@ impl Fleet {
                 Workload::RunRequests => trial.ask_in_runs().await,
                 Workload::Retries => trial.retry_run().await,
                 Workload::Signals => trial.signal_run().await,
+                Workload::Suspensions => trial.suspend_run().await,
                 Workload::StandaloneHolds => {
                     trial.open_standalone_holds(service == "notification").await
                 }

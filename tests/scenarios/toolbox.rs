@@ -17,26 +17,34 @@ pub(crate) struct Toolbox {
 impl Toolbox {
     /// Starts a worker whose only tool is this script. `holdpoint` is on its path.
     pub(crate) async fn of(up: &Up, tool: &str, script: &str) -> Self {
-        Self::start(up, tool, script, false).await
+        let tool = json!({ "name": tool, "idempotent": true, "command": ["sh", "-c", script] });
+        Self::start(up, tool, false).await
+    }
+
+    /// Starts a worker whose only tool is this entry of a tools file.
+    pub(crate) async fn of_entry(up: &Up, tool: Value) -> Self {
+        Self::start(up, tool, false).await
     }
 
     /// The same, with the bus from the data directory of `up`.
     pub(crate) async fn found_by(up: &Up, tool: &str, script: &str) -> Self {
-        Self::start(up, tool, script, true).await
+        let tool = json!({ "name": tool, "idempotent": true, "command": ["sh", "-c", script] });
+        Self::start(up, tool, true).await
     }
 
-    async fn start(up: &Up, tool: &str, script: &str, by_file: bool) -> Self {
+    async fn start(up: &Up, tool: Value, by_file: bool) -> Self {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join("tools.json");
-        let tools = json!({ "node": "shell", "tools": [
-            { "name": tool, "idempotent": true, "command": ["sh", "-c", script] },
-        ] });
+        let tools = json!({ "node": "shell", "tools": [tool] });
         std::fs::write(&file, tools.to_string()).unwrap();
         let binary = holdpoint_binary().unwrap();
         let path = std::env::var("PATH").unwrap_or_default();
         let folder = binary.parent().unwrap().display().to_string();
         let mut command = Command::new(&binary);
         command.args(["worker", "--tools"]).arg(&file);
+        command
+            .arg("--sandboxes")
+            .arg(up.data_dir().join("sandboxes"));
         if by_file {
             command
                 .arg("--data")
@@ -60,6 +68,17 @@ impl Toolbox {
         let ready: Value = serde_json::from_str(&ready).unwrap();
         assert_eq!(ready["ready"], true, "{ready}");
         Self { child, _home: home }
+    }
+
+    /// SIGTERM. Returns when the worker has ended.
+    pub(crate) async fn terminate(mut self) {
+        let pid = self.child.id().unwrap();
+        let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        // A second signal changes nothing (S1-R10).
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        let ended = self.child.wait().await.unwrap();
+        assert!(ended.success(), "{ended}");
     }
 
     /// `kill -9`.

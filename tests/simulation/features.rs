@@ -28,9 +28,11 @@ pub(crate) enum Feature {
     Webhooks,
     /// Steps wait for signals, and programs send them.
     Signals,
+    /// Runs are suspended by people and by workers that leave, and resumed.
+    Suspending,
 }
 
-const COUNT: usize = Feature::Signals as usize + 1;
+const COUNT: usize = Feature::Suspending as usize + 1;
 
 /// The features of one history.
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +48,12 @@ impl Features {
             *is_drawn = !is_plain && chance.one_in(2);
         }
         // Drawn last, so that other features of a seed stay as they are.
-        for last in [Feature::Restarting, Feature::Webhooks, Feature::Signals] {
+        for last in [
+            Feature::Restarting,
+            Feature::Webhooks,
+            Feature::Signals,
+            Feature::Suspending,
+        ] {
             drawn[last as usize] = chance.one_in(2);
         }
         Self(drawn)

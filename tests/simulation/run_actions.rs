@@ -5,6 +5,7 @@ use holdpoint_contracts::executor::{
     SignalRun,
 };
 use holdpoint_contracts::run::ResumeMode;
+use holdpoint_contracts::suspension::{StepOnResume, SuspendRun};
 use holdpoint_ids::{AgentName, RunId};
 use serde_json::json;
 
@@ -24,7 +25,12 @@ impl World {
             self.send_signal(run);
             return;
         }
-        match self.chance.below(10 + scopes + retries) {
+        let suspends = u64::from(self.features.has(Feature::Suspending));
+        match self.chance.below(10 + scopes + retries + suspends) {
+            action if action == 10 + scopes + retries => {
+                let reason = None;
+                self.send_command(SuspendRun { run, reason });
+            }
             action if action == 10 + scopes => {
                 let from_step = None;
                 self.send_command(RetryRun { run, from_step });
@@ -50,8 +56,8 @@ impl World {
                 let waiting = PauseWaiting::Hold;
                 self.send_command(PauseRun { run, waiting });
                 if self.features.has(Feature::Restarting) {
-                    let mode = ResumeMode::Restart;
-                    self.send_command(ResumeRun { run, mode });
+                    let (mode, step) = (ResumeMode::Restart, None);
+                    self.send_command(ResumeRun { run, mode, step });
                 }
             }
             5..=8 => {
@@ -62,9 +68,12 @@ impl World {
                     ResumeMode::Now,
                 ];
                 let mode = modes[self.chance.place(modes.len())];
-                self.send_command(ResumeRun { run, mode });
+                // To redo a step could repeat its effect, as a person may decide.
+                let skips = self.features.has(Feature::Suspending) && self.chance.one_in(4);
+                let step = skips.then_some(StepOnResume::Skip);
+                self.send_command(ResumeRun { run, mode, step });
             }
-            _ => unreachable!("below 13"),
+            _ => unreachable!("below 14"),
         }
     }
 

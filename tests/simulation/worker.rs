@@ -15,6 +15,7 @@ use holdpoint_contracts::steps::{
     StepRef, StepResult, StepResults,
 };
 use holdpoint_contracts::subject;
+use holdpoint_contracts::suspension::{SuspendSteps, SuspendedStep};
 use holdpoint_executor::Executor;
 use holdpoint_ids::{NodeName, RunId, Workspace};
 use serde_json::json;
@@ -94,9 +95,32 @@ impl SimWorker {
 
     /// Deregisters, and starts again.
     pub(crate) fn leave(&mut self, executor: &mut SimService<Executor>, env: &mut Env<'_>) {
+        if env.features.has(Feature::Suspending) {
+            self.suspend_steps(executor, env);
+        }
         let deregister = Deregister { node: self.name() };
         let _lost = self.ask(&acme(), deregister, executor, env);
         self.die();
+    }
+
+    /// Reports the steps whose tools it stops.
+    fn suspend_steps(&self, executor: &mut SimService<Executor>, env: &mut Env<'_>) {
+        let granted = self.jobs.iter().filter(|job| job.unacked.is_none());
+        let stopped = granted.filter(|job| job.stage == Stage::Granted);
+        let steps: Vec<_> = stopped
+            .map(|job| SuspendedStep {
+                run: job.step_ref.run,
+                step: job.step_ref.step.clone(),
+                dispatch: job.step_ref.dispatch,
+                shutdown: true,
+                stopped: true,
+                supplement: None,
+            })
+            .collect();
+        if !steps.is_empty() {
+            let node = self.name();
+            let _lost = self.ask(&acme(), SuspendSteps { node, steps }, executor, env);
+        }
     }
 
     /// Extends the ack wait of its unacked deliveries.

@@ -26,7 +26,8 @@ pub use decide::decide;
 pub use decision::{Decided, Decision, ExecutorDomain, Lookup, LookupFn, Outcome, Undecided};
 pub use effect::{Effect, Reply};
 pub use input::{
-    ContactInput, DeliveredStep, Input, NodeInput, RunInput, ScopeInput, StepReport, ToolInput,
+    ContactInput, DeliveredStep, Input, NodeInput, RunInput, ScopeInput, StepReport,
+    SuspensionReport, ToolInput,
 };
 pub use model::agent::Agent;
 pub use model::contact::Contact;
@@ -41,4 +42,5 @@ pub use refusal::Refusal;
 pub use rules::lease_expiry::{LeaseStatus, lease_status};
 pub use rules::scope_sync::overlay;
 pub use rules::scopes::Scopes;
+pub use rules::suspension::snapshot::{TOOL_CALLS_MAX, bounded_calls, calls_of_row};
 pub use views::run as view;

@@ -2,6 +2,7 @@
 
 mod caller;
 mod results;
+mod suspension;
 mod tool_questions;
 
 #[cfg(test)]
@@ -22,6 +23,7 @@ use holdpoint_contracts::message::{Actor, Command, Envelope};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::steps::{Deregister, Heartbeat, StartSteps, StepResults};
 use holdpoint_contracts::subject::{self, Parts};
+use holdpoint_contracts::suspension::{SuspendRun, SuspendSteps};
 use holdpoint_ids::{AgentName, HoldId, RunId, Workspace};
 use holdpoint_kernel::DecodedCommand;
 use serde_json::Value;
@@ -151,8 +153,10 @@ fn decode_run_command(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
             caller.run_input(it.run, RunInput::Pause { by, waiting })
         }),
         ResumeRun::VERB => caller.read_one(body, Right::Operate, |it: ResumeRun, by| {
-            caller.run_input(it.run, RunInput::Resume { by, mode: it.mode })
+            let (mode, step) = (it.mode, it.step);
+            caller.run_input(it.run, RunInput::Resume { by, mode, step })
         }),
+        SuspendRun::VERB => suspension::decode_run(body, caller),
         TakeOverRun::VERB => caller.read_one(body, Right::Operate, |it: TakeOverRun, by| {
             caller.run_input(it.run, RunInput::TakeOver { by })
         }),
@@ -222,6 +226,7 @@ fn decode_report(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
             })
         }
         StepResults::VERB => results::decode(body, caller),
+        SuspendSteps::VERB => suspension::decode_steps(body, caller),
         Heartbeat::VERB => decode_heartbeat(caller.read(body, None)?),
         Deregister::VERB => {
             let it: Envelope<Deregister> = caller.read(body, None)?;

@@ -94,6 +94,7 @@ impl Outbound<ExecutorDomain> for Executor {
                 | Effect::LeaseEvent { .. }
                 | Effect::LeasesRenewed { .. }
                 | Effect::ProbeNode { .. }
+                | Effect::Snapshot(_)
                 | Effect::ScopeSyncPending
                 | Effect::Users(_)
                 | Effect::DeleteExpiredRuns { .. }
@@ -297,6 +298,7 @@ fn log(item: &HistoryItem) {
         | EventType::RunCancelled
         | EventType::RunRetried
         | EventType::StepRevised
+        | EventType::RunSuspended
         | EventType::HandoffOffered
         | EventType::HandoffAccepted
         | EventType::HandoffReassigned

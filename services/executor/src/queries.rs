@@ -3,6 +3,7 @@
 mod nodes;
 mod overlay;
 mod query_error;
+mod snapshot;
 mod unoffered;
 mod warnings;
 
@@ -23,6 +24,7 @@ use holdpoint_contracts::message::Query;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::{Page, RunView, StepView};
 use holdpoint_contracts::subject::Parts;
+use holdpoint_contracts::suspension::{EndedRuns, GetSnapshot};
 use holdpoint_contracts::tool::Risk;
 use holdpoint_ids::{RunId, Workspace};
 use holdpoint_kernel::{Queries, check_limit, cut_items, cut_page, read_query, write_reply};
@@ -108,6 +110,8 @@ impl ExecutorQueries {
             ListTools::NAME => write_reply(self.tools(workspace, &read_query(body)?).await?),
             ListNodes::NAME => write_reply(self.nodes(workspace, read_query(body)?).await?),
             ListClaims::NAME => write_reply(self.claims(workspace, read_query(body)?).await?),
+            GetSnapshot::NAME => write_reply(self.snapshot(workspace, &read_query(body)?).await?),
+            EndedRuns::NAME => write_reply(self.ended_runs(workspace, &read_query(body)?).await?),
             GetHistory::NAME => write_reply(self.history(workspace, &read_query(body)?).await?),
             other => {
                 let detail = format!("the executor has no query `{other}`");

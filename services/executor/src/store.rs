@@ -45,8 +45,11 @@ mod retention;
 mod run_row;
 mod run_value_row;
 mod step_row;
+mod suspension;
 mod tool_row;
 mod workspace_row;
+
+use self::suspension::{snapshot_row, tool_calls};
 
 #[cfg(test)]
 mod tests;
@@ -81,6 +84,7 @@ pub(crate) use run_row::{
 };
 pub(crate) use run_value_row::{find as values, input_of};
 pub(crate) use step_row::{of_run as steps_of, queued as queued_steps};
+pub(crate) use suspension::snapshot_row::of_run as snapshot_of;
 pub(crate) use tool_row::{
     list as list_tools, named as tools, names as tool_names, registered as registered_tools,
 };
@@ -152,7 +156,7 @@ impl Store<ExecutorDomain> for Executor {
     ) -> Result<Vec<(Need, Fact)>, StoreError> {
         let mut values: Vec<(RunId, &str)> = Vec::new();
         let (mut plans, mut requests, mut activities) = (Vec::new(), Vec::new(), Vec::new());
-        let mut failed = Vec::new();
+        let (mut failed, mut tool_calls, mut snapshots) = (Vec::new(), Vec::new(), Vec::new());
         let mut users: BTreeMap<&Workspace, Vec<UserName>> = BTreeMap::new();
         for need in needs {
             match need {
@@ -163,6 +167,8 @@ impl Store<ExecutorDomain> for Executor {
                 Need::Plan(workspace, agent, version) => plans.push((workspace, agent, *version)),
                 Need::Request(run, step) => requests.push((*run, step.as_str())),
                 Need::FailedAttempts(run, step) => failed.push((*run, step.as_str())),
+                Need::ToolCalls(run) => tool_calls.push(*run),
+                Need::Snapshot(run) => snapshots.push(*run),
                 Need::Activities(workspace, contact) => activities.push((workspace, contact)),
                 Need::State(_) => {}
             }
@@ -172,6 +178,8 @@ impl Store<ExecutorDomain> for Executor {
         found.extend(step_row::requests(db, &requests).await?);
         found.extend(step_row::failed_attempts(db, &failed).await?);
         found.extend(activity_row::find(db, &activities).await?);
+        found.extend(tool_calls::find(db, &tool_calls).await?);
+        found.extend(snapshot_row::find(db, &snapshots).await?);
         for (workspace, names) in users {
             for user in directory::find_all(db, workspace, &names).await? {
                 let need = Need::User(workspace.clone(), user.name);
@@ -265,17 +273,17 @@ impl Store<ExecutorDomain> for Executor {
                 | Effect::Hold { .. }
                 | Effect::RunEnded { .. }
                 | Effect::NodeTimer { .. }
+                | Effect::Snapshot(_)
                 | Effect::ProbeNode { .. } => {}
             }
         }
         write_leases(db, leases, &heartbeats, now).await?;
-        activity_row::delete_all(db, &forgotten).await?;
-        activity_row::insert(db, activities).await?;
+        activity_row::replace(db, &forgotten, activities).await?;
         insert_rows(db, lease_events, None).await?;
         insert_rows(db, versions, None).await?;
         run_value_row::insert(db, values).await?;
         step_row::upsert(db, steps.into_values()).await?;
-        insert_rows(db, histories, None).await?;
+        write_histories(db, histories, effects).await?;
         // Last, so that no row of an expired run is written after its deletion.
         delete_expired(db, expired).await
     }
@@ -315,6 +323,16 @@ fn states<'c, S>(
         })
     });
     changed.collect()
+}
+
+/// Writes what happened, and the snapshots of suspended runs.
+async fn write_histories(
+    db: &Transaction,
+    histories: Vec<history_row::ActiveModel>,
+    effects: &[Effect],
+) -> Result<(), StoreError> {
+    insert_rows(db, histories, None).await?;
+    snapshot_row::upsert(db, effects).await
 }
 
 /// The last effect on each lease of a batch counts. The leases of heartbeats are renewed.

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_ids::NodeName;
 use holdpoint_worker::targets::EgressPolicy;
@@ -32,7 +31,17 @@ pub(crate) async fn run(args: WorkerArgs, global: &GlobalArgs) -> anyhow::Result
     let (nats_url, url) = addresses(&args, global)?;
     let bus = args.nats.connect(&nats_url, "worker", None).await?;
     let (node, worker) = if let Some(file) = &args.tools {
-        worker_of_file(bus, targets, file, url.as_deref())?
+        let worker = |options: WorkerOptions| {
+            let sandboxes = args.sandboxes.clone();
+            Worker::new(
+                bus,
+                WorkerOptions {
+                    sandboxes,
+                    ..options
+                },
+            )
+        };
+        worker_of_file(worker, targets, file, url.as_deref())?
     } else {
         let (node, clock) = (new_node_name("builtin")?, Clock::system());
         let worker = builtin_tools::worker(bus, clock, node.clone(), targets, &args.mails)?;
@@ -74,7 +83,7 @@ fn addresses(args: &WorkerArgs, global: &GlobalArgs) -> anyhow::Result<(String, 
 }
 
 fn worker_of_file(
-    bus: Bus,
+    worker: impl FnOnce(WorkerOptions) -> Worker,
     targets: EgressPolicy,
     path: &Path,
     url: Option<&str>,
@@ -84,7 +93,7 @@ fn worker_of_file(
     let file = ToolsFile::read(&text, &http, url)
         .map_err(|error| Usage(error.to_string()))
         .with_context(|| path.display().to_string())?;
-    let worker = Worker::new(bus, WorkerOptions::new(file.node.clone()));
+    let worker = worker(WorkerOptions::new(file.node.clone()));
     let worker = file.tools.into_iter().fold(worker, Worker::tool);
     Ok((file.node, worker))
 }

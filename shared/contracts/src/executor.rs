@@ -19,6 +19,9 @@ use crate::steps::{
     ClaimView, Deregister, Grant, Heartbeat, HeartbeatReply, NodeView, ResultReply, StartSteps,
     StepResults,
 };
+use crate::suspension::{
+    EndedRuns, GetSnapshot, SnapshotView, StepOnResume, SuspendRun, SuspendSteps,
+};
 use crate::tool::{ToolSpec, ToolView};
 
 mod pauses;
@@ -47,6 +50,7 @@ commands! {
     CancelRun:       "cancel_run"(run)                 -> ChangedRun;
     RetryRun:        "retry_run"(run)                  -> ChangedRun;
     SignalRun:       "signal_run"(run)                 -> ChangedRun;
+    SuspendRun:      "suspend_run"(run)                -> ChangedRun;
     TakeOverRun:     "take_over_run"(run)              -> ChangedRun;
     WatchRunEnds:    "watch_run_ends"(of[0])           -> Vec<Reply<RunEndWatched>>;
     HoldsClosed:     "holds_closed"(closed[0].id)      -> Vec<Reply<CloseReply>>;
@@ -54,6 +58,7 @@ commands! {
     TimersFired:     "timers_fired"(fired[0].id)       -> Vec<Reply<TimerReply>>;
     StartSteps:      "start_steps"(steps[0].run)       -> Vec<Reply<Grant>>;
     StepResults:     "step_results"(results[0].run)    -> Vec<Reply<ResultReply>>;
+    SuspendSteps:    "suspend_steps"(steps[0].run)     -> Vec<Reply<ResultReply>>;
     Heartbeat:       "heartbeat"(node)                 -> HeartbeatReply;
     Deregister:      "deregister"(node)                -> ();
     RequestInput:    "request_input"(run)              -> RequestedInput;
@@ -69,6 +74,8 @@ queries! {
     ListTools:      "tools"      -> Page<ToolView>;
     GetRun:         "run"        -> RunView;
     ListRuns:       "runs"       -> Page<RunView>;
+    GetSnapshot:    "snapshot"   -> Option<SnapshotView>;
+    EndedRuns:      "ended_runs" -> Vec<RunId>;
     GetHistory:     "history"    -> HistoryPage;
     ListNodes:      "nodes"      -> Page<NodeView>;
     ListClaims:     "claims"     -> Page<ClaimView>;
@@ -166,7 +173,7 @@ pub struct PauseRun {
     pub waiting: PauseWaiting,
 }
 
-/// Resumes a paused run.
+/// Resumes a paused or suspended run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResumeRun {
@@ -174,6 +181,10 @@ pub struct ResumeRun {
     /// The effect on its waits.
     #[serde(default)]
     pub mode: ResumeMode,
+    /// The effect on steps that were in progress when the run was suspended; none: they start again, unless that may
+    /// do harm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<StepOnResume>,
 }
 
 /// Ends a run; none of its steps starts any more (S2-R13).

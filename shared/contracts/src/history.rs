@@ -30,6 +30,9 @@ pub enum EventType {
     /// An operator paused it.
     #[strum(serialize = "run.paused")]
     RunPaused,
+    /// An operator, or a worker that shuts down, has suspended it (S1-R4).
+    #[strum(serialize = "run.suspended")]
+    RunSuspended,
     /// It needs an answer from a person.
     #[strum(serialize = "run.awaiting_input")]
     RunAwaitingInput,

@@ -30,6 +30,7 @@ pub mod scheduler;
 pub mod size;
 pub mod steps;
 pub mod subject;
+pub mod suspension;
 pub mod tool;
 pub mod value_limits;
 

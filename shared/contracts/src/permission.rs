@@ -19,7 +19,7 @@ use crate::handoff::{
     ActOnRequest, AskAgain, DecideRequest, DecideRequests, DeletePolicy, DisableUser, OpenHold,
     PutPolicy, PutUser, RequestTimersFired, SetHolds, WithdrawHold,
 };
-use crate::message::Command;
+use crate::message::{Command, Query};
 use crate::notification::{
     AddWebhook, ChangeWebhook, PutPreferences, ReadNotification, ReadNotifications,
     RecordRequestEvents, RecordRunEnds, RemoveWebhook, ShowWebhookSecret, Unwatch, Watch,
@@ -27,6 +27,7 @@ use crate::notification::{
 use crate::scheduler::SetTimers;
 use crate::steps::{Deregister, Heartbeat, StartSteps, StepResults};
 use crate::subject::{self, STEPS, TIMERS, commands_stream};
+use crate::suspension::{EndedRuns, SuspendRun, SuspendSteps};
 use crate::{dead_letter, executor, handoff, notification, scheduler};
 use holdpoint_ids::Workspace;
 
@@ -140,8 +141,13 @@ pub fn permissions(client: &Client, inboxes: &str) -> Permissions {
             subscribe.push("hp.*.live.>".into());
         }
         Client::Worker => {
-            publish.extend(asked! { StartSteps, StepResults, Heartbeat, Deregister, RequestInput });
+            publish.extend(asked! { StartSteps, StepResults, SuspendSteps, Heartbeat, Deregister, RequestInput });
             publish.extend(stored! { StepResults });
+            publish.push(format!(
+                "hp.*.get.{}.{}",
+                EndedRuns::SERVICE,
+                EndedRuns::NAME
+            ));
             publish.extend(built_in_tools());
             // The executor makes the stream and its consumers: their settings name subjects that the
             // server publishes to.
@@ -164,7 +170,7 @@ pub fn permissions(client: &Client, inboxes: &str) -> Permissions {
 }
 
 /// Commands of the executor that a program may publish; deciding needs a person.
-const PROGRAM_EXECUTOR: [&str; 14] = [
+const PROGRAM_EXECUTOR: [&str; 15] = [
     ApplyAgent::VERB,
     StartRun::VERB,
     PauseRun::VERB,
@@ -172,6 +178,7 @@ const PROGRAM_EXECUTOR: [&str; 14] = [
     CancelRun::VERB,
     RetryRun::VERB,
     SignalRun::VERB,
+    SuspendRun::VERB,
     RequestInput::VERB,
     PutContact::VERB,
     PatchContact::VERB,
@@ -222,7 +229,7 @@ fn of_program(workspace: &Workspace) -> Vec<String> {
 fn of_gateway() -> Vec<String> {
     asked! {
         ApplyAgent, DeleteAgent, PutTool, DeleteTool, PutContact, PatchContact, AddActivity,
-        DeleteContact, StartRun, PauseRun, ResumeRun, CancelRun, RetryRun, SignalRun, TakeOverRun, PauseScope,
+        DeleteContact, StartRun, PauseRun, ResumeRun, CancelRun, RetryRun, SignalRun, SuspendRun, TakeOverRun, PauseScope,
         ResumeScope, RequestInput, OpenHold, AskAgain, WithdrawHold, DecideRequest, DecideRequests,
         ActOnRequest, PutUser, DisableUser, PutPolicy, DeletePolicy, ReadNotification,
         ReadNotifications, PutPreferences, AddWebhook, ChangeWebhook, RemoveWebhook,

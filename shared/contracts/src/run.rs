@@ -338,6 +338,13 @@ pub struct RunView {
     pub labels: BTreeMap<String, String>,
     pub waiting_on: Vec<WaitingOn>,
     pub paused_by: Vec<PausedBy>,
+    /// When it was suspended, while it is (S1-R1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "crate::instant::option")]
+    pub paused_at: Option<DateTime<Utc>>,
+    /// Why it was suspended, while it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_reason: Option<String>,
     /// Short forms of the open questions (S2-R12); the inbox has the details.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<Question>,

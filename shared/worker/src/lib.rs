@@ -40,6 +40,7 @@
 //! - `cargo run -p holdpoint-worker --example echo` is a complete program.
 
 pub mod ask;
+pub mod suspension;
 pub mod tool;
 pub mod tools;
 pub mod tools_file;

@@ -14,7 +14,8 @@ use holdpoint_contracts::steps::StepDispatch;
 pub use holdpoint_contracts::tool::Risk;
 use tokio_util::sync::CancellationToken;
 
-pub use self::result::{PARKED, ToolFailure, ToolResult, ToolSuccess};
+pub use self::result::{PARKED, SUSPENDED, ToolFailure, ToolResult, ToolSuccess};
+use crate::suspension::CallSuspension;
 
 /// The input of one attempt (S2-R10).
 #[derive(Clone)]
@@ -31,6 +32,8 @@ pub struct ToolCall {
     /// is dropped at the same moment. Use this token to end what the tool has started elsewhere, such as a
     /// task or a session.
     pub stop: CancellationToken,
+    /// What the tool saves in case that its run is suspended or the worker shuts down, and the wish to stop.
+    pub suspension: CallSuspension,
 }
 
 impl fmt::Debug for ToolCall {
@@ -59,6 +62,11 @@ pub trait Tool: Send + Sync + 'static {
 
     /// Whether calling it twice does no harm. A lost step of such a tool is dispatched again.
     fn is_idempotent(&self) -> bool {
+        false
+    }
+
+    /// Whether the worker gives the tool a directory of its own for each run and step (S1-R8).
+    fn has_sandbox(&self) -> bool {
         false
     }
 

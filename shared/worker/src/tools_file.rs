@@ -152,6 +152,12 @@ struct Entry {
     /// Additional variables of the worker that the command inherits.
     #[serde(default)]
     env: Vec<String>,
+    /// The command gets a directory of its own for each run and step.
+    #[serde(default)]
+    sandbox: bool,
+    /// The command gets SIGTERM at a suspension, and may stop with [`EXIT_SUSPENDED`](command::EXIT_SUSPENDED).
+    #[serde(default)]
+    suspendable: bool,
     command: Option<Vec<String>>,
     http: Option<HttpCall>,
 }
@@ -189,6 +195,8 @@ impl Entry {
                     timeout,
                     url: url.map(str::to_owned),
                     env: self.env,
+                    has_sandbox: self.sandbox,
+                    is_suspendable: self.suspendable,
                 }))
             }
             (None, Some(target)) => Ok(Arc::new(HttpTool {

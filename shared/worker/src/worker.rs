@@ -13,11 +13,14 @@ mod job;
 mod lease_table;
 mod outcome;
 mod results;
+mod sandbox_removal;
 mod start_requests;
+mod suspension;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Duration;
@@ -39,6 +42,9 @@ use self::job::JobContext;
 use self::lease_table::LeaseTable;
 use self::results::Reporter;
 use self::start_requests::StartRequester;
+use self::suspension::{SuspendableStep, Suspender};
+use crate::suspension::CallSuspension;
+use crate::suspension::sandbox::Sandboxes;
 use crate::tool::{Tool, ToolCall};
 use crate::tools::MAX_INLINE_RESULT;
 
@@ -54,6 +60,9 @@ pub const DRAIN: Duration = Duration::from_secs(8);
 /// How long the last messages of a stopping worker may take.
 const FLUSH: Duration = Duration::from_secs(1);
 
+/// How long a stopping worker may report its unfinished steps.
+const SUSPEND: Duration = Duration::from_secs(4);
+
 /// Calls a tool for a dispatch outside of a worker, with the limits of a worker. A panic is a failure of the
 /// step. The caller must have the grant, and reports the result.
 pub async fn call_tool(
@@ -66,6 +75,7 @@ pub async fn call_tool(
         bus: None,
         now: clock.now(),
         stop: CancellationToken::new(),
+        suspension: CallSuspension::default(),
     };
     let done = outcome::call(tool, call, MAX_INLINE_RESULT).await;
     (done.result, done.error_code)
@@ -90,7 +100,12 @@ pub struct WorkerOptions {
     pub concurrency: usize,
     /// The source of [`ToolCall::now`].
     pub clock: Clock,
+    /// Directory of the sandboxes of its tools. It is made when a tool needs one.
+    pub sandboxes: PathBuf,
 }
+
+/// Default directory of sandboxes.
+pub const SANDBOXES: &str = "holdpoint-data/sandboxes";
 
 impl WorkerOptions {
     /// [`CONCURRENCY`] steps at once, with the machine's clock.
@@ -100,6 +115,7 @@ impl WorkerOptions {
             node,
             concurrency: CONCURRENCY,
             clock: Clock::system(),
+            sandboxes: PathBuf::from(SANDBOXES),
         }
     }
 }
@@ -159,9 +175,10 @@ impl Worker {
         self
     }
 
-    /// Works until `stop` is cancelled. Then it receives no more steps, waits at most [`DRAIN`] for running
-    /// tools and the acknowledgement of their results, deregisters (at most a second) and returns.
-    /// Unfinished steps are stopped. Idempotent ones are dispatched again, and others become uncertain.
+    /// Works until `stop` is cancelled. Then it receives no more steps, asks the tools to save what they know, waits at
+    /// most [`DRAIN`] for running tools and the acknowledgement of their results, deregisters (at most a second) and
+    /// returns. Unfinished steps are stopped. Idempotent ones are dispatched again. The runs of others are suspended,
+    /// with what the worker knows (S1-R5).
     ///
     /// Dropping the future ends everything at once. The leases then expire by the executor's clock.
     ///
@@ -178,6 +195,13 @@ impl Worker {
         let leases = LeaseTable::new(bus.clone(), given_up.clone(), self.busy);
         let progress = AbortOnDropHandle::new(tokio::spawn(leases.clone().keep_deliveries()));
         let waiting = Arc::new(AtomicU64::new(0));
+        let suspender = Suspender::new(&bus, &node, &stop);
+        let sandboxes = Sandboxes::new(self.options.sandboxes, node.clone());
+        let has_sandboxes = tools.values().any(|tool| tool.has_sandbox());
+        let removal = has_sandboxes.then(|| {
+            let removal = sandbox_removal::remove_ended(bus.clone(), sandboxes.clone());
+            AbortOnDropHandle::new(tokio::spawn(removal))
+        });
         let heartbeats = HeartbeatTask {
             bus: bus.clone(),
             workspace: system.clone(),
@@ -185,6 +209,7 @@ impl Worker {
             tools: tools.keys().cloned().collect(),
             leases: leases.clone(),
             waiting: Arc::clone(&waiting),
+            suspender: suspender.clone(),
         };
         let heartbeats = AbortOnDropHandle::new(tokio::spawn(heartbeats.run(probes)));
         let (start_requester, requesting) = StartRequester::start(bus.clone(), node.clone());
@@ -193,9 +218,11 @@ impl Worker {
             bus: bus.clone(),
             clock: self.options.clock,
             result_max: outcome::result_max(bus.max_payload()),
-            leases,
+            leases: leases.clone(),
             start_requester,
             reporter,
+            suspender: suspender.clone(),
+            sandboxes,
         });
         let slots = self.options.concurrency.clamp(1, CONCURRENCY_MAX);
         let worker_tasks = WorkerTasks {
@@ -209,6 +236,7 @@ impl Worker {
         worker_tasks.take_until(&stop, tools, &context).await;
 
         worker_tasks.jobs.close();
+        leases.request_all();
         let drained = tokio::time::timeout(DRAIN, async {
             worker_tasks.jobs.wait().await;
             // This drops the last senders; what they sent is still delivered.
@@ -218,15 +246,14 @@ impl Worker {
                 tracing::error!(%error, "a task of the worker failed");
             }
         });
-        if drained.await.is_err() {
-            tracing::warn!(
-                left = worker_tasks.jobs.len(),
-                "worker stopped with unfinished steps; idempotent ones start again, others become uncertain"
-            );
-        }
+        let is_drained = drained.await.is_ok();
+        let left = leases.granted();
         given_up.cancel();
+        if !is_drained {
+            worker_tasks.suspend(&left, &suspender).await;
+        }
         // A heartbeat after the deregistration would undo it.
-        drop((heartbeats, progress));
+        drop((heartbeats, progress, removal));
         heartbeat::deregister(&bus, &system, node).await;
         bus.flush(FLUSH).await;
         Ok(())
@@ -267,6 +294,24 @@ impl WorkerTasks {
             if let Err(error) = ended {
                 tracing::error!(%error, "task of a queue failed; the queue is not read any more");
             }
+        }
+    }
+}
+
+impl WorkerTasks {
+    /// Reports the steps whose tools were stopped.
+    async fn suspend(&self, left: &[SuspendableStep], suspender: &Suspender) {
+        tracing::warn!(
+            left = left.len(),
+            "worker stopped with unfinished steps; idempotent ones start again, the runs of others are suspended"
+        );
+        let ended = tokio::time::timeout(FLUSH, self.jobs.wait());
+        if ended.await.is_err() {
+            tracing::warn!("tools have not stopped in time");
+        }
+        let reported = tokio::time::timeout(SUSPEND, suspender.report_shutdown(left));
+        if reported.await.is_err() {
+            tracing::warn!("not all unfinished steps are reported; their leases end");
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::world::{PATIENCE, log};
 
 /// Commands of people and programs. In CI the service dies after the commit and after publishing. `cargo xtask test
 /// --exhaustive` plays all points.
-pub(super) const COMMANDS: [Row; 32] = [
+pub(super) const COMMANDS: [Row; 33] = [
     Row("executor", "apply_agent", false, Workload::Definitions),
     Row("executor", "put_tool", false, Workload::Definitions),
     Row("executor", "delete_tool", false, Workload::Definitions),
@@ -67,6 +67,7 @@ pub(super) const COMMANDS: [Row; 32] = [
     Row("executor", "resume_run", false, Workload::RunRequests),
     Row("executor", "retry_run", false, Workload::Retries),
     Row("executor", "signal_run", false, Workload::Signals),
+    Row("executor", "suspend_run", false, Workload::Suspensions),
     Row("executor", "pause_scope", false, Workload::Operations),
     Row("executor", "resume_scope", false, Workload::Operations),
     Row("executor", "delete_agent", false, Workload::Operations),
@@ -80,7 +81,11 @@ pub(super) const COMMANDS: [Row; 32] = [
 ];
 
 /// Commands that no table plays, with the reason.
-const NOT_PLAYED: [(&str, &str); 2] = [
+const NOT_PLAYED: [(&str, &str); 3] = [
+    (
+        "executor.suspend_steps",
+        "a stopping worker sends it and may not wait; without it the leases end, as after `deregister`",
+    ),
     (
         "executor.request_input",
         "only a tool asks so, with the token of its step",

@@ -129,6 +129,38 @@ impl Trial<'_> {
         self.check_history(&run, &all).await
     }
 
+    /// A run that waits is suspended and resumed. Status, snapshot and event come together (S1-R7, S1-R10).
+    pub(super) async fn suspend_run(&self) -> anyhow::Result<()> {
+        let steps = json!([log("before"), { "wait": "1 day" }]);
+        let agent = json!({ "agent": "waits", "steps": steps });
+        self.post("agent", "/agents", &agent).await?;
+        let run = id_of(&self.post("run", "/agents/waits/runs", &json!({})).await?)?;
+        let run = format!("/runs/{run}");
+        self.until_seen("the wait", &run, |run| run["status"] == "waiting")
+            .await?;
+        let odd = json!({ "reason": "odd" });
+        self.post("suspend", &format!("{run}/suspend"), &odd)
+            .await?;
+        let is_suspended = |run: &Value| run["status"] == "paused_for_intervention";
+        let shown = self.until_seen("the suspension", &run, is_suspended);
+        let shown = shown.await?;
+        let path = format!("{run}/snapshot");
+        let kept = self.until_seen("a snapshot", &path, |_| true).await?;
+        ensure!(kept["suspended_at"] == shown["paused_at"], "{kept}");
+        ensure!(kept["snapshot_json"]["reason"] == "odd", "{kept}");
+        let now = json!({ "mode": "now" });
+        self.post("resume", &format!("{run}/resume"), &now).await?;
+        self.until_seen("the end", &run, |run| run["status"] == "completed")
+            .await?;
+        let all = [
+            ("run.suspended", 1),
+            ("run.resumed", 1),
+            ("step.succeeded", 1),
+            ("run.completed", 1),
+        ];
+        self.check_history(&run, &all).await
+    }
+
     /// Checks that the watcher is notified of the end of a run once (S0-T4).
     async fn check_end_notification(&self, run: &str) -> anyhow::Result<()> {
         let id = run.rsplit('/').next().context("an id")?;

@@ -93,22 +93,24 @@ const FACTS: [(&str, &str); 7] = [
 ];
 
 /// Commands of workers to the executor.
-const OF_WORKERS: [&str; 5] = [
+const OF_WORKERS: [&str; 6] = [
     "start_steps",
     "step_results",
+    "suspend_steps",
     "heartbeat",
     "deregister",
     "request_input",
 ];
 
 /// Commands that programs may publish in their workspace.
-const OF_PROGRAMS: [&str; 17] = [
+const OF_PROGRAMS: [&str; 18] = [
     "executor.apply_agent",
     "executor.start_run",
     "executor.pause_run",
     "executor.resume_run",
     "executor.retry_run",
     "executor.signal_run",
+    "executor.suspend_run",
     "executor.cancel_run",
     "executor.request_input",
     "executor.put_contact",
@@ -182,6 +184,7 @@ fn asks(key: &str, workspace: &str, (service, name): (&str, &str)) -> bool {
     match key.split('-').next().unwrap_or(key) {
         "gateway" => true,
         "executor" | "notification" => knows_users,
+        "worker" => (service, name) == ("executor", "ended_runs"),
         "program" => {
             let looks = ["request", "requests", "policy", "policies"];
             let is_open = service == "executor" || (service == "handoff" && looks.contains(&name));

@@ -26,6 +26,8 @@ use crate::domain::commands::signal_run::signal_run;
 use crate::domain::commands::start_run::start_run;
 use crate::domain::commands::start_steps::start_delivered_step;
 use crate::domain::commands::step_results::{park_step, report_result};
+use crate::domain::commands::suspension::suspend_run::suspend_run;
+use crate::domain::commands::suspension::suspend_steps::suspend_step;
 use crate::domain::commands::take_over_run::take_over_run;
 use crate::domain::commands::timers_fired::fire_timer;
 use crate::domain::commands::watch_run_ends::{unwatch_scope, watch_run, watch_scope};
@@ -73,6 +75,8 @@ impl Decider for ExecutorDomain {
             | Need::Request(..)
             | Need::FailedAttempts(..)
             | Need::Activities(..)
+            | Need::ToolCalls(_)
+            | Need::Snapshot(_)
             | Need::User(..) => None,
         }
     }
@@ -134,6 +138,12 @@ impl Decider for ExecutorDomain {
 
     fn problem(refusal: &Refusal) -> Problem {
         refusal.problem()
+    }
+
+    fn problem_after_commit(reply: &Reply) -> Option<Problem> {
+        reply
+            .try_as_refused_ref()
+            .map(|problem| (**problem).clone())
     }
 }
 
@@ -259,7 +269,8 @@ fn decide_run<'a>(
         // The caller repeats the start under the same id and gets the run.
         RunInput::Start { .. } => Ok(RunOutcome::Unchanged(Reply::Run(Box::new(run.view(now))))),
         RunInput::Pause { by, waiting } => pause_run(transition, by, *waiting),
-        RunInput::Resume { by, mode } => resume_run(transition, by, *mode),
+        RunInput::Resume { by, mode, step } => resume_run(transition, by, *mode, step.as_ref()),
+        RunInput::Suspend { by, reason } => suspend_run(transition, by, reason.as_deref()),
         RunInput::Cancel { by, reason } => cancel_run(transition, by, reason.as_deref()),
         RunInput::Retry { by, from } => retry_run(transition, by, from.as_deref()),
         RunInput::Signal { by, signal } => signal_run(transition, by, signal),
@@ -280,6 +291,7 @@ fn decide_run<'a>(
             duration_ms,
         } => park_step(transition, step, *dispatch, *duration_ms),
         RunInput::StepResult(report) => report_result(transition, report),
+        RunInput::SuspendStep(report) => suspend_step(transition, report),
         RunInput::LeaseEnded {
             step,
             dispatch,

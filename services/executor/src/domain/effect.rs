@@ -10,19 +10,22 @@ use holdpoint_contracts::handoff::UserChange;
 use holdpoint_contracts::history::HistoryItem;
 use holdpoint_contracts::hold::{CloseReply, DesiredHold, HandoffUpdateReply};
 use holdpoint_contracts::notification::RunEnded;
+use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::{ChangedRun, LeaseEvent, RunView};
 use holdpoint_contracts::steps::{Grant, HeartbeatReply, ResultReply, StepDispatch, StepRef};
+use holdpoint_contracts::suspension::SnapshotView;
 use holdpoint_contracts::tool::ToolView;
 use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, Workspace};
 use serde::Serialize;
 use serde_json::Value;
+use strum::EnumTryAs;
 
 use crate::domain::model::node::Lease;
 use crate::domain::model::plan::Plan;
 use crate::domain::model::step_row::StepRow;
 
 /// Something to store beside the state, to send, or both.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, EnumTryAs)]
 pub enum Effect {
     /// Store a new version of an agent's plan.
     AgentVersion {
@@ -103,6 +106,8 @@ pub enum Effect {
     Users(Vec<UserChange>),
     /// Delete a page of the runs that ended before an instant, with all their rows.
     DeleteExpiredRuns { before: DateTime<Utc> },
+    /// Store the snapshot of a suspended run. The newest one counts.
+    Snapshot(Arc<SnapshotView>),
     /// Append to a run's history, and nudge its subscribers.
     History {
         workspace: Workspace,
@@ -113,7 +118,7 @@ pub enum Effect {
 }
 
 /// The reply to the caller, after the commit.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, EnumTryAs)]
 #[serde(untagged)]
 pub enum Reply {
     Agent(AppliedAgent),
@@ -130,6 +135,8 @@ pub enum Reply {
     Heartbeat(HeartbeatReply),
     Watched(RunEndWatched),
     Tool(Box<ToolView>),
+    /// To a worker whose part of a snapshot is not kept, although its step was released.
+    Refused(Box<Problem>),
     /// To any other command: it is done.
     Nothing(()),
 }

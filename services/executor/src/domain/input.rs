@@ -11,6 +11,7 @@ use holdpoint_contracts::hold::HandoffEvent;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{ActionResult, ResumeMode};
 use holdpoint_contracts::steps::Heartbeat;
+use holdpoint_contracts::suspension::{StepOnResume, Supplement};
 use holdpoint_contracts::tool::ToolSpec;
 use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, ToolName, UserName, Workspace};
 use serde_json::{Map, Value};
@@ -139,8 +140,14 @@ pub enum RunInput {
     },
     /// A person freezes it.
     Pause { by: Actor, waiting: PauseWaiting },
-    /// An operator resumes it.
-    Resume { by: Actor, mode: ResumeMode },
+    /// An operator resumes it, and says what happens with the steps that were in progress at its suspension.
+    Resume {
+        by: Actor,
+        mode: ResumeMode,
+        step: Option<StepOnResume>,
+    },
+    /// An operator suspends it.
+    Suspend { by: Actor, reason: Option<String> },
     /// A person ends it.
     Cancel { by: Actor, reason: Option<String> },
     /// An operator continues it after it has failed, perhaps from an earlier step.
@@ -175,6 +182,8 @@ pub enum RunInput {
     },
     /// A worker reports.
     StepResult(StepReport),
+    /// A worker reports a step of a suspended run, or shuts down.
+    SuspendStep(Box<SuspensionReport>),
     /// The sweep reports a grant that ended without a result. Its node is down, has left, or no longer names
     /// the step.
     LeaseEnded {
@@ -207,6 +216,19 @@ pub struct DeliveredStep {
     pub is_high_risk: bool,
     /// The worker says that its tool may run twice without harm.
     pub is_idempotent: bool,
+}
+
+/// What a worker says of a step at a suspension.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SuspensionReport {
+    pub node: NodeName,
+    pub step: String,
+    pub dispatch: u64,
+    /// The worker shuts down.
+    pub shutdown: bool,
+    /// The tool has stopped without a result.
+    pub stopped: bool,
+    pub supplement: Option<Supplement>,
 }
 
 /// The result of a step, as its worker reports it.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::steps::StepRef;
+use holdpoint_contracts::suspension::{SnapshotView, ToolCallView};
 use holdpoint_ids::{AgentName, ContactId, NodeName, RunId, ToolName, UserName, Workspace};
 use serde_json::Value;
 use strum::EnumTryAs;
@@ -14,7 +15,7 @@ use crate::domain::model::agent::Agent;
 use crate::domain::model::contact::Contact;
 use crate::domain::model::node::Node;
 use crate::domain::model::plan::Plan;
-use crate::domain::model::run::{Run, StepGrant};
+use crate::domain::model::run::{Run, StepGrant, Suspension};
 use crate::domain::model::scope::{EndsWatch, Scope, WorkspaceScope};
 use crate::domain::model::tool::Tool;
 
@@ -82,6 +83,10 @@ pub enum Need {
     FailedAttempts(RunId, String),
     /// The last activities of a contact, oldest first.
     Activities(Workspace, ContactId),
+    /// The newest calls of a run's tools, oldest first.
+    ToolCalls(RunId),
+    /// The newest snapshot of a run.
+    Snapshot(RunId),
     /// A user in the user directory.
     User(Workspace, UserName),
 }
@@ -98,6 +103,8 @@ pub enum Fact {
     Plan(Arc<PlanFact>),
     /// For [`Need::Value`], [`Need::Request`], [`Need::FailedAttempts`] and [`Need::Activities`].
     Value(Arc<Value>),
+    ToolCalls(Arc<Vec<ToolCallView>>),
+    Snapshot(Arc<SnapshotView>),
     Run(Arc<RunFact>),
     /// Also if it was deleted.
     Tool(Arc<Tool>),
@@ -122,12 +129,15 @@ pub struct OutFact {
     pub node: Option<NodeName>,
     /// When the node loses it, although its heartbeats arrive.
     pub ends_at: Option<DateTime<Utc>>,
+    /// Until when its worker may add its part to the snapshot of the run; none: there is nothing to add.
+    pub supplement_until: Option<DateTime<Utc>>,
 }
 
 impl RunFact {
     /// The dispatched steps of a run.
     #[must_use]
     pub fn of(run: &Run) -> Self {
+        let suspension = run.suspension.as_deref();
         let out = run.steps.iter().filter_map(|step| {
             let grant = step.phase.grant();
             let node = grant.map(|grant| grant.node.clone());
@@ -139,6 +149,9 @@ impl RunFact {
                 dispatch: step.dispatch,
                 node,
                 ends_at: grant.and_then(StepGrant::ends_at),
+                supplement_until: suspension
+                    .filter(|it| it.awaits(step))
+                    .map(Suspension::supplement_until),
             })
         });
         Self {
@@ -158,6 +171,19 @@ impl RunFact {
                     && out.node.as_ref().is_none_or(|granted| granted == node)
                     && out.ends_at.is_none_or(|end| now < end)
             })
+    }
+}
+
+impl RunFact {
+    /// Whether a node that has this step should report what it knows of it, because the run is suspended.
+    #[must_use]
+    pub fn wants_supplement(&self, claimed: &StepRef, now: DateTime<Utc>) -> bool {
+        let mut out = self.out.iter();
+        out.any(|out| {
+            out.step == claimed.step
+                && out.dispatch == claimed.dispatch
+                && out.supplement_until.is_some_and(|until| now <= until)
+        })
     }
 }
 

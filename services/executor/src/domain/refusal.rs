@@ -11,6 +11,7 @@ use crate::domain::model::run::{
     KEPT_SIGNALS_MAX, QUESTIONS_MAX, RETRIES_MAX, SIGNAL_BYTES_MAX, SIGNAL_KEY_CHARS_MAX,
 };
 use crate::domain::model::scope::CHANGES_MAX;
+use holdpoint_contracts::suspension::{SNAPSHOT_BLOB_MAX, SNAPSHOT_MAX};
 
 /// Longest reason of a cancellation, in characters.
 pub const REASON_CHARS_MAX: usize = 2_000;
@@ -80,6 +81,22 @@ pub enum Refusal {
     SignalTooLarge(usize),
     #[error("run `{0}` keeps {KEPT_SIGNALS_MAX} signals that no step has used, which is the most")]
     TooManySignals(RunId),
+    #[error("run `{0}` is not suspended, so `step` has no effect; resume it without `step`")]
+    RunNotSuspended(RunId),
+    /// The number of steps.
+    #[error("`complete_with` needs exactly one step in progress, and run `{0}` has {1}")]
+    NotOneStep(RunId, usize),
+    #[error("invalid `result`: {0}")]
+    InvalidResult(String),
+    #[error("a value of a snapshot has {0} bytes; at most {SNAPSHOT_BLOB_MAX} are allowed")]
+    SnapshotValueTooLarge(u64),
+    #[error("the values of the snapshot have {0} bytes; at most {SNAPSHOT_MAX} are allowed")]
+    SnapshotTooLarge(u64),
+    #[error("invalid part of a snapshot: {0}")]
+    InvalidSupplement(String),
+    /// A broken invariant.
+    #[error("the snapshot of `{0}` is missing")]
+    SnapshotMissing(RunId),
     #[error("{0}")]
     Labels(String),
     #[error("`reason` has more than {REASON_CHARS_MAX} characters")]
@@ -159,6 +176,8 @@ impl Refusal {
             Self::NoStepRunning(..) => (409, "no_step_running"),
             Self::QuestionOpen(..) => (409, "question_open"),
             Self::RunFinal(..) => (409, "run_final"),
+            Self::RunNotSuspended(_) => (409, "run_not_suspended"),
+            Self::NotOneStep(..) => (409, "not_one_step"),
             Self::RunNotFailed(..) => (409, "run_not_failed"),
             Self::RetryTooLate(..) => (409, "step_not_reached"),
             Self::ScopeBusy => (409, "scope_busy"),
@@ -166,7 +185,10 @@ impl Refusal {
             Self::TooManyRetries(_) => (409, "too_many_retries"),
             Self::TooManySignals(_) => (409, "too_many_signals"),
             Self::ToolReserved(_) => (409, "tool_reserved"),
-            Self::ContactTooLarge { .. } | Self::ActivityTooLong(..) => (413, "too_large"),
+            Self::ContactTooLarge { .. }
+            | Self::ActivityTooLong(..)
+            | Self::SnapshotValueTooLarge(_)
+            | Self::SnapshotTooLarge(_) => (413, "too_large"),
             Self::SignalTooLarge(_) => (413, "too_large"),
             Self::UnknownSignal { .. } => (422, "unknown_signal"),
             Self::InvalidAgent(_) => (422, "invalid_agent"),
@@ -175,6 +197,8 @@ impl Refusal {
             | Self::Labels(_)
             | Self::ReasonTooLong
             | Self::InvalidSignalKey
+            | Self::InvalidResult(_)
+            | Self::InvalidSupplement(_)
             | Self::UnknownTimer(_)
             | Self::RequestWatched(_)
             | Self::WhichStep(_)
@@ -184,6 +208,7 @@ impl Refusal {
             Self::MissingInput(_) => (422, "missing_input"),
             Self::UnknownContact(_) => (422, "unknown_contact"),
             Self::SpecMissing(_) => (500, "hold_missing"),
+            Self::SnapshotMissing(_) => (500, "snapshot_missing"),
             Self::PlanMissing(..) => (500, "plan_missing"),
         }
     }

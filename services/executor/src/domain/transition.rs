@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::history::{EventType, HistoryItem};
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{ActionResult, FailedAttempt, Failure, FailureClass};
+use holdpoint_contracts::suspension::SnapshotView;
 use holdpoint_ids::{HoldId, NAME_CHARS_MAX};
 use serde_json::Value;
 
@@ -95,6 +96,8 @@ pub(crate) struct RunTransition<'a> {
     pub(crate) effects: Vec<Effect>,
     pub(crate) items: Vec<HistoryItem>,
     pub(crate) values: Vec<(String, Arc<Value>)>,
+    /// The snapshot to store.
+    pub(crate) snapshot: Option<Box<SnapshotView>>,
 }
 
 impl<'a> RunTransition<'a> {
@@ -112,6 +115,7 @@ impl<'a> RunTransition<'a> {
             effects: Vec::new(),
             items: Vec::new(),
             values: Vec::new(),
+            snapshot: None,
         }
     }
 
@@ -290,6 +294,7 @@ impl<'a> RunTransition<'a> {
         }
         self.run.phase = phase;
         self.run.pauses.clear();
+        self.run.suspension = None;
         self.run.missing_inputs_hold = None;
         self.run.takeover_hold = None;
     }

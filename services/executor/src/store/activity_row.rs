@@ -59,7 +59,7 @@ pub(crate) fn is_of(row: &ActiveModel, workspace: &Workspace, contact: &ContactI
 
 /// Adds rows; an existing row is kept as it is. Deletes the oldest rows of a contact with too many, and
 /// all rows of a deleted contact.
-pub(crate) async fn insert(db: &Transaction, rows: Vec<ActiveModel>) -> Result<(), StoreError> {
+async fn insert(db: &Transaction, rows: Vec<ActiveModel>) -> Result<(), StoreError> {
     let mut touched: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for row in &rows {
         if let (Set(workspace), Set(contact)) = (&row.workspace, &row.contact) {
@@ -152,7 +152,17 @@ async fn delete_of_deleted(
     Ok(())
 }
 
-pub(crate) async fn delete_all(
+/// Deletes all activities of some contacts, then adds rows.
+pub(crate) async fn replace(
+    db: &Transaction,
+    forgotten: &[(&Workspace, &ContactId)],
+    rows: Vec<ActiveModel>,
+) -> Result<(), StoreError> {
+    delete_all(db, forgotten).await?;
+    insert(db, rows).await
+}
+
+async fn delete_all(
     db: &impl ConnectionTrait,
     contacts: &[(&Workspace, &ContactId)],
 ) -> Result<(), StoreError> {

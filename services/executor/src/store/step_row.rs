@@ -103,7 +103,7 @@ pub(crate) async fn of_run(
     rows.into_iter().map(read).collect()
 }
 
-fn read(row: Model) -> Result<StepRow, StoreError> {
+pub(super) fn read(row: Model) -> Result<StepRow, StoreError> {
     let request = row.request.as_deref().map(serde_json::from_str);
     let response = row.response.as_deref().map(serde_json::from_str);
     let failed = row.failed_attempts.as_deref().map(serde_json::from_str);

@@ -9,6 +9,7 @@ mod pauses;
 mod retention;
 mod samples;
 mod step_rows;
+mod suspension;
 mod unreadable;
 
 use std::collections::BTreeMap;
@@ -69,6 +70,8 @@ async fn postgres_behaves_as_sqlite_does() {
     leases::queued_in_pages(&database("queued").await).await;
     leases::nodes_go(&database("nodes").await).await;
     retention::expired_runs_go(&database("retention").await).await;
+    suspension::is_kept(&database("snapshots").await).await;
+    suspension::shows_calls(&database("calls").await).await;
     pauses::wait_for_starts(&database("pauses").await, &database("pauses").await).await;
 }
 

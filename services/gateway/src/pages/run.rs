@@ -146,6 +146,9 @@ fn head(user: &SignedInUser, run: &RunView) -> Fragment {
                     @if let Some(at) = run.ended_at { span { "Ended " (labels::instant(at, user.zone)) } }
                     @for (name, value) in &run.labels { span { (one_line(name, 60)) ": " (one_line(value, 100)) } }
                 }
+                @if let (Some(at), Some(reason)) = (run.paused_at, &run.pause_reason) {
+                    p.why { "Suspended on " (labels::instant(at, user.zone)) ": " (clean(reason)) }
+                }
                 @for pause in &run.paused_by {
                     p.why {
                         (pause_label(pause)) " by " strong { (labels::actor(&pause.by)) } " on " (labels::instant(pause.at, user.zone)) ". Timers are stopped."

@@ -1,4 +1,4 @@
-//! The actions of a run's page: pause, resume, cancel, retry and take over (D-14).
+//! The actions of a run's page: pause, resume, suspend, cancel, retry and take over (D-14).
 
 use axum::extract::Path;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -8,6 +8,7 @@ use holdpoint_contracts::executor::{
     CancelRun, PauseRun, PauseWaiting, ResumeRun, RetryRun, TakeOverRun,
 };
 use holdpoint_contracts::run::{HoldKind, ResumeMode};
+use holdpoint_contracts::suspension::{StepOnResume, SuspendRun};
 use holdpoint_ids::RunId;
 
 use super::request_actions::refused_attempt;
@@ -42,8 +43,13 @@ async fn perform(viewer: &Viewer, run: RunId, fields: &Fields) -> Result<(), Pro
             viewer.command(PauseRun { run, waiting }).await.map(drop)
         }
         Some("resume") => {
-            let mode = read_mode(fields)?;
-            viewer.command(ResumeRun { run, mode }).await.map(drop)
+            let (mode, step) = (read_mode(fields)?, read_step(fields)?);
+            let command = ResumeRun { run, mode, step };
+            viewer.command(command).await.map(drop)
+        }
+        Some("suspend") => {
+            let reason = fields.get_text("reason").map(str::to_owned);
+            viewer.command(SuspendRun { run, reason }).await.map(drop)
         }
         Some("cancel") => {
             let reason = fields.get_text("reason").map(str::to_owned);
@@ -54,7 +60,7 @@ async fn perform(viewer: &Viewer, run: RunId, fields: &Fields) -> Result<(), Pro
             viewer.command(RetryRun { run, from_step }).await.map(drop)
         }
         Some(_) | None => Err(invalid_form(
-            "Invalid action; expected pause, resume, cancel, retry or take_over.",
+            "Invalid action; expected pause, resume, suspend, cancel, retry or take_over.",
         )),
     }
 }
@@ -83,6 +89,25 @@ fn read_mode(fields: &Fields) -> Result<ResumeMode, Problem> {
         let detail = "invalid mode; expected continue, keep_deadline, restart or now";
         Problem::new(422, "invalid_body", detail)
     })
+}
+
+/// The choice about the steps that were in progress at the suspension; none: as without one.
+fn read_step(fields: &Fields) -> Result<Option<StepOnResume>, Problem> {
+    let invalid = |detail| Problem::new(422, "invalid_body", detail);
+    match fields.get_text("step") {
+        None => Ok(None),
+        Some("redo") => Ok(Some(StepOnResume::Redo)),
+        Some("skip") => Ok(Some(StepOnResume::Skip)),
+        Some("complete_with") => {
+            let text = fields.get_text("result").unwrap_or("null");
+            let result = serde_json::from_str(text);
+            let result = result.map_err(|_no_json| invalid("invalid result; expected JSON"))?;
+            Ok(Some(StepOnResume::CompleteWith { result }))
+        }
+        Some(_) => Err(invalid(
+            "invalid step; expected redo, skip or complete_with",
+        )),
+    }
 }
 
 #[cfg(test)]

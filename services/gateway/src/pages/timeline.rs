@@ -154,6 +154,7 @@ const fn event_class(kind: EventType) -> &'static str {
         | EventType::HandoffWithdrawn => "plain",
         EventType::RunWaiting
         | EventType::RunPaused
+        | EventType::RunSuspended
         | EventType::RunAwaitingInput
         | EventType::RunAwaitingApproval
         | EventType::HandoffOffered

@@ -1,9 +1,10 @@
-//! `/runs`: reading, pausing, resuming, canceling and taking over runs, and deciding their steps. Also pausing and
+//! `/runs`: reading, pausing, suspending, resuming, canceling and taking over runs, and deciding their steps. Also pausing and
 //! resuming agents and the workspace.
 
 mod approve;
 mod confirm;
 mod events;
+mod suspension;
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -17,6 +18,7 @@ use holdpoint_contracts::executor::{
     ResumeRun, ResumeScope, RetryRun, SignalRun, TakeOverRun,
 };
 use holdpoint_contracts::run::{ChangedRun, Page, ResumeMode, RunView};
+use holdpoint_contracts::suspension::StepOnResume;
 use holdpoint_ids::{AgentName, RunId};
 use serde::Deserialize;
 use serde_json::Value;
@@ -40,6 +42,8 @@ pub(crate) fn routes() -> Router<App> {
         .route("/runs/{run}/cancel", post(cancel))
         .route("/runs/{run}/retry", post(retry))
         .route("/runs/{run}/signal", post(signal))
+        .route("/runs/{run}/suspend", post(suspension::suspend))
+        .route("/runs/{run}/snapshot", get(suspension::snapshot))
         .route("/runs/{run}/approve", post(approve::approve))
         .route("/runs/{run}/confirm", post(confirm::confirm))
         .route("/runs/{run}/take-over", post(take_over))
@@ -66,6 +70,13 @@ struct PauseBody {
 #[serde(deny_unknown_fields)]
 struct ResumeBody {
     mode: Option<ResumeMode>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ResumeRunBody {
+    mode: Option<ResumeMode>,
+    step: Option<StepOnResume>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -149,10 +160,12 @@ async fn pause(call: RunCall<PauseBody>) -> CommandResult<ChangedRun> {
         .await
 }
 
-/// Resumes the run. The mode is in the body or in the query; the body wins (S0-AC4).
-async fn resume(call: RunCall<ResumeBody, Params>) -> CommandResult<ChangedRun> {
-    let (run, mode) = (call.id, call.body.read_mode(call.params)?);
-    call.caller.command(call.key, ResumeRun { run, mode }).await
+/// Ends the pause and the suspension of the run. The mode is in the body or in the query; the body wins (S0-AC4).
+async fn resume(call: RunCall<ResumeRunBody, Params>) -> CommandResult<ChangedRun> {
+    let ResumeRunBody { mode, step } = call.body;
+    let (run, mode) = (call.id, ResumeBody { mode }.read_mode(call.params)?);
+    let command = ResumeRun { run, mode, step };
+    call.caller.command(call.key, command).await
 }
 
 /// Cancels the run (S2-R13).

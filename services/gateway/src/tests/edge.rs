@@ -411,7 +411,8 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
             "request_id": super::handoff::REQUEST, "step": "step-01", "key": "k", "status": "open",
             "deadline": at(),
         }}),
-        "pause_run" | "resume_run" | "cancel_run" | "retry_run" | "signal_run"
+        "snapshot" => json!({ "ok": null }),
+        "pause_run" | "resume_run" | "cancel_run" | "retry_run" | "signal_run" | "suspend_run"
         | "take_over_run" => {
             let mut run = serde_json::to_value(run_view(&body)).unwrap();
             run["changed"] = true.into();
@@ -467,6 +468,8 @@ fn run_view(body: &Value) -> RunView {
         contact: command["contact"].as_str().map(|id| id.parse().unwrap()),
         labels: serde_json::from_value(command["labels"].clone()).unwrap_or_default(),
         waiting_on: Vec::new(),
+        paused_at: None,
+        pause_reason: None,
         paused_by: Vec::new(),
         input: Some(json!({ "order": "A-17" })),
         steps: vec![step()],

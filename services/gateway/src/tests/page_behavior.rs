@@ -7,6 +7,54 @@ use serde_json::json;
 use super::edge::Edge;
 use super::pages::{Browser, location};
 
+/// S1-R1: an operator suspends a run from its page, and says at the resume what happens with its steps.
+#[tokio::test]
+async fn a_run_is_suspended_from_its_page() {
+    let edge = Edge::new().await;
+    let run = "run_0193aaaabbbb7ccc8dddeeeeeeeeeeee";
+    let path = format!("/runs/{run}");
+    let browser = Browser::signed_in(&edge, &edge.token).await;
+    let page = browser.get(&path).await.text().await.unwrap();
+    assert!(page.contains("Suspend this run"), "{page}");
+    let csrf = browser.csrf().await;
+    let act = format!("{path}/act");
+    let by_hand = json!({ "complete_with": { "result": { "n": 1 } } });
+    for (fields, verb, command) in [
+        (
+            vec![("do", "suspend"), ("reason", "odd")],
+            "suspend_run",
+            json!({ "run": run, "reason": "odd" }),
+        ),
+        (
+            vec![
+                ("do", "resume"),
+                ("step", "complete_with"),
+                ("result", "{\"n\": 1}"),
+            ],
+            "resume_run",
+            json!({ "run": run, "mode": "continue", "step": by_hand }),
+        ),
+        (
+            vec![("do", "resume"), ("step", ""), ("result", "")],
+            "resume_run",
+            json!({ "run": run, "mode": "continue" }),
+        ),
+    ] {
+        let fields = [vec![("csrf", csrf.as_str())], fields].concat();
+        let done = browser.post(&act, &fields).await;
+        assert_eq!(location(&done), path, "{verb}");
+        let (asked, envelope) = edge.played.lock().unwrap().asked.pop().unwrap();
+        assert_eq!((asked.as_str(), &envelope["command"]), (verb, &command));
+    }
+    for odd in [
+        vec![("step", "later")],
+        vec![("step", "complete_with"), ("result", "{")],
+    ] {
+        let fields = [vec![("csrf", csrf.as_str()), ("do", "resume")], odd].concat();
+        assert_eq!(browser.post(&act, &fields).await.status(), 422);
+    }
+}
+
 /// D-14: an operator pauses, resumes and cancels a run from its page, which shows the run's input.
 #[tokio::test]
 async fn a_run_is_controlled_from_its_page() {

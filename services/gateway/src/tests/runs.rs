@@ -112,6 +112,17 @@ async fn pause_resume_cancel_and_retry_take_no_body_or_a_small_one() {
             Some(json!({"reason": "x"})),
             json!({"run": RUN, "reason": "x"}),
         ),
+        ("suspend", None, json!({"run": RUN, "reason": null})),
+        (
+            "suspend",
+            Some(json!({"reason": "x"})),
+            json!({"run": RUN, "reason": "x"}),
+        ),
+        (
+            "resume",
+            Some(json!({"step": {"complete_with": {"result": 1}}})),
+            json!({"run": RUN, "mode": "continue", "step": {"complete_with": {"result": 1}}}),
+        ),
         ("retry", None, json!({"run": RUN, "from_step": null})),
         (
             "retry",

@@ -218,6 +218,9 @@ pub(crate) struct WorkerArgs {
     /// Directory for mails if HOLDPOINT_SMTP_URL is not set
     #[arg(long, value_name = "DIR", default_value = "holdpoint-data/mails")]
     pub(crate) mails: PathBuf,
+    /// Directory for the sandboxes of commands
+    #[arg(long, value_name = "DIR", default_value = "holdpoint-data/sandboxes")]
+    pub(crate) sandboxes: PathBuf,
     /// NATS server or cluster [default: from cli.json of a running `up`]
     #[arg(
         long,

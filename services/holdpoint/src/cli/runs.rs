@@ -71,13 +71,29 @@ pub(crate) enum RunCommand {
     Watch(ById),
     /// Pause runs; their timers stop
     Pause(RunRefs),
-    /// Resume paused runs
+    /// Resume paused and suspended runs
     Resume {
         #[command(flatten)]
         runs: RunRefs,
         #[command(flatten)]
         resume: ResumeArgs,
+        /// Effect on steps that were in progress at a suspension; without it they start again if that does no harm
+        #[arg(long, value_name = "EFFECT", value_parser = ["redo", "skip", "complete_with"])]
+        step: Option<String>,
+        /// Result of the step in progress, for `--step complete_with`
+        #[arg(long, value_name = "JSON", value_parser = parsers::json_or_file, required_if_eq("step", "complete_with"))]
+        result: Option<Value>,
     },
+    /// Suspend runs: they stop, and a snapshot is kept
+    Suspend {
+        #[command(flatten)]
+        runs: RunRefs,
+        /// Reason, recorded in the history
+        #[arg(long)]
+        reason: Option<String>,
+    },
+    /// Show the snapshot of a suspended run as JSON
+    Snapshot(ById),
     /// Run the failed and cancelled steps of failed runs again; other results and answers are kept.
     /// A filter without --status selects failed runs
     Retry {

@@ -1,4 +1,4 @@
-//! `run`: start, list, show, watch, pause, resume and cancel runs.
+//! `run`: start, list, show, watch, pause, suspend, resume, retry and cancel runs.
 
 mod change_runs;
 pub(crate) mod contacts_file;
@@ -9,16 +9,17 @@ pub(crate) mod watch;
 
 use std::collections::BTreeMap;
 
+use anyhow::bail;
 use chrono::SecondsFormat;
 use holdpoint_contracts::run::{RunStatus, RunView};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use self::change_runs::Action;
 use self::list_runs::{contacts_with_run, filter_query};
 use super::short_id::Listed;
 use super::{ClientCommand, Session, body_of, cells, instant, page_query};
 use crate::cli::runs::{RunCommand, StartArgs};
-use crate::exit::ExitKind;
+use crate::exit::{ExitKind, Usage};
 use crate::output;
 use crate::parsers::contact_id;
 
@@ -51,10 +52,26 @@ impl ClientCommand for RunCommand {
                 let action = Action::of_live_runs("pause", json!({}), done, unchanged);
                 change_runs::change_runs(session, &runs, &action).await
             }
-            Self::Resume { runs, resume } => {
-                let body = json!({ "mode": resume.mode });
+            Self::Resume {
+                runs,
+                resume,
+                step,
+                result,
+            } => {
+                let step = step_on_resume(step, result)?;
+                let body = json!({ "mode": resume.mode, "step": step });
                 let action = Action::of_live_runs("resume", body, "resumed", "was not paused");
                 change_runs::change_runs(session, &runs, &action).await
+            }
+            Self::Suspend { runs, reason } => {
+                let body = json!({ "reason": reason });
+                let action =
+                    Action::of_live_runs("suspend", body, "suspended", "was already suspended");
+                change_runs::change_runs(session, &runs, &action).await
+            }
+            Self::Snapshot(run) => {
+                let run = session.whole_id(Listed::Runs, &run.id).await?;
+                session.show_json(&format!("runs/{run}/snapshot")).await
             }
             Self::Retry { runs, from } => {
                 let body = json!({ "from_step": from });
@@ -82,6 +99,19 @@ impl ClientCommand for RunCommand {
                 change_runs::change_runs(session, &runs, &action).await
             }
         }
+    }
+}
+
+/// `step` of a resume, as the API reads it.
+fn step_on_resume(step: Option<String>, result: Option<Value>) -> anyhow::Result<Option<Value>> {
+    match (step.as_deref(), result) {
+        (Some("complete_with"), Some(result)) => {
+            Ok(Some(json!({ "complete_with": { "result": result } })))
+        }
+        (_, Some(_)) => bail!(Usage(
+            "`--result` belongs to `--step complete_with`".to_owned()
+        )),
+        (_, None) => Ok(step.map(Value::String)),
     }
 }
 

@@ -35,9 +35,9 @@ pub(crate) fn worker(
 ) -> anyhow::Result<Worker> {
     let tools = builtin(bus.clone(), targets, mails)?;
     let options = WorkerOptions {
-        node,
         concurrency: CONCURRENCY,
         clock,
+        ..WorkerOptions::new(node)
     };
     let worker = Worker::new(bus, options);
     Ok(tools.into_iter().fold(worker, Worker::tool))

@@ -22,7 +22,17 @@ pub struct ToolFailure {
 /// Code of the "failure" that parks a tool.
 pub const PARKED: &str = "parked";
 
+/// Code of the "failure" of a tool that stops at a suspension.
+pub const SUSPENDED: &str = "suspended";
+
 impl ToolFailure {
+    /// Not a failure: the tool was asked to stop, has saved what it knows, and ends without a result (S1-R2). Code
+    /// [`SUSPENDED`].
+    #[must_use]
+    pub fn suspended() -> Self {
+        Self::new(SUSPENDED, "It has stopped at a suspension.")
+    }
+
     /// Not a failure: the tool has asked people, ends, and is called again with the answer (S3-R2). Code
     /// [`PARKED`].
     #[must_use]

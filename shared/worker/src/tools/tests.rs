@@ -44,6 +44,7 @@ pub(super) fn call(args: Value) -> ToolCall {
         bus: None,
         now: "2026-03-01T09:00:00Z".parse().unwrap(),
         stop: tokio_util::sync::CancellationToken::new(),
+        suspension: crate::suspension::CallSuspension::default(),
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
+use crate::suspension::sandbox::{SUPPLEMENT_FILE, SandboxDir};
 use crate::tool::{BoxFuture, Risk, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
 use crate::tools::MAX_INLINE_RESULT;
 
@@ -32,6 +34,9 @@ const QUOTED_LINES: usize = 5;
 
 /// Exit code of a command that has asked people and parks (`EX_TEMPFAIL`).
 pub(super) const EXIT_PARKED: i32 = 75;
+
+/// Exit code of a command that has stopped at a suspension.
+pub(super) const EXIT_SUSPENDED: i32 = 76;
 
 /// Variables of the worker that a command inherits. It gets no others, because they may contain keys,
 /// database addresses and secrets.
@@ -66,6 +71,10 @@ pub(super) struct CommandTool {
     pub(super) url: Option<String>,
     /// Variables of the worker that this command gets beside [`INHERITED`].
     pub(super) env: Vec<String>,
+    /// It gets a directory of its own (S1-R8).
+    pub(super) has_sandbox: bool,
+    /// It gets SIGTERM when its run is suspended or the worker shuts down, and may stop (S1-R2).
+    pub(super) is_suspendable: bool,
 }
 
 /// A process. Dropping it before its end kills it with its group.
@@ -98,12 +107,34 @@ impl CommandTool {
         };
         let args = call.dispatch.args_with_feedback().to_string();
         // The first failure ends the call, and that ends the process.
-        let ((), output, errors) =
-            tokio::try_join!(self.feed(stdin, args), self.output(stdout), last(stderr))?;
+        let group = running.group.0;
+        let work =
+            async { tokio::try_join!(self.feed(stdin, args), self.output(stdout), last(stderr)) };
+        let mut work = pin!(work);
+        let ended = tokio::select! {
+            ended = &mut work => Some(ended),
+            () = call.suspension.requested(), if self.is_suspendable => None,
+        };
+        let ((), output, errors) = match ended {
+            Some(ended) => ended?,
+            None => {
+                self.terminate(group);
+                work.await?
+            }
+        };
         let status = running.child.wait().await;
         running.group.0 = None;
         let status = status.map_err(|error| self.failed(&format!("cannot wait: {error}")))?;
         self.result(status, &output, &quoted(&errors, call))
+    }
+
+    /// Asks the command to save what it knows and to stop.
+    fn terminate(&self, group: Option<Pid>) {
+        if let Some(group) = group
+            && let Err(error) = kill_process_group(group, Signal::TERM)
+        {
+            tracing::debug!(tool = self.name, %error, "command has already ended");
+        }
     }
 
     fn start(&self, call: &ToolCall) -> Result<Running, ToolFailure> {
@@ -137,6 +168,9 @@ impl CommandTool {
         if let Some(url) = &self.url {
             command.env("HOLDPOINT_URL", url);
         }
+        if let Some(sandbox) = call.suspension.sandbox() {
+            self.add_sandbox(&mut command, sandbox)?;
+        }
         let child = command.spawn().map_err(|error| {
             tracing::error!(tool = self.name, %error, "command not started; the step fails");
             let reason = if error.kind() == io::ErrorKind::NotFound {
@@ -157,6 +191,19 @@ impl CommandTool {
             group: Group(group),
             child,
         })
+    }
+
+    fn add_sandbox(&self, command: &mut Command, sandbox: &SandboxDir) -> Result<(), ToolFailure> {
+        let path = sandbox.create().map_err(|error| {
+            tracing::error!(tool = self.name, %error, "sandbox not created; the step fails");
+            self.failed("its sandbox cannot be created; see the log of its worker")
+        })?;
+        // A command may change its directory.
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        command
+            .env("HOLDPOINT_SUPPLEMENT", path.join(SUPPLEMENT_FILE))
+            .env("HOLDPOINT_SANDBOX", path);
+        Ok(())
     }
 
     /// A command may ignore its arguments.
@@ -183,6 +230,9 @@ impl CommandTool {
     }
 
     fn result(&self, status: ExitStatus, output: &[u8], errors: &str) -> ToolResult {
+        if status.code() == Some(EXIT_SUSPENDED) && self.is_suspendable {
+            return Err(ToolFailure::suspended());
+        }
         if status.code() == Some(EXIT_PARKED) {
             return Err(ToolFailure::parked());
         }
@@ -230,6 +280,10 @@ impl Tool for CommandTool {
 
     fn is_idempotent(&self) -> bool {
         self.is_idempotent
+    }
+
+    fn has_sandbox(&self) -> bool {
+        self.has_sandbox || self.is_suspendable
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {

@@ -17,6 +17,7 @@ use holdpoint_ids::{NodeName, ToolName, Workspace};
 use tokio::time::Instant;
 
 use super::lease_table::LeaseTable;
+use super::suspension::Suspender;
 
 /// Shortest time between two heartbeats, whatever the executor requests.
 const SOONEST: Duration = Duration::from_millis(50);
@@ -35,6 +36,7 @@ pub(super) struct HeartbeatTask {
     pub(super) tools: Vec<ToolName>,
     pub(super) leases: LeaseTable,
     pub(super) waiting: Arc<AtomicU64>,
+    pub(super) suspender: Suspender,
 }
 
 /// The time since the last reply.
@@ -98,7 +100,11 @@ impl HeartbeatTask {
         let envelope = Envelope::of_service("worker", heartbeat);
         let asked = self.bus.ask(&self.workspace, &envelope);
         match tokio::time::timeout(reply_timeout, asked).await {
-            Ok(Ok(HeartbeatReply { stop, again_ms })) => {
+            Ok(Ok(HeartbeatReply {
+                stop,
+                suspend,
+                again_ms,
+            })) => {
                 if silence.is_logged {
                     tracing::info!("the executor replies to heartbeats again");
                 }
@@ -109,6 +115,9 @@ impl HeartbeatTask {
                 if !stop.is_empty() {
                     tracing::info!(steps = stop.len(), "the executor stops steps");
                     self.leases.stop(&stop);
+                }
+                if !suspend.is_empty() {
+                    self.suspender.report_later(self.leases.suspend(&suspend));
                 }
                 return Duration::from_millis(again_ms).min(lease / 3);
             }

@@ -17,6 +17,9 @@ use super::lease_table::{Delivery, LeaseTable};
 use super::outcome::{self, Outcome};
 use super::results::{PendingResult, Reporter};
 use super::start_requests::{StartDecision, StartRequester};
+use super::suspension::Suspender;
+use crate::suspension::CallSuspension;
+use crate::suspension::sandbox::Sandboxes;
 use crate::tool::{Risk, Tool, ToolCall};
 
 /// A step in an older message may be withdrawn, so the worker asks first.
@@ -40,6 +43,8 @@ pub(super) struct JobContext {
     pub(super) leases: LeaseTable,
     pub(super) start_requester: StartRequester,
     pub(super) reporter: Reporter,
+    pub(super) suspender: Suspender,
+    pub(super) sandboxes: Sandboxes,
 }
 
 struct Arrival {
@@ -68,11 +73,31 @@ pub(super) async fn run_step(
         }
     };
     drop(message);
-    let Some(delivery) = context.leases.take(&step_dispatch, &arrival.reply).await else {
+    let suspension = if tool.has_sandbox() {
+        CallSuspension::in_sandbox(context.sandboxes.of(&step_dispatch))
+    } else {
+        CallSuspension::default()
+    };
+    let taken = context
+        .leases
+        .take(&step_dispatch, &arrival.reply, &suspension);
+    let Some(delivery) = taken.await else {
         return;
     };
-    context.start(tool, step_dispatch, arrival, delivery).await;
+    if context.suspender.stopping.is_cancelled() {
+        suspension.request();
+    }
+    let held = HeldDelivery {
+        delivery,
+        suspension,
+    };
+    context.start(tool, step_dispatch, arrival, held).await;
     drop(slot);
+}
+
+struct HeldDelivery {
+    delivery: Delivery,
+    suspension: CallSuspension,
 }
 
 impl JobContext {
@@ -81,8 +106,12 @@ impl JobContext {
         tool: Arc<dyn Tool>,
         step_dispatch: StepDispatch,
         arrival: Arrival,
-        delivery: Delivery,
+        held: HeldDelivery,
     ) {
+        let HeldDelivery {
+            delivery,
+            suspension,
+        } = held;
         let start = StartStep {
             run: step_dispatch.run,
             step: step_dispatch.step.clone(),
@@ -122,6 +151,7 @@ impl JobContext {
             bus: Some(self.bus.clone()),
             now: self.clock.now(),
             stop: delivery.stop().clone(),
+            suspension,
         };
         let mut calling = pin!(outcome::call(tool, call, self.result_max));
         if !is_leased {
@@ -168,6 +198,10 @@ impl JobContext {
     }
 
     async fn report(&self, step_dispatch: StepDispatch, done: Outcome, delivery: Delivery) {
+        if done.is_suspended {
+            return self.report_stopped(delivery).await;
+        }
+        delivery.set_ended();
         let result = StepResult {
             run: step_dispatch.run,
             step: step_dispatch.step,
@@ -178,6 +212,17 @@ impl JobContext {
         };
         let pending = PendingResult { result, delivery };
         self.reporter.keep(step_dispatch.workspace, pending).await;
+    }
+
+    /// The tool has stopped without a result. A step without a lease is redelivered.
+    async fn report_stopped(&self, delivery: Delivery) {
+        let Some(step) = delivery.suspendable().filter(|_| delivery.is_granted()) else {
+            return delivery.give_back(RETRY_SOON).await;
+        };
+        if !self.suspender.report_stopped(&step).await {
+            tracing::warn!(step = %step.claimed.step, "a stopped step is not reported; its lease ends");
+        }
+        delivery.end().await;
     }
 }
 

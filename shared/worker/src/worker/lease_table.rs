@@ -15,6 +15,9 @@ use holdpoint_contracts::steps::{LEASE_DEFAULT_MS, LEASE_MIN_MS, StepDispatch, S
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::suspension::SuspendableStep;
+use crate::suspension::CallSuspension;
+
 /// Two progress acks may be lost within [`STEPS_ACK_WAIT`](holdpoint_bus::STEPS_ACK_WAIT) before a delivery is.
 const PROGRESS: Duration = Duration::from_millis(700);
 
@@ -67,6 +70,12 @@ struct HeldStep {
     /// `None` before the grant.
     lease_ms: Option<u64>,
     stop: CancellationToken,
+    suspension: CallSuspension,
+    token: Option<String>,
+    /// Its tool has ended, and only its result is not acknowledged.
+    has_ended: bool,
+    /// What is known of it was reported for a suspension.
+    is_reported: bool,
 }
 
 /// The leases of the node, for its heartbeat.
@@ -95,14 +104,24 @@ impl LeaseTable {
 
     /// Holds a delivery. `None`: this worker holds or has finished the same dispatch already. A held step
     /// continues and answers the newer delivery.
-    pub(super) async fn take(&self, step_dispatch: &StepDispatch, reply: &str) -> Option<Delivery> {
+    pub(super) async fn take(
+        &self,
+        step_dispatch: &StepDispatch,
+        reply: &str,
+        suspension: &CallSuspension,
+    ) -> Option<Delivery> {
         let claimed = StepRef {
             workspace: step_dispatch.workspace.clone(),
             run: step_dispatch.run,
             step: step_dispatch.step.clone(),
             dispatch: step_dispatch.dispatch,
         };
-        let stop = match self.join(&claimed, reply) {
+        let token = step_dispatch.token.clone();
+        let saved = SavedBy {
+            suspension: suspension.clone(),
+            token,
+        };
+        let stop = match self.join(&claimed, reply, saved) {
             TakeResult::New(stop) => stop,
             TakeResult::Unacked => return None,
             TakeResult::Acked => {
@@ -118,7 +137,7 @@ impl LeaseTable {
         })
     }
 
-    fn join(&self, claimed: &StepRef, reply: &str) -> TakeResult {
+    fn join(&self, claimed: &StepRef, reply: &str, saved: SavedBy) -> TakeResult {
         let mut steps = self.steps();
         if let Some(step) = steps.get_mut(claimed) {
             if step.reply.is_none() {
@@ -135,6 +154,10 @@ impl LeaseTable {
             reply: Some(reply.to_owned()),
             lease_ms: None,
             stop: stop.clone(),
+            suspension: saved.suspension,
+            token: saved.token,
+            has_ended: false,
+            is_reported: false,
         };
         steps.insert(claimed.clone(), step);
         self.shared.busy.store(steps.len(), Ordering::Release);
@@ -197,6 +220,41 @@ impl LeaseTable {
         }
     }
 
+    /// Asks the tools of suspended steps to save what they know. Returns the steps that are to be reported.
+    pub(super) fn suspend(&self, suspended: &[StepRef]) -> Vec<SuspendableStep> {
+        let mut steps = self.steps();
+        let mut open = Vec::new();
+        for claimed in suspended {
+            let Some(step) = steps.get_mut(claimed) else {
+                continue;
+            };
+            if step.has_ended || step.is_reported {
+                continue;
+            }
+            step.is_reported = true;
+            step.suspension.request();
+            open.push(step.suspendable(claimed));
+        }
+        open
+    }
+
+    /// Asks the tools of all granted steps to save what they know.
+    pub(super) fn request_all(&self) {
+        for step in self.steps().values() {
+            step.suspension.request();
+        }
+    }
+
+    /// The granted steps whose tools have not ended.
+    pub(super) fn granted(&self) -> Vec<SuspendableStep> {
+        let steps = self.steps();
+        let open = steps
+            .iter()
+            .filter(|(_, step)| step.lease_ms.is_some() && !step.has_ended);
+        open.map(|(claimed, step)| step.suspendable(claimed))
+            .collect()
+    }
+
     fn known(&self) -> MutexGuard<'_, KnownDispatches> {
         self.shared
             .known
@@ -210,6 +268,22 @@ impl LeaseTable {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl HeldStep {
+    fn suspendable(&self, claimed: &StepRef) -> SuspendableStep {
+        SuspendableStep {
+            claimed: claimed.clone(),
+            suspension: self.suspension.clone(),
+            token: self.token.clone(),
+        }
+    }
+}
+
+/// What the tool of a delivery saves, and the token that is removed from it.
+struct SavedBy {
+    suspension: CallSuspension,
+    token: Option<String>,
 }
 
 enum TakeResult {
@@ -248,6 +322,25 @@ impl Delivery {
             shared.heartbeat_now.notify_one();
         }
         self.answer_once(AckKind::Ack).await;
+    }
+
+    /// The tool has ended. The step is held until its result is acknowledged.
+    pub(super) fn set_ended(&self) {
+        if let Some(step) = self.held.steps().get_mut(&self.claimed) {
+            step.has_ended = true;
+        }
+    }
+
+    pub(super) fn is_granted(&self) -> bool {
+        let steps = self.held.steps();
+        let step = steps.get(&self.claimed);
+        step.is_some_and(|step| step.lease_ms.is_some())
+    }
+
+    /// The step and what its tool saves.
+    pub(super) fn suspendable(&self) -> Option<SuspendableStep> {
+        let steps = self.held.steps();
+        Some(steps.get(&self.claimed)?.suspendable(&self.claimed))
     }
 
     /// Acks a step whose result is stored. The step is still held.

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::tool::{PARKED, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
+use crate::tool::{PARKED, SUSPENDED, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
 use crate::tools::{MAX_INLINE_RESULT, clean};
 
 /// Longest description or error that is kept, in characters.
@@ -29,6 +29,8 @@ pub(super) struct Outcome {
     pub(super) error_code: Option<String>,
     /// The step has not ended: its tool has asked people.
     pub(super) parks: bool,
+    /// The step has not ended: its tool has stopped, because it was asked to.
+    pub(super) is_suspended: bool,
 }
 
 /// Largest result in bytes: two must fit into one message of at most `max_payload`.
@@ -43,6 +45,7 @@ pub(super) async fn call(tool: Arc<dyn Tool>, call: ToolCall, result_max: usize)
     let limit = call.dispatch.timeout_ms.map(Duration::from_millis);
     // Also cancelled at the timeout, and only for the tool: the step is held until its failure is reported.
     let stop = call.stop.child_token();
+    let suspension = call.suspension.clone();
     let call = ToolCall {
         stop: stop.clone(),
         ..call
@@ -66,7 +69,12 @@ pub(super) async fn call(tool: Arc<dyn Tool>, call: ToolCall, result_max: usize)
             Err(ToolFailure::new(TIMEOUT_CODE, text))
         }
     };
-    outcome(within(result, result_max), began.elapsed())
+    let is_suspended =
+        suspension.is_requested() && matches!(&result, Err(failure) if failure.code == SUSPENDED);
+    Outcome {
+        is_suspended,
+        ..outcome(within(result, result_max), began.elapsed())
+    }
 }
 
 fn within(result: ToolResult, max: usize) -> ToolResult {
@@ -99,6 +107,7 @@ fn outcome(result: ToolResult, took: Duration) -> Outcome {
             },
             error_code: None,
             parks: false,
+            is_suspended: false,
         },
         Err(ToolFailure { code, message }) => {
             let parks = code == PARKED;
@@ -113,6 +122,7 @@ fn outcome(result: ToolResult, took: Duration) -> Outcome {
                 },
                 error_code: (!parks).then(|| clean(&code, CODE_MAX)),
                 parks,
+                is_suspended: false,
             }
         }
     }

@@ -1,7 +1,8 @@
 //! The worker on a real bus, against an executor that says what the test wants.
 
-mod fixture;
+pub(crate) mod fixture;
 mod leases;
+mod suspension;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -389,6 +390,7 @@ fn call(step_id: &str, args: Value) -> ToolCall {
         bus: None,
         now: "2026-03-01T09:00:00Z".parse().unwrap(),
         stop: tokio_util::sync::CancellationToken::new(),
+        suspension: crate::suspension::CallSuspension::default(),
     }
 }
 

@@ -91,7 +91,7 @@ pub(crate) fn change_node(
 /// Renews the leases of a node, and tells it which steps are no longer its own.
 fn renew_leases(node: Node, working: &[StepRef], lookup: LookupFn<'_>) -> Decision {
     let mut needs = Vec::new();
-    let (mut own, mut stop) = (Vec::new(), Vec::new());
+    let (mut own, mut stop, mut suspend) = (Vec::new(), Vec::new(), Vec::new());
     for claimed in working {
         let need = Need::State(Key::Run(claimed.run));
         match lookup(&need) {
@@ -99,6 +99,9 @@ fn renew_leases(node: Node, working: &[StepRef], lookup: LookupFn<'_>) -> Decisi
             Lookup::Found(Fact::Run(run))
                 if run.may_continue(&node.name, claimed, node.last_seen) =>
             {
+                if run.wants_supplement(claimed, node.last_seen) {
+                    suspend.push(claimed.clone());
+                }
                 own.push(claimed.clone());
             }
             Lookup::Missing | Lookup::Found(_) => stop.push(claimed.clone()),
@@ -117,6 +120,7 @@ fn renew_leases(node: Node, working: &[StepRef], lookup: LookupFn<'_>) -> Decisi
     let beaten = Effect::LeasesRenewed { working: own };
     let answer = HeartbeatReply {
         stop,
+        suspend,
         again_ms: node.lease_ms / 3,
     };
     decided(

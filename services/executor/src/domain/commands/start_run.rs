@@ -62,6 +62,7 @@ pub(crate) fn start_run(
         phase: Phase::Live,
         steps: Vec::new(),
         pauses: Vec::new(),
+        suspension: None,
         followed: AppliedScopes::default(),
         on_pause: OnPause::default(),
         watched: false,

@@ -18,6 +18,7 @@ mod retrying;
 mod revisions;
 mod signals;
 mod starting;
+mod suspension;
 mod table;
 mod tools;
 mod uncertain;

@@ -8,6 +8,7 @@ pub mod failures;
 pub mod person_hold;
 pub mod signals;
 pub mod step;
+pub mod suspension;
 pub mod tool_questions;
 
 pub use approval::{ApprovalDecision, StepApproval, edited_args_name, original_args_name};
@@ -23,6 +24,7 @@ pub use step::{
     Answered, AtWorker, Choice, Dispatched, Hold, LATE_RESULTS_MAX, Step, StepGrant, StepPhase,
     Timer, Uncertain,
 };
+pub use suspension::{InFlightStep, SUPPLEMENT_MS, Suspension};
 pub use tool_questions::{AnsweredQuestion, OpenQuestion, QUESTIONS_MAX, Questions, answer_name};
 
 use std::collections::BTreeMap;
@@ -110,6 +112,9 @@ pub struct Run {
     pub steps: Vec<Step>,
     /// Who stopped it; it moves only while this is empty.
     pub pauses: Vec<PausedBy>,
+    /// Its suspension, beside the pause that freezes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspension: Option<Box<Suspension>>,
     /// The changes of its agent and workspace that it has applied.
     #[serde(default)]
     pub followed: AppliedScopes,
@@ -187,7 +192,7 @@ impl Run {
             && self.taken().is_none()
     }
 
-    /// Its status. A pause does not change it.
+    /// Its status. A pause does not change it, and a suspension does.
     #[must_use]
     pub fn status(&self) -> RunStatus {
         match self.phase {
@@ -202,7 +207,9 @@ impl Run {
         let any = |is: fn(&StepPhase) -> bool| self.steps.iter().any(|step| is(&step.phase));
         let is_on = |kind| self.people().any(|(_, on)| on.kind == kind);
         let is_asked = is_on(HoldKind::Input);
-        if self.taken().is_some() {
+        if self.suspension.is_some() {
+            RunStatus::PausedForIntervention
+        } else if self.taken().is_some() {
             RunStatus::Waiting
         } else if is_asked || any(|phase| matches!(phase, StepPhase::Uncertain(_))) {
             RunStatus::AwaitingInput

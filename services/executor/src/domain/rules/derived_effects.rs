@@ -5,6 +5,7 @@
 //! a step is with a worker, and a question is open while a step is uncertain.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::hold::{DesiredHold, HoldSpec, HoldState, OnTimeout};
@@ -135,7 +136,10 @@ pub(crate) fn question_effects(transition: &RunTransition<'_>) -> Result<Vec<Eff
         !after.contains_key(&asked.hold) && !transition.run.steps.iter().any(is_answered)
     });
     for (_, asked) in over {
-        let reason = if has_reported(transition, asked) {
+        let is_resumed = transition.before.suspension.is_some() && !transition.run.is_final();
+        let reason = if is_resumed && transition.run.suspension.is_none() {
+            "It was decided when the run was resumed."
+        } else if has_reported(transition, asked) {
             "The worker has reported."
         } else {
             "The run has ended."
@@ -273,6 +277,8 @@ fn question_spec(
         "the run failed after that"
     } else if asked.is_timeout {
         "its tool did not end in time"
+    } else if asked.is_stopped {
+        "has stopped it before its end"
     } else {
         "never reported"
     };
@@ -322,6 +328,7 @@ pub(crate) fn decided_with_effects(mut transition: RunTransition<'_>, reply: Rep
         mut effects,
         items,
         values,
+        snapshot,
         ..
     } = transition;
     effects.extend(
@@ -339,8 +346,15 @@ pub(crate) fn decided_with_effects(mut transition: RunTransition<'_>, reply: Rep
         });
     }
     let fact = |(name, value)| (Need::Value(run.id, name), Fact::Value(value));
+    let mut facts: Vec<_> = values.into_iter().map(fact).collect();
+    if let Some(snapshot) = snapshot {
+        let snapshot = Arc::new(*snapshot);
+        let fact = Fact::Snapshot(Arc::clone(&snapshot));
+        facts.push((Need::Snapshot(run.id), fact));
+        effects.push(Effect::Snapshot(snapshot));
+    }
     Ok(Outcome::Decided(Box::new(Decided {
-        facts: values.into_iter().map(fact).collect(),
+        facts,
         state: Aggregate::Run(run),
         effects,
         reply,

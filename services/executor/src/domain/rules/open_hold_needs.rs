@@ -86,6 +86,14 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
                 needs.push(Need::State(Key::Contact(workspace, contact.clone())));
             }
         }
+        RunInput::Suspend { .. } => needs.push(Need::ToolCalls(run.id)),
+        RunInput::SuspendStep(report) => {
+            needs.push(Need::Request(run.id, report.step.clone()));
+            needs.push(match run.suspension {
+                Some(_) => Need::Snapshot(run.id),
+                None => Need::ToolCalls(run.id),
+            });
+        }
         RunInput::Start { .. }
         | RunInput::Pause { .. }
         | RunInput::Resume { .. }

@@ -17,8 +17,16 @@ use crate::domain::rules::next_steps::complete_if_ended;
 use crate::domain::rules::timers::{end_wait, freeze_timers, thaw_timers};
 use crate::domain::transition::RunTransition;
 
-/// Adds a pause. Clocks stop at the instant of the transition.
+/// Adds a pause, and tells of it.
 pub(crate) fn add_pause(transition: &mut RunTransition<'_>, scope: PauseScope, by: &Actor) {
+    freeze_run(transition, scope, &by.0);
+    let message = transition.run.message(transition.now);
+    let data = json!({ "scope": scope, "by": by });
+    transition.event(EventType::RunPaused, None, message, data);
+}
+
+/// Stops the clocks of a run at the instant of the transition.
+pub(crate) fn freeze_run(transition: &mut RunTransition<'_>, scope: PauseScope, by: &str) {
     let in_flight = transition
         .run
         .steps
@@ -31,14 +39,11 @@ pub(crate) fn add_pause(transition: &mut RunTransition<'_>, scope: PauseScope, b
     transition.run.people_mut().for_each(|on| on.freeze(now));
     let pause = PausedBy {
         scope,
-        by: by.0.clone(),
+        by: by.to_owned(),
         at: transition.now,
         in_flight,
     };
     transition.run.pauses.push(pause);
-    let message = transition.run.message(transition.now);
-    let data = json!({ "scope": scope, "by": by });
-    transition.event(EventType::RunPaused, None, message, data);
 }
 
 /// Sets the timers of frozen waits from the instant of the transition on, and ends waits that have no time

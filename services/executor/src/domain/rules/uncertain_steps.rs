@@ -16,6 +16,8 @@ pub(crate) enum Doubt {
     Unreported,
     /// Its tool did not end in time.
     TimedOut,
+    /// Its worker has stopped it.
+    Stopped,
     /// Its run failed after the call, and was retried.
     Retried,
 }
@@ -34,6 +36,7 @@ pub(crate) fn ask_about_step(
         is_minimal: false,
         is_timeout: doubt == Doubt::TimedOut,
         is_retried: doubt == Doubt::Retried,
+        is_stopped: doubt == Doubt::Stopped,
     };
     let hold = asked.hold;
     transition.set_phase(index, StepPhase::Uncertain(asked), RowData::default());

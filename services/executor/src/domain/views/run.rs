@@ -99,6 +99,8 @@ impl Run {
             labels: self.labels.clone(),
             waiting_on: self.waiting_on(),
             paused_by: self.pauses.clone(),
+            paused_at: self.suspension.as_ref().map(|it| it.at),
+            pause_reason: self.suspension.as_ref().map(|it| it.reason.clone()),
             questions: self.asked(),
             taken_over_by: self.taken().map(|taken| taken.by.clone()),
             taken_over_at: self.taken().map(|taken| taken.at),
@@ -129,6 +131,9 @@ impl Run {
                 return failure.message.clone();
             }
             Phase::Live => {}
+        }
+        if let Some(suspension) = &self.suspension {
+            return format!("Suspended by {}: {}", suspension.by, suspension.reason);
         }
         if let Some(pause) = self.pauses.last() {
             let left = self.holds().find_map(|(_, hold)| match hold.timer {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use holdpoint_store::is_sqlite;
 use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseConnection, EntityTrait, Iterable, Statement};
 
+use crate::store::suspension::snapshot_row;
 use crate::store::{
     activity_row, agent_row, agent_version_row, contact_row, history_row, lease_event_row,
     lease_row, node_row, run_row, run_value_row, step_row, tool_row, workspace_row,
@@ -24,8 +25,9 @@ pub(super) async fn columns(db: &DatabaseConnection) {
     same_columns(db, lease_row::Entity).await;
     same_columns(db, node_row::Entity).await;
     same_columns(db, tool_row::Entity).await;
+    same_columns(db, snapshot_row::Entity).await;
     let owned = "agents agent_versions contact_activities contacts history lease_events leases nodes runs run_values \
-                 steps tools workspace_scopes users user_roles sync_cursors";
+                 snapshots steps tools workspace_scopes users user_roles sync_cursors";
     let of_kernel =
         "outbox idempotency dead_letters desired_states kernels suspects executor_migrations";
     let expected = owned.split(' ').chain(of_kernel.split(' '));

@@ -46,6 +46,7 @@ fn runs_of_every_phase_are_read() {
     assert!(runs.iter().any(|run| run.missing_inputs_hold.is_some()));
     assert!(runs.iter().any(|run| run.takeover_hold.is_some()));
     assert!(runs.iter().any(|run| !run.pauses.is_empty()));
+    assert!(runs.iter().any(|run| run.suspension.is_some()));
     assert!(runs.iter().any(|run| !run.incidents.is_empty()));
     let answered = runs.iter().flat_map(Run::questions);
     assert!(

@@ -7,12 +7,13 @@ use sea_orm::{ConnectionTrait, Statement};
 use super::*;
 
 /// Tables with rows of a run, and the column that names it.
-const TABLES: [(&str, &str); 5] = [
+const TABLES: [(&str, &str); 6] = [
     ("runs", "id"),
     ("run_values", "run_id"),
     ("steps", "run_id"),
     ("history", "run_id"),
     ("lease_events", "run_id"),
+    ("snapshots", "run_id"),
 ];
 
 /// S0-NFR, B-11
@@ -59,7 +60,7 @@ pub(super) async fn expired_runs_go(db: &DatabaseConnection) {
     assert_eq!(load_all(db, &keys).await.len(), kept.len());
 }
 
-fn rows_of(run: &Run) -> [Effect; 4] {
+fn rows_of(run: &Run) -> [Effect; 5] {
     let step = || "step-01".to_owned();
     [
         Effect::Value {
@@ -69,6 +70,7 @@ fn rows_of(run: &Run) -> [Effect; 4] {
         },
         Effect::Step(Box::new(StepRow::new(run.id, &run.steps[0]))),
         history_of(run, 1),
+        Effect::Snapshot(Arc::new(suspension::snapshot(run.id, "odd"))),
         Effect::LeaseEvent {
             run: run.id,
             step: step(),

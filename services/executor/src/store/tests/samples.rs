@@ -106,6 +106,7 @@ pub(super) fn run() -> Run {
             on_error: OnError::default(),
         }],
         pauses: Vec::new(),
+        suspension: None,
         followed: AppliedScopes::default(),
         on_pause: OnPause::Hold,
         watched: true,

@@ -1,4 +1,4 @@
-//! The buttons of a run's page that pause, resume, cancel, retry and take it over (D-14).
+//! The buttons of a run's page that pause, resume, suspend, cancel, retry and take it over (D-14).
 
 use holdpoint_auth::Right;
 use holdpoint_contracts::run::{PauseScope, RunStatus, RunView, StepStatus};
@@ -36,6 +36,13 @@ pub(super) fn render(user: &SignedInUser, run: &RunView) -> Markup {
         select #resume-mode name="mode" {
             @for (word, label) in RESUME_MODES { option value=(word) { (label) } }
         }
+        @if run.paused_at.is_some() { (suspended_steps()) }
+    };
+    let suspend = html! {
+        label for="suspend-reason" { "Reason " span.muted { "(optional)" } }
+        input #suspend-reason name="reason" maxlength="2000";
+        button { "Suspend this run" }
+        p.hint { "Timers stop, no step starts, and a snapshot is kept. Workers report where their steps are." }
     };
     let cancel = html! {
         label for="cancel-reason" { "Reason " span.muted { "(optional)" } }
@@ -46,8 +53,24 @@ pub(super) fn render(user: &SignedInUser, run: &RunView) -> Markup {
     html! {
         div.run-controls {
             @if is_paused { (form(user, run, "resume", &resume)) } @else { (form(user, run, "pause", &pause)) }
+            @if run.paused_at.is_none() { (form(user, run, "suspend", &unfold("Suspend…", false, &suspend))) }
             (form(user, run, "cancel", &unfold("Cancel…", false, &cancel)))
         }
+    }
+}
+
+/// The choice about the steps that were in progress when the run was suspended.
+fn suspended_steps() -> Markup {
+    html! {
+        label for="resume-step" { "Steps in progress" }
+        select #resume-step name="step" {
+            option value="" { "start again if that does no harm, else ask" }
+            option value="redo" { "start again" }
+            option value="skip" { "skip" }
+            option value="complete_with" { "complete with this result" }
+        }
+        label.hidden for="resume-result" { "Result" }
+        input #resume-result name="result" placeholder="Result as JSON" maxlength="10000";
     }
 }
 

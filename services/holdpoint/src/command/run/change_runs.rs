@@ -1,4 +1,4 @@
-//! `run pause`, `resume`, `retry`, `signal` and `cancel`: one run, several, or all that match a filter.
+//! `run pause`, `suspend`, `resume`, `retry`, `signal` and `cancel`: one run, several, or all that match a filter.
 
 use anyhow::bail;
 use futures_util::{StreamExt, stream};

@@ -60,6 +60,9 @@ pub(super) fn facts(run: &RunView, now: Option<DateTime<Utc>>) -> String {
     }
     let pauses = run.paused_by.iter();
     facts.extend(pauses.map(|pause| ("paused", pause_text(pause))));
+    if let (Some(at), Some(reason)) = (run.paused_at, &run.pause_reason) {
+        facts.push(("suspended", format!("at {}: {reason}", instant(at))));
+    }
     if let Some(result) = &run.result {
         let summary = result.get("summary").and_then(|summary| summary.as_str());
         let summary = summary.map_or_else(|| result.to_string(), str::to_owned);

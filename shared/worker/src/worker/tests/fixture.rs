@@ -16,6 +16,7 @@ use holdpoint_contracts::steps::{
     StepResult, StepResults,
 };
 use holdpoint_contracts::subject;
+use holdpoint_contracts::suspension::{SuspendSteps, SuspendedStep};
 use holdpoint_ids::{RunId, Workspace};
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -89,12 +90,12 @@ impl Fixture {
     }
 }
 
-pub(super) fn workspace() -> Workspace {
+pub(crate) fn workspace() -> Workspace {
     "acme".parse().unwrap()
 }
 
 /// A step of a run of its own, for the tool `work`.
-pub(super) fn step(idempotent: bool) -> StepDispatch {
+pub(crate) fn step(idempotent: bool) -> StepDispatch {
     StepDispatch {
         workspace: workspace(),
         run: RunId::fresh(),
@@ -190,6 +191,7 @@ pub(super) struct Received {
     pub(super) heartbeats: Vec<Heartbeat>,
     /// Number of beats before each deregistration.
     pub(super) deregistrations: Vec<(Deregister, usize)>,
+    pub(super) suspended: Vec<SuspendedStep>,
 }
 
 #[derive(Clone)]
@@ -205,6 +207,8 @@ pub(super) struct Manner {
     pub(super) ignored_heartbeats: usize,
     /// Whatever the node works on is to be stopped.
     pub(super) stops: bool,
+    /// The run of whatever the node works on is suspended.
+    pub(super) suspends: bool,
     /// What results are answered.
     pub(super) result: ResultReply,
 }
@@ -218,6 +222,7 @@ impl Default for Manner {
             again_ms: 10_000,
             ignored_heartbeats: 0,
             stops: false,
+            suspends: false,
             result: ResultReply::Applied,
         }
     }
@@ -276,6 +281,13 @@ impl Executor {
     }
 }
 
+fn take_suspended(body: &[u8], seen: &Mutex<Received>) -> Vec<u8> {
+    let asked: Envelope<SuspendSteps> = serde_json::from_slice(body).unwrap();
+    let answers = vec![Reply::Ok(ResultReply::Applied); asked.command.steps.len()];
+    seen.lock().unwrap().suspended.extend(asked.command.steps);
+    serde_json::to_vec(&Reply::Ok(answers)).unwrap()
+}
+
 async fn answer(
     verb: &str,
     body: &[u8],
@@ -304,13 +316,20 @@ async fn answer(
         let asked: Envelope<Heartbeat> = serde_json::from_slice(body).unwrap();
         let mut stop = asked.command.working.clone();
         stop.retain(|_| manner.stops);
+        let mut suspend = asked.command.working.clone();
+        suspend.retain(|_| manner.suspends);
         seen.lock().unwrap().heartbeats.push(asked.command);
         if manner.ignored_heartbeats > 0 {
             manner.ignored_heartbeats -= 1;
             return None;
         }
         let again_ms = manner.again_ms;
-        return Some(serde_json::to_vec(&Reply::Ok(HeartbeatReply { stop, again_ms })).unwrap());
+        let reply = HeartbeatReply {
+            stop,
+            suspend,
+            again_ms,
+        };
+        return Some(serde_json::to_vec(&Reply::Ok(reply)).unwrap());
     }
     if verb == Deregister::VERB {
         let asked: Envelope<Deregister> = serde_json::from_slice(body).unwrap();
@@ -328,6 +347,9 @@ async fn answer(
             return None;
         }
         return Some(serde_json::to_vec(&Reply::Ok(grants)).unwrap());
+    }
+    if verb == SuspendSteps::VERB {
+        return Some(take_suspended(body, seen));
     }
     if verb == PatchContact::VERB {
         let asked: Envelope<PatchContact> = serde_json::from_slice(body).unwrap();

@@ -123,6 +123,7 @@ fn a_beat_is_told_what_is_not_its_own_any_more() {
     let run = RunId::fresh();
     let out = |step: &str, dispatch, node: Option<&str>| OutFact {
         ends_at: None,
+        supplement_until: None,
         step: step.to_owned(),
         dispatch,
         node: node.map(|node| node.parse().unwrap()),
@@ -149,6 +150,28 @@ fn a_beat_is_told_what_is_not_its_own_any_more() {
     let answer = mesh.heartbeat(working, 30_000, 0);
     let [_, newer, other, _, over, slow] = all;
     assert_eq!(answer.stop, [newer, other, over, slow, foreign]);
+}
+
+/// S1-R2: the worker of a suspended run is told to report what it knows, while that still counts.
+#[test]
+fn a_beat_is_told_of_suspended_steps() {
+    let run = RunId::fresh();
+    let mut mesh = Mesh::new();
+    mesh.run = Some(RunFact {
+        workspace: "acme".parse().unwrap(),
+        out: vec![OutFact {
+            step: "mine".to_owned(),
+            dispatch: 1,
+            node: Some("node-a".parse().unwrap()),
+            ends_at: None,
+            supplement_until: Some(at(60)),
+        }],
+    });
+    let mine = claimed(run, "mine", 1);
+    let answer = mesh.heartbeat(vec![mine.clone()], 30_000, 60);
+    assert_eq!((answer.stop.len(), answer.suspend), (0, vec![mine.clone()]));
+    let answer = mesh.heartbeat(vec![mine], 30_000, 61);
+    assert!(answer.suspend.is_empty());
 }
 
 /// S4-R4, DESIGN "Time": asked first, given up after, and not if it beat meanwhile.

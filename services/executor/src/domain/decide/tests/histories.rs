@@ -1,21 +1,24 @@
 //! What holds in every history: the checks of [`World::give`] after each of many random inputs.
 
 mod plans;
+mod workers;
 
 use chrono::TimeDelta;
 use holdpoint_contracts::asking::{AskMode, ToolQuestion};
 use holdpoint_contracts::hold::{HoldOutcome, OnTimeout};
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{HoldKind, ResumeMode};
+use holdpoint_contracts::suspension::StepOnResume;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use strum::VariantArray as _;
 
-use super::world::{Heard, World, broken, closing, done, owner, pause_input, start_input};
+use super::world::{Heard, World, closing, done, owner, pause_input, start_input};
+use crate::domain::RunInput;
 use crate::domain::plan::Plan;
 use crate::domain::run::{Choice, Signal};
-use crate::domain::{DeliveredStep, RunInput, StepReport};
 pub(super) use plans::a_plan;
+use workers::by_workers;
 
 /// What happens next. Steps and hold numbers are taken modulo what there is.
 #[derive(Debug, Clone)]
@@ -23,6 +26,17 @@ pub(super) enum Move {
     Start,
     Pause,
     Resume(ResumeMode),
+    /// A resume that says what happens with the steps in progress.
+    ResumeSteps(StepOnResume),
+    Suspend,
+    /// A worker reports a step of a suspended run, or shuts down.
+    SuspendStep {
+        step: usize,
+        dispatch: Dispatch,
+        node: bool,
+        shutdown: bool,
+        stopped: bool,
+    },
     Cancel,
     /// The scheduler fires the next timer in time.
     Due,
@@ -107,6 +121,17 @@ pub(super) fn a_move() -> impl Strategy<Value = Move> {
         1 => Just(Move::Start),
         3 => Just(Move::Pause),
         4 => mode.prop_map(Move::Resume),
+        2 => Just(Move::Suspend),
+        3 => prop_oneof![
+            Just(StepOnResume::Redo),
+            Just(StepOnResume::Skip),
+            Just(StepOnResume::CompleteWith { result: json!({ "by": "hand" }) }),
+        ].prop_map(Move::ResumeSteps),
+        4 => (0_usize..6, a_dispatch(), any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
+            |(step, dispatch, node, shutdown, stopped)| {
+                Move::SuspendStep { step, dispatch, node, shutdown, stopped }
+            }
+        ),
         1 => Just(Move::Cancel),
         3 => prop::option::of(0_usize..6).prop_map(Move::Retry),
         6 => Just(Move::Due),
@@ -193,7 +218,14 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
         Move::Resume(mode) => Some(RunInput::Resume {
             by: owner(),
             mode: *mode,
+            step: None,
         }),
+        Move::ResumeSteps(step) => Some(RunInput::Resume {
+            by: owner(),
+            mode: ResumeMode::Continue,
+            step: Some(step.clone()),
+        }),
+        Move::Suspend => Some(super::suspension::suspend_input("odd")),
         Move::Due => {
             let set = world.timers.iter();
             let set = set.filter_map(|(hold, (rev, due))| Some((due.as_ref()?, *hold, *rev)));
@@ -209,7 +241,9 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
             // None fires that was not set before: following a scope may set the next one.
             rev: (*rev).min(world.run.as_ref()?.version),
         }),
-        Move::Ask { .. } | Move::Report { .. } => by_workers(world, next),
+        Move::Ask { .. } | Move::Report { .. } | Move::SuspendStep { .. } => {
+            by_workers(world, next)
+        }
         Move::TakeOver(_)
         | Move::People { .. }
         | Move::Cancel
@@ -226,52 +260,6 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
             world.pass(TimeDelta::milliseconds(*ms));
             None
         }
-    }
-}
-
-/// What workers do with what they were dispatched.
-fn by_workers(world: &World, next: &Move) -> Option<RunInput> {
-    match next {
-        Move::Ask {
-            step,
-            dispatch,
-            node,
-            delivery,
-            without_lease,
-        } => {
-            let index = *step;
-            let (step, dispatch) = place(world, index, *dispatch)?;
-            let node = if *node { "node-a" } else { "node-b" };
-            Some(RunInput::StartStep(DeliveredStep {
-                node: node.parse().unwrap(),
-                step,
-                dispatch,
-                delivery: *delivery,
-                without_lease: *without_lease,
-                // Tools of some nodes have a risk that only the node knows.
-                is_high_risk: *delivery == 2 && index.is_multiple_of(3),
-                is_idempotent: false,
-            }))
-        }
-        Move::Report {
-            step,
-            dispatch,
-            fails,
-        } => {
-            let (step, dispatch) = place(world, *step, *dispatch)?;
-            Some(RunInput::StepResult(StepReport {
-                node: "node-a".parse().unwrap(),
-                step,
-                dispatch,
-                result: if *fails {
-                    broken()
-                } else {
-                    done(json!({ "n": 1 }))
-                },
-                error_code: fails.then(|| "http_status".to_owned()),
-            }))
-        }
-        _ => None,
     }
 }
 

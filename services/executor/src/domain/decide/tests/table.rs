@@ -12,6 +12,7 @@ use holdpoint_contracts::hold::HoldOutcome;
 use holdpoint_contracts::run::{HoldKind, ResumeMode, RunStatus};
 use serde_json::json;
 
+use super::suspension::suspend_input;
 use super::world::{Heard, World, broken, done};
 use crate::domain::run::{Step, StepPhase, Timer};
 use crate::domain::{Reply, RunInput};
@@ -64,6 +65,7 @@ fn table_of(input: &RunInput) -> &'static str {
         | RunInput::Watch
         | RunInput::Retry { .. }
         | RunInput::Signal { .. }
+        | RunInput::Suspend { .. }
         | RunInput::Cancel { .. } => "What people do",
         RunInput::TimerFired { .. } | RunInput::ApplyScopes => "What time does",
         RunInput::LeaseEnded { .. }
@@ -75,16 +77,18 @@ fn table_of(input: &RunInput) -> &'static str {
             "What tools ask, and how they park: `request_input`, `step_results` with `parks`"
         }
         RunInput::StepResult(_) => "What workers report: `step_results`",
+        RunInput::SuspendStep(_) => "What workers say at a suspension: `suspend_steps`",
     }
 }
 
-const TABLES: [&str; 6] = [
+const TABLES: [&str; 7] = [
     "What people do",
     "What time does",
     "What leases, answers and dead letters do",
     "What workers ask: `start_steps`",
     "What tools ask, and how they park: `request_input`, `step_results` with `parks`",
     "What workers report: `step_results`",
+    "What workers say at a suspension: `suspend_steps`",
 ];
 
 /// The row of a phase. A new phase must be thought about here.
@@ -163,18 +167,13 @@ fn table_rows() -> Vec<TableRow> {
         idempotent: make(IDEMPOTENT),
         once_only: make(ONCE_ONLY),
     };
-    let same = |name: &'static str, world: World| TableRow {
-        name,
-        idempotent: world.clone(),
-        once_only: world,
-    };
     let hold = |world: &mut World| {
         world.pause();
     };
     let uncertain = |then: fn(&mut World)| after(after(queued(ONCE_ONLY), lose), then);
     let [planned, planned_once] = PLANNED.map(World::started);
     let awaits = World::started(SIGNAL);
-    vec![
+    let mut rows = vec![
         TableRow {
             name: "planned",
             idempotent: planned.clone(),
@@ -226,7 +225,39 @@ fn table_rows() -> Vec<TableRow> {
                 world.cancel();
             })
         }),
+    ];
+    rows.extend(suspended_rows());
+    rows
+}
+
+/// A row that is the same for both kinds of steps.
+fn same(name: &'static str, world: World) -> TableRow {
+    TableRow {
+        name,
+        idempotent: world.clone(),
+        once_only: world,
+    }
+}
+
+fn suspended_rows() -> [TableRow; 3] {
+    let mut lost = after(after(queued(ONCE_ONLY), ask), suspend);
+    lost.lose(STEP);
+    [
+        TableRow {
+            name: "in_progress, suspended",
+            idempotent: after(after(queued(IDEMPOTENT), ask), suspend),
+            once_only: after(after(queued(ONCE_ONLY), ask), suspend),
+        },
+        same(
+            "waiting (frozen), suspended",
+            after(again_waiting(), suspend),
+        ),
+        same("uncertain, suspended", lost),
     ]
+}
+
+fn suspend(world: &mut World) {
+    world.give(suspend_input("odd"));
 }
 
 fn completed(steps: &str) -> World {
@@ -285,11 +316,21 @@ fn word(answer: &Reply) -> String {
         Reply::Changed(_)
         | Reply::Heartbeat(_)
         | Reply::Tool(_)
+        | Reply::Refused(_)
         | Reply::Run(_)
         | Reply::Agent(_)
         | Reply::Contact(_)
         | Reply::Scope(_)
         | Reply::Nothing(()) => String::new(),
+    }
+}
+
+/// Whether the run is suspended or paused.
+fn stopped(world: &World) -> &'static str {
+    match (&world.run().suspension, world.run().pauses.is_empty()) {
+        (Some(_), _) => ", suspended",
+        (None, true) => "",
+        (None, false) => ", paused",
     }
 }
 
@@ -306,10 +347,7 @@ fn tried(row: &TableRow, column: &Column) -> (String, Option<RunStatus>) {
         Heard::Unchanged(answer) => (format!("unchanged{}", word(&answer)), None),
         Heard::Decided(answer) => {
             let (row, status) = (row_of(world.step(STEP)), world.status());
-            let paused = match world.run().pauses.is_empty() {
-                true => "",
-                false => ", paused",
-            };
+            let paused = stopped(&world);
             let anew = match world.handed.len() - from.handed.len() {
                 0 => "",
                 _ => ", dispatched",
@@ -436,6 +474,8 @@ done twice. An uncertain, waiting, asked or skipped step is the same one in ever
   step's number has risen with the cancellation, so that the number that was out is its older one.
 - *asking*: its tool has asked and blocks; *parked*: it has asked and ended. *Asks* is a question of
   another key, *asks again* one of the same key, both by the current dispatch.
+- *suspended*: the run is `paused_for_intervention` with a snapshot. *Supplement*: node-a adds its part to the
+  snapshot; *stopped*: its tool has stopped too; *shutdown*: node-a leaves.
 - *lease ended*: of node-a, which was granted the step where it is in progress. *Answered*: about the step's
   own question; where nothing is asked, about a hold that never was. *Timed out*, *taken over*, *accepted*
   and *completed* are what the owner of a hold on people says of it; of the timeout of a paused run nothing
@@ -447,10 +487,7 @@ done twice. An uncertain, waiting, asked or skipped step is the same one in ever
 fn states_table_is_current() {
     for row in table_rows() {
         for world in [&row.idempotent, &row.once_only] {
-            let paused = match world.run().pauses.is_empty() {
-                true => "",
-                false => ", paused",
-            };
+            let paused = stopped(world);
             let found = format!("{}{paused}", row_of(world.step(STEP)));
             assert_eq!(found, row.name, "the scene is not what it says");
         }

@@ -19,6 +19,7 @@ use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::notification::RunEnded;
 use holdpoint_contracts::run::{ActionResult, LeaseEvent, ResumeMode, RunStatus, RunView};
 use holdpoint_contracts::steps::{Grant, ResultReply, StepDispatch};
+use holdpoint_contracts::suspension::SnapshotView;
 use holdpoint_ids::{HoldId, RunId, Workspace};
 use serde_json::{Value, json};
 
@@ -29,7 +30,7 @@ use crate::domain::run::{Run, Step, StepPhase};
 use crate::domain::scope::{EndsWatch, Scope, WorkspaceScope};
 use crate::domain::{
     Agent, Aggregate, DeliveredStep, Fact, Input, Key, Lease, Need, PlanFact, Refusal, Reply,
-    RunInput, StepReport, StepRow, Tool, decide,
+    RunInput, StepReport, StepRow, Tool, bounded_calls, calls_of_row, decide,
 };
 
 /// How often one decision may ask for more; the kernel gives up soon after.
@@ -81,6 +82,10 @@ pub(super) struct World {
     /// What the run says of its contact, once an id.
     pub(super) said: BTreeMap<String, Activity>,
     pub(super) rows: BTreeMap<String, StepRow>,
+    /// The stored snapshot.
+    pub(super) snapshot: Option<SnapshotView>,
+    /// Nodes that were asked for a heartbeat, in order.
+    pub(super) probed: Vec<String>,
     /// Every decision's effects, as text.
     pub(super) trace: Vec<String>,
     plan: Arc<PlanFact>,
@@ -153,6 +158,8 @@ impl World {
             older: 0,
             said: BTreeMap::new(),
             rows: BTreeMap::new(),
+            snapshot: None,
+            probed: Vec::new(),
             trace: Vec::new(),
             plan: Arc::new(PlanFact::new(plan)),
             values: BTreeMap::new(),
@@ -213,7 +220,11 @@ impl World {
     }
 
     pub(super) fn resume(&mut self, mode: ResumeMode) -> Heard {
-        self.give(RunInput::Resume { by: owner(), mode })
+        self.give(RunInput::Resume {
+            by: owner(),
+            mode,
+            step: None,
+        })
     }
 
     pub(super) fn cancel(&mut self) -> Heard {
@@ -412,6 +423,15 @@ impl World {
                 Some(Fact::Value(Arc::new(said)))
             }
             Need::User(_, user) => (user.as_str() == "ada").then(|| Fact::User(self.is_ada_active)),
+            Need::ToolCalls(_) => {
+                let rows = self.rows.values().cloned();
+                let calls = bounded_calls(rows.flat_map(calls_of_row).collect());
+                Some(Fact::ToolCalls(Arc::new(calls)))
+            }
+            Need::Snapshot(_) => {
+                let snapshot = self.snapshot.clone();
+                snapshot.map(|snapshot| Fact::Snapshot(Arc::new(snapshot)))
+            }
             Need::State(_) => None,
         };
         fact.map_or(Lookup::Missing, Lookup::Found)

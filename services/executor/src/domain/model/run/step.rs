@@ -210,6 +210,10 @@ pub enum Timer {
 }
 
 /// A step that may have happened, and the question whether it has.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "three of them say why it is asked, and rows are stored with them"
+)]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Uncertain {
     pub working: StepGrant,
@@ -228,6 +232,9 @@ pub struct Uncertain {
     /// Whether its run ended first, and was retried.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_retried: bool,
+    /// Whether its worker has stopped it before its end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_stopped: bool,
 }
 
 impl Uncertain {
@@ -238,6 +245,8 @@ impl Uncertain {
             "may have happened: it was called before the run failed."
         } else if self.is_timeout {
             "may have happened: its tool did not end in time."
+        } else if self.is_stopped {
+            "may have happened: its worker stopped it before its end."
         } else {
             "may have happened: its worker was granted the start and never reported."
         }

@@ -3,15 +3,17 @@
 use holdpoint_contracts::asking::ToolQuestion;
 use holdpoint_contracts::hold::{HandoffEventKind, HoldOutcome};
 use holdpoint_contracts::run::ResumeMode;
+use holdpoint_contracts::suspension::StepOnResume;
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
+use super::super::suspension::{supplement, suspend_input};
 use super::super::world::{
     World, broken, closing, done, handoff_event, owner, pause_input, run_id, start_input,
 };
 use super::STEP;
 use crate::domain::run::{Choice, Signal, StepPhase, Timer};
-use crate::domain::{DeliveredStep, RunInput, StepReport};
+use crate::domain::{DeliveredStep, RunInput, StepReport, SuspensionReport};
 
 /// An input to be tried.
 pub(super) struct Column {
@@ -147,7 +149,58 @@ fn accepted(world: &World) -> RunInput {
 }
 
 fn resume(mode: ResumeMode) -> RunInput {
-    RunInput::Resume { by: owner(), mode }
+    RunInput::Resume {
+        by: owner(),
+        mode,
+        step: None,
+    }
+}
+
+/// A resume that says what happens with a step in progress.
+fn resume_step(step: StepOnResume) -> RunInput {
+    RunInput::Resume {
+        by: owner(),
+        mode: ResumeMode::Continue,
+        step: Some(step),
+    }
+}
+
+/// What the worker of a step says at a suspension.
+fn suspended(world: &World, shutdown: bool, stopped: bool) -> RunInput {
+    RunInput::SuspendStep(Box::new(SuspensionReport {
+        node: "node-a".parse().unwrap(),
+        step: STEP.to_owned(),
+        dispatch: world.dispatch(STEP),
+        shutdown,
+        stopped,
+        supplement: Some(supplement(json!(7))),
+    }))
+}
+
+/// What operators and workers do at a suspension.
+fn of_suspension() -> Vec<Column> {
+    let on = |on_idempotent, name, input| Column {
+        name,
+        on_idempotent,
+        input,
+    };
+    vec![
+        on(false, "suspend", |_| suspend_input("odd")),
+        on(false, "resume, `redo`", |_| resume_step(StepOnResume::Redo)),
+        on(false, "resume, `skip`", |_| resume_step(StepOnResume::Skip)),
+        on(false, "resume, `complete_with`", |_| {
+            resume_step(StepOnResume::CompleteWith { result: json!(1) })
+        }),
+        on(false, "supplement", |it| suspended(it, false, false)),
+        on(true, "stopped, idempotent", |it| suspended(it, false, true)),
+        on(false, "stopped, not idempotent", |it| {
+            suspended(it, false, true)
+        }),
+        on(true, "shutdown, idempotent", |it| suspended(it, true, true)),
+        on(false, "shutdown, not idempotent", |it| {
+            suspended(it, true, true)
+        }),
+    ]
 }
 
 fn cancel() -> RunInput {
@@ -239,6 +292,7 @@ pub(super) fn columns() -> Vec<Column> {
         on(false, "older dispatch", |it| asked(it, "node-a", 1, 1)),
     ];
     columns.extend(of_tools_and_results());
+    columns.extend(of_suspension());
     columns
 }
 

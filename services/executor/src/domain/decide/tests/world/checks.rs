@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use holdpoint_contracts::history::{EventType, HistoryItem};
 use holdpoint_contracts::hold::HoldState;
-use holdpoint_contracts::run::StepStatus;
+use holdpoint_contracts::run::{RunStatus, StepStatus};
 use holdpoint_contracts::steps::StepDispatch;
 
 use holdpoint_contracts::tool::Risk;
 
 use super::World;
 use crate::domain::rules::approval_gate::call_digest;
+use crate::domain::rules::pauses::is_of_run;
 use crate::domain::run::{Phase, Run, Step, StepPhase, Timer};
 use crate::domain::{Effect, Reply};
 
@@ -90,6 +91,7 @@ impl World {
         self.check_questions(run);
         self.check_leases(run);
         self.check_wakers(run);
+        self.check_suspension(run);
         for step in &run.steps {
             let row = self.rows.get(&step.id);
             let said = row.map(|row| (row.status, row.dispatch));
@@ -110,6 +112,21 @@ impl World {
                 ),
             }
         }
+    }
+
+    /// S1-R7: a suspended run is frozen, and has the snapshot of this suspension.
+    fn check_suspension(&self, run: &Run) {
+        let Some(suspension) = &run.suspension else {
+            return;
+        };
+        assert!(!run.is_final() && run.pauses.iter().any(is_of_run));
+        assert_eq!(run.status(), RunStatus::PausedForIntervention);
+        let snapshot = self.snapshot.as_ref().expect("a snapshot");
+        assert_eq!(snapshot.suspended_at, suspension.at);
+        assert_eq!(snapshot.snapshot_json.reason, suspension.reason);
+        let suspended = self.history.iter().rev();
+        let mut suspended = suspended.filter(|item| item.kind == EventType::RunSuspended);
+        assert!(suspended.any(|item| item.data["reason"] == suspension.reason));
     }
 
     /// What the scheduler was told is what the run wants.

@@ -16,6 +16,7 @@ impl World {
                 Effect::Step(mut row) => {
                     // The table keeps what is not said again.
                     let old = self.rows.get(&row.step).filter(|_| !row.is_reset);
+                    row.tool = row.tool.or_else(|| old.and_then(|it| it.tool.clone()));
                     row.request = row
                         .request
                         .or_else(|| old.and_then(|it| it.request.clone()));
@@ -44,12 +45,13 @@ impl World {
                 Effect::LeaseEvent { step, entry, .. } => self.claims.push((step, entry)),
                 Effect::NodeTimer { .. }
                 | Effect::LeasesRenewed { .. }
-                | Effect::ProbeNode { .. }
                 | Effect::Users(_)
                 | Effect::DeleteExpiredRuns { .. }
                 | Effect::ScopeSyncPending => {
                     panic!("a run knows no nodes, no users and no pages")
                 }
+                Effect::ProbeNode { node } => self.probed.push(node.to_string()),
+                Effect::Snapshot(view) => self.snapshot = Some((*view).clone()),
                 Effect::StepDispatch(step_dispatch) => self.handed.push(*step_dispatch),
                 Effect::Timer { hold, rev, due, .. } => {
                     let newest = self.timers.get(&hold).is_none_or(|(known, _)| rev > *known);

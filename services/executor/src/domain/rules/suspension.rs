@@ -1,0 +1,6 @@
+//! Suspending a run, its snapshot, and what a resume does with the steps that were in progress (S1).
+
+pub(crate) mod resumed_steps;
+pub(crate) mod snapshot;
+pub(crate) mod supplements;
+pub(crate) mod suspend;

@@ -1,0 +1,4 @@
+//! Rows about suspensions (S1).
+
+pub(crate) mod snapshot_row;
+pub(crate) mod tool_calls;

@@ -1,0 +1,123 @@
+//! Snapshots, and the calls that they show (S1-R2, S1-R7, S1-R9).
+
+use chrono::TimeDelta;
+use holdpoint_contracts::run::{ActionResult, FailedAttempt};
+use holdpoint_contracts::suspension::{Snapshot, SnapshotView, Supplement};
+use serde_json::Value;
+
+use super::*;
+use crate::domain::TOOL_CALLS_MAX;
+
+#[tokio::test]
+async fn a_snapshot_is_kept_once_a_run() {
+    let (_dir, db) = sqlite().await;
+    is_kept(&db).await;
+}
+
+#[tokio::test]
+async fn a_snapshot_shows_the_newest_calls() {
+    let (_dir, db) = sqlite().await;
+    shows_calls(&db).await;
+}
+
+pub(super) fn snapshot(run: RunId, reason: &str) -> SnapshotView {
+    let part = Supplement {
+        checkpoint: json!({ "page": 7 }),
+        ..Supplement::default()
+    };
+    SnapshotView {
+        run,
+        snapshot_json: Snapshot {
+            reason: reason.to_owned(),
+            auto_resumable: false,
+            current_step: Some("step-01".to_owned()),
+            tool_calls: Vec::new(),
+            write_buffer: json!("half \u{0} \"a\\"),
+            checkpoint: Value::Null,
+            sandbox: None,
+            other_steps: BTreeMap::from([("step-02".to_owned(), part)]),
+        },
+        suspended_at: now(),
+        complete: false,
+    }
+}
+
+async fn find(db: &DatabaseConnection, need: Need) -> Option<Fact> {
+    let tx = begin_write(db).await.unwrap();
+    let found = executor().find(&tx, std::slice::from_ref(&need)).await;
+    tx.commit().await.unwrap();
+    let found = found.unwrap().into_iter();
+    found
+        .filter(|(known, _)| *known == need)
+        .map(|(_, fact)| fact)
+        .next()
+}
+
+/// The newest one of a batch, and of all batches, counts.
+pub(super) async fn is_kept(db: &DatabaseConnection) {
+    let run = RunId::fresh();
+    assert!(find(db, Need::Snapshot(run)).await.is_none());
+    assert_eq!(snapshot_of(db, run).await.unwrap(), None);
+    let first = snapshot(run, "first");
+    let second = SnapshotView {
+        complete: true,
+        ..snapshot(run, "second")
+    };
+    let stored = |view: &SnapshotView| Effect::Snapshot(Arc::new(view.clone()));
+    record_all(db, &[stored(&second), stored(&first)]).await;
+    assert_eq!(snapshot_of(db, run).await.unwrap(), Some(first));
+    record_all(db, &[stored(&second)]).await;
+    assert_eq!(snapshot_of(db, run).await.unwrap(), Some(second.clone()));
+    match find(db, Need::Snapshot(run)).await {
+        Some(Fact::Snapshot(found)) => assert_eq!(*found, second),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The newest calls, with references to what is large.
+pub(super) async fn shows_calls(db: &DatabaseConnection) {
+    let run = run();
+    let row = |number: usize, text: String| StepRow {
+        step: format!("step-{number:03}"),
+        tool: Some("log".to_owned()),
+        request: Some(json!({ "n": number, "text": text })),
+        started_at: Some(now() + TimeDelta::seconds(i64::try_from(number).unwrap())),
+        ..StepRow::new(run.id, &run.steps[0])
+    };
+    let response = ActionResult {
+        success: false,
+        description: "The server answered 500".to_owned(),
+        error: None,
+        data: Value::Null,
+        duration_ms: 1,
+    };
+    let mut last = row(150, "x".repeat(70_000));
+    last.dispatch = 3;
+    last.failed_attempts = vec![FailedAttempt {
+        attempt: 1,
+        dispatch: 2,
+        at: now() + TimeDelta::seconds(149),
+        error_code: "http_status".to_owned(),
+        response,
+    }];
+    let rows = (0..150)
+        .map(|number| row(number, String::new()))
+        .chain([last]);
+    let effects: Vec<_> = rows.map(|row| Effect::Step(Box::new(row))).collect();
+    record_all(db, &effects).await;
+    let Some(Fact::ToolCalls(calls)) = find(db, Need::ToolCalls(run.id)).await else {
+        panic!("no calls");
+    };
+    assert_eq!(calls.len(), TOOL_CALLS_MAX);
+    let newest = calls.last().unwrap();
+    assert_eq!((newest.step.as_str(), newest.dispatch), ("step-150", 3));
+    assert!(
+        newest.request["size"].as_u64().unwrap() > 70_000,
+        "{newest:?}"
+    );
+    let failed = calls.iter().find(|call| call.dispatch == 2).unwrap();
+    assert_eq!(failed.error_code.as_deref(), Some("http_status"));
+    assert!(calls.iter().any(|call| call.request["n"] == 149));
+    let other = find(db, Need::ToolCalls(RunId::fresh())).await;
+    assert!(matches!(other, Some(Fact::ToolCalls(calls)) if calls.is_empty()));
+}

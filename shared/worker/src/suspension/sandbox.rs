@@ -1,0 +1,256 @@
+//! The directory that a worker gives to the tool of one run and step (S1-R8).
+//!
+//! Owns its place, its manifest and its removal. It is made when a tool asks for it, survives a suspension, and is
+//! removed when the run has ended.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use holdpoint_contracts::steps::StepDispatch;
+use holdpoint_contracts::suspension::{
+    SNAPSHOT_BLOB_MAX, SNAPSHOT_MAX, Sandbox, SandboxFile, Supplement, ValueReference,
+};
+use holdpoint_ids::{NodeName, RunId, Workspace};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+/// Files of one manifest. Further ones are counted.
+pub const FILES_MAX: usize = 1_000;
+
+/// Deepest directory of a manifest.
+const DEPTH_MAX: usize = 16;
+
+/// The file in which a command saves `{write_buffer, checkpoint}`.
+pub const SUPPLEMENT_FILE: &str = ".holdpoint-supplement.json";
+
+/// The sandboxes of a worker.
+#[derive(Debug, Clone)]
+pub struct Sandboxes {
+    root: PathBuf,
+    node: NodeName,
+}
+
+/// One sandbox. It may not exist yet.
+#[derive(Debug, Clone)]
+pub struct SandboxDir {
+    path: PathBuf,
+    node: NodeName,
+}
+
+impl Sandboxes {
+    #[must_use]
+    pub const fn new(root: PathBuf, node: NodeName) -> Self {
+        Self { root, node }
+    }
+
+    #[must_use]
+    pub fn of(&self, step: &StepDispatch) -> SandboxDir {
+        let run = self.of_run(&step.workspace, step.run);
+        SandboxDir {
+            path: run.join(file_name(&step.step)),
+            node: self.node.clone(),
+        }
+    }
+
+    fn of_run(&self, workspace: &Workspace, run: RunId) -> PathBuf {
+        self.root.join(workspace.as_str()).join(run.to_string())
+    }
+
+    /// The runs that have sandboxes, in order after the given one, at most `max`.
+    #[must_use]
+    pub fn runs(&self, after: Option<&(Workspace, RunId)>, max: usize) -> Vec<(Workspace, RunId)> {
+        let mut runs = Vec::new();
+        for workspace in names(&self.root) {
+            let Ok(id) = workspace.parse::<Workspace>() else {
+                continue;
+            };
+            let of_workspace = names(&self.root.join(&workspace)).into_iter();
+            let of_workspace =
+                of_workspace.filter_map(|name| Some((id.clone(), name.parse().ok()?)));
+            runs.extend(of_workspace);
+        }
+        runs.retain(|run| after.is_none_or(|after| run > after));
+        runs.sort();
+        runs.truncate(max);
+        runs
+    }
+
+    /// Removes the sandboxes of a run, or does nothing if there are none.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub fn remove(&self, workspace: &Workspace, run: RunId) -> io::Result<()> {
+        match fs::remove_dir_all(self.of_run(workspace, run)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        }
+    }
+}
+
+fn names(path: &Path) -> Vec<String> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.collect()
+}
+
+/// A step id as the name of a directory. Other characters than letters, digits, `-` and `_` are written as numbers.
+fn file_name(step: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let written = |c: char| {
+        if plain(c) {
+            c.to_string()
+        } else {
+            format!("+{:x}+", u32::from(c))
+        }
+    };
+    step.chars().map(written).collect()
+}
+
+impl SandboxDir {
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Creates the directory, which only the user of the worker can read.
+    ///
+    /// # Errors
+    /// The directory cannot be created.
+    pub fn create(&self) -> io::Result<&Path> {
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(&self.path)?;
+        Ok(&self.path)
+    }
+
+    #[must_use]
+    pub fn supplement_file(&self) -> PathBuf {
+        self.path.join(SUPPLEMENT_FILE)
+    }
+
+    /// What the tool has saved in it, and its manifest; none: it does not exist.
+    pub(super) fn read(&self) -> Option<Supplement> {
+        let sandbox = self.manifest()?;
+        let mut supplement = saved_values(&self.supplement_file()).unwrap_or_default();
+        supplement.sandbox = Some(sandbox);
+        Some(supplement)
+    }
+
+    /// Its files with their hashes; none: it does not exist. Links are not followed.
+    #[must_use]
+    pub fn manifest(&self) -> Option<Sandbox> {
+        if !fs::symlink_metadata(&self.path).ok()?.is_dir() {
+            return None;
+        }
+        let mut walk = Walk {
+            root: &self.path,
+            files: Vec::new(),
+            omitted: 0,
+            bytes_left: SNAPSHOT_MAX,
+        };
+        walk.visit(&self.path, 0);
+        let Walk {
+            mut files, omitted, ..
+        } = walk;
+        files.sort_by(|one, other| one.path.cmp(&other.path));
+        Some(Sandbox {
+            node: self.node.clone(),
+            path: self.path.display().to_string(),
+            files,
+            omitted,
+        })
+    }
+}
+
+struct Walk<'s> {
+    root: &'s Path,
+    files: Vec<SandboxFile>,
+    omitted: u64,
+    /// Bytes that may still be hashed.
+    bytes_left: u64,
+}
+
+impl Walk<'_> {
+    fn visit(&mut self, path: &Path, depth: usize) {
+        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let Ok(kind) = entry.file_type() else {
+                continue;
+            };
+            if kind.is_dir() && depth < DEPTH_MAX {
+                self.visit(&path, depth + 1);
+            } else if kind.is_file() {
+                match self.file(&path) {
+                    Some(file) => self.files.push(file),
+                    None => self.omitted += 1,
+                }
+            } else {
+                self.omitted += 1;
+            }
+        }
+    }
+
+    fn file(&mut self, path: &Path) -> Option<SandboxFile> {
+        if self.files.len() >= FILES_MAX {
+            return None;
+        }
+        let size = fs::symlink_metadata(path).ok()?.len();
+        self.bytes_left = self.bytes_left.checked_sub(size)?;
+        let (sha256, size) = hash(path, size).ok()?;
+        Some(SandboxFile {
+            path: path.strip_prefix(self.root).ok()?.to_str()?.to_owned(),
+            size,
+            sha256,
+        })
+    }
+}
+
+/// Hash and length of a file, at most `max` bytes of it: a tool may still write.
+fn hash(path: &Path, max: u64) -> io::Result<(String, u64)> {
+    let (mut digest, mut file) = (Sha256::new(), File::open(path)?.take(max));
+    let size = io::copy(&mut file, &mut digest)?;
+    Ok((hex(&digest.finalize()), size))
+}
+
+pub(super) fn hex(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The values that a command has saved; none: there is no file, or it is not JSON with these fields.
+fn saved_values(path: &Path) -> Option<Supplement> {
+    let data = fs::symlink_metadata(path).ok()?;
+    if !data.is_file() {
+        return None;
+    }
+    if data.len() > SNAPSHOT_BLOB_MAX {
+        // Not read into memory. The executor refuses it, and says so.
+        let checkpoint = json!(ValueReference {
+            sha256: String::new(),
+            size: data.len(),
+            media_type: "application/json".to_owned(),
+        });
+        return Some(Supplement {
+            checkpoint,
+            ..Supplement::default()
+        });
+    }
+    let mut text = String::new();
+    let file = File::open(path).ok()?;
+    file.take(SNAPSHOT_BLOB_MAX)
+        .read_to_string(&mut text)
+        .ok()?;
+    let mut saved: Value = match serde_json::from_str(&text) {
+        Ok(saved) => saved,
+        Err(error) => {
+            tracing::warn!(%error, "saved values of a command are not JSON; the snapshot lacks them");
+            return None;
+        }
+    };
+    let mut take = |name| saved.get_mut(name).map(Value::take).unwrap_or_default();
+    Some(Supplement {
+        write_buffer: take("write_buffer"),
+        checkpoint: take("checkpoint"),
+        sandbox: None,
+    })
+}
