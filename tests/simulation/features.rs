@@ -26,9 +26,11 @@ pub(crate) enum Feature {
     Restarting,
     /// Webhooks want events, and their receivers fail and recover.
     Webhooks,
+    /// Schedules start runs.
+    Schedules,
 }
 
-const COUNT: usize = Feature::Webhooks as usize + 1;
+const COUNT: usize = Feature::Schedules as usize + 1;
 
 /// The features of one history.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +46,7 @@ impl Features {
             *is_drawn = !is_plain && chance.one_in(2);
         }
         // Drawn last, so that other features of a seed stay as they are.
-        for last in [Feature::Restarting, Feature::Webhooks] {
+        for last in [Feature::Restarting, Feature::Webhooks, Feature::Schedules] {
             drawn[last as usize] = chance.one_in(2);
         }
         Self(drawn)

@@ -26,6 +26,7 @@ mod parsers;
 mod people;
 mod plans;
 mod requests;
+mod schedules;
 mod service;
 mod sweeps;
 mod tables;

@@ -15,6 +15,7 @@ pub(crate) mod request_input;
 pub(crate) mod resume_run;
 pub(crate) mod retry_run;
 pub(crate) mod start_run;
+pub(crate) mod start_scheduled;
 pub(crate) mod start_steps;
 pub(crate) mod step_results;
 pub(crate) mod take_over_run;

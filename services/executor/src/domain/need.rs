@@ -109,6 +109,7 @@ pub enum Fact {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunFact {
     pub workspace: Workspace,
+    pub is_final: bool,
     /// The steps that are dispatched or granted.
     pub out: Vec<OutFact>,
 }
@@ -143,6 +144,7 @@ impl RunFact {
         });
         Self {
             workspace: run.workspace.clone(),
+            is_final: run.is_final(),
             out: out.collect(),
         }
     }

@@ -36,7 +36,7 @@ async fn every_command_says_who_asks_in_a_way_that_can_be_checked() {
 }
 
 /// Method, path and what is needed.
-const ROUTES: [(&str, &str, Right); 54] = [
+const ROUTES: [(&str, &str, Right); 58] = [
     ("GET", "/agents", Right::Look),
     ("GET", "/runs", Right::Look),
     ("GET", "/runs/R", Right::Look),
@@ -87,6 +87,10 @@ const ROUTES: [(&str, &str, Right); 54] = [
     ("GET", "/policies", Right::Look),
     ("POST", "/policies", Right::Administer),
     ("DELETE", "/policies/on-call", Right::Administer),
+    ("GET", "/schedules", Right::Look),
+    ("GET", "/schedules/daily", Right::Look),
+    ("POST", "/schedules", Right::Operate),
+    ("DELETE", "/schedules/daily", Right::Operate),
     ("GET", "/tokens", Right::Administer),
     ("GET", "/hooks/inbound", Right::Administer),
     ("GET", "/webhooks", Right::Administer),

@@ -15,6 +15,7 @@ mod people;
 mod require_active_user;
 mod retry_run;
 mod retrying;
+mod scheduled;
 mod starting;
 mod table;
 mod tools;

@@ -7,7 +7,8 @@ use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
 use super::super::world::{
-    World, broken, closing, done, handoff_event, owner, pause_input, run_id, start_input,
+    World, broken, closing, done, handoff_event, owner, pause_input, run_id, scheduled_start,
+    start_input,
 };
 use super::STEP;
 use crate::domain::run::{Choice, StepPhase, Timer};
@@ -175,6 +176,7 @@ pub(super) fn columns() -> Vec<Column> {
         on(false, "retry", |_| retry()),
         on(false, "take over", |_| RunInput::TakeOver { by: owner() }),
         on(false, "follow", |_| RunInput::Watch),
+        on(false, "scheduled start again", |_| scheduled_start()),
         on(false, "timer fired, current", |it| fired(it, true)),
         on(false, "timer fired, stale", |it| fired(it, false)),
         on(true, "lease ended, idempotent", |it| lost(it, 0)),
