@@ -129,7 +129,7 @@ impl World {
             executor: SimService::new(Executor::new(keys, clock.clone())),
             handoff,
             scheduled_runs: ScheduledRuns::default(),
-            scheduler: SimService::new(Scheduler::new(trust.clone(), clock.clone())),
+            scheduler: SimService::new(Scheduler::new(trust, clock.clone())),
             notification,
             pool: DeliveryPool::default(),
             workers: (0..WORKERS).map(SimWorker::new).collect(),

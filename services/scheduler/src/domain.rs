@@ -14,7 +14,7 @@ mod transition;
 
 pub use decision::{Fact, Need, SchedulerDomain};
 pub use effect::{DueReply, Effect, Reply};
-pub use input::Input;
+pub use input::{Input, SchedulePut};
 pub(crate) use model::HORIZON;
 pub use model::schedule::{Fire, PendingStart, Schedule, StartAnswer};
 pub use model::{Key, Owner, Phase, Timer};

@@ -10,7 +10,7 @@ use holdpoint_contracts::value_limits::check_message;
 use holdpoint_ids::{ScheduleName, Workspace};
 use holdpoint_kernel::DecodedCommand;
 
-use crate::domain::{Input, Key, Owner};
+use crate::domain::{Input, Key, Owner, SchedulePut};
 
 /// Timers of one message at most. A message with more is refused.
 const TIMERS_MAX: usize = 1_000;
@@ -30,10 +30,12 @@ impl Reader<'_> {
     pub(crate) fn decode(&self, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
         match self.parts.verb.as_str() {
             SetTimers::VERB => self.timers(body),
-            PutSchedule::VERB => self.schedule(body, |it: PutSchedule, by| Input::PutSchedule {
-                key: key_of_schedule(&self.parts.workspace, &it.schedule.name),
-                spec: Box::new(it.schedule),
-                by,
+            PutSchedule::VERB => self.schedule(body, |it: PutSchedule, by| {
+                Input::PutSchedule(Box::new(SchedulePut {
+                    key: key_of_schedule(&self.parts.workspace, &it.schedule.name),
+                    spec: it.schedule,
+                    by,
+                }))
             }),
             DeleteSchedule::VERB => {
                 self.schedule(body, |it: DeleteSchedule, _| Input::DeleteSchedule {

@@ -7,7 +7,7 @@ use holdpoint_contracts::executor::ScheduledStartReply;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_decision::Decider;
-use holdpoint_ids::{UserName, Workspace};
+use holdpoint_ids::{RunId, UserName, Workspace};
 
 use crate::domain::commands::apply_agent::apply_agent;
 use crate::domain::commands::cancel_run::cancel_run;
@@ -211,18 +211,25 @@ pub fn decide(
                     finish(decide_run(run, input, lookup, now))
                 })
             }
-            None => {
-                if let RunInput::StartScheduled(start) = input {
-                    start_scheduled(workspace, *run, start, lookup, now)
-                } else {
-                    start_run(workspace, *run, input, lookup, now)
-                }
-            }
+            None => start_fresh_run(workspace, *run, input, lookup, now),
             // A run of another workspace does not exist for this one, but its id is taken.
             Some(_) if is_start(input) => Err(Refusal::RunIdTaken(*run).into()),
             Some(_) => Err(Refusal::RunNotFound(*run).into()),
         },
     }
+}
+
+fn start_fresh_run(
+    workspace: &Workspace,
+    run: RunId,
+    input: &RunInput,
+    lookup: LookupFn<'_>,
+    now: DateTime<Utc>,
+) -> Decision {
+    if let RunInput::StartScheduled(start) = input {
+        return start_scheduled(workspace, run, start, lookup, now);
+    }
+    start_run(workspace, run, input, lookup, now)
 }
 
 const fn is_start(input: &RunInput) -> bool {

@@ -50,9 +50,7 @@ impl Decider for SchedulerDomain {
                 Phase::Pending(_) | Phase::Fired | Phase::Cleared => stale,
             },
             (None, Input::Due { .. }) => stale,
-            (_, Input::PutSchedule { key, spec, by }) => {
-                return put_schedule(state, key, (spec, by), lookup, now);
-            }
+            (_, Input::PutSchedule(put)) => return put_schedule(state, put, lookup, now),
             (_, Input::DeleteSchedule { key, name }) => return delete_schedule(state, key, name),
             (_, Input::StartAnswered { rev, answer, .. }) => record_answer(state, *rev, answer),
         })

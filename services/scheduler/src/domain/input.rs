@@ -25,11 +25,7 @@ pub enum Input {
         rev: u64,
     },
     /// An operator creates or changes a schedule.
-    PutSchedule {
-        key: Key,
-        spec: Box<ScheduleSpec>,
-        by: Actor,
-    },
+    PutSchedule(Box<SchedulePut>),
     /// An operator deletes a schedule.
     DeleteSchedule { key: Key, name: ScheduleName },
     /// The executor has answered the start of a fire.
@@ -41,14 +37,22 @@ pub enum Input {
     },
 }
 
+/// The schedule that an operator wants.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SchedulePut {
+    pub key: Key,
+    pub spec: ScheduleSpec,
+    pub by: Actor,
+}
+
 impl Input {
     pub(crate) fn key(&self) -> &Key {
         match self {
             Self::Set { key, .. }
             | Self::Due { key, .. }
-            | Self::PutSchedule { key, .. }
             | Self::DeleteSchedule { key, .. }
             | Self::StartAnswered { key, .. } => key,
+            Self::PutSchedule(put) => &put.key,
         }
     }
 }

@@ -1,4 +1,6 @@
-//! The table on a SQLite file.
+//! The tables on a SQLite file.
+
+mod schedules;
 
 use holdpoint_auth::Trust;
 use holdpoint_clock::Clock;

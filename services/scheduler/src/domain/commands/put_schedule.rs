@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::scheduler::ScheduleSpec;
 use holdpoint_decision::Decided;
@@ -11,8 +10,9 @@ use holdpoint_ids::{ScheduleName, Workspace};
 
 use crate::domain::decision::{Decision, Fact, Lookup, LookupFn, Need, Outcome, Undecided};
 use crate::domain::effect::Reply;
+use crate::domain::input::SchedulePut;
+use crate::domain::model::Timer;
 use crate::domain::model::schedule::{INPUT_BYTES_MAX, SCHEDULES_MAX, Schedule};
-use crate::domain::model::{Key, Timer};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::fire_times::FireTimes;
 use crate::domain::transition::{arm, timer_of};
@@ -21,11 +21,11 @@ use crate::domain::transition::{arm, timer_of};
 /// is overdue.
 pub(crate) fn put_schedule(
     state: Option<&Timer>,
-    key: &Key,
-    (spec, by): (&ScheduleSpec, &Actor),
+    put: &SchedulePut,
     lookup: LookupFn<'_>,
     now: DateTime<Utc>,
 ) -> Decision {
+    let SchedulePut { key, spec, by } = put;
     let known = state.and_then(|timer| timer.schedule.as_deref());
     if let Some(same) = known.filter(|known| known.spec == *spec) {
         return Ok(Outcome::Unchanged(Reply::Schedule(Box::new(same.view()))));

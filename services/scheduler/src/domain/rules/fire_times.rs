@@ -38,7 +38,10 @@ impl FireTimes {
     pub(crate) fn read(cron: &str, time_zone: &str) -> Result<Self, Vec<FieldError>> {
         match (read_cron(cron), read_zone(time_zone)) {
             (Ok(cron), Ok(zone)) => Ok(Self { cron, zone }),
-            (cron, zone) => Err(cron.err().into_iter().chain(zone.err()).collect()),
+            (cron, zone) => {
+                let errors = cron.err().into_iter().chain(zone.err());
+                Err(errors.map(|error| *error).collect())
+            }
         }
     }
 
@@ -99,10 +102,12 @@ fn whole_second(instant: DateTime<Utc>) -> Option<DateTime<Utc>> {
     instant.duration_trunc(TimeDelta::seconds(1)).ok()
 }
 
-fn read_cron(text: &str) -> Result<Cron, FieldError> {
-    let wrong = |message: String| FieldError {
-        text: text.chars().take(CRON_CHARS_MAX).collect(),
-        ..FieldError::at("/cron", message)
+fn read_cron(text: &str) -> Result<Cron, Box<FieldError>> {
+    let wrong = |message: String| {
+        Box::new(FieldError {
+            text: text.chars().take(CRON_CHARS_MAX).collect(),
+            ..FieldError::at("/cron", message)
+        })
     };
     if text.chars().count() > CRON_CHARS_MAX {
         let message = format!("has more than {CRON_CHARS_MAX} characters");
@@ -121,14 +126,16 @@ fn read_cron(text: &str) -> Result<Cron, FieldError> {
     })
 }
 
-fn read_zone(name: &str) -> Result<Tz, FieldError> {
-    name.parse().map_err(|_unknown| FieldError {
-        text: name.chars().take(ZONE_CHARS_MAX).collect(),
-        nearest: nearest_zones(name),
-        ..FieldError::at(
-            "/time_zone",
-            "time_zone is the name of a zone of the IANA database, such as Europe/Berlin",
-        )
+fn read_zone(name: &str) -> Result<Tz, Box<FieldError>> {
+    name.parse().map_err(|_unknown| {
+        Box::new(FieldError {
+            text: name.chars().take(ZONE_CHARS_MAX).collect(),
+            nearest: nearest_zones(name),
+            ..FieldError::at(
+                "/time_zone",
+                "time_zone is the name of a zone of the IANA database, such as Europe/Berlin",
+            )
+        })
     })
 }
 

@@ -171,7 +171,7 @@ fn any_cron() -> impl Strategy<Value = String> {
 fn has(field: &str, number: u32) -> bool {
     match field.strip_prefix('*') {
         Some("") => true,
-        Some(step) => number % step.trim_start_matches('/').parse::<u32>().unwrap() == 0,
+        Some(step) => number.is_multiple_of(step.trim_start_matches('/').parse().unwrap()),
         None => field
             .split(',')
             .any(|one| one.parse::<u32>().unwrap() == number),

@@ -42,11 +42,11 @@ fn put(cron: &str) -> Input {
 }
 
 fn put_spec(spec: ScheduleSpec) -> Input {
-    Input::PutSchedule {
+    Input::PutSchedule(Box::new(SchedulePut {
         key: key(),
-        spec: Box::new(spec),
+        spec,
         by: Actor("ada".into()),
-    }
+    }))
 }
 
 fn delete() -> Input {
