@@ -7,6 +7,7 @@ use holdpoint_testkit::{Up, UpOptions, holdpoint_binary, until};
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::fleet::{Api, Ground};
 use crate::world::{PATIENCE, World, at_rest, log, tables_of};
 
 /// Each morning in Berlin.
@@ -244,6 +245,37 @@ async fn the_command_line_manages_schedules() {
     assert_eq!(code, Some(0));
     let (code, text) = holdpoint(&["schedule", "show", "daily"]).await;
     assert_eq!(code, Some(3), "{text}");
+}
+
+/// Issue 17: two replicas of the scheduler and of the executor, on Postgres, start one run for a fire. It waits for the
+/// next minute.
+#[tokio::test]
+async fn two_replicas_start_one_run() {
+    let Some(ground) = Ground::new().await else {
+        return;
+    };
+    let mut services = Vec::new();
+    for service in ["executor", "executor", "scheduler", "scheduler", "handoff"] {
+        services.push(ground.serve(service, &[]).await);
+    }
+    let args = ["--http", "127.0.0.1:0", "--owner-token"];
+    let gateway = ground.serve("gateway", &args).await;
+    let api = Api::of(&gateway);
+    let agent = json!({ "agent": "quick", "steps": [log("hello")] });
+    assert_eq!(api.post("/agents", &agent).await.0, 201);
+    let mut schedule = daily("quick");
+    schedule["cron"] = json!("* * * * *");
+    let (status, created) = api.post("/schedules", &schedule).await;
+    assert_eq!(status, 201, "{created}");
+    let view = until(PATIENCE * 2, "the schedule has fired", async || {
+        let view = api.get("/schedules/daily").await;
+        (view["last_outcome"] == "started").then_some(view)
+    });
+    let view = view.await.unwrap();
+    let page = api.get("/runs?label=schedule=daily").await;
+    let started = page["items"].as_array().unwrap();
+    assert_eq!(started.len(), 1, "{page} {view}");
+    assert_eq!(view["last_run"], started[0]["id"], "{page}");
 }
 
 /// Deaths of the process while a schedule fires: service, verb, and whether the message comes through the stream.
