@@ -112,9 +112,7 @@ fn expressions_follow_the_calendar() {
         assert_eq!(first(cron), Some(at(next)), "{cron}");
     }
     for never in ["0 0 30 2 *", "0 0 31 4,6,9,11 *"] {
-        let began = std::time::Instant::now();
         assert_eq!(first(never), None, "{never}");
-        println!("{never}: {:?}", began.elapsed());
     }
 }
 
