@@ -130,4 +130,5 @@ service!(notification:
 service!(scheduler:
     "0001_initial" => [super::KERNEL, include_str!("scheduler/0001_initial.sql")],
     "0002_dead_letters_by_age" => [super::DEAD_LETTERS_BY_AGE],
+    "0003_schedules" => [include_str!("scheduler/0003_schedules.sql")],
 );

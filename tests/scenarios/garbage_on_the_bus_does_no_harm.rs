@@ -35,6 +35,8 @@ impl Noise {
             "start_run",
             "timers_fired",
             "set_timers",
+            "put_schedule",
+            "start_scheduled",
             "set_holds",
             "heartbeat",
             "",

@@ -44,6 +44,7 @@ mod a_risky_step_waits_for_approval;
 mod a_run_hides_the_answers_of_its_requests;
 mod a_run_is_suspended;
 mod a_run_waits_for_a_signal_or_a_date;
+mod a_schedule_starts_runs;
 mod a_secret_is_entered_elsewhere;
 mod a_service_dies_at_any_point;
 mod a_step_creates_a_task;

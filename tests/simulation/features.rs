@@ -30,9 +30,11 @@ pub(crate) enum Feature {
     Signals,
     /// Runs are suspended by people and by workers that leave, and resumed.
     Suspending,
+    /// Schedules start runs.
+    Schedules,
 }
 
-const COUNT: usize = Feature::Suspending as usize + 1;
+const COUNT: usize = Feature::Schedules as usize + 1;
 
 /// The features of one history.
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +55,7 @@ impl Features {
             Feature::Webhooks,
             Feature::Signals,
             Feature::Suspending,
+            Feature::Schedules,
         ] {
             drawn[last as usize] = chance.one_in(2);
         }

@@ -27,6 +27,7 @@ mod people;
 mod plans;
 mod requests;
 mod run_actions;
+mod schedules;
 mod service;
 mod sweeps;
 mod tables;

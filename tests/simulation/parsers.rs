@@ -235,7 +235,7 @@ fn messages_of_executor_and_handoff() {
 fn messages_of_the_others() {
     let trust = Secrets::fresh().unwrap().keys().unwrap().trust;
     let clock = Clock::standing_at("2027-01-01T00:00:00Z".parse().unwrap());
-    decodes(&Scheduler::new(clock.clone()));
+    decodes(&Scheduler::new(trust.clone(), clock.clone()));
     let (notification, _jobs) =
         Notification::new(trust, EgressPolicy::PublicOnly, clock, PublicUrl::of(None));
     decodes(&notification);

@@ -12,6 +12,7 @@ use holdpoint_handoff::domain::Aggregate as HandoffAggregate;
 use holdpoint_ids::RunId;
 use holdpoint_kernel::{EffectOf, FactOf, KeyOf, NeedOf, Service, StateOf};
 use holdpoint_scheduler::Scheduler;
+use holdpoint_scheduler::domain::{Fact::Schedules as ScheduleNames, Need::Schedules};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -144,15 +145,22 @@ impl Tables for Scheduler {
 
     fn look_up(
         (): &(),
-        _: &HashMap<KeyOf<Self>, StateOf<Self>>,
-        need: &NeedOf<Self>,
-    ) -> Option<()> {
-        match *need {}
+        states: &HashMap<KeyOf<Self>, StateOf<Self>>,
+        Schedules(workspace): &NeedOf<Self>,
+    ) -> Option<FactOf<Self>> {
+        let schedules = states.values().filter_map(|timer| timer.schedule.as_ref());
+        let names = schedules
+            .filter(|schedule| schedule.workspace == *workspace)
+            .map(|schedule| schedule.spec.name.clone());
+        Some(ScheduleNames(names.collect()))
     }
 
-    /// Its rows have columns and no JSON.
+    /// Its rows have columns, and JSON of schedules only.
     fn stored(state: StateOf<Self>) -> StateOf<Self> {
-        state
+        StateOf::<Self> {
+            schedule: state.schedule.as_ref().map(through_json),
+            ..state
+        }
     }
 }
 

@@ -23,6 +23,7 @@ use crate::mutations;
 use crate::notification::DeliveryPool;
 use crate::people::{Keyring, PendingCommands, People};
 use crate::requests::Requests;
+use crate::schedules::ScheduledRuns;
 use crate::service::{Env, Mutation, SimService};
 use crate::sweeps;
 use crate::worker::{Effects, SimWorker};
@@ -55,6 +56,7 @@ pub(crate) struct World {
     pub(crate) executor: SimService<Executor>,
     pub(crate) handoff: SimService<Handoff>,
     pub(crate) scheduler: SimService<Scheduler>,
+    pub(crate) scheduled_runs: ScheduledRuns,
     pub(crate) notification: SimService<Notification>,
     pub(crate) pool: DeliveryPool,
     pub(crate) workers: Vec<SimWorker>,
@@ -103,7 +105,7 @@ impl World {
         handoff.rewrite = mutations::rewrite(config.mutation);
         let trust = keys.trust.clone();
         let (core, _jobs) = Notification::new(
-            trust,
+            trust.clone(),
             EgressPolicy::PublicOnly,
             clock.clone(),
             PublicUrl::of(None),
@@ -126,7 +128,8 @@ impl World {
             bus: SimBus::default(),
             executor: SimService::new(Executor::new(keys, clock.clone())),
             handoff,
-            scheduler: SimService::new(Scheduler::new(clock.clone())),
+            scheduled_runs: ScheduledRuns::default(),
+            scheduler: SimService::new(Scheduler::new(trust, clock.clone())),
             notification,
             pool: DeliveryPool::default(),
             workers: (0..WORKERS).map(SimWorker::new).collect(),
@@ -171,6 +174,7 @@ impl World {
         self.checks.check_executor(&effects, states, self.now);
         let fired = std::mem::take(&mut self.scheduler.effects);
         self.checks.check_scheduler(&fired, self.now);
+        self.scheduled_runs.follow(&fired);
         if !std::mem::take(&mut self.handoff.effects).is_empty() {
             self.requests.follow(&self.handoff.states);
         }
@@ -201,6 +205,9 @@ impl World {
     }
 
     fn play_turn(&mut self) {
+        if self.features.has(Feature::Schedules) && self.chance.one_in(30) {
+            self.act_on_schedules();
+        }
         match self.chance.below(48) {
             0..=2 if self.runs.len() < RUNS_MAX => self.start_run(),
             0..=3 => self.act_on_runs(),
@@ -418,6 +425,7 @@ impl World {
             if moved {
                 continue;
             }
+            self.delete_schedules();
             if let Some(next) = self.next_instant() {
                 self.move_to(next);
                 self.send_heartbeats();
@@ -476,8 +484,9 @@ impl World {
     }
 
     fn check_quiescent(&self) {
+        let runs = [self.runs.clone(), self.scheduled_runs()].concat();
         self.checks
-            .check_quiescent(&self.runs, &self.executor.states, &self.effects);
+            .check_quiescent(&runs, &self.executor.states, &self.effects);
         self.requests.check_quiescent(self);
         self.check_notifications();
     }

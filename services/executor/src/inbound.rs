@@ -16,7 +16,8 @@ use holdpoint_contracts::asking::RequestInput;
 use holdpoint_contracts::executor::{
     AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HandoffsUpdated,
     HoldsClosed, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope,
-    RetryRun, RunEndsOf, SignalRun, StartRun, TakeOverRun, TimerFired, TimersFired, WatchRunEnds,
+    RetryRun, RunEndsOf, ScheduledStart, SignalRun, StartRun, StartScheduled, TakeOverRun, TimerFired,
+    TimersFired, WatchRunEnds,
 };
 use holdpoint_contracts::hold::HoldClosed;
 use holdpoint_contracts::message::{Actor, Command, Envelope};
@@ -191,6 +192,10 @@ fn decode_report(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
                 timer_input(caller.workspace, fired)
             })
         }
+        StartScheduled::VERB => {
+            let it: Envelope<StartScheduled> = caller.read(body, None)?;
+            Caller::inputs(it.command.starts, |start| start_input(caller, start))
+        }
         HoldsClosed::VERB => {
             let it: Envelope<HoldsClosed> = caller.read(body, None)?;
             Caller::inputs(it.command.closed, |closed| closure_input(caller, closed))
@@ -238,6 +243,10 @@ fn decode_report(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
             Err(Problem::not_found(detail))
         }
     }
+}
+
+fn start_input(caller: &Caller<'_>, start: ScheduledStart) -> Input {
+    caller.run_input(start.run, RunInput::StartScheduled(Box::new(start)))
 }
 
 fn watch_input(caller: &Caller<'_>, of: RunEndsOf) -> Input {
@@ -336,7 +345,7 @@ pub(crate) fn incident_of(input: &Input, reason: &str) -> Option<Input> {
             workspace,
             run: id,
             input: given,
-        } if !matches!(given, RunInput::Start { .. }) => {
+        } if !matches!(given, RunInput::Start { .. } | RunInput::StartScheduled(_)) => {
             let reason = reason.to_owned();
             Some(run_input(workspace, *id, RunInput::Incident { reason }))
         }

@@ -14,6 +14,7 @@ pub(crate) mod notifications;
 pub(crate) mod policies;
 pub(crate) mod requests;
 pub(crate) mod runs;
+pub(crate) mod schedules;
 pub(crate) mod sessions;
 pub(crate) mod tokens;
 pub(crate) mod tools;

@@ -8,6 +8,7 @@ pub(crate) mod notifications;
 pub(crate) mod processes;
 pub(crate) mod requests;
 pub(crate) mod runs;
+pub(crate) mod schedules;
 pub(crate) mod workspace;
 
 use std::net::SocketAddr;
@@ -23,6 +24,7 @@ use self::processes::{
 };
 use self::requests::RequestCommand;
 use self::runs::{AgentCommand, ContactCommand, RunCommand};
+use self::schedules::ScheduleCommand;
 use self::workspace::{
     ClockCommand, DeadCommand, MeshCommand, PoliciesCommand, TokenCommand, ToolCommand,
     UserCommand, WorkspaceCommand,
@@ -156,6 +158,9 @@ pub(crate) enum Command {
     /// Manage approval and escalation policies
     #[command(subcommand)]
     Policies(PoliciesCommand),
+    /// Start runs by a cron expression
+    #[command(subcommand)]
+    Schedule(ScheduleCommand),
     /// Create a workspace, or pause and resume this one
     #[command(subcommand)]
     Workspace(WorkspaceCommand),

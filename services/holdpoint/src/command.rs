@@ -11,6 +11,7 @@ mod policies;
 mod preferences;
 pub(crate) mod request;
 pub(crate) mod run;
+mod schedules;
 mod short_id;
 mod users;
 mod webhooks;

@@ -1,14 +1,16 @@
 //! Translates commands into inputs.
 
 use chrono::{DateTime, Datelike, SubsecRound, TimeDelta, Utc};
-use holdpoint_contracts::message::{Command, Envelope};
+use holdpoint_auth::{AuthError, Right, Trust, authorize};
+use holdpoint_contracts::message::{Actor, Command, Envelope};
 use holdpoint_contracts::problem::Problem;
-use holdpoint_contracts::scheduler::{SetTimer, SetTimers};
+use holdpoint_contracts::scheduler::{DeleteSchedule, PutSchedule, SetTimer, SetTimers};
 use holdpoint_contracts::subject::Parts;
 use holdpoint_contracts::value_limits::check_message;
+use holdpoint_ids::{ScheduleName, Workspace};
 use holdpoint_kernel::DecodedCommand;
 
-use crate::domain::{Input, Key, Owner};
+use crate::domain::{Input, Key, Owner, SchedulePut};
 
 /// Timers of one message at most. A message with more is refused.
 const TIMERS_MAX: usize = 1_000;
@@ -16,25 +18,76 @@ const TIMERS_MAX: usize = 1_000;
 /// Longest id of a timer, in bytes.
 const ID_BYTES_MAX: usize = 200;
 
-pub(crate) fn decode(parts: &Parts, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
-    if parts.verb != SetTimers::VERB {
-        let detail = format!("the scheduler has no command `{}`", parts.verb);
-        return Err(Problem::not_found(detail));
+/// What reading a command needs.
+pub(crate) struct Reader<'a> {
+    pub(crate) parts: &'a Parts,
+    pub(crate) trust: &'a Trust,
+    /// When the command came.
+    pub(crate) now: DateTime<Utc>,
+}
+
+impl Reader<'_> {
+    pub(crate) fn decode(&self, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
+        match self.parts.verb.as_str() {
+            SetTimers::VERB => self.timers(body),
+            PutSchedule::VERB => self.schedule(body, |it: PutSchedule, by| {
+                Input::PutSchedule(Box::new(SchedulePut {
+                    key: key_of_schedule(&self.parts.workspace, &it.schedule.name),
+                    spec: it.schedule,
+                    by,
+                }))
+            }),
+            DeleteSchedule::VERB => {
+                self.schedule(body, |it: DeleteSchedule, _| Input::DeleteSchedule {
+                    key: key_of_schedule(&self.parts.workspace, &it.name),
+                    name: it.name,
+                })
+            }
+            other => {
+                let detail = format!("the scheduler has no command `{other}`");
+                Err(Problem::not_found(detail))
+            }
+        }
     }
-    check_message(SetTimers::VERB, body)?;
-    let Envelope { command, .. } = serde_json::from_slice::<Envelope<SetTimers>>(body)
-        .map_err(|error| Problem::invalid_body(format!("`{}`: {error}", SetTimers::VERB)))?;
-    let SetTimers { owner, timers } = command;
-    let Ok(owner) = owner.parse::<Owner>() else {
-        let detail = format!("invalid owner `{owner}`; expected executor or handoff");
-        return Err(Problem::invalid_body(detail));
-    };
-    if timers.is_empty() || timers.len() > TIMERS_MAX {
-        let count = timers.len();
-        let detail = format!("timers: {count} in one message; expected 1 to {TIMERS_MAX}");
-        return Err(Problem::invalid_body(detail));
+
+    /// Reads a command of an operator. The user of the assertion becomes the actor. An invalid assertion is refused
+    /// and never treated as absent.
+    fn schedule<C: Command>(
+        &self,
+        body: &[u8],
+        input: impl FnOnce(C, Actor) -> Input,
+    ) -> Result<DecodedCommand<Input>, Problem> {
+        let envelope: Envelope<C> = read(body)?;
+        let claims = self
+            .trust
+            .caller(&envelope, body, &self.parts.workspace, self.now)
+            .map_err(AuthError::problem)?;
+        authorize(claims.as_ref(), Right::Operate)?;
+        let by = claims.map_or(envelope.actor, |claims| Actor(claims.user.to_string()));
+        Ok(DecodedCommand::one(
+            input(envelope.command, by),
+            envelope.key,
+        ))
     }
-    let inputs = timers.into_iter().map(|timer| {
+
+    fn timers(&self, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
+        let SetTimers { owner, timers } = read::<SetTimers>(body)?.command;
+        // The timers of schedules are set by schedules only.
+        let parsed = owner.parse::<Owner>().ok();
+        let Some(owner) = parsed.filter(|owner| *owner != Owner::Scheduler) else {
+            let detail = format!("invalid owner `{owner}`; expected executor or handoff");
+            return Err(Problem::invalid_body(detail));
+        };
+        if timers.is_empty() || timers.len() > TIMERS_MAX {
+            let count = timers.len();
+            let detail = format!("timers: {count} in one message; expected 1 to {TIMERS_MAX}");
+            return Err(Problem::invalid_body(detail));
+        }
+        let inputs = timers.into_iter().map(|timer| self.timer(owner, timer));
+        Ok(DecodedCommand::many(inputs.collect::<Result<_, _>>()?))
+    }
+
+    fn timer(&self, owner: Owner, timer: SetTimer) -> Result<Input, Problem> {
         let SetTimer { id, rev, due } = timer;
         if id.is_empty() || id.len() > ID_BYTES_MAX || id.contains('\0') {
             let detail = format!("id: must have 1 to {ID_BYTES_MAX} bytes without NUL");
@@ -45,15 +98,29 @@ pub(crate) fn decode(parts: &Parts, body: &[u8]) -> Result<DecodedCommand<Input>
         }
         Ok(Input::Set {
             key: Key {
-                workspace: parts.workspace.clone(),
+                workspace: self.parts.workspace.clone(),
                 owner,
                 id,
             },
             rev,
             due: due.map(round_up).transpose()?,
         })
-    });
-    Ok(DecodedCommand::many(inputs.collect::<Result<_, _>>()?))
+    }
+}
+
+fn read<C: Command>(body: &[u8]) -> Result<Envelope<C>, Problem> {
+    check_message(C::VERB, body)?;
+    serde_json::from_slice(body)
+        .map_err(|error| Problem::invalid_body(format!("`{}`: {error}", C::VERB)))
+}
+
+/// The timer of a schedule, which contains the schedule.
+fn key_of_schedule(workspace: &Workspace, name: &ScheduleName) -> Key {
+    Key {
+        workspace: workspace.clone(),
+        owner: Owner::Scheduler,
+        id: name.to_string(),
+    }
 }
 
 /// Rounds up to whole milliseconds, the resolution of the clock.
@@ -75,7 +142,12 @@ mod tests {
     use super::*;
 
     fn read(body: &serde_json::Value) -> Result<DecodedCommand<Input>, Problem> {
-        decode(&parts(), body.to_string().as_bytes())
+        let reader = Reader {
+            parts: &parts(),
+            trust: &Trust::default(),
+            now: DateTime::UNIX_EPOCH,
+        };
+        reader.decode(body.to_string().as_bytes())
     }
 
     fn parts() -> Parts {
@@ -109,6 +181,7 @@ mod tests {
         for (owner, due) in [
             ("executor.x", "2026-01-01T00:00:00Z"),
             ("nobody", "2026-01-01T00:00:00Z"),
+            ("scheduler", "2026-01-01T00:00:00Z"),
             ("executor", "+10000-01-01T00:00:00Z"),
             ("executor", "tomorrow"),
         ] {

@@ -1,8 +1,9 @@
-//! The scheduler: owns timers. It never decides what a due time means.
+//! The scheduler: owns timers and schedules. It never decides what a due time means.
 //!
 //! The row is the truth. Buckets of timers are armed on the bus ([`arming`]) and come back through a durable
 //! consumer ([`buckets`]). The [`wheel`] holds their timers until the instant and fires them through the
 //! kernel. A [`sweep`] repairs what the bus has lost. With a test clock, [`test_clock`] publishes the buckets.
+//! A schedule is a timer that sets itself again. When it fires, the executor is told to start a run.
 
 mod arming;
 mod buckets;
@@ -10,6 +11,7 @@ pub mod domain;
 mod inbound;
 mod lost_schedules;
 mod outbound;
+mod queries;
 mod quiescence;
 mod service;
 mod store;
@@ -24,13 +26,14 @@ use std::sync::Arc;
 
 use holdpoint_bus::{BusError, StreamUse};
 use holdpoint_contracts::subject;
-use holdpoint_kernel::{Deps, Handle, KernelError};
+use holdpoint_kernel::{Deps, Handle, KernelError, serve_queries};
 use holdpoint_store::{StoreError, migrate, open_readers};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::buckets::{Buckets, Loader};
 use crate::lost_schedules::LossDetector;
+use crate::queries::SchedulerQueries;
 use crate::quiescence::QuiescenceProbe;
 use crate::service::vital;
 use crate::sweep::Sweeper;
@@ -69,7 +72,7 @@ pub async fn start(
     let Deps {
         bus, clock, store, ..
     } = deps;
-    let service = Arc::new(Scheduler::new(clock.clone()));
+    let service = Arc::new(Scheduler::new(deps.keys.trust.clone(), clock.clone()));
     let arming = Arc::clone(&service.arming);
     let handle = holdpoint_kernel::start(deps, service, stop.clone(), tracker).await?;
     let loader = Loader {
@@ -93,6 +96,10 @@ pub async fn start(
     };
     sweeper.start().await?;
     tracker.spawn(vital("sweep").run(sweeper.run(stop.clone())));
+    let queries = SchedulerQueries {
+        db: loader.db.clone(),
+    };
+    serve_queries(bus, Arc::new(queries), stop.clone(), tracker).await?;
     if clock.is_test() {
         let requests = bus.client().subscribe(subject::CLOCK_ADVANCE).await;
         let test_clock = TestClock {

@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use holdpoint_bus::Outgoing;
-use holdpoint_contracts::executor::{TimerFired, TimersFired};
+use holdpoint_contracts::executor::{
+    ScheduledStart, ScheduledStartReply, StartScheduled, TimerFired, TimersFired,
+};
 use holdpoint_contracts::handoff::RequestTimersFired;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::scheduler::SERVICE;
@@ -12,8 +14,9 @@ use holdpoint_kernel::{
     AfterRefusal, DesiredState, Outbound, SentState, read_first, rows_as_command,
 };
 use serde::ser::Error as _;
+use serde_json::Value;
 
-use crate::domain::{Effect, Input, Owner, SchedulerDomain};
+use crate::domain::{Effect, Input, Key, Owner, SchedulerDomain, StartAnswer};
 use crate::service::Scheduler;
 
 /// Desired state of a fired timer, for the executor.
@@ -21,6 +24,9 @@ const FIRED: &str = "fired";
 
 /// Desired state of a fired timer, for the handoff service.
 const FIRED_HANDOFF: &str = "fired_handoff";
+
+/// Start of the newest fire of a schedule, for the executor.
+const START: &str = "start";
 
 impl Outbound<SchedulerDomain> for Scheduler {
     fn messages(&self, effects: &[Effect]) -> Vec<Outgoing> {
@@ -37,12 +43,20 @@ impl Outbound<SchedulerDomain> for Scheduler {
         workspace: &Workspace,
         bodies: &[&str],
     ) -> Result<Outgoing, serde_json::Error> {
-        let fired = read_first::<TimerFired>(bodies)?;
         let rows = ("fired", bodies);
         match kind {
-            FIRED => rows_as_command(SERVICE, workspace, &TimersFired { fired }, rows),
+            FIRED => {
+                let fired = read_first::<TimerFired>(bodies)?;
+                rows_as_command(SERVICE, workspace, &TimersFired { fired }, rows)
+            }
             FIRED_HANDOFF => {
+                let fired = read_first::<TimerFired>(bodies)?;
                 rows_as_command(SERVICE, workspace, &RequestTimersFired { fired }, rows)
+            }
+            START => {
+                let starts = read_first::<ScheduledStart>(bodies)?;
+                let first = StartScheduled { starts };
+                rows_as_command(SERVICE, workspace, &first, ("starts", bodies))
             }
             other => Err(serde_json::Error::custom(format!(
                 "unknown kind of desired state: `{other}`"
@@ -50,9 +64,30 @@ impl Outbound<SchedulerDomain> for Scheduler {
         }
     }
 
+    /// A schedule records what became of its start.
+    fn acknowledged(&self, sent: &SentState<'_>, reply: &Value) -> Option<Input> {
+        if sent.kind != START {
+            return None;
+        }
+        let reply: ScheduledStartReply = serde_json::from_value(reply.clone())
+            .inspect_err(|error| {
+                let id = sent.id;
+                tracing::warn!(%error, id, "invalid reply to a start; its outcome stays unknown");
+            })
+            .ok()?;
+        Some(start_answered(sent, StartAnswer::Replied(reply)))
+    }
+
     /// A timer of a run or request that does not exist wakes nothing. All others stay until their owner has
-    /// accepted them, because a hold waits for each.
-    fn refused(&self, _: &SentState<'_>, problem: &Problem) -> AfterRefusal<Input> {
+    /// accepted them, because a hold waits for each. A start that a rule refuses is shown on its schedule.
+    fn refused(&self, sent: &SentState<'_>, problem: &Problem) -> AfterRefusal<Input> {
+        if sent.kind == START {
+            if problem.status >= 500 {
+                return AfterRefusal::Keep;
+            }
+            let answer = StartAnswer::Refused(problem.detail.clone());
+            return AfterRefusal::Decide(start_answered(sent, answer));
+        }
         if problem.status == 404 {
             AfterRefusal::Drop
         } else {
@@ -68,49 +103,64 @@ impl Outbound<SchedulerDomain> for Scheduler {
     }
 }
 
+fn start_answered(sent: &SentState<'_>, answer: StartAnswer) -> Input {
+    let key = Key {
+        workspace: sent.workspace.clone(),
+        owner: Owner::Scheduler,
+        id: sent.id.to_owned(),
+    };
+    let rev = sent.rev;
+    Input::StartAnswered { key, rev, answer }
+}
+
 /// The id is the timer's id, so that the partition is the one of the owner's aggregate.
 fn desired_state(effect: &Effect) -> Option<DesiredState> {
-    match effect {
+    let (kind, key, rev, body) = match effect {
         Effect::Fired { key, rev, due } => {
+            let kind = match key.owner {
+                Owner::Executor => FIRED,
+                Owner::Handoff => FIRED_HANDOFF,
+                // A schedule fires by a start.
+                Owner::Scheduler => return None,
+            };
             let fired = TimerFired {
                 id: key.id.clone(),
                 rev: *rev,
                 due: *due,
             };
-            Some(DesiredState {
-                kind: match key.owner {
-                    Owner::Executor => FIRED,
-                    Owner::Handoff => FIRED_HANDOFF,
-                },
-                workspace: key.workspace.clone(),
-                id: key.id.clone(),
-                rev: *rev,
-                // Our own types can always be serialized.
-                body: serde_json::to_string(&fired)
-                    .inspect_err(|error| tracing::error!(%error, "desired state not serialized"))
-                    .ok()?,
-            })
+            (kind, key, *rev, serde_json::to_string(&fired))
         }
-        Effect::Arm { .. } => None,
-    }
+        Effect::Start { key, rev, start } => (START, key, *rev, serde_json::to_string(start)),
+        Effect::Arm { .. } => return None,
+    };
+    Some(DesiredState {
+        kind,
+        workspace: key.workspace.clone(),
+        id: key.id.clone(),
+        rev,
+        // Our own types can always be serialized.
+        body: body
+            .inspect_err(|error| tracing::error!(%error, "desired state not serialized"))
+            .ok()?,
+    })
 }
 
 /// Shard and due time of the timers whose buckets must be armed.
 fn timers_to_arm(effects: &[Effect]) -> impl Iterator<Item = (u32, DateTime<Utc>)> {
     effects.iter().filter_map(|effect| match effect {
         Effect::Arm { shard, due } => Some((*shard, *due)),
-        Effect::Fired { .. } => None,
+        Effect::Fired { .. } | Effect::Start { .. } => None,
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use holdpoint_auth::Trust;
     use holdpoint_clock::Clock;
     use holdpoint_contracts::message::Envelope;
     use holdpoint_ids::partition;
 
     use super::*;
-    use crate::domain::Key;
 
     fn fired(owner: Owner, workspace: &str, id: &str) -> Effect {
         Effect::Fired {
@@ -134,7 +184,7 @@ mod tests {
                 due: DateTime::UNIX_EPOCH,
             },
         ];
-        let scheduler = Scheduler::new(Clock::standing_at(DateTime::UNIX_EPOCH));
+        let scheduler = Scheduler::new(Trust::default(), Clock::standing_at(DateTime::UNIX_EPOCH));
         let desired_states = scheduler.desired_states(&effects);
         let subjects = ["executor", "handoff"].into_iter().zip(&desired_states);
         for (service, state) in subjects {

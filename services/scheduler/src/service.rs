@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use holdpoint_auth::Trust;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::scheduler::SERVICE;
@@ -10,20 +11,26 @@ use holdpoint_kernel::{DecodedCommand, Service, Vital};
 
 use crate::arming::Arming;
 use crate::domain::{Input, SchedulerDomain};
-use crate::inbound;
+use crate::inbound::Reader;
 
 /// The scheduler as the kernel runs it.
 #[derive(Debug)]
 pub struct Scheduler {
     pub(crate) arming: Arc<Arming>,
+    /// Keys that sign valid assertions.
+    trust: Trust,
+    /// Determines whether an assertion has expired.
+    clock: Clock,
 }
 
 impl Scheduler {
     /// Nothing is armed yet.
     #[must_use]
-    pub fn new(clock: Clock) -> Self {
+    pub fn new(trust: Trust, clock: Clock) -> Self {
         Self {
-            arming: Arc::new(Arming::new(clock)),
+            arming: Arc::new(Arming::new(clock.clone())),
+            trust,
+            clock,
         }
     }
 }
@@ -33,7 +40,12 @@ impl Service for Scheduler {
     type Domain = SchedulerDomain;
 
     fn decode(&self, parts: &Parts, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
-        inbound::decode(parts, body)
+        let reader = Reader {
+            parts,
+            trust: &self.trust,
+            now: self.clock.now(),
+        };
+        reader.decode(body)
     }
 }
 

@@ -1,11 +1,13 @@
-//! Table `timers`: the only module with its queries. Rows never leave it.
+//! Tables `timers` and `schedules`: the only module with their queries. Rows never leave it.
 #![expect(
     clippy::disallowed_methods,
-    reason = "the entity macro generates a nested save that begins"
+    unreachable_pub,
+    reason = "the entity macro generates public models and a nested save that begins"
 )]
 
+mod schedule_row;
+
 use std::collections::BTreeSet;
-use std::convert::Infallible;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_kernel::{Changed, Store};
@@ -16,8 +18,10 @@ use sea_orm::sea_query::{Expr, ExprTrait as _, SimpleExpr};
 use sea_orm::{Condition, QueryOrder, QuerySelect, QueryTrait as _};
 
 use crate::arming::Bucket;
-use crate::domain::{Effect, Key, Phase, SchedulerDomain, Timer};
+use crate::domain::{Effect, Fact, Key, Need, Owner, Phase, SchedulerDomain, Timer};
 use crate::service::Scheduler;
+
+pub(crate) use schedule_row::{find_schedule, list_schedules};
 
 const PENDING: &str = "pending";
 const FIRED: &str = "fired";
@@ -110,14 +114,16 @@ pub(crate) async fn list_due(
 }
 
 /// Deletes a page of timers that fired or were cancelled before `before`; returns their number. A timer that
-/// was set again since is kept.
+/// was set again since is kept, and so is the timer of a schedule that is not deleted.
 pub(crate) async fn delete_old(
     db: &impl ConnectionTrait,
     before: DateTime<Utc>,
 ) -> Result<u64, StoreError> {
     let is_old = || {
+        let has_schedule = COLUMN.owner.eq(Owner::Scheduler.to_string());
         Condition::all()
             .add(COLUMN.status.ne(PENDING))
+            .add(COLUMN.status.eq(CLEARED).or(has_schedule.not()))
             .add(COLUMN.updated_at.lt(before))
     };
     let old = Entity::find()
@@ -157,6 +163,7 @@ pub(crate) async fn next_stop(
     let of_hold = COLUMN.id.not_like(format!("{NODE_TIMER}%"));
     let stops = Condition::any()
         .add(of_hold)
+        .add(COLUMN.owner.eq(Owner::Scheduler.to_string()))
         .add(COLUMN.updated_at.lte(began));
     let wanted = Condition::all()
         .add(pending())
@@ -245,6 +252,7 @@ impl ColumnRow for Entity {
             version: u64::try_from(row.version).map_err(Self::broken)?,
             rev: u64::try_from(row.rev).map_err(Self::broken)?,
             phase,
+            schedule: None,
         })
     }
 
@@ -276,34 +284,47 @@ fn row_key(key: &Key) -> KeyOf<Entity> {
 }
 
 impl Store<SchedulerDomain> for Scheduler {
-    /// Loads timers; unknown ones are left out.
+    /// Loads timers with their schedules; unknown ones are left out.
     async fn load(&self, db: &Transaction, keys: &[Key]) -> Result<Vec<(Key, Timer)>, StoreError> {
         let rows: Vec<_> = keys.iter().map(row_key).collect();
-        let timers = Entity::load_states(db, &rows).await?;
+        let mut timers = Entity::load_states(db, &rows).await?;
+        schedule_row::add_schedules(db, &mut timers).await?;
         let keyed = |timer: Timer| (timer.key.clone(), timer);
         Ok(timers.into_iter().map(keyed).collect())
     }
 
     async fn find(
         &self,
-        _: &Transaction,
-        _: &[Infallible],
-    ) -> Result<Vec<(Infallible, ())>, StoreError> {
-        Ok(Vec::new())
+        db: &Transaction,
+        needs: &[Need],
+    ) -> Result<Vec<(Need, Fact)>, StoreError> {
+        let workspaces: Vec<_> = needs
+            .iter()
+            .map(|Need::Schedules(workspace)| workspace)
+            .collect();
+        let names = schedule_row::list_names(db, &workspaces).await?;
+        let facts = names
+            .into_iter()
+            .map(|(workspace, names)| (Need::Schedules(workspace), Fact::Schedules(names)));
+        Ok(facts.collect())
     }
 
-    /// Saves each timer if its row still has the version that was read; returns the other keys.
+    /// Saves each timer if its row still has the version that was read, and the schedules of saved timers. Returns the
+    /// other keys.
     async fn save(
         &self,
         db: &Transaction,
         changed: &[Changed<'_, SchedulerDomain>],
         now: DateTime<Utc>,
     ) -> Result<Vec<Key>, StoreError> {
-        let changed: Vec<_> = changed
+        let mut changed: Vec<_> = changed
             .iter()
             .map(|one| one.with_state(one.state))
             .collect();
-        Entity::save(db, &changed, now).await
+        let mut lost = Entity::save(db, &changed, now).await?;
+        changed.retain(|one| !lost.contains(one.key));
+        lost.extend(schedule_row::save_schedules(db, &changed, now).await?);
+        Ok(lost)
     }
 
     async fn record(

@@ -25,9 +25,11 @@ use crate::suspension::{
 use crate::tool::{ToolSpec, ToolView};
 
 mod pauses;
+mod scheduled_starts;
 mod watch_run_ends;
 
 pub use pauses::{PauseNew, PauseWaiting};
+pub use scheduled_starts::{ScheduledStart, ScheduledStartReply, StartScheduled};
 pub use watch_run_ends::{RunEndWatched, RunEndsOf, WatchRunEnds};
 
 /// Name of the service, as in subjects.
@@ -45,6 +47,7 @@ commands! {
     PutTool:         "put_tool"(tool.name)             -> ToolView;
     DeleteTool:      "delete_tool"(name)               -> ();
     StartRun:        "start_run"(run)                  -> RunView;
+    StartScheduled:  "start_scheduled"(starts[0].run)  -> Vec<Reply<ScheduledStartReply>>;
     PauseRun:        "pause_run"(run)                  -> ChangedRun;
     ResumeRun:       "resume_run"(run)                 -> ChangedRun;
     CancelRun:       "cancel_run"(run)                 -> ChangedRun;

@@ -13,7 +13,7 @@ use crate::asking::RequestInput;
 use crate::executor::{
     AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HandoffsUpdated,
     HoldsClosed, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope,
-    RetryRun, SignalRun, StartRun, TakeOverRun, TimersFired, WatchRunEnds,
+    RetryRun, SignalRun, StartRun, StartScheduled, TakeOverRun, TimersFired, WatchRunEnds,
 };
 use crate::handoff::{
     ActOnRequest, AskAgain, DecideRequest, DecideRequests, DeletePolicy, DisableUser, OpenHold,
@@ -24,7 +24,7 @@ use crate::notification::{
     AddWebhook, ChangeWebhook, PutPreferences, ReadNotification, ReadNotifications,
     RecordRequestEvents, RecordRunEnds, RemoveWebhook, ShowWebhookSecret, Unwatch, Watch,
 };
-use crate::scheduler::SetTimers;
+use crate::scheduler::{DeleteSchedule, PutSchedule, SetTimers};
 use crate::steps::{Deregister, Heartbeat, StartSteps, StepResults};
 use crate::subject::{self, STEPS, TIMERS, commands_stream};
 use crate::suspension::{EndedRuns, SuspendRun, SuspendSteps};
@@ -115,7 +115,7 @@ pub fn permissions(client: &Client, inboxes: &str) -> Permissions {
         }
         Client::Scheduler => {
             serves(scheduler::SERVICE, &mut publish, &mut subscribe);
-            publish.extend(stored! { TimersFired, RequestTimersFired });
+            publish.extend(stored! { TimersFired, RequestTimersFired, StartScheduled });
             publish.push("hp.timers.>".into());
             publish.extend(stream_owner(TIMERS));
             publish.extend(stream_reader(TIMERS));
@@ -233,7 +233,7 @@ fn of_gateway() -> Vec<String> {
         ResumeScope, RequestInput, OpenHold, AskAgain, WithdrawHold, DecideRequest, DecideRequests,
         ActOnRequest, PutUser, DisableUser, PutPolicy, DeletePolicy, ReadNotification,
         ReadNotifications, PutPreferences, AddWebhook, ChangeWebhook, RemoveWebhook,
-        ShowWebhookSecret, Watch, Unwatch, WatchRunEnds
+        ShowWebhookSecret, Watch, Unwatch, WatchRunEnds, PutSchedule, DeleteSchedule
     }
 }
 

@@ -1,15 +1,30 @@
-//! Commands of the scheduler: a timer service that never decides what a due time means.
+//! Commands of the scheduler: a service of timers and schedules that never decides what a due time means.
+
+mod schedules;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::message::Reply;
+use crate::run::Page;
+
+pub use schedules::{
+    DeleteSchedule, FireOutcome, GetSchedule, ListSchedules, Overlap, PutSchedule, ScheduleSpec,
+    ScheduleView, WhenPaused,
+};
 
 /// Name of the service, as in subjects.
 pub const SERVICE: &str = "scheduler";
 
 commands! {
-    SetTimers: "set_timers"(timers[0].id) -> Vec<Reply<SetTimerReply>>;
+    SetTimers:      "set_timers"(timers[0].id)     -> Vec<Reply<SetTimerReply>>;
+    PutSchedule:    "put_schedule"(schedule.name)  -> ScheduleView;
+    DeleteSchedule: "delete_schedule"(name)        -> ();
+}
+
+queries! {
+    GetSchedule:   "schedule"  -> ScheduleView;
+    ListSchedules: "schedules" -> Page<ScheduleView>;
 }
 
 /// Desired states of timers; one message a batch of the service that owns them.

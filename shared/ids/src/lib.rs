@@ -108,6 +108,27 @@ uuid_id!(
     "webhook id"
 );
 
+impl RunId {
+    /// The id of the run that a schedule starts when it fires at an instant. Derived, so that a fire that is handled
+    /// again, or by two replicas, starts one run. `created_ms` distinguishes a schedule from a deleted one of its name.
+    /// The id contains the instant, because lists of runs are in the order of ids.
+    #[must_use]
+    pub fn of_schedule(
+        workspace: &Workspace,
+        schedule: &ScheduleName,
+        created_ms: i64,
+        fired_ms: i64,
+    ) -> Self {
+        let from = format!("{workspace} {schedule} {created_ms} {fired_ms}");
+        let mut drawn = [0; 10];
+        for (byte, digest) in drawn.iter_mut().zip(Sha256::digest(from)) {
+            *byte = digest;
+        }
+        let millis = u64::try_from(fired_ms).unwrap_or_default();
+        Self::from_uuid(uuid::Builder::from_unix_timestamp_millis(millis, &drawn).into_uuid())
+    }
+}
+
 /// A hold of a run: the run's id and the number of the hold within the run.
 ///
 /// Derived and not random, so that a pure core can create it, and that the run of a hold is known from its
@@ -338,6 +359,11 @@ name!(
     "policy name"
 );
 name!(
+    /// A schedule, which starts runs of an agent.
+    ScheduleName,
+    "schedule name"
+);
+name!(
     /// A group of people; `@role.<name>`.
     RoleName,
     "role name"
@@ -381,7 +407,16 @@ macro_rules! text {
 
 text!(RunId, CommandId, WebhookId, HoldId, NotificationId);
 text!(
-    Workspace, AgentName, ToolName, ContactId, UserName, PolicyName, RoleName, HookName, NodeName
+    Workspace,
+    AgentName,
+    ToolName,
+    ContactId,
+    UserName,
+    PolicyName,
+    ScheduleName,
+    RoleName,
+    HookName,
+    NodeName
 );
 
 #[cfg(test)]
@@ -416,6 +451,26 @@ mod tests {
             );
             assert!(text.parse::<HoldId>().is_err());
         }
+    }
+
+    /// S2: one start for each fire, of each schedule.
+    #[test]
+    fn the_run_of_a_fire_has_one_id() {
+        let id = |workspace: &str, schedule: &str, created, fired| {
+            let workspace = workspace.parse().unwrap();
+            RunId::of_schedule(&workspace, &schedule.parse().unwrap(), created, fired)
+        };
+        let first = id("acme", "daily", 1, 1_800_000_000_000);
+        assert_eq!(first, id("acme", "daily", 1, 1_800_000_000_000));
+        let others = [
+            id("other", "daily", 1, 1_800_000_000_000),
+            id("acme", "nightly", 1, 1_800_000_000_000),
+            id("acme", "daily", 2, 1_800_000_000_000),
+            id("acme", "daily", 1, 1_800_000_060_000),
+        ];
+        assert!(!others.contains(&first));
+        assert!(first < others[3], "lists are in the order of ids");
+        assert_eq!(first.to_string().parse::<RunId>().unwrap(), first);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Row, Trial, Workload, id_of};
 use crate::a_process_dies_at_any_point::MESSAGES;
+use crate::a_schedule_starts_runs as schedules;
 use crate::world::{PATIENCE, log};
 
 /// Commands of people and programs. In CI the service dies after the commit and after publishing. `cargo xtask test
@@ -24,6 +25,8 @@ pub(super) const COMMANDS: [Row; 33] = [
     Row("executor", "delete_contact", false, Workload::Definitions),
     Row("handoff", "put_user", false, Workload::Administration),
     Row("handoff", "disable_user", false, Workload::Administration),
+    Row("scheduler", "put_schedule", false, Workload::Definitions),
+    Row("scheduler", "delete_schedule", false, Workload::Definitions),
     Row("handoff", "put_policy", false, Workload::Administration),
     Row("handoff", "delete_policy", false, Workload::Administration),
     Row(
@@ -110,6 +113,7 @@ fn every_command_is_in_a_table_of_crash_points() {
     let of_services = of_services.map(|row| format!("{}.{}", row.0, row.1));
     let of_processes = MESSAGES
         .iter()
+        .chain(&schedules::MESSAGES)
         .map(|(service, verb, _)| format!("{service}.{verb}"));
     let not_played = NOT_PLAYED.iter().map(|(name, _)| (*name).to_owned());
     let known: BTreeSet<String> = of_services.chain(of_processes).chain(not_played).collect();
@@ -186,6 +190,13 @@ impl Trial<'_> {
         let path = format!("/agents/{agent}");
         let shown = self.until_seen("the agent", &path, |_| true).await?;
         ensure!(shown["version"] == 2, "each version once: {shown}");
+
+        let schedule = json!({ "name": agent, "agent": agent, "cron": "@yearly" });
+        self.post("schedule", "/schedules", &schedule).await?;
+        let is_it = |one: &Value| one["name"] == agent.as_str();
+        self.check_count("/schedules?limit=500", 1, is_it).await?;
+        self.delete(&format!("/schedules/{agent}")).await?;
+        self.check_count("/schedules?limit=500", 0, is_it).await?;
 
         let http = json!({ "name": tool, "http": { "url": self.shop.url("/orders") } });
         self.post("tool", "/tools", &http).await?;

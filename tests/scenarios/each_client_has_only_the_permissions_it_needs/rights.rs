@@ -82,7 +82,8 @@ pub(super) const SERVER_API: [&str; 12] = [
 ];
 
 /// Messages between services: the only sender, and the subject in the stream of the receiver.
-const FACTS: [(&str, &str); 7] = [
+const FACTS: [(&str, &str); 8] = [
+    ("executor.start_scheduled", "scheduler"),
     ("executor.timers_fired", "scheduler"),
     ("executor.holds_closed", "handoff"),
     ("executor.handoffs_updated", "handoff"),

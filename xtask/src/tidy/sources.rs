@@ -12,11 +12,13 @@ use crate::shell::root;
 const LINES_MAX: usize = 500;
 const FOLDERS: [&str; 5] = ["migrations", "services", "shared", "tests", "xtask"];
 /// Crates that a pure domain may import. Others would bring in time, randomness or I/O.
-const DOMAIN_MAY: [&str; 20] = [
+const DOMAIN_MAY: [&str; 22] = [
     "std",
     "core",
     "chrono",
     "chrono_tz",
+    "croner",
+    "strsim",
     "serde",
     "serde_json",
     "thiserror",

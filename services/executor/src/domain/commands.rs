@@ -16,6 +16,7 @@ pub(crate) mod resume_run;
 pub(crate) mod retry_run;
 pub(crate) mod signal_run;
 pub(crate) mod start_run;
+pub(crate) mod start_scheduled;
 pub(crate) mod start_steps;
 pub(crate) mod step_results;
 pub(crate) mod suspension;

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use holdpoint_contracts::executor::ScheduledStartReply;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_decision::Decider;
-use holdpoint_ids::{UserName, Workspace};
+use holdpoint_ids::{RunId, UserName, Workspace};
 
 use crate::domain::commands::apply_agent::apply_agent;
 use crate::domain::commands::cancel_run::cancel_run;
@@ -24,6 +25,7 @@ use crate::domain::commands::resume_run::resume_run;
 use crate::domain::commands::retry_run::retry_run;
 use crate::domain::commands::signal_run::signal_run;
 use crate::domain::commands::start_run::start_run;
+use crate::domain::commands::start_scheduled::start_scheduled;
 use crate::domain::commands::start_steps::start_delivered_step;
 use crate::domain::commands::step_results::{park_step, report_result};
 use crate::domain::commands::suspension::suspend_run::suspend_run;
@@ -220,16 +222,29 @@ pub fn decide(
                     finish(decide_run(run, input, lookup, now))
                 })
             }
-            None if is_start(input) => start_run(workspace, *run, input, lookup, now),
+            None => start_fresh_run(workspace, *run, input, lookup, now),
             // A run of another workspace does not exist for this one, but its id is taken.
             Some(_) if is_start(input) => Err(Refusal::RunIdTaken(*run).into()),
-            Some(_) | None => Err(Refusal::RunNotFound(*run).into()),
+            Some(_) => Err(Refusal::RunNotFound(*run).into()),
         },
     }
 }
 
+fn start_fresh_run(
+    workspace: &Workspace,
+    run: RunId,
+    input: &RunInput,
+    lookup: LookupFn<'_>,
+    now: DateTime<Utc>,
+) -> Decision {
+    if let RunInput::StartScheduled(start) = input {
+        return start_scheduled(workspace, run, start, lookup, now);
+    }
+    start_run(workspace, run, input, lookup, now)
+}
+
 const fn is_start(input: &RunInput) -> bool {
-    matches!(input, RunInput::Start { .. })
+    matches!(input, RunInput::Start { .. } | RunInput::StartScheduled(_))
 }
 
 /// A command counts while its user is active: it may have waited. The gateway knows users that this copy does
@@ -268,6 +283,9 @@ fn decide_run<'a>(
     match input {
         // The caller repeats the start under the same id and gets the run.
         RunInput::Start { .. } => Ok(RunOutcome::Unchanged(Reply::Run(Box::new(run.view(now))))),
+        RunInput::StartScheduled(_) => Ok(RunOutcome::Unchanged(Reply::ScheduledStart(
+            ScheduledStartReply::Started,
+        ))),
         RunInput::Pause { by, waiting } => pause_run(transition, by, *waiting),
         RunInput::Resume { by, mode, step } => resume_run(transition, by, *mode, step.as_ref()),
         RunInput::Suspend { by, reason } => suspend_run(transition, by, reason.as_deref()),

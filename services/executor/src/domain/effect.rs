@@ -5,7 +5,9 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::asking::RequestedInput;
 use holdpoint_contracts::contact::{Activity, ContactView};
-use holdpoint_contracts::executor::{AppliedAgent, ChangedScope, RunEndWatched, TimerReply};
+use holdpoint_contracts::executor::{
+    AppliedAgent, ChangedScope, RunEndWatched, ScheduledStartReply, TimerReply,
+};
 use holdpoint_contracts::handoff::UserChange;
 use holdpoint_contracts::history::HistoryItem;
 use holdpoint_contracts::hold::{CloseReply, DesiredHold, HandoffUpdateReply};
@@ -137,6 +139,7 @@ pub enum Reply {
     Tool(Box<ToolView>),
     /// To a worker whose part of a snapshot is not kept, although its step was released.
     Refused(Box<Problem>),
+    ScheduledStart(ScheduledStartReply),
     /// To any other command: it is done.
     Nothing(()),
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::asking::ToolQuestion;
 use holdpoint_contracts::contact::Activity;
-use holdpoint_contracts::executor::{PauseNew, PauseWaiting};
+use holdpoint_contracts::executor::{PauseNew, PauseWaiting, ScheduledStart};
 use holdpoint_contracts::handoff::UserChange;
 use holdpoint_contracts::hold::HandoffEvent;
 use holdpoint_contracts::message::Actor;
@@ -138,6 +138,8 @@ pub enum RunInput {
         labels: BTreeMap<String, String>,
         by: Actor,
     },
+    /// A schedule starts it.
+    StartScheduled(Box<ScheduledStart>),
     /// A person freezes it.
     Pause { by: Actor, waiting: PauseWaiting },
     /// An operator resumes it, and says what happens with the steps that were in progress at its suspension.

@@ -116,6 +116,7 @@ pub enum Fact {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunFact {
     pub workspace: Workspace,
+    pub is_final: bool,
     /// The steps that are dispatched or granted.
     pub out: Vec<OutFact>,
 }
@@ -156,6 +157,7 @@ impl RunFact {
         });
         Self {
             workspace: run.workspace.clone(),
+            is_final: run.is_final(),
             out: out.collect(),
         }
     }

@@ -1,9 +1,13 @@
-//! The state of a timer.
+//! The state of a timer. A timer of a schedule contains the schedule.
+
+pub(crate) mod schedule;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::subject;
 use holdpoint_ids::{Workspace, partition};
 use strum::{Display, EnumString};
+
+use schedule::Schedule;
 
 /// How far ahead timers are armed on the bus; the sweeper arms the others when they come near.
 pub(crate) const HORIZON: TimeDelta = TimeDelta::hours(24);
@@ -16,6 +20,8 @@ pub enum Owner {
     Executor,
     /// Timers of requests; their ids are hold ids.
     Handoff,
+    /// Timers of schedules; their ids are the names. No message sets them.
+    Scheduler,
 }
 
 /// Identifies one timer. The workspace is part of it, so that no workspace can change another's timers.
@@ -34,13 +40,15 @@ impl Key {
 }
 
 /// One timer: its desired state and phase.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Timer {
     pub key: Key,
     /// Rises with every change of the row.
     pub version: u64,
     pub rev: u64,
     pub phase: Phase,
+    /// For the owner [`Owner::Scheduler`], unless the schedule was deleted.
+    pub schedule: Option<Box<Schedule>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

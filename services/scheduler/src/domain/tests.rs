@@ -1,5 +1,8 @@
 //! Examples and properties of the core.
 
+mod fire_times;
+mod schedules;
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
@@ -61,7 +64,7 @@ fn fired(effects: &[Effect]) -> Vec<u64> {
         .iter()
         .filter_map(|effect| match effect {
             Effect::Fired { rev, .. } => Some(*rev),
-            Effect::Arm { .. } => None,
+            Effect::Arm { .. } | Effect::Start { .. } => None,
         })
         .collect()
 }

@@ -1,5 +1,8 @@
-//! The table on a SQLite file.
+//! The tables on a SQLite file.
 
+mod schedules;
+
+use holdpoint_auth::Trust;
 use holdpoint_clock::Clock;
 use holdpoint_store::{Location, begin_write, migrate, open_writer};
 
@@ -29,11 +32,12 @@ fn timer(id: &str, version: u64, phase: Phase) -> Timer {
         version,
         rev: version,
         phase,
+        schedule: None,
     }
 }
 
 fn scheduler() -> Scheduler {
-    Scheduler::new(Clock::standing_at(at(0)))
+    Scheduler::new(Trust::default(), Clock::standing_at(at(0)))
 }
 
 async fn load(db: &DatabaseConnection, keys: &[Key]) -> Vec<Timer> {

@@ -17,6 +17,7 @@ mod retry_run;
 mod retrying;
 mod revisions;
 mod signals;
+mod scheduled;
 mod starting;
 mod suspension;
 mod table;

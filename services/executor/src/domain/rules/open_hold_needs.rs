@@ -95,6 +95,7 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
             });
         }
         RunInput::Start { .. }
+        | RunInput::StartScheduled(_)
         | RunInput::Pause { .. }
         | RunInput::Resume { .. }
         | RunInput::Cancel { .. }

@@ -131,6 +131,7 @@ fn a_beat_is_told_what_is_not_its_own_any_more() {
     let mut mesh = Mesh::new();
     mesh.run = Some(RunFact {
         workspace: "acme".parse().unwrap(),
+        is_final: false,
         out: vec![
             out("mine", 1, Some("node-a")),
             out("newer", 2, Some("node-a")),

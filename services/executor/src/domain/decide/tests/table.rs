@@ -67,7 +67,9 @@ fn table_of(input: &RunInput) -> &'static str {
         | RunInput::Signal { .. }
         | RunInput::Suspend { .. }
         | RunInput::Cancel { .. } => "What people do",
-        RunInput::TimerFired { .. } | RunInput::ApplyScopes => "What time does",
+        RunInput::TimerFired { .. } | RunInput::ApplyScopes | RunInput::StartScheduled(_) => {
+            "What time does"
+        }
         RunInput::LeaseEnded { .. }
         | RunInput::HoldClosed { .. }
         | RunInput::HandoffUpdate { .. }
@@ -308,6 +310,7 @@ fn word(answer: &Reply) -> String {
         Reply::Timer(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
         Reply::Closed(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
         Reply::HandoffUpdated(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
+        Reply::ScheduledStart(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
         Reply::InputRequested(asked) => format!(" → {}", json!(asked.status).as_str().unwrap()),
         Reply::Watched(watched) => watched
             .ended

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::contact::Activity;
-use holdpoint_contracts::executor::{PauseWaiting, TimerReply};
+use holdpoint_contracts::executor::{PauseWaiting, ScheduledStart, TimerReply};
 use holdpoint_contracts::history::{EventType, HistoryItem};
 use holdpoint_contracts::hold::{
     CloseReply, HandoffEvent, HandoffEventKind, HoldOutcome, HoldState,
@@ -18,6 +18,7 @@ use holdpoint_contracts::hold::{
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::notification::RunEnded;
 use holdpoint_contracts::run::{ActionResult, LeaseEvent, ResumeMode, RunStatus, RunView};
+use holdpoint_contracts::scheduler::WhenPaused;
 use holdpoint_contracts::steps::{Grant, ResultReply, StepDispatch};
 use holdpoint_contracts::suspension::SnapshotView;
 use holdpoint_ids::{HoldId, RunId, Workspace};
@@ -30,7 +31,7 @@ use crate::domain::run::{Run, Step, StepPhase};
 use crate::domain::scope::{EndsWatch, Scope, WorkspaceScope};
 use crate::domain::{
     Agent, Aggregate, DeliveredStep, Fact, Input, Key, Lease, Need, PlanFact, Refusal, Reply,
-    RunInput, StepReport, StepRow, Tool, bounded_calls, calls_of_row, decide,
+    RunFact, RunInput, StepReport, StepRow, Tool, bounded_calls, calls_of_row, decide,
 };
 
 /// How often one decision may ask for more; the kernel gives up soon after.
@@ -72,6 +73,8 @@ pub(super) struct World {
     pub(super) claims: Vec<(String, LeaseEvent)>,
     /// Tools that are registered.
     pub(super) tools: Vec<Tool>,
+    /// Any run besides the one under test.
+    pub(super) other_run: Option<RunFact>,
     /// Whether `ada` may still approve.
     pub(super) is_ada_active: bool,
     /// The holds that a person approved.
@@ -152,6 +155,7 @@ impl World {
             leases: BTreeMap::new(),
             claims: Vec::new(),
             tools: Vec::new(),
+            other_run: None,
             is_ada_active: true,
             approved: BTreeSet::new(),
             activities: json!([]),
@@ -432,6 +436,7 @@ impl World {
                 let snapshot = self.snapshot.clone();
                 snapshot.map(|snapshot| Fact::Snapshot(Arc::new(snapshot)))
             }
+            Need::State(Key::Run(_)) => self.other_run.clone().map(|it| Fact::Run(Arc::new(it))),
             Need::State(_) => None,
         };
         fact.map_or(Lookup::Missing, Lookup::Found)
@@ -487,6 +492,19 @@ pub(super) fn start_input() -> RunInput {
         labels: BTreeMap::new(),
         by: owner(),
     }
+}
+
+/// The start of a fire of the schedule `daily`.
+pub(super) fn scheduled_start() -> RunInput {
+    RunInput::StartScheduled(Box::new(ScheduledStart {
+        run: run_id(),
+        schedule: "daily".parse().unwrap(),
+        agent: "outreach".parse().unwrap(),
+        input: json!({ "go": true }),
+        fired_at: DateTime::UNIX_EPOCH,
+        when_paused: WhenPaused::Skip,
+        unless_open: None,
+    }))
 }
 
 pub(super) fn pause_input() -> RunInput {

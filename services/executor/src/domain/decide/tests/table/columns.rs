@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use super::super::suspension::{supplement, suspend_input};
 use super::super::world::{
-    World, broken, closing, done, handoff_event, owner, pause_input, run_id, start_input,
+    World, broken, closing, done, handoff_event, owner, pause_input, run_id, scheduled_start,
+    start_input,
 };
 use super::STEP;
 use crate::domain::run::{Choice, Signal, StepPhase, Timer};
@@ -239,6 +240,7 @@ pub(super) fn columns() -> Vec<Column> {
         on(false, "signal", |_| signal()),
         on(false, "take over", |_| RunInput::TakeOver { by: owner() }),
         on(false, "follow", |_| RunInput::Watch),
+        on(false, "scheduled start again", |_| scheduled_start()),
         on(false, "timer fired, current", |it| fired(it, true)),
         on(false, "timer fired, stale", |it| fired(it, false)),
         on(true, "lease ended, idempotent", |it| lost(it, 0)),

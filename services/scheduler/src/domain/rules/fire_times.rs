@@ -1,0 +1,160 @@
+//! When a schedule fires: the instants of a cron expression in a time zone.
+//!
+//! At a change of daylight saving, an expression with fixed hours and minutes follows the day: a time in a skipped hour
+//! moves to the end of the gap, and a time in a repeated hour fires once. An expression for every hour or minute follows
+//! the time that passes: it skips the gap, and fires in both hours.
+
+use chrono::{
+    DateTime, DurationRound as _, MappedLocalTime, NaiveDateTime, TimeDelta, TimeZone as _, Utc,
+};
+use chrono_tz::{TZ_VARIANTS, Tz};
+use croner::Cron;
+use croner::parser::{CronParser, Seconds, Year};
+use holdpoint_contracts::problem::FieldError;
+
+use crate::domain::model::schedule::CRON_CHARS_MAX;
+
+/// Zones that an error about an unknown one names.
+const NEAREST_MAX: usize = 3;
+
+/// Most changed characters between a mistyped zone and a suggested one.
+const TYPOS_MAX: usize = 3;
+
+/// Longest text that is compared with the names of zones, in characters.
+const ZONE_CHARS_MAX: usize = 100;
+
+/// Longest gap in the local time of a zone, in minutes. Samoa once skipped a day.
+const GAP_MINUTES_MAX: i64 = 25 * 60;
+
+/// The fires of a schedule.
+#[derive(Debug)]
+pub(crate) struct FireTimes {
+    cron: Cron,
+    zone: Tz,
+}
+
+impl FireTimes {
+    /// Reads an expression and a zone, and collects what is wrong.
+    pub(crate) fn read(cron: &str, time_zone: &str) -> Result<Self, Vec<FieldError>> {
+        match (read_cron(cron), read_zone(time_zone)) {
+            (Ok(cron), Ok(zone)) => Ok(Self { cron, zone }),
+            (cron, zone) => {
+                let errors = cron.err().into_iter().chain(zone.err());
+                Err(errors.map(|error| *error).collect())
+            }
+        }
+    }
+
+    /// The first fire after an instant; `None`: it never fires again.
+    pub(crate) fn next_after(&self, instant: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let start = whole_second(instant)?.with_timezone(&self.zone);
+        let pattern = &self.cron.pattern;
+        if pattern.hours.from_wildcard || pattern.minutes.from_wildcard {
+            let next = self.cron.find_next_occurrence(&start, false).ok()?;
+            return Some(next.with_timezone(&Utc));
+        }
+        // UTC has no gaps, so the search is one of local times.
+        let mut local = start.naive_local().and_utc();
+        loop {
+            local = self.cron.find_next_occurrence(&local, false).ok()?;
+            // After the first of two equal hours, the times of the second one have fired already.
+            let next = self.first_instant(local.naive_utc())?;
+            if next > instant {
+                return Some(next);
+            }
+        }
+    }
+
+    /// The first instant that a clock in the zone shows as this time, or the end of the gap that contains it.
+    fn first_instant(&self, local: NaiveDateTime) -> Option<DateTime<Utc>> {
+        let mut minutes = (0..GAP_MINUTES_MAX).map(TimeDelta::minutes);
+        let first = minutes.find_map(|later| {
+            match self
+                .zone
+                .from_local_datetime(&local.checked_add_signed(later)?)
+            {
+                MappedLocalTime::Single(first) | MappedLocalTime::Ambiguous(first, _) => {
+                    Some(first)
+                }
+                MappedLocalTime::None => None,
+            }
+        });
+        Some(first?.with_timezone(&Utc))
+    }
+
+    /// The last fire from `due`, which is one, until `now`: the only one of the missed fires that starts a run.
+    pub(crate) fn latest(&self, due: DateTime<Utc>, now: DateTime<Utc>) -> DateTime<Utc> {
+        let (mut fired, mut beyond) = (due, now);
+        // Each pass halves the time in which a later fire may be. The usual fire has none.
+        while let Some(next) = self.next_after(fired).filter(|next| *next <= now) {
+            fired = next;
+            let middle = fired + (beyond - fired) / 2;
+            match self.next_after(middle).filter(|next| *next <= now) {
+                Some(later) => fired = later,
+                None => beyond = middle,
+            }
+        }
+        fired
+    }
+}
+
+fn whole_second(instant: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    instant.duration_trunc(TimeDelta::seconds(1)).ok()
+}
+
+fn read_cron(text: &str) -> Result<Cron, Box<FieldError>> {
+    let wrong = |message: String| {
+        Box::new(FieldError {
+            text: text.chars().take(CRON_CHARS_MAX).collect(),
+            ..FieldError::at("/cron", message)
+        })
+    };
+    if text.chars().count() > CRON_CHARS_MAX {
+        let message = format!("has more than {CRON_CHARS_MAX} characters");
+        return Err(wrong(message));
+    }
+    let parser = CronParser::builder()
+        .seconds(Seconds::Disallowed)
+        .year(Year::Disallowed)
+        .build();
+    parser.parse(text).map_err(|error| {
+        let error = error.to_string();
+        let reason = error.trim_end_matches('.');
+        wrong(format!(
+            "invalid cron expression ({reason}); expected minute, hour, day of the month, month and day of the week, such as `30 9 * * MON-FRI`"
+        ))
+    })
+}
+
+fn read_zone(name: &str) -> Result<Tz, Box<FieldError>> {
+    name.parse().map_err(|_unknown| {
+        Box::new(FieldError {
+            text: name.chars().take(ZONE_CHARS_MAX).collect(),
+            nearest: nearest_zones(name),
+            ..FieldError::at(
+                "/time_zone",
+                "time_zone is the name of a zone of the IANA database, such as Europe/Berlin",
+            )
+        })
+    })
+}
+
+/// Zones whose name contains the text, or differs from it by a typo.
+fn nearest_zones(name: &str) -> Vec<String> {
+    let wanted = name.to_lowercase().replace(' ', "_");
+    if wanted.is_empty() || wanted.chars().count() > ZONE_CHARS_MAX {
+        return Vec::new();
+    }
+    let mut near: Vec<_> = TZ_VARIANTS
+        .into_iter()
+        .filter_map(|zone| {
+            let lower = zone.name().to_lowercase();
+            let typos = strsim::osa_distance(&lower, &wanted);
+            let is_near = typos <= TYPOS_MAX || lower.contains(&wanted);
+            is_near.then_some((typos, zone.name()))
+        })
+        .collect();
+    near.sort_unstable();
+    let names = near.into_iter().take(NEAREST_MAX);
+    names.map(|(_, name)| name.to_owned()).collect()
+}
