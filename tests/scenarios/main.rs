@@ -44,6 +44,7 @@ mod a_run_hides_the_answers_of_its_requests;
 mod a_secret_is_entered_elsewhere;
 mod a_service_dies_at_any_point;
 mod a_step_creates_a_task;
+mod a_step_runs_for_each_item;
 mod a_stopped_scheduler_causes_a_warning;
 mod a_token_grants_only_its_rights;
 mod a_tool_asks_and_waits;

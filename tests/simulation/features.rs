@@ -26,9 +26,11 @@ pub(crate) enum Feature {
     Restarting,
     /// Webhooks want events, and their receivers fail and recover.
     Webhooks,
+    /// Tools are called for each of several items.
+    FanningOut,
 }
 
-const COUNT: usize = Feature::Webhooks as usize + 1;
+const COUNT: usize = Feature::FanningOut as usize + 1;
 
 /// The features of one history.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +46,8 @@ impl Features {
             *is_drawn = !is_plain && chance.one_in(2);
         }
         // Drawn last, so that other features of a seed stay as they are.
-        for last in [Feature::Restarting, Feature::Webhooks] {
+        let last = [Feature::Restarting, Feature::Webhooks, Feature::FanningOut];
+        for last in last {
             drawn[last as usize] = chance.one_in(2);
         }
         Self(drawn)

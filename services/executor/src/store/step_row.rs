@@ -103,6 +103,17 @@ pub(crate) async fn of_run(
     rows.into_iter().map(read).collect()
 }
 
+/// The rows of some steps of a run.
+pub(crate) async fn named(
+    db: &impl ConnectionTrait,
+    run: RunId,
+    steps: &[&str],
+) -> Result<Vec<StepRow>, StoreError> {
+    let wanted: Vec<_> = steps.iter().map(|step| (run, *step)).collect();
+    let rows = find_pairs::<Entity>(db, Column::RunId, Column::StepId, &wanted, place_of).await?;
+    rows.into_iter().map(read).collect()
+}
+
 fn read(row: Model) -> Result<StepRow, StoreError> {
     let request = row.request.as_deref().map(serde_json::from_str);
     let response = row.response.as_deref().map(serde_json::from_str);

@@ -120,10 +120,14 @@ impl RunRedaction {
                     .extend(fields.into_iter().flat_map(|it| it.keys().cloned()));
             }
             let step = request.step.unwrap_or_default();
-            if request.kind == HoldKind::Handoff {
-                redaction.handed_off.insert(step.clone());
+            // The result of a step with `for_each` has the results of its children.
+            let parent = parent_of(&step).map(str::to_owned);
+            for step in parent.into_iter().chain([step]) {
+                if request.kind == HoldKind::Handoff {
+                    redaction.handed_off.insert(step.clone());
+                }
+                redaction.steps.insert(step);
             }
-            redaction.steps.insert(step);
         }
         redaction
     }
@@ -248,6 +252,12 @@ impl RunRedaction {
             (step, _) => self.hides(step),
         }
     }
+}
+
+/// The step of which this one may be a child: `step-02` of `step-02-0`.
+fn parent_of(step: &str) -> Option<&str> {
+    let (parent, item) = step.rsplit_once('-')?;
+    (!item.is_empty() && item.bytes().all(|digit| digit.is_ascii_digit())).then_some(parent)
 }
 
 /// A message without the answer.

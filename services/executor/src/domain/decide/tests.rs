@@ -6,6 +6,7 @@
 
 mod approvals;
 mod ending;
+mod fan_out;
 mod histories;
 mod leases;
 mod many;

@@ -17,7 +17,7 @@ const AGENT: [&str; 6] = [
     "steps",
 ];
 const AGENT_LATER: [&str; 2] = ["instructions", "planner"];
-const STEP: [&str; 13] = [
+const STEP: [&str; 15] = [
     "id",
     "tool",
     "args",
@@ -31,8 +31,10 @@ const STEP: [&str; 13] = [
     "retry",
     "timeout",
     "on_error",
+    "for_each",
+    "parallel",
 ];
-const STEP_LATER: [&str; 5] = ["wait_for", "delegate", "run", "finish", "for_each"];
+const STEP_LATER: [&str; 4] = ["wait_for", "delegate", "run", "finish"];
 /// Kinds of step that are documented and that this release does not have.
 const KINDS_LATER: [&str; 4] = ["wait_for", "delegate", "run", "finish"];
 

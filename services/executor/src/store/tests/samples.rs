@@ -101,6 +101,8 @@ pub(super) fn run() -> Run {
             is_kept: false,
             interrupted: None,
             on_error: OnError::default(),
+            fan_out: None,
+            child_of: None,
         }],
         pauses: Vec::new(),
         followed: AppliedScopes::default(),

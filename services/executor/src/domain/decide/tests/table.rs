@@ -44,6 +44,13 @@ const SKIPPED: &str = "
 ";
 const ASKED: &str = "  - id: it\n    ask: { question: Go on? }\n  - wait: 1 day\n";
 const HANDED: &str = "  - id: it\n    handoff: { to: \"@user.ada\" }\n  - wait: 1 day\n";
+const FANNED_OUT: &str = "
+  - id: it
+    for_each: [1, 2]
+    tool: log
+    args: { message: hi }
+  - wait: 1 day
+";
 const WAITING: &str = "  - id: it\n    wait: 1 day\n  - wait: 1 day\n";
 
 /// A phase to be tried, for a step that may be done twice and for one that may not.
@@ -90,6 +97,7 @@ fn row_of(step: &Step) -> &'static str {
     let asks = step.questions.open.is_some();
     match &step.phase {
         StepPhase::Planned => "planned",
+        StepPhase::FannedOut => "fanned out",
         StepPhase::Queued(_) => "queued",
         StepPhase::Granted(_) if asks => "asking",
         StepPhase::Granted(_) => "in_progress",
@@ -192,6 +200,11 @@ fn table_rows() -> Vec<TableRow> {
         both("parked, paused", &|steps| {
             after(after(queued(steps), park), hold)
         }),
+        same("fanned out", World::started(FANNED_OUT)),
+        same(
+            "fanned out, paused",
+            after(World::started(FANNED_OUT), hold),
+        ),
         same("waiting (timer set)", again_waiting()),
         same("waiting (frozen), paused", after(again_waiting(), hold)),
         both("backoff (timer set)", &failed_once),

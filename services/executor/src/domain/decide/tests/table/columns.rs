@@ -39,7 +39,8 @@ fn fired(world: &World, is_current: bool) -> RunInput {
     // The step that is looked at has no hold of its own here: the next step's is not meant.
     let number = match world.phase(STEP) {
         StepPhase::Planned | StepPhase::Waiting(_) => 1,
-        StepPhase::Queued(_)
+        StepPhase::FannedOut
+        | StepPhase::Queued(_)
         | StepPhase::Granted(_)
         | StepPhase::AwaitingPerson(_)
         | StepPhase::Parked(_)

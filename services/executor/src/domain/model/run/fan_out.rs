@@ -1,0 +1,303 @@
+//! The fan-out of a step with `for_each`: one child per item.
+//!
+//! Children in progress are steps of their run, after the steps of the plan. A child that has not begun and one that
+//! has ended cost nothing but the numbers here.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::domain::model::is_default;
+use crate::domain::model::run::{Run, Step, StepPhase};
+
+/// Most items of a fan-out.
+pub const ITEMS_MAX: usize = 10_000;
+
+/// Most children of one run that are in progress at the same time, over all its fan-outs.
+pub const PARALLEL_MAX: u32 = 100;
+
+/// Children in progress, if the author names no number.
+pub const PARALLEL_DEFAULT: u32 = 10;
+
+/// Items that are stored in one value.
+pub const ITEMS_PER_VALUE: u32 = 100;
+
+/// The progress of a fan-out. It outlives the phase of its step, so that a retry of the run continues it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FanOut {
+    pub since: DateTime<Utc>,
+    pub total: u32,
+    /// The first item whose child has not begun. Children begin in the order of the items.
+    pub next: u32,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub completed: u32,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub failed: u32,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub skipped: u32,
+    /// Bytes of JSON of the results so far.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub result_bytes: u64,
+    /// Highest dispatch of a child that has ended. Children that begin anew count from here, so that no report of an
+    /// earlier dispatch applies to them.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub fence: u64,
+    /// Whether a retry of the run has begun it anew, so that results of earlier items may be there.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub is_renewed: bool,
+    /// Items that people did by hand: a retry from an earlier step keeps them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_person: Vec<KeptItem>,
+}
+
+/// An item whose result came from a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptItem {
+    pub item: u32,
+    pub result_bytes: u64,
+}
+
+/// Which item a child is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChildOf {
+    /// Index of the step with `for_each`, in the plan and in the run.
+    pub parent: usize,
+    /// From 0.
+    pub item: u32,
+    /// Bytes of JSON of its result.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub result_bytes: u64,
+    /// The fan-out has counted its end. It is removed at the end of the decision.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub is_counted: bool,
+}
+
+impl ChildOf {
+    #[must_use]
+    pub const fn new(parent: usize, item: u32) -> Self {
+        Self {
+            parent,
+            item,
+            result_bytes: 0,
+            is_counted: false,
+        }
+    }
+}
+
+impl FanOut {
+    #[must_use]
+    pub const fn new(since: DateTime<Utc>, total: u32) -> Self {
+        Self {
+            since,
+            total,
+            next: 0,
+            completed: 0,
+            failed: 0,
+            skipped: 0,
+            result_bytes: 0,
+            fence: 0,
+            is_renewed: false,
+            by_person: Vec::new(),
+        }
+    }
+
+    /// Children that have ended and were counted.
+    #[must_use]
+    pub const fn ended(&self) -> u32 {
+        self.completed
+            .saturating_add(self.failed)
+            .saturating_add(self.skipped)
+    }
+
+    #[must_use]
+    pub const fn has_ended(&self) -> bool {
+        self.ended() >= self.total
+    }
+
+    /// A fan-out of new items. It keeps what fences the old ones, and what people did.
+    #[must_use]
+    pub fn renewed(&self, since: DateTime<Utc>, total: u32) -> Self {
+        Self {
+            fence: self.fence,
+            is_renewed: true,
+            by_person: self.by_person.clone(),
+            ..Self::new(since, total)
+        }
+    }
+
+    /// Bytes of JSON of all results in one array. A child without a result is `null`.
+    #[must_use]
+    pub const fn all_result_bytes(&self) -> u64 {
+        let without = self.failed as u64 + self.skipped as u64;
+        let commas = (self.total as u64).saturating_sub(1);
+        self.result_bytes.saturating_add(without * 4 + commas + 2)
+    }
+
+    /// Begins the next item; none: all have begun. What people did by hand is not begun again.
+    pub fn take_next(&mut self) -> Option<u32> {
+        while self.next < self.total {
+            let item = self.next;
+            self.next += 1;
+            let Some(kept) = self.by_person.iter().find(|kept| kept.item == item) else {
+                return Some(item);
+            };
+            self.completed += 1;
+            self.result_bytes = self.result_bytes.saturating_add(kept.result_bytes);
+        }
+        None
+    }
+
+    /// Counts the end of a child.
+    fn count(&mut self, child: &Step, of: ChildOf) {
+        match child.phase {
+            StepPhase::Completed { .. } => self.completed += 1,
+            StepPhase::Skipped { .. } => self.skipped += 1,
+            StepPhase::Planned
+            | StepPhase::FannedOut
+            | StepPhase::Queued(_)
+            | StepPhase::Granted(_)
+            | StepPhase::Waiting(_)
+            | StepPhase::Uncertain(_)
+            | StepPhase::AwaitingPerson(_)
+            | StepPhase::Parked(_)
+            | StepPhase::Failed { .. }
+            | StepPhase::Cancelled { .. } => self.failed += 1,
+        }
+        if matches!(child.phase, StepPhase::Completed { .. }) {
+            self.result_bytes = self.result_bytes.saturating_add(of.result_bytes);
+        }
+        self.fence = self.fence.max(child.dispatch);
+        if child.by_person {
+            self.by_person.push(KeptItem {
+                item: of.item,
+                result_bytes: of.result_bytes,
+            });
+        }
+    }
+}
+
+/// Id of the child of an item.
+#[must_use]
+pub fn child_id(parent: &str, item: u32) -> String {
+    format!("{parent}-{item}")
+}
+
+/// Name of the value with some items of a fan-out. No step can have this name.
+#[must_use]
+pub fn items_name(parent: &str, chunk: u32) -> String {
+    format!("?items-{parent}-{chunk}")
+}
+
+/// Name of the value with the approval of a child that has ended. No step can have this name.
+#[must_use]
+pub fn approval_name(child: &str) -> String {
+    format!("?approval-{child}")
+}
+
+/// The item that an id names, if it is an id of a child of this step.
+#[must_use]
+pub fn item_of(id: &str, parent: &str) -> Option<u32> {
+    let digits = id.strip_prefix(parent)?.strip_prefix('-')?;
+    let item = digits.parse().ok()?;
+    (child_id(parent, item) == id).then_some(item)
+}
+
+impl Run {
+    /// The index in the plan of a step of the run.
+    #[must_use]
+    pub fn plan_index(&self, index: usize) -> usize {
+        let of = self.steps.get(index).and_then(|step| step.child_of);
+        of.map_or(index, |of| of.parent)
+    }
+
+    /// Whether a step is the child of a fan-out.
+    #[must_use]
+    pub fn is_child(&self, index: usize) -> bool {
+        let step = self.steps.get(index);
+        step.is_some_and(|step| step.child_of.is_some())
+    }
+
+    /// Number of the steps that are in the plan. Children follow them.
+    #[must_use]
+    pub fn planned_len(&self) -> usize {
+        let children = self.steps.iter().rev();
+        let children = children.take_while(|step| step.child_of.is_some());
+        self.steps.len() - children.count()
+    }
+
+    /// The steps of the plan.
+    pub fn planned_steps(&self) -> impl Iterator<Item = &Step> {
+        self.steps.iter().take_while(|step| step.child_of.is_none())
+    }
+
+    /// Whether an id names the child of a fan-out that has ended, so that the run has only its numbers.
+    #[must_use]
+    pub fn has_ended_child(&self, id: &str) -> bool {
+        let mut known = self.steps.iter();
+        let is_named = |step: &Step| {
+            let fan_out = step.fan_out.as_deref();
+            let item = fan_out.and_then(|fan_out| Some((fan_out, item_of(id, &step.id)?)));
+            item.is_some_and(|(fan_out, item)| item < fan_out.total)
+        };
+        self.planned_steps().any(is_named) && !known.any(|step| step.id == id)
+    }
+
+    /// Counts a child that has ended.
+    pub fn count_child(&mut self, index: usize) {
+        let Some(child) = self.steps.get_mut(index) else {
+            return;
+        };
+        let Some(of) = child.child_of.as_mut().filter(|of| !of.is_counted) else {
+            return;
+        };
+        of.is_counted = true;
+        let (of, child) = (*of, child.clone());
+        // A repeated answer about it still changes nothing.
+        self.closed.extend(&child.answered);
+        let parent = self.steps.get_mut(of.parent);
+        if let Some(fan_out) = parent.and_then(|parent| parent.fan_out.as_mut()) {
+            fan_out.count(&child, of);
+        }
+    }
+
+    /// Removes the children that their fan-out has counted, or no longer needs, from a place on.
+    pub fn remove_counted_children(&mut self, from: usize) {
+        if from >= self.steps.len() || self.planned_len() == self.steps.len() {
+            return;
+        }
+        let completed: Vec<bool> = (self.planned_steps())
+            .map(|step| matches!(step.phase, StepPhase::Completed { .. }))
+            .collect();
+        let mut place = 0;
+        self.steps.retain(|step| {
+            let is_before = place < from;
+            place += 1;
+            let Some(of) = step.child_of else {
+                return true;
+            };
+            let is_over = of.is_counted || completed.get(of.parent) == Some(&true);
+            is_before || !is_over
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S2-R9: only the id that a fan-out would give is the id of a child.
+    #[test]
+    fn an_id_names_one_item() {
+        assert_eq!(item_of("step-02-0", "step-02"), Some(0));
+        assert_eq!(item_of("step-02-9999", "step-02"), Some(9_999));
+        for other in [
+            "step-02",
+            "step-02-",
+            "step-02-01",
+            "step-02-+1",
+            "step-03-0",
+            "step-02-0-0",
+        ] {
+            assert_eq!(item_of(other, "step-02"), None, "{other}");
+        }
+    }
+}
