@@ -10,9 +10,9 @@ use crate::shop::Shop;
 use crate::world::{PATIENCE, World, at_rest, dead_letters, tables_of};
 
 /// Logs each item, and then all results together.
-fn logs_each(items: Value, parallel: u32) -> Value {
+fn logs_each(parallel: u32) -> Value {
     let each = json!({
-        "id": "each", "for_each": items, "parallel": parallel,
+        "id": "each", "for_each": "$input.items", "parallel": parallel,
         "tool": "log", "args": { "message": "{{ item.name }}" },
     });
     let message =
@@ -35,9 +35,7 @@ fn step<'r>(run: &'r Value, id: &str) -> &'r Value {
 #[tokio::test]
 async fn results_gather_in_the_order_of_the_items() {
     let world = World::with_real_time().await;
-    world
-        .agent("logs", logs_each(json!("$input.items"), 2))
-        .await;
+    world.agent("logs", logs_each(2)).await;
     let id = world
         .start_run("logs", json!({ "input": { "items": named(5) } }))
         .await;
@@ -91,9 +89,7 @@ async fn results_gather_in_the_order_of_the_items() {
 #[tokio::test]
 async fn ten_thousand_items_end_within_seconds() {
     let world = World::with_real_time().await;
-    world
-        .agent("logs", logs_each(json!("$input.items"), 100))
-        .await;
+    world.agent("logs", logs_each(100)).await;
     let begun = Instant::now();
     let id = world
         .start_run("logs", json!({ "input": { "items": named(10_000) } }))

@@ -260,7 +260,7 @@ impl ExecutorQueries {
             });
         }
         let shown = run.shown_steps();
-        let ids: Vec<_> = shown.iter().map(|(_, id)| id.as_str()).collect();
+        let ids: Vec<_> = shown.iter().map(|step| step.id.as_str()).collect();
         let ended = ids.iter().filter(|id| run.has_ended_child(id));
         let names: Vec<_> = ended.map(|id| approval_name(id)).collect();
         let wanted: Vec<_> = names.iter().map(|name| (run.id, name.as_str())).collect();

@@ -249,6 +249,9 @@ pub struct StepView {
     /// Claims, takeovers and releases, in order; appended and never rewritten (S4-R7).
     #[serde(default)]
     pub handoff_history: Vec<LeaseEvent>,
+    /// The number of its item, of a child of a step with `for_each`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<u32>,
     /// The progress of a step with `for_each`, once it has begun. Its children follow it in the list of steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<StepItems>,

@@ -202,6 +202,12 @@ impl PlannedStep {
         }
     }
 
+    /// Whether it is done by children, so that it calls nothing itself.
+    #[must_use]
+    pub const fn fans_out(&self, part: StepPart) -> bool {
+        self.for_each.is_some() && matches!(part, StepPart::Step(_))
+    }
+
     /// Everything that may hold placeholders when the step or a child of it starts; none: nothing.
     #[must_use]
     pub fn template(&self, part: StepPart) -> Option<Cow<'_, Value>> {

@@ -4,6 +4,7 @@
 //! overlay beside the phase: resuming needs no memory of what was before.
 
 pub mod approval;
+mod children;
 pub mod failures;
 pub mod fan_out;
 pub mod person_hold;

@@ -18,6 +18,7 @@ use crate::domain::need::{Fact, Need, PlanFact};
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::step_response::success;
 use crate::domain::transition::{RowData, RunTransition};
+use crate::domain::views::run::items_done;
 
 /// Largest result of a fan-out, in bytes of JSON: what every other result may have.
 const RESULT_BYTES_MAX: u64 = 256 * 1024;
@@ -261,7 +262,7 @@ fn end_fan_out(
         transition.value(id.clone(), results.clone());
         results
     };
-    let description = summary(&fan_out);
+    let description = format!("{}.", items_done(&fan_out));
     let took_ms = millis_between(fan_out.since, transition.now);
     let response = success(description.clone(), data, took_ms);
     let phase = StepPhase::Completed { at: transition.now };
@@ -272,17 +273,6 @@ fn end_fan_out(
     });
     transition.event(EventType::StepSucceeded, Some(&id), description, data);
     Ok(())
-}
-
-fn summary(fan_out: &FanOut) -> String {
-    let mut text = format!("{} of {} done", fan_out.completed, counted(fan_out.total));
-    for (number, what) in [(fan_out.skipped, "skipped"), (fan_out.failed, "failed")] {
-        if number > 0 {
-            text = format!("{text}, {number} {what}");
-        }
-    }
-    text.push('.');
-    text
 }
 
 /// The results of the children in the order of the items. A child without a result is null.

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::expression;
-use crate::domain::expression::{MAX_RESOLVED, MAX_RESOLVED_ITEMS, Reference, Scope};
-use crate::domain::model::plan::{Action, OnError, StepPart};
+use crate::domain::expression::{MAX_RESOLVED, MAX_RESOLVED_ITEMS, Reference, ResolveError, Scope};
+use crate::domain::model::plan::{Action, OnError, PlannedStep, StepPart};
 use crate::domain::model::run::{Hold, INTERVENTION, Phase, Step, StepPhase, Timer};
 use crate::domain::model::time::after;
 use crate::domain::need::{Fact, INPUT, Key, Need, PlanFact};
@@ -298,23 +298,14 @@ fn start_step(
         let message = format!("it uses the result of {rejected}, which was rejected");
         return fail_step(transition, index, APPROVAL_REJECTED, &message, None);
     }
-    let is_fan_out = planned.for_each.is_some() && part == StepPart::Step(index);
-    let bytes = if is_fan_out {
-        MAX_RESOLVED_ITEMS
-    } else {
-        MAX_RESOLVED
-    };
-    let resolved = match planned.template(part) {
-        Some(template) => expression::resolve_up_to(bytes, &template, &scope),
-        None => Ok(Value::Null),
-    };
-    let resolved = match resolved {
+    let fans_out = planned.fans_out(part);
+    let resolved = match resolve_template(planned, part, &scope) {
         Ok(resolved) => resolved,
         Err(error) => {
             return fail_step(transition, index, error.code(), &error.to_string(), None);
         }
     };
-    if is_fan_out {
+    if fans_out {
         return start_fan_out(transition, index, planned, resolved);
     }
     match &planned.action {
@@ -329,6 +320,23 @@ fn start_step(
             start_handoff(transition, index, handoff, &resolved, facts);
         }
     }
+}
+
+/// The values of a step's placeholders. Items may be as large as an input.
+fn resolve_template(
+    planned: &PlannedStep,
+    part: StepPart,
+    scope: &Scope<'_>,
+) -> Result<Value, ResolveError> {
+    let Some(template) = planned.template(part) else {
+        return Ok(Value::Null);
+    };
+    let bytes = if planned.fans_out(part) {
+        MAX_RESOLVED_ITEMS
+    } else {
+        MAX_RESOLVED
+    };
+    expression::resolve_up_to(bytes, &template, scope)
 }
 
 /// The rejected step whose result a step uses (S2-R4). A condition may look at it: it reads as null.

@@ -171,7 +171,12 @@ impl Run {
                 AtWorker::Granted(_) => "is running.",
                 AtWorker::Uncertain(asked) => asked.reason(),
             };
-            Some(format!("{} {what}", step.id))
+            let parent = step.child_of.and_then(|of| self.steps.get(of.parent));
+            let fan_out = parent.and_then(|parent| Some((parent, parent.fan_out.as_deref()?)));
+            Some(match fan_out {
+                Some((parent, fan_out)) => format!("{}: {}.", parent.id, items_done(fan_out)),
+                None => format!("{} {what}", step.id),
+            })
         });
         if let Some(taken) = self.taken() {
             return format!("{} has taken over.", taken.by);
@@ -280,8 +285,7 @@ impl Run {
             .map(|row| (row.step.clone(), row))
             .collect();
         let mut views = Vec::new();
-        let shown = self.shown_steps();
-        for (index, id) in shown {
+        for ShownStep { index, id, item } in self.shown_steps() {
             let Some(planned) = plan.steps.get(index) else {
                 continue;
             };
@@ -313,6 +317,7 @@ impl Run {
                 waiting_confirm: planned.approval.is_some() || approval.is_some() || is_high_risk,
                 approval_state: approval.as_ref().map(StepApproval::view),
                 handoff_history: lease_events.remove(&id).unwrap_or_default(),
+                item,
                 items: step.and_then(|step| self.items_view(step)),
                 started_at: row.started_at,
                 ended_at: row.ended_at,
@@ -322,14 +327,17 @@ impl Run {
         views
     }
 
-    /// The ids that the view shows, each with its index in the plan: all steps of the plan, and after each its first
-    /// children.
+    /// All steps of the plan, and after each its children that are in progress and the first others.
     #[must_use]
-    pub fn shown_steps(&self) -> Vec<(usize, String)> {
+    pub fn shown_steps(&self) -> Vec<ShownStep> {
         let mut shown = Vec::new();
         let mut left = CHILDREN_SHOWN_MAX;
         for (index, step) in self.planned_steps().enumerate() {
-            shown.push((index, step.id.clone()));
+            shown.push(ShownStep {
+                index,
+                id: step.id.clone(),
+                item: None,
+            });
             let Some(fan_out) = step.fan_out.as_deref() else {
                 continue;
             };
@@ -344,11 +352,11 @@ impl Run {
                 items.insert(item);
             }
             left = left.saturating_sub(items.len());
-            shown.extend(
-                items
-                    .into_iter()
-                    .map(|item| (index, child_id(&step.id, item))),
-            );
+            shown.extend(items.into_iter().map(|item| ShownStep {
+                index,
+                id: child_id(&step.id, item),
+                item: Some(item),
+            }));
         }
         shown
     }
@@ -376,6 +384,16 @@ impl Run {
     }
 }
 
+/// A step that the view of its run shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShownStep {
+    /// In the plan.
+    pub index: usize,
+    pub id: String,
+    /// Of a child.
+    pub item: Option<u32>,
+}
+
 /// What a view of steps needs from tables.
 #[derive(Debug, Default)]
 pub struct StoredSteps {
@@ -401,11 +419,24 @@ impl StoredSteps {
     }
 }
 
+/// How far a fan-out is: `3 of 12 items done, 1 failed`.
+#[must_use]
+pub fn items_done(fan_out: &FanOut) -> String {
+    let noun = if fan_out.total == 1 { "item" } else { "items" };
+    let mut text = format!("{} of {} {noun} done", fan_out.completed, fan_out.total);
+    for (number, what) in [(fan_out.skipped, "skipped"), (fan_out.failed, "failed")] {
+        if number > 0 {
+            text = format!("{text}, {number} {what}");
+        }
+    }
+    text
+}
+
 /// One line for people, with the values of the step.
 fn shown_action(planned: &PlannedStep, step: Option<&Step>, row: &StepRow) -> String {
     let action = planned.action.describe_resolved(row.request.as_ref());
     match step.and_then(|step| step.fan_out.as_deref()) {
-        Some(fan_out) => format!("{action} for each of {} items", fan_out.total),
+        Some(fan_out) => format!("{action} for each item: {}", items_done(fan_out)),
         None => action,
     }
 }

@@ -170,9 +170,7 @@ fn table_rows() -> Vec<TableRow> {
         idempotent: world.clone(),
         once_only: world,
     };
-    let hold = |world: &mut World| {
-        world.pause();
-    };
+    let hold = |world: &mut World| drop(world.pause());
     let uncertain = |then: fn(&mut World)| after(after(queued(ONCE_ONLY), lose), then);
     let [planned, planned_once] = PLANNED.map(World::started);
     vec![
