@@ -19,6 +19,9 @@ use crate::domain::model::run::fan_out::{
 /// Longest id of a step with `for_each`: the ids of its children have the number of an item.
 const ID_CHARS_MAX: usize = MAX_NAME - 5;
 
+/// Most steps with `for_each` of an agent: the first decision of a run may store the items of all of them.
+const STEPS_MAX: usize = 50;
+
 impl StepReader<'_, '_> {
     /// Reads `for_each` and `parallel`; none: it is not written, or it was refused.
     pub(super) fn for_each(&mut self, step: &Map<String, Value>) -> Option<ForEach> {
@@ -81,6 +84,10 @@ impl AgentChecker<'_> {
         let parents: Vec<_> = parents
             .filter(|(_, draft)| draft.for_each.is_some())
             .collect();
+        if let Some((at, parent)) = parents.get(STEPS_MAX) {
+            let message = format!("An agent has at most {STEPS_MAX} steps with `for_each`.");
+            self.report_step((*at, &parent.id), "for_each", diagnostic("", message));
+        }
         for (at, parent) in &parents {
             if parent.id.len() > ID_CHARS_MAX {
                 let message = format!(

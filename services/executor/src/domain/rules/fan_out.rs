@@ -219,16 +219,22 @@ fn begin_child(transition: &mut RunTransition<'_>, planned: &PlannedStep, of: Ch
         known.child_of = Some(of);
         return;
     }
-    let parent = transition
-        .step(of.parent)
-        .and_then(|step| step.fan_out.as_ref());
-    let fence = parent.map_or(0, |fan_out| fan_out.fence);
-    let id = child_id(&planned.id, of.item);
+    let parent = transition.step(of.parent);
+    let fan_out = parent.and_then(|step| step.fan_out.as_deref());
+    let (fence, is_renewed) = fan_out.map_or((0, false), |it| (it.fence, it.is_renewed));
     transition.run.steps.push(Step {
         dispatch: fence,
         child_of: Some(of),
-        ..Step::planned(id, planned.on_error)
+        ..Step::planned(child_id(&planned.id, of.item), planned.on_error)
     });
+    if is_renewed {
+        // Its row has what the child of an earlier item did.
+        let row = RowData {
+            is_reset: true,
+            ..RowData::default()
+        };
+        transition.row(transition.run.steps.len() - 1, row);
+    }
 }
 
 /// Completes the step once all its children have ended. Its result is the array of theirs.
@@ -258,7 +264,7 @@ fn end_fan_out(
     let data = if bytes > RESULT_BYTES_MAX {
         json!({ "omitted": true, "bytes": bytes })
     } else {
-        let results = load_results(transition, &id, fan_out.total)?;
+        let results = load_results(transition, parent, &fan_out)?;
         transition.value(id.clone(), results.clone());
         results
     };
@@ -278,18 +284,28 @@ fn end_fan_out(
 /// The results of the children in the order of the items. A child without a result is null.
 fn load_results(
     transition: &RunTransition<'_>,
-    step: &str,
-    total: u32,
+    parent: usize,
+    fan_out: &FanOut,
 ) -> Result<Value, Undecided> {
+    let step = transition.step(parent).map_or("", |step| &step.id);
     // Those of this decision: a lookup of each name among all of them would take long.
     let fresh: HashMap<&str, &Arc<Value>> = (transition.values.iter())
         .map(|(name, value)| (name.as_str(), value))
         .collect();
+    // Children that this decision has begun have no stored result.
+    let before = transition.before.steps.get(parent);
+    let before = before.filter(|step| matches!(step.phase, StepPhase::FannedOut));
+    let before = before.and_then(|step| step.fan_out.as_ref());
+    let begun_before = before.map_or(0, |fan_out| fan_out.next);
     let (mut results, mut unknown) = (Vec::new(), Vec::new());
-    for item in 0..total {
+    for item in 0..fan_out.total {
         let id = child_id(step, item);
         if let Some(value) = fresh.get(id.as_str()) {
             results.push(Value::clone(value));
+            continue;
+        }
+        if item >= begun_before && !fan_out.by_person.iter().any(|kept| kept.item == item) {
+            results.push(Value::Null);
             continue;
         }
         let need = Need::Value(transition.run.id, id);

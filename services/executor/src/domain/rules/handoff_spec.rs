@@ -64,7 +64,9 @@ pub(crate) fn load_briefing(
         let is_done = matches!(step.phase, StepPhase::Completed { .. });
         let mut value =
             |is_there: bool, need: Need| if is_there { lookup(need) } else { Value::Null };
-        let has_request = !matches!(planned.action, Action::Wait { .. });
+        // A step with `for_each` calls nothing itself.
+        let has_request =
+            !matches!(planned.action, Action::Wait { .. }) && planned.for_each.is_none();
         StepSummary {
             request: value(is_done && has_request, Need::Request(run.id, id.clone())),
             result: value(is_done, Need::Value(run.id, id.clone())),

@@ -176,6 +176,7 @@ fn a_retry_from_the_step_begins_all_children_anew() {
     retry(&mut world, Some("step-01"));
     assert_eq!(queued(&world), ["step-01-1", "step-01-0"]);
     assert_eq!(world.dispatch("step-01-0"), 2);
+    assert_eq!(world.rows["step-01-0"].response, None);
     let late = world.report_as("step-01-0", 1, done(json!("old")));
     assert_eq!(late, ResultReply::Late);
     for (step, result) in [("step-01-0", 10), ("step-01-1", 11), ("step-01-2", 12)] {

@@ -86,6 +86,22 @@ fn wrong_items_are_refused_with_what_is_allowed() {
     }
 }
 
+#[test]
+fn an_agent_has_few_steps_with_for_each() {
+    let text = |steps: usize| {
+        format!(
+            "agent: a\nsteps:\n{}",
+            "  - { tool: t, for_each: [] }\n".repeat(steps)
+        )
+    };
+    assert!(Plan::compile(&text(50)).is_ok());
+    let said = sent(&text(51));
+    assert!(
+        said[0].contains("at most 50 steps with `for_each`"),
+        "{said:?}"
+    );
+}
+
 /// The ids of children are theirs alone.
 #[test]
 fn no_step_has_the_id_of_a_child() {
