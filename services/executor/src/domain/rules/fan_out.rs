@@ -157,7 +157,7 @@ fn count_ended_children(transition: &mut RunTransition<'_>) {
             continue;
         }
         // Another item may have had a result under this name before a retry of the run.
-        let is_renewed = parent.fan_out.as_ref().is_some_and(|it| it.is_renewed);
+        let is_renewed = parent.fan_out.as_ref().is_some_and(|it| it.renewals > 0);
         let has_result = matches!(step.phase, StepPhase::Completed { .. });
         if is_renewed && !has_result {
             let id = step.id.clone();
@@ -221,7 +221,7 @@ fn begin_child(transition: &mut RunTransition<'_>, planned: &PlannedStep, of: Ch
     }
     let parent = transition.step(of.parent);
     let fan_out = parent.and_then(|step| step.fan_out.as_deref());
-    let (fence, is_renewed) = fan_out.map_or((0, false), |it| (it.fence, it.is_renewed));
+    let (fence, is_renewed) = fan_out.map_or((0, false), |it| (it.fence, it.renewals > 0));
     transition.run.steps.push(Step {
         dispatch: fence,
         child_of: Some(of),
@@ -294,9 +294,9 @@ fn load_results(
         .collect();
     // Children that this decision has begun have no stored result.
     let before = transition.before.steps.get(parent);
-    let before = before.filter(|step| matches!(step.phase, StepPhase::FannedOut));
     let before = before.and_then(|step| step.fan_out.as_ref());
-    let begun_before = before.map_or(0, |fan_out| fan_out.next);
+    let before = before.filter(|before| before.renewals == fan_out.renewals);
+    let begun_before = before.map_or(0, |before| before.next);
     let (mut results, mut unknown) = (Vec::new(), Vec::new());
     for item in 0..fan_out.total {
         let id = child_id(step, item);

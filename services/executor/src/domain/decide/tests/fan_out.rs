@@ -163,6 +163,32 @@ fn a_retry_continues_with_the_children_that_have_not_ended() {
     assert_eq!(sent_for(&world, "step-02"), json!([0, 1, 2]));
 }
 
+/// A retry in which all that is left fails at once still has the results of before.
+#[test]
+fn a_retry_that_ends_the_step_at_once_keeps_its_results() {
+    let mut world = World::started(
+        "
+  - for_each: [a, b, c]
+    parallel: 1
+    on_error: continue
+    tool: send_email
+    args: { to: \"{{ contact.email }}\" }
+  - needs: []
+    tool: send_email
+    retry: none
+  - needs: [step-01]
+    tool: log
+    args: { message: $step-01 }
+",
+    );
+    world.report("step-01-0", done(json!("first")));
+    world.report("step-02", broken());
+    assert_eq!(world.status(), RunStatus::Failed);
+    world.contact = Some(json!({ "id": "ada" }));
+    retry(&mut world, None);
+    assert_eq!(sent_for(&world, "step-03"), json!(["first", null, null]));
+}
+
 /// A retry from the step itself begins all children anew. No report of an earlier dispatch counts for them.
 #[test]
 fn a_retry_from_the_step_begins_all_children_anew() {

@@ -40,9 +40,9 @@ pub struct FanOut {
     /// earlier dispatch applies to them.
     #[serde(default, skip_serializing_if = "is_default")]
     pub fence: u64,
-    /// Whether a retry of the run has begun it anew, so that results of earlier items may be there.
+    /// How often a retry of the run has begun it anew. From the first time on, results of earlier items may be there.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub is_renewed: bool,
+    pub renewals: u32,
     /// Items that people did by hand: a retry from an earlier step keeps them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_person: Vec<KeptItem>,
@@ -94,7 +94,7 @@ impl FanOut {
             skipped: 0,
             result_bytes: 0,
             fence: 0,
-            is_renewed: false,
+            renewals: 0,
             by_person: Vec::new(),
         }
     }
@@ -117,7 +117,7 @@ impl FanOut {
     pub fn renewed(&self, since: DateTime<Utc>, total: u32) -> Self {
         Self {
             fence: self.fence,
-            is_renewed: true,
+            renewals: self.renewals + 1,
             by_person: self.by_person.clone(),
             ..Self::new(since, total)
         }
