@@ -424,4 +424,17 @@ mod tests {
             assert_eq!(hidden.hides_path(path), is_hidden, "{path}");
         }
     }
+
+    /// S2-R9: the list of results has the answers that are hidden in a child.
+    #[test]
+    fn the_results_of_a_fan_out_hide_what_a_child_hides() {
+        let mut handed = asked(1, Some("each-1"), "@user.bob");
+        handed.kind = HoldKind::Handoff;
+        let hidden = RunRedaction::of(&claims("eva", &["viewer"]), page(vec![handed]));
+        for (step, is_hidden) in [("each", true), ("each-1", true), ("each-2", false)] {
+            assert_eq!(hidden.hides(step), is_hidden, "{step}");
+            assert_eq!(hidden.handed_off.contains(step), is_hidden, "{step}");
+        }
+        assert!(hidden.hides_path("$each[1].notes"));
+    }
 }

@@ -13,7 +13,7 @@ use super::World;
 use crate::domain::rules::approval_gate::call_digest;
 use crate::domain::run::fan_out::child_id;
 use crate::domain::run::{Phase, Run, Step, StepPhase, Timer};
-use crate::domain::{Effect, Reply};
+use crate::domain::{Effect, Reply, StepRow};
 
 impl World {
     /// What must hold between a state and the next.
@@ -263,8 +263,25 @@ impl World {
                 let ended = fan_out.next - u32::try_from(open).unwrap();
                 assert_eq!(fan_out.ended(), ended, "{fan_out:?}");
             }
+            let results = self.values.get(&step.id).and_then(|value| value.as_array());
+            let is_completed = matches!(step.phase, StepPhase::Completed { .. });
+            for (item, result) in results.into_iter().flatten().enumerate() {
+                let id = child_id(&step.id, u32::try_from(item).unwrap());
+                let is_done = |row: &&StepRow| row.status == StepStatus::Completed;
+                let done = self.rows.get(&id).filter(is_done);
+                let own = done.and_then(|_| self.values.get(&id));
+                // A retry from an earlier step begins the children anew.
+                let fits = own.map_or(result.is_null(), |own| **own == *result);
+                assert!(!is_completed || fits, "{id}: {own:?} is {result}");
+            }
             for item in 0..fan_out.next {
                 let id = child_id(&step.id, item);
+                let is_own = |one: &&HistoryItem| {
+                    one.kind == EventType::StepSucceeded && one.step.as_ref() == Some(&id)
+                };
+                let times = self.history.iter().filter(is_own).count();
+                let most = 1 + usize::try_from(fan_out.renewals).unwrap();
+                assert!(times <= most, "{id} succeeded {times} times");
                 if run.has_ended_child(&id) {
                     let status = self.rows.get(&id).unwrap().status;
                     assert!(matches!(
