@@ -48,6 +48,7 @@ mod a_schedule_starts_runs;
 mod a_secret_is_entered_elsewhere;
 mod a_service_dies_at_any_point;
 mod a_step_creates_a_task;
+mod a_step_runs_for_each_item;
 mod a_step_waits_for_its_tool;
 mod a_stopped_scheduler_causes_a_warning;
 mod a_token_grants_only_its_rights;

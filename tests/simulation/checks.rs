@@ -159,6 +159,7 @@ impl Checks {
                 !run.steps.iter().any(|step| granted(&step.phase)),
                 "a lease does not end: {run:#?}"
             );
+            check_items(run);
             for step in &run.steps {
                 let key = (*id, step.id.clone());
                 // A person answered that it has happened, so it may have no observed effect.
@@ -173,6 +174,23 @@ impl Checks {
                 }
             }
         }
+    }
+}
+
+/// A step that is done for each item has as many children as it may have (S2-R9).
+fn check_items(run: &Run) {
+    for (index, step) in run.planned_steps().enumerate() {
+        let Some(fan_out) = step.fan_out.as_deref() else {
+            continue;
+        };
+        let children = run.steps.iter().filter(|child| {
+            let of = child.child_of.filter(|of| of.parent == index);
+            of.is_some() && !child.phase.is_settled()
+        });
+        // No agent of these histories names a larger number.
+        assert!(children.count() <= 3, "{run:#?}");
+        let is_completed = matches!(step.phase, StepPhase::Completed { .. });
+        assert!(!is_completed || fan_out.has_ended(), "{run:#?}");
     }
 }
 
@@ -197,7 +215,11 @@ fn check_timeouts(before: &Run, after: &Run, now: DateTime<Utc>, clock_lag: Time
 /// Rules between two states of a run, with any number of decisions between them.
 fn check_transition(before: &Run, after: &Run) {
     assert!(after.version > before.version && after.seq >= before.seq);
-    for (old, new) in before.steps.iter().zip(&after.steps) {
+    for old in &before.steps {
+        let Some(new) = after.steps.iter().find(|new| new.id == old.id) else {
+            assert!(old.child_of.is_some(), "{} is gone", old.id);
+            continue;
+        };
         assert!(new.dispatch >= old.dispatch, "{}: dispatch sank", new.id);
         // Only a retry of the run starts an ended step again, and it fences the earlier dispatches.
         if old.phase.is_settled() && new.dispatch == old.dispatch {

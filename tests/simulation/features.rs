@@ -32,9 +32,11 @@ pub(crate) enum Feature {
     Suspending,
     /// Schedules start runs.
     Schedules,
+    /// Tools are called for each of several items.
+    FanningOut,
 }
 
-const COUNT: usize = Feature::Schedules as usize + 1;
+const COUNT: usize = Feature::FanningOut as usize + 1;
 
 /// The features of one history.
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +58,7 @@ impl Features {
             Feature::Signals,
             Feature::Suspending,
             Feature::Schedules,
+            Feature::FanningOut,
         ] {
             drawn[last as usize] = chance.one_in(2);
         }

@@ -189,6 +189,7 @@ fn conditions_and_templates() {
             input: &input,
             contact: Some(&contact),
             run: &run,
+            item: None,
             steps: [("find".to_owned(), json!({ "x": 1 }))].into(),
             ids: ["find".to_owned()].into(),
         };

@@ -40,11 +40,31 @@ impl World {
             0 => "wait: 1s".to_owned(),
             1 => format!("wait: {}m", 1 + self.chance.below(600)),
             2 => "wait: 90 days".to_owned(),
-            3 => "tool: log\n    args: { message: hello }".to_owned(),
+            3 => format!(
+                "{}tool: log\n    args: {{ message: hello }}",
+                self.for_each()
+            ),
             4..=5 => self.ask(),
             6 => self.handoff(),
-            _ => "tool: send_email\n    args: { to: a@x.example, subject: s, body: b }".to_owned(),
+            _ => {
+                let for_each = self.for_each();
+                format!(
+                    "{for_each}tool: send_email\n    args: {{ to: a@x.example, subject: s, body: b }}"
+                )
+            }
         }
+    }
+
+    /// The fields of a tool that is called for each of several items, in some histories.
+    fn for_each(&mut self) -> String {
+        if !self.features.has(Feature::FanningOut) || !self.chance.one_in(3) {
+            return String::new();
+        }
+        let items: Vec<_> = (0..self.chance.below(6)).collect();
+        let parallel = 1 + self.chance.below(3);
+        let ends = ["fail", "continue", "skip_rest"];
+        let end = ends[self.chance.place(ends.len())];
+        format!("for_each: {items:?}\n    parallel: {parallel}\n    on_error: {end}\n    ")
     }
 
     fn ask(&mut self) -> String {

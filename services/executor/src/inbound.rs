@@ -16,8 +16,8 @@ use holdpoint_contracts::asking::RequestInput;
 use holdpoint_contracts::executor::{
     AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HandoffsUpdated,
     HoldsClosed, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope,
-    RetryRun, RunEndsOf, ScheduledStart, SignalRun, StartRun, StartScheduled, TakeOverRun, TimerFired,
-    TimersFired, WatchRunEnds,
+    RetryRun, RunEndsOf, ScheduledStart, SignalRun, StartRun, StartScheduled, TakeOverRun,
+    TimerFired, TimersFired, WatchRunEnds,
 };
 use holdpoint_contracts::hold::HoldClosed;
 use holdpoint_contracts::message::{Actor, Command, Envelope};

@@ -7,7 +7,7 @@ mod snapshot;
 mod unoffered;
 mod warnings;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,14 +30,16 @@ use holdpoint_ids::{RunId, Workspace};
 use holdpoint_kernel::{Queries, check_limit, cut_items, cut_page, read_query, write_reply};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
+use serde::Deserialize as _;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use crate::domain::agent::planned_steps;
 use crate::domain::plan::Plan;
-use crate::domain::run::{Step, StepApproval, original_args_name};
+use crate::domain::run::fan_out::approval_name;
+use crate::domain::run::{StepApproval, original_args_name};
 use crate::domain::tool::is_built_in;
-use crate::domain::view::{ORIGINAL_ARGS_BYTES_MAX, shown_input, within_view};
+use crate::domain::view::{ORIGINAL_ARGS_BYTES_MAX, StoredSteps, shown_input, within_view};
 use crate::domain::{Agent, Contact, Fact, Need, Refusal, Run, Tool};
 use crate::store;
 use overlay::Overlay;
@@ -236,14 +238,15 @@ impl ExecutorQueries {
         let overlay = Overlay::read(&self.db, workspace, &[&run.agent]).await?;
         let run = overlay.show(run);
         let plan = self.plan_of(workspace, &run.agent, run.plan).await?;
-        let mut rows = store::steps_of(&self.db, run.id).await?;
+        let mut stored = self.stored_steps(&run).await?;
         if !query.raw_errors {
-            rows.iter_mut().for_each(|row| row.raw_error = None);
+            let rows = stored.rows.iter_mut();
+            rows.for_each(|row| row.raw_error = None);
         }
-        let lease_events = store::lease_events_of(&self.db, run.id).await?;
         let input = store::input_of(&self.db, run.id).await?;
-        let mut steps = run.step_views(&plan, rows, lease_events);
-        self.add_original_args(&run, &mut steps).await?;
+        let edited = stored.edited_steps(&run);
+        let mut steps = run.step_views(&plan, stored);
+        self.add_original_args(&run, &edited, &mut steps).await?;
         self.mark_risky_steps(&run, &mut steps).await?;
         let mut view = RunView {
             input: input.map(shown_input),
@@ -252,6 +255,40 @@ impl ExecutorQueries {
         };
         self.name_unoffered_tool(workspace, &mut view).await?;
         Ok(view)
+    }
+
+    /// What tables have of the steps that the view shows. Most children of a large fan-out are left out.
+    async fn stored_steps(&self, run: &Run) -> Result<StoredSteps, StoreError> {
+        if run.steps.iter().all(|step| step.fan_out.is_none()) {
+            return Ok(StoredSteps {
+                rows: store::steps_of(&self.db, run.id).await?,
+                lease_events: store::lease_events_of(&self.db, run.id).await?,
+                ..StoredSteps::default()
+            });
+        }
+        let shown = run.shown_steps();
+        let ids: Vec<_> = shown.iter().map(|step| step.id.as_str()).collect();
+        let ended = ids.iter().filter(|id| run.has_ended_child(id));
+        let names: Vec<_> = ended.map(|id| approval_name(id)).collect();
+        let wanted: Vec<_> = names.iter().map(|name| (run.id, name.as_str())).collect();
+        let found: HashMap<_, _> = store::values(&self.db, &wanted)
+            .await?
+            .into_iter()
+            .collect();
+        let mut approvals = HashMap::new();
+        for id in &ids {
+            let need = Need::Value(run.id, approval_name(id));
+            if let Some(Fact::Value(kept)) = found.get(&need)
+                && let Ok(approval) = StepApproval::deserialize(kept.as_ref())
+            {
+                approvals.insert((*id).to_owned(), approval);
+            }
+        }
+        Ok(StoredSteps {
+            rows: store::steps_named(&self.db, run.id, &ids).await?,
+            lease_events: store::lease_events_of_steps(&self.db, run.id, &ids).await?,
+            approvals,
+        })
     }
 
     /// A step on a tool of high risk needs an approval, also before it has asked for one (S2-R2).
@@ -276,13 +313,13 @@ impl ExecutorQueries {
     }
 
     /// The requested arguments of steps whose approver gave others (S2-R4).
-    async fn add_original_args(&self, run: &Run, steps: &mut [StepView]) -> Result<(), StoreError> {
-        let is_edited = |step: &&Step| {
-            let approval = step.approval.as_deref().and_then(StepApproval::approval);
-            approval.is_some_and(|decision| decision.edited_digest.is_some())
-        };
-        let edited = run.steps.iter().filter(is_edited);
-        let names: Vec<_> = edited.map(|step| original_args_name(&step.id)).collect();
+    async fn add_original_args(
+        &self,
+        run: &Run,
+        edited: &[String],
+        steps: &mut [StepView],
+    ) -> Result<(), StoreError> {
+        let names: Vec<_> = edited.iter().map(|id| original_args_name(id)).collect();
         if names.is_empty() {
             return Ok(());
         }

@@ -73,7 +73,7 @@ pub(crate) use agent_row::{list as list_agents, named as agents};
 pub(crate) use agent_version_row::one as plan;
 pub(crate) use contact_row::{list as list_contacts, one as contact};
 pub(crate) use history_row::after as history_after;
-pub(crate) use lease_event_row::of_run as lease_events_of;
+pub(crate) use lease_event_row::{of_run as lease_events_of, of_steps as lease_events_of_steps};
 pub(crate) use lease_row::{
     due as due_leases, forgettable_nodes, id as lease_id, list as list_leases, load as leases,
 };
@@ -83,7 +83,7 @@ pub(crate) use run_row::{
     Filter, list as list_runs, one as run, open as open_runs, with_ids as runs,
 };
 pub(crate) use run_value_row::{find as values, input_of};
-pub(crate) use step_row::{of_run as steps_of, queued as queued_steps};
+pub(crate) use step_row::{named as steps_named, of_run as steps_of, queued as queued_steps};
 pub(crate) use suspension::snapshot_row::of_run as snapshot_of;
 pub(crate) use tool_row::{
     list as list_tools, named as tools, names as tool_names, registered as registered_tools,

@@ -38,6 +38,12 @@ pub struct PlannedStepView {
     /// Length of a wait in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
+    /// The items, one child each: a placeholder or a list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_each: Option<Value>,
+    /// Most children in progress at the same time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parallel: Option<u32>,
 }
 
 /// An agent as the API shows it.

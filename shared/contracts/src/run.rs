@@ -251,11 +251,29 @@ pub struct StepView {
     /// Claims, takeovers and releases, in order; appended and never rewritten (S4-R7).
     #[serde(default)]
     pub handoff_history: Vec<LeaseEvent>,
+    /// The number of its item, of a child of a step with `for_each`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<u32>,
+    /// The progress of a step with `for_each`, once it has begun. Its children follow it in the list of steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items: Option<StepItems>,
     /// When it began: started, or began to wait.
     #[serde(default, with = "crate::instant::option")]
     pub started_at: Option<DateTime<Utc>>,
     #[serde(default, with = "crate::instant::option")]
     pub ended_at: Option<DateTime<Utc>>,
+}
+
+/// How many items of a step with `for_each` have which status (S2-R9).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepItems {
+    pub total: u32,
+    pub completed: u32,
+    pub failed: u32,
+    /// Rejected by an approver.
+    pub skipped: u32,
+    /// Begun and not ended.
+    pub in_progress: u32,
 }
 
 /// The approval of a gated step (S2-R3).

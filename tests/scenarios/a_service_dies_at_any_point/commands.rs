@@ -15,7 +15,7 @@ use crate::world::{PATIENCE, log};
 
 /// Commands of people and programs. In CI the service dies after the commit and after publishing. `cargo xtask test
 /// --exhaustive` plays all points.
-pub(super) const COMMANDS: [Row; 33] = [
+pub(super) const COMMANDS: [Row; 35] = [
     Row("executor", "apply_agent", false, Workload::Definitions),
     Row("executor", "put_tool", false, Workload::Definitions),
     Row("executor", "delete_tool", false, Workload::Definitions),

@@ -68,13 +68,15 @@ impl Trial<'_> {
         self.check_end_notification(run).await
     }
 
-    /// A run fails because its contact lacks a field. The field is added, and an operator retries the run.
+    /// A run does a step for each of three items. It fails because its contact lacks a field. The field is added, and an operator retries the run.
     pub(super) async fn retry_run(&self) -> anyhow::Result<()> {
         let contact = format!("/contacts/{}", self.unique_name("r"));
         self.put(&contact, &json!({ "company": "Acme" })).await?;
         let step =
             json!({ "tool": "log", "args": { "message": "x" }, "when": "contact.stage == 'won'" });
-        let agent = json!({ "agent": "checks", "steps": [log("before"), step, log("after")] });
+        let before =
+            json!({ "for_each": ["a", "b", "c"], "tool": "log", "args": { "message": "$item" } });
+        let agent = json!({ "agent": "checks", "steps": [before, step, log("after")] });
         self.post("agent", "/agents", &agent).await?;
         let of = json!({ "contact": { "id": self.unique_name("r") } });
         let run = id_of(&self.post("run", "/agents/checks/runs", &of).await?)?;
@@ -94,7 +96,8 @@ impl Trial<'_> {
             ("run.failed", 1),
             ("run.retried", 1),
             ("step.failed", 1),
-            ("step.succeeded", 3),
+            // Three items, and three steps.
+            ("step.succeeded", 6),
             ("run.completed", 1),
         ];
         self.check_history(&run, &all).await

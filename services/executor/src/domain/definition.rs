@@ -12,6 +12,7 @@
 mod approval;
 mod diagnostics;
 mod fields;
+mod for_each;
 mod graph;
 mod lines;
 pub(in crate::domain) mod people;
@@ -192,6 +193,7 @@ impl AgentChecker<'_> {
     /// Puts the steps together: ids to indexes, order, and all that expressions name.
     fn steps(&mut self, drafts: Vec<Draft>) -> Vec<PlannedStep> {
         let ids = self.unique_ids(&drafts);
+        self.child_ids(&drafts);
         let needs = self.needs(&drafts, &ids);
         let before = match graph::before(&needs) {
             Ok(before) => Some(before),
@@ -209,6 +211,7 @@ impl AgentChecker<'_> {
             let names = Names {
                 steps: &ids,
                 before: before.map(Vec::as_slice),
+                has_item: false,
             };
             self.expressions(at, draft, names);
         }
@@ -225,6 +228,7 @@ impl AgentChecker<'_> {
                     timeout_ms: draft.timeout_ms,
                     retry: draft.retry,
                     on_error: draft.on_error,
+                    for_each: draft.for_each.map(Box::new),
                     action: draft.action?,
                 })
             })
@@ -307,6 +311,12 @@ impl AgentChecker<'_> {
         if let Some(error) = when.and_then(|when| expression::check(when, names).err()) {
             self.report_step(step, "when", *error);
         }
+        if let Some(for_each) = &draft.for_each {
+            if let Some(error) = for_each::items_error(&for_each.items, names.steps) {
+                self.report_step(step, "for_each", error);
+            }
+            self.placeholders_in(step, "for_each", &for_each.items, names);
+        }
         let Some(action) = &draft.action else { return };
         let field = match action {
             Action::Tool { .. } => "args",
@@ -317,8 +327,22 @@ impl AgentChecker<'_> {
             | Action::Handoff(_)
             | Action::Finish(_) => action.kind(),
         };
+        let names = Names {
+            has_item: draft.for_each.is_some(),
+            ..names
+        };
         let template = action.template().unwrap_or_default();
-        let checked = expression::check_args(&template, names);
+        self.placeholders_in(step, field, &template, names);
+    }
+
+    fn placeholders_in(
+        &mut self,
+        step: (usize, &str),
+        field: &str,
+        template: &Value,
+        names: Names<'_>,
+    ) {
+        let checked = expression::check_args(template, names);
         for error in checked.diagnostics {
             self.report_step(step, field, error);
         }

@@ -46,6 +46,9 @@ pub use scope::{MAX_DEPTH, MAX_LENGTH, Reference, Scope};
 /// `arguments_too_large`, so that a short template cannot fill the memory.
 pub const MAX_RESOLVED: usize = 256 * 1024;
 
+/// Largest resolved list of `for_each`, in bytes of text: an input may be that large.
+pub const MAX_RESOLVED_ITEMS: usize = 1024 * 1024;
+
 /// Why arguments could not be resolved (S2-R8). The step fails.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
@@ -58,9 +61,9 @@ pub enum ResolveError {
     /// The resolved arguments are a value that is not taken anywhere, for example too deep.
     #[error("The resolved arguments are not allowed: {0}.")]
     NotAllowed(#[from] LimitExceeded),
-    /// The resolved arguments are larger than [`MAX_RESOLVED`].
-    #[error("The resolved arguments are larger than {MAX_RESOLVED} bytes.")]
-    TooLarge,
+    /// The resolved arguments are larger than is allowed.
+    #[error("The resolved arguments are larger than {0} bytes.")]
+    TooLarge(usize),
 }
 
 impl ResolveError {
@@ -71,7 +74,7 @@ impl ResolveError {
             Self::Unresolved { .. } => "unresolved_placeholder",
             Self::Failed { .. } => "expression_failed",
             Self::NotAllowed(_) => "arguments_not_allowed",
-            Self::TooLarge => "arguments_too_large",
+            Self::TooLarge(_) => "arguments_too_large",
         }
     }
 }
@@ -120,14 +123,37 @@ pub struct Condition {
 /// # Errors
 /// [`ResolveError`], for the first placeholder that cannot be filled in.
 pub fn resolve(args: &Value, scope: &Scope<'_>) -> Result<Value, ResolveError> {
+    resolve_up_to(MAX_RESOLVED, args, scope)
+}
+
+/// As [`resolve`], for values of at most so many bytes of text.
+///
+/// # Errors
+/// [`ResolveError`], for the first placeholder that cannot be filled in.
+pub fn resolve_up_to(bytes: usize, args: &Value, scope: &Scope<'_>) -> Result<Value, ResolveError> {
     let mut budget = Budget {
-        bytes: MAX_RESOLVED,
+        bytes_max: bytes,
+        bytes,
         spent: Spent::default(),
     };
     let resolved = resolve_within(args, scope, &mut budget)?;
     // Each part was allowed where it came in; what they are composed to is measured here (B-2 a).
     value_limits::check(&resolved)?;
     Ok(resolved)
+}
+
+/// Whether a text is one placeholder, which keeps the type of its value.
+#[must_use]
+pub fn is_placeholder(text: &str, steps: &BTreeMap<String, usize>) -> bool {
+    let known = |id: &str| steps.contains_key(id);
+    match template::read(text, &known) {
+        Text::Path(_) => true,
+        Text::Malformed | Text::Escaped(_) => false,
+        Text::Template(rest) => {
+            let pieces = template::pieces(rest);
+            pieces.is_ok_and(|pieces| matches!(pieces.as_slice(), [Piece::Expression(_)]))
+        }
+    }
 }
 
 /// Decides a condition on the values of `scope` (S0-AC5, S2-R8).
@@ -158,7 +184,9 @@ pub fn evaluate(condition: &str, scope: &Scope<'_>) -> Result<Condition, EvalErr
 
 /// What is left to the arguments of one step.
 struct Budget {
-    /// Bytes of what they become.
+    /// Most bytes of what they become.
+    bytes_max: usize,
+    /// Those that are left.
     bytes: usize,
     /// What their expressions have cost, all together.
     spent: Spent,
@@ -260,6 +288,6 @@ fn spend(budget: &mut Budget, bytes: usize) -> Result<(), ResolveError> {
     budget.bytes = budget
         .bytes
         .checked_sub(bytes)
-        .ok_or(ResolveError::TooLarge)?;
+        .ok_or(ResolveError::TooLarge(budget.bytes_max))?;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The aggregates, and what a decision may need from them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -14,7 +14,7 @@ use crate::domain::expression::Reference;
 use crate::domain::model::agent::Agent;
 use crate::domain::model::contact::Contact;
 use crate::domain::model::node::Node;
-use crate::domain::model::plan::Plan;
+use crate::domain::model::plan::{Plan, StepPart};
 use crate::domain::model::run::{Run, StepGrant, Suspension};
 use crate::domain::model::scope::{EndsWatch, Scope, WorkspaceScope};
 use crate::domain::model::tool::Tool;
@@ -194,6 +194,8 @@ impl RunFact {
 pub struct PlanFact {
     pub plan: Plan,
     pub references: Vec<BTreeSet<Reference>>,
+    /// Of the children of each step with `for_each`, by the index of that step.
+    pub child_references: BTreeMap<usize, BTreeSet<Reference>>,
 }
 
 impl PlanFact {
@@ -201,8 +203,34 @@ impl PlanFact {
     #[must_use]
     pub fn new(plan: Plan) -> Self {
         let references = (0..plan.steps.len())
-            .map(|index| plan.references(index))
+            .map(|index| plan.references(StepPart::Step(index)))
             .collect();
-        Self { plan, references }
+        let fanned_out = plan.steps.iter().enumerate();
+        let fanned_out = fanned_out.filter(|(_, step)| step.for_each.is_some());
+        let child_references = fanned_out
+            .map(|(index, _)| (index, plan.references(StepPart::Child(index))))
+            .collect();
+        Self {
+            plan,
+            references,
+            child_references,
+        }
+    }
+
+    /// Whether a step uses the result of this one.
+    #[must_use]
+    pub fn uses_result(&self, index: usize) -> bool {
+        let all = self.references.iter().chain(self.child_references.values());
+        all.into_iter()
+            .any(|one| one.contains(&Reference::Step(index)))
+    }
+
+    /// The references of a step, or of the children of one.
+    #[must_use]
+    pub fn references_of(&self, part: StepPart) -> Option<&BTreeSet<Reference>> {
+        match part {
+            StepPart::Step(index) => self.references.get(index),
+            StepPart::Child(index) => self.child_references.get(&index),
+        }
     }
 }

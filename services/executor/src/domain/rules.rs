@@ -10,6 +10,7 @@ pub(crate) mod end_person_step;
 pub(crate) mod fail_step;
 pub(crate) mod failed_steps;
 pub(crate) mod failure_handoff;
+pub(crate) mod fan_out;
 pub(crate) mod finish_step;
 pub(crate) mod handoff_ends;
 pub(crate) mod handoff_events;

@@ -6,12 +6,14 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::history::{EventType, HistoryItem};
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{ActionResult, FailedAttempt, Failure, FailureClass};
+use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::suspension::SnapshotView;
 use holdpoint_ids::{HoldId, NAME_CHARS_MAX};
 use serde_json::Value;
 
 use crate::domain::decision::{Lookup, LookupFn, Undecided};
 use crate::domain::effect::{Effect, Reply};
+use crate::domain::model::plan::{PlannedStep, StepPart};
 use crate::domain::model::run::{INCIDENTS_MAX, Phase, Run, Step, StepPhase};
 use crate::domain::model::step_row::StepRow;
 use crate::domain::need::{Fact, Need, PlanFact};
@@ -129,6 +131,24 @@ impl<'a> RunTransition<'a> {
         (self.lookup)(need)
     }
 
+    /// The value of a need, without the values of this decision.
+    pub(crate) fn lookup_stored(&self, need: &Need) -> Lookup {
+        (self.lookup)(need)
+    }
+
+    /// The step of the plan to which a step of the run belongs.
+    pub(crate) fn planned<'p>(&self, plan: &'p PlanFact, index: usize) -> Option<&'p PlannedStep> {
+        plan.plan.steps.get(self.run.plan_index(index))
+    }
+
+    /// Which expressions a step has.
+    pub(crate) fn part(&self, index: usize) -> StepPart {
+        match self.step(index).and_then(|step| step.child_of) {
+            Some(of) => StepPart::Child(of.parent),
+            None => StepPart::Step(index),
+        }
+    }
+
     /// The value of a need; none: it does not exist, or it is not loaded and added to `unknown`.
     pub(crate) fn find_value(&self, need: Need, unknown: &mut Vec<Need>) -> Option<Arc<Value>> {
         match self.lookup(&need) {
@@ -215,6 +235,12 @@ impl<'a> RunTransition<'a> {
 
     /// Keeps a value for later steps.
     pub(crate) fn value(&mut self, name: String, value: Value) {
+        let children = self.run.steps.iter_mut().rev();
+        let mut children = children.map_while(|step| Some((&step.id, step.child_of.as_mut()?)));
+        // The results of all children must fit one result.
+        if let Some((_, of)) = children.find(|(id, _)| **id == name) {
+            of.result_bytes = u64::try_from(json_bytes(&value)).unwrap_or(u64::MAX);
+        }
         let value = Arc::new(value);
         self.values.push((name.clone(), Arc::clone(&value)));
         self.effects.push(Effect::Value {
@@ -258,7 +284,8 @@ impl<'a> RunTransition<'a> {
         let started_at = (waiting.filter(|hold| hold.backoff.is_none()))
             .map(|hold| hold.since)
             .or_else(|| phase.try_as_awaiting_person_ref().map(|on| on.since))
-            .or_else(|| phase.try_as_queued_ref().map(|dispatch| dispatch.at));
+            .or_else(|| phase.try_as_queued_ref().map(|dispatch| dispatch.at))
+            .or_else(|| step.fan_out.as_ref().map(|fan_out| fan_out.since));
         // The response of a step that failed, was skipped or was cancelled replaces the response of its
         // opening.
         let was = self.before.steps.get(index).map(|step| &step.phase);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use holdpoint_contracts::run::LeaseEvent;
 use holdpoint_ids::RunId;
-use holdpoint_store::{BrokenRow as _, StoreError};
+use holdpoint_store::{BrokenRow as _, ROWS_PER_STATEMENT, StoreError};
 use sea_orm::ActiveValue::Set;
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
@@ -47,12 +47,33 @@ pub(crate) async fn of_run(
     db: &impl ConnectionTrait,
     run: RunId,
 ) -> Result<BTreeMap<String, Vec<LeaseEvent>>, StoreError> {
-    let rows = Entity::find()
-        .filter(COLUMN.run_id.eq(run.uuid()))
+    let query = Entity::find().filter(COLUMN.run_id.eq(run.uuid()));
+    by_step(in_order(query).all(db).await?)
+}
+
+/// Those of some steps of a run.
+pub(crate) async fn of_steps(
+    db: &impl ConnectionTrait,
+    run: RunId,
+    steps: &[&str],
+) -> Result<BTreeMap<String, Vec<LeaseEvent>>, StoreError> {
+    let mut rows = Vec::new();
+    for chunk in steps.chunks(ROWS_PER_STATEMENT) {
+        let query = Entity::find()
+            .filter(COLUMN.run_id.eq(run.uuid()))
+            .filter(COLUMN.step_id.is_in(chunk.iter().copied()));
+        rows.extend(in_order(query).all(db).await?);
+    }
+    by_step(rows)
+}
+
+fn in_order(query: Select<Entity>) -> Select<Entity> {
+    query
         .order_by_asc(Column::Dispatch)
         .order_by_asc(Column::Action)
-        .all(db)
-        .await?;
+}
+
+fn by_step(rows: Vec<Model>) -> Result<BTreeMap<String, Vec<LeaseEvent>>, StoreError> {
     let mut steps: BTreeMap<String, Vec<LeaseEvent>> = BTreeMap::new();
     for row in rows {
         let entry = LeaseEvent {

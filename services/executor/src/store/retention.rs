@@ -1,5 +1,7 @@
 //! Deletes runs that are past their retention, page by page. Requests stay: they are the record of decisions.
 
+use std::collections::HashMap;
+
 use chrono::{DateTime, Utc};
 use holdpoint_store::StoreError;
 use sea_orm::entity::prelude::*;
@@ -10,6 +12,9 @@ use super::{history_row, lease_event_row, run_row, run_value_row, step_row};
 
 /// Runs of one page. A run may have thousands of rows in other tables, and callers wait for the commit.
 const RUNS: u64 = 50;
+
+/// Steps of the runs of one page, unless the first run alone has more: a run may have thousands of children.
+const STEPS: u64 = 20_000;
 
 /// Whether a run ended before an instant.
 pub(crate) async fn has_expired(
@@ -32,6 +37,7 @@ pub(super) async fn delete_expired(
     if runs.is_empty() {
         return Ok(());
     }
+    let runs = within_steps(runs.clone(), &step_row::counts(db, &runs).await?);
     // Another replica may have retried a run since. That run is kept.
     let deleted = run_row::Entity::delete_many()
         .filter(run_row::Column::Id.is_in(runs))
@@ -43,6 +49,19 @@ pub(super) async fn delete_expired(
     delete::<history_row::Entity>(db, history_row::Column::RunId, &runs).await?;
     delete::<snapshot_row::Entity>(db, snapshot_row::Column::RunId, &runs).await?;
     delete::<lease_event_row::Entity>(db, lease_event_row::Column::RunId, &runs).await
+}
+
+/// The first of these runs, as far as they have few steps together.
+fn within_steps(mut runs: Vec<Uuid>, counts: &HashMap<Uuid, u64>) -> Vec<Uuid> {
+    let mut steps = 0;
+    let mut is_first = true;
+    let fits = |run: &&Uuid| {
+        steps += counts.get(run).copied().unwrap_or(0);
+        std::mem::take(&mut is_first) || steps <= STEPS
+    };
+    let count = runs.iter().take_while(fits).count();
+    runs.truncate(count);
+    runs
 }
 
 async fn page(
@@ -67,4 +86,23 @@ async fn delete<E: EntityTrait>(
     let of_runs = E::delete_many().filter(column.is_in(runs.iter().copied()));
     of_runs.exec(db).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page ends before the run whose steps are too many for it, and never before its first run.
+    #[test]
+    fn a_page_has_few_steps_or_one_run() {
+        let runs: Vec<_> = (0..4_u128).map(Uuid::from_u128).collect();
+        let page = |steps: [u64; 4]| {
+            let counts = runs.iter().copied().zip(steps).collect();
+            within_steps(runs.clone(), &counts).len()
+        };
+        assert_eq!(page([1, 1, 1, 1]), 4);
+        assert_eq!(page([10_000, 10_000, 1, 1]), 2);
+        assert_eq!(page([30_000, 1, 1, 1]), 1);
+        assert_eq!(page([1, 30_000, 1, 1]), 1);
+    }
 }

@@ -1,11 +1,11 @@
 //! Table `steps`: the request and the response of each step (S2-R15).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use holdpoint_contracts::run::StepStatus;
 use holdpoint_ids::RunId;
-use holdpoint_store::{BrokenRow as _, StoreError, Transaction, insert_rows};
+use holdpoint_store::{BrokenRow as _, ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Alias, Expr, Func, OnConflict};
@@ -101,6 +101,35 @@ pub(crate) async fn of_run(
         .all(db)
         .await?;
     rows.into_iter().map(read).collect()
+}
+
+/// The rows of some steps of a run.
+pub(crate) async fn named(
+    db: &impl ConnectionTrait,
+    run: RunId,
+    steps: &[&str],
+) -> Result<Vec<StepRow>, StoreError> {
+    let wanted: Vec<_> = steps.iter().map(|step| (run, *step)).collect();
+    let rows = find_pairs::<Entity>(db, Column::RunId, Column::StepId, &wanted, place_of).await?;
+    rows.into_iter().map(read).collect()
+}
+
+/// How many steps each of some runs has.
+pub(crate) async fn counts(
+    db: &impl ConnectionTrait,
+    runs: &[Uuid],
+) -> Result<HashMap<Uuid, u64>, StoreError> {
+    let counted = Entity::find()
+        .select_only()
+        .column(Column::RunId)
+        .column_as(Column::StepId.count(), "steps")
+        .filter(Column::RunId.is_in(runs.iter().copied()))
+        .group_by(Column::RunId);
+    let rows: Vec<(Uuid, i64)> = counted.into_tuple().all(db).await?;
+    let counts = rows.into_iter();
+    Ok(counts
+        .map(|(run, steps)| (run, u64::try_from(steps).unwrap_or(0)))
+        .collect())
 }
 
 pub(super) fn read(row: Model) -> Result<StepRow, StoreError> {
@@ -252,10 +281,14 @@ async fn clear_reset(db: &Transaction, merged: &[Merged<'_>]) -> Result<(), Stor
     for row in merged.iter().filter_map(Merged::reset) {
         steps.entry(row.run).or_default().push(&row.step);
     }
-    for (run, steps) in steps {
+    let chunks = steps.iter().flat_map(|(run, steps)| {
+        let chunks = steps.chunks(ROWS_PER_STATEMENT);
+        chunks.map(move |steps| (run, steps))
+    });
+    for (run, steps) in chunks {
         let mut clear = Entity::update_many()
             .filter(Column::RunId.eq(run.uuid()))
-            .filter(Column::StepId.is_in(steps));
+            .filter(Column::StepId.is_in(steps.iter().copied()));
         for column in OF_ATTEMPT {
             clear = clear.col_expr(column, Expr::null());
         }

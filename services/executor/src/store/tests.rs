@@ -61,6 +61,7 @@ async fn postgres_behaves_as_sqlite_does() {
     columns(&database("columns").await).await;
     step_rows::keep(&database("steps_keep").await).await;
     step_rows::keep_their_failures(&database("steps_reset").await).await;
+    step_rows::are_read_by_name(&database("steps_named").await).await;
     labels(&database("labels").await).await;
     lists(&database("lists").await).await;
     activities::trimmed(&database("trimmed").await).await;
@@ -108,6 +109,7 @@ async fn a_step_row_keeps_what_a_later_word_does_not_set() {
 async fn a_reset_step_row_keeps_only_its_failures() {
     let (_dir, db) = sqlite().await;
     step_rows::keep_their_failures(&db).await;
+    step_rows::are_read_by_name(&db).await;
 }
 
 /// API `GET /runs?label=`

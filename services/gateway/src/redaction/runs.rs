@@ -120,10 +120,14 @@ impl RunRedaction {
                     .extend(fields.into_iter().flat_map(|it| it.keys().cloned()));
             }
             let step = request.step.unwrap_or_default();
-            if request.kind == HoldKind::Handoff {
-                redaction.handed_off.insert(step.clone());
+            // The result of a step with `for_each` has the results of its children.
+            let parent = parent_of(&step).map(str::to_owned);
+            for step in parent.into_iter().chain([step]) {
+                if request.kind == HoldKind::Handoff {
+                    redaction.handed_off.insert(step.clone());
+                }
+                redaction.steps.insert(step);
             }
-            redaction.steps.insert(step);
         }
         redaction
     }
@@ -261,6 +265,12 @@ impl RunRedaction {
             (step, _) => self.hides(step),
         }
     }
+}
+
+/// The step of which this one may be a child: `step-02` of `step-02-0`.
+fn parent_of(step: &str) -> Option<&str> {
+    let (parent, item) = step.rsplit_once('-')?;
+    (!item.is_empty() && item.bytes().all(|digit| digit.is_ascii_digit())).then_some(parent)
 }
 
 /// A message without the answer.
@@ -432,5 +442,18 @@ mod tests {
         ] {
             assert_eq!(hidden.hides_path(path), is_hidden, "{path}");
         }
+    }
+
+    /// S2-R9: the list of results has the answers that are hidden in a child.
+    #[test]
+    fn the_results_of_a_fan_out_hide_what_a_child_hides() {
+        let mut handed = asked(1, Some("each-1"), "@user.bob");
+        handed.kind = HoldKind::Handoff;
+        let hidden = RunRedaction::of(&claims("eva", &["viewer"]), page(vec![handed]));
+        for (step, is_hidden) in [("each", true), ("each-1", true), ("each-2", false)] {
+            assert_eq!(hidden.hides(step), is_hidden, "{step}");
+            assert_eq!(hidden.handed_off.contains(step), is_hidden, "{step}");
+        }
+        assert!(hidden.hides_path("$each[1].notes"));
     }
 }

@@ -10,7 +10,7 @@ pub(crate) mod watch;
 use std::collections::BTreeMap;
 
 use anyhow::bail;
-use chrono::SecondsFormat;
+use chrono::{DateTime, SecondsFormat, Utc};
 use holdpoint_contracts::run::{RunStatus, RunView};
 use serde_json::{Value, json};
 
@@ -34,10 +34,7 @@ impl ClientCommand for RunCommand {
             } => {
                 let mut query = page_query(&page);
                 query.extend(filter_query(&filter));
-                let after = created_after.map(|at| at.to_rfc3339_opts(SecondsFormat::Millis, true));
-                query.extend(after.map(|after| ("created_after", after)));
-                let heading = ["RUN", "AGENT", "STATUS", "CONTACT", "CREATED", "MESSAGE"];
-                session.list("runs", &query, heading, row).await
+                list(session, query, created_after).await
             }
             Self::Show(run) => {
                 let run = session.whole_id(Listed::Runs, &run.id).await?;
@@ -69,10 +66,7 @@ impl ClientCommand for RunCommand {
                     Action::of_live_runs("suspend", body, "suspended", "was already suspended");
                 change_runs::change_runs(session, &runs, &action).await
             }
-            Self::Snapshot(run) => {
-                let run = session.whole_id(Listed::Runs, &run.id).await?;
-                session.show_json(&format!("runs/{run}/snapshot")).await
-            }
+            Self::Snapshot(run) => snapshot(session, &run.id).await,
             Self::Retry { runs, from } => {
                 let body = json!({ "from_step": from });
                 let action = Action {
@@ -100,6 +94,22 @@ impl ClientCommand for RunCommand {
             }
         }
     }
+}
+
+async fn list(
+    session: &Session,
+    mut query: Vec<(&'static str, String)>,
+    created_after: Option<DateTime<Utc>>,
+) -> anyhow::Result<ExitKind> {
+    let after = created_after.map(|at| at.to_rfc3339_opts(SecondsFormat::Millis, true));
+    query.extend(after.map(|after| ("created_after", after)));
+    let heading = ["RUN", "AGENT", "STATUS", "CONTACT", "CREATED", "MESSAGE"];
+    session.list("runs", &query, heading, row).await
+}
+
+async fn snapshot(session: &Session, run: &str) -> anyhow::Result<ExitKind> {
+    let run = session.whole_id(Listed::Runs, run).await?;
+    session.show_json(&format!("runs/{run}/snapshot")).await
 }
 
 /// `step` of a resume, as the API reads it.

@@ -221,7 +221,8 @@ fn open_question(
     asked: &ToolQuestion,
 ) -> Result<HoldId, Undecided> {
     let plan = transition.plan()?;
-    let tool = plan.plan.steps.get(index).map(|it| it.action.describe());
+    let tool = transition.planned(&plan, index);
+    let tool = tool.map(|it| it.action.describe());
     let id = next_hold_id(&mut transition.run);
     let question = plain(&asked.question);
     let step = transition.step(index).map(|step| step.id.clone());

@@ -2,17 +2,20 @@
 
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::message::Actor;
+use holdpoint_ids::NAME_CHARS_MAX;
 use serde_json::{Value, json};
 
 use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::model::run::{Phase, RETRIES_MAX, StepPhase};
 use crate::domain::need::{INPUT, Need, PlanFact};
 use crate::domain::refusal::Refusal;
+use crate::domain::rules::fan_out::keep_approval;
 use crate::domain::rules::missing_inputs::check_inputs;
 use crate::domain::rules::next_steps::start_next_steps;
-use crate::domain::rules::retried_steps::{RetriedStep, retried_steps};
+use crate::domain::rules::retried_steps::{RetriedStep, has_stopped, retried_steps};
 use crate::domain::rules::scope_sync::inherit_pauses;
 use crate::domain::rules::scopes::Scopes;
+use crate::domain::text::cut;
 use crate::domain::transition::{RowData, RunDecision, RunTransition, unchanged_run};
 
 /// Makes a failed run live again. The steps that stopped it start again, also those that depend on `from`.
@@ -34,7 +37,8 @@ pub(crate) fn retry_run<'a>(
     }
     let (scopes, input) = load_needs(&transition)?;
     let plan = transition.plan()?;
-    let from = from.map(|step| transition.position(step)).transpose()?;
+    let from = from.map(|step| planned_position(&transition, step));
+    let from = from.transpose()?;
     let retried = retried_steps(&plan.plan, &transition.run, from)?;
     transition.run.phase = Phase::Live;
     transition.run.retries += 1;
@@ -43,7 +47,12 @@ pub(crate) fn retry_run<'a>(
     let first = first.and_then(|index| transition.step(index));
     let first = first.map(|step| step.id.clone());
     for step in &retried {
-        reset_step(&mut transition, step);
+        if step.is_kept {
+            keep_step(&mut transition, step.index);
+            continue;
+        }
+        reset_step(&mut transition, step.index);
+        retry_children(&mut transition, step, Some(step.index) == from);
     }
     let message = match &first {
         Some(first) => format!("Retried by {by} from {first}."),
@@ -91,16 +100,25 @@ fn load_needs(transition: &RunTransition<'_>) -> Result<(Scopes, Value), Undecid
     }
 }
 
-/// Fences all earlier dispatches of the step, and forgets how it ended unless people did it. An approval is asked for
-/// again.
-fn reset_step(transition: &mut RunTransition<'_>, retried: &RetriedStep) {
-    let Some(step) = transition.step_mut(retried.index) else {
+/// The children of a fan-out are retried with their step.
+fn planned_position(transition: &RunTransition<'_>, step: &str) -> Result<usize, Undecided> {
+    let missing = || Refusal::StepNotFound(transition.run.id, cut(step, NAME_CHARS_MAX));
+    let index = transition.position(step).ok();
+    let index = index.filter(|index| !transition.run.is_child(*index));
+    Ok(index.ok_or_else(missing)?)
+}
+
+fn keep_step(transition: &mut RunTransition<'_>, index: usize) {
+    if let Some(step) = transition.step_mut(index) {
+        step.is_kept = true;
+    }
+}
+
+/// Fences all earlier dispatches of the step, and forgets how it ended. An approval is asked for again.
+fn reset_step(transition: &mut RunTransition<'_>, index: usize) {
+    let Some(step) = transition.step_mut(index) else {
         return;
     };
-    if retried.is_kept {
-        step.is_kept = true;
-        return;
-    }
     if matches!(step.phase, StepPhase::Completed { .. }) {
         // Its tool may ask about another call now.
         step.questions.answered.clear();
@@ -120,7 +138,42 @@ fn reset_step(transition: &mut RunTransition<'_>, retried: &RetriedStep) {
         is_reset,
         ..RowData::default()
     };
-    transition.row(retried.index, data);
+    transition.row(index, data);
+}
+
+/// Continues a fan-out with the children that have not ended, or gives it up for one on fresh items.
+fn retry_children(transition: &mut RunTransition<'_>, retried: &RetriedStep, is_from: bool) {
+    let parent = retried.index;
+    for index in transition.run.planned_len()..transition.run.steps.len() {
+        let child = transition.step(index);
+        let of_it = child.filter(|child| child.child_of.is_some_and(|of| of.parent == parent));
+        let Some(child) = of_it else {
+            continue;
+        };
+        if !has_stopped(child) {
+            keep_approval(transition, index);
+            transition.run.count_child(index);
+            continue;
+        }
+        reset_step(transition, index);
+        if !retried.continues {
+            // It begins when the fan-out reaches its item.
+            let phase = StepPhase::Cancelled { at: transition.now };
+            transition.set_phase(index, phase, RowData::default());
+        }
+    }
+    let Some(step) = transition.step_mut(parent) else {
+        return;
+    };
+    let Some(fan_out) = &mut step.fan_out else {
+        return;
+    };
+    if is_from {
+        fan_out.by_person.clear();
+    }
+    if retried.continues {
+        transition.set_phase(parent, StepPhase::FannedOut, RowData::default());
+    }
 }
 
 /// Asks once more for inputs that are still missing. Otherwise the steps start, unless a scope is paused.

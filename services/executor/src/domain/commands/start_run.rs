@@ -14,9 +14,7 @@ use crate::domain::effect::Reply;
 use crate::domain::input::RunInput;
 use crate::domain::model::agent::Agent;
 use crate::domain::model::plan::{OnPause, PlannedStep};
-use crate::domain::model::run::{
-    Failures, LABEL_CHARS_MAX, LABELS_MAX, Phase, Questions, Run, Signals, Step, StepPhase,
-};
+use crate::domain::model::run::{LABEL_CHARS_MAX, LABELS_MAX, Phase, Run, Signals, Step};
 use crate::domain::model::scope::AppliedScopes;
 use crate::domain::need::{INPUT, Key, Need};
 use crate::domain::refusal::Refusal;
@@ -144,24 +142,7 @@ fn load_agent(
 }
 
 fn planned_step(planned: &PlannedStep) -> Step {
-    Step {
-        id: planned.id.clone(),
-        phase: StepPhase::Planned,
-        dispatch: 0,
-        attempts: 0,
-        late: Vec::new(),
-        lost: 0,
-        answered: Vec::new(),
-        questions: Questions::default(),
-        approval: None,
-        is_high_risk: false,
-        failures: Failures::default(),
-        by_person: false,
-        is_kept: false,
-        interrupted: None,
-        feedback: None,
-        on_error: planned.on_error,
-    }
+    Step::planned(planned.id.clone(), planned.on_error)
 }
 
 fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Undecided> {

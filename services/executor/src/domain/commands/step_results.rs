@@ -36,6 +36,10 @@ pub(crate) fn report_result<'a>(
     mut transition: RunTransition<'a>,
     report: &StepReport,
 ) -> RunDecision<'a> {
+    // A child that has ended has its result. A report of another dispatch of it changes nothing either.
+    if transition.run.has_ended_child(&report.step) {
+        return Ok(known_result());
+    }
     let index = transition.position(&report.step)?;
     let Some(step) = transition.step(index) else {
         return Ok(known_result());
@@ -79,6 +83,9 @@ pub(crate) fn park_step<'a>(
     dispatch: u64,
     duration_ms: u64,
 ) -> RunDecision<'a> {
+    if transition.run.has_ended_child(step) {
+        return Ok(known_result());
+    }
     let index = transition.position(step)?;
     let current = transition
         .step(index)
@@ -192,7 +199,9 @@ fn record_mail(
         return Ok(());
     };
     let plan = transition.plan()?;
-    let action = plan.plan.steps.get(index).map(|planned| &planned.action);
+    let action = transition
+        .planned(&plan, index)
+        .map(|planned| &planned.action);
     if !matches!(action, Some(Action::Tool { tool, .. }) if tool == SEND_EMAIL) {
         return Ok(());
     }

@@ -6,6 +6,7 @@
 
 mod approvals;
 mod ending;
+mod fan_out;
 mod histories;
 mod leases;
 mod many;
@@ -16,8 +17,8 @@ mod require_active_user;
 mod retry_run;
 mod retrying;
 mod revisions;
-mod signals;
 mod scheduled;
+mod signals;
 mod starting;
 mod suspension;
 mod table;

@@ -17,7 +17,7 @@ const AGENT: [&str; 6] = [
     "steps",
 ];
 const AGENT_LATER: [&str; 2] = ["instructions", "planner"];
-const STEP: [&str; 15] = [
+const STEP: [&str; 17] = [
     "id",
     "tool",
     "args",
@@ -33,8 +33,10 @@ const STEP: [&str; 15] = [
     "retry",
     "timeout",
     "on_error",
+    "for_each",
+    "parallel",
 ];
-const STEP_LATER: [&str; 3] = ["delegate", "run", "for_each"];
+const STEP_LATER: [&str; 2] = ["delegate", "run"];
 /// Kinds of step that are documented and that this release does not have.
 const KINDS_LATER: [&str; 2] = ["delegate", "run"];
 

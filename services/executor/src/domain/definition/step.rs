@@ -13,7 +13,7 @@ use super::diagnostics::{AgentChecker, MAX_STEPS, Place, is_name, shown};
 use super::fields;
 use crate::domain::expression::diagnostic;
 use crate::domain::model::plan::person_steps::ApprovalRule;
-use crate::domain::model::plan::{Action, OnError, Retry};
+use crate::domain::model::plan::{Action, ForEach, OnError, Retry};
 
 /// Shortest wait and claim timeout (S3-R7).
 const MIN_WAIT: Duration = Duration::from_secs(1);
@@ -33,6 +33,7 @@ pub(super) struct Draft {
     pub(super) timeout_ms: Option<u64>,
     pub(super) retry: Option<Retry>,
     pub(super) on_error: OnError,
+    pub(super) for_each: Option<ForEach>,
     /// `None` if it was refused.
     pub(super) action: Option<Action>,
 }
@@ -77,6 +78,7 @@ impl AgentChecker<'_> {
             timeout_ms: reader.timeout(step),
             retry: reader.retry(step),
             on_error: reader.on_error(step),
+            for_each: reader.for_each(step),
             action: reader.action(step),
             id,
         }

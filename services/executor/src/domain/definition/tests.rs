@@ -1,5 +1,6 @@
 //! Agents as authors write them, and what they are told.
 
+mod for_each;
 mod people;
 mod tool_failures;
 mod waits_and_signals;
@@ -59,7 +60,7 @@ steps:
         [
             "2 - on_puase | An agent has no field `on_puase`; this release knows `agent`, `description`, `on_pause`, `inputs`, `ask_missing_inputs`, `steps`. | on_pause",
             "1 - my agent | The name of an agent has 1 to 100 letters, digits, dots, underscores or hyphens and starts with a letter or digit. | ",
-            "6 step-01 arg | A step has no field `arg`; this release knows `id`, `tool`, `args`, `wait`, `wait_for`, `ask`, `handoff`, `finish`, `when`, `needs`, `claim_timeout`, `approval`, `retry`, `timeout`, `on_error`. | args",
+            "6 step-01 arg | A step has no field `arg`; this release knows `id`, `tool`, `args`, `wait`, `wait_for`, `ask`, `handoff`, `finish`, `when`, `needs`, `claim_timeout`, `approval`, `retry`, `timeout`, `on_error`, `for_each`, `parallel`. | args",
             "8 step-02 step-01 | `step-01` is the id of another position; here write `step-02`, a name, or nothing. | ",
             "9 step-02 91 days | `wait` is at most 90 days. | ",
             "10 step-03 0s | `wait` cannot be 0; the shortest is 1 second. | ",
@@ -119,7 +120,7 @@ fn documented_fields_of_later_releases_are_refused_as_such() {
         sent("agent: a\ninstructions: |\n  Wait 5 days\n"),
         ["2 - instructions | This release does not have `instructions` yet. | "]
     );
-    for field in ["delegate", "run", "for_each"] {
+    for field in ["delegate", "run"] {
         let said = one_step(&format!("wait: 1d\n{field}: {{}}"));
         assert_eq!(
             said,
@@ -354,7 +355,7 @@ fn faults_are_answered_in_the_documented_form() {
     assert_eq!(
         serde_json::to_value(error).unwrap(),
         json!({"line": 3, "step": "step-01", "text": "wiat", "nearest": ["wait"],
-            "message": "A step has no field `wiat`; this release knows `id`, `tool`, `args`, `wait`, `wait_for`, `ask`, `handoff`, `finish`, `when`, `needs`, `claim_timeout`, `approval`, `retry`, `timeout`, `on_error`."})
+            "message": "A step has no field `wiat`; this release knows `id`, `tool`, `args`, `wait`, `wait_for`, `ask`, `handoff`, `finish`, `when`, `needs`, `claim_timeout`, `approval`, `retry`, `timeout`, `on_error`, `for_each`, `parallel`."})
     );
 }
 

@@ -39,6 +39,8 @@ pub struct Names<'a> {
     pub steps: &'a BTreeMap<String, usize>,
     /// By step index, whether it is done before this step. `None` does not look at the order.
     pub before: Option<&'a [bool]>,
+    /// Whether there is an `item`: in the arguments of a step with `for_each`.
+    pub has_item: bool,
 }
 
 /// Checks a condition when the plan is made: limits, syntax, and that all it names exists and is
@@ -82,9 +84,9 @@ impl Names<'_> {
             "input" => return Ok(Reference::Input),
             "contact" => return Ok(Reference::Contact),
             "run" => return Ok(Reference::Run),
+            "item" if self.has_item => return Ok(Reference::Item),
             "item" => {
-                let message =
-                    "`$item` belongs to `for_each`, which this release does not have yet.";
+                let message = "`$item` is the item of `for_each`; use it in the `args` of a step with `for_each`.";
                 return Err(diagnostic("$item", message).into());
             }
             _ => {}

@@ -21,6 +21,8 @@ pub enum Reference {
     Input,
     /// The contact of the run, as it is now.
     Contact,
+    /// The item of a child of a step with `for_each`.
+    Item,
     /// The run itself: `id`, `agent`, `started_at`, and what an operator handed back, `intervention`.
     Run,
 }
@@ -34,6 +36,8 @@ pub struct Scope<'a> {
     pub contact: Option<&'a Value>,
     /// `run`: `{id, agent, started_at, intervention}`.
     pub run: &'a Value,
+    /// `item`, in a child of a step with `for_each`.
+    pub item: Option<&'a Value>,
     /// Result data of the steps that have some, by step id.
     pub steps: BTreeMap<String, Value>,
     /// Step ids that exist in the plan, with or without a result: what tells the placeholder
@@ -57,6 +61,7 @@ impl Scope<'_> {
             "input" => Some(self.input),
             "contact" => self.contact,
             "run" => Some(self.run),
+            "item" => self.item,
             step => {
                 let result = self.steps.get(step);
                 result.or_else(|| self.ids.contains(step).then_some(&NULL))

@@ -187,11 +187,8 @@ impl Segment {
 
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = if syntax::ROOTS.contains(&self.root.as_str()) {
-            ""
-        } else {
-            "$"
-        };
+        let is_root = syntax::ROOTS.contains(&self.root.as_str()) || self.root == "item";
+        let sign = if is_root { "" } else { "$" };
         write!(f, "{sign}{}", self.root)?;
         for segment in &self.segments {
             match segment {

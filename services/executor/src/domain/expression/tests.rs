@@ -33,6 +33,7 @@ impl World {
             input: &self.input,
             contact: Some(&self.contact),
             run: &self.run,
+            item: None,
             steps: BTreeMap::from([
                 ("step-01".to_owned(), orders),
                 ("a_b".to_owned(), json!(1)),
@@ -68,6 +69,7 @@ fn accepted(condition: &str) -> Result<BTreeSet<Reference>, Box<FieldError>> {
         Names {
             steps: &steps,
             before: Some(&[true, true, false]),
+            has_item: false,
         },
     )
 }
@@ -165,7 +167,7 @@ fn a_short_template_cannot_fill_the_memory() {
         ..World::new().scope().into_static()
     };
     let error = resolve(&json!(["$input.x", "$input.x"]), &scope).unwrap_err();
-    assert_eq!(error, ResolveError::TooLarge);
+    assert_eq!(error, ResolveError::TooLarge(MAX_RESOLVED));
 }
 
 impl Scope<'_> {
@@ -174,6 +176,7 @@ impl Scope<'_> {
             input: &Value::Null,
             contact: None,
             run: &Value::Null,
+            item: None,
             steps: self.steps,
             ids: self.ids,
         }
@@ -344,7 +347,7 @@ fn a_typo_in_a_condition_is_refused_with_the_nearest_name() {
     );
     assert_eq!(
         message("$item.x == 1"),
-        "`$item` belongs to `for_each`, which this release does not have yet."
+        "`$item` is the item of `for_each`; use it in the `args` of a step with `for_each`."
     );
     assert_eq!(message("x.exists(x, x)").split(' ').next(), Some("`x`"));
     assert!(message("contact.replied ==").starts_with("The expression is not valid: Syntax error"));

@@ -85,7 +85,7 @@ pub fn planned_steps(plan: &Plan) -> Vec<PlannedStepView> {
             PlannedStepView {
                 id: step.id.clone(),
                 kind: step.action.kind().to_owned(),
-                action: step.action.describe(),
+                action: step.describe(),
                 needs: step.needs.iter().filter_map(id_of).collect(),
                 when: step.when.clone(),
                 tool,
@@ -97,6 +97,8 @@ pub fn planned_steps(plan: &Plan) -> Vec<PlannedStepView> {
                     .ok()
                     .filter(|retry| !retry.is_null()),
                 duration_ms,
+                for_each: step.for_each.as_ref().map(|it| it.items.clone()),
+                parallel: step.for_each.as_ref().map(|it| it.parallel),
             }
         })
         .collect()

@@ -4,6 +4,7 @@
 //! run goes on with the plan that it started with. It must never hold anything that is not
 //! decided when the plan is made (S0-AC8: what is wrong is refused here and not at wake).
 
+pub mod for_each;
 pub mod inputs;
 pub mod on_error;
 pub mod person_steps;
@@ -11,6 +12,7 @@ pub mod retry;
 pub mod signal_steps;
 pub mod wait_until;
 
+pub use for_each::ForEach;
 pub use inputs::Inputs;
 pub use on_error::OnError;
 pub use retry::Retry;
@@ -83,6 +85,9 @@ pub struct PlannedStep {
     /// What its failure does to the run.
     #[serde(default, skip_serializing_if = "holdpoint_contracts::is_default")]
     pub on_error: OnError,
+    /// The step is done once for each item (S2-R9).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_each: Option<Box<ForEach>>,
     pub action: Action,
 }
 
@@ -188,6 +193,61 @@ impl Action {
     }
 }
 
+/// A step, or one of its children: a step with `for_each` has other expressions than they have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepPart {
+    /// By index in the plan.
+    Step(usize),
+    /// A child of the step with this index.
+    Child(usize),
+}
+
+impl StepPart {
+    #[must_use]
+    pub const fn index(self) -> usize {
+        match self {
+            Self::Step(index) | Self::Child(index) => index,
+        }
+    }
+}
+
+impl PlannedStep {
+    /// One line for people.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let action = self.action.describe();
+        match self.for_each.as_deref() {
+            Some(ForEach { items, parallel }) => {
+                let items = match items {
+                    Value::Array(items) => format!("{} items", items.len()),
+                    Value::String(text) => text.clone(),
+                    other
+                    @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) => {
+                        other.to_string()
+                    }
+                };
+                format!("{action} for each of {items}, {parallel} at a time")
+            }
+            None => action,
+        }
+    }
+
+    /// Whether it is done by children, so that it calls nothing itself.
+    #[must_use]
+    pub const fn fans_out(&self, part: StepPart) -> bool {
+        self.for_each.is_some() && matches!(part, StepPart::Step(_))
+    }
+
+    /// Everything that may hold placeholders when the step or a child of it starts; none: nothing.
+    #[must_use]
+    pub fn template(&self, part: StepPart) -> Option<Cow<'_, Value>> {
+        match (&self.for_each, part) {
+            (Some(for_each), StepPart::Step(_)) => Some(Cow::Borrowed(&for_each.items)),
+            (Some(_), StepPart::Child(_)) | (None, _) => self.action.template(),
+        }
+    }
+}
+
 impl Plan {
     /// SHA-256, as hex, of the plan's JSON with sorted keys, and of the fields of its forms in the
     /// author's order: two plans with the same digest do the same and ask in the same order, so
@@ -219,24 +279,20 @@ impl Plan {
         inputs.chain(asked)
     }
 
-    /// What must be loaded to do the step at `index`: all that its condition and arguments name.
-    /// Empty for an index that the plan does not have.
+    /// What must be loaded to do a step: all that its condition and arguments name. Empty for a step that the plan does
+    /// not have.
     #[must_use]
-    pub fn references(&self, index: usize) -> BTreeSet<Reference> {
-        let Some(step) = self.steps.get(index) else {
+    pub fn references(&self, part: StepPart) -> BTreeSet<Reference> {
+        let Some(step) = self.steps.get(part.index()) else {
             return BTreeSet::new();
         };
-        let steps: BTreeMap<String, usize> = self
-            .steps
-            .iter()
-            .enumerate()
-            .map(|(at, step)| (step.id.clone(), at))
-            .collect();
+        let steps = self.indexes();
         let names = Names {
             steps: &steps,
             before: None,
+            has_item: step.for_each.is_some(),
         };
-        let mut found = match step.action.template() {
+        let mut found = match step.template(part) {
             Some(template) => expression::check_args(&template, names).references,
             None => BTreeSet::new(),
         };
@@ -244,36 +300,38 @@ impl Plan {
         if matches!(step.action, Action::Handoff(_)) {
             found.insert(Reference::Contact);
         }
-        if let Some(when) = &step.when {
+        if let (StepPart::Step(_), Some(when)) = (part, &step.when) {
             found.extend(expression::check(when, names).unwrap_or_default());
         }
         found
     }
 
-    /// The steps whose results the arguments of the step at `index` use.
+    /// The steps whose results the arguments of a step use.
     #[must_use]
-    pub fn results_used(&self, index: usize) -> BTreeSet<String> {
-        let Some(template) = self
-            .steps
-            .get(index)
-            .and_then(|step| step.action.template())
-        else {
+    pub fn results_used(&self, part: StepPart) -> BTreeSet<String> {
+        let step = self.steps.get(part.index());
+        let Some(template) = step.and_then(|step| step.template(part)) else {
             return BTreeSet::new();
         };
-        let ids = self.steps.iter().enumerate();
-        let steps = ids.map(|(at, step)| (step.id.clone(), at)).collect();
+        let steps = self.indexes();
         let names = Names {
             steps: &steps,
             before: None,
+            has_item: true,
         };
         let used = expression::check_args(&template, names).references;
         self.ids_of(used)
     }
 
-    /// The steps that the step at `index` names, with or without a result.
+    /// The steps that a step names, with or without a result.
     #[must_use]
-    pub fn ids_for(&self, index: usize) -> BTreeSet<String> {
-        self.ids_of(self.references(index))
+    pub fn ids_for(&self, part: StepPart) -> BTreeSet<String> {
+        self.ids_of(self.references(part))
+    }
+
+    fn indexes(&self) -> BTreeMap<String, usize> {
+        let ids = self.steps.iter().enumerate();
+        ids.map(|(at, step)| (step.id.clone(), at)).collect()
     }
 
     fn ids_of(&self, references: BTreeSet<Reference>) -> BTreeSet<String> {
@@ -281,7 +339,7 @@ impl Plan {
             .into_iter()
             .filter_map(|reference| match reference {
                 Reference::Step(at) => self.steps.get(at).map(|step| step.id.clone()),
-                Reference::Input | Reference::Contact | Reference::Run => None,
+                Reference::Input | Reference::Contact | Reference::Run | Reference::Item => None,
             });
         steps.collect()
     }

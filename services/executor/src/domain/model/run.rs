@@ -4,7 +4,9 @@
 //! overlay beside the phase: resuming needs no memory of what was before.
 
 pub mod approval;
+mod children;
 pub mod failures;
+pub mod fan_out;
 pub mod person_hold;
 pub mod signals;
 pub mod step;
@@ -13,6 +15,7 @@ pub mod tool_questions;
 
 pub use approval::{ApprovalDecision, StepApproval, edited_args_name, original_args_name};
 pub use failures::{Backoff, Failures};
+pub use fan_out::{ChildOf, FanOut};
 pub use person_hold::{
     Deadline, HoldClosure, INTERVENTION, Ownership, PersonHold, condition_name, spec_name,
 };
@@ -108,7 +111,7 @@ pub struct Run {
     pub holds: u32,
     /// Whether it is over, and how.
     pub phase: Phase,
-    /// In the order of the plan.
+    /// In the order of the plan. The children of fan-outs that are in progress follow.
     pub steps: Vec<Step>,
     /// Who stopped it; it moves only while this is empty.
     pub pauses: Vec<PausedBy>,

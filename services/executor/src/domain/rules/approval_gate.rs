@@ -92,8 +92,9 @@ pub(crate) fn pass_gate(
     planned: &PlannedStep,
     mut call: ToolCall<'_>,
 ) -> Gate {
-    let rule = transition.step(index).map(|step| call.rule(planned, step));
-    let Some(rule) = rule.flatten() else {
+    let step = transition.step(index);
+    let rule = step.and_then(|step| Some((step.id.clone(), call.rule(planned, step)?)));
+    let Some((id, rule)) = rule else {
         return Gate::Ungated(call.args);
     };
     let Some(digest) = call.digest(&call.args) else {
@@ -115,7 +116,7 @@ pub(crate) fn pass_gate(
         return Gate::Closed;
     }
     let item = ApprovalItem {
-        id: planned.id.clone(),
+        id,
         tool: call.tool.clone(),
         version: call.version(),
         args_schema: call

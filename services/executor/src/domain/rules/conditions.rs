@@ -4,7 +4,7 @@ use holdpoint_contracts::history::EventType;
 use serde_json::{Value, json};
 
 use crate::domain::expression::Condition;
-use crate::domain::model::plan::{Action, PlannedStep};
+use crate::domain::model::plan::{Action, OnError, PlannedStep};
 use crate::domain::model::run::{StepPhase, condition_name};
 use crate::domain::need::PlanFact;
 use crate::domain::transition::{RowData, RunTransition};
@@ -17,7 +17,9 @@ pub(crate) fn record_condition(
     when: &str,
     found: &Condition,
 ) {
-    let is_handoff = |step: &PlannedStep| matches!(step.action, Action::Handoff(_));
+    let is_handoff = |step: &PlannedStep| {
+        matches!(step.action, Action::Handoff(_)) || step.on_error == OnError::Handoff
+    };
     if plan.plan.steps.iter().any(is_handoff) {
         let value = json!({ "expression": when, "values": found.values, "outcome": found.holds });
         transition.value(condition_name(id), value);

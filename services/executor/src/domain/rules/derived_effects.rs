@@ -270,7 +270,8 @@ fn question_spec(
     let args = transition.load_value(need)?;
     let args = args.map_or(Value::Null, |args| shown_args(&args));
     let plan = transition.plan()?;
-    let planned = plan.plan.steps.iter().find(|planned| planned.id == step.id);
+    let index = transition.position(&step.id)?;
+    let planned = transition.planned(&plan, index);
     let tool = planned.and_then(|planned| planned.action.tool());
     let StepGrant { node, since, .. } = &asked.working;
     let end = if asked.is_retried {
@@ -323,6 +324,8 @@ pub(crate) fn decided_with_effects(mut transition: RunTransition<'_>, reply: Rep
     let person_holds = person_hold_effects(&transition)?;
     let leases = lease_effects(transition.before, &transition.run, transition.now);
     let run_end = notify_run_end(&transition)?;
+    // Last, because effects come from comparing steps by their places.
+    transition.run.remove_counted_children(0);
     let RunTransition {
         run,
         mut effects,

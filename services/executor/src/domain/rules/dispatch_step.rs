@@ -86,7 +86,7 @@ pub(crate) fn dispatch_step(
     step.attempts += 1;
     step.phase = StepPhase::Queued(handed);
     step.questions.blocked_ms = 0;
-    let (dispatch, attempt) = (step.dispatch, step.attempts);
+    let (id, dispatch, attempt) = (step.id.clone(), step.dispatch, step.attempts);
     let data = RowData {
         tool: Some(tool.to_owned()),
         request: Some(args.clone()),
@@ -95,7 +95,7 @@ pub(crate) fn dispatch_step(
     transition.row(index, data);
     transition.event(
         EventType::StepCalled,
-        Some(&planned.id),
+        Some(&id),
         planned.action.describe(),
         json!({ "tool": tool, "dispatch": dispatch, "attempt": attempt }),
     );
@@ -142,7 +142,7 @@ pub(crate) fn load_registered_tool(
     index: usize,
 ) -> Result<Option<Arc<Tool>>, Undecided> {
     let plan = transition.plan()?;
-    let Some(planned) = plan.plan.steps.get(index) else {
+    let Some(planned) = transition.planned(&plan, index) else {
         return Ok(None);
     };
     match tool_need(transition, planned) {

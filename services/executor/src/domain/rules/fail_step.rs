@@ -63,8 +63,25 @@ pub(crate) fn fail_step(
                 ASSIGNEE_INACTIVE => message.to_owned(),
                 _ => format!("{id}: {message}"),
             };
+            fail_parent(transition, index, code, &message);
             transition.fail(failure_class(code), code, message);
         }
+    }
+}
+
+/// The step of a child that fails the run has failed, too.
+fn fail_parent(transition: &mut RunTransition<'_>, index: usize, code: &str, message: &str) {
+    let Some(of) = transition.step(index).and_then(|step| step.child_of) else {
+        return;
+    };
+    let row = RowData {
+        error_code: Some(code.to_owned()),
+        ..RowData::ended_because(message)
+    };
+    let phase = StepPhase::Failed { at: transition.now };
+    if let Some(id) = transition.set_phase(of.parent, phase, row) {
+        let data = json!({ "code": code });
+        transition.event(EventType::StepFailed, Some(&id), message.to_owned(), data);
     }
 }
 

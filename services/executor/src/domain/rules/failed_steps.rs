@@ -40,7 +40,7 @@ fn brief_handoffs(transition: &mut RunTransition<'_>) -> Result<(), Undecided> {
     }
     let plan = transition.plan()?;
     for (index, id) in opened {
-        let planned = plan.plan.steps.get(index);
+        let planned = transition.planned(&plan, index);
         if planned.is_none_or(|planned| matches!(planned.action, Action::Handoff(_))) {
             continue;
         }

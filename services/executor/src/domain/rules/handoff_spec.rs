@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use crate::domain::decision::Lookup;
 use crate::domain::model::contact::ContactActivity;
 use crate::domain::model::plan::person_steps::Handoff;
-use crate::domain::model::plan::{Action, PlannedStep};
+use crate::domain::model::plan::{Action, OnError, PlannedStep};
 use crate::domain::model::run::{PersonHold, Step, StepPhase, condition_name};
-use crate::domain::need::{Fact, Need, PlanFact};
+use crate::domain::need::{Fact, Key, Need, PlanFact};
 use crate::domain::rules::open_hold::steps_left;
 use crate::domain::step_response::{add_fields, handoff_data};
 use crate::domain::transition::RunTransition;
@@ -22,7 +22,8 @@ use crate::domain::views::warm_lead::is_warm_lead;
 /// Steps before a handoff that its context looks at; the newest.
 const STEPS_MAX: usize = 200;
 
-/// Loads the facts for a handoff step. Needs that are not loaded are added to `unknown`.
+/// Loads the facts for a handoff step, and ahead for a step that is handed off if it fails. Needs that are not loaded
+/// are added to `unknown`.
 pub(crate) fn load_step_briefing(
     transition: &RunTransition<'_>,
     plan: &PlanFact,
@@ -30,7 +31,20 @@ pub(crate) fn load_step_briefing(
     unknown: &mut Vec<Need>,
 ) -> Option<HandoffFacts> {
     let planned = plan.plan.steps.get(index)?;
-    matches!(planned.action, Action::Handoff(_)).then(|| load_briefing(transition, plan, unknown))
+    let is_handoff = matches!(planned.action, Action::Handoff(_));
+    if !is_handoff && planned.on_error != OnError::Handoff {
+        return None;
+    }
+    let facts = load_briefing(transition, plan, unknown);
+    if is_handoff {
+        return Some(facts);
+    }
+    // It may fail in this decision, and the kernel loads needs at most four times.
+    let (workspace, contact) = (&transition.run.workspace, &transition.run.contact);
+    let contact = contact.clone();
+    let need = contact.map(|id| Need::State(Key::Contact(workspace.clone(), id)));
+    need.and_then(|need| transition.find_value(need, unknown));
+    None
 }
 
 /// Loads the results of the steps so far, and the activities of the contact.
@@ -64,7 +78,8 @@ pub(crate) fn load_briefing(
         let is_done = matches!(step.phase, StepPhase::Completed { .. });
         let mut value =
             |is_there: bool, need: Need| if is_there { lookup(need) } else { Value::Null };
-        let has_request = planned.action.has_request();
+        // A step with `for_each` calls nothing itself.
+        let has_request = planned.action.has_request() && planned.for_each.is_none();
         StepSummary {
             request: value(is_done && has_request, Need::Request(run.id, id.clone())),
             result: value(is_done, Need::Value(run.id, id.clone())),

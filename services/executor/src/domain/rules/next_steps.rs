@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::expression;
-use crate::domain::expression::{Reference, Scope};
-use crate::domain::model::plan::{Action, OnError};
+use crate::domain::expression::{MAX_RESOLVED, MAX_RESOLVED_ITEMS, Reference, ResolveError, Scope};
+use crate::domain::model::plan::{Action, OnError, PlannedStep, StepPart};
 use crate::domain::model::run::{INTERVENTION, Phase, Step, StepPhase};
 use crate::domain::need::{Fact, INPUT, Key, Need, PlanFact};
 use crate::domain::rules::conditions::{record_condition, skip_step};
@@ -20,6 +20,7 @@ use crate::domain::rules::dispatch_step::{
     dispatch_needs, dispatch_step, may_dispatch_again, tool_need,
 };
 use crate::domain::rules::fail_step::{APPROVAL_REJECTED, fail_step};
+use crate::domain::rules::fan_out::{load_item, start_fan_out, tend_fan_outs};
 use crate::domain::rules::finish_step::finish_by_step;
 use crate::domain::rules::handoff_spec::load_step_briefing;
 use crate::domain::rules::person_holds::{ask_person, start_handoff};
@@ -38,6 +39,8 @@ struct StepInputs {
     /// The notes of an operator who took the run over and handed it back.
     intervention: Option<Arc<Value>>,
     briefing: Option<HandoffFacts>,
+    /// Of a child.
+    item: Option<Value>,
 }
 
 /// Starts every step that can start, and completes the run when all its steps have ended. Does nothing while
@@ -48,6 +51,10 @@ pub(crate) fn start_next_steps(transition: &mut RunTransition<'_>) -> Result<(),
     }
     let plan = transition.plan()?;
     loop {
+        tend_fan_outs(transition, &plan)?;
+        if transition.run.is_final() {
+            return Ok(());
+        }
         let ready = ready_steps(transition, &plan, &BTreeSet::new());
         if ready.is_empty() {
             break;
@@ -114,9 +121,11 @@ fn ready_steps(
     let steps = &transition.run.steps;
     let over = ended_steps(steps, plan, skipped);
     let is_over = |need: &usize| over.get(*need).is_some_and(|is_over| *is_over);
-    let both = plan.plan.steps.iter().zip(steps).enumerate();
-    let ready = both.filter(|(_, (planned, step))| {
-        matches!(step.phase, StepPhase::Planned) && planned.needs.iter().all(is_over)
+    let ready = steps.iter().enumerate().filter(|(index, step)| {
+        // A child begins when its step has found free room for it.
+        let needs = plan.plan.steps.get(*index).map(|planned| &planned.needs);
+        matches!(step.phase, StepPhase::Planned)
+            && (step.child_of.is_some() || needs.into_iter().flatten().all(is_over))
     });
     ready.map(|(index, _)| index).collect()
 }
@@ -149,10 +158,12 @@ fn unblocked_by_skips(
     plan: &PlanFact,
     ready: Vec<usize>,
 ) -> Vec<usize> {
-    // Also a step whose failure does not end the run unblocks others.
+    // Also a step whose failure does not end the run unblocks others, and a fan-out without items.
     let has_condition = |index: &usize| {
         let planned = plan.plan.steps.get(*index);
-        planned.is_some_and(|it| it.when.is_some() || it.on_error != OnError::Fail)
+        planned.is_some_and(|it| {
+            it.when.is_some() || it.on_error != OnError::Fail || it.for_each.is_some()
+        })
     };
     let mut known: BTreeSet<usize> = ready.into_iter().collect();
     let mut following = Vec::new();
@@ -174,9 +185,40 @@ fn load_step_inputs(
     index: usize,
     unknown: &mut Vec<Need>,
 ) -> StepInputs {
+    let part = transition.part(index);
+    let mut inputs = load_references(transition, plan.references_of(part), unknown);
+    if let StepPart::Step(index) = part {
+        // The children of a fan-out begin in the decision that starts it.
+        let of_children = plan.child_references.get(&index);
+        load_references(transition, of_children, unknown);
+    }
+    inputs.item = load_item(transition, plan, index, unknown);
+    if let Some(planned) = transition.planned(plan, index) {
+        let tool = tool_need(transition, planned);
+        tool.and_then(|need| transition.find_value(need, unknown));
+        for need in signal_needs(&transition.run, planned) {
+            transition.find_value(need, unknown);
+        }
+    }
+    for need in transition
+        .step(index)
+        .into_iter()
+        .flat_map(|step| dispatch_needs(&transition.run, step))
+    {
+        transition.find_value(need, unknown);
+    }
+    inputs.briefing = load_step_briefing(transition, plan, index, unknown);
+    inputs
+}
+
+fn load_references(
+    transition: &RunTransition<'_>,
+    references: Option<&BTreeSet<Reference>>,
+    unknown: &mut Vec<Need>,
+) -> StepInputs {
     let mut inputs = StepInputs::default();
     let mut lookup = |need| transition.find_value(need, unknown);
-    for reference in plan.references.get(index).into_iter().flatten() {
+    for reference in references.into_iter().flatten() {
         match reference {
             Reference::Input => {
                 inputs.input = lookup(Need::Value(transition.run.id, INPUT.to_owned()));
@@ -203,22 +245,10 @@ fn load_step_inputs(
                 let name = INTERVENTION.to_owned();
                 inputs.intervention = lookup(Need::Value(transition.run.id, name));
             }
+            // It has a value of its own.
+            Reference::Item => {}
         }
     }
-    if let Some(planned) = plan.plan.steps.get(index) {
-        tool_need(transition, planned).and_then(&mut lookup);
-        for need in signal_needs(&transition.run, planned) {
-            lookup(need);
-        }
-    }
-    for need in transition
-        .step(index)
-        .into_iter()
-        .flat_map(|step| dispatch_needs(&transition.run, step))
-    {
-        lookup(need);
-    }
-    inputs.briefing = load_step_briefing(transition, plan, index, unknown);
     inputs
 }
 
@@ -229,9 +259,10 @@ fn start_step(
     index: usize,
     mut inputs: StepInputs,
 ) {
-    let Some(planned) = plan.plan.steps.get(index) else {
+    let Some(planned) = transition.planned(plan, index) else {
         return;
     };
+    let part = transition.part(index);
     let run_value = json!({
         "id": transition.run.id,
         "agent": transition.run.agent,
@@ -243,10 +274,11 @@ fn start_step(
         input: inputs.input.as_deref().unwrap_or(&null),
         contact: inputs.contact.as_deref(),
         run: &run_value,
+        item: inputs.item.as_ref(),
         steps: inputs.results.clone(),
-        ids: plan.plan.ids_for(index),
+        ids: plan.plan.ids_for(part),
     };
-    if let Some(when) = &planned.when {
+    if let (StepPart::Step(_), Some(when)) = (part, &planned.when) {
         match expression::evaluate(when, &scope) {
             Ok(condition) => {
                 record_condition(transition, plan, &planned.id, when, &condition);
@@ -263,20 +295,20 @@ fn start_step(
     if let Some(unreported) = step.and_then(|step| step.interrupted.take()) {
         return ask_about_step(transition, index, *unreported, Doubt::Retried);
     }
-    if let Some(rejected) = rejected_source(transition, plan, index) {
+    if let Some(rejected) = rejected_source(transition, plan, part) {
         let message = format!("it uses the result of {rejected}, which was rejected");
         return fail_step(transition, index, APPROVAL_REJECTED, &message, None);
     }
-    let resolved = match planned.action.template() {
-        Some(template) => expression::resolve(&template, &scope),
-        None => Ok(Value::Null),
-    };
-    let resolved = match resolved {
+    let fans_out = planned.fans_out(part);
+    let resolved = match resolve_template(planned, part, &scope) {
         Ok(resolved) => resolved,
         Err(error) => {
             return fail_step(transition, index, error.code(), &error.to_string(), None);
         }
     };
+    if fans_out {
+        return start_fan_out(transition, index, planned, resolved);
+    }
     match &planned.action {
         Action::Wait { duration_ms } => start_wait(transition, index, *duration_ms),
         Action::WaitUntil(wait) => start_wait_until(transition, index, wait, &resolved),
@@ -298,21 +330,38 @@ fn start_step(
     }
 }
 
+/// The values of a step's placeholders. Items may be as large as an input.
+fn resolve_template(
+    planned: &PlannedStep,
+    part: StepPart,
+    scope: &Scope<'_>,
+) -> Result<Value, ResolveError> {
+    let Some(template) = planned.template(part) else {
+        return Ok(Value::Null);
+    };
+    let bytes = if planned.fans_out(part) {
+        MAX_RESOLVED_ITEMS
+    } else {
+        MAX_RESOLVED
+    };
+    expression::resolve_up_to(bytes, &template, scope)
+}
+
 /// The rejected step whose result a step uses (S2-R4). A condition may look at it: it reads as null.
 fn rejected_source(
     transition: &RunTransition<'_>,
     plan: &PlanFact,
-    index: usize,
+    part: StepPart,
 ) -> Option<String> {
     let is_rejected = |step: &&Step| {
         let approval = step.approval.as_deref();
         approval.is_some_and(|approval| approval.state == ApprovalState::Rejected)
     };
-    let rejected: Vec<_> = transition.run.steps.iter().filter(is_rejected).collect();
+    let rejected: Vec<_> = transition.run.planned_steps().filter(is_rejected).collect();
     if rejected.is_empty() {
         return None;
     }
-    let used = plan.plan.results_used(index);
+    let used = plan.plan.results_used(part);
     let mut used = rejected.into_iter().filter(|step| used.contains(&step.id));
     used.next().map(|step| step.id.clone())
 }
@@ -320,12 +369,8 @@ fn rejected_source(
 /// Without a summary of the author, it counts the steps.
 fn complete_run(transition: &mut RunTransition<'_>, summary: Option<String>) {
     let count = |is: fn(&StepPhase) -> bool| {
-        transition
-            .run
-            .steps
-            .iter()
-            .filter(|step| is(&step.phase))
-            .count()
+        let steps = transition.run.planned_steps();
+        steps.filter(|step| is(&step.phase)).count()
     };
     let done = count(|phase| matches!(phase, StepPhase::Completed { .. }));
     let skipped = count(|phase| matches!(phase, StepPhase::Skipped { .. }));
@@ -368,7 +413,8 @@ pub(crate) fn redispatch_step(
     };
     let plan = transition.plan()?;
     let found = transition.lookup(&Need::Request(transition.run.id, id));
-    if let (Lookup::Found(Fact::Value(args)), Some(planned)) = (found, plan.plan.steps.get(index))
+    if let (Lookup::Found(Fact::Value(args)), Some(planned)) =
+        (found, transition.planned(&plan, index))
         && may_dispatch_again(transition, index, planned, &args)
     {
         dispatch_step(transition, index, (*args).clone(), planned);

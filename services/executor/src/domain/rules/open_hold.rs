@@ -58,7 +58,8 @@ pub(crate) fn answer_form(spec: &HoldSpec) -> Value {
 
 /// Steps besides this one that would still run.
 pub(crate) fn steps_left(transition: &RunTransition<'_>, index: usize) -> u32 {
-    let steps = transition.run.steps.iter().enumerate();
-    let left = steps.filter(|(at, step)| *at != index && !step.phase.is_settled());
+    let own = transition.run.plan_index(index);
+    let steps = transition.run.planned_steps().enumerate();
+    let left = steps.filter(|(at, step)| *at != own && !step.phase.is_settled());
     u32::try_from(left.count()).unwrap_or(u32::MAX)
 }

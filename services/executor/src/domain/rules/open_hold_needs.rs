@@ -7,6 +7,7 @@ use crate::domain::input::RunInput;
 use crate::domain::model::run::{Run, StepPhase, spec_name};
 use crate::domain::need::{INPUT, Key, Need};
 use crate::domain::rules::dispatch_step::{dispatch_needs, tool_need};
+use crate::domain::rules::fan_out::fan_out_needs;
 use crate::domain::rules::step_retries::failed_attempts_need;
 use crate::domain::transition::RunTransition;
 
@@ -39,9 +40,10 @@ pub(crate) fn load_open_hold_needs(
         .iter()
         .map(|step| Need::Request(transition.run.id, step.clone()))
         .collect();
-    for planned in &plan.plan.steps {
-        if steps.contains(&planned.id) {
-            needs.extend(tool_need(transition, planned));
+    for (index, step) in transition.run.steps.iter().enumerate() {
+        if steps.contains(&step.id) {
+            let planned = transition.planned(&plan, index);
+            needs.extend(planned.and_then(|planned| tool_need(transition, planned)));
         }
     }
     needs.extend(holds);
@@ -70,6 +72,9 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
     let (workspace, agent) = (run.workspace.clone(), run.agent.clone());
     // Nearly every input may start the next step.
     let mut needs = vec![Need::Plan(workspace.clone(), agent, run.plan)];
+    if may_end_child(input) {
+        needs.extend(fan_out_needs(run));
+    }
     match input {
         // The step may be dispatched again with the same arguments.
         RunInput::LeaseEnded { step, .. } | RunInput::StepParks { step, .. } => {
@@ -112,4 +117,31 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         | RunInput::Incident { .. } => {}
     }
     needs
+}
+
+/// Whether an input may end the child of a fan-out, or let the next one begin.
+const fn may_end_child(input: &RunInput) -> bool {
+    match input {
+        RunInput::Resume { .. }
+        | RunInput::Retry { .. }
+        | RunInput::Signal { .. }
+        | RunInput::ApplyScopes
+        | RunInput::TimerFired { .. }
+        | RunInput::StepParks { .. }
+        | RunInput::SuspendStep(_)
+        | RunInput::StepResult(_)
+        | RunInput::LeaseEnded { .. }
+        | RunInput::HoldClosed { .. } => true,
+        RunInput::Start { .. }
+        | RunInput::StartScheduled(_)
+        | RunInput::Pause { .. }
+        | RunInput::Suspend { .. }
+        | RunInput::Cancel { .. }
+        | RunInput::TakeOver { .. }
+        | RunInput::Watch
+        | RunInput::StartStep(_)
+        | RunInput::AskPeople { .. }
+        | RunInput::HandoffUpdate { .. }
+        | RunInput::Incident { .. } => false,
+    }
 }

@@ -13,6 +13,8 @@ pub(crate) struct RetriedStep {
     pub(crate) index: usize,
     /// It keeps what people did: their answer, or the work of a tool that they did by hand.
     pub(crate) is_kept: bool,
+    /// Only what has not ended of it starts again. Otherwise it depends on the step from which the run is retried.
+    pub(crate) continues: bool,
 }
 
 /// The steps that start again, in the order of the plan: those that stopped the run, those that had not ended, and
@@ -23,7 +25,7 @@ pub(crate) fn retried_steps(
     run: &Run,
     from: Option<usize>,
 ) -> Result<Vec<RetriedStep>, Undecided> {
-    let stopped: BTreeSet<usize> = (run.steps.iter().enumerate())
+    let stopped: BTreeSet<usize> = (run.planned_steps().enumerate())
         .filter_map(|(index, step)| has_stopped(step).then_some(index))
         .collect();
     let id = |index: &usize| run.steps.get(*index).map_or("", |step| &step.id).to_owned();
@@ -32,19 +34,18 @@ pub(crate) fn retried_steps(
     {
         return Err(Refusal::RetryTooLate(id(&from), id(before)).into());
     }
-    let mut again = stopped;
-    if let Some(from) = from {
-        again.extend(depending_on(plan, from));
-    }
-    let retried = again.into_iter().map(|index| RetriedStep {
+    let anew = from.map_or_else(BTreeSet::new, |from| depending_on(plan, from));
+    let again = stopped.union(&anew).copied();
+    let retried = again.map(|index| RetriedStep {
         index,
+        continues: !anew.contains(&index),
         is_kept: Some(index) != from && run.steps.get(index).is_some_and(is_kept),
     });
     Ok(retried.collect())
 }
 
 /// Whether a step kept the run from completing. A failure that its author lets pass is a result.
-fn has_stopped(step: &Step) -> bool {
+pub(crate) fn has_stopped(step: &Step) -> bool {
     let lets_pass = matches!(step.on_error, OnError::Continue | OnError::SkipRest);
     if matches!(step.phase, StepPhase::Failed { .. }) {
         return !lets_pass;

@@ -7,7 +7,7 @@ use holdpoint_contracts::steps::Feedback;
 use serde_json::json;
 
 use crate::domain::decision::Undecided;
-use crate::domain::model::plan::{Action, Plan};
+use crate::domain::model::plan::{Plan, PlannedStep, StepPart};
 use crate::domain::model::run::{ApprovalDecision, HoldClosure, Run, Step, StepPhase};
 use crate::domain::model::tool::is_built_in;
 use crate::domain::rules::retried_steps::{depending_on, needed_by};
@@ -17,17 +17,23 @@ use crate::domain::transition::{RowData, RunTransition};
 pub(crate) const REVISIONS_MAX: u32 = 5;
 
 /// The step that makes the arguments of the step at `index`: the last tool call, in the order of the plan, whose result
-/// they contain. Built-in tools take no feedback, and the work of people is not sent back.
+/// they contain. Built-in tools take no feedback, and the work of people is not sent back. Neither the source nor the gated
+/// step has `for_each`.
 pub(crate) fn revised_step(plan: &Plan, run: &Run, index: usize) -> Option<usize> {
-    let used = plan.results_used(index);
+    // The siblings of an item may have used the result already.
+    if run.steps.get(index)?.child_of.is_some() {
+        return None;
+    }
+    let used = plan.results_used(StepPart::Step(index));
     let both = plan.steps.iter().zip(&run.steps);
-    let is_revisable = |action: &Action, step: &Step| {
-        let is_called = action.tool().is_some_and(|tool| !is_built_in(tool));
+    let is_revisable = |planned: &PlannedStep, step: &Step| {
+        let tool = planned.action.tool().filter(|_| planned.for_each.is_none());
+        let is_called = tool.is_some_and(|tool| !is_built_in(tool));
         let has_result = matches!(step.phase, StepPhase::Completed { .. }) && !step.by_person;
         is_called && has_result && revisions(step) < REVISIONS_MAX && used.contains(&step.id)
     };
     let places: Vec<_> = both
-        .map(|(planned, step)| is_revisable(&planned.action, step))
+        .map(|(planned, step)| is_revisable(planned, step))
         .collect();
     places.iter().rposition(|is_revisable| *is_revisable)
 }

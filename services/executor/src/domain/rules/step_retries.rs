@@ -223,7 +223,8 @@ fn next_attempt(
     code: &str,
 ) -> Result<Option<NextAttempt>, Undecided> {
     let plan = transition.plan()?;
-    let (Some(step), Some(planned)) = (transition.step(index), plan.plan.steps.get(index)) else {
+    let (Some(step), Some(planned)) = (transition.step(index), transition.planned(&plan, index))
+    else {
         return Ok(None);
     };
     let retry = retry_of(planned, step);

@@ -1,18 +1,20 @@
 //! A run as the API shows it: derived from its state, never stored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::run::{
-    ApprovalView, ChangedRun, Failure, HoldKind, LeaseEvent, Question, RunView, StepView, WaitingOn,
+    ApprovalView, ChangedRun, Failure, HoldKind, LeaseEvent, Question, RunView, StepItems,
+    StepView, WaitingOn,
 };
 use holdpoint_contracts::size::json_bytes;
 use serde_json::{Value, json};
 
-use crate::domain::model::plan::Plan;
-use crate::domain::model::run::{AtWorker, Phase, Run, StepApproval, Timer};
+use crate::domain::model::plan::{Plan, PlannedStep};
+use crate::domain::model::run::fan_out::child_id;
+use crate::domain::model::run::{AtWorker, FanOut, Phase, Run, Step, StepApproval, Timer};
 use crate::domain::model::step_row::StepRow;
 use crate::domain::model::time::millis_between;
 use crate::domain::views::hold_messages::{
@@ -27,6 +29,12 @@ const VIEW_BYTES_MAX: usize = 512 * 1024;
 
 /// Most bytes of the input in the view of one run.
 const INPUT_BYTES_MAX: usize = 64 * 1024;
+
+/// Most children of one step that the view of a run shows. Those in progress come first.
+pub const STEP_CHILDREN_SHOWN_MAX: usize = 100;
+
+/// Most children of all steps that the view of a run shows.
+pub const CHILDREN_SHOWN_MAX: usize = 500;
 
 /// Units of the remaining time, in milliseconds.
 const SECOND_MS: u64 = 1_000;
@@ -167,7 +175,12 @@ impl Run {
                 AtWorker::Granted(_) => "is running.",
                 AtWorker::Uncertain(asked) => asked.reason(),
             };
-            Some(format!("{} {what}", step.id))
+            let parent = step.child_of.and_then(|of| self.steps.get(of.parent));
+            let fan_out = parent.and_then(|parent| Some((parent, parent.fan_out.as_deref()?)));
+            Some(match fan_out {
+                Some((parent, fan_out)) => format!("{}: {}.", parent.id, items_done(fan_out)),
+                None => format!("{} {what}", step.id),
+            })
         });
         if let Some(taken) = self.taken() {
             return format!("{} has taken over.", taken.by);
@@ -259,47 +272,171 @@ impl Run {
 
     /// The steps of the run. The plan describes them, and the rows have their results.
     #[must_use]
-    pub fn step_views(
-        &self,
-        plan: &Plan,
-        mut rows: Vec<StepRow>,
-        mut lease_events: BTreeMap<String, Vec<LeaseEvent>>,
-    ) -> Vec<StepView> {
+    pub fn step_views(&self, plan: &Plan, stored: StoredSteps) -> Vec<StepView> {
         let mut left = VIEW_BYTES_MAX;
-        let planned = plan.steps.iter().zip(&self.steps);
-        planned
-            .map(|(planned, step)| {
-                let row = rows.iter().position(|row| row.step == step.id);
-                let row = row.map(|place| within(&mut left, rows.swap_remove(place)));
-                let row = row.unwrap_or_else(|| StepRow::new(self.id, step));
-                let tool = planned.action.tool().and_then(|tool| tool.parse().ok());
-                StepView {
-                    id: step.id.clone(),
-                    kind: planned.action.kind().to_owned(),
-                    status: step.phase.status(),
-                    tool,
-                    action: planned.action.describe_resolved(row.request.as_ref()),
-                    inline: (row.claimed_by.as_ref())
-                        .is_some_and(|node| node.as_str().starts_with(INLINE_NODE)),
-                    request: row.request,
-                    response: row.response,
-                    error_code: row.error_code,
-                    raw_error: row.raw_error,
-                    failed_attempts: row.failed_attempts,
-                    dispatch: step.dispatch,
-                    attempts: step.attempts,
-                    claimed_by: row.claimed_by,
-                    claimed_at: row.claimed_at,
-                    waiting_confirm: planned.approval.is_some()
-                        || step.approval.is_some()
-                        || step.is_high_risk,
-                    approval_state: step.approval.as_deref().map(StepApproval::view),
-                    handoff_history: lease_events.remove(&step.id).unwrap_or_default(),
-                    started_at: row.started_at,
-                    ended_at: row.ended_at,
+        let StoredSteps {
+            rows,
+            mut lease_events,
+            mut approvals,
+        } = stored;
+        let mut rows: HashMap<String, StepRow> = rows
+            .into_iter()
+            .map(|row| (row.step.clone(), row))
+            .collect();
+        let mut views = Vec::new();
+        for ShownStep { index, id, item } in self.shown_steps() {
+            let Some(planned) = plan.steps.get(index) else {
+                continue;
+            };
+            let step = self.steps.iter().find(|step| step.id == id);
+            let row = rows.remove(&id).map(|row| within(&mut left, row));
+            let Some(row) = row.or_else(|| Some(StepRow::new(self.id, step?))) else {
+                continue;
+            };
+            let approval = step.and_then(|step| step.approval.as_deref().cloned());
+            let approval = approval.or_else(|| approvals.remove(&id));
+            let tool = planned.action.tool().and_then(|tool| tool.parse().ok());
+            let is_high_risk = step.is_some_and(|step| step.is_high_risk);
+            views.push(StepView {
+                kind: planned.action.kind().to_owned(),
+                status: step.map_or(row.status, |step| step.phase.status()),
+                tool,
+                action: shown_action(planned, step, &row),
+                inline: (row.claimed_by.as_ref())
+                    .is_some_and(|node| node.as_str().starts_with(INLINE_NODE)),
+                request: row.request,
+                response: row.response,
+                error_code: row.error_code,
+                raw_error: row.raw_error,
+                failed_attempts: row.failed_attempts,
+                dispatch: step.map_or(row.dispatch, |step| step.dispatch),
+                attempts: step.map_or(row.attempts, |step| step.attempts),
+                claimed_by: row.claimed_by,
+                claimed_at: row.claimed_at,
+                waiting_confirm: planned.approval.is_some() || approval.is_some() || is_high_risk,
+                approval_state: approval.as_ref().map(StepApproval::view),
+                handoff_history: lease_events.remove(&id).unwrap_or_default(),
+                item,
+                items: step.and_then(|step| self.items_view(step)),
+                started_at: row.started_at,
+                ended_at: row.ended_at,
+                id,
+            });
+        }
+        views
+    }
+
+    /// All steps of the plan, and after each its children that are in progress and the first others.
+    #[must_use]
+    pub fn shown_steps(&self) -> Vec<ShownStep> {
+        let mut shown = Vec::new();
+        let mut left = CHILDREN_SHOWN_MAX;
+        for (index, step) in self.planned_steps().enumerate() {
+            shown.push(ShownStep {
+                index,
+                id: step.id.clone(),
+                item: None,
+            });
+            let Some(fan_out) = step.fan_out.as_deref() else {
+                continue;
+            };
+            let in_progress = self.steps.iter().filter_map(|step| step.child_of);
+            let in_progress = in_progress.filter(|of| of.parent == index);
+            let mut items: BTreeSet<u32> = in_progress.map(|of| of.item).collect();
+            let more = usize::min(left, STEP_CHILDREN_SHOWN_MAX);
+            for item in 0..fan_out.next {
+                if items.len() >= more {
+                    break;
                 }
-            })
-            .collect()
+                items.insert(item);
+            }
+            left = left.saturating_sub(items.len());
+            shown.extend(items.into_iter().map(|item| ShownStep {
+                index,
+                id: child_id(&step.id, item),
+                item: Some(item),
+            }));
+        }
+        shown
+    }
+
+    fn items_view(&self, step: &Step) -> Option<StepItems> {
+        let fan_out = step.fan_out.as_deref()?;
+        let FanOut {
+            total,
+            completed,
+            failed,
+            skipped,
+            ..
+        } = *fan_out;
+        let open = self.steps.iter().filter(|child| {
+            let parent = child.child_of.and_then(|of| self.steps.get(of.parent));
+            parent.is_some_and(|parent| parent.id == step.id) && !child.phase.is_settled()
+        });
+        Some(StepItems {
+            total,
+            completed,
+            failed,
+            skipped,
+            in_progress: u32::try_from(open.count()).unwrap_or(u32::MAX),
+        })
+    }
+}
+
+/// A step that the view of its run shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShownStep {
+    /// In the plan.
+    pub index: usize,
+    pub id: String,
+    /// Of a child.
+    pub item: Option<u32>,
+}
+
+/// What a view of steps needs from tables.
+#[derive(Debug, Default)]
+pub struct StoredSteps {
+    pub rows: Vec<StepRow>,
+    pub lease_events: BTreeMap<String, Vec<LeaseEvent>>,
+    /// Of children that have ended.
+    pub approvals: HashMap<String, StepApproval>,
+}
+
+impl StoredSteps {
+    /// The steps whose approver gave other arguments (S2-R4).
+    #[must_use]
+    pub fn edited_steps(&self, run: &Run) -> Vec<String> {
+        let is_edited = |approval: &StepApproval| {
+            let decision = approval.approval();
+            decision.is_some_and(|decision| decision.edited_digest.is_some())
+        };
+        let steps = run.steps.iter();
+        let steps = steps.filter_map(|step| Some((&step.id, step.approval.as_deref()?)));
+        let all = steps.chain(&self.approvals);
+        let edited = all.filter(|(_, approval)| is_edited(approval));
+        edited.map(|(id, _)| id.clone()).collect()
+    }
+}
+
+/// How far a fan-out is: `3 of 12 items done, 1 failed`.
+#[must_use]
+pub fn items_done(fan_out: &FanOut) -> String {
+    let noun = if fan_out.total == 1 { "item" } else { "items" };
+    let mut text = format!("{} of {} {noun} done", fan_out.completed, fan_out.total);
+    for (number, what) in [(fan_out.skipped, "skipped"), (fan_out.failed, "failed")] {
+        if number > 0 {
+            text = format!("{text}, {number} {what}");
+        }
+    }
+    text
+}
+
+/// One line for people, with the values of the step.
+fn shown_action(planned: &PlannedStep, step: Option<&Step>, row: &StepRow) -> String {
+    let action = planned.action.describe_resolved(row.request.as_ref());
+    match step.and_then(|step| step.fan_out.as_deref()) {
+        Some(fan_out) => format!("{action} for each item: {}", items_done(fan_out)),
+        None => action,
     }
 }
 

@@ -50,6 +50,8 @@ fn step(id: String, tool: String) -> PlannedStepView {
         retry: None,
         on_error: None,
         duration_ms: None,
+        for_each: None,
+        parallel: None,
     }
 }
 

@@ -104,6 +104,8 @@ pub(super) fn run() -> Run {
             interrupted: None,
             feedback: None,
             on_error: OnError::default(),
+            fan_out: None,
+            child_of: None,
         }],
         pauses: Vec::new(),
         suspension: None,

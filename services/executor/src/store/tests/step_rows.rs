@@ -73,6 +73,32 @@ pub(super) async fn keep(db: &DatabaseConnection) {
     assert_eq!(steps_of(db, other).await.unwrap(), [expected]);
 }
 
+/// The steps that a view shows are read by name (S2-R9).
+pub(super) async fn are_read_by_name(db: &DatabaseConnection) {
+    let (run, step) = (RunId::fresh(), &samples::run().steps[0]);
+    let row = |item: u32| StepRow {
+        step: format!("step-01-{item}"),
+        ..StepRow::new(run, step)
+    };
+    let rows: Vec<_> = (0..1_200)
+        .map(|item| Effect::Step(Box::new(row(item))))
+        .collect();
+    record_all(db, &rows).await;
+    let wanted: Vec<_> = (0..1_200).step_by(2).map(|item| row(item).step).collect();
+    let names: Vec<_> = wanted
+        .iter()
+        .map(String::as_str)
+        .chain(["step-99"])
+        .collect();
+    let found = super::steps_named(db, run, &names).await.unwrap();
+    assert_eq!(found.len(), wanted.len());
+    assert!(found.iter().all(|row| wanted.contains(&row.step)));
+    let counts = crate::store::step_row::counts(db, &[run.uuid()])
+        .await
+        .unwrap();
+    assert_eq!(counts.get(&run.uuid()), Some(&1_200));
+}
+
 /// A reset step keeps its failed attempts, and nothing else of its row.
 pub(super) async fn keep_their_failures(db: &DatabaseConnection) {
     let step = &samples::run().steps[0];

@@ -79,7 +79,7 @@ fn retry(run: &RunView) -> Markup {
     let reached = run
         .steps
         .iter()
-        .filter(|step| step.status != StepStatus::Cancelled);
+        .filter(|step| step.status != StepStatus::Cancelled && step.item.is_none());
     html! {
         button { "Retry" }
         label.hidden for="retry-from" { "First step" }

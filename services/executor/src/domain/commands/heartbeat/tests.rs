@@ -160,6 +160,7 @@ fn a_beat_is_told_of_suspended_steps() {
     let mut mesh = Mesh::new();
     mesh.run = Some(RunFact {
         workspace: "acme".parse().unwrap(),
+        is_final: false,
         out: vec![OutFact {
             step: "mine".to_owned(),
             dispatch: 1,

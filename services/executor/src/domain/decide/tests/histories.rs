@@ -408,7 +408,7 @@ fn live(plan: Plan, moves: &[Move], times: usize) -> World {
 
 /// Everybody does what they are given: workers, people, time.
 pub(super) fn lives_on(world: &mut World) {
-    for _ in 0..40 {
+    for _ in 0..200 {
         if world.run().is_final() {
             break;
         }

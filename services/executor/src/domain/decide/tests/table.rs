@@ -1,6 +1,7 @@
 //! `docs/states.md`: what every input does in every phase, found out by trying it.
 
 mod columns;
+mod texts;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,6 +18,7 @@ use super::world::{Heard, World, broken, done};
 use crate::domain::run::{Step, StepPhase, Timer};
 use crate::domain::{Reply, RunInput};
 use columns::{Column, columns};
+use texts::{HEAD, LEGEND};
 
 /// The step that is looked at; one more follows it, so that its end need not end the run.
 const STEP: &str = "it";
@@ -46,6 +48,13 @@ const SKIPPED: &str = "
 const ASKED: &str = "  - id: it\n    ask: { question: Go on? }\n  - wait: 1 day\n";
 const HANDED: &str = "  - id: it\n    handoff: { to: \"@user.ada\" }\n  - wait: 1 day\n";
 const SIGNAL: &str = "  - id: it\n    wait_for: paid\n  - wait: 1 day\n";
+const FANNED_OUT: &str = "
+  - id: it
+    for_each: [1, 2]
+    tool: log
+    args: { message: hi }
+  - wait: 1 day
+";
 const WAITING: &str = "  - id: it\n    wait: 1 day\n  - wait: 1 day\n";
 
 /// A phase to be tried, for a step that may be done twice and for one that may not.
@@ -98,6 +107,7 @@ fn row_of(step: &Step) -> &'static str {
     let asks = step.questions.open.is_some();
     match &step.phase {
         StepPhase::Planned => "planned",
+        StepPhase::FannedOut => "fanned out",
         StepPhase::Queued(_) => "queued",
         StepPhase::Granted(_) if asks => "asking",
         StepPhase::Granted(_) => "in_progress",
@@ -169,9 +179,7 @@ fn table_rows() -> Vec<TableRow> {
         idempotent: make(IDEMPOTENT),
         once_only: make(ONCE_ONLY),
     };
-    let hold = |world: &mut World| {
-        world.pause();
-    };
+    let hold = |world: &mut World| drop(world.pause());
     let uncertain = |then: fn(&mut World)| after(after(queued(ONCE_ONLY), lose), then);
     let [planned, planned_once] = PLANNED.map(World::started);
     let awaits = World::started(SIGNAL);
@@ -200,6 +208,11 @@ fn table_rows() -> Vec<TableRow> {
         both("parked, paused", &|steps| {
             after(after(queued(steps), park), hold)
         }),
+        same("fanned out", World::started(FANNED_OUT)),
+        same(
+            "fanned out, paused",
+            after(World::started(FANNED_OUT), hold),
+        ),
         same("waiting (timer set)", again_waiting()),
         same("waiting (frozen), paused", after(again_waiting(), hold)),
         same("waiting for a signal", awaits.clone()),
@@ -455,35 +468,6 @@ fn page() -> String {
     let statuses = statuses(&leads);
     format!("{HEAD}\n## What leads to a run's status\n\n{statuses}\n{LEGEND}{tables}")
 }
-
-const HEAD: &str = "# States of runs and steps
-
-Written by `HOLDPOINT_WRITE_DOCS=1 cargo test -p holdpoint-executor states_table`, never by hand: every cell
-is what `domain::decide` answers. A status that nothing leads to is in the API and not yet in use.
-";
-
-const LEGEND: &str = "## What an input does to a step
-
-A row is the phase of a step `it` of a live run with one more step after it (a wait of one day), except where
-the phase has ended the run; `planned` stands behind a wait of one day. A cell is `step / run`, then `paused`
-if the run is, `handed out` if `it` or what follows goes to a worker, and `→` the answer to whoever asked.
-`unchanged` stores nothing; `refused` has the problem's code. Where nothing else is said the step must not be
-done twice. An uncertain, waiting, asked or skipped step is the same one in every column.
-
-- *timer fired*: for the hold of the step (`planned`: of the step before); where there is none, for a hold
-  that is unknown. *Stale* is an older `rev`.
-- *same delivery*: node-a asks on its first delivery, as the one that was granted did. *Other*: node-b on the
-  second. `planned` was never dispatched: its current number is 0, and so is its older one. A cancelled
-  step's number has risen with the cancellation, so that the number that was out is its older one.
-- *asking*: its tool has asked and blocks; *parked*: it has asked and ended. *Asks* is a question of
-  another key, *asks again* one of the same key, both by the current dispatch.
-- *suspended*: the run is `paused_for_intervention` with a snapshot. *Supplement*: node-a adds its part to the
-  snapshot; *stopped*: its tool has stopped too; *shutdown*: node-a leaves.
-- *lease ended*: of node-a, which was granted the step where it is in progress. *Answered*: about the step's
-  own question; where nothing is asked, about a hold that never was. *Timed out*, *taken over*, *accepted*
-  and *completed* are what the owner of a hold on people says of it; of the timeout of a paused run nothing
-  is kept: its owner says it again on resume.
-";
 
 /// The page is what the code does today.
 #[test]

@@ -2,8 +2,11 @@
 
 mod asking;
 mod checks;
+mod inputs;
 mod keeping;
 mod starting;
+
+pub(super) use inputs::{closing, handoff_event, pause_input, scheduled_start, start_input};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -368,6 +371,7 @@ impl World {
     fn decide(&self, input: &Input) -> Decision {
         let state = self.run.clone().map(Aggregate::Run);
         let mut known = BTreeSet::new();
+        let mut rounds = Vec::new();
         for _ in 0..=ROUNDS_MAX {
             let lookup = |need: &Need| match known.contains(need) {
                 true => self.find(need),
@@ -376,12 +380,13 @@ impl World {
             match decide(state.as_ref(), input, &lookup, self.now) {
                 Err(Undecided::NeedsMore(more)) => {
                     assert!(more.iter().any(|need| !known.contains(need)), "{more:?}");
+                    rounds.push(more.clone());
                     known.extend(more);
                 }
                 verdict => return verdict,
             }
         }
-        panic!("{input:?} asks for more again and again: {known:?}");
+        panic!("{input:?} asks for more again and again: {rounds:?}");
     }
 
     pub(super) fn find(&self, need: &Need) -> Lookup {
@@ -451,65 +456,5 @@ impl World {
             dispatch: lease.dispatch,
             node: lease.node,
         })
-    }
-}
-
-/// How `ada` closes a hold.
-pub(super) fn closing(outcome: HoldOutcome, data: Value, at: DateTime<Utc>) -> HoldClosure {
-    HoldClosure {
-        outcome,
-        data,
-        by: "ada".to_owned(),
-        at,
-        handoff_events: Vec::new(),
-        by_rung: None,
-    }
-}
-
-/// What `ada` does with a handoff that stands.
-pub(super) fn handoff_event(rev: u64, kind: HandoffEventKind, at: DateTime<Utc>) -> HandoffEvent {
-    let to = match kind {
-        HandoffEventKind::Reassigned => vec!["@user.bob".to_owned()],
-        HandoffEventKind::Accepted | HandoffEventKind::TakenOver | HandoffEventKind::Timed => {
-            Vec::new()
-        }
-    };
-    HandoffEvent {
-        rev,
-        kind,
-        by: "ada".to_owned(),
-        at,
-        to,
-        within_ms: None,
-    }
-}
-
-pub(super) fn start_input() -> RunInput {
-    RunInput::Start {
-        agent: "outreach".parse().unwrap(),
-        input: json!({ "go": true, "customer": "c-7" }),
-        contact: Some("ada".parse().unwrap()),
-        labels: BTreeMap::new(),
-        by: owner(),
-    }
-}
-
-/// The start of a fire of the schedule `daily`.
-pub(super) fn scheduled_start() -> RunInput {
-    RunInput::StartScheduled(Box::new(ScheduledStart {
-        run: run_id(),
-        schedule: "daily".parse().unwrap(),
-        agent: "outreach".parse().unwrap(),
-        input: json!({ "go": true }),
-        fired_at: DateTime::UNIX_EPOCH,
-        when_paused: WhenPaused::Skip,
-        unless_open: None,
-    }))
-}
-
-pub(super) fn pause_input() -> RunInput {
-    RunInput::Pause {
-        by: owner(),
-        waiting: PauseWaiting::Hold,
     }
 }

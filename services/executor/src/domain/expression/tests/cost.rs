@@ -11,6 +11,7 @@ fn with(input: &Value) -> Scope<'_> {
         input,
         contact: None,
         run: &Value::Null,
+        item: None,
         steps: BTreeMap::new(),
         ids: BTreeSet::new(),
     }

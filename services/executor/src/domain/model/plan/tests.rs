@@ -39,9 +39,12 @@ fn the_outreach_example_compiles() {
         plan.steps[2].when.as_deref(),
         Some("contact.replied == false")
     );
-    assert_eq!(plan.references(2), BTreeSet::from([Reference::Contact]));
-    assert_eq!(plan.references(1), BTreeSet::new());
-    assert_eq!(plan.references(99), BTreeSet::new());
+    assert_eq!(
+        plan.references(StepPart::Step(2)),
+        BTreeSet::from([Reference::Contact])
+    );
+    assert_eq!(plan.references(StepPart::Step(1)), BTreeSet::new());
+    assert_eq!(plan.references(StepPart::Step(99)), BTreeSet::new());
 }
 
 /// S0-AC5
@@ -55,8 +58,9 @@ fn the_follow_up_is_sent_to_who_did_not_reply() {
             input: &Value::Null,
             contact: Some(&contact),
             run: &Value::Null,
+            item: None,
             steps: BTreeMap::new(),
-            ids: plan.ids_for(2),
+            ids: plan.ids_for(StepPart::Step(2)),
         };
         let condition =
             expression::evaluate(plan.steps[2].when.as_deref().unwrap(), &scope).unwrap();
@@ -82,13 +86,17 @@ fn a_placeholder_of_a_step_without_result_is_null() {
     let plan =
         Plan::compile("agent: a\nsteps: [{id: find, tool: t}, {tool: t, args: {x: $find.y}}]")
             .unwrap();
-    assert_eq!(plan.references(1), BTreeSet::from([Reference::Step(0)]));
+    assert_eq!(
+        plan.references(StepPart::Step(1)),
+        BTreeSet::from([Reference::Step(0)])
+    );
     let scope = Scope {
         input: &Value::Null,
         contact: None,
         run: &Value::Null,
+        item: None,
         steps: BTreeMap::new(),
-        ids: plan.ids_for(1),
+        ids: plan.ids_for(StepPart::Step(1)),
     };
     let Action::Tool { args, .. } = &plan.steps[1].action else {
         panic!("a tool")

@@ -13,6 +13,7 @@ use crate::domain::model::plan::OnError;
 use crate::domain::model::plan::signal_steps::OnSignalTimeout;
 use crate::domain::model::run::approval::StepApproval;
 use crate::domain::model::run::failures::{Backoff, Failures};
+use crate::domain::model::run::fan_out::{ChildOf, FanOut};
 use crate::domain::model::run::person_hold::PersonHold;
 use crate::domain::model::run::signals::AwaitedSignal;
 use crate::domain::model::run::tool_questions::{OpenQuestion, Questions};
@@ -23,7 +24,7 @@ pub const LATE_RESULTS_MAX: usize = 16;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// As in the plan (S2-R1).
+    /// As in the plan (S2-R1); of a child with the number of its item.
     pub id: String,
     pub phase: StepPhase,
     /// Number of its current dispatch: only ever rises, and fences all that a worker sends.
@@ -64,6 +65,12 @@ pub struct Step {
     /// As in the plan.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_error: OnError,
+    /// Its children (S2-R9), once they have begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fan_out: Option<Box<FanOut>>,
+    /// Of a child: its item.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child_of: Option<ChildOf>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, EnumTryAs)]
@@ -71,6 +78,8 @@ pub struct Step {
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum StepPhase {
     Planned,
+    /// Its children do its work (S2-R9). [`Step::fan_out`] counts them, because a retry of the run needs that, too.
+    FannedOut,
     /// Dispatched. A worker may have started an idempotent step without asking.
     Queued(Dispatched),
     #[serde(rename = "working")]
@@ -323,6 +332,7 @@ impl StepPhase {
             | Self::Skipped { .. }
             | Self::Cancelled { .. } => true,
             Self::Planned
+            | Self::FannedOut
             | Self::Queued(_)
             | Self::Granted(_)
             | Self::Waiting(_)
@@ -340,6 +350,7 @@ impl StepPhase {
             Self::Granted(grant) => Some(AtWorker::Granted(grant)),
             Self::Uncertain(asked) => Some(AtWorker::Uncertain(asked)),
             Self::Planned
+            | Self::FannedOut
             | Self::Waiting(_)
             | Self::AwaitingPerson(_)
             | Self::Parked(_)
@@ -355,7 +366,7 @@ impl StepPhase {
         match self {
             Self::Planned => StepStatus::Planned,
             Self::Queued(_) => StepStatus::Queued,
-            Self::Granted(_) => StepStatus::InProgress,
+            Self::FannedOut | Self::Granted(_) => StepStatus::InProgress,
             Self::AwaitingPerson(on) if matches!(on.kind, HoldKind::Approval) => {
                 StepStatus::WaitingConfirm
             }
@@ -370,6 +381,31 @@ impl StepPhase {
 }
 
 impl Step {
+    /// A step that has not begun.
+    #[must_use]
+    pub fn planned(id: String, on_error: OnError) -> Self {
+        Self {
+            id,
+            phase: StepPhase::Planned,
+            dispatch: 0,
+            attempts: 0,
+            late: Vec::new(),
+            lost: 0,
+            answered: Vec::new(),
+            questions: Questions::default(),
+            approval: None,
+            is_high_risk: false,
+            failures: Failures::default(),
+            by_person: false,
+            is_kept: false,
+            interrupted: None,
+            feedback: None,
+            on_error,
+            fan_out: None,
+            child_of: None,
+        }
+    }
+
     /// The grant under which it may have had its effect without a report.
     #[must_use]
     pub fn unreported(&self) -> Option<&StepGrant> {
@@ -403,6 +439,7 @@ impl Step {
             StepPhase::AwaitingPerson(on) => Some(on),
             StepPhase::Parked(open) => Some(&mut open.on),
             StepPhase::Planned
+            | StepPhase::FannedOut
             | StepPhase::Queued(_)
             | StepPhase::Granted(_)
             | StepPhase::Waiting(_)

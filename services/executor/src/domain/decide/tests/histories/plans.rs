@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::domain::plan::person_steps::{ApprovalRule, Ask, Handoff};
 use crate::domain::plan::signal_steps::{Finish, FinishStatus, OnSignalTimeout, WaitFor};
 use crate::domain::plan::wait_until::{DAYS, Until, WaitUntil};
-use crate::domain::plan::{Action, Inputs, OnError, OnPause, Plan, PlannedStep, Retry};
+use crate::domain::plan::{Action, ForEach, Inputs, OnError, OnPause, Plan, PlannedStep, Retry};
 
 fn on_people() -> impl Strategy<Value = Action> {
     let ends = [
@@ -51,7 +51,19 @@ fn on_people() -> impl Strategy<Value = Action> {
     prop_oneof![ask, handoff]
 }
 
-fn a_step() -> impl Strategy<Value = (Action, Option<String>, u8, bool)> {
+/// Lists of few items, and one that is none.
+fn items() -> impl Strategy<Value = Option<ForEach>> {
+    let list = prop_oneof![
+        1 => Just(json!("$input.customer")),
+        9 => (0_u64..6).prop_map(|count| json!((0..count).collect::<Vec<_>>())),
+    ];
+    let for_each = (list, 1_u32..4).prop_map(|(items, parallel)| ForEach { items, parallel });
+    prop_oneof![2 => Just(None), 1 => for_each.prop_map(Some)]
+}
+
+type AStep = (Action, Option<String>, u8, bool, Option<ForEach>);
+
+fn a_step() -> impl Strategy<Value = AStep> {
     let wait = (1_u64..90).prop_map(|days| Action::Wait {
         duration_ms: days * 86_400_000,
     });
@@ -101,6 +113,7 @@ fn a_step() -> impl Strategy<Value = (Action, Option<String>, u8, bool)> {
         when,
         any::<u8>(),
         prop::bool::weighted(0.3),
+        items(),
     )
 }
 
@@ -140,20 +153,23 @@ pub(in super::super) fn a_plan() -> impl Strategy<Value = Plan> {
         steps: steps
             .into_iter()
             .enumerate()
-            .map(|(index, (action, when, needs, is_gated))| PlannedStep {
-                id: format!("step-{:02}", index + 1),
-                needs: (0..index).filter(|need| needs & (1 << need) != 0).collect(),
-                when,
-                claim_timeout_ms: None,
-                approval: (is_gated && action.tool().is_some()).then(|| Box::new(an_hour())),
-                timeout_ms: None,
-                on_error: on_error(needs, &action),
-                retry: (needs & 0x40 != 0 && action.tool().is_some()).then_some(Retry {
-                    attempts: 2,
-                    ..Retry::NONE
-                }),
-                action,
-            })
+            .map(
+                |(index, (action, when, needs, is_gated, for_each))| PlannedStep {
+                    id: format!("step-{:02}", index + 1),
+                    needs: (0..index).filter(|need| needs & (1 << need) != 0).collect(),
+                    when,
+                    claim_timeout_ms: None,
+                    approval: (is_gated && action.tool().is_some()).then(|| Box::new(an_hour())),
+                    timeout_ms: None,
+                    on_error: on_error(needs, &action),
+                    retry: (needs & 0x40 != 0 && action.tool().is_some()).then_some(Retry {
+                        attempts: 2,
+                        ..Retry::NONE
+                    }),
+                    for_each: for_each.filter(|_| action.tool().is_some()).map(Box::new),
+                    action,
+                },
+            )
             .collect(),
     })
 }

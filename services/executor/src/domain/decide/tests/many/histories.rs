@@ -79,6 +79,7 @@ fn a_flat_plan() -> impl Strategy<Value = Plan> {
                 timeout_ms: None,
                 on_error: OnError::default(),
                 retry: None,
+                for_each: None,
                 action,
             })
             .collect(),

@@ -42,7 +42,8 @@ fn fired(world: &World, is_current: bool) -> RunInput {
     // The step that is looked at has no hold of its own here: the next step's is not meant.
     let number = match world.phase(STEP) {
         StepPhase::Planned | StepPhase::Waiting(_) => 1,
-        StepPhase::Queued(_)
+        StepPhase::FannedOut
+        | StepPhase::Queued(_)
         | StepPhase::Granted(_)
         | StepPhase::AwaitingPerson(_)
         | StepPhase::Parked(_)
@@ -224,23 +225,35 @@ fn signal() -> RunInput {
     RunInput::Signal { by, signal }
 }
 
+/// What people do.
+fn of_people() -> Vec<Column> {
+    let on = |name, input| Column {
+        name,
+        on_idempotent: false,
+        input,
+    };
+    vec![
+        on("start again, same id", |_| start_input()),
+        on("pause", |_| pause_input()),
+        on("resume `continue`", |_| resume(ResumeMode::Continue)),
+        on("resume `now`", |_| resume(ResumeMode::Now)),
+        on("cancel", |_| cancel()),
+        on("retry", |_| retry()),
+        on("signal", |_| signal()),
+        on("take over", |_| RunInput::TakeOver { by: owner() }),
+        on("follow", |_| RunInput::Watch),
+        on("scheduled start again", |_| scheduled_start()),
+    ]
+}
+
 pub(super) fn columns() -> Vec<Column> {
     let on = |on_idempotent, name, input| Column {
         name,
         on_idempotent,
         input,
     };
-    let mut columns = vec![
-        on(false, "start again, same id", |_| start_input()),
-        on(false, "pause", |_| pause_input()),
-        on(false, "resume `continue`", |_| resume(ResumeMode::Continue)),
-        on(false, "resume `now`", |_| resume(ResumeMode::Now)),
-        on(false, "cancel", |_| cancel()),
-        on(false, "retry", |_| retry()),
-        on(false, "signal", |_| signal()),
-        on(false, "take over", |_| RunInput::TakeOver { by: owner() }),
-        on(false, "follow", |_| RunInput::Watch),
-        on(false, "scheduled start again", |_| scheduled_start()),
+    let mut columns = of_people();
+    columns.extend([
         on(false, "timer fired, current", |it| fired(it, true)),
         on(false, "timer fired, stale", |it| fired(it, false)),
         on(true, "lease ended, idempotent", |it| lost(it, 0)),
@@ -292,7 +305,7 @@ pub(super) fn columns() -> Vec<Column> {
             asked(it, "node-b", 0, 2)
         }),
         on(false, "older dispatch", |it| asked(it, "node-a", 1, 1)),
-    ];
+    ]);
     columns.extend(of_tools_and_results());
     columns.extend(of_suspension());
     columns

@@ -12,8 +12,9 @@ use holdpoint_contracts::tool::Risk;
 use super::World;
 use crate::domain::rules::approval_gate::call_digest;
 use crate::domain::rules::pauses::is_of_run;
+use crate::domain::run::fan_out::child_id;
 use crate::domain::run::{Phase, Run, Step, StepPhase, Timer};
-use crate::domain::{Effect, Reply};
+use crate::domain::{Effect, Reply, StepRow};
 
 impl World {
     /// What must hold between a state and the next.
@@ -92,6 +93,7 @@ impl World {
         self.check_leases(run);
         self.check_wakers(run);
         self.check_suspension(run);
+        self.check_fan_outs(run);
         for step in &run.steps {
             let row = self.rows.get(&step.id);
             let said = row.map(|row| (row.status, row.dispatch));
@@ -207,8 +209,12 @@ impl World {
     fn check_gate(&self, step: &Step, out: &StepDispatch) {
         let tool = self.tools.iter().find(|tool| tool.spec.name == out.tool);
         let is_risky = tool.is_some_and(|tool| tool.spec.risk == Risk::High);
+        let id = match step.child_of {
+            Some(of) => &self.plan.plan.steps[of.parent].id,
+            None => &step.id,
+        };
         let mut steps = self.plan.plan.steps.iter();
-        let planned = steps.find(|planned| planned.id == step.id).unwrap();
+        let planned = steps.find(|planned| planned.id == *id).unwrap();
         if planned.approval.is_none() && !is_risky && !step.is_high_risk {
             return;
         }
@@ -249,6 +255,59 @@ impl World {
         let place = |id: &str| run.steps.iter().position(|step| step.id == id);
         leases.sort_by_key(|lease| place(lease.0));
         assert_eq!(leases, working, "the lease is the grant");
+    }
+
+    /// S2-R9: no more children are in progress than the plan says, and those that are gone have ended.
+    fn check_fan_outs(&self, run: &Run) {
+        for (index, step) in run.planned_steps().enumerate() {
+            assert!(step.child_of.is_none());
+            let Some(fan_out) = step.fan_out.as_deref() else {
+                assert!(!matches!(step.phase, StepPhase::FannedOut));
+                continue;
+            };
+            let children = run.steps.iter().filter_map(|it| Some((it, it.child_of?)));
+            let children = children.filter(|(_, of)| of.parent == index);
+            let open = children.filter(|(it, _)| !it.phase.is_settled()).count();
+            let for_each = self.plan.plan.steps[index].for_each.as_ref().unwrap();
+            assert!(open <= usize::try_from(for_each.parallel).unwrap());
+            let is_fanned_out = matches!(step.phase, StepPhase::FannedOut);
+            assert!(
+                is_fanned_out || open == 0,
+                "a child of a step that has ended"
+            );
+            if is_fanned_out && run.moves() {
+                assert!(open > 0, "nothing will ever end {}", step.id);
+                let ended = fan_out.next - u32::try_from(open).unwrap();
+                assert_eq!(fan_out.ended(), ended, "{fan_out:?}");
+            }
+            let results = self.values.get(&step.id).and_then(|value| value.as_array());
+            let is_completed = matches!(step.phase, StepPhase::Completed { .. });
+            for (item, result) in results.into_iter().flatten().enumerate() {
+                let id = child_id(&step.id, u32::try_from(item).unwrap());
+                let is_done = |row: &&StepRow| row.status == StepStatus::Completed;
+                let done = self.rows.get(&id).filter(is_done);
+                let own = done.and_then(|_| self.values.get(&id));
+                // A retry from an earlier step begins the children anew.
+                let fits = own.map_or(result.is_null(), |own| **own == *result);
+                assert!(!is_completed || fits, "{id}: {own:?} is {result}");
+            }
+            for item in 0..fan_out.next {
+                let id = child_id(&step.id, item);
+                let is_own = |one: &&HistoryItem| {
+                    one.kind == EventType::StepSucceeded && one.step.as_ref() == Some(&id)
+                };
+                let times = self.history.iter().filter(is_own).count();
+                let most = 1 + usize::try_from(fan_out.renewals).unwrap();
+                assert!(times <= most, "{id} succeeded {times} times");
+                if run.has_ended_child(&id) {
+                    let status = self.rows.get(&id).unwrap().status;
+                    assert!(matches!(
+                        status,
+                        StepStatus::Completed | StepStatus::Failed | StepStatus::Skipped
+                    ));
+                }
+            }
+        }
     }
 
     /// Nothing waits without a waker.
@@ -304,12 +363,16 @@ fn check_phases(before: &Run, next: &Run, effects: &[Effect], items: &[&HistoryI
         let has_failed = matches!(before.phase, Phase::Failed { .. }) || has(EventType::RunFailed);
         assert!(has_failed, "{:?}", before.phase);
     }
-    for (old, new) in before.steps.iter().zip(&next.steps) {
+    for old in &before.steps {
+        let Some(new) = next.steps.iter().find(|new| new.id == old.id) else {
+            assert!(old.child_of.is_some(), "{} is gone", old.id);
+            continue;
+        };
         assert!(new.dispatch >= old.dispatch, "dispatch sinks");
         let is_revised = old.feedback != new.feedback;
         if (is_retried || is_revised) && old.phase != new.phase {
             assert!(new.dispatch > old.dispatch, "{} is not fenced", new.id);
-        } else if old.phase.is_settled() {
+        } else if old.phase.is_settled() && old.child_of.is_none() {
             assert_eq!(old.phase, new.phase, "what has ended stays as it is");
         }
     }
