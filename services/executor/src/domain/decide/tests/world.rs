@@ -13,15 +13,12 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::contact::Activity;
-use holdpoint_contracts::executor::{PauseWaiting, ScheduledStart, TimerReply};
+use holdpoint_contracts::executor::{PauseWaiting, TimerReply};
 use holdpoint_contracts::history::{EventType, HistoryItem};
-use holdpoint_contracts::hold::{
-    CloseReply, HandoffEvent, HandoffEventKind, HoldOutcome, HoldState,
-};
+use holdpoint_contracts::hold::{CloseReply, HoldOutcome, HoldState};
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::notification::RunEnded;
 use holdpoint_contracts::run::{ActionResult, LeaseEvent, ResumeMode, RunStatus, RunView};
-use holdpoint_contracts::scheduler::WhenPaused;
 use holdpoint_contracts::steps::{Grant, ResultReply, StepDispatch};
 use holdpoint_contracts::suspension::SnapshotView;
 use holdpoint_ids::{HoldId, RunId, Workspace};
@@ -29,7 +26,6 @@ use serde_json::{Value, json};
 
 use crate::domain::decision::{Decision, Lookup, Outcome, Undecided};
 use crate::domain::plan::Plan;
-use crate::domain::run::person_hold::HoldClosure;
 use crate::domain::run::{Run, Step, StepPhase};
 use crate::domain::scope::{EndsWatch, Scope, WorkspaceScope};
 use crate::domain::{
