@@ -11,7 +11,7 @@ use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_holds::HoldDraft;
-use holdpoint_ids::{HoldId, NotificationId};
+use holdpoint_ids::{HoldId, NAME_CHARS_MAX, NotificationId};
 use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -23,6 +23,7 @@ use crate::domain::model::run::{AtWorker, OpenQuestion, QUESTIONS_MAX, StepPhase
 use crate::domain::need::Need;
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::open_hold::{answer_form, next_hold_id, open_hold, steps_left};
+use crate::domain::text::cut;
 use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
 /// Letters of a key that is made from the question's text.
 const KEY_DIGITS: usize = 16;
@@ -119,6 +120,9 @@ fn asking_step(
             }
         };
     };
+    if run.has_ended_child(id) {
+        return refused(format!("{} has ended", cut(id, NAME_CHARS_MAX)));
+    }
     let index = transition.position(id)?;
     let current = transition.step(index).map(|step| step.dispatch);
     match dispatch {

@@ -144,6 +144,9 @@ fn reset_step(transition: &mut RunTransition<'_>, index: usize) {
 /// Continues a fan-out with the children that have not ended, or gives it up for one on fresh items.
 fn retry_children(transition: &mut RunTransition<'_>, retried: &RetriedStep, is_from: bool) {
     let parent = retried.index;
+    let before = transition.step(parent);
+    let before = before.and_then(|step| step.fan_out.as_deref());
+    let continues = retried.continues && before.is_some_and(|fan_out| !fan_out.is_given_up);
     for index in transition.run.planned_len()..transition.run.steps.len() {
         let child = transition.step(index);
         let of_it = child.filter(|child| child.child_of.is_some_and(|of| of.parent == parent));
@@ -156,7 +159,7 @@ fn retry_children(transition: &mut RunTransition<'_>, retried: &RetriedStep, is_
             continue;
         }
         reset_step(transition, index);
-        if !retried.continues {
+        if !continues {
             // It begins when the fan-out reaches its item.
             let phase = StepPhase::Cancelled { at: transition.now };
             transition.set_phase(index, phase, RowData::default());
@@ -171,7 +174,8 @@ fn retry_children(transition: &mut RunTransition<'_>, retried: &RetriedStep, is_
     if is_from {
         fan_out.by_person.clear();
     }
-    if retried.continues {
+    fan_out.is_given_up = !continues;
+    if continues {
         transition.set_phase(parent, StepPhase::FannedOut, RowData::default());
     }
 }

@@ -315,6 +315,11 @@ fn shown_args(args: &Value) -> Value {
 /// The decision on a run with all effects.
 pub(crate) fn decided_with_effects(mut transition: RunTransition<'_>, reply: Reply) -> Decision {
     continue_after_failures(&mut transition)?;
+    with_derived_effects(transition, reply)
+}
+
+/// The same for a run that another transition of this decision continues.
+pub(crate) fn with_derived_effects(mut transition: RunTransition<'_>, reply: Reply) -> Decision {
     // A step that has ended asks nothing.
     let ended = transition.run.steps.iter_mut();
     for step in ended.filter(|step| step.phase.is_settled()) {

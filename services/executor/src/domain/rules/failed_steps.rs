@@ -27,7 +27,7 @@ pub(crate) fn continue_after_failures(transition: &mut RunTransition<'_>) -> Res
 }
 
 /// Adds the whole context to the handoffs of steps that have failed by this decision (S0-T2).
-fn brief_handoffs(transition: &mut RunTransition<'_>) -> Result<(), Undecided> {
+pub(crate) fn brief_handoffs(transition: &mut RunTransition<'_>) -> Result<(), Undecided> {
     let opened = transition.run.steps.iter().enumerate();
     let opened = opened.filter_map(|(index, step)| {
         let on = step.phase.try_as_awaiting_person_ref()?;

@@ -122,10 +122,11 @@ fn ready_steps(
     let over = ended_steps(steps, plan, skipped);
     let is_over = |need: &usize| over.get(*need).is_some_and(|is_over| *is_over);
     let ready = steps.iter().enumerate().filter(|(index, step)| {
-        // A child begins when its step has found free room for it.
-        let needs = plan.plan.steps.get(*index).map(|planned| &planned.needs);
-        matches!(step.phase, StepPhase::Planned)
-            && (step.child_of.is_some() || needs.into_iter().flatten().all(is_over))
+        // A child begins when its step has found free room for it. What its step needs may run again after a revision.
+        let needs = transition
+            .planned(plan, *index)
+            .map(|planned| &planned.needs);
+        matches!(step.phase, StepPhase::Planned) && needs.into_iter().flatten().all(is_over)
     });
     ready.map(|(index, _)| index).collect()
 }

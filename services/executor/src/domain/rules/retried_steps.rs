@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::domain::decision::Undecided;
-use crate::domain::model::plan::{OnError, Plan};
+use crate::domain::model::plan::signal_steps::FinishStatus;
+use crate::domain::model::plan::{Action, OnError, Plan, PlannedStep};
 use crate::domain::model::run::{Run, Step, StepPhase};
 use crate::domain::refusal::Refusal;
 
@@ -25,8 +26,10 @@ pub(crate) fn retried_steps(
     run: &Run,
     from: Option<usize>,
 ) -> Result<Vec<RetriedStep>, Undecided> {
-    let stopped: BTreeSet<usize> = (run.planned_steps().enumerate())
-        .filter_map(|(index, step)| has_stopped(step).then_some(index))
+    let both = plan.steps.iter().zip(run.planned_steps()).enumerate();
+    let stopped: BTreeSet<usize> = both
+        .filter(|(_, (planned, step))| has_stopped(step) || has_failed_run(planned, step))
+        .map(|(index, _)| index)
         .collect();
     let id = |index: &usize| run.steps.get(*index).map_or("", |step| &step.id).to_owned();
     if let Some(from) = from
@@ -54,6 +57,12 @@ pub(crate) fn has_stopped(step: &Step) -> bool {
         step.phase,
         StepPhase::Completed { .. } | StepPhase::Skipped { .. }
     )
+}
+
+/// A `finish` that failed the run is complete, and decides again.
+fn has_failed_run(planned: &PlannedStep, step: &Step) -> bool {
+    let ended = matches!(step.phase, StepPhase::Completed { .. });
+    matches!(&planned.action, Action::Finish(finish) if ended && finish.status == FinishStatus::Failed)
 }
 
 fn is_kept(step: &Step) -> bool {

@@ -13,8 +13,9 @@ use crate::domain::model::run::{Run, StepPhase};
 use crate::domain::model::scope::{Change, Scope, ScopeChange};
 use crate::domain::need::{Aggregate, Fact, Need};
 use crate::domain::refusal::Refusal;
-use crate::domain::rules::derived_effects::decided_with_effects;
+use crate::domain::rules::derived_effects::with_derived_effects;
 use crate::domain::rules::dispatch_step::dispatch_needs;
+use crate::domain::rules::failed_steps::brief_handoffs;
 use crate::domain::rules::kept_answers::apply_kept_answers;
 use crate::domain::rules::next_steps::start_next_steps;
 use crate::domain::rules::open_hold_needs::{load_open_hold_needs, person_hold_needs};
@@ -160,13 +161,23 @@ impl SyncedRun {
         Ok(())
     }
 
-    fn take(&mut self, transition: RunTransition<'_>) -> Result<(), Undecided> {
-        let run = transition.run.clone();
-        if let Outcome::Decided(decided) = decided_with_effects(transition, Reply::Nothing(()))? {
-            self.effects.extend(decided.effects);
-            self.facts.extend(decided.facts);
+    fn take(&mut self, mut transition: RunTransition<'_>) -> Result<(), Undecided> {
+        // A signal that is overdue at a resume may fail its step. The next steps start with those of the resume.
+        brief_handoffs(&mut transition)?;
+        if let Outcome::Decided(decided) = with_derived_effects(transition, Reply::Nothing(()))? {
+            let Decided {
+                state,
+                effects,
+                facts,
+                ..
+            } = *decided;
+            // The effects belong to this state.
+            if let Aggregate::Run(run) = state {
+                self.run = run;
+            }
+            self.effects.extend(effects);
+            self.facts.extend(facts);
         }
-        self.run = run;
         Ok(())
     }
 

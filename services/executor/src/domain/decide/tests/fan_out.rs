@@ -313,3 +313,64 @@ fn a_lost_child_is_dispatched_again_or_asked_about() {
     assert_eq!(world.status(), RunStatus::AwaitingInput);
     assert!(matches!(world.phase("step-01-1"), StepPhase::Queued(_)));
 }
+
+/// A fan-out that a retry has given up does not continue with old items when the step before it fails once more.
+#[test]
+fn a_fan_out_that_was_given_up_begins_with_fresh_items() {
+    let mut world = World::started(
+        "
+  - id: list
+    tool: log
+    args: { message: hi }
+    retry: none
+  - id: each
+    for_each: $list
+    tool: log
+    args: { message: $item }
+  - id: last
+    tool: log
+    args: { message: $each }
+    retry: none
+",
+    );
+    world.report("list", done(json!(["old"])));
+    world.report("each-0", done(json!("done")));
+    world.report("last", broken());
+    retry(&mut world, Some("list"));
+    world.report("list", broken());
+    assert_eq!(world.status(), RunStatus::Failed);
+    retry(&mut world, None);
+    assert_eq!(queued(&world), ["list"]);
+    world.report("list", done(json!(["new"])));
+    assert_eq!(sent_for(&world, "each-0"), "new");
+}
+
+/// While the source of a revision runs again, no child begins without its result.
+#[test]
+fn children_wait_for_a_source_that_is_revised() {
+    let mut world = World::started(
+        "
+  - id: draft
+    tool: llm.write
+    args: { about: x }
+  - id: mail
+    needs: [draft]
+    for_each: [a, b]
+    parallel: 1
+    tool: log
+    args: { message: $draft.text }
+  - id: publish
+    needs: [draft]
+    tool: web.publish
+    args: { text: $draft.text }
+    approval: {}
+",
+    );
+    world.report("draft", done(json!({ "text": "first" })));
+    let hold = world.step("publish").approval.as_ref().unwrap().hold;
+    world.close_as(hold, HoldOutcome::Revised, json!("shorter"));
+    world.report("mail-0", done(Value::Null));
+    assert_eq!(queued(&world), ["draft"]);
+    world.report("draft", done(json!({ "text": "second" })));
+    assert_eq!(sent_for(&world, "mail-1"), "second");
+}

@@ -2,6 +2,7 @@
 
 mod deleting;
 mod histories;
+mod signals;
 
 use chrono::TimeDelta;
 use holdpoint_contracts::executor::{ChangedScope, PauseNew, PauseWaiting, TimerReply};

@@ -323,6 +323,31 @@ fn finish_may_fail_the_run() {
     );
 }
 
+/// A retry decides about the end again. It neither completes the run nor passes the `finish`.
+#[test]
+fn a_retry_does_not_pass_a_failed_finish() {
+    let mut world = World::started(
+        "
+  - id: stop
+    when: contact.replied == false
+    finish: { summary: No reply., status: failed }
+  - id: charge
+    tool: log
+    args: { message: hi }
+",
+    );
+    let retry = || RunInput::Retry {
+        by: owner(),
+        from: None,
+    };
+    world.give(retry());
+    assert_eq!(world.status(), RunStatus::Failed);
+    assert!(world.handed.is_empty());
+    world.contact = Some(json!({ "id": "ada", "replied": true }));
+    world.give(retry());
+    assert_eq!(world.handed[0].step, "charge");
+}
+
 #[test]
 fn finish_is_skipped_like_any_step() {
     let world = World::started(

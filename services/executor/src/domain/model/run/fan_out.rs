@@ -46,6 +46,9 @@ pub struct FanOut {
     /// Items that people did by hand: a retry from an earlier step keeps them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_person: Vec<KeptItem>,
+    /// A retry of the run has given it up: the step begins again with fresh items.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub is_given_up: bool,
 }
 
 /// An item whose result came from a person.
@@ -96,6 +99,7 @@ impl FanOut {
             fence: 0,
             renewals: 0,
             by_person: Vec::new(),
+            is_given_up: false,
         }
     }
 
