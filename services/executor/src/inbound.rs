@@ -136,6 +136,17 @@ fn decode_scope<C: Command>(
     Ok(DecodedCommand::one(input, it.key))
 }
 
+/// What becomes of a step that may have had its effect is a person's decision. A program has no assertion of one.
+fn decode_resume(body: &[u8], caller: &Caller<'_>) -> Decoded {
+    let it: Envelope<ResumeRun> = caller.read(body, Some(Right::Operate))?;
+    if it.command.step.is_some() {
+        caller.read::<ResumeRun>(body, Some(Right::Decide))?;
+    }
+    let (mode, step, by) = (it.command.mode, it.command.step, it.actor);
+    let input = caller.run_input(it.command.run, RunInput::Resume { by, mode, step });
+    Ok(DecodedCommand::one(input, it.key))
+}
+
 /// Reads a command of a user or program for one run.
 fn decode_run_command(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
     match verb {
@@ -153,10 +164,7 @@ fn decode_run_command(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
             let waiting = it.waiting;
             caller.run_input(it.run, RunInput::Pause { by, waiting })
         }),
-        ResumeRun::VERB => caller.read_one(body, Right::Operate, |it: ResumeRun, by| {
-            let (mode, step) = (it.mode, it.step);
-            caller.run_input(it.run, RunInput::Resume { by, mode, step })
-        }),
+        ResumeRun::VERB => decode_resume(body, caller),
         SuspendRun::VERB => suspension::decode_run(body, caller),
         TakeOverRun::VERB => caller.read_one(body, Right::Operate, |it: TakeOverRun, by| {
             caller.run_input(it.run, RunInput::TakeOver { by })

@@ -361,7 +361,8 @@ impl<'a> RunTransition<'a> {
         };
         // A step that was queued or approved before a pause has a row, although it will start again.
         let is_skipped = matches!(ended, StepPhase::Skipped { .. });
-        let was_begun = step.dispatch > 0 || step.approval.is_some();
+        // The child of a renewed fan-out has the row of an earlier item.
+        let was_begun = step.dispatch > 0 || step.approval.is_some() || step.child_of.is_some();
         let has_row = is_skipped || was_begun || !matches!(step.phase, StepPhase::Planned);
         let hold = step.phase.try_as_waiting_ref().map(|hold| hold.id);
         if let Some(unreported) = step.unreported().cloned() {

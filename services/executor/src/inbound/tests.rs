@@ -14,6 +14,8 @@ use holdpoint_contracts::asking::ToolQuestion;
 use holdpoint_contracts::executor::PauseWaiting;
 use holdpoint_contracts::executor::{StartRun, TimerFired};
 use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::run::ResumeMode;
+use holdpoint_contracts::suspension::StepOnResume;
 use serde_json::json;
 
 use super::*;
@@ -110,6 +112,27 @@ fn the_actor_is_who_was_vouched_for() {
 fn a_program_is_never_taken_for_a_service() {
     let service = give(&fresh(), pause(), "service:scheduler", None);
     assert_eq!(actor(&service.unwrap()), "unsigned:service:scheduler");
+}
+
+/// A program resumes a run. What becomes of a step that may have had its effect is a person's decision.
+#[test]
+fn a_program_does_not_decide_about_steps() {
+    let resume = |step| ResumeRun {
+        run: RunId::fresh(),
+        mode: ResumeMode::Continue,
+        step,
+    };
+    let redo = || resume(Some(StepOnResume::Redo));
+    assert!(give(&fresh(), resume(None), "shop", None).is_ok());
+    assert_eq!(
+        give(&fresh(), redo(), "shop", None).unwrap_err().status,
+        403
+    );
+    let secrets = fresh();
+    for (role, is_allowed) in [("operator", true), ("member", false)] {
+        let given = give(&secrets, redo(), "ada", Some((&secrets, role)));
+        assert_eq!(given.is_ok(), is_allowed, "{role}");
+    }
 }
 
 /// Mend A-C1: what was signed for another command is refused.

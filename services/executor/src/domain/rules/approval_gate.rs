@@ -27,11 +27,7 @@ use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::open_hold::{next_hold_id, open_hold, steps_left};
 use crate::domain::rules::revisions::revised_step;
 use crate::domain::step_response::{question_data, success};
-use crate::domain::text::cut;
 use crate::domain::transition::{RowData, RunTransition};
-
-/// Characters of the instructions of a revision that its request quotes.
-const REVISION_CHARS_MAX: usize = 500;
 
 /// A call that is about to be dispatched.
 #[derive(Debug, Clone)]
@@ -286,13 +282,9 @@ fn source_of(transition: &RunTransition<'_>, index: usize) -> Option<String> {
 fn void_reason(transition: &RunTransition<'_>, index: usize, digest: &str) -> Option<String> {
     let approval = transition.step(index)?.approval.as_deref()?;
     if approval.state == ApprovalState::Revised {
-        let decision = approval.decision.as_ref()?;
-        let asked = decision.comment.as_deref().unwrap_or_default();
-        let asked = cut(asked, REVISION_CHARS_MAX);
-        return Some(format!(
-            "{} sent the earlier call back: {asked}",
-            decision.by
-        ));
+        // The instructions are seen by those who see the earlier request.
+        let by = &approval.decision.as_ref()?.by;
+        return Some(format!("{by} sent the earlier call back."));
     }
     let decision = approval.approval()?;
     let by = &decision.by;

@@ -163,7 +163,9 @@ fn unblocked_by_skips(
     let has_condition = |index: &usize| {
         let planned = plan.plan.steps.get(*index);
         planned.is_some_and(|it| {
-            it.when.is_some() || it.on_error != OnError::Fail || it.for_each.is_some()
+            // A kept signal or a date that has passed ends a wait at once.
+            let may_end = matches!(it.action, Action::WaitFor(_) | Action::WaitUntil(_));
+            may_end || it.when.is_some() || it.on_error != OnError::Fail || it.for_each.is_some()
         })
     };
     let mut known: BTreeSet<usize> = ready.into_iter().collect();

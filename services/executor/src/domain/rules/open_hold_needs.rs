@@ -4,7 +4,7 @@
 
 use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::input::RunInput;
-use crate::domain::model::run::{Run, StepPhase, spec_name};
+use crate::domain::model::run::{Run, StepPhase, signal_name, spec_name};
 use crate::domain::need::{INPUT, Key, Need};
 use crate::domain::rules::dispatch_step::{dispatch_needs, tool_need};
 use crate::domain::rules::fan_out::fan_out_needs;
@@ -72,6 +72,11 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
     let (workspace, agent) = (run.workspace.clone(), run.agent.clone());
     // Nearly every input may start the next step.
     let mut needs = vec![Need::Plan(workspace.clone(), agent, run.plan)];
+    // Each step in a row may take a kept signal, and the kernel loads needs at most four times.
+    needs.extend(run.signals.kept.iter().map(|kept| {
+        let name = signal_name(kept.number);
+        Need::Value(run.id, name)
+    }));
     if may_end_child(input) {
         needs.extend(fan_out_needs(run));
     }

@@ -82,7 +82,7 @@ fn the_source_runs_again_with_the_feedback() {
     assert_eq!(spec(&world).items[0].args, json!({ "text": "Hi Zoe" }));
     assert_eq!(
         spec(&world).question,
-        "Agent outreach wants to call mail.send (send). ada sent the earlier call back: Be shorter."
+        "Agent outreach wants to call mail.send (send). ada sent the earlier call back."
     );
     decide(&mut world, HoldOutcome::Approved, json!("fine"));
     let sent = world.handed.last().unwrap();

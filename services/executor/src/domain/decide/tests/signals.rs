@@ -99,6 +99,22 @@ fn early_signals_are_kept_in_order() {
     assert_eq!(world.status(), RunStatus::Completed);
 }
 
+/// A row of steps takes kept signals of different names in one decision.
+#[test]
+fn a_row_of_steps_takes_kept_signals() {
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let mut steps = "  - wait: 1 day\n".to_owned();
+    for name in names {
+        steps.push_str(&format!("  - wait_for: {name}\n"));
+    }
+    let mut world = World::started(&steps);
+    for name in names {
+        world.give(signal(name, json!(name)));
+    }
+    world.fire_next();
+    assert_eq!(world.status(), RunStatus::Completed);
+}
+
 /// Two steps that start in the same decision take one kept signal each.
 #[test]
 fn steps_side_by_side_take_one_signal_each() {

@@ -45,8 +45,7 @@ fn hex(digest: &[u8]) -> String {
 /// The calls of a step, oldest first: its failed attempts, and its newest one.
 #[must_use]
 pub fn calls_of_row(row: StepRow) -> Vec<ToolCallView> {
-    // Without a dispatch, people are still asked about the call, or its items are the calls.
-    let Some(tool) = row.tool.filter(|_| row.dispatch > 0) else {
+    let Some(tool) = row.tool else {
         return Vec::new();
     };
     let mut left = usize::MAX;

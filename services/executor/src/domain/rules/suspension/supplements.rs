@@ -46,7 +46,8 @@ pub(crate) fn add_supplement(
         let files = std::mem::take(&mut sandbox.files);
         sandbox.files = files.into_iter().take_while(has_room).collect();
         let omitted = listed - sandbox.files.len();
-        sandbox.omitted += u64::try_from(omitted).unwrap_or(u64::MAX);
+        let omitted = u64::try_from(omitted).unwrap_or(u64::MAX);
+        sandbox.omitted = sandbox.omitted.saturating_add(omitted);
         sandbox
     });
     if snapshot.current_step.as_deref() == Some(step) {
