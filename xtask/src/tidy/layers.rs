@@ -27,7 +27,7 @@ fn layer(package: &str) -> Option<Layer> {
     Some(match package {
         "holdpoint-ids" | "holdpoint-migrations" => Layer::Ids,
         "holdpoint-contracts" => Layer::Contracts,
-        "holdpoint-decision" | "holdpoint-holds" => Layer::Rules,
+        "holdpoint-decision" | "holdpoint-holds" | "holdpoint-time-zone" => Layer::Rules,
         "holdpoint-auth"
         | "holdpoint-bus"
         | "holdpoint-store"

@@ -1,7 +1,6 @@
 //! `wait` as its author writes it: a duration, a date, a weekday, or a placeholder for one of the first two.
 
 use chrono::{DateTime, Weekday};
-use chrono_tz::{TZ_VARIANTS, Tz};
 use holdpoint_contracts::problem::FieldError;
 use serde_json::{Map, Value};
 
@@ -103,12 +102,13 @@ impl StepReader<'_, '_> {
             return Some(UTC.to_owned());
         };
         let name = shown(value);
-        if value.is_string() && name.parse::<Tz>().is_ok() {
-            return Some(name);
-        }
-        let names = TZ_VARIANTS.iter().map(|zone| zone.name());
+        let nearest = match holdpoint_time_zone::read(&name) {
+            Ok(_) if value.is_string() => return Some(name),
+            Ok(_) => Vec::new(),
+            Err(nearest) => nearest,
+        };
         let error = FieldError {
-            nearest: nearest(&name, names),
+            nearest,
             ..diagnostic(
                 &name,
                 "`time_zone` is an IANA name such as `Europe/Berlin`.",

@@ -3,9 +3,10 @@
 //! A working day is an interval in the calendar's time zone. Its two ends are converted to instants, so that
 //! clock changes need no other care. Durations are real time inside such intervals.
 
-use chrono::{DateTime, Datelike, Days, NaiveDate, NaiveTime, TimeDelta, TimeZone, Utc};
+use chrono::{DateTime, Datelike, Days, NaiveDate, NaiveTime, TimeDelta, Utc};
 use chrono_tz::Tz;
 use holdpoint_contracts::handoff::{Calendar, Weekday};
+use holdpoint_time_zone::first_instant;
 
 /// Most days that one rung spans: more than the longest rung takes with the shortest week.
 const DAYS_MAX: usize = 20_000;
@@ -96,33 +97,19 @@ impl<'a> WorkingHours<'a> {
         let working = dates.take(DAYS_MAX).filter(|date| self.is_working(*date));
         working.map(|date| {
             let closes = match self.to {
-                Some(to) => self.instant(date, to),
+                Some(to) => first_instant(self.zone, date.and_time(to)),
                 None => {
                     let next = date.succ_opt().unwrap_or(date);
-                    self.instant(next, NaiveTime::MIN)
+                    first_instant(self.zone, next.and_time(NaiveTime::MIN))
                 }
             };
-            (self.instant(date, self.from), closes)
+            (first_instant(self.zone, date.and_time(self.from)), closes)
         })
     }
 
     fn is_working(&self, date: NaiveDate) -> bool {
         let day = Weekday::from(date.weekday());
         self.calendar.days.contains(&day) && !self.calendar.holidays.contains(&date)
-    }
-
-    /// The instant of a local time: the first one if the clock shows it twice, the next one if the clock
-    /// skips it.
-    fn instant(&self, date: NaiveDate, time: NaiveTime) -> DateTime<Utc> {
-        let mut local = date.and_time(time);
-        // No clock change skips more than a day.
-        for _ in 0..=96 {
-            if let Some(found) = self.zone.from_local_datetime(&local).earliest() {
-                return found.to_utc();
-            }
-            local += TimeDelta::minutes(15);
-        }
-        Utc.from_utc_datetime(&local)
     }
 }
 

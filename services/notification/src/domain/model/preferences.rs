@@ -4,21 +4,19 @@ mod chat;
 mod quiet_hours;
 
 use chrono::{DateTime, Utc};
-use chrono_tz::{TZ_VARIANTS, Tz};
+use chrono_tz::Tz;
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{
     self as contract, Channel, ChannelRule, Digest, PersonalChannel,
 };
 use holdpoint_contracts::{FieldError, Problem};
 use holdpoint_ids::{UserName, Workspace};
+use holdpoint_time_zone::NAME_CHARS_MAX;
 
 pub use chat::masked_preferences;
 pub(crate) use chat::merge_chat;
 pub use quiet_hours::QuietHours;
 pub(crate) use quiet_hours::{DAY, minutes_of_day};
-
-/// Zones that are suggested instead of an unknown one.
-const NEAREST_MAX: usize = 3;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Preferences {
@@ -106,17 +104,10 @@ impl DeliveryRules {
 }
 
 fn zone(name: &str) -> Result<Tz, Box<FieldError>> {
-    name.parse().map_err(|_no_zone| {
-        let wanted = name.to_lowercase().replace(' ', "_");
-        let names = TZ_VARIANTS.into_iter().map(Tz::name);
-        let is_near = |one: &&str| !wanted.is_empty() && one.to_lowercase().contains(&wanted);
+    holdpoint_time_zone::read(name).map_err(|nearest| {
         Box::new(FieldError {
-            text: name.chars().take(100).collect(),
-            nearest: names
-                .filter(is_near)
-                .take(NEAREST_MAX)
-                .map(str::to_owned)
-                .collect(),
+            text: name.chars().take(NAME_CHARS_MAX).collect(),
+            nearest,
             ..FieldError::at(
                 "/time_zone",
                 "time_zone is the name of a zone of the IANA database, such as Europe/Berlin",

@@ -2,7 +2,7 @@
 //!
 //! Where that makes a time of day ambiguous or skips it, quiet hours become longer and never shorter.
 
-use chrono::{DateTime, Datelike as _, Days, LocalResult, NaiveDate, TimeDelta, Utc};
+use chrono::{DateTime, Datelike as _, Days, NaiveDate, TimeDelta, Utc};
 use chrono_tz::Tz;
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::PendingReason;
@@ -14,9 +14,6 @@ const BREAKS_QUIET: Priority = Priority::Urgent;
 
 /// Most quiet hours that follow each other without a minute between them.
 const CHAIN_MAX: usize = 8;
-
-/// Longest time that clocks ever skipped, in minutes.
-const SKIPPED_MAX: i64 = 25 * 60;
 
 impl DeliveryRules {
     /// Until when this priority is held back. `None`: it may leave now. The instant is outside of quiet
@@ -94,14 +91,7 @@ pub(super) fn instants(
     day: NaiveDate,
     minutes: u32,
 ) -> Option<(DateTime<Utc>, DateTime<Utc>)> {
-    let shown = day.and_hms_opt(0, 0, 0)? + TimeDelta::minutes(i64::from(minutes));
-    let at = |skipped: i64| {
-        let shown = shown + TimeDelta::minutes(skipped);
-        match shown.and_local_timezone(zone) {
-            LocalResult::Single(one) => Some((one.to_utc(), one.to_utc())),
-            LocalResult::Ambiguous(first, last) => Some((first.to_utc(), last.to_utc())),
-            LocalResult::None => None,
-        }
-    };
-    (0..=SKIPPED_MAX).find_map(at)
+    let midnight = day.and_hms_opt(0, 0, 0)?;
+    let shown = midnight.checked_add_signed(TimeDelta::minutes(i64::from(minutes)))?;
+    holdpoint_time_zone::instants(zone, shown)
 }

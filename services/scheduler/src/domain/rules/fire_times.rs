@@ -4,27 +4,14 @@
 //! moves to the end of the gap, and a time in a repeated hour fires once. An expression for every hour or minute follows
 //! the time that passes: it skips the gap, and fires in both hours.
 
-use chrono::{
-    DateTime, DurationRound as _, MappedLocalTime, NaiveDateTime, TimeDelta, TimeZone as _, Utc,
-};
-use chrono_tz::{TZ_VARIANTS, Tz};
+use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
+use chrono_tz::Tz;
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
 use holdpoint_contracts::problem::FieldError;
+use holdpoint_time_zone::{NAME_CHARS_MAX, instants};
 
 use crate::domain::model::schedule::CRON_CHARS_MAX;
-
-/// Zones that an error about an unknown one names.
-const NEAREST_MAX: usize = 3;
-
-/// Most changed characters between a mistyped zone and a suggested one.
-const TYPOS_MAX: usize = 3;
-
-/// Longest text that is compared with the names of zones, in characters.
-const ZONE_CHARS_MAX: usize = 100;
-
-/// Longest gap in the local time of a zone, in minutes. Samoa once skipped a day.
-const GAP_MINUTES_MAX: i64 = 25 * 60;
 
 /// The fires of a schedule.
 #[derive(Debug)]
@@ -58,28 +45,11 @@ impl FireTimes {
         loop {
             local = self.cron.find_next_occurrence(&local, false).ok()?;
             // After the first of two equal hours, the times of the second one have fired already.
-            let next = self.first_instant(local.naive_utc())?;
+            let (next, _) = instants(self.zone, local.naive_utc())?;
             if next > instant {
                 return Some(next);
             }
         }
-    }
-
-    /// The first instant that a clock in the zone shows as this time, or the end of the gap that contains it.
-    fn first_instant(&self, local: NaiveDateTime) -> Option<DateTime<Utc>> {
-        let mut minutes = (0..GAP_MINUTES_MAX).map(TimeDelta::minutes);
-        let first = minutes.find_map(|later| {
-            match self
-                .zone
-                .from_local_datetime(&local.checked_add_signed(later)?)
-            {
-                MappedLocalTime::Single(first) | MappedLocalTime::Ambiguous(first, _) => {
-                    Some(first)
-                }
-                MappedLocalTime::None => None,
-            }
-        });
-        Some(first?.with_timezone(&Utc))
     }
 
     /// The last fire from `due`, which is one, until `now`: the only one of the missed fires that starts a run.
@@ -127,34 +97,14 @@ fn read_cron(text: &str) -> Result<Cron, Box<FieldError>> {
 }
 
 fn read_zone(name: &str) -> Result<Tz, Box<FieldError>> {
-    name.parse().map_err(|_unknown| {
+    holdpoint_time_zone::read(name).map_err(|nearest| {
         Box::new(FieldError {
-            text: name.chars().take(ZONE_CHARS_MAX).collect(),
-            nearest: nearest_zones(name),
+            text: name.chars().take(NAME_CHARS_MAX).collect(),
+            nearest,
             ..FieldError::at(
                 "/time_zone",
                 "time_zone is the name of a zone of the IANA database, such as Europe/Berlin",
             )
         })
     })
-}
-
-/// Zones whose name contains the text, or differs from it by a typo.
-fn nearest_zones(name: &str) -> Vec<String> {
-    let wanted = name.to_lowercase().replace(' ', "_");
-    if wanted.is_empty() || wanted.chars().count() > ZONE_CHARS_MAX {
-        return Vec::new();
-    }
-    let mut near: Vec<_> = TZ_VARIANTS
-        .into_iter()
-        .filter_map(|zone| {
-            let lower = zone.name().to_lowercase();
-            let typos = strsim::osa_distance(&lower, &wanted);
-            let is_near = typos <= TYPOS_MAX || lower.contains(&wanted);
-            is_near.then_some((typos, zone.name()))
-        })
-        .collect();
-    near.sort_unstable();
-    let names = near.into_iter().take(NEAREST_MAX);
-    names.map(|(_, name)| name.to_owned()).collect()
 }
