@@ -3,7 +3,7 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_clock::Clock;
 use holdpoint_contracts::executor::{ApplyAgent, StartRun};
-use holdpoint_contracts::message::{Actor, Command, Envelope};
+use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::subject;
 use holdpoint_egress::EgressPolicy;
 use holdpoint_executor::Executor;
@@ -247,15 +247,9 @@ impl World {
         });
     }
 
-    /// Sends a command of a person through the stream, as the gateway does when the service does not answer.
+    /// Sends a signed command of a person through the stream, as the gateway does when the service does not answer.
     pub(crate) fn send_command<C: Command>(&mut self, command: C) {
-        let envelope = Envelope {
-            actor: Actor("owner".to_owned()),
-            assertion: None,
-            key: None,
-            command,
-        };
-        self.post(&envelope);
+        self.signed(0, command);
     }
 
     /// Sends a command. Its sender repeats it until it is answered.

@@ -283,7 +283,7 @@ impl Store<ExecutorDomain> for Executor {
         insert_rows(db, versions, None).await?;
         run_value_row::insert(db, values).await?;
         step_row::upsert(db, steps.into_values()).await?;
-        write_histories(db, histories, effects).await?;
+        write_histories_and_snapshots(db, histories, effects).await?;
         // Last, so that no row of an expired run is written after its deletion.
         delete_expired(db, expired).await
     }
@@ -326,7 +326,7 @@ fn states<'c, S>(
 }
 
 /// Writes what happened, and the snapshots of suspended runs.
-async fn write_histories(
+async fn write_histories_and_snapshots(
     db: &Transaction,
     histories: Vec<history_row::ActiveModel>,
     effects: &[Effect],

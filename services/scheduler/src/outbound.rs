@@ -13,6 +13,7 @@ use holdpoint_ids::Workspace;
 use holdpoint_kernel::{
     AfterRefusal, DesiredState, Outbound, SentState, read_first, rows_as_command,
 };
+use serde::Deserialize as _;
 use serde::ser::Error as _;
 use serde_json::Value;
 
@@ -69,13 +70,10 @@ impl Outbound<SchedulerDomain> for Scheduler {
         if sent.kind != START {
             return None;
         }
-        let reply: ScheduledStartReply = serde_json::from_value(reply.clone())
-            .inspect_err(|error| {
-                let id = sent.id;
-                tracing::warn!(%error, id, "invalid reply to a start; its outcome stays unknown");
-            })
-            .ok()?;
-        Some(start_answered(sent, StartAnswer::Replied(reply)))
+        let answer = ScheduledStartReply::deserialize(reply)
+            .inspect_err(|error| tracing::warn!(%error, id = sent.id, "invalid reply to a start"))
+            .map_or(StartAnswer::Unreadable, StartAnswer::Replied);
+        Some(start_answered(sent, answer))
     }
 
     /// A timer of a run or request that does not exist wakes nothing. All others stay until their owner has

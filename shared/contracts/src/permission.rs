@@ -229,8 +229,8 @@ fn of_program(workspace: &Workspace) -> Vec<String> {
 fn of_gateway() -> Vec<String> {
     asked! {
         ApplyAgent, DeleteAgent, PutTool, DeleteTool, PutContact, PatchContact, AddActivity,
-        DeleteContact, StartRun, PauseRun, ResumeRun, CancelRun, RetryRun, SignalRun, SuspendRun, TakeOverRun, PauseScope,
-        ResumeScope, RequestInput, OpenHold, AskAgain, WithdrawHold, DecideRequest, DecideRequests,
+        DeleteContact, StartRun, PauseRun, ResumeRun, CancelRun, RetryRun, SignalRun, SuspendRun,
+        TakeOverRun, PauseScope, ResumeScope, RequestInput, OpenHold, AskAgain, WithdrawHold, DecideRequest, DecideRequests,
         ActOnRequest, PutUser, DisableUser, PutPolicy, DeletePolicy, ReadNotification,
         ReadNotifications, PutPreferences, AddWebhook, ChangeWebhook, RemoveWebhook,
         ShowWebhookSecret, Watch, Unwatch, WatchRunEnds, PutSchedule, DeleteSchedule

@@ -225,7 +225,7 @@ pub struct StepRef {
 pub struct HeartbeatReply {
     /// Steps that this node has lost (cancelled, taken over, ended): stop, report nothing.
     pub stop: Vec<StepRef>,
-    /// Steps of suspended runs: report what is known of them with `suspend_steps` (S1-R2).
+    /// Steps of suspended runs: report them with `suspend_steps` (S1-R2).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suspend: Vec<StepRef>,
     /// The next heartbeat is due within this time, in milliseconds.

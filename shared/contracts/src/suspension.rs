@@ -1,9 +1,12 @@
 //! Suspending a run: the command, the snapshot, and what workers add to it (S1).
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{NodeName, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use crate::run::StepStatus;
 
@@ -92,6 +95,31 @@ pub struct ValueReference {
     pub media_type: String,
 }
 
+/// Media type of every value that a worker or the executor refers to.
+const JSON: &str = "application/json";
+
+impl ValueReference {
+    /// A reference to the JSON text of a value.
+    #[must_use]
+    pub fn of(value: &Value) -> Self {
+        let text = value.to_string();
+        Self {
+            sha256: format!("{:x}", Sha256::digest(text.as_bytes())),
+            ..Self::unread(u64::try_from(text.len()).unwrap_or(u64::MAX))
+        }
+    }
+
+    /// A reference to a JSON text that was too large to read. It has no hash.
+    #[must_use]
+    pub fn unread(bytes: u64) -> Self {
+        Self {
+            sha256: String::new(),
+            size: bytes,
+            media_type: JSON.to_owned(),
+        }
+    }
+}
+
 /// The directory that a worker gives to the tool of one step (S1-R8).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -147,8 +175,8 @@ pub struct Snapshot {
     /// As `write_buffer`.
     pub sandbox: Option<Sandbox>,
     /// The same of the other steps that were in progress, by step.
-    #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
-    pub other_steps: std::collections::BTreeMap<String, Supplement>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub other_steps: BTreeMap<String, Supplement>,
 }
 
 /// One call of a tool.

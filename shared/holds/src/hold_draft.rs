@@ -6,8 +6,8 @@ use holdpoint_contracts::form::{Form, answer_errors, plain, plain_value};
 use holdpoint_contracts::hold::{HoldSpec, OnTimeout, Rung, RungAct, Task};
 use holdpoint_contracts::link;
 use holdpoint_contracts::run::HoldKind;
+use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::{FieldError, Problem};
-use serde::Serialize;
 use url::Url;
 
 use crate::deadline::{RANGE_TEXT, TIMEOUT_MS, timeout_error};
@@ -47,6 +47,11 @@ impl HoldDraft<'_> {
         if let Some(message) = self.timeout_ms.and_then(wrong) {
             errors.add("/timeout_ms", message);
         }
+        errors.add_if(
+            spec.kind == HoldKind::Signal,
+            "/kind",
+            "expected `timer`, `approval`, `input` or `handoff`; only a run waits for a signal",
+        );
         if spec.step.is_none() && !spec.items.is_empty() {
             errors.add(
                 "/items",
@@ -156,16 +161,7 @@ pub fn check_recipients(to: &[String], pointer: &str) -> Vec<FieldError> {
     errors.0
 }
 
-fn json_bytes(value: &impl Serialize) -> usize {
-    serde_json::to_string(value).map_or(usize::MAX, |text| text.len())
-}
-
 fn check_texts(spec: &HoldSpec, errors: &mut Errors) {
-    errors.add_if(
-        spec.kind == HoldKind::Signal,
-        "/kind",
-        "expected `timer`, `approval`, `input` or `handoff`; only a run waits for a signal",
-    );
     let is_asked = spec.kind != HoldKind::Timer;
     let is_long = spec.question.chars().count() > TEXT_CHARS_MAX;
     errors.add_if(

@@ -1,6 +1,6 @@
 //! What a tool saves, so that a person can continue its step after a suspension (S1-R2).
 //!
-//! Owns the wish to stop and the saved values of one call. It must never stop a tool: a tool that can stop does so
+//! Owns the request to stop and the saved values of one call. It must never stop a tool: a tool that can stop does so
 //! itself, and any other one may finish.
 
 pub mod sandbox;
@@ -12,10 +12,9 @@ use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::suspension::{SNAPSHOT_INLINE_MAX, Supplement, ValueReference};
 use holdpoint_contracts::value_limits;
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use self::sandbox::{SandboxDir, hex};
+use self::sandbox::SandboxDir;
 
 /// The suspension of one call. Cheap to clone.
 #[derive(Clone, Default)]
@@ -75,7 +74,7 @@ impl CallSuspension {
         self.requested.cancel();
     }
 
-    /// What is known now, without the token of the step. Reads the sandbox, so it may take a while.
+    /// What the tool has saved, and its sandbox, without the token of the step. It reads files, so it may take seconds.
     pub(crate) async fn supplement(&self, token: Option<&str>) -> Supplement {
         let mut known = self.saved().clone();
         if let Some(sandbox) = self.sandbox.clone() {
@@ -91,8 +90,14 @@ impl CallSuspension {
                 set_missing(&mut known.checkpoint, checkpoint);
             }
         }
+        if let Some(token) = token.filter(|token| !token.is_empty()) {
+            remove_token(&mut known.write_buffer, token);
+            remove_token(&mut known.checkpoint, token);
+            let files = known.sandbox.iter_mut().flat_map(|it| &mut it.files);
+            files.for_each(|file| file.path = without_token(&file.path, token));
+        }
         for value in [&mut known.write_buffer, &mut known.checkpoint] {
-            *value = kept(std::mem::take(value), token);
+            refer_if_large(value);
         }
         known
     }
@@ -109,31 +114,34 @@ fn set_missing(known: &mut Value, found: Value) {
     }
 }
 
-/// A value as a snapshot keeps it: without the token, and a reference if it is large (S1-R9).
-fn kept(value: Value, token: Option<&str>) -> Value {
-    let mut value = value;
-    if let Some(token) = token.filter(|token| !token.is_empty()) {
-        remove_token(&mut value, token);
+/// A value that is too large or too deep for a snapshot becomes a reference (S1-R9).
+fn refer_if_large(value: &mut Value) {
+    let fits = json_bytes(value) <= SNAPSHOT_INLINE_MAX && value_limits::check(value).is_ok();
+    if !fits {
+        *value = json!(ValueReference::of(value));
     }
-    if json_bytes(&value) <= SNAPSHOT_INLINE_MAX && value_limits::check(&value).is_ok() {
-        return value;
-    }
-    let text = value.to_string();
-    json!(ValueReference {
-        sha256: hex(&Sha256::digest(text.as_bytes())),
-        size: u64::try_from(text.len()).unwrap_or(u64::MAX),
-        media_type: "application/json".to_owned(),
-    })
+}
+
+fn without_token(text: &str, token: &str) -> String {
+    text.replace(token, "[token]")
 }
 
 /// Values from a file have a bounded depth, because the JSON reader refuses deeper ones.
 fn remove_token(value: &mut Value, token: &str) {
     match value {
-        Value::String(text) if text.contains(token) => *text = text.replace(token, "[token]"),
+        Value::String(text) if text.contains(token) => *text = without_token(text, token),
         Value::Array(items) => items.iter_mut().for_each(|item| remove_token(item, token)),
-        Value::Object(fields) => fields
-            .values_mut()
-            .for_each(|field| remove_token(field, token)),
+        Value::Object(fields) => {
+            for field in fields.values_mut() {
+                remove_token(field, token);
+            }
+            if fields.keys().any(|name| name.contains(token)) {
+                let named = std::mem::take(fields).into_iter();
+                *fields = named
+                    .map(|(name, field)| (without_token(&name, token), field))
+                    .collect();
+            }
+        }
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }

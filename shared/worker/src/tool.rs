@@ -32,7 +32,7 @@ pub struct ToolCall {
     /// is dropped at the same moment. Use this token to end what the tool has started elsewhere, such as a
     /// task or a session.
     pub stop: CancellationToken,
-    /// What the tool saves in case that its run is suspended or the worker shuts down, and the wish to stop.
+    /// The request to stop, and what the tool saves if its run is suspended or the worker shuts down.
     pub suspension: CallSuspension,
 }
 

@@ -296,9 +296,7 @@ impl WorkerTasks {
             }
         }
     }
-}
 
-impl WorkerTasks {
     /// Reports the steps whose tools were stopped.
     async fn suspend(&self, left: &[SuspendableStep], suspender: &Suspender) {
         tracing::warn!(

@@ -103,8 +103,8 @@ impl Trial<'_> {
         self.check_history(&run, &all).await
     }
 
-    /// A run takes an early signal, and waits for the next one. Each call has a key, so that a repetition is no second
-    /// signal.
+    /// A run takes an early signal, and waits for the next one. Each call has a key, so the run takes a repeated call
+    /// once.
     pub(super) async fn signal_run(&self) -> anyhow::Result<()> {
         let wait = json!({ "wait_for": "go" });
         let agent = json!({ "agent": "awaits", "steps": [wait, wait, log("after")] });

@@ -174,10 +174,8 @@ impl RunFact {
                     && out.ends_at.is_none_or(|end| now < end)
             })
     }
-}
 
-impl RunFact {
-    /// Whether a node that has this step should report what it knows of it, because the run is suspended.
+    /// Whether a node that has this step should report it, because the run is suspended.
     #[must_use]
     pub fn wants_supplement(&self, claimed: &StepRef, now: DateTime<Utc>) -> bool {
         let mut out = self.out.iter();

@@ -3,6 +3,7 @@
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::run::RunStatus;
+use holdpoint_contracts::suspension::{SNAPSHOT_BLOB_MAX, SNAPSHOT_MAX};
 use holdpoint_ids::{AgentName, ContactId, HoldId, RunId, ToolName, UserName};
 
 use crate::domain::decision::Undecided;
@@ -11,7 +12,6 @@ use crate::domain::model::run::{
     KEPT_SIGNALS_MAX, QUESTIONS_MAX, RETRIES_MAX, SIGNAL_BYTES_MAX, SIGNAL_KEY_CHARS_MAX,
 };
 use crate::domain::model::scope::CHANGES_MAX;
-use holdpoint_contracts::suspension::{SNAPSHOT_BLOB_MAX, SNAPSHOT_MAX};
 
 /// Longest reason of a cancellation, in characters.
 pub const REASON_CHARS_MAX: usize = 2_000;
@@ -188,8 +188,8 @@ impl Refusal {
             Self::ContactTooLarge { .. }
             | Self::ActivityTooLong(..)
             | Self::SnapshotValueTooLarge(_)
+            | Self::SignalTooLarge(_)
             | Self::SnapshotTooLarge(_) => (413, "too_large"),
-            Self::SignalTooLarge(_) => (413, "too_large"),
             Self::UnknownSignal { .. } => (422, "unknown_signal"),
             Self::InvalidAgent(_) => (422, "invalid_agent"),
             Self::UnknownAnswer(_) => (422, "invalid_answer"),

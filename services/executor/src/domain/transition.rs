@@ -182,7 +182,16 @@ impl<'a> RunTransition<'a> {
         }
     }
 
-    /// Index of a step in the plan.
+    /// Index of a step that a message names; none: it is the child of a fan-out that has ended. The run has only its
+    /// numbers then, and no message changes it.
+    pub(crate) fn open_position(&self, step: &str) -> Result<Option<usize>, Undecided> {
+        if self.run.has_ended_child(step) {
+            return Ok(None);
+        }
+        self.position(step).map(Some)
+    }
+
+    /// Index of a step in the run.
     pub(crate) fn position(&self, step: &str) -> Result<usize, Undecided> {
         self.run
             .steps

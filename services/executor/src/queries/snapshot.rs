@@ -1,4 +1,6 @@
-//! `GET /runs/{run}/snapshot` (S1-R6).
+//! The snapshot of a run, and which runs have ended (S1-R6, S1-R8).
+
+use std::collections::BTreeSet;
 
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::suspension::{ENDED_RUNS_MAX, EndedRuns, GetSnapshot, SnapshotView};
@@ -20,12 +22,11 @@ impl ExecutorQueries {
             let detail = format!("{} runs; at most {ENDED_RUNS_MAX} are allowed", runs.len());
             return Err(QueryError(Problem::invalid_body(detail)));
         }
-        let found = store::runs(&self.db, runs).await?;
-        let is_live = |id: &RunId| {
-            let mut of_workspace = found.iter().filter(|run| run.workspace == *workspace);
-            of_workspace.any(|run| run.id == *id && !run.is_final())
-        };
-        Ok(runs.iter().copied().filter(|id| !is_live(id)).collect())
+        let found = store::runs(&self.db, runs).await?.into_iter();
+        let live = found.filter(|run| run.workspace == *workspace && !run.is_final());
+        let live: BTreeSet<_> = live.map(|run| run.id).collect();
+        let ended = runs.iter().copied().filter(|id| !live.contains(id));
+        Ok(ended.collect())
     }
 
     /// The newest snapshot of a run; none: it was never suspended.

@@ -1,5 +1,5 @@
-//! `/runs`: reading, pausing, suspending, resuming, canceling and taking over runs, and deciding their steps. Also pausing and
-//! resuming agents and the workspace.
+//! `/runs`: reading, pausing, suspending, resuming, canceling and taking over runs, sending signals to them, and deciding
+//! their steps. Also pausing and resuming agents and the workspace.
 
 mod approve;
 mod confirm;

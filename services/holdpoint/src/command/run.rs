@@ -1,4 +1,5 @@
-//! `run`: start, list, show, watch, pause, suspend, resume, retry and cancel runs.
+//! `run`: starts, lists, shows, watches, pauses, suspends, resumes, signals, retries and cancels runs, and prints their
+//! snapshots.
 
 mod change_runs;
 pub(crate) mod contacts_file;

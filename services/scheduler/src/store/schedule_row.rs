@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{ScheduleName, Workspace};
 use holdpoint_store::{
-    BrokenRow as _, ChangedState, StateRow, StoreError, StoredState, Transaction,
+    BrokenRow as _, ChangedState, ROWS_PER_STATEMENT, StateRow, StoreError, StoredState,
+    Transaction,
 };
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
@@ -115,20 +116,25 @@ pub(super) async fn save_schedules(
 pub(super) async fn list_names(
     db: &impl ConnectionTrait,
     workspaces: &[&Workspace],
-) -> Result<Vec<(Workspace, BTreeSet<ScheduleName>)>, StoreError> {
-    let mut found = Vec::with_capacity(workspaces.len());
-    for workspace in workspaces {
-        let names = Entity::find()
-            .filter(COLUMN.workspace.eq(workspace.as_str()))
+) -> Result<BTreeMap<Workspace, BTreeSet<ScheduleName>>, StoreError> {
+    let mut found: BTreeMap<Workspace, BTreeSet<ScheduleName>> = workspaces
+        .iter()
+        .map(|workspace| ((*workspace).clone(), BTreeSet::new()))
+        .collect();
+    for chunk in workspaces.chunks(ROWS_PER_STATEMENT) {
+        let wanted = chunk.iter().map(|workspace| workspace.as_str());
+        let rows: Vec<(String, String)> = Entity::find()
+            .filter(COLUMN.workspace.is_in(wanted))
             .select_only()
-            .column(Column::Name)
-            .into_tuple::<String>()
+            .columns([Column::Workspace, Column::Name])
+            .into_tuple()
             .all(db)
             .await?;
-        let names = names
-            .into_iter()
-            .map(|name| name.parse().map_err(Entity::broken));
-        found.push(((*workspace).clone(), names.collect::<Result<_, _>>()?));
+        for (workspace, name) in rows {
+            let workspace = workspace.parse().map_err(Entity::broken)?;
+            let name = name.parse().map_err(Entity::broken)?;
+            found.entry(workspace).or_default().insert(name);
+        }
     }
     Ok(found)
 }

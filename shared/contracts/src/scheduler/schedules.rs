@@ -120,6 +120,6 @@ pub enum FireOutcome {
     Started,
     /// The agent was paused, or the last run was open.
     Skipped,
-    /// The executor has refused the start.
+    /// The executor has refused the start, or its reply has an unknown form: `last_error` says which.
     Refused,
 }

@@ -13,6 +13,7 @@ use holdpoint_contracts::suspension::{
     SNAPSHOT_BLOB_MAX, SNAPSHOT_MAX, Sandbox, SandboxFile, Supplement, ValueReference,
 };
 use holdpoint_ids::{NodeName, RunId, Workspace};
+use rustix::fs::{Mode, OFlags};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -21,6 +22,9 @@ pub const FILES_MAX: usize = 1_000;
 
 /// Deepest directory of a manifest.
 const DEPTH_MAX: usize = 16;
+
+/// Files and directories that are looked at for a manifest. What is behind them counts as one omitted file.
+pub(super) const ENTRIES_MAX: usize = 10_000;
 
 /// The file in which a command saves `{write_buffer, checkpoint}`.
 pub const SUPPLEMENT_FILE: &str = ".holdpoint-supplement.json";
@@ -148,6 +152,7 @@ impl SandboxDir {
             files: Vec::new(),
             omitted: 0,
             bytes_left: SNAPSHOT_MAX,
+            entries_left: ENTRIES_MAX,
         };
         walk.visit(&self.path, 0);
         let Walk {
@@ -169,11 +174,18 @@ struct Walk<'s> {
     omitted: u64,
     /// Bytes that may still be hashed.
     bytes_left: u64,
+    /// Entries that may still be looked at.
+    entries_left: usize,
 }
 
 impl Walk<'_> {
     fn visit(&mut self, path: &Path, depth: usize) {
         for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            let Some(left) = self.entries_left.checked_sub(1) else {
+                self.omitted += 1;
+                return;
+            };
+            self.entries_left = left;
             let path = entry.path();
             let Ok(kind) = entry.file_type() else {
                 continue;
@@ -195,9 +207,9 @@ impl Walk<'_> {
         if self.files.len() >= FILES_MAX {
             return None;
         }
-        let size = fs::symlink_metadata(path).ok()?.len();
+        let (file, size) = open(path).ok()?;
         self.bytes_left = self.bytes_left.checked_sub(size)?;
-        let (sha256, size) = hash(path, size).ok()?;
+        let (sha256, size) = hash(file, size).ok()?;
         Some(SandboxFile {
             path: path.strip_prefix(self.root).ok()?.to_str()?.to_owned(),
             size,
@@ -206,37 +218,37 @@ impl Walk<'_> {
     }
 }
 
-/// Hash and length of a file, at most `max` bytes of it: a tool may still write.
-fn hash(path: &Path, max: u64) -> io::Result<(String, u64)> {
-    let (mut digest, mut file) = (Sha256::new(), File::open(path)?.take(max));
-    let size = io::copy(&mut file, &mut digest)?;
-    Ok((hex(&digest.finalize()), size))
-}
-
-pub(super) fn hex(digest: &[u8]) -> String {
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// The values that a command has saved; none: there is no file, or it is not JSON with these fields.
-fn saved_values(path: &Path) -> Option<Supplement> {
-    let data = fs::symlink_metadata(path).ok()?;
-    if !data.is_file() {
-        return None;
+/// A regular file, and its length. A tool may replace a file at any time, so the open file is checked: a link is not
+/// followed, and a pipe does not block.
+fn open(path: &Path) -> io::Result<(File, u64)> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    let data = file.metadata()?;
+    if data.is_file() {
+        Ok((file, data.len()))
+    } else {
+        Err(io::ErrorKind::InvalidInput.into())
     }
-    if data.len() > SNAPSHOT_BLOB_MAX {
+}
+
+/// Hash and length of a file, at most `max` bytes of it: a tool may still write.
+fn hash(file: File, max: u64) -> io::Result<(String, u64)> {
+    let (mut digest, mut file) = (Sha256::new(), file.take(max));
+    let size = io::copy(&mut file, &mut digest)?;
+    Ok((format!("{:x}", digest.finalize()), size))
+}
+
+/// The values that a command has saved in its file; none: the file is missing, or it has other content.
+fn saved_values(path: &Path) -> Option<Supplement> {
+    let (file, size) = open(path).ok()?;
+    if size > SNAPSHOT_BLOB_MAX {
         // Not read into memory. The executor refuses it, and says so.
-        let checkpoint = json!(ValueReference {
-            sha256: String::new(),
-            size: data.len(),
-            media_type: "application/json".to_owned(),
-        });
         return Some(Supplement {
-            checkpoint,
+            checkpoint: json!(ValueReference::unread(size)),
             ..Supplement::default()
         });
     }
     let mut text = String::new();
-    let file = File::open(path).ok()?;
     file.take(SNAPSHOT_BLOB_MAX)
         .read_to_string(&mut text)
         .ok()?;

@@ -2,7 +2,7 @@ use std::fs;
 
 use serde_json::json;
 
-use super::sandbox::{FILES_MAX, Sandboxes};
+use super::sandbox::{ENTRIES_MAX, FILES_MAX, Sandboxes};
 use super::*;
 use crate::worker::tests::fixture::step;
 
@@ -98,4 +98,39 @@ async fn a_hostile_sandbox_is_bounded() {
     file.set_len(100 * 1024 * 1024).unwrap();
     let known = suspension.supplement(None).await;
     assert_eq!(known.checkpoint["size"], 100 * 1024 * 1024);
+}
+
+/// S1-R9: the token is also removed from names of fields and files.
+#[tokio::test]
+async fn names_have_no_token() {
+    let root = tempfile::tempdir().unwrap();
+    let sandbox = sandboxes(root.path()).of(&step(true));
+    let path = sandbox.create().unwrap().to_owned();
+    fs::write(path.join("hps_secret.txt"), "").unwrap();
+    let suspension = CallSuspension::in_sandbox(sandbox);
+    suspension.save_checkpoint(json!([{ "hps_secret": { "a hps_secret": 7 } }]));
+    let kept = suspension.supplement(Some("hps_secret")).await;
+    assert_eq!(kept.checkpoint, json!([{ "[token]": { "a [token]": 7 } }]));
+    assert_eq!(kept.sandbox.unwrap().files[0].path, "[token].txt");
+}
+
+/// S1-R8: neither many directories nor pipes and links in the place of a file keep the worker busy.
+#[tokio::test]
+async fn a_manifest_looks_at_few_entries_and_opens_only_files() {
+    let root = tempfile::tempdir().unwrap();
+    let sandbox = sandboxes(root.path()).of(&step(true));
+    let path = sandbox.create().unwrap().to_owned();
+    rustix::fs::mkfifoat(rustix::fs::CWD, sandbox.supplement_file(), 0o600.into()).unwrap();
+    fs::write(path.join("file"), "abc").unwrap();
+    std::os::unix::fs::symlink(path.join("file"), path.join("link")).unwrap();
+    let suspension = CallSuspension::in_sandbox(sandbox.clone());
+    let kept = suspension.supplement(None).await;
+    let manifest = kept.sandbox.unwrap();
+    assert!(kept.checkpoint.is_null());
+    assert_eq!((manifest.files.len(), manifest.omitted), (1, 2));
+    for number in 0..=ENTRIES_MAX {
+        fs::create_dir(path.join(format!("d{number}"))).unwrap();
+    }
+    let manifest = suspension.supplement(None).await.sandbox.unwrap();
+    assert!(manifest.omitted >= 1, "the rest is omitted");
 }

@@ -74,7 +74,7 @@ struct HeldStep {
     token: Option<String>,
     /// Its tool has ended, and only its result is not acknowledged.
     has_ended: bool,
-    /// What is known of it was reported for a suspension.
+    /// It was reported for a suspension.
     is_reported: bool,
 }
 

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::suspension::CallSuspension;
 
-/// How long a tool has, after the wish to stop, before the worker reports what is known.
+/// Time that a tool has to save values after the request to stop. Then the worker reports its step.
 const SAVE_TIME: Duration = Duration::from_secs(2);
 
 /// Longest wait for a reply.

@@ -18,10 +18,9 @@ pub(crate) fn end_lease<'a>(
     dispatch: u64,
     node: &NodeName,
 ) -> RunDecision<'a> {
-    if transition.run.has_ended_child(step) {
+    let Some(index) = transition.open_position(step)? else {
         return Ok(RunOutcome::Unchanged(Reply::Nothing(())));
-    }
-    let index = transition.position(step)?;
+    };
     let current = transition
         .step(index)
         .filter(|step| step.dispatch == dispatch);

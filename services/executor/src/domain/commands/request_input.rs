@@ -120,10 +120,9 @@ fn asking_step(
             }
         };
     };
-    if run.has_ended_child(id) {
+    let Some(index) = transition.open_position(id)? else {
         return refused(format!("{} has ended", cut(id, NAME_CHARS_MAX)));
-    }
-    let index = transition.position(id)?;
+    };
     let current = transition.step(index).map(|step| step.dispatch);
     match dispatch {
         Some(asks) if current != Some(asks) => refused(format!(

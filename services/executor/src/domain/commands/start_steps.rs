@@ -18,10 +18,9 @@ pub(crate) fn start_delivered_step<'a>(
     mut transition: RunTransition<'a>,
     delivered: &DeliveredStep,
 ) -> RunDecision<'a> {
-    if transition.run.has_ended_child(&delivered.step) {
+    let Some(index) = transition.open_position(&delivered.step)? else {
         return Ok(granted(Grant::Drop));
-    }
-    let index = transition.position(&delivered.step)?;
+    };
     let current = transition
         .step(index)
         .filter(|step| step.dispatch == delivered.dispatch);

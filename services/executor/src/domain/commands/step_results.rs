@@ -37,10 +37,9 @@ pub(crate) fn report_result<'a>(
     report: &StepReport,
 ) -> RunDecision<'a> {
     // A child that has ended has its result. A report of another dispatch of it changes nothing either.
-    if transition.run.has_ended_child(&report.step) {
+    let Some(index) = transition.open_position(&report.step)? else {
         return Ok(known_result());
-    }
-    let index = transition.position(&report.step)?;
+    };
     let Some(step) = transition.step(index) else {
         return Ok(known_result());
     };
@@ -83,10 +82,9 @@ pub(crate) fn park_step<'a>(
     dispatch: u64,
     duration_ms: u64,
 ) -> RunDecision<'a> {
-    if transition.run.has_ended_child(step) {
+    let Some(index) = transition.open_position(step)? else {
         return Ok(known_result());
-    }
-    let index = transition.position(step)?;
+    };
     let current = transition
         .step(index)
         .filter(|step| step.dispatch == dispatch);

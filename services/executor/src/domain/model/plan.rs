@@ -262,8 +262,7 @@ impl Plan {
             let names: Vec<_> = properties.into_iter().flat_map(Map::keys).collect();
             canonical.push_str(&json!(names).to_string());
         }
-        let hash = Sha256::digest(canonical.as_bytes());
-        hash.iter().map(|byte| format!("{byte:02x}")).collect()
+        format!("{:x}", Sha256::digest(canonical.as_bytes()))
     }
 
     /// The forms that people fill in, as the author wrote them.

@@ -77,8 +77,7 @@ pub(crate) fn call_digest(tool: &ToolName, version: Option<&str>, args: &Value) 
     }
     let call = json!({ "tool": tool, "version": version, "args": args });
     let canonical = serde_json_canonicalizer::to_vec(&call).ok()?;
-    let hash = Sha256::digest(&canonical);
-    Some(hash.iter().map(|byte| format!("{byte:02x}")).collect())
+    Some(format!("{:x}", Sha256::digest(&canonical)))
 }
 
 /// Lets an approved call pass, and asks people about any other gated one.

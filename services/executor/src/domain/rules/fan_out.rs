@@ -10,7 +10,7 @@ use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::expression::Reference;
 use crate::domain::model::plan::{PlannedStep, StepPart};
 use crate::domain::model::run::fan_out::{
-    ITEMS_MAX, ITEMS_PER_VALUE, PARALLEL_MAX, approval_name, child_id, items_name,
+    ITEMS_MAX, ITEMS_PER_VALUE, PARALLEL_MAX, RUN_ITEMS_MAX, approval_name, child_id, items_name,
 };
 use crate::domain::model::run::{ChildOf, FanOut, Run, Step, StepPhase};
 use crate::domain::model::time::millis_between;
@@ -56,6 +56,13 @@ pub(crate) fn start_fan_out(
         let message = format!("`for_each` has {count} items; at most {ITEMS_MAX} are allowed");
         return fail_step(transition, index, TOO_MANY_ITEMS, &message, None);
     };
+    let others = items_of_others(&transition.run, index);
+    if others.saturating_add(count) > RUN_ITEMS_MAX {
+        let message = format!(
+            "`for_each` has {count} items, and other steps of the run have {others}; at most {RUN_ITEMS_MAX} in all are allowed"
+        );
+        return fail_step(transition, index, TOO_MANY_ITEMS, &message, None);
+    }
     let now = transition.now;
     let parallel = planned.for_each.as_ref().map(|it| it.parallel);
     let Some(step) = transition.step_mut(index) else {
@@ -78,6 +85,17 @@ pub(crate) fn start_fan_out(
     let message = format!("{} for {}", planned.action.describe(), counted(total));
     let data = json!({ "tool": planned.action.tool(), "items": total, "parallel": parallel });
     transition.event(EventType::StepCalled, Some(&id), message, data);
+}
+
+/// Items of the fan-outs of other steps.
+fn items_of_others(run: &Run, index: usize) -> usize {
+    let others = run
+        .planned_steps()
+        .enumerate()
+        .filter(|(at, _)| *at != index);
+    let fan_outs = others.filter_map(|(_, step)| step.fan_out.as_deref());
+    let items = fan_outs.filter_map(|fan_out| usize::try_from(fan_out.total).ok());
+    items.fold(0, usize::saturating_add)
 }
 
 /// Some items share a value, so that a child loads few others, and the start of 10,000 writes few rows.
@@ -123,7 +141,7 @@ pub(crate) fn tend_fan_outs(
         return Ok(());
     }
     count_ended_children(transition);
-    // Children of this decision that have ended already: nobody knows their places yet.
+    // Children that began and ended in this decision can be removed now: no effect compares them by their places.
     let known = transition.before.steps.len();
     transition.run.remove_counted_children(known);
     for &parent in &parents {

@@ -22,7 +22,7 @@ pub(crate) fn record_answer(state: Option<&Timer>, rev: u64, answer: &StartAnswe
         return unchanged;
     };
     let (outcome, error) = outcome(answer);
-    let is_started = outcome == FireOutcome::Started;
+    let may_be_open = outcome == FireOutcome::Started || *answer == StartAnswer::Unreadable;
     let last = schedule.last.clone().map(|fire| {
         if rev_of(fire.at) == rev {
             Fire {
@@ -36,7 +36,7 @@ pub(crate) fn record_answer(state: Option<&Timer>, rev: u64, answer: &StartAnswe
     });
     let schedule = Schedule {
         last,
-        last_run: is_started.then_some(pending.run).or(schedule.last_run),
+        last_run: may_be_open.then_some(pending.run).or(schedule.last_run),
         pending: None,
         ..schedule.clone()
     };
@@ -58,6 +58,10 @@ fn outcome(answer: &StartAnswer) -> (FireOutcome, Option<String>) {
         StartAnswer::Refused(reason) => {
             let reason = reason.chars().take(ERROR_CHARS_MAX).collect();
             (FireOutcome::Refused, Some(reason))
+        }
+        StartAnswer::Unreadable => {
+            let text = "the reply of the executor has an unknown form; the run may have started";
+            (FireOutcome::Refused, Some(text.to_owned()))
         }
     }
 }

@@ -64,6 +64,8 @@ pub enum StartAnswer {
     Replied(ScheduledStartReply),
     /// The executor has refused it, for this reason.
     Refused(String),
+    /// The reply has an unknown form. The run may have started.
+    Unreadable,
 }
 
 /// The generation of the timer and of the start of a fire: its instant in milliseconds, which only rises.

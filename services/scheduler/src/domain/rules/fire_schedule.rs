@@ -27,7 +27,7 @@ pub(crate) fn fire_schedule(
         next_fire: times.and_then(|times| times.next_after(at.max(now))),
         ..schedule.clone()
     };
-    // With an unanswered start, nobody knows yet whether a run is open.
+    // Until the executor replies, a start may have opened a run.
     let is_overlapping = spec.overlap == Overlap::Skip && schedule.pending.is_some();
     let mut effects = Vec::new();
     next.last = Some(if is_overlapping {

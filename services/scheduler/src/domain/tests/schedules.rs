@@ -248,6 +248,27 @@ fn a_refused_start_is_kept_as_the_last_error() {
     assert_eq!(view.last_error.unwrap().len(), 1_000);
 }
 
+/// The executor may be of another release. The run may have started, so the next fire asks about it.
+#[test]
+fn an_unreadable_reply_does_not_stop_the_schedule() {
+    let mut world = World::default();
+    let exclusive = put_spec(spec("*/10 * * * *", Overlap::Skip));
+    world.take(&exclusive, at(0)).unwrap();
+    world.fire(at(10));
+    let (rev, run) = (world.starts[0].0, world.starts[0].1.run);
+    world
+        .take(&answered(rev, StartAnswer::Unreadable), at(10))
+        .unwrap();
+    let view = world.schedule().view();
+    assert_eq!(
+        (view.last_outcome, view.last_run),
+        (Some(FireOutcome::Refused), Some(run))
+    );
+    assert!(view.last_error.is_some());
+    world.fire(at(20));
+    assert_eq!(world.starts[1].1.unless_open, Some(run));
+}
+
 #[test]
 fn one_schedule_too_many_is_refused() {
     let decide = |count: usize| {

@@ -122,12 +122,16 @@ async fn names_of(
     workspace: &str,
 ) -> BTreeSet<holdpoint_ids::ScheduleName> {
     let tx = begin_write(db).await.unwrap();
-    let need = Need::Schedules(workspace.parse().unwrap());
-    let mut found = scheduler().find(&tx, &[need]).await.unwrap();
-    let Some((_, Fact::Schedules(names))) = found.pop() else {
-        panic!("no names");
-    };
-    names
+    let wanted: holdpoint_ids::Workspace = workspace.parse().unwrap();
+    // Several workspaces are one statement, and each has its own names.
+    let needs = ["acme", "other"].map(|workspace| Need::Schedules(workspace.parse().unwrap()));
+    let found = scheduler().find(&tx, &needs).await.unwrap();
+    assert_eq!(found.len(), needs.len());
+    let mut found = found.into_iter();
+    let named = found.find_map(|(Need::Schedules(workspace), Fact::Schedules(names))| {
+        (workspace == wanted).then_some(names)
+    });
+    named.unwrap()
 }
 
 /// Compares the columns of the entity with those of the migration.

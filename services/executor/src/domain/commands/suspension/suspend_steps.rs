@@ -24,10 +24,9 @@ pub(crate) fn suspend_step<'a>(
     mut transition: RunTransition<'a>,
     report: &SuspensionReport,
 ) -> RunDecision<'a> {
-    if transition.run.has_ended_child(&report.step) {
+    let Some(index) = transition.open_position(&report.step)? else {
         return Ok(replied(ResultReply::Late));
-    }
-    let index = transition.position(&report.step)?;
+    };
     let step = transition.step(index);
     let step = step.filter(|step| step.dispatch == report.dispatch);
     let grant = step.and_then(|step| step.phase.grant());

@@ -144,6 +144,26 @@ fn ten_thousand_children_that_fail_at_once_end_in_one_decision() {
     world.start();
 }
 
+/// A limit of items for each step would not bound a run with many of them.
+#[test]
+fn all_fan_outs_of_a_run_have_a_limit_together() {
+    let step = |number: u32| {
+        format!(
+            "  - id: s{number}\n    for_each: $input.items\n    tool: log\n    args: {{ message: $item }}\n    needs: []\n    on_error: continue\n"
+        )
+    };
+    let steps: String = (1..=6).map(step).collect();
+    let mut world = World::of(&steps);
+    let mut input = start_input();
+    let RunInput::Start { input: given, .. } = &mut input else {
+        panic!()
+    };
+    *given = json!({ "items": (0..10_000).collect::<Vec<_>>() });
+    world.give(input);
+    let code = |step: &str| world.rows[step].error_code.as_deref();
+    assert_eq!((code("s5"), code("s6")), (None, Some("too_many_items")));
+}
+
 /// A child that fails fails its step and the run. A retry continues with what has not ended.
 #[test]
 fn a_retry_continues_with_the_children_that_have_not_ended() {

@@ -11,6 +11,9 @@ use crate::domain::model::is_default;
 /// Most items of a fan-out.
 pub const ITEMS_MAX: usize = 10_000;
 
+/// Most items of all fan-outs of one run: all their children may fail in one decision.
+pub const RUN_ITEMS_MAX: usize = 50_000;
+
 /// Most children of one run that are in progress at the same time, over all its fan-outs.
 pub const PARALLEL_MAX: u32 = 100;
 

@@ -1,11 +1,13 @@
 //! The executor's part of a snapshot (S1-R2, S1-R9).
 
+use std::collections::BTreeMap;
+
+use holdpoint_contracts::run::StepStatus;
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::suspension::{
     SNAPSHOT_INLINE_MAX, Snapshot, ToolCallView, ValueReference,
 };
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
 use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::model::run::{Run, Step, StepPhase};
@@ -27,19 +29,8 @@ pub(crate) fn inline_or_reference(value: Value, left: &mut usize) -> Value {
             *left = rest;
             value
         }
-        Some(_) | None => {
-            let text = value.to_string();
-            json!(ValueReference {
-                sha256: hex(&Sha256::digest(text.as_bytes())),
-                size: u64::try_from(text.len()).unwrap_or(u64::MAX),
-                media_type: "application/json".to_owned(),
-            })
-        }
+        Some(_) | None => json!(ValueReference::of(&value)),
     }
-}
-
-fn hex(digest: &[u8]) -> String {
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The calls of a step, oldest first: its failed attempts, and its newest one.
@@ -67,7 +58,7 @@ pub fn calls_of_row(row: StepRow) -> Vec<ToolCallView> {
     let failed = failed.map(|failed| ToolCallView {
         attempt: failed.attempt,
         dispatch: failed.dispatch,
-        status: holdpoint_contracts::run::StepStatus::Failed,
+        status: StepStatus::Failed,
         node: None,
         request: Value::Null,
         response: json!(failed.response),
@@ -127,7 +118,7 @@ pub(crate) fn snapshot_of(run: &Run, reason: &str, tool_calls: Vec<ToolCallView>
         write_buffer: Value::Null,
         checkpoint: Value::Null,
         sandbox: None,
-        other_steps: std::collections::BTreeMap::new(),
+        other_steps: BTreeMap::new(),
     }
 }
 

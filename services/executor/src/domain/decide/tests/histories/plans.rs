@@ -51,7 +51,7 @@ fn on_people() -> impl Strategy<Value = Action> {
     prop_oneof![ask, handoff]
 }
 
-/// Lists of few items, and one that is none.
+/// Values of `for_each`: short lists, and a text, which fails the step.
 fn items() -> impl Strategy<Value = Option<ForEach>> {
     let list = prop_oneof![
         1 => Just(json!("$input.customer")),

@@ -10,12 +10,12 @@ pub(super) const LEGEND: &str = "## What an input does to a step
 
 A row is the phase of a step `it` of a live run with one more step after it (a wait of one day), except where
 the phase has ended the run; `planned` stands behind a wait of one day. A cell is `step / run`, then `paused`
-if the run is, `handed out` if `it` or what follows goes to a worker, and `→` the answer to whoever asked.
+if the run is, `dispatched` if `it` or what follows goes to a worker, and `→` the reply to the caller.
 `unchanged` stores nothing; `refused` has the problem's code. Where nothing else is said the step must not be
 done twice. An uncertain, waiting, asked or skipped step is the same one in every column.
 
-- *timer fired*: for the hold of the step (`planned`: of the step before); where there is none, for a hold
-  that is unknown. *Stale* is an older `rev`.
+- *timer fired*: for the hold of the step (`planned`: of the step before); without such a hold, for an
+  unknown one. *Stale* is an older `rev`.
 - *same delivery*: node-a asks on its first delivery, as the one that was granted did. *Other*: node-b on the
   second. `planned` was never dispatched: its current number is 0, and so is its older one. A cancelled
   step's number has risen with the cancellation, so that the number that was out is its older one.
