@@ -277,13 +277,14 @@ impl Api {
     }
 
     pub(crate) async fn get(&self, path: &str) -> Value {
-        // A stopped replica does not answer, so the caller asks again.
-        for _ in 0..5 {
+        // A stopped replica does not answer, so the caller asks again after a pause.
+        for _ in 0..20 {
             let (status, body) = self.call(Method::GET, path, &Value::Null).await;
             if status != 503 {
                 assert_eq!(status, 200, "{path}: {body}");
                 return body;
             }
+            tokio::time::sleep(Duration::from_millis(250)).await;
         }
         panic!("{path} is not answered")
     }

@@ -14,6 +14,7 @@ use holdpoint_contracts::subject;
 use crate::buckets::CONSUMER;
 use holdpoint_store::Location;
 use holdpoint_testkit::until;
+use sea_orm::ConnectionTrait as _;
 
 use fixture::{DAY_MS, Fixture, SOON, hold, ms, workspace};
 
@@ -330,6 +331,24 @@ async fn a_wiped_stream_is_armed_again() {
         (fixture.bus.stored(timers).await.ok()? == 3).then_some(())
     });
     armed.await.unwrap();
+    running.end().await;
+}
+
+/// The service keeps pending timers in memory. It reads a row again that another program changed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_another_program_changed_is_read_again() {
+    let fixture = Fixture::with(Clock::system()).await;
+    let running = fixture.start().await;
+    let (id, later) = (hold(), fixture.clock.now() + TimeDelta::hours(1));
+    let reply = fixture.set_one(&id, 1, later).await;
+    assert_eq!(reply, SetTimerReply::Set);
+    let tables = holdpoint_store::open_writer(&fixture.store).await.unwrap();
+    let change = "UPDATE timers SET version = version + 5";
+    tables.execute_unprepared(change).await.unwrap();
+    tables.close().await.unwrap();
+    let reply = fixture.set_one(&id, 2, fixture.clock.now()).await;
+    assert_eq!(reply, SetTimerReply::Set);
+    assert_eq!(fixture.wait_for_fired(1).await[0].1, 2);
     running.end().await;
 }
 

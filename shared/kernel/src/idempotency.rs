@@ -6,7 +6,7 @@ use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::message::IdempotencyKey;
 use holdpoint_contracts::problem::Problem;
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, TableWriter, Transaction};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, TableWriter, Transaction, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::OnConflict;
@@ -116,6 +116,11 @@ pub(crate) async fn store<S: Service>(
             answer: Set(String::from_utf8_lossy(&reply.body).into_owned()),
             created_at: Set(now),
         });
+    }
+    if db.is_exclusive() {
+        // `load` read the keys in this transaction, and nobody else writes.
+        insert_rows(db, rows, None).await?;
+        return Ok(true);
     }
     let unused = OnConflict::column(row::Column::Key).do_nothing().to_owned();
     let mut inserted = 0;

@@ -1,6 +1,7 @@
 //! Answers queries beside the writer. A query changes nothing and never delays a commit.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -19,6 +20,9 @@ use crate::reply::{reply_json, send_reply};
 
 /// Queries answered at the same time; further ones wait.
 const CONCURRENT_MAX: usize = 64;
+
+/// How long the start waits until the server knows the subscription.
+const SUBSCRIBED_WITHIN: Duration = Duration::from_secs(5);
 
 pub const LIMIT_MAX: u64 = 500;
 
@@ -109,6 +113,8 @@ pub async fn serve_queries<Q: Queries>(
         .client()
         .queue_subscribe(filter, Q::NAME.to_owned())
         .await?;
+    // A service that says it is ready must be found.
+    bus.flush(SUBSCRIBED_WITHIN).await;
     let bus = bus.clone();
     let permits = Arc::new(Semaphore::new(CONCURRENT_MAX));
     let inner = tracker.clone();

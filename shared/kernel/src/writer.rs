@@ -23,7 +23,7 @@ use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_decision::Decider;
-use holdpoint_store::{StoreError, TableWriter};
+use holdpoint_store::{StoreError, TableWriter, is_conflict};
 use sea_orm::{DbErr, RuntimeErr};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -243,6 +243,10 @@ impl<S: Service> Writer<S> {
             CommitError::Conflict(keys) if tries < TRIES_MAX => {
                 tracing::debug!(?keys, "another writer was faster; deciding again");
                 retry_conflicts(tasks, &keys, tries, attempts);
+            }
+            CommitError::Store(error) if is_conflict(&error) && tries < TRIES_MAX => {
+                tracing::warn!(error = %error_chain(&error), "another program changed a row; deciding again");
+                attempts.push(BatchAttempt { tasks, tries });
             }
             CommitError::Store(error) if is_transient(&error) && tries < TRIES_MAX => {
                 // Logged once; its end is logged, too.

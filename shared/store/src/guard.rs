@@ -1,6 +1,10 @@
-//! The guarded upsert: of two writers of one row one wins.
+//! The guarded upserts: of two writers of one row one wins.
 
 use sea_orm::sea_query::{Alias, Expr, ExprTrait, OnConflict};
+use sea_orm::sqlx::error::ErrorKind;
+use sea_orm::{DbErr, RuntimeErr};
+
+use crate::StoreError;
 
 /// Column of the version that a row is at.
 pub(crate) const VERSION: &str = "version";
@@ -18,11 +22,46 @@ pub fn upsert_if_version(
     keys: &[&'static str],
     columns: &[&'static str],
 ) -> OnConflict {
-    let column = |name: &'static str| Expr::col((Alias::new(table), Alias::new(name)));
-    let excluded = Expr::col((Alias::new("excluded"), Alias::new(PRIOR_VERSION)));
     let written = columns.iter().copied().chain([VERSION, PRIOR_VERSION]);
     OnConflict::columns(keys.iter().map(|key| Alias::new(*key)))
         .update_columns(written.map(Alias::new))
-        .action_and_where(column(VERSION).eq(excluded))
+        .action_and_where(is_as_read(table))
         .to_owned()
+}
+
+/// As [`upsert_if_version`], but a row whose guard does not hold fails the statement: its prior version would
+/// become `NULL`, which the column refuses. So the caller need not wait for the rows ([`is_conflict`]).
+pub(crate) fn upsert_or_fail(
+    table: &'static str,
+    keys: &[&'static str],
+    columns: &[&'static str],
+) -> OnConflict {
+    let written = columns.iter().copied().chain([VERSION]);
+    OnConflict::columns(keys.iter().map(|key| Alias::new(*key)))
+        .update_columns(written.map(Alias::new))
+        .value(
+            Alias::new(PRIOR_VERSION),
+            Expr::case(is_as_read(table), excluded_prior_version()),
+        )
+        .to_owned()
+}
+
+/// Whether a transaction failed because a row did not have the version that its writer had read.
+#[must_use]
+pub fn is_conflict(error: &StoreError) -> bool {
+    let StoreError::Database(DbErr::Exec(RuntimeErr::SqlxError(error))) = error else {
+        return false;
+    };
+    error.as_database_error().is_some_and(|error| {
+        error.kind() == ErrorKind::NotNullViolation && error.message().ends_with(PRIOR_VERSION)
+    })
+}
+
+fn is_as_read(table: &'static str) -> Expr {
+    let version = Expr::col((Alias::new(table), Alias::new(VERSION)));
+    version.eq(excluded_prior_version())
+}
+
+fn excluded_prior_version() -> Expr {
+    Expr::col((Alias::new("excluded"), Alias::new(PRIOR_VERSION)))
 }

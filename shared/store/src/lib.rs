@@ -30,7 +30,7 @@ use sea_orm_migration::MigratorTrait;
 
 pub use checkpoint::Checkpoints;
 pub use column_row::ColumnRow;
-pub use guard::upsert_if_version;
+pub use guard::{is_conflict, upsert_if_version};
 pub use rows::{SPARE_ROWS, insert_returning, insert_rows, readable};
 pub use session::HeldName;
 pub use state_row::{BrokenRow, ChangedState, GuardedTable, KeyOf, StateRow, StoredState, page};

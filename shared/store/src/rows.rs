@@ -21,8 +21,18 @@ const ROW_STEP: usize = 16;
 
 type Column<A> = <<A as ActiveModelTrait>::Entity as EntityTrait>::Column;
 
-/// A text depends on the type of the rows, their number, the returned columns and the database.
-type Key = (TypeId, usize, usize, bool);
+/// A text depends on the type of the rows, their number, what follows the values, and the database.
+type Key = (TypeId, usize, Tail, bool);
+
+/// What follows the values of an insert. One type of row has at most one conflict clause for each variant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Tail {
+    Plain,
+    /// Fails if a row was changed ([`crate::guard::upsert_or_fail`]).
+    Guarded,
+    /// Returns so many columns.
+    Returning(usize),
+}
 
 static TEXTS: RwLock<Option<HashMap<Key, Arc<str>>>> = RwLock::new(None);
 
@@ -36,8 +46,25 @@ pub async fn insert_rows<A: ActiveModelTrait + 'static>(
     rows: impl IntoIterator<Item = A>,
     conflict: Option<&OnConflict>,
 ) -> Result<(), StoreError> {
-    let mut rows: Vec<A> = rows.into_iter().collect();
-    while let Some(statement) = next_statement(db, &mut rows, conflict, &[])? {
+    defer_rows(db, rows.into_iter().collect(), conflict, Tail::Plain).await
+}
+
+/// As [`insert_rows`], with the conflict clause of [`crate::guard::upsert_or_fail`].
+pub(crate) async fn upsert_rows_or_fail<A: ActiveModelTrait + 'static>(
+    db: &Transaction,
+    rows: Vec<A>,
+    conflict: &OnConflict,
+) -> Result<(), StoreError> {
+    defer_rows(db, rows, Some(conflict), Tail::Guarded).await
+}
+
+async fn defer_rows<A: ActiveModelTrait + 'static>(
+    db: &Transaction,
+    mut rows: Vec<A>,
+    conflict: Option<&OnConflict>,
+    tail: Tail,
+) -> Result<(), StoreError> {
+    while let Some(statement) = next_statement(db, &mut rows, conflict, tail, &[])? {
         db.defer(statement).await?;
     }
     Ok(())
@@ -56,7 +83,8 @@ pub async fn insert_returning<A: ActiveModelTrait + 'static>(
 ) -> Result<Vec<QueryResult>, StoreError> {
     let mut rows: Vec<A> = rows.into_iter().collect();
     let mut returned = Vec::new();
-    while let Some(statement) = next_statement(db, &mut rows, Some(conflict), returning)? {
+    let tail = Tail::Returning(returning.len());
+    while let Some(statement) = next_statement(db, &mut rows, Some(conflict), tail, returning)? {
         returned.extend(db.query_all_raw(statement).await?);
     }
     Ok(returned)
@@ -67,6 +95,7 @@ fn next_statement<A: ActiveModelTrait + 'static>(
     db: &Transaction,
     rows: &mut Vec<A>,
     conflict: Option<&OnConflict>,
+    tail: Tail,
     returning: &[Column<A>],
 ) -> Result<Option<Statement>, StoreError> {
     if rows.is_empty() {
@@ -75,7 +104,9 @@ fn next_statement<A: ActiveModelTrait + 'static>(
     let rest = rows.split_off(count(rows.len()));
     let first = std::mem::replace(rows, rest);
     let backend = db.get_database_backend();
-    let text = text::<A>(backend, first.len(), conflict, returning)?;
+    let is_sqlite = backend == DbBackend::Sqlite;
+    let key = (TypeId::of::<A>(), first.len(), tail, is_sqlite);
+    let text = text::<A>(backend, key, conflict, returning)?;
     let mut values = Vec::with_capacity(first.len() * Column::<A>::iter().count());
     for row in first {
         push(row, &mut values)?;
@@ -113,16 +144,10 @@ fn push<A: ActiveModelTrait>(mut row: A, values: &mut Vec<Value>) -> Result<(), 
 
 fn text<A: ActiveModelTrait + 'static>(
     backend: DbBackend,
-    rows: usize,
+    key: Key,
     conflict: Option<&OnConflict>,
     returning: &[Column<A>],
 ) -> Result<Arc<str>, StoreError> {
-    let key = (
-        TypeId::of::<A>(),
-        rows,
-        returning.len(),
-        backend == DbBackend::Sqlite,
-    );
     let known = |texts: &Option<HashMap<Key, Arc<str>>>| texts.as_ref()?.get(&key).cloned();
     if let Some(text) = known(&TEXTS.read().unwrap_or_else(PoisonError::into_inner)) {
         return Ok(text);
@@ -131,7 +156,7 @@ fn text<A: ActiveModelTrait + 'static>(
     insert
         .into_table(A::Entity::default().table_ref())
         .columns(Column::<A>::iter());
-    for _ in 0..rows {
+    for _ in 0..key.1 {
         // Only the text is used; any value makes a placeholder.
         insert
             .values(Column::<A>::iter().map(|_| Expr::val(0)))

@@ -17,7 +17,8 @@ use sea_orm::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::guard::{PRIOR_VERSION, VERSION};
+use crate::guard::{PRIOR_VERSION, VERSION, upsert_or_fail};
+use crate::rows::upsert_rows_or_fail;
 use crate::{
     ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, Transaction, insert_returning, readable,
     upsert_if_version,
@@ -264,6 +265,12 @@ pub(crate) async fn save_rows<R: GuardedTable, S, K: Clone>(
         .filter(|name| constant.iter().all(|fixed| fixed.as_str() != *name))
         .collect();
     let table = R::default().table_name();
+    if db.is_exclusive() {
+        // A conflict is then a defect or a change by another program, so that the commit may fail.
+        let conflict = upsert_or_fail(table, &names, &written);
+        upsert_rows_or_fail(db, rows, &conflict).await?;
+        return Ok(Vec::new());
+    }
     let conflict = upsert_if_version(table, &names, &written);
     let returning: Vec<_> = key_columns::<R>().collect();
     let won = insert_returning(db, rows, &conflict, &returning).await?;

@@ -152,7 +152,8 @@ impl Transaction {
         !is_sqlite || pending.values > DEFERRED_VALUES_MAX || is_numbered(statement)
     }
 
-    const fn is_exclusive(&self) -> bool {
+    /// Whether this process alone writes the tables, one transaction at a time.
+    pub const fn is_exclusive(&self) -> bool {
         matches!(self.mode, Mode::Exclusive(_))
     }
 

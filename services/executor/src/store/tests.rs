@@ -4,6 +4,7 @@ mod activities;
 mod drift;
 mod golden;
 mod leases;
+mod only_writer;
 mod page_order;
 mod pauses;
 mod retention;

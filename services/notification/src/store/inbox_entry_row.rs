@@ -9,7 +9,7 @@ use holdpoint_store::{
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, Func, OnConflict, Query};
-use sea_orm::{Condition, PaginatorTrait, QueryOrder, QuerySelect};
+use sea_orm::{Condition, PaginatorTrait, QueryOrder, QuerySelect, QueryTrait as _};
 
 use super::event_row::reminders;
 use super::key_columns::{HoldRow, after, before, number, stored_rev};
@@ -268,7 +268,7 @@ pub(crate) async fn some_unread(
 
 /// Marks one entry as read. If it was read before, that instant stays.
 pub(super) async fn read(
-    db: &impl ConnectionTrait,
+    db: &Transaction,
     workspace: &Workspace,
     person: &UserName,
     id: NotificationId,
@@ -280,7 +280,7 @@ pub(super) async fn read(
 
 /// Marks all entries of a person as read. Changes after `to` stay unread.
 pub(super) async fn read_all(
-    db: &impl ConnectionTrait,
+    db: &Transaction,
     workspace: &Workspace,
     person: &UserName,
     to: Option<u64>,
@@ -292,7 +292,7 @@ pub(super) async fn read_all(
 
 /// The entries of these holds ask no action any more: all count as read, and show how the request ended.
 pub(super) async fn read_holds(
-    db: &impl ConnectionTrait,
+    db: &Transaction,
     workspace: &Workspace,
     holds: &[HoldId],
     changed: ChangedAt,
@@ -307,18 +307,16 @@ pub(super) async fn read_holds(
 }
 
 async fn mark_read(
-    db: &impl ConnectionTrait,
+    db: &Transaction,
     which: Condition,
     changed: ChangedAt,
 ) -> Result<(), StoreError> {
     let first = Func::coalesce([Expr::col(Column::ReadAt), Expr::value(changed.at)]);
-    Entity::update_many()
+    let update = Entity::update_many()
         .col_expr(Column::ReadAt, first.into())
         .col_expr(Column::Seq, Expr::value(changed.seq))
-        .filter(which)
-        .exec(db)
-        .await?;
-    Ok(())
+        .filter(which);
+    Ok(db.defer(update.build(db.get_database_backend())).await?)
 }
 
 /// Deletes some entries of these holds. Returns how many.

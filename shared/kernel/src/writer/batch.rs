@@ -208,7 +208,7 @@ impl<S: Service> Batch<'_, S> {
         self.load(db, keys, cached).await?;
         let unknown: Vec<_> = facts
             .into_iter()
-            .filter(|need| !self.found.contains_key(need))
+            .filter(|need| !self.found.contains_key(need) && !self.constants.contains_key(need))
             .collect();
         if unknown.is_empty() {
             return Ok(());
