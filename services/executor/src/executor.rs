@@ -7,6 +7,7 @@ use holdpoint_clock::Clock;
 use holdpoint_kernel::{PendingSweep, Vital};
 
 use crate::queues::Queues;
+use crate::sweeps::queued_runs::FreedPlaces;
 
 /// The keys, the clock and the shared state of the executor's tasks.
 #[derive(Debug, Clone)]
@@ -17,6 +18,8 @@ pub struct Executor {
     /// Commands for many that some of their runs do not follow yet.
     pub(crate) pages: Arc<PendingSweep>,
     pub(crate) queues: Arc<Queues>,
+    /// Keys with a place that a queued run may take.
+    pub(crate) places: Arc<FreedPlaces>,
 }
 
 impl Executor {
@@ -28,6 +31,7 @@ impl Executor {
             clock,
             pages: Arc::default(),
             queues: Arc::default(),
+            places: Arc::default(),
         }
     }
 }

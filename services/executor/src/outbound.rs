@@ -96,6 +96,8 @@ impl Outbound<ExecutorDomain> for Executor {
                 | Effect::ProbeNode { .. }
                 | Effect::Snapshot(_)
                 | Effect::ScopeSyncPending
+                | Effect::Limits { .. }
+                | Effect::PlacesChanged { .. }
                 | Effect::Users(_)
                 | Effect::DeleteExpiredRuns { .. }
                 | Effect::History { .. } => None,
@@ -195,6 +197,7 @@ impl Outbound<ExecutorDomain> for Executor {
         let mut probes = Vec::new();
         let mut grown: BTreeMap<&Workspace, BTreeMap<_, u64>> = BTreeMap::new();
         let mut has_pending_scope = false;
+        let mut freed = Vec::new();
         for effect in effects {
             if let Effect::History {
                 workspace,
@@ -207,6 +210,8 @@ impl Outbound<ExecutorDomain> for Executor {
                 grown.entry(workspace).or_default().insert(*run, last);
             } else if let Effect::ProbeNode { node } = effect {
                 probes.push((subject::node(node), Bytes::from_static(b"null")));
+            } else if let Effect::PlacesChanged { key } = effect {
+                freed.push(key.clone());
             }
             has_pending_scope |= matches!(effect, Effect::ScopeSyncPending);
         }
@@ -214,6 +219,7 @@ impl Outbound<ExecutorDomain> for Executor {
         if has_pending_scope {
             self.pages.begin();
         }
+        self.places.add(freed);
         let histories = grown.into_iter().filter_map(|(workspace, runs)| {
             let body = write(&Nudge {
                 runs: runs.into_iter().collect(),

@@ -42,6 +42,7 @@ mod lease_event_row;
 mod lease_row;
 mod node_row;
 mod retention;
+mod run_limit_row;
 mod run_row;
 mod run_value_row;
 mod step_row;
@@ -79,6 +80,7 @@ pub(crate) use lease_row::{
 };
 pub(crate) use node_row::{list as list_nodes, named as nodes, suspects};
 pub(crate) use retention::has_expired;
+pub(crate) use run_limit_row::{first_queued, queued_keys};
 pub(crate) use run_row::{
     Filter, list as list_runs, one as run, open as open_runs, with_ids as runs,
 };
@@ -157,6 +159,7 @@ impl Store<ExecutorDomain> for Executor {
         let mut values: Vec<(RunId, &str)> = Vec::new();
         let (mut plans, mut requests, mut activities) = (Vec::new(), Vec::new(), Vec::new());
         let (mut failed, mut tool_calls, mut snapshots) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut places, mut once) = (Vec::new(), Vec::new());
         let mut users: BTreeMap<&Workspace, Vec<UserName>> = BTreeMap::new();
         for need in needs {
             match need {
@@ -170,6 +173,8 @@ impl Store<ExecutorDomain> for Executor {
                 Need::ToolCalls(run) => tool_calls.push(*run),
                 Need::Snapshot(run) => snapshots.push(*run),
                 Need::Activities(workspace, contact) => activities.push((workspace, contact)),
+                Need::Places(key) => places.push(key.as_str()),
+                Need::StartedOnce(key) => once.push(key.as_str()),
                 Need::State(_) => {}
             }
         }
@@ -180,6 +185,8 @@ impl Store<ExecutorDomain> for Executor {
         found.extend(activity_row::find(db, &activities).await?);
         found.extend(tool_calls::find(db, &tool_calls).await?);
         found.extend(snapshot_row::find(db, &snapshots).await?);
+        found.extend(run_limit_row::find_places(db, &places).await?);
+        found.extend(run_limit_row::find_started(db, &once).await?);
         for (workspace, names) in users {
             for user in directory::find_all(db, workspace, &names).await? {
                 let need = Need::User(workspace.clone(), user.name);
@@ -274,6 +281,8 @@ impl Store<ExecutorDomain> for Executor {
                 | Effect::RunEnded { .. }
                 | Effect::NodeTimer { .. }
                 | Effect::Snapshot(_)
+                | Effect::Limits { .. }
+                | Effect::PlacesChanged { .. }
                 | Effect::ProbeNode { .. } => {}
             }
         }
@@ -284,6 +293,7 @@ impl Store<ExecutorDomain> for Executor {
         run_value_row::insert(db, values).await?;
         step_row::upsert(db, steps.into_values()).await?;
         write_histories_and_snapshots(db, histories, effects).await?;
+        run_limit_row::upsert(db, effects).await?;
         // Last, so that no row of an expired run is written after its deletion.
         delete_expired(db, expired).await
     }

@@ -1,8 +1,9 @@
-//! Background passes over the executor's tables: expired leases, dispatches without a grant, runs that do not
+//! Background passes over the executor's tables: expired leases, dispatches without a grant, queued runs, runs that do not
 //! follow a command for their agent or workspace yet, and runs past their retention. A sweep decides nothing; its
 //! finds become inputs.
 
 mod leases;
+pub(crate) mod queued_runs;
 mod redispatch;
 mod retention;
 mod scope_sync;
@@ -37,4 +38,8 @@ pub(crate) fn start(
     let scope_sync = scope_sync::ScopeSync(Arc::clone(pages));
     let trigger = start_sweep(handle, db.clone(), scope_sync, stop.clone(), tracker);
     pages.connect(trigger, handle.status());
+    let places = &service.places;
+    let queued_runs = queued_runs::QueuedRuns::new(Arc::clone(places));
+    let trigger = start_sweep(handle, db.clone(), queued_runs, stop.clone(), tracker);
+    places.connect(trigger, handle.status());
 }

@@ -14,7 +14,7 @@ use crate::history::HistoryItem;
 use crate::hold::{CloseReply, HandoffUpdate, HandoffUpdateReply, HoldClosed};
 use crate::message::Reply;
 use crate::problem::FieldError;
-use crate::run::{ChangedRun, HoldKind, Page, PausedBy, ResumeMode, RunStatus, RunView};
+use crate::run::{ChangedRun, HoldKind, Page, PausedBy, ResumeMode, RunStatus, RunView, StartedRun};
 use crate::steps::{
     ClaimView, Deregister, Grant, Heartbeat, HeartbeatReply, NodeView, ResultReply, StartSteps,
     StepResults,
@@ -46,7 +46,7 @@ commands! {
     AddActivity:     "add_activity"(contact)           -> ContactView;
     PutTool:         "put_tool"(tool.name)             -> ToolView;
     DeleteTool:      "delete_tool"(name)               -> ();
-    StartRun:        "start_run"(run)                  -> RunView;
+    StartRun:        "start_run"(run)                  -> StartedRun;
     StartScheduled:  "start_scheduled"(starts[0].run)  -> Vec<Reply<ScheduledStartReply>>;
     PauseRun:        "pause_run"(run)                  -> ChangedRun;
     ResumeRun:       "resume_run"(run)                 -> ChangedRun;

@@ -46,14 +46,24 @@ pub(crate) fn upsert_or_fail(
         .to_owned()
 }
 
-/// Whether a transaction failed because a row did not have the version that its writer had read.
+/// Prefix of the unique indexes for which several writers compete.
+const CONTENDED: &str = "contended_";
+
+/// Whether a transaction failed because another writer was faster: a row did not have the version that was read, or
+/// has a value that is taken.
 #[must_use]
 pub fn is_conflict(error: &StoreError) -> bool {
-    let StoreError::Database(DbErr::Exec(RuntimeErr::SqlxError(error))) = error else {
+    let StoreError::Database(
+        DbErr::Exec(RuntimeErr::SqlxError(error)) | DbErr::Query(RuntimeErr::SqlxError(error)),
+    ) = error
+    else {
         return false;
     };
     error.as_database_error().is_some_and(|error| {
-        error.kind() == ErrorKind::NotNullViolation && error.message().ends_with(PRIOR_VERSION)
+        let has_changed =
+            error.kind() == ErrorKind::NotNullViolation && error.message().ends_with(PRIOR_VERSION);
+        let is_taken = |index: &str| index.starts_with(CONTENDED);
+        has_changed || error.is_unique_violation() && error.constraint().is_some_and(is_taken)
     })
 }
 

@@ -89,6 +89,10 @@ pub enum Need {
     Snapshot(RunId),
     /// A user in the user directory.
     User(Workspace, UserName),
+    /// The runs that hold or want a place, by the digest of agent and key.
+    Places(String),
+    /// The run that a start of an agent has in common with an earlier one, by digest.
+    StartedOnce(String),
 }
 
 /// Name of the value with the input of a run. No step can have this name.
@@ -110,6 +114,22 @@ pub enum Fact {
     Tool(Arc<Tool>),
     /// For [`Need::User`]: whether they are active.
     User(bool),
+    Places(Arc<Places>),
+    /// For [`Need::StartedOnce`].
+    StartedRun(Arc<Run>),
+}
+
+/// Most queued runs that [`Places`] has. A later run takes no place before they have.
+pub const QUEUE_SEEN_MAX: usize = 100;
+
+/// Who holds the places of an agent or key, and who waits for one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Places {
+    pub taken: BTreeMap<u32, RunId>,
+    /// The first ones, in order.
+    pub queue: Vec<RunId>,
+    /// Whether others wait behind them.
+    pub has_more: bool,
 }
 
 /// Who works on what in a run.

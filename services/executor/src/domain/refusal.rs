@@ -131,6 +131,11 @@ pub enum Refusal {
     QuestionOpen(HoldId, String),
     #[error("the tool of `{0}` has asked {QUESTIONS_MAX} questions, which is the most")]
     TooManyQuestions(String),
+    /// The field of `limits`, and why its key has no value.
+    #[error("the `key` of `{0}` has no value for this start: {1}")]
+    NoLimitKey(&'static str, String),
+    #[error("agent `{0}` starts once for each contact; name the `contact` of the run")]
+    ContactRequired(AgentName),
     /// Pointers are into the inputs.
     #[error("the inputs do not match the agent's `inputs`")]
     InvalidInput(Vec<FieldError>),
@@ -204,7 +209,8 @@ impl Refusal {
             | Self::WhichStep(_)
             | Self::InvalidQuestion(_)
             | Self::InvalidTool(_) => (422, "invalid_body"),
-            Self::InvalidInput(_) => (422, "invalid_input"),
+            Self::InvalidInput(_) | Self::NoLimitKey(..) => (422, "invalid_input"),
+            Self::ContactRequired(_) => (422, "contact_required"),
             Self::MissingInput(_) => (422, "missing_input"),
             Self::UnknownContact(_) => (422, "unknown_contact"),
             Self::SpecMissing(_) => (500, "hold_missing"),

@@ -8,7 +8,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::{ConnectionTrait, QueryOrder as _, QuerySelect as _};
 
 use super::suspension::snapshot_row;
-use super::{history_row, lease_event_row, run_row, run_value_row, step_row};
+use super::{history_row, lease_event_row, run_limit_row, run_row, run_value_row, step_row};
 
 /// Runs of one page. A run may have thousands of rows in other tables, and callers wait for the commit.
 const RUNS: u64 = 50;
@@ -47,6 +47,7 @@ pub(super) async fn delete_expired(
     delete::<run_value_row::Entity>(db, run_value_row::Column::RunId, &runs).await?;
     delete::<step_row::Entity>(db, step_row::Column::RunId, &runs).await?;
     delete::<history_row::Entity>(db, history_row::Column::RunId, &runs).await?;
+    delete::<run_limit_row::Entity>(db, run_limit_row::Column::RunId, &runs).await?;
     delete::<snapshot_row::Entity>(db, snapshot_row::Column::RunId, &runs).await?;
     delete::<lease_event_row::Entity>(db, lease_event_row::Column::RunId, &runs).await
 }

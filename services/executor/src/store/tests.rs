@@ -8,6 +8,7 @@ mod only_writer;
 mod page_order;
 mod pauses;
 mod retention;
+mod run_limits;
 mod samples;
 mod step_rows;
 mod suspension;
@@ -72,6 +73,8 @@ async fn postgres_behaves_as_sqlite_does() {
     leases::queued_in_pages(&database("queued").await).await;
     leases::nodes_go(&database("nodes").await).await;
     retention::expired_runs_go(&database("retention").await).await;
+    run_limits::come_back(&database("places").await).await;
+    run_limits::have_one_winner(&database("places_won").await).await;
     suspension::is_kept(&database("snapshots").await).await;
     suspension::shows_calls(&database("calls").await).await;
     pauses::wait_for_starts(&database("pauses").await, &database("pauses").await).await;

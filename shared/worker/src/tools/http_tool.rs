@@ -46,7 +46,7 @@ impl Tool for HttpTool {
 }
 
 /// Calls `target` with the arguments as JSON body. A 2xx response is the result: JSON unchanged, an empty
-/// body as null, anything else as text. With `Holdpoint-Outcome: parked` the step parks.
+/// body as null, anything else as text. With `Holdpoint-Outcome: parked` the step parks, and `Holdpoint-Cost` is its cost.
 async fn perform(http: &HttpRequest, target: &HttpCall, call: &ToolCall) -> ToolResult {
     let args = Args {
         method: target.method.clone(),
@@ -59,7 +59,9 @@ async fn perform(http: &HttpRequest, target: &HttpCall, call: &ToolCall) -> Tool
         let request = Outgoing::new(call.dispatch.tool.as_str(), args, call)?
             .with_step_token(call)?
             .json(&call.dispatch.args_with_feedback())?;
-        http.exchange(request).await.and_then(result)
+        let response = http.exchange(request).await?;
+        call.cost.add(response.cost());
+        result(response)
     };
     http.in_time(exchange).await
 }

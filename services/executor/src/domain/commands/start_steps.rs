@@ -115,6 +115,9 @@ fn redispatch_before_start<'a>(
         // It never ran.
         step.attempts = step.attempts.saturating_sub(1);
     }
+    if let Some(budget) = transition.run.budget_mut() {
+        budget.steps = budget.steps.saturating_sub(1);
+    }
     redispatch_step(&mut transition, index)?;
     transition.decided(Reply::Grant(Grant::Drop))
 }

@@ -9,6 +9,7 @@ mod ending;
 mod fan_out;
 mod histories;
 mod leases;
+mod limits;
 mod many;
 mod on_error;
 mod pausing;

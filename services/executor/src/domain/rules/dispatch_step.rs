@@ -17,6 +17,7 @@ use crate::domain::model::run::{Dispatched, Run, Step, StepPhase, ToolInvocation
 use crate::domain::model::tool::{Tool, is_built_in};
 use crate::domain::need::{Fact, Key, Need};
 use crate::domain::rules::approval_gate::{Gate, ToolCall, gate_needs, may_repeat, pass_gate};
+use crate::domain::rules::budgets::{count_call, hold_by_budget};
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::transition::{RowData, RunTransition};
 
@@ -43,6 +44,10 @@ pub(crate) fn dispatch_step(
     let Action::Tool { tool, .. } = &planned.action else {
         return;
     };
+    // Before the gate, so that no approval is used up.
+    if hold_by_budget(transition, index) {
+        return;
+    }
     let (registered, tool_name) = match callable(transition, planned, tool, &args) {
         Ok(found) => found,
         Err((code, message)) => return fail_step(transition, index, code, &message, None),
@@ -87,6 +92,7 @@ pub(crate) fn dispatch_step(
     step.phase = StepPhase::Queued(handed);
     step.questions.blocked_ms = 0;
     let (id, dispatch, attempt) = (step.id.clone(), step.dispatch, step.attempts);
+    count_call(transition);
     let data = RowData {
         tool: Some(tool.to_owned()),
         request: Some(args.clone()),

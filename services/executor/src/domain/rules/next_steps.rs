@@ -24,6 +24,7 @@ use crate::domain::rules::fan_out::{load_item, start_fan_out, tend_fan_outs};
 use crate::domain::rules::finish_step::finish_by_step;
 use crate::domain::rules::handoff_spec::load_step_briefing;
 use crate::domain::rules::person_holds::{ask_person, start_handoff};
+use crate::domain::rules::places::take_place;
 use crate::domain::rules::signals::{signal_needs, start_wait_for};
 use crate::domain::rules::uncertain_steps::{Doubt, ask_about_step};
 use crate::domain::rules::wait_steps::{start_wait, start_wait_until};
@@ -46,13 +47,14 @@ struct StepInputs {
 /// Starts every step that can start, and completes the run when all its steps have ended. Does nothing while
 /// the run cannot move.
 pub(crate) fn start_next_steps(transition: &mut RunTransition<'_>) -> Result<(), Undecided> {
+    take_place(transition)?;
     if !transition.run.moves() {
         return Ok(());
     }
     let plan = transition.plan()?;
     loop {
         tend_fan_outs(transition, &plan)?;
-        if transition.run.is_final() {
+        if !transition.run.moves() {
             return Ok(());
         }
         let ready = ready_steps(transition, &plan, &BTreeSet::new());
@@ -82,7 +84,8 @@ pub(crate) fn start_next_steps(transition: &mut RunTransition<'_>) -> Result<(),
                 continue;
             }
             start_step(transition, &plan, index, seen);
-            if transition.run.is_final() {
+            // It has ended, or its budget is used up.
+            if !transition.run.moves() {
                 return Ok(());
             }
         }
@@ -101,7 +104,7 @@ fn unknown_call(transition: &RunTransition<'_>, index: usize) -> Option<Need> {
 
 /// Completes the run if all its steps have ended and no person owns it.
 pub(crate) fn complete_if_ended(transition: &mut RunTransition<'_>) {
-    if transition.run.moves()
+    if transition.run.moves_with_place()
         && transition
             .run
             .steps

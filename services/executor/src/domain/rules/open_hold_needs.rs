@@ -77,6 +77,8 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         let name = signal_name(kept.number);
         Need::Value(run.id, name)
     }));
+    let wanted = run.wanted_place();
+    needs.extend(wanted.map(|place| Need::Places(place.key.clone())));
     if may_end_child(input) {
         needs.extend(fan_out_needs(run));
     }
@@ -113,6 +115,7 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         | RunInput::Signal { .. }
         | RunInput::Watch
         | RunInput::ApplyScopes
+        | RunInput::TakePlace
         | RunInput::TimerFired { .. }
         | RunInput::StartStep(_)
         | RunInput::AskPeople { .. }
@@ -131,6 +134,7 @@ const fn may_end_child(input: &RunInput) -> bool {
         | RunInput::Retry { .. }
         | RunInput::Signal { .. }
         | RunInput::ApplyScopes
+        | RunInput::TakePlace
         | RunInput::TimerFired { .. }
         | RunInput::StepParks { .. }
         | RunInput::SuspendStep(_)

@@ -6,8 +6,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::run::{
-    ApprovalView, ChangedRun, Failure, HoldKind, LeaseEvent, Question, RunView, StepItems,
-    StepView, WaitingOn,
+    ApprovalView, ChangedRun, Failure, HoldKind, LeaseEvent, Question, RunView, StartedRun,
+    StepItems, StepView, WaitingOn,
 };
 use holdpoint_contracts::size::json_bytes;
 use serde_json::{Value, json};
@@ -117,9 +117,17 @@ impl Run {
             result: self.result(),
             failure: self.failure().cloned(),
             clocks: self.clocks,
+            spent: self.spent(now),
             created_at: self.created_at,
             ended_at: self.ended_at(),
         }
+    }
+
+    /// The reply to a start.
+    #[must_use]
+    pub fn started(&self, changed: bool, now: DateTime<Utc>) -> Box<StartedRun> {
+        let run = self.view(now);
+        Box::new(StartedRun { run, changed })
     }
 
     #[must_use]
@@ -190,7 +198,13 @@ impl Run {
         match (at_work.or(asked), next) {
             (Some(message), _) => message,
             (None, Some((step, hold, ms))) => timer_message(&step.id, hold, time_left(ms)),
-            (None, None) => "Accepted.".to_owned(),
+            (None, None) => match self.places() {
+                Some(runs) if self.lacks_place() => {
+                    let agent = &self.agent;
+                    format!("Queued: at most {runs} such runs of {agent} are in progress.")
+                }
+                Some(_) | None => "Accepted.".to_owned(),
+            },
         }
     }
 

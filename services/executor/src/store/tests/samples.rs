@@ -120,6 +120,7 @@ pub(super) fn run() -> Run {
         incidents: Vec::new(),
         retries: 0,
         signals: Signals::default(),
+        limits: None,
     }
 }
 

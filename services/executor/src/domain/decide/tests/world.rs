@@ -26,7 +26,8 @@ use serde_json::{Value, json};
 
 use crate::domain::decision::{Decision, Lookup, Outcome, Undecided};
 use crate::domain::plan::Plan;
-use crate::domain::run::{Run, Step, StepPhase};
+use crate::domain::need::Places;
+use crate::domain::run::{LimitRow, Run, Step, StepPhase};
 use crate::domain::scope::{EndsWatch, Scope, WorkspaceScope};
 use crate::domain::{
     Agent, Aggregate, DeliveredStep, Fact, Input, Key, Lease, Need, PlanFact, Refusal, Reply,
@@ -90,6 +91,12 @@ pub(super) struct World {
     pub(super) probed: Vec<String>,
     /// Every decision's effects, as text.
     pub(super) trace: Vec<String>,
+    /// Its row of limits.
+    pub(super) limits: Option<LimitRow>,
+    /// The keys whose queued runs were woken.
+    pub(super) freed: Vec<String>,
+    /// Other runs that hold or want its place.
+    pub(super) places: Places,
     plan: Arc<PlanFact>,
     pub(super) values: BTreeMap<String, Arc<Value>>,
     /// Hand-outs whose message was dropped: nobody brings them again.
@@ -164,6 +171,9 @@ impl World {
             snapshot: None,
             probed: Vec::new(),
             trace: Vec::new(),
+            limits: None,
+            freed: Vec::new(),
+            places: Places::default(),
             plan: Arc::new(PlanFact::new(plan)),
             values: BTreeMap::new(),
             dropped: BTreeSet::new(),
@@ -179,7 +189,7 @@ impl World {
 
     pub(super) fn start(&mut self) -> RunView {
         match self.give(start_input()) {
-            Heard::Decided(Reply::Run(view)) => *view,
+            Heard::Decided(Reply::Run(started)) => started.run,
             other => panic!("{other:?}"),
         }
     }
@@ -265,6 +275,7 @@ impl World {
         result: ActionResult,
     ) -> ResultReply {
         let input = RunInput::StepResult(StepReport {
+            cost: None,
             node: "node-a".parse().unwrap(),
             step: step.to_owned(),
             dispatch,
@@ -437,6 +448,11 @@ impl World {
                 let snapshot = self.snapshot.clone();
                 snapshot.map(|snapshot| Fact::Snapshot(Arc::new(snapshot)))
             }
+            Need::Places(_) => {
+                let own = self.limits.as_ref().and_then(|row| row.place.as_ref());
+                Some(Fact::Places(Arc::new(self.places.with_row(run_id(), own))))
+            }
+            Need::StartedOnce(_) => None,
             Need::State(Key::Run(_)) => self.other_run.clone().map(|it| Fact::Run(Arc::new(it))),
             Need::State(_) => None,
         };

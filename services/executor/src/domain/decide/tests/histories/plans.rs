@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::domain::plan::person_steps::{ApprovalRule, Ask, Handoff};
 use crate::domain::plan::signal_steps::{Finish, FinishStatus, OnSignalTimeout, WaitFor};
 use crate::domain::plan::wait_until::{DAYS, Until, WaitUntil};
-use crate::domain::plan::{Action, ForEach, Inputs, OnError, OnPause, Plan, PlannedStep, Retry};
+use crate::domain::plan::{Limits, Action, ForEach, Inputs, OnError, OnPause, Plan, PlannedStep, Retry};
 
 fn on_people() -> impl Strategy<Value = Action> {
     let ends = [
@@ -150,6 +150,7 @@ pub(in super::super) fn a_plan() -> impl Strategy<Value = Plan> {
         agent: "outreach".to_owned(),
         description: None,
         on_pause: OnPause::Hold,
+        limits: Limits::default(),
         steps: steps
             .into_iter()
             .enumerate()

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::super::histories::{self as runs, Move, a_move, a_plan};
 use super::*;
 use crate::domain::DeliveredStep;
-use crate::domain::plan::{Action, OnError, OnPause, Plan, PlannedStep};
+use crate::domain::plan::{Limits, Action, OnError, OnPause, Plan, PlannedStep};
 use crate::domain::run::{Phase, Timer};
 
 /// What happens to a scope, or to the run in it.
@@ -67,6 +67,7 @@ fn a_flat_plan() -> impl Strategy<Value = Plan> {
     ];
     prop::collection::vec(action, 1..=4).prop_map(|actions| Plan {
         inputs: None,
+        limits: Limits::default(),
         steps: actions
             .into_iter()
             .enumerate()

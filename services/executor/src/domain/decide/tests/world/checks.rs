@@ -72,7 +72,7 @@ impl World {
                 assert!(!changed.changed);
                 assert_eq!(changed.run, self.view());
             }
-            Reply::Run(view) => assert_eq!(**view, self.view()),
+            Reply::Run(started) => assert_eq!(started.run, self.view()),
             _ => {}
         }
     }

@@ -1,0 +1,157 @@
+//! What the limits of its agent mean for one run.
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::run::Spent;
+use holdpoint_ids::RunId;
+use serde::{Deserialize, Serialize};
+
+use crate::domain::model::plan::limits::Budget;
+use crate::domain::model::run::{PersonHold, Run};
+use crate::domain::model::time::millis_between;
+
+/// The limits that a run has: those of the version of its agent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunLimits {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Box<RunBudget>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
+    /// Digest of what a second start of the agent would have in common with this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub once: Option<String>,
+}
+
+/// A budget, and what is used of it since the start or since a person granted it again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunBudget {
+    pub allowed: Budget,
+    pub steps: u32,
+    pub cost: f64,
+    pub since: DateTime<Utc>,
+    /// The active time of the run at that instant, in milliseconds.
+    pub active_ms: u64,
+    /// The open question whether the run continues.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Box<PersonHold>>,
+}
+
+/// One of the places of an agent, or of one key of it. A run holds a place from its first step until it is final.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Digest of the agent and the key.
+    pub key: String,
+    /// How many places there are.
+    pub runs: u32,
+    /// Since when it wants one. The queue is in this order.
+    pub since: DateTime<Utc>,
+    /// Its place; none: it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u32>,
+}
+
+/// The row of a run's limits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitRow {
+    pub run: RunId,
+    pub once: Option<String>,
+    pub place: Option<PlaceRow>,
+}
+
+/// A place that a run holds, or wants now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlaceRow {
+    pub key: String,
+    pub since: DateTime<Utc>,
+    pub number: Option<u32>,
+}
+
+impl RunBudget {
+    #[must_use]
+    pub const fn new(allowed: Budget, since: DateTime<Utc>) -> Self {
+        Self {
+            allowed,
+            steps: 0,
+            cost: 0.0,
+            since,
+            active_ms: 0,
+            hold: None,
+        }
+    }
+}
+
+impl Run {
+    #[must_use]
+    pub fn budget(&self) -> Option<&RunBudget> {
+        self.limits.as_deref()?.budget.as_deref()
+    }
+
+    pub fn budget_mut(&mut self) -> Option<&mut RunBudget> {
+        self.limits.as_deref_mut()?.budget.as_deref_mut()
+    }
+
+    /// The open question about its budget.
+    #[must_use]
+    pub fn budget_hold(&self) -> Option<&PersonHold> {
+        self.budget()?.hold.as_deref()
+    }
+
+    /// What it has used of its budget.
+    #[must_use]
+    pub fn spent(&self, now: DateTime<Utc>) -> Option<Spent> {
+        let budget = self.budget()?;
+        let until = self.ended_at().unwrap_or(now);
+        Some(Spent {
+            steps: budget.steps,
+            wall_time_ms: millis_between(budget.since, until),
+            active_time_ms: self.clocks.active_ms.saturating_sub(budget.active_ms),
+            cost: budget.cost,
+        })
+    }
+
+    /// How many runs may hold a place; none: its agent does not limit that.
+    #[must_use]
+    pub fn places(&self) -> Option<u32> {
+        Some(self.place()?.runs)
+    }
+
+    fn place(&self) -> Option<&Place> {
+        self.limits.as_deref()?.place.as_ref()
+    }
+
+    pub fn place_mut(&mut self) -> Option<&mut Place> {
+        self.limits.as_deref_mut()?.place.as_mut()
+    }
+
+    /// Whether it still needs a place before a step may start.
+    #[must_use]
+    pub fn lacks_place(&self) -> bool {
+        self.place().is_some_and(|place| place.number.is_none())
+    }
+
+    /// The place that it waits for now; none: it has one, needs none, or something else stops it.
+    #[must_use]
+    pub fn wanted_place(&self) -> Option<&Place> {
+        let place = self.place().filter(|place| place.number.is_none())?;
+        self.moves_with_place().then_some(place)
+    }
+
+    /// What its row says; none: its agent has no such limits.
+    #[must_use]
+    pub fn limit_row(&self) -> Option<LimitRow> {
+        let limits = self.limits.as_deref()?;
+        if limits.place.is_none() && limits.once.is_none() {
+            return None;
+        }
+        let held = self.place().filter(|place| place.number.is_some());
+        let place = held.or_else(|| self.wanted_place());
+        Some(LimitRow {
+            run: self.id,
+            once: limits.once.clone(),
+            place: place.map(|place| PlaceRow {
+                key: place.key.clone(),
+                since: place.since,
+                number: place.number,
+            }),
+        })
+    }
+}
