@@ -84,7 +84,13 @@ async fn the_cost_of_http_tools_counts() {
     let (status, body) = world.up.post("/tools", &tool).await.unwrap();
     assert_eq!(status, 201, "{body}");
     let steps: Vec<_> = (0..3).map(|_| json!({ "tool": "priced" })).collect();
-    apply(&world, "buys", json!({ "budget": { "cost": 0.4 } }), json!(steps)).await;
+    apply(
+        &world,
+        "buys",
+        json!({ "budget": { "cost": 0.4 } }),
+        json!(steps),
+    )
+    .await;
     let id = world.start_run("buys", json!({})).await;
     let run = world.until_status(&id, "awaiting_input").await;
     assert_eq!(run["spent"]["cost"], 0.5, "{run}");
@@ -118,7 +124,11 @@ async fn runs_above_the_limit_wait_for_a_place() {
     world.act(paused, "pause", json!({})).await;
     world.up.kill9().await.unwrap();
     world.up.restart().await.unwrap();
-    for (number, id) in runs.iter().enumerate().filter(|(number, _)| ![20, 22].contains(number)) {
+    for (number, id) in runs
+        .iter()
+        .enumerate()
+        .filter(|(number, _)| ![20, 22].contains(number))
+    {
         let run = world.until_status(id, "completed").await;
         assert!(run["ended_at"].is_string(), "{number}");
     }
@@ -176,8 +186,16 @@ async fn queued_runs_follow_their_agent() {
     apply(&world, "waits", two, wait).await;
     let third = world.start_run("waits", json!({})).await;
     world.settle().await;
-    assert_eq!(world.run(&second).await["status"], "queued", "it has the limit of its version");
-    assert_eq!(world.run(&third).await["status"], "queued", "the second run is first");
+    assert_eq!(
+        world.run(&second).await["status"],
+        "queued",
+        "it has the limit of its version"
+    );
+    assert_eq!(
+        world.run(&third).await["status"],
+        "queued",
+        "the second run is first"
+    );
 
     world.act(&first, "cancel", json!({})).await;
     world.settle().await;
@@ -197,7 +215,13 @@ async fn queued_runs_follow_their_agent() {
 #[tokio::test]
 async fn an_agent_starts_once_for_a_contact() {
     let world = World::with_real_time().await;
-    apply(&world, "greets", json!({ "once": "contact" }), json!([log("hello")])).await;
+    apply(
+        &world,
+        "greets",
+        json!({ "once": "contact" }),
+        json!([log("hello")]),
+    )
+    .await;
     let ada = json!({ "contact": { "id": "ada", "email": "ada@x.example" } });
     let (status, first) = start(&world, "greets", &ada).await;
     assert_eq!((status, &first["changed"]), (201, &Value::Null), "{first}");
@@ -207,16 +231,31 @@ async fn an_agent_starts_once_for_a_contact() {
         assert_eq!((status, &run["id"]), (200, &first["id"]), "{run}");
         assert_eq!(run["changed"], false);
     }
-    world.until_status(first["id"].as_str().unwrap(), "completed").await;
+    world
+        .until_status(first["id"].as_str().unwrap(), "completed")
+        .await;
     let (status, run) = start(&world, "greets", &known).await;
-    assert_eq!((status, &run["status"]), (200, &json!("completed")), "{run}");
+    assert_eq!(
+        (status, &run["status"]),
+        (200, &json!("completed")),
+        "{run}"
+    );
     let (status, problem) = start(&world, "greets", &json!({})).await;
-    assert_eq!((status, &problem["code"]), (422, &json!("contact_required")));
+    assert_eq!(
+        (status, &problem["code"]),
+        (422, &json!("contact_required"))
+    );
 
     let orders = json!({ "once": { "key": "$input.order" } });
     apply(&world, "orders", orders, json!([log("order")])).await;
     let large = "x".repeat(64 * 1024);
-    let inputs = [json!(1), json!("1"), json!(large), json!({ "b": 2, "a": 1 }), json!({ "a": 1, "b": 2 })];
+    let inputs = [
+        json!(1),
+        json!("1"),
+        json!(large),
+        json!({ "b": 2, "a": 1 }),
+        json!({ "a": 1, "b": 2 }),
+    ];
     let mut ids = Vec::new();
     for order in inputs.iter().chain(&inputs) {
         let (status, run) = start(&world, "orders", &json!({ "input": { "order": order } })).await;
@@ -229,5 +268,38 @@ async fn an_agent_starts_once_for_a_contact() {
     ids.dedup();
     assert_eq!(ids.len(), 4);
     let (status, problem) = start(&world, "orders", &json!({ "input": {} })).await;
-    assert_eq!((status, &problem["code"]), (422, &json!("invalid_input")), "{problem}");
+    assert_eq!(
+        (status, &problem["code"]),
+        (422, &json!("invalid_input")),
+        "{problem}"
+    );
+}
+
+/// Starts above the rate are accepted and start later, at their time.
+#[tokio::test]
+async fn starts_above_the_rate_wait_for_their_turn() {
+    let mut world = World::with_test_clock().await;
+    let rate = json!({ "rate": { "starts": 2, "per": "1h" } });
+    apply(&world, "hourly", rate, json!([log("hello")])).await;
+    let mut runs = Vec::new();
+    for _ in 0..5 {
+        runs.push(world.start_run("hourly", json!({})).await);
+    }
+    let completed = async |world: &World| {
+        let (_, page) = world.up.get("/runs?status=completed").await.unwrap();
+        page["items"].as_array().unwrap().len()
+    };
+    world.settle().await;
+    assert_eq!(completed(&world).await, 2);
+    let run = world.run(&runs[4]).await;
+    assert_eq!(run["status"], "queued", "{run}");
+    assert!(run["resume_at"].is_string(), "{run}");
+    world.up.kill9().await.unwrap();
+    world.up.restart().await.unwrap();
+    world.advance("59m").await;
+    assert_eq!(completed(&world).await, 2);
+    world.advance("2m").await;
+    assert_eq!(completed(&world).await, 4);
+    world.advance("1h").await;
+    world.until_status(&runs[4], "completed").await;
 }

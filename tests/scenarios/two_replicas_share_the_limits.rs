@@ -63,7 +63,9 @@ async fn places_and_starts_are_shared_by_replicas() {
     }))
     .await;
     until(PATIENCE, "all runs are completed", async || {
-        let page = api.get("/runs?agent=serial&status=completed&limit=500").await;
+        let page = api
+            .get("/runs?agent=serial&status=completed&limit=500")
+            .await;
         let done = page["items"].as_array().map_or(0, Vec::len);
         (done == started.len()).then_some(())
     })
@@ -73,8 +75,14 @@ async fn places_and_starts_are_shared_by_replicas() {
     for id in &started {
         let items = api.get(&format!("/runs/{id}/events?limit=500")).await["items"].clone();
         let at = |kind: &str| {
-            let mut of_kind = items.as_array().unwrap().iter().filter(|item| item["type"] == kind);
-            let item = of_kind.next().map(|item| item["at"].as_str().unwrap().to_owned());
+            let mut of_kind = items
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter(|item| item["type"] == kind);
+            let item = of_kind
+                .next()
+                .map(|item| item["at"].as_str().unwrap().to_owned());
             assert!(of_kind.next().is_none(), "{kind} once: {items}");
             item.unwrap_or_else(|| panic!("no {kind}: {items}"))
         };
@@ -89,7 +97,10 @@ async fn places_and_starts_are_shared_by_replicas() {
     }
     for executor in &executors {
         let log = executor.log();
-        assert!(!log.contains("panicked") && !log.contains("dead letter"), "{log}");
+        assert!(
+            !log.contains("panicked") && !log.contains("dead letter"),
+            "{log}"
+        );
     }
     assert_eq!(api.get("/dead").await["items"], Value::Array(Vec::new()));
 }

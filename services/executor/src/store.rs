@@ -159,7 +159,7 @@ impl Store<ExecutorDomain> for Executor {
         let mut values: Vec<(RunId, &str)> = Vec::new();
         let (mut plans, mut requests, mut activities) = (Vec::new(), Vec::new(), Vec::new());
         let (mut failed, mut tool_calls, mut snapshots) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut places, mut once) = (Vec::new(), Vec::new());
+        let (mut places, mut starts, mut once) = (Vec::new(), Vec::new(), Vec::new());
         let mut users: BTreeMap<&Workspace, Vec<UserName>> = BTreeMap::new();
         for need in needs {
             match need {
@@ -174,6 +174,7 @@ impl Store<ExecutorDomain> for Executor {
                 Need::Snapshot(run) => snapshots.push(*run),
                 Need::Activities(workspace, contact) => activities.push((workspace, contact)),
                 Need::Places(key) => places.push(key.as_str()),
+                Need::Starts(key) => starts.push(key.as_str()),
                 Need::StartedOnce(key) => once.push(key.as_str()),
                 Need::State(_) => {}
             }
@@ -186,6 +187,7 @@ impl Store<ExecutorDomain> for Executor {
         found.extend(tool_calls::find(db, &tool_calls).await?);
         found.extend(snapshot_row::find(db, &snapshots).await?);
         found.extend(run_limit_row::find_places(db, &places).await?);
+        found.extend(run_limit_row::find_starts(db, &starts).await?);
         found.extend(run_limit_row::find_started(db, &once).await?);
         for (workspace, names) in users {
             for user in directory::find_all(db, workspace, &names).await? {

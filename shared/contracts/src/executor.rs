@@ -14,7 +14,9 @@ use crate::history::HistoryItem;
 use crate::hold::{CloseReply, HandoffUpdate, HandoffUpdateReply, HoldClosed};
 use crate::message::Reply;
 use crate::problem::FieldError;
-use crate::run::{ChangedRun, HoldKind, Page, PausedBy, ResumeMode, RunStatus, RunView, StartedRun};
+use crate::run::{
+    ChangedRun, HoldKind, Page, PausedBy, ResumeMode, RunStatus, RunView, StartedRun,
+};
 use crate::steps::{
     ClaimView, Deregister, Grant, Heartbeat, HeartbeatReply, NodeView, ResultReply, StartSteps,
     StepResults,

@@ -82,6 +82,7 @@ impl Decider for ExecutorDomain {
             | Need::Snapshot(_)
             | Need::User(..)
             | Need::Places(_)
+            | Need::Starts(_)
             | Need::StartedOnce(_) => None,
         }
     }
@@ -124,7 +125,7 @@ impl Decider for ExecutorDomain {
             // A waiting run gets no input for long. The next one loads it.
             Aggregate::Run(run) => {
                 let is_hot = matches!(run.status(), RunStatus::Queued | RunStatus::Running);
-                is_hot && !run.lacks_place()
+                is_hot && !run.is_queued_by_limits()
             }
         }
     }

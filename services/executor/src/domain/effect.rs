@@ -112,10 +112,7 @@ pub enum Effect {
     /// Store the snapshot of a suspended run. The newest one counts.
     Snapshot(Arc<SnapshotView>),
     /// Store which place a run holds or wants, and for which start it counts.
-    Limits {
-        workspace: Workspace,
-        row: LimitRow,
-    },
+    Limits { workspace: Workspace, row: LimitRow },
     /// Wake the sweep that starts queued runs: a run of this key has ended or has left the queue.
     PlacesChanged { key: String },
     /// Append to a run's history, and nudge its subscribers.

@@ -91,6 +91,8 @@ pub enum Need {
     User(Workspace, UserName),
     /// The runs that hold or want a place, by the digest of agent and key.
     Places(String),
+    /// The newest starts of an agent with `rate`, by the digest of agent and key.
+    Starts(String),
     /// The run that a start of an agent has in common with an earlier one, by digest.
     StartedOnce(String),
 }
@@ -115,12 +117,17 @@ pub enum Fact {
     /// For [`Need::User`]: whether they are active.
     User(bool),
     Places(Arc<Places>),
+    /// For [`Need::Starts`]: number and due time, newest first, at most [`STARTS_SEEN_MAX`].
+    Starts(Arc<Vec<(u64, DateTime<Utc>)>>),
     /// For [`Need::StartedOnce`].
     StartedRun(Arc<Run>),
 }
 
 /// Most queued runs that [`Places`] has. A later run takes no place before they have.
 pub const QUEUE_SEEN_MAX: usize = 100;
+
+/// Most earlier starts that a start looks at: the largest rate.
+pub const STARTS_SEEN_MAX: usize = 1_000;
 
 /// Who holds the places of an agent or key, and who waits for one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

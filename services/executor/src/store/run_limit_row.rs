@@ -14,7 +14,7 @@ use sea_orm::sea_query::{Alias, Asterisk, OnConflict, Query, SelectStatement, Un
 use sea_orm::{QueryOrder as _, QuerySelect as _};
 
 use super::run_row;
-use crate::domain::need::{Places, QUEUE_SEEN_MAX};
+use crate::domain::need::{Places, QUEUE_SEEN_MAX, STARTS_SEEN_MAX};
 use crate::domain::run::LimitRow;
 use crate::domain::{Effect, Fact, Need};
 
@@ -31,6 +31,10 @@ pub struct Model {
     /// None while it waits.
     pub place: Option<i32>,
     pub wanted_at: Option<DateTimeUtc>,
+    pub rate_key: Option<String>,
+    /// Of its start among those of the key, from 1.
+    pub start_number: Option<i64>,
+    pub starts_at: Option<DateTimeUtc>,
 }
 
 impl ActiveModelBehavior for ActiveModel {}
@@ -87,14 +91,13 @@ pub(crate) async fn first_queued(
     let limit = u64::try_from(limit).unwrap_or(u64::MAX);
     let mut found = Vec::new();
     for chunk in keys.chunks(KEYS_PER_STATEMENT) {
-        let mut parts = chunk.iter().map(|key| first_of(key.as_ref(), limit));
-        let Some(mut query) = parts.next() else {
+        let parts = chunk.iter().map(|key| first_of(key.as_ref(), limit));
+        let Some(query) = union_all(parts) else {
             continue;
         };
-        for part in parts {
-            query.union(UnionType::All, part);
-        }
-        let rows = db.query_all_raw(db.get_database_backend().build(&query)).await?;
+        let rows = db
+            .query_all_raw(db.get_database_backend().build(&query))
+            .await?;
         for row in rows {
             let workspace: String = row.try_get("", "workspace")?;
             let run: Uuid = row.try_get("", "run_id")?;
@@ -108,9 +111,8 @@ pub(crate) async fn first_queued(
     Ok(found)
 }
 
-/// Both databases take an order and a limit in a part of a union only inside a subquery.
 fn first_of(key: &str, limit: u64) -> SelectStatement {
-    let first = Query::select()
+    Query::select()
         .columns([Column::PlaceKey, Column::Workspace, Column::RunId])
         .from(Entity)
         .and_where(Column::PlaceKey.eq(key))
@@ -118,11 +120,59 @@ fn first_of(key: &str, limit: u64) -> SelectStatement {
         .order_by(Column::WantedAt, sea_orm::Order::Asc)
         .order_by(Column::RunId, sea_orm::Order::Asc)
         .limit(limit)
-        .to_owned();
-    Query::select()
-        .column(Asterisk)
-        .from_subquery(first, Alias::new("first"))
         .to_owned()
+}
+
+/// The newest starts of each key.
+pub(crate) async fn find_starts(
+    db: &impl ConnectionTrait,
+    keys: &[&str],
+) -> Result<Vec<(Need, Fact)>, StoreError> {
+    let limit = u64::try_from(STARTS_SEEN_MAX).unwrap_or(u64::MAX);
+    let mut all: BTreeMap<String, Vec<(u64, DateTimeUtc)>> = BTreeMap::new();
+    for chunk in keys.chunks(KEYS_PER_STATEMENT) {
+        let parts = chunk.iter().map(|key| {
+            Query::select()
+                .columns([Column::RateKey, Column::StartNumber, Column::StartsAt])
+                .from(Entity)
+                .and_where(Column::RateKey.eq(*key))
+                .order_by(Column::StartNumber, sea_orm::Order::Desc)
+                .limit(limit)
+                .to_owned()
+        });
+        let Some(query) = union_all(parts) else {
+            continue;
+        };
+        for row in db
+            .query_all_raw(db.get_database_backend().build(&query))
+            .await?
+        {
+            let number: i64 = row.try_get("", "start_number")?;
+            let number = u64::try_from(number).map_err(Entity::broken)?;
+            let starts = all.entry(row.try_get("", "rate_key")?).or_default();
+            starts.push((number, row.try_get("", "starts_at")?));
+        }
+    }
+    let facts = all.into_iter().map(|(key, mut starts)| {
+        starts.sort_by(|one, other| other.cmp(one));
+        (Need::Starts(key), Fact::Starts(Arc::new(starts)))
+    });
+    Ok(facts.collect())
+}
+
+/// Both databases take an order and a limit in a part of a union only inside a subquery.
+fn union_all(parts: impl Iterator<Item = SelectStatement>) -> Option<SelectStatement> {
+    let mut parts = parts.map(|part| {
+        Query::select()
+            .column(Asterisk)
+            .from_subquery(part, Alias::new("part"))
+            .to_owned()
+    });
+    let mut all = parts.next()?;
+    for part in parts {
+        all.union(UnionType::All, part);
+    }
+    Some(all)
 }
 
 /// Keys with a queue, after the given one.
@@ -155,7 +205,10 @@ pub(crate) async fn find_started(
         if rows.is_empty() {
             continue;
         }
-        let ids: Vec<_> = rows.iter().map(|row| RunId::from_uuid(row.run_id)).collect();
+        let ids: Vec<_> = rows
+            .iter()
+            .map(|row| RunId::from_uuid(row.run_id))
+            .collect();
         let runs = run_row::with_ids(db, &ids).await?;
         let mut runs: BTreeMap<_, _> = runs.into_iter().map(|run| (run.id, run)).collect();
         for row in rows {
@@ -183,7 +236,9 @@ pub(crate) async fn upsert(db: &Transaction, effects: &[Effect]) -> Result<(), S
     let mut rows: Vec<_> = newest.into_values().collect();
     let holds = |row: &LimitRow| row.place.as_ref().is_some_and(|it| it.number.is_some());
     rows.sort_by_key(|(row, _)| (holds(row), row.run));
-    let rows = rows.into_iter().map(|(row, workspace)| active(row, workspace));
+    let rows = rows
+        .into_iter()
+        .map(|(row, workspace)| active(row, workspace));
     let newest = OnConflict::column(Column::RunId)
         .update_columns([Column::PlaceKey, Column::Place, Column::WantedAt])
         .to_owned();
@@ -198,7 +253,21 @@ fn active(row: &LimitRow, workspace: &Workspace) -> Result<ActiveModel, StoreErr
         workspace: Set(workspace.to_string()),
         once_key: Set(row.once.clone()),
         place_key: Set(place.map(|place| place.key.clone())),
-        place: Set(number.map(i32::try_from).transpose().map_err(Entity::broken)?),
+        place: Set(number
+            .map(i32::try_from)
+            .transpose()
+            .map_err(Entity::broken)?),
         wanted_at: Set(place.map(|place| place.since)),
+        rate_key: Set(row.start.as_ref().map(|(key, ..)| key.clone())),
+        start_number: Set(number_of_start(row)?),
+        starts_at: Set(row.start.as_ref().map(|(_, _, due)| *due)),
     })
+}
+
+fn number_of_start(row: &LimitRow) -> Result<Option<i64>, StoreError> {
+    let number = row
+        .start
+        .as_ref()
+        .map(|(_, number, _)| i64::try_from(*number));
+    number.transpose().map_err(Entity::broken)
 }

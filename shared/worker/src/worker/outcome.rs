@@ -127,7 +127,7 @@ fn outcome(result: ToolResult, took: Duration) -> Outcome {
                 error_code: (!parks).then(|| clean(&code, CODE_MAX)),
                 parks,
                 is_suspended: false,
-            cost: None,
+                cost: None,
             }
         }
     }

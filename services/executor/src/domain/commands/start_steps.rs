@@ -30,7 +30,7 @@ pub(crate) fn start_delivered_step<'a>(
     let is_changed = has_changed_tool(&transition, index, current)?;
     let handed = match current.phase.at_worker() {
         // Paused: it is dispatched anew on resume.
-        Some(AtWorker::Queued(_)) if !transition.run.moves() => return Ok(granted(Grant::Drop)),
+        Some(AtWorker::Queued(_)) if !transition.run.may_call() => return Ok(granted(Grant::Drop)),
         // An idempotent step on its first delivery needs no row: a repetition does no harm, and it can still
         // be refused.
         Some(AtWorker::Queued(handed))

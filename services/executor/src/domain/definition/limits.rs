@@ -12,7 +12,9 @@ use super::diagnostics::{AgentChecker, Place, shown};
 use super::fields;
 use super::people::{TO_MAX, is_whom};
 use crate::domain::expression::{self, Names, Reference, diagnostic};
-use crate::domain::model::plan::limits::{Budget, Concurrency, Limits, Once, PLACES_MAX};
+use crate::domain::model::plan::limits::{
+    Budget, Concurrency, Limits, Once, PLACES_MAX, RATE_STARTS_MAX, Rate,
+};
 
 const LIMITS: &str = "limits";
 
@@ -21,7 +23,7 @@ const COST_MAX: f64 = 1e12;
 
 impl AgentChecker<'_> {
     pub(super) fn limits(&mut self, value: Option<&Value>) -> Limits {
-        let known = ["budget", "concurrency", "once"];
+        let known = ["budget", "concurrency", "rate", "once"];
         let Some(limits) = self.limits_object(LIMITS, value, &known) else {
             return Limits::default();
         };
@@ -29,6 +31,7 @@ impl AgentChecker<'_> {
         Limits {
             budget: present("budget").and_then(|it| self.budget(it)),
             concurrency: present("concurrency").and_then(|it| self.concurrency(it)),
+            rate: present("rate").and_then(|it| self.rate(it)),
             once: present("once").and_then(|it| self.once(it)),
         }
     }
@@ -68,7 +71,8 @@ impl AgentChecker<'_> {
             .iter()
             .all(|name| present(name).is_none())
         {
-            let message = "`budget` has at least one of `steps`, `wall_time`, `active_time` and `cost`.";
+            let message =
+                "`budget` has at least one of `steps`, `wall_time`, `active_time` and `cost`.";
             return self.refuse_limit(value, message);
         }
         Some(read)
@@ -95,7 +99,9 @@ impl AgentChecker<'_> {
     }
 
     fn cost(&mut self, value: &Value) -> Option<f64> {
-        let cost = value.as_f64().filter(|cost| *cost > 0.0 && *cost <= COST_MAX);
+        let cost = value
+            .as_f64()
+            .filter(|cost| *cost > 0.0 && *cost <= COST_MAX);
         cost.or_else(|| {
             let message = "`cost` is a number above 0 and up to 1,000,000,000,000.";
             self.refuse_limit(value, message)
@@ -135,13 +141,30 @@ impl AgentChecker<'_> {
         })
     }
 
+    fn rate(&mut self, value: &Value) -> Option<Rate> {
+        let known = ["starts", "per", "key"];
+        let rate = self.limits_object("rate", Some(value), &known)?;
+        let key = rate.get("key").filter(|it| !it.is_null());
+        if let Some(key) = key {
+            self.key(key);
+        }
+        let field = |name: &str| rate.get(name).unwrap_or(&Value::Null);
+        let starts = self.count("starts", field("starts"), RATE_STARTS_MAX);
+        Some(Rate {
+            per_ms: self.time("per", field("per"))?,
+            starts: starts?,
+            key: key.cloned(),
+        })
+    }
+
     fn once(&mut self, value: &Value) -> Option<Once> {
         if value.as_str() == Some("contact") {
             return Some(Once::Contact);
         }
         let key = value.as_object().and_then(|once| once.get("key"));
         let (Some(key), Some(1)) = (key, value.as_object().map(Map::len)) else {
-            let message = "`once` is `contact`, or `{ key: … }` with a placeholder such as `$input.order`.";
+            let message =
+                "`once` is `contact`, or `{ key: … }` with a placeholder such as `$input.order`.";
             return self.refuse_limit(value, message);
         };
         self.key(key);
@@ -163,10 +186,10 @@ impl AgentChecker<'_> {
         }
         let uses_known = |one: &Reference| matches!(one, Reference::Input | Reference::Contact);
         let references = &checked.references;
-        let is_usable = key.is_string() && !references.is_empty() && references.iter().all(uses_known);
+        let is_usable =
+            key.is_string() && !references.is_empty() && references.iter().all(uses_known);
         if !has_errors && !is_usable {
-            let message =
-                "`key` is a text with placeholders for the input or the contact, such as `$input.customer`.";
+            let message = "`key` is a text with placeholders for the input or the contact, such as `$input.customer`.";
             self.refuse_limit::<()>(key, message);
         }
     }

@@ -17,7 +17,7 @@ pub mod tool_questions;
 pub use approval::{ApprovalDecision, StepApproval, edited_args_name, original_args_name};
 pub use failures::{Backoff, Failures};
 pub use fan_out::{ChildOf, FanOut};
-pub use limits::{LimitRow, Place, PlaceRow, RunBudget, RunLimits};
+pub use limits::{LimitRow, Place, PlaceRow, RunBudget, RunLimits, StartTimer, StartTurn};
 pub use person_hold::{
     Deadline, HoldClosure, INTERVENTION, Ownership, PersonHold, condition_name, spec_name,
 };
@@ -193,7 +193,7 @@ impl Run {
     }
 
     /// Whether steps may start: the run is live, not paused, not owned by a person, and does not wait for
-    /// missing inputs, for a decision about its budget or for a place.
+    /// missing inputs, for a decision about its budget, for its turn or for a place.
     #[must_use]
     pub fn moves(&self) -> bool {
         self.moves_with_place() && !self.lacks_place()
@@ -202,10 +202,15 @@ impl Run {
     /// As [`Self::moves`], once it has a place.
     #[must_use]
     pub fn moves_with_place(&self) -> bool {
+        self.may_call() && self.budget_hold().is_none() && self.delayed_start().is_none()
+    }
+
+    /// Whether a worker may start a step that was dispatched. The call counts in the budget already.
+    #[must_use]
+    pub fn may_call(&self) -> bool {
         !self.is_final()
             && self.pauses.is_empty()
             && self.missing_inputs_hold.is_none()
-            && self.budget_hold().is_none()
             && self.taken().is_none()
     }
 
@@ -232,7 +237,7 @@ impl Run {
             RunStatus::AwaitingInput
         } else if is_on(HoldKind::Approval) {
             RunStatus::AwaitingApproval
-        } else if self.lacks_place() {
+        } else if self.is_queued_by_limits() {
             RunStatus::Queued
         } else if any(StepPhase::is_active) {
             RunStatus::Running
@@ -269,7 +274,11 @@ impl Run {
         match self.taken() {
             // Nothing of the agent starts before the person hands it back.
             Some(_) => None,
-            None => waits.chain(handed).min(),
+            None => {
+                let start = self.delayed_start().filter(|_| self.pauses.is_empty());
+                let start = start.map(|(_, due)| due);
+                waits.chain(handed).chain(start).min()
+            }
         }
     }
 

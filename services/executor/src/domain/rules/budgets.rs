@@ -66,7 +66,9 @@ fn used_up(allowed: &Budget, spent: Spent) -> Option<String> {
     let steps = allowed.steps.filter(|steps| spent.steps >= *steps);
     let wall_time = allowed.wall_time_ms.filter(|ms| spent.wall_time_ms >= *ms);
     let active_time = (allowed.active_time_ms).filter(|ms| spent.active_time_ms >= *ms);
-    let cost = allowed.cost.filter(|cost| spent.cost + COST_EPSILON >= *cost);
+    let cost = allowed
+        .cost
+        .filter(|cost| spent.cost + COST_EPSILON >= *cost);
     let used = [
         steps.map(|steps| format!("{} of {steps} calls", spent.steps)),
         wall_time.map(|ms| format!("{} of {}", text(spent.wall_time_ms), text(ms))),

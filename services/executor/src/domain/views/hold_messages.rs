@@ -9,7 +9,7 @@ use holdpoint_contracts::run::HoldKind;
 
 use crate::domain::model::plan::person_steps::whom;
 use crate::domain::model::plan::signal_steps::OnSignalTimeout;
-use crate::domain::model::run::{Backoff, Hold, PersonHold, Step};
+use crate::domain::model::run::{Backoff, Hold, PersonHold, Run, Step};
 
 /// Why a passed deadline changed something.
 pub(crate) fn timeout_message(on: &PersonHold) -> String {
@@ -24,6 +24,21 @@ pub(crate) fn timeout_message(on: &PersonHold) -> String {
         HoldKind::Input | HoldKind::Timer | HoldKind::Signal => {
             format!("{who} did not answer{length}: {}", on.asks)
         }
+    }
+}
+
+/// Nothing of the run has begun. Its turn comes after some time, if the rate of its agent delays it.
+pub(crate) fn accepted_message(run: &Run, turn: Option<Duration>) -> String {
+    let agent = &run.agent;
+    match (turn, run.places().filter(|_| run.lacks_place())) {
+        (Some(left), _) => {
+            let left = describe(left);
+            format!("Queued: the rate of {agent} lets it start in {left}.")
+        }
+        (None, Some(runs)) => {
+            format!("Queued: at most {runs} such runs of {agent} are in progress.")
+        }
+        (None, None) => "Accepted.".to_owned(),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::domain::model::run::{AtWorker, FanOut, Phase, Run, Step, StepApproval
 use crate::domain::model::step_row::StepRow;
 use crate::domain::model::time::millis_between;
 use crate::domain::views::hold_messages::{
-    hold_message, hold_outcome_message, timer_message, timer_outcome_message,
+    accepted_message, hold_message, hold_outcome_message, timer_message, timer_outcome_message,
 };
 
 /// Name of the node that is the executor itself (S2-R7).
@@ -123,7 +123,6 @@ impl Run {
         }
     }
 
-    /// The reply to a start.
     #[must_use]
     pub fn started(&self, changed: bool, now: DateTime<Utc>) -> Box<StartedRun> {
         let run = self.view(now);
@@ -198,13 +197,10 @@ impl Run {
         match (at_work.or(asked), next) {
             (Some(message), _) => message,
             (None, Some((step, hold, ms))) => timer_message(&step.id, hold, time_left(ms)),
-            (None, None) => match self.places() {
-                Some(runs) if self.lacks_place() => {
-                    let agent = &self.agent;
-                    format!("Queued: at most {runs} such runs of {agent} are in progress.")
-                }
-                Some(_) | None => "Accepted.".to_owned(),
-            },
+            (None, None) => {
+                let due = self.delayed_start().map(|(_, due)| due);
+                accepted_message(self, due.map(|due| time_left(millis_between(now, due))))
+            }
         }
     }
 

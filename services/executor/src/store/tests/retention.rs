@@ -78,6 +78,7 @@ fn rows_of(run: &Run) -> [Effect; 6] {
             row: LimitRow {
                 run: run.id,
                 once: Some(run.id.to_string()),
+                start: None,
                 place: None,
             },
         },

@@ -24,8 +24,11 @@ async fn queues_are_found_by_an_index() {
     let (_dir, db) = sqlite().await;
     let plans = holdpoint_testkit::Plans::of(&db);
     queued_keys(&plans, "", 9).await.unwrap();
+    run_limit_row::find_starts(&plans, &["key"]).await.unwrap();
     run_limit_row::find_started(&plans, &["key"]).await.unwrap();
-    run_limit_row::find_places(&plans, &["key", "other"]).await.unwrap();
+    run_limit_row::find_places(&plans, &["key", "other"])
+        .await
+        .unwrap();
     assert_eq!(plans.whole_tables(), Vec::<String>::new());
 }
 
@@ -35,6 +38,7 @@ fn row(run: RunId, key: &str, seconds: i64, number: Option<u32>) -> Effect {
         row: LimitRow {
             run,
             once: None,
+            start: None,
             place: Some(PlaceRow {
                 key: key.to_owned(),
                 since: now() + TimeDelta::seconds(seconds),
@@ -50,13 +54,17 @@ fn free(run: RunId) -> Effect {
         row: LimitRow {
             run,
             once: None,
+            start: None,
             place: None,
         },
     }
 }
 
 async fn places_of(db: &DatabaseConnection, keys: &[&str]) -> BTreeMap<String, Places> {
-    let needs: Vec<_> = keys.iter().map(|key| Need::Places((*key).to_owned())).collect();
+    let needs: Vec<_> = keys
+        .iter()
+        .map(|key| Need::Places((*key).to_owned()))
+        .collect();
     let tx = begin_write(db).await.unwrap();
     let found = executor().find(&tx, &needs).await.unwrap();
     tx.commit().await.unwrap();
@@ -101,7 +109,10 @@ pub(super) async fn come_back(db: &DatabaseConnection) {
         .collect();
     record_all(db, &queued).await;
     let found = places_of(db, &["long"]).await;
-    assert_eq!((found["long"].queue.len(), found["long"].has_more), (QUEUE_SEEN_MAX, true));
+    assert_eq!(
+        (found["long"].queue.len(), found["long"].has_more),
+        (QUEUE_SEEN_MAX, true)
+    );
 }
 
 /// The loser decides again: its error is a conflict, and no broken row.
@@ -111,14 +122,23 @@ pub(super) async fn have_one_winner(db: &DatabaseConnection) {
         row: LimitRow {
             run,
             once: Some("order 7".to_owned()),
+            start: None,
             place: None,
         },
     };
-    for second in [row(RunId::fresh(), "won", 1, Some(0)), once(RunId::fresh())] {
-        let first = match &second {
-            Effect::Limits { row, .. } if row.once.is_some() => once(RunId::fresh()),
-            _ => row(RunId::fresh(), "won", 0, Some(0)),
-        };
+    let start = |run: RunId| Effect::Limits {
+        workspace: acme(),
+        row: LimitRow {
+            run,
+            once: None,
+            start: Some(("rate".to_owned(), 7, now())),
+            place: None,
+        },
+    };
+    let place = |run: RunId| row(run, "won", 0, Some(0));
+    let of_each = |run: fn() -> RunId| [place(run()), once(run()), start(run())];
+    let both = of_each(RunId::fresh).into_iter().zip(of_each(RunId::fresh));
+    for (first, second) in both {
         record_all(db, &[first]).await;
         let tx = begin_write(db).await.unwrap();
         let lost = match executor().record(&tx, &[second], now()).await {
@@ -134,6 +154,14 @@ pub(super) async fn have_one_winner(db: &DatabaseConnection) {
     let facts = executor().find(&tx, &[found]).await.unwrap();
     tx.commit().await.unwrap();
     assert!(facts.is_empty(), "the run itself is not there");
+    let need = Need::Starts("rate".to_owned());
+    let tx = begin_write(db).await.unwrap();
+    let facts = executor().find(&tx, &[need]).await.unwrap();
+    tx.commit().await.unwrap();
+    let [(_, Fact::Starts(starts))] = facts.as_slice() else {
+        panic!("{facts:?}");
+    };
+    assert_eq!(**starts, [(7, now())]);
 }
 
 fn is_sqlite_error(error: &StoreError) -> bool {

@@ -4,6 +4,7 @@ use chrono::TimeDelta;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::HoldOutcome;
 use holdpoint_contracts::run::{FailureClass, RunStatus};
+use holdpoint_contracts::steps::Grant;
 use holdpoint_ids::{HoldId, RunId};
 use serde_json::{Value, json};
 
@@ -54,7 +55,10 @@ fn a_used_up_budget_asks_before_the_next_call() {
     let asked = &world.event(EventType::RunAwaitingInput).message;
     assert!(asked.contains("1 of 1 calls"), "{asked}");
     answer(&mut world, "continue");
-    assert_eq!((world.status(), world.handed.len()), (RunStatus::Running, 2));
+    assert_eq!(
+        (world.status(), world.handed.len()),
+        (RunStatus::Running, 2)
+    );
     world.report("step-02", done(Value::Null));
     answer(&mut world, "stop");
     assert_eq!(world.status(), RunStatus::Failed);
@@ -99,7 +103,10 @@ fn nonsense_costs_nothing() {
     world.start();
     report_cost(&mut world, "step-01", -5.0);
     report_cost(&mut world, "step-02", f64::NAN);
-    assert_eq!(world.view().spent.unwrap().cost.to_bits(), 0.0_f64.to_bits());
+    assert_eq!(
+        world.view().spent.unwrap().cost.to_bits(),
+        0.0_f64.to_bits()
+    );
     assert_eq!(world.status(), RunStatus::Running);
 }
 
@@ -163,14 +170,21 @@ fn a_run_without_a_place_is_queued_and_starts_in_order() {
     world.places.queue.push(other(2));
     let view = world.start();
     assert_eq!(view.status, RunStatus::Queued);
-    assert!(view.message.starts_with("Queued: at most 1"), "{}", view.message);
+    assert!(
+        view.message.starts_with("Queued: at most 1"),
+        "{}",
+        view.message
+    );
     assert!(world.handed.is_empty());
     world.places.taken.clear();
     world.give(RunInput::TakePlace);
     assert!(world.handed.is_empty(), "another run is first");
     world.places.queue.clear();
     world.give(RunInput::TakePlace);
-    assert_eq!((world.status(), world.handed.len()), (RunStatus::Running, 1));
+    assert_eq!(
+        (world.status(), world.handed.len()),
+        (RunStatus::Running, 1)
+    );
     assert!(matches!(
         world.give(RunInput::TakePlace),
         Heard::Unchanged(Reply::Nothing(()))
@@ -240,6 +254,8 @@ fn wrong_limits_are_refused_when_the_agent_is_applied() {
         ("{ concurrency: {} }", "`runs` is a whole number"),
         ("{ concurrency: { runs: 1, key: plain } }", "placeholders"),
         ("{ concurrency: { runs: 1, key: $run.id } }", "placeholders"),
+        ("{ rate: { starts: 1 } }", "`per` is a duration"),
+        ("{ rate: { starts: 0, per: 1m } }", "from 1 to 1000"),
         ("{ once: sometimes }", "`once` is"),
         ("{ once: { key: \"{{ 1 + }}\" } }", ""),
     ] {
@@ -257,9 +273,63 @@ fn a_call_in_progress_ends_while_people_are_asked() {
     let mut world = limited("{ budget: { steps: 1 } }", steps);
     world.start();
     assert_eq!(world.status(), RunStatus::AwaitingInput);
+    assert_eq!(world.ask("node-a", "a"), Grant::Go, "it counts already");
     world.report("a", done(Value::Null));
     assert!(matches!(world.phase("a"), StepPhase::Completed { .. }));
     assert!(matches!(world.phase("b"), StepPhase::Planned));
     assert_eq!(world.limits, None, "a budget needs no row");
     assert_eq!(world.run().id, run_id());
+}
+
+/// A start above the rate waits for its time, in order, and a timer wakes it.
+#[test]
+fn a_start_above_the_rate_waits_for_its_turn() {
+    let mut world = limited("{ rate: { starts: 2, per: 1m } }", THREE);
+    let begun = world.now;
+    world.starts = vec![
+        (8, begun - TimeDelta::seconds(10)),
+        (7, begun - TimeDelta::seconds(40)),
+        (6, begun - TimeDelta::seconds(41)),
+    ];
+    let view = world.start();
+    assert_eq!((view.status, world.handed.len()), (RunStatus::Queued, 0));
+    assert_eq!(view.resume_at, Some(begun + TimeDelta::seconds(20)));
+    assert!(
+        view.message.contains("start in 20 seconds"),
+        "{}",
+        view.message
+    );
+    let start = world.limits.clone().unwrap().start.unwrap();
+    assert_eq!((start.1, start.2), (9, begun + TimeDelta::seconds(20)));
+    assert!(world.fire_next().is_some());
+    assert_eq!(
+        (world.status(), world.handed.len()),
+        (RunStatus::Running, 1)
+    );
+
+    let mut world = limited("{ rate: { starts: 2, per: 1m } }", THREE);
+    world.starts = vec![(8, begun), (7, begun - TimeDelta::minutes(2))];
+    world.start();
+    assert_eq!(world.handed.len(), 1, "one of two in this minute");
+}
+
+#[test]
+fn a_delayed_start_can_be_cancelled_and_paused() {
+    let mut world = limited("{ rate: { starts: 1, per: 1m } }", THREE);
+    world.starts = vec![(1, world.now)];
+    world.start();
+    world.pause();
+    assert!(world.fire_next().is_some());
+    assert!(
+        world.handed.is_empty(),
+        "its turn has come, and it is paused"
+    );
+    world.resume(holdpoint_contracts::run::ResumeMode::Continue);
+    assert_eq!(world.handed.len(), 1);
+
+    let mut world = limited("{ rate: { starts: 1, per: 1m } }", THREE);
+    world.starts = vec![(1, world.now)];
+    world.start();
+    world.cancel();
+    assert!(world.fire_next().is_none(), "its timer is cleared");
 }

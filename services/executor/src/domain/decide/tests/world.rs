@@ -25,8 +25,8 @@ use holdpoint_ids::{HoldId, RunId, Workspace};
 use serde_json::{Value, json};
 
 use crate::domain::decision::{Decision, Lookup, Outcome, Undecided};
-use crate::domain::plan::Plan;
 use crate::domain::need::Places;
+use crate::domain::plan::Plan;
 use crate::domain::run::{LimitRow, Run, Step, StepPhase};
 use crate::domain::scope::{EndsWatch, Scope, WorkspaceScope};
 use crate::domain::{
@@ -97,6 +97,8 @@ pub(super) struct World {
     pub(super) freed: Vec<String>,
     /// Other runs that hold or want its place.
     pub(super) places: Places,
+    /// Earlier starts of its agent.
+    pub(super) starts: Vec<(u64, DateTime<Utc>)>,
     plan: Arc<PlanFact>,
     pub(super) values: BTreeMap<String, Arc<Value>>,
     /// Hand-outs whose message was dropped: nobody brings them again.
@@ -174,6 +176,7 @@ impl World {
             limits: None,
             freed: Vec::new(),
             places: Places::default(),
+            starts: Vec::new(),
             plan: Arc::new(PlanFact::new(plan)),
             values: BTreeMap::new(),
             dropped: BTreeSet::new(),
@@ -453,6 +456,7 @@ impl World {
                 Some(Fact::Places(Arc::new(self.places.with_row(run_id(), own))))
             }
             Need::StartedOnce(_) => None,
+            Need::Starts(_) => Some(Fact::Starts(Arc::new(self.starts.clone()))),
             Need::State(Key::Run(_)) => self.other_run.clone().map(|it| Fact::Run(Arc::new(it))),
             Need::State(_) => None,
         };

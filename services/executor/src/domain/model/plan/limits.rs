@@ -6,6 +6,9 @@ use serde_json::Value;
 /// Most runs of an agent, or of one key of it, at the same time.
 pub const PLACES_MAX: u32 = 1_000;
 
+/// Most starts of a rate.
+pub const RATE_STARTS_MAX: u32 = 1_000;
+
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -13,7 +16,20 @@ pub struct Limits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<Concurrency>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub once: Option<Once>,
+}
+
+/// How many runs may start within a time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rate {
+    /// 1 to [`RATE_STARTS_MAX`].
+    pub starts: u32,
+    pub per_ms: u64,
+    /// As for [`Concurrency::key`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Value>,
 }
 
 /// What a run may use before people are asked whether it continues.
@@ -51,12 +67,4 @@ pub enum Once {
     Contact,
     /// Those with the same value.
     Key(Value),
-}
-
-impl Limits {
-    /// Whether its runs have a row of limits.
-    #[must_use]
-    pub const fn has_keys(&self) -> bool {
-        self.concurrency.is_some() || self.once.is_some()
-    }
 }

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::run::Spent;
-use holdpoint_ids::RunId;
+use holdpoint_ids::{HoldId, RunId};
 use serde::{Deserialize, Serialize};
 
 use crate::domain::model::plan::limits::Budget;
@@ -16,6 +16,8 @@ pub struct RunLimits {
     pub budget: Option<Box<RunBudget>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<StartTurn>,
     /// Digest of what a second start of the agent would have in common with this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub once: Option<String>,
@@ -49,12 +51,34 @@ pub struct Place {
     pub number: Option<u32>,
 }
 
+/// Its start among those of an agent with `rate`. It is reserved when the run is accepted, so that no later run passes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartTurn {
+    /// Digest of the agent and the key.
+    pub key: String,
+    /// From 1.
+    pub number: u64,
+    pub due: DateTime<Utc>,
+    /// The timer of a start that is still to come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timer: Option<StartTimer>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartTimer {
+    pub hold: HoldId,
+    /// Version of the run that set it.
+    pub rev: u64,
+}
+
 /// The row of a run's limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitRow {
     pub run: RunId,
     pub once: Option<String>,
     pub place: Option<PlaceRow>,
+    /// Key, number and due time of its start; never changes.
+    pub start: Option<(String, u64, DateTime<Utc>)>,
 }
 
 /// A place that a run holds, or wants now.
@@ -128,6 +152,24 @@ impl Run {
         self.place().is_some_and(|place| place.number.is_none())
     }
 
+    /// Its start, while the rate of its agent delays that.
+    #[must_use]
+    pub fn delayed_start(&self) -> Option<(StartTimer, DateTime<Utc>)> {
+        let turn = self.limits.as_deref()?.rate.as_ref()?;
+        Some((turn.timer?, turn.due))
+    }
+
+    /// Its start is no longer to come.
+    pub fn take_start_timer(&mut self) -> Option<StartTimer> {
+        self.limits.as_deref_mut()?.rate.as_mut()?.timer.take()
+    }
+
+    /// Whether its first step waits for a place or for its turn.
+    #[must_use]
+    pub fn is_queued_by_limits(&self) -> bool {
+        self.lacks_place() || self.delayed_start().is_some()
+    }
+
     /// The place that it waits for now; none: it has one, needs none, or something else stops it.
     #[must_use]
     pub fn wanted_place(&self) -> Option<&Place> {
@@ -139,7 +181,7 @@ impl Run {
     #[must_use]
     pub fn limit_row(&self) -> Option<LimitRow> {
         let limits = self.limits.as_deref()?;
-        if limits.place.is_none() && limits.once.is_none() {
+        if limits.place.is_none() && limits.once.is_none() && limits.rate.is_none() {
             return None;
         }
         let held = self.place().filter(|place| place.number.is_some());
@@ -147,6 +189,7 @@ impl Run {
         Some(LimitRow {
             run: self.id,
             once: limits.once.clone(),
+            start: (limits.rate.as_ref()).map(|turn| (turn.key.clone(), turn.number, turn.due)),
             place: place.map(|place| PlaceRow {
                 key: place.key.clone(),
                 since: place.since,

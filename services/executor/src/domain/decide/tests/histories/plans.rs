@@ -7,7 +7,9 @@ use serde_json::json;
 use crate::domain::plan::person_steps::{ApprovalRule, Ask, Handoff};
 use crate::domain::plan::signal_steps::{Finish, FinishStatus, OnSignalTimeout, WaitFor};
 use crate::domain::plan::wait_until::{DAYS, Until, WaitUntil};
-use crate::domain::plan::{Limits, Action, ForEach, Inputs, OnError, OnPause, Plan, PlannedStep, Retry};
+use crate::domain::plan::{
+    Action, ForEach, Inputs, Limits, OnError, OnPause, Plan, PlannedStep, Retry,
+};
 
 fn on_people() -> impl Strategy<Value = Action> {
     let ends = [

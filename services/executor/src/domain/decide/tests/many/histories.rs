@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::super::histories::{self as runs, Move, a_move, a_plan};
 use super::*;
 use crate::domain::DeliveredStep;
-use crate::domain::plan::{Limits, Action, OnError, OnPause, Plan, PlannedStep};
+use crate::domain::plan::{Action, Limits, OnError, OnPause, Plan, PlannedStep};
 use crate::domain::run::{Phase, Timer};
 
 /// What happens to a scope, or to the run in it.
