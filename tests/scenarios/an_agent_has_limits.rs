@@ -303,3 +303,69 @@ async fn starts_above_the_rate_wait_for_their_turn() {
     world.advance("1h").await;
     world.until_status(&runs[4], "completed").await;
 }
+
+/// A pause of the agent keeps the queue and its order. A thousand queued runs delay no start.
+#[tokio::test]
+async fn a_long_queue_survives_a_pause_and_delays_no_start() {
+    let world = World::with_test_clock().await;
+    let wait = json!([{ "wait": "1 day" }, log("after")]);
+    apply(
+        &world,
+        "waits",
+        json!({ "concurrency": { "runs": 1 } }),
+        wait,
+    )
+    .await;
+    let first = world.start_run("waits", json!({})).await;
+    let second = world.start_run("waits", json!({})).await;
+    let lines = "{}\n".repeat(1_000);
+    let batch = reqwest::Client::new()
+        .post(format!(
+            "{}/v1/workspaces/{}/agents/waits/runs:batch",
+            world.up.url, world.up.workspace
+        ))
+        .bearer_auth(&world.up.token)
+        .body(lines)
+        .send()
+        .await
+        .unwrap();
+    let batch: Value = batch.json().await.unwrap();
+    let items = batch["items"].as_array().unwrap();
+    assert!(items.iter().all(|item| item["status"] == 201), "{batch}");
+    let third = items[0]["run"]["id"].as_str().unwrap();
+
+    let pause = json!({});
+    assert_eq!(
+        world
+            .up
+            .post("/agents/waits/pause", &pause)
+            .await
+            .unwrap()
+            .0,
+        200
+    );
+    world.act(&first, "cancel", json!({})).await;
+    world.settle().await;
+    assert_eq!(world.run(&second).await["status"], "queued");
+    assert_eq!(
+        world
+            .up
+            .post("/agents/waits/resume", &pause)
+            .await
+            .unwrap()
+            .0,
+        200
+    );
+    world.settle().await;
+    assert_eq!(world.run(&second).await["status"], "waiting");
+    let begun = std::time::Instant::now();
+    world.act(&second, "cancel", json!({})).await;
+    world.until_status(third, "waiting").await;
+    assert!(
+        begun.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        begun.elapsed()
+    );
+    let (_, page) = world.up.get("/runs?status=waiting").await.unwrap();
+    assert_eq!(page["items"].as_array().unwrap().len(), 1);
+}

@@ -24,6 +24,7 @@ mod a_digest_lists_open_requests;
 mod a_failed_channel_is_replaced_by_the_next;
 mod a_failed_run_is_retried;
 mod a_form_keeps_its_order;
+mod a_freed_place_starts_one_run;
 mod a_full_disk_loses_no_work;
 mod a_hanging_mail_server_delays_no_other_delivery;
 mod a_hold_calls_back;
