@@ -15,6 +15,7 @@ async fn a_killed_hand_over_starts_the_next_run_once() {
     let ground = Ground::on_sqlite().await;
     let _scheduler = ground.serve("scheduler", &[]).await;
     let _handoff = ground.serve("handoff", &[]).await;
+    let _notification = ground.serve("notification", &[]).await;
     let gateway = ground
         .serve("gateway", &["--http", "127.0.0.1:0", "--owner-token"])
         .await;

@@ -42,20 +42,7 @@ async fn places_and_starts_are_shared_by_replicas() {
     let (status, body) = api.post("/agents", &agent).await;
     assert_eq!(status, 201, "{body}");
 
-    let greeting = async |number: usize| {
-        let body = json!({ "input": { "order": number % 4 } });
-        let (status, run) = api.post("/agents/greets/runs", &body).await;
-        assert!(status == 201 || status == 200, "{status} {run}");
-        (number % 4, status, run["id"].as_str().unwrap().to_owned())
-    };
-    let started = join_all((0..60).map(greeting)).await;
-    let created = started.iter().filter(|(_, status, _)| *status == 201);
-    assert_eq!(created.count(), 4);
-    let mut runs: Vec<_> = started.iter().map(|(order, _, id)| (order, id)).collect();
-    runs.sort();
-    runs.dedup();
-    assert_eq!(runs.len(), 4, "one run for each order");
-
+    check_starts(&api).await;
     let started = join_all((0..40).map(|_| async {
         let (status, run) = api.post("/agents/serial/runs", &json!({})).await;
         assert_eq!(status, 201, "{run}");
@@ -71,8 +58,38 @@ async fn places_and_starts_are_shared_by_replicas() {
     })
     .await
     .unwrap();
+    check_places(&api, &started).await;
+    for executor in &executors {
+        let log = executor.log();
+        assert!(
+            !log.contains("panicked") && !log.contains("dead letter"),
+            "{log}"
+        );
+    }
+    assert_eq!(api.get("/dead").await["items"], Value::Array(Vec::new()));
+}
+
+/// Sixty starts for four orders make four runs.
+async fn check_starts(api: &Api) {
+    let greeting = async |number: usize| {
+        let body = json!({ "input": { "order": number % 4 } });
+        let (status, run) = api.post("/agents/greets/runs", &body).await;
+        assert!(status == 201 || status == 200, "{status} {run}");
+        (number % 4, status, run["id"].as_str().unwrap().to_owned())
+    };
+    let started = join_all((0..60).map(greeting)).await;
+    let created = started.iter().filter(|(_, status, _)| *status == 201);
+    assert_eq!(created.count(), 4);
+    let mut runs: Vec<_> = started.iter().map(|(order, _, id)| (order, id)).collect();
+    runs.sort();
+    runs.dedup();
+    assert_eq!(runs.len(), 4, "one run for each order");
+}
+
+/// From the history: each run was called once, and never more than three at the same time.
+async fn check_places(api: &Api, runs: &[String]) {
     let mut changes: Vec<(String, i32)> = Vec::new();
-    for id in &started {
+    for id in runs {
         let items = api.get(&format!("/runs/{id}/events?limit=500")).await["items"].clone();
         let at = |kind: &str| {
             let mut of_kind = items
@@ -95,12 +112,4 @@ async fn places_and_starts_are_shared_by_replicas() {
         now += change;
         assert!(now <= 3, "{now} runs at {at}");
     }
-    for executor in &executors {
-        let log = executor.log();
-        assert!(
-            !log.contains("panicked") && !log.contains("dead letter"),
-            "{log}"
-        );
-    }
-    assert_eq!(api.get("/dead").await["items"], Value::Array(Vec::new()));
 }

@@ -294,8 +294,7 @@ impl Store<ExecutorDomain> for Executor {
         insert_rows(db, versions, None).await?;
         run_value_row::insert(db, values).await?;
         step_row::upsert(db, steps.into_values()).await?;
-        write_histories_and_snapshots(db, histories, effects).await?;
-        run_limit_row::upsert(db, effects).await?;
+        write_records(db, histories, effects).await?;
         // Last, so that no row of an expired run is written after its deletion.
         delete_expired(db, expired).await
     }
@@ -337,14 +336,15 @@ fn states<'c, S>(
     changed.collect()
 }
 
-/// Writes what happened, and the snapshots of suspended runs.
-async fn write_histories_and_snapshots(
+/// Writes what happened, the snapshots of suspended runs, and the limits of runs.
+async fn write_records(
     db: &Transaction,
     histories: Vec<history_row::ActiveModel>,
     effects: &[Effect],
 ) -> Result<(), StoreError> {
     insert_rows(db, histories, None).await?;
-    snapshot_row::upsert(db, effects).await
+    snapshot_row::upsert(db, effects).await?;
+    run_limit_row::upsert(db, effects).await
 }
 
 /// The last effect on each lease of a batch counts. The leases of heartbeats are renewed.

@@ -91,6 +91,31 @@ pub(crate) fn dispatch_step(
     step.attempts += 1;
     step.phase = StepPhase::Queued(handed);
     step.questions.blocked_ms = 0;
+    record_call(transition, index, tool, &args, planned);
+    let called = ToolInvocation {
+        tool: tool_name,
+        args,
+        http: registered.map(|tool| tool.spec.http.clone()),
+        answers: given_answers(transition, index),
+    };
+    if let Some(step) = transition.step(index)
+        && let Some(step_dispatch) = transition.run.step_dispatch(step, called)
+    {
+        transition.effect(Effect::StepDispatch(Box::new(step_dispatch)));
+    }
+}
+
+/// Stores the request of a call, counts it, and adds it to the history.
+fn record_call(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    tool: &str,
+    args: &Value,
+    planned: &PlannedStep,
+) {
+    let Some(step) = transition.step(index) else {
+        return;
+    };
     let (id, dispatch, attempt) = (step.id.clone(), step.dispatch, step.attempts);
     count_call(transition);
     let data = RowData {
@@ -105,17 +130,6 @@ pub(crate) fn dispatch_step(
         planned.action.describe(),
         json!({ "tool": tool, "dispatch": dispatch, "attempt": attempt }),
     );
-    let called = ToolInvocation {
-        tool: tool_name,
-        args,
-        http: registered.map(|tool| tool.spec.http.clone()),
-        answers: given_answers(transition, index),
-    };
-    if let Some(step) = transition.step(index)
-        && let Some(step_dispatch) = transition.run.step_dispatch(step, called)
-    {
-        transition.effect(Effect::StepDispatch(Box::new(step_dispatch)));
-    }
 }
 
 /// Whether a step may be dispatched with the arguments of its earlier dispatch.

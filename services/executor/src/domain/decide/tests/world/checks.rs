@@ -133,12 +133,16 @@ impl World {
 
     /// What the scheduler was told is what the run wants.
     fn check_timers(&self, run: &Run) {
+        // A pause does not move the turn of a start.
+        let delayed = run.delayed_start();
+        let delayed = delayed.map(|(timer, due)| (timer.hold, (timer.rev, Some(due))));
         let wanted: BTreeMap<_, _> = run
             .holds()
             .filter_map(|(_, hold)| match hold.timer {
                 Timer::Set { rev, due, .. } => Some((hold.id, (rev, Some(due)))),
                 Timer::Frozen { .. } => None,
             })
+            .chain(delayed)
             .collect();
         let mut sent = self.timers.clone();
         sent.retain(|_, (_, due)| due.is_some());
@@ -316,6 +320,13 @@ impl World {
             return;
         }
         let mut wakers = run.holds().count() + run.people().count();
+        wakers += usize::from(run.delayed_start().is_some());
+        if run.wanted_place().is_some() {
+            // The sweep of queued runs finds its row.
+            let row = self.limits.as_ref().and_then(|row| row.place.as_ref());
+            assert!(row.is_some_and(|place| place.number.is_none()), "{row:?}");
+            wakers += 1;
+        }
         for step in &run.steps {
             let is_out = match &step.phase {
                 StepPhase::Queued(_) => true,
