@@ -47,6 +47,7 @@ mod a_run_waits_for_a_signal_or_a_date;
 mod a_schedule_starts_runs;
 mod a_secret_is_entered_elsewhere;
 mod a_service_dies_at_any_point;
+mod a_standing_approval_decides_without_asking;
 mod a_step_creates_a_task;
 mod a_step_runs_for_each_item;
 mod a_step_waits_for_its_tool;

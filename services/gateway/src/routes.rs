@@ -16,6 +16,7 @@ pub(crate) mod requests;
 pub(crate) mod runs;
 pub(crate) mod schedules;
 pub(crate) mod sessions;
+pub(crate) mod standing_approvals;
 pub(crate) mod tokens;
 pub(crate) mod tools;
 pub(crate) mod users;

@@ -9,6 +9,7 @@ pub(crate) mod processes;
 pub(crate) mod requests;
 pub(crate) mod runs;
 pub(crate) mod schedules;
+pub(crate) mod standing_approvals;
 pub(crate) mod workspace;
 
 use std::net::SocketAddr;
@@ -25,6 +26,7 @@ use self::processes::{
 use self::requests::RequestCommand;
 use self::runs::{AgentCommand, ContactCommand, RunCommand};
 use self::schedules::ScheduleCommand;
+use self::standing_approvals::StandingApprovalCommand;
 use self::workspace::{
     ClockCommand, DeadCommand, MeshCommand, PoliciesCommand, TokenCommand, ToolCommand,
     UserCommand, WorkspaceCommand,
@@ -158,6 +160,9 @@ pub(crate) enum Command {
     /// Manage approval and escalation policies
     #[command(subcommand)]
     Policies(PoliciesCommand),
+    /// Approve calls of tools before they are asked
+    #[command(subcommand)]
+    StandingApproval(StandingApprovalCommand),
     /// Start runs by a cron expression
     #[command(subcommand)]
     Schedule(ScheduleCommand),

@@ -13,6 +13,7 @@ pub(crate) mod request;
 pub(crate) mod run;
 mod schedules;
 mod short_id;
+mod standing_approvals;
 mod users;
 mod webhooks;
 mod workspace;

@@ -94,6 +94,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Preferences(command) => run_client_command(global, command).await,
         Command::Webhooks(command) => run_client_command(global, command).await,
         Command::Policies(command) => run_client_command(global, command).await,
+        Command::StandingApproval(command) => run_client_command(global, command).await,
         Command::Schedule(command) => run_client_command(global, command).await,
         Command::Dead(command) => run_client_command(global, command).await,
         Command::Workspace(command) => run_client_command(global, command).await,

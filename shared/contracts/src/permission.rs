@@ -16,8 +16,9 @@ use crate::executor::{
     RetryRun, SignalRun, StartRun, StartScheduled, TakeOverRun, TimersFired, WatchRunEnds,
 };
 use crate::handoff::{
-    ActOnRequest, AskAgain, DecideRequest, DecideRequests, DeletePolicy, DisableUser, OpenHold,
-    PutPolicy, PutUser, RequestTimersFired, SetHolds, WithdrawHold,
+    ActOnRequest, AskAgain, CreateStandingApproval, DecideRequest, DecideRequests, DeletePolicy,
+    DisableUser, OpenHold, PutPolicy, PutUser, RequestTimersFired, RevokeStandingApproval,
+    SetHolds, WithdrawHold,
 };
 use crate::message::{Command, Query};
 use crate::notification::{
@@ -231,7 +232,8 @@ fn of_gateway() -> Vec<String> {
         ApplyAgent, DeleteAgent, PutTool, DeleteTool, PutContact, PatchContact, AddActivity,
         DeleteContact, StartRun, PauseRun, ResumeRun, CancelRun, RetryRun, SignalRun, SuspendRun,
         TakeOverRun, PauseScope, ResumeScope, RequestInput, OpenHold, AskAgain, WithdrawHold, DecideRequest, DecideRequests,
-        ActOnRequest, PutUser, DisableUser, PutPolicy, DeletePolicy, ReadNotification,
+        ActOnRequest, PutUser, DisableUser, PutPolicy, DeletePolicy,
+        CreateStandingApproval, RevokeStandingApproval, ReadNotification,
         ReadNotifications, PutPreferences, AddWebhook, ChangeWebhook, RemoveWebhook,
         ShowWebhookSecret, Watch, Unwatch, WatchRunEnds, PutSchedule, DeleteSchedule
     }

@@ -102,6 +102,13 @@ uuid_id!(
 );
 
 uuid_id!(
+    /// A person's approval of calls that have not been asked yet.
+    StandingApprovalId,
+    "sa_",
+    "standing approval id"
+);
+
+uuid_id!(
     /// A program that receives events.
     WebhookId,
     "wh_",
@@ -405,7 +412,14 @@ macro_rules! text {
     )+};
 }
 
-text!(RunId, CommandId, WebhookId, HoldId, NotificationId);
+text!(
+    RunId,
+    CommandId,
+    WebhookId,
+    StandingApprovalId,
+    HoldId,
+    NotificationId
+);
 text!(
     Workspace,
     AgentName,

@@ -46,11 +46,14 @@ pub(crate) fn upsert_or_fail(
         .to_owned()
 }
 
-/// Whether a transaction failed because a row did not have the version that its writer had read.
+/// Whether a transaction failed because another one was faster: a row did not have the version that its writer had
+/// read, or a new row exists.
 #[must_use]
 pub fn is_conflict(error: &StoreError) -> bool {
-    let StoreError::Database(DbErr::Exec(RuntimeErr::SqlxError(error))) = error else {
-        return false;
+    let error = match error {
+        StoreError::Database(DbErr::Exec(RuntimeErr::SqlxError(error))) => error,
+        StoreError::Conflict { .. } => return true,
+        _ => return false,
     };
     error.as_database_error().is_some_and(|error| {
         error.kind() == ErrorKind::NotNullViolation && error.message().ends_with(PRIOR_VERSION)

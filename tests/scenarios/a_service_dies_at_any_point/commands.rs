@@ -15,7 +15,7 @@ use crate::world::{PATIENCE, log};
 
 /// Commands of people and programs. In CI the service dies after the commit and after publishing. `cargo xtask test
 /// --exhaustive` plays all points.
-pub(super) const COMMANDS: [Row; 35] = [
+pub(super) const COMMANDS: [Row; 37] = [
     Row("executor", "apply_agent", false, Workload::Definitions),
     Row("executor", "put_tool", false, Workload::Definitions),
     Row("executor", "delete_tool", false, Workload::Definitions),
@@ -29,6 +29,18 @@ pub(super) const COMMANDS: [Row; 35] = [
     Row("scheduler", "delete_schedule", false, Workload::Definitions),
     Row("handoff", "put_policy", false, Workload::Administration),
     Row("handoff", "delete_policy", false, Workload::Administration),
+    Row(
+        "handoff",
+        "create_standing_approval",
+        false,
+        Workload::Administration,
+    ),
+    Row(
+        "handoff",
+        "revoke_standing_approval",
+        false,
+        Workload::Administration,
+    ),
     Row(
         "notification",
         "put_preferences",
@@ -244,7 +256,19 @@ impl Trial<'_> {
         let is_it = |one: &Value| one["name"] == policy.as_str();
         self.check_count("/policies", 1, is_it).await?;
         self.delete(&format!("/policies/{policy}")).await?;
-        self.check_count("/policies", 0, is_it).await
+        self.check_count("/policies", 0, is_it).await?;
+
+        let terms = json!({ "agent": self.unique_name("a"), "tool": "pay", "args_schema": {},
+            "max_uses": 5, "expires_in": "1h" });
+        let list = "/standing-approvals";
+        let made = id_of(&self.post("standing approval", list, &terms).await?)?;
+        let is_it = |one: &Value| one["agent"] == terms["agent"];
+        self.check_count(list, 1, is_it).await?;
+        let path = format!("{list}/{made}");
+        self.delete(&path).await?;
+        let shown = self.until_seen("the revocation", &path, |_| true).await?;
+        ensure!(shown["status"] == "revoked", "{shown}");
+        Ok(())
     }
 
     /// Preferences, webhooks, watches and notifications.
