@@ -1,6 +1,7 @@
 //! Reads of the executor, answered from the rows beside the writer. They change nothing.
 
 mod nodes;
+mod operations;
 mod overlay;
 mod query_error;
 mod snapshot;
@@ -21,6 +22,9 @@ use holdpoint_contracts::executor::{
     ListContacts, ListNodes, ListRuns, ListTools, PlanAgent, PlannedAgent, SERVICE,
 };
 use holdpoint_contracts::message::Query;
+use holdpoint_contracts::operation::{
+    GetOperation, ListOperationResults, ListOperations, PlanOperation,
+};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::{Page, RunView, StepView};
 use holdpoint_contracts::subject::Parts;
@@ -114,6 +118,17 @@ impl ExecutorQueries {
             ListClaims::NAME => write_reply(self.claims(workspace, read_query(body)?).await?),
             GetSnapshot::NAME => write_reply(self.snapshot(workspace, &read_query(body)?).await?),
             EndedRuns::NAME => write_reply(self.ended_runs(workspace, &read_query(body)?).await?),
+            PlanOperation::NAME => {
+                write_reply(self.plan_operation(workspace, &read_query(body)?).await?)
+            }
+            GetOperation::NAME => write_reply(self.operation(workspace, &read_query(body)?).await?),
+            ListOperations::NAME => {
+                write_reply(self.operations(workspace, &read_query(body)?).await?)
+            }
+            ListOperationResults::NAME => write_reply(
+                self.operation_results(workspace, &read_query(body)?)
+                    .await?,
+            ),
             GetHistory::NAME => write_reply(self.history(workspace, &read_query(body)?).await?),
             other => {
                 let detail = format!("the executor has no query `{other}`");
@@ -360,6 +375,8 @@ impl ExecutorQueries {
             agent: query.agent.as_ref(),
             label: label.transpose()?,
             created_after: query.created_after,
+            created_until: None,
+            is_open: false,
             before,
             limit: limit + 1,
         };

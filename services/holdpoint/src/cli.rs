@@ -23,7 +23,7 @@ use self::processes::{
     ServeArgs, WorkerArgs,
 };
 use self::requests::RequestCommand;
-use self::runs::{AgentCommand, ContactCommand, RunCommand};
+use self::runs::{AgentCommand, ContactCommand, OperationCommand, RunCommand};
 use self::schedules::ScheduleCommand;
 use self::workspace::{
     ClockCommand, DeadCommand, MeshCommand, PoliciesCommand, TokenCommand, ToolCommand,
@@ -131,6 +131,9 @@ pub(crate) enum Command {
     /// Start, watch and control runs
     #[command(subcommand)]
     Run(RunCommand),
+    /// Follow actions on many runs
+    #[command(subcommand)]
+    Operation(OperationCommand),
     /// Manage the contacts that runs are about
     #[command(subcommand)]
     Contact(ContactCommand),

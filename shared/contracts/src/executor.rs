@@ -13,6 +13,10 @@ use crate::contact::{Activity, ContactView};
 use crate::history::HistoryItem;
 use crate::hold::{CloseReply, HandoffUpdate, HandoffUpdateReply, HoldClosed};
 use crate::message::Reply;
+use crate::operation::{
+    CancelOperation, GetOperation, ListOperationResults, ListOperations, OperationView,
+    PlanOperation, PlannedOperation, RunResultView, StartOperation,
+};
 use crate::problem::FieldError;
 use crate::run::{ChangedRun, HoldKind, Page, PausedBy, ResumeMode, RunStatus, RunView};
 use crate::steps::{
@@ -55,6 +59,8 @@ commands! {
     SignalRun:       "signal_run"(run)                 -> ChangedRun;
     SuspendRun:      "suspend_run"(run)                -> ChangedRun;
     TakeOverRun:     "take_over_run"(run)              -> ChangedRun;
+    StartOperation:  "start_operation"(id)             -> OperationView;
+    CancelOperation: "cancel_operation"(id)            -> OperationView;
     WatchRunEnds:    "watch_run_ends"(of[0])           -> Vec<Reply<RunEndWatched>>;
     HoldsClosed:     "holds_closed"(closed[0].id)      -> Vec<Reply<CloseReply>>;
     HandoffsUpdated: "handoffs_updated"(handled[0].id) -> Vec<Reply<HandoffUpdateReply>>;
@@ -78,6 +84,10 @@ queries! {
     GetRun:         "run"        -> RunView;
     ListRuns:       "runs"       -> Page<RunView>;
     GetSnapshot:    "snapshot"   -> Option<SnapshotView>;
+    PlanOperation:  "plan_operation" -> PlannedOperation;
+    GetOperation:   "operation"  -> OperationView;
+    ListOperations: "operations" -> Page<OperationView>;
+    ListOperationResults: "operation_results" -> Page<RunResultView>;
     EndedRuns:      "ended_runs" -> Vec<RunId>;
     GetHistory:     "history"    -> HistoryPage;
     ListNodes:      "nodes"      -> Page<NodeView>;

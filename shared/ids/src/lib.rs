@@ -102,6 +102,13 @@ uuid_id!(
 );
 
 uuid_id!(
+    /// One action on all runs that match a filter.
+    OperationId,
+    "op_",
+    "operation id"
+);
+
+uuid_id!(
     /// A program that receives events.
     WebhookId,
     "wh_",
@@ -405,7 +412,14 @@ macro_rules! text {
     )+};
 }
 
-text!(RunId, CommandId, WebhookId, HoldId, NotificationId);
+text!(
+    RunId,
+    CommandId,
+    OperationId,
+    WebhookId,
+    HoldId,
+    NotificationId
+);
 text!(
     Workspace,
     AgentName,

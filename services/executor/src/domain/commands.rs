@@ -15,6 +15,7 @@ pub(crate) mod request_input;
 pub(crate) mod resume_run;
 pub(crate) mod retry_run;
 pub(crate) mod signal_run;
+pub(crate) mod start_operation;
 pub(crate) mod start_run;
 pub(crate) mod start_scheduled;
 pub(crate) mod start_steps;

@@ -177,6 +177,29 @@ pub(crate) struct RunRefs {
     pub(crate) runs: Vec<String>,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
+    /// Count the runs that match, and change nothing
+    #[arg(long, conflicts_with = "runs")]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum OperationCommand {
+    /// List actions on many runs, newest first
+    List(PageArgs),
+    /// Show an action with its progress
+    Show(ById),
+    /// List the result of each run
+    Results {
+        #[command(flatten)]
+        operation: ById,
+        /// Only this result
+        #[arg(long, value_parser = ["changed", "unchanged", "refused"])]
+        result: Option<String>,
+        #[command(flatten)]
+        page: PageArgs,
+    },
+    /// End an action before it has reached all runs
+    Cancel(ById),
 }
 
 #[derive(Subcommand)]

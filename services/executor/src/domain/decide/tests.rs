@@ -11,6 +11,7 @@ mod histories;
 mod leases;
 mod many;
 mod on_error;
+mod operations;
 mod pausing;
 mod people;
 mod require_active_user;

@@ -437,6 +437,7 @@ impl World {
                 let snapshot = self.snapshot.clone();
                 snapshot.map(|snapshot| Fact::Snapshot(Arc::new(snapshot)))
             }
+            Need::OperationResult(..) | Need::RunningOperations(_) => None,
             Need::State(Key::Run(_)) => self.other_run.clone().map(|it| Fact::Run(Arc::new(it))),
             Need::State(_) => None,
         };
