@@ -16,9 +16,9 @@ use holdpoint_auth::{Keys, Right};
 use holdpoint_contracts::asking::RequestInput;
 use holdpoint_contracts::executor::{
     AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HandoffsUpdated,
-    HoldsClosed, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope,
-    RetryRun, RunEndsOf, ScheduledStart, SignalRun, StartRun, StartScheduled, TakeOverRun,
-    TimerFired, TimersFired, WatchRunEnds,
+    HoldsClosed, MigrateRun, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun,
+    ResumeScope, RetryRun, RunEndsOf, ScheduledStart, SignalRun, StartRun, StartScheduled,
+    TakeOverRun, TimerFired, TimersFired, WatchRunEnds,
 };
 use holdpoint_contracts::hold::HoldClosed;
 use holdpoint_contracts::message::{Actor, Command, Envelope};
@@ -178,6 +178,10 @@ fn decode_run_command(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
         RetryRun::VERB => caller.read_one(body, Right::Operate, |it: RetryRun, by| {
             let from = it.from_step;
             caller.run_input(it.run, RunInput::Retry { by, from })
+        }),
+        MigrateRun::VERB => caller.read_one(body, Right::Operate, |it: MigrateRun, by| {
+            let version = it.version;
+            caller.run_input(it.run, RunInput::Migrate { by, version })
         }),
         StartOperation::VERB => operations::decode_start(body, caller),
         CancelOperation::VERB => operations::decode_cancel(body, caller),

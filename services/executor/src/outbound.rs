@@ -305,6 +305,7 @@ fn log(item: &HistoryItem) {
         | EventType::RunRetried
         | EventType::StepRevised
         | EventType::RunSuspended
+        | EventType::RunMigrated
         | EventType::HandoffOffered
         | EventType::HandoffAccepted
         | EventType::HandoffReassigned

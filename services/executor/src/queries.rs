@@ -5,6 +5,7 @@ mod operations;
 mod overlay;
 mod query_error;
 mod snapshot;
+mod stats;
 mod unoffered;
 mod warnings;
 
@@ -15,7 +16,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_clock::Clock;
-use holdpoint_contracts::agent::AgentView;
+use holdpoint_contracts::agent::{AgentView, GetAgentStats};
 use holdpoint_contracts::contact::{Activity, ContactView};
 use holdpoint_contracts::executor::{
     GetAgent, GetContact, GetHistory, GetRun, HistoryPage, ListActivities, ListAgents, ListClaims,
@@ -105,6 +106,9 @@ impl ExecutorQueries {
         let reply = match query {
             PlanAgent::NAME => write_reply(self.plan(workspace, read_query(body)?).await?),
             GetAgent::NAME => write_reply(self.agent(workspace, &read_query(body)?).await?),
+            GetAgentStats::NAME => {
+                write_reply(self.agent_stats(workspace, &read_query(body)?).await?)
+            }
             ListAgents::NAME => write_reply(self.agents(workspace, &read_query(body)?).await?),
             GetContact::NAME => write_reply(self.contact(workspace, read_query(body)?).await?),
             ListActivities::NAME => {
@@ -180,6 +184,8 @@ impl ExecutorQueries {
         Ok(AgentView {
             warnings: self.unknown_tools(workspace, &steps).await?,
             steps,
+            inputs: plan.inputs.map(|inputs| inputs.schema),
+            versions: store::agent_versions(&self.db, workspace, &agent.name).await?,
             ..agent.view()
         })
     }

@@ -45,6 +45,7 @@ mod operation_result_row;
 mod operation_row;
 mod retention;
 mod run_row;
+mod run_stats;
 mod run_value_row;
 mod step_row;
 mod suspension;
@@ -72,7 +73,7 @@ use crate::executor::Executor;
 
 pub(crate) use activity_row::newest as activities_of;
 pub(crate) use agent_row::{list as list_agents, named as agents};
-pub(crate) use agent_version_row::one as plan;
+pub(crate) use agent_version_row::{newest as agent_versions, one as plan};
 pub(crate) use contact_row::{list as list_contacts, one as contact};
 pub(crate) use history_row::after as history_after;
 pub(crate) use lease_event_row::{of_run as lease_events_of, of_steps as lease_events_of_steps};
@@ -88,6 +89,7 @@ pub(crate) use retention::has_expired;
 pub(crate) use run_row::{
     Filter, count as count_runs, list as list_runs, one as run, open as open_runs, with_ids as runs,
 };
+pub(crate) use run_stats::{RunStatsRow, newest as newest_run_stats};
 pub(crate) use run_value_row::{find as values, input_of};
 pub(crate) use step_row::{named as steps_named, of_run as steps_of, queued as queued_steps};
 pub(crate) use suspension::snapshot_row::of_run as snapshot_of;

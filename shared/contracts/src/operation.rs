@@ -36,6 +36,9 @@ pub enum RunAction {
     Retry {
         from_step: Option<String>,
     },
+    Migrate {
+        version: Option<u32>,
+    },
     Signal {
         name: String,
         #[serde(default)]
@@ -55,6 +58,7 @@ pub enum ActionName {
     Cancel,
     Suspend,
     Retry,
+    Migrate,
     Signal,
 }
 
@@ -67,6 +71,7 @@ impl RunAction {
             Self::Cancel { .. } => ActionName::Cancel,
             Self::Suspend { .. } => ActionName::Suspend,
             Self::Retry { .. } => ActionName::Retry,
+            Self::Migrate { .. } => ActionName::Migrate,
             Self::Signal { .. } => ActionName::Signal,
         }
     }

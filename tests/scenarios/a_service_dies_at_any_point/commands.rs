@@ -15,7 +15,7 @@ use crate::world::{PATIENCE, log};
 
 /// Commands of people and programs. In CI the service dies after the commit and after publishing. `cargo xtask test
 /// --exhaustive` plays all points.
-pub(super) const COMMANDS: [Row; 37] = [
+pub(super) const COMMANDS: [Row; 38] = [
     Row("executor", "apply_agent", false, Workload::Definitions),
     Row("executor", "put_tool", false, Workload::Definitions),
     Row("executor", "delete_tool", false, Workload::Definitions),
@@ -71,6 +71,7 @@ pub(super) const COMMANDS: [Row; 37] = [
     Row("executor", "retry_run", false, Workload::Retries),
     Row("executor", "signal_run", false, Workload::Signals),
     Row("executor", "suspend_run", false, Workload::Suspensions),
+    Row("executor", "migrate_run", false, Workload::ManyRuns),
     Row("executor", "start_operation", false, Workload::ManyRuns),
     Row("executor", "cancel_operation", false, Workload::ManyRuns),
     Row("executor", "pause_scope", false, Workload::Operations),

@@ -201,6 +201,8 @@ pub enum RunInput {
     Cancel { by: Actor, reason: Option<String> },
     /// An operator continues it after it has failed, perhaps from an earlier step.
     Retry { by: Actor, from: Option<String> },
+    /// An operator moves it to a newer version of its agent; none: the newest.
+    Migrate { by: Actor, version: Option<u32> },
     /// A program or a user sends a signal to it.
     Signal { by: Actor, signal: Signal },
     /// An operator becomes the owner of the run.

@@ -64,6 +64,21 @@ pub enum Refusal {
         "run `{0}` has been retried {RETRIES_MAX} times, and no more are allowed; start a new run"
     )]
     TooManyRetries(RunId),
+    /// The step that has begun.
+    #[error(
+        "version {version} has another definition of {step}, which has begun; the run keeps version {kept}"
+    )]
+    PlanDiffers {
+        step: String,
+        version: u32,
+        kept: u32,
+    },
+    #[error("invalid `version` {version}; expected a newer one than {kept}, at most {newest}")]
+    InvalidVersion {
+        version: u32,
+        kept: u32,
+        newest: u32,
+    },
     /// The first step, which needs the second one.
     #[error(
         "{0} cannot start before {1}, which has not completed; retry from {1} or from a step before it"
@@ -195,6 +210,7 @@ impl Refusal {
             Self::RunNotSuspended(_) => (409, "run_not_suspended"),
             Self::NotOneStep(..) => (409, "not_one_step"),
             Self::RunNotFailed(..) => (409, "run_not_failed"),
+            Self::PlanDiffers { .. } => (409, "plan_differs"),
             Self::RetryTooLate(..) => (409, "step_not_reached"),
             Self::ScopeBusy => (409, "scope_busy"),
             Self::TooManyOperations => (409, "too_many_operations"),
@@ -215,6 +231,7 @@ impl Refusal {
             | Self::Labels(_)
             | Self::ReasonTooLong
             | Self::InvalidSignalKey
+            | Self::InvalidVersion { .. }
             | Self::InvalidFilter
             | Self::InvalidResult(_)
             | Self::InvalidSupplement(_)

@@ -25,6 +25,8 @@ pub(crate) enum AgentCommand {
     List(PageArgs),
     /// Show an agent with its steps
     Show(ByName),
+    /// Show what became of the newest runs of an agent, as JSON
+    Stats(ByName),
     /// Show the compiled steps of a file without storing it
     Plan {
         /// YAML or JSON file; `-` is standard input
@@ -102,6 +104,14 @@ pub(crate) enum RunCommand {
         /// Run this step and all that depends on it again
         #[arg(long, value_name = "STEP")]
         from: Option<String>,
+    },
+    /// Move runs to a newer version of their agent, if it agrees with what has happened
+    Migrate {
+        #[command(flatten)]
+        runs: RunRefs,
+        /// Version [default: the newest]
+        #[arg(long, value_name = "VERSION")]
+        to: Option<u32>,
     },
     /// Send a signal to runs; a step that waits for it goes on
     Signal {

@@ -76,6 +76,11 @@ impl ClientCommand for RunCommand {
                 let action = Action::new("retry", body, "retried", "has not failed");
                 change_runs::change_runs(session, &runs, &action).await
             }
+            Self::Migrate { runs, to } => {
+                let body = json!({ "version": to });
+                let action = Action::new("migrate", body, "migrated", "has this version already");
+                change_runs::change_runs(session, &runs, &action).await
+            }
             Self::Signal {
                 runs,
                 name,

@@ -10,6 +10,7 @@ mod fan_out;
 mod histories;
 mod leases;
 mod many;
+mod migrating;
 mod on_error;
 mod operations;
 mod pausing;

@@ -80,6 +80,7 @@ pub fn selected_status(action: &RunAction, filter: &RunFilter) -> SelectedStatus
         | RunAction::Resume { .. }
         | RunAction::Cancel { .. }
         | RunAction::Suspend { .. }
+        | RunAction::Migrate { .. }
         | RunAction::Signal { .. } => None,
     };
     let status = filter.status.or(default);

@@ -110,6 +110,7 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         | RunInput::Resume { .. }
         | RunInput::Cancel { .. }
         | RunInput::Retry { .. }
+        | RunInput::Migrate { .. }
         | RunInput::Signal { .. }
         | RunInput::Watch
         | RunInput::ApplyScopes

@@ -29,6 +29,7 @@ pub fn input_of_action(operation: &Operation) -> RunInput {
             by,
             from: from_step,
         },
+        RunAction::Migrate { version } => RunInput::Migrate { by, version },
         RunAction::Signal { name, data, key } => {
             let signal = Signal { name, data, key };
             RunInput::Signal { by, signal }
@@ -61,7 +62,10 @@ pub fn check_action(action: &RunAction, filter: &RunFilter) -> Result<(), Refusa
                 return Err(Refusal::SignalTooLarge(bytes));
             }
         }
-        RunAction::Pause { .. } | RunAction::Resume { .. } | RunAction::Retry { .. } => {}
+        RunAction::Pause { .. }
+        | RunAction::Resume { .. }
+        | RunAction::Retry { .. }
+        | RunAction::Migrate { .. } => {}
     }
     Ok(())
 }
