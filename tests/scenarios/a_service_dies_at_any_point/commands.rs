@@ -162,7 +162,7 @@ impl Trial<'_> {
         self.call(Method::PATCH, path, (body, 200)).await
     }
 
-    async fn delete(&self, path: &str) -> anyhow::Result<Value> {
+    pub(super) async fn delete(&self, path: &str) -> anyhow::Result<Value> {
         self.call(Method::DELETE, path, (&Value::Null, 404)).await
     }
 

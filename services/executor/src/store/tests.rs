@@ -10,6 +10,7 @@ mod page_order;
 mod pauses;
 mod retention;
 mod samples;
+mod stats;
 mod step_rows;
 mod suspension;
 mod unreadable;
@@ -74,6 +75,7 @@ async fn postgres_behaves_as_sqlite_does() {
     leases::nodes_go(&database("nodes").await).await;
     retention::expired_runs_go(&database("retention").await).await;
     operations::keep_results(&database("operations").await).await;
+    stats::have_newest(&database("stats").await).await;
     suspension::is_kept(&database("snapshots").await).await;
     suspension::shows_calls(&database("calls").await).await;
     pauses::wait_for_starts(&database("pauses").await, &database("pauses").await).await;

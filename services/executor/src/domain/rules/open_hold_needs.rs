@@ -130,6 +130,7 @@ const fn may_end_child(input: &RunInput) -> bool {
     match input {
         RunInput::Resume { .. }
         | RunInput::Retry { .. }
+        | RunInput::Migrate { .. }
         | RunInput::Signal { .. }
         | RunInput::ApplyScopes
         | RunInput::TimerFired { .. }
