@@ -38,7 +38,6 @@ async fn a_run_is_started_and_the_agent_is_paused() {
     browser.reads("Lisbon").await;
 
     browser.go("/agents/books").await;
-    browser.reads("1 runs since").await;
     browser.click("Pause this agent").await;
     browser.reads("Resume this agent").await;
     let (_, view) = world.up.get("/agents/books").await.unwrap();

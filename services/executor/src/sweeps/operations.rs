@@ -19,8 +19,8 @@ use crate::domain::{
 use crate::executor::Executor;
 use crate::store;
 
-/// Most runs of one page, over all operations.
-const PAGE_RUNS: u64 = 500;
+/// Most runs of one page, over all operations. Other commands wait for its commit.
+const PAGE_RUNS: u64 = 200;
 
 /// Most operations of one page; further ones wait until some of these are finished.
 const PAGE_OPERATIONS: u64 = 20;

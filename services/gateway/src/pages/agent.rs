@@ -156,7 +156,7 @@ fn statistics(stats: &AgentStats, viewer: &Viewer) -> Markup {
         section #stats {
             h2 { "What became of its runs" }
             p.meta {
-                span { (stats.runs) " runs since " (labels::instant(stats.since, viewer.zone)) }
+                span { "Runs since " (labels::instant(stats.since, viewer.zone)) ": " (stats.runs) }
                 @if stats.limit_reached { span { "only the newest " (stats.runs) " count" } }
             }
             @if let Some(rate) = rate {

@@ -1,7 +1,7 @@
 //! What an operation does with one run of it: its action takes effect at most once, and its result is kept.
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::operation::{RunAction, RunFilter, RunResult};
+use holdpoint_contracts::operation::{OperationState, RunAction, RunFilter, RunResult};
 use holdpoint_contracts::size::json_bytes;
 
 use crate::domain::decision::{Decided, Decision, Lookup, LookupFn, Outcome, Undecided};
@@ -137,14 +137,15 @@ fn user_need(item: &OperationItem) -> Option<Need> {
     Some(Need::User(item.workspace.clone(), user))
 }
 
-/// Whether the run has its result, or the operation has ended.
+/// Whether the run has its result, or the operation was cancelled. The last page ends the operation in the same
+/// batch, perhaps before its runs are decided, so a completed operation still acts on them.
 fn is_done(item: &OperationItem, lookup: LookupFn<'_>) -> bool {
-    let is_running = match lookup(&Need::State(Key::Operation(item.operation))) {
-        Lookup::Found(Fact::Operation(operation)) => operation.is_running(),
-        Lookup::Found(_) | Lookup::Missing | Lookup::NotLoaded => false,
+    let is_cancelled = match lookup(&Need::State(Key::Operation(item.operation))) {
+        Lookup::Found(Fact::Operation(it)) => it.state() == OperationState::Cancelled,
+        Lookup::Found(_) | Lookup::Missing | Lookup::NotLoaded => true,
     };
     let result = lookup(&Need::OperationResult(item.operation, item.run));
-    !is_running || matches!(result, Lookup::Found(_))
+    is_cancelled || matches!(result, Lookup::Found(_))
 }
 
 /// An operation counts while its user is active.

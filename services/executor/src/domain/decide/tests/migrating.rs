@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use chrono::TimeDelta;
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::run::{ResumeMode, RunStatus};
+use holdpoint_contracts::run::RunStatus;
 use serde_json::json;
 
 use super::world::{Heard, World, done, owner};
@@ -63,7 +64,7 @@ fn steps_that_have_not_begun_are_those_of_the_new_plan() {
         .collect();
     assert_eq!(ids, ["find", "rest", "note", "last"]);
     assert!(matches!(migrate(&mut world, Some(4)), Heard::Unchanged(_)));
-    world.resume(ResumeMode::Now);
+    world.pass(TimeDelta::days(5));
     world.fire_next();
     let called = world.handed.last().unwrap();
     assert_eq!(

@@ -283,8 +283,23 @@ fn each_run_has_one_result() {
     assert_eq!(result_of(&mut world, &retry), (RunResult::Refused, code));
 }
 
+/// The input of the last page may be decided before its runs.
 #[test]
-fn an_operation_that_has_ended_does_nothing() {
+fn the_runs_of_the_last_page_have_results() {
+    let mut world = World::started(WAIT);
+    let own = started(cancel("over"));
+    let Ok(Change::Changed(completed)) = change(Some(&own), paged(None, None, 1), 0) else {
+        panic!("not ended");
+    };
+    assert_eq!(completed.state(), OperationState::Completed);
+    assert_eq!(
+        result_of(&mut world, &completed),
+        (RunResult::Changed, None)
+    );
+}
+
+#[test]
+fn a_cancelled_operation_does_nothing() {
     let mut world = World::started(WAIT);
     let own = started(cancel("over"));
     let Ok(Change::Changed(ended)) = change(Some(&own), OperationInput::Cancel { by: owner() }, 0)
