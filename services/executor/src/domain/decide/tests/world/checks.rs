@@ -213,7 +213,8 @@ impl World {
             Some(of) => &self.plan.plan.steps[of.parent].id,
             None => &step.id,
         };
-        let mut steps = self.plan.plan.steps.iter();
+        let next = self.next_plan.iter().flat_map(|plan| &plan.plan.steps);
+        let mut steps = self.plan.plan.steps.iter().chain(next);
         let planned = steps.find(|planned| planned.id == *id).unwrap();
         if planned.approval.is_none() && !is_risky && !step.is_high_risk {
             return;
