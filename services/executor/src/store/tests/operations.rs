@@ -38,21 +38,23 @@ async fn pages_have_each_run_that_matches_once() {
     while flow.is_continue() {
         let inputs = operations_page(&db).await.unwrap();
         for input in inputs {
-            match input {
-                Input::OperationItem(item) => seen.push(item.run),
-                Input::Operation {
-                    input: OperationInput::Paged { after, upto, runs },
-                    ..
-                } => {
-                    assert_eq!(after, own.cursor);
-                    own.taken += runs;
-                    own.cursor = upto;
-                    own.version += 1;
-                    if upto.is_none() {
-                        flow = ControlFlow::Break(());
-                    }
-                }
-                other => panic!("{other:?}"),
+            if let Input::OperationItem(item) = input {
+                seen.push(item.run);
+                continue;
+            }
+            let Input::Operation {
+                input: OperationInput::Paged { after, upto, runs },
+                ..
+            } = input
+            else {
+                panic!("{input:?}")
+            };
+            assert_eq!(after, own.cursor);
+            own.taken += runs;
+            own.cursor = upto;
+            own.version += 1;
+            if upto.is_none() {
+                flow = ControlFlow::Break(());
             }
         }
         let paged = (Aggregate::Operation(own.clone()), own.version - 1);
