@@ -298,13 +298,11 @@ impl Store<ExecutorDomain> for Executor {
                 | Effect::ProbeNode { .. } => {}
             }
         }
-        write_leases(db, leases, &heartbeats, now).await?;
+        write_leases(db, (leases, lease_events), &heartbeats, now).await?;
         activity_row::replace(db, &forgotten, activities).await?;
-        insert_rows(db, lease_events, None).await?;
         insert_rows(db, versions, None).await?;
-        run_value_row::insert(db, values).await?;
         step_row::upsert(db, steps.into_values()).await?;
-        write_histories_and_snapshots(db, histories, effects).await?;
+        write_histories_and_snapshots(db, values, histories, effects).await?;
         // Last, so that no row of an expired run is written after its deletion.
         delete_expired(db, expired).await
     }
@@ -347,12 +345,14 @@ fn states<'c, S>(
     changed.collect()
 }
 
-/// Writes what happened, what operations did, and the snapshots of suspended runs.
+/// Writes values, what happened, what operations did, and the snapshots of suspended runs.
 async fn write_histories_and_snapshots(
     db: &Transaction,
+    values: Vec<run_value_row::ActiveModel>,
     histories: Vec<history_row::ActiveModel>,
     effects: &[Effect],
 ) -> Result<(), StoreError> {
+    run_value_row::insert(db, values).await?;
     insert_rows(db, histories, None).await?;
     operation_result_row::insert(db, effects).await?;
     snapshot_row::upsert(db, effects).await
@@ -361,7 +361,10 @@ async fn write_histories_and_snapshots(
 /// The last effect on each lease of a batch counts. The leases of heartbeats are renewed.
 async fn write_leases(
     db: &Transaction,
-    leases: BTreeMap<String, Option<&Lease>>,
+    (leases, lease_events): (
+        BTreeMap<String, Option<&Lease>>,
+        Vec<lease_event_row::ActiveModel>,
+    ),
     heartbeats: &[String],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
@@ -370,5 +373,6 @@ async fn write_leases(
     let ended: Vec<_> = ended.map(|(id, _)| id.clone()).collect();
     lease_row::forget(db, &ended).await?;
     lease_row::upsert(db, &held).await?;
-    lease_row::renew(db, heartbeats, now).await
+    lease_row::renew(db, heartbeats, now).await?;
+    insert_rows(db, lease_events, None).await
 }

@@ -235,13 +235,23 @@ pub fn decide(
             workspace,
             run,
             input,
-        } => match state.and_then(Aggregate::try_as_run_ref) {
-            Some(known) if known.workspace == *workspace => change_run(known, input, lookup, now),
-            None => start_fresh_run(workspace, *run, input, lookup, now),
-            // A run of another workspace does not exist for this one, but its id is taken.
-            Some(_) if is_start(input) => Err(Refusal::RunIdTaken(*run).into()),
-            Some(_) => Err(Refusal::RunNotFound(*run).into()),
-        },
+        } => start_or_change_run(state, (workspace, *run), input, lookup, now),
+    }
+}
+
+fn start_or_change_run(
+    state: Option<&Aggregate>,
+    (workspace, run): (&Workspace, RunId),
+    input: &RunInput,
+    lookup: LookupFn<'_>,
+    now: DateTime<Utc>,
+) -> Decision {
+    match state.and_then(Aggregate::try_as_run_ref) {
+        Some(known) if known.workspace == *workspace => change_run(known, input, lookup, now),
+        None => start_fresh_run(workspace, run, input, lookup, now),
+        // A run of another workspace does not exist for this one, but its id is taken.
+        Some(_) if is_start(input) => Err(Refusal::RunIdTaken(run).into()),
+        Some(_) => Err(Refusal::RunNotFound(run).into()),
     }
 }
 
