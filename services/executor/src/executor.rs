@@ -16,6 +16,8 @@ pub struct Executor {
     pub(crate) clock: Clock,
     /// Commands for many that some of their runs do not follow yet.
     pub(crate) pages: Arc<PendingSweep>,
+    /// Operations that have not reached all their runs.
+    pub(crate) operations: Arc<PendingSweep>,
     pub(crate) queues: Arc<Queues>,
 }
 
@@ -27,6 +29,7 @@ impl Executor {
             keys,
             clock,
             pages: Arc::default(),
+            operations: Arc::default(),
             queues: Arc::default(),
         }
     }

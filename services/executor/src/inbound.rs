@@ -1,6 +1,7 @@
 //! Translates commands into inputs and checks the rights of their senders.
 
 mod caller;
+mod operations;
 mod results;
 mod suspension;
 mod tool_questions;
@@ -15,12 +16,13 @@ use holdpoint_auth::{Keys, Right};
 use holdpoint_contracts::asking::RequestInput;
 use holdpoint_contracts::executor::{
     AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HandoffsUpdated,
-    HoldsClosed, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope,
-    RetryRun, RunEndsOf, ScheduledStart, SignalRun, StartRun, StartScheduled, TakeOverRun,
-    TimerFired, TimersFired, WatchRunEnds,
+    HoldsClosed, MigrateRun, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun,
+    ResumeScope, RetryRun, RunEndsOf, ScheduledStart, SignalRun, StartRun, StartScheduled,
+    TakeOverRun, TimerFired, TimersFired, WatchRunEnds,
 };
 use holdpoint_contracts::hold::HoldClosed;
 use holdpoint_contracts::message::{Actor, Command, Envelope};
+use holdpoint_contracts::operation::{CancelOperation, StartOperation};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::steps::{Deregister, Heartbeat, StartSteps, StepResults};
 use holdpoint_contracts::subject::{self, Parts};
@@ -177,6 +179,12 @@ fn decode_run_command(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
             let from = it.from_step;
             caller.run_input(it.run, RunInput::Retry { by, from })
         }),
+        MigrateRun::VERB => caller.read_one(body, Right::Operate, |it: MigrateRun, by| {
+            let version = it.version;
+            caller.run_input(it.run, RunInput::Migrate { by, version })
+        }),
+        StartOperation::VERB => operations::decode_start(body, caller),
+        CancelOperation::VERB => operations::decode_cancel(body, caller),
         SignalRun::VERB => caller.read_one(body, Right::Ask, |it: SignalRun, by| {
             let SignalRun {
                 run,

@@ -1,9 +1,11 @@
 //! Reads of the executor, answered from the rows beside the writer. They change nothing.
 
 mod nodes;
+mod operations;
 mod overlay;
 mod query_error;
 mod snapshot;
+mod stats;
 mod unoffered;
 mod warnings;
 
@@ -14,13 +16,16 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_clock::Clock;
-use holdpoint_contracts::agent::AgentView;
+use holdpoint_contracts::agent::{AgentView, GetAgentStats};
 use holdpoint_contracts::contact::{Activity, ContactView};
 use holdpoint_contracts::executor::{
     GetAgent, GetContact, GetHistory, GetRun, HistoryPage, ListActivities, ListAgents, ListClaims,
     ListContacts, ListNodes, ListRuns, ListTools, PlanAgent, PlannedAgent, SERVICE,
 };
 use holdpoint_contracts::message::Query;
+use holdpoint_contracts::operation::{
+    GetOperation, ListOperationResults, ListOperations, PlanOperation,
+};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::{Page, RunView, StepView};
 use holdpoint_contracts::subject::Parts;
@@ -101,6 +106,9 @@ impl ExecutorQueries {
         let reply = match query {
             PlanAgent::NAME => write_reply(self.plan(workspace, read_query(body)?).await?),
             GetAgent::NAME => write_reply(self.agent(workspace, &read_query(body)?).await?),
+            GetAgentStats::NAME => {
+                write_reply(self.agent_stats(workspace, &read_query(body)?).await?)
+            }
             ListAgents::NAME => write_reply(self.agents(workspace, &read_query(body)?).await?),
             GetContact::NAME => write_reply(self.contact(workspace, read_query(body)?).await?),
             ListActivities::NAME => {
@@ -114,6 +122,17 @@ impl ExecutorQueries {
             ListClaims::NAME => write_reply(self.claims(workspace, read_query(body)?).await?),
             GetSnapshot::NAME => write_reply(self.snapshot(workspace, &read_query(body)?).await?),
             EndedRuns::NAME => write_reply(self.ended_runs(workspace, &read_query(body)?).await?),
+            PlanOperation::NAME => {
+                write_reply(self.plan_operation(workspace, &read_query(body)?).await?)
+            }
+            GetOperation::NAME => write_reply(self.operation(workspace, &read_query(body)?).await?),
+            ListOperations::NAME => {
+                write_reply(self.operations(workspace, &read_query(body)?).await?)
+            }
+            ListOperationResults::NAME => write_reply(
+                self.operation_results(workspace, &read_query(body)?)
+                    .await?,
+            ),
             GetHistory::NAME => write_reply(self.history(workspace, &read_query(body)?).await?),
             other => {
                 let detail = format!("the executor has no query `{other}`");
@@ -165,6 +184,8 @@ impl ExecutorQueries {
         Ok(AgentView {
             warnings: self.unknown_tools(workspace, &steps).await?,
             steps,
+            inputs: plan.inputs.map(|inputs| inputs.schema),
+            versions: store::agent_versions(&self.db, workspace, &agent.name).await?,
             ..agent.view()
         })
     }
@@ -360,6 +381,8 @@ impl ExecutorQueries {
             agent: query.agent.as_ref(),
             label: label.transpose()?,
             created_after: query.created_after,
+            created_until: None,
+            is_open: false,
             before,
             limit: limit + 1,
         };

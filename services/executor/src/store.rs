@@ -41,8 +41,11 @@ mod history_row;
 mod lease_event_row;
 mod lease_row;
 mod node_row;
+mod operation_result_row;
+mod operation_row;
 mod retention;
 mod run_row;
+mod run_stats;
 mod run_value_row;
 mod step_row;
 mod suspension;
@@ -70,7 +73,7 @@ use crate::executor::Executor;
 
 pub(crate) use activity_row::newest as activities_of;
 pub(crate) use agent_row::{list as list_agents, named as agents};
-pub(crate) use agent_version_row::one as plan;
+pub(crate) use agent_version_row::{newest as agent_versions, one as plan};
 pub(crate) use contact_row::{list as list_contacts, one as contact};
 pub(crate) use history_row::after as history_after;
 pub(crate) use lease_event_row::{of_run as lease_events_of, of_steps as lease_events_of_steps};
@@ -78,10 +81,15 @@ pub(crate) use lease_row::{
     due as due_leases, forgettable_nodes, id as lease_id, list as list_leases, load as leases,
 };
 pub(crate) use node_row::{list as list_nodes, named as nodes, suspects};
+pub(crate) use operation_result_row::{counts as result_counts, list as list_results};
+pub(crate) use operation_row::{
+    list as list_operations, one as operation, unfinished as unfinished_operations,
+};
 pub(crate) use retention::has_expired;
 pub(crate) use run_row::{
-    Filter, list as list_runs, one as run, open as open_runs, with_ids as runs,
+    Filter, count as count_runs, list as list_runs, one as run, open as open_runs, with_ids as runs,
 };
+pub(crate) use run_stats::{RunStatsRow, newest as newest_run_stats};
 pub(crate) use run_value_row::{find as values, input_of};
 pub(crate) use step_row::{named as steps_named, of_run as steps_of, queued as queued_steps};
 pub(crate) use suspension::snapshot_row::of_run as snapshot_of;
@@ -129,6 +137,8 @@ impl Store<ExecutorDomain> for Executor {
         let nodes = keys.iter().filter_map(Key::try_as_node_ref);
         let nodes: Vec<_> = nodes.map(ToString::to_string).collect();
         let workspaces: Vec<_> = keys.iter().filter_map(Key::try_as_workspace_ref).collect();
+        let operations = keys.iter().filter_map(Key::try_as_operation_ref);
+        let operations: Vec<_> = operations.map(|operation| operation.uuid()).collect();
         let mut found = Vec::with_capacity(keys.len());
         let agents = agent_row::Entity::load_shared(db, &agents).await?;
         found.extend(agents.into_iter().map(Aggregate::Agent));
@@ -142,6 +152,8 @@ impl Store<ExecutorDomain> for Executor {
         found.extend(nodes.into_iter().map(Aggregate::Node));
         let tools = tool_row::Entity::load_states(db, &tools).await?;
         found.extend(tools.into_iter().map(Aggregate::Tool));
+        let operations = operation_row::Entity::load_states(db, &operations).await?;
+        found.extend(operations.into_iter().map(Aggregate::Operation));
         Ok(found
             .into_iter()
             .map(|state| (key_of(&state), state))
@@ -157,6 +169,7 @@ impl Store<ExecutorDomain> for Executor {
         let mut values: Vec<(RunId, &str)> = Vec::new();
         let (mut plans, mut requests, mut activities) = (Vec::new(), Vec::new(), Vec::new());
         let (mut failed, mut tool_calls, mut snapshots) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut results, mut operations) = (Vec::new(), Vec::new());
         let mut users: BTreeMap<&Workspace, Vec<UserName>> = BTreeMap::new();
         for need in needs {
             match need {
@@ -170,6 +183,8 @@ impl Store<ExecutorDomain> for Executor {
                 Need::ToolCalls(run) => tool_calls.push(*run),
                 Need::Snapshot(run) => snapshots.push(*run),
                 Need::Activities(workspace, contact) => activities.push((workspace, contact)),
+                Need::OperationResult(operation, run) => results.push((*operation, *run)),
+                Need::RunningOperations(workspace) => operations.push(workspace),
                 Need::State(_) => {}
             }
         }
@@ -180,6 +195,8 @@ impl Store<ExecutorDomain> for Executor {
         found.extend(activity_row::find(db, &activities).await?);
         found.extend(tool_calls::find(db, &tool_calls).await?);
         found.extend(snapshot_row::find(db, &snapshots).await?);
+        found.extend(operation_result_row::find(db, &results).await?);
+        found.extend(operation_row::find_counts(db, &operations).await?);
         for (workspace, names) in users {
             for user in directory::find_all(db, workspace, &names).await? {
                 let need = Need::User(workspace.clone(), user.name);
@@ -201,12 +218,14 @@ impl Store<ExecutorDomain> for Executor {
         let workspaces = states(changed, Aggregate::try_as_workspace_ref);
         let nodes = states(changed, Aggregate::try_as_node_ref);
         let tools = states(changed, Aggregate::try_as_tool_ref);
+        let operations = states(changed, Aggregate::try_as_operation_ref);
         let mut losers = agent_row::Entity::save(db, &agents, now).await?;
         losers.extend(contact_row::Entity::save(db, &contacts, now).await?);
         losers.extend(run_row::Entity::save(db, &runs, now).await?);
         losers.extend(workspace_row::Entity::save(db, &workspaces, now).await?);
         losers.extend(node_row::save(db, nodes, now).await?);
         losers.extend(tool_row::Entity::save(db, &tools, now).await?);
+        losers.extend(operation_row::Entity::save(db, &operations, now).await?);
         Ok(losers)
     }
 
@@ -269,6 +288,8 @@ impl Store<ExecutorDomain> for Executor {
                 Effect::DeleteExpiredRuns { before } => expired = Some(*before),
                 Effect::StepDispatch(_)
                 | Effect::ScopeSyncPending
+                | Effect::OperationResult(_)
+                | Effect::OperationPending
                 | Effect::Timer { .. }
                 | Effect::Hold { .. }
                 | Effect::RunEnded { .. }
@@ -277,13 +298,11 @@ impl Store<ExecutorDomain> for Executor {
                 | Effect::ProbeNode { .. } => {}
             }
         }
-        write_leases(db, leases, &heartbeats, now).await?;
+        write_leases(db, (leases, lease_events), &heartbeats, now).await?;
         activity_row::replace(db, &forgotten, activities).await?;
-        insert_rows(db, lease_events, None).await?;
         insert_rows(db, versions, None).await?;
-        run_value_row::insert(db, values).await?;
         step_row::upsert(db, steps.into_values()).await?;
-        write_histories_and_snapshots(db, histories, effects).await?;
+        write_histories_and_snapshots(db, values, histories, effects).await?;
         // Last, so that no row of an expired run is written after its deletion.
         delete_expired(db, expired).await
     }
@@ -297,6 +316,7 @@ fn key_of(state: &Aggregate) -> Key {
         Aggregate::Workspace(scope) => Key::Workspace(scope.workspace.clone()),
         Aggregate::Node(node) => Key::Node(node.name.clone()),
         Aggregate::Tool(tool) => Key::Tool(tool.workspace.clone(), tool.spec.name.clone()),
+        Aggregate::Operation(operation) => Key::Operation(operation.id),
         Aggregate::Stateless => Key::Users,
     }
 }
@@ -325,20 +345,26 @@ fn states<'c, S>(
     changed.collect()
 }
 
-/// Writes what happened, and the snapshots of suspended runs.
+/// Writes values, what happened, what operations did, and the snapshots of suspended runs.
 async fn write_histories_and_snapshots(
     db: &Transaction,
+    values: Vec<run_value_row::ActiveModel>,
     histories: Vec<history_row::ActiveModel>,
     effects: &[Effect],
 ) -> Result<(), StoreError> {
+    run_value_row::insert(db, values).await?;
     insert_rows(db, histories, None).await?;
+    operation_result_row::insert(db, effects).await?;
     snapshot_row::upsert(db, effects).await
 }
 
 /// The last effect on each lease of a batch counts. The leases of heartbeats are renewed.
 async fn write_leases(
     db: &Transaction,
-    leases: BTreeMap<String, Option<&Lease>>,
+    (leases, lease_events): (
+        BTreeMap<String, Option<&Lease>>,
+        Vec<lease_event_row::ActiveModel>,
+    ),
     heartbeats: &[String],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
@@ -347,5 +373,6 @@ async fn write_leases(
     let ended: Vec<_> = ended.map(|(id, _)| id.clone()).collect();
     lease_row::forget(db, &ended).await?;
     lease_row::upsert(db, &held).await?;
-    lease_row::renew(db, heartbeats, now).await
+    lease_row::renew(db, heartbeats, now).await?;
+    insert_rows(db, lease_events, None).await
 }

@@ -1,8 +1,9 @@
 //! Background passes over the executor's tables: expired leases, dispatches without a grant, runs that do not
-//! follow a command for their agent or workspace yet, and runs past their retention. A sweep decides nothing; its
+//! follow a command for their agent or workspace yet, runs of operations, and runs past their retention. A sweep decides nothing; its
 //! finds become inputs.
 
 mod leases;
+mod operations;
 mod redispatch;
 mod retention;
 mod scope_sync;
@@ -19,6 +20,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::executor::Executor;
 
+#[cfg(test)]
+pub(crate) use operations::page as operations_page;
 pub(crate) use redispatch::step_dispatches;
 
 /// Starts the sweeps that have no setting; they end with `stop`.
@@ -37,4 +40,8 @@ pub(crate) fn start(
     let scope_sync = scope_sync::ScopeSync(Arc::clone(pages));
     let trigger = start_sweep(handle, db.clone(), scope_sync, stop.clone(), tracker);
     pages.connect(trigger, handle.status());
+    let operations = &service.operations;
+    let sweep = operations::Operations(Arc::clone(operations));
+    let trigger = start_sweep(handle, db.clone(), sweep, stop.clone(), tracker);
+    operations.connect(trigger, handle.status());
 }

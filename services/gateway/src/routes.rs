@@ -11,6 +11,7 @@ pub(crate) mod holds;
 pub(crate) mod inbound_hooks;
 pub(crate) mod mails;
 pub(crate) mod notifications;
+pub(crate) mod operations;
 pub(crate) mod policies;
 pub(crate) mod requests;
 pub(crate) mod runs;

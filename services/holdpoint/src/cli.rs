@@ -24,7 +24,7 @@ use self::processes::{
     ServeArgs, WorkerArgs,
 };
 use self::requests::RequestCommand;
-use self::runs::{AgentCommand, ContactCommand, RunCommand};
+use self::runs::{AgentCommand, ContactCommand, OperationCommand, RunCommand};
 use self::schedules::ScheduleCommand;
 use self::standing_approvals::StandingApprovalCommand;
 use self::workspace::{
@@ -133,6 +133,9 @@ pub(crate) enum Command {
     /// Start, watch and control runs
     #[command(subcommand)]
     Run(RunCommand),
+    /// Follow actions on many runs
+    #[command(subcommand)]
+    Operation(OperationCommand),
     /// Manage the contacts that runs are about
     #[command(subcommand)]
     Contact(ContactCommand),

@@ -7,6 +7,7 @@ mod dead_letters;
 mod follow;
 mod nodes;
 mod notifications;
+mod operations;
 mod policies;
 mod preferences;
 pub(crate) mod request;

@@ -83,6 +83,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::BenchLoad(args) => Box::pin(bench::run_load(args)).await,
         Command::Agent(command) => run_client_command(global, command).await,
         Command::Run(command) => run_client_command(global, command).await,
+        Command::Operation(command) => run_client_command(global, command).await,
         Command::Contact(command) => run_client_command(global, command).await,
         Command::Clock(command) => run_client_command(global, command).await,
         Command::Request(command) => run_client_command(global, command).await,

@@ -7,12 +7,16 @@ use holdpoint_ids::{AgentName, ContactId, RunId, ToolName};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::agent::{AgentView, PlannedStepView};
+use crate::agent::{AgentStats, AgentView, GetAgentStats, PlannedStepView};
 use crate::asking::{RequestInput, RequestedInput};
 use crate::contact::{Activity, ContactView};
 use crate::history::HistoryItem;
 use crate::hold::{CloseReply, HandoffUpdate, HandoffUpdateReply, HoldClosed};
 use crate::message::Reply;
+use crate::operation::{
+    CancelOperation, GetOperation, ListOperationResults, ListOperations, OperationView,
+    PlanOperation, PlannedOperation, RunResultView, StartOperation,
+};
 use crate::problem::FieldError;
 use crate::run::{ChangedRun, HoldKind, Page, PausedBy, ResumeMode, RunStatus, RunView};
 use crate::steps::{
@@ -52,9 +56,12 @@ commands! {
     ResumeRun:       "resume_run"(run)                 -> ChangedRun;
     CancelRun:       "cancel_run"(run)                 -> ChangedRun;
     RetryRun:        "retry_run"(run)                  -> ChangedRun;
+    MigrateRun:      "migrate_run"(run)                -> ChangedRun;
     SignalRun:       "signal_run"(run)                 -> ChangedRun;
     SuspendRun:      "suspend_run"(run)                -> ChangedRun;
     TakeOverRun:     "take_over_run"(run)              -> ChangedRun;
+    StartOperation:  "start_operation"(id)             -> OperationView;
+    CancelOperation: "cancel_operation"(id)            -> OperationView;
     WatchRunEnds:    "watch_run_ends"(of[0])           -> Vec<Reply<RunEndWatched>>;
     HoldsClosed:     "holds_closed"(closed[0].id)      -> Vec<Reply<CloseReply>>;
     HandoffsUpdated: "handoffs_updated"(handled[0].id) -> Vec<Reply<HandoffUpdateReply>>;
@@ -70,6 +77,7 @@ commands! {
 queries! {
     PlanAgent:      "plan_agent" -> PlannedAgent;
     GetAgent:       "agent"      -> AgentView;
+    GetAgentStats:  "agent_stats" -> AgentStats;
     ListAgents:     "agents"     -> Page<AgentView>;
     GetContact:     "contact"    -> ContactView;
     ListContacts:   "contacts"   -> Page<ContactView>;
@@ -78,6 +86,10 @@ queries! {
     GetRun:         "run"        -> RunView;
     ListRuns:       "runs"       -> Page<RunView>;
     GetSnapshot:    "snapshot"   -> Option<SnapshotView>;
+    PlanOperation:  "plan_operation" -> PlannedOperation;
+    GetOperation:   "operation"  -> OperationView;
+    ListOperations: "operations" -> Page<OperationView>;
+    ListOperationResults: "operation_results" -> Page<RunResultView>;
     EndedRuns:      "ended_runs" -> Vec<RunId>;
     GetHistory:     "history"    -> HistoryPage;
     ListNodes:      "nodes"      -> Page<NodeView>;
@@ -206,6 +218,15 @@ pub struct RetryRun {
     pub run: RunId,
     /// This step and the steps that depend on it run again too.
     pub from_step: Option<String>,
+}
+
+/// Moves a live run to a newer version of its agent. Each step that has begun must have the same definition there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MigrateRun {
+    pub run: RunId,
+    /// None: the newest.
+    pub version: Option<u32>,
 }
 
 /// Sends a signal to a live run. A step that waits for it completes; an early signal is kept.

@@ -23,6 +23,7 @@ pub mod instant;
 pub mod link;
 pub mod message;
 pub mod notification;
+pub mod operation;
 pub mod permission;
 pub mod problem;
 pub mod run;

@@ -12,8 +12,9 @@ mod tests;
 use crate::asking::RequestInput;
 use crate::executor::{
     AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HandoffsUpdated,
-    HoldsClosed, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope,
-    RetryRun, SignalRun, StartRun, StartScheduled, TakeOverRun, TimersFired, WatchRunEnds,
+    HoldsClosed, MigrateRun, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun,
+    ResumeScope, RetryRun, SignalRun, StartRun, StartScheduled, TakeOverRun, TimersFired,
+    WatchRunEnds,
 };
 use crate::handoff::{
     ActOnRequest, AskAgain, CreateStandingApproval, DecideRequest, DecideRequests, DeletePolicy,
@@ -25,6 +26,7 @@ use crate::notification::{
     AddWebhook, ChangeWebhook, PutPreferences, ReadNotification, ReadNotifications,
     RecordRequestEvents, RecordRunEnds, RemoveWebhook, ShowWebhookSecret, Unwatch, Watch,
 };
+use crate::operation::{CancelOperation, StartOperation};
 use crate::scheduler::{DeleteSchedule, PutSchedule, SetTimers};
 use crate::steps::{Deregister, Heartbeat, StartSteps, StepResults};
 use crate::subject::{self, STEPS, TIMERS, commands_stream};
@@ -230,8 +232,8 @@ fn of_program(workspace: &Workspace) -> Vec<String> {
 fn of_gateway() -> Vec<String> {
     asked! {
         ApplyAgent, DeleteAgent, PutTool, DeleteTool, PutContact, PatchContact, AddActivity,
-        DeleteContact, StartRun, PauseRun, ResumeRun, CancelRun, RetryRun, SignalRun, SuspendRun,
-        TakeOverRun, PauseScope, ResumeScope, RequestInput, OpenHold, AskAgain, WithdrawHold, DecideRequest, DecideRequests,
+        DeleteContact, StartRun, PauseRun, ResumeRun, CancelRun, RetryRun, MigrateRun, SignalRun, SuspendRun,
+        TakeOverRun, PauseScope, ResumeScope, StartOperation, CancelOperation, RequestInput, OpenHold, AskAgain, WithdrawHold, DecideRequest, DecideRequests,
         ActOnRequest, PutUser, DisableUser, PutPolicy, DeletePolicy,
         CreateStandingApproval, RevokeStandingApproval, ReadNotification,
         ReadNotifications, PutPreferences, AddWebhook, ChangeWebhook, RemoveWebhook,

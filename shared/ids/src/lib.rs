@@ -109,6 +109,13 @@ uuid_id!(
 );
 
 uuid_id!(
+    /// One action on all runs that match a filter.
+    OperationId,
+    "op_",
+    "operation id"
+);
+
+uuid_id!(
     /// A program that receives events.
     WebhookId,
     "wh_",
@@ -415,6 +422,7 @@ macro_rules! text {
 text!(
     RunId,
     CommandId,
+    OperationId,
     WebhookId,
     StandingApprovalId,
     HoldId,

@@ -15,7 +15,7 @@ use crate::world::{PATIENCE, log};
 
 /// Commands of people and programs. In CI the service dies after the commit and after publishing. `cargo xtask test
 /// --exhaustive` plays all points.
-pub(super) const COMMANDS: [Row; 37] = [
+pub(super) const COMMANDS: [Row; 40] = [
     Row("executor", "apply_agent", false, Workload::Definitions),
     Row("executor", "put_tool", false, Workload::Definitions),
     Row("executor", "delete_tool", false, Workload::Definitions),
@@ -83,6 +83,9 @@ pub(super) const COMMANDS: [Row; 37] = [
     Row("executor", "retry_run", false, Workload::Retries),
     Row("executor", "signal_run", false, Workload::Signals),
     Row("executor", "suspend_run", false, Workload::Suspensions),
+    Row("executor", "migrate_run", false, Workload::ManyRuns),
+    Row("executor", "start_operation", false, Workload::ManyRuns),
+    Row("executor", "cancel_operation", false, Workload::ManyRuns),
     Row("executor", "pause_scope", false, Workload::Operations),
     Row("executor", "resume_scope", false, Workload::Operations),
     Row("executor", "delete_agent", false, Workload::Operations),
@@ -171,7 +174,7 @@ impl Trial<'_> {
         self.call(Method::PATCH, path, (body, 200)).await
     }
 
-    async fn delete(&self, path: &str) -> anyhow::Result<Value> {
+    pub(super) async fn delete(&self, path: &str) -> anyhow::Result<Value> {
         self.call(Method::DELETE, path, (&Value::Null, 404)).await
     }
 

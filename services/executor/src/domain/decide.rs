@@ -15,6 +15,7 @@ use crate::domain::commands::handoffs_updated::update_handoff;
 use crate::domain::commands::heartbeat::change_node;
 use crate::domain::commands::holds_closed::close_hold;
 use crate::domain::commands::lease_ended::end_lease;
+use crate::domain::commands::migrate_run::migrate_run;
 use crate::domain::commands::pause_run::pause_run;
 use crate::domain::commands::pause_scope::change_scope;
 use crate::domain::commands::put_contact::change_contact;
@@ -24,6 +25,7 @@ use crate::domain::commands::request_input::request_input;
 use crate::domain::commands::resume_run::resume_run;
 use crate::domain::commands::retry_run::retry_run;
 use crate::domain::commands::signal_run::signal_run;
+use crate::domain::commands::start_operation::change_operation;
 use crate::domain::commands::start_run::start_run;
 use crate::domain::commands::start_scheduled::start_scheduled;
 use crate::domain::commands::start_steps::start_delivered_step;
@@ -37,12 +39,13 @@ use crate::domain::decision::{
     Decision, ExecutorDomain, Lookup, LookupFn, Outcome, Undecided, decided,
 };
 use crate::domain::effect::{Effect, Reply};
-use crate::domain::input::{Input, RunInput};
+use crate::domain::input::{Input, OperationItem, RunInput};
 use crate::domain::model::run::Run;
 use crate::domain::need::{Aggregate, Fact, Key, Need, RunFact};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::derived_effects::finish;
 use crate::domain::rules::open_hold_needs::input_needs;
+use crate::domain::rules::operation_items::decide_once;
 use crate::domain::rules::scope_sync::with_scopes_applied;
 use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
 
@@ -79,6 +82,8 @@ impl Decider for ExecutorDomain {
             | Need::Activities(..)
             | Need::ToolCalls(_)
             | Need::Snapshot(_)
+            | Need::OperationResult(..)
+            | Need::RunningOperations(_)
             | Need::User(..) => None,
         }
     }
@@ -91,6 +96,7 @@ impl Decider for ExecutorDomain {
             Aggregate::Workspace(scope) => Some(Fact::Workspace(Arc::new(scope.clone()))),
             Aggregate::Run(run) => Some(Fact::Run(Arc::new(RunFact::of(run)))),
             Aggregate::Tool(tool) => Some(Fact::Tool(Arc::new(tool.clone()))),
+            Aggregate::Operation(it) => Some(Fact::Operation(Arc::new(it.clone()))),
             Aggregate::Node(_) | Aggregate::Stateless => None,
         }
     }
@@ -107,6 +113,7 @@ impl Decider for ExecutorDomain {
             Aggregate::Workspace(scope) => scope.version,
             Aggregate::Node(node) => node.version,
             Aggregate::Tool(tool) => tool.version,
+            Aggregate::Operation(operation) => operation.version,
             Aggregate::Stateless => 1,
         }
     }
@@ -117,7 +124,7 @@ impl Decider for ExecutorDomain {
             | Aggregate::Workspace(_)
             | Aggregate::Node(_)
             | Aggregate::Tool(_) => true,
-            Aggregate::Contact(_) | Aggregate::Stateless => false,
+            Aggregate::Contact(_) | Aggregate::Operation(_) | Aggregate::Stateless => false,
             // A waiting run gets no input for long. The next one loads it.
             Aggregate::Run(run) => matches!(run.status(), RunStatus::Queued | RunStatus::Running),
         }
@@ -132,6 +139,7 @@ impl Decider for ExecutorDomain {
             | Key::Contact(..)
             | Key::Run(_)
             | Key::Node(_)
+            | Key::Operation(_)
             | Key::Users
             | Key::ExpiredRuns
             | Key::Unknown(_) => false,
@@ -197,6 +205,18 @@ pub fn decide(
             let known = state.and_then(Aggregate::try_as_tool_ref);
             change_tool(known, workspace, name, input)
         }
+        Input::Operation {
+            workspace,
+            id,
+            input,
+        } => {
+            let known = state.and_then(Aggregate::try_as_operation_ref);
+            change_operation(known, (workspace, *id), input, lookup, now)
+        }
+        Input::OperationItem(item) => {
+            let known = state.and_then(Aggregate::try_as_run_ref);
+            decide_item(known, item, lookup, now)
+        }
         Input::OnBehalfOf {
             workspace,
             user,
@@ -215,19 +235,45 @@ pub fn decide(
             workspace,
             run,
             input,
-        } => match state.and_then(Aggregate::try_as_run_ref) {
-            Some(known) if known.workspace == *workspace => {
-                let also = || input_needs(known, input);
-                with_scopes_applied(known, also, lookup, now, |run, lookup| {
-                    finish(decide_run(run, input, lookup, now))
-                })
-            }
-            None => start_fresh_run(workspace, *run, input, lookup, now),
-            // A run of another workspace does not exist for this one, but its id is taken.
-            Some(_) if is_start(input) => Err(Refusal::RunIdTaken(*run).into()),
-            Some(_) => Err(Refusal::RunNotFound(*run).into()),
-        },
+        } => start_or_change_run(state, (workspace, *run), input, lookup, now),
     }
+}
+
+fn start_or_change_run(
+    state: Option<&Aggregate>,
+    (workspace, run): (&Workspace, RunId),
+    input: &RunInput,
+    lookup: LookupFn<'_>,
+    now: DateTime<Utc>,
+) -> Decision {
+    match state.and_then(Aggregate::try_as_run_ref) {
+        Some(known) if known.workspace == *workspace => change_run(known, input, lookup, now),
+        None => start_fresh_run(workspace, run, input, lookup, now),
+        // A run of another workspace does not exist for this one, but its id is taken.
+        Some(_) if is_start(input) => Err(Refusal::RunIdTaken(run).into()),
+        Some(_) => Err(Refusal::RunNotFound(run).into()),
+    }
+}
+
+fn change_run(run: &Run, input: &RunInput, lookup: LookupFn<'_>, now: DateTime<Utc>) -> Decision {
+    let also = || input_needs(run, input);
+    with_scopes_applied(run, also, lookup, now, |run, lookup| {
+        finish(decide_run(run, input, lookup, now))
+    })
+}
+
+/// Applies the action of an operation to one run. The run may have been deleted since the page was read.
+fn decide_item(
+    known: Option<&Run>,
+    item: &OperationItem,
+    lookup: LookupFn<'_>,
+    now: DateTime<Utc>,
+) -> Decision {
+    let known = known.filter(|run| run.workspace == item.workspace);
+    let run = known.ok_or(Refusal::RunNotFound(item.run))?;
+    decide_once(item, run, lookup, now, || {
+        change_run(run, &item.input, lookup, now)
+    })
 }
 
 fn start_fresh_run(
@@ -291,6 +337,7 @@ fn decide_run<'a>(
         RunInput::Suspend { by, reason } => suspend_run(transition, by, reason.as_deref()),
         RunInput::Cancel { by, reason } => cancel_run(transition, by, reason.as_deref()),
         RunInput::Retry { by, from } => retry_run(transition, by, from.as_deref()),
+        RunInput::Migrate { by, version } => migrate_run(transition, by, *version),
         RunInput::Signal { by, signal } => signal_run(transition, by, signal),
         // Scopes are applied before every input. This input only triggers that.
         RunInput::ApplyScopes => Ok(RunOutcome::Unchanged(Reply::Nothing(()))),

@@ -12,6 +12,7 @@ use holdpoint_contracts::handoff::UserChange;
 use holdpoint_contracts::history::HistoryItem;
 use holdpoint_contracts::hold::{CloseReply, DesiredHold, HandoffUpdateReply};
 use holdpoint_contracts::notification::RunEnded;
+use holdpoint_contracts::operation::OperationView;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::{ChangedRun, LeaseEvent, RunView};
 use holdpoint_contracts::steps::{Grant, HeartbeatReply, ResultReply, StepDispatch, StepRef};
@@ -23,6 +24,7 @@ use serde_json::Value;
 use strum::EnumTryAs;
 
 use crate::domain::model::node::Lease;
+use crate::domain::model::operation::OperationResult;
 use crate::domain::model::plan::Plan;
 use crate::domain::model::step_row::StepRow;
 
@@ -104,6 +106,10 @@ pub enum Effect {
     ProbeNode { node: NodeName },
     /// Wake the sweep that makes runs apply their scopes.
     ScopeSyncPending,
+    /// Store what an operation did with a run. The first result counts.
+    OperationResult(OperationResult),
+    /// Wake the sweep that works through operations.
+    OperationPending,
     /// Store changes of users.
     Users(Vec<UserChange>),
     /// Delete a page of the runs that ended before an instant, with all their rows.
@@ -128,6 +134,7 @@ pub enum Reply {
     Run(Box<RunView>),
     Changed(Box<ChangedRun>),
     Scope(Box<ChangedScope>),
+    Operation(Box<OperationView>),
     Timer(TimerReply),
     Grant(Grant),
     Result(ResultReply),

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::steps::StepRef;
 use holdpoint_contracts::suspension::{SnapshotView, ToolCallView};
-use holdpoint_ids::{AgentName, ContactId, NodeName, RunId, ToolName, UserName, Workspace};
+use holdpoint_ids::{
+    AgentName, ContactId, NodeName, OperationId, RunId, ToolName, UserName, Workspace,
+};
 use serde_json::Value;
 use strum::EnumTryAs;
 
@@ -14,6 +16,7 @@ use crate::domain::expression::Reference;
 use crate::domain::model::agent::Agent;
 use crate::domain::model::contact::Contact;
 use crate::domain::model::node::Node;
+use crate::domain::model::operation::Operation;
 use crate::domain::model::plan::{Plan, StepPart};
 use crate::domain::model::run::{Run, StepGrant, Suspension};
 use crate::domain::model::scope::{EndsWatch, Scope, WorkspaceScope};
@@ -36,6 +39,7 @@ pub enum Key {
     Workspace(Workspace),
     Node(NodeName),
     Tool(Workspace, ToolName),
+    Operation(OperationId),
     /// The user directory as a whole. It has no state here.
     Users,
     /// All runs that are past their retention.
@@ -52,6 +56,7 @@ pub enum Aggregate {
     Workspace(WorkspaceScope),
     Node(Node),
     Tool(Tool),
+    Operation(Operation),
     /// Only effects write its rows.
     Stateless,
 }
@@ -62,9 +67,12 @@ impl Aggregate {
         match self {
             Self::Agent(it) => Some((&mut it.version, &mut it.scope, &mut it.watch)),
             Self::Workspace(it) => Some((&mut it.version, &mut it.scope, &mut it.watch)),
-            Self::Contact(_) | Self::Run(_) | Self::Node(_) | Self::Tool(_) | Self::Stateless => {
-                None
-            }
+            Self::Contact(_)
+            | Self::Run(_)
+            | Self::Node(_)
+            | Self::Tool(_)
+            | Self::Operation(_)
+            | Self::Stateless => None,
         }
     }
 }
@@ -87,6 +95,10 @@ pub enum Need {
     ToolCalls(RunId),
     /// The newest snapshot of a run.
     Snapshot(RunId),
+    /// What an operation did with a run.
+    OperationResult(OperationId, RunId),
+    /// How many operations of a workspace are not finished.
+    RunningOperations(Workspace),
     /// A user in the user directory.
     User(Workspace, UserName),
 }
@@ -108,6 +120,9 @@ pub enum Fact {
     Run(Arc<RunFact>),
     /// Also if it was deleted.
     Tool(Arc<Tool>),
+    Operation(Arc<Operation>),
+    /// For [`Need::RunningOperations`]; for [`Need::OperationResult`], whose result is not read.
+    Count(u64),
     /// For [`Need::User`]: whether they are active.
     User(bool),
 }

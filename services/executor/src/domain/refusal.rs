@@ -1,10 +1,11 @@
 //! Why the executor refuses an input. Codes are stable; texts may change.
 
 use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::operation::{OPERATION_RUNS_MAX, OPERATIONS_MAX};
 use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_contracts::suspension::{SNAPSHOT_BLOB_MAX, SNAPSHOT_MAX};
-use holdpoint_ids::{AgentName, ContactId, HoldId, RunId, ToolName, UserName};
+use holdpoint_ids::{AgentName, ContactId, HoldId, OperationId, RunId, ToolName, UserName};
 
 use crate::domain::decision::Undecided;
 use crate::domain::model::contact::CONTACT_BYTES_MAX;
@@ -63,6 +64,21 @@ pub enum Refusal {
         "run `{0}` has been retried {RETRIES_MAX} times, and no more are allowed; start a new run"
     )]
     TooManyRetries(RunId),
+    /// The step that has begun.
+    #[error(
+        "version {version} has another definition of {step}, which has begun; the run keeps version {kept}"
+    )]
+    PlanDiffers {
+        step: String,
+        version: u32,
+        kept: u32,
+    },
+    #[error("invalid `version` {version}; expected a newer one than {kept}, at most {newest}")]
+    InvalidVersion {
+        version: u32,
+        kept: u32,
+        newest: u32,
+    },
     /// The first step, which needs the second one.
     #[error(
         "{0} cannot start before {1}, which has not completed; retry from {1} or from a step before it"
@@ -144,6 +160,20 @@ pub enum Refusal {
     ToolReserved(ToolName),
     #[error("tool `{0}` not found in this workspace")]
     ToolNotFound(ToolName),
+    #[error("operation `{0}` not found in this workspace")]
+    OperationNotFound(OperationId),
+    /// Another workspace has an operation with this id.
+    #[error("the id `{0}` is taken; make a fresh one")]
+    OperationIdTaken(OperationId),
+    /// The number of runs.
+    #[error(
+        "the filter matches {0} runs; an operation has at most {OPERATION_RUNS_MAX}, so use a narrower filter"
+    )]
+    TooManyRuns(u64),
+    #[error("{OPERATIONS_MAX} operations of this workspace are running, which is the most")]
+    TooManyOperations,
+    #[error("invalid `label` of the filter; expected `name=value`")]
+    InvalidFilter,
     /// A broken invariant.
     #[error("version {1} of `{0}` is missing")]
     PlanMissing(AgentName, u32),
@@ -169,18 +199,21 @@ impl Refusal {
             | Self::ContactNotFound(_)
             | Self::RunNotFound(_)
             | Self::StepNotFound(..)
+            | Self::OperationNotFound(_)
             | Self::ToolNotFound(_) => (404, "not_found"),
             Self::AgentPaused { .. } => (409, "agent_paused"),
             Self::AlreadyTaken(..) => (409, "already_taken"),
-            Self::RunIdTaken(_) => (409, "id_taken"),
+            Self::RunIdTaken(_) | Self::OperationIdTaken(_) => (409, "id_taken"),
             Self::NoStepRunning(..) => (409, "no_step_running"),
             Self::QuestionOpen(..) => (409, "question_open"),
             Self::RunFinal(..) => (409, "run_final"),
             Self::RunNotSuspended(_) => (409, "run_not_suspended"),
             Self::NotOneStep(..) => (409, "not_one_step"),
             Self::RunNotFailed(..) => (409, "run_not_failed"),
+            Self::PlanDiffers { .. } => (409, "plan_differs"),
             Self::RetryTooLate(..) => (409, "step_not_reached"),
             Self::ScopeBusy => (409, "scope_busy"),
+            Self::TooManyOperations => (409, "too_many_operations"),
             Self::TooManyQuestions(_) => (409, "too_many_questions"),
             Self::TooManyRetries(_) => (409, "too_many_retries"),
             Self::TooManySignals(_) => (409, "too_many_signals"),
@@ -190,6 +223,7 @@ impl Refusal {
             | Self::SnapshotValueTooLarge(_)
             | Self::SignalTooLarge(_)
             | Self::SnapshotTooLarge(_) => (413, "too_large"),
+            Self::TooManyRuns(_) => (422, "too_many_runs"),
             Self::UnknownSignal { .. } => (422, "unknown_signal"),
             Self::InvalidAgent(_) => (422, "invalid_agent"),
             Self::UnknownAnswer(_) => (422, "invalid_answer"),
@@ -197,6 +231,8 @@ impl Refusal {
             | Self::Labels(_)
             | Self::ReasonTooLong
             | Self::InvalidSignalKey
+            | Self::InvalidVersion { .. }
+            | Self::InvalidFilter
             | Self::InvalidResult(_)
             | Self::InvalidSupplement(_)
             | Self::UnknownTimer(_)

@@ -21,6 +21,7 @@ pub(crate) mod missing_inputs;
 pub(crate) mod next_steps;
 pub(crate) mod open_hold;
 pub(crate) mod open_hold_needs;
+pub(crate) mod operation_items;
 pub(crate) mod pauses;
 pub(crate) mod person_holds;
 pub(crate) mod released_steps;

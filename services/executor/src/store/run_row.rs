@@ -7,7 +7,7 @@ use holdpoint_store::{BrokenRow as _, StateRow as _, StoreError, is_sqlite};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait, Func};
-use sea_orm::{Condition, QueryOrder, QuerySelect};
+use sea_orm::{Condition, QueryOrder, QuerySelect, Select};
 
 use crate::domain::Run;
 use crate::domain::scope::Cursor;
@@ -67,6 +67,10 @@ pub(crate) struct Filter<'f> {
     pub(crate) agent: Option<&'f AgentName>,
     pub(crate) label: Option<(&'f str, &'f str)>,
     pub(crate) created_after: Option<DateTime<Utc>>,
+    /// Not later than this.
+    pub(crate) created_until: Option<DateTime<Utc>>,
+    /// Only runs that have not ended.
+    pub(crate) is_open: bool,
     /// Only runs with a smaller id.
     pub(crate) before: Option<RunId>,
     pub(crate) limit: u64,
@@ -94,6 +98,20 @@ pub(crate) async fn list(
     db: &impl ConnectionTrait,
     filter: &Filter<'_>,
 ) -> Result<Vec<Run>, StoreError> {
+    let query = matching(db, filter)?.order_by_desc(Column::Id);
+    Entity::page(db, query, filter.limit).await
+}
+
+/// How many runs match, whatever the limit is. The kind of hold is not in a column, so the count has each open run.
+pub(crate) async fn count(
+    db: &impl ConnectionTrait,
+    filter: &Filter<'_>,
+) -> Result<u64, StoreError> {
+    let ids = matching(db, filter)?.select_only().column(Column::Id);
+    Ok(ids.count(db).await?)
+}
+
+fn matching(db: &impl ConnectionTrait, filter: &Filter<'_>) -> Result<Select<Entity>, StoreError> {
     let mut query = Entity::find().filter(COLUMN.workspace.eq(filter.workspace.as_str()));
     if let Some(status) = filter.status {
         // The database selects a partial index only if it sees its condition.
@@ -109,7 +127,7 @@ pub(crate) async fn list(
         }
         query = query.filter(any);
     }
-    if filter.hold.is_some() {
+    if filter.hold.is_some() || filter.is_open {
         query = query.filter(COLUMN.ended_at.is_null());
     }
     if let Some(agent) = filter.agent {
@@ -121,10 +139,13 @@ pub(crate) async fn list(
     if let Some(after) = filter.created_after {
         query = query.filter(COLUMN.created_at.gt(after));
     }
+    if let Some(until) = filter.created_until {
+        query = query.filter(COLUMN.created_at.lte(until));
+    }
     if let Some(before) = filter.before {
         query = query.filter(COLUMN.id.lt(before.uuid()));
     }
-    Entity::page(db, query.order_by_desc(Column::Id), filter.limit).await
+    Ok(query)
 }
 
 /// Runs of a workspace, or of one of its agents, that have not ended. They are in the order of agent

@@ -1,6 +1,7 @@
 //! `run`: starts, lists, shows, watches, pauses, suspends, resumes, signals, retries and cancels runs, and prints their
 //! snapshots.
 
+mod bulk;
 mod change_runs;
 pub(crate) mod contacts_file;
 mod list_runs;
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 
 use anyhow::bail;
 use chrono::{DateTime, SecondsFormat, Utc};
-use holdpoint_contracts::run::{RunStatus, RunView};
+use holdpoint_contracts::run::RunView;
 use serde_json::{Value, json};
 
 use self::change_runs::Action;
@@ -47,7 +48,7 @@ impl ClientCommand for RunCommand {
             }
             Self::Pause(runs) => {
                 let (done, unchanged) = ("paused", "was already paused");
-                let action = Action::of_live_runs("pause", json!({}), done, unchanged);
+                let action = Action::new("pause", json!({}), done, unchanged);
                 change_runs::change_runs(session, &runs, &action).await
             }
             Self::Resume {
@@ -57,23 +58,27 @@ impl ClientCommand for RunCommand {
                 result,
             } => {
                 let step = step_on_resume(step, result)?;
+                if step.is_some() && runs.runs.is_empty() {
+                    bail!(Usage("`--step` needs the ids of runs".to_owned()));
+                }
                 let body = json!({ "mode": resume.mode, "step": step });
-                let action = Action::of_live_runs("resume", body, "resumed", "was not paused");
+                let action = Action::new("resume", body, "resumed", "was not paused");
                 change_runs::change_runs(session, &runs, &action).await
             }
             Self::Suspend { runs, reason } => {
                 let body = json!({ "reason": reason });
-                let action =
-                    Action::of_live_runs("suspend", body, "suspended", "was already suspended");
+                let action = Action::new("suspend", body, "suspended", "was already suspended");
                 change_runs::change_runs(session, &runs, &action).await
             }
             Self::Snapshot(run) => snapshot(session, &run.id).await,
             Self::Retry { runs, from } => {
                 let body = json!({ "from_step": from });
-                let action = Action {
-                    default_status: Some(RunStatus::Failed),
-                    ..Action::of_live_runs("retry", body, "retried", "has not failed")
-                };
+                let action = Action::new("retry", body, "retried", "has not failed");
+                change_runs::change_runs(session, &runs, &action).await
+            }
+            Self::Migrate { runs, to } => {
+                let body = json!({ "version": to });
+                let action = Action::new("migrate", body, "migrated", "has this version already");
                 change_runs::change_runs(session, &runs, &action).await
             }
             Self::Signal {
@@ -83,14 +88,12 @@ impl ClientCommand for RunCommand {
                 key,
             } => {
                 let body = json!({ "name": name, "data": payload, "key": key });
-                let action =
-                    Action::of_live_runs("signal", body, "got the signal", "has this key already");
+                let action = Action::new("signal", body, "got the signal", "has this key already");
                 change_runs::change_runs(session, &runs, &action).await
             }
             Self::Cancel { runs, reason } => {
                 let body = json!({ "reason": reason });
-                let action =
-                    Action::of_live_runs("cancel", body, "cancelled", "was already cancelled");
+                let action = Action::new("cancel", body, "cancelled", "was already cancelled");
                 change_runs::change_runs(session, &runs, &action).await
             }
         }

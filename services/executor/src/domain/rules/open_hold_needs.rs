@@ -110,6 +110,7 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         | RunInput::Resume { .. }
         | RunInput::Cancel { .. }
         | RunInput::Retry { .. }
+        | RunInput::Migrate { .. }
         | RunInput::Signal { .. }
         | RunInput::Watch
         | RunInput::ApplyScopes
@@ -129,6 +130,7 @@ const fn may_end_child(input: &RunInput) -> bool {
     match input {
         RunInput::Resume { .. }
         | RunInput::Retry { .. }
+        | RunInput::Migrate { .. }
         | RunInput::Signal { .. }
         | RunInput::ApplyScopes
         | RunInput::TimerFired { .. }

@@ -8,11 +8,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use strum::VariantNames;
 
+use crate::domain::operation::OperationPhase;
 use crate::domain::plan::{Action, Plan};
 use crate::domain::run::person_hold::Deadline;
 use crate::domain::run::{Phase, StepPhase, Timer};
 use crate::domain::scope::ScopeChange;
-use crate::domain::{Agent, Contact, Node, Run, Tool, WorkspaceScope};
+use crate::domain::{Agent, Contact, Node, Operation, Run, Tool, WorkspaceScope};
 
 fn golden<T: Serialize + DeserializeOwned>(table: &str) -> Vec<T> {
     stored_states(env!("CARGO_MANIFEST_DIR"), table)
@@ -90,6 +91,12 @@ fn nodes_of_every_status_are_read() {
         assert!(nodes.iter().any(|node| node.status == status), "{status:?}");
     }
     assert!(nodes.iter().any(|node| node.forgotten));
+}
+
+#[test]
+fn operations_of_every_phase_are_read() {
+    let operations: Vec<Operation> = golden("operations");
+    assert_all_variants::<OperationPhase>(operations.iter().map(|it| &it.phase));
 }
 
 #[test]

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::executor::PauseNew;
 use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::operation::{RunAction, RunFilter};
 use holdpoint_contracts::run::Clocks;
 use holdpoint_contracts::steps::NodeStatus;
 use holdpoint_contracts::tool::{HttpCall, Risk, ToolSpec};
-use holdpoint_ids::{HoldId, RunId, Workspace};
+use holdpoint_ids::{HoldId, OperationId, RunId, Workspace};
 use serde_json::json;
 
+use crate::domain::operation::OperationPhase;
 use crate::domain::plan::OnError;
 use crate::domain::plan::{OnPause, Plan};
 use crate::domain::run::failures::Failures;
@@ -18,7 +20,7 @@ use crate::domain::run::tool_questions::Questions;
 use crate::domain::run::{Hold, Phase, Signals, Step, StepPhase, Timer};
 use crate::domain::scope::EndsWatch;
 use crate::domain::scope::{AppliedScopes, Scope, ScopePause, WorkspaceScope};
-use crate::domain::{Agent, Aggregate, Contact, Node, Run, Tool};
+use crate::domain::{Agent, Aggregate, Contact, Node, Operation, Run, Tool};
 
 pub(super) fn now() -> DateTime<Utc> {
     "2026-03-02T09:00:00.123Z".parse().unwrap()
@@ -158,6 +160,22 @@ pub(super) fn tool() -> Tool {
     }
 }
 
+pub(super) fn operation() -> Operation {
+    Operation {
+        id: OperationId::fresh(),
+        workspace: acme(),
+        version: 1,
+        action: RunAction::Cancel { reason: None },
+        filter: RunFilter::default(),
+        by: Actor("owner".to_owned()),
+        matched: 2,
+        created_at: now(),
+        taken: 0,
+        cursor: None,
+        phase: OperationPhase::Running,
+    }
+}
+
 /// The same aggregates one version on, each marked.
 pub(super) fn next(states: &[Aggregate], mark: &str) -> Vec<Aggregate> {
     let states = states.iter().cloned().map(|state| match state {
@@ -201,6 +219,11 @@ pub(super) fn next(states: &[Aggregate], mark: &str) -> Vec<Aggregate> {
                 ..tool.spec
             },
             ..tool
+        }),
+        Aggregate::Operation(operation) => Aggregate::Operation(Operation {
+            version: 2,
+            by: Actor(mark.to_owned()),
+            ..operation
         }),
         Aggregate::Stateless => Aggregate::Stateless,
     });

@@ -73,6 +73,7 @@ fn table_of(input: &RunInput) -> &'static str {
         | RunInput::TakeOver { .. }
         | RunInput::Watch
         | RunInput::Retry { .. }
+        | RunInput::Migrate { .. }
         | RunInput::Signal { .. }
         | RunInput::Suspend { .. }
         | RunInput::Cancel { .. } => "What people do",
@@ -337,6 +338,7 @@ fn word(answer: &Reply) -> String {
         | Reply::Agent(_)
         | Reply::Contact(_)
         | Reply::Scope(_)
+        | Reply::Operation(_)
         | Reply::Nothing(()) => String::new(),
     }
 }

@@ -91,6 +91,8 @@ pub(super) struct World {
     /// Every decision's effects, as text.
     pub(super) trace: Vec<String>,
     plan: Arc<PlanFact>,
+    /// Version 4 of the agent, if there is one.
+    pub(super) next_plan: Option<Arc<PlanFact>>,
     pub(super) values: BTreeMap<String, Arc<Value>>,
     /// Hand-outs whose message was dropped: nobody brings them again.
     dropped: BTreeSet<(String, u64)>,
@@ -165,6 +167,7 @@ impl World {
             probed: Vec::new(),
             trace: Vec::new(),
             plan: Arc::new(PlanFact::new(plan)),
+            next_plan: None,
             values: BTreeMap::new(),
             dropped: BTreeSet::new(),
         }
@@ -392,7 +395,7 @@ impl World {
                     workspace: workspace.clone(),
                     name: name.clone(),
                     version: 3,
-                    newest: 3,
+                    newest: if self.next_plan.is_some() { 4 } else { 3 },
                     digest: String::new(),
                     description: None,
                     updated_at: self.now,
@@ -408,7 +411,9 @@ impl World {
                 let contact = self.contact.clone();
                 contact.map(|contact| Fact::Contact(Arc::new(contact)))
             }
-            Need::Plan(_, _, version) => (*version == 3).then(|| Fact::Plan(self.plan.clone())),
+            Need::Plan(_, _, 3) => Some(Fact::Plan(self.plan.clone())),
+            Need::Plan(_, _, 4) => self.next_plan.clone().map(Fact::Plan),
+            Need::Plan(..) => None,
             Need::Value(_, name) => self.values.get(name).cloned().map(Fact::Value),
             Need::Request(_, step) => {
                 let row = self.rows.get(step);
@@ -437,6 +442,7 @@ impl World {
                 let snapshot = self.snapshot.clone();
                 snapshot.map(|snapshot| Fact::Snapshot(Arc::new(snapshot)))
             }
+            Need::OperationResult(..) | Need::RunningOperations(_) => None,
             Need::State(Key::Run(_)) => self.other_run.clone().map(|it| Fact::Run(Arc::new(it))),
             Need::State(_) => None,
         };
