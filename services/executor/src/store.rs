@@ -85,9 +85,7 @@ pub(crate) use run_row::{
 pub(crate) use run_value_row::{find as values, input_of};
 pub(crate) use step_row::{named as steps_named, of_run as steps_of, queued as queued_steps};
 pub(crate) use suspension::snapshot_row::of_run as snapshot_of;
-pub(crate) use tool_row::{
-    list as list_tools, named as tools, names as tool_names, registered as registered_tools,
-};
+pub(crate) use tool_row::{list as list_tools, named as tools, names as tool_names};
 pub(crate) use workspace_row::one as workspace_scope;
 
 /// Scopes that some of their runs do not follow yet. Without an agent a scope is the whole workspace.
@@ -157,6 +155,7 @@ impl Store<ExecutorDomain> for Executor {
         let mut values: Vec<(RunId, &str)> = Vec::new();
         let (mut plans, mut requests, mut activities) = (Vec::new(), Vec::new(), Vec::new());
         let (mut failed, mut tool_calls, mut snapshots) = (Vec::new(), Vec::new(), Vec::new());
+        let mut counted = Vec::new();
         let mut users: BTreeMap<&Workspace, Vec<UserName>> = BTreeMap::new();
         for need in needs {
             match need {
@@ -169,6 +168,7 @@ impl Store<ExecutorDomain> for Executor {
                 Need::FailedAttempts(run, step) => failed.push((*run, step.as_str())),
                 Need::ToolCalls(run) => tool_calls.push(*run),
                 Need::Snapshot(run) => snapshots.push(*run),
+                Need::ToolCount(workspace) => counted.push(workspace),
                 Need::Activities(workspace, contact) => activities.push((workspace, contact)),
                 Need::State(_) => {}
             }
@@ -180,6 +180,7 @@ impl Store<ExecutorDomain> for Executor {
         found.extend(activity_row::find(db, &activities).await?);
         found.extend(tool_calls::find(db, &tool_calls).await?);
         found.extend(snapshot_row::find(db, &snapshots).await?);
+        found.extend(tool_row::counts(db, &counted).await?);
         for (workspace, names) in users {
             for user in directory::find_all(db, workspace, &names).await? {
                 let need = Need::User(workspace.clone(), user.name);

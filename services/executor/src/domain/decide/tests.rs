@@ -22,6 +22,7 @@ mod signals;
 mod starting;
 mod suspension;
 mod table;
+mod tool_registry;
 mod tools;
 mod uncertain;
 mod waiting;
