@@ -146,6 +146,28 @@ mod tests {
 
     use super::*;
 
+    /// Gate: only errors that no value of a placeholder mends are warnings.
+    #[test]
+    fn placeholders_are_unknown_values() {
+        let schema = json!({
+            "type": "object",
+            "properties": { "n": { "type": "integer" }, "mode": { "enum": ["a", "b"] } },
+            "required": ["n"],
+            "additionalProperties": false,
+        });
+        let is_unknown = |text: &str| text.starts_with('$');
+        for (args, count) in [
+            (json!({ "n": "$input.n", "mode": "$input.m" }), 0),
+            (json!({ "n": "five" }), 1),
+            (json!({ "mode": "$input.m" }), 1),
+            (json!({ "n": "$input.n", "x": "$input.x" }), 1),
+            (json!({ "n": 1, "mode": "c" }), 1),
+        ] {
+            let errors = literal_errors(&schema, &args, &is_unknown);
+            assert_eq!(errors.len(), count, "{args}: {errors:?}");
+        }
+    }
+
     fn refund() -> Value {
         json!({
             "type": "object",

@@ -28,6 +28,10 @@ pub(crate) fn start_delivered_step<'a>(
     let Some(current) = current else {
         return Ok(granted(Grant::Drop));
     };
+    if delivered.is_high_risk && current.phase.try_as_queued_ref().is_some() {
+        // It is probably dispatched again, and the kernel loads needs at most four times.
+        load_open_hold_needs(&transition, &[index])?;
+    }
     let entry = queued_entry(&transition, index, current)?;
     let is_changed = has_changed_tool(&entry, current);
     let is_high_risk = delivered.is_high_risk && !entry.is_high_at_nodes();

@@ -146,3 +146,29 @@ fn warning(step: &str, message: String) -> FieldError {
         ..FieldError::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gate: a plan warns of a result that may be missing.
+    #[test]
+    fn a_result_of_a_step_that_may_be_skipped_is_a_warning() {
+        let plan = |when: &str| {
+            let text = format!(
+                "agent: a\nsteps:\n  - id: find\n    tool: log\n    when: contact.replied == true\n    args: {{ message: hi }}\n  - id: tell\n    tool: log\n{when}    args: {{ message: \"{{{{ $find.message }}}}\" }}\n"
+            );
+            Plan::compile(&text).unwrap_or_else(|errors| panic!("{errors:?}"))
+        };
+        let warnings = skipped_references(&plan(""));
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert_eq!(warnings[0].step.as_deref(), Some("tell"));
+        assert_eq!(warnings[0].text, "$find");
+        for guard in [
+            "    when: $find != null\n",
+            "    when: contact.replied == true\n",
+        ] {
+            assert_eq!(skipped_references(&plan(guard)), []);
+        }
+    }
+}

@@ -10,7 +10,7 @@ use super::world::{World, acme, done, owner};
 use crate::domain::commands::put_tool::{delete_tool, put_tool};
 use crate::domain::commands::register_tools::{Registration, register_tool};
 use crate::domain::decision::{Outcome, Undecided};
-use crate::domain::{Aggregate, Fact, Key, Lookup, Need, Refusal, Reply, Tool, ToolEntry, ToolPut};
+use crate::domain::{Aggregate, Fact, Key, Lookup, Need, Refusal, Tool, ToolEntry, ToolPut};
 
 const CALL: &str = "  - id: pay\n    tool: payments.refund\n    args: { n: 1 }\n";
 
