@@ -18,6 +18,8 @@ It runs one step at a time and asks before each, which is simple but slow.
 import binascii, json, os, queue, signal, socket, sys, threading, time, urllib.parse, uuid
 
 TOOL = os.environ.get("HOLDPOINT_TOOL", "echo")
+# What the registry knows of the tool before the first step: see "The registry" in docs/tools.md.
+DEFINITION = {"name": TOOL, "version": "1", "risk": "low", "idempotent": True}
 NODE = f"python-{uuid.uuid4().hex[:12]}"  # new at every start
 
 
@@ -116,6 +118,14 @@ class Worker:
         self.claim, self.lease_ms = None, 30000  # the granted step and its lease
         self.cancelled, self.heartbeat_now = threading.Event(), threading.Event()
         self.is_running = True
+
+    def register(self):
+        """Registers the tool, best before the first heartbeat. An older executor does not know the command."""
+        for _ in range(5):
+            if ask(self.nats, "sys", "register_tools", NODE, {"node": NODE, "tools": [DEFINITION]}, 2):
+                return
+            time.sleep(0.2)
+        print(f"{TOOL} is not registered")
 
     def heartbeat(self):
         """Renews the lease and learns which steps to stop."""
@@ -217,6 +227,7 @@ class Worker:
     def run(self):
         token = TOOL.replace(".", "~")
         name = f"steps-{token}"
+        self.register()
         threading.Thread(target=self.answer_probes, daemon=True).start()
         threading.Thread(target=self.heartbeat, daemon=True).start()
         # The executor creates the consumer of the queue after a heartbeat with the tool.

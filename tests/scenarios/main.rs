@@ -96,6 +96,7 @@ mod streams_have_bounds;
 mod the_command_line_speaks_to_a_running_system;
 mod the_demo_completes;
 mod the_examples_run_as_documented;
+mod the_registry_knows_the_tools_of_workers;
 mod the_requester_is_notified_of_the_end;
 mod the_same_key_starts_once;
 mod too_much_is_refused_and_delays_no_other_caller;

@@ -27,7 +27,7 @@ pub use decision::{Decided, Decision, ExecutorDomain, Lookup, LookupFn, Outcome,
 pub use effect::{Effect, Reply};
 pub use input::{
     ContactInput, DeliveredStep, Input, NodeInput, OperationInput, OperationItem, RunInput,
-    ScopeInput, StepReport, SuspensionReport, ToolInput,
+    ScopeInput, StepReport, SuspensionReport, ToolInput, ToolPut,
 };
 pub use model::agent::Agent;
 pub use model::contact::Contact;
@@ -36,7 +36,7 @@ pub use model::operation::{Operation, OperationResult, selected_status};
 pub use model::run::Run;
 pub use model::scope::WorkspaceScope;
 pub use model::step_row::StepRow;
-pub use model::tool::Tool;
+pub use model::tool::{Tool, ToolEntry};
 pub use model::{agent, contact, operation, plan, run, scope, time, tool};
 pub use need::{Aggregate, Fact, Key, Need, PlanFact, RunFact};
 pub use refusal::Refusal;

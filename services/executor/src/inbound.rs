@@ -27,6 +27,7 @@ use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::steps::{Deregister, Heartbeat, StartSteps, StepResults};
 use holdpoint_contracts::subject::{self, Parts};
 use holdpoint_contracts::suspension::{SuspendRun, SuspendSteps};
+use holdpoint_contracts::tool::RegisterTools;
 use holdpoint_ids::{AgentName, HoldId, RunId, Workspace};
 use holdpoint_kernel::DecodedCommand;
 use serde_json::Value;
@@ -34,7 +35,7 @@ use serde_json::Value;
 use crate::domain::run::Signal;
 use crate::domain::run::person_hold::HoldClosure;
 use crate::domain::{
-    ContactInput, DeliveredStep, Input, NodeInput, RunInput, ScopeInput, ToolInput,
+    ContactInput, DeliveredStep, Input, NodeInput, RunInput, ScopeInput, ToolInput, ToolPut,
 };
 use crate::outbound::NODE_TIMER;
 
@@ -76,16 +77,16 @@ fn decode_definition(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
                 text: it.text,
             }
         }),
-        PutTool::VERB => caller.read_one(body, Right::Operate, |it: PutTool, _| Input::Tool {
+        PutTool::VERB => caller.read_one(body, Right::Operate, |it: PutTool, by| Input::Tool {
             workspace,
             name: it.tool.name.clone(),
-            input: ToolInput::Put(Box::new(it.tool)),
+            input: ToolInput::Put(Box::new(ToolPut { spec: it.tool, by })),
         }),
         DeleteTool::VERB => {
-            caller.read_one(body, Right::Operate, |it: DeleteTool, _| Input::Tool {
+            caller.read_one(body, Right::Operate, |it: DeleteTool, by| Input::Tool {
                 workspace,
                 name: it.name,
-                input: ToolInput::Delete,
+                input: ToolInput::Delete { by },
             })
         }
         PutContact::VERB => caller.read_one(body, Right::Ask, |it: PutContact, _| {
@@ -248,6 +249,18 @@ fn decode_report(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
         }
         StepResults::VERB => results::decode(body, caller),
         SuspendSteps::VERB => suspension::decode_steps(body, caller),
+        RegisterTools::VERB => {
+            let it: Envelope<RegisterTools> = caller.read(body, None)?;
+            let RegisterTools { node, tools } = it.command;
+            Caller::inputs(tools, |spec| Input::Tool {
+                workspace: caller.workspace.clone(),
+                name: spec.name.clone(),
+                input: ToolInput::Offer {
+                    node: node.clone(),
+                    spec: Box::new(spec),
+                },
+            })
+        }
         Heartbeat::VERB => decode_heartbeat(caller.read(body, None)?),
         Deregister::VERB => {
             let it: Envelope<Deregister> = caller.read(body, None)?;

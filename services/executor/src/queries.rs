@@ -6,6 +6,7 @@ mod overlay;
 mod query_error;
 mod snapshot;
 mod stats;
+mod tools;
 mod unoffered;
 mod warnings;
 
@@ -19,8 +20,8 @@ use holdpoint_clock::Clock;
 use holdpoint_contracts::agent::{AgentView, GetAgentStats};
 use holdpoint_contracts::contact::{Activity, ContactView};
 use holdpoint_contracts::executor::{
-    GetAgent, GetContact, GetHistory, GetRun, HistoryPage, ListActivities, ListAgents, ListClaims,
-    ListContacts, ListNodes, ListRuns, ListTools, PlanAgent, PlannedAgent, SERVICE,
+    GetAgent, GetContact, GetHistory, GetRun, GetTool, HistoryPage, ListActivities, ListAgents,
+    ListClaims, ListContacts, ListNodes, ListRuns, ListTools, PlanAgent, PlannedAgent, SERVICE,
 };
 use holdpoint_contracts::message::Query;
 use holdpoint_contracts::operation::{
@@ -45,7 +46,7 @@ use crate::domain::run::fan_out::approval_name;
 use crate::domain::run::{StepApproval, original_args_name};
 use crate::domain::tool::is_built_in;
 use crate::domain::view::{ORIGINAL_ARGS_BYTES_MAX, StoredSteps, shown_input, within_view};
-use crate::domain::{Agent, Contact, Fact, Need, Refusal, Run, Tool};
+use crate::domain::{Agent, Contact, Fact, Need, Refusal, Run};
 use crate::store;
 use overlay::Overlay;
 use query_error::QueryError;
@@ -74,18 +75,19 @@ impl Queries for ExecutorQueries {
     }
 }
 
-fn plan(query: &PlanAgent) -> Result<PlannedAgent, Problem> {
+fn plan(query: &PlanAgent) -> Result<(Plan, PlannedAgent), Problem> {
     let plan =
         Plan::compile(&query.text).map_err(|errors| Refusal::InvalidAgent(errors).problem())?;
     let agent = plan
         .agent
         .parse()
         .map_err(|error| Problem::invalid_body(format!("{error}")))?;
-    Ok(PlannedAgent {
+    let planned = PlannedAgent {
         agent,
         steps: planned_steps(&plan),
         warnings: Vec::new(),
-    })
+    };
+    Ok((plan, planned))
 }
 
 impl ExecutorQueries {
@@ -117,6 +119,7 @@ impl ExecutorQueries {
             ListContacts::NAME => write_reply(self.contacts(workspace, &read_query(body)?).await?),
             GetRun::NAME => write_reply(self.run(workspace, &read_query(body)?).await?),
             ListRuns::NAME => write_reply(self.runs(workspace, &read_query(body)?).await?),
+            GetTool::NAME => write_reply(self.tool(workspace, &read_query(body)?).await?),
             ListTools::NAME => write_reply(self.tools(workspace, &read_query(body)?).await?),
             ListNodes::NAME => write_reply(self.nodes(workspace, read_query(body)?).await?),
             ListClaims::NAME => write_reply(self.claims(workspace, read_query(body)?).await?),
@@ -162,8 +165,8 @@ impl ExecutorQueries {
             tracing::error!(%error, "compilation of an agent failed; the caller gets an error");
             Problem::internal()
         })?;
-        let planned = compiled?;
-        let warnings = self.unknown_tools(workspace, &planned.steps).await?;
+        let (plan, planned) = compiled?;
+        let warnings = self.warnings(workspace, &plan, &planned.steps).await?;
         Ok(PlannedAgent {
             warnings,
             ..planned
@@ -182,7 +185,7 @@ impl ExecutorQueries {
         let plan = self.plan_of(workspace, &agent.name, agent.newest).await?;
         let steps = planned_steps(&plan);
         Ok(AgentView {
-            warnings: self.unknown_tools(workspace, &steps).await?,
+            warnings: self.warnings(workspace, &plan, &steps).await?,
             steps,
             inputs: plan.inputs.map(|inputs| inputs.schema),
             versions: store::agent_versions(&self.db, workspace, &agent.name).await?,
@@ -320,15 +323,11 @@ impl ExecutorQueries {
         if names.is_empty() {
             return Ok(());
         }
-        let names: Vec<_> = names
-            .into_iter()
-            .map(|name| (&run.workspace, name))
-            .collect();
-        let mut tools = store::tools(&self.db, &names).await?;
-        tools.retain(|tool| !tool.deleted && tool.spec.risk == Risk::High);
+        let entries = self.tool_entries(&run.workspace, names).await?;
         for step in steps {
-            let is_its = |tool: &Tool| Some(&tool.spec.name) == step.tool.as_ref();
-            step.waiting_confirm |= tools.iter().any(is_its);
+            let entry = step.tool.as_ref().and_then(|name| entries.get(name));
+            step.waiting_confirm |=
+                entry.is_some_and(|entry| !entry.is_deleted() && entry.risk() == Risk::High);
         }
         Ok(())
     }

@@ -93,9 +93,7 @@ pub(crate) use run_stats::{RunStatsRow, newest as newest_run_stats};
 pub(crate) use run_value_row::{find as values, input_of};
 pub(crate) use step_row::{named as steps_named, of_run as steps_of, queued as queued_steps};
 pub(crate) use suspension::snapshot_row::of_run as snapshot_of;
-pub(crate) use tool_row::{
-    list as list_tools, named as tools, names as tool_names, registered as registered_tools,
-};
+pub(crate) use tool_row::{list as list_tools, named as tools, names as tool_names};
 pub(crate) use workspace_row::one as workspace_scope;
 
 /// Scopes that some of their runs do not follow yet. Without an agent a scope is the whole workspace.
@@ -170,6 +168,7 @@ impl Store<ExecutorDomain> for Executor {
         let (mut plans, mut requests, mut activities) = (Vec::new(), Vec::new(), Vec::new());
         let (mut failed, mut tool_calls, mut snapshots) = (Vec::new(), Vec::new(), Vec::new());
         let (mut results, mut operations) = (Vec::new(), Vec::new());
+        let mut counted = Vec::new();
         let mut users: BTreeMap<&Workspace, Vec<UserName>> = BTreeMap::new();
         for need in needs {
             match need {
@@ -182,6 +181,7 @@ impl Store<ExecutorDomain> for Executor {
                 Need::FailedAttempts(run, step) => failed.push((*run, step.as_str())),
                 Need::ToolCalls(run) => tool_calls.push(*run),
                 Need::Snapshot(run) => snapshots.push(*run),
+                Need::ToolCount(workspace) => counted.push(workspace),
                 Need::Activities(workspace, contact) => activities.push((workspace, contact)),
                 Need::OperationResult(operation, run) => results.push((*operation, *run)),
                 Need::RunningOperations(workspace) => operations.push(workspace),
@@ -197,6 +197,7 @@ impl Store<ExecutorDomain> for Executor {
         found.extend(snapshot_row::find(db, &snapshots).await?);
         found.extend(operation_result_row::find(db, &results).await?);
         found.extend(operation_row::find_counts(db, &operations).await?);
+        found.extend(tool_row::counts(db, &counted).await?);
         for (workspace, names) in users {
             for user in directory::find_all(db, workspace, &names).await? {
                 let need = Need::User(workspace.clone(), user.name);

@@ -26,7 +26,7 @@ use crate::steps::{
 use crate::suspension::{
     EndedRuns, GetSnapshot, SnapshotView, StepOnResume, SuspendRun, SuspendSteps,
 };
-use crate::tool::{ToolSpec, ToolView};
+use crate::tool::{RegisterTools, RegisteredTool, ToolSpec, ToolView};
 
 mod pauses;
 mod scheduled_starts;
@@ -50,6 +50,7 @@ commands! {
     AddActivity:     "add_activity"(contact)           -> ContactView;
     PutTool:         "put_tool"(tool.name)             -> ToolView;
     DeleteTool:      "delete_tool"(name)               -> ();
+    RegisterTools:   "register_tools"(node)            -> Vec<Reply<RegisteredTool>>;
     StartRun:        "start_run"(run)                  -> RunView;
     StartScheduled:  "start_scheduled"(starts[0].run)  -> Vec<Reply<ScheduledStartReply>>;
     PauseRun:        "pause_run"(run)                  -> ChangedRun;
@@ -83,6 +84,7 @@ queries! {
     ListContacts:   "contacts"   -> Page<ContactView>;
     ListActivities: "activities" -> Page<Activity>;
     ListTools:      "tools"      -> Page<ToolView>;
+    GetTool:        "tool"       -> ToolView;
     GetRun:         "run"        -> RunView;
     ListRuns:       "runs"       -> Page<RunView>;
     GetSnapshot:    "snapshot"   -> Option<SnapshotView>;
@@ -313,7 +315,7 @@ pub struct HandoffsUpdated {
     pub handled: Vec<HandoffUpdate>,
 }
 
-/// Registers a tool that is an HTTP call, or changes it (`POST /tools`).
+/// Registers a tool that is an HTTP call, or states what counts for a tool of workers (`POST /tools`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PutTool {
@@ -429,7 +431,14 @@ impl GetRun {
     }
 }
 
-/// Registered tools by name.
+/// One tool, with the registrations of nodes and the changes of operators.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GetTool {
+    pub tool: ToolName,
+}
+
+/// All tools by name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListTools {

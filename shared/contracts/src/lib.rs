@@ -28,6 +28,7 @@ pub mod permission;
 pub mod problem;
 pub mod run;
 pub mod scheduler;
+pub mod secret;
 pub mod size;
 pub mod steps;
 pub mod subject;

@@ -31,6 +31,7 @@ use crate::scheduler::{DeleteSchedule, PutSchedule, SetTimers};
 use crate::steps::{Deregister, Heartbeat, StartSteps, StepResults};
 use crate::subject::{self, STEPS, TIMERS, commands_stream};
 use crate::suspension::{EndedRuns, SuspendRun, SuspendSteps};
+use crate::tool::RegisterTools;
 use crate::{dead_letter, executor, handoff, notification, scheduler};
 use holdpoint_ids::Workspace;
 
@@ -144,7 +145,7 @@ pub fn permissions(client: &Client, inboxes: &str) -> Permissions {
             subscribe.push("hp.*.live.>".into());
         }
         Client::Worker => {
-            publish.extend(asked! { StartSteps, StepResults, SuspendSteps, Heartbeat, Deregister, RequestInput });
+            publish.extend(asked! { RegisterTools, StartSteps, StepResults, SuspendSteps, Heartbeat, Deregister, RequestInput });
             publish.extend(stored! { StepResults });
             publish.push(format!(
                 "hp.*.get.{}.{}",

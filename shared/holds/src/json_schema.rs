@@ -55,10 +55,6 @@ pub fn value_errors(schema: &Value, value: &Value) -> Vec<FieldError> {
         // It was checked when the tool was registered.
         Err(message) => return vec![FieldError::at("", message)],
     };
-    let describe = |error: ValidationError<'_>| {
-        let text: String = error.to_string().chars().take(ERROR_CHARS_MAX).collect();
-        FieldError::at(error.instance_path().as_str(), text)
-    };
     // The list of all errors may be far larger than value and schema together.
     let is_large = json_bytes(schema).max(json_bytes(value)) > LISTED_BYTES_MAX;
     if is_large {
@@ -71,6 +67,45 @@ pub fn value_errors(schema: &Value, value: &Value) -> Vec<FieldError> {
     }
     let errors = validator.iter_errors(value).take(ERRORS_MAX);
     errors.map(describe).collect()
+}
+
+/// What is wrong with arguments whose texts may be unknown, such as placeholders. Only errors that no value of them
+/// could mend are listed.
+#[must_use]
+pub fn literal_errors(
+    schema: &Value,
+    value: &Value,
+    is_unknown: &dyn Fn(&str) -> bool,
+) -> Vec<FieldError> {
+    let Ok(validator) = compile(schema) else {
+        return Vec::new();
+    };
+    let is_certain = |error: &ValidationError<'_>| {
+        let at = value.pointer(error.instance_path().as_str());
+        let at = at.unwrap_or(&Value::Null);
+        let rule = error.schema_path().as_str();
+        let is_about_names = NAME_RULES.iter().any(|name| rule.ends_with(name));
+        !has_text(at, is_unknown) || (is_about_names && !at.is_string())
+    };
+    let errors = validator.iter_errors(value).filter(is_certain);
+    errors.take(ERRORS_MAX).map(describe).collect()
+}
+
+/// Rules about the names of an object, which hold whatever its values are.
+const NAME_RULES: [&str; 3] = ["/required", "/additionalProperties", "/type"];
+
+fn has_text(value: &Value, is_it: &dyn Fn(&str) -> bool) -> bool {
+    match value {
+        Value::String(text) => is_it(text),
+        Value::Array(items) => items.iter().any(|item| has_text(item, is_it)),
+        Value::Object(fields) => fields.values().any(|field| has_text(field, is_it)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+fn describe(error: ValidationError<'_>) -> FieldError {
+    let text: String = error.to_string().chars().take(ERROR_CHARS_MAX).collect();
+    FieldError::at(error.instance_path().as_str(), text)
 }
 
 /// The errors as one text.
@@ -110,6 +145,28 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    /// Gate: only errors that no value of a placeholder mends are warnings.
+    #[test]
+    fn placeholders_are_unknown_values() {
+        let schema = json!({
+            "type": "object",
+            "properties": { "n": { "type": "integer" }, "mode": { "enum": ["a", "b"] } },
+            "required": ["n"],
+            "additionalProperties": false,
+        });
+        let is_unknown = |text: &str| text.starts_with('$');
+        for (args, count) in [
+            (json!({ "n": "$input.n", "mode": "$input.m" }), 0),
+            (json!({ "n": "five" }), 1),
+            (json!({ "mode": "$input.m" }), 1),
+            (json!({ "n": "$input.n", "x": "$input.x" }), 1),
+            (json!({ "n": 1, "mode": "c" }), 1),
+        ] {
+            let errors = literal_errors(&schema, &args, &is_unknown);
+            assert_eq!(errors.len(), count, "{args}: {errors:?}");
+        }
+    }
 
     fn refund() -> Value {
         json!({

@@ -103,6 +103,31 @@ pub async fn members(
         .collect()
 }
 
+/// The first active users and their roles as texts that address them.
+///
+/// # Errors
+/// As [`find`].
+pub async fn recipients(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    limit: u64,
+) -> Result<BTreeSet<String>, StoreError> {
+    let rows = user::Entity::find()
+        .filter(user::Column::Workspace.eq(workspace.as_str()))
+        .filter(user::Column::Active.eq(true))
+        .order_by_asc(user::Column::Name)
+        .limit(limit)
+        .all(db)
+        .await?;
+    let mut texts = BTreeSet::new();
+    for row in rows {
+        let user = read(row)?;
+        texts.insert(format!("@user.{}", user.name));
+        texts.extend(user.roles.iter().map(|role| format!("@role.{role}")));
+    }
+    Ok(texts)
+}
+
 /// Whether the directory has any user of a workspace.
 ///
 /// # Errors

@@ -12,6 +12,7 @@ mod heartbeat;
 mod job;
 mod lease_table;
 mod outcome;
+mod registration;
 mod results;
 mod sandbox_removal;
 mod start_requests;
@@ -40,6 +41,7 @@ use self::consumer::Queue;
 use self::heartbeat::HeartbeatTask;
 use self::job::JobContext;
 use self::lease_table::LeaseTable;
+use self::registration::Registration;
 use self::results::Reporter;
 use self::start_requests::StartRequester;
 use self::suspension::{SuspendableStep, Suspender};
@@ -202,6 +204,11 @@ impl Worker {
             let removal = sandbox_removal::remove_ended(bus.clone(), sandboxes.clone());
             AbortOnDropHandle::new(tokio::spawn(removal))
         });
+        // The first step of a new tool then passes the gate before a worker receives it.
+        let mut registration = Registration::new(&bus, &system, &node, &tools);
+        let is_registered = registration.send().await;
+        let registering =
+            (!is_registered).then(|| AbortOnDropHandle::new(tokio::spawn(registration.complete())));
         let heartbeats = HeartbeatTask {
             bus: bus.clone(),
             workspace: system.clone(),
@@ -253,7 +260,7 @@ impl Worker {
             worker_tasks.suspend(&left, &suspender).await;
         }
         // A heartbeat after the deregistration would undo it.
-        drop((heartbeats, progress, removal));
+        drop((heartbeats, progress, removal, registering));
         heartbeat::deregister(&bus, &system, node).await;
         bus.flush(FLUSH).await;
         Ok(())

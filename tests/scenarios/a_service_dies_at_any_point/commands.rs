@@ -99,7 +99,11 @@ pub(super) const COMMANDS: [Row; 40] = [
 ];
 
 /// Commands that no table plays, with the reason.
-const NOT_PLAYED: [(&str, &str); 3] = [
+const NOT_PLAYED: [(&str, &str); 4] = [
+    (
+        "executor.register_tools",
+        "a worker repeats it until it is answered, and a repetition changes nothing",
+    ),
     (
         "executor.suspend_steps",
         "a stopping worker sends it and may not wait; without it the leases end, as after `deregister`",

@@ -12,6 +12,7 @@ pub(crate) mod pause_scope;
 pub(crate) mod put_contact;
 pub(crate) mod put_tool;
 pub(crate) mod record_incident;
+pub(crate) mod register_tools;
 pub(crate) mod request_input;
 pub(crate) mod resume_run;
 pub(crate) mod retry_run;

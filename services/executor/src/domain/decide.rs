@@ -6,8 +6,9 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::executor::ScheduledStartReply;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::RunStatus;
+use holdpoint_contracts::subject::SYSTEM_WORKSPACE;
 use holdpoint_decision::Decider;
-use holdpoint_ids::{RunId, UserName, Workspace};
+use holdpoint_ids::{RunId, ToolName, UserName, Workspace};
 
 use crate::domain::commands::apply_agent::apply_agent;
 use crate::domain::commands::cancel_run::cancel_run;
@@ -19,8 +20,9 @@ use crate::domain::commands::migrate_run::migrate_run;
 use crate::domain::commands::pause_run::pause_run;
 use crate::domain::commands::pause_scope::change_scope;
 use crate::domain::commands::put_contact::change_contact;
-use crate::domain::commands::put_tool::change_tool;
+use crate::domain::commands::put_tool::{delete_tool, put_tool};
 use crate::domain::commands::record_incident::record_incident;
+use crate::domain::commands::register_tools::{Registration, register_tool};
 use crate::domain::commands::request_input::request_input;
 use crate::domain::commands::resume_run::resume_run;
 use crate::domain::commands::retry_run::retry_run;
@@ -39,8 +41,9 @@ use crate::domain::decision::{
     Decision, ExecutorDomain, Lookup, LookupFn, Outcome, Undecided, decided,
 };
 use crate::domain::effect::{Effect, Reply};
-use crate::domain::input::{Input, OperationItem, RunInput};
+use crate::domain::input::{Input, OperationItem, RunInput, ToolInput};
 use crate::domain::model::run::Run;
+use crate::domain::model::tool::Tool;
 use crate::domain::need::{Aggregate, Fact, Key, Need, RunFact};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::derived_effects::finish;
@@ -84,6 +87,7 @@ impl Decider for ExecutorDomain {
             | Need::Snapshot(_)
             | Need::OperationResult(..)
             | Need::RunningOperations(_)
+            | Need::ToolCount(_)
             | Need::User(..) => None,
         }
     }
@@ -203,7 +207,7 @@ pub fn decide(
             input,
         } => {
             let known = state.and_then(Aggregate::try_as_tool_ref);
-            change_tool(known, workspace, name, input)
+            decide_tool(known, (workspace, name), input, lookup, now)
         }
         Input::Operation {
             workspace,
@@ -274,6 +278,31 @@ fn decide_item(
     decide_once(item, run, lookup, now, || {
         change_run(run, &item.input, lookup, now)
     })
+}
+
+fn decide_tool(
+    known: Option<&Tool>,
+    (workspace, name): (&Workspace, &ToolName),
+    input: &ToolInput,
+    lookup: LookupFn<'_>,
+    now: DateTime<Utc>,
+) -> Decision {
+    match input {
+        ToolInput::Offer { node, spec } => {
+            let registration = Registration {
+                workspace,
+                node,
+                spec,
+            };
+            register_tool(known, registration, lookup, now)
+        }
+        // No operator works in the workspace of the nodes.
+        ToolInput::Put(_) | ToolInput::Delete { .. } if workspace.as_str() == SYSTEM_WORKSPACE => {
+            Err(Refusal::ToolNotFound(name.clone()).into())
+        }
+        ToolInput::Put(put) => put_tool(known, workspace, put, lookup, now),
+        ToolInput::Delete { by } => delete_tool(known, name, by, now),
+    }
 }
 
 fn start_fresh_run(

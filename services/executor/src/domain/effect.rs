@@ -17,7 +17,7 @@ use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::{ChangedRun, LeaseEvent, RunView};
 use holdpoint_contracts::steps::{Grant, HeartbeatReply, ResultReply, StepDispatch, StepRef};
 use holdpoint_contracts::suspension::SnapshotView;
-use holdpoint_contracts::tool::ToolView;
+use holdpoint_contracts::tool::{RegisteredTool, ToolView};
 use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, Workspace};
 use serde::Serialize;
 use serde_json::Value;
@@ -144,6 +144,7 @@ pub enum Reply {
     Heartbeat(HeartbeatReply),
     Watched(RunEndWatched),
     Tool(Box<ToolView>),
+    Registered(RegisteredTool),
     /// To a worker whose part of a snapshot is not kept, although its step was released.
     Refused(Box<Problem>),
     ScheduledStart(ScheduledStartReply),

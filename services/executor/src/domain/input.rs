@@ -139,7 +139,7 @@ pub enum Input {
     WatchRequest(HoldId),
     /// A node sends a heartbeat or leaves, or a sweep reports its silence.
     Node { node: NodeName, input: NodeInput },
-    /// An operator registers or deletes a tool.
+    /// An operator registers or deletes a tool, or a node offers one.
     Tool {
         workspace: Workspace,
         name: ToolName,
@@ -316,11 +316,25 @@ pub enum NodeInput {
     },
 }
 
+/// An operator's word about a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolPut {
+    pub spec: ToolSpec,
+    pub by: Actor,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolInput {
     /// It is registered, or changed.
-    Put(Box<ToolSpec>),
-    Delete,
+    Put(Box<ToolPut>),
+    Delete {
+        by: Actor,
+    },
+    /// A node offers it.
+    Offer {
+        node: NodeName,
+        spec: Box<ToolSpec>,
+    },
 }
 
 impl Input {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::steps::StepRef;
+use holdpoint_contracts::subject::SYSTEM_WORKSPACE;
 use holdpoint_contracts::suspension::{SnapshotView, ToolCallView};
 use holdpoint_ids::{
     AgentName, ContactId, NodeName, OperationId, RunId, ToolName, UserName, Workspace,
@@ -46,6 +47,15 @@ pub enum Key {
     ExpiredRuns,
     /// Named by a timer that the executor never sets. It never exists.
     Unknown(String),
+}
+
+impl Key {
+    /// The keys of both registry entries of a tool: that of the operators of a workspace, and that of the nodes.
+    pub fn of_tool(workspace: &Workspace, name: &ToolName) -> impl Iterator<Item = Self> + use<> {
+        let of = |workspace| Self::Tool(workspace, name.clone());
+        let nodes = SYSTEM_WORKSPACE.parse().ok().map(of);
+        [Some(of(workspace.clone())), nodes].into_iter().flatten()
+    }
 }
 
 #[derive(Debug, Clone, EnumTryAs)]
@@ -99,6 +109,8 @@ pub enum Need {
     OperationResult(OperationId, RunId),
     /// How many operations of a workspace are not finished.
     RunningOperations(Workspace),
+    /// The number of registered tools in a workspace.
+    ToolCount(Workspace),
     /// A user in the user directory.
     User(Workspace, UserName),
 }
@@ -113,7 +125,8 @@ pub enum Fact {
     /// Its fields and its id.
     Contact(Arc<Value>),
     Plan(Arc<PlanFact>),
-    /// For [`Need::Value`], [`Need::Request`], [`Need::FailedAttempts`] and [`Need::Activities`].
+    /// For [`Need::Value`], [`Need::Request`], [`Need::FailedAttempts`], [`Need::Activities`] and
+    /// [`Need::ToolCount`].
     Value(Arc<Value>),
     ToolCalls(Arc<Vec<ToolCallView>>),
     Snapshot(Arc<SnapshotView>),

@@ -13,6 +13,7 @@ use crate::domain::model::run::{
     KEPT_SIGNALS_MAX, QUESTIONS_MAX, RETRIES_MAX, SIGNAL_BYTES_MAX, SIGNAL_KEY_CHARS_MAX,
 };
 use crate::domain::model::scope::CHANGES_MAX;
+use crate::domain::model::tool::OFFERED_TOOLS_MAX;
 
 /// Longest reason of a cancellation, in characters.
 pub const REASON_CHARS_MAX: usize = 2_000;
@@ -158,6 +159,8 @@ pub enum Refusal {
     InvalidTool(String),
     #[error("`{0}` is a built-in tool; give yours another name")]
     ToolReserved(ToolName),
+    #[error("nodes have registered {OFFERED_TOOLS_MAX} tools, and no more are allowed")]
+    TooManyTools,
     #[error("tool `{0}` not found in this workspace")]
     ToolNotFound(ToolName),
     #[error("operation `{0}` not found in this workspace")]
@@ -217,6 +220,7 @@ impl Refusal {
             Self::TooManyQuestions(_) => (409, "too_many_questions"),
             Self::TooManyRetries(_) => (409, "too_many_retries"),
             Self::TooManySignals(_) => (409, "too_many_signals"),
+            Self::TooManyTools => (409, "too_many_tools"),
             Self::ToolReserved(_) => (409, "tool_reserved"),
             Self::ContactTooLarge { .. }
             | Self::ActivityTooLong(..)

@@ -1,14 +1,14 @@
 //! Table `tools`.
 
-use std::collections::HashSet;
+use std::sync::Arc;
 
 use holdpoint_ids::{ToolName, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StateRow as _, StoreError};
+use holdpoint_store::{StateRow as _, StoreError, Transaction};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{QueryOrder, QuerySelect, Select};
 
-use crate::domain::Tool;
+use crate::domain::{Fact, Need, Tool};
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -57,20 +57,6 @@ pub(crate) async fn list(
     Entity::page(db, query, limit).await
 }
 
-pub(crate) async fn registered(
-    db: &impl ConnectionTrait,
-    workspace: &Workspace,
-    names: &[&str],
-) -> Result<HashSet<String>, StoreError> {
-    let mut found = HashSet::new();
-    for chunk in names.chunks(ROWS_PER_STATEMENT) {
-        let query = live(workspace).filter(COLUMN.name.is_in(chunk.iter().copied()));
-        let names = query.select_only().column(Column::Name);
-        found.extend(names.into_tuple::<String>().all(db).await?);
-    }
-    Ok(found)
-}
-
 /// The first names of registered tools, in their order.
 pub(crate) async fn names(
     db: &impl ConnectionTrait,
@@ -80,6 +66,20 @@ pub(crate) async fn names(
     let query = live(workspace).select_only().column(Column::Name);
     let query = query.order_by_asc(Column::Name).limit(limit);
     Ok(query.into_tuple().all(db).await?)
+}
+
+/// How many tools are registered in each workspace.
+pub(super) async fn counts(
+    db: &Transaction,
+    workspaces: &[&Workspace],
+) -> Result<Vec<(Need, Fact)>, StoreError> {
+    let mut found = Vec::new();
+    for workspace in workspaces {
+        let count = live(workspace).count(db).await?;
+        let need = Need::ToolCount((*workspace).clone());
+        found.push((need, Fact::Value(Arc::new(count.into()))));
+    }
+    Ok(found)
 }
 
 fn live(workspace: &Workspace) -> Select<Entity> {

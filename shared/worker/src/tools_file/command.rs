@@ -3,7 +3,7 @@
 //! Owns one process and its end. It must never leave a process running: the end of the call kills the
 //! process and its process group.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
@@ -15,8 +15,11 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
+use crate::secrets::{CallSecrets, DefinedBy};
 use crate::suspension::sandbox::{SUPPLEMENT_FILE, SandboxDir};
-use crate::tool::{BoxFuture, Risk, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
+use crate::tool::{
+    BoxFuture, Risk, Tool, ToolCall, ToolDefinition, ToolFailure, ToolResult, ToolSuccess,
+};
 use crate::tools::MAX_INLINE_RESULT;
 
 /// Largest output in bytes: the limit of an inline result.
@@ -67,10 +70,13 @@ pub(super) struct CommandTool {
     pub(super) arguments: Vec<String>,
     pub(super) risk: Risk,
     pub(super) is_idempotent: bool,
+    pub(super) definition: ToolDefinition,
     pub(super) timeout: Duration,
     pub(super) url: Option<String>,
     /// Variables of the worker that this command gets beside [`INHERITED`].
     pub(super) env: Vec<String>,
+    /// Variables with a text that may name secrets.
+    pub(super) set_env: BTreeMap<String, String>,
     /// It gets a directory of its own (S1-R8).
     pub(super) has_sandbox: bool,
     /// It gets SIGTERM when its run is suspended or the worker shuts down, and may stop (S1-R2).
@@ -98,7 +104,8 @@ impl Drop for Group {
 
 impl CommandTool {
     async fn run(&self, call: &ToolCall) -> ToolResult {
-        let mut running = self.start(call)?;
+        let mut secrets = CallSecrets::default();
+        let mut running = self.start(call, &mut secrets)?;
         let child = &mut running.child;
         let (Some(stdin), Some(stdout), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -125,7 +132,12 @@ impl CommandTool {
         let status = running.child.wait().await;
         running.group.0 = None;
         let status = status.map_err(|error| self.failed(&format!("cannot wait: {error}")))?;
-        self.result(status, &output, &quoted(&errors, call))
+        let errors = quoted(&errors, call, &secrets);
+        let mut result = self.result(status, &output, &errors);
+        if let Ok(success) = &mut result {
+            secrets.hide_in(&mut success.data);
+        }
+        result
     }
 
     /// Asks the command to save what it knows and to stop.
@@ -137,8 +149,12 @@ impl CommandTool {
         }
     }
 
-    fn start(&self, call: &ToolCall) -> Result<Running, ToolFailure> {
+    fn start(&self, call: &ToolCall, secrets: &mut CallSecrets) -> Result<Running, ToolFailure> {
         let mut command = Command::new(&self.program);
+        let mut set = Vec::new();
+        for (name, text) in &self.set_env {
+            set.push((name, secrets.resolve(text, DefinedBy::Node)?));
+        }
         let own = self.env.iter().map(String::as_str);
         let inherited = INHERITED.into_iter().chain(own);
         let inherited = inherited.filter_map(|name| Some((name, std::env::var_os(name)?)));
@@ -146,6 +162,7 @@ impl CommandTool {
             .args(&self.arguments)
             .env_clear()
             .envs(inherited)
+            .envs(set)
             .env("HOLDPOINT_WORKSPACE", call.dispatch.workspace.as_str())
             .env("HOLDPOINT_RUN", call.dispatch.run.to_string())
             .env("HOLDPOINT_STEP", &call.dispatch.step)
@@ -282,6 +299,10 @@ impl Tool for CommandTool {
         self.is_idempotent
     }
 
+    fn definition(&self) -> ToolDefinition {
+        self.definition.clone()
+    }
+
     fn has_sandbox(&self) -> bool {
         self.has_sandbox || self.is_suspendable
     }
@@ -310,12 +331,12 @@ async fn last(mut from: ChildStderr) -> Result<Vec<u8>, ToolFailure> {
     Ok(kept.into())
 }
 
-/// The last lines as one, without control characters and without the step's token.
-fn quoted(errors: &[u8], call: &ToolCall) -> String {
+/// The last lines as one, without control characters, the step's token and secrets.
+fn quoted(errors: &[u8], call: &ToolCall, secrets: &CallSecrets) -> String {
     let text = String::from_utf8_lossy(errors);
     let mut lines: Vec<_> = text.lines().rev().take(QUOTED_LINES).collect();
     lines.reverse();
-    let mut text = lines.join(" / ");
+    let mut text = secrets.hide(&lines.join(" / "));
     if let Some(token) = call
         .dispatch
         .token

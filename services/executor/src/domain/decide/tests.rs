@@ -24,6 +24,7 @@ mod signals;
 mod starting;
 mod suspension;
 mod table;
+mod tool_registry;
 mod tools;
 mod uncertain;
 mod waiting;

@@ -17,7 +17,7 @@ use crate::domain::model::run::{INTERVENTION, Phase, Step, StepPhase};
 use crate::domain::need::{Fact, INPUT, Key, Need, PlanFact};
 use crate::domain::rules::conditions::{record_condition, skip_step};
 use crate::domain::rules::dispatch_step::{
-    dispatch_needs, dispatch_step, may_dispatch_again, tool_need,
+    dispatch_needs, dispatch_step, may_dispatch_again, tool_needs,
 };
 use crate::domain::rules::fail_step::{APPROVAL_REJECTED, fail_step};
 use crate::domain::rules::fan_out::{load_item, start_fan_out, tend_fan_outs};
@@ -197,9 +197,8 @@ fn load_step_inputs(
     }
     inputs.item = load_item(transition, plan, index, unknown);
     if let Some(planned) = transition.planned(plan, index) {
-        let tool = tool_need(transition, planned);
-        tool.and_then(|need| transition.find_value(need, unknown));
-        for need in signal_needs(&transition.run, planned) {
+        let tool = tool_needs(transition, planned);
+        for need in tool.chain(signal_needs(&transition.run, planned)) {
             transition.find_value(need, unknown);
         }
     }

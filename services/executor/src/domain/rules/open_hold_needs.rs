@@ -6,7 +6,7 @@ use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::input::RunInput;
 use crate::domain::model::run::{Run, StepPhase, signal_name, spec_name};
 use crate::domain::need::{INPUT, Key, Need};
-use crate::domain::rules::dispatch_step::{dispatch_needs, tool_need};
+use crate::domain::rules::dispatch_step::{dispatch_needs, tool_needs};
 use crate::domain::rules::fan_out::fan_out_needs;
 use crate::domain::rules::step_retries::failed_attempts_need;
 use crate::domain::transition::RunTransition;
@@ -43,7 +43,8 @@ pub(crate) fn load_open_hold_needs(
     for (index, step) in transition.run.steps.iter().enumerate() {
         if steps.contains(&step.id) {
             let planned = transition.planned(&plan, index);
-            needs.extend(planned.and_then(|planned| tool_need(transition, planned)));
+            let planned = planned.into_iter();
+            needs.extend(planned.flat_map(|planned| tool_needs(transition, planned)));
         }
     }
     needs.extend(holds);

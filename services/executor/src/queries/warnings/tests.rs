@@ -68,7 +68,7 @@ async fn a_misspelled_tool_is_told_with_the_nearest_name() {
         step("registered".to_owned(), format!("{:0100}", 2)),
     ];
     let acme = "acme".parse().unwrap();
-    let warnings = queries.unknown_tools(&acme, &steps).await.unwrap();
+    let warnings = queries.tool_warnings(&acme, &steps).await.unwrap();
     assert_eq!(warnings.len(), 1, "one for each unknown tool: {warnings:?}");
     assert_eq!(warnings[0].nearest, ["send_email"]);
     assert_eq!(warnings[0].step.as_deref(), Some("mail"));
@@ -88,7 +88,7 @@ async fn a_hostile_agent_gets_bounded_warnings_and_holds_up_nobody() {
     let acme = "acme".parse().unwrap();
     // Without bounds these are a million comparisons, which take many minutes in a test build.
     let (began, mut longest) = (Instant::now(), Duration::ZERO);
-    let mut warnings = Box::pin(queries.unknown_tools(&acme, &steps));
+    let mut warnings = Box::pin(queries.tool_warnings(&acme, &steps));
     let warnings = loop {
         let tick = Instant::now();
         if let Ok(found) = tokio::time::timeout(Duration::from_millis(10), &mut warnings).await {

@@ -107,4 +107,6 @@ fn contacts_and_tools_are_read_also_if_they_are_deleted() {
         assert!(contacts.iter().any(|contact| contact.deleted == is_deleted));
         assert!(tools.iter().any(|tool| tool.deleted == is_deleted));
     }
+    assert!(tools.iter().any(|tool| !tool.changes.is_empty()));
+    assert!(tools.iter().any(|tool| !tool.offers.is_empty()));
 }

@@ -149,14 +149,19 @@ pub(super) fn tool() -> Tool {
             idempotent: true,
             args_schema: Some(json!({ "type": "object" })),
             result_schema: None,
-            http: HttpCall {
+            http: Some(HttpCall {
                 method: "POST".to_owned(),
                 url: "https://x.example".to_owned(),
                 headers: BTreeMap::new(),
-            },
+            }),
         },
         version: 1,
         deleted: false,
+        seen: 0,
+        changes: Vec::new(),
+        offers: Vec::new(),
+        unchanged: 0,
+        risk_revision: 0,
     }
 }
 

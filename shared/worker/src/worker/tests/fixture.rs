@@ -17,6 +17,7 @@ use holdpoint_contracts::steps::{
 };
 use holdpoint_contracts::subject;
 use holdpoint_contracts::suspension::{SuspendSteps, SuspendedStep};
+use holdpoint_contracts::tool::{RegisterTools, RegisteredTool, ToolSpec};
 use holdpoint_ids::{RunId, Workspace};
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -188,6 +189,8 @@ pub(super) struct Received {
     /// Steps on the bus when a refused report came.
     pub(super) stored_at_refusal: Vec<u64>,
     pub(super) patches: Vec<Envelope<PatchContact>>,
+    /// Registrations, each with the number of heartbeats before it.
+    pub(super) registered: Vec<(Vec<ToolSpec>, usize)>,
     pub(super) heartbeats: Vec<Heartbeat>,
     /// Number of beats before each deregistration.
     pub(super) deregistrations: Vec<(Deregister, usize)>,
@@ -351,6 +354,9 @@ async fn answer(
     if verb == SuspendSteps::VERB {
         return Some(take_suspended(body, seen));
     }
+    if verb == RegisterTools::VERB {
+        return Some(take_registered(body, seen));
+    }
     if verb == PatchContact::VERB {
         let asked: Envelope<PatchContact> = serde_json::from_slice(body).unwrap();
         let contact = ContactView {
@@ -364,4 +370,15 @@ async fn answer(
     let answers = vec![Reply::Ok(manner.result); asked.command.results.len()];
     seen.lock().unwrap().results.push(asked.command.results);
     Some(serde_json::to_vec(&Reply::Ok(answers)).unwrap())
+}
+
+/// Keeps what a worker registers, and how many heartbeats came before.
+fn take_registered(body: &[u8], seen: &Mutex<Received>) -> Vec<u8> {
+    let asked: Envelope<RegisterTools> = serde_json::from_slice(body).unwrap();
+    let tools = asked.command.tools;
+    let replies = vec![Reply::Ok(RegisteredTool::Agreed); tools.len()];
+    let mut seen = seen.lock().unwrap();
+    let heartbeats = seen.heartbeats.len();
+    seen.registered.push((tools, heartbeats));
+    serde_json::to_vec(&Reply::Ok(replies)).unwrap()
 }

@@ -115,6 +115,12 @@ async fn a_node_sends_a_heartbeat_at_its_start_and_after_a_probe() {
             heartbeat.tools == ["work".parse().unwrap()] && heartbeat.working.is_empty()
         })
         .await;
+    // S2-R2: the executor knows the tool before it makes the queue.
+    let registered = executor.received().registered.clone();
+    assert_eq!(
+        (registered[0].0[0].name.as_str(), registered[0].1),
+        ("work", 0)
+    );
     let heard = executor.received().heartbeats.len();
     let since = Instant::now();
     ask_to_beat(&fixture).await;

@@ -333,6 +333,7 @@ fn word(answer: &Reply) -> String {
         Reply::Changed(_)
         | Reply::Heartbeat(_)
         | Reply::Tool(_)
+        | Reply::Registered(_)
         | Reply::Refused(_)
         | Reply::Run(_)
         | Reply::Agent(_)

@@ -424,14 +424,17 @@ impl World {
                 let row = self.rows.get(step);
                 row.map(|row| Fact::Value(Arc::new(json!(row.failed_attempts))))
             }
-            Need::State(Key::Tool(_, name)) => {
-                let tool = self.tools.iter().find(|tool| tool.spec.name == *name);
+            Need::State(Key::Tool(workspace, name)) => {
+                let mut tools = self.tools.iter();
+                let tool =
+                    tools.find(|tool| tool.spec.name == *name && tool.workspace == *workspace);
                 tool.map(|tool| Fact::Tool(Arc::new(tool.clone())))
             }
             Need::Activities(..) => {
                 let said = json!({ "newest": self.activities, "older": self.older });
                 Some(Fact::Value(Arc::new(said)))
             }
+            Need::ToolCount(_) => None,
             Need::User(_, user) => (user.as_str() == "ada").then(|| Fact::User(self.is_ada_active)),
             Need::ToolCalls(_) => {
                 let rows = self.rows.values().cloned();
