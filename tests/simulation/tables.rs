@@ -194,6 +194,9 @@ impl Tables for Handoff {
             HandoffAggregate::Request(it) => HandoffAggregate::Request(through_json(&it)),
             HandoffAggregate::User(it) => HandoffAggregate::User(through_json(&it)),
             HandoffAggregate::Policy(it) => HandoffAggregate::Policy(through_json(&it)),
+            HandoffAggregate::StandingApproval(it) => {
+                HandoffAggregate::StandingApproval(through_json(&it))
+            }
             HandoffAggregate::Expired => HandoffAggregate::Expired,
         }
     }

@@ -299,7 +299,7 @@ impl Store<ExecutorDomain> for Executor {
                 | Effect::ProbeNode { .. } => {}
             }
         }
-        write_leases(db, (leases, lease_events), &heartbeats, now).await?;
+        write_leases(db, leases, lease_events, &heartbeats, now).await?;
         activity_row::replace(db, &forgotten, activities).await?;
         insert_rows(db, versions, None).await?;
         step_row::upsert(db, steps.into_values()).await?;
@@ -362,10 +362,8 @@ async fn write_histories_and_snapshots(
 /// The last effect on each lease of a batch counts. The leases of heartbeats are renewed.
 async fn write_leases(
     db: &Transaction,
-    (leases, lease_events): (
-        BTreeMap<String, Option<&Lease>>,
-        Vec<lease_event_row::ActiveModel>,
-    ),
+    leases: BTreeMap<String, Option<&Lease>>,
+    lease_events: Vec<lease_event_row::ActiveModel>,
     heartbeats: &[String],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {

@@ -281,7 +281,8 @@ impl HandoffQueries {
     ) -> Result<Page<StandingApprovalView>, Problem> {
         let limit = check_limit(query.limit)?;
         let after = query.cursor.as_deref().map(str::parse).transpose();
-        let after = after.map_err(|_| invalid("`cursor` is not one that a page before gave"))?;
+        let after =
+            after.map_err(|_no_id| invalid("`cursor` is not one that a page before gave"))?;
         let found = store::list_standing_approvals(&self.db, workspace, after, limit + 1).await;
         let now = self.clock.now();
         let found = found.map_err(failed)?;

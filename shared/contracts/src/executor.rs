@@ -28,10 +28,12 @@ use crate::suspension::{
 };
 use crate::tool::{RegisterTools, RegisteredTool, ToolSpec, ToolView};
 
+mod migrate_run;
 mod pauses;
 mod scheduled_starts;
 mod watch_run_ends;
 
+pub use migrate_run::MigrateRun;
 pub use pauses::{PauseNew, PauseWaiting};
 pub use scheduled_starts::{ScheduledStart, ScheduledStartReply, StartScheduled};
 pub use watch_run_ends::{RunEndWatched, RunEndsOf, WatchRunEnds};
@@ -220,15 +222,6 @@ pub struct RetryRun {
     pub run: RunId,
     /// This step and the steps that depend on it run again too.
     pub from_step: Option<String>,
-}
-
-/// Moves a live run to a newer version of its agent. Each step that has begun must have the same definition there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MigrateRun {
-    pub run: RunId,
-    /// None: the newest.
-    pub version: Option<u32>,
 }
 
 /// Sends a signal to a live run. A step that waits for it completes; an early signal is kept.

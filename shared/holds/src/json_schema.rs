@@ -61,12 +61,12 @@ pub fn value_errors(schema: &Value, value: &Value) -> Vec<FieldError> {
         return validator
             .validate(value)
             .err()
-            .map(describe)
+            .map(|error| describe(&error))
             .into_iter()
             .collect();
     }
     let errors = validator.iter_errors(value).take(ERRORS_MAX);
-    errors.map(describe).collect()
+    errors.map(|error| describe(&error)).collect()
 }
 
 /// What is wrong with arguments whose texts may be unknown, such as placeholders. Only errors that no value of them
@@ -88,7 +88,10 @@ pub fn literal_errors(
         !has_text(at, is_unknown) || (is_about_names && !at.is_string())
     };
     let errors = validator.iter_errors(value).filter(is_certain);
-    errors.take(ERRORS_MAX).map(describe).collect()
+    errors
+        .take(ERRORS_MAX)
+        .map(|error| describe(&error))
+        .collect()
 }
 
 /// Rules about the names of an object, which hold whatever its values are.
@@ -103,7 +106,7 @@ fn has_text(value: &Value, is_it: &dyn Fn(&str) -> bool) -> bool {
     }
 }
 
-fn describe(error: ValidationError<'_>) -> FieldError {
+fn describe(error: &ValidationError<'_>) -> FieldError {
     let text: String = error.to_string().chars().take(ERROR_CHARS_MAX).collect();
     FieldError::at(error.instance_path().as_str(), text)
 }

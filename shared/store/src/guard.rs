@@ -53,7 +53,9 @@ pub fn is_conflict(error: &StoreError) -> bool {
     let error = match error {
         StoreError::Database(DbErr::Exec(RuntimeErr::SqlxError(error))) => error,
         StoreError::Conflict { .. } => return true,
-        _ => return false,
+        StoreError::Database(_) | StoreError::Folder { .. } | StoreError::BrokenRow { .. } => {
+            return false;
+        }
     };
     error.as_database_error().is_some_and(|error| {
         error.kind() == ErrorKind::NotNullViolation && error.message().ends_with(PRIOR_VERSION)

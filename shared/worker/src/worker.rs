@@ -199,16 +199,11 @@ impl Worker {
         let waiting = Arc::new(AtomicU64::new(0));
         let suspender = Suspender::new(&bus, &node, &stop);
         let sandboxes = Sandboxes::new(self.options.sandboxes, node.clone());
-        let has_sandboxes = tools.values().any(|tool| tool.has_sandbox());
-        let removal = has_sandboxes.then(|| {
-            let removal = sandbox_removal::remove_ended(bus.clone(), sandboxes.clone());
-            AbortOnDropHandle::new(tokio::spawn(removal))
-        });
+        let removal = start_sandbox_removal(&bus, &tools, &sandboxes);
         // The first step of a new tool then passes the gate before a worker receives it.
-        let mut registration = Registration::new(&bus, &system, &node, &tools);
-        let is_registered = registration.send().await;
-        let registering =
-            (!is_registered).then(|| AbortOnDropHandle::new(tokio::spawn(registration.complete())));
+        let registering = Registration::new(&bus, &system, &node, &tools)
+            .start()
+            .await;
         let heartbeats = HeartbeatTask {
             bus: bus.clone(),
             workspace: system.clone(),
@@ -265,6 +260,19 @@ impl Worker {
         bus.flush(FLUSH).await;
         Ok(())
     }
+}
+
+/// Only a node with such tools has sandboxes to remove.
+fn start_sandbox_removal(
+    bus: &Bus,
+    tools: &BTreeMap<ToolName, Arc<dyn Tool>>,
+    sandboxes: &Sandboxes,
+) -> Option<AbortOnDropHandle<()>> {
+    let has_sandboxes = tools.values().any(|tool| tool.has_sandbox());
+    has_sandboxes.then(|| {
+        let removal = sandbox_removal::remove_ended(bus.clone(), sandboxes.clone());
+        AbortOnDropHandle::new(tokio::spawn(removal))
+    })
 }
 
 /// Shared by all queues of a worker.

@@ -38,12 +38,11 @@ use crate::domain::commands::take_over_run::take_over_run;
 use crate::domain::commands::timers_fired::fire_timer;
 use crate::domain::commands::watch_run_ends::{unwatch_scope, watch_run, watch_scope};
 use crate::domain::decision::{
-    Decision, ExecutorDomain, Lookup, LookupFn, Outcome, Undecided, decided,
+    Decision, ExecutorDomain, InWorkspace, Lookup, LookupFn, Outcome, Undecided, decided,
 };
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::input::{Input, OperationItem, RunInput, ToolInput};
 use crate::domain::model::run::Run;
-use crate::domain::model::tool::Tool;
 use crate::domain::need::{Aggregate, Fact, Key, Need, RunFact};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::derived_effects::finish;
@@ -206,8 +205,8 @@ pub fn decide(
             name,
             input,
         } => {
-            let known = state.and_then(Aggregate::try_as_tool_ref);
-            decide_tool(known, (workspace, name), input, lookup, now)
+            let of = InWorkspace::new(workspace, name);
+            decide_tool(state, of, input, lookup, now)
         }
         Input::Operation {
             workspace,
@@ -215,7 +214,7 @@ pub fn decide(
             input,
         } => {
             let known = state.and_then(Aggregate::try_as_operation_ref);
-            change_operation(known, (workspace, *id), input, lookup, now)
+            change_operation(known, InWorkspace::new(workspace, *id), input, lookup, now)
         }
         Input::OperationItem(item) => {
             let known = state.and_then(Aggregate::try_as_run_ref);
@@ -226,30 +225,32 @@ pub fn decide(
             user,
             input,
         } => require_active_user(state, (workspace, user), input, lookup, now),
-        Input::Users(changes) => {
-            let effects = vec![Effect::Users(changes.clone())];
-            decided(Aggregate::Stateless, effects, Reply::Nothing(()))
-        }
+        Input::Users(changes) => carry_out(Effect::Users(changes.clone())),
         Input::DeleteExpiredRuns { before } => {
-            let effects = vec![Effect::DeleteExpiredRuns { before: *before }];
-            decided(Aggregate::Stateless, effects, Reply::Nothing(()))
+            carry_out(Effect::DeleteExpiredRuns { before: *before })
         }
         Input::UnknownTimer { id } => Err(Refusal::UnknownTimer(id.clone()).into()),
         Input::Run {
             workspace,
             run,
             input,
-        } => start_or_change_run(state, (workspace, *run), input, lookup, now),
+        } => start_or_change_run(state, InWorkspace::new(workspace, *run), input, lookup, now),
     }
+}
+
+/// A decision without a state of its own: only its effect writes rows.
+fn carry_out(effect: Effect) -> Decision {
+    decided(Aggregate::Stateless, vec![effect], Reply::Nothing(()))
 }
 
 fn start_or_change_run(
     state: Option<&Aggregate>,
-    (workspace, run): (&Workspace, RunId),
+    of: InWorkspace<'_, RunId>,
     input: &RunInput,
     lookup: LookupFn<'_>,
     now: DateTime<Utc>,
 ) -> Decision {
+    let InWorkspace { workspace, id: run } = of;
     match state.and_then(Aggregate::try_as_run_ref) {
         Some(known) if known.workspace == *workspace => change_run(known, input, lookup, now),
         None => start_fresh_run(workspace, run, input, lookup, now),
@@ -281,12 +282,14 @@ fn decide_item(
 }
 
 fn decide_tool(
-    known: Option<&Tool>,
-    (workspace, name): (&Workspace, &ToolName),
+    state: Option<&Aggregate>,
+    of: InWorkspace<'_, &ToolName>,
     input: &ToolInput,
     lookup: LookupFn<'_>,
     now: DateTime<Utc>,
 ) -> Decision {
+    let known = state.and_then(Aggregate::try_as_tool_ref);
+    let (workspace, name) = (of.workspace, of.id);
     match input {
         ToolInput::Offer { node, spec } => {
             let registration = Registration {

@@ -110,7 +110,7 @@ impl ExecutorQueries {
         let limit = check_limit(query.limit)?;
         let after = read_cursor(query.cursor.as_deref())?;
         let id = self.find_operation(workspace, query.id).await?.id;
-        let views = store::list_results(&self.db, (id, query.result), after, limit + 1).await?;
+        let views = store::list_results(&self.db, id, query.result, after, limit + 1).await?;
         Ok(cut_page(views, limit, |view: &RunResultView| {
             view.run.to_string()
         }))

@@ -32,7 +32,7 @@ impl ExecutorQueries {
         }
         let since = query.since.unwrap_or(self.clock.now() - SINCE_DEFAULT);
         let limit = STATS_RUNS_MAX + 1;
-        let mut runs = store::newest_run_stats(&self.db, (workspace, agent), since, limit).await?;
+        let mut runs = store::newest_run_stats(&self.db, workspace, agent, since, limit).await?;
         let most = usize::try_from(STATS_RUNS_MAX).unwrap_or(usize::MAX);
         let limit_reached = runs.len() > most;
         runs.truncate(most);

@@ -32,9 +32,11 @@ impl ExecutorQueries {
         let names = names.into_iter();
         let keys: Vec<_> = names
             .flat_map(|name| Key::of_tool(workspace, &name))
-            .filter_map(|key| match key {
-                Key::Tool(workspace, name) => Some((workspace, name)),
-                _ => None,
+            .filter_map(|key| {
+                if let Key::Tool(workspace, name) = key {
+                    return Some((workspace, name));
+                }
+                None
             })
             .collect();
         let keys: Vec<_> = keys.iter().map(|(of, name)| (of, name.clone())).collect();

@@ -30,10 +30,8 @@ impl ExecutorQueries {
         let entries = self.tool_entries(workspace, names).await?;
         let offered = self.offered_tools().await?;
         let unoffered = queued.into_iter().find(|(_, tool)| {
-            !entries
-                .get(*tool)
-                .is_some_and(|entry| entry.http().is_some())
-                && !offered.contains_key(*tool)
+            let entry = entries.get(*tool);
+            entry.is_none_or(|entry| entry.http().is_none()) && !offered.contains_key(*tool)
         });
         if let Some((step, tool)) = unoffered {
             let since = step.started_at.map(instant::write);

@@ -79,7 +79,8 @@ pub(crate) async fn find(
 /// Results by run, after the given one.
 pub(crate) async fn list(
     db: &impl ConnectionTrait,
-    (operation, result): (OperationId, Option<RunResult>),
+    operation: OperationId,
+    result: Option<RunResult>,
     after: Option<RunId>,
     limit: u64,
 ) -> Result<Vec<RunResultView>, StoreError> {

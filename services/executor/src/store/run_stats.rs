@@ -20,7 +20,8 @@ pub(crate) struct RunStatsRow {
 /// The newest `limit` runs, without those that were created before an instant. Older rows are not read.
 pub(crate) async fn newest(
     db: &impl ConnectionTrait,
-    (workspace, agent): (&Workspace, &AgentName),
+    workspace: &Workspace,
+    agent: &AgentName,
     since: DateTime<Utc>,
     limit: u64,
 ) -> Result<Vec<RunStatsRow>, StoreError> {

@@ -90,8 +90,8 @@ impl Decider for HandoffDomain {
                 let known = state.and_then(Aggregate::try_as_standing_approval_ref);
                 let known = known.map(Box::as_ref);
                 match input {
-                    StandingApprovalInput::Create(command) => {
-                        create_standing_approval(known, command, caller, facts, now)
+                    StandingApprovalInput::Create(it) => {
+                        create_standing_approval(known, it, caller, facts, now)
                     }
                     StandingApprovalInput::Revoke => {
                         revoke_standing_approval(known, *id, caller, facts, now)
@@ -103,12 +103,8 @@ impl Decider for HandoffDomain {
                 id,
                 input,
             } => {
-                let facts = Facts { workspace, lookup };
-                let context = DecisionContext {
-                    facts,
-                    id: *id,
-                    now,
-                };
+                let (id, facts) = (*id, Facts { workspace, lookup });
+                let context = DecisionContext { facts, id, now };
                 let request = state.and_then(Aggregate::try_as_request_ref);
                 let request = request.map(Box::as_ref);
                 decide_on_request(request, input, &context)

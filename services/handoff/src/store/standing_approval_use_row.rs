@@ -38,20 +38,23 @@ pub(super) async fn insert(
     effects: &[Effect],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    let rows = effects.iter().filter_map(|effect| match effect {
-        Effect::StandingApprovalUsed {
+    let rows = effects.iter().filter_map(|effect| {
+        let Effect::StandingApprovalUsed {
             workspace,
             id,
             number,
             request,
-        } => Some(i32::try_from(*number).map(|number| ActiveModel {
+        } = effect
+        else {
+            return None;
+        };
+        Some(i32::try_from(*number).map(|number| ActiveModel {
             workspace: Set(workspace.to_string()),
             standing_approval: Set(id.to_string()),
             number: Set(number),
             request: Set(request.to_string()),
             at: Set(now),
-        })),
-        _ => None,
+        }))
     });
     let rows = rows.collect::<Result<Vec<_>, _>>();
     let rows = rows.map_err(Entity::broken)?;

@@ -1,6 +1,7 @@
 //! `run`: starts, lists, shows, watches, pauses, suspends, resumes, signals, retries and cancels runs, and prints their
 //! snapshots.
 
+mod action;
 mod bulk;
 mod change_runs;
 pub(crate) mod contacts_file;
@@ -16,7 +17,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use holdpoint_contracts::run::RunView;
 use serde_json::{Value, json};
 
-use self::change_runs::Action;
+use self::action::Action;
 use self::list_runs::{contacts_with_run, filter_query};
 use super::short_id::Listed;
 use super::{ClientCommand, Session, body_of, cells, instant, page_query};

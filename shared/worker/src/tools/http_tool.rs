@@ -57,7 +57,7 @@ impl Tool for HttpTool {
                     "The step does not say which address its tool is at; register the tool again.",
                 ));
             };
-            perform(&self.http, (target, by), call).await
+            perform(&self.http, target, by, call).await
         })
     }
 }
@@ -66,7 +66,8 @@ impl Tool for HttpTool {
 /// body as null, anything else as text. With `Holdpoint-Outcome: parked` the step parks.
 async fn perform(
     http: &HttpRequest,
-    (target, by): (&HttpCall, DefinedBy<'_>),
+    target: &HttpCall,
+    by: DefinedBy<'_>,
     call: &ToolCall,
 ) -> ToolResult {
     let mut secrets = CallSecrets::default();

@@ -14,6 +14,7 @@ use holdpoint_contracts::steps::HTTP_QUEUE;
 use holdpoint_contracts::tool::{RegisterTools, RegisteredTool, ToolSpec, is_built_in};
 use holdpoint_ids::{NodeName, ToolName, Workspace};
 use serde_json::json;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::tool::{Tool, ToolDefinition};
 
@@ -60,8 +61,14 @@ impl Registration {
         }
     }
 
+    /// Registers the tools. A task goes on with what the executor has not taken at once.
+    pub(super) async fn start(mut self) -> Option<AbortOnDropHandle<()>> {
+        let is_registered = self.send().await;
+        (!is_registered).then(|| AbortOnDropHandle::new(tokio::spawn(self.complete())))
+    }
+
     /// Sends what is left once. Returns whether all is done.
-    pub(super) async fn send(&mut self) -> bool {
+    async fn send(&mut self) -> bool {
         while let Some(tools) = self.left.last() {
             let command = RegisterTools {
                 node: self.node.clone(),
@@ -90,7 +97,7 @@ impl Registration {
     }
 
     /// Tries until all is registered.
-    pub(super) async fn complete(mut self) {
+    async fn complete(mut self) {
         let mut pause = PAUSE;
         while !self.send().await {
             tokio::time::sleep(pause).await;

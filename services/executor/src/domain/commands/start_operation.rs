@@ -6,7 +6,9 @@ use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::operation::{OPERATION_RUNS_MAX, OPERATIONS_MAX, RunAction, RunFilter};
 use holdpoint_ids::{OperationId, RunId, Workspace};
 
-use crate::domain::decision::{Decision, Lookup, LookupFn, Outcome, Undecided, decided};
+use crate::domain::decision::{
+    Decision, InWorkspace, Lookup, LookupFn, Outcome, Undecided, decided,
+};
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::input::OperationInput;
 use crate::domain::model::operation::{Operation, OperationPhase};
@@ -16,11 +18,12 @@ use crate::domain::rules::operation_items::check_action;
 
 pub(crate) fn change_operation(
     known: Option<&Operation>,
-    (workspace, id): (&Workspace, OperationId),
+    of: InWorkspace<'_, OperationId>,
     input: &OperationInput,
     lookup: LookupFn<'_>,
     now: DateTime<Utc>,
 ) -> Decision {
+    let InWorkspace { workspace, id } = of;
     // An operation of another workspace does not exist for this one, but its id is taken.
     let own = known.filter(|it| it.workspace == *workspace);
     match (input, own) {

@@ -110,12 +110,12 @@ pub(super) async fn keep_results(db: &DatabaseConnection) {
         result_counts(db, other.id).await.unwrap(),
         ResultCounts::default()
     );
-    let all = list_results(db, (own.id, None), None, 2).await.unwrap();
+    let all = list_results(db, own.id, None, None, 2).await.unwrap();
     assert_eq!(all.iter().map(|it| it.run).collect::<Vec<_>>(), runs[..2]);
-    let next = list_results(db, (own.id, None), Some(runs[1]), 2).await;
+    let next = list_results(db, own.id, None, Some(runs[1]), 2).await;
     assert_eq!(next.unwrap()[0].run, runs[2]);
-    let refused = (own.id, Some(RunResult::Refused));
-    let refused = list_results(db, refused, None, 9).await.unwrap();
+    let is_refused = Some(RunResult::Refused);
+    let refused = list_results(db, own.id, is_refused, None, 9).await.unwrap();
     assert_eq!(refused.len(), 1);
     assert_eq!(refused[0].code.as_deref(), Some("run_final"));
     find_facts(db, &own, &runs).await;

@@ -45,8 +45,9 @@ pub(super) async fn have_newest(db: &DatabaseConnection) {
         .collect();
     assert_eq!(save_all(db, &states).await, []);
     let (workspace, agent) = (acme(), "outreach".parse().unwrap());
-    let of = (&workspace, &agent);
-    let found = newest_run_stats(db, of, now(), 10).await.unwrap();
+    let found = newest_run_stats(db, &workspace, &agent, now(), 10)
+        .await
+        .unwrap();
     let statuses: Vec<_> = found.iter().map(|run| run.status.as_str()).collect();
     assert_eq!(statuses, ["waiting", "failed"]);
     let failed = &found[1];
@@ -54,7 +55,9 @@ pub(super) async fn have_newest(db: &DatabaseConnection) {
     let clocks = (failed.active_ms, failed.queued_ms, failed.human_ms);
     assert_eq!(clocks, (7, 8, 9));
     assert_eq!(found[0].class, None);
-    let newest = newest_run_stats(db, of, now(), 1).await.unwrap();
+    let newest = newest_run_stats(db, &workspace, &agent, now(), 1)
+        .await
+        .unwrap();
     assert_eq!(newest, [found.into_iter().next().unwrap()]);
     let versions = agent_versions(db, &workspace, &agent).await.unwrap();
     assert_eq!(versions, [], "none is stored");

@@ -132,19 +132,19 @@ fn a_call_outside_of_the_terms_is_asked_as_usual() {
     type Change = fn(&mut CountedStandingApproval);
     let changes: [(&str, Change); 7] = [
         ("another agent", |one| {
-            one.approval.terms.agent = "other".parse().unwrap()
+            one.approval.terms.agent = "other".parse().unwrap();
         }),
         ("another tool", |one| {
-            one.approval.terms.tool = "other".parse().unwrap()
+            one.approval.terms.tool = "other".parse().unwrap();
         }),
         ("another version", |one| {
-            one.approval.terms.version = Some("2".to_owned())
+            one.approval.terms.version = Some("2".to_owned());
         }),
         ("no version", |one| one.approval.terms.version = None),
         ("used up", |one| one.used = 2),
         ("expired", |one| one.approval.terms.expires_in = 5 * 60_000),
         ("a stranger", |one| {
-            one.approval.created_by = "bob".parse().unwrap()
+            one.approval.created_by = "bob".parse().unwrap();
         }),
     ];
     for (name, change) in changes {
@@ -260,10 +260,10 @@ fn send(
     };
     let state = known.map(|one| Aggregate::StandingApproval(Box::new(one.clone())));
     match world.decide(state.as_ref(), &input) {
-        Ok(Outcome::Decided(change)) => match change.state {
-            Aggregate::StandingApproval(next) => Ok(Some(*next)),
-            other => panic!("{other:?}"),
-        },
+        Ok(Outcome::Decided(change)) => {
+            let next = change.state.try_as_standing_approval().unwrap();
+            Ok(Some(*next))
+        }
         Ok(Outcome::Unchanged(_)) => Ok(None),
         Err(Undecided::Refused(refusal)) => Err(refusal.problem()),
         Err(Undecided::NeedsMore(needs)) => panic!("nobody has {needs:?}"),
@@ -334,11 +334,11 @@ fn terms_outside_of_the_limits_are_refused_with_their_place() {
         ("/max_uses", |terms| terms.max_uses = 10_001),
         ("/expires_in", |terms| terms.expires_in = 59_999),
         ("/expires_in", |terms| {
-            terms.expires_in = 90 * 86_400_000 + 1
+            terms.expires_in = 90 * 86_400_000 + 1;
         }),
         ("/args_schema", |terms| terms.args_schema = json!("all")),
         ("/args_schema", |terms| {
-            terms.args_schema = json!({ "$ref": "http://x.example" })
+            terms.args_schema = json!({ "$ref": "http://x.example" });
         }),
         ("/version", |terms| terms.version = Some("v".repeat(201))),
         ("/reason", |terms| terms.reason = Some("r".repeat(10_001))),

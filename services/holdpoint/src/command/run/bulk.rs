@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::Session;
-use super::change_runs::Action;
+use super::action::Action;
 use super::list_runs::filter_query;
 use crate::cli::runs::FilterArgs;
 use crate::client::Body;

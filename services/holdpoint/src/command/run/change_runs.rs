@@ -2,45 +2,16 @@
 
 use futures_util::{StreamExt, stream};
 use holdpoint_contracts::run::ChangedRun;
-use serde_json::Value;
 
 use super::super::short_id::Listed;
-use super::super::{Session, body_of, refusal_line};
+use super::super::{Session, refusal_line};
+use super::action::Action;
 use super::bulk::change_matching;
 use super::list_runs::CONCURRENCY;
 use crate::cli::runs::RunRefs;
 use crate::client::{Body, ClientError};
 use crate::exit::ExitKind;
 use crate::output;
-
-/// A change of each run, and its texts.
-pub(super) struct Action {
-    pub(super) name: &'static str,
-    pub(super) body: Value,
-    pub(super) done: &'static str,
-    pub(super) unchanged: &'static str,
-}
-
-impl Action {
-    pub(super) fn new(
-        name: &'static str,
-        body: Value,
-        done: &'static str,
-        unchanged: &'static str,
-    ) -> Self {
-        Self {
-            name,
-            body: body_of(body),
-            done,
-            unchanged,
-        }
-    }
-
-    async fn perform(&self, session: &Session, run: &str) -> Result<Body<ChangedRun>, ClientError> {
-        let client = &session.client;
-        client.change_run(run, self.name, &self.body).await
-    }
-}
 
 /// Changes each run and prints one line per run, in the order of the runs.
 pub(super) async fn change_runs(
