@@ -39,17 +39,13 @@ impl ClientCommand for RunCommand {
                 query.extend(filter_query(&filter));
                 list(session, query, created_after).await
             }
-            Self::Show(run) => {
-                let run = session.whole_id(Listed::Runs, &run.id).await?;
-                show::show(session, &run).await
-            }
+            Self::Show(run) => show_run(session, &run.id).await,
             Self::Watch(run) => {
                 let run = session.whole_id(Listed::Runs, &run.id).await?;
                 watch::watch(session, &run).await
             }
             Self::Pause(runs) => {
-                let (done, unchanged) = ("paused", "was already paused");
-                let action = Action::new("pause", json!({}), done, unchanged);
+                let action = Action::new("pause", json!({}), "paused", "was already paused");
                 change_runs::change_runs(session, &runs, &action).await
             }
             Self::Resume {
@@ -99,6 +95,11 @@ impl ClientCommand for RunCommand {
             }
         }
     }
+}
+
+async fn show_run(session: &Session, id: &str) -> anyhow::Result<ExitKind> {
+    let run = session.whole_id(Listed::Runs, id).await?;
+    show::show(session, &run).await
 }
 
 async fn list(

@@ -80,6 +80,7 @@ impl CountedStandingApproval {
         self.status(now) == StandingApprovalStatus::Active
             && terms.tool == item.tool
             && terms.version == item.version
+            && item.args.is_object()
             && value_errors(&terms.args_schema, &item.args).is_empty()
     }
 

@@ -174,9 +174,15 @@ fn a_creator_without_the_right_does_not_vote() {
     let small = json!({ "amount": 1 });
     let ask_with = |change: fn(&mut World)| {
         let mut world = World::new();
+        world.user("ada", &["member", "ops"]);
         world.standing = vec![standing(1)];
         change(&mut world);
-        world.desired_state(1, open(gated(&small)));
+        let to = vec!["@role.ops".to_owned()];
+        let spec = HoldSpec {
+            to,
+            ..gated(&small)
+        };
+        world.desired_state(1, open(spec));
         is_open(&world)
     };
     assert!(!ask_with(|_| ()));

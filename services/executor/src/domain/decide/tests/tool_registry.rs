@@ -26,6 +26,10 @@ fn now() -> chrono::DateTime<chrono::Utc> {
     "2026-03-02T09:00:00Z".parse().unwrap()
 }
 
+fn system_node(name: &str) -> (holdpoint_ids::Workspace, holdpoint_ids::NodeName) {
+    ("sys".parse().unwrap(), name.parse().unwrap())
+}
+
 fn offer(risk: Risk) -> ToolSpec {
     ToolSpec {
         http: None,
@@ -55,7 +59,7 @@ impl Registry {
     }
 
     fn register(&mut self, node: &str, spec: &ToolSpec) -> Result<RegisteredTool, Refusal> {
-        let (workspace, node) = ("sys".parse().unwrap(), node.parse().unwrap());
+        let (workspace, node) = system_node(node);
         let registration = Registration {
             workspace: &workspace,
             node: &node,
