@@ -291,6 +291,16 @@ fn take_suspended(body: &[u8], seen: &Mutex<Received>) -> Vec<u8> {
     serde_json::to_vec(&Reply::Ok(answers)).unwrap()
 }
 
+fn take_patch(body: &[u8], seen: &Mutex<Received>) -> Vec<u8> {
+    let asked: Envelope<PatchContact> = serde_json::from_slice(body).unwrap();
+    let contact = ContactView {
+        id: asked.command.contact.clone(),
+        fields: asked.command.patch.clone(),
+    };
+    seen.lock().unwrap().patches.push(asked);
+    serde_json::to_vec(&Reply::Ok(contact)).unwrap()
+}
+
 async fn answer(
     verb: &str,
     body: &[u8],
@@ -358,13 +368,7 @@ async fn answer(
         return Some(take_registered(body, seen));
     }
     if verb == PatchContact::VERB {
-        let asked: Envelope<PatchContact> = serde_json::from_slice(body).unwrap();
-        let contact = ContactView {
-            id: asked.command.contact.clone(),
-            fields: asked.command.patch.clone(),
-        };
-        seen.lock().unwrap().patches.push(asked);
-        return Some(serde_json::to_vec(&Reply::Ok(contact)).unwrap());
+        return Some(take_patch(body, seen));
     }
     let asked: Envelope<StepResults> = serde_json::from_slice(body).unwrap();
     let answers = vec![Reply::Ok(manner.result); asked.command.results.len()];
