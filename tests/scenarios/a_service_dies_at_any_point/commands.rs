@@ -268,7 +268,7 @@ impl Trial<'_> {
         let terms = json!({ "agent": self.unique_name("a"), "tool": "pay", "args_schema": {},
             "max_uses": 5, "expires_in": "1h" });
         let list = "/standing-approvals";
-        let made = id_of(&self.post("standing approval", list, &terms).await?)?;
+        let made = id_of(&self.post("standing", list, &terms).await?)?;
         let is_it = |one: &Value| one["agent"] == terms["agent"];
         self.check_count(list, 1, is_it).await?;
         let path = format!("{list}/{made}");
