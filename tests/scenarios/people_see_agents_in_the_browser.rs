@@ -54,10 +54,10 @@ async fn a_run_is_started_and_the_agent_is_paused() {
     let plain = browsers.open(&world, PHONE, false).await;
     plain.sign_in(&world.up.token).await;
     plain.go("/agents/books").await;
-    plain.fill("contact", "nobody").await;
+    plain.fill("contact", "c-unknown").await;
     plain.fill("answer.city", "Porto").await;
     plain.find("#start button").await.click().await.unwrap();
-    plain.reads("contact `nobody` not found").await;
+    plain.reads("contact `c-unknown` not found").await;
     let kept = plain.find("[name=\"answer.city\"]").await;
     let kept = kept.prop("value").await.unwrap();
     assert_eq!(kept.as_deref(), Some("Porto"), "what was typed is kept");

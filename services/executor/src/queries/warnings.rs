@@ -1,4 +1,4 @@
-//! Warns of the tools of an agent: nobody offers one, nodes disagree about one, or arguments do not fit (D-5).
+//! Warns of the tools of an agent: no node offers one, nodes disagree about one, or arguments do not fit (D-5).
 //!
 //! A query costs little whatever the workspace and the agent contain: it looks at [`CHECKED_MAX`] tools,
 //! warns [`WARNINGS_MAX`] times at most, and compares spellings and schemas on a blocking thread.

@@ -6,10 +6,9 @@ use chrono::{DateTime, Utc};
 use holdpoint_ids::{AgentName, HoldId, StandingApprovalId, ToolName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use strum::{IntoStaticStr, VariantArray};
+use strum::IntoStaticStr;
 
 words!(StandingApprovalStatus);
-all_variants!(StandingApprovalStatus);
 
 /// The calls that a standing approval covers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -66,9 +65,7 @@ pub struct ListStandingApprovals {
 }
 
 /// Whether a standing approval can be used.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr, VariantArray,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(const_into_str, serialize_all = "snake_case")]
 pub enum StandingApprovalStatus {

@@ -42,7 +42,7 @@ pub(super) struct Registration {
 }
 
 impl Registration {
-    /// The tools of a node without built-in ones, which nobody registers.
+    /// The tools of a node. The registry knows built-in tools without a registration.
     pub(super) fn new(
         bus: &Bus,
         workspace: &Workspace,

@@ -71,7 +71,7 @@ impl ToolEntry {
         }
     }
 
-    /// Whether anybody has registered it.
+    /// Whether an operator or a node has registered it.
     #[must_use]
     pub const fn is_known(&self) -> bool {
         self.operator.is_some() || self.nodes.is_some()
@@ -161,7 +161,7 @@ impl ToolEntry {
             .is_some_and(|tool| tool.spec.risk == Risk::High)
     }
 
-    /// Rises with every change of one of the entries; none: nobody has registered it.
+    /// Rises with every change of one of the entries. None: it is not registered.
     #[must_use]
     pub fn revision(&self) -> Option<u64> {
         let of = |tool: &Option<Arc<Tool>>| tool.as_deref().map_or(0, Tool::revision);

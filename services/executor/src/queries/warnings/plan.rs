@@ -1,4 +1,4 @@
-//! Warns of people that a plan names and nobody is, and of results that may be missing.
+//! Warns of unknown users and empty roles in a plan, and of results that may be missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -122,7 +122,7 @@ fn a_covered_call_is_approved_in_the_name_of_the_creator() {
         panic!("{events:?}");
     };
     assert_eq!(event.kind, RequestEventKind::Decided);
-    assert_eq!(event.to, Vec::<String>::new(), "nobody was asked");
+    assert_eq!(event.to, Vec::<String>::new(), "no recipient was asked");
 }
 
 /// Every doubt means that people are asked.
@@ -272,7 +272,7 @@ fn send(
         }
         Ok(Outcome::Unchanged(_)) => Ok(None),
         Err(Undecided::Refused(refusal)) => Err(refusal.problem()),
-        Err(Undecided::NeedsMore(needs)) => panic!("nobody has {needs:?}"),
+        Err(Undecided::NeedsMore(needs)) => panic!("the world has no {needs:?}"),
     }
 }
 
