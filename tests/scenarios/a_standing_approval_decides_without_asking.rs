@@ -1,4 +1,4 @@
-//! A person approves calls before they are asked. Calls within the terms run at once; all others ask (S2-R4).
+//! A person approves calls in advance. Calls within the terms run at once; all others ask (S2-R4).
 
 use holdpoint_testkit::{Up, UpOptions, nats, postgres, until};
 use reqwest::Method;

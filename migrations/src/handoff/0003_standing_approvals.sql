@@ -1,4 +1,4 @@
--- Approvals of calls that are not asked yet. They are records of decisions and stay.
+-- Approvals of calls in advance. The requests keep the decisions, so that these rows are deleted after their expiry.
 CREATE TABLE standing_approvals (
     workspace varchar NOT NULL,
     id varchar NOT NULL,
@@ -11,7 +11,8 @@ CREATE TABLE standing_approvals (
     state text NOT NULL,
     PRIMARY KEY (workspace, id)
 );
-CREATE INDEX standing_approvals_by_call ON standing_approvals (workspace, agent, tool, expires_at) WHERE NOT is_revoked;
+CREATE INDEX standing_approvals_by_call ON standing_approvals (workspace, agent, tool, is_revoked, expires_at);
+CREATE INDEX standing_approvals_by_expires_at ON standing_approvals (expires_at);
 
 -- One row for each use. The key makes two requests that take the same number conflict.
 CREATE TABLE standing_approval_uses (

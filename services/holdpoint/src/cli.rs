@@ -147,7 +147,7 @@ pub(crate) enum Command {
     /// Manage tokens
     #[command(subcommand)]
     Token(TokenCommand),
-    /// Manage tools that are HTTP calls
+    /// Manage tools
     #[command(subcommand)]
     Tool(ToolCommand),
     /// List your notifications, or mark them as read
@@ -163,7 +163,7 @@ pub(crate) enum Command {
     /// Manage approval and escalation policies
     #[command(subcommand)]
     Policies(PoliciesCommand),
-    /// Approve calls of tools before they are asked
+    /// Approve calls of tools in advance
     #[command(subcommand)]
     StandingApproval(StandingApprovalCommand),
     /// Start runs by a cron expression

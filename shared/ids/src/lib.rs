@@ -102,7 +102,7 @@ uuid_id!(
 );
 
 uuid_id!(
-    /// A person's approval of calls that have not been asked yet.
+    /// A person's approval of calls in advance.
     StandingApprovalId,
     "sa_",
     "standing approval id"

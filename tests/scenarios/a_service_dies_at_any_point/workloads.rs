@@ -197,7 +197,12 @@ impl Trial<'_> {
             ];
             self.check_history(&format!("/runs/{run}"), &all).await?;
         }
+        let body = json!({ "action": "pause", "filter": { "agent": agent } });
+        let second = id_of(&self.post("second", "/runs:bulk", &body).await?)?;
+        let path = format!("/operations/{second}");
         self.delete(&path).await?;
+        let has_ended = |one: &Value| one["state"] == "cancelled" || one["state"] == "completed";
+        self.until_seen("its end", &path, has_ended).await?;
         Ok(())
     }
 

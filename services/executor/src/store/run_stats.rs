@@ -1,4 +1,4 @@
-//! What became of the newest runs of an agent.
+//! Results of the newest runs of an agent.
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{AgentName, Workspace};

@@ -1,4 +1,4 @@
-//! The page of one agent: its plan, its versions, what became of its runs, and the form that starts one.
+//! The page of one agent: its plan, its versions, the results of its runs, and the form that starts one.
 
 use std::collections::BTreeMap;
 
@@ -129,6 +129,8 @@ fn act_path(agent: &AgentName) -> String {
 
 fn start_form(viewer: &Viewer, agent: &AgentView, attempt: &RequestAttempt) -> Markup {
     let form = agent.inputs.as_ref().and_then(FormSchema::read);
+    // A form that is sent twice starts one run.
+    let run = RunId::fresh().to_string();
     let contact = attempt.fields.get("contact").unwrap_or_default();
     let inside = html! {
         div.field {
@@ -143,7 +145,7 @@ fn start_form(viewer: &Viewer, agent: &AgentView, attempt: &RequestAttempt) -> M
     html! {
         section.panel #start {
             h2 { "Start a run" }
-            (viewer.form(&act_path(&agent.agent), "", &[("do", "start")], &inside))
+            (viewer.form(&act_path(&agent.agent), "", &[("do", "start"), ("run", &run)], &inside))
         }
     }
 }
@@ -154,14 +156,14 @@ fn statistics(stats: &AgentStats, viewer: &Viewer) -> Markup {
         .map(|rate| format!("{:.0} %", rate * 100.0));
     html! {
         section #stats {
-            h2 { "What became of its runs" }
+            h2 { "Results of its runs" }
             p.meta {
                 span { "Runs since " (labels::instant(stats.since, viewer.zone)) ": " (stats.runs) }
                 @if stats.limit_reached { span { "only the newest " (stats.runs) " count" } }
             }
             @if let Some(rate) = rate {
                 p.lead { "Success rate " strong { (rate) } }
-                p.hint { "Completed runs among those and the runs that failed by the agent. Other failures do not count." }
+                p.hint { "Only failures of the agent lower it." }
             }
             dl.pairs {
                 @for (status, runs) in &stats.statuses { dt { (humanize(status)) } dd { (runs) } }
@@ -287,7 +289,8 @@ async fn start(viewer: &Viewer, agent: &AgentName, fields: &Fields) -> Result<St
     let view: AgentView = viewer.query(&query).await?;
     let contact = fields.get_text("contact");
     let contact = contact.map(|id| parse_id("contact", id)).transpose()?;
-    let run = RunId::fresh();
+    let run = fields.get_text("run").unwrap_or_default();
+    let run: RunId = parse_id("run", run)?;
     let command = StartRun {
         run,
         agent: agent.clone(),

@@ -1,4 +1,4 @@
-//! `/standing-approvals`: approvals of calls that are not asked yet. People create them in person.
+//! `/standing-approvals`: approvals of calls in advance. People create them in person.
 
 use axum::Router;
 use axum::http::StatusCode;

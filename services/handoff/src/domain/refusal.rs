@@ -9,9 +9,10 @@ use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::{HoldId, PolicyName, StandingApprovalId, UserName};
 use serde_json::{Value, json};
 
-use super::model::limits::STANDING_APPROVALS_MAX;
+use super::model::limits::{STANDING_APPROVALS_MAX, STANDING_APPROVALS_PER_CALL_MAX};
 use super::model::progress::AuditStamp;
 use super::model::request::End;
+use super::model::standing_approval::CallKind;
 
 /// Why an input was rejected. The text is the detail of the caller's problem.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -110,6 +111,11 @@ pub enum Refusal {
         "a workspace has at most {STANDING_APPROVALS_MAX} standing approvals; revoke one, or wait until one expires"
     )]
     TooManyStandingApprovals,
+    #[error(
+        "`{}` has {STANDING_APPROVALS_PER_CALL_MAX} standing approvals for calls of `{}`, and no more are allowed; revoke one, or wait until one expires",
+        .0.agent, .0.tool
+    )]
+    TooManyOfOneCall(CallKind),
     #[error("`{0}` is the last active owner; give another user the role `owner` first")]
     LastOwner(UserName),
 }
@@ -178,7 +184,9 @@ impl Refusal {
             Self::TimerOfRun(_) => Problem::invalid_body(detail),
             Self::BuiltIn(_) => conflict("built_in_policy"),
             Self::Taken(_) | Self::StandingApprovalTaken(_) => conflict("already_exists"),
-            Self::TooManyStandingApprovals => conflict("too_many_standing_approvals"),
+            Self::TooManyStandingApprovals | Self::TooManyOfOneCall(_) => {
+                conflict("too_many_standing_approvals")
+            }
             Self::OfRun(_) | Self::AskAgainOfRun(_) => conflict("not_standalone"),
             Self::StandsAlone(_) => conflict("stands_alone"),
             Self::StillOpen(_) => conflict("still_open"),

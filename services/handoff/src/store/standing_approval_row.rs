@@ -2,16 +2,17 @@
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{StandingApprovalId, Workspace};
-use holdpoint_store::{StateRow, StoreError, StoredState};
+use holdpoint_store::{ROWS_PER_STATEMENT, StateRow, StoreError, StoredState};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::{Condition, QueryOrder};
+use sea_orm::sea_query::{Expr, ExprTrait as _};
+use sea_orm::{Condition, QueryOrder, QuerySelect as _};
 
-use super::standing_approval_use_row::count_uses;
+use super::standing_approval_use_row::{self, count_uses};
 use crate::domain::{CallKind, CountedStandingApproval, Fact, Need, StandingApproval};
 
-/// Most rows that one need loads. The limit of a workspace is lower.
-const LOADED_MAX: u64 = 500;
+/// Most rows of one call. Two replicas may exceed the limit of the domain.
+const LOADED_MAX: u64 = 50;
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -60,7 +61,7 @@ impl StateRow for Entity {
     }
 }
 
-/// Those that requests for such calls may use, with the number of their uses: two statements for all needs.
+/// Those that requests for such calls may use, with the number of their uses.
 pub(super) async fn find_for_calls(
     db: &impl ConnectionTrait,
     wanted: &[(&Workspace, &CallKind, DateTime<Utc>)],
@@ -74,13 +75,16 @@ pub(super) async fn find_for_calls(
             .add(COLUMN.agent.eq(kind.agent.as_str()))
             .add(COLUMN.tool.eq(kind.tool.as_str()))
     };
-    let calls = wanted.iter().map(of_call);
-    let calls = calls.fold(Condition::any(), Condition::add);
-    let query = Entity::find()
-        .filter(calls)
-        .filter(COLUMN.is_revoked.eq(false))
-        .filter(COLUMN.expires_at.gt(*now));
-    let found = Entity::page(db, query, LOADED_MAX).await?;
+    let mut found = Vec::new();
+    for chunk in wanted.chunks(ROWS_PER_STATEMENT) {
+        let calls = chunk.iter().map(of_call);
+        let query = Entity::find()
+            .filter(calls.fold(Condition::any(), Condition::add))
+            .filter(COLUMN.is_revoked.eq(false))
+            .filter(COLUMN.expires_at.gt(*now));
+        let limit = LOADED_MAX * chunk.len() as u64;
+        found.extend(Entity::page(db, query, limit).await?);
+    }
     let found = count_all(db, found).await?;
     let facts = wanted.iter().map(|(workspace, kind, now)| {
         let is_wanted = |one: &&CountedStandingApproval| {
@@ -139,4 +143,43 @@ pub(crate) async fn list_standing_approvals(
         .order_by_desc(Column::Id);
     let found = Entity::page(db, query, limit).await?;
     count_all(db, found).await
+}
+
+/// Whether one has expired before an instant.
+pub(super) async fn has_expired(
+    db: &impl ConnectionTrait,
+    before: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    Ok(!expired(db, before, 1).await?.is_empty())
+}
+
+/// Deletes those that expired first, with their uses. The requests keep the decisions.
+pub(super) async fn delete_expired(
+    db: &impl ConnectionTrait,
+    before: DateTime<Utc>,
+    limit: u64,
+) -> Result<(), StoreError> {
+    let expired = expired(db, before, limit).await?;
+    if expired.is_empty() {
+        return Ok(());
+    }
+    standing_approval_use_row::delete_all(db, &expired).await?;
+    let key = Expr::tuple([Expr::col(Column::Workspace), Expr::col(Column::Id)]);
+    let delete = Entity::delete_many().filter(key.in_tuples(expired));
+    delete.exec(db).await?;
+    Ok(())
+}
+
+async fn expired(
+    db: &impl ConnectionTrait,
+    before: DateTime<Utc>,
+    limit: u64,
+) -> Result<Vec<(String, String)>, StoreError> {
+    let expired = Entity::find()
+        .select_only()
+        .columns([Column::Workspace, Column::Id])
+        .filter(COLUMN.expires_at.lt(before))
+        .order_by_asc(Column::ExpiresAt)
+        .limit(limit);
+    Ok(expired.into_tuple().all(db).await?)
 }

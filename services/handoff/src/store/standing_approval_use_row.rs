@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::StandingApprovalUse;
 use holdpoint_ids::{StandingApprovalId, Workspace};
-use holdpoint_store::{BrokenRow as _, ROWS_PER_STATEMENT, StoreError, Transaction};
+use holdpoint_store::{
+    BrokenRow as _, ROWS_PER_STATEMENT, StoreError, Transaction, insert_returning,
+};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::OnConflict;
+use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict};
 use sea_orm::{QueryOrder, QuerySelect};
 
 use crate::domain::{Effect, StandingApproval};
@@ -48,27 +50,25 @@ pub(super) async fn insert(
         else {
             return None;
         };
-        Some(i32::try_from(*number).map(|number| ActiveModel {
-            workspace: Set(workspace.to_string()),
-            standing_approval: Set(id.to_string()),
-            number: Set(number),
-            request: Set(request.to_string()),
-            at: Set(now),
+        Some(i32::try_from(*number).map(|number| {
+            let row = ActiveModel {
+                workspace: Set(workspace.to_string()),
+                standing_approval: Set(id.to_string()),
+                number: Set(number),
+                request: Set(request.to_string()),
+                at: Set(now),
+            };
+            // In the order of the keys, so that two replicas cannot deadlock.
+            ((workspace, *id, number), row)
         }))
     });
-    let rows = rows.collect::<Result<Vec<_>, _>>();
+    let rows = rows.collect::<Result<BTreeMap<_, _>, _>>();
     let rows = rows.map_err(Entity::broken)?;
     let keys = [Column::Workspace, Column::StandingApproval, Column::Number];
     let taken = OnConflict::columns(keys).do_nothing().to_owned();
-    let expected = rows.len() as u64;
-    let mut inserted = 0;
-    for chunk in rows.chunks(ROWS_PER_STATEMENT) {
-        inserted += Entity::insert_many(chunk.to_vec())
-            .on_conflict(taken.clone())
-            .exec_without_returning(db)
-            .await?;
-    }
-    if inserted < expected {
+    let expected = rows.len();
+    let inserted = insert_returning(db, rows.into_values(), &taken, &[Column::Number]).await?;
+    if inserted.len() < expected {
         return Err(StoreError::Conflict {
             table: "standing_approval_uses",
         });
@@ -130,4 +130,18 @@ pub(crate) async fn list_uses(
         })
     };
     rows.into_iter().map(read).collect()
+}
+
+/// Deletes the uses of these standing approvals.
+pub(super) async fn delete_all(
+    db: &impl ConnectionTrait,
+    approvals: &[(String, String)],
+) -> Result<(), StoreError> {
+    let key = Expr::tuple([
+        Expr::col(Column::Workspace),
+        Expr::col(Column::StandingApproval),
+    ]);
+    let delete = Entity::delete_many().filter(key.in_tuples(approvals.to_vec()));
+    delete.exec(db).await?;
+    Ok(())
 }

@@ -8,7 +8,7 @@ use crate::parsers;
 
 #[derive(Subcommand)]
 pub(crate) enum StandingApprovalCommand {
-    /// Approve calls of a tool by an agent before they are asked
+    /// Approve calls of a tool by an agent in advance
     Create(Box<CreateStandingApproval>),
     /// List standing approvals, newest first
     List(PageArgs),

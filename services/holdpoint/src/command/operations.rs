@@ -2,9 +2,10 @@
 
 use holdpoint_contracts::operation::{OperationView, RunResultView};
 
+use super::short_id::Listed;
 use super::{ClientCommand, Session, cells, instant, page_query};
 use crate::cli::runs::OperationCommand;
-use crate::client::{Body, item_path};
+use crate::client::Body;
 use crate::exit::ExitKind;
 
 impl ClientCommand for OperationCommand {
@@ -27,7 +28,7 @@ impl ClientCommand for OperationCommand {
                 session.list("operations", &query, heading, row).await
             }
             Self::Show(operation) => {
-                let path = item_path("operations", &operation.id)?;
+                let path = session.path(Listed::Operations, &operation.id).await?;
                 let shown: Body<OperationView> = session.client.get(&path, &[]).await?;
                 session.show(&shown, facts)
             }
@@ -36,7 +37,7 @@ impl ClientCommand for OperationCommand {
                 result,
                 page,
             } => {
-                let path = item_path("operations", &operation.id)?;
+                let path = session.path(Listed::Operations, &operation.id).await?;
                 let mut query = page_query(&page);
                 query.extend(result.map(|result| ("result", result)));
                 let heading = ["RUN", "RESULT", "CODE", "AT"];
@@ -46,7 +47,7 @@ impl ClientCommand for OperationCommand {
                     .await
             }
             Self::Cancel(operation) => {
-                let path = item_path("operations", &operation.id)?;
+                let path = session.path(Listed::Operations, &operation.id).await?;
                 let ended: Body<OperationView> = session.client.delete(&path).await?;
                 session.show(&ended, |it| format!("{}  {}", it.id, it.state))
             }
@@ -57,7 +58,7 @@ impl ClientCommand for OperationCommand {
 fn facts(it: &OperationView) -> String {
     let counts = it.counts.unwrap_or_default();
     let limit = if it.limit_reached {
-        "\nlimit      it ended at the most runs of one operation"
+        "\nlimit      it ended at 100,000 runs, and more match"
     } else {
         ""
     };

@@ -1,12 +1,12 @@
-//! `standing-approval`: approvals of calls that are not asked yet.
+//! `standing-approval`: approvals of calls in advance.
 
 use anyhow::Context as _;
 use holdpoint_contracts::handoff::{RequestView, StandingApprovalView};
 use serde_json::{Value, json};
 
+use super::short_id::Listed;
 use super::{ClientCommand, Session, cells, instant, page_query};
 use crate::cli::standing_approvals::{CreateStandingApproval, StandingApprovalCommand};
-use crate::client::item_path;
 use crate::exit::ExitKind;
 
 const LIST: &str = "standing-approvals";
@@ -26,8 +26,14 @@ impl ClientCommand for StandingApprovalCommand {
                 ];
                 session.list(LIST, &page_query(&page), heading, row).await
             }
-            Self::Show(one) => session.show_json(&item_path(LIST, &one.id)?).await,
-            Self::Revoke(one) => session.delete(LIST, &one.id, "revoked").await,
+            Self::Show(one) => {
+                let path = session.path(Listed::StandingApprovals, &one.id).await?;
+                session.show_json(&path).await
+            }
+            Self::Revoke(one) => {
+                let id = session.whole_id(Listed::StandingApprovals, &one.id).await?;
+                session.delete(LIST, &id, "revoked").await
+            }
         }
     }
 }
@@ -43,7 +49,7 @@ async fn create(session: &Session, terms: CreateStandingApproval) -> anyhow::Res
         "reason": terms.reason,
     });
     if let Some(id) = &terms.like {
-        let path = item_path("requests", id)?;
+        let path = session.path(Listed::Requests, id).await?;
         let request = session.client.get::<RequestView>(&path, &[]).await?.value;
         copy_call(&mut body, &request)?;
     }
@@ -57,12 +63,9 @@ async fn create(session: &Session, terms: CreateStandingApproval) -> anyhow::Res
 /// Takes agent, tool and version from an approval request.
 fn copy_call(body: &mut Value, request: &RequestView) -> anyhow::Result<()> {
     let item = request.items.first();
-    let (item, agent) = item.zip(request.agent.as_ref()).with_context(|| {
-        format!(
-            "`{}` asks about no call of an agent; name an approval of a step",
-            request.id
-        )
-    })?;
+    let (item, agent) = item
+        .zip(request.agent.as_ref())
+        .with_context(|| format!("`{}` is not an approval of a step; name one", request.id))?;
     body["agent"] = json!(agent);
     body["tool"] = json!(item.tool);
     body["version"] = json!(item.version);

@@ -1,4 +1,4 @@
-//! Standing approvals: a person approves calls of one tool by one agent before they are asked (S2-R4).
+//! Standing approvals: a person approves calls of one tool by one agent in advance (S2-R4).
 //!
 //! Each use is an ordinary vote of that person on an ordinary request, and the same rules of the request apply to it.
 
@@ -31,7 +31,7 @@ pub struct StandingApprovalTerms {
     pub reason: Option<String>,
 }
 
-/// A person approves calls that are not asked yet. Needs a signed assertion.
+/// A person approves calls in advance. Needs a signed assertion.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CreateStandingApproval {

@@ -208,6 +208,10 @@ fn ask_approval(
 ) {
     let id = next_hold_id(&mut transition.run);
     let void = void_reason(transition, index, &item.digest);
+    let earlier = transition
+        .step(index)
+        .and_then(|step| step.approval.as_deref());
+    let earlier = earlier.map(|approval| approval.hold);
     let agent = &transition.run.agent;
     let (step, tool) = (item.id.clone(), item.tool.clone());
     let again = void.as_deref().map(|why| format!(" {why}"));
@@ -225,6 +229,7 @@ fn ask_approval(
         steps_left: Some(steps_left(transition, index)),
         items: vec![item.clone()],
         revises: source_of(transition, index),
+        asks_again: earlier,
         ..HoldSpec::asking(
             HoldKind::Approval,
             format!("Agent {agent} wants to call {tool} ({step}).{again}"),

@@ -1,4 +1,4 @@
-//! `handoff.create_standing_approval`: a person approves calls that are not asked yet.
+//! `handoff.create_standing_approval`: a person approves calls in advance.
 
 use chrono::{DateTime, Utc};
 use holdpoint_auth::Right;
@@ -14,9 +14,12 @@ use crate::domain::input::Caller;
 use crate::domain::lookup::Facts;
 use crate::domain::model::aggregate::Aggregate;
 use crate::domain::model::limits::{
-    STANDING_APPROVALS_MAX, STANDING_MS, STANDING_TEXT, STANDING_USES, VERSION_CHARS_MAX,
+    STANDING_APPROVAL_LIFE_MS, STANDING_APPROVAL_LIFE_TEXT, STANDING_APPROVAL_USES,
+    STANDING_APPROVALS_MAX, STANDING_APPROVALS_PER_CALL_MAX, VERSION_CHARS_MAX,
 };
-use crate::domain::model::standing_approval::{CountedStandingApproval, StandingApproval};
+use crate::domain::model::standing_approval::{
+    CallKind, CountedStandingApproval, StandingApproval,
+};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::authorization::require_right;
 
@@ -50,6 +53,14 @@ pub(crate) fn create_standing_approval(
     if !errors.is_empty() {
         return Err(Refusal::InvalidFields(errors).into());
     }
+    let kind = CallKind {
+        agent: terms.agent.clone(),
+        tool: terms.tool.clone(),
+    };
+    let mut of_call = facts.standing_approvals(&kind, now)?;
+    if of_call.len() >= STANDING_APPROVALS_PER_CALL_MAX {
+        return Err(Refusal::TooManyOfOneCall(kind).into());
+    }
     let need = Need::StandingApprovalCount(facts.workspace.clone(), now);
     let count = facts.find(need.clone(), Fact::try_as_standing_approval_count)?;
     let count = count.unwrap_or_default();
@@ -66,11 +77,19 @@ pub(crate) fn create_standing_approval(
         version: 1,
     };
     let reply = reply(&approval, now);
+    of_call.push(CountedStandingApproval {
+        approval: approval.clone(),
+        used: 0,
+    });
+    let of_kind = Need::StandingApprovals(approval.workspace.clone(), kind, now);
     Ok(Outcome::Decided(Box::new(Change {
         state: Aggregate::StandingApproval(Box::new(approval)),
         effects: Vec::new(),
         // Later decisions of the same batch must count it.
-        facts: vec![(need, Fact::StandingApprovalCount(count + 1))],
+        facts: vec![
+            (need, Fact::StandingApprovalCount(count + 1)),
+            (of_kind, Fact::StandingApprovals(of_call)),
+        ],
         reply,
     })))
 }
@@ -85,13 +104,13 @@ fn reply(approval: &StandingApproval, now: DateTime<Utc>) -> Reply {
 
 fn find_errors(terms: &StandingApprovalTerms) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    if !STANDING_USES.contains(&terms.max_uses) {
-        let (least, most) = (STANDING_USES.start(), STANDING_USES.end());
+    if !STANDING_APPROVAL_USES.contains(&terms.max_uses) {
+        let (least, most) = (STANDING_APPROVAL_USES.start(), STANDING_APPROVAL_USES.end());
         let message = format!("expected {least} to {most}");
         errors.push(FieldError::at("/max_uses", message));
     }
-    if !STANDING_MS.contains(&terms.expires_in) {
-        errors.push(FieldError::at("/expires_in", STANDING_TEXT));
+    if !STANDING_APPROVAL_LIFE_MS.contains(&terms.expires_in) {
+        errors.push(FieldError::at("/expires_in", STANDING_APPROVAL_LIFE_TEXT));
     }
     if let Some(message) = schema_error(&terms.args_schema) {
         errors.push(FieldError::at("/args_schema", message));

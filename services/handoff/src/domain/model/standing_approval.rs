@@ -1,4 +1,4 @@
-//! A person's approval of calls that are not asked yet, and its use.
+//! A person's approval of calls in advance, and its use.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::handoff::{

@@ -77,7 +77,7 @@ pub(crate) fn require_decider<'a>(
         return Err(Refusal::NoRequest(context.id).into());
     };
     let is_operator = has_right(claims, user, Right::Operate);
-    if !is_operator && !is_addressed(request, user) {
+    if !is_decider(request, user, is_operator) {
         return Err(Refusal::NotAddressed(claims.user.clone()).into());
     }
     Ok(AuthorizedDecider {
@@ -86,6 +86,11 @@ pub(crate) fn require_decider<'a>(
         name: claims.user.clone(),
         is_operator,
     })
+}
+
+/// Whether a user with the right to decide may decide this request.
+fn is_decider(request: &Request, user: &User, is_operator: bool) -> bool {
+    is_operator || is_addressed(request, user)
 }
 
 /// Whether a request is addressed to a user by name or by role.
@@ -110,7 +115,7 @@ pub(crate) fn may_decide(
     let roles = user.roles.iter().map(RoleName::as_str);
     let roles: Vec<_> = roles.filter_map(Role::named).collect();
     let has = |right| roles.iter().any(|role| may(*role, right));
-    let is_decider = has(Right::Operate) || is_addressed(request, &user);
+    let is_decider = is_decider(request, &user, has(Right::Operate));
     Ok(has(Right::Decide) && is_decider && !request.excluded().contains(name))
 }
 

@@ -59,7 +59,6 @@ pub(crate) fn assign_new_request(
     if let Some(note) = assigned.note {
         transition.add_history("assigned", BY_SERVICE, Some(note));
     }
-    transition.facts.extend(assigned.fact);
     if let Some(shortfall) = shortfall()? {
         add_owners(transition, &shortfall);
     }
@@ -71,6 +70,8 @@ pub(crate) fn assign_new_request(
     {
         return Ok(());
     }
+    // A request that is decided at once does not count as open.
+    transition.facts.extend(assigned.fact);
     let to = transition.request.audience();
     transition.notify(RequestEventKind::Opened, Some(&by), to);
     Ok(())

@@ -32,7 +32,9 @@ pub(crate) fn read_standing_approvals<'s>(
     context: &DecisionContext<'_>,
 ) -> Result<Option<StandingVotes<'s>>, Undecided> {
     let is_runs = transition.request.owner == Some(Owner::Executor);
-    let is_approval = is_runs && spec.kind == HoldKind::Approval;
+    // People look at a call that is asked again: its approval became void, or a person has sent it back.
+    let is_first = spec.asks_again.is_none();
+    let is_approval = is_runs && is_first && spec.kind == HoldKind::Approval;
     let ([item], Some(agent), true) = (spec.items.as_slice(), &spec.agent, is_approval) else {
         return Ok(None);
     };
@@ -69,9 +71,10 @@ impl StandingVotes<'_> {
             }
             let creator = &one.approval.created_by;
             let has_voted = votes.iter().any(|vote| vote.by == creator.as_str());
+            // The schema comes last, because it costs most.
             if has_voted
-                || !one.covers(self.item, context.now)
                 || !may_decide(&transition.request, creator, context)?
+                || !one.covers(self.item, context.now)
             {
                 continue;
             }
@@ -112,7 +115,7 @@ fn add_vote(transition: &mut RequestTransition, one: &mut CountedStandingApprova
     });
 }
 
-/// Decides the request in the name of the last voter. No recipient is notified, because none was asked.
+/// Decides the request in the name of the last voter. Its recipients were not asked, so none is notified of the end.
 fn approve(transition: &mut RequestTransition) {
     let Some(last) = transition.request.progress.history.last().cloned() else {
         return;

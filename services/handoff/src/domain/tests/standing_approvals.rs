@@ -10,10 +10,10 @@ use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::StandingApprovalId;
 use serde_json::{Value, json};
 
-use super::world::{World, acme, gone, minute, spec, unsigned};
+use super::world::{World, acme, gone, hold, minute, spec, unsigned};
 use crate::domain::{
-    Aggregate, Caller, CountedStandingApproval, Effect, Input, Outcome, Phase, StandingApproval,
-    StandingApprovalInput, Undecided,
+    Aggregate, Caller, CountedStandingApproval, Effect, Input, Outcome, Phase, RequestInput,
+    StandingApproval, StandingApprovalInput, Undecided,
 };
 
 fn id(number: u32) -> StandingApprovalId {
@@ -70,22 +70,20 @@ fn open(spec: HoldSpec) -> HoldState {
     }
 }
 
+fn use_number(effect: &Effect) -> Option<u32> {
+    if let Effect::StandingApprovalUsed { number, .. } = effect {
+        return Some(*number);
+    }
+    None
+}
+
 /// Asks with these standing approvals. Returns the numbers of the uses.
 fn ask(standing: Vec<CountedStandingApproval>, spec: HoldSpec) -> (World, Vec<u32>) {
     let mut world = World::new();
     world.standing = standing;
     world.now = minute(5);
     world.desired_state(1, open(spec));
-    let uses = world.effects.iter().filter_map(|effect| match effect {
-        Effect::StandingApprovalUsed { number, .. } => Some(*number),
-        Effect::Timer(..)
-        | Effect::Close(..)
-        | Effect::HandoffUpdate(..)
-        | Effect::RequestEvent(..)
-        | Effect::Changed { .. }
-        | Effect::UserChanged(..)
-        | Effect::DeleteExpired { .. } => None,
-    });
+    let uses = world.effects.iter().filter_map(use_number);
     let uses = uses.collect();
     (world, uses)
 }
@@ -202,6 +200,60 @@ fn the_requester_does_not_approve_by_a_standing_approval() {
     spec.policy.not_requester = true;
     let (world, uses) = ask(vec![standing(1)], spec);
     assert!(uses.is_empty() && is_open(&world));
+}
+
+/// An approval that became void, or a call that a person has sent back, is for people.
+#[test]
+fn a_call_that_is_asked_again_is_asked_of_people() {
+    let spec = HoldSpec {
+        asks_again: Some(hold(7)),
+        ..gated(&json!({ "amount": 1 }))
+    };
+    let (world, uses) = ask(vec![standing(1)], spec);
+    assert!(uses.is_empty() && is_open(&world));
+}
+
+/// A run that is paused when its step asks: the decision is kept until it is resumed.
+#[test]
+fn a_frozen_request_is_decided_too() {
+    let mut world = World::new();
+    world.standing = vec![standing(1)];
+    let frozen = HoldState::Frozen {
+        spec: Box::new(gated(&json!({ "amount": 1 }))),
+        since: minute(0),
+        remaining_ms: None,
+    };
+    world.desired_state(1, frozen);
+    assert!(!is_open(&world));
+}
+
+/// Two requests of one batch take two uses: the first decision tells the second one.
+#[test]
+fn a_second_request_of_a_batch_counts_the_use_of_the_first() {
+    let mut world = World::new();
+    world.standing = vec![standing(1)];
+    let mut numbers = Vec::new();
+    for _ in 0..3 {
+        let input = RequestInput::SetDesired {
+            rev: 1,
+            state: open(gated(&json!({ "amount": 1 }))),
+        };
+        let input = Input::Request {
+            workspace: acme(),
+            id: world.id,
+            input,
+        };
+        let Ok(Outcome::Decided(change)) = world.decide(None, &input) else {
+            panic!("a decision");
+        };
+        numbers.extend(change.effects.iter().filter_map(use_number));
+        for (_, fact) in change.facts {
+            if let Some(standing) = fact.try_as_standing_approvals() {
+                world.standing = standing;
+            }
+        }
+    }
+    assert_eq!(numbers, [1, 2], "the third one asks");
 }
 
 /// `need: 2`: a standing approval is one vote, and two of one person are one vote too.
@@ -361,7 +413,16 @@ fn terms_outside_of_the_limits_are_refused_with_their_place() {
         assert_eq!(pointers, [Some(pointer)]);
     }
     let mut full = World::new();
-    full.standing = (0..200).map(standing).collect();
+    full.standing = (0..10).map(standing).collect();
     let refused = send(&full, None, full.caller("ada"), create(terms())).unwrap_err();
     assert_eq!(refused.code, "too_many_standing_approvals");
+    assert!(refused.detail.contains("10"), "{}", refused.detail);
+    let of_another_call = |mut one: CountedStandingApproval| {
+        one.approval.terms.tool = "other".parse().unwrap();
+        one
+    };
+    full.standing = (0..200).map(standing).map(of_another_call).collect();
+    let refused = send(&full, None, full.caller("ada"), create(terms())).unwrap_err();
+    assert_eq!(refused.code, "too_many_standing_approvals");
+    assert!(refused.detail.contains("200"), "{}", refused.detail);
 }

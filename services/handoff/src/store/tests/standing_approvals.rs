@@ -18,7 +18,7 @@ async fn uses_of_a_standing_approval_are_counted_and_never_doubled() {
     are_counted(&db).await;
 }
 
-fn standing(number: u32, tool: &str) -> StandingApproval {
+pub(super) fn standing(number: u32, tool: &str) -> StandingApproval {
     StandingApproval {
         workspace: acme(),
         id: format!("sa_0193aaaabbbb7ccc8ddd{number:012x}")
@@ -40,7 +40,7 @@ fn standing(number: u32, tool: &str) -> StandingApproval {
     }
 }
 
-fn used(approval: &StandingApproval, number: u32) -> Effect {
+pub(super) fn used(approval: &StandingApproval, number: u32) -> Effect {
     let request = format!("hold_01920000000070008000000000000001-{number}");
     Effect::StandingApprovalUsed {
         workspace: approval.workspace.clone(),

@@ -17,7 +17,7 @@ use crate::exit::{ExitKind, Usage};
 use crate::output;
 
 /// How often the progress of an operation is read.
-const PROGRESS_EVERY: Duration = Duration::from_millis(200);
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
 /// Results of a page.
 const PAGE: usize = 500;
@@ -25,14 +25,6 @@ const PAGE: usize = 500;
 #[derive(Debug, Deserialize)]
 struct DryRun {
     matched: u64,
-}
-
-/// The reply to the command, or its id while the executor is down.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Started {
-    Operation(Box<OperationView>),
-    Accepted { command_id: String },
 }
 
 /// Begins an operation, follows it to its end and prints one line per run.
@@ -61,14 +53,11 @@ pub(super) async fn change_matching(
             format!("{} runs match; nothing was changed", counted.matched)
         });
     }
-    let started: Body<Started> = session.client.post("runs:bulk", &body).await?;
-    let operation = match started.value {
-        Started::Operation(operation) => operation.id.to_string(),
-        Started::Accepted { command_id } => {
-            output::note(&format!("accepted and not done yet: {command_id}"));
-            return Ok(ExitKind::TimedOut);
-        }
-    };
+    let started: Body<OperationView> = session.client.post("runs:bulk", &body).await?;
+    let operation = started.value.id.to_string();
+    output::note(&format!(
+        "{operation} has begun; end it with `holdpoint operation cancel {operation}`"
+    ));
     follow(session, &operation).await?;
     print_results(session, &operation, action).await
 }
