@@ -229,12 +229,23 @@ async fn an_operation_survives_a_kill() {
     let signal = json!({ "action": "signal", "filter": { "agent": "waits" }, "name": "go" });
     let (status, begun) = bulk(&world, signal).await;
     assert_eq!((status, &begun["matched"]), (202, &json!(2_000)), "{begun}");
+    let id = begun["id"].as_str().unwrap();
+    let path = format!("/operations/{id}");
+    let at_kill = until(PATIENCE, "some runs have a result", async || {
+        let (_, seen) = world.up.get(&path).await.unwrap();
+        let changed = seen["counts"]["changed"].as_u64().unwrap();
+        (changed > 0).then_some(changed)
+    })
+    .await
+    .unwrap();
     world.up.kill9().await.unwrap();
+    assert!(at_kill < 2_000, "the kill came after the end");
     world.up.restart().await.unwrap();
-    let operation = ended(&world, begun["id"].as_str().unwrap()).await;
+    let operation = ended(&world, id).await;
     assert_eq!(operation["counts"], counts(2_000, 0, 0), "{operation}");
     let listed = results(&world, &operation, "").await;
-    for result in listed.iter().step_by(97) {
+    assert_eq!(listed.len(), 2_000);
+    for result in &listed {
         let history = world.history(result["run"].as_str().unwrap()).await;
         let signals = history.iter().filter(|kind| *kind == "signal.received");
         assert_eq!(signals.count(), 1, "{history:?}");

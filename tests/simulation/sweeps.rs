@@ -150,8 +150,7 @@ pub(crate) fn operation_pages(executor: &SimService<Executor>) -> Vec<Input> {
         let (action, filter) = (&operation.action, &operation.filter);
         let selected = selected_status(action, filter);
         let matching = runs(executor).into_iter().rev().filter(|run| {
-            selected.status.is_none_or(|status| run.status() == status)
-                && !(selected.is_open && run.is_final())
+            selected.map_or(!run.is_final(), |status| run.status() == status)
                 && filter
                     .agent
                     .as_ref()
@@ -159,7 +158,10 @@ pub(crate) fn operation_pages(executor: &SimService<Executor>) -> Vec<Input> {
                 && run.created_at <= operation.created_at
                 && operation.cursor.is_none_or(|cursor| run.id < cursor)
         });
-        let page: Vec<_> = matching.take(2).map(|run| run.id).collect();
+        // One more tells whether the page is the last one.
+        let mut page: Vec<_> = matching.take(3).map(|run| run.id).collect();
+        let is_last = page.len() <= 2;
+        page.truncate(2);
         let input = Arc::new(input_of_action(operation));
         inputs.extend(page.iter().map(|run| {
             Input::OperationItem(OperationItem {
@@ -175,7 +177,7 @@ pub(crate) fn operation_pages(executor: &SimService<Executor>) -> Vec<Input> {
             id: operation.id,
             input: OperationInput::Paged {
                 after: operation.cursor,
-                upto: page.last().copied().filter(|_| page.len() == 2),
+                upto: page.last().copied().filter(|_| !is_last),
                 runs: page.len() as u64,
             },
         });

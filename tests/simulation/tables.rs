@@ -123,7 +123,12 @@ impl Tables for Executor {
         }
     }
 
-    fn look_up(rows: &ExecutorRows, _: &HashMap<Key, Aggregate>, need: &Need) -> Option<Fact> {
+    fn look_up(rows: &ExecutorRows, states: &HashMap<Key, Aggregate>, need: &Need) -> Option<Fact> {
+        if let Need::RunningOperations(workspace) = need {
+            let operations = states.values().filter_map(Aggregate::try_as_operation_ref);
+            let running = operations.filter(|it| it.workspace == *workspace && it.is_running());
+            return Some(Fact::Count(running.count() as u64));
+        }
         if let Need::OperationResult(operation, run) = need {
             let has_result = rows.results.contains(&(*operation, *run));
             return has_result.then_some(Fact::Count(1));

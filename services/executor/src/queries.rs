@@ -11,6 +11,7 @@ mod unoffered;
 mod warnings;
 
 use std::collections::{BTreeSet, HashMap};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,6 +74,15 @@ impl Queries for ExecutorQueries {
         let reply = self.reply(&parts.workspace, &parts.verb, body);
         reply.map(|reply| reply.map_err(|error| error.0)).boxed()
     }
+}
+
+/// The cursor of a page that ends with an id.
+fn read_cursor<I: FromStr>(cursor: Option<&str>) -> Result<Option<I>, Problem> {
+    let cursor = cursor.map(str::parse).transpose();
+    cursor.map_err(|_no_id| {
+        let detail = "invalid `cursor`; expected the `next_cursor` of a page";
+        Problem::new(400, "invalid_query", detail)
+    })
 }
 
 fn plan(query: &PlanAgent) -> Result<(Plan, PlannedAgent), Problem> {
@@ -364,10 +374,7 @@ impl ExecutorQueries {
     ) -> Result<Page<RunView>, QueryError> {
         let (limit, now) = (check_limit(query.limit)?, self.clock.now());
         let bad = |detail: String| Problem::new(400, "invalid_query", detail);
-        let before = query.cursor.as_deref().map(str::parse).transpose();
-        let before = before.map_err(|_no_id: holdpoint_ids::IdError| {
-            bad("invalid `cursor`; expected the `next_cursor` of a page".to_owned())
-        })?;
+        let before = read_cursor(query.cursor.as_deref())?;
         let label = query.label.as_deref().map(|label| {
             let pair = label.split_once('=');
             pair.ok_or_else(|| bad(format!("invalid `label` `{label}`; expected `name=value`")))

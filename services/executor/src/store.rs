@@ -62,9 +62,13 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{AgentName, RunId, UserName, Workspace};
 use holdpoint_kernel::{Changed, Store};
-use holdpoint_store::{ChangedState, StateRow as _, StoreError, Transaction, insert_rows};
+use holdpoint_store::{
+    BrokenRow as _, ChangedState, StateRow as _, StoreError, Transaction, insert_rows,
+};
 use holdpoint_user_directory::table as directory;
-use sea_orm::DatabaseConnection;
+use sea_orm::{
+    ColumnTrait as _, DatabaseConnection, EntityTrait, QueryFilter as _, QuerySelect as _, Select,
+};
 
 use self::retention::delete_expired;
 use crate::domain::scope::Scope;
@@ -197,7 +201,7 @@ impl Store<ExecutorDomain> for Executor {
         found.extend(snapshot_row::find(db, &snapshots).await?);
         found.extend(operation_result_row::find(db, &results).await?);
         found.extend(operation_row::find_counts(db, &operations).await?);
-        found.extend(tool_row::counts(db, &counted).await?);
+        found.extend(tool_row::find_counts(db, &counted).await?);
         for (workspace, names) in users {
             for user in directory::find_all(db, workspace, &names).await? {
                 let need = Need::User(workspace.clone(), user.name);
@@ -320,6 +324,32 @@ fn key_of(state: &Aggregate) -> Key {
         Aggregate::Operation(operation) => Key::Operation(operation.id),
         Aggregate::Stateless => Key::Users,
     }
+}
+
+/// How many rows of a query each workspace has. A workspace without any is left out.
+async fn counts_by_workspace<E: EntityTrait>(
+    db: &Transaction,
+    query: Select<E>,
+    column: E::Column,
+    workspaces: &[&Workspace],
+) -> Result<Vec<(Workspace, Fact)>, StoreError> {
+    if workspaces.is_empty() {
+        return Ok(Vec::new());
+    }
+    let names = workspaces.iter().map(|workspace| workspace.as_str());
+    let counts = query
+        .select_only()
+        .column(column)
+        .column_as(column.count(), "counted")
+        .filter(column.is_in(names))
+        .group_by(column);
+    let rows: Vec<(String, i64)> = counts.into_tuple().all(db).await?;
+    let counts = rows.into_iter().map(|(workspace, count)| {
+        let workspace = workspace.parse().map_err(E::broken)?;
+        let count = u64::try_from(count).map_err(E::broken)?;
+        Ok((workspace, Fact::Count(count)))
+    });
+    counts.collect()
 }
 
 /// The keys of one table whose key is a workspace and a name.

@@ -115,7 +115,8 @@ pub struct AgentStats {
     pub statuses: BTreeMap<String, u64>,
     /// Failed and cancelled runs by the class of their failure.
     pub failures: BTreeMap<String, u64>,
-    /// Completed runs among the completed ones and those that failed by the agent (S0-NFR); none: there are none.
+    /// Completed runs among the completed ones and those that failed by the agent (S0-NFR); none: no run has completed
+    /// or failed by the agent.
     pub success_rate: Option<f64>,
     /// Of the ended runs, each clock by itself; none: no run has ended.
     pub median: Option<Clocks>,

@@ -12,6 +12,9 @@ use crate::run::{HoldKind, ResumeMode, RunStatus};
 /// Most runs of one operation. A filter that matches more is refused.
 pub const OPERATION_RUNS_MAX: u64 = 100_000;
 
+/// Most runs whose states are read for a filter with a kind of hold. A filter that matches more without it is refused.
+pub const HOLD_FILTER_RUNS_MAX: u64 = 10_000;
+
 /// Most operations of a workspace that are not finished.
 pub const OPERATIONS_MAX: u64 = 10;
 
@@ -119,7 +122,8 @@ pub struct CancelOperation {
     pub id: OperationId,
 }
 
-/// Checks an action and counts the runs that match. Refused if they are more than [`OPERATION_RUNS_MAX`].
+/// Checks an action and counts the runs that match. Refused if they are more than [`OPERATION_RUNS_MAX`], or with a kind
+/// of hold more than [`HOLD_FILTER_RUNS_MAX`] have to be read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlanOperation {
@@ -191,7 +195,7 @@ pub struct OperationView {
 pub enum OperationState {
     /// The sweep works through the runs.
     Running,
-    /// Every run has a result.
+    /// All pages were read. A run that was deleted has no result.
     Completed,
     /// An operator ended it early.
     Cancelled,
@@ -244,7 +248,7 @@ words!(ActionName, OperationState, RunResult);
 pub struct RunResultView {
     pub run: RunId,
     pub result: RunResult,
-    /// The code of the problem; none: it was not refused.
+    /// The code of the refusal; none: it was not refused.
     pub code: Option<String>,
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,

@@ -125,8 +125,7 @@ pub enum Fact {
     /// Its fields and its id.
     Contact(Arc<Value>),
     Plan(Arc<PlanFact>),
-    /// For [`Need::Value`], [`Need::Request`], [`Need::FailedAttempts`], [`Need::Activities`] and
-    /// [`Need::ToolCount`].
+    /// For [`Need::Value`], [`Need::Request`], [`Need::FailedAttempts`] and [`Need::Activities`].
     Value(Arc<Value>),
     ToolCalls(Arc<Vec<ToolCallView>>),
     Snapshot(Arc<SnapshotView>),
@@ -134,7 +133,7 @@ pub enum Fact {
     /// Also if it was deleted.
     Tool(Arc<Tool>),
     Operation(Arc<Operation>),
-    /// For [`Need::RunningOperations`]; for [`Need::OperationResult`], whose result is not read.
+    /// For [`Need::RunningOperations`] and [`Need::ToolCount`]; for [`Need::OperationResult`], whose result is not read.
     Count(u64),
     /// For [`Need::User`]: whether they are active.
     User(bool),

@@ -1,16 +1,19 @@
 //! Why the executor refuses an input. Codes are stable; texts may change.
 
 use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::operation::{OPERATION_RUNS_MAX, OPERATIONS_MAX};
+use holdpoint_contracts::operation::{HOLD_FILTER_RUNS_MAX, OPERATION_RUNS_MAX, OPERATIONS_MAX};
 use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_contracts::suspension::{SNAPSHOT_BLOB_MAX, SNAPSHOT_MAX};
-use holdpoint_ids::{AgentName, ContactId, HoldId, OperationId, RunId, ToolName, UserName};
+use holdpoint_ids::{
+    AgentName, ContactId, HoldId, NAME_CHARS_MAX, OperationId, RunId, ToolName, UserName,
+};
 
 use crate::domain::decision::Undecided;
 use crate::domain::model::contact::CONTACT_BYTES_MAX;
 use crate::domain::model::run::{
-    KEPT_SIGNALS_MAX, QUESTIONS_MAX, RETRIES_MAX, SIGNAL_BYTES_MAX, SIGNAL_KEY_CHARS_MAX,
+    KEPT_SIGNALS_MAX, LABEL_CHARS_MAX, QUESTIONS_MAX, RETRIES_MAX, SIGNAL_BYTES_MAX,
+    SIGNAL_KEY_CHARS_MAX,
 };
 use crate::domain::model::scope::CHANGES_MAX;
 use crate::domain::model::tool::OFFERED_TOOLS_MAX;
@@ -67,13 +70,16 @@ pub enum Refusal {
     TooManyRetries(RunId),
     /// The step that has begun.
     #[error(
-        "version {version} has another definition of {step}, which has begun; the run keeps version {kept}"
+        "in version {version}, {step} has another definition or another place; the run has begun it and keeps version {kept}"
     )]
     PlanDiffers {
         step: String,
         version: u32,
         kept: u32,
     },
+    /// The input of the run does not satisfy `inputs` of the new version, with the reason.
+    #[error("the run keeps version {kept}: {reason}")]
+    InputsDiffer { reason: String, kept: u32 },
     #[error("invalid `version` {version}; expected a newer one than {kept}, at most {newest}")]
     InvalidVersion {
         version: u32,
@@ -168,15 +174,26 @@ pub enum Refusal {
     /// Another workspace has an operation with this id.
     #[error("the id `{0}` is taken; make a fresh one")]
     OperationIdTaken(OperationId),
-    /// The number of runs.
     #[error(
-        "the filter matches {0} runs; an operation has at most {OPERATION_RUNS_MAX}, so use a narrower filter"
+        "the filter matches more than {OPERATION_RUNS_MAX} runs, which is the most of an operation; use a narrower filter"
     )]
-    TooManyRuns(u64),
-    #[error("{OPERATIONS_MAX} operations of this workspace are running, which is the most")]
+    TooManyRuns,
+    /// The kind of hold is in the states of runs only, and each of them is read.
+    #[error(
+        "more than {HOLD_FILTER_RUNS_MAX} runs match the filter without `hold`, which is the most that are read for it; add `status`, `agent`, `label` or `created_after`"
+    )]
+    HoldFilterTooWide,
+    #[error(
+        "this workspace has {OPERATIONS_MAX} running operations, and no more are allowed; cancel one or wait for its end"
+    )]
     TooManyOperations,
-    #[error("invalid `label` of the filter; expected `name=value`")]
+    #[error(
+        "invalid `label` of the filter; expected `name=value` with at most {LABEL_CHARS_MAX} characters on each side"
+    )]
     InvalidFilter,
+    /// A field of an action that names something.
+    #[error("`{0}` has more than {NAME_CHARS_MAX} characters")]
+    NameTooLong(&'static str),
     /// A broken invariant.
     #[error("version {1} of `{0}` is missing")]
     PlanMissing(AgentName, u32),
@@ -213,7 +230,7 @@ impl Refusal {
             Self::RunNotSuspended(_) => (409, "run_not_suspended"),
             Self::NotOneStep(..) => (409, "not_one_step"),
             Self::RunNotFailed(..) => (409, "run_not_failed"),
-            Self::PlanDiffers { .. } => (409, "plan_differs"),
+            Self::PlanDiffers { .. } | Self::InputsDiffer { .. } => (409, "plan_differs"),
             Self::RetryTooLate(..) => (409, "step_not_reached"),
             Self::ScopeBusy => (409, "scope_busy"),
             Self::TooManyOperations => (409, "too_many_operations"),
@@ -227,7 +244,7 @@ impl Refusal {
             | Self::SnapshotValueTooLarge(_)
             | Self::SignalTooLarge(_)
             | Self::SnapshotTooLarge(_) => (413, "too_large"),
-            Self::TooManyRuns(_) => (422, "too_many_runs"),
+            Self::TooManyRuns | Self::HoldFilterTooWide => (422, "too_many_runs"),
             Self::UnknownSignal { .. } => (422, "unknown_signal"),
             Self::InvalidAgent(_) => (422, "invalid_agent"),
             Self::UnknownAnswer(_) => (422, "invalid_answer"),
@@ -237,6 +254,7 @@ impl Refusal {
             | Self::InvalidSignalKey
             | Self::InvalidVersion { .. }
             | Self::InvalidFilter
+            | Self::NameTooLong(_)
             | Self::InvalidResult(_)
             | Self::InvalidSupplement(_)
             | Self::UnknownTimer(_)

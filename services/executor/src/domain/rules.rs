@@ -24,6 +24,7 @@ pub(crate) mod open_hold_needs;
 pub(crate) mod operation_items;
 pub(crate) mod pauses;
 pub(crate) mod person_holds;
+pub(crate) mod places;
 pub(crate) mod released_steps;
 pub(crate) mod resolved_args;
 pub(crate) mod result_schema;

@@ -1,17 +1,16 @@
 //! Operations: what one would do, how far one is, and what it did with each run.
 
 use holdpoint_contracts::operation::{
-    GetOperation, ListOperationResults, ListOperations, OPERATION_RUNS_MAX, OperationView,
-    PlanOperation, PlannedOperation, RunResultView,
+    GetOperation, HOLD_FILTER_RUNS_MAX, ListOperationResults, ListOperations, OPERATION_RUNS_MAX,
+    OperationView, PlanOperation, PlannedOperation, RunResultView,
 };
-use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::Page;
 use holdpoint_ids::{OperationId, Workspace};
 use holdpoint_kernel::{check_limit, cut_page};
 
-use super::ExecutorQueries;
 use super::query_error::QueryError;
-use crate::domain::{Operation, Refusal, check_action, selected_status};
+use super::{ExecutorQueries, read_cursor};
+use crate::domain::{Operation, Refusal, check_action};
 use crate::store;
 
 /// Runs of one page of a count.
@@ -26,24 +25,18 @@ impl ExecutorQueries {
     ) -> Result<PlannedOperation, QueryError> {
         let PlanOperation { action, filter } = query;
         check_action(action, filter)?;
-        let selected = selected_status(action, filter);
-        let label = filter.label.as_deref();
-        let filter = store::Filter {
-            workspace,
-            status: selected.status,
-            or_open: false,
-            hold: filter.hold,
-            agent: filter.agent.as_ref(),
-            label: label.and_then(|label| label.split_once('=')),
-            created_after: filter.created_after,
-            created_until: None,
-            is_open: selected.is_open,
-            before: None,
-            limit: COUNTED,
+        let filter = store::Filter::of_operation(workspace, action, filter, COUNTED);
+        let (most, refusal) = match filter.hold {
+            Some(_) => (HOLD_FILTER_RUNS_MAX, Refusal::HoldFilterTooWide),
+            None => (OPERATION_RUNS_MAX, Refusal::TooManyRuns),
         };
-        let mut matched = store::count_runs(&self.db, &filter).await?;
-        if matched > OPERATION_RUNS_MAX {
-            return Err(Refusal::TooManyRuns(matched).into());
+        let bounded = store::Filter {
+            limit: most + 1,
+            ..filter
+        };
+        let mut matched = store::count_runs(&self.db, &bounded).await?;
+        if matched > most {
+            return Err(refusal.into());
         }
         if filter.hold.is_some() {
             matched = self.count_holds(filter).await?;
@@ -115,12 +108,4 @@ impl ExecutorQueries {
             view.run.to_string()
         }))
     }
-}
-
-fn read_cursor<I: std::str::FromStr>(cursor: Option<&str>) -> Result<Option<I>, Problem> {
-    let cursor = cursor.map(str::parse).transpose();
-    cursor.map_err(|_no_id| {
-        let detail = "invalid `cursor`; expected the `next_cursor` of a page";
-        Problem::new(400, "invalid_query", detail)
-    })
 }

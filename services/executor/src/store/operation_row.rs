@@ -1,12 +1,12 @@
 //! Table `operations`: actions on all runs that match a filter.
 
 use holdpoint_ids::{OperationId, Workspace};
-use holdpoint_store::{StateRow as _, StoreError};
+use holdpoint_store::{StateRow as _, StoreError, Transaction};
 use sea_orm::ActiveValue::Set;
-use sea_orm::QuerySelect as _;
 use sea_orm::entity::prelude::*;
 use sea_orm::{QueryOrder, Select};
 
+use super::counts_by_workspace;
 use crate::domain::{Fact, Need, Operation};
 
 #[sea_orm::model]
@@ -60,38 +60,22 @@ fn running() -> Select<Entity> {
     Entity::find().filter(COLUMN.ended_at.is_null())
 }
 
-/// Operations that are not finished, of all workspaces.
+/// Operations that are not finished, of all workspaces, oldest first.
 pub(crate) async fn unfinished(
     db: &impl ConnectionTrait,
     limit: u64,
 ) -> Result<Vec<Operation>, StoreError> {
-    let query = running()
-        .order_by_asc(Column::Workspace)
-        .order_by_asc(Column::Id);
-    Entity::page(db, query, limit).await
+    Entity::page(db, running().order_by_asc(Column::Id), limit).await
 }
 
 /// How many operations of each workspace are not finished.
-pub(crate) async fn find_counts(
-    db: &impl ConnectionTrait,
+pub(super) async fn find_counts(
+    db: &Transaction,
     workspaces: &[&Workspace],
 ) -> Result<Vec<(Need, Fact)>, StoreError> {
-    if workspaces.is_empty() {
-        return Ok(Vec::new());
-    }
-    let names = workspaces.iter().map(|workspace| workspace.as_str());
-    let rows: Vec<String> = running()
-        .select_only()
-        .column(Column::Workspace)
-        .filter(COLUMN.workspace.is_in(names))
-        .into_tuple()
-        .all(db)
-        .await?;
-    let count = |workspace: &&Workspace| {
-        let own = rows.iter().filter(|name| *name == workspace.as_str());
-        let count = u64::try_from(own.count()).unwrap_or(u64::MAX);
-        let need = Need::RunningOperations((*workspace).clone());
-        (need, Fact::Count(count))
-    };
-    Ok(workspaces.iter().map(count).collect())
+    let counts = counts_by_workspace(db, running(), Column::Workspace, workspaces).await?;
+    let counts = counts.into_iter();
+    Ok(counts
+        .map(|(workspace, count)| (Need::RunningOperations(workspace), count))
+        .collect())
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use chrono::{DateTime, Utc};
 use holdpoint_store::StoreError;
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::Expr;
 use sea_orm::{ConnectionTrait, QueryOrder as _, QuerySelect as _, QueryTrait as _};
 
 use super::suspension::snapshot_row;
@@ -64,22 +65,22 @@ async fn delete_expired_operation(
     let Some(operation) = expired_operation(db, before).await? else {
         return Ok(());
     };
-    let runs = Entity::find()
+    let results = Entity::find()
         .select_only()
         .column(Column::RunId)
+        .filter(COLUMN.operation.eq(operation));
+    let page = results.clone().limit(RESULTS);
+    Entity::delete_many()
         .filter(COLUMN.operation.eq(operation))
-        .limit(RESULTS);
-    let deleted = Entity::delete_many()
-        .filter(COLUMN.operation.eq(operation))
-        .filter(Column::RunId.in_subquery(runs.into_query()))
+        .filter(Column::RunId.in_subquery(page.into_query()))
         .exec(db)
         .await?;
-    if deleted.rows_affected < RESULTS {
-        let row = operation_row::Entity::delete_many();
-        row.filter(operation_row::COLUMN.id.eq(operation))
-            .exec(db)
-            .await?;
-    }
+    // Another replica may have deleted this page, so the number of deleted rows does not tell the last page.
+    operation_row::Entity::delete_many()
+        .filter(operation_row::COLUMN.id.eq(operation))
+        .filter(Expr::not_exists(results.into_query()))
+        .exec(db)
+        .await?;
     Ok(())
 }
 

@@ -1,16 +1,17 @@
 //! Table `runs`: control state, and the columns that runs are found by.
 
 use chrono::{DateTime, Utc};
+use holdpoint_contracts::operation::{RunAction, RunFilter};
 use holdpoint_contracts::run::{HoldKind, RunStatus};
 use holdpoint_ids::{AgentName, RunId, Workspace};
 use holdpoint_store::{BrokenRow as _, StateRow as _, StoreError, is_sqlite};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{Expr, ExprTrait, Func};
-use sea_orm::{Condition, QueryOrder, QuerySelect, Select};
+use sea_orm::sea_query::{Expr, ExprTrait, Func, Query};
+use sea_orm::{Condition, QueryOrder, QuerySelect, QueryTrait as _, Select};
 
-use crate::domain::Run;
 use crate::domain::scope::Cursor;
+use crate::domain::{Run, selected_status};
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -76,6 +77,32 @@ pub(crate) struct Filter<'f> {
     pub(crate) limit: u64,
 }
 
+impl<'f> Filter<'f> {
+    /// The runs that an operation acts on.
+    pub(crate) fn of_operation(
+        workspace: &'f Workspace,
+        action: &RunAction,
+        filter: &'f RunFilter,
+        limit: u64,
+    ) -> Self {
+        let status = selected_status(action, filter);
+        let label = filter.label.as_deref();
+        Self {
+            workspace,
+            status,
+            or_open: false,
+            hold: filter.hold,
+            agent: filter.agent.as_ref(),
+            label: label.and_then(|label| label.split_once('=')),
+            created_after: filter.created_after,
+            created_until: None,
+            is_open: status.is_none(),
+            before: None,
+            limit,
+        }
+    }
+}
+
 pub(crate) async fn with_ids(
     db: &impl ConnectionTrait,
     ids: &[RunId],
@@ -102,13 +129,19 @@ pub(crate) async fn list(
     Entity::page(db, query, filter.limit).await
 }
 
-/// How many runs match, whatever the limit is. The kind of hold is not in a column, so the count has each open run.
+/// How many runs match, at most the limit. The kind of hold is not in a column, so the count has each open run.
 pub(crate) async fn count(
     db: &impl ConnectionTrait,
     filter: &Filter<'_>,
 ) -> Result<u64, StoreError> {
     let ids = matching(db, filter)?.select_only().column(Column::Id);
-    Ok(ids.count(db).await?)
+    let count = Query::select()
+        .expr(Expr::col(Column::Id).count())
+        .from_subquery(ids.limit(filter.limit).into_query(), "matching")
+        .to_owned();
+    let row = db.query_one(&count).await?;
+    let count: i64 = row.map_or(Ok(0), |row| row.try_get_by_index(0))?;
+    u64::try_from(count).map_err(Entity::broken)
 }
 
 fn matching(db: &impl ConnectionTrait, filter: &Filter<'_>) -> Result<Select<Entity>, StoreError> {

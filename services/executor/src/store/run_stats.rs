@@ -33,12 +33,15 @@ pub(crate) async fn newest(
          SELECT status, state, created_at FROM runs WHERE workspace = ? AND agent = ? \
          ORDER BY id DESC LIMIT ?) AS newest WHERE created_at >= ?"
     } else {
-        "SELECT status, state::json #>> '{phase,failure,class}' AS class, \
-         (state::json #>> '{clocks,active_ms}')::bigint AS active_ms, \
-         (state::json #>> '{clocks,queued_ms}')::bigint AS queued_ms, \
-         (state::json #>> '{clocks,human_ms}')::bigint AS human_ms FROM (\
+        // The function parses each state once, and an operator for each field would parse it again.
+        "SELECT status, phase #>> '{failure,class}' AS class, \
+         (clocks ->> 'active_ms')::bigint AS active_ms, \
+         (clocks ->> 'queued_ms')::bigint AS queued_ms, \
+         (clocks ->> 'human_ms')::bigint AS human_ms FROM (\
          SELECT status, state, created_at FROM runs WHERE workspace = $1 AND agent = $2 \
-         ORDER BY id DESC LIMIT $3) AS newest WHERE created_at >= $4"
+         ORDER BY id DESC LIMIT $3) AS newest \
+         CROSS JOIN LATERAL json_to_record(state::json) AS parsed(phase json, clocks json) \
+         WHERE created_at >= $4"
     };
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let values = [

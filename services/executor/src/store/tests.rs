@@ -75,6 +75,9 @@ async fn postgres_behaves_as_sqlite_does() {
     leases::nodes_go(&database("nodes").await).await;
     retention::expired_runs_go(&database("retention").await).await;
     operations::keep_results(&database("operations").await).await;
+    operations::have_bounds(&database("bounds").await).await;
+    operations::outlasts_its_results(&database("replicas").await, &database("replicas").await)
+        .await;
     stats::have_newest(&database("stats").await).await;
     suspension::is_kept(&database("snapshots").await).await;
     suspension::shows_calls(&database("calls").await).await;

@@ -1,13 +1,12 @@
 //! Table `tools`.
 
-use std::sync::Arc;
-
 use holdpoint_ids::{ToolName, Workspace};
 use holdpoint_store::{StateRow as _, StoreError, Transaction};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{QueryOrder, QuerySelect, Select};
 
+use super::counts_by_workspace;
 use crate::domain::{Fact, Need, Tool};
 
 #[sea_orm::model]
@@ -69,21 +68,21 @@ pub(crate) async fn names(
 }
 
 /// How many tools are registered in each workspace.
-pub(super) async fn counts(
+pub(super) async fn find_counts(
     db: &Transaction,
     workspaces: &[&Workspace],
 ) -> Result<Vec<(Need, Fact)>, StoreError> {
-    let mut found = Vec::new();
-    for workspace in workspaces {
-        let count = live(workspace).count(db).await?;
-        let need = Need::ToolCount((*workspace).clone());
-        found.push((need, Fact::Value(Arc::new(count.into()))));
-    }
-    Ok(found)
+    let counts = counts_by_workspace(db, registered(), Column::Workspace, workspaces).await?;
+    let counts = counts.into_iter();
+    Ok(counts
+        .map(|(workspace, count)| (Need::ToolCount(workspace), count))
+        .collect())
+}
+
+fn registered() -> Select<Entity> {
+    Entity::find().filter(COLUMN.deleted_at.is_null())
 }
 
 fn live(workspace: &Workspace) -> Select<Entity> {
-    Entity::find()
-        .filter(COLUMN.workspace.eq(workspace.as_str()))
-        .filter(COLUMN.deleted_at.is_null())
+    registered().filter(COLUMN.workspace.eq(workspace.as_str()))
 }

@@ -13,9 +13,7 @@ use holdpoint_kernel::{PendingSweep, Sweep, SweepPage};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 
-use crate::domain::{
-    Input, Operation, OperationInput, OperationItem, input_of_action, selected_status,
-};
+use crate::domain::{Input, Operation, OperationInput, OperationItem, input_of_action};
 use crate::executor::Executor;
 use crate::store;
 
@@ -70,25 +68,24 @@ async fn page_of(
 ) -> Result<Vec<Input>, StoreError> {
     let left = OPERATION_RUNS_MAX.saturating_sub(operation.taken);
     let limit = runs.min(left).max(1);
-    let selected = selected_status(&operation.action, &operation.filter);
-    let label = operation.filter.label.as_deref();
+    let Operation {
+        workspace,
+        action,
+        filter,
+        ..
+    } = operation;
+    // One more run tells whether the page is the last one.
     let filter = store::Filter {
-        workspace: &operation.workspace,
-        status: selected.status,
-        or_open: false,
-        hold: operation.filter.hold,
-        agent: operation.filter.agent.as_ref(),
-        label: label.and_then(|label| label.split_once('=')),
-        created_after: operation.filter.created_after,
         created_until: Some(operation.created_at),
-        is_open: selected.is_open,
         before: operation.cursor,
-        limit,
+        ..store::Filter::of_operation(workspace, action, filter, limit + 1)
     };
-    let found = store::list_runs(db, &filter).await?;
-    let is_last = u64::try_from(found.len()).is_ok_and(|count| count < limit);
+    let mut found = store::list_runs(db, &filter).await?;
+    let most = usize::try_from(limit).unwrap_or(usize::MAX);
+    let is_last = found.len() <= most;
+    found.truncate(most);
     let upto = found.last().map(|run| run.id).filter(|_| !is_last);
-    let hold = operation.filter.hold;
+    let hold = filter.hold;
     let matching = found
         .iter()
         .filter(|run| hold.is_none_or(|kind| run.waits_on(kind)));

@@ -34,7 +34,8 @@ const RUNS_MAX: u64 = 10;
 
 struct AgentPage {
     agent: AgentView,
-    stats: AgentStats,
+    /// None: they could not be read.
+    stats: Option<AgentStats>,
     runs: Page<RunView>,
 }
 
@@ -56,7 +57,11 @@ async fn render(
         @if let Some(notice) = &attempt.notice { (notice.render()) }
         (head(viewer, agent))
         @if viewer.may(Right::Ask) && agent.status == "active" { (start_form(viewer, agent, attempt)) }
-        (statistics(&page.stats, viewer))
+        section #stats {
+            h2 { "Results of its runs" }
+            @if let Some(stats) = &page.stats { (statistics(stats, viewer)) }
+            @else { p.muted { "Statistics are not available now. The rest of the page is complete." } }
+        }
         (newest_runs(agent, &page.runs, viewer))
         (plan(&agent.steps))
         (versions(agent, viewer))
@@ -84,9 +89,17 @@ async fn load(viewer: &Viewer, agent: AgentName) -> Result<AgentPage, Problem> {
     );
     Ok(AgentPage {
         agent: agent?,
-        stats: stats?,
+        stats: stats.inspect_err(log_missing_statistics).ok(),
         runs: runs?,
     })
+}
+
+fn log_missing_statistics(problem: &Problem) {
+    let code = &problem.code;
+    tracing::warn!(
+        code,
+        "statistics of an agent not read; its page is shown without them"
+    );
 }
 
 fn head(viewer: &Viewer, agent: &AgentView) -> Markup {
@@ -109,11 +122,17 @@ fn controls(viewer: &Viewer, agent: &AgentView) -> Markup {
     let path = act_path(&agent.agent);
     let pause = html! {
         button { "Pause this agent" }
-        span.hint { "Timers of all its runs stop, and new runs start paused, until the agent is resumed." }
+        span.hint {
+            "Timers of all its runs stop, and new runs start paused, until the agent is resumed. "
+            "With " code { "on_pause: cancel" } ", its waiting runs are cancelled."
+        }
     };
     let resume = html! {
         button { "Resume this agent" }
-        span.hint { "All its runs continue, and their waits have the time that was left." }
+        span.hint {
+            "Its runs continue, unless they or the workspace are paused too. "
+            "Waits have the time that was left, and a wait until a date keeps its date."
+        }
     };
     html! {
         div.run-controls {
@@ -140,7 +159,7 @@ fn start_form(viewer: &Viewer, agent: &AgentView, attempt: &RequestAttempt) -> M
         }
         @if let Some(form) = &form { (form.inputs("start", &attempt.fields, &attempt.errors)) }
         button { "Start a run" }
-        span.hint { "The run begins at once with version " (agent.version) "." }
+        span.hint { "The run has the newest version of this agent." }
     };
     html! {
         section.panel #start {
@@ -155,24 +174,21 @@ fn statistics(stats: &AgentStats, viewer: &Viewer) -> Markup {
         .success_rate
         .map(|rate| format!("{:.0} %", rate * 100.0));
     html! {
-        section #stats {
-            h2 { "Results of its runs" }
-            p.meta {
-                span { "Runs since " (labels::instant(stats.since, viewer.zone)) ": " (stats.runs) }
-                @if stats.limit_reached { span { "only the newest " (stats.runs) " count" } }
-            }
-            @if let Some(rate) = rate {
-                p.lead { "Success rate " strong { (rate) } }
-                p.hint { "Only failures of the agent lower it." }
-            }
-            dl.pairs {
-                @for (status, runs) in &stats.statuses { dt { (humanize(status)) } dd { (runs) } }
-                @for (class, runs) in &stats.failures { dt { "Failures of class " (humanize(class)) } dd { (runs) } }
-                @if let Some(median) = &stats.median {
-                    dt { "Median time at work" } dd { (labels::duration(median.active_ms)) }
-                    dt { "Median time in queues" } dd { (labels::duration(median.queued_ms)) }
-                    dt { "Median wait for people" } dd { (labels::duration(median.human_ms)) }
-                }
+        p.meta {
+            span { "Runs since " (labels::instant(stats.since, viewer.zone)) ": " (stats.runs) }
+            @if stats.limit_reached { span { "only the newest " (stats.runs) " count" } }
+        }
+        @if let Some(rate) = rate {
+            p.lead { "Success rate " strong { (rate) } }
+            p.hint { "Only failures of the agent lower it." }
+        }
+        dl.pairs {
+            @for (status, runs) in &stats.statuses { dt { (humanize(status)) } dd { (runs) } }
+            @for (class, runs) in &stats.failures { dt { "Failures of class " (humanize(class)) } dd { (runs) } }
+            @if let Some(median) = &stats.median {
+                dt { "Median time at work" } dd { (labels::duration(median.active_ms)) }
+                dt { "Median time in queues" } dd { (labels::duration(median.queued_ms)) }
+                dt { "Median wait for people" } dd { (labels::duration(median.human_ms)) }
             }
         }
     }
@@ -250,7 +266,7 @@ pub(super) async fn act(
     Ok((status, page).into_response())
 }
 
-/// Returns the path of the page to show. If the executor is down, the command is stored and has its effect later.
+/// Returns the path of the page to show. If the executor is down, a pause or resume is stored and has its effect later.
 async fn perform(viewer: &Viewer, agent: &AgentName, fields: &Fields) -> Result<String, FormError> {
     let own = format!("/agents/{agent}");
     match fields.get("do") {

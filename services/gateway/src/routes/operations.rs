@@ -37,7 +37,7 @@ struct BulkBody {
     filter: RunFilter,
     #[serde(default)]
     dry_run: bool,
-    /// Those of the action.
+    /// The fields of the action.
     #[serde(flatten)]
     fields: Map<String, Value>,
 }

@@ -9,11 +9,12 @@ use holdpoint_contracts::tool::{RegisteredTool, ToolOffer, ToolSpec};
 use holdpoint_ids::{NodeName, Workspace};
 
 use crate::domain::commands::put_tool::spec_refusal;
-use crate::domain::decision::{Decision, Lookup, LookupFn, Outcome, Undecided, decided};
+use crate::domain::decision::{Decided, Decision, LookupFn, Outcome, decided};
 use crate::domain::effect::Reply;
 use crate::domain::model::tool::{OFFERED_TOOLS_MAX, Tool};
-use crate::domain::need::{Aggregate, Fact, Need};
+use crate::domain::need::{Aggregate, Need};
 use crate::domain::refusal::Refusal;
+use crate::domain::rules::places::take_place;
 
 /// Definitions of one tool that its entry keeps. An older one counts as new when a node registers it again.
 const OFFERS_KEPT: usize = 4;
@@ -44,7 +45,8 @@ pub(crate) fn register_tool(
         return Err(refusal.into());
     }
     let Some(known) = known else {
-        require_place(workspace, lookup)?;
+        let need = Need::ToolCount(workspace.clone());
+        let place = take_place(need, OFFERED_TOOLS_MAX, Refusal::TooManyTools, lookup)?;
         let first = Tool {
             workspace: workspace.clone(),
             spec: spec.clone(),
@@ -56,11 +58,12 @@ pub(crate) fn register_tool(
             unchanged: 0,
             risk_revision: 1,
         };
-        return decided(
-            Aggregate::Tool(first),
-            Vec::new(),
-            Reply::Registered(RegisteredTool::Agreed),
-        );
+        return Ok(Outcome::Decided(Box::new(Decided {
+            state: Aggregate::Tool(first),
+            effects: Vec::new(),
+            facts: vec![place],
+            reply: Reply::Registered(RegisteredTool::Agreed),
+        })));
     };
     let same = known.offers.iter().find(|offer| offer.tool == *spec);
     let merged = merge(&known.spec, spec, same.is_some());
@@ -92,20 +95,6 @@ fn offer_refusal(workspace: &Workspace, spec: &ToolSpec) -> Option<Refusal> {
     let message =
         format!("a node registers tools in the workspace `{SYSTEM_WORKSPACE}`, without `http`");
     Some(Refusal::InvalidTool(message))
-}
-
-/// A new tool needs a place among [`OFFERED_TOOLS_MAX`].
-fn require_place(workspace: &Workspace, lookup: LookupFn<'_>) -> Result<(), Undecided> {
-    let need = Need::ToolCount(workspace.clone());
-    let count = match lookup(&need) {
-        Lookup::NotLoaded => return Err(Undecided::NeedsMore(vec![need])),
-        Lookup::Found(Fact::Value(count)) => count.as_u64().unwrap_or_default(),
-        Lookup::Found(_) | Lookup::Missing => 0,
-    };
-    if count >= OFFERED_TOOLS_MAX {
-        return Err(Refusal::TooManyTools.into());
-    }
-    Ok(())
 }
 
 /// All registrations together.

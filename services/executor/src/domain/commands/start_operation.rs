@@ -1,20 +1,19 @@
 //! `executor.start_operation`, `cancel_operation`: an operator acts on all runs that match a filter. The sweep reports
-//! how many of them have a result.
+//! each page of runs.
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::operation::{OPERATION_RUNS_MAX, OPERATIONS_MAX, RunAction, RunFilter};
-use holdpoint_ids::{OperationId, RunId, Workspace};
+use holdpoint_contracts::operation::{OPERATION_RUNS_MAX, OPERATIONS_MAX};
+use holdpoint_ids::{OperationId, RunId};
 
-use crate::domain::decision::{
-    Decision, InWorkspace, Lookup, LookupFn, Outcome, Undecided, decided,
-};
+use crate::domain::decision::{Decided, Decision, InWorkspace, LookupFn, Outcome, decided};
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::input::OperationInput;
 use crate::domain::model::operation::{Operation, OperationPhase};
 use crate::domain::need::{Aggregate, Fact, Need};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::operation_items::check_action;
+use crate::domain::rules::places::take_place;
 
 pub(crate) fn change_operation(
     known: Option<&Operation>,
@@ -40,7 +39,12 @@ pub(crate) fn change_operation(
             },
             None,
         ) => {
-            check_start(workspace, action, filter, *matched, lookup)?;
+            check_action(action, filter)?;
+            if *matched > OPERATION_RUNS_MAX {
+                return Err(Refusal::TooManyRuns.into());
+            }
+            let need = Need::RunningOperations(workspace.clone());
+            let place = take_place(need, OPERATIONS_MAX, Refusal::TooManyOperations, lookup)?;
             let fresh = Operation {
                 id,
                 workspace: workspace.clone(),
@@ -54,34 +58,13 @@ pub(crate) fn change_operation(
                 cursor: None,
                 phase: OperationPhase::Running,
             };
-            changed(fresh, vec![Effect::OperationPending])
+            changed(fresh, vec![Effect::OperationPending], vec![place])
         }
         (_, None) => Err(Refusal::OperationNotFound(id).into()),
         (OperationInput::Cancel { by }, Some(own)) => cancel(own, by, now),
         (OperationInput::Paged { after, upto, runs }, Some(own)) => {
             record_page(own, *after, *upto, *runs, now)
         }
-    }
-}
-
-fn check_start(
-    workspace: &Workspace,
-    action: &RunAction,
-    filter: &RunFilter,
-    matched: u64,
-    lookup: LookupFn<'_>,
-) -> Result<(), Undecided> {
-    check_action(action, filter)?;
-    if matched > OPERATION_RUNS_MAX {
-        return Err(Refusal::TooManyRuns(matched).into());
-    }
-    let need = Need::RunningOperations(workspace.clone());
-    match lookup(&need) {
-        Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
-        Lookup::Found(Fact::Count(running)) if running >= OPERATIONS_MAX => {
-            Err(Refusal::TooManyOperations.into())
-        }
-        Lookup::Found(_) | Lookup::Missing => Ok(()),
     }
 }
 
@@ -93,7 +76,7 @@ fn cancel(own: &Operation, by: &Actor, now: DateTime<Utc>) -> Decision {
         at: now,
         by: by.clone(),
     };
-    changed(next(own, phase), Vec::new())
+    changed(next(own, phase), Vec::new(), Vec::new())
 }
 
 /// A page counts if it follows the newest one: another replica may have read the same page.
@@ -132,9 +115,14 @@ fn next(own: &Operation, phase: OperationPhase) -> Operation {
     }
 }
 
-fn changed(next: Operation, effects: Vec<Effect>) -> Decision {
+fn changed(next: Operation, effects: Vec<Effect>, facts: Vec<(Need, Fact)>) -> Decision {
     let reply = Reply::Operation(Box::new(next.view()));
-    decided(Aggregate::Operation(next), effects, reply)
+    Ok(Outcome::Decided(Box::new(Decided {
+        state: Aggregate::Operation(next),
+        effects,
+        facts,
+        reply,
+    })))
 }
 
 fn unchanged(own: &Operation) -> Decision {

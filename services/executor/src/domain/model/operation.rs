@@ -41,7 +41,7 @@ pub struct Operation {
 pub enum OperationPhase {
     /// The sweep works through the runs.
     Running,
-    /// Every run has a result.
+    /// All pages were read. A run that was deleted has no result.
     Completed {
         at: DateTime<Utc>,
         /// More runs match by now than an operation may have.
@@ -58,22 +58,15 @@ pub struct OperationResult {
     pub operation: OperationId,
     pub run: RunId,
     pub result: RunResult,
-    /// Of the refusal.
+    /// The code of the refusal; none: it was not refused.
     pub code: Option<String>,
     pub at: DateTime<Utc>,
 }
 
-/// The statuses of the runs that a filter selects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SelectedStatus {
-    pub status: Option<RunStatus>,
-    /// Only runs that have not ended.
-    pub is_open: bool,
-}
-
-/// A filter without a status selects the runs that the action can concern.
+/// The status of the runs that an operation selects; none: all that have not ended. A filter without a status selects
+/// the runs that the action can concern.
 #[must_use]
-pub fn selected_status(action: &RunAction, filter: &RunFilter) -> SelectedStatus {
+pub fn selected_status(action: &RunAction, filter: &RunFilter) -> Option<RunStatus> {
     let default = match action {
         RunAction::Retry { .. } => Some(RunStatus::Failed),
         RunAction::Pause { .. }
@@ -83,11 +76,7 @@ pub fn selected_status(action: &RunAction, filter: &RunFilter) -> SelectedStatus
         | RunAction::Migrate { .. }
         | RunAction::Signal { .. } => None,
     };
-    let status = filter.status.or(default);
-    SelectedStatus {
-        status,
-        is_open: status.is_none(),
-    }
+    filter.status.or(default)
 }
 
 impl Operation {

@@ -97,6 +97,11 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
                 needs.push(Need::State(Key::Contact(workspace, contact.clone())));
             }
         }
+        RunInput::Migrate { version, .. } => {
+            needs.push(Need::Value(run.id, INPUT.to_owned()));
+            let plan = |version| Need::Plan(workspace, run.agent.clone(), version);
+            needs.extend(version.map(plan));
+        }
         RunInput::Suspend { .. } => needs.push(Need::ToolCalls(run.id)),
         RunInput::SuspendStep(report) => {
             needs.push(Need::Request(run.id, report.step.clone()));
@@ -111,7 +116,6 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         | RunInput::Resume { .. }
         | RunInput::Cancel { .. }
         | RunInput::Retry { .. }
-        | RunInput::Migrate { .. }
         | RunInput::Signal { .. }
         | RunInput::Watch
         | RunInput::ApplyScopes

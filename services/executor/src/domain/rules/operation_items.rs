@@ -3,12 +3,15 @@
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::operation::{OperationState, RunAction, RunFilter, RunResult};
 use holdpoint_contracts::size::json_bytes;
+use holdpoint_ids::NAME_CHARS_MAX;
 
 use crate::domain::decision::{Decided, Decision, Lookup, LookupFn, Outcome, Undecided};
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::input::{OperationItem, RunInput};
 use crate::domain::model::operation::{Operation, OperationResult};
-use crate::domain::model::run::{Run, SIGNAL_BYTES_MAX, SIGNAL_KEY_CHARS_MAX, Signal};
+use crate::domain::model::run::{
+    LABEL_CHARS_MAX, Run, SIGNAL_BYTES_MAX, SIGNAL_KEY_CHARS_MAX, Signal,
+};
 use crate::domain::need::{Aggregate, Fact, Key, Need};
 use crate::domain::refusal::{REASON_CHARS_MAX, Refusal};
 
@@ -42,17 +45,29 @@ pub fn input_of_action(operation: &Operation) -> RunInput {
 /// # Errors
 /// [`Refusal`]: a text is too long, or a label has no value.
 pub fn check_action(action: &RunAction, filter: &RunFilter) -> Result<(), Refusal> {
-    if filter.label.as_ref().is_some_and(|it| !it.contains('=')) {
+    let is_short = |text: &str, most| text.chars().count() <= most;
+    let is_label =
+        |(name, value)| is_short(name, LABEL_CHARS_MAX) && is_short(value, LABEL_CHARS_MAX);
+    if let Some(label) = &filter.label
+        && !label.split_once('=').is_some_and(is_label)
+    {
         return Err(Refusal::InvalidFilter);
     }
     match action {
         RunAction::Cancel { reason } | RunAction::Suspend { reason } => {
-            let chars = reason.as_deref().map_or(0, |reason| reason.chars().count());
-            if chars > REASON_CHARS_MAX {
+            if !is_short(reason.as_deref().unwrap_or_default(), REASON_CHARS_MAX) {
                 return Err(Refusal::ReasonTooLong);
             }
         }
-        RunAction::Signal { data, key, .. } => {
+        RunAction::Retry { from_step } => {
+            if !is_short(from_step.as_deref().unwrap_or_default(), NAME_CHARS_MAX) {
+                return Err(Refusal::NameTooLong("from_step"));
+            }
+        }
+        RunAction::Signal { name, data, key } => {
+            if !is_short(name, NAME_CHARS_MAX) {
+                return Err(Refusal::NameTooLong("name"));
+            }
             let chars = key.as_deref().map_or(1, |key| key.chars().count());
             if !(1..=SIGNAL_KEY_CHARS_MAX).contains(&chars) {
                 return Err(Refusal::InvalidSignalKey);
@@ -62,10 +77,7 @@ pub fn check_action(action: &RunAction, filter: &RunFilter) -> Result<(), Refusa
                 return Err(Refusal::SignalTooLarge(bytes));
             }
         }
-        RunAction::Pause { .. }
-        | RunAction::Resume { .. }
-        | RunAction::Retry { .. }
-        | RunAction::Migrate { .. } => {}
+        RunAction::Pause { .. } | RunAction::Resume { .. } | RunAction::Migrate { .. } => {}
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Operations, and what they did with each run.
 
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use chrono::TimeDelta;
 use holdpoint_contracts::operation::{ResultCounts, RunResult};
@@ -66,6 +67,110 @@ async fn pages_have_each_run_that_matches_once() {
         "without the run that ended and the later one"
     );
     assert_eq!(own.taken, 1_098);
+}
+
+/// One run more is read, so a full last page costs no empty one after it.
+#[tokio::test]
+async fn a_full_page_knows_that_it_is_the_last() {
+    let (_dir, db) = sqlite().await;
+    let mut states: Vec<_> = (0..200).map(|_| (Aggregate::Run(run()), 0)).collect();
+    states.push((Aggregate::Operation(operation()), 0));
+    assert_eq!(save_all(&db, &states).await, []);
+    let inputs = operations_page(&db).await.unwrap();
+    let Some(Input::Operation { input, .. }) = inputs.last() else {
+        panic!("{inputs:?}")
+    };
+    let last = OperationInput::Paged {
+        after: None,
+        upto: None,
+        runs: 200,
+    };
+    assert_eq!(input, &last);
+}
+
+#[tokio::test]
+async fn counts_have_bounds_and_older_operations_come_first() {
+    let (_dir, db) = sqlite().await;
+    have_bounds(&db).await;
+}
+
+pub(super) async fn have_bounds(db: &DatabaseConnection) {
+    let mut states: Vec<_> = (0..3).map(|_| (Aggregate::Run(run()), 0)).collect();
+    let older = Operation {
+        workspace: "umbrella".parse().unwrap(),
+        ..operation()
+    };
+    for operation in [&older, &operation()] {
+        states.push((Aggregate::Operation(operation.clone()), 0));
+    }
+    states.push((Aggregate::Tool(tool()), 0));
+    assert_eq!(save_all(db, &states).await, []);
+    let workspace = acme();
+    for (limit, count) in [(1, 1), (3, 3), (100, 3)] {
+        let bounded = Filter {
+            limit,
+            ..filter(&workspace)
+        };
+        assert_eq!(count_runs(db, &bounded).await.unwrap(), count);
+    }
+    let first = unfinished_operations(db, 1).await.unwrap();
+    assert_eq!(first, [older]);
+    let of = tool().workspace;
+    let needs = [
+        Need::ToolCount(of.clone()),
+        Need::ToolCount("empty".parse().unwrap()),
+    ];
+    let tx = begin_write(db).await.unwrap();
+    let found = executor().find(&tx, &needs).await.unwrap();
+    tx.commit().await.unwrap();
+    assert!(
+        matches!(&found[..], [(Need::ToolCount(it), Fact::Count(1))] if *it == of),
+        "{found:?}"
+    );
+}
+
+/// Two replicas delete the same page of results. The operation outlasts the results that are left.
+pub(super) async fn outlasts_its_results(one: &DatabaseConnection, other: &DatabaseConnection) {
+    let own = ended(operation());
+    assert_eq!(
+        save_all(one, &[(Aggregate::Operation(own.clone()), 0)]).await,
+        []
+    );
+    let results: Vec<_> = (0..20_001)
+        .map(|_| {
+            Effect::OperationResult(OperationResult {
+                operation: own.id,
+                run: RunId::fresh(),
+                result: RunResult::Changed,
+                code: None,
+                at: now(),
+            })
+        })
+        .collect();
+    record_all(one, &results).await;
+    let effects = [Effect::DeleteExpiredRuns { before: now() }];
+    let first = begin_write(one).await.unwrap();
+    executor().record(&first, &effects, now()).await.unwrap();
+    let mut second = std::pin::pin!(record_all(other, &effects));
+    let early = tokio::time::timeout(Duration::from_millis(300), &mut second).await;
+    assert!(early.is_err(), "it waits for the rows of the first");
+    first.commit().await.unwrap();
+    second.await;
+    let left = result_counts(one, own.id).await.unwrap().total();
+    let found = super::super::operation(one, &acme(), own.id).await;
+    assert_eq!((left, found.unwrap().is_some()), (1, true));
+    record_all(one, &effects).await;
+    assert!(!has_expired(one, now()).await.unwrap());
+}
+
+fn ended(operation: Operation) -> Operation {
+    Operation {
+        phase: OperationPhase::Completed {
+            at: now() - TimeDelta::days(1),
+            limit_reached: false,
+        },
+        ..operation
+    }
 }
 
 pub(super) async fn keep_results(db: &DatabaseConnection) {
@@ -154,11 +259,7 @@ async fn expire(db: &DatabaseConnection, own: Operation) {
     assert!(!has_expired(db, now()).await.unwrap());
     let ended = Operation {
         version: 2,
-        phase: OperationPhase::Completed {
-            at: now() - TimeDelta::days(1),
-            limit_reached: false,
-        },
-        ..own
+        ..ended(own)
     };
     assert_eq!(
         save_all(db, &[(Aggregate::Operation(ended.clone()), 1)]).await,

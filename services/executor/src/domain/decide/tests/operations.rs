@@ -9,13 +9,13 @@ use holdpoint_contracts::operation::{
     OPERATION_RUNS_MAX, OPERATIONS_MAX, OperationState, RunAction, RunFilter, RunResult,
 };
 use holdpoint_contracts::run::RunStatus;
-use holdpoint_ids::{OperationId, RunId};
+use holdpoint_ids::{NAME_CHARS_MAX, OperationId, RunId};
 use serde_json::{Value, json};
 
 use super::world::{World, acme, owner, run_id};
 use crate::domain::decision::{Decided, Lookup, Outcome, Undecided};
 use crate::domain::refusal::REASON_CHARS_MAX;
-use crate::domain::run::SIGNAL_BYTES_MAX;
+use crate::domain::run::{LABEL_CHARS_MAX, SIGNAL_BYTES_MAX};
 use crate::domain::{
     Aggregate, Effect, Fact, Input, Key, Need, Operation, OperationInput, OperationItem,
     OperationResult, Refusal, decide, input_of_action, selected_status,
@@ -95,10 +95,10 @@ fn an_operation_has_bounds_and_is_repeated_without_an_effect() {
     let many = OPERATION_RUNS_MAX + 1;
     assert_eq!(
         change(None, start(cancel("x"), many), 0),
-        Err(Refusal::TooManyRuns(many))
+        Err(Refusal::TooManyRuns)
     );
-    let text = Refusal::TooManyRuns(many).to_string();
-    assert!(text.contains("100001") && text.contains("100000"), "{text}");
+    let text = Refusal::TooManyRuns.to_string();
+    assert!(text.contains("more than 100000 runs"), "{text}");
     assert_eq!(
         change(None, start(cancel("x"), 1), OPERATIONS_MAX),
         Err(Refusal::TooManyOperations)
@@ -145,6 +145,80 @@ fn an_operation_has_bounds_and_is_repeated_without_an_effect() {
     }
 }
 
+/// The count is loaded once for a batch, so each start raises it for the others.
+#[test]
+fn operations_of_one_batch_count() {
+    let mut running = OPERATIONS_MAX - 2;
+    let mut begun = 0;
+    let refusal = loop {
+        let input = Input::Operation {
+            workspace: acme(),
+            id: OperationId::fresh(),
+            input: start(cancel("x"), 1),
+        };
+        let lookup = |_: &Need| Lookup::Found(Fact::Count(running));
+        match decide(None, &input, &lookup, World::of(WAIT).now) {
+            Ok(Outcome::Decided(decided)) => {
+                let [(Need::RunningOperations(_), Fact::Count(raised))] = decided.facts[..] else {
+                    panic!("{:?}", decided.facts);
+                };
+                (begun, running) = (begun + 1, raised);
+            }
+            Err(Undecided::Refused(refusal)) => break refusal,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!((begun, refusal), (2, Refusal::TooManyOperations));
+}
+
+/// The operation keeps its texts, and a wrong one would be refused for every run.
+#[test]
+fn texts_of_an_operation_have_limits() {
+    let started = |action, label: &str| {
+        let filter = RunFilter {
+            label: Some(label.to_owned()),
+            ..RunFilter::default()
+        };
+        let input = OperationInput::Start {
+            by: owner(),
+            action,
+            filter,
+            matched: 1,
+        };
+        change(None, input, 0).map(|_| ())
+    };
+    let of = |chars| "ä".repeat(chars);
+    let label = |name, value| format!("{}={}", of(name), of(value));
+    let most = LABEL_CHARS_MAX;
+    assert_eq!(started(cancel("x"), &label(most, most)), Ok(()));
+    for wrong in [label(most + 1, 1), label(1, most + 1), of(1)] {
+        assert_eq!(started(cancel("x"), &wrong), Err(Refusal::InvalidFilter));
+    }
+    let text = Refusal::InvalidFilter.to_string();
+    assert!(text.contains("200 characters"), "{text}");
+    let retry = |chars| RunAction::Retry {
+        from_step: Some(of(chars)),
+    };
+    let signal = |chars| RunAction::Signal {
+        name: of(chars),
+        data: Value::Null,
+        key: None,
+    };
+    for (long, short, field) in [
+        (
+            retry(NAME_CHARS_MAX + 1),
+            retry(NAME_CHARS_MAX),
+            "from_step",
+        ),
+        (signal(NAME_CHARS_MAX + 1), signal(NAME_CHARS_MAX), "name"),
+    ] {
+        let refusal = Refusal::NameTooLong(field);
+        assert!(refusal.to_string().contains("100 characters"));
+        assert_eq!(started(long, "a=b"), Err(refusal));
+        assert_eq!(started(short, "a=b"), Ok(()));
+    }
+}
+
 #[test]
 fn a_page_counts_once_and_the_last_one_ends_the_operation() {
     let own = started(cancel("x"));
@@ -181,19 +255,13 @@ fn a_page_counts_once_and_the_last_one_ends_the_operation() {
 fn a_filter_without_a_status_selects_what_the_action_can_concern() {
     let filter = RunFilter::default();
     let retry = RunAction::Retry { from_step: None };
-    let selected = selected_status(&retry, &filter);
-    assert_eq!(
-        (selected.status, selected.is_open),
-        (Some(RunStatus::Failed), false)
-    );
-    let selected = selected_status(&cancel("x"), &filter);
-    assert_eq!((selected.status, selected.is_open), (None, true));
+    assert_eq!(selected_status(&retry, &filter), Some(RunStatus::Failed));
+    assert_eq!(selected_status(&cancel("x"), &filter), None);
     let filter = RunFilter {
         status: Some(RunStatus::Completed),
         ..filter
     };
-    let selected = selected_status(&cancel("x"), &filter);
-    assert_eq!((selected.status, selected.is_open), (filter.status, false));
+    assert_eq!(selected_status(&cancel("x"), &filter), filter.status);
 }
 
 /// Applies an operation to the run of a world, as the kernel does: nothing is known until it was asked for.

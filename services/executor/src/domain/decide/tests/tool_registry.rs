@@ -51,9 +51,7 @@ impl Registry {
                 Some(tool) => Lookup::Found(Fact::Tool(std::sync::Arc::new(tool.clone()))),
                 None => Lookup::Missing,
             },
-            Need::ToolCount(_) => {
-                Lookup::Found(Fact::Value(std::sync::Arc::new(json!(self.count))))
-            }
+            Need::ToolCount(_) => Lookup::Found(Fact::Count(self.count)),
             _ => Lookup::Missing,
         }
     }
@@ -73,6 +71,9 @@ impl Registry {
                     panic!("a tool");
                 };
                 self.nodes = Some(tool);
+                if let [(Need::ToolCount(_), Fact::Count(raised))] = decided.facts[..] {
+                    self.count = raised;
+                }
                 decided.reply
             }
             Err(Undecided::Refused(refusal)) => return Err(refusal),
@@ -263,7 +264,10 @@ fn hostile_registrations_are_refused() {
         let refusal = registry.register("hostile", &spec).unwrap_err();
         assert_eq!(refusal.problem().status, status, "{refusal}");
     }
-    registry.count = 10_000;
+    // The count is loaded once for a batch, so each new tool raises it for the others.
+    registry.count = 9_999;
+    registry.register("hostile", &offer(Risk::Low)).unwrap();
+    registry.nodes = None;
     let refusal = registry.register("hostile", &offer(Risk::Low)).unwrap_err();
     assert_eq!(refusal.problem().code, "too_many_tools");
     registry.count = 0;
