@@ -99,7 +99,7 @@ class Nats:
 
 
 def ask(nats, workspace, verb, aggregate, command, patience):
-    """The `ok` of the reply, or None (a problem, a timeout, or no responder)."""
+    """The `ok` of the reply, or None (a problem, a timeout, or no responder). It is a list if the command has items."""
     answer = nats.request(subject(workspace, "ask", verb, aggregate), body(command), patience)
     return json.loads(answer[1]).get("ok") if answer and not answer[0] else None
 
@@ -120,12 +120,18 @@ class Worker:
         self.is_running = True
 
     def register(self):
-        """Registers the tool, best before the first heartbeat. An older executor does not know the command."""
-        for _ in range(5):
-            if ask(self.nats, "sys", "register_tools", NODE, {"node": NODE, "tools": [DEFINITION]}, 2):
+        """Registers the tool before the first heartbeat, and again until there is a reply. Its risk counts from then on."""
+        command = body({"node": NODE, "tools": [DEFINITION]})
+        while True:
+            reply = self.nats.request(subject("sys", "ask", "register_tools", NODE), command, 2)
+            answer = json.loads(reply[1]) if reply and not reply[0] else {}
+            # An older executor refuses the command as a whole.
+            problem = answer.get("problem") or answer.get("ok", [{}])[0].get("problem")
+            if problem and problem["status"] < 500:
+                return print(f"{TOOL} is not registered:", problem["detail"])
+            if "ok" in answer and not problem:
                 return
-            time.sleep(0.2)
-        print(f"{TOOL} is not registered")
+            time.sleep(1)
 
     def heartbeat(self):
         """Renews the lease and learns which steps to stop."""
@@ -174,7 +180,8 @@ class Worker:
 
     def may_start(self, step, delivery):
         """`go`, `drop`, `uncertain`, or None if nothing was granted. Asks again after a timeout."""
-        command = {"node": NODE, "steps": [{key: step[key] for key in ("run", "step", "dispatch")} | {"delivery": delivery}]}
+        known = {"delivery": delivery, "high_risk": DEFINITION["risk"] == "high", "idempotent": DEFINITION["idempotent"]}
+        command = {"node": NODE, "steps": [{key: step[key] for key in ("run", "step", "dispatch")} | known]}
         silent = False
         while True:
             since = time.monotonic()

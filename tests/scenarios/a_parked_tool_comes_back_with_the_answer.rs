@@ -40,16 +40,11 @@ async fn respond(world: &World, shown: &Value, answer: &str) {
     assert_eq!(status, 200, "{decided}");
 }
 
-/// Not idempotent: each start has a claim.
-fn ship() -> Value {
-    json!({ "name": "ship", "command": ["sh", "-c", PARKS] })
-}
-
 /// S3-R2, S3-R6, S4-R17: the question and its answer survive days and the death of all processes.
 #[tokio::test]
 async fn a_parked_tool_gets_the_answer_after_days() {
     let mut world = World::with_test_clock().await;
-    let node = Toolbox::of_entry(&world.up, ship()).await;
+    let node = Toolbox::of(&world.up, "ship", PARKS).await;
     let step = json!({ "tool": "ship", "args": {}, "claim_timeout": "1s" });
     world.agent("ships", json!([step])).await;
     let run = world.start_run("ships", json!({})).await;
@@ -69,7 +64,7 @@ async fn a_parked_tool_gets_the_answer_after_days() {
     assert_eq!(still["status"], "awaiting_input", "{still}");
     assert_eq!(still["questions"][0]["id"], shown["questions"][0]["id"]);
     respond(&world, &shown, "yes").await;
-    let _node = Toolbox::of_entry(&world.up, ship()).await;
+    let _node = Toolbox::of(&world.up, "ship", PARKS).await;
     let done = world.until_status(&run, "completed").await;
     let step = &done["steps"][0];
     let result = &step["response"]["data"];

@@ -76,7 +76,11 @@ async fn a_registered_risk_counts_until_an_operator_lowers_it() {
     let failed = world.until_status(&wrong, "failed").await;
     assert_eq!(failed["failure"]["code"], "invalid_args", "{failed}");
 
-    let word = json!({ "name": TOOL, "risk": "low", "idempotent": true });
+    // The operator lowers what it has looked at.
+    let mut word = json!({ "name": TOOL, "risk": "low", "idempotent": true });
+    let (status, refused) = world.up.post("/tools", &word).await.unwrap();
+    assert_eq!((status, &refused["code"]), (409, &json!("tool_changed")));
+    word["seen"] = tool["seen"].clone();
     let (status, put) = world.up.post("/tools", &word).await.unwrap();
     assert_eq!(status, 201, "{put}");
     let tool = until_known(&world, |tool| tool["risk"] == "low").await;
@@ -148,7 +152,7 @@ async fn a_secret_is_known_to_the_node_only() {
     assert_eq!(world.up.workspace, workspace);
     let tool = |name: &str, secret: &str| {
         let headers = json!({ "Authorization": format!("Bearer {{{{ secret.{secret} }}}}") });
-        json!({ "name": name, "idempotent": false, "http": { "url": shop.url("/orders"), "headers": headers } })
+        json!({ "name": name, "idempotent": false, "http": { "url": shop.url("/headers"), "headers": headers } })
     };
     for (name, secret) in [("orders.make", "SHOP_KEY"), ("orders.lose", "OTHER_KEY")] {
         assert_eq!(
@@ -164,8 +168,10 @@ async fn a_secret_is_known_to_the_node_only() {
         world.agent(&name.replace('.', "-"), json!([step])).await;
     }
     let run = world.start_run("orders-make", json!({})).await;
-    world.until_status(&run, "completed").await;
+    let done = world.until_status(&run, "completed").await;
     assert_eq!(shop.calls()[0].header("authorization"), "Bearer k-998877");
+    let echo = &done["steps"][0]["response"]["data"];
+    assert_eq!(echo["authorization"], "Bearer [secret]", "{done}");
     let (_, shown) = world.up.get("/tools/orders.make").await.unwrap();
     assert_eq!(
         shown["http"]["headers"]["Authorization"],
@@ -190,4 +196,33 @@ async fn a_secret_is_known_to_the_node_only() {
         refused.contains("A secret cannot be used in an agent"),
         "{refused}"
     );
+}
+
+/// Gate: neither the output nor the error of a command shows its secret.
+#[tokio::test]
+async fn a_command_shows_no_secret() {
+    let world = World::with_real_time().await;
+    let script = r#"printf '{"key": "%s", "code": %s}' "$KEY" "$CODE"
+        if grep -q fails; then echo "no access with $KEY" >&2; exit 1; fi"#;
+    let tool = json!({
+        "name": TOOL, "command": ["sh", "-c", script],
+        "env": { "KEY": "{{ secret.CRM_KEY }}", "CODE": "{{ secret.CODE }}" },
+    });
+    let env = [
+        ("HOLDPOINT_SECRET_CRM_KEY", "k-998877"),
+        ("HOLDPOINT_SECRET_CODE", "482915"),
+    ];
+    let _node = Toolbox::with_env(&world.up, tool, &env).await;
+    for (name, end) in [("works", "completed"), ("fails", "failed")] {
+        let step = json!({ "id": "merge", "tool": TOOL, "args": { "it": name } });
+        world.agent(name, json!([step])).await;
+        let run = world.start_run(name, json!({})).await;
+        let shown = world.until_status(&run, end).await;
+        let text = shown.to_string();
+        assert!(text.contains("[secret]"), "{shown}");
+        assert!(
+            !text.contains("k-998877") && !text.contains("482915"),
+            "{shown}"
+        );
+    }
 }

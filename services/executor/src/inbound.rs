@@ -80,7 +80,11 @@ fn decode_definition(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
         PutTool::VERB => caller.read_one(body, Right::Operate, |it: PutTool, by| Input::Tool {
             workspace,
             name: it.tool.name.clone(),
-            input: ToolInput::Put(Box::new(ToolPut { spec: it.tool, by })),
+            input: ToolInput::Put(Box::new(ToolPut {
+                spec: it.tool,
+                seen: it.seen,
+                by,
+            })),
         }),
         DeleteTool::VERB => {
             caller.read_one(body, Right::Operate, |it: DeleteTool, by| Input::Tool {

@@ -313,6 +313,10 @@ pub struct HandoffsUpdated {
 #[serde(deny_unknown_fields)]
 pub struct PutTool {
     pub tool: ToolSpec,
+    /// The `seen` of the tool that the operator has looked at. Required to lower what counts below a registration of
+    /// nodes that is newer than the last put.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<u64>,
 }
 
 /// Forgets a registered tool; steps that call it then fail.

@@ -6,7 +6,10 @@
 pub const SECRET_NAME_MAX: usize = 64;
 
 /// What is wrong with a reference. It quotes nothing, because the text may be a secret.
-pub const REFERENCE_ERROR: &str = "a `{{` must begin a reference such as `{{ secret.CRM_KEY }}`, with a name of capital letters, digits and single `_`";
+pub const REFERENCE_ERROR: &str = "a `{{` must begin a reference such as `{{ secret.CRM_KEY }}`, with a name of capital letters, digits and single `_` that does not end with `_`";
+
+/// Why an address is refused: servers and proxies log addresses.
+pub const ADDRESS_ERROR: &str = "`http.url` cannot contain a secret; use a header";
 
 /// A part of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,11 +22,24 @@ pub enum SecretPart<'t> {
 /// Cuts a text at its references.
 ///
 /// # Errors
-/// [`REFERENCE_ERROR`].
+/// [`REFERENCE_ERROR`], also for a `{{` that begins no reference.
 pub fn read_references(text: &str) -> Result<Vec<SecretPart<'_>>, &'static str> {
-    let mut parts = Vec::new();
-    let mut rest = text;
-    while let Some((literal, after)) = rest.split_once("{{") {
+    let parts = find_references(text)?;
+    let is_open =
+        |part: &SecretPart<'_>| matches!(part, SecretPart::Literal(it) if it.contains("{{"));
+    if parts.iter().any(is_open) {
+        return Err(REFERENCE_ERROR);
+    }
+    Ok(parts)
+}
+
+/// Cuts a text at its references. Any other `{{` is literal text, as in definitions that are older than secrets.
+///
+/// # Errors
+/// [`REFERENCE_ERROR`].
+pub fn find_references(text: &str) -> Result<Vec<SecretPart<'_>>, &'static str> {
+    let (mut parts, mut rest) = (Vec::new(), text);
+    while let Some((literal, after)) = next_reference(rest) {
         let (inside, tail) = after.split_once("}}").ok_or(REFERENCE_ERROR)?;
         let name = inside.trim().strip_prefix("secret.");
         let name = name.filter(|name| is_name(name)).ok_or(REFERENCE_ERROR)?;
@@ -34,6 +50,16 @@ pub fn read_references(text: &str) -> Result<Vec<SecretPart<'_>>, &'static str> 
     parts.push(SecretPart::Literal(rest));
     parts.retain(|part| *part != SecretPart::Literal(""));
     Ok(parts)
+}
+
+/// The text before the next reference, and what follows its `{{`.
+fn next_reference(text: &str) -> Option<(&str, &str)> {
+    let mut starts = text.match_indices("{{").map(|(at, _)| text.split_at(at));
+    starts.find_map(|(literal, from)| {
+        let after = from.strip_prefix("{{")?;
+        let is_reference = after.trim_start().starts_with("secret.");
+        is_reference.then_some((literal, after))
+    })
 }
 
 /// Two `_` separate the name from a workspace in the environment of a node.

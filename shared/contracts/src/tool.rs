@@ -25,8 +25,21 @@ pub fn is_built_in(name: &str) -> bool {
 }
 
 /// How much harm a tool can do (S2-R2).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    strum::Display,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Risk {
     /// None worth speaking of.
     Low,
@@ -113,8 +126,14 @@ pub struct ToolView {
     pub source: ToolSource,
     /// Rises with every change.
     pub revision: u64,
+    /// The revision of what nodes have registered. An operator that lowers a risk sends it back.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub seen: u64,
     /// False: it was registered so already.
     pub changed: bool,
+    /// An operator has deleted the HTTP tool. A step on it fails, whatever nodes offer under its name.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub deleted: bool,
     /// Live nodes that offer it, at most [`NODES_SHOWN`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeName>,
@@ -124,6 +143,24 @@ pub struct ToolView {
     /// What operators have changed in this workspace, newest first. Lists omit it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<ToolChange>,
+}
+
+impl ToolView {
+    /// Without nodes, registrations and changes.
+    #[must_use]
+    pub const fn new(tool: ToolSpec, source: ToolSource, revision: u64) -> Self {
+        Self {
+            tool,
+            source,
+            revision,
+            seen: 0,
+            changed: false,
+            deleted: false,
+            nodes: Vec::new(),
+            offers: Vec::new(),
+            changes: Vec::new(),
+        }
+    }
 }
 
 /// Most live nodes that a view of a tool names.
@@ -152,7 +189,7 @@ pub struct ToolChange {
     pub change: String,
 }
 
-/// Registers what a node offers. A node sends it at its start, before it takes steps.
+/// Registers what a node offers. A node takes no steps before the reply.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RegisterTools {

@@ -55,22 +55,26 @@ pub fn value_errors(schema: &Value, value: &Value) -> Vec<FieldError> {
         // It was checked when the tool was registered.
         Err(message) => return vec![FieldError::at("", message)],
     };
-    // The list of all errors may be far larger than value and schema together.
-    let is_large = json_bytes(schema).max(json_bytes(value)) > LISTED_BYTES_MAX;
-    if is_large {
-        return validator
-            .validate(value)
-            .err()
-            .map(|error| describe(&error))
-            .into_iter()
-            .collect();
-    }
-    let errors = validator.iter_errors(value).take(ERRORS_MAX);
+    let errors = errors_of(&validator, schema, value).take(ERRORS_MAX);
     errors.map(|error| describe(&error)).collect()
 }
 
+/// The errors of a value; of a large schema or value only the first one, because the list of all may be far larger than
+/// both together.
+fn errors_of<'v>(
+    validator: &'v Validator,
+    schema: &Value,
+    value: &'v Value,
+) -> Box<dyn Iterator<Item = ValidationError<'v>> + 'v> {
+    if json_bytes(schema).max(json_bytes(value)) > LISTED_BYTES_MAX {
+        Box::new(validator.validate(value).err().into_iter())
+    } else {
+        Box::new(validator.iter_errors(value))
+    }
+}
+
 /// What is wrong with arguments whose texts may be unknown, such as placeholders. Only errors that no value of them
-/// could mend are listed.
+/// could mend are listed, and of a large schema or value at most one.
 #[must_use]
 pub fn literal_errors(
     schema: &Value,
@@ -85,9 +89,10 @@ pub fn literal_errors(
         let at = at.unwrap_or(&Value::Null);
         let rule = error.schema_path().as_str();
         let is_about_names = NAME_RULES.iter().any(|name| rule.ends_with(name));
-        !has_text(at, is_unknown) || (is_about_names && !at.is_string())
+        let may_not_apply = CONDITIONS.iter().any(|name| rule.contains(name));
+        !may_not_apply && (!has_text(at, is_unknown) || (is_about_names && !at.is_string()))
     };
-    let errors = validator.iter_errors(value).filter(is_certain);
+    let errors = errors_of(&validator, schema, value).filter(is_certain);
     errors
         .take(ERRORS_MAX)
         .map(|error| describe(&error))
@@ -96,6 +101,9 @@ pub fn literal_errors(
 
 /// Rules about the names of an object, which hold whatever its values are.
 const NAME_RULES: [&str; 3] = ["/required", "/additionalProperties", "/type"];
+
+/// Rules in them may not apply, depending on values that are not known.
+const CONDITIONS: [&str; 6] = ["/if/", "/then/", "/else/", "/anyOf/", "/oneOf/", "/not/"];
 
 fn has_text(value: &Value, is_it: &dyn Fn(&str) -> bool) -> bool {
     match value {
@@ -171,6 +179,20 @@ mod tests {
         }
     }
 
+    /// The rule applies only if the unknown value is `a`.
+    #[test]
+    fn rules_under_a_condition_are_no_certain_errors() {
+        let schema = json!({
+            "properties": { "mode": { "enum": ["a", "b"] } },
+            "if": { "properties": { "mode": { "const": "a" } } },
+            "then": { "properties": { "n": { "type": "string" } } },
+            "else": { "properties": { "n": { "type": "null" } } },
+        });
+        let is_unknown = |text: &str| text.starts_with('$');
+        let args = json!({ "mode": "$input.m", "n": 5 });
+        assert_eq!(literal_errors(&schema, &args, &is_unknown), []);
+    }
+
     fn refund() -> Value {
         json!({
             "type": "object",
@@ -219,7 +241,9 @@ mod tests {
     fn errors_take_bounded_memory() {
         let schema = json!({ "items": { "allOf": vec![json!({ "type": "null" }); 900] } });
         assert_eq!(schema_error(&schema), None);
-        assert_eq!(value_errors(&schema, &json!(vec![1; 100_000])).len(), 1);
+        let value = json!(vec![1; 100_000]);
+        assert_eq!(value_errors(&schema, &value).len(), 1);
+        assert_eq!(literal_errors(&schema, &value, &|_| false).len(), 1);
     }
 
     /// A pattern that takes a backtracking matcher for ever.

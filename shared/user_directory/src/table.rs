@@ -103,6 +103,33 @@ pub async fn members(
         .collect()
 }
 
+/// Those of these roles that an active user has.
+///
+/// # Errors
+/// As [`find`].
+pub async fn staffed_roles(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    roles: &[&RoleName],
+) -> Result<BTreeSet<RoleName>, StoreError> {
+    let mut staffed = BTreeSet::new();
+    for chunk in roles.chunks(ROWS_PER_STATEMENT) {
+        let names = role::Entity::find()
+            .filter(role::Column::Workspace.eq(workspace.as_str()))
+            .filter(role::Column::Role.is_in(chunk.iter().map(|role| role.as_str())))
+            .select_only()
+            .column(role::Column::Role)
+            .distinct()
+            .into_tuple::<String>()
+            .all(db)
+            .await?;
+        for name in names {
+            staffed.insert(name.parse().map_err(user::Entity::broken)?);
+        }
+    }
+    Ok(staffed)
+}
+
 /// The first active users and their roles as texts that address them.
 ///
 /// # Errors

@@ -40,6 +40,7 @@
 //! - `cargo run -p holdpoint-worker --example echo` is a complete program.
 
 pub mod ask;
+mod redaction;
 mod secrets;
 pub mod suspension;
 pub mod tool;

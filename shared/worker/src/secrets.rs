@@ -1,19 +1,15 @@
 //! Secrets of a node, which definitions of tools name.
 //!
-//! Owns where they come from and that no result or error shows them. They are read at each call, and never stored or
-//! logged.
+//! Owns where they come from. They are read at each call, and never stored, shown or logged.
 
-use holdpoint_contracts::secret::{SecretPart, read_references};
+use holdpoint_contracts::secret::{SecretPart, find_references};
 use holdpoint_ids::Workspace;
-use serde_json::Value;
 
+use crate::redaction::{Redaction, SECRET};
 use crate::tool::ToolFailure;
 
 /// Prefix of the variables with secrets. A command inherits none of them.
 const VARIABLE: &str = "HOLDPOINT_SECRET_";
-
-/// Replaces a secret in results and errors.
-const HIDDEN: &str = "[secret]";
 
 /// Who has written a definition, and so which secrets it may name.
 #[derive(Debug, Clone, Copy)]
@@ -24,70 +20,41 @@ pub(crate) enum DefinedBy<'a> {
     Operator(&'a Workspace),
 }
 
-/// The secrets of one call.
-#[derive(Default)]
-pub(crate) struct CallSecrets {
-    values: Vec<String>,
+/// Resolves the references in a text, and hides the secrets from then on.
+pub(crate) fn resolve(
+    text: &str,
+    by: DefinedBy<'_>,
+    redaction: &mut Redaction,
+) -> Result<String, ToolFailure> {
+    resolve_from(text, by, redaction, |name| std::env::var(name).ok())
 }
 
-impl CallSecrets {
-    /// Resolves the references in a text.
-    pub(crate) fn resolve(&mut self, text: &str, by: DefinedBy<'_>) -> Result<String, ToolFailure> {
-        self.resolve_from(text, by, |name| std::env::var(name).ok())
-    }
-
-    fn resolve_from(
-        &mut self,
-        text: &str,
-        by: DefinedBy<'_>,
-        find: impl Fn(&str) -> Option<String>,
-    ) -> Result<String, ToolFailure> {
-        let parts = read_references(text).map_err(|error| {
-            ToolFailure::new(
-                "invalid_args",
-                format!("The tool is defined wrongly: {error}."),
-            )
-        })?;
-        let mut resolved = String::with_capacity(text.len());
-        for part in parts {
-            match part {
-                SecretPart::Literal(literal) => resolved.push_str(literal),
-                SecretPart::Secret(name) => {
-                    let variable = variable(name, by);
-                    let value = find(&variable).filter(|value| !value.is_empty());
-                    let value = value.ok_or_else(|| unknown(name, &variable))?;
-                    resolved.push_str(&value);
-                    self.values.push(value);
-                }
+fn resolve_from(
+    text: &str,
+    by: DefinedBy<'_>,
+    redaction: &mut Redaction,
+    find: impl Fn(&str) -> Option<String>,
+) -> Result<String, ToolFailure> {
+    let parts = find_references(text).map_err(|error| {
+        ToolFailure::new(
+            "invalid_args",
+            format!("The tool is defined wrongly: {error}."),
+        )
+    })?;
+    let mut resolved = String::with_capacity(text.len());
+    for part in parts {
+        match part {
+            SecretPart::Literal(literal) => resolved.push_str(literal),
+            SecretPart::Secret(name) => {
+                let variable = variable(name, by);
+                let value = find(&variable).filter(|value| !value.is_empty());
+                let value = value.ok_or_else(|| unknown(name, &variable))?;
+                resolved.push_str(&value);
+                redaction.add(&value, SECRET);
             }
         }
-        Ok(resolved)
     }
-
-    /// A text without the secrets.
-    pub(crate) fn hide(&self, text: &str) -> String {
-        let values = self.values.iter();
-        values.fold(text.to_owned(), |text, value| text.replace(value, HIDDEN))
-    }
-
-    /// Replaces the secrets in all texts and names of a value.
-    pub(crate) fn hide_in(&self, value: &mut Value) {
-        if self.values.is_empty() {
-            return;
-        }
-        match value {
-            Value::String(text) => *text = self.hide(text),
-            Value::Array(items) => items.iter_mut().for_each(|item| self.hide_in(item)),
-            Value::Object(fields) => {
-                let shown = std::mem::take(fields).into_iter().map(|(name, mut field)| {
-                    self.hide_in(&mut field);
-                    (self.hide(&name), field)
-                });
-                *fields = shown.collect();
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
-        }
-    }
+    Ok(resolved)
 }
 
 fn variable(name: &str, by: DefinedBy<'_>) -> String {
@@ -123,12 +90,15 @@ mod tests {
             };
             Some(value.to_owned())
         };
-        let mut secrets = CallSecrets::default();
-        let mut resolve = |text, by| secrets.resolve_from(text, by, find);
+        let mut secrets = Redaction::default();
+        let mut resolve = |text, by| resolve_from(text, by, &mut secrets, find);
         let text = "Bearer {{ secret.CRM_KEY }}";
         assert_eq!(resolve(text, DefinedBy::Node).unwrap(), "Bearer k-123");
         let by = DefinedBy::Operator(&workspace);
         assert_eq!(resolve(text, by).unwrap(), "Bearer acme-9");
+        // Stored before there were secrets.
+        let old = resolve("{{ order }} {{", by).unwrap();
+        assert_eq!(old, "{{ order }} {{");
         let other: Workspace = "other".parse().unwrap();
         for (text, by) in [
             ("{{ secret.EMPTY }}", DefinedBy::Node),

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdpoint_contracts::duration::{self, DurationError};
-use holdpoint_contracts::secret::read_references;
+use holdpoint_contracts::secret::{ADDRESS_ERROR, read_references};
 use holdpoint_contracts::tool::{HttpCall, Risk};
 use holdpoint_holds::json_schema::schema_error;
 use holdpoint_ids::{IdError, NodeName, ToolName};
@@ -78,7 +78,7 @@ pub enum ToolsFileError {
     /// A schema that cannot be checked.
     #[error("tool `{tool}`: {error}")]
     Schema { tool: ToolName, error: String },
-    /// A reference to a secret in `env` or `http.headers`.
+    /// A reference to a secret in `env` or `http`.
     #[error("tool `{tool}`: {error}")]
     Secret { tool: ToolName, error: &'static str },
     /// The node's name is too long to append a random ending.
@@ -220,7 +220,9 @@ impl Entry {
         }
         let headers = self.http.iter().flat_map(|call| call.headers.values());
         let texts = set_env.values().chain(headers);
-        if let Some(error) = texts.filter_map(|text| read_references(text).err()).next() {
+        let mut wrong = texts.filter_map(|text| read_references(text).err());
+        let in_address = self.http.as_ref().filter(|call| call.url.contains("{{"));
+        if let Some(error) = in_address.map(|_| ADDRESS_ERROR).or_else(|| wrong.next()) {
             let tool = self.name;
             return Err(ToolsFileError::Secret { tool, error });
         }

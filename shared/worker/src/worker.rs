@@ -201,9 +201,8 @@ impl Worker {
         let sandboxes = Sandboxes::new(self.options.sandboxes, node.clone());
         let removal = start_sandbox_removal(&bus, &tools, &sandboxes);
         // The first step of a new tool then passes the gate before a worker receives it.
-        let registering = Registration::new(&bus, &system, &node, &tools)
-            .start()
-            .await;
+        let registration = Registration::new(&bus, &system, &node, &tools);
+        stop.run_until_cancelled(registration.complete()).await;
         let heartbeats = HeartbeatTask {
             bus: bus.clone(),
             workspace: system.clone(),
@@ -255,7 +254,7 @@ impl Worker {
             worker_tasks.suspend(&left, &suspender).await;
         }
         // A heartbeat after the deregistration would undo it.
-        drop((heartbeats, progress, removal, registering));
+        drop((heartbeats, progress, removal));
         heartbeat::deregister(&bus, &system, node).await;
         bus.flush(FLUSH).await;
         Ok(())

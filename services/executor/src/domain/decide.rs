@@ -98,7 +98,7 @@ impl Decider for ExecutorDomain {
             Aggregate::Contact(contact) => (!contact.deleted).then(|| Fact::of_contact(contact)),
             Aggregate::Workspace(scope) => Some(Fact::Workspace(Arc::new(scope.clone()))),
             Aggregate::Run(run) => Some(Fact::Run(Arc::new(RunFact::of(run)))),
-            Aggregate::Tool(tool) => Some(Fact::Tool(Arc::new(tool.clone()))),
+            Aggregate::Tool(tool) => Some(Fact::Tool(Arc::new(tool.without_records()))),
             Aggregate::Operation(it) => Some(Fact::Operation(Arc::new(it.clone()))),
             Aggregate::Node(_) | Aggregate::Stateless => None,
         }

@@ -320,6 +320,8 @@ pub enum NodeInput {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolPut {
     pub spec: ToolSpec,
+    /// The revision of the entry of nodes that the operator has looked at.
+    pub seen: Option<u64>,
     pub by: Actor,
 }
 

@@ -130,7 +130,7 @@ pub enum Fact {
     ToolCalls(Arc<Vec<ToolCallView>>),
     Snapshot(Arc<SnapshotView>),
     Run(Arc<RunFact>),
-    /// Also if it was deleted.
+    /// Also if it was deleted; without its records.
     Tool(Arc<Tool>),
     Operation(Arc<Operation>),
     /// For [`Need::RunningOperations`] and [`Need::ToolCount`]; for [`Need::OperationResult`], whose result is not read.

@@ -167,6 +167,11 @@ pub enum Refusal {
     ToolReserved(ToolName),
     #[error("nodes have registered {OFFERED_TOOLS_MAX} tools, and no more are allowed")]
     TooManyTools,
+    /// Nodes have registered a definition that the operator has not looked at.
+    #[error(
+        "a lower risk or `idempotent: true` for `{0}` counts only with the `seen` that the tool shows now; look at it again"
+    )]
+    ToolChanged(ToolName),
     #[error("tool `{0}` not found in this workspace")]
     ToolNotFound(ToolName),
     #[error("operation `{0}` not found in this workspace")]
@@ -238,6 +243,7 @@ impl Refusal {
             Self::TooManyRetries(_) => (409, "too_many_retries"),
             Self::TooManySignals(_) => (409, "too_many_signals"),
             Self::TooManyTools => (409, "too_many_tools"),
+            Self::ToolChanged(_) => (409, "tool_changed"),
             Self::ToolReserved(_) => (409, "tool_reserved"),
             Self::ContactTooLarge { .. }
             | Self::ActivityTooLong(..)

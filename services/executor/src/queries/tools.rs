@@ -16,11 +16,14 @@ use holdpoint_store::StoreError;
 
 use super::ExecutorQueries;
 use super::query_error::QueryError;
-use crate::domain::{Key, Node, Refusal, ToolEntry};
+use crate::domain::{Key, Node, Refusal, Tool, ToolEntry};
 use crate::store;
 
 /// The tools of live nodes, each with its nodes.
 pub(super) type Offered = BTreeMap<ToolName, Vec<NodeName>>;
+
+/// Registry entries by the names of their tools.
+pub(super) type Entries = BTreeMap<ToolName, ToolEntry>;
 
 impl ExecutorQueries {
     /// Both registry entries of each of these tools.
@@ -28,23 +31,13 @@ impl ExecutorQueries {
         &self,
         workspace: &Workspace,
         names: impl IntoIterator<Item = ToolName>,
-    ) -> Result<BTreeMap<ToolName, ToolEntry>, StoreError> {
+    ) -> Result<Entries, StoreError> {
         let names = names.into_iter();
-        let keys: Vec<_> = names
-            .flat_map(|name| Key::of_tool(workspace, &name))
-            .filter_map(|key| {
-                if let Key::Tool(workspace, name) = key {
-                    return Some((workspace, name));
-                }
-                None
-            })
-            .collect();
+        let keys = names.flat_map(|name| Key::of_tool(workspace, &name));
+        let keys: Vec<_> = keys.filter_map(Key::try_as_tool).collect();
         let keys: Vec<_> = keys.iter().map(|(of, name)| (of, name.clone())).collect();
-        let mut entries = BTreeMap::<ToolName, ToolEntry>::new();
-        for tool in store::tools(&self.db, &keys).await? {
-            let entry = entries.entry(tool.spec.name.clone()).or_default();
-            entry.add(Arc::new(tool));
-        }
+        let mut entries = Entries::new();
+        add_tools(&mut entries, store::tools(&self.db, &keys).await?);
         Ok(entries)
     }
 
@@ -72,20 +65,27 @@ impl ExecutorQueries {
         let limit = check_limit(query.limit)?;
         let after = query.cursor.as_deref();
         let offered = self.offered_tools().await?;
-        let mut names: BTreeSet<ToolName> = offered.keys().cloned().collect();
-        names.extend(BUILT_IN.into_iter().filter_map(|name| name.parse().ok()));
-        names.retain(|name| name.as_str() != HTTP_QUEUE);
+        let mut entries = Entries::new();
         let system = SYSTEM_WORKSPACE.parse().ok();
         for of in [Some(workspace), system.as_ref()].into_iter().flatten() {
             let tools = store::list_tools(&self.db, of, after, limit + 1).await?;
-            names.extend(tools.into_iter().map(|tool| tool.spec.name));
+            add_tools(&mut entries, tools);
         }
+        let mut names: BTreeSet<ToolName> = offered.keys().chain(entries.keys()).cloned().collect();
+        names.extend(BUILT_IN.into_iter().filter_map(|name| name.parse().ok()));
+        names.retain(|name| name.as_str() != HTTP_QUEUE);
         names.retain(|name| after.is_none_or(|after| name.as_str() > after));
         let shown = usize::try_from(limit)
             .unwrap_or(usize::MAX)
             .saturating_add(1);
         let names: Vec<_> = names.into_iter().take(shown).collect();
-        let entries = self.tool_entries(workspace, names.iter().cloned()).await?;
+        // Deleted ones are not listed.
+        let is_listed =
+            |name: &&ToolName| entries.get(name).is_some_and(|it| it.operator.is_some());
+        let others = names.iter().filter(|name| !is_listed(name));
+        let others = others.filter(|name| !is_built_in(name.as_str()));
+        let deleted: Vec<_> = others.map(|name| (workspace, name.clone())).collect();
+        add_tools(&mut entries, store::tools(&self.db, &deleted).await?);
         let views = names.into_iter();
         let views = views.map(|name| {
             let entry = entries.get(&name);
@@ -124,6 +124,13 @@ impl ExecutorQueries {
     }
 }
 
+fn add_tools(entries: &mut Entries, tools: Vec<Tool>) {
+    for tool in tools {
+        let entry = entries.entry(tool.spec.name.clone()).or_default();
+        entry.add(Arc::new(tool));
+    }
+}
+
 fn view(name: ToolName, entry: Option<&ToolEntry>, offered: &Offered) -> ToolView {
     let mut nodes = offered.get(&name).cloned().unwrap_or_default();
     nodes.truncate(NODES_SHOWN);
@@ -137,25 +144,19 @@ fn view(name: ToolName, entry: Option<&ToolEntry>, offered: &Offered) -> ToolVie
 /// A built-in tool, or one that nodes of older releases name.
 fn unregistered(name: ToolName) -> ToolView {
     let is_built_in = is_built_in(name.as_str());
-    ToolView {
-        source: if is_built_in {
-            ToolSource::BuiltIn
-        } else {
-            ToolSource::Worker
-        },
-        tool: ToolSpec {
-            idempotent: name.as_str() == "log",
-            name,
-            version: None,
-            risk: Risk::default(),
-            args_schema: None,
-            result_schema: None,
-            http: None,
-        },
-        revision: 0,
-        changed: false,
-        nodes: Vec::new(),
-        offers: Vec::new(),
-        changes: Vec::new(),
-    }
+    let source = if is_built_in {
+        ToolSource::BuiltIn
+    } else {
+        ToolSource::Worker
+    };
+    let tool = ToolSpec {
+        idempotent: name.as_str() == "log",
+        name,
+        version: None,
+        risk: Risk::default(),
+        args_schema: None,
+        result_schema: None,
+        http: None,
+    };
+    ToolView::new(tool, source, 0)
 }

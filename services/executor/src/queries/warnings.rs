@@ -5,23 +5,25 @@
 
 mod plan;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use holdpoint_contracts::agent::PlannedStepView;
 use holdpoint_contracts::problem::FieldError;
-use holdpoint_contracts::tool::{Risk, ToolOffer, ToolSpec};
+use holdpoint_contracts::tool::{ToolOffer, ToolSpec};
 use holdpoint_holds::json_schema::{join_errors, literal_errors};
 use holdpoint_ids::{NodeName, ToolName, Workspace};
 
 use super::query_error::QueryError;
+use super::tools::Entries;
 use super::{COMPILE_WITHIN, ExecutorQueries};
-use crate::domain::ToolEntry;
 use crate::domain::definition::nearest;
+use crate::domain::expression::has_placeholder;
 use crate::domain::plan::Plan;
 use crate::domain::tool::{BUILT_IN, is_built_in};
+use crate::domain::{Tool, ToolEntry};
 use crate::store;
-use plan::skipped_references;
+use plan::{may_be_skipped, skipped_references};
 
 /// Tools of one agent that are looked at; further ones get no warning.
 const CHECKED_MAX: usize = 200;
@@ -38,8 +40,8 @@ const COMPARED_MAX: u64 = 200;
 
 impl ExecutorQueries {
     /// One warning for each tool that is neither built in nor an HTTP call nor offered by a live node, at the first
-    /// step that calls it. The step waits until a node offers the tool, which may be intended. Then what nodes
-    /// disagree about, and arguments that do not fit.
+    /// step that calls it. The step waits until a node offers the tool, which may be intended. Then deleted tools, what
+    /// nodes disagree about, and arguments that do not fit.
     async fn tool_warnings(
         &self,
         workspace: &Workspace,
@@ -59,7 +61,7 @@ impl ExecutorQueries {
         let names = called.iter().map(|(_, tool)| tool.clone());
         let entries = self.tool_entries(workspace, names).await?;
         let unknown = called.iter().filter(|(_, tool)| {
-            let is_call = |entry: &ToolEntry| entry.http().is_some();
+            let is_call = |entry: &ToolEntry| entry.http().is_some() || entry.is_deleted();
             !offered.contains_key(tool) && !entries.get(tool).is_some_and(is_call)
         });
         let unknown = unknown.take(WARNINGS_MAX);
@@ -72,6 +74,12 @@ impl ExecutorQueries {
             candidates.extend(store::tool_names(&self.db, workspace, COMPARED_MAX).await?);
             warnings = self.with_similar_names(warnings, candidates).await;
         }
+        warnings.extend(called.iter().filter_map(|(step, tool)| {
+            let is_deleted = entries.get(tool)?.is_deleted();
+            let message =
+                || format!("An operator has deleted the tool `{tool}`. A step on it fails.");
+            is_deleted.then(|| at_step(&step.id, tool, message()))
+        }));
         warnings.extend(called.iter().filter_map(|(step, tool)| {
             let (entry, nodes) = (entries.get(tool)?, offered.get(tool)?);
             disagreement(entry, nodes).map(|message| at_step(&step.id, tool, message))
@@ -90,7 +98,11 @@ impl ExecutorQueries {
     ) -> Result<Vec<FieldError>, QueryError> {
         let mut warnings = self.tool_warnings(workspace, steps).await?;
         warnings.extend(self.people_warnings(workspace, plan).await?);
-        warnings.extend(skipped_references(plan));
+        if plan.steps.iter().any(may_be_skipped) {
+            let plan = plan.clone();
+            let found = self.on_blocking_thread(move || skipped_references(&plan));
+            warnings.extend(found.await.unwrap_or_default());
+        }
         warnings.truncate(WARNINGS_MAX);
         Ok(warnings)
     }
@@ -99,7 +111,7 @@ impl ExecutorQueries {
     async fn argument_warnings(
         &self,
         steps: &[PlannedStepView],
-        mut entries: BTreeMap<ToolName, ToolEntry>,
+        mut entries: Entries,
     ) -> Vec<FieldError> {
         entries.retain(|_, entry| entry.args_schema().is_some());
         if entries.is_empty() {
@@ -115,7 +127,7 @@ impl ExecutorQueries {
         let check = move || {
             let wrong = calls.iter().filter_map(|(step, tool, args)| {
                 let schema = entries.get(tool)?.args_schema()?;
-                let errors = literal_errors(schema, args, &is_unknown);
+                let errors = literal_errors(schema, args, &has_placeholder);
                 let message = || {
                     let errors = join_errors(&errors);
                     format!("The arguments do not fit `args_schema` of `{tool}`: {errors}.")
@@ -164,14 +176,13 @@ impl ExecutorQueries {
     }
 }
 
-/// Whether the value of a text is known only in a run.
-fn is_unknown(text: &str) -> bool {
-    text.starts_with('$') || text.contains("{{")
-}
-
-/// What live nodes say differently of a tool, and what counts then.
+/// What live nodes say differently of a tool, and what counts then. An operator that has seen it has decided.
 fn disagreement(entry: &ToolEntry, live: &[NodeName]) -> Option<String> {
-    let nodes = entry.nodes.as_deref().filter(|_| entry.http().is_none())?;
+    let nodes = entry.nodes.as_deref()?;
+    let is_decided = |it: &Tool| it.spec.http.is_some() || it.seen >= nodes.revision();
+    if entry.operator_entry().is_some_and(is_decided) {
+        return None;
+    }
     let is_live = |offer: &&ToolOffer| offer.nodes.iter().any(|node| live.contains(node));
     let offers: Vec<_> = nodes
         .offers
@@ -184,11 +195,6 @@ fn disagreement(entry: &ToolEntry, live: &[NodeName]) -> Option<String> {
     let (args, result) = (entry.args_schema(), entry.result_schema());
     let mut said = Vec::new();
     if differs(&|offer| offer.risk == risk) {
-        let risk = match risk {
-            Risk::Low => "low",
-            Risk::Medium => "medium",
-            Risk::High => "high",
-        };
         said.push(format!("the risk (`{risk}` counts)"));
     }
     let idempotent = entry.is_idempotent();

@@ -11,9 +11,11 @@ use holdpoint_contracts::run::Page;
 use holdpoint_contracts::steps::{ClaimView, NodeView};
 use holdpoint_contracts::tool::{ToolSpec, ToolView};
 use holdpoint_ids::ToolName;
+use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::auth::may::{Look, May, Operate};
+use crate::body::{from_value, invalid_field};
 use crate::call::{Call, JsonBody};
 use crate::idempotency::MASKED;
 use crate::params::{PageParams, Params};
@@ -74,9 +76,16 @@ fn masked(url: &str) -> String {
 }
 
 /// 201 for a new or changed tool, else 200.
-async fn put(call: Call<Operate, NoId, JsonBody<ToolSpec>>) -> ApiResult<Response> {
-    let tool = call.body;
-    let outcome = call.caller.command(call.key, PutTool { tool }).await?;
+async fn put(call: Call<Operate, NoId, JsonBody<Map<String, Value>>>) -> ApiResult<Response> {
+    let mut fields = call.body;
+    let seen = fields.remove("seen").unwrap_or_default();
+    let seen = serde_json::from_value(seen)
+        .map_err(|_invalid| invalid_field("/seen", "must be the `seen` of `GET /tools/{tool}`"))?;
+    let tool: ToolSpec = from_value(Value::Object(fields))?;
+    let outcome = call
+        .caller
+        .command(call.key, PutTool { tool, seen })
+        .await?;
     Ok(outcome.created_if(|tool| tool.changed))
 }
 

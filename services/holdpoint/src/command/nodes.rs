@@ -3,8 +3,9 @@
 use anyhow::bail;
 use holdpoint_contracts::steps::{ClaimView, NodeView};
 use holdpoint_contracts::tool::ToolView;
+use serde_json::json;
 
-use super::{ClientCommand, Session, api_text, cells, instant, page_query};
+use super::{ClientCommand, Session, add_options, api_text, cells, instant, page_query};
 use crate::cli::workspace::{MeshCommand, ToolCommand};
 use crate::client::{Body, item_path};
 use crate::exit::{ExitKind, Usage};
@@ -76,6 +77,7 @@ fn put_text(tool: &ToolView) -> String {
 fn called_by(tool: &ToolView) -> String {
     match &tool.tool.http {
         Some(call) => format!("{} {}", call.method, call.url),
+        None if tool.deleted => "deleted".to_owned(),
         None => api_text(&tool.nodes),
     }
 }
@@ -87,5 +89,7 @@ async fn accept_offer(session: &Session, name: &str) -> anyhow::Result<ExitKind>
     let Some(offer) = shown.value.offers.into_iter().next() else {
         bail!(Usage(format!("no node has registered `{name}`")));
     };
-    session.post("tools", &offer.tool, put_text).await
+    let mut body = json!(offer.tool);
+    add_options(&mut body, json!({ "seen": shown.value.seen }));
+    session.post("tools", &body, put_text).await
 }

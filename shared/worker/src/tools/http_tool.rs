@@ -9,7 +9,8 @@ use holdpoint_contracts::tool::HttpCall;
 use serde_json::Value;
 
 use super::http_request::{self, Args, HttpRequest, Outgoing, ToolResponse};
-use crate::secrets::{CallSecrets, DefinedBy};
+use crate::redaction::Redaction;
+use crate::secrets::{DefinedBy, resolve};
 use crate::tool::{
     BoxFuture, Risk, Tool, ToolCall, ToolDefinition, ToolFailure, ToolResult, ToolSuccess,
 };
@@ -70,10 +71,10 @@ async fn perform(
     by: DefinedBy<'_>,
     call: &ToolCall,
 ) -> ToolResult {
-    let mut secrets = CallSecrets::default();
+    let mut secrets = Redaction::default();
     let mut headers = BTreeMap::new();
     for (name, value) in &target.headers {
-        headers.insert(name.clone(), secrets.resolve(value, by)?);
+        headers.insert(name.clone(), resolve(value, by, &mut secrets)?);
     }
     let args = Args {
         method: target.method.clone(),
@@ -93,9 +94,9 @@ async fn perform(
     match &mut result {
         Ok(success) => {
             secrets.hide_in(&mut success.data);
-            success.description = secrets.hide(&success.description);
+            success.description = secrets.hide_text(&success.description);
         }
-        Err(failure) => failure.message = secrets.hide(&failure.message),
+        Err(failure) => failure.message = secrets.hide_text(&failure.message),
     }
     result
 }

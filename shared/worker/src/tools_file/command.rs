@@ -15,7 +15,8 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
-use crate::secrets::{CallSecrets, DefinedBy};
+use crate::redaction::Redaction;
+use crate::secrets::{DefinedBy, resolve};
 use crate::suspension::sandbox::{SUPPLEMENT_FILE, SandboxDir};
 use crate::tool::{
     BoxFuture, Risk, Tool, ToolCall, ToolDefinition, ToolFailure, ToolResult, ToolSuccess,
@@ -25,8 +26,7 @@ use crate::tools::MAX_INLINE_RESULT;
 /// Largest output in bytes: the limit of an inline result.
 pub(super) const OUTPUT_MAX: usize = MAX_INLINE_RESULT;
 
-/// Bytes of the end of stderr that are kept. A failure quotes fewer, so that a quote does not begin within a
-/// token.
+/// Bytes of the end of stderr that are kept. A failure quotes fewer.
 const STDERR_MAX: usize = 8 * 1_024;
 
 /// Characters of stderr that a failure quotes.
@@ -104,7 +104,7 @@ impl Drop for Group {
 
 impl CommandTool {
     async fn run(&self, call: &ToolCall) -> ToolResult {
-        let mut secrets = CallSecrets::default();
+        let mut secrets = Redaction::default();
         let mut running = self.start(call, &mut secrets)?;
         let child = &mut running.child;
         let (Some(stdin), Some(stdout), Some(stderr)) =
@@ -132,7 +132,8 @@ impl CommandTool {
         let status = running.child.wait().await;
         running.group.0 = None;
         let status = status.map_err(|error| self.failed(&format!("cannot wait: {error}")))?;
-        let errors = quoted(&errors, call, &secrets);
+        let token = call.dispatch.token.as_deref();
+        let errors = quoted(&errors, &secrets.with_token(token));
         let mut result = self.result(status, &output, &errors);
         if let Ok(success) = &mut result {
             secrets.hide_in(&mut success.data);
@@ -149,12 +150,13 @@ impl CommandTool {
         }
     }
 
-    fn start(&self, call: &ToolCall, secrets: &mut CallSecrets) -> Result<Running, ToolFailure> {
+    fn start(&self, call: &ToolCall, secrets: &mut Redaction) -> Result<Running, ToolFailure> {
         let mut command = Command::new(&self.program);
         let mut set = Vec::new();
         for (name, text) in &self.set_env {
-            set.push((name, secrets.resolve(text, DefinedBy::Node)?));
+            set.push((name, resolve(text, DefinedBy::Node, secrets)?));
         }
+        call.suspension.hide(secrets);
         let own = self.env.iter().map(String::as_str);
         let inherited = INHERITED.into_iter().chain(own);
         let inherited = inherited.filter_map(|name| Some((name, std::env::var_os(name)?)));
@@ -331,20 +333,17 @@ async fn last(mut from: ChildStderr) -> Result<Vec<u8>, ToolFailure> {
     Ok(kept.into())
 }
 
-/// The last lines as one, without control characters, the step's token and secrets.
-fn quoted(errors: &[u8], call: &ToolCall, secrets: &CallSecrets) -> String {
+/// The last lines as one, without control characters and what the redaction hides. That may have several lines.
+pub(super) fn quoted(errors: &[u8], redaction: &Redaction) -> String {
     let text = String::from_utf8_lossy(errors);
+    let text = if errors.len() < STDERR_MAX {
+        redaction.hide_text(&text)
+    } else {
+        redaction.hide_in_end(&text)
+    };
     let mut lines: Vec<_> = text.lines().rev().take(QUOTED_LINES).collect();
     lines.reverse();
-    let mut text = secrets.hide(&lines.join(" / "));
-    if let Some(token) = call
-        .dispatch
-        .token
-        .as_deref()
-        .filter(|token| !token.is_empty())
-    {
-        text = text.replace(token, "[token]");
-    }
+    let text = lines.join(" / ");
     let before = text.chars().count().saturating_sub(QUOTED_MAX);
     text.chars()
         .skip(before)

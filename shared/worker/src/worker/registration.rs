@@ -1,7 +1,7 @@
 //! Registers the tools of a node at its start (S2-R2).
 //!
-//! Owns the requests. The executor decides what counts. A node whose tools are not registered works all the same: it
-//! names the risk of a tool when a step wants to start.
+//! Owns the requests. The executor decides what counts. A node takes no step before the executor has replied: an
+//! operator may have lowered the risk of an older definition, and a new one must not start under that.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,20 +9,23 @@ use std::time::Duration;
 
 use holdpoint_bus::Bus;
 use holdpoint_contracts::message::{Envelope, Reply};
+use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::steps::HTTP_QUEUE;
 use holdpoint_contracts::tool::{RegisterTools, RegisteredTool, ToolSpec, is_built_in};
 use holdpoint_ids::{NodeName, ToolName, Workspace};
 use serde_json::json;
-use tokio_util::task::AbortOnDropHandle;
 
 use crate::tool::{Tool, ToolDefinition};
 
 /// Most tools in one request.
 const TOOLS_MAX: usize = 100;
 
-/// Approximate size of one request, in bytes of JSON. A larger tool has a request of its own.
+/// Approximate size of one request, in bytes of JSON. No registry takes a tool above it.
 const BYTES_MAX: usize = 256 * 1024;
+
+/// Characters that are left of the version of a refused definition.
+const VERSION_CHARS_MAX: usize = 1_000;
 
 /// Longest wait for a reply.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -30,8 +33,8 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Wait before another try …
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// … and the longest one.
-const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// … and the longest one. The node takes no steps meanwhile.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// What a node registers, in requests.
 pub(super) struct Registration {
@@ -61,48 +64,85 @@ impl Registration {
         }
     }
 
-    /// Registers the tools. A task goes on with what the executor has not taken at once.
-    pub(super) async fn start(mut self) -> Option<AbortOnDropHandle<()>> {
-        let is_registered = self.send().await;
-        (!is_registered).then(|| AbortOnDropHandle::new(tokio::spawn(self.complete())))
+    /// Returns when the executor has replied to every tool.
+    pub(super) async fn complete(mut self) {
+        let mut pause = PAUSE;
+        while !self.send().await {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
     }
 
     /// Sends what is left once. Returns whether all is done.
     async fn send(&mut self) -> bool {
-        while let Some(tools) = self.left.last() {
+        while let Some(tools) = self.left.pop() {
             let command = RegisterTools {
                 node: self.node.clone(),
                 tools: tools.clone(),
             };
             let envelope = Envelope::of_service("worker", command);
             let asked = self.bus.ask(&self.workspace, &envelope);
-            match tokio::time::timeout(REPLY_TIMEOUT, asked).await {
-                Ok(Ok(replies)) => log(tools, &replies),
-                // An executor of an older release does not know the command.
-                Ok(Err(problem)) if problem.status < 500 => {
-                    tracing::warn!(%problem, "tools are not registered; their risk counts when a step wants to start");
+            let replies = match tokio::time::timeout(REPLY_TIMEOUT, asked).await {
+                Ok(Ok(replies)) => replies,
+                Ok(Err(problem)) => vec![Reply::Problem(problem); tools.len()],
+                Err(_elapsed) => {
+                    let problem = Problem::unavailable("no reply in time");
+                    vec![Reply::Problem(problem); tools.len()]
                 }
-                Ok(Err(problem)) => {
-                    tracing::debug!(%problem, "registration of tools refused; trying again");
-                    return false;
-                }
-                Err(_) => {
-                    tracing::debug!("no reply to a registration of tools in time; trying again");
-                    return false;
-                }
+            };
+            let is_unavailable = replies.iter().any(is_unavailable);
+            let replies = tools.into_iter().zip(replies);
+            let again: Vec<_> = replies
+                .filter_map(|(tool, reply)| unregistered(tool, reply))
+                .collect();
+            if !again.is_empty() {
+                self.left.push(again);
             }
-            self.left.pop();
+            if is_unavailable {
+                return false;
+            }
         }
         true
     }
+}
 
-    /// Tries until all is registered.
-    async fn complete(mut self) {
-        let mut pause = PAUSE;
-        while !self.send().await {
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(PAUSE_MAX);
+fn is_unavailable(reply: &Reply<RegisteredTool>) -> bool {
+    matches!(reply, Reply::Problem(problem) if problem.status >= 500)
+}
+
+/// What is sent next of a tool that is not registered. Of a refused one, at least the risk must arrive.
+fn unregistered(tool: ToolSpec, reply: Reply<RegisteredTool>) -> Option<ToolSpec> {
+    let name = &tool.name;
+    match reply {
+        Reply::Ok(RegisteredTool::Agreed) => None,
+        Reply::Ok(RegisteredTool::Differs) => {
+            tracing::warn!(
+                tool = %name,
+                "the registry keeps another risk, schema or `idempotent` of this tool until an operator changes it"
+            );
+            None
         }
+        Reply::Problem(problem) if problem.status >= 500 => {
+            tracing::warn!(tool = %name, %problem, "tool not registered; the worker takes no steps until it is");
+            Some(tool)
+        }
+        // An executor of an older release refuses the command.
+        Reply::Problem(problem) => {
+            tracing::warn!(tool = %name, %problem, "definition of a tool refused; its risk is registered if possible");
+            let reduced = without_schemas(&tool);
+            (reduced != tool).then_some(reduced)
+        }
+    }
+}
+
+fn without_schemas(tool: &ToolSpec) -> ToolSpec {
+    let version = tool.version.as_ref();
+    ToolSpec {
+        // A new version tells that an operator has not seen the definition.
+        version: version.map(|version| version.chars().take(VERSION_CHARS_MAX).collect()),
+        args_schema: None,
+        result_schema: None,
+        ..tool.clone()
     }
 }
 
@@ -126,7 +166,10 @@ fn spec(name: &ToolName, tool: &dyn Tool) -> ToolSpec {
 fn in_requests(specs: impl Iterator<Item = ToolSpec>) -> Vec<Vec<ToolSpec>> {
     let mut requests: Vec<Vec<ToolSpec>> = Vec::new();
     let mut bytes = 0;
-    for spec in specs {
+    for mut spec in specs {
+        if json_bytes(&json!(spec)) > BYTES_MAX {
+            spec = without_schemas(&spec);
+        }
         let own = json_bytes(&json!(spec));
         match requests.last_mut() {
             Some(last) if last.len() < TOOLS_MAX && bytes + own <= BYTES_MAX => {
@@ -140,18 +183,4 @@ fn in_requests(specs: impl Iterator<Item = ToolSpec>) -> Vec<Vec<ToolSpec>> {
         }
     }
     requests
-}
-
-fn log(tools: &[ToolSpec], replies: &[Reply<RegisteredTool>]) {
-    for (tool, reply) in tools.iter().zip(replies) {
-        let tool = &tool.name;
-        match reply {
-            Reply::Ok(RegisteredTool::Agreed) => {}
-            Reply::Ok(RegisteredTool::Differs) => tracing::warn!(
-                %tool,
-                "the registry keeps another risk, schema or `idempotent` of this tool until an operator changes it"
-            ),
-            Reply::Problem(problem) => tracing::warn!(%tool, %problem, "tool not registered"),
-        }
-    }
 }

@@ -1,14 +1,16 @@
 //! `executor.put_tool`, `delete_tool`: an operator registers an HTTP tool, or states what counts for a tool of nodes.
 //!
-//! Only here a risk falls or a schema is replaced. Each change is recorded with its actor (S2-R2).
+//! Only here a risk falls or a schema is replaced. Each change is recorded with its actor (S2-R2). An operator lowers
+//! only what it has looked at: nodes may register a definition between the look and the put.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::secret::read_references;
+use holdpoint_contracts::secret::{ADDRESS_ERROR, read_references};
 use holdpoint_contracts::subject::SYSTEM_WORKSPACE;
-use holdpoint_contracts::tool::{HttpCall, Risk, ToolChange, ToolSpec, ToolView};
+use holdpoint_contracts::tool::{HttpCall, ToolChange, ToolSpec, ToolView};
 use holdpoint_holds::json_schema::schema_error;
 use holdpoint_ids::{ToolName, Workspace};
 
@@ -34,12 +36,18 @@ pub(crate) fn put_tool(
     lookup: LookupFn<'_>,
     now: DateTime<Utc>,
 ) -> Decision {
-    let ToolPut { spec, by } = put;
+    let ToolPut { spec, by, .. } = put;
     if let Some(refusal) = spec_refusal(spec) {
         return Err(refusal.into());
     }
-    let seen = seen_revision(&spec.name, lookup)?;
     let live = known.filter(|tool| !tool.deleted);
+    let seen = put.seen.or(live.map(|tool| tool.seen)).unwrap_or(0);
+    let nodes = entry_of_nodes(&spec.name, lookup)?;
+    let is_unseen = nodes.as_deref().map_or(0, Tool::revision) != seen;
+    let is_below = nodes.is_some_and(|nodes| is_below(spec, &nodes.spec));
+    if is_unseen && (is_below || put.seen.is_some()) {
+        return Err(Refusal::ToolChanged(spec.name.clone()).into());
+    }
     if let Some(tool) = live.filter(|tool| tool.spec == *spec && tool.seen == seen) {
         return Ok(Outcome::Unchanged(put_reply(tool, false)));
     }
@@ -79,27 +87,29 @@ pub(crate) fn delete_tool(
 
 fn put_reply(tool: &Tool, changed: bool) -> Reply {
     Reply::Tool(Box::new(ToolView {
-        tool: tool.spec.clone(),
-        source: tool.spec.source(),
-        revision: tool.version,
+        seen: tool.seen,
         changed,
-        nodes: Vec::new(),
-        offers: Vec::new(),
-        changes: Vec::new(),
+        ..ToolView::new(tool.spec.clone(), tool.spec.source(), tool.version)
     }))
 }
 
-/// The revision of the entry of nodes: the operator answers what nodes have registered until now.
-fn seen_revision(name: &ToolName, lookup: LookupFn<'_>) -> Result<u64, Undecided> {
+/// What nodes have registered until now.
+fn entry_of_nodes(name: &ToolName, lookup: LookupFn<'_>) -> Result<Option<Arc<Tool>>, Undecided> {
     let Ok(system) = SYSTEM_WORKSPACE.parse() else {
-        return Ok(0);
+        return Ok(None);
     };
     let need = Need::State(Key::Tool(system, name.clone()));
     match lookup(&need) {
         Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
-        Lookup::Found(Fact::Tool(nodes)) => Ok(nodes.revision()),
-        Lookup::Found(_) | Lookup::Missing => Ok(0),
+        Lookup::Found(Fact::Tool(nodes)) => Ok(Some(nodes)),
+        Lookup::Found(_) | Lookup::Missing => Ok(None),
     }
+}
+
+/// Whether an operator permits more than the nodes say of their tool.
+fn is_below(spec: &ToolSpec, nodes: &ToolSpec) -> bool {
+    let is_promise = spec.http.is_none() && spec.idempotent && !nodes.idempotent;
+    spec.risk < nodes.risk || is_promise
 }
 
 fn with_change(
@@ -117,19 +127,12 @@ fn with_change(
 /// What a put changes, in words and without values that may be secret.
 fn describe_change(before: Option<&ToolSpec>, after: &ToolSpec) -> String {
     let Some(before) = before else {
-        let risk = risk_text(after.risk);
-        return format!(
-            "registered with risk {risk}, idempotent {}",
-            after.idempotent
-        );
+        let (risk, idempotent) = (after.risk, after.idempotent);
+        return format!("registered with risk {risk}, idempotent {idempotent}");
     };
     let mut changes = Vec::new();
     if before.risk != after.risk {
-        changes.push(format!(
-            "risk {} → {}",
-            risk_text(before.risk),
-            risk_text(after.risk)
-        ));
+        changes.push(format!("risk {} → {}", before.risk, after.risk));
     }
     if before.idempotent != after.idempotent {
         changes.push(format!(
@@ -149,14 +152,6 @@ fn describe_change(before: Option<&ToolSpec>, after: &ToolSpec) -> String {
         return "confirmed after new registrations".to_owned();
     }
     changes.join(", ")
-}
-
-const fn risk_text(risk: Risk) -> &'static str {
-    match risk {
-        Risk::Low => "low",
-        Risk::Medium => "medium",
-        Risk::High => "high",
-    }
 }
 
 /// Why a tool cannot be registered, by an operator or by a node.
@@ -195,7 +190,7 @@ fn call_error(call: &HttpCall) -> Option<String> {
         ));
     }
     if call.url.contains("{{") {
-        return Some("`http.url` cannot contain a secret; use a header".to_owned());
+        return Some(ADDRESS_ERROR.to_owned());
     }
     if !is_url(&call.url) {
         return Some(format!(

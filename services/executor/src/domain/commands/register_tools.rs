@@ -71,8 +71,10 @@ pub(crate) fn register_tool(
     if same.is_some_and(|offer| offer.nodes.contains(node)) {
         return Ok(Outcome::Unchanged(reply));
     }
-    let has_new_risk = same.is_none() && spec.risk == merged.risk;
-    let counts = has_new_risk || merged != known.spec;
+    let is_new = same.is_none();
+    let has_new_risk = is_new && spec.risk == merged.risk;
+    // An operator may have promised of the known ones that a second call does no harm.
+    let counts = has_new_risk || (is_new && !spec.idempotent) || merged != known.spec;
     let mut next = Tool {
         version: known.version + 1,
         unchanged: known.unchanged + u64::from(!counts),

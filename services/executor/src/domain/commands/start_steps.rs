@@ -34,6 +34,7 @@ pub(crate) fn start_delivered_step<'a>(
     }
     let entry = queued_entry(&transition, index, current)?;
     let is_changed = has_changed_tool(&entry, current);
+    // A worker registers its definition before it takes steps, so the registry knows a new risk.
     let is_high_risk = delivered.is_high_risk && !entry.is_high_at_nodes();
     let handed = match current.phase.at_worker() {
         // Paused: it is dispatched anew on resume.
@@ -55,9 +56,10 @@ pub(crate) fn start_delivered_step<'a>(
         {
             return redispatch_before_start(transition, index, is_high_risk);
         }
-        // Of a registered tool, all nodes have said it.
+        // The worker says it, and neither a node nor an operator has denied it.
         Some(AtWorker::Queued(handed)) => Dispatched {
-            idempotent: handed.idempotent || (!entry.is_known() && delivered.is_idempotent),
+            idempotent: handed.idempotent
+                || (delivered.is_idempotent && (!entry.is_known() || entry.is_idempotent())),
             ..handed.clone()
         },
         // The reply to its first request was lost. A pause since then lets it finish.

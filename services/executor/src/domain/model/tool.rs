@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use holdpoint_contracts::subject::SYSTEM_WORKSPACE;
 pub use holdpoint_contracts::tool::{BUILT_IN, is_built_in};
-use holdpoint_contracts::tool::{
-    HttpCall, Risk, ToolChange, ToolOffer, ToolSource, ToolSpec, ToolView,
-};
+use holdpoint_contracts::tool::{HttpCall, Risk, ToolChange, ToolOffer, ToolSpec, ToolView};
 use holdpoint_ids::{ToolName, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -52,6 +50,18 @@ impl Tool {
     pub const fn revision(&self) -> u64 {
         self.version.saturating_sub(self.unchanged)
     }
+
+    /// A copy for decisions about runs, which need neither changes nor registrations.
+    #[must_use]
+    pub fn without_records(&self) -> Self {
+        Self {
+            workspace: self.workspace.clone(),
+            spec: self.spec.clone(),
+            changes: Vec::new(),
+            offers: Vec::new(),
+            ..*self
+        }
+    }
 }
 
 /// Both entries of a tool: that of an operator in a workspace, and that of the nodes.
@@ -77,13 +87,15 @@ impl ToolEntry {
         self.operator.is_some() || self.nodes.is_some()
     }
 
-    fn word(&self) -> Option<&Tool> {
+    /// What an operator says of it now.
+    #[must_use]
+    pub fn operator_entry(&self) -> Option<&Tool> {
         self.operator.as_deref().filter(|tool| !tool.deleted)
     }
 
     fn schema(&self, of: impl Fn(&ToolSpec) -> Option<&Value>) -> Option<&Value> {
         let nodes = || of(&self.nodes.as_deref()?.spec);
-        match self.word() {
+        match self.operator_entry() {
             Some(tool) if tool.spec.http.is_some() => of(&tool.spec),
             Some(tool) => of(&tool.spec).or_else(nodes),
             None => nodes(),
@@ -103,7 +115,7 @@ impl ToolEntry {
     /// The HTTP call of an operator.
     #[must_use]
     pub fn http(&self) -> Option<&HttpCall> {
-        self.word()?.spec.http.as_ref()
+        self.operator_entry()?.spec.http.as_ref()
     }
 
     /// Whether an operator has deleted the HTTP call.
@@ -119,28 +131,34 @@ impl ToolEntry {
     #[must_use]
     pub fn risk(&self) -> Risk {
         let nodes = self.nodes.as_deref();
-        match (self.word(), nodes) {
-            (Some(word), Some(nodes)) if word.seen < nodes.risk_revision => {
-                word.spec.risk.max(nodes.spec.risk)
+        match (self.operator_entry(), nodes) {
+            (Some(operator), Some(nodes)) if operator.seen < nodes.risk_revision => {
+                operator.spec.risk.max(nodes.spec.risk)
             }
             (Some(tool), _) | (None, Some(tool)) => tool.spec.risk,
             (None, None) => Risk::default(),
         }
     }
 
-    /// Whether a second call does no harm. Every definition that the operator has not seen must say so.
+    /// Whether a second call does no harm. The promise of nodes counts for a worker that makes it too.
     #[must_use]
     pub fn is_idempotent(&self) -> bool {
-        let nodes = self.nodes.as_deref();
-        match (self.word(), nodes) {
-            (Some(word), Some(nodes))
-                if word.spec.http.is_none() && word.seen < nodes.revision() =>
-            {
-                word.spec.idempotent && nodes.spec.idempotent
-            }
-            (Some(tool), _) | (None, Some(tool)) => tool.spec.idempotent,
-            (None, None) => false,
+        match (self.operator_entry(), self.nodes.as_deref()) {
+            (None, Some(nodes)) => nodes.spec.idempotent,
+            (Some(_), _) | (None, None) => self.is_promised_by_operator(),
         }
+    }
+
+    /// Whether an operator says that a second call does no harm. Every definition that the operator has not seen must
+    /// say so too.
+    #[must_use]
+    pub fn is_promised_by_operator(&self) -> bool {
+        let nodes = self.nodes.as_deref();
+        self.operator_entry().is_some_and(|operator| {
+            let unseen = nodes
+                .filter(|nodes| operator.spec.http.is_none() && operator.seen < nodes.revision());
+            operator.spec.idempotent && unseen.is_none_or(|nodes| nodes.spec.idempotent)
+        })
     }
 
     /// Whether a step on it must not start as one on an unknown tool.
@@ -180,7 +198,7 @@ impl ToolEntry {
 
     fn named_version(&self) -> Option<&str> {
         let nodes = || self.nodes.as_deref()?.spec.version.as_deref();
-        match self.word() {
+        match self.operator_entry() {
             Some(tool) if tool.spec.http.is_some() => tool.spec.version.as_deref(),
             Some(tool) => tool.spec.version.as_deref().or_else(nodes),
             None => nodes(),
@@ -190,26 +208,20 @@ impl ToolEntry {
     /// The tool as lists show it.
     #[must_use]
     pub fn view(&self, name: &ToolName) -> ToolView {
+        let tool = ToolSpec {
+            name: name.clone(),
+            version: self.named_version().map(str::to_owned),
+            risk: self.risk(),
+            idempotent: self.is_idempotent(),
+            args_schema: self.args_schema().cloned(),
+            result_schema: self.result_schema().cloned(),
+            http: self.http().cloned(),
+        };
+        let source = tool.source();
         ToolView {
-            tool: ToolSpec {
-                name: name.clone(),
-                version: self.named_version().map(str::to_owned),
-                risk: self.risk(),
-                idempotent: self.is_idempotent(),
-                args_schema: self.args_schema().cloned(),
-                result_schema: self.result_schema().cloned(),
-                http: self.http().cloned(),
-            },
-            source: if self.http().is_some() {
-                ToolSource::Http
-            } else {
-                ToolSource::Worker
-            },
-            revision: self.revision().unwrap_or_default(),
-            changed: false,
-            nodes: Vec::new(),
-            offers: Vec::new(),
-            changes: Vec::new(),
+            seen: self.nodes.as_deref().map_or(0, Tool::revision),
+            deleted: self.is_deleted(),
+            ..ToolView::new(tool, source, self.revision().unwrap_or_default())
         }
     }
 }

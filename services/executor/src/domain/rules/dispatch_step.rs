@@ -63,7 +63,9 @@ pub(crate) fn dispatch_step(
     }
     let handed = Dispatched {
         at: transition.now,
-        idempotent: entry.is_idempotent() || (entry.http().is_none() && is_idempotent(tool, &args)),
+        // Another node's promise says nothing of the worker that gets the step. It counts at the start.
+        idempotent: entry.is_promised_by_operator()
+            || (entry.http().is_none() && is_idempotent(tool, &args)),
         lease_ms: planned.claim_timeout_ms.unwrap_or(LEASE_DEFAULT_MS),
         is_gated,
         revision: entry.revision(),

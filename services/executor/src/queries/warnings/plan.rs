@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::super::ExecutorQueries;
 use crate::domain::definition::nearest;
-use crate::domain::plan::{Action, Plan, PlannedStep, StepPart};
+use crate::domain::plan::{Action, Plan, PlannedStep};
 
 /// Recipients of one agent that are looked for; further ones get no warning.
 const RECIPIENTS_MAX: usize = 100;
@@ -22,7 +22,7 @@ const COMPARED_MAX: u64 = 500;
 
 impl ExecutorQueries {
     /// One warning for each unknown user and each role without a user, at the first step that names it.
-    pub(in super::super) async fn people_warnings(
+    pub(super) async fn people_warnings(
         &self,
         workspace: &Workspace,
         plan: &Plan,
@@ -48,16 +48,20 @@ impl ExecutorQueries {
         let found = directory::find_all(&self.db, workspace, &users).await?;
         let active = found.into_iter().filter(|user| user.active);
         let active: BTreeSet<UserName> = active.map(|user| user.name).collect();
+        let roles = named.keys().take(RECIPIENTS_MAX);
+        let roles = roles.filter_map(|one| match one {
+            Recipient::Role(role) => Some(role),
+            Recipient::User(_) => None,
+        });
+        let roles: Vec<_> = roles.collect();
+        let staffed = directory::staffed_roles(&self.db, workspace, &roles).await?;
         let mut warnings = Vec::new();
         for (recipient, step) in named.into_iter().take(RECIPIENTS_MAX) {
             let message = match &recipient {
                 Recipient::User(name) if active.contains(name) => continue,
                 Recipient::User(name) => format!("No active user has the name `{name}`."),
+                Recipient::Role(role) if staffed.contains(role) => continue,
                 Recipient::Role(role) => {
-                    let members = directory::members(&self.db, workspace, role, None, 1).await?;
-                    if !members.is_empty() {
-                        continue;
-                    }
                     format!("No active user has the role `{role}`. Such a request escalates.")
                 }
             };
@@ -77,25 +81,14 @@ impl ExecutorQueries {
 }
 
 /// One warning for each step whose arguments use the result of a step that may be skipped. The result is then `null`.
-pub(in super::super) fn skipped_references(plan: &Plan) -> Vec<FieldError> {
-    let steps: BTreeMap<&str, &PlannedStep> = plan
-        .steps
-        .iter()
-        .map(|step| (step.id.as_str(), step))
-        .collect();
+/// A condition that names the step, or is the same, guards against that.
+pub(super) fn skipped_references(plan: &Plan) -> Vec<FieldError> {
     let mut warnings = Vec::new();
-    for (index, step) in plan.steps.iter().enumerate() {
-        let parts = [StepPart::Step(index), StepPart::Child(index)];
-        let used: BTreeSet<_> = parts
-            .into_iter()
-            .flat_map(|part| plan.results_used(part))
-            .collect();
-        for name in used {
-            let source = steps.get(name.as_str());
-            let is_guarded = step.when.as_deref().is_some_and(|when| {
-                when.contains(&name) || source.is_some_and(|it| it.when.as_deref() == Some(when))
-            });
-            if source.is_some_and(|source| may_be_skipped(source)) && !is_guarded {
+    for (step, used) in plan.steps.iter().zip(plan.unguarded_results()) {
+        for source in used.into_iter().filter_map(|index| plan.steps.get(index)) {
+            let is_same = step.when.is_some() && step.when == source.when;
+            if may_be_skipped(source) && !is_same {
+                let name = &source.id;
                 let message = format!("`{name}` may be skipped. Its result is then `null` here.");
                 let text = format!("${name}");
                 warnings.push(FieldError {
@@ -108,7 +101,7 @@ pub(in super::super) fn skipped_references(plan: &Plan) -> Vec<FieldError> {
     warnings
 }
 
-fn may_be_skipped(step: &PlannedStep) -> bool {
+pub(super) fn may_be_skipped(step: &PlannedStep) -> bool {
     let on_timeout = match &step.action {
         Action::Ask(ask) => Some(ask.on_timeout),
         Action::Handoff(handoff) => Some(handoff.on_timeout),
@@ -170,5 +163,8 @@ mod tests {
         ] {
             assert_eq!(skipped_references(&plan(guard)), []);
         }
+        // It names another field `find`.
+        let other = plan("    when: contact.find == true\n");
+        assert_eq!(skipped_references(&other).len(), 1);
     }
 }

@@ -267,7 +267,7 @@ async fn drop_stops_a_step_that_started_without_asking() {
 #[tokio::test]
 async fn a_step_that_runs_while_no_executor_is_there_keeps_its_delivery() {
     let fixture = Fixture::new().await;
-    let working = RunningWorker::start(&fixture, 8, 0);
+    let working = RunningWorker::start_and_lose_executor(&fixture, 0).await;
     fixture.publish(&[step(true)]).await;
     working.called(1).await;
     let since = Instant::now();
@@ -294,7 +294,7 @@ async fn a_stored_result_is_sent_until_the_executor_acknowledges_it() {
     let fixture = Fixture::new().await;
     let commands = StreamUse::Commands("executor");
     fixture.bus.provide_stream(commands).await.unwrap();
-    let _working = RunningWorker::start(&fixture, 8, 8);
+    let _working = RunningWorker::start_and_lose_executor(&fixture, 8).await;
     let step_dispatch = step(true);
     fixture.publish(std::slice::from_ref(&step_dispatch)).await;
     fixture.all_acked().await;

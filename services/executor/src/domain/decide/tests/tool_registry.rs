@@ -10,7 +10,9 @@ use super::world::{World, acme, done, owner};
 use crate::domain::commands::put_tool::{delete_tool, put_tool};
 use crate::domain::commands::register_tools::{Registration, register_tool};
 use crate::domain::decision::{Outcome, Undecided};
-use crate::domain::{Aggregate, Fact, Key, Lookup, Need, Refusal, Tool, ToolEntry, ToolPut};
+use crate::domain::{
+    Aggregate, DeliveredStep, Fact, Key, Lookup, Need, Refusal, RunInput, Tool, ToolEntry, ToolPut,
+};
 
 const CALL: &str = "  - id: pay\n    tool: payments.refund\n    args: { n: 1 }\n";
 
@@ -82,12 +84,24 @@ impl Registry {
         Ok(*reply.try_as_registered_ref().unwrap())
     }
 
+    /// An operator puts what it likes, after a look at the tool.
     fn put(&mut self, spec: ToolSpec) {
-        let put = ToolPut { spec, by: owner() };
+        let seen = self.nodes.as_ref().map(Tool::revision);
+        self.put_seen(spec, seen).unwrap();
+    }
+
+    fn put_seen(&mut self, spec: ToolSpec, seen: Option<u64>) -> Result<(), Refusal> {
+        let by = owner();
+        let put = ToolPut { spec, seen, by };
         let lookup = |need: &Need| self.lookup(need);
-        let decided = put_tool(self.operator.as_ref(), &acme(), &put, &lookup, now());
-        if let Ok(Outcome::Decided(decided)) = decided {
-            self.operator = decided.state.try_as_tool();
+        match put_tool(self.operator.as_ref(), &acme(), &put, &lookup, now()) {
+            Ok(Outcome::Unchanged(_)) => Ok(()),
+            Ok(Outcome::Decided(decided)) => {
+                self.operator = decided.state.try_as_tool();
+                Ok(())
+            }
+            Err(Undecided::Refused(refusal)) => Err(refusal),
+            Err(Undecided::NeedsMore(needs)) => panic!("{needs:?}"),
         }
     }
 
@@ -127,22 +141,119 @@ fn a_risk_that_a_node_has_registered_counts_before_the_first_dispatch() {
     assert_eq!(world.phase("pay").status(), StepStatus::WaitingConfirm);
 }
 
-#[test]
-fn idempotent_counts_only_if_every_node_says_so() {
-    let safe = ToolSpec {
+fn safe() -> ToolSpec {
+    ToolSpec {
         idempotent: true,
         ..offer(Risk::Medium)
-    };
+    }
+}
+
+/// Whether the step is granted as one that may run twice, to a worker that says so or not.
+fn granted_as_idempotent(mut world: World, is_idempotent: bool) -> bool {
+    start(&mut world, is_idempotent);
+    let granted = world.phase("pay").try_as_granted_ref().unwrap();
+    granted.handed.idempotent
+}
+
+fn start(world: &mut World, is_idempotent: bool) {
+    world.give(RunInput::StartStep(DeliveredStep {
+        node: "node-a".parse().unwrap(),
+        step: "pay".to_owned(),
+        dispatch: world.dispatch("pay"),
+        delivery: 1,
+        without_lease: false,
+        is_high_risk: false,
+        is_idempotent,
+    }));
+}
+
+#[test]
+fn idempotent_counts_only_if_every_node_says_so() {
     let mut registry = Registry::default();
-    registry.register("one", &safe).unwrap();
-    assert!(registry.started().handed[0].idempotent);
+    registry.register("one", &safe()).unwrap();
+    assert!(granted_as_idempotent(registry.started(), true));
     registry.register("two", &offer(Risk::Medium)).unwrap();
-    assert!(!registry.started().handed[0].idempotent);
+    assert!(!granted_as_idempotent(registry.started(), true));
     assert_eq!(
-        registry.register("three", &safe),
+        registry.register("three", &safe()),
         Ok(RegisteredTool::Differs)
     );
     assert!(!registry.entry().is_idempotent());
+}
+
+/// The tool of one worker is not idempotent because nodes with another one have said so.
+#[test]
+fn the_promise_of_other_nodes_does_not_count_for_a_worker() {
+    let mut registry = Registry::default();
+    registry.register("one", &safe()).unwrap();
+    assert!(
+        !registry.started().handed[0].idempotent,
+        "no worker may start it unasked"
+    );
+    assert!(!granted_as_idempotent(registry.started(), false));
+    registry.put(safe());
+    assert!(registry.started().handed[0].idempotent, "of the operator");
+    assert!(granted_as_idempotent(registry.started(), false));
+}
+
+/// The step was dispatched before the first node registered its tool.
+#[test]
+fn a_queued_step_keeps_the_promise_of_its_worker() {
+    let mut registry = Registry::default();
+    for (spec, expected) in [(safe(), true), (offer(Risk::Medium), false)] {
+        let mut world = World::started(CALL);
+        registry.register("one", &spec).unwrap();
+        world.tools.extend(registry.nodes.clone());
+        assert_eq!(granted_as_idempotent(world, true), expected);
+    }
+}
+
+/// The operator has promised it for the definitions until then.
+#[test]
+fn a_new_definition_without_the_promise_counts_as_new() {
+    let mut registry = Registry::default();
+    registry.register("one", &offer(Risk::Medium)).unwrap();
+    registry.put(safe());
+    registry.register("two", &offer(Risk::Medium)).unwrap();
+    assert!(registry.entry().is_idempotent(), "it is known");
+    registry.register("three", &offer(Risk::Low)).unwrap();
+    assert!(!registry.entry().is_idempotent());
+}
+
+/// S2-R2: nobody lowers the gate for a definition that nobody has looked at.
+#[test]
+fn an_operator_lowers_only_what_it_has_seen() {
+    let mut registry = Registry::default();
+    registry.register("one", &offer(Risk::Medium)).unwrap();
+    let earlier = registry.nodes.as_ref().map(Tool::revision);
+    registry.register("two", &offer(Risk::High)).unwrap();
+    let now = registry.nodes.as_ref().map(Tool::revision);
+    // Neither a lower risk nor a promise: no look is needed, and none is recorded.
+    assert_eq!(registry.put_seen(offer(Risk::High), None), Ok(()));
+    for spec in [offer(Risk::Low), offer(Risk::Medium)] {
+        for seen in [None, Some(0), earlier, Some(99)] {
+            let refusal = registry.put_seen(spec.clone(), seen).unwrap_err();
+            assert_eq!(
+                (refusal.problem().status, refusal.problem().code.as_str()),
+                (409, "tool_changed")
+            );
+        }
+    }
+    let promised = ToolSpec {
+        idempotent: true,
+        ..offer(Risk::High)
+    };
+    assert!(registry.put_seen(promised, None).is_err());
+    assert_eq!(registry.entry().risk(), Risk::High);
+    assert_eq!(registry.put_seen(offer(Risk::Low), now), Ok(()));
+    assert_eq!(registry.entry().risk(), Risk::Low);
+    // Nothing has changed since.
+    assert_eq!(registry.put_seen(safe(), None), Ok(()));
+    assert!(registry.entry().is_idempotent());
+    registry
+        .register("three", &with_schema(Risk::High, json!({})))
+        .unwrap();
+    assert!(registry.put_seen(safe(), None).is_err());
 }
 
 /// S2-R2: a node that lowers a risk, goes away or comes back changes nothing.

@@ -76,7 +76,11 @@ fn call(spec: &mut ToolSpec) -> &mut HttpCall {
 fn put(change: impl FnOnce(&mut ToolSpec)) -> Option<Refusal> {
     let mut spec = spec(Risk::Low);
     change(&mut spec);
-    let put = ToolPut { spec, by: owner() };
+    let put = ToolPut {
+        spec,
+        seen: None,
+        by: owner(),
+    };
     let nothing = |_: &Need| Lookup::Missing;
     match put_tool(
         None,
