@@ -18,6 +18,8 @@ It runs one step at a time and asks before each, which is simple but slow.
 import binascii, json, os, queue, signal, socket, sys, threading, time, urllib.parse, uuid
 
 TOOL = os.environ.get("HOLDPOINT_TOOL", "echo")
+# What the registry knows of the tool before the first step: see "The registry" in docs/tools.md.
+DEFINITION = {"name": TOOL, "version": "1", "risk": "low", "idempotent": True}
 NODE = f"python-{uuid.uuid4().hex[:12]}"  # new at every start
 
 
@@ -97,7 +99,7 @@ class Nats:
 
 
 def ask(nats, workspace, verb, aggregate, command, patience):
-    """The `ok` of the reply, or None (a problem, a timeout, or no responder)."""
+    """The `ok` of the reply, or None (a problem, a timeout, or no responder). It is a list if the command has items."""
     answer = nats.request(subject(workspace, "ask", verb, aggregate), body(command), patience)
     return json.loads(answer[1]).get("ok") if answer and not answer[0] else None
 
@@ -116,6 +118,20 @@ class Worker:
         self.claim, self.lease_ms = None, 30000  # the granted step and its lease
         self.cancelled, self.heartbeat_now = threading.Event(), threading.Event()
         self.is_running = True
+
+    def register(self):
+        """Registers the tool before the first heartbeat, and again until there is a reply. Its risk counts from then on."""
+        command = body({"node": NODE, "tools": [DEFINITION]})
+        while True:
+            reply = self.nats.request(subject("sys", "ask", "register_tools", NODE), command, 2)
+            answer = json.loads(reply[1]) if reply and not reply[0] else {}
+            # An older executor refuses the command as a whole.
+            problem = answer.get("problem") or answer.get("ok", [{}])[0].get("problem")
+            if problem and problem["status"] < 500:
+                return print(f"{TOOL} is not registered:", problem["detail"])
+            if "ok" in answer and not problem:
+                return
+            time.sleep(1)
 
     def heartbeat(self):
         """Renews the lease and learns which steps to stop."""
@@ -164,7 +180,8 @@ class Worker:
 
     def may_start(self, step, delivery):
         """`go`, `drop`, `uncertain`, or None if nothing was granted. Asks again after a timeout."""
-        command = {"node": NODE, "steps": [{key: step[key] for key in ("run", "step", "dispatch")} | {"delivery": delivery}]}
+        known = {"delivery": delivery, "high_risk": DEFINITION["risk"] == "high", "idempotent": DEFINITION["idempotent"]}
+        command = {"node": NODE, "steps": [{key: step[key] for key in ("run", "step", "dispatch")} | known]}
         silent = False
         while True:
             since = time.monotonic()
@@ -217,6 +234,7 @@ class Worker:
     def run(self):
         token = TOOL.replace(".", "~")
         name = f"steps-{token}"
+        self.register()
         threading.Thread(target=self.answer_probes, daemon=True).start()
         threading.Thread(target=self.heartbeat, daemon=True).start()
         # The executor creates the consumer of the queue after a heartbeat with the tool.

@@ -115,7 +115,9 @@ service!(executor:
     "0004_dead_letters_by_age" => [super::DEAD_LETTERS_BY_AGE],
     "0005_run_lists" => [include_str!("executor/0005_run_lists.sql")],
     "0006_snapshots" => [include_str!("executor/0006_snapshots.sql")],
-    "0020_run_limits" => [include_str!("executor/0020_run_limits.sql")],
+    "0030_operations" => [include_str!("executor/0030_operations.sql")],
+    "0031_operations_by_age" => [include_str!("executor/0031_operations_by_age.sql")],
+    "0040_run_limits" => [include_str!("executor/0040_run_limits.sql")],
 );
 service!(gateway:
     "0001_initial" => [super::USER_DIRECTORY, include_str!("gateway/0001_initial.sql")],
@@ -123,6 +125,7 @@ service!(gateway:
 service!(handoff:
     "0001_initial" => [super::KERNEL, include_str!("handoff/0001_initial.sql")],
     "0002_retention" => [super::DEAD_LETTERS_BY_AGE, include_str!("handoff/0002_retention.sql")],
+    "0003_standing_approvals" => [include_str!("handoff/0003_standing_approvals.sql")],
 );
 service!(notification:
     "0001_initial" => [super::KERNEL, super::USER_DIRECTORY, include_str!("notification/0001_initial.sql")],

@@ -36,6 +36,8 @@ enum Workload {
     Signals,
     /// A run is suspended and resumed.
     Suspensions,
+    /// An operation acts on all runs of an agent, and is cancelled.
+    ManyRuns,
     /// Two standalone holds call back. A person decides one, and time ends the other.
     StandaloneHolds,
     /// A node works and deregisters, and another node works.
@@ -254,6 +256,7 @@ impl Fleet {
                 Workload::Retries => trial.retry_run().await,
                 Workload::Signals => trial.signal_run().await,
                 Workload::Suspensions => trial.suspend_run().await,
+                Workload::ManyRuns => trial.act_on_many_runs().await,
                 Workload::StandaloneHolds => {
                     trial.open_standalone_holds(service == "notification").await
                 }
@@ -307,7 +310,7 @@ impl Trial<'_> {
             let (status, body) = self.api.post_under(&key, path, body).await;
             last = Some(format!("{status} {body}"));
             match status {
-                200 | 201 => Some(Ok(body)),
+                200..=202 if body["command_id"].is_null() => Some(Ok(body)),
                 400..=499 => Some(Err(anyhow::anyhow!("{status} {body}"))),
                 _ => None,
             }

@@ -6,9 +6,9 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use holdpoint_testkit::{Answer, TestNats, TestPostgres, holdpoint_binary, nats, postgres};
-use reqwest::Method;
+use reqwest::{Method, RequestBuilder};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
@@ -258,9 +258,7 @@ impl Api {
         } else {
             request.json(body)
         };
-        let response = request.send().await.unwrap();
-        let status = response.status().as_u16();
-        (status, response.json().await.unwrap_or(Value::Null))
+        answer_of(request).await
     }
 
     /// A POST with an idempotency key, which can be repeated.
@@ -271,9 +269,7 @@ impl Api {
             .bearer_auth(&self.token)
             .header("Idempotency-Key", key)
             .json(body);
-        let response = request.send().await.unwrap();
-        let status = response.status().as_u16();
-        (status, response.json().await.unwrap_or(Value::Null))
+        answer_of(request).await
     }
 
     pub(crate) async fn get(&self, path: &str) -> Value {
@@ -291,5 +287,17 @@ impl Api {
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
         self.call(Method::POST, path, body).await
+    }
+}
+
+/// A machine that is too busy to send a request within 15 s loses its connection. A client that repeats its calls must
+/// see that as a missing service.
+async fn answer_of(request: RequestBuilder) -> Answer {
+    match request.send().await {
+        Ok(response) => {
+            let status = response.status().as_u16();
+            (status, response.json().await.unwrap_or(Value::Null))
+        }
+        Err(error) => (503, json!({ "detail": error.to_string() })),
     }
 }

@@ -101,6 +101,7 @@ async fn answer_all(mut stream: TcpStream, calls: Arc<Mutex<Vec<Call>>>, after: 
             headers,
             body: sent.clone(),
         };
+        let shown = serde_json::to_string(&call.headers).unwrap();
         let (is_first, is_first_of_key) = {
             let mut calls = calls.lock().unwrap();
             let key = call.header("idempotency-key");
@@ -122,6 +123,7 @@ async fn answer_all(mut stream: TcpStream, calls: Arc<Mutex<Vec<Call>>>, after: 
         let body = match path {
             "/large" => &large,
             "/echo" => &sent,
+            "/headers" => &shown,
             _ => body,
         };
         let location = match (path, to) {

@@ -18,21 +18,26 @@ impl Toolbox {
     /// Starts a worker whose only tool is this script. `holdpoint` is on its path.
     pub(crate) async fn of(up: &Up, tool: &str, script: &str) -> Self {
         let tool = json!({ "name": tool, "idempotent": true, "command": ["sh", "-c", script] });
-        Self::start(up, tool, false).await
+        Self::of_entry(up, tool).await
     }
 
     /// Starts a worker whose only tool is this entry of a tools file.
     pub(crate) async fn of_entry(up: &Up, tool: Value) -> Self {
-        Self::start(up, tool, false).await
+        Self::with_env(up, tool, &[]).await
+    }
+
+    /// The same, with these variables in the environment of the worker.
+    pub(crate) async fn with_env(up: &Up, tool: Value, env: &[(&str, &str)]) -> Self {
+        Self::start(up, tool, false, env).await
     }
 
     /// The same, with the bus from the data directory of `up`.
     pub(crate) async fn found_by(up: &Up, tool: &str, script: &str) -> Self {
         let tool = json!({ "name": tool, "idempotent": true, "command": ["sh", "-c", script] });
-        Self::start(up, tool, true).await
+        Self::start(up, tool, true, &[]).await
     }
 
-    async fn start(up: &Up, tool: Value, by_file: bool) -> Self {
+    async fn start(up: &Up, tool: Value, by_file: bool, env: &[(&str, &str)]) -> Self {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join("tools.json");
         let tools = json!({ "node": "shell", "tools": [tool] });
@@ -57,6 +62,7 @@ impl Toolbox {
                 .env("HOLDPOINT_URL", &up.url);
         }
         let mut child = command
+            .envs(env.iter().copied())
             .env("PATH", format!("{folder}:{path}"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

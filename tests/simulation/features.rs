@@ -34,9 +34,11 @@ pub(crate) enum Feature {
     Schedules,
     /// Tools are called for each of several items.
     FanningOut,
+    /// One action is done with many runs.
+    Operations,
 }
 
-const COUNT: usize = Feature::FanningOut as usize + 1;
+const COUNT: usize = Feature::Operations as usize + 1;
 
 /// The features of one history.
 #[derive(Debug, Clone, Copy)]
@@ -59,6 +61,7 @@ impl Features {
             Feature::Suspending,
             Feature::Schedules,
             Feature::FanningOut,
+            Feature::Operations,
         ] {
             drawn[last as usize] = chance.one_in(2);
         }

@@ -195,7 +195,7 @@ impl World {
         }
     }
 
-    fn fresh_run(&mut self) -> RunId {
+    pub(crate) fn fresh_run(&mut self) -> RunId {
         let bits = u128::from(self.chance.next()) << 64 | u128::from(self.chance.next());
         format!("run_{bits:032x}").parse().unwrap()
     }

@@ -4,9 +4,10 @@ use holdpoint_contracts::executor::{
     CancelRun, PauseNew, PauseRun, PauseScope, PauseWaiting, ResumeRun, ResumeScope, RetryRun,
     SignalRun,
 };
+use holdpoint_contracts::operation::{RunAction, RunFilter, StartOperation};
 use holdpoint_contracts::run::ResumeMode;
 use holdpoint_contracts::suspension::{StepOnResume, SuspendRun};
-use holdpoint_ids::{AgentName, RunId};
+use holdpoint_ids::{AgentName, OperationId, RunId};
 use serde_json::json;
 
 use crate::features::Feature;
@@ -23,6 +24,10 @@ impl World {
         let retries = u64::from(self.features.has(Feature::Failing));
         if self.features.has(Feature::Signals) && self.chance.one_in(3) {
             self.send_signal(run);
+            return;
+        }
+        if self.features.has(Feature::Operations) && self.chance.one_in(6) {
+            self.start_operation();
             return;
         }
         let suspends = u64::from(self.features.has(Feature::Suspending));
@@ -75,6 +80,31 @@ impl World {
             }
             _ => unreachable!("below 14"),
         }
+    }
+
+    /// One action with all runs of an agent or of the workspace.
+    fn start_operation(&mut self) {
+        let filter = RunFilter {
+            agent: self.scope(),
+            ..RunFilter::default()
+        };
+        let action = match self.chance.below(3) {
+            0 => RunAction::Pause {
+                waiting: PauseWaiting::Hold,
+            },
+            1 => RunAction::Cancel { reason: None },
+            _ => RunAction::Resume {
+                mode: ResumeMode::Continue,
+            },
+        };
+        let id = OperationId::from_uuid(self.fresh_run().uuid());
+        let command = StartOperation {
+            id,
+            action,
+            filter,
+            matched: 1,
+        };
+        self.signed(0, command);
     }
 
     /// An agent, or the workspace.

@@ -2,13 +2,15 @@
 //! dispatches without a worker.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use holdpoint_contracts::steps::{NodeStatus, StepDispatch};
 use holdpoint_contracts::subject;
 use holdpoint_executor::domain::run::{StepPhase, ToolInvocation};
 use holdpoint_executor::domain::scope::Cursor;
 use holdpoint_executor::domain::{
-    Aggregate, Fact, Input, Key, Lease, Need, Node, NodeInput, Run, RunInput, ScopeInput,
+    Aggregate, Fact, Input, Key, Lease, Need, Node, NodeInput, OperationInput, OperationItem, Run,
+    RunInput, ScopeInput, input_of_action, selected_status,
 };
 use holdpoint_executor::{Executor, LeaseStatus, lease_status};
 use holdpoint_ids::NodeName;
@@ -129,6 +131,54 @@ pub(crate) fn scope_pages(executor: &SimService<Executor>) -> Vec<Input> {
             input: ScopeInput::Paged {
                 epoch: scope.epoch,
                 upto: places.last().cloned(),
+            },
+        });
+    }
+    inputs
+}
+
+/// `sweeps/operations.rs`: two more runs of each operation, and its cursor.
+pub(crate) fn operation_pages(executor: &SimService<Executor>) -> Vec<Input> {
+    let operations = executor.states.values().filter_map(|state| match state {
+        Aggregate::Operation(it) if it.is_running() => Some(it),
+        _ => None,
+    });
+    let mut operations: Vec<_> = operations.collect();
+    operations.sort_by_key(|it| it.id);
+    let mut inputs = Vec::new();
+    for operation in operations {
+        let (action, filter) = (&operation.action, &operation.filter);
+        let selected = selected_status(action, filter);
+        let matching = runs(executor).into_iter().rev().filter(|run| {
+            selected.map_or(!run.is_final(), |status| run.status() == status)
+                && filter
+                    .agent
+                    .as_ref()
+                    .is_none_or(|agent| run.agent == *agent)
+                && run.created_at <= operation.created_at
+                && operation.cursor.is_none_or(|cursor| run.id < cursor)
+        });
+        // One more tells whether the page is the last one.
+        let mut page: Vec<_> = matching.take(3).map(|run| run.id).collect();
+        let is_last = page.len() <= 2;
+        page.truncate(2);
+        let input = Arc::new(input_of_action(operation));
+        inputs.extend(page.iter().map(|run| {
+            Input::OperationItem(OperationItem {
+                workspace: operation.workspace.clone(),
+                run: *run,
+                operation: operation.id,
+                input: Arc::clone(&input),
+                user: operation.user(),
+            })
+        }));
+        inputs.push(Input::Operation {
+            workspace: operation.workspace.clone(),
+            id: operation.id,
+            input: OperationInput::Paged {
+                after: operation.cursor,
+                upto: page.last().copied().filter(|_| !is_last),
+                runs: page.len() as u64,
             },
         });
     }

@@ -1,6 +1,6 @@
 //! The rows that services store beside their states, as far as decisions and sweeps read them, without a database.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -9,7 +9,7 @@ use holdpoint_executor::domain::time::after;
 use holdpoint_executor::domain::{Aggregate, Effect, Fact, Key, Lease, Need};
 use holdpoint_handoff::Handoff;
 use holdpoint_handoff::domain::Aggregate as HandoffAggregate;
-use holdpoint_ids::RunId;
+use holdpoint_ids::{OperationId, RunId};
 use holdpoint_kernel::{EffectOf, FactOf, KeyOf, NeedOf, Service, StateOf};
 use holdpoint_scheduler::Scheduler;
 use holdpoint_scheduler::domain::{Fact::Schedules as ScheduleNames, Need::Schedules};
@@ -70,6 +70,8 @@ pub(crate) struct ExecutorRows {
     /// The tool and the arguments of each step.
     pub(crate) called: BTreeMap<StepKey, (String, Value)>,
     pub(crate) leases: BTreeMap<StepKey, Lease>,
+    /// The runs that have the result of an operation.
+    results: BTreeSet<(OperationId, RunId)>,
 }
 
 impl ExecutorRows {
@@ -101,6 +103,10 @@ impl Tables for Executor {
                 Effect::LeaseEnded { run, step } => {
                     rows.leases.remove(&(*run, step.clone()));
                 }
+                Effect::OperationResult(it) => {
+                    let is_first = rows.results.insert((it.operation, it.run));
+                    assert!(is_first, "{it:?}: a second result");
+                }
                 _ => {}
             }
         }
@@ -117,7 +123,16 @@ impl Tables for Executor {
         }
     }
 
-    fn look_up(rows: &ExecutorRows, _: &HashMap<Key, Aggregate>, need: &Need) -> Option<Fact> {
+    fn look_up(rows: &ExecutorRows, states: &HashMap<Key, Aggregate>, need: &Need) -> Option<Fact> {
+        if let Need::RunningOperations(workspace) = need {
+            let operations = states.values().filter_map(Aggregate::try_as_operation_ref);
+            let running = operations.filter(|it| it.workspace == *workspace && it.is_running());
+            return Some(Fact::Count(running.count() as u64));
+        }
+        if let Need::OperationResult(operation, run) = need {
+            let has_result = rows.results.contains(&(*operation, *run));
+            return has_result.then_some(Fact::Count(1));
+        }
         let Need::Request(run, step) = need else {
             return None;
         };
@@ -133,6 +148,7 @@ impl Tables for Executor {
             Aggregate::Workspace(it) => Aggregate::Workspace(through_json(&it)),
             Aggregate::Node(it) => Aggregate::Node(through_json(&it)),
             Aggregate::Tool(it) => Aggregate::Tool(through_json(&it)),
+            Aggregate::Operation(it) => Aggregate::Operation(through_json(&it)),
             Aggregate::Stateless => Aggregate::Stateless,
         }
     }
@@ -183,6 +199,9 @@ impl Tables for Handoff {
             HandoffAggregate::Request(it) => HandoffAggregate::Request(through_json(&it)),
             HandoffAggregate::User(it) => HandoffAggregate::User(through_json(&it)),
             HandoffAggregate::Policy(it) => HandoffAggregate::Policy(through_json(&it)),
+            HandoffAggregate::StandingApproval(it) => {
+                HandoffAggregate::StandingApproval(through_json(&it))
+            }
             HandoffAggregate::Expired => HandoffAggregate::Expired,
         }
     }

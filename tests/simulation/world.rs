@@ -343,6 +343,10 @@ impl World {
         if !inputs.is_empty() {
             self.executor.submit(inputs, &mut env_of!(self));
         }
+        let inputs = sweeps::operation_pages(&self.executor);
+        if !inputs.is_empty() {
+            self.executor.submit(inputs, &mut env_of!(self));
+        }
         if self.config.mutation != Mutation::EndlessLease {
             let inputs = sweeps::leases(&self.executor, &mut self.probed_nodes, self.now);
             if !inputs.is_empty() {
@@ -457,7 +461,8 @@ impl World {
             || !self.notification.unconfirmed().is_empty()
             || !self.executor.rows.leases.is_empty()
             || !sweeps::step_dispatches(&self.executor).is_empty()
-            || !sweeps::scope_pages(&self.executor).is_empty();
+            || !sweeps::scope_pages(&self.executor).is_empty()
+            || !sweeps::operation_pages(&self.executor).is_empty();
         if is_busy {
             return Some(self.now + TimeDelta::seconds(10));
         }

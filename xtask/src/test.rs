@@ -39,7 +39,11 @@ const PROPERTIES: [&str; 2] = ["domain::", "duration::"];
 /// Variable with the file in which tests note that they were skipped.
 const SKIPPED: &str = "HOLDPOINT_TEST_SKIPPED";
 
-/// Lines of failed tests that are printed once more at the end.
+/// Lines of a panic that are printed once more at the end. The log of a failed test is long, and would push them out of
+/// the part of CI's output that is kept.
+const PANIC_LINES: usize = 10;
+
+/// Lines of all panics that are printed once more at the end.
 const FAILURE_LINES_MAX: usize = 100;
 
 /// Results of all test programs. A test that cannot run here succeeds for its test program, and notes that it
@@ -52,10 +56,10 @@ struct Totals {
     /// Reasons of skipped tests, by program and name.
     skipped: BTreeMap<(String, String), String>,
     failures: BTreeSet<String>,
-    /// The output of failed tests.
+    /// The names of failed tests and their panics.
     failure_output: Vec<String>,
-    /// Whether the present line belongs to the output of a failed test.
-    is_failure_output: bool,
+    /// How many of the next lines belong to a panic.
+    panic_lines: usize,
 }
 
 impl Totals {
@@ -63,12 +67,15 @@ impl Totals {
     /// Other lines are ignored.
     fn add(&mut self, line: &str) {
         if line.starts_with("---- ") {
-            self.is_failure_output = true;
+            self.panic_lines = 1;
+        } else if line.contains(" panicked at ") || line.starts_with("Error: ") {
+            self.panic_lines = PANIC_LINES;
         } else if line == "failures:" {
-            self.is_failure_output = false;
+            self.panic_lines = 0;
         }
-        if self.is_failure_output && self.failure_output.len() < FAILURE_LINES_MAX {
+        if self.panic_lines > 0 && self.failure_output.len() < FAILURE_LINES_MAX {
             self.failure_output.push(line.to_owned());
+            self.panic_lines -= 1;
         }
         if let Some(name) = line
             .strip_prefix("test ")
@@ -260,6 +267,8 @@ mod tests {
             "test b::fails ... FAILED",
             "failures:",
             "---- b::fails stdout ----",
+            "a line of the log",
+            "thread 'b::fails' (7) panicked at b.rs:1:2:",
             "a reason",
             "failures:",
             "    b::fails",
@@ -270,7 +279,11 @@ mod tests {
         assert_eq!(totals.to_string(), "8 passed, 2 failed, 1 skipped");
         assert_eq!(
             totals.failure_output,
-            ["---- b::fails stdout ----", "a reason"]
+            [
+                "---- b::fails stdout ----",
+                "thread 'b::fails' (7) panicked at b.rs:1:2:",
+                "a reason"
+            ]
         );
         for line in [
             "store-1\ton_postgres\tno Postgres: no Docker",

@@ -26,20 +26,22 @@ pub use decide::decide;
 pub use decision::{Decided, Decision, ExecutorDomain, Lookup, LookupFn, Outcome, Undecided};
 pub use effect::{Effect, Reply};
 pub use input::{
-    ContactInput, DeliveredStep, Input, NodeInput, RunInput, ScopeInput, StepReport,
-    SuspensionReport, ToolInput,
+    ContactInput, DeliveredStep, Input, NodeInput, OperationInput, OperationItem, RunInput,
+    ScopeInput, StepReport, SuspensionReport, ToolInput, ToolPut,
 };
 pub use model::agent::Agent;
 pub use model::contact::Contact;
 pub use model::node::{Lease, Node};
+pub use model::operation::{Operation, OperationResult, selected_status};
 pub use model::run::Run;
 pub use model::scope::WorkspaceScope;
 pub use model::step_row::StepRow;
-pub use model::tool::Tool;
-pub use model::{agent, contact, plan, run, scope, time, tool};
+pub use model::tool::{Tool, ToolEntry};
+pub use model::{agent, contact, operation, plan, run, scope, time, tool};
 pub use need::{Aggregate, Fact, Key, Need, PlanFact, RunFact};
 pub use refusal::Refusal;
 pub use rules::lease_expiry::{LeaseStatus, lease_status};
+pub use rules::operation_items::{check_action, input_of_action};
 pub use rules::scope_sync::overlay;
 pub use rules::scopes::Scopes;
 pub use rules::suspension::snapshot::{TOOL_CALLS_MAX, bounded_calls, calls_of_row};

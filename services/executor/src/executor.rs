@@ -17,6 +17,8 @@ pub struct Executor {
     pub(crate) clock: Clock,
     /// Commands for many that some of their runs do not follow yet.
     pub(crate) pages: Arc<PendingSweep>,
+    /// Operations that have not reached all their runs.
+    pub(crate) operations: Arc<PendingSweep>,
     pub(crate) queues: Arc<Queues>,
     /// Keys with a place that a queued run may take.
     pub(crate) places: Arc<FreedPlaces>,
@@ -30,6 +32,7 @@ impl Executor {
             keys,
             clock,
             pages: Arc::default(),
+            operations: Arc::default(),
             queues: Arc::default(),
             places: Arc::default(),
         }

@@ -1,6 +1,7 @@
 //! Translates commands into inputs and checks the rights of their senders.
 
 mod caller;
+mod operations;
 mod results;
 mod suspension;
 mod tool_questions;
@@ -15,16 +16,18 @@ use holdpoint_auth::{Keys, Right};
 use holdpoint_contracts::asking::RequestInput;
 use holdpoint_contracts::executor::{
     AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HandoffsUpdated,
-    HoldsClosed, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope,
-    RetryRun, RunEndsOf, ScheduledStart, SignalRun, StartRun, StartScheduled, TakeOverRun,
-    TimerFired, TimersFired, WatchRunEnds,
+    HoldsClosed, MigrateRun, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun,
+    ResumeScope, RetryRun, RunEndsOf, ScheduledStart, SignalRun, StartRun, StartScheduled,
+    TakeOverRun, TimerFired, TimersFired, WatchRunEnds,
 };
 use holdpoint_contracts::hold::HoldClosed;
 use holdpoint_contracts::message::{Actor, Command, Envelope};
+use holdpoint_contracts::operation::{CancelOperation, StartOperation};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::steps::{Deregister, Heartbeat, StartSteps, StepResults};
 use holdpoint_contracts::subject::{self, Parts};
 use holdpoint_contracts::suspension::{SuspendRun, SuspendSteps};
+use holdpoint_contracts::tool::RegisterTools;
 use holdpoint_ids::{AgentName, HoldId, RunId, Workspace};
 use holdpoint_kernel::DecodedCommand;
 use serde_json::Value;
@@ -32,7 +35,7 @@ use serde_json::Value;
 use crate::domain::run::Signal;
 use crate::domain::run::person_hold::HoldClosure;
 use crate::domain::{
-    ContactInput, DeliveredStep, Input, NodeInput, RunInput, ScopeInput, ToolInput,
+    ContactInput, DeliveredStep, Input, NodeInput, RunInput, ScopeInput, ToolInput, ToolPut,
 };
 use crate::outbound::NODE_TIMER;
 
@@ -74,16 +77,20 @@ fn decode_definition(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
                 text: it.text,
             }
         }),
-        PutTool::VERB => caller.read_one(body, Right::Operate, |it: PutTool, _| Input::Tool {
+        PutTool::VERB => caller.read_one(body, Right::Operate, |it: PutTool, by| Input::Tool {
             workspace,
             name: it.tool.name.clone(),
-            input: ToolInput::Put(Box::new(it.tool)),
+            input: ToolInput::Put(Box::new(ToolPut {
+                spec: it.tool,
+                seen: it.seen,
+                by,
+            })),
         }),
         DeleteTool::VERB => {
-            caller.read_one(body, Right::Operate, |it: DeleteTool, _| Input::Tool {
+            caller.read_one(body, Right::Operate, |it: DeleteTool, by| Input::Tool {
                 workspace,
                 name: it.name,
-                input: ToolInput::Delete,
+                input: ToolInput::Delete { by },
             })
         }
         PutContact::VERB => caller.read_one(body, Right::Ask, |it: PutContact, _| {
@@ -177,6 +184,12 @@ fn decode_run_command(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
             let from = it.from_step;
             caller.run_input(it.run, RunInput::Retry { by, from })
         }),
+        MigrateRun::VERB => caller.read_one(body, Right::Operate, |it: MigrateRun, by| {
+            let version = it.version;
+            caller.run_input(it.run, RunInput::Migrate { by, version })
+        }),
+        StartOperation::VERB => operations::decode_start(body, caller),
+        CancelOperation::VERB => operations::decode_cancel(body, caller),
         SignalRun::VERB => caller.read_one(body, Right::Ask, |it: SignalRun, by| {
             let SignalRun {
                 run,
@@ -240,6 +253,18 @@ fn decode_report(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
         }
         StepResults::VERB => results::decode(body, caller),
         SuspendSteps::VERB => suspension::decode_steps(body, caller),
+        RegisterTools::VERB => {
+            let it: Envelope<RegisterTools> = caller.read(body, None)?;
+            let RegisterTools { node, tools } = it.command;
+            Caller::inputs(tools, |spec| Input::Tool {
+                workspace: caller.workspace.clone(),
+                name: spec.name.clone(),
+                input: ToolInput::Offer {
+                    node: node.clone(),
+                    spec: Box::new(spec),
+                },
+            })
+        }
         Heartbeat::VERB => decode_heartbeat(caller.read(body, None)?),
         Deregister::VERB => {
             let it: Envelope<Deregister> = caller.read(body, None)?;

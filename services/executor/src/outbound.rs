@@ -98,6 +98,8 @@ impl Outbound<ExecutorDomain> for Executor {
                 | Effect::ScopeSyncPending
                 | Effect::Limits { .. }
                 | Effect::PlacesChanged { .. }
+                | Effect::OperationPending
+                | Effect::OperationResult(_)
                 | Effect::Users(_)
                 | Effect::DeleteExpiredRuns { .. }
                 | Effect::History { .. } => None,
@@ -196,7 +198,7 @@ impl Outbound<ExecutorDomain> for Executor {
     fn nudges(&self, effects: &[Effect]) -> Vec<(String, Bytes)> {
         let mut probes = Vec::new();
         let mut grown: BTreeMap<&Workspace, BTreeMap<_, u64>> = BTreeMap::new();
-        let mut has_pending_scope = false;
+        let (mut has_pending_scope, mut has_operation) = (false, false);
         let mut freed = Vec::new();
         for effect in effects {
             if let Effect::History {
@@ -214,10 +216,14 @@ impl Outbound<ExecutorDomain> for Executor {
                 freed.push(key.clone());
             }
             has_pending_scope |= matches!(effect, Effect::ScopeSyncPending);
+            has_operation |= matches!(effect, Effect::OperationPending);
         }
-        // Nudges follow the commit, so the sweep finds the scope's row.
+        // Nudges follow the commit, so the sweeps find the rows of the scope and the operation.
         if has_pending_scope {
             self.pages.begin();
+        }
+        if has_operation {
+            self.operations.begin();
         }
         self.places.add(freed);
         let histories = grown.into_iter().filter_map(|(workspace, runs)| {
@@ -305,6 +311,7 @@ fn log(item: &HistoryItem) {
         | EventType::RunRetried
         | EventType::StepRevised
         | EventType::RunSuspended
+        | EventType::RunMigrated
         | EventType::HandoffOffered
         | EventType::HandoffAccepted
         | EventType::HandoffReassigned

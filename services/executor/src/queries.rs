@@ -1,26 +1,33 @@
 //! Reads of the executor, answered from the rows beside the writer. They change nothing.
 
 mod nodes;
+mod operations;
 mod overlay;
 mod query_error;
 mod snapshot;
+mod stats;
+mod tools;
 mod unoffered;
 mod warnings;
 
 use std::collections::{BTreeSet, HashMap};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_clock::Clock;
-use holdpoint_contracts::agent::AgentView;
+use holdpoint_contracts::agent::{AgentView, GetAgentStats};
 use holdpoint_contracts::contact::{Activity, ContactView};
 use holdpoint_contracts::executor::{
-    GetAgent, GetContact, GetHistory, GetRun, HistoryPage, ListActivities, ListAgents, ListClaims,
-    ListContacts, ListNodes, ListRuns, ListTools, PlanAgent, PlannedAgent, SERVICE,
+    GetAgent, GetContact, GetHistory, GetRun, GetTool, HistoryPage, ListActivities, ListAgents,
+    ListClaims, ListContacts, ListNodes, ListRuns, ListTools, PlanAgent, PlannedAgent, SERVICE,
 };
 use holdpoint_contracts::message::Query;
+use holdpoint_contracts::operation::{
+    GetOperation, ListOperationResults, ListOperations, PlanOperation,
+};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::{Page, RunView, StepView};
 use holdpoint_contracts::subject::Parts;
@@ -40,7 +47,7 @@ use crate::domain::run::fan_out::approval_name;
 use crate::domain::run::{StepApproval, original_args_name};
 use crate::domain::tool::is_built_in;
 use crate::domain::view::{ORIGINAL_ARGS_BYTES_MAX, StoredSteps, shown_input, within_view};
-use crate::domain::{Agent, Contact, Fact, Need, Refusal, Run, Tool};
+use crate::domain::{Agent, Contact, Fact, Need, Refusal, Run};
 use crate::store;
 use overlay::Overlay;
 use query_error::QueryError;
@@ -69,18 +76,28 @@ impl Queries for ExecutorQueries {
     }
 }
 
-fn plan(query: &PlanAgent) -> Result<PlannedAgent, Problem> {
+/// The cursor of a page that ends with an id.
+fn read_cursor<I: FromStr>(cursor: Option<&str>) -> Result<Option<I>, Problem> {
+    let cursor = cursor.map(str::parse).transpose();
+    cursor.map_err(|_no_id| {
+        let detail = "invalid `cursor`; expected the `next_cursor` of a page";
+        Problem::new(400, "invalid_query", detail)
+    })
+}
+
+fn plan(query: &PlanAgent) -> Result<(Plan, PlannedAgent), Problem> {
     let plan =
         Plan::compile(&query.text).map_err(|errors| Refusal::InvalidAgent(errors).problem())?;
     let agent = plan
         .agent
         .parse()
         .map_err(|error| Problem::invalid_body(format!("{error}")))?;
-    Ok(PlannedAgent {
+    let planned = PlannedAgent {
         agent,
         steps: planned_steps(&plan),
         warnings: Vec::new(),
-    })
+    };
+    Ok((plan, planned))
 }
 
 impl ExecutorQueries {
@@ -101,6 +118,9 @@ impl ExecutorQueries {
         let reply = match query {
             PlanAgent::NAME => write_reply(self.plan(workspace, read_query(body)?).await?),
             GetAgent::NAME => write_reply(self.agent(workspace, &read_query(body)?).await?),
+            GetAgentStats::NAME => {
+                write_reply(self.agent_stats(workspace, &read_query(body)?).await?)
+            }
             ListAgents::NAME => write_reply(self.agents(workspace, &read_query(body)?).await?),
             GetContact::NAME => write_reply(self.contact(workspace, read_query(body)?).await?),
             ListActivities::NAME => {
@@ -109,11 +129,23 @@ impl ExecutorQueries {
             ListContacts::NAME => write_reply(self.contacts(workspace, &read_query(body)?).await?),
             GetRun::NAME => write_reply(self.run(workspace, &read_query(body)?).await?),
             ListRuns::NAME => write_reply(self.runs(workspace, &read_query(body)?).await?),
+            GetTool::NAME => write_reply(self.tool(workspace, &read_query(body)?).await?),
             ListTools::NAME => write_reply(self.tools(workspace, &read_query(body)?).await?),
             ListNodes::NAME => write_reply(self.nodes(workspace, read_query(body)?).await?),
             ListClaims::NAME => write_reply(self.claims(workspace, read_query(body)?).await?),
             GetSnapshot::NAME => write_reply(self.snapshot(workspace, &read_query(body)?).await?),
             EndedRuns::NAME => write_reply(self.ended_runs(workspace, &read_query(body)?).await?),
+            PlanOperation::NAME => {
+                write_reply(self.plan_operation(workspace, &read_query(body)?).await?)
+            }
+            GetOperation::NAME => write_reply(self.operation(workspace, &read_query(body)?).await?),
+            ListOperations::NAME => {
+                write_reply(self.operations(workspace, &read_query(body)?).await?)
+            }
+            ListOperationResults::NAME => write_reply(
+                self.operation_results(workspace, &read_query(body)?)
+                    .await?,
+            ),
             GetHistory::NAME => write_reply(self.history(workspace, &read_query(body)?).await?),
             other => {
                 let detail = format!("the executor has no query `{other}`");
@@ -143,8 +175,8 @@ impl ExecutorQueries {
             tracing::error!(%error, "compilation of an agent failed; the caller gets an error");
             Problem::internal()
         })?;
-        let planned = compiled?;
-        let warnings = self.unknown_tools(workspace, &planned.steps).await?;
+        let (plan, planned) = compiled?;
+        let warnings = self.warnings(workspace, &plan, &planned.steps).await?;
         Ok(PlannedAgent {
             warnings,
             ..planned
@@ -163,8 +195,10 @@ impl ExecutorQueries {
         let plan = self.plan_of(workspace, &agent.name, agent.newest).await?;
         let steps = planned_steps(&plan);
         Ok(AgentView {
-            warnings: self.unknown_tools(workspace, &steps).await?,
+            warnings: self.warnings(workspace, &plan, &steps).await?,
             steps,
+            inputs: plan.inputs.map(|inputs| inputs.schema),
+            versions: store::agent_versions(&self.db, workspace, &agent.name).await?,
             ..agent.view()
         })
     }
@@ -299,15 +333,11 @@ impl ExecutorQueries {
         if names.is_empty() {
             return Ok(());
         }
-        let names: Vec<_> = names
-            .into_iter()
-            .map(|name| (&run.workspace, name))
-            .collect();
-        let mut tools = store::tools(&self.db, &names).await?;
-        tools.retain(|tool| !tool.deleted && tool.spec.risk == Risk::High);
+        let entries = self.tool_entries(&run.workspace, names).await?;
         for step in steps {
-            let is_its = |tool: &Tool| Some(&tool.spec.name) == step.tool.as_ref();
-            step.waiting_confirm |= tools.iter().any(is_its);
+            let entry = step.tool.as_ref().and_then(|name| entries.get(name));
+            step.waiting_confirm |=
+                entry.is_some_and(|entry| !entry.is_deleted() && entry.risk() == Risk::High);
         }
         Ok(())
     }
@@ -344,10 +374,7 @@ impl ExecutorQueries {
     ) -> Result<Page<RunView>, QueryError> {
         let (limit, now) = (check_limit(query.limit)?, self.clock.now());
         let bad = |detail: String| Problem::new(400, "invalid_query", detail);
-        let before = query.cursor.as_deref().map(str::parse).transpose();
-        let before = before.map_err(|_no_id: holdpoint_ids::IdError| {
-            bad("invalid `cursor`; expected the `next_cursor` of a page".to_owned())
-        })?;
+        let before = read_cursor(query.cursor.as_deref())?;
         let label = query.label.as_deref().map(|label| {
             let pair = label.split_once('=');
             pair.ok_or_else(|| bad(format!("invalid `label` `{label}`; expected `name=value`")))
@@ -360,6 +387,8 @@ impl ExecutorQueries {
             agent: query.agent.as_ref(),
             label: label.transpose()?,
             created_after: query.created_after,
+            created_until: None,
+            is_open: false,
             before,
             limit: limit + 1,
         };

@@ -41,9 +41,12 @@ mod history_row;
 mod lease_event_row;
 mod lease_row;
 mod node_row;
+mod operation_result_row;
+mod operation_row;
 mod retention;
 mod run_limit_row;
 mod run_row;
+mod run_stats;
 mod run_value_row;
 mod step_row;
 mod suspension;
@@ -60,9 +63,13 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{AgentName, RunId, UserName, Workspace};
 use holdpoint_kernel::{Changed, Store};
-use holdpoint_store::{ChangedState, StateRow as _, StoreError, Transaction, insert_rows};
+use holdpoint_store::{
+    BrokenRow as _, ChangedState, StateRow as _, StoreError, Transaction, insert_rows,
+};
 use holdpoint_user_directory::table as directory;
-use sea_orm::DatabaseConnection;
+use sea_orm::{
+    ColumnTrait as _, DatabaseConnection, EntityTrait, QueryFilter as _, QuerySelect as _, Select,
+};
 
 use self::retention::delete_expired;
 use crate::domain::scope::Scope;
@@ -71,7 +78,7 @@ use crate::executor::Executor;
 
 pub(crate) use activity_row::newest as activities_of;
 pub(crate) use agent_row::{list as list_agents, named as agents};
-pub(crate) use agent_version_row::one as plan;
+pub(crate) use agent_version_row::{newest as agent_versions, one as plan};
 pub(crate) use contact_row::{list as list_contacts, one as contact};
 pub(crate) use history_row::after as history_after;
 pub(crate) use lease_event_row::{of_run as lease_events_of, of_steps as lease_events_of_steps};
@@ -79,17 +86,20 @@ pub(crate) use lease_row::{
     due as due_leases, forgettable_nodes, id as lease_id, list as list_leases, load as leases,
 };
 pub(crate) use node_row::{list as list_nodes, named as nodes, suspects};
+pub(crate) use operation_result_row::{counts as result_counts, list as list_results};
+pub(crate) use operation_row::{
+    list as list_operations, one as operation, unfinished as unfinished_operations,
+};
 pub(crate) use retention::has_expired;
 pub(crate) use run_limit_row::{first_queued, queued_keys};
 pub(crate) use run_row::{
-    Filter, list as list_runs, one as run, open as open_runs, with_ids as runs,
+    Filter, count as count_runs, list as list_runs, one as run, open as open_runs, with_ids as runs,
 };
+pub(crate) use run_stats::{RunStatsRow, newest as newest_run_stats};
 pub(crate) use run_value_row::{find as values, input_of};
 pub(crate) use step_row::{named as steps_named, of_run as steps_of, queued as queued_steps};
 pub(crate) use suspension::snapshot_row::of_run as snapshot_of;
-pub(crate) use tool_row::{
-    list as list_tools, named as tools, names as tool_names, registered as registered_tools,
-};
+pub(crate) use tool_row::{list as list_tools, named as tools, names as tool_names};
 pub(crate) use workspace_row::one as workspace_scope;
 
 /// Scopes that some of their runs do not follow yet. Without an agent a scope is the whole workspace.
@@ -131,6 +141,8 @@ impl Store<ExecutorDomain> for Executor {
         let nodes = keys.iter().filter_map(Key::try_as_node_ref);
         let nodes: Vec<_> = nodes.map(ToString::to_string).collect();
         let workspaces: Vec<_> = keys.iter().filter_map(Key::try_as_workspace_ref).collect();
+        let operations = keys.iter().filter_map(Key::try_as_operation_ref);
+        let operations: Vec<_> = operations.map(|operation| operation.uuid()).collect();
         let mut found = Vec::with_capacity(keys.len());
         let agents = agent_row::Entity::load_shared(db, &agents).await?;
         found.extend(agents.into_iter().map(Aggregate::Agent));
@@ -144,6 +156,8 @@ impl Store<ExecutorDomain> for Executor {
         found.extend(nodes.into_iter().map(Aggregate::Node));
         let tools = tool_row::Entity::load_states(db, &tools).await?;
         found.extend(tools.into_iter().map(Aggregate::Tool));
+        let operations = operation_row::Entity::load_states(db, &operations).await?;
+        found.extend(operations.into_iter().map(Aggregate::Operation));
         Ok(found
             .into_iter()
             .map(|state| (key_of(&state), state))
@@ -160,6 +174,8 @@ impl Store<ExecutorDomain> for Executor {
         let (mut plans, mut requests, mut activities) = (Vec::new(), Vec::new(), Vec::new());
         let (mut failed, mut tool_calls, mut snapshots) = (Vec::new(), Vec::new(), Vec::new());
         let (mut places, mut starts, mut once) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut results, mut operations) = (Vec::new(), Vec::new());
+        let mut counted = Vec::new();
         let mut users: BTreeMap<&Workspace, Vec<UserName>> = BTreeMap::new();
         for need in needs {
             match need {
@@ -172,10 +188,13 @@ impl Store<ExecutorDomain> for Executor {
                 Need::FailedAttempts(run, step) => failed.push((*run, step.as_str())),
                 Need::ToolCalls(run) => tool_calls.push(*run),
                 Need::Snapshot(run) => snapshots.push(*run),
+                Need::ToolCount(workspace) => counted.push(workspace),
                 Need::Activities(workspace, contact) => activities.push((workspace, contact)),
                 Need::Places(key) => places.push(key.as_str()),
                 Need::Starts(key) => starts.push(key.as_str()),
                 Need::StartedOnce(key) => once.push(key.as_str()),
+                Need::OperationResult(operation, run) => results.push((*operation, *run)),
+                Need::RunningOperations(workspace) => operations.push(workspace),
                 Need::State(_) => {}
             }
         }
@@ -189,6 +208,9 @@ impl Store<ExecutorDomain> for Executor {
         found.extend(run_limit_row::find_places(db, &places).await?);
         found.extend(run_limit_row::find_starts(db, &starts).await?);
         found.extend(run_limit_row::find_started(db, &once).await?);
+        found.extend(operation_result_row::find(db, &results).await?);
+        found.extend(operation_row::find_counts(db, &operations).await?);
+        found.extend(tool_row::find_counts(db, &counted).await?);
         for (workspace, names) in users {
             for user in directory::find_all(db, workspace, &names).await? {
                 let need = Need::User(workspace.clone(), user.name);
@@ -210,12 +232,14 @@ impl Store<ExecutorDomain> for Executor {
         let workspaces = states(changed, Aggregate::try_as_workspace_ref);
         let nodes = states(changed, Aggregate::try_as_node_ref);
         let tools = states(changed, Aggregate::try_as_tool_ref);
+        let operations = states(changed, Aggregate::try_as_operation_ref);
         let mut losers = agent_row::Entity::save(db, &agents, now).await?;
         losers.extend(contact_row::Entity::save(db, &contacts, now).await?);
         losers.extend(run_row::Entity::save(db, &runs, now).await?);
         losers.extend(workspace_row::Entity::save(db, &workspaces, now).await?);
         losers.extend(node_row::save(db, nodes, now).await?);
         losers.extend(tool_row::Entity::save(db, &tools, now).await?);
+        losers.extend(operation_row::Entity::save(db, &operations, now).await?);
         Ok(losers)
     }
 
@@ -278,6 +302,8 @@ impl Store<ExecutorDomain> for Executor {
                 Effect::DeleteExpiredRuns { before } => expired = Some(*before),
                 Effect::StepDispatch(_)
                 | Effect::ScopeSyncPending
+                | Effect::OperationResult(_)
+                | Effect::OperationPending
                 | Effect::Timer { .. }
                 | Effect::Hold { .. }
                 | Effect::RunEnded { .. }
@@ -288,13 +314,11 @@ impl Store<ExecutorDomain> for Executor {
                 | Effect::ProbeNode { .. } => {}
             }
         }
-        write_leases(db, leases, &heartbeats, now).await?;
+        write_leases(db, leases, lease_events, &heartbeats, now).await?;
         activity_row::replace(db, &forgotten, activities).await?;
-        insert_rows(db, lease_events, None).await?;
         insert_rows(db, versions, None).await?;
-        run_value_row::insert(db, values).await?;
         step_row::upsert(db, steps.into_values()).await?;
-        write_records(db, histories, effects).await?;
+        write_histories_and_snapshots(db, values, histories, effects).await?;
         // Last, so that no row of an expired run is written after its deletion.
         delete_expired(db, expired).await
     }
@@ -308,8 +332,35 @@ fn key_of(state: &Aggregate) -> Key {
         Aggregate::Workspace(scope) => Key::Workspace(scope.workspace.clone()),
         Aggregate::Node(node) => Key::Node(node.name.clone()),
         Aggregate::Tool(tool) => Key::Tool(tool.workspace.clone(), tool.spec.name.clone()),
+        Aggregate::Operation(operation) => Key::Operation(operation.id),
         Aggregate::Stateless => Key::Users,
     }
+}
+
+/// How many rows of a query each workspace has. A workspace without any is left out.
+async fn counts_by_workspace<E: EntityTrait>(
+    db: &Transaction,
+    query: Select<E>,
+    column: E::Column,
+    workspaces: &[&Workspace],
+) -> Result<Vec<(Workspace, Fact)>, StoreError> {
+    if workspaces.is_empty() {
+        return Ok(Vec::new());
+    }
+    let names = workspaces.iter().map(|workspace| workspace.as_str());
+    let counts = query
+        .select_only()
+        .column(column)
+        .column_as(column.count(), "counted")
+        .filter(column.is_in(names))
+        .group_by(column);
+    let rows: Vec<(String, i64)> = counts.into_tuple().all(db).await?;
+    let counts = rows.into_iter().map(|(workspace, count)| {
+        let workspace = workspace.parse().map_err(E::broken)?;
+        let count = u64::try_from(count).map_err(E::broken)?;
+        Ok((workspace, Fact::Count(count)))
+    });
+    counts.collect()
 }
 
 /// The keys of one table whose key is a workspace and a name.
@@ -336,13 +387,16 @@ fn states<'c, S>(
     changed.collect()
 }
 
-/// Writes what happened, the snapshots of suspended runs, and the limits of runs.
-async fn write_records(
+/// Writes values, what happened, what operations did, the snapshots of suspended runs, and the limits of runs.
+async fn write_histories_and_snapshots(
     db: &Transaction,
+    values: Vec<run_value_row::ActiveModel>,
     histories: Vec<history_row::ActiveModel>,
     effects: &[Effect],
 ) -> Result<(), StoreError> {
+    run_value_row::insert(db, values).await?;
     insert_rows(db, histories, None).await?;
+    operation_result_row::insert(db, effects).await?;
     snapshot_row::upsert(db, effects).await?;
     run_limit_row::upsert(db, effects).await
 }
@@ -351,6 +405,7 @@ async fn write_records(
 async fn write_leases(
     db: &Transaction,
     leases: BTreeMap<String, Option<&Lease>>,
+    lease_events: Vec<lease_event_row::ActiveModel>,
     heartbeats: &[String],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
@@ -359,5 +414,6 @@ async fn write_leases(
     let ended: Vec<_> = ended.map(|(id, _)| id.clone()).collect();
     lease_row::forget(db, &ended).await?;
     lease_row::upsert(db, &held).await?;
-    lease_row::renew(db, heartbeats, now).await
+    lease_row::renew(db, heartbeats, now).await?;
+    insert_rows(db, lease_events, None).await
 }

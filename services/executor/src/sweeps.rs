@@ -1,8 +1,9 @@
-//! Background passes over the executor's tables: expired leases, dispatches without a grant, queued runs, runs that do not
-//! follow a command for their agent or workspace yet, and runs past their retention. A sweep decides nothing; its
-//! finds become inputs.
+//! Background passes over the executor's tables: expired leases, dispatches without a grant, queued runs, runs that do
+//! not follow a command for their agent or workspace yet, runs of operations, and runs past their retention. A sweep
+//! decides nothing; its finds become inputs.
 
 mod leases;
+mod operations;
 pub(crate) mod queued_runs;
 mod redispatch;
 mod retention;
@@ -20,6 +21,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::executor::Executor;
 
+#[cfg(test)]
+pub(crate) use operations::page as operations_page;
 pub(crate) use redispatch::step_dispatches;
 
 /// Starts the sweeps that have no setting; they end with `stop`.
@@ -42,4 +45,8 @@ pub(crate) fn start(
     let queued_runs = queued_runs::QueuedRuns::new(Arc::clone(places));
     let trigger = start_sweep(handle, db.clone(), queued_runs, stop.clone(), tracker);
     places.connect(trigger, handle.status());
+    let operations = &service.operations;
+    let sweep = operations::Operations(Arc::clone(operations));
+    let trigger = start_sweep(handle, db.clone(), sweep, stop.clone(), tracker);
+    operations.connect(trigger, handle.status());
 }

@@ -147,6 +147,11 @@ pub(crate) fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem>
     if !value.is_object() {
         return Err(invalid_field("", "must be a JSON object"));
     }
+    from_value(value)
+}
+
+/// A JSON object of which other fields have been taken.
+pub(crate) fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, Problem> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let pointer = pointer(error.path());
         let message = quoted_message(&error.into_inner().to_string());

@@ -7,6 +7,8 @@
 //! Imports point downward: actions and the live stream, pages, cards and forms, navigation, session,
 //! and below them layout, labels and sanitize.
 
+mod agent;
+mod agents;
 mod approval_items;
 mod assets;
 mod attempt;
@@ -63,6 +65,9 @@ pub(crate) fn routes() -> Router<App> {
         .route("/requests/{id}", get(request::page))
         .route("/requests/{id}/act", post(request_actions::act))
         .route("/tasks/{task}", get(request::task_page))
+        .route("/agents", get(agents::page))
+        .route("/agents/{agent}", get(agent::page))
+        .route("/agents/{agent}/act", post(agent::act))
         .route("/runs", get(runs::page))
         .route("/runs/{run}", get(run::page))
         .route("/runs/{run}/act", post(run_actions::act))

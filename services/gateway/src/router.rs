@@ -11,8 +11,8 @@ use crate::app::App;
 use crate::problem::{self, ApiError};
 use crate::routes::{
     agents, asking, clock, commands, contacts, dead_letters, health, holds, inbound_hooks, mails,
-    notifications, policies, requests, runs, schedules, sessions, tokens, tools, users, watches,
-    webhooks, workspaces,
+    notifications, operations, policies, requests, runs, schedules, sessions, standing_approvals,
+    tokens, tools, users, watches, webhooks, workspaces,
 };
 use crate::{access_log, body_limits, pages, tls};
 
@@ -27,6 +27,7 @@ pub(crate) fn router(app: App) -> Router {
         .merge(dead_letters::routes())
         .merge(mails::routes())
         .merge(notifications::routes())
+        .merge(operations::routes())
         .merge(policies::routes())
         .merge(schedules::routes())
         .merge(requests::routes())
@@ -34,6 +35,7 @@ pub(crate) fn router(app: App) -> Router {
         .merge(sessions::routes())
         .merge(tokens::routes())
         .merge(tools::routes())
+        .merge(standing_approvals::routes())
         .merge(users::routes())
         .merge(watches::routes())
         .merge(webhooks::routes());

@@ -20,11 +20,14 @@ mod tests;
 pub use decision::{Change, Fact, HandoffDomain, Lookup, LookupFn, Need, Outcome, Undecided};
 pub use effect::{Effect, Reply};
 pub use holdpoint_holds::Recipient;
-pub use input::{Caller, Input, PolicyInput, Proof, RequestInput, UserInput};
+pub use input::{
+    Caller, Input, PolicyInput, Proof, RequestInput, StandingApprovalInput, UserInput,
+};
 pub use model::aggregate::{Aggregate, Key};
 pub use model::policy::{Policy, ResolvedPolicies};
 pub use model::progress::{AuditStamp, Ladder, PendingHandoffEvents, RequestProgress, RungEnd};
 pub use model::request::{End, Owner, Phase, Request, Timer};
+pub use model::standing_approval::{CallKind, CountedStandingApproval, StandingApproval};
 pub use model::user::User;
 pub use refusal::Refusal;
 pub use rules::built_in_policies::built_in_policies;

@@ -7,18 +7,21 @@ use chrono::{DateTime, Utc};
 use holdpoint_auth::Trust;
 use holdpoint_contracts::executor;
 use holdpoint_contracts::handoff::{
-    ActOnRequest, AskAgain, DecideRequest, DecideRequests, DeletePolicy, DisableUser, OpenHold,
-    PutPolicy, PutUser, RequestTimersFired, SetHolds, WithdrawHold,
+    ActOnRequest, AskAgain, CreateStandingApproval, DecideRequest, DecideRequests, DeletePolicy,
+    DisableUser, OpenHold, PutPolicy, PutUser, RequestTimersFired, RevokeStandingApproval,
+    SetHolds, WithdrawHold,
 };
 use holdpoint_contracts::message::{Actor, Command, Envelope};
 use holdpoint_contracts::permission::is_open_to_programs;
 use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::subject::Parts;
 use holdpoint_contracts::value_limits::check_message;
-use holdpoint_ids::{HoldId, IdError, PolicyName, Workspace};
+use holdpoint_ids::{HoldId, IdError, PolicyName, StandingApprovalId, Workspace};
 use holdpoint_kernel::DecodedCommand;
 
-use crate::domain::{Caller, Input, PolicyInput, Proof, RequestInput, UserInput};
+use crate::domain::{
+    Caller, Input, PolicyInput, Proof, RequestInput, StandingApprovalInput, UserInput,
+};
 
 /// Most desired states or timers in one message; a larger message is refused.
 const ITEMS_MAX: usize = 1_000;
@@ -74,6 +77,14 @@ impl Reader<'_> {
             DeletePolicy::VERB => self.one(body, |it: DeletePolicy, caller| {
                 self.policy(it.name, caller, PolicyInput::Delete)
             }),
+            CreateStandingApproval::VERB => self.one(body, |it: CreateStandingApproval, caller| {
+                let id = it.id;
+                let input = StandingApprovalInput::Create(Box::new(it));
+                self.standing_approval(id, caller, input)
+            }),
+            RevokeStandingApproval::VERB => self.one(body, |it: RevokeStandingApproval, caller| {
+                self.standing_approval(it.id, caller, StandingApprovalInput::Revoke)
+            }),
             other => Err(Problem::not_found(format!(
                 "unknown command `{other}` of the handoff service"
             ))),
@@ -96,6 +107,20 @@ impl Reader<'_> {
         Input::Policy {
             workspace: self.workspace(),
             name,
+            caller,
+            input,
+        }
+    }
+
+    fn standing_approval(
+        &self,
+        id: StandingApprovalId,
+        caller: Caller,
+        input: StandingApprovalInput,
+    ) -> Input {
+        Input::StandingApproval {
+            workspace: self.workspace(),
+            id,
             caller,
             input,
         }

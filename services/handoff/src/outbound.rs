@@ -161,7 +161,10 @@ fn desired_state(effect: &Effect) -> Option<DesiredState> {
             let id = format!("{}#{}", event.id, event.rev);
             (EVENT, workspace, id, event.rev, body(event)?)
         }
-        Effect::Changed { .. } | Effect::UserChanged(..) | Effect::DeleteExpired { .. } => {
+        Effect::Changed { .. }
+        | Effect::UserChanged(..)
+        | Effect::StandingApprovalUsed { .. }
+        | Effect::DeleteExpired { .. } => {
             return None;
         }
     };

@@ -5,8 +5,9 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::handoff::{
-    GetPolicy, GetRequest, GetUser, ListOrder, ListPolicies, ListRequests, ListUserChanges,
-    ListUsers, PolicyView, RequestView, SERVICE, UserChange, UserView,
+    GetPolicy, GetRequest, GetStandingApproval, GetUser, ListOrder, ListPolicies, ListRequests,
+    ListStandingApprovals, ListUserChanges, ListUsers, PolicyView, RequestView, SERVICE,
+    StandingApprovalView, UserChange, UserView,
 };
 use holdpoint_contracts::message::Query;
 use holdpoint_contracts::problem::Problem;
@@ -18,8 +19,10 @@ use holdpoint_store::StateRow;
 use sea_orm::{DatabaseConnection, PrimaryKeyTrait};
 use serde_json::Value;
 
-use crate::domain::{Policy, Refusal, Request, User, built_in_policies};
-use crate::store::{self, Filter, Order, Policies, RequestCursor, Requests, Snoozed, Users};
+use crate::domain::{CountedStandingApproval, Policy, Refusal, Request, User, built_in_policies};
+use crate::store::{
+    self, Filter, Order, Policies, RequestCursor, Requests, Snoozed, StandingApprovals, Users,
+};
 
 /// Largest context on a card in a list.
 const CARD_CONTEXT_BYTES_MAX: usize = 8 * 1024;
@@ -57,6 +60,13 @@ impl Queries for HandoffQueries {
                     read_query::<ListPolicies>(body)?;
                     write_reply(self.policies(workspace).await?)
                 }
+                GetStandingApproval::NAME => {
+                    write_reply(self.standing_approval(workspace, read_query(body)?).await?)
+                }
+                ListStandingApprovals::NAME => write_reply(
+                    self.standing_approvals(workspace, &read_query(body)?)
+                        .await?,
+                ),
                 // The changes of all workspaces: only services may query the system workspace.
                 ListUserChanges::NAME if workspace.as_str() == SYSTEM_WORKSPACE => {
                     write_reply(self.user_changes(read_query(body)?).await?)
@@ -248,6 +258,38 @@ impl HandoffQueries {
             items,
             next_cursor: None,
         })
+    }
+
+    async fn standing_approval(
+        &self,
+        workspace: &Workspace,
+        query: GetStandingApproval,
+    ) -> Result<StandingApprovalView, Problem> {
+        let found = self.find::<StandingApprovals>(workspace, &query.id).await?;
+        let approval = found.ok_or_else(|| Refusal::NoStandingApproval(query.id).problem())?;
+        let uses = store::list_uses(&self.db, workspace, query.id).await;
+        let uses = uses.map_err(failed)?;
+        let used = uses.first().map_or(0, |newest| newest.number);
+        let counted = CountedStandingApproval { approval, used };
+        Ok(counted.view(self.clock.now(), uses))
+    }
+
+    async fn standing_approvals(
+        &self,
+        workspace: &Workspace,
+        query: &ListStandingApprovals,
+    ) -> Result<Page<StandingApprovalView>, Problem> {
+        let limit = check_limit(query.limit)?;
+        let after = query.cursor.as_deref().map(str::parse).transpose();
+        let after =
+            after.map_err(|_no_id| invalid("`cursor` is not one that a page before gave"))?;
+        let found = store::list_standing_approvals(&self.db, workspace, after, limit + 1).await;
+        let now = self.clock.now();
+        let found = found.map_err(failed)?;
+        let views = found.iter().map(|one| one.view(now, Vec::new())).collect();
+        Ok(cut_page(views, limit, |view: &StandingApprovalView| {
+            view.id.to_string()
+        }))
     }
 
     async fn user_changes(&self, query: ListUserChanges) -> Result<Vec<UserChange>, Problem> {

@@ -11,6 +11,8 @@ mod name_groups;
 mod policy_row;
 mod request_row;
 mod retention;
+mod standing_approval_row;
+mod standing_approval_use_row;
 mod user_change_row;
 mod user_row;
 
@@ -31,6 +33,8 @@ pub(crate) use request_row::{
     list_requests_of,
 };
 pub(crate) use retention::has_expired;
+pub(crate) use standing_approval_row::{Entity as StandingApprovals, list_standing_approvals};
+pub(crate) use standing_approval_use_row::list_uses;
 pub(crate) use user_change_row::list_user_changes;
 pub(crate) use user_row::{Entity as Users, find_leaving, list_members, list_users};
 
@@ -42,6 +46,7 @@ impl Store<HandoffDomain> for Handoff {
         keys: &[Key],
     ) -> Result<Vec<(Key, Aggregate)>, StoreError> {
         let (mut requests, mut users, mut policies) = (Vec::new(), Vec::new(), Vec::new());
+        let mut standing = Vec::new();
         for key in keys {
             match key {
                 Key::Request(workspace, id) => {
@@ -51,16 +56,22 @@ impl Store<HandoffDomain> for Handoff {
                 Key::Policy(workspace, name) => {
                     policies.push((workspace.to_string(), name.to_string()));
                 }
+                Key::StandingApproval(workspace, id) => {
+                    standing.push((workspace.to_string(), id.to_string()));
+                }
                 Key::Expired => {}
             }
         }
         let requests = Requests::load_states(db, &requests).await?.into_iter();
         let users = Users::load_states(db, &users).await?.into_iter();
         let policies = Policies::load_states(db, &policies).await?.into_iter();
+        let standing = StandingApprovals::load_states(db, &standing).await?;
+        let standing = standing.into_iter();
         let found = requests
             .map(|request| Aggregate::Request(Box::new(request)))
             .chain(users.map(Aggregate::User))
-            .chain(policies.map(|policy| Aggregate::Policy(Box::new(policy))));
+            .chain(policies.map(|policy| Aggregate::Policy(Box::new(policy))))
+            .chain(standing.map(|one| Aggregate::StandingApproval(Box::new(one))));
         Ok(found.map(|state| (state.key(), state)).collect())
     }
 
@@ -72,6 +83,7 @@ impl Store<HandoffDomain> for Handoff {
     ) -> Result<Vec<(Need, Fact)>, StoreError> {
         let (mut owned, mut inhabited) = (Vec::new(), Vec::new());
         let (mut roles, mut loaded, mut ruled) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut standing, mut counted) = (Vec::new(), Vec::new());
         for need in needs {
             match need {
                 Need::Owners(workspace) => owned.push(workspace),
@@ -79,6 +91,10 @@ impl Store<HandoffDomain> for Handoff {
                 Need::Role(workspace, role) => roles.push((workspace, role)),
                 Need::Loads(workspace) => loaded.push(workspace),
                 Need::Policies(workspace) => ruled.push(workspace),
+                Need::StandingApprovals(workspace, kind, now) => {
+                    standing.push((workspace, kind, *now));
+                }
+                Need::StandingApprovalCount(workspace, now) => counted.push((workspace, *now)),
                 // The kernel loads aggregates through `load`.
                 Need::User(..) | Need::Policy(..) | Need::Request(..) => {}
             }
@@ -99,6 +115,8 @@ impl Store<HandoffDomain> for Handoff {
         for (workspace, names) in policy_row::list_names(db, &ruled).await? {
             found.push((Need::Policies(workspace), Fact::Policies(names)));
         }
+        found.extend(standing_approval_row::find_for_calls(db, &standing).await?);
+        found.extend(standing_approval_row::count_live(db, &counted).await?);
         Ok(found)
     }
 
@@ -110,16 +128,19 @@ impl Store<HandoffDomain> for Handoff {
         now: DateTime<Utc>,
     ) -> Result<Vec<Key>, StoreError> {
         let (mut requests, mut users, mut policies) = (Vec::new(), Vec::new(), Vec::new());
+        let mut standing = Vec::new();
         for one in changed {
             match one.state {
                 Aggregate::Request(request) => requests.push(one.with_state(&**request)),
                 Aggregate::User(user) => users.push(one.with_state(user)),
                 Aggregate::Policy(policy) => policies.push(one.with_state(&**policy)),
+                Aggregate::StandingApproval(state) => standing.push(one.with_state(&**state)),
                 Aggregate::Expired => {}
             }
         }
         let mut losers = Requests::save(db, &requests, now).await?;
         losers.extend(Policies::save(db, &policies, now).await?);
+        losers.extend(StandingApprovals::save(db, &standing, now).await?);
         losers.extend(Users::save(db, &users, now).await?);
         if !users.is_empty() && losers.is_empty() {
             losers.extend(find_ownerless(db, &users).await?);
@@ -139,6 +160,7 @@ impl Store<HandoffDomain> for Handoff {
                 retention::delete_expired(db, *before).await?;
             }
         }
+        standing_approval_use_row::insert(db, effects, now).await?;
         let changes: Vec<_> = effects
             .iter()
             .filter_map(Effect::try_as_user_changed_ref)

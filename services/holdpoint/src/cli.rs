@@ -9,6 +9,7 @@ pub(crate) mod processes;
 pub(crate) mod requests;
 pub(crate) mod runs;
 pub(crate) mod schedules;
+pub(crate) mod standing_approvals;
 pub(crate) mod workspace;
 
 use std::net::SocketAddr;
@@ -23,8 +24,9 @@ use self::processes::{
     ServeArgs, WorkerArgs,
 };
 use self::requests::RequestCommand;
-use self::runs::{AgentCommand, ContactCommand, RunCommand};
+use self::runs::{AgentCommand, ContactCommand, OperationCommand, RunCommand};
 use self::schedules::ScheduleCommand;
+use self::standing_approvals::StandingApprovalCommand;
 use self::workspace::{
     ClockCommand, DeadCommand, MeshCommand, PoliciesCommand, TokenCommand, ToolCommand,
     UserCommand, WorkspaceCommand,
@@ -131,6 +133,9 @@ pub(crate) enum Command {
     /// Start, watch and control runs
     #[command(subcommand)]
     Run(RunCommand),
+    /// Follow actions on many runs
+    #[command(subcommand)]
+    Operation(OperationCommand),
     /// Manage the contacts that runs are about
     #[command(subcommand)]
     Contact(ContactCommand),
@@ -142,7 +147,7 @@ pub(crate) enum Command {
     /// Manage tokens
     #[command(subcommand)]
     Token(TokenCommand),
-    /// Manage tools that are HTTP calls
+    /// Manage tools
     #[command(subcommand)]
     Tool(ToolCommand),
     /// List your notifications, or mark them as read
@@ -158,6 +163,9 @@ pub(crate) enum Command {
     /// Manage approval and escalation policies
     #[command(subcommand)]
     Policies(PoliciesCommand),
+    /// Approve calls of tools in advance
+    #[command(subcommand)]
+    StandingApproval(StandingApprovalCommand),
     /// Start runs by a cron expression
     #[command(subcommand)]
     Schedule(ScheduleCommand),

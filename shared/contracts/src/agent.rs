@@ -1,11 +1,14 @@
 //! Agents as the API shows them.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use holdpoint_ids::AgentName;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::problem::FieldError;
+use crate::run::Clocks;
 
 /// One step of an agent as it was compiled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -61,7 +64,60 @@ pub struct AgentView {
     /// Allowed and probably not intended, such as a tool that no node offers; only in the view of a single agent.
     #[serde(default)]
     pub warnings: Vec<FieldError>,
+    /// The form of its inputs; only in the view of a single agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Value>,
+    /// The newest versions, newest first, at most [`VERSIONS_MAX`]; only in the view of a single agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub versions: Vec<AgentVersionView>,
     /// When this version was applied.
     #[serde(with = "crate::instant")]
     pub updated_at: DateTime<Utc>,
+}
+
+/// Most versions in the view of an agent.
+pub const VERSIONS_MAX: u64 = 20;
+
+/// One version of an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentVersionView {
+    pub version: u32,
+    /// When it was applied.
+    #[serde(with = "crate::instant")]
+    pub created_at: DateTime<Utc>,
+}
+
+/// Most runs that the statistics of an agent have.
+pub const STATS_RUNS_MAX: u64 = 10_000;
+
+/// The statistics of an agent over its newest runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GetAgentStats {
+    pub agent: AgentName,
+    /// Runs that were created since; none: in the last 30 days.
+    #[serde(default, with = "crate::instant::option")]
+    pub since: Option<DateTime<Utc>>,
+}
+
+/// What became of the newest runs of an agent, at most [`STATS_RUNS_MAX`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentStats {
+    pub agent: AgentName,
+    /// Runs that were created before do not count.
+    #[serde(with = "crate::instant")]
+    pub since: DateTime<Utc>,
+    /// Runs that count.
+    pub runs: u64,
+    /// Whether older runs since then are left out.
+    pub limit_reached: bool,
+    /// Runs by status; statuses without runs are absent.
+    pub statuses: BTreeMap<String, u64>,
+    /// Failed and cancelled runs by the class of their failure.
+    pub failures: BTreeMap<String, u64>,
+    /// Completed runs among the completed ones and those that failed by the agent (S0-NFR); none: no run has completed
+    /// or failed by the agent.
+    pub success_rate: Option<f64>,
+    /// Of the ended runs, each clock by itself; none: no run has ended.
+    pub median: Option<Clocks>,
 }

@@ -7,12 +7,16 @@ use holdpoint_ids::{AgentName, ContactId, RunId, ToolName};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::agent::{AgentView, PlannedStepView};
+use crate::agent::{AgentStats, AgentView, GetAgentStats, PlannedStepView};
 use crate::asking::{RequestInput, RequestedInput};
 use crate::contact::{Activity, ContactView};
 use crate::history::HistoryItem;
 use crate::hold::{CloseReply, HandoffUpdate, HandoffUpdateReply, HoldClosed};
 use crate::message::Reply;
+use crate::operation::{
+    CancelOperation, GetOperation, ListOperationResults, ListOperations, OperationView,
+    PlanOperation, PlannedOperation, RunResultView, StartOperation,
+};
 use crate::problem::FieldError;
 use crate::run::{
     ChangedRun, HoldKind, Page, PausedBy, ResumeMode, RunStatus, RunView, StartedRun,
@@ -24,12 +28,14 @@ use crate::steps::{
 use crate::suspension::{
     EndedRuns, GetSnapshot, SnapshotView, StepOnResume, SuspendRun, SuspendSteps,
 };
-use crate::tool::{ToolSpec, ToolView};
+use crate::tool::{RegisterTools, RegisteredTool, ToolSpec, ToolView};
 
+mod migrate_run;
 mod pauses;
 mod scheduled_starts;
 mod watch_run_ends;
 
+pub use migrate_run::MigrateRun;
 pub use pauses::{PauseNew, PauseWaiting};
 pub use scheduled_starts::{ScheduledStart, ScheduledStartReply, StartScheduled};
 pub use watch_run_ends::{RunEndWatched, RunEndsOf, WatchRunEnds};
@@ -48,15 +54,19 @@ commands! {
     AddActivity:     "add_activity"(contact)           -> ContactView;
     PutTool:         "put_tool"(tool.name)             -> ToolView;
     DeleteTool:      "delete_tool"(name)               -> ();
+    RegisterTools:   "register_tools"(node)            -> Vec<Reply<RegisteredTool>>;
     StartRun:        "start_run"(run)                  -> StartedRun;
     StartScheduled:  "start_scheduled"(starts[0].run)  -> Vec<Reply<ScheduledStartReply>>;
     PauseRun:        "pause_run"(run)                  -> ChangedRun;
     ResumeRun:       "resume_run"(run)                 -> ChangedRun;
     CancelRun:       "cancel_run"(run)                 -> ChangedRun;
     RetryRun:        "retry_run"(run)                  -> ChangedRun;
+    MigrateRun:      "migrate_run"(run)                -> ChangedRun;
     SignalRun:       "signal_run"(run)                 -> ChangedRun;
     SuspendRun:      "suspend_run"(run)                -> ChangedRun;
     TakeOverRun:     "take_over_run"(run)              -> ChangedRun;
+    StartOperation:  "start_operation"(id)             -> OperationView;
+    CancelOperation: "cancel_operation"(id)            -> OperationView;
     WatchRunEnds:    "watch_run_ends"(of[0])           -> Vec<Reply<RunEndWatched>>;
     HoldsClosed:     "holds_closed"(closed[0].id)      -> Vec<Reply<CloseReply>>;
     HandoffsUpdated: "handoffs_updated"(handled[0].id) -> Vec<Reply<HandoffUpdateReply>>;
@@ -72,14 +82,20 @@ commands! {
 queries! {
     PlanAgent:      "plan_agent" -> PlannedAgent;
     GetAgent:       "agent"      -> AgentView;
+    GetAgentStats:  "agent_stats" -> AgentStats;
     ListAgents:     "agents"     -> Page<AgentView>;
     GetContact:     "contact"    -> ContactView;
     ListContacts:   "contacts"   -> Page<ContactView>;
     ListActivities: "activities" -> Page<Activity>;
     ListTools:      "tools"      -> Page<ToolView>;
+    GetTool:        "tool"       -> ToolView;
     GetRun:         "run"        -> RunView;
     ListRuns:       "runs"       -> Page<RunView>;
     GetSnapshot:    "snapshot"   -> Option<SnapshotView>;
+    PlanOperation:  "plan_operation" -> PlannedOperation;
+    GetOperation:   "operation"  -> OperationView;
+    ListOperations: "operations" -> Page<OperationView>;
+    ListOperationResults: "operation_results" -> Page<RunResultView>;
     EndedRuns:      "ended_runs" -> Vec<RunId>;
     GetHistory:     "history"    -> HistoryPage;
     ListNodes:      "nodes"      -> Page<NodeView>;
@@ -294,11 +310,15 @@ pub struct HandoffsUpdated {
     pub handled: Vec<HandoffUpdate>,
 }
 
-/// Registers a tool that is an HTTP call, or changes it (`POST /tools`).
+/// Registers a tool that is an HTTP call, or states what counts for a tool of workers (`POST /tools`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PutTool {
     pub tool: ToolSpec,
+    /// The `seen` of the tool that the operator has looked at. Required to lower what counts below a registration of
+    /// nodes that is newer than the last put.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<u64>,
 }
 
 /// Forgets a registered tool; steps that call it then fail.
@@ -410,7 +430,14 @@ impl GetRun {
     }
 }
 
-/// Registered tools by name.
+/// One tool, with the registrations of nodes and the changes of operators.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GetTool {
+    pub tool: ToolName,
+}
+
+/// All tools by name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListTools {

@@ -20,6 +20,7 @@ mod ask_again;
 mod batch;
 mod listing;
 mod policies;
+mod standing_approvals;
 mod users;
 
 pub use ask_again::{AskAgain, WithdrawHold};
@@ -28,6 +29,10 @@ pub use listing::{ListOrder, ListRequests};
 pub use policies::{
     ApprovalRules, Calendar, DeletePolicy, EscalationRules, GetPolicy, ListPolicies, PolicyRules,
     PolicyRung, PolicyView, PutPolicy, Repeat, StopOn, Weekday,
+};
+pub use standing_approvals::{
+    CreateStandingApproval, GetStandingApproval, ListStandingApprovals, RevokeStandingApproval,
+    StandingApprovalStatus, StandingApprovalTerms, StandingApprovalUse, StandingApprovalView,
 };
 pub use users::{DisableUser, GetUser, ListUserChanges, ListUsers, PutUser, UserChange, UserView};
 
@@ -50,6 +55,8 @@ commands! {
     DisableUser:        "disable_user"(name)        -> UserView;
     PutPolicy:          "put_policy"(name)          -> PolicyView;
     DeletePolicy:       "delete_policy"(name)       -> PolicyView;
+    CreateStandingApproval: "create_standing_approval"(id) -> StandingApprovalView;
+    RevokeStandingApproval: "revoke_standing_approval"(id) -> ();
 }
 
 queries! {
@@ -60,6 +67,8 @@ queries! {
     ListUserChanges: "user_changes" -> Vec<UserChange>;
     GetPolicy:       "policy"       -> PolicyView;
     ListPolicies:    "policies"     -> Page<PolicyView>;
+    GetStandingApproval:   "standing_approval"  -> StandingApprovalView;
+    ListStandingApprovals: "standing_approvals" -> Page<StandingApprovalView>;
 }
 
 /// The holds on people that are wanted; one message a batch of the service that wants them.

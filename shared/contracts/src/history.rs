@@ -33,6 +33,9 @@ pub enum EventType {
     /// An operator, or a worker that shuts down, has suspended it (S1-R4).
     #[strum(serialize = "run.suspended")]
     RunSuspended,
+    /// An operator has moved it to a newer version of its agent.
+    #[strum(serialize = "run.migrated")]
+    RunMigrated,
     /// It needs an answer from a person.
     #[strum(serialize = "run.awaiting_input")]
     RunAwaitingInput,

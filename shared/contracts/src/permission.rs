@@ -12,22 +12,26 @@ mod tests;
 use crate::asking::RequestInput;
 use crate::executor::{
     AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HandoffsUpdated,
-    HoldsClosed, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope,
-    RetryRun, SignalRun, StartRun, StartScheduled, TakeOverRun, TimersFired, WatchRunEnds,
+    HoldsClosed, MigrateRun, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun,
+    ResumeScope, RetryRun, SignalRun, StartRun, StartScheduled, TakeOverRun, TimersFired,
+    WatchRunEnds,
 };
 use crate::handoff::{
-    ActOnRequest, AskAgain, DecideRequest, DecideRequests, DeletePolicy, DisableUser, OpenHold,
-    PutPolicy, PutUser, RequestTimersFired, SetHolds, WithdrawHold,
+    ActOnRequest, AskAgain, CreateStandingApproval, DecideRequest, DecideRequests, DeletePolicy,
+    DisableUser, OpenHold, PutPolicy, PutUser, RequestTimersFired, RevokeStandingApproval,
+    SetHolds, WithdrawHold,
 };
 use crate::message::{Command, Query};
 use crate::notification::{
     AddWebhook, ChangeWebhook, PutPreferences, ReadNotification, ReadNotifications,
     RecordRequestEvents, RecordRunEnds, RemoveWebhook, ShowWebhookSecret, Unwatch, Watch,
 };
+use crate::operation::{CancelOperation, StartOperation};
 use crate::scheduler::{DeleteSchedule, PutSchedule, SetTimers};
 use crate::steps::{Deregister, Heartbeat, StartSteps, StepResults};
 use crate::subject::{self, STEPS, TIMERS, commands_stream};
 use crate::suspension::{EndedRuns, SuspendRun, SuspendSteps};
+use crate::tool::RegisterTools;
 use crate::{dead_letter, executor, handoff, notification, scheduler};
 use holdpoint_ids::Workspace;
 
@@ -141,7 +145,7 @@ pub fn permissions(client: &Client, inboxes: &str) -> Permissions {
             subscribe.push("hp.*.live.>".into());
         }
         Client::Worker => {
-            publish.extend(asked! { StartSteps, StepResults, SuspendSteps, Heartbeat, Deregister, RequestInput });
+            publish.extend(asked! { RegisterTools, StartSteps, StepResults, SuspendSteps, Heartbeat, Deregister, RequestInput });
             publish.extend(stored! { StepResults });
             publish.push(format!(
                 "hp.*.get.{}.{}",
@@ -229,9 +233,10 @@ fn of_program(workspace: &Workspace) -> Vec<String> {
 fn of_gateway() -> Vec<String> {
     asked! {
         ApplyAgent, DeleteAgent, PutTool, DeleteTool, PutContact, PatchContact, AddActivity,
-        DeleteContact, StartRun, PauseRun, ResumeRun, CancelRun, RetryRun, SignalRun, SuspendRun,
-        TakeOverRun, PauseScope, ResumeScope, RequestInput, OpenHold, AskAgain, WithdrawHold, DecideRequest, DecideRequests,
-        ActOnRequest, PutUser, DisableUser, PutPolicy, DeletePolicy, ReadNotification,
+        DeleteContact, StartRun, PauseRun, ResumeRun, CancelRun, RetryRun, MigrateRun, SignalRun, SuspendRun,
+        TakeOverRun, PauseScope, ResumeScope, StartOperation, CancelOperation, RequestInput, OpenHold, AskAgain, WithdrawHold, DecideRequest, DecideRequests,
+        ActOnRequest, PutUser, DisableUser, PutPolicy, DeletePolicy,
+        CreateStandingApproval, RevokeStandingApproval, ReadNotification,
         ReadNotifications, PutPreferences, AddWebhook, ChangeWebhook, RemoveWebhook,
         ShowWebhookSecret, Watch, Unwatch, WatchRunEnds, PutSchedule, DeleteSchedule
     }

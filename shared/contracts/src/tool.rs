@@ -1,14 +1,45 @@
-//! Registered tools.
+//! The tool registry: what operators and workers say of tools.
 
 use std::collections::BTreeMap;
 
-use holdpoint_ids::ToolName;
+use chrono::{DateTime, Utc};
+use holdpoint_ids::{NodeName, ToolName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::message::Actor;
+
+/// Names that mean a tool of Holdpoint itself.
+pub const BUILT_IN: [&str; 5] = [
+    "log",
+    "http_request",
+    "send_email",
+    "update_contact",
+    "create_task",
+];
+
+/// Whether a name means a tool of Holdpoint itself.
+#[must_use]
+pub fn is_built_in(name: &str) -> bool {
+    BUILT_IN.contains(&name)
+}
+
 /// How much harm a tool can do (S2-R2).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    strum::Display,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Risk {
     /// None worth speaking of.
     Low,
@@ -19,7 +50,7 @@ pub enum Risk {
     High,
 }
 
-/// A tool as it is registered (`POST /tools`).
+/// A tool as an operator (`POST /tools`) or a node registers it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolSpec {
@@ -39,8 +70,20 @@ pub struct ToolSpec {
     /// JSON Schema of the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_schema: Option<Value>,
-    /// The call: arguments are the JSON body, a 2xx JSON response is the result.
-    pub http: HttpCall,
+    /// The call: arguments are the JSON body, a 2xx JSON response is the result. None: workers offer the tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<HttpCall>,
+}
+
+impl ToolSpec {
+    /// Who runs it.
+    #[must_use]
+    pub const fn source(&self) -> ToolSource {
+        match self.http {
+            Some(_) => ToolSource::Http,
+            None => ToolSource::Worker,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,7 +94,7 @@ pub struct HttpCall {
     pub method: String,
     /// `http://` or `https://`.
     pub url: String,
-    /// Sent along; a secret belongs in a credential, not here.
+    /// Sent along. A value may contain `{{ secret.NAME }}`, which the node that makes the call resolves.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
 }
@@ -60,14 +103,107 @@ fn post() -> String {
     "POST".to_owned()
 }
 
-/// A registered tool as the API shows it.
+/// Who runs a tool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolSource {
+    /// Holdpoint itself.
+    BuiltIn,
+    /// An operator has registered an HTTP call.
+    #[default]
+    Http,
+    /// Nodes that offer it.
+    Worker,
+}
+
+/// A tool as the API shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolView {
-    /// As it was registered.
+    /// What counts: the word of the operator and the registrations of the nodes together.
     #[serde(flatten)]
     pub tool: ToolSpec,
+    #[serde(default)]
+    pub source: ToolSource,
     /// Rises with every change.
     pub revision: u64,
+    /// The revision of what nodes have registered. An operator that lowers a risk sends it back.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub seen: u64,
     /// False: it was registered so already.
     pub changed: bool,
+    /// An operator has deleted the HTTP tool. A step on it fails, whatever nodes offer under its name.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub deleted: bool,
+    /// Live nodes that offer it, at most [`NODES_SHOWN`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<NodeName>,
+    /// What nodes have registered, newest first. Lists omit it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub offers: Vec<ToolOffer>,
+    /// What operators have changed in this workspace, newest first. Lists omit it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<ToolChange>,
+}
+
+impl ToolView {
+    /// Without nodes, registrations and changes.
+    #[must_use]
+    pub const fn new(tool: ToolSpec, source: ToolSource, revision: u64) -> Self {
+        Self {
+            tool,
+            source,
+            revision,
+            seen: 0,
+            changed: false,
+            deleted: false,
+            nodes: Vec::new(),
+            offers: Vec::new(),
+            changes: Vec::new(),
+        }
+    }
+}
+
+/// Most live nodes that a view of a tool names.
+pub const NODES_SHOWN: usize = 20;
+
+/// One definition of a tool that nodes have registered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolOffer {
+    /// As the nodes say it.
+    #[serde(flatten)]
+    pub tool: ToolSpec,
+    /// The last nodes that have registered it so, oldest first.
+    pub nodes: Vec<NodeName>,
+    /// When a node registered it last.
+    #[serde(with = "crate::instant")]
+    pub registered_at: DateTime<Utc>,
+}
+
+/// A change of a tool by an operator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolChange {
+    #[serde(with = "crate::instant")]
+    pub at: DateTime<Utc>,
+    pub by: Actor,
+    /// In words, such as `risk high → low`.
+    pub change: String,
+}
+
+/// Registers what a node offers. A node takes no steps before the reply.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RegisterTools {
+    pub node: NodeName,
+    /// 1 to 1,000, without `http`.
+    pub tools: Vec<ToolSpec>,
+}
+
+/// The reply to one registered tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RegisteredTool {
+    /// The registry has it as the node says.
+    Agreed,
+    /// The registry keeps a higher risk, another schema or `idempotent: false`, until an operator changes that.
+    Differs,
 }

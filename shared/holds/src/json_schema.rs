@@ -55,22 +55,68 @@ pub fn value_errors(schema: &Value, value: &Value) -> Vec<FieldError> {
         // It was checked when the tool was registered.
         Err(message) => return vec![FieldError::at("", message)],
     };
-    let describe = |error: ValidationError<'_>| {
-        let text: String = error.to_string().chars().take(ERROR_CHARS_MAX).collect();
-        FieldError::at(error.instance_path().as_str(), text)
-    };
-    // The list of all errors may be far larger than value and schema together.
-    let is_large = json_bytes(schema).max(json_bytes(value)) > LISTED_BYTES_MAX;
-    if is_large {
-        return validator
-            .validate(value)
-            .err()
-            .map(describe)
-            .into_iter()
-            .collect();
+    let errors = errors_of(&validator, schema, value).take(ERRORS_MAX);
+    errors.map(|error| describe(&error)).collect()
+}
+
+/// The errors of a value; of a large schema or value only the first one, because the list of all may be far larger than
+/// both together.
+fn errors_of<'v>(
+    validator: &'v Validator,
+    schema: &Value,
+    value: &'v Value,
+) -> Box<dyn Iterator<Item = ValidationError<'v>> + 'v> {
+    if json_bytes(schema).max(json_bytes(value)) > LISTED_BYTES_MAX {
+        Box::new(validator.validate(value).err().into_iter())
+    } else {
+        Box::new(validator.iter_errors(value))
     }
-    let errors = validator.iter_errors(value).take(ERRORS_MAX);
-    errors.map(describe).collect()
+}
+
+/// What is wrong with arguments whose texts may be unknown, such as placeholders. Only errors that no value of them
+/// could mend are listed, and of a large schema or value at most one.
+#[must_use]
+pub fn literal_errors(
+    schema: &Value,
+    value: &Value,
+    is_unknown: &dyn Fn(&str) -> bool,
+) -> Vec<FieldError> {
+    let Ok(validator) = compile(schema) else {
+        return Vec::new();
+    };
+    let is_certain = |error: &ValidationError<'_>| {
+        let at = value.pointer(error.instance_path().as_str());
+        let at = at.unwrap_or(&Value::Null);
+        let rule = error.schema_path().as_str();
+        let is_about_names = NAME_RULES.iter().any(|name| rule.ends_with(name));
+        let may_not_apply = CONDITIONS.iter().any(|name| rule.contains(name));
+        !may_not_apply && (!has_text(at, is_unknown) || (is_about_names && !at.is_string()))
+    };
+    let errors = errors_of(&validator, schema, value).filter(is_certain);
+    errors
+        .take(ERRORS_MAX)
+        .map(|error| describe(&error))
+        .collect()
+}
+
+/// Rules about the names of an object, which hold whatever its values are.
+const NAME_RULES: [&str; 3] = ["/required", "/additionalProperties", "/type"];
+
+/// Rules in them may not apply, depending on values that are not known.
+const CONDITIONS: [&str; 6] = ["/if/", "/then/", "/else/", "/anyOf/", "/oneOf/", "/not/"];
+
+fn has_text(value: &Value, is_it: &dyn Fn(&str) -> bool) -> bool {
+    match value {
+        Value::String(text) => is_it(text),
+        Value::Array(items) => items.iter().any(|item| has_text(item, is_it)),
+        Value::Object(fields) => fields.values().any(|field| has_text(field, is_it)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+fn describe(error: &ValidationError<'_>) -> FieldError {
+    let text: String = error.to_string().chars().take(ERROR_CHARS_MAX).collect();
+    FieldError::at(error.instance_path().as_str(), text)
 }
 
 /// The errors as one text.
@@ -110,6 +156,42 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    /// Gate: only errors that no value of a placeholder mends are warnings.
+    #[test]
+    fn placeholders_are_unknown_values() {
+        let schema = json!({
+            "type": "object",
+            "properties": { "n": { "type": "integer" }, "mode": { "enum": ["a", "b"] } },
+            "required": ["n"],
+            "additionalProperties": false,
+        });
+        let is_unknown = |text: &str| text.starts_with('$');
+        for (args, count) in [
+            (json!({ "n": "$input.n", "mode": "$input.m" }), 0),
+            (json!({ "n": "five" }), 1),
+            (json!({ "mode": "$input.m" }), 1),
+            (json!({ "n": "$input.n", "x": "$input.x" }), 1),
+            (json!({ "n": 1, "mode": "c" }), 1),
+        ] {
+            let errors = literal_errors(&schema, &args, &is_unknown);
+            assert_eq!(errors.len(), count, "{args}: {errors:?}");
+        }
+    }
+
+    /// The rule applies only if the unknown value is `a`.
+    #[test]
+    fn rules_under_a_condition_are_no_certain_errors() {
+        let schema = json!({
+            "properties": { "mode": { "enum": ["a", "b"] } },
+            "if": { "properties": { "mode": { "const": "a" } } },
+            "then": { "properties": { "n": { "type": "string" } } },
+            "else": { "properties": { "n": { "type": "null" } } },
+        });
+        let is_unknown = |text: &str| text.starts_with('$');
+        let args = json!({ "mode": "$input.m", "n": 5 });
+        assert_eq!(literal_errors(&schema, &args, &is_unknown), []);
+    }
 
     fn refund() -> Value {
         json!({
@@ -159,7 +241,9 @@ mod tests {
     fn errors_take_bounded_memory() {
         let schema = json!({ "items": { "allOf": vec![json!({ "type": "null" }); 900] } });
         assert_eq!(schema_error(&schema), None);
-        assert_eq!(value_errors(&schema, &json!(vec![1; 100_000])).len(), 1);
+        let value = json!(vec![1; 100_000]);
+        assert_eq!(value_errors(&schema, &value).len(), 1);
+        assert_eq!(literal_errors(&schema, &value, &|_| false).len(), 1);
     }
 
     /// A pattern that takes a backtracking matcher for ever.

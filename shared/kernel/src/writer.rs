@@ -245,7 +245,7 @@ impl<S: Service> Writer<S> {
                 retry_conflicts(tasks, &keys, tries, attempts);
             }
             CommitError::Store(error) if is_conflict(&error) && tries < TRIES_MAX => {
-                tracing::warn!(error = %error_chain(&error), "another program changed a row; deciding again");
+                tracing::debug!(error = %error_chain(&error), "another writer was faster; deciding again");
                 attempts.push(BatchAttempt { tasks, tries });
             }
             CommitError::Store(error) if is_transient(&error) && tries < TRIES_MAX => {
@@ -267,6 +267,10 @@ impl<S: Service> Writer<S> {
             }
             CommitError::Store(error) if is_transient(&error) => {
                 self.abandon(tasks, &error_chain(&error)).await;
+            }
+            CommitError::Store(error) if is_conflict(&error) => {
+                self.abandon(tasks, "too many writers of the same rows")
+                    .await;
             }
             CommitError::Store(error) if tasks.len() > 1 => {
                 tracing::warn!(error = %error_chain(&error), tasks = tasks.len(), "batch failed; trying its halves");

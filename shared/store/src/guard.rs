@@ -49,15 +49,18 @@ pub(crate) fn upsert_or_fail(
 /// Prefix of the unique indexes for which several writers compete.
 const CONTENDED: &str = "contended_";
 
-/// Whether a transaction failed because another writer was faster: a row did not have the version that was read, or
-/// has a value that is taken.
+/// Whether a transaction failed because another one was faster: a row did not have the version that its writer had
+/// read, a new row exists, or a value of a new row is taken.
 #[must_use]
 pub fn is_conflict(error: &StoreError) -> bool {
-    let StoreError::Database(
-        DbErr::Exec(RuntimeErr::SqlxError(error)) | DbErr::Query(RuntimeErr::SqlxError(error)),
-    ) = error
-    else {
-        return false;
+    let error = match error {
+        StoreError::Database(
+            DbErr::Exec(RuntimeErr::SqlxError(error)) | DbErr::Query(RuntimeErr::SqlxError(error)),
+        ) => error,
+        StoreError::Conflict { .. } => return true,
+        StoreError::Database(_) | StoreError::Folder { .. } | StoreError::BrokenRow { .. } => {
+            return false;
+        }
     };
     error.as_database_error().is_some_and(|error| {
         let has_changed =

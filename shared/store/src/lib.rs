@@ -69,6 +69,9 @@ pub enum StoreError {
     /// A row breaks an invariant, so a retry cannot help.
     #[error("a row of `{table}` cannot be read: {reason}")]
     BrokenRow { table: &'static str, reason: String },
+    /// Another transaction has added the same rows first. Decided again, the rows are other ones.
+    #[error("another transaction has added the same rows to `{table}`")]
+    Conflict { table: &'static str },
 }
 
 impl StoreError {

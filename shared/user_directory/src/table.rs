@@ -103,6 +103,58 @@ pub async fn members(
         .collect()
 }
 
+/// Those of these roles that an active user has.
+///
+/// # Errors
+/// As [`find`].
+pub async fn staffed_roles(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    roles: &[&RoleName],
+) -> Result<BTreeSet<RoleName>, StoreError> {
+    let mut staffed = BTreeSet::new();
+    for chunk in roles.chunks(ROWS_PER_STATEMENT) {
+        let names = role::Entity::find()
+            .filter(role::Column::Workspace.eq(workspace.as_str()))
+            .filter(role::Column::Role.is_in(chunk.iter().map(|role| role.as_str())))
+            .select_only()
+            .column(role::Column::Role)
+            .distinct()
+            .into_tuple::<String>()
+            .all(db)
+            .await?;
+        for name in names {
+            staffed.insert(name.parse().map_err(user::Entity::broken)?);
+        }
+    }
+    Ok(staffed)
+}
+
+/// The first active users and their roles as texts that address them.
+///
+/// # Errors
+/// As [`find`].
+pub async fn recipients(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    limit: u64,
+) -> Result<BTreeSet<String>, StoreError> {
+    let rows = user::Entity::find()
+        .filter(user::Column::Workspace.eq(workspace.as_str()))
+        .filter(user::Column::Active.eq(true))
+        .order_by_asc(user::Column::Name)
+        .limit(limit)
+        .all(db)
+        .await?;
+    let mut texts = BTreeSet::new();
+    for row in rows {
+        let user = read(row)?;
+        texts.insert(format!("@user.{}", user.name));
+        texts.extend(user.roles.iter().map(|role| format!("@role.{role}")));
+    }
+    Ok(texts)
+}
+
 /// Whether the directory has any user of a workspace.
 ///
 /// # Errors

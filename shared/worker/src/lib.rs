@@ -40,6 +40,8 @@
 //! - `cargo run -p holdpoint-worker --example echo` is a complete program.
 
 pub mod ask;
+mod redaction;
+mod secrets;
 pub mod suspension;
 pub mod tool;
 pub mod tools;

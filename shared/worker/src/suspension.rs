@@ -15,12 +15,14 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use self::sandbox::SandboxDir;
+use crate::redaction::Redaction;
 
 /// The suspension of one call. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct CallSuspension {
     requested: CancellationToken,
     saved: Arc<Mutex<Supplement>>,
+    hidden: Arc<Mutex<Redaction>>,
     sandbox: Option<SandboxDir>,
 }
 
@@ -56,12 +58,12 @@ impl CallSuspension {
 
     /// Saves where the tool can continue; replaces what was saved before. It may be called at any time.
     pub fn save_checkpoint(&self, checkpoint: Value) {
-        self.saved().checkpoint = checkpoint;
+        lock(&self.saved).checkpoint = checkpoint;
     }
 
     /// Saves what the tool has written and not finished; replaces what was saved before.
     pub fn save_write_buffer(&self, write_buffer: Value) {
-        self.saved().write_buffer = write_buffer;
+        lock(&self.saved).write_buffer = write_buffer;
     }
 
     /// The directory of this run and step, if the worker has one.
@@ -74,9 +76,15 @@ impl CallSuspension {
         self.requested.cancel();
     }
 
-    /// What the tool has saved, and its sandbox, without the token of the step. It reads files, so it may take seconds.
+    /// Hides the secrets of the call in what is saved.
+    pub(crate) fn hide(&self, secrets: &Redaction) {
+        *lock(&self.hidden) = secrets.clone();
+    }
+
+    /// What the tool has saved, and its sandbox, without the token of the step and secrets. It reads files, so it may
+    /// take seconds.
     pub(crate) async fn supplement(&self, token: Option<&str>) -> Supplement {
-        let mut known = self.saved().clone();
+        let mut known = lock(&self.saved).clone();
         if let Some(sandbox) = self.sandbox.clone() {
             let read = tokio::task::spawn_blocking(move || sandbox.read());
             if let Ok(Some(found)) = read.await {
@@ -90,21 +98,20 @@ impl CallSuspension {
                 set_missing(&mut known.checkpoint, checkpoint);
             }
         }
-        if let Some(token) = token.filter(|token| !token.is_empty()) {
-            remove_token(&mut known.write_buffer, token);
-            remove_token(&mut known.checkpoint, token);
-            let files = known.sandbox.iter_mut().flat_map(|it| &mut it.files);
-            files.for_each(|file| file.path = without_token(&file.path, token));
-        }
+        let redaction = lock(&self.hidden).with_token(token);
+        redaction.hide_in(&mut known.write_buffer);
+        redaction.hide_in(&mut known.checkpoint);
+        let files = known.sandbox.iter_mut().flat_map(|it| &mut it.files);
+        files.for_each(|file| file.path = redaction.hide_text(&file.path));
         for value in [&mut known.write_buffer, &mut known.checkpoint] {
             refer_if_large(value);
         }
         known
     }
+}
 
-    fn saved(&self) -> MutexGuard<'_, Supplement> {
-        self.saved.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A value that the tool has saved in its call counts more than one in a file.
@@ -119,30 +126,6 @@ fn refer_if_large(value: &mut Value) {
     let fits = json_bytes(value) <= SNAPSHOT_INLINE_MAX && value_limits::check(value).is_ok();
     if !fits {
         *value = json!(ValueReference::of(value));
-    }
-}
-
-fn without_token(text: &str, token: &str) -> String {
-    text.replace(token, "[token]")
-}
-
-/// Values from a file have a bounded depth, because the JSON reader refuses deeper ones.
-fn remove_token(value: &mut Value, token: &str) {
-    match value {
-        Value::String(text) if text.contains(token) => *text = without_token(text, token),
-        Value::Array(items) => items.iter_mut().for_each(|item| remove_token(item, token)),
-        Value::Object(fields) => {
-            for field in fields.values_mut() {
-                remove_token(field, token);
-            }
-            if fields.keys().any(|name| name.contains(token)) {
-                let named = std::mem::take(fields).into_iter();
-                *fields = named
-                    .map(|(name, field)| (without_token(&name, token), field))
-                    .collect();
-            }
-        }
-        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 

@@ -13,6 +13,7 @@ pub use futures_util::future::BoxFuture;
 use holdpoint_bus::Bus;
 use holdpoint_contracts::steps::StepDispatch;
 pub use holdpoint_contracts::tool::Risk;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 pub use self::cost::CallCost;
@@ -69,6 +70,11 @@ pub trait Tool: Send + Sync + 'static {
         false
     }
 
+    /// What the worker registers of the tool beside its name, risk and promise.
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition::default()
+    }
+
     /// Whether the worker gives the tool a directory of its own for each run and step (S1-R8).
     fn has_sandbox(&self) -> bool {
         false
@@ -81,6 +87,16 @@ pub trait Tool: Send + Sync + 'static {
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult>;
 }
 
+/// Version and schemas of a tool. The executor checks arguments before a call, and results after it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ToolDefinition {
+    pub version: Option<String>,
+    /// JSON Schema of at most 16 KiB, without `$ref`.
+    pub args_schema: Option<Value>,
+    /// As `args_schema`.
+    pub result_schema: Option<Value>,
+}
+
 /// Makes a tool from an asynchronous closure.
 pub fn tool_fn<F, Fut>(name: impl Into<String>, run: F) -> ToolFn<F>
 where
@@ -91,6 +107,7 @@ where
         name: name.into(),
         risk: Risk::default(),
         is_idempotent: false,
+        definition: ToolDefinition::default(),
         run,
     }
 }
@@ -99,6 +116,7 @@ pub struct ToolFn<F> {
     name: String,
     risk: Risk,
     is_idempotent: bool,
+    definition: ToolDefinition,
     run: F,
 }
 
@@ -114,6 +132,13 @@ impl<F> ToolFn<F> {
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         self.is_idempotent = true;
+        self
+    }
+
+    /// States version and schemas of the tool.
+    #[must_use]
+    pub fn with_definition(mut self, definition: ToolDefinition) -> Self {
+        self.definition = definition;
         self
     }
 }
@@ -141,6 +166,10 @@ where
 
     fn is_idempotent(&self) -> bool {
         self.is_idempotent
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        self.definition.clone()
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {

@@ -12,7 +12,7 @@ use holdpoint_contracts::steps::HTTP_QUEUE;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::tool::{Risk, Tool, ToolFailure};
+use crate::tool::{Risk, Tool, ToolDefinition, ToolFailure};
 
 mod create_task;
 pub mod http_request;
@@ -54,6 +54,7 @@ pub fn builtin(
         Arc::new(HttpTool {
             risk: Risk::default(),
             is_idempotent: false,
+            definition: ToolDefinition::default(),
             name: HTTP_QUEUE.to_owned(),
             http,
             target: None,

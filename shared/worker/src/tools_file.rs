@@ -7,18 +7,21 @@ mod command;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use holdpoint_contracts::duration::{self, DurationError};
+use holdpoint_contracts::secret::{ADDRESS_ERROR, read_references};
 use holdpoint_contracts::tool::{HttpCall, Risk};
+use holdpoint_holds::json_schema::schema_error;
 use holdpoint_ids::{IdError, NodeName, ToolName};
 use serde::Deserialize;
+use serde_json::Value;
 
 use self::command::CommandTool;
-use crate::tool::Tool;
+use crate::tool::{Tool, ToolDefinition};
 use crate::tools::{HttpRequest, HttpTool};
 use crate::worker::new_node_name;
 
@@ -72,6 +75,12 @@ pub enum ToolsFileError {
         /// The first name that is refused.
         name: String,
     },
+    /// A schema that cannot be checked.
+    #[error("tool `{tool}`: {error}")]
+    Schema { tool: ToolName, error: String },
+    /// A reference to a secret in `env` or `http`.
+    #[error("tool `{tool}`: {error}")]
+    Secret { tool: ToolName, error: &'static str },
     /// The node's name is too long to append a random ending.
     #[error("`node` is too long")]
     Node(#[from] IdError),
@@ -95,8 +104,8 @@ impl fmt::Debug for ToolsFile {
 }
 
 impl ToolsFile {
-    /// Reads YAML or JSON: `{node, tools: [{name, version?, risk?, idempotent?, timeout?,
-    /// env?, command: [..] | http: {method?, url, headers?}}]}`. `http` makes the HTTP
+    /// Reads YAML or JSON: `{node, tools: [{name, version?, risk?, idempotent?,
+    /// args_schema?, result_schema?, timeout?, env?, command: [..] | http: {method?, url, headers?}}]}`. `http` makes the HTTP
     /// calls, and `url` is the API's address for commands. `timeout` applies to commands; the default is
     /// [`COMMAND_TIMEOUT`].
     ///
@@ -140,18 +149,17 @@ struct Form {
 #[serde(deny_unknown_fields)]
 struct Entry {
     name: ToolName,
-    /// For readers of the file.
-    #[serde(rename = "version")]
-    _version: Option<String>,
-    /// The worker tells the executor when a step wants to start, as with `idempotent`.
+    version: Option<String>,
     #[serde(default)]
     risk: Risk,
     #[serde(default)]
     idempotent: bool,
+    args_schema: Option<Value>,
+    result_schema: Option<Value>,
     timeout: Option<String>,
-    /// Additional variables of the worker that the command inherits.
+    /// Additional variables of the command.
     #[serde(default)]
-    env: Vec<String>,
+    env: Variables,
     /// The command gets a directory of its own for each run and step.
     #[serde(default)]
     sandbox: bool,
@@ -160,6 +168,21 @@ struct Entry {
     suspendable: bool,
     command: Option<Vec<String>>,
     http: Option<HttpCall>,
+}
+
+/// Variables that a command gets from its worker, or that the file sets.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a list of names, or names with texts")]
+enum Variables {
+    Inherited(Vec<String>),
+    /// A text may name secrets.
+    Set(BTreeMap<String, String>),
+}
+
+impl Default for Variables {
+    fn default() -> Self {
+        Self::Inherited(Vec::new())
+    }
 }
 
 impl Entry {
@@ -172,13 +195,36 @@ impl Entry {
                 tool: self.name.clone(),
                 source,
             })?;
-        let refused = self.env.get(ENV_MAX);
-        let refused = refused.or_else(|| self.env.iter().find(|name| !may_be_given(name)));
-        if let Some(name) = refused {
+        let schemas = [&self.args_schema, &self.result_schema];
+        let wrong = schemas.into_iter().flatten().find_map(schema_error);
+        if let Some(error) = wrong {
+            let tool = self.name;
+            return Err(ToolsFileError::Schema { tool, error });
+        }
+        let definition = ToolDefinition {
+            version: self.version,
+            args_schema: self.args_schema,
+            result_schema: self.result_schema,
+        };
+        let (env, set_env) = match self.env {
+            Variables::Inherited(names) => (names, BTreeMap::new()),
+            Variables::Set(texts) => (Vec::new(), texts),
+        };
+        let mut names = env.iter().chain(set_env.keys());
+        let refused = names.clone().nth(ENV_MAX);
+        if let Some(name) = refused.or_else(|| names.find(|name| !may_be_given(name))) {
             return Err(ToolsFileError::Env {
                 tool: self.name,
                 name: name.chars().take(ENV_NAME_MAX).collect(),
             });
+        }
+        let headers = self.http.iter().flat_map(|call| call.headers.values());
+        let texts = set_env.values().chain(headers);
+        let mut wrong = texts.filter_map(|text| read_references(text).err());
+        let in_address = self.http.as_ref().filter(|call| call.url.contains("{{"));
+        if let Some(error) = in_address.map(|_| ADDRESS_ERROR).or_else(|| wrong.next()) {
+            let tool = self.name;
+            return Err(ToolsFileError::Secret { tool, error });
         }
         match (self.command, self.http) {
             (Some(command), None) => {
@@ -192,9 +238,11 @@ impl Entry {
                     arguments: words.collect(),
                     risk: self.risk,
                     is_idempotent: self.idempotent,
+                    definition,
                     timeout,
                     url: url.map(str::to_owned),
-                    env: self.env,
+                    env,
+                    set_env,
                     has_sandbox: self.sandbox,
                     is_suspendable: self.suspendable,
                 }))
@@ -203,6 +251,7 @@ impl Entry {
                 name: self.name.to_string(),
                 risk: self.risk,
                 is_idempotent: self.idempotent,
+                definition,
                 http: http.clone(),
                 target: Some(target),
             })),

@@ -12,6 +12,7 @@ mod heartbeat;
 mod job;
 mod lease_table;
 mod outcome;
+mod registration;
 mod results;
 mod sandbox_removal;
 mod start_requests;
@@ -40,6 +41,7 @@ use self::consumer::Queue;
 use self::heartbeat::HeartbeatTask;
 use self::job::JobContext;
 use self::lease_table::LeaseTable;
+use self::registration::Registration;
 use self::results::Reporter;
 use self::start_requests::StartRequester;
 use self::suspension::{SuspendableStep, Suspender};
@@ -198,11 +200,10 @@ impl Worker {
         let waiting = Arc::new(AtomicU64::new(0));
         let suspender = Suspender::new(&bus, &node, &stop);
         let sandboxes = Sandboxes::new(self.options.sandboxes, node.clone());
-        let has_sandboxes = tools.values().any(|tool| tool.has_sandbox());
-        let removal = has_sandboxes.then(|| {
-            let removal = sandbox_removal::remove_ended(bus.clone(), sandboxes.clone());
-            AbortOnDropHandle::new(tokio::spawn(removal))
-        });
+        let removal = start_sandbox_removal(&bus, &tools, &sandboxes);
+        // The first step of a new tool then passes the gate before a worker receives it.
+        let registration = Registration::new(&bus, &system, &node, &tools);
+        stop.run_until_cancelled(registration.complete()).await;
         let heartbeats = HeartbeatTask {
             bus: bus.clone(),
             workspace: system.clone(),
@@ -259,6 +260,19 @@ impl Worker {
         bus.flush(FLUSH).await;
         Ok(())
     }
+}
+
+/// Only a node with such tools has sandboxes to remove.
+fn start_sandbox_removal(
+    bus: &Bus,
+    tools: &BTreeMap<ToolName, Arc<dyn Tool>>,
+    sandboxes: &Sandboxes,
+) -> Option<AbortOnDropHandle<()>> {
+    let has_sandboxes = tools.values().any(|tool| tool.has_sandbox());
+    has_sandboxes.then(|| {
+        let removal = sandbox_removal::remove_ended(bus.clone(), sandboxes.clone());
+        AbortOnDropHandle::new(tokio::spawn(removal))
+    })
 }
 
 /// Shared by all queues of a worker.

@@ -15,7 +15,7 @@ use crate::world::{PATIENCE, log};
 
 /// Commands of people and programs. In CI the service dies after the commit and after publishing. `cargo xtask test
 /// --exhaustive` plays all points.
-pub(super) const COMMANDS: [Row; 35] = [
+pub(super) const COMMANDS: [Row; 40] = [
     Row("executor", "apply_agent", false, Workload::Definitions),
     Row("executor", "put_tool", false, Workload::Definitions),
     Row("executor", "delete_tool", false, Workload::Definitions),
@@ -29,6 +29,18 @@ pub(super) const COMMANDS: [Row; 35] = [
     Row("scheduler", "delete_schedule", false, Workload::Definitions),
     Row("handoff", "put_policy", false, Workload::Administration),
     Row("handoff", "delete_policy", false, Workload::Administration),
+    Row(
+        "handoff",
+        "create_standing_approval",
+        false,
+        Workload::Administration,
+    ),
+    Row(
+        "handoff",
+        "revoke_standing_approval",
+        false,
+        Workload::Administration,
+    ),
     Row(
         "notification",
         "put_preferences",
@@ -71,6 +83,9 @@ pub(super) const COMMANDS: [Row; 35] = [
     Row("executor", "retry_run", false, Workload::Retries),
     Row("executor", "signal_run", false, Workload::Signals),
     Row("executor", "suspend_run", false, Workload::Suspensions),
+    Row("executor", "migrate_run", false, Workload::ManyRuns),
+    Row("executor", "start_operation", false, Workload::ManyRuns),
+    Row("executor", "cancel_operation", false, Workload::ManyRuns),
     Row("executor", "pause_scope", false, Workload::Operations),
     Row("executor", "resume_scope", false, Workload::Operations),
     Row("executor", "delete_agent", false, Workload::Operations),
@@ -84,7 +99,11 @@ pub(super) const COMMANDS: [Row; 35] = [
 ];
 
 /// Commands that no table plays, with the reason.
-const NOT_PLAYED: [(&str, &str); 3] = [
+const NOT_PLAYED: [(&str, &str); 4] = [
+    (
+        "executor.register_tools",
+        "a worker repeats it until it is answered, and a repetition changes nothing",
+    ),
     (
         "executor.suspend_steps",
         "a stopping worker sends it and may not wait; without it the leases end, as after `deregister`",
@@ -159,7 +178,7 @@ impl Trial<'_> {
         self.call(Method::PATCH, path, (body, 200)).await
     }
 
-    async fn delete(&self, path: &str) -> anyhow::Result<Value> {
+    pub(super) async fn delete(&self, path: &str) -> anyhow::Result<Value> {
         self.call(Method::DELETE, path, (&Value::Null, 404)).await
     }
 
@@ -244,7 +263,19 @@ impl Trial<'_> {
         let is_it = |one: &Value| one["name"] == policy.as_str();
         self.check_count("/policies", 1, is_it).await?;
         self.delete(&format!("/policies/{policy}")).await?;
-        self.check_count("/policies", 0, is_it).await
+        self.check_count("/policies", 0, is_it).await?;
+
+        let terms = json!({ "agent": self.unique_name("a"), "tool": "pay", "args_schema": {},
+            "max_uses": 5, "expires_in": "1h" });
+        let list = "/standing-approvals";
+        let made = id_of(&self.post("standing", list, &terms).await?)?;
+        let is_it = |one: &Value| one["agent"] == terms["agent"];
+        self.check_count(list, 1, is_it).await?;
+        let path = format!("{list}/{made}");
+        self.delete(&path).await?;
+        let shown = self.until_seen("the revocation", &path, |_| true).await?;
+        ensure!(shown["status"] == "revoked", "{shown}");
+        Ok(())
     }
 
     /// Preferences, webhooks, watches and notifications.

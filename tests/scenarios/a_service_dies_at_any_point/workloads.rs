@@ -164,6 +164,48 @@ impl Trial<'_> {
         self.check_history(&run, &all).await
     }
 
+    /// Three runs that wait move to a newer version of their agent, and get one signal by an operation. A repeated call begins no second one.
+    pub(super) async fn act_on_many_runs(&self) -> anyhow::Result<()> {
+        let agent = self.unique_name("m");
+        let wait = json!({ "wait_for": "go" });
+        let steps = json!({ "agent": agent, "steps": [wait, wait] });
+        self.post("agent", "/agents", &steps).await?;
+        let mut runs = Vec::new();
+        for one in ["one", "two", "three"] {
+            let path = format!("/agents/{agent}/runs");
+            runs.push(id_of(&self.post(one, &path, &json!({})).await?)?);
+        }
+        let longer = json!({ "agent": agent, "steps": [wait, wait, wait] });
+        self.post("edit", "/agents", &longer).await?;
+        for run in &runs {
+            self.post(run, &format!("/runs/{run}/migrate"), &json!({}))
+                .await?;
+        }
+        let body = json!({ "action": "signal", "filter": { "agent": agent }, "name": "go" });
+        let begun = id_of(&self.post("begin", "/runs:bulk", &body).await?)?;
+        let again = id_of(&self.post("begin", "/runs:bulk", &body).await?)?;
+        ensure!(begun == again, "{begun} {again}");
+        let path = format!("/operations/{begun}");
+        let has_ended = |one: &Value| one["state"] == "completed";
+        let ended = self.until_seen("its end", &path, has_ended).await?;
+        ensure!(ended["counts"]["changed"] == 3, "{ended}");
+        for run in &runs {
+            let all = [
+                ("run.migrated", 1),
+                ("signal.received", 1),
+                ("run.resumed", 1),
+            ];
+            self.check_history(&format!("/runs/{run}"), &all).await?;
+        }
+        let body = json!({ "action": "pause", "filter": { "agent": agent } });
+        let second = id_of(&self.post("second", "/runs:bulk", &body).await?)?;
+        let path = format!("/operations/{second}");
+        self.delete(&path).await?;
+        let has_ended = |one: &Value| one["state"] == "cancelled" || one["state"] == "completed";
+        self.until_seen("its end", &path, has_ended).await?;
+        Ok(())
+    }
+
     /// Checks that the watcher is notified of the end of a run once (S0-T4).
     async fn check_end_notification(&self, run: &str) -> anyhow::Result<()> {
         let id = run.rsplit('/').next().context("an id")?;

@@ -94,7 +94,8 @@ const FACTS: [(&str, &str); 8] = [
 ];
 
 /// Commands of workers to the executor.
-const OF_WORKERS: [&str; 6] = [
+const OF_WORKERS: [&str; 7] = [
+    "register_tools",
     "start_steps",
     "step_results",
     "suspend_steps",

@@ -6,8 +6,9 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::executor::ScheduledStartReply;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::RunStatus;
+use holdpoint_contracts::subject::SYSTEM_WORKSPACE;
 use holdpoint_decision::Decider;
-use holdpoint_ids::{RunId, UserName, Workspace};
+use holdpoint_ids::{RunId, ToolName, UserName, Workspace};
 
 use crate::domain::commands::apply_agent::apply_agent;
 use crate::domain::commands::cancel_run::cancel_run;
@@ -15,15 +16,18 @@ use crate::domain::commands::handoffs_updated::update_handoff;
 use crate::domain::commands::heartbeat::change_node;
 use crate::domain::commands::holds_closed::close_hold;
 use crate::domain::commands::lease_ended::end_lease;
+use crate::domain::commands::migrate_run::migrate_run;
 use crate::domain::commands::pause_run::pause_run;
 use crate::domain::commands::pause_scope::change_scope;
 use crate::domain::commands::put_contact::change_contact;
-use crate::domain::commands::put_tool::change_tool;
+use crate::domain::commands::put_tool::{delete_tool, put_tool};
 use crate::domain::commands::record_incident::record_incident;
+use crate::domain::commands::register_tools::{Registration, register_tool};
 use crate::domain::commands::request_input::request_input;
 use crate::domain::commands::resume_run::resume_run;
 use crate::domain::commands::retry_run::retry_run;
 use crate::domain::commands::signal_run::signal_run;
+use crate::domain::commands::start_operation::change_operation;
 use crate::domain::commands::start_run::start_run;
 use crate::domain::commands::start_scheduled::start_scheduled;
 use crate::domain::commands::start_steps::start_delivered_step;
@@ -35,15 +39,16 @@ use crate::domain::commands::take_place::try_place;
 use crate::domain::commands::timers_fired::fire_timer;
 use crate::domain::commands::watch_run_ends::{unwatch_scope, watch_run, watch_scope};
 use crate::domain::decision::{
-    Decision, ExecutorDomain, Lookup, LookupFn, Outcome, Undecided, decided,
+    Decision, ExecutorDomain, InWorkspace, Lookup, LookupFn, Outcome, Undecided, decided,
 };
 use crate::domain::effect::{Effect, Reply};
-use crate::domain::input::{Input, RunInput};
+use crate::domain::input::{Input, OperationItem, RunInput, ToolInput};
 use crate::domain::model::run::Run;
 use crate::domain::need::{Aggregate, Fact, Key, Need, RunFact};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::derived_effects::finish;
 use crate::domain::rules::open_hold_needs::input_needs;
+use crate::domain::rules::operation_items::decide_once;
 use crate::domain::rules::scope_sync::with_scopes_applied;
 use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
 
@@ -80,6 +85,9 @@ impl Decider for ExecutorDomain {
             | Need::Activities(..)
             | Need::ToolCalls(_)
             | Need::Snapshot(_)
+            | Need::OperationResult(..)
+            | Need::RunningOperations(_)
+            | Need::ToolCount(_)
             | Need::User(..)
             | Need::Places(_)
             | Need::Starts(_)
@@ -94,7 +102,8 @@ impl Decider for ExecutorDomain {
             Aggregate::Contact(contact) => (!contact.deleted).then(|| Fact::of_contact(contact)),
             Aggregate::Workspace(scope) => Some(Fact::Workspace(Arc::new(scope.clone()))),
             Aggregate::Run(run) => Some(Fact::Run(Arc::new(RunFact::of(run)))),
-            Aggregate::Tool(tool) => Some(Fact::Tool(Arc::new(tool.clone()))),
+            Aggregate::Tool(tool) => Some(Fact::Tool(Arc::new(tool.without_records()))),
+            Aggregate::Operation(it) => Some(Fact::Operation(Arc::new(it.clone()))),
             Aggregate::Node(_) | Aggregate::Stateless => None,
         }
     }
@@ -111,6 +120,7 @@ impl Decider for ExecutorDomain {
             Aggregate::Workspace(scope) => scope.version,
             Aggregate::Node(node) => node.version,
             Aggregate::Tool(tool) => tool.version,
+            Aggregate::Operation(operation) => operation.version,
             Aggregate::Stateless => 1,
         }
     }
@@ -121,7 +131,7 @@ impl Decider for ExecutorDomain {
             | Aggregate::Workspace(_)
             | Aggregate::Node(_)
             | Aggregate::Tool(_) => true,
-            Aggregate::Contact(_) | Aggregate::Stateless => false,
+            Aggregate::Contact(_) | Aggregate::Operation(_) | Aggregate::Stateless => false,
             // A waiting run gets no input for long. The next one loads it.
             Aggregate::Run(run) => {
                 let is_hot = matches!(run.status(), RunStatus::Queued | RunStatus::Running);
@@ -139,6 +149,7 @@ impl Decider for ExecutorDomain {
             | Key::Contact(..)
             | Key::Run(_)
             | Key::Node(_)
+            | Key::Operation(_)
             | Key::Users
             | Key::ExpiredRuns
             | Key::Unknown(_) => false,
@@ -201,39 +212,106 @@ pub fn decide(
             name,
             input,
         } => {
-            let known = state.and_then(Aggregate::try_as_tool_ref);
-            change_tool(known, workspace, name, input)
+            let of = InWorkspace::new(workspace, name);
+            decide_tool(state, of, input, lookup, now)
+        }
+        Input::Operation {
+            workspace,
+            id,
+            input,
+        } => {
+            let known = state.and_then(Aggregate::try_as_operation_ref);
+            change_operation(known, InWorkspace::new(workspace, *id), input, lookup, now)
+        }
+        Input::OperationItem(item) => {
+            let known = state.and_then(Aggregate::try_as_run_ref);
+            decide_item(known, item, lookup, now)
         }
         Input::OnBehalfOf {
             workspace,
             user,
             input,
         } => require_active_user(state, (workspace, user), input, lookup, now),
-        Input::Users(changes) => {
-            let effects = vec![Effect::Users(changes.clone())];
-            decided(Aggregate::Stateless, effects, Reply::Nothing(()))
-        }
+        Input::Users(changes) => carry_out(Effect::Users(changes.clone())),
         Input::DeleteExpiredRuns { before } => {
-            let effects = vec![Effect::DeleteExpiredRuns { before: *before }];
-            decided(Aggregate::Stateless, effects, Reply::Nothing(()))
+            carry_out(Effect::DeleteExpiredRuns { before: *before })
         }
         Input::UnknownTimer { id } => Err(Refusal::UnknownTimer(id.clone()).into()),
         Input::Run {
             workspace,
             run,
             input,
-        } => match state.and_then(Aggregate::try_as_run_ref) {
-            Some(known) if known.workspace == *workspace => {
-                let also = || input_needs(known, input);
-                with_scopes_applied(known, also, lookup, now, |run, lookup| {
-                    finish(decide_run(run, input, lookup, now))
-                })
-            }
-            None => start_fresh_run(workspace, *run, input, lookup, now),
-            // A run of another workspace does not exist for this one, but its id is taken.
-            Some(_) if is_start(input) => Err(Refusal::RunIdTaken(*run).into()),
-            Some(_) => Err(Refusal::RunNotFound(*run).into()),
-        },
+        } => start_or_change_run(state, InWorkspace::new(workspace, *run), input, lookup, now),
+    }
+}
+
+/// A decision without a state of its own: only its effect writes rows.
+fn carry_out(effect: Effect) -> Decision {
+    decided(Aggregate::Stateless, vec![effect], Reply::Nothing(()))
+}
+
+fn start_or_change_run(
+    state: Option<&Aggregate>,
+    of: InWorkspace<'_, RunId>,
+    input: &RunInput,
+    lookup: LookupFn<'_>,
+    now: DateTime<Utc>,
+) -> Decision {
+    let InWorkspace { workspace, id: run } = of;
+    match state.and_then(Aggregate::try_as_run_ref) {
+        Some(known) if known.workspace == *workspace => change_run(known, input, lookup, now),
+        None => start_fresh_run(workspace, run, input, lookup, now),
+        // A run of another workspace does not exist for this one, but its id is taken.
+        Some(_) if is_start(input) => Err(Refusal::RunIdTaken(run).into()),
+        Some(_) => Err(Refusal::RunNotFound(run).into()),
+    }
+}
+
+fn change_run(run: &Run, input: &RunInput, lookup: LookupFn<'_>, now: DateTime<Utc>) -> Decision {
+    let also = || input_needs(run, input);
+    with_scopes_applied(run, also, lookup, now, |run, lookup| {
+        finish(decide_run(run, input, lookup, now))
+    })
+}
+
+/// Applies the action of an operation to one run. The run may have been deleted since the page was read.
+fn decide_item(
+    known: Option<&Run>,
+    item: &OperationItem,
+    lookup: LookupFn<'_>,
+    now: DateTime<Utc>,
+) -> Decision {
+    let known = known.filter(|run| run.workspace == item.workspace);
+    let run = known.ok_or(Refusal::RunNotFound(item.run))?;
+    decide_once(item, run, lookup, now, || {
+        change_run(run, &item.input, lookup, now)
+    })
+}
+
+fn decide_tool(
+    state: Option<&Aggregate>,
+    of: InWorkspace<'_, &ToolName>,
+    input: &ToolInput,
+    lookup: LookupFn<'_>,
+    now: DateTime<Utc>,
+) -> Decision {
+    let known = state.and_then(Aggregate::try_as_tool_ref);
+    let (workspace, name) = (of.workspace, of.id);
+    match input {
+        ToolInput::Offer { node, spec } => {
+            let registration = Registration {
+                workspace,
+                node,
+                spec,
+            };
+            register_tool(known, registration, lookup, now)
+        }
+        // No operator works in the workspace of the nodes.
+        ToolInput::Put(_) | ToolInput::Delete { .. } if workspace.as_str() == SYSTEM_WORKSPACE => {
+            Err(Refusal::ToolNotFound(name.clone()).into())
+        }
+        ToolInput::Put(put) => put_tool(known, workspace, put, lookup, now),
+        ToolInput::Delete { by } => delete_tool(known, name, by, now),
     }
 }
 
@@ -298,6 +376,7 @@ fn decide_run<'a>(
         RunInput::Suspend { by, reason } => suspend_run(transition, by, reason.as_deref()),
         RunInput::Cancel { by, reason } => cancel_run(transition, by, reason.as_deref()),
         RunInput::Retry { by, from } => retry_run(transition, by, from.as_deref()),
+        RunInput::Migrate { by, version } => migrate_run(transition, by, *version),
         RunInput::Signal { by, signal } => signal_run(transition, by, signal),
         // Scopes are applied before every input. This input only triggers that.
         RunInput::ApplyScopes => Ok(RunOutcome::Unchanged(Reply::Nothing(()))),

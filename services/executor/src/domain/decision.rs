@@ -1,6 +1,7 @@
 //! The types of a decision, for the executor's aggregates.
 
 use holdpoint_decision as decision;
+use holdpoint_ids::Workspace;
 
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::need::{Aggregate, Fact, Need};
@@ -30,4 +31,17 @@ pub(crate) fn decided(state: Aggregate, effects: Vec<Effect>, reply: Reply) -> D
         facts: Vec::new(),
         reply,
     })))
+}
+
+/// The identity of an aggregate within its workspace.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InWorkspace<'a, T> {
+    pub(crate) workspace: &'a Workspace,
+    pub(crate) id: T,
+}
+
+impl<'a, T> InWorkspace<'a, T> {
+    pub(crate) const fn new(workspace: &'a Workspace, id: T) -> Self {
+        Self { workspace, id }
+    }
 }

@@ -12,17 +12,19 @@ use holdpoint_contracts::handoff::UserChange;
 use holdpoint_contracts::history::HistoryItem;
 use holdpoint_contracts::hold::{CloseReply, DesiredHold, HandoffUpdateReply};
 use holdpoint_contracts::notification::RunEnded;
+use holdpoint_contracts::operation::OperationView;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::{ChangedRun, LeaseEvent, StartedRun};
 use holdpoint_contracts::steps::{Grant, HeartbeatReply, ResultReply, StepDispatch, StepRef};
 use holdpoint_contracts::suspension::SnapshotView;
-use holdpoint_contracts::tool::ToolView;
+use holdpoint_contracts::tool::{RegisteredTool, ToolView};
 use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, Workspace};
 use serde::Serialize;
 use serde_json::Value;
 use strum::EnumTryAs;
 
 use crate::domain::model::node::Lease;
+use crate::domain::model::operation::OperationResult;
 use crate::domain::model::plan::Plan;
 use crate::domain::model::run::LimitRow;
 use crate::domain::model::step_row::StepRow;
@@ -105,6 +107,10 @@ pub enum Effect {
     ProbeNode { node: NodeName },
     /// Wake the sweep that makes runs apply their scopes.
     ScopeSyncPending,
+    /// Store what an operation did with a run. The first result counts.
+    OperationResult(OperationResult),
+    /// Wake the sweep that works through operations.
+    OperationPending,
     /// Store changes of users.
     Users(Vec<UserChange>),
     /// Delete a page of the runs that ended before an instant, with all their rows.
@@ -133,6 +139,7 @@ pub enum Reply {
     Run(Box<StartedRun>),
     Changed(Box<ChangedRun>),
     Scope(Box<ChangedScope>),
+    Operation(Box<OperationView>),
     Timer(TimerReply),
     Grant(Grant),
     Result(ResultReply),
@@ -142,6 +149,7 @@ pub enum Reply {
     Heartbeat(HeartbeatReply),
     Watched(RunEndWatched),
     Tool(Box<ToolView>),
+    Registered(RegisteredTool),
     /// To a worker whose part of a snapshot is not kept, although its step was released.
     Refused(Box<Problem>),
     ScheduledStart(ScheduledStartReply),

@@ -142,6 +142,12 @@ pub fn resolve_up_to(bytes: usize, args: &Value, scope: &Scope<'_>) -> Result<Va
     Ok(resolved)
 }
 
+/// Whether the value of a text is known only in a run.
+#[must_use]
+pub fn has_placeholder(text: &str) -> bool {
+    text.starts_with('$') || text.contains("{{")
+}
+
 /// Whether a text is one placeholder, which keeps the type of its value.
 #[must_use]
 pub fn is_placeholder(text: &str, steps: &BTreeMap<String, usize>) -> bool {

@@ -1,6 +1,7 @@
 //! Everything that can happen to the executor's aggregates, each with its source.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::asking::ToolQuestion;
@@ -9,11 +10,14 @@ use holdpoint_contracts::executor::{PauseNew, PauseWaiting, ScheduledStart};
 use holdpoint_contracts::handoff::UserChange;
 use holdpoint_contracts::hold::HandoffEvent;
 use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::operation::{RunAction, RunFilter};
 use holdpoint_contracts::run::{ActionResult, ResumeMode};
 use holdpoint_contracts::steps::Heartbeat;
 use holdpoint_contracts::suspension::{StepOnResume, Supplement};
 use holdpoint_contracts::tool::ToolSpec;
-use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, ToolName, UserName, Workspace};
+use holdpoint_ids::{
+    AgentName, ContactId, HoldId, NodeName, OperationId, RunId, ToolName, UserName, Workspace,
+};
 use serde_json::{Map, Value};
 
 use crate::domain::model::run::{HoldClosure, Signal};
@@ -59,6 +63,41 @@ pub enum ScopeInput {
 }
 
 #[derive(Debug, Clone, PartialEq)]
+pub enum OperationInput {
+    /// An operator begins it.
+    Start {
+        by: Actor,
+        action: RunAction,
+        filter: RunFilter,
+        /// Runs that matched a moment ago.
+        matched: u64,
+    },
+    /// An operator ends it early.
+    Cancel { by: Actor },
+    /// The sweep has acted on one page of runs; in the same batch as that page.
+    Paged {
+        /// The last run of the page before.
+        after: Option<RunId>,
+        /// The last run of the page; none: no run follows it.
+        upto: Option<RunId>,
+        /// Runs of the page that match.
+        runs: u64,
+    },
+}
+
+/// One run of an operation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OperationItem {
+    pub workspace: Workspace,
+    pub run: RunId,
+    pub operation: OperationId,
+    /// The action, shared by all runs.
+    pub input: Arc<RunInput>,
+    /// The user on whose behalf it acts; none: a program.
+    pub user: Option<UserName>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
 pub enum Input {
     /// A user applies an agent's text.
     ApplyAgent {
@@ -100,12 +139,20 @@ pub enum Input {
     WatchRequest(HoldId),
     /// A node sends a heartbeat or leaves, or a sweep reports its silence.
     Node { node: NodeName, input: NodeInput },
-    /// An operator registers or deletes a tool.
+    /// An operator registers or deletes a tool, or a node offers one.
     Tool {
         workspace: Workspace,
         name: ToolName,
         input: ToolInput,
     },
+    /// An operator begins or ends an operation, or the sweep reports a page of it.
+    Operation {
+        workspace: Workspace,
+        id: OperationId,
+        input: OperationInput,
+    },
+    /// The sweep applies the action of an operation to one of its runs.
+    OperationItem(OperationItem),
     /// A user commands something. It counts only while the user is active.
     OnBehalfOf {
         workspace: Workspace,
@@ -154,6 +201,8 @@ pub enum RunInput {
     Cancel { by: Actor, reason: Option<String> },
     /// An operator continues it after it has failed, perhaps from an earlier step.
     Retry { by: Actor, from: Option<String> },
+    /// An operator moves it to a newer version of its agent; none: the newest.
+    Migrate { by: Actor, version: Option<u32> },
     /// A program or a user sends a signal to it.
     Signal { by: Actor, signal: Signal },
     /// An operator becomes the owner of the run.
@@ -271,11 +320,27 @@ pub enum NodeInput {
     },
 }
 
+/// An operator's word about a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolPut {
+    pub spec: ToolSpec,
+    /// The revision of the entry of nodes that the operator has looked at.
+    pub seen: Option<u64>,
+    pub by: Actor,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolInput {
     /// It is registered, or changed.
-    Put(Box<ToolSpec>),
-    Delete,
+    Put(Box<ToolPut>),
+    Delete {
+        by: Actor,
+    },
+    /// A node offers it.
+    Offer {
+        node: NodeName,
+        spec: Box<ToolSpec>,
+    },
 }
 
 impl Input {
@@ -303,11 +368,14 @@ impl Input {
             Self::Tool {
                 workspace, name, ..
             } => Key::Tool(workspace.clone(), name.clone()),
+            Self::Operation { id, .. } => Key::Operation(*id),
             Self::OnBehalfOf { input, .. } => input.key(),
             Self::Users(_) => Key::Users,
             Self::DeleteExpiredRuns { .. } => Key::ExpiredRuns,
             Self::UnknownTimer { id } => Key::Unknown(id.clone()),
-            Self::Run { run, .. } => Key::Run(*run),
+            Self::Run { run, .. } | Self::OperationItem(OperationItem { run, .. }) => {
+                Key::Run(*run)
+            }
         }
     }
 }

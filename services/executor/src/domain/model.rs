@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod contact;
 pub mod node;
+pub mod operation;
 pub mod plan;
 pub mod run;
 pub mod scope;

@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::steps::StepRef;
+use holdpoint_contracts::subject::SYSTEM_WORKSPACE;
 use holdpoint_contracts::suspension::{SnapshotView, ToolCallView};
-use holdpoint_ids::{AgentName, ContactId, NodeName, RunId, ToolName, UserName, Workspace};
+use holdpoint_ids::{
+    AgentName, ContactId, NodeName, OperationId, RunId, ToolName, UserName, Workspace,
+};
 use serde_json::Value;
 use strum::EnumTryAs;
 
@@ -14,6 +17,7 @@ use crate::domain::expression::Reference;
 use crate::domain::model::agent::Agent;
 use crate::domain::model::contact::Contact;
 use crate::domain::model::node::Node;
+use crate::domain::model::operation::Operation;
 use crate::domain::model::plan::{Plan, StepPart};
 use crate::domain::model::run::{Run, StepGrant, Suspension};
 use crate::domain::model::scope::{EndsWatch, Scope, WorkspaceScope};
@@ -36,12 +40,22 @@ pub enum Key {
     Workspace(Workspace),
     Node(NodeName),
     Tool(Workspace, ToolName),
+    Operation(OperationId),
     /// The user directory as a whole. It has no state here.
     Users,
     /// All runs that are past their retention.
     ExpiredRuns,
     /// Named by a timer that the executor never sets. It never exists.
     Unknown(String),
+}
+
+impl Key {
+    /// The keys of both registry entries of a tool: that of the operators of a workspace, and that of the nodes.
+    pub fn of_tool(workspace: &Workspace, name: &ToolName) -> impl Iterator<Item = Self> + use<> {
+        let of = |workspace| Self::Tool(workspace, name.clone());
+        let nodes = SYSTEM_WORKSPACE.parse().ok().map(of);
+        [Some(of(workspace.clone())), nodes].into_iter().flatten()
+    }
 }
 
 #[derive(Debug, Clone, EnumTryAs)]
@@ -52,6 +66,7 @@ pub enum Aggregate {
     Workspace(WorkspaceScope),
     Node(Node),
     Tool(Tool),
+    Operation(Operation),
     /// Only effects write its rows.
     Stateless,
 }
@@ -62,9 +77,12 @@ impl Aggregate {
         match self {
             Self::Agent(it) => Some((&mut it.version, &mut it.scope, &mut it.watch)),
             Self::Workspace(it) => Some((&mut it.version, &mut it.scope, &mut it.watch)),
-            Self::Contact(_) | Self::Run(_) | Self::Node(_) | Self::Tool(_) | Self::Stateless => {
-                None
-            }
+            Self::Contact(_)
+            | Self::Run(_)
+            | Self::Node(_)
+            | Self::Tool(_)
+            | Self::Operation(_)
+            | Self::Stateless => None,
         }
     }
 }
@@ -87,6 +105,12 @@ pub enum Need {
     ToolCalls(RunId),
     /// The newest snapshot of a run.
     Snapshot(RunId),
+    /// What an operation did with a run.
+    OperationResult(OperationId, RunId),
+    /// How many operations of a workspace are not finished.
+    RunningOperations(Workspace),
+    /// The number of registered tools in a workspace.
+    ToolCount(Workspace),
     /// A user in the user directory.
     User(Workspace, UserName),
     /// The runs that hold or want a place, by the digest of agent and key.
@@ -112,8 +136,11 @@ pub enum Fact {
     ToolCalls(Arc<Vec<ToolCallView>>),
     Snapshot(Arc<SnapshotView>),
     Run(Arc<RunFact>),
-    /// Also if it was deleted.
+    /// Also if it was deleted; without its records.
     Tool(Arc<Tool>),
+    Operation(Arc<Operation>),
+    /// For [`Need::RunningOperations`] and [`Need::ToolCount`]; for [`Need::OperationResult`], whose result is not read.
+    Count(u64),
     /// For [`Need::User`]: whether they are active.
     User(bool),
     Places(Arc<Places>),

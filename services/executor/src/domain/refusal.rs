@@ -1,17 +1,22 @@
 //! Why the executor refuses an input. Codes are stable; texts may change.
 
 use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::operation::{HOLD_FILTER_RUNS_MAX, OPERATION_RUNS_MAX, OPERATIONS_MAX};
 use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_contracts::suspension::{SNAPSHOT_BLOB_MAX, SNAPSHOT_MAX};
-use holdpoint_ids::{AgentName, ContactId, HoldId, RunId, ToolName, UserName};
+use holdpoint_ids::{
+    AgentName, ContactId, HoldId, NAME_CHARS_MAX, OperationId, RunId, ToolName, UserName,
+};
 
 use crate::domain::decision::Undecided;
 use crate::domain::model::contact::CONTACT_BYTES_MAX;
 use crate::domain::model::run::{
-    KEPT_SIGNALS_MAX, QUESTIONS_MAX, RETRIES_MAX, SIGNAL_BYTES_MAX, SIGNAL_KEY_CHARS_MAX,
+    KEPT_SIGNALS_MAX, LABEL_CHARS_MAX, QUESTIONS_MAX, RETRIES_MAX, SIGNAL_BYTES_MAX,
+    SIGNAL_KEY_CHARS_MAX,
 };
 use crate::domain::model::scope::CHANGES_MAX;
+use crate::domain::model::tool::OFFERED_TOOLS_MAX;
 
 /// Longest reason of a cancellation, in characters.
 pub const REASON_CHARS_MAX: usize = 2_000;
@@ -63,6 +68,24 @@ pub enum Refusal {
         "run `{0}` has been retried {RETRIES_MAX} times, and no more are allowed; start a new run"
     )]
     TooManyRetries(RunId),
+    /// The step that has begun.
+    #[error(
+        "in version {version}, {step} has another definition or another place; the run has begun it and keeps version {kept}"
+    )]
+    PlanDiffers {
+        step: String,
+        version: u32,
+        kept: u32,
+    },
+    /// The input of the run does not satisfy `inputs` of the new version, with the reason.
+    #[error("the run keeps version {kept}: {reason}")]
+    InputsDiffer { reason: String, kept: u32 },
+    #[error("invalid `version` {version}; expected a newer one than {kept}, at most {newest}")]
+    InvalidVersion {
+        version: u32,
+        kept: u32,
+        newest: u32,
+    },
     /// The first step, which needs the second one.
     #[error(
         "{0} cannot start before {1}, which has not completed; retry from {1} or from a step before it"
@@ -147,8 +170,40 @@ pub enum Refusal {
     InvalidTool(String),
     #[error("`{0}` is a built-in tool; give yours another name")]
     ToolReserved(ToolName),
+    #[error("nodes have registered {OFFERED_TOOLS_MAX} tools, and no more are allowed")]
+    TooManyTools,
+    /// Nodes have registered a definition that the operator has not looked at.
+    #[error(
+        "a lower risk or `idempotent: true` for `{0}` counts only with the `seen` that the tool shows now; look at it again"
+    )]
+    ToolChanged(ToolName),
     #[error("tool `{0}` not found in this workspace")]
     ToolNotFound(ToolName),
+    #[error("operation `{0}` not found in this workspace")]
+    OperationNotFound(OperationId),
+    /// Another workspace has an operation with this id.
+    #[error("the id `{0}` is taken; make a fresh one")]
+    OperationIdTaken(OperationId),
+    #[error(
+        "the filter matches more than {OPERATION_RUNS_MAX} runs, which is the most of an operation; use a narrower filter"
+    )]
+    TooManyRuns,
+    /// The kind of hold is in the states of runs only, and each of them is read.
+    #[error(
+        "more than {HOLD_FILTER_RUNS_MAX} runs match the filter without `hold`, which is the most that are read for it; add `status`, `agent`, `label` or `created_after`"
+    )]
+    HoldFilterTooWide,
+    #[error(
+        "this workspace has {OPERATIONS_MAX} running operations, and no more are allowed; cancel one or wait for its end"
+    )]
+    TooManyOperations,
+    #[error(
+        "invalid `label` of the filter; expected `name=value` with at most {LABEL_CHARS_MAX} characters on each side"
+    )]
+    InvalidFilter,
+    /// A field of an action that names something.
+    #[error("`{0}` has more than {NAME_CHARS_MAX} characters")]
+    NameTooLong(&'static str),
     /// A broken invariant.
     #[error("version {1} of `{0}` is missing")]
     PlanMissing(AgentName, u32),
@@ -174,27 +229,33 @@ impl Refusal {
             | Self::ContactNotFound(_)
             | Self::RunNotFound(_)
             | Self::StepNotFound(..)
+            | Self::OperationNotFound(_)
             | Self::ToolNotFound(_) => (404, "not_found"),
             Self::AgentPaused { .. } => (409, "agent_paused"),
             Self::AlreadyTaken(..) => (409, "already_taken"),
-            Self::RunIdTaken(_) => (409, "id_taken"),
+            Self::RunIdTaken(_) | Self::OperationIdTaken(_) => (409, "id_taken"),
             Self::NoStepRunning(..) => (409, "no_step_running"),
             Self::QuestionOpen(..) => (409, "question_open"),
             Self::RunFinal(..) => (409, "run_final"),
             Self::RunNotSuspended(_) => (409, "run_not_suspended"),
             Self::NotOneStep(..) => (409, "not_one_step"),
             Self::RunNotFailed(..) => (409, "run_not_failed"),
+            Self::PlanDiffers { .. } | Self::InputsDiffer { .. } => (409, "plan_differs"),
             Self::RetryTooLate(..) => (409, "step_not_reached"),
             Self::ScopeBusy => (409, "scope_busy"),
+            Self::TooManyOperations => (409, "too_many_operations"),
             Self::TooManyQuestions(_) => (409, "too_many_questions"),
             Self::TooManyRetries(_) => (409, "too_many_retries"),
             Self::TooManySignals(_) => (409, "too_many_signals"),
+            Self::TooManyTools => (409, "too_many_tools"),
+            Self::ToolChanged(_) => (409, "tool_changed"),
             Self::ToolReserved(_) => (409, "tool_reserved"),
             Self::ContactTooLarge { .. }
             | Self::ActivityTooLong(..)
             | Self::SnapshotValueTooLarge(_)
             | Self::SignalTooLarge(_)
             | Self::SnapshotTooLarge(_) => (413, "too_large"),
+            Self::TooManyRuns | Self::HoldFilterTooWide => (422, "too_many_runs"),
             Self::UnknownSignal { .. } => (422, "unknown_signal"),
             Self::InvalidAgent(_) => (422, "invalid_agent"),
             Self::UnknownAnswer(_) => (422, "invalid_answer"),
@@ -202,6 +263,9 @@ impl Refusal {
             | Self::Labels(_)
             | Self::ReasonTooLong
             | Self::InvalidSignalKey
+            | Self::InvalidVersion { .. }
+            | Self::InvalidFilter
+            | Self::NameTooLong(_)
             | Self::InvalidResult(_)
             | Self::InvalidSupplement(_)
             | Self::UnknownTimer(_)

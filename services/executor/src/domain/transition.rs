@@ -297,7 +297,8 @@ impl<'a> RunTransition<'a> {
             .or_else(|| step.fan_out.as_ref().map(|fan_out| fan_out.since));
         // The response of a step that failed, was skipped or was cancelled replaces the response of its
         // opening.
-        let was = self.before.steps.get(index).map(|step| &step.phase);
+        let was = self.run.step_before(self.before, index);
+        let was = was.map(|step| &step.phase);
         let ended = || Some(ended_result(was, data.why.as_deref()?, self.now));
         let response = data.response.or_else(ended);
         let row = StepRow {

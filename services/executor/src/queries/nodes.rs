@@ -1,11 +1,10 @@
-//! Reads of tools, nodes and leases.
+//! Reads of nodes and leases.
 
 use std::collections::BTreeMap;
 
-use holdpoint_contracts::executor::{ListClaims, ListNodes, ListTools};
+use holdpoint_contracts::executor::{ListClaims, ListNodes};
 use holdpoint_contracts::run::Page;
 use holdpoint_contracts::steps::{ClaimView, NodeView};
-use holdpoint_contracts::tool::ToolView;
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::{LIMIT_MAX, check_limit, cut_page};
 
@@ -14,20 +13,6 @@ use super::query_error::QueryError;
 use crate::store;
 
 impl ExecutorQueries {
-    pub(super) async fn tools(
-        &self,
-        workspace: &Workspace,
-        query: &ListTools,
-    ) -> Result<Page<ToolView>, QueryError> {
-        let limit = check_limit(query.limit)?;
-        let tools =
-            store::list_tools(&self.db, workspace, query.cursor.as_deref(), limit + 1).await?;
-        let views = tools.iter().map(|tool| tool.view(false)).collect();
-        Ok(cut_page(views, limit, |view: &ToolView| {
-            view.tool.name.to_string()
-        }))
-    }
-
     /// All nodes, with the leases of this workspace only: a workspace never sees the steps of another.
     pub(super) async fn nodes(
         &self,

@@ -7,7 +7,6 @@ use holdpoint_ids::Workspace;
 use super::ExecutorQueries;
 use super::query_error::QueryError;
 use crate::domain::tool::is_built_in;
-use crate::store;
 
 impl ExecutorQueries {
     /// Replaces the message of a live run whose queued step has a tool that is neither registered nor offered by a live
@@ -27,11 +26,12 @@ impl ExecutorQueries {
         if queued.is_empty() || view.status.is_final() || is_paused {
             return Ok(());
         }
-        let names: Vec<_> = queued.iter().map(|(_, tool)| tool.as_str()).collect();
-        let registered = store::registered_tools(&self.db, workspace, &names).await?;
+        let names = queued.iter().map(|(_, tool)| (*tool).clone());
+        let entries = self.tool_entries(workspace, names).await?;
         let offered = self.offered_tools().await?;
         let unoffered = queued.into_iter().find(|(_, tool)| {
-            !registered.contains(tool.as_str()) && !offered.contains(tool.as_str())
+            let entry = entries.get(*tool);
+            entry.is_none_or(|entry| entry.http().is_none()) && !offered.contains_key(*tool)
         });
         if let Some((step, tool)) = unoffered {
             let since = step.started_at.map(instant::write);

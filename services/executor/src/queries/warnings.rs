@@ -1,24 +1,34 @@
-//! Warns of a tool that is allowed and that nothing offers (D-5).
+//! Warns of the tools of an agent: no node offers one, nodes disagree about one, or arguments do not fit (D-5).
 //!
-//! A query costs little whatever the workspace and the agent contain: it selects names and not rows,
-//! warns of [`WARNINGS_MAX`] tools at most, and compares spellings on a blocking thread.
+//! A query costs little whatever the workspace and the agent contain: it looks at [`CHECKED_MAX`] tools,
+//! warns [`WARNINGS_MAX`] times at most, and compares spellings and schemas on a blocking thread.
+
+mod plan;
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use holdpoint_contracts::agent::PlannedStepView;
 use holdpoint_contracts::problem::FieldError;
-use holdpoint_contracts::steps::NodeStatus;
-use holdpoint_ids::Workspace;
-use holdpoint_kernel::LIMIT_MAX;
+use holdpoint_contracts::tool::{ToolOffer, ToolSpec};
+use holdpoint_holds::json_schema::{join_errors, literal_errors};
+use holdpoint_ids::{NodeName, ToolName, Workspace};
 
 use super::query_error::QueryError;
+use super::tools::Entries;
 use super::{COMPILE_WITHIN, ExecutorQueries};
 use crate::domain::definition::nearest;
+use crate::domain::expression::has_placeholder;
+use crate::domain::plan::Plan;
 use crate::domain::tool::{BUILT_IN, is_built_in};
+use crate::domain::{Tool, ToolEntry};
 use crate::store;
+use plan::{may_be_skipped, skipped_references};
 
-/// Tools that one agent is warned of; further unknown tools get no warning.
+/// Tools of one agent that are looked at; further ones get no warning.
+const CHECKED_MAX: usize = 200;
+
+/// Warnings of one agent; further ones are left out.
 const WARNINGS_MAX: usize = 100;
 
 /// Warnings that name similar tools. The first ones suffice to see a misspelling.
@@ -29,75 +39,186 @@ const NEAREST_MAX: usize = 20;
 const COMPARED_MAX: u64 = 200;
 
 impl ExecutorQueries {
-    /// One warning for each tool that is not built in, not registered and not offered by a live node, at
-    /// the first step that calls it. The step waits until a node offers the tool, which may be intended.
-    pub(super) async fn unknown_tools(
+    /// One warning for each tool that is neither built in nor an HTTP call nor offered by a live node, at the first
+    /// step that calls it. The step waits until a node offers the tool, which may be intended. Then deleted tools, what
+    /// nodes disagree about, and arguments that do not fit.
+    async fn tool_warnings(
         &self,
         workspace: &Workspace,
         steps: &[PlannedStepView],
     ) -> Result<Vec<FieldError>, QueryError> {
         let mut seen = HashSet::new();
-        let mut called: Vec<(&str, &str)> = steps
+        let called: Vec<(&PlannedStepView, ToolName)> = steps
             .iter()
-            .filter_map(|step| Some((step.id.as_str(), step.tool.as_deref()?)))
-            .filter(|(_, tool)| !is_built_in(tool) && seen.insert(*tool))
+            .filter_map(|step| Some((step, step.tool.as_deref()?.parse::<ToolName>().ok()?)))
+            .filter(|(_, tool)| !is_built_in(tool.as_str()) && seen.insert(tool.clone()))
+            .take(CHECKED_MAX)
             .collect();
         if called.is_empty() {
             return Ok(Vec::new());
         }
         let offered = self.offered_tools().await?;
-        called.retain(|(_, tool)| !offered.contains(*tool));
-        let names: Vec<_> = called.iter().map(|(_, tool)| *tool).collect();
-        let registered = store::registered_tools(&self.db, workspace, &names).await?;
-        called.retain(|(_, tool)| !registered.contains(*tool));
-        called.truncate(WARNINGS_MAX);
-        let warnings: Vec<_> = called
-            .into_iter()
-            .map(|(step, tool)| warning(step, tool))
-            .collect();
-        if warnings.is_empty() {
-            return Ok(warnings);
+        let names = called.iter().map(|(_, tool)| tool.clone());
+        let entries = self.tool_entries(workspace, names).await?;
+        let unknown = called.iter().filter(|(_, tool)| {
+            let is_call = |entry: &ToolEntry| entry.http().is_some() || entry.is_deleted();
+            !offered.contains_key(tool) && !entries.get(tool).is_some_and(is_call)
+        });
+        let unknown = unknown.take(WARNINGS_MAX);
+        let unknown = unknown.map(|(step, tool)| warning(&step.id, tool.as_str()));
+        let mut warnings: Vec<_> = unknown.collect();
+        if !warnings.is_empty() {
+            let mut candidates: BTreeSet<String> = BUILT_IN.map(str::to_owned).into();
+            let compared = usize::try_from(COMPARED_MAX).unwrap_or(usize::MAX);
+            candidates.extend(offered.keys().take(compared).map(ToString::to_string));
+            candidates.extend(store::tool_names(&self.db, workspace, COMPARED_MAX).await?);
+            warnings = self.with_similar_names(warnings, candidates).await;
         }
-        let mut candidates: BTreeSet<String> = BUILT_IN.into_iter().map(str::to_owned).collect();
-        let compared = usize::try_from(COMPARED_MAX).unwrap_or(usize::MAX);
-        candidates.extend(offered.into_iter().take(compared));
-        candidates.extend(store::tool_names(&self.db, workspace, COMPARED_MAX).await?);
-        Ok(self.with_similar_names(warnings, candidates).await)
+        warnings.extend(called.iter().filter_map(|(step, tool)| {
+            let is_deleted = entries.get(tool)?.is_deleted();
+            let message =
+                || format!("An operator has deleted the tool `{tool}`. A step on it fails.");
+            is_deleted.then(|| at_step(&step.id, tool, message()))
+        }));
+        warnings.extend(called.iter().filter_map(|(step, tool)| {
+            let (entry, nodes) = (entries.get(tool)?, offered.get(tool)?);
+            disagreement(entry, nodes).map(|message| at_step(&step.id, tool, message))
+        }));
+        warnings.extend(self.argument_warnings(steps, entries).await);
+        warnings.truncate(WARNINGS_MAX);
+        Ok(warnings)
     }
 
-    /// Tools of the nodes that are not down.
-    pub(super) async fn offered_tools(&self) -> Result<BTreeSet<String>, QueryError> {
-        let nodes = store::list_nodes(&self.db, LIMIT_MAX).await?;
-        let live = nodes
-            .into_iter()
-            .filter(|node| node.status != NodeStatus::Down);
-        let tools = live.flat_map(|node| node.tools);
-        Ok(tools.map(|tool| tool.to_string()).collect())
+    /// All that is doubtful in a plan, at most [`WARNINGS_MAX`] warnings.
+    pub(super) async fn warnings(
+        &self,
+        workspace: &Workspace,
+        plan: &Plan,
+        steps: &[PlannedStepView],
+    ) -> Result<Vec<FieldError>, QueryError> {
+        let mut warnings = self.tool_warnings(workspace, steps).await?;
+        warnings.extend(self.people_warnings(workspace, plan).await?);
+        if plan.steps.iter().any(may_be_skipped) {
+            let plan = plan.clone();
+            let found = self.on_blocking_thread(move || skipped_references(&plan));
+            warnings.extend(found.await.unwrap_or_default());
+        }
+        warnings.truncate(WARNINGS_MAX);
+        Ok(warnings)
     }
 
-    /// Adds the names that were perhaps meant. Hostile names make each comparison slow, so comparisons
-    /// run on a blocking thread, one query at a time. A query that waits too long goes without them.
+    /// Arguments that do not fit the schema of a tool, whatever the values of placeholders are.
+    async fn argument_warnings(
+        &self,
+        steps: &[PlannedStepView],
+        mut entries: Entries,
+    ) -> Vec<FieldError> {
+        entries.retain(|_, entry| entry.args_schema().is_some());
+        if entries.is_empty() {
+            return Vec::new();
+        }
+        let steps = steps.iter().filter_map(|step| {
+            let tool = step.tool.as_deref()?.parse::<ToolName>().ok()?;
+            Some((step.id.clone(), tool, step.args.clone()?))
+        });
+        let calls: Vec<_> = steps
+            .filter(|(_, tool, _)| entries.contains_key(tool))
+            .collect();
+        let check = move || {
+            let wrong = calls.iter().filter_map(|(step, tool, args)| {
+                let schema = entries.get(tool)?.args_schema()?;
+                let errors = literal_errors(schema, args, &has_placeholder);
+                let message = || {
+                    let errors = join_errors(&errors);
+                    format!("The arguments do not fit `args_schema` of `{tool}`: {errors}.")
+                };
+                (!errors.is_empty()).then(|| at_step(step, tool, message()))
+            });
+            wrong.take(WARNINGS_MAX).collect()
+        };
+        self.on_blocking_thread(check).await.unwrap_or_default()
+    }
+
+    /// Hostile names and schemas make the work slow, so it runs on a blocking thread, one query at a time. A query
+    /// that waits too long goes without it.
+    async fn on_blocking_thread<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let permit = Arc::clone(&self.compiling).acquire_owned();
+        let permit = tokio::time::timeout(COMPILE_WITHIN, permit).await;
+        let permit = permit.ok()?.ok()?;
+        let work = tokio::task::spawn_blocking(move || {
+            let done = work();
+            drop(permit);
+            done
+        });
+        let done = work.await.inspect_err(|error| {
+            tracing::error!(%error, "tools of an agent cannot be checked; some warnings are missing");
+        });
+        done.ok()
+    }
+
+    /// Adds the names that were perhaps meant.
     async fn with_similar_names(
         &self,
         warnings: Vec<FieldError>,
         candidates: BTreeSet<String>,
     ) -> Vec<FieldError> {
-        let permit = Arc::clone(&self.compiling).acquire_owned();
-        let Ok(Ok(permit)) = tokio::time::timeout(COMPILE_WITHIN, permit).await else {
-            return warnings;
-        };
         let mut compared = warnings.clone();
-        let comparison = tokio::task::spawn_blocking(move || {
+        let compare = move || {
             for warning in compared.iter_mut().take(NEAREST_MAX) {
                 warning.nearest = nearest(&warning.text, candidates.iter().map(String::as_str));
             }
-            drop(permit);
             compared
-        });
-        comparison.await.unwrap_or_else(|error| {
-            tracing::error!(%error, "names of tools cannot be compared; warnings suggest none");
-            warnings
-        })
+        };
+        self.on_blocking_thread(compare).await.unwrap_or(warnings)
+    }
+}
+
+/// What live nodes say differently of a tool, and what counts then. An operator that has seen it has decided.
+fn disagreement(entry: &ToolEntry, live: &[NodeName]) -> Option<String> {
+    let nodes = entry.nodes.as_deref()?;
+    let is_decided = |it: &Tool| it.spec.http.is_some() || it.seen >= nodes.revision();
+    if entry.operator_entry().is_some_and(is_decided) {
+        return None;
+    }
+    let is_live = |offer: &&ToolOffer| offer.nodes.iter().any(|node| live.contains(node));
+    let offers: Vec<_> = nodes
+        .offers
+        .iter()
+        .filter(is_live)
+        .map(|offer| &offer.tool)
+        .collect();
+    let differs = |is_same: &dyn Fn(&ToolSpec) -> bool| offers.iter().any(|offer| !is_same(offer));
+    let risk = entry.risk();
+    let (args, result) = (entry.args_schema(), entry.result_schema());
+    let mut said = Vec::new();
+    if differs(&|offer| offer.risk == risk) {
+        said.push(format!("the risk (`{risk}` counts)"));
+    }
+    let idempotent = entry.is_idempotent();
+    if differs(&|offer| offer.idempotent == idempotent) {
+        said.push(format!("`idempotent` (`{idempotent}` counts)"));
+    }
+    if differs(&|offer| offer.args_schema.as_ref() == args) {
+        said.push("`args_schema`".to_owned());
+    }
+    if differs(&|offer| offer.result_schema.as_ref() == result) {
+        said.push("`result_schema`".to_owned());
+    }
+    let what = said.join(", ");
+    (!said.is_empty()).then(|| {
+        format!("Live nodes and the registry do not agree about {what}. An operator decides with `tool put`.")
+    })
+}
+
+fn at_step(step: &str, tool: &ToolName, message: String) -> FieldError {
+    FieldError {
+        step: Some(step.to_owned()),
+        text: tool.to_string(),
+        message,
+        ..FieldError::default()
     }
 }
 

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use holdpoint_contracts::agent::{AgentVersionView, VERSIONS_MAX};
 use holdpoint_ids::{AgentName, Workspace};
 use holdpoint_store::{BrokenRow as _, StoreError};
 use sea_orm::ActiveValue::Set;
-use sea_orm::Condition;
 use sea_orm::entity::prelude::*;
+use sea_orm::{Condition, QueryOrder, QuerySelect};
 
 use crate::domain::plan::Plan;
 use crate::domain::{Fact, Need, PlanFact};
@@ -46,6 +47,32 @@ pub(crate) async fn one(
         .as_ref()
         .map(read)
         .transpose()
+}
+
+/// The newest versions, newest first. Their plans are not read.
+pub(crate) async fn newest(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    agent: &AgentName,
+) -> Result<Vec<AgentVersionView>, StoreError> {
+    let rows: Vec<(i32, DateTime<Utc>)> = Entity::find()
+        .select_only()
+        .column(Column::Version)
+        .column(Column::CreatedAt)
+        .filter(COLUMN.workspace.eq(workspace.as_str()))
+        .filter(COLUMN.agent.eq(agent.as_str()))
+        .order_by_desc(Column::Version)
+        .limit(VERSIONS_MAX)
+        .into_tuple()
+        .all(db)
+        .await?;
+    let views = rows.into_iter().map(|(version, created_at)| {
+        Ok(AgentVersionView {
+            version: u32::try_from(version).map_err(Entity::broken)?,
+            created_at,
+        })
+    });
+    views.collect()
 }
 
 /// The plans that a batch needs; there are few, and the kernel caches them.

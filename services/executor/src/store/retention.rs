@@ -5,10 +5,14 @@ use std::collections::HashMap;
 use chrono::{DateTime, Utc};
 use holdpoint_store::StoreError;
 use sea_orm::entity::prelude::*;
-use sea_orm::{ConnectionTrait, QueryOrder as _, QuerySelect as _};
+use sea_orm::sea_query::Expr;
+use sea_orm::{ConnectionTrait, QueryOrder as _, QuerySelect as _, QueryTrait as _};
 
 use super::suspension::snapshot_row;
-use super::{history_row, lease_event_row, run_limit_row, run_row, run_value_row, step_row};
+use super::{
+    history_row, lease_event_row, operation_result_row, operation_row, run_limit_row, run_row,
+    run_value_row, step_row,
+};
 
 /// Runs of one page. A run may have thousands of rows in other tables, and callers wait for the commit.
 const RUNS: u64 = 50;
@@ -16,16 +20,18 @@ const RUNS: u64 = 50;
 /// Steps of the runs of one page, unless the first run alone has more: a run may have thousands of children.
 const STEPS: u64 = 20_000;
 
-/// Whether a run ended before an instant.
+/// Results of one page. An operation has up to 100,000.
+const RESULTS: u64 = 20_000;
+
+/// Whether a run or an operation ended before an instant.
 pub(crate) async fn has_expired(
     db: &impl ConnectionTrait,
     before: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
-    Ok(!page(db, before, 1).await?.is_empty())
+    Ok(!page(db, before, 1).await?.is_empty() || expired_operation(db, before).await?.is_some())
 }
 
-/// Deletes the runs that ended first. Each table costs one statement. Runs come first, as in a save, so that two
-/// replicas cannot deadlock.
+/// Deletes a page of runs, and a page of the results of an operation.
 pub(super) async fn delete_expired(
     db: &impl ConnectionTrait,
     before: Option<DateTime<Utc>>,
@@ -33,6 +39,57 @@ pub(super) async fn delete_expired(
     let Some(before) = before else {
         return Ok(());
     };
+    delete_expired_runs(db, before).await?;
+    delete_expired_operation(db, before).await
+}
+
+async fn expired_operation(
+    db: &impl ConnectionTrait,
+    before: DateTime<Utc>,
+) -> Result<Option<Uuid>, StoreError> {
+    let first = operation_row::Entity::find()
+        .select_only()
+        .column(operation_row::Column::Id)
+        .filter(operation_row::COLUMN.ended_at.lt(before))
+        .order_by_asc(operation_row::Column::EndedAt)
+        .limit(1);
+    Ok(first.into_tuple().one(db).await?)
+}
+
+/// Deletes a page of the results of the operation that ended first. The operation goes with the last page.
+async fn delete_expired_operation(
+    db: &impl ConnectionTrait,
+    before: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    use operation_result_row::{COLUMN, Column, Entity};
+    let Some(operation) = expired_operation(db, before).await? else {
+        return Ok(());
+    };
+    let results = Entity::find()
+        .select_only()
+        .column(Column::RunId)
+        .filter(COLUMN.operation.eq(operation));
+    let page = results.clone().limit(RESULTS);
+    Entity::delete_many()
+        .filter(COLUMN.operation.eq(operation))
+        .filter(Column::RunId.in_subquery(page.into_query()))
+        .exec(db)
+        .await?;
+    // Another replica may have deleted this page, so the number of deleted rows does not tell the last page.
+    operation_row::Entity::delete_many()
+        .filter(operation_row::COLUMN.id.eq(operation))
+        .filter(Expr::not_exists(results.into_query()))
+        .exec(db)
+        .await?;
+    Ok(())
+}
+
+/// Deletes the runs that ended first. Each table costs one statement. Runs come first, as in a save, so that two
+/// replicas cannot deadlock.
+async fn delete_expired_runs(
+    db: &impl ConnectionTrait,
+    before: DateTime<Utc>,
+) -> Result<(), StoreError> {
     let runs = page(db, before, RUNS).await?;
     if runs.is_empty() {
         return Ok(());

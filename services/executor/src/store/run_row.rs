@@ -1,16 +1,17 @@
 //! Table `runs`: control state, and the columns that runs are found by.
 
 use chrono::{DateTime, Utc};
+use holdpoint_contracts::operation::{RunAction, RunFilter};
 use holdpoint_contracts::run::{HoldKind, RunStatus};
 use holdpoint_ids::{AgentName, RunId, Workspace};
 use holdpoint_store::{BrokenRow as _, StateRow as _, StoreError, is_sqlite};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{Expr, ExprTrait, Func};
-use sea_orm::{Condition, QueryOrder, QuerySelect};
+use sea_orm::sea_query::{Expr, ExprTrait, Func, Query};
+use sea_orm::{Condition, QueryOrder, QuerySelect, QueryTrait as _, Select};
 
-use crate::domain::Run;
 use crate::domain::scope::Cursor;
+use crate::domain::{Run, selected_status};
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -67,9 +68,39 @@ pub(crate) struct Filter<'f> {
     pub(crate) agent: Option<&'f AgentName>,
     pub(crate) label: Option<(&'f str, &'f str)>,
     pub(crate) created_after: Option<DateTime<Utc>>,
+    /// Not later than this.
+    pub(crate) created_until: Option<DateTime<Utc>>,
+    /// Only runs that have not ended.
+    pub(crate) is_open: bool,
     /// Only runs with a smaller id.
     pub(crate) before: Option<RunId>,
     pub(crate) limit: u64,
+}
+
+impl<'f> Filter<'f> {
+    /// The runs that an operation acts on.
+    pub(crate) fn of_operation(
+        workspace: &'f Workspace,
+        action: &RunAction,
+        filter: &'f RunFilter,
+        limit: u64,
+    ) -> Self {
+        let status = selected_status(action, filter);
+        let label = filter.label.as_deref();
+        Self {
+            workspace,
+            status,
+            or_open: false,
+            hold: filter.hold,
+            agent: filter.agent.as_ref(),
+            label: label.and_then(|label| label.split_once('=')),
+            created_after: filter.created_after,
+            created_until: None,
+            is_open: status.is_none(),
+            before: None,
+            limit,
+        }
+    }
 }
 
 pub(crate) async fn with_ids(
@@ -94,6 +125,26 @@ pub(crate) async fn list(
     db: &impl ConnectionTrait,
     filter: &Filter<'_>,
 ) -> Result<Vec<Run>, StoreError> {
+    let query = matching(db, filter)?.order_by_desc(Column::Id);
+    Entity::page(db, query, filter.limit).await
+}
+
+/// How many runs match, at most the limit. The kind of hold is not in a column, so the count has each open run.
+pub(crate) async fn count(
+    db: &impl ConnectionTrait,
+    filter: &Filter<'_>,
+) -> Result<u64, StoreError> {
+    let ids = matching(db, filter)?.select_only().column(Column::Id);
+    let count = Query::select()
+        .expr(Expr::col(Column::Id).count())
+        .from_subquery(ids.limit(filter.limit).into_query(), "matching")
+        .to_owned();
+    let row = db.query_one(&count).await?;
+    let count: i64 = row.map_or(Ok(0), |row| row.try_get_by_index(0))?;
+    u64::try_from(count).map_err(Entity::broken)
+}
+
+fn matching(db: &impl ConnectionTrait, filter: &Filter<'_>) -> Result<Select<Entity>, StoreError> {
     let mut query = Entity::find().filter(COLUMN.workspace.eq(filter.workspace.as_str()));
     if let Some(status) = filter.status {
         // The database selects a partial index only if it sees its condition.
@@ -109,7 +160,7 @@ pub(crate) async fn list(
         }
         query = query.filter(any);
     }
-    if filter.hold.is_some() {
+    if filter.hold.is_some() || filter.is_open {
         query = query.filter(COLUMN.ended_at.is_null());
     }
     if let Some(agent) = filter.agent {
@@ -121,10 +172,13 @@ pub(crate) async fn list(
     if let Some(after) = filter.created_after {
         query = query.filter(COLUMN.created_at.gt(after));
     }
+    if let Some(until) = filter.created_until {
+        query = query.filter(COLUMN.created_at.lte(until));
+    }
     if let Some(before) = filter.before {
         query = query.filter(COLUMN.id.lt(before.uuid()));
     }
-    Entity::page(db, query.order_by_desc(Column::Id), filter.limit).await
+    Ok(query)
 }
 
 /// Runs of a workspace, or of one of its agents, that have not ended. They are in the order of agent

@@ -5,11 +5,13 @@ mod drift;
 mod golden;
 mod leases;
 mod only_writer;
+mod operations;
 mod page_order;
 mod pauses;
 mod retention;
 mod run_limits;
 mod samples;
+mod stats;
 mod step_rows;
 mod suspension;
 mod unreadable;
@@ -29,7 +31,7 @@ use super::*;
 use crate::domain::run::Phase;
 use crate::domain::{Contact, PlanFact, Run, StepRow};
 use drift::columns;
-use samples::{acme, agent, contact, next, node, now, plan, run, tool};
+use samples::{acme, agent, contact, next, node, now, operation, plan, run, tool};
 
 async fn sqlite() -> (tempfile::TempDir, DatabaseConnection) {
     let dir = tempfile::tempdir().unwrap();
@@ -75,6 +77,11 @@ async fn postgres_behaves_as_sqlite_does() {
     retention::expired_runs_go(&database("retention").await).await;
     run_limits::come_back(&database("places").await).await;
     run_limits::have_one_winner(&database("places_won").await).await;
+    operations::keep_results(&database("operations").await).await;
+    operations::have_bounds(&database("bounds").await).await;
+    operations::outlasts_its_results(&database("replicas").await, &database("replicas").await)
+        .await;
+    stats::have_newest(&database("stats").await).await;
     suspension::is_kept(&database("snapshots").await).await;
     suspension::shows_calls(&database("calls").await).await;
     pauses::wait_for_starts(&database("pauses").await, &database("pauses").await).await;
@@ -268,6 +275,7 @@ async fn one_winner(db: &DatabaseConnection) {
         Aggregate::Run(run()),
         Aggregate::Node(node("node-a")),
         Aggregate::Tool(tool()),
+        Aggregate::Operation(operation()),
     ];
     let keys: Vec<_> = first.iter().map(key_of).collect();
     let fresh: Vec<_> = first.iter().map(|state| (state.clone(), 0)).collect();
@@ -363,6 +371,8 @@ fn filter(workspace: &Workspace) -> Filter<'_> {
         agent: None,
         label: None,
         created_after: None,
+        created_until: None,
+        is_open: false,
         hold: None,
         before: None,
         limit: 100,

@@ -1,14 +1,13 @@
 //! Table `tools`.
 
-use std::collections::HashSet;
-
 use holdpoint_ids::{ToolName, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StateRow as _, StoreError};
+use holdpoint_store::{StateRow as _, StoreError, Transaction};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{QueryOrder, QuerySelect, Select};
 
-use crate::domain::Tool;
+use super::counts_by_workspace;
+use crate::domain::{Fact, Need, Tool};
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -57,20 +56,6 @@ pub(crate) async fn list(
     Entity::page(db, query, limit).await
 }
 
-pub(crate) async fn registered(
-    db: &impl ConnectionTrait,
-    workspace: &Workspace,
-    names: &[&str],
-) -> Result<HashSet<String>, StoreError> {
-    let mut found = HashSet::new();
-    for chunk in names.chunks(ROWS_PER_STATEMENT) {
-        let query = live(workspace).filter(COLUMN.name.is_in(chunk.iter().copied()));
-        let names = query.select_only().column(Column::Name);
-        found.extend(names.into_tuple::<String>().all(db).await?);
-    }
-    Ok(found)
-}
-
 /// The first names of registered tools, in their order.
 pub(crate) async fn names(
     db: &impl ConnectionTrait,
@@ -82,8 +67,22 @@ pub(crate) async fn names(
     Ok(query.into_tuple().all(db).await?)
 }
 
+/// How many tools are registered in each workspace.
+pub(super) async fn find_counts(
+    db: &Transaction,
+    workspaces: &[&Workspace],
+) -> Result<Vec<(Need, Fact)>, StoreError> {
+    let counts = counts_by_workspace(db, registered(), Column::Workspace, workspaces).await?;
+    let counts = counts.into_iter();
+    Ok(counts
+        .map(|(workspace, count)| (Need::ToolCount(workspace), count))
+        .collect())
+}
+
+fn registered() -> Select<Entity> {
+    Entity::find().filter(COLUMN.deleted_at.is_null())
+}
+
 fn live(workspace: &Workspace) -> Select<Entity> {
-    Entity::find()
-        .filter(COLUMN.workspace.eq(workspace.as_str()))
-        .filter(COLUMN.deleted_at.is_null())
+    registered().filter(COLUMN.workspace.eq(workspace.as_str()))
 }

@@ -194,7 +194,10 @@ fn rebuild_dispatch(
         .find(|step| step.id == row.step && step.dispatch == row.dispatch)?;
     let name = tool_name(&row)?;
     let is_it = |tool: &&Tool| tool.workspace == run.workspace && tool.spec.name == name;
-    let http = tools.iter().find(is_it).map(|tool| tool.spec.http.clone());
+    let http = tools
+        .iter()
+        .find(is_it)
+        .and_then(|tool| tool.spec.http.clone());
     let find = |name: &str| answers.get(&(run.id, name.to_owned())).cloned();
     let called = ToolInvocation {
         tool: name,

@@ -26,6 +26,7 @@ const KEYS: [(&str, &str); 6] = [
 pub(super) enum Section {
     Inbox,
     Runs,
+    Agents,
     Notifications,
     Settings,
 }
@@ -43,6 +44,7 @@ pub(super) async fn page(viewer: &Viewer, section: Section, title: &str, main: &
             nav aria-label="Pages" {
                 (entry(Section::Inbox, "/inbox", "Inbox", None))
                 (entry(Section::Runs, "/runs", "Runs", None))
+                (entry(Section::Agents, "/agents", "Agents", None))
                 (entry(Section::Notifications, "/notifications", "Notifications", Some(&unread)))
                 (entry(Section::Settings, "/settings", "Settings", None))
             }

@@ -47,8 +47,8 @@ pub(super) enum FormAction {
 /// A refused form: a problem, and the errors of single fields.
 #[derive(Debug)]
 pub(super) struct FormError {
-    problem: Box<Problem>,
-    fields: Vec<InvalidField>,
+    pub(super) problem: Box<Problem>,
+    pub(super) fields: Vec<InvalidField>,
 }
 
 impl From<Problem> for FormError {

@@ -155,6 +155,7 @@ const fn event_class(kind: EventType) -> &'static str {
         EventType::RunWaiting
         | EventType::RunPaused
         | EventType::RunSuspended
+        | EventType::RunMigrated
         | EventType::RunAwaitingInput
         | EventType::RunAwaitingApproval
         | EventType::HandoffOffered

@@ -8,7 +8,7 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use holdpoint_contracts::agent::AgentView;
+use holdpoint_contracts::agent::{AgentStats, AgentView, GetAgentStats};
 use holdpoint_contracts::executor::{
     AppliedAgent, ApplyAgent, DeleteAgent, GetAgent, ListAgents, PlanAgent, PlannedAgent,
 };
@@ -19,10 +19,10 @@ use serde::Deserialize;
 use crate::app::App;
 use crate::auth::may::{Demand, Look, May, Operate};
 use crate::body::Body;
-use crate::call::{Call, CallerKind};
+use crate::call::{Call, CallerKind, NoBody};
 use crate::command_outcome::CommandOutcome;
 use crate::concurrency::ConcurrencyPermit;
-use crate::params::PageParams;
+use crate::params::{PageParams, Params, invalid};
 use crate::path::NoId;
 use crate::problem::{ApiError, ApiResult, JsonResult};
 
@@ -31,6 +31,7 @@ pub(crate) fn routes() -> Router<App> {
         .route("/agents", get(list).post(apply))
         .route("/agents/plan", post(plan))
         .route("/agents/{agent}", get(show).delete(remove))
+        .route("/agents/{agent}/stats", get(stats))
         .route("/agents/{agent}/runs", post(start::start_one))
         .route("/agents/{agent}/runs:batch", post(batch::start_many))
 }
@@ -102,6 +103,16 @@ async fn list(caller: May<Look>, page: PageParams) -> JsonResult<Page<AgentView>
 
 async fn show(call: Call<Look, AgentName>) -> JsonResult<AgentView> {
     call.caller.query(GetAgent { agent: call.id }).await
+}
+
+/// Statistics of the newest runs, since an instant.
+async fn stats(call: Call<Look, AgentName, NoBody, Params>) -> JsonResult<AgentStats> {
+    let since = call.params.only(&["since"])?.read_as("since");
+    let since = since.map_err(|_error| {
+        invalid("invalid `since`; expected an instant such as 2026-12-01T00:00:00Z")
+    })?;
+    let agent = call.id;
+    call.caller.query(GetAgentStats { agent, since }).await
 }
 
 /// Fails the open runs of the agent and frees its name (S0-AC9).

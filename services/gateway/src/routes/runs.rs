@@ -14,8 +14,8 @@ use axum::{Json, Router};
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::{
-    CancelRun, ChangedScope, GetRun, ListRuns, PauseNew, PauseRun, PauseScope, PauseWaiting,
-    ResumeRun, ResumeScope, RetryRun, SignalRun, TakeOverRun,
+    CancelRun, ChangedScope, GetRun, ListRuns, MigrateRun, PauseNew, PauseRun, PauseScope,
+    PauseWaiting, ResumeRun, ResumeScope, RetryRun, SignalRun, TakeOverRun,
 };
 use holdpoint_contracts::run::{ChangedRun, Page, ResumeMode, RunView};
 use holdpoint_contracts::suspension::StepOnResume;
@@ -41,6 +41,7 @@ pub(crate) fn routes() -> Router<App> {
         .route("/runs/{run}/resume", post(resume))
         .route("/runs/{run}/cancel", post(cancel))
         .route("/runs/{run}/retry", post(retry))
+        .route("/runs/{run}/migrate", post(migrate))
         .route("/runs/{run}/signal", post(signal))
         .route("/runs/{run}/suspend", post(suspension::suspend))
         .route("/runs/{run}/snapshot", get(suspension::snapshot))
@@ -89,6 +90,12 @@ struct CancelBody {
 #[serde(deny_unknown_fields)]
 struct RetryBody {
     from_step: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MigrateBody {
+    version: Option<u32>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -181,6 +188,14 @@ async fn retry(call: RunCall<RetryBody>) -> CommandResult<ChangedRun> {
     let (run, from_step) = (call.id, call.body.from_step);
     call.caller
         .command(call.key, RetryRun { run, from_step })
+        .await
+}
+
+/// Moves the run to a newer version of its agent.
+async fn migrate(call: RunCall<MigrateBody>) -> CommandResult<ChangedRun> {
+    let (run, version) = (call.id, call.body.version);
+    call.caller
+        .command(call.key, MigrateRun { run, version })
         .await
 }
 

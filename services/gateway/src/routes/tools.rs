@@ -1,17 +1,21 @@
 //! `/tools`, `/nodes`, `/claims`: tools, the workers that call them, and the steps that workers hold.
 
 use axum::response::Response;
-use axum::routing::{delete, get};
+use axum::routing::get;
 use axum::{Json, Router};
 use holdpoint_auth::Right;
-use holdpoint_contracts::executor::{DeleteTool, ListClaims, ListNodes, ListTools, PutTool};
+use holdpoint_contracts::executor::{
+    DeleteTool, GetTool, ListClaims, ListNodes, ListTools, PutTool,
+};
 use holdpoint_contracts::run::Page;
 use holdpoint_contracts::steps::{ClaimView, NodeView};
 use holdpoint_contracts::tool::{ToolSpec, ToolView};
 use holdpoint_ids::ToolName;
+use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::auth::may::{Look, May, Operate};
+use crate::body::{from_value, invalid_field};
 use crate::call::{Call, JsonBody};
 use crate::idempotency::MASKED;
 use crate::params::{PageParams, Params};
@@ -21,7 +25,7 @@ use crate::problem::{ApiResult, JsonResult};
 pub(crate) fn routes() -> Router<App> {
     Router::new()
         .route("/tools", get(list).post(put))
-        .route("/tools/{tool}", delete(remove))
+        .route("/tools/{tool}", get(show).delete(remove))
         .route("/nodes", get(list_nodes))
         .route("/claims", get(list_claims))
 }
@@ -35,9 +39,19 @@ async fn list(caller: May<Look>, page: PageParams) -> JsonResult<Page<ToolView>>
     Ok(Json(page))
 }
 
+async fn show(call: Call<Look, ToolName>) -> JsonResult<ToolView> {
+    let Json(mut view) = call.caller.query(GetTool { tool: call.id }).await?;
+    if call.caller.may(Right::Operate).is_err() {
+        mask(&mut view);
+    }
+    Ok(Json(view))
+}
+
 /// Hides headers and all of the address except its host, because both may contain keys.
 fn mask(view: &mut ToolView) {
-    let call = &mut view.tool.http;
+    let Some(call) = &mut view.tool.http else {
+        return;
+    };
     for value in call.headers.values_mut() {
         MASKED.clone_into(value);
     }
@@ -62,9 +76,16 @@ fn masked(url: &str) -> String {
 }
 
 /// 201 for a new or changed tool, else 200.
-async fn put(call: Call<Operate, NoId, JsonBody<ToolSpec>>) -> ApiResult<Response> {
-    let tool = call.body;
-    let outcome = call.caller.command(call.key, PutTool { tool }).await?;
+async fn put(call: Call<Operate, NoId, JsonBody<Map<String, Value>>>) -> ApiResult<Response> {
+    let mut fields = call.body;
+    let seen = fields.remove("seen").unwrap_or_default();
+    let seen = serde_json::from_value(seen)
+        .map_err(|_invalid| invalid_field("/seen", "must be the `seen` of `GET /tools/{tool}`"))?;
+    let tool: ToolSpec = from_value(Value::Object(fields))?;
+    let outcome = call
+        .caller
+        .command(call.key, PutTool { tool, seen })
+        .await?;
     Ok(outcome.created_if(|tool| tool.changed))
 }
 

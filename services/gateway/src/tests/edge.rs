@@ -397,7 +397,11 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
             view.status = played.run_status.unwrap_or(view.status);
             json!({ "ok": view })
         }
+        "agent" if body["agent"] == "books" => json!({"ok": {
+            "agent": "books", "version": 1, "status": "active", "updated_at": at(),
+        }}),
         "agent" => problem(404, "not_found"),
+        "agent_stats" => problem(503, "unavailable"),
         "patch_contact" | "add_activity" => json!({"ok": {"id": body["command"]["contact"]}}),
         "delete_contact" | "delete_tool" => json!({"ok": null}),
         "put_tool" => json!({ "ok": tool_view(&body) }),

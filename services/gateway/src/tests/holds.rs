@@ -205,7 +205,7 @@ async fn a_tool_is_registered_listed_and_forgotten() {
         .unwrap();
     assert_eq!(gone.status(), 204);
     for wrong in [
-        json!({"name": "x"}),
+        json!({"http": {"url": "x"}}),
         json!({"name": "x", "risks": 1, "http": {"url": "x"}}),
     ] {
         assert_eq!(refusal(edge.post("/tools", wrong).await).await.0, 422);

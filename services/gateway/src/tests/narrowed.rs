@@ -20,6 +20,8 @@ async fn a_narrowed_token_has_no_say_in_what_outlasts_it() {
     let whole = edge.token_of("ann", Some("admin")).await;
     let hook = json!({ "url": "https://x.example", "events": ["*"] });
     let token = json!({ "user": "ann", "role": "viewer" });
+    let standing = json!({ "agent": "refund", "tool": "pay", "args_schema": {}, "max_uses": 1,
+        "expires_in": "1h" });
     for (method, path, body) in [
         (Method::GET, "/preferences", Value::Null),
         (Method::PUT, "/preferences", json!({ "time_zone": "UTC" })),
@@ -29,6 +31,7 @@ async fn a_narrowed_token_has_no_say_in_what_outlasts_it() {
         (Method::DELETE, HOOK, Value::Null),
         (Method::POST, "/tokens", token),
         (Method::POST, "/hooks/inbound", json!({ "name": "crm" })),
+        (Method::POST, "/standing-approvals", standing),
     ] {
         let asked = async |token: &str| {
             let request = edge.bare(method.clone(), &format!("/v1/workspaces/default{path}"));

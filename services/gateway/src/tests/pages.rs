@@ -92,6 +92,23 @@ pub(super) fn location(answer: &Response) -> &str {
     answer.headers()["location"].to_str().unwrap()
 }
 
+/// A slow query of statistics takes nothing else from the page.
+#[tokio::test]
+async fn an_agent_is_shown_without_its_statistics() {
+    let edge = Edge::new().await;
+    let browser = Browser::signed_in(&edge, &edge.token).await;
+    let page = browser.get("/agents/books").await;
+    assert_eq!(page.status(), 200);
+    let text = page.text().await.unwrap();
+    for part in [
+        "Statistics are not available",
+        "Start a run",
+        "This agent has no runs.",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
 #[tokio::test]
 async fn a_token_signs_a_browser_in_until_it_signs_out() {
     let edge = Edge::new().await;

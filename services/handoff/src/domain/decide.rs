@@ -7,6 +7,7 @@ use holdpoint_decision::Decider;
 use super::commands::act_on_request::act_on_request;
 use super::commands::ask_again::ask_again;
 use super::commands::close_acked::{acknowledge_close, acknowledge_handoff_events};
+use super::commands::create_standing_approval::create_standing_approval;
 use super::commands::decide_request::{decide_one_of_requests, decide_request, reply_decided};
 use super::commands::delete_policy::delete_policy;
 use super::commands::disable_user::{disable_user, finish_reassignment};
@@ -14,12 +15,13 @@ use super::commands::open_hold::{Opening, open_hold};
 use super::commands::put_policy::put_policy;
 use super::commands::put_user::{UserProfile, put_user};
 use super::commands::reassign_orphaned::reassign_orphaned;
+use super::commands::revoke_standing_approval::revoke_standing_approval;
 use super::commands::set_holds::set_hold;
 use super::commands::timers_fired::{acknowledge_timer, fire_timer};
 use super::commands::withdraw_hold::withdraw_hold;
 use super::decision::{Change, Fact, HandoffDomain, LookupFn, Need, Outcome, Undecided};
 use super::effect::{Effect, Reply};
-use super::input::{Input, PolicyInput, RequestInput, UserInput};
+use super::input::{Input, PolicyInput, RequestInput, StandingApprovalInput, UserInput};
 use super::lookup::{DecisionContext, Facts};
 use super::model::aggregate::{Aggregate, Key};
 use super::model::request::Request;
@@ -78,17 +80,31 @@ impl Decider for HandoffDomain {
                     PolicyInput::Delete => delete_policy(policy, name, caller, facts),
                 }
             }
+            Input::StandingApproval {
+                workspace,
+                id,
+                caller,
+                input,
+            } => {
+                let facts = Facts { workspace, lookup };
+                let known = state.and_then(Aggregate::try_as_standing_approval_ref);
+                let known = known.map(Box::as_ref);
+                match input {
+                    StandingApprovalInput::Create(it) => {
+                        create_standing_approval(known, it, caller, facts, now)
+                    }
+                    StandingApprovalInput::Revoke => {
+                        revoke_standing_approval(known, *id, caller, facts, now)
+                    }
+                }
+            }
             Input::Request {
                 workspace,
                 id,
                 input,
             } => {
-                let facts = Facts { workspace, lookup };
-                let context = DecisionContext {
-                    facts,
-                    id: *id,
-                    now,
-                };
+                let (id, facts) = (*id, Facts { workspace, lookup });
+                let context = DecisionContext { facts, id, now };
                 let request = state.and_then(Aggregate::try_as_request_ref);
                 let request = request.map(Box::as_ref);
                 decide_on_request(request, input, &context)
@@ -111,7 +127,9 @@ impl Decider for HandoffDomain {
             | Need::Members(_)
             | Need::Role(..)
             | Need::Loads(_)
-            | Need::Policies(_) => None,
+            | Need::Policies(_)
+            | Need::StandingApprovals(..)
+            | Need::StandingApprovalCount(..) => None,
         }
     }
 
@@ -120,7 +138,7 @@ impl Decider for HandoffDomain {
             Aggregate::User(user) => Fact::User(user.clone()),
             Aggregate::Policy(policy) => Fact::Policy(policy.clone()),
             Aggregate::Request(request) => Fact::Request(request.clone()),
-            Aggregate::Expired => return None,
+            Aggregate::StandingApproval(_) | Aggregate::Expired => return None,
         })
     }
 
@@ -129,6 +147,7 @@ impl Decider for HandoffDomain {
             Aggregate::Request(request) => request.version,
             Aggregate::User(user) => user.version,
             Aggregate::Policy(policy) => policy.version,
+            Aggregate::StandingApproval(one) => one.version,
             Aggregate::Expired => 1,
         }
     }

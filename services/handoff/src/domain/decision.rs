@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use chrono::{DateTime, Utc};
 use holdpoint_decision as decision;
 use holdpoint_ids::{HoldId, PolicyName, RoleName, UserName, Workspace};
 use strum::EnumTryAs;
 
 use super::model::policy::Policy;
 use super::model::request::Request;
+use super::model::standing_approval::{CallKind, CountedStandingApproval};
 use super::model::user::User;
 use super::refusal::Refusal;
 
@@ -43,6 +45,10 @@ pub enum Need {
     /// The names of a workspace's own policies.
     Policies(Workspace),
     Request(Workspace, HoldId),
+    /// The standing approvals of such calls that are neither revoked nor expired at the instant.
+    StandingApprovals(Workspace, CallKind, DateTime<Utc>),
+    /// How many standing approvals of a workspace are neither revoked nor expired at the instant.
+    StandingApprovalCount(Workspace, DateTime<Utc>),
 }
 
 /// The value of the need with the same name.
@@ -57,4 +63,6 @@ pub enum Fact {
     Policy(Box<Policy>),
     Policies(BTreeSet<PolicyName>),
     Request(Box<Request>),
+    StandingApprovals(Vec<CountedStandingApproval>),
+    StandingApprovalCount(u64),
 }

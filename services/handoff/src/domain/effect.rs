@@ -3,11 +3,13 @@
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::TimerReply;
-use holdpoint_contracts::handoff::{Decided, DecidedOne, PolicyView, RequestView, UserView};
+use holdpoint_contracts::handoff::{
+    Decided, DecidedOne, PolicyView, RequestView, StandingApprovalView, UserView,
+};
 use holdpoint_contracts::hold::{HandoffUpdate, HoldClosed, SetHoldReply};
 use holdpoint_contracts::notification::RequestEvent;
 use holdpoint_contracts::scheduler::SetTimer;
-use holdpoint_ids::{HoldId, Workspace};
+use holdpoint_ids::{HoldId, StandingApprovalId, Workspace};
 use serde::Serialize;
 use strum::EnumTryAs;
 
@@ -32,6 +34,14 @@ pub enum Effect {
     },
     /// A numbered change for user directories.
     UserChanged(Workspace, UserView),
+    /// A standing approval has voted for a request. The number is one above that of its use before; two requests
+    /// cannot have the same one.
+    StandingApprovalUsed {
+        workspace: Workspace,
+        id: StandingApprovalId,
+        number: u32,
+        request: HoldId,
+    },
     /// Deletes one page of the requests that asked no person and ended before this instant.
     DeleteExpired { before: DateTime<Utc> },
 }
@@ -52,6 +62,7 @@ pub enum Reply {
     Late(Box<Problem>),
     User(UserView),
     Policy(Box<PolicyView>),
+    StandingApproval(Box<StandingApprovalView>),
 }
 
 impl Reply {

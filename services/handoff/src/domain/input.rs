@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use chrono::{DateTime, Utc};
 use holdpoint_auth::{AuthError, Claims};
 use holdpoint_contracts::handoff::{
-    ActOnRequest, AskAgain, DecideRequest, OpenHold, PolicyRules, WithdrawHold,
+    ActOnRequest, AskAgain, CreateStandingApproval, DecideRequest, OpenHold, PolicyRules,
+    WithdrawHold,
 };
 use holdpoint_contracts::hold::{CloseReply, HoldState};
 use holdpoint_contracts::message::Actor;
 use holdpoint_holds::Recipient;
-use holdpoint_ids::{HoldId, PolicyName, RoleName, UserName, Workspace};
+use holdpoint_ids::{HoldId, PolicyName, RoleName, StandingApprovalId, UserName, Workspace};
 
 use super::model::aggregate::Key;
 
@@ -32,6 +33,12 @@ pub enum Input {
         name: PolicyName,
         caller: Caller,
         input: PolicyInput,
+    },
+    StandingApproval {
+        workspace: Workspace,
+        id: StandingApprovalId,
+        caller: Caller,
+        input: StandingApprovalInput,
     },
     /// The sweep found requests that asked no person and ended before this instant.
     DeleteExpired { before: DateTime<Utc> },
@@ -90,6 +97,15 @@ pub enum PolicyInput {
     Delete,
 }
 
+/// Everything that can happen to a standing approval. Its uses are decisions on requests.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StandingApprovalInput {
+    /// A person creates it.
+    Create(Box<CreateStandingApproval>),
+    /// Its creator or an operator ends it.
+    Revoke,
+}
+
 impl Input {
     /// The aggregate that the input is for.
     #[must_use]
@@ -102,6 +118,9 @@ impl Input {
             Self::Policy {
                 workspace, name, ..
             } => Key::Policy(workspace.clone(), name.clone()),
+            Self::StandingApproval { workspace, id, .. } => {
+                Key::StandingApproval(workspace.clone(), *id)
+            }
             Self::DeleteExpired { .. } => Key::Expired,
         }
     }

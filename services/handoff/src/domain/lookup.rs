@@ -8,6 +8,7 @@ use holdpoint_ids::{HoldId, PolicyName, RoleName, UserName, Workspace};
 use super::decision::{Fact, Lookup, LookupFn, Need, Undecided};
 use super::model::policy::Policy;
 use super::model::request::Request;
+use super::model::standing_approval::{CallKind, CountedStandingApproval};
 use super::model::user::User;
 
 #[derive(Clone, Copy)]
@@ -25,7 +26,7 @@ pub(crate) struct DecisionContext<'a> {
 }
 
 impl Facts<'_> {
-    fn find<T>(
+    pub(crate) fn find<T>(
         &self,
         need: Need,
         select: impl FnOnce(Fact) -> Option<T>,
@@ -76,6 +77,17 @@ impl Facts<'_> {
     pub(crate) fn policy_names(&self) -> Result<BTreeSet<PolicyName>, Undecided> {
         let need = Need::Policies(self.workspace.clone());
         Ok(self.find(need, Fact::try_as_policies)?.unwrap_or_default())
+    }
+
+    /// The standing approvals of such calls that are neither revoked nor expired.
+    pub(crate) fn standing_approvals(
+        &self,
+        kind: &CallKind,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<CountedStandingApproval>, Undecided> {
+        let need = Need::StandingApprovals(self.workspace.clone(), kind.clone(), now);
+        let found = self.find(need, Fact::try_as_standing_approvals)?;
+        Ok(found.unwrap_or_default())
     }
 
     pub(crate) fn request(&self, id: HoldId) -> Result<Option<Box<Request>>, Undecided> {

@@ -5,4 +5,5 @@ pub(super) mod limits;
 pub(super) mod policy;
 pub(super) mod progress;
 pub(super) mod request;
+pub(super) mod standing_approval;
 pub(super) mod user;

@@ -6,11 +6,13 @@ use holdpoint_contracts::hold::HoldOutcome;
 use holdpoint_contracts::instant;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
-use holdpoint_ids::{HoldId, PolicyName, UserName};
+use holdpoint_ids::{HoldId, PolicyName, StandingApprovalId, UserName};
 use serde_json::{Value, json};
 
+use super::model::limits::{STANDING_APPROVALS_MAX, STANDING_APPROVALS_PER_CALL_MAX};
 use super::model::progress::AuditStamp;
 use super::model::request::End;
+use super::model::standing_approval::CallKind;
 
 /// Why an input was rejected. The text is the detail of the caller's problem.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -99,6 +101,21 @@ pub enum Refusal {
          `{next}`, or withdraw it and ask it again"
     )]
     AskedAgainDifferently { id: HoldId, next: HoldId },
+    #[error("unknown standing approval `{0}`")]
+    NoStandingApproval(StandingApprovalId),
+    #[error("`{0}` exists with other terms; choose a new id")]
+    StandingApprovalTaken(StandingApprovalId),
+    #[error("another person created `{0}`; only its creator or an operator may revoke it")]
+    NotYourStandingApproval(StandingApprovalId),
+    #[error(
+        "a workspace has at most {STANDING_APPROVALS_MAX} standing approvals; revoke one, or wait until one expires"
+    )]
+    TooManyStandingApprovals,
+    #[error(
+        "`{}` has {STANDING_APPROVALS_PER_CALL_MAX} standing approvals for calls of `{}`, and no more are allowed; revoke one, or wait until one expires",
+        .0.agent, .0.tool
+    )]
+    TooManyOfOneCall(CallKind),
     #[error("`{0}` is the last active owner; give another user the role `owner` first")]
     LastOwner(UserName),
 }
@@ -130,11 +147,14 @@ impl Refusal {
         match self {
             Self::Unproven(error) => error.problem(),
             Self::NotAllowed(problem) => (**problem).clone(),
-            Self::NoActiveUser(_) | Self::NotAddressed(_) | Self::NotYours { .. } => {
+            Self::NoActiveUser(_) | Self::NotAddressed(_) | Self::NotYours { .. } | Self::NotYourStandingApproval(_) => {
                 Problem::new(403, "forbidden", detail)
             }
             Self::IsRequester(_) => Problem::new(403, "not_requester", detail),
-            Self::NoRequest(_) | Self::NoUser(_) | Self::NoPolicy(_) => Problem::not_found(detail),
+            Self::NoRequest(_)
+            | Self::NoUser(_)
+            | Self::NoPolicy(_)
+            | Self::NoStandingApproval(_) => Problem::not_found(detail),
             Self::AlreadyDecided {
                 winner, is_kept, ..
             } => conflict("already_decided").with_data(winner_data(winner, *is_kept)),
@@ -163,7 +183,10 @@ impl Refusal {
             }
             Self::TimerOfRun(_) => Problem::invalid_body(detail),
             Self::BuiltIn(_) => conflict("built_in_policy"),
-            Self::Taken(_) => conflict("already_exists"),
+            Self::Taken(_) | Self::StandingApprovalTaken(_) => conflict("already_exists"),
+            Self::TooManyStandingApprovals | Self::TooManyOfOneCall(_) => {
+                conflict("too_many_standing_approvals")
+            }
             Self::OfRun(_) | Self::AskAgainOfRun(_) => conflict("not_standalone"),
             Self::StandsAlone(_) => conflict("stands_alone"),
             Self::StillOpen(_) => conflict("still_open"),

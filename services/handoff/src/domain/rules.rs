@@ -11,5 +11,6 @@ pub(super) mod merge_desired_state;
 pub(super) mod policy_change;
 pub(super) mod quorum;
 pub(super) mod resolved_policies;
+pub(super) mod standing_approvals;
 pub(super) mod user_change;
 pub(super) mod working_hours;

@@ -15,5 +15,6 @@ mod quorum;
 mod races;
 mod reassign_orphaned;
 mod set_holds;
+mod standing_approvals;
 mod working_hours;
 mod world;

@@ -1,5 +1,5 @@
-//! Deletes requests that are past their retention and asked no person, page by page: standalone timers, and holds that
-//! were withdrawn before they were opened. All other requests stay, because they are the record of decisions.
+//! Deletes what is past its retention, page by page: standalone timers, holds that were withdrawn before they were opened,
+//! and standing approvals that have expired. All other requests stay, because they are the record of decisions.
 
 use chrono::{DateTime, Utc};
 use holdpoint_store::StoreError;
@@ -8,16 +8,18 @@ use sea_orm::sea_query::{Expr, ExprTrait as _};
 use sea_orm::{QueryOrder as _, QuerySelect as _};
 
 use super::request_row::{COLUMN, Column, Entity};
+use super::standing_approval_row;
 
-/// Requests of one page. Callers wait for the commit.
-const REQUESTS: u64 = 500;
+/// Rows of one page. Callers wait for the commit.
+const ROWS: u64 = 500;
 
-/// Whether such a request ended before an instant.
+/// Whether one of them ended before an instant.
 pub(crate) async fn has_expired(
     db: &impl ConnectionTrait,
     before: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
-    Ok(!page(db, before, 1).await?.is_empty())
+    Ok(!page(db, before, 1).await?.is_empty()
+        || standing_approval_row::has_expired(db, before).await?)
 }
 
 /// Deletes those that ended first.
@@ -25,7 +27,8 @@ pub(super) async fn delete_expired(
     db: &impl ConnectionTrait,
     before: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    let expired = page(db, before, REQUESTS).await?;
+    standing_approval_row::delete_expired(db, before, ROWS).await?;
+    let expired = page(db, before, ROWS).await?;
     if expired.is_empty() {
         return Ok(());
     }

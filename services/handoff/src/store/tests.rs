@@ -4,6 +4,7 @@ mod drift;
 mod golden;
 mod inboxes;
 mod retention;
+mod standing_approvals;
 mod unreadable;
 mod user_changes;
 mod votes;
@@ -57,6 +58,7 @@ async fn postgres_behaves_as_sqlite_does() {
     inboxes::inboxes(&prepared(&location("inboxes")).await).await;
     the_most_urgent_request_comes_first(&prepared(&location("urgency")).await).await;
     votes::inboxes(&prepared(&location("votes")).await).await;
+    standing_approvals::are_counted(&prepared(&location("standing")).await).await;
     user_changes_are_numbered(&prepared(&location("user_changes")).await).await;
     drift::columns(&prepared(&location("columns")).await).await;
     retention::unasked_requests_go(&prepared(&location("retention")).await).await;
@@ -137,7 +139,10 @@ async fn a_user_whose_requests_stay_does_not_delay_the_next_one() {
         let page = sweep.page(&db).await.unwrap();
         found.extend(page.inputs.iter().filter_map(|input| match input {
             Input::Request { id, .. } => Some(id.number),
-            Input::User { .. } | Input::Policy { .. } | Input::DeleteExpired { .. } => None,
+            Input::User { .. }
+            | Input::Policy { .. }
+            | Input::StandingApproval { .. }
+            | Input::DeleteExpired { .. } => None,
         }));
         if !page.more {
             break;

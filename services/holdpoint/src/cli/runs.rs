@@ -25,6 +25,8 @@ pub(crate) enum AgentCommand {
     List(PageArgs),
     /// Show an agent with its steps
     Show(ByName),
+    /// Show what became of the newest runs of an agent, as JSON
+    Stats(ByName),
     /// Show the compiled steps of a file without storing it
     Plan {
         /// YAML or JSON file; `-` is standard input
@@ -103,6 +105,14 @@ pub(crate) enum RunCommand {
         #[arg(long, value_name = "STEP")]
         from: Option<String>,
     },
+    /// Move runs to a newer version of their agent, if it agrees with what has happened
+    Migrate {
+        #[command(flatten)]
+        runs: RunRefs,
+        /// Version [default: the newest]
+        #[arg(long, value_name = "VERSION")]
+        to: Option<u32>,
+    },
     /// Send a signal to runs; a step that waits for it goes on
     Signal {
         #[command(flatten)]
@@ -177,6 +187,29 @@ pub(crate) struct RunRefs {
     pub(crate) runs: Vec<String>,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
+    /// Count the runs that match, and change nothing
+    #[arg(long, conflicts_with = "runs")]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum OperationCommand {
+    /// List actions on many runs, newest first
+    List(PageArgs),
+    /// Show an action with its progress
+    Show(ById),
+    /// List the result of each run
+    Results {
+        #[command(flatten)]
+        operation: ById,
+        /// Only this result
+        #[arg(long, value_parser = ["changed", "unchanged", "refused"])]
+        result: Option<String>,
+        #[command(flatten)]
+        page: PageArgs,
+    },
+    /// End an action before it has reached all runs
+    Cancel(ById),
 }
 
 #[derive(Subcommand)]

@@ -47,14 +47,18 @@ pub(crate) enum TokenCommand {
 
 #[derive(Subcommand)]
 pub(crate) enum ToolCommand {
-    /// Register a tool, or change one
+    /// Register a tool, or change what counts for a tool of workers
     Put {
-        /// JSON object with `name` and `http`, or a file that holds it
+        /// JSON object with `name`, and `http` unless workers offer the tool; or a file that holds it
         #[arg(value_name = "FILE|JSON", value_parser = parsers::json_or_file)]
         tool: Value,
     },
-    /// List registered tools
+    /// List tools
     List(PageArgs),
+    /// Show a tool, what nodes have registered, and what operators have changed
+    Show(ByName),
+    /// Accept the newest registration of a tool by a node
+    Accept(ByName),
     /// Delete a tool
     Delete(ByName),
 }

@@ -33,6 +33,10 @@ impl ClientCommand for AgentCommand {
                 let body = session.client.get(&path(&agent.name)?, &[]).await?;
                 session.show(&body, agent_text)
             }
+            Self::Stats(agent) => {
+                let path = format!("{}/stats", path(&agent.name)?);
+                session.show_json(&path).await
+            }
             Self::Pause { agent, pause } => {
                 let path = format!("{}/pause", path(&agent.name)?);
                 workspace::pause(session, &path, &pause).await

@@ -1,6 +1,8 @@
 //! `run`: starts, lists, shows, watches, pauses, suspends, resumes, signals, retries and cancels runs, and prints their
 //! snapshots.
 
+mod action;
+mod bulk;
 mod change_runs;
 pub(crate) mod contacts_file;
 mod list_runs;
@@ -12,10 +14,10 @@ use std::collections::BTreeMap;
 
 use anyhow::bail;
 use chrono::{DateTime, SecondsFormat, Utc};
-use holdpoint_contracts::run::{RunStatus, RunView};
+use holdpoint_contracts::run::RunView;
 use serde_json::{Value, json};
 
-use self::change_runs::Action;
+use self::action::Action;
 use self::list_runs::{contacts_with_run, filter_query};
 use super::short_id::Listed;
 use super::{ClientCommand, Session, body_of, cells, instant, page_query};
@@ -37,17 +39,13 @@ impl ClientCommand for RunCommand {
                 query.extend(filter_query(&filter));
                 list(session, query, created_after).await
             }
-            Self::Show(run) => {
-                let run = session.whole_id(Listed::Runs, &run.id).await?;
-                show::show(session, &run).await
-            }
+            Self::Show(run) => show_run(session, &run.id).await,
             Self::Watch(run) => {
                 let run = session.whole_id(Listed::Runs, &run.id).await?;
                 watch::watch(session, &run).await
             }
             Self::Pause(runs) => {
-                let (done, unchanged) = ("paused", "was already paused");
-                let action = Action::of_live_runs("pause", json!({}), done, unchanged);
+                let action = Action::new("pause", json!({}), "paused", "was already paused");
                 change_runs::change_runs(session, &runs, &action).await
             }
             Self::Resume {
@@ -57,23 +55,27 @@ impl ClientCommand for RunCommand {
                 result,
             } => {
                 let step = step_on_resume(step, result)?;
+                if step.is_some() && runs.runs.is_empty() {
+                    bail!(Usage("`--step` needs the ids of runs".to_owned()));
+                }
                 let body = json!({ "mode": resume.mode, "step": step });
-                let action = Action::of_live_runs("resume", body, "resumed", "was not paused");
+                let action = Action::new("resume", body, "resumed", "was not paused");
                 change_runs::change_runs(session, &runs, &action).await
             }
             Self::Suspend { runs, reason } => {
                 let body = json!({ "reason": reason });
-                let action =
-                    Action::of_live_runs("suspend", body, "suspended", "was already suspended");
+                let action = Action::new("suspend", body, "suspended", "was already suspended");
                 change_runs::change_runs(session, &runs, &action).await
             }
             Self::Snapshot(run) => snapshot(session, &run.id).await,
             Self::Retry { runs, from } => {
                 let body = json!({ "from_step": from });
-                let action = Action {
-                    default_status: Some(RunStatus::Failed),
-                    ..Action::of_live_runs("retry", body, "retried", "has not failed")
-                };
+                let action = Action::new("retry", body, "retried", "has not failed");
+                change_runs::change_runs(session, &runs, &action).await
+            }
+            Self::Migrate { runs, to } => {
+                let body = json!({ "version": to });
+                let action = Action::new("migrate", body, "migrated", "has this version already");
                 change_runs::change_runs(session, &runs, &action).await
             }
             Self::Signal {
@@ -83,18 +85,21 @@ impl ClientCommand for RunCommand {
                 key,
             } => {
                 let body = json!({ "name": name, "data": payload, "key": key });
-                let action =
-                    Action::of_live_runs("signal", body, "got the signal", "has this key already");
+                let action = Action::new("signal", body, "got the signal", "has this key already");
                 change_runs::change_runs(session, &runs, &action).await
             }
             Self::Cancel { runs, reason } => {
                 let body = json!({ "reason": reason });
-                let action =
-                    Action::of_live_runs("cancel", body, "cancelled", "was already cancelled");
+                let action = Action::new("cancel", body, "cancelled", "was already cancelled");
                 change_runs::change_runs(session, &runs, &action).await
             }
         }
     }
+}
+
+async fn show_run(session: &Session, id: &str) -> anyhow::Result<ExitKind> {
+    let run = session.whole_id(Listed::Runs, id).await?;
+    show::show(session, &run).await
 }
 
 async fn list(

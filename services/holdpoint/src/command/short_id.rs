@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use holdpoint_contracts::Problem;
-use holdpoint_ids::{HoldId, NotificationId, RunId, WebhookId};
+use holdpoint_ids::{HoldId, NotificationId, OperationId, RunId, StandingApprovalId, WebhookId};
 use serde::Deserialize;
 
 use super::Session;
@@ -21,13 +21,15 @@ const NAMED_MAX: usize = 5;
 
 /// The list in which an id is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
-#[strum(serialize_all = "snake_case")]
+#[strum(serialize_all = "kebab-case")]
 pub(super) enum Listed {
     Runs,
     Requests,
     Notifications,
     Webhooks,
     Watches,
+    Operations,
+    StandingApprovals,
 }
 
 #[derive(Debug, Deserialize)]
@@ -48,6 +50,8 @@ impl Listed {
             Self::Notifications => (text.parse::<NotificationId>().is_ok(), &["note_"]),
             Self::Webhooks => (text.parse::<WebhookId>().is_ok(), &["wh_"]),
             Self::Watches => (is_run || is_hold, &["run_", "hold_"]),
+            Self::Operations => (text.parse::<OperationId>().is_ok(), &["op_"]),
+            Self::StandingApprovals => (text.parse::<StandingApprovalId>().is_ok(), &["sa_"]),
         };
         !is_whole && kinds.iter().any(|kind| text.starts_with(kind))
     }

@@ -6,6 +6,10 @@ use serde_json::Value;
 
 const RESPONSE_WAIT: Duration = Duration::from_secs(30);
 
+/// How long a connection is kept for the next call. The gateway closes it after 15 s of silence, and a test that
+/// blocks its thread does not see that.
+const IDLE_MAX: Duration = Duration::from_secs(5);
+
 /// Status and body; an empty body is `null`, one that is not JSON is a string.
 pub type Answer = (u16, Value);
 
@@ -16,6 +20,7 @@ pub(super) fn client() -> anyhow::Result<reqwest::Client> {
         .ok();
     Ok(reqwest::Client::builder()
         .timeout(RESPONSE_WAIT)
+        .pool_idle_timeout(IDLE_MAX)
         .no_proxy()
         .build()?)
 }

@@ -49,6 +49,9 @@ async fn only_active_users_are_members_of_a_role() {
     assert_eq!(page(None).await, ["u1", "u3", "u5"]);
     let after = "u5".parse().unwrap();
     assert_eq!(page(Some(&after)).await, ["u6", "u7"]);
+    let (sales, member) = ("sales".parse().unwrap(), "member".parse().unwrap());
+    let staffed = staffed_roles(&db, &acme, &[&ops, &sales, &member]).await;
+    assert_eq!(staffed.unwrap(), [member, ops].into());
     assert_eq!(position(&db).await.unwrap(), 9);
     let disabled = find(&db, &acme, &"u2".parse().unwrap()).await.unwrap();
     assert!(!disabled.unwrap().active);

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::sandbox::{ENTRIES_MAX, FILES_MAX, Sandboxes};
 use super::*;
+use crate::redaction::SECRET;
 use crate::worker::tests::fixture::step;
 
 fn sandboxes(root: &std::path::Path) -> Sandboxes {
@@ -112,6 +113,28 @@ async fn names_have_no_token() {
     let kept = suspension.supplement(Some("hps_secret")).await;
     assert_eq!(kept.checkpoint, json!([{ "[token]": { "a [token]": 7 } }]));
     assert_eq!(kept.sandbox.unwrap().files[0].path, "[token].txt");
+}
+
+/// S1-R9: a snapshot is stored and shown, so it has no secrets of the node.
+#[tokio::test]
+async fn saved_values_have_no_secrets() {
+    let root = tempfile::tempdir().unwrap();
+    let sandbox = sandboxes(root.path()).of(&step(true));
+    let path = sandbox.create().unwrap().to_owned();
+    fs::write(path.join("k-123.txt"), "").unwrap();
+    let suspension = CallSuspension::in_sandbox(sandbox);
+    let mut secrets = Redaction::default();
+    secrets.add("k-123", SECRET);
+    suspension.hide(&secrets);
+    suspension.save_checkpoint(json!({ "url": "https://x.example/?key=k-123" }));
+    suspension.save_write_buffer(json!(["k-123", "hps_secret"]));
+    let kept = suspension.supplement(Some("hps_secret")).await;
+    assert_eq!(
+        kept.checkpoint,
+        json!({ "url": "https://x.example/?key=[secret]" })
+    );
+    assert_eq!(kept.write_buffer, json!(["[secret]", "[token]"]));
+    assert_eq!(kept.sandbox.unwrap().files[0].path, "[secret].txt");
 }
 
 /// S1-R8: neither many directories nor pipes and links in the place of a file keep the worker busy.

@@ -380,7 +380,7 @@ fn read_headers(tool: &str, given: &BTreeMap<String, String>) -> Result<HeaderMa
             let error = format!("`headers` may not set {}; remove it", quote(name));
             return Err(invalid_args(tool, &error));
         }
-        let (Ok(name), Ok(value)) = (
+        let (Ok(name), Ok(mut value)) = (
             HeaderName::try_from(lower.as_str()),
             HeaderValue::from_str(value),
         ) else {
@@ -390,6 +390,8 @@ fn read_headers(tool: &str, given: &BTreeMap<String, String>) -> Result<HeaderMa
             );
             return Err(invalid_args(tool, &error));
         };
+        // It may be a key.
+        value.set_sensitive(true);
         headers.insert(name, value);
     }
     Ok(headers)

@@ -3,17 +3,24 @@
 //! Owns the request and the conversion of the response into a result. Limits, redirects, addresses and the
 //! headers that identify the step are those of `http_request`.
 
+use std::collections::BTreeMap;
+
 use holdpoint_contracts::tool::HttpCall;
 use serde_json::Value;
 
 use super::http_request::{self, Args, HttpRequest, Outgoing, ToolResponse};
-use crate::tool::{BoxFuture, Risk, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
+use crate::redaction::Redaction;
+use crate::secrets::{DefinedBy, resolve};
+use crate::tool::{
+    BoxFuture, Risk, Tool, ToolCall, ToolDefinition, ToolFailure, ToolResult, ToolSuccess,
+};
 
 /// Executes the steps of one queue.
 pub(crate) struct HttpTool {
     pub(crate) name: String,
     pub(crate) risk: Risk,
     pub(crate) is_idempotent: bool,
+    pub(crate) definition: ToolDefinition,
     pub(crate) http: HttpRequest,
     /// `None`: the dispatch contains the address, as for all steps of [`HTTP_QUEUE`](holdpoint_contracts::steps::HTTP_QUEUE).
     pub(crate) target: Option<HttpCall>,
@@ -32,26 +39,47 @@ impl Tool for HttpTool {
         self.is_idempotent
     }
 
+    fn definition(&self) -> ToolDefinition {
+        self.definition.clone()
+    }
+
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
         Box::pin(async move {
-            let Some(target) = self.target.as_ref().or(call.dispatch.http.as_ref()) else {
+            let of_operator = || {
+                Some((
+                    call.dispatch.http.as_ref()?,
+                    DefinedBy::Operator(&call.dispatch.workspace),
+                ))
+            };
+            let of_node = self.target.as_ref().map(|target| (target, DefinedBy::Node));
+            let Some((target, by)) = of_node.or_else(of_operator) else {
                 return Err(ToolFailure::new(
                     "no_target",
                     "The step does not say which address its tool is at; register the tool again.",
                 ));
             };
-            perform(&self.http, target, call).await
+            perform(&self.http, target, by, call).await
         })
     }
 }
 
 /// Calls `target` with the arguments as JSON body. A 2xx response is the result: JSON unchanged, an empty
 /// body as null, anything else as text. With `Holdpoint-Outcome: parked` the step parks, and `Holdpoint-Cost` is its cost.
-async fn perform(http: &HttpRequest, target: &HttpCall, call: &ToolCall) -> ToolResult {
+async fn perform(
+    http: &HttpRequest,
+    target: &HttpCall,
+    by: DefinedBy<'_>,
+    call: &ToolCall,
+) -> ToolResult {
+    let mut secrets = Redaction::default();
+    let mut headers = BTreeMap::new();
+    for (name, value) in &target.headers {
+        headers.insert(name.clone(), resolve(value, by, &mut secrets)?);
+    }
     let args = Args {
         method: target.method.clone(),
         url: target.url.clone(),
-        headers: target.headers.clone(),
+        headers,
         body: None,
         _idempotent: false,
     };
@@ -63,7 +91,16 @@ async fn perform(http: &HttpRequest, target: &HttpCall, call: &ToolCall) -> Tool
         call.cost.add(response.cost());
         result(response)
     };
-    http.in_time(exchange).await
+    let mut result = http.in_time(exchange).await;
+    // A server may send back what it got.
+    match &mut result {
+        Ok(success) => {
+            secrets.hide_in(&mut success.data);
+            success.description = secrets.hide_text(&success.description);
+        }
+        Err(failure) => failure.message = secrets.hide_text(&failure.message),
+    }
+    result
 }
 
 fn result(response: ToolResponse) -> ToolResult {

@@ -3,7 +3,7 @@
 //! Owns one process and its end. It must never leave a process running: the end of the call kills the
 //! process and its process group.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
@@ -15,15 +15,18 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
+use crate::redaction::Redaction;
+use crate::secrets::{DefinedBy, resolve};
 use crate::suspension::sandbox::{SUPPLEMENT_FILE, SandboxDir};
-use crate::tool::{BoxFuture, Risk, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
+use crate::tool::{
+    BoxFuture, Risk, Tool, ToolCall, ToolDefinition, ToolFailure, ToolResult, ToolSuccess,
+};
 use crate::tools::MAX_INLINE_RESULT;
 
 /// Largest output in bytes: the limit of an inline result.
 pub(super) const OUTPUT_MAX: usize = MAX_INLINE_RESULT;
 
-/// Bytes of the end of stderr that are kept. A failure quotes fewer, so that a quote does not begin within a
-/// token.
+/// Bytes of the end of stderr that are kept. A failure quotes fewer.
 const STDERR_MAX: usize = 8 * 1_024;
 
 /// Characters of stderr that a failure quotes.
@@ -67,10 +70,13 @@ pub(super) struct CommandTool {
     pub(super) arguments: Vec<String>,
     pub(super) risk: Risk,
     pub(super) is_idempotent: bool,
+    pub(super) definition: ToolDefinition,
     pub(super) timeout: Duration,
     pub(super) url: Option<String>,
     /// Variables of the worker that this command gets beside [`INHERITED`].
     pub(super) env: Vec<String>,
+    /// Variables with a text that may name secrets.
+    pub(super) set_env: BTreeMap<String, String>,
     /// It gets a directory of its own (S1-R8).
     pub(super) has_sandbox: bool,
     /// It gets SIGTERM when its run is suspended or the worker shuts down, and may stop (S1-R2).
@@ -98,7 +104,8 @@ impl Drop for Group {
 
 impl CommandTool {
     async fn run(&self, call: &ToolCall) -> ToolResult {
-        let mut running = self.start(call)?;
+        let mut secrets = Redaction::default();
+        let mut running = self.start(call, &mut secrets)?;
         let child = &mut running.child;
         let (Some(stdin), Some(stdout), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -125,7 +132,13 @@ impl CommandTool {
         let status = running.child.wait().await;
         running.group.0 = None;
         let status = status.map_err(|error| self.failed(&format!("cannot wait: {error}")))?;
-        self.result(status, &output, &quoted(&errors, call))
+        let token = call.dispatch.token.as_deref();
+        let errors = quoted(&errors, &secrets.with_token(token));
+        let mut result = self.result(status, &output, &errors);
+        if let Ok(success) = &mut result {
+            secrets.hide_in(&mut success.data);
+        }
+        result
     }
 
     /// Asks the command to save what it knows and to stop.
@@ -137,8 +150,13 @@ impl CommandTool {
         }
     }
 
-    fn start(&self, call: &ToolCall) -> Result<Running, ToolFailure> {
+    fn start(&self, call: &ToolCall, secrets: &mut Redaction) -> Result<Running, ToolFailure> {
         let mut command = Command::new(&self.program);
+        let mut set = Vec::new();
+        for (name, text) in &self.set_env {
+            set.push((name, resolve(text, DefinedBy::Node, secrets)?));
+        }
+        call.suspension.hide(secrets);
         let own = self.env.iter().map(String::as_str);
         let inherited = INHERITED.into_iter().chain(own);
         let inherited = inherited.filter_map(|name| Some((name, std::env::var_os(name)?)));
@@ -146,6 +164,7 @@ impl CommandTool {
             .args(&self.arguments)
             .env_clear()
             .envs(inherited)
+            .envs(set)
             .env("HOLDPOINT_WORKSPACE", call.dispatch.workspace.as_str())
             .env("HOLDPOINT_RUN", call.dispatch.run.to_string())
             .env("HOLDPOINT_STEP", &call.dispatch.step)
@@ -282,6 +301,10 @@ impl Tool for CommandTool {
         self.is_idempotent
     }
 
+    fn definition(&self) -> ToolDefinition {
+        self.definition.clone()
+    }
+
     fn has_sandbox(&self) -> bool {
         self.has_sandbox || self.is_suspendable
     }
@@ -310,20 +333,17 @@ async fn last(mut from: ChildStderr) -> Result<Vec<u8>, ToolFailure> {
     Ok(kept.into())
 }
 
-/// The last lines as one, without control characters and without the step's token.
-fn quoted(errors: &[u8], call: &ToolCall) -> String {
+/// The last lines as one, without control characters and what the redaction hides. That may have several lines.
+pub(super) fn quoted(errors: &[u8], redaction: &Redaction) -> String {
     let text = String::from_utf8_lossy(errors);
+    let text = if errors.len() < STDERR_MAX {
+        redaction.hide_text(&text)
+    } else {
+        redaction.hide_in_end(&text)
+    };
     let mut lines: Vec<_> = text.lines().rev().take(QUOTED_LINES).collect();
     lines.reverse();
-    let mut text = lines.join(" / ");
-    if let Some(token) = call
-        .dispatch
-        .token
-        .as_deref()
-        .filter(|token| !token.is_empty())
-    {
-        text = text.replace(token, "[token]");
-    }
+    let text = lines.join(" / ");
     let before = text.chars().count().saturating_sub(QUOTED_MAX);
     text.chars()
         .skip(before)

@@ -8,7 +8,9 @@ use holdpoint_contracts::asking::GivenAnswer;
 use holdpoint_contracts::steps::StepDispatch;
 use serde_json::{Value, json};
 
+use super::command::quoted;
 use super::{ToolsFile, ToolsFileError};
+use crate::redaction::{Redaction, SECRET};
 use crate::targets::EgressPolicy;
 use crate::tool::{CallCost, Tool, ToolCall, ToolFailure, ToolResult};
 use crate::tools::HttpRequest;
@@ -140,6 +142,18 @@ fn a_wrong_file_is_refused_with_what_is_wrong_and_where() {
             "invalid `timeout`",
         ),
         (
+            tool("{name: a, command: [cat], env: {K: '{{ secret.k }}'}}"),
+            "tool `a`: a `{{` must begin a reference",
+        ),
+        (
+            tool("{name: a, http: {url: 'http://x/?k={{ secret.K }}'}}"),
+            "tool `a`: `http.url` cannot contain a secret",
+        ),
+        (
+            tool("{name: a, command: [cat], args_schema: {$ref: '#'}}"),
+            "tool `a`: the schema has `$ref`",
+        ),
+        (
             tool("{name: a, command: [cat]}\n- {name: a, command: [cat]}"),
             "two tools have the name `a`",
         ),
@@ -204,6 +218,21 @@ async fn a_failed_command_quotes_the_end_of_stderr_without_secrets() {
         !said.contains(char::is_control) && said.len() < 1_200,
         "{said}"
     );
+}
+
+/// S0-R5: a secret may have several lines, and the quote begins within the output.
+#[test]
+fn a_quote_has_no_part_of_a_secret() {
+    let key = format!("-----BEGIN-----\n{}-----END-----\n", "abcdef\n".repeat(500));
+    let mut secrets = Redaction::default();
+    secrets.add(&key, SECRET);
+    for times in [1, 4] {
+        let errors = format!("{}cannot use it", key.repeat(times));
+        let end = errors.len().saturating_sub(8 * 1_024);
+        let said = quoted(&errors.as_bytes()[end..], &secrets);
+        assert!(said.ends_with("[secret] / cannot use it"), "{said}");
+        assert!(!said.contains("abcdef") && !said.contains("END"), "{said}");
+    }
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 pub(crate) mod fixture;
 mod leases;
+mod registration;
 mod suspension;
 
 use std::sync::Arc;
@@ -130,7 +131,7 @@ async fn a_silent_executor_is_asked_again_under_the_same_delivery() {
 #[tokio::test]
 async fn a_step_comes_again_while_there_is_no_executor() {
     let fixture = Fixture::new().await;
-    let working = RunningWorker::start(&fixture, 8, 8);
+    let working = RunningWorker::start_and_lose_executor(&fixture, 8).await;
     fixture.publish(&[step(false)]).await;
     let consumer = subject::steps_consumer("work");
     until(5, "it is given back", async || {
@@ -170,7 +171,7 @@ async fn without_an_executor_its_command_stream_keeps_the_result() {
     let fixture = Fixture::new().await;
     let commands = StreamUse::Commands("executor");
     fixture.bus.provide_stream(commands).await.unwrap();
-    let _working = RunningWorker::start(&fixture, 8, 8);
+    let _working = RunningWorker::start_and_lose_executor(&fixture, 8).await;
     let step_dispatch = step(true);
     fixture.publish(std::slice::from_ref(&step_dispatch)).await;
     fixture.all_acked().await;

@@ -1,16 +1,24 @@
-//! `executor.put_tool`, `delete_tool`: an operator registers an HTTP tool, changes it, or deletes it.
+//! `executor.put_tool`, `delete_tool`: an operator registers an HTTP tool, or states what counts for a tool of nodes.
+//!
+//! Only here a risk falls or a schema is replaced. Each change is recorded with its actor (S2-R2). An operator lowers
+//! only what it has looked at: nodes may register a definition between the look and the put.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use holdpoint_contracts::tool::ToolSpec;
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::secret::{ADDRESS_ERROR, read_references};
+use holdpoint_contracts::subject::SYSTEM_WORKSPACE;
+use holdpoint_contracts::tool::{HttpCall, ToolChange, ToolSpec, ToolView};
 use holdpoint_holds::json_schema::schema_error;
 use holdpoint_ids::{ToolName, Workspace};
 
-use crate::domain::decision::{Decision, Outcome, Undecided, decided};
+use crate::domain::decision::{Decision, Lookup, LookupFn, Outcome, Undecided, decided};
 use crate::domain::effect::Reply;
-use crate::domain::input::ToolInput;
+use crate::domain::input::ToolPut;
 use crate::domain::model::tool::{Tool, is_built_in};
-use crate::domain::need::Aggregate;
+use crate::domain::need::{Aggregate, Fact, Key, Need};
 use crate::domain::refusal::Refusal;
 
 /// Largest tool, in bytes of JSON; also the largest header value.
@@ -18,46 +26,136 @@ const TOOL_BYTES_MAX: usize = 64 * 1024;
 
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 
-pub(crate) fn change_tool(
+/// Changes of operators that an entry keeps.
+const CHANGES_KEPT: usize = 50;
+
+pub(crate) fn put_tool(
     known: Option<&Tool>,
     workspace: &Workspace,
-    name: &ToolName,
-    input: &ToolInput,
+    put: &ToolPut,
+    lookup: LookupFn<'_>,
+    now: DateTime<Utc>,
 ) -> Decision {
-    let version = known.map_or(0, |tool| tool.version) + 1;
+    let ToolPut { spec, by, .. } = put;
+    if let Some(refusal) = spec_refusal(spec) {
+        return Err(refusal.into());
+    }
     let live = known.filter(|tool| !tool.deleted);
-    match input {
-        ToolInput::Put(spec) => {
-            if let Some(refusal) = tool_refusal(spec) {
-                return Err(Undecided::Refused(refusal));
-            }
-            if let Some(tool) = live.filter(|tool| tool.spec == **spec) {
-                return Ok(Outcome::Unchanged(Reply::Tool(Box::new(tool.view(false)))));
-            }
-            let tool = Tool {
-                workspace: workspace.clone(),
-                spec: (**spec).clone(),
-                version,
-                deleted: false,
-            };
-            let answer = Reply::Tool(Box::new(tool.view(true)));
-            decided(Aggregate::Tool(tool), Vec::new(), answer)
-        }
-        ToolInput::Delete => match live {
-            None => Err(Refusal::ToolNotFound(name.clone()).into()),
-            Some(tool) => {
-                let gone = Tool {
-                    version,
-                    deleted: true,
-                    ..tool.clone()
-                };
-                decided(Aggregate::Tool(gone), Vec::new(), Reply::Nothing(()))
-            }
-        },
+    let seen = put.seen.or(live.map(|tool| tool.seen)).unwrap_or(0);
+    let nodes = entry_of_nodes(&spec.name, lookup)?;
+    let is_unseen = nodes.as_deref().map_or(0, Tool::revision) != seen;
+    let is_below = nodes.is_some_and(|nodes| is_below(spec, &nodes.spec));
+    if is_unseen && (is_below || put.seen.is_some()) {
+        return Err(Refusal::ToolChanged(spec.name.clone()).into());
+    }
+    if let Some(tool) = live.filter(|tool| tool.spec == *spec && tool.seen == seen) {
+        return Ok(Outcome::Unchanged(put_reply(tool, false)));
+    }
+    let change = describe_change(live.map(|tool| &tool.spec), spec);
+    let tool = Tool {
+        workspace: workspace.clone(),
+        spec: spec.clone(),
+        version: known.map_or(0, |tool| tool.version) + 1,
+        deleted: false,
+        seen,
+        changes: with_change(known, by, change, now),
+        offers: Vec::new(),
+        unchanged: 0,
+        risk_revision: 0,
+    };
+    let answer = put_reply(&tool, true);
+    decided(Aggregate::Tool(tool), Vec::new(), answer)
+}
+
+pub(crate) fn delete_tool(
+    known: Option<&Tool>,
+    name: &ToolName,
+    by: &Actor,
+    now: DateTime<Utc>,
+) -> Decision {
+    let Some(tool) = known.filter(|tool| !tool.deleted) else {
+        return Err(Refusal::ToolNotFound(name.clone()).into());
+    };
+    let gone = Tool {
+        version: tool.version + 1,
+        deleted: true,
+        changes: with_change(known, by, "deleted".to_owned(), now),
+        ..tool.clone()
+    };
+    decided(Aggregate::Tool(gone), Vec::new(), Reply::Nothing(()))
+}
+
+fn put_reply(tool: &Tool, changed: bool) -> Reply {
+    Reply::Tool(Box::new(ToolView {
+        seen: tool.seen,
+        changed,
+        ..ToolView::new(tool.spec.clone(), tool.spec.source(), tool.version)
+    }))
+}
+
+/// What nodes have registered until now.
+fn entry_of_nodes(name: &ToolName, lookup: LookupFn<'_>) -> Result<Option<Arc<Tool>>, Undecided> {
+    let Ok(system) = SYSTEM_WORKSPACE.parse() else {
+        return Ok(None);
+    };
+    let need = Need::State(Key::Tool(system, name.clone()));
+    match lookup(&need) {
+        Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
+        Lookup::Found(Fact::Tool(nodes)) => Ok(Some(nodes)),
+        Lookup::Found(_) | Lookup::Missing => Ok(None),
     }
 }
 
-fn tool_refusal(spec: &ToolSpec) -> Option<Refusal> {
+/// Whether an operator permits more than the nodes say of their tool.
+fn is_below(spec: &ToolSpec, nodes: &ToolSpec) -> bool {
+    let is_promise = spec.http.is_none() && spec.idempotent && !nodes.idempotent;
+    spec.risk < nodes.risk || is_promise
+}
+
+fn with_change(
+    known: Option<&Tool>,
+    by: &Actor,
+    change: String,
+    at: DateTime<Utc>,
+) -> Vec<ToolChange> {
+    let by = by.clone();
+    let earlier = known.into_iter().flat_map(|tool| tool.changes.clone());
+    let changes = std::iter::once(ToolChange { at, by, change }).chain(earlier);
+    changes.take(CHANGES_KEPT).collect()
+}
+
+/// What a put changes, in words and without values that may be secret.
+fn describe_change(before: Option<&ToolSpec>, after: &ToolSpec) -> String {
+    let Some(before) = before else {
+        let (risk, idempotent) = (after.risk, after.idempotent);
+        return format!("registered with risk {risk}, idempotent {idempotent}");
+    };
+    let mut changes = Vec::new();
+    if before.risk != after.risk {
+        changes.push(format!("risk {} → {}", before.risk, after.risk));
+    }
+    if before.idempotent != after.idempotent {
+        changes.push(format!(
+            "idempotent {} → {}",
+            before.idempotent, after.idempotent
+        ));
+    }
+    let replaced = [
+        ("version", before.version != after.version),
+        ("args_schema", before.args_schema != after.args_schema),
+        ("result_schema", before.result_schema != after.result_schema),
+        ("http", before.http != after.http),
+    ];
+    let replaced = replaced.iter().filter(|(_, is_changed)| *is_changed);
+    changes.extend(replaced.map(|(field, _)| format!("{field} replaced")));
+    if changes.is_empty() {
+        return "confirmed after new registrations".to_owned();
+    }
+    changes.join(", ")
+}
+
+/// Why a tool cannot be registered, by an operator or by a node.
+pub(crate) fn spec_refusal(spec: &ToolSpec) -> Option<Refusal> {
     if is_built_in(spec.name.as_str()) {
         return Some(Refusal::ToolReserved(spec.name.clone()));
     }
@@ -68,19 +166,8 @@ fn tool_refusal(spec: &ToolSpec) -> Option<Refusal> {
             "the tool is {bytes} bytes of JSON; at most {TOOL_BYTES_MAX} are allowed"
         ));
     }
-    let call = &spec.http;
-    if !METHODS.contains(&call.method.as_str()) {
-        return said(format!(
-            "`http.method` is one of {}, not `{}`",
-            METHODS.join(", "),
-            call.method
-        ));
-    }
-    if !is_url(&call.url) {
-        return said(format!(
-            "`http.url` starts with `http://` or `https://` and names a host, unlike `{}`",
-            call.url
-        ));
+    if let Some(message) = spec.http.as_ref().and_then(call_error) {
+        return said(message);
     }
     let schemas = [
         ("args_schema", &spec.args_schema),
@@ -91,7 +178,27 @@ fn tool_refusal(spec: &ToolSpec) -> Option<Refusal> {
             return said(format!("`{field}`: {message}"));
         }
     }
-    header_error(&call.headers).and_then(said)
+    None
+}
+
+fn call_error(call: &HttpCall) -> Option<String> {
+    if !METHODS.contains(&call.method.as_str()) {
+        return Some(format!(
+            "`http.method` is one of {}, not `{}`",
+            METHODS.join(", "),
+            call.method
+        ));
+    }
+    if call.url.contains("{{") {
+        return Some(ADDRESS_ERROR.to_owned());
+    }
+    if !is_url(&call.url) {
+        return Some(format!(
+            "`http.url` starts with `http://` or `https://` and names a host, unlike `{}`",
+            call.url
+        ));
+    }
+    header_error(&call.headers)
 }
 
 /// Scheme and host, without white space: the call itself finds out the rest.
@@ -115,8 +222,12 @@ fn header_error(headers: &BTreeMap<String, String>) -> Option<String> {
         if name.is_empty() || !name.chars().all(is_token) {
             return Some(format!("`{name}` is not a valid HTTP header name"));
         }
-        (!value.chars().all(is_text)).then(|| {
-            format!("the value of header `{name}` has characters that HTTP does not allow")
-        })
+        if !value.chars().all(is_text) {
+            return Some(format!(
+                "the value of header `{name}` has characters that HTTP does not allow"
+            ));
+        }
+        let error = read_references(value).err()?;
+        Some(format!("the value of header `{name}`: {error}"))
     })
 }

@@ -160,7 +160,7 @@ fn load_agent(
     }
 }
 
-fn planned_step(planned: &PlannedStep) -> Step {
+pub(crate) fn planned_step(planned: &PlannedStep) -> Step {
     Step::planned(planned.id.clone(), planned.on_error)
 }
 

@@ -7,8 +7,9 @@ use crate::domain::effect::Reply;
 use crate::domain::input::DeliveredStep;
 use crate::domain::model::run::{AtWorker, Dispatched, Step, StepGrant, StepPhase};
 use crate::domain::model::time::millis_between;
+use crate::domain::model::tool::ToolEntry;
 use crate::domain::rules::approval_gate::may_start_gated;
-use crate::domain::rules::dispatch_step::load_registered_tool;
+use crate::domain::rules::dispatch_step::load_tool_entry;
 use crate::domain::rules::next_steps::redispatch_step;
 use crate::domain::rules::open_hold_needs::load_open_hold_needs;
 use crate::domain::transition::{RowData, RunDecision, RunOutcome, RunTransition};
@@ -27,7 +28,14 @@ pub(crate) fn start_delivered_step<'a>(
     let Some(current) = current else {
         return Ok(granted(Grant::Drop));
     };
-    let is_changed = has_changed_tool(&transition, index, current)?;
+    if delivered.is_high_risk && current.phase.try_as_queued_ref().is_some() {
+        // It is probably dispatched again, and the kernel loads needs at most four times.
+        load_open_hold_needs(&transition, &[index])?;
+    }
+    let entry = queued_entry(&transition, index, current)?;
+    let is_changed = has_changed_tool(&entry, current);
+    // A worker registers its definition before it takes steps, so the registry knows a new risk.
+    let is_high_risk = delivered.is_high_risk && !entry.is_high_at_nodes();
     let handed = match current.phase.at_worker() {
         // Paused: it is dispatched anew on resume.
         Some(AtWorker::Queued(_)) if !transition.run.may_call() => return Ok(granted(Grant::Drop)),
@@ -38,18 +46,20 @@ pub(crate) fn start_delivered_step<'a>(
                 && !is_changed
                 && handed.idempotent
                 && !handed.is_gated
-                && !delivered.is_high_risk
+                && !is_high_risk
                 && delivered.delivery <= 1 =>
         {
             return Ok(granted(Grant::GoWithoutLease));
         }
         Some(AtWorker::Queued(handed))
-            if is_changed || needs_approval(&transition, current, handed, delivered) =>
+            if is_changed || needs_approval(&transition, current, handed, is_high_risk) =>
         {
-            return redispatch_before_start(transition, index, delivered);
+            return redispatch_before_start(transition, index, is_high_risk);
         }
+        // The worker says it, and neither a node nor an operator has denied it.
         Some(AtWorker::Queued(handed)) => Dispatched {
-            idempotent: handed.idempotent || delivered.is_idempotent,
+            idempotent: handed.idempotent
+                || (delivered.is_idempotent && (!entry.is_known() || entry.is_idempotent())),
             ..handed.clone()
         },
         // The reply to its first request was lost. A pause since then lets it finish.
@@ -74,44 +84,54 @@ pub(crate) fn start_delivered_step<'a>(
     transition.decided(Reply::Grant(Grant::Go))
 }
 
-/// Whether the approval of a step has expired since its dispatch, or its worker knows of a risk that the executor
+/// Whether the approval of a step has expired since its dispatch, or its worker knows of a risk that the registry
 /// does not know.
 fn needs_approval(
     transition: &RunTransition<'_>,
     step: &Step,
     handed: &Dispatched,
-    delivered: &DeliveredStep,
+    is_high_risk: bool,
 ) -> bool {
     if handed.is_gated {
         !may_start_gated(transition, step)
     } else {
-        delivered.is_high_risk
+        is_high_risk
     }
 }
 
-/// Whether the registered tool of a queued step was changed or deleted since the dispatch.
-fn has_changed_tool(
+/// The registry entries of the tool of a queued step.
+fn queued_entry(
     transition: &RunTransition<'_>,
     index: usize,
     step: &Step,
-) -> Result<bool, Undecided> {
-    let handed = step.phase.try_as_queued_ref();
-    let Some(revision) = handed.and_then(|handed| handed.revision) else {
-        return Ok(false);
-    };
-    let tool = load_registered_tool(transition, index)?;
-    Ok(tool.is_none_or(|tool| tool.deleted || tool.version != revision))
+) -> Result<ToolEntry, Undecided> {
+    match step.phase.try_as_queued_ref() {
+        Some(_) => load_tool_entry(transition, index),
+        None => Ok(ToolEntry::default()),
+    }
+}
+
+/// Whether the registry has changed the tool of a queued step since the dispatch. Many steps are dispatched before the
+/// first node registers their tool. They start if nothing would have been different.
+fn has_changed_tool(entry: &ToolEntry, step: &Step) -> bool {
+    match step.phase.try_as_queued_ref() {
+        Some(handed) if handed.revision.is_some() => {
+            entry.is_deleted() || entry.revision() != handed.revision
+        }
+        Some(_) => entry.has_rules(),
+        None => false,
+    }
 }
 
 /// The step does not start. It passes the gate again, which dispatches it again or asks people.
 fn redispatch_before_start<'a>(
     mut transition: RunTransition<'a>,
     index: usize,
-    delivered: &DeliveredStep,
+    is_high_risk: bool,
 ) -> RunDecision<'a> {
     load_open_hold_needs(&transition, &[index])?;
     if let Some(step) = transition.step_mut(index) {
-        step.is_high_risk |= delivered.is_high_risk;
+        step.is_high_risk |= is_high_risk;
         // It never ran.
         step.attempts = step.attempts.saturating_sub(1);
     }

@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 use super::diagnostics::shown;
 use super::fields;
 use super::step::StepReader;
-use crate::domain::expression::diagnostic;
+use crate::domain::expression::{self, diagnostic};
 use crate::domain::model::plan::Action;
 use crate::domain::model::plan::person_steps::{Ask, Handoff};
 use crate::domain::nearest_names::nearest;
@@ -87,7 +87,7 @@ fn is_by_policy(step: &Map<String, Value>) -> bool {
 /// Whether the value is known only when the step starts.
 fn has_placeholder(value: &Value) -> bool {
     match value {
-        Value::String(text) => text.starts_with('$') || text.contains("{{"),
+        Value::String(text) => expression::has_placeholder(text),
         Value::Array(items) => items.iter().any(has_placeholder),
         Value::Object(fields) => fields.values().any(has_placeholder),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::diagnostics::shown;
 use super::step::StepReader;
-use crate::domain::expression::diagnostic;
+use crate::domain::expression::{diagnostic, has_placeholder};
 use crate::domain::model::plan::Action;
 use crate::domain::model::plan::wait_until::{DAYS, Until, WaitUntil, read_local};
 use crate::domain::nearest_names::nearest;
@@ -26,7 +26,7 @@ impl StepReader<'_, '_> {
             let message = "This release does not have a wait by business days yet; write a duration such as `5 days`.";
             return self.refuse("wait", value, message);
         }
-        if has_placeholder(text) || looks_like_date(text) {
+        if has_placeholder(text.trim_start()) || looks_like_date(text) {
             let until = self.until(value)?;
             let time_zone = UTC.to_owned();
             return Some(Action::WaitUntil(Box::new(WaitUntil { until, time_zone })));
@@ -61,7 +61,7 @@ impl StepReader<'_, '_> {
     fn until(&mut self, value: &Value) -> Option<Until> {
         let text = value.as_str().unwrap_or_default().trim();
         let is_date = read_local(text).is_some() || DateTime::parse_from_rfc3339(text).is_ok();
-        if has_placeholder(text) || is_date {
+        if has_placeholder(text.trim_start()) || is_date {
             return Some(Until::Text(text.to_owned()));
         }
         let message = "The end of a wait is a date such as `2026-12-24`, a time such as `2026-12-24T09:00`, or a placeholder.";
@@ -117,10 +117,6 @@ impl StepReader<'_, '_> {
         self.report("wait", error);
         None
     }
-}
-
-fn has_placeholder(text: &str) -> bool {
-    text.trim_start().starts_with('$') || text.contains("{{")
 }
 
 fn read_time(text: &str) -> Option<u32> {

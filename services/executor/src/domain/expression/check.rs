@@ -92,6 +92,9 @@ impl Names<'_> {
             _ => {}
         }
         let Some(&index) = self.steps.get(root) else {
+            if root == "secret" {
+                return Err(secret().into());
+            }
             return Err(self.unknown(root).into());
         };
         let comes_before = |before: &[bool]| before.get(index).copied().unwrap_or(false);
@@ -165,6 +168,9 @@ impl PlaceholderChecker<'_> {
             }
             Text::Malformed => self.diagnostics.push(malformed(text)),
             Text::Template(rest) => {
+                if rest.starts_with("$secret.") {
+                    self.diagnostics.push(secret());
+                }
                 if let Some(near) = template::misspelt(rest, steps.keys()) {
                     self.diagnostics.push(misspelt(rest, near));
                 }
@@ -202,6 +208,12 @@ impl PlaceholderChecker<'_> {
             Err(diagnostic) => self.diagnostics.push(*diagnostic),
         }
     }
+}
+
+/// A secret in the arguments would be stored and shown with them.
+fn secret() -> FieldError {
+    let message = "A secret cannot be used in an agent. Name it in the definition of the tool: in a header, or in `env` of a command.";
+    diagnostic("secret", message)
 }
 
 fn malformed(text: &str) -> FieldError {

@@ -14,7 +14,7 @@ static NULL: Value = Value::Null;
 pub const MAX_DEPTH: usize = 16;
 
 /// What an expression needs to be loaded before it can be evaluated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::EnumTryAs)]
 pub enum Reference {
     /// The result of the step with this index in the plan.
     Step(usize),

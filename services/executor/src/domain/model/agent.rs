@@ -61,6 +61,8 @@ impl Agent {
             description: self.description.clone(),
             steps: Vec::new(),
             warnings: Vec::new(),
+            inputs: None,
+            versions: Vec::new(),
             updated_at: self.updated_at,
         }
     }

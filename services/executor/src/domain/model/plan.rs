@@ -312,18 +312,47 @@ impl Plan {
     /// The steps whose results the arguments of a step use.
     #[must_use]
     pub fn results_used(&self, part: StepPart) -> BTreeSet<String> {
-        let step = self.steps.get(part.index());
-        let Some(template) = step.and_then(|step| step.template(part)) else {
-            return BTreeSet::new();
-        };
+        self.ids_of(self.arg_references(part, &self.indexes()))
+    }
+
+    /// For each step, the indexes of those whose results its arguments use and its condition does not name.
+    #[must_use]
+    pub fn unguarded_results(&self) -> Vec<BTreeSet<usize>> {
         let steps = self.indexes();
         let names = Names {
             steps: &steps,
             before: None,
             has_item: true,
         };
-        let used = expression::check_args(&template, names).references;
-        self.ids_of(used)
+        let all = self.steps.iter().enumerate().map(|(index, step)| {
+            let mut used = self.arg_references(StepPart::Step(index), &steps);
+            if step.for_each.is_some() {
+                used.extend(self.arg_references(StepPart::Child(index), &steps));
+            }
+            let when = step.when.as_deref();
+            let guards = when.and_then(|when| expression::check(when, names).ok());
+            let guards = guards.unwrap_or_default();
+            let unguarded = used.difference(&guards).copied();
+            unguarded.filter_map(Reference::try_as_step).collect()
+        });
+        all.collect()
+    }
+
+    fn arg_references(
+        &self,
+        part: StepPart,
+        steps: &BTreeMap<String, usize>,
+    ) -> BTreeSet<Reference> {
+        let step = self.steps.get(part.index());
+        let Some(template) = step.and_then(|step| step.template(part)) else {
+            return BTreeSet::new();
+        };
+        let names = Names {
+            steps,
+            before: None,
+            has_item: true,
+        };
+        expression::check_args(&template, names).references
     }
 
     /// The steps that a step names, with or without a result.
@@ -338,13 +367,9 @@ impl Plan {
     }
 
     fn ids_of(&self, references: BTreeSet<Reference>) -> BTreeSet<String> {
-        let steps = references
-            .into_iter()
-            .filter_map(|reference| match reference {
-                Reference::Step(at) => self.steps.get(at).map(|step| step.id.clone()),
-                Reference::Input | Reference::Contact | Reference::Run | Reference::Item => None,
-            });
-        steps.collect()
+        let indexes = references.into_iter().filter_map(Reference::try_as_step);
+        let steps = indexes.filter_map(|at| self.steps.get(at));
+        steps.map(|step| step.id.clone()).collect()
     }
 }
 

@@ -102,7 +102,7 @@ pub struct Run {
     pub id: RunId,
     pub workspace: Workspace,
     pub agent: AgentName,
-    /// Which version of its plan; never changes.
+    /// Which version of its plan. Only an operator changes it.
     pub plan: u32,
     pub contact: Option<ContactId>,
     pub labels: BTreeMap<String, String>,

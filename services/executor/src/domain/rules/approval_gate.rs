@@ -21,7 +21,7 @@ use crate::domain::model::plan::person_steps::{ApprovalRule, whom};
 use crate::domain::model::run::{
     Run, Step, StepApproval, StepPhase, edited_args_name, original_args_name,
 };
-use crate::domain::model::tool::Tool;
+use crate::domain::model::tool::ToolEntry;
 use crate::domain::need::{Fact, Need};
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::open_hold::{next_hold_id, open_hold, steps_left};
@@ -33,8 +33,7 @@ use crate::domain::transition::{RowData, RunTransition};
 #[derive(Debug, Clone)]
 pub(crate) struct ToolCall<'a> {
     pub(crate) tool: &'a ToolName,
-    /// None: it is not registered.
-    pub(crate) registered: Option<&'a Tool>,
+    pub(crate) entry: &'a ToolEntry,
     pub(crate) args: Value,
 }
 
@@ -51,20 +50,12 @@ pub(crate) enum Gate {
 
 impl ToolCall<'_> {
     fn digest(&self, args: &Value) -> Option<String> {
-        call_digest(self.tool, self.version().as_deref(), args)
-    }
-
-    /// A changed schema or address is a new revision, and so another call.
-    fn version(&self) -> Option<String> {
-        let Tool { spec, version, .. } = self.registered?;
-        let named = spec.version.as_deref().unwrap_or("unversioned");
-        Some(format!("{named}+{version}"))
+        call_digest(self.tool, self.entry.version().as_deref(), args)
     }
 
     /// Who approves it; none: it needs no approval.
     fn rule(&self, planned: &PlannedStep, step: &Step) -> Option<ApprovalRule> {
-        let registered = self.registered.map(|tool| tool.spec.risk);
-        let is_risky = step.is_high_risk || registered == Some(Risk::High);
+        let is_risky = step.is_high_risk || self.entry.risk() == Risk::High;
         let of_author = planned.approval.as_deref().cloned();
         of_author.or_else(|| is_risky.then(ApprovalRule::default))
     }
@@ -113,10 +104,8 @@ pub(crate) fn pass_gate(
     let item = ApprovalItem {
         id,
         tool: call.tool.clone(),
-        version: call.version(),
-        args_schema: call
-            .registered
-            .and_then(|tool| tool.spec.args_schema.clone()),
+        version: call.entry.version(),
+        args_schema: call.entry.args_schema().cloned(),
         args: call.args.take(),
         digest,
     };
@@ -219,6 +208,10 @@ fn ask_approval(
 ) {
     let id = next_hold_id(&mut transition.run);
     let void = void_reason(transition, index, &item.digest);
+    let earlier = transition
+        .step(index)
+        .and_then(|step| step.approval.as_deref());
+    let earlier = earlier.map(|approval| approval.hold);
     let agent = &transition.run.agent;
     let (step, tool) = (item.id.clone(), item.tool.clone());
     let again = void.as_deref().map(|why| format!(" {why}"));
@@ -236,6 +229,7 @@ fn ask_approval(
         steps_left: Some(steps_left(transition, index)),
         items: vec![item.clone()],
         revises: source_of(transition, index),
+        asks_again: earlier,
         ..HoldSpec::asking(
             HoldKind::Approval,
             format!("Agent {agent} wants to call {tool} ({step}).{again}"),

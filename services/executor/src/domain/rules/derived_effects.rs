@@ -37,7 +37,7 @@ const MINIMAL_QUESTION: &str =
 pub(crate) fn lease_effects(before: &Run, after: &Run, now: DateTime<Utc>) -> Vec<Effect> {
     let mut effects = Vec::new();
     for (index, step) in after.steps.iter().enumerate() {
-        let old = before.steps.get(index).and_then(current_grant);
+        let old = after.step_before(before, index).and_then(current_grant);
         let new = current_grant(step);
         if old == new {
             continue;
@@ -152,10 +152,15 @@ pub(crate) fn question_effects(transition: &RunTransition<'_>) -> Result<Vec<Eff
 
 /// Whether the step of a question has ended by a report of its worker.
 fn has_reported(transition: &RunTransition<'_>, asked: &Uncertain) -> bool {
-    let steps = transition.before.steps.iter().zip(&transition.run.steps);
-    let mut ended = steps.filter(
-        |(was, _)| matches!(&was.phase, StepPhase::Uncertain(one) if one.hold == asked.hold),
-    );
+    let run = &transition.run;
+    let was_it = |index| {
+        let was = run.step_before(transition.before, index);
+        was.is_some_and(
+            |was| matches!(&was.phase, StepPhase::Uncertain(one) if one.hold == asked.hold),
+        )
+    };
+    let steps = run.steps.iter().enumerate();
+    let mut ended = steps.filter(|(index, _)| was_it(*index));
     ended.any(|(_, now)| {
         matches!(
             now.phase,

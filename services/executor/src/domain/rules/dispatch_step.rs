@@ -1,7 +1,5 @@
 //! The only place that sends a step to its queue.
 
-use std::sync::Arc;
-
 use holdpoint_contracts::asking::Answers;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::size::json_bytes;
@@ -14,21 +12,23 @@ use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::effect::Effect;
 use crate::domain::model::plan::{Action, PlannedStep};
 use crate::domain::model::run::{Dispatched, Run, Step, StepPhase, ToolInvocation};
-use crate::domain::model::tool::{Tool, is_built_in};
+use crate::domain::model::tool::{ToolEntry, is_built_in};
 use crate::domain::need::{Fact, Key, Need};
 use crate::domain::rules::approval_gate::{Gate, ToolCall, gate_needs, may_repeat, pass_gate};
 use crate::domain::rules::budgets::{count_call, hold_by_budget};
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::transition::{RowData, RunTransition};
 
-/// The need for the registered tool of a step.
-pub(crate) fn tool_need(transition: &RunTransition<'_>, planned: &PlannedStep) -> Option<Need> {
-    let tool = planned.action.tool().filter(|tool| !is_built_in(tool))?;
-    let name = tool.parse().ok()?;
-    Some(Need::State(Key::Tool(
-        transition.run.workspace.clone(),
-        name,
-    )))
+/// The needs for the registry entries of the tool of a step.
+pub(crate) fn tool_needs(
+    transition: &RunTransition<'_>,
+    planned: &PlannedStep,
+) -> impl Iterator<Item = Need> + use<> {
+    let tool = planned.action.tool().filter(|tool| !is_built_in(tool));
+    let name = tool.and_then(|tool| tool.parse().ok());
+    let workspace = &transition.run.workspace;
+    let keys = name.map(|name| Key::of_tool(workspace, &name));
+    keys.into_iter().flatten().map(Need::State)
 }
 
 /// Largest arguments of a dispatch, in bytes of JSON: what the bus and every worker takes.
@@ -48,13 +48,13 @@ pub(crate) fn dispatch_step(
     if hold_by_budget(transition, index) {
         return;
     }
-    let (registered, tool_name) = match callable(transition, planned, tool, &args) {
+    let (entry, tool_name) = match callable(transition, planned, tool, &args) {
         Ok(found) => found,
         Err((code, message)) => return fail_step(transition, index, code, &message, None),
     };
     let call = ToolCall {
         tool: &tool_name,
-        registered: registered.as_deref(),
+        entry: &entry,
         args,
     };
     let (args, is_gated) = match pass_gate(transition, index, planned, call) {
@@ -63,25 +63,18 @@ pub(crate) fn dispatch_step(
         Gate::Closed => return,
     };
     // People may have edited them. The handoff service has checked that against the schema of that time.
-    let edited = if is_gated {
-        registered.as_deref()
-    } else {
-        None
-    };
-    if let Some(message) = invalid_args(edited, &args) {
+    if is_gated && let Some(message) = invalid_args(&entry, &args) {
         return fail_step(transition, index, INVALID_ARGS, &message, None);
     }
     let handed = Dispatched {
         at: transition.now,
-        idempotent: match &registered {
-            Some(tool) => tool.spec.idempotent,
-            None => is_idempotent(tool, &args),
-        },
+        // Another node's promise says nothing of the worker that gets the step. It counts at the start.
+        idempotent: entry.is_promised_by_operator()
+            || (entry.http().is_none() && is_idempotent(tool, &args)),
         lease_ms: planned.claim_timeout_ms.unwrap_or(LEASE_DEFAULT_MS),
         is_gated,
-        revision: registered.as_deref().map(|it| it.version),
-        has_result_schema: (registered.as_deref())
-            .is_some_and(|it| it.spec.result_schema.is_some()),
+        revision: entry.revision(),
+        has_result_schema: entry.result_schema().is_some(),
         timeout_ms: planned.timeout_ms,
     };
     let Some(step) = transition.step_mut(index) else {
@@ -95,7 +88,7 @@ pub(crate) fn dispatch_step(
     let called = ToolInvocation {
         tool: tool_name,
         args,
-        http: registered.map(|tool| tool.spec.http.clone()),
+        http: entry.http().cloned(),
         answers: given_answers(transition, index),
     };
     if let Some(step) = transition.step(index)
@@ -142,53 +135,57 @@ pub(crate) fn may_dispatch_again(
     let Some(Ok(tool)) = planned.action.tool().map(str::parse) else {
         return true;
     };
-    let registered = registered_tool(transition, planned);
+    let entry = tool_entry(transition, planned);
     let call = ToolCall {
         tool: &tool,
-        registered: registered.as_deref(),
+        entry: &entry,
         args: args.clone(),
     };
     may_repeat(transition, index, planned, &call)
 }
 
-fn is_unloaded(transition: &RunTransition<'_>, planned: &PlannedStep) -> bool {
-    let need = tool_need(transition, planned);
-    need.is_some_and(|need| matches!(transition.lookup(&need), Lookup::NotLoaded))
+fn unloaded_tool_needs(transition: &RunTransition<'_>, planned: &PlannedStep) -> Vec<Need> {
+    let mut needs: Vec<_> = tool_needs(transition, planned).collect();
+    needs.retain(|need| matches!(transition.lookup(need), Lookup::NotLoaded));
+    needs
 }
 
-/// The registration of the tool of a step, which is loaded if it is not yet.
-pub(crate) fn load_registered_tool(
+/// The registry entries of the tool of a step, which are loaded if they are not yet.
+pub(crate) fn load_tool_entry(
     transition: &RunTransition<'_>,
     index: usize,
-) -> Result<Option<Arc<Tool>>, Undecided> {
+) -> Result<ToolEntry, Undecided> {
     let plan = transition.plan()?;
     let Some(planned) = transition.planned(&plan, index) else {
-        return Ok(None);
+        return Ok(ToolEntry::default());
     };
-    match tool_need(transition, planned) {
-        Some(need) if is_unloaded(transition, planned) => Err(Undecided::NeedsMore(vec![need])),
-        Some(_) | None => Ok(registered_tool(transition, planned)),
+    let needs = unloaded_tool_needs(transition, planned);
+    if needs.is_empty() {
+        return Ok(tool_entry(transition, planned));
     }
+    Err(Undecided::NeedsMore(needs))
 }
 
-fn registered_tool(transition: &RunTransition<'_>, planned: &PlannedStep) -> Option<Arc<Tool>> {
-    let need = tool_need(transition, planned)?;
-    match transition.lookup(&need) {
-        Lookup::Found(Fact::Tool(tool)) => Some(tool),
-        Lookup::NotLoaded | Lookup::Missing | Lookup::Found(_) => None,
+fn tool_entry(transition: &RunTransition<'_>, planned: &PlannedStep) -> ToolEntry {
+    let mut entry = ToolEntry::default();
+    for need in tool_needs(transition, planned) {
+        if let Lookup::Found(Fact::Tool(tool)) = transition.lookup(&need) {
+            entry.add(tool);
+        }
     }
+    entry
 }
 
 /// Code and message of a call that is not made.
 type NotCallable = (&'static str, String);
 
-/// A tool that may be called with these arguments: its registration and its name.
+/// A tool that may be called with these arguments: its registry entries and its name.
 fn callable(
     transition: &RunTransition<'_>,
     planned: &PlannedStep,
     tool: &str,
     args: &Value,
-) -> Result<(Option<Arc<Tool>>, ToolName), NotCallable> {
+) -> Result<(ToolEntry, ToolName), NotCallable> {
     let bytes = json_bytes(args);
     if bytes > ARGS_BYTES_MAX {
         let message = format!(
@@ -197,19 +194,19 @@ fn callable(
         return Err(("arguments_too_large", message));
     }
     // Without its registration the risk of a tool is not known, and nothing may start.
-    if is_unloaded(transition, planned) {
+    if !unloaded_tool_needs(transition, planned).is_empty() {
         let message = "the registration of its tool was not loaded";
         return Err(("tool_not_loaded", message.to_owned()));
     }
-    let registered = registered_tool(transition, planned);
-    if registered.as_deref().is_some_and(|it| it.deleted) {
+    let entry = tool_entry(transition, planned);
+    if entry.is_deleted() {
         return Err(("tool_deleted", format!("the tool `{tool}` was deleted")));
     }
-    if let Some(message) = invalid_args(registered.as_deref(), args) {
+    if let Some(message) = invalid_args(&entry, args) {
         return Err((INVALID_ARGS, message));
     }
     match tool.parse() {
-        Ok(name) => Ok((registered, name)),
+        Ok(name) => Ok((entry, name)),
         Err(_invalid) => Err(("invalid_tool", format!("`{tool}` is not a valid tool name"))),
     }
 }
@@ -218,8 +215,8 @@ fn callable(
 const INVALID_ARGS: &str = "invalid_args";
 
 /// Why the arguments do not fit the schema of a registered tool.
-fn invalid_args(registered: Option<&Tool>, args: &Value) -> Option<String> {
-    let schema = registered?.spec.args_schema.as_ref()?;
+fn invalid_args(entry: &ToolEntry, args: &Value) -> Option<String> {
+    let schema = entry.args_schema()?;
     let errors = value_errors(schema, args);
     let has_errors = !errors.is_empty();
     has_errors.then(|| {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::domain::decision::Undecided;
 use crate::domain::model::plan::Action;
-use crate::domain::model::run::{StepPhase, spec_name};
+use crate::domain::model::run::{Step, StepPhase, spec_name};
 use crate::domain::need::{Key, Need};
 use crate::domain::rules::failure_handoff::failure_handoff;
 use crate::domain::rules::handoff_spec::{Offer, handoff_spec, load_briefing};
@@ -17,10 +17,14 @@ pub(crate) fn continue_after_failures(transition: &mut RunTransition<'_>) -> Res
     if transition.run.is_final() {
         return Ok(());
     }
-    let is_failed = |phase: &StepPhase| matches!(phase, StepPhase::Failed { .. });
-    let steps = transition.before.steps.iter().zip(&transition.run.steps);
-    let mut steps = steps.map(|(was, now)| (&was.phase, &now.phase));
-    if steps.any(|(was, now)| is_failed(now) && !is_failed(was)) {
+    let is_failed = |step: &Step| matches!(step.phase, StepPhase::Failed { .. });
+    let run = &transition.run;
+    let was_open = |index| {
+        let was = run.step_before(transition.before, index);
+        was.is_some_and(|was| !is_failed(was))
+    };
+    let mut steps = run.steps.iter().enumerate();
+    if steps.any(|(index, step)| is_failed(step) && was_open(index)) {
         start_next_steps(transition)?;
     }
     brief_handoffs(transition)

@@ -142,7 +142,8 @@ pub(crate) fn tend_fan_outs(
     }
     count_ended_children(transition);
     // Children that began and ended in this decision can be removed now: no effect compares them by their places.
-    let known = transition.before.steps.len();
+    let (before, planned) = (transition.before, transition.run.planned_len());
+    let known = planned + before.steps.len() - before.planned_len();
     transition.run.remove_counted_children(known);
     for &parent in &parents {
         begin_children(transition, plan, parent);

@@ -17,14 +17,14 @@ use crate::domain::model::run::{INTERVENTION, Phase, Step, StepPhase};
 use crate::domain::need::{Fact, INPUT, Key, Need, PlanFact};
 use crate::domain::rules::conditions::{record_condition, skip_step};
 use crate::domain::rules::dispatch_step::{
-    dispatch_needs, dispatch_step, may_dispatch_again, tool_need,
+    dispatch_needs, dispatch_step, may_dispatch_again, tool_needs,
 };
 use crate::domain::rules::fail_step::{APPROVAL_REJECTED, fail_step};
 use crate::domain::rules::fan_out::{load_item, start_fan_out, tend_fan_outs};
 use crate::domain::rules::finish_step::finish_by_step;
 use crate::domain::rules::handoff_spec::load_step_briefing;
 use crate::domain::rules::person_holds::{ask_person, start_handoff};
-use crate::domain::rules::places::take_place;
+use crate::domain::rules::run_places::take_run_place;
 use crate::domain::rules::signals::{signal_needs, start_wait_for};
 use crate::domain::rules::uncertain_steps::{Doubt, ask_about_step};
 use crate::domain::rules::wait_steps::{start_wait, start_wait_until};
@@ -47,7 +47,7 @@ struct StepInputs {
 /// Starts every step that can start, and completes the run when all its steps have ended. Does nothing while
 /// the run cannot move.
 pub(crate) fn start_next_steps(transition: &mut RunTransition<'_>) -> Result<(), Undecided> {
-    take_place(transition)?;
+    take_run_place(transition)?;
     if !transition.run.moves() {
         return Ok(());
     }
@@ -200,9 +200,8 @@ fn load_step_inputs(
     }
     inputs.item = load_item(transition, plan, index, unknown);
     if let Some(planned) = transition.planned(plan, index) {
-        let tool = tool_need(transition, planned);
-        tool.and_then(|need| transition.find_value(need, unknown));
-        for need in signal_needs(&transition.run, planned) {
+        let tool = tool_needs(transition, planned);
+        for need in tool.chain(signal_needs(&transition.run, planned)) {
             transition.find_value(need, unknown);
         }
     }

@@ -6,7 +6,7 @@ use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::input::RunInput;
 use crate::domain::model::run::{Run, StepPhase, signal_name, spec_name};
 use crate::domain::need::{INPUT, Key, Need};
-use crate::domain::rules::dispatch_step::{dispatch_needs, tool_need};
+use crate::domain::rules::dispatch_step::{dispatch_needs, tool_needs};
 use crate::domain::rules::fan_out::fan_out_needs;
 use crate::domain::rules::step_retries::failed_attempts_need;
 use crate::domain::transition::RunTransition;
@@ -43,7 +43,8 @@ pub(crate) fn load_open_hold_needs(
     for (index, step) in transition.run.steps.iter().enumerate() {
         if steps.contains(&step.id) {
             let planned = transition.planned(&plan, index);
-            needs.extend(planned.and_then(|planned| tool_need(transition, planned)));
+            let planned = planned.into_iter();
+            needs.extend(planned.flat_map(|planned| tool_needs(transition, planned)));
         }
     }
     needs.extend(holds);
@@ -98,6 +99,11 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
                 needs.push(Need::State(Key::Contact(workspace, contact.clone())));
             }
         }
+        RunInput::Migrate { version, .. } => {
+            needs.push(Need::Value(run.id, INPUT.to_owned()));
+            let plan = |version| Need::Plan(workspace, run.agent.clone(), version);
+            needs.extend(version.map(plan));
+        }
         RunInput::Suspend { .. } => needs.push(Need::ToolCalls(run.id)),
         RunInput::SuspendStep(report) => {
             needs.push(Need::Request(run.id, report.step.clone()));
@@ -132,6 +138,7 @@ const fn may_end_child(input: &RunInput) -> bool {
     match input {
         RunInput::Resume { .. }
         | RunInput::Retry { .. }
+        | RunInput::Migrate { .. }
         | RunInput::Signal { .. }
         | RunInput::ApplyScopes
         | RunInput::TakePlace

@@ -7,7 +7,7 @@ use holdpoint_holds::json_schema::{join_errors, value_errors};
 
 use crate::domain::decision::Undecided;
 use crate::domain::input::StepReport;
-use crate::domain::rules::dispatch_step::load_registered_tool;
+use crate::domain::rules::dispatch_step::load_tool_entry;
 use crate::domain::transition::RunTransition;
 
 /// Code of a step whose result does not fit.
@@ -28,10 +28,8 @@ pub(crate) fn check_result<'r>(
     if !report.result.success || !has_schema {
         return fits;
     }
-    let tool = load_registered_tool(transition, index)?;
-    let schema = tool
-        .as_deref()
-        .and_then(|it| it.spec.result_schema.as_ref());
+    let entry = load_tool_entry(transition, index)?;
+    let schema = entry.result_schema();
     let errors = schema.map(|schema| value_errors(schema, &report.result.data));
     let errors = errors.unwrap_or_default();
     if errors.is_empty() {

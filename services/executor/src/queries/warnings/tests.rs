@@ -1,9 +1,10 @@
 use std::time::{Duration, Instant};
 
 use holdpoint_clock::Clock;
+use holdpoint_contracts::executor::ListTools;
 use holdpoint_store::{Location, migrate, open_writer};
 use sea_orm::{ConnectionTrait as _, DatabaseConnection};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -68,7 +69,7 @@ async fn a_misspelled_tool_is_told_with_the_nearest_name() {
         step("registered".to_owned(), format!("{:0100}", 2)),
     ];
     let acme = "acme".parse().unwrap();
-    let warnings = queries.unknown_tools(&acme, &steps).await.unwrap();
+    let warnings = queries.tool_warnings(&acme, &steps).await.unwrap();
     assert_eq!(warnings.len(), 1, "one for each unknown tool: {warnings:?}");
     assert_eq!(warnings[0].nearest, ["send_email"]);
     assert_eq!(warnings[0].step.as_deref(), Some("mail"));
@@ -88,7 +89,7 @@ async fn a_hostile_agent_gets_bounded_warnings_and_holds_up_nobody() {
     let acme = "acme".parse().unwrap();
     // Without bounds these are a million comparisons, which take many minutes in a test build.
     let (began, mut longest) = (Instant::now(), Duration::ZERO);
-    let mut warnings = Box::pin(queries.unknown_tools(&acme, &steps));
+    let mut warnings = Box::pin(queries.tool_warnings(&acme, &steps));
     let warnings = loop {
         let tick = Instant::now();
         if let Ok(found) = tokio::time::timeout(Duration::from_millis(10), &mut warnings).await {
@@ -115,4 +116,81 @@ async fn a_hostile_agent_gets_bounded_warnings_and_holds_up_nobody() {
             .iter()
             .all(|warning| !warning.nearest.is_empty())
     );
+}
+
+fn tool(state: Value) -> Tool {
+    serde_json::from_value(state).unwrap()
+}
+
+/// An entry of the nodes that one live node and an older one have registered.
+fn offered() -> Value {
+    let offer = |risk: &str, node: &str| json!({ "name": "crm.find", "version": "1", "risk": risk, "nodes": [node], "registered_at": "2026-03-02T09:00:00.000Z" });
+    json!({
+        "workspace": "sys",
+        "spec": { "name": "crm.find", "version": "1", "risk": "high" },
+        "version": 3,
+        "deleted": false,
+        "offers": [offer("medium", "live"), offer("high", "gone")],
+        "risk_revision": 2,
+    })
+}
+
+/// A step on it fails, although a node offers a tool of this name.
+#[tokio::test]
+async fn a_deleted_tool_is_told_and_shown_as_such() {
+    let folder = tempfile::tempdir().unwrap();
+    let queries = queries(&folder).await;
+    let deleted = json!({
+        "workspace": "acme",
+        "spec": { "name": "crm.find", "version": "1", "http": { "url": "https://x.example" } },
+        "version": 2,
+        "deleted": true,
+    });
+    for (state, deleted_at) in [(deleted, "'2026-03-02T09:00:00.000Z'"), (offered(), "NULL")] {
+        let workspace = &state["workspace"].as_str().unwrap();
+        let sql = format!(
+            "INSERT INTO tools (workspace, name, version, prior_version, state, deleted_at) \
+             VALUES ('{workspace}', 'crm.find', 2, 1, '{state}', {deleted_at})"
+        );
+        queries.db.execute_unprepared(&sql).await.unwrap();
+    }
+    let acme = "acme".parse().unwrap();
+    let steps = [step("find".to_owned(), "crm.find".to_owned())];
+    let warnings = queries.tool_warnings(&acme, &steps).await.unwrap();
+    let messages: Vec<_> = warnings.iter().map(|it| it.message.as_str()).collect();
+    assert_eq!(
+        messages,
+        ["An operator has deleted the tool `crm.find`. A step on it fails."]
+    );
+    let all = ListTools {
+        limit: 100,
+        cursor: None,
+    };
+    let listed = queries.tools(&acme, &all).await.unwrap();
+    let found = listed
+        .items
+        .iter()
+        .find(|it| it.tool.name.as_str() == "crm.find");
+    assert!(found.unwrap().deleted);
+}
+
+/// An operator that has seen the registrations has decided.
+#[test]
+fn nodes_disagree_until_an_operator_decides() {
+    let live = ["live".parse().unwrap()];
+    let mut entry = ToolEntry::default();
+    entry.add(Arc::new(tool(offered())));
+    let said = disagreement(&entry, &live).unwrap();
+    assert!(said.contains("the risk (`high` counts)"), "{said}");
+    for (seen, is_decided) in [(2, false), (3, true)] {
+        let word = json!({
+            "workspace": "acme",
+            "spec": { "name": "crm.find", "version": "1", "risk": "low" },
+            "version": 1,
+            "deleted": false,
+            "seen": seen,
+        });
+        entry.add(Arc::new(tool(word)));
+        assert_eq!(disagreement(&entry, &live).is_none(), is_decided);
+    }
 }

@@ -8,7 +8,8 @@ use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseConnection, EntityTrait, Ite
 use crate::store::suspension::snapshot_row;
 use crate::store::{
     activity_row, agent_row, agent_version_row, contact_row, history_row, lease_event_row,
-    lease_row, node_row, run_limit_row, run_row, run_value_row, step_row, tool_row, workspace_row,
+    lease_row, node_row, operation_result_row, operation_row, run_limit_row, run_row,
+    run_value_row, step_row, tool_row, workspace_row,
 };
 
 pub(super) async fn columns(db: &DatabaseConnection) {
@@ -27,7 +28,9 @@ pub(super) async fn columns(db: &DatabaseConnection) {
     same_columns(db, node_row::Entity).await;
     same_columns(db, tool_row::Entity).await;
     same_columns(db, snapshot_row::Entity).await;
-    let owned = "agents agent_versions contact_activities contacts history lease_events leases nodes runs run_limits run_values \
+    same_columns(db, operation_row::Entity).await;
+    same_columns(db, operation_result_row::Entity).await;
+    let owned = "agents agent_versions contact_activities contacts history lease_events leases nodes operation_results operations runs run_limits run_values \
                  snapshots steps tools workspace_scopes users user_roles sync_cursors";
     let of_kernel =
         "outbox idempotency dead_letters desired_states kernels suspects executor_migrations";
@@ -85,5 +88,6 @@ async fn pending_scopes_and_queued_steps_are_found_by_an_index() {
     agent_row::to_sync(&plans, 9).await.unwrap();
     workspace_row::to_sync(&plans, 9).await.unwrap();
     step_row::queued(&plans, None, &[], 9).await.unwrap();
+    operation_row::unfinished(&plans, 9).await.unwrap();
     assert_eq!(plans.whole_tables(), Vec::<String>::new());
 }

@@ -8,11 +8,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use strum::VariantNames;
 
+use crate::domain::operation::OperationPhase;
 use crate::domain::plan::{Action, Plan};
 use crate::domain::run::person_hold::Deadline;
 use crate::domain::run::{Phase, StepPhase, Timer};
 use crate::domain::scope::ScopeChange;
-use crate::domain::{Agent, Contact, Node, Run, Tool, WorkspaceScope};
+use crate::domain::{Agent, Contact, Node, Operation, Run, Tool, WorkspaceScope};
 
 fn golden<T: Serialize + DeserializeOwned>(table: &str) -> Vec<T> {
     stored_states(env!("CARGO_MANIFEST_DIR"), table)
@@ -93,6 +94,12 @@ fn nodes_of_every_status_are_read() {
 }
 
 #[test]
+fn operations_of_every_phase_are_read() {
+    let operations: Vec<Operation> = golden("operations");
+    assert_all_variants::<OperationPhase>(operations.iter().map(|it| &it.phase));
+}
+
+#[test]
 fn contacts_and_tools_are_read_also_if_they_are_deleted() {
     let contacts: Vec<Contact> = golden("contacts");
     let tools: Vec<Tool> = golden("tools");
@@ -100,4 +107,6 @@ fn contacts_and_tools_are_read_also_if_they_are_deleted() {
         assert!(contacts.iter().any(|contact| contact.deleted == is_deleted));
         assert!(tools.iter().any(|tool| tool.deleted == is_deleted));
     }
+    assert!(tools.iter().any(|tool| !tool.changes.is_empty()));
+    assert!(tools.iter().any(|tool| !tool.offers.is_empty()));
 }

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::executor::PauseNew;
 use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::operation::{RunAction, RunFilter};
 use holdpoint_contracts::run::Clocks;
 use holdpoint_contracts::steps::NodeStatus;
 use holdpoint_contracts::tool::{HttpCall, Risk, ToolSpec};
-use holdpoint_ids::{HoldId, RunId, Workspace};
+use holdpoint_ids::{HoldId, OperationId, RunId, Workspace};
 use serde_json::json;
 
+use crate::domain::operation::OperationPhase;
 use crate::domain::plan::OnError;
 use crate::domain::plan::{OnPause, Plan};
 use crate::domain::run::failures::Failures;
@@ -18,7 +20,7 @@ use crate::domain::run::tool_questions::Questions;
 use crate::domain::run::{Hold, Phase, Signals, Step, StepPhase, Timer};
 use crate::domain::scope::EndsWatch;
 use crate::domain::scope::{AppliedScopes, Scope, ScopePause, WorkspaceScope};
-use crate::domain::{Agent, Aggregate, Contact, Node, Run, Tool};
+use crate::domain::{Agent, Aggregate, Contact, Node, Operation, Run, Tool};
 
 pub(super) fn now() -> DateTime<Utc> {
     "2026-03-02T09:00:00.123Z".parse().unwrap()
@@ -148,14 +150,35 @@ pub(super) fn tool() -> Tool {
             idempotent: true,
             args_schema: Some(json!({ "type": "object" })),
             result_schema: None,
-            http: HttpCall {
+            http: Some(HttpCall {
                 method: "POST".to_owned(),
                 url: "https://x.example".to_owned(),
                 headers: BTreeMap::new(),
-            },
+            }),
         },
         version: 1,
         deleted: false,
+        seen: 0,
+        changes: Vec::new(),
+        offers: Vec::new(),
+        unchanged: 0,
+        risk_revision: 0,
+    }
+}
+
+pub(super) fn operation() -> Operation {
+    Operation {
+        id: OperationId::fresh(),
+        workspace: acme(),
+        version: 1,
+        action: RunAction::Cancel { reason: None },
+        filter: RunFilter::default(),
+        by: Actor("owner".to_owned()),
+        matched: 2,
+        created_at: now(),
+        taken: 0,
+        cursor: None,
+        phase: OperationPhase::Running,
     }
 }
 
@@ -202,6 +225,11 @@ pub(super) fn next(states: &[Aggregate], mark: &str) -> Vec<Aggregate> {
                 ..tool.spec
             },
             ..tool
+        }),
+        Aggregate::Operation(operation) => Aggregate::Operation(Operation {
+            version: 2,
+            by: Actor(mark.to_owned()),
+            ..operation
         }),
         Aggregate::Stateless => Aggregate::Stateless,
     });

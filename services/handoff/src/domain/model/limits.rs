@@ -12,6 +12,24 @@ pub(crate) const PENDING_EVENTS_MAX: usize = 100;
 /// Most policies of a workspace.
 pub(crate) const POLICIES_MAX: usize = 200;
 
+/// Most standing approvals of a workspace that have not expired and are not revoked.
+pub(crate) const STANDING_APPROVALS_MAX: u64 = 200;
+
+/// Most of them for calls of one tool by one agent: a new request checks the schema of each.
+pub(crate) const STANDING_APPROVALS_PER_CALL_MAX: usize = 10;
+
+/// Fewest and most uses of a standing approval.
+pub(crate) const STANDING_APPROVAL_USES: std::ops::RangeInclusive<u32> = 1..=10_000;
+
+/// Shortest and longest life of a standing approval, in milliseconds: 1 minute and 90 days.
+pub(crate) const STANDING_APPROVAL_LIFE_MS: std::ops::RangeInclusive<u64> =
+    60_000..=90 * 86_400_000;
+
+pub(crate) const STANDING_APPROVAL_LIFE_TEXT: &str = "expected 1 minute to 90 days";
+
+/// Longest version of a tool in a standing approval, in characters.
+pub(crate) const VERSION_CHARS_MAX: usize = 200;
+
 /// Most holidays of a calendar.
 pub(crate) const HOLIDAYS_MAX: usize = 500;
 

@@ -1,9 +1,9 @@
 //! Who may do what. Every command of a caller checks its right here.
 
-use holdpoint_auth::{Claims, Right, authorize};
+use holdpoint_auth::{Claims, Right, Role, authorize, may};
 use holdpoint_contracts::hold::HoldSpec;
 use holdpoint_holds::Recipient;
-use holdpoint_ids::UserName;
+use holdpoint_ids::{RoleName, UserName};
 
 use crate::domain::decision::Undecided;
 use crate::domain::input::{Caller, Proof};
@@ -77,7 +77,7 @@ pub(crate) fn require_decider<'a>(
         return Err(Refusal::NoRequest(context.id).into());
     };
     let is_operator = has_right(claims, user, Right::Operate);
-    if !is_operator && !is_addressed(request, user) {
+    if !is_decider(request, user, is_operator) {
         return Err(Refusal::NotAddressed(claims.user.clone()).into());
     }
     Ok(AuthorizedDecider {
@@ -88,6 +88,11 @@ pub(crate) fn require_decider<'a>(
     })
 }
 
+/// Whether a user with the right to decide may decide this request.
+fn is_decider(request: &Request, user: &User, is_operator: bool) -> bool {
+    is_operator || is_addressed(request, user)
+}
+
 /// Whether a request is addressed to a user by name or by role.
 fn is_addressed(request: &Request, user: &User) -> bool {
     let is_theirs = |to: &String| match to.parse() {
@@ -96,6 +101,30 @@ fn is_addressed(request: &Request, user: &User) -> bool {
         Err(_) => false,
     };
     request.deciders().iter().any(is_theirs)
+}
+
+/// Whether a user may decide a request at this moment, without a command of that user.
+pub(crate) fn may_decide(
+    request: &Request,
+    name: &UserName,
+    context: &DecisionContext<'_>,
+) -> Result<bool, Undecided> {
+    let Some(user) = context.facts.active_user(name)? else {
+        return Ok(false);
+    };
+    let roles = user.roles.iter().map(RoleName::as_str);
+    let roles: Vec<_> = roles.filter_map(Role::named).collect();
+    let has = |right| roles.iter().any(|role| may(*role, right));
+    let is_decider = is_decider(request, &user, has(Right::Operate));
+    Ok(has(Right::Decide) && is_decider && !request.excluded().contains(name))
+}
+
+/// Whether a caller has the rights of an operator.
+pub(crate) fn is_operator(caller: &Caller, user: &User) -> bool {
+    match &caller.proof {
+        Proof::Good(claims) => has_right(claims, user, Right::Operate),
+        Proof::Absent | Proof::Bad(_) => false,
+    }
 }
 
 /// Refuses the requester and the openers if the request's policy excludes them.

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::audience::{self, Assignment, AssignmentRules};
 use super::quorum::{self, QuorumShortfall};
+use super::standing_approvals::read_standing_approvals;
 use crate::domain::decision::Undecided;
 use crate::domain::lookup::{DecisionContext, load_together};
 use crate::domain::model::progress::AuditStamp;
@@ -37,7 +38,13 @@ pub(crate) fn assign_new_request(
         excluded: excluded.clone(),
     };
     let assignment = || audience::assign(&spec.to, &rules, context);
-    load_together([assignment().map(drop), shortfall().map(drop)])?;
+    let standing = || read_standing_approvals(transition, &spec, context);
+    load_together([
+        assignment().map(drop),
+        shortfall().map(drop),
+        standing().map(drop),
+    ])?;
+    let standing = standing()?;
     let assigned = match assignment()? {
         Assignment::Inactive(name) => {
             cancel(transition, &name, spec.kind);
@@ -52,13 +59,19 @@ pub(crate) fn assign_new_request(
     if let Some(note) = assigned.note {
         transition.add_history("assigned", BY_SERVICE, Some(note));
     }
-    transition.facts.extend(assigned.fact);
     if let Some(shortfall) = shortfall()? {
         add_owners(transition, &shortfall);
     }
     if spec.reason.as_deref() == Some(OPERATOR_TAKEOVER) {
         take_over_at_once(transition);
     }
+    if let Some(standing) = standing
+        && standing.cast(transition, spec.policy.need, context)?
+    {
+        return Ok(());
+    }
+    // A request that is decided at once does not count as open.
+    transition.facts.extend(assigned.fact);
     let to = transition.request.audience();
     transition.notify(RequestEventKind::Opened, Some(&by), to);
     Ok(())

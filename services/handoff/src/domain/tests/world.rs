@@ -31,8 +31,8 @@ use holdpoint_ids::{HoldId, PolicyName, RunId, UserName, Workspace};
 use serde_json::json;
 
 use crate::domain::{
-    Aggregate, Caller, Effect, Fact, HandoffDomain, Input, Lookup, Need, Outcome, Phase, Policy,
-    Proof, Reply, Request, RequestInput, Undecided, User, UserInput,
+    Aggregate, Caller, CountedStandingApproval, Effect, Fact, HandoffDomain, Input, Lookup, Need,
+    Outcome, Phase, Policy, Proof, Reply, Request, RequestInput, Undecided, User, UserInput,
 };
 use check::check;
 
@@ -136,6 +136,8 @@ pub(super) struct World {
     pub(super) loads: BTreeMap<UserName, u64>,
     /// The policies that requests may name.
     pub(super) policies: BTreeMap<PolicyName, Policy>,
+    /// Standing approvals of all calls.
+    pub(super) standing: Vec<CountedStandingApproval>,
     /// All effects except nudges.
     pub(super) effects: Vec<Effect>,
 }
@@ -150,6 +152,7 @@ impl World {
             others: BTreeMap::new(),
             loads: BTreeMap::new(),
             policies: BTreeMap::new(),
+            standing: Vec::new(),
             effects: Vec::new(),
         };
         world.user("ada", &["member"]);
@@ -227,6 +230,14 @@ impl World {
                 let live = self.policies.values().filter(|one| !one.deleted);
                 let names = live.map(|one| one.name.clone()).collect();
                 Lookup::Found(Fact::Policies(names))
+            }
+            Need::StandingApprovals(_, kind, _) => {
+                let of_call = self.standing.iter();
+                let of_call = of_call.filter(|one| one.approval.call_kind() == *kind);
+                Lookup::Found(Fact::StandingApprovals(of_call.cloned().collect()))
+            }
+            Need::StandingApprovalCount(..) => {
+                Lookup::Found(Fact::StandingApprovalCount(self.standing.len() as u64))
             }
         }
     }

@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use holdpoint_store::is_sqlite;
 use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseConnection, EntityTrait, Iterable, Statement};
 
-use crate::store::{counter_row, policy_row, request_row, user_change_row, user_row};
+use crate::store::{
+    counter_row, policy_row, request_row, standing_approval_row, standing_approval_use_row,
+    user_change_row, user_row,
+};
 
 pub(super) async fn columns(db: &DatabaseConnection) {
     same_columns(db, request_row::Entity).await;
@@ -13,6 +16,8 @@ pub(super) async fn columns(db: &DatabaseConnection) {
     same_columns(db, policy_row::Entity).await;
     same_columns(db, user_change_row::Entity).await;
     same_columns(db, counter_row::Entity).await;
+    same_columns(db, standing_approval_row::Entity).await;
+    same_columns(db, standing_approval_use_row::Entity).await;
     let sql = if is_sqlite(db) {
         "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
     } else {
@@ -24,7 +29,8 @@ pub(super) async fn columns(db: &DatabaseConnection) {
         .iter()
         .map(|row| row.try_get("", "name").unwrap())
         .collect();
-    let owned = "requests users policies user_changes user_change_counter";
+    let owned = "requests users policies user_changes user_change_counter standing_approvals \
+                 standing_approval_uses";
     let of_kernel =
         "outbox idempotency dead_letters desired_states kernels suspects handoff_migrations";
     let expected = owned.split(' ').chain(of_kernel.split(' '));

@@ -9,7 +9,7 @@ use holdpoint_testkit::stored_states;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::domain::{Owner, Phase, Policy, Request, User};
+use crate::domain::{Owner, Phase, Policy, Request, StandingApproval, User};
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -166,6 +166,12 @@ fn stored_policies_cover_every_variant() {
     let deleted: BTreeSet<_> = policies.iter().map(|one| one.deleted).collect();
     assert_eq!(deleted, [false, true].into());
     assert_each_field_is_set(&policies);
+}
+
+#[test]
+fn stored_standing_approvals_cover_every_variant() {
+    let all = stored_states::<StandingApproval>(CRATE, "standing_approvals");
+    assert_each_field_is_set(&all);
 }
 
 #[test]

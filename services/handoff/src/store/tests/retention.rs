@@ -48,6 +48,14 @@ pub(super) async fn unasked_requests_go(db: &DatabaseConnection) {
         !has_expired(db, now()).await.unwrap(),
         "not before its time"
     );
+    let standing = standing_approvals::standing(0, "refund");
+    let own = (Aggregate::StandingApproval(Box::new(standing.clone())), 0);
+    assert_eq!(save_all(db, &[own]).await, []);
+    let used = standing_approvals::used(&standing, 1);
+    let tx = begin_write(db).await.unwrap();
+    handoff().record(&tx, &[used], now()).await.unwrap();
+    tx.commit().await.unwrap();
+
     let before = now() + TimeDelta::milliseconds(1);
     let mut pages = 0;
     while has_expired(db, before).await.unwrap() {
@@ -61,7 +69,12 @@ pub(super) async fn unasked_requests_go(db: &DatabaseConnection) {
     let keys: Vec<_> = states.iter().map(|(state, _)| state.key()).collect();
     let tx = begin_write(db).await.unwrap();
     let left = handoff().load(&tx, &keys).await.unwrap();
+    tx.commit().await.unwrap();
     let left: BTreeSet<_> = left.into_iter().map(|(key, _)| key).collect();
     let kept: BTreeSet<_> = kept.into_iter().map(|one| boxed(one).key()).collect();
     assert_eq!(left, kept);
+    let standing = list_standing_approvals(db, &acme(), None, 10)
+        .await
+        .unwrap();
+    assert_eq!(standing, [], "an expired standing approval");
 }

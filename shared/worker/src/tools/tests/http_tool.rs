@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 use super::call;
 use super::http::{answer, server, tool};
 use crate::targets::EgressPolicy;
-use crate::tool::{Tool as _, ToolFailure, ToolResult};
+use crate::tool::{Tool as _, ToolDefinition, ToolFailure, ToolResult};
 use crate::tools::HttpTool;
 
 fn registered(policy: EgressPolicy) -> HttpTool {
     HttpTool {
+        definition: ToolDefinition::default(),
         name: HTTP_QUEUE.to_owned(),
         risk: crate::tool::Risk::default(),
         is_idempotent: false,

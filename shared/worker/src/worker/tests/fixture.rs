@@ -17,6 +17,7 @@ use holdpoint_contracts::steps::{
 };
 use holdpoint_contracts::subject;
 use holdpoint_contracts::suspension::{SuspendSteps, SuspendedStep};
+use holdpoint_contracts::tool::{RegisterTools, RegisteredTool, ToolSpec};
 use holdpoint_ids::{RunId, Workspace};
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -162,6 +163,15 @@ impl RunningWorker {
         }
     }
 
+    /// A worker that has registered, and whose executor is gone since.
+    pub(super) async fn start_and_lose_executor(fixture: &Fixture, leaves: usize) -> Self {
+        let executor = Executor::start(fixture, Manner::default()).await;
+        let working = Self::start(fixture, 8, leaves);
+        executor.wait_for_heartbeat("a first beat", |_| true).await;
+        executor.end().await;
+        working
+    }
+
     pub(super) fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
@@ -188,6 +198,8 @@ pub(super) struct Received {
     /// Steps on the bus when a refused report came.
     pub(super) stored_at_refusal: Vec<u64>,
     pub(super) patches: Vec<Envelope<PatchContact>>,
+    /// Registrations, each with the number of heartbeats before it.
+    pub(super) registered: Vec<(Vec<ToolSpec>, usize)>,
     pub(super) heartbeats: Vec<Heartbeat>,
     /// Number of beats before each deregistration.
     pub(super) deregistrations: Vec<(Deregister, usize)>,
@@ -205,6 +217,12 @@ pub(super) struct Manner {
     pub(super) again_ms: u64,
     /// So many beats are not answered at all.
     pub(super) ignored_heartbeats: usize,
+    /// So many registrations are not answered at all.
+    pub(super) ignored_registrations: usize,
+    /// So many registrations get 503 for each tool.
+    pub(super) unavailable_registrations: usize,
+    /// Tools with a schema are refused.
+    pub(super) refuses_schemas: bool,
     /// Whatever the node works on is to be stopped.
     pub(super) stops: bool,
     /// The run of whatever the node works on is suspended.
@@ -221,6 +239,9 @@ impl Default for Manner {
             ignored_starts: 0,
             again_ms: 10_000,
             ignored_heartbeats: 0,
+            ignored_registrations: 0,
+            unavailable_registrations: 0,
+            refuses_schemas: false,
             stops: false,
             suspends: false,
             result: ResultReply::Applied,
@@ -231,7 +252,7 @@ impl Default for Manner {
 pub(super) struct Executor {
     received: Arc<Mutex<Received>>,
     manner: Arc<Mutex<Manner>>,
-    _task: AbortOnDropHandle<()>,
+    task: AbortOnDropHandle<()>,
 }
 
 impl Executor {
@@ -259,8 +280,14 @@ impl Executor {
         Self {
             received,
             manner,
-            _task: AbortOnDropHandle::new(task),
+            task: AbortOnDropHandle::new(task),
         }
+    }
+
+    /// Answers nothing more.
+    async fn end(self) {
+        self.task.abort();
+        assert!(self.task.await.is_err());
     }
 
     /// Answers differently from now on.
@@ -286,6 +313,16 @@ fn take_suspended(body: &[u8], seen: &Mutex<Received>) -> Vec<u8> {
     let answers = vec![Reply::Ok(ResultReply::Applied); asked.command.steps.len()];
     seen.lock().unwrap().suspended.extend(asked.command.steps);
     serde_json::to_vec(&Reply::Ok(answers)).unwrap()
+}
+
+fn take_patch(body: &[u8], seen: &Mutex<Received>) -> Vec<u8> {
+    let asked: Envelope<PatchContact> = serde_json::from_slice(body).unwrap();
+    let contact = ContactView {
+        id: asked.command.contact.clone(),
+        fields: asked.command.patch.clone(),
+    };
+    seen.lock().unwrap().patches.push(asked);
+    serde_json::to_vec(&Reply::Ok(contact)).unwrap()
 }
 
 async fn answer(
@@ -351,17 +388,40 @@ async fn answer(
     if verb == SuspendSteps::VERB {
         return Some(take_suspended(body, seen));
     }
+    if verb == RegisterTools::VERB {
+        return take_registered(body, seen, &mut manner);
+    }
     if verb == PatchContact::VERB {
-        let asked: Envelope<PatchContact> = serde_json::from_slice(body).unwrap();
-        let contact = ContactView {
-            id: asked.command.contact.clone(),
-            fields: asked.command.patch.clone(),
-        };
-        seen.lock().unwrap().patches.push(asked);
-        return Some(serde_json::to_vec(&Reply::Ok(contact)).unwrap());
+        return Some(take_patch(body, seen));
     }
     let asked: Envelope<StepResults> = serde_json::from_slice(body).unwrap();
     let answers = vec![Reply::Ok(manner.result); asked.command.results.len()];
     seen.lock().unwrap().results.push(asked.command.results);
     Some(serde_json::to_vec(&Reply::Ok(answers)).unwrap())
+}
+
+/// Keeps what a worker registers, and how many heartbeats came before.
+fn take_registered(body: &[u8], seen: &Mutex<Received>, manner: &mut Manner) -> Option<Vec<u8>> {
+    let asked: Envelope<RegisterTools> = serde_json::from_slice(body).unwrap();
+    let tools = asked.command.tools;
+    let is_unavailable = manner.unavailable_registrations > 0 && manner.ignored_registrations == 0;
+    let reply = |tool: &ToolSpec| {
+        if is_unavailable {
+            Reply::Problem(Problem::unavailable("try again"))
+        } else if manner.refuses_schemas && tool.args_schema.is_some() {
+            Reply::Problem(Problem::invalid_body("its schema is wrong"))
+        } else {
+            Reply::Ok(RegisteredTool::Agreed)
+        }
+    };
+    let replies: Vec<_> = tools.iter().map(reply).collect();
+    let mut seen = seen.lock().unwrap();
+    let heartbeats = seen.heartbeats.len();
+    seen.registered.push((tools, heartbeats));
+    if manner.ignored_registrations > 0 {
+        manner.ignored_registrations -= 1;
+        return None;
+    }
+    manner.unavailable_registrations -= usize::from(is_unavailable);
+    Some(serde_json::to_vec(&Reply::Ok(replies)).unwrap())
 }

@@ -115,6 +115,12 @@ async fn a_node_sends_a_heartbeat_at_its_start_and_after_a_probe() {
             heartbeat.tools == ["work".parse().unwrap()] && heartbeat.working.is_empty()
         })
         .await;
+    // S2-R2: the executor knows the tool before it makes the queue.
+    let registered = executor.received().registered.clone();
+    assert_eq!(
+        (registered[0].0[0].name.as_str(), registered[0].1),
+        ("work", 0)
+    );
     let heard = executor.received().heartbeats.len();
     let since = Instant::now();
     ask_to_beat(&fixture).await;
@@ -261,7 +267,7 @@ async fn drop_stops_a_step_that_started_without_asking() {
 #[tokio::test]
 async fn a_step_that_runs_while_no_executor_is_there_keeps_its_delivery() {
     let fixture = Fixture::new().await;
-    let working = RunningWorker::start(&fixture, 8, 0);
+    let working = RunningWorker::start_and_lose_executor(&fixture, 0).await;
     fixture.publish(&[step(true)]).await;
     working.called(1).await;
     let since = Instant::now();
@@ -288,7 +294,7 @@ async fn a_stored_result_is_sent_until_the_executor_acknowledges_it() {
     let fixture = Fixture::new().await;
     let commands = StreamUse::Commands("executor");
     fixture.bus.provide_stream(commands).await.unwrap();
-    let _working = RunningWorker::start(&fixture, 8, 8);
+    let _working = RunningWorker::start_and_lose_executor(&fixture, 8).await;
     let step_dispatch = step(true);
     fixture.publish(std::slice::from_ref(&step_dispatch)).await;
     fixture.all_acked().await;

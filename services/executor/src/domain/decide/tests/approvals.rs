@@ -37,7 +37,7 @@ fn start(world: &mut World, step: &str) -> Heard {
     start_as(world, step, false)
 }
 
-fn start_as(world: &mut World, step: &str, is_high_risk: bool) -> Heard {
+pub(super) fn start_as(world: &mut World, step: &str, is_high_risk: bool) -> Heard {
     world.give(RunInput::StartStep(DeliveredStep {
         node: "node-a".parse().unwrap(),
         step: step.to_owned(),

@@ -23,7 +23,9 @@ fn forget() -> Input {
     ada(Input::Tool {
         workspace: acme(),
         name: "payments.refund".parse().unwrap(),
-        input: ToolInput::Delete,
+        input: ToolInput::Delete {
+            by: Actor("ada".to_owned()),
+        },
     })
 }
 

@@ -73,6 +73,7 @@ fn table_of(input: &RunInput) -> &'static str {
         | RunInput::TakeOver { .. }
         | RunInput::Watch
         | RunInput::Retry { .. }
+        | RunInput::Migrate { .. }
         | RunInput::Signal { .. }
         | RunInput::Suspend { .. }
         | RunInput::Cancel { .. } => "What people do",
@@ -333,11 +334,13 @@ fn word(answer: &Reply) -> String {
         Reply::Changed(_)
         | Reply::Heartbeat(_)
         | Reply::Tool(_)
+        | Reply::Registered(_)
         | Reply::Refused(_)
         | Reply::Run(_)
         | Reply::Agent(_)
         | Reply::Contact(_)
         | Reply::Scope(_)
+        | Reply::Operation(_)
         | Reply::Nothing(()) => String::new(),
     }
 }

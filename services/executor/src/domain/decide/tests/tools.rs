@@ -4,9 +4,10 @@ use holdpoint_contracts::tool::{HttpCall, Risk, ToolSpec};
 
 use serde_json::json;
 
-use super::world::{World, acme, done};
+use super::world::{World, acme, done, owner};
+use crate::domain::commands::put_tool::put_tool;
 use crate::domain::decision::{Outcome, Undecided};
-use crate::domain::{Refusal, Tool, ToolInput};
+use crate::domain::{Lookup, Need, Refusal, Tool, ToolPut};
 
 const CALL: &str = "  - id: pay\n    tool: payments.refund\n    args: { idempotent: true, n: 1 }\n";
 
@@ -18,21 +19,33 @@ pub(super) fn spec(risk: Risk) -> ToolSpec {
         idempotent: false,
         args_schema: None,
         result_schema: None,
-        http: HttpCall {
+        http: Some(HttpCall {
             method: "POST".to_owned(),
             url: "https://pay.example/refund".to_owned(),
             headers: [("x-shop".to_owned(), "1".to_owned())].into(),
-        },
+        }),
+    }
+}
+
+pub(super) fn operator_tool(spec: ToolSpec) -> Tool {
+    Tool {
+        workspace: acme(),
+        spec,
+        version: 1,
+        deleted: false,
+        seen: 0,
+        changes: Vec::new(),
+        offers: Vec::new(),
+        unchanged: 0,
+        risk_revision: 0,
     }
 }
 
 pub(super) fn with(tool: ToolSpec, deleted: bool) -> World {
     let mut world = World::of(CALL);
     world.tools.push(Tool {
-        workspace: acme(),
-        spec: tool,
-        version: 1,
         deleted,
+        ..operator_tool(tool)
     });
     world.start();
     world
@@ -56,12 +69,26 @@ fn a_deleted_tool_fails_the_step() {
     assert_eq!(world.view().failure.unwrap().code, "tool_deleted");
 }
 
+fn call(spec: &mut ToolSpec) -> &mut HttpCall {
+    spec.http.as_mut().unwrap()
+}
+
 fn put(change: impl FnOnce(&mut ToolSpec)) -> Option<Refusal> {
     let mut spec = spec(Risk::Low);
     change(&mut spec);
-    let name = spec.name.clone();
-    let input = ToolInput::Put(Box::new(spec));
-    match crate::domain::commands::put_tool::change_tool(None, &acme(), &name, &input) {
+    let put = ToolPut {
+        spec,
+        seen: None,
+        by: owner(),
+    };
+    let nothing = |_: &Need| Lookup::Missing;
+    match put_tool(
+        None,
+        &acme(),
+        &put,
+        &nothing,
+        "2026-03-02T09:00:00Z".parse().unwrap(),
+    ) {
         Err(Undecided::Refused(refusal)) => Some(refusal),
         Ok(Outcome::Decided(_)) => None,
         other => panic!("{other:?}"),
@@ -78,17 +105,17 @@ fn what_cannot_be_called_is_not_registered() {
         (409, "tool_reserved")
     );
     let wrong: [fn(&mut ToolSpec); 11] = [
-        |it| it.http.url = "ftp://pay.example".to_owned(),
-        |it| it.http.url = "https://".to_owned(),
-        |it| it.http.url = "https://pay.example:/refund".to_owned(),
-        |it| it.http.url = "https://pay.example/a b".to_owned(),
-        |it| it.http.method = "post".to_owned(),
+        |it| call(it).url = "ftp://pay.example".to_owned(),
+        |it| call(it).url = "https://".to_owned(),
+        |it| call(it).url = "https://pay.example:/refund".to_owned(),
+        |it| call(it).url = "https://pay.example/a b".to_owned(),
+        |it| call(it).method = "post".to_owned(),
         |it| it.args_schema = Some(json!([1])),
         |it| it.args_schema = Some(json!({ "type": "objekt" })),
         |it| it.result_schema = Some(json!({ "$ref": "#" })),
-        |it| it.http.headers = [("bad name".to_owned(), "1".to_owned())].into(),
-        |it| it.http.headers = [("x".to_owned(), "1\r\nhost: y".to_owned())].into(),
-        |it| it.http.headers = [("x".to_owned(), "a".repeat(64 * 1024))].into(),
+        |it| call(it).headers = [("bad name".to_owned(), "1".to_owned())].into(),
+        |it| call(it).headers = [("x".to_owned(), "1\r\nhost: y".to_owned())].into(),
+        |it| call(it).headers = [("x".to_owned(), "a".repeat(64 * 1024))].into(),
     ];
     for change in wrong {
         assert_eq!(put(change).unwrap().problem().status, 422);

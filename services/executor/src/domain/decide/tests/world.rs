@@ -100,6 +100,8 @@ pub(super) struct World {
     /// Earlier starts of its agent.
     pub(super) starts: Vec<(u64, DateTime<Utc>)>,
     plan: Arc<PlanFact>,
+    /// Version 4 of the agent, if there is one.
+    pub(super) next_plan: Option<Arc<PlanFact>>,
     pub(super) values: BTreeMap<String, Arc<Value>>,
     /// Hand-outs whose message was dropped: nobody brings them again.
     dropped: BTreeSet<(String, u64)>,
@@ -178,6 +180,7 @@ impl World {
             places: Places::default(),
             starts: Vec::new(),
             plan: Arc::new(PlanFact::new(plan)),
+            next_plan: None,
             values: BTreeMap::new(),
             dropped: BTreeSet::new(),
         }
@@ -406,7 +409,7 @@ impl World {
                     workspace: workspace.clone(),
                     name: name.clone(),
                     version: 3,
-                    newest: 3,
+                    newest: if self.next_plan.is_some() { 4 } else { 3 },
                     digest: String::new(),
                     description: None,
                     updated_at: self.now,
@@ -422,7 +425,9 @@ impl World {
                 let contact = self.contact.clone();
                 contact.map(|contact| Fact::Contact(Arc::new(contact)))
             }
-            Need::Plan(_, _, version) => (*version == 3).then(|| Fact::Plan(self.plan.clone())),
+            Need::Plan(_, _, 3) => Some(Fact::Plan(self.plan.clone())),
+            Need::Plan(_, _, 4) => self.next_plan.clone().map(Fact::Plan),
+            Need::Plan(..) => None,
             Need::Value(_, name) => self.values.get(name).cloned().map(Fact::Value),
             Need::Request(_, step) => {
                 let row = self.rows.get(step);
@@ -433,14 +438,17 @@ impl World {
                 let row = self.rows.get(step);
                 row.map(|row| Fact::Value(Arc::new(json!(row.failed_attempts))))
             }
-            Need::State(Key::Tool(_, name)) => {
-                let tool = self.tools.iter().find(|tool| tool.spec.name == *name);
+            Need::State(Key::Tool(workspace, name)) => {
+                let mut tools = self.tools.iter();
+                let tool =
+                    tools.find(|tool| tool.spec.name == *name && tool.workspace == *workspace);
                 tool.map(|tool| Fact::Tool(Arc::new(tool.clone())))
             }
             Need::Activities(..) => {
                 let said = json!({ "newest": self.activities, "older": self.older });
                 Some(Fact::Value(Arc::new(said)))
             }
+            Need::ToolCount(_) => None,
             Need::User(_, user) => (user.as_str() == "ada").then(|| Fact::User(self.is_ada_active)),
             Need::ToolCalls(_) => {
                 let rows = self.rows.values().cloned();
@@ -457,6 +465,7 @@ impl World {
             }
             Need::StartedOnce(_) => None,
             Need::Starts(_) => Some(Fact::Starts(Arc::new(self.starts.clone()))),
+            Need::OperationResult(..) | Need::RunningOperations(_) => None,
             Need::State(Key::Run(_)) => self.other_run.clone().map(|it| Fact::Run(Arc::new(it))),
             Need::State(_) => None,
         };

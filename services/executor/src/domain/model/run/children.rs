@@ -26,6 +26,19 @@ impl Run {
         self.steps.len() - children.count()
     }
 
+    /// The same step in an earlier state of the run; none: it is new. A newer plan may have another length, and the
+    /// children follow its steps.
+    #[must_use]
+    pub fn step_before<'b>(&self, before: &'b Self, index: usize) -> Option<&'b Step> {
+        if self.plan == before.plan {
+            return before.steps.get(index);
+        }
+        match index.checked_sub(self.planned_len()) {
+            Some(child) => before.steps.get(before.planned_len() + child),
+            None => before.planned_steps().nth(index),
+        }
+    }
+
     /// The steps of the plan.
     pub fn planned_steps(&self) -> impl Iterator<Item = &Step> {
         self.steps.iter().take_while(|step| step.child_of.is_none())

@@ -53,6 +53,7 @@ pub(super) fn check(before: Option<&Request>, next: &Request, effects: &[Effect]
             Effect::Changed { id, version, .. } => {
                 assert_eq!((*id, *version), (next.id, next.version));
             }
+            Effect::StandingApprovalUsed { request, .. } => assert_eq!(*request, next.id),
             Effect::UserChanged(..) | Effect::DeleteExpired { .. } => {
                 panic!("a request changed something else")
             }

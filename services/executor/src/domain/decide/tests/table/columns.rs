@@ -216,6 +216,12 @@ fn retry() -> RunInput {
     RunInput::Retry { by, from }
 }
 
+/// The newest version is that of the run.
+fn migrate() -> RunInput {
+    let (by, version) = (owner(), None);
+    RunInput::Migrate { by, version }
+}
+
 fn signal() -> RunInput {
     let (by, name) = (owner(), "paid".to_owned());
     let signal = Signal {
@@ -239,6 +245,7 @@ fn of_people() -> Vec<Column> {
         on("resume `continue`", |_| resume(ResumeMode::Continue)),
         on("resume `now`", |_| resume(ResumeMode::Now)),
         on("cancel", |_| cancel()),
+        on("migrate", |_| migrate()),
         on("retry", |_| retry()),
         on("signal", |_| signal()),
         on("take over", |_| RunInput::TakeOver { by: owner() }),

@@ -1,6 +1,7 @@
 //! What must hold after every decision.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use holdpoint_contracts::history::{EventType, HistoryItem};
 use holdpoint_contracts::hold::HoldState;
@@ -14,7 +15,7 @@ use crate::domain::rules::approval_gate::call_digest;
 use crate::domain::rules::pauses::is_of_run;
 use crate::domain::run::fan_out::child_id;
 use crate::domain::run::{Phase, Run, Step, StepPhase, Timer};
-use crate::domain::{Effect, Reply, StepRow};
+use crate::domain::{Effect, Reply, StepRow, ToolEntry};
 
 impl World {
     /// What must hold between a state and the next.
@@ -211,13 +212,18 @@ impl World {
 
     /// Nothing gated is dispatched without a valid approval of exactly this call (S2-R3).
     fn check_gate(&self, step: &Step, out: &StepDispatch) {
-        let tool = self.tools.iter().find(|tool| tool.spec.name == out.tool);
-        let is_risky = tool.is_some_and(|tool| tool.spec.risk == Risk::High);
+        let mut entry = ToolEntry::default();
+        let tools = self.tools.iter();
+        for tool in tools.filter(|tool| tool.spec.name == out.tool) {
+            entry.add(Arc::new(tool.clone()));
+        }
+        let is_risky = entry.risk() == Risk::High;
         let id = match step.child_of {
             Some(of) => &self.plan.plan.steps[of.parent].id,
             None => &step.id,
         };
-        let mut steps = self.plan.plan.steps.iter();
+        let next = self.next_plan.iter().flat_map(|plan| &plan.plan.steps);
+        let mut steps = self.plan.plan.steps.iter().chain(next);
         let planned = steps.find(|planned| planned.id == *id).unwrap();
         if planned.approval.is_none() && !is_risky && !step.is_high_risk {
             return;
@@ -226,11 +232,7 @@ impl World {
         let approval = step.approval.as_deref().expect("an approval");
         assert!(self.approved.contains(&approval.hold), "nobody approved it");
         let decision = approval.valid_decision(self.now).expect("a valid approval");
-        let version = tool.map(|tool| {
-            let named = tool.spec.version.as_deref().unwrap_or("unversioned");
-            format!("{named}+{}", tool.version)
-        });
-        let digest = call_digest(&out.tool, version.as_deref(), &out.args);
+        let digest = call_digest(&out.tool, entry.version().as_deref(), &out.args);
         let approved = decision.edited_digest.as_ref().unwrap_or(&approval.digest);
         assert_eq!(
             digest.as_ref(),
@@ -376,7 +378,9 @@ fn check_phases(before: &Run, next: &Run, effects: &[Effect], items: &[&HistoryI
     }
     for old in &before.steps {
         let Some(new) = next.steps.iter().find(|new| new.id == old.id) else {
-            assert!(old.child_of.is_some(), "{} is gone", old.id);
+            // A newer plan may lack a step that has not begun.
+            let is_replaced = before.plan != next.plan && matches!(old.phase, StepPhase::Planned);
+            assert!(old.child_of.is_some() || is_replaced, "{} is gone", old.id);
             continue;
         };
         assert!(new.dispatch >= old.dispatch, "dispatch sinks");

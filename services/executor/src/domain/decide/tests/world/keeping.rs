@@ -47,6 +47,8 @@ impl World {
                 | Effect::LeasesRenewed { .. }
                 | Effect::Users(_)
                 | Effect::DeleteExpiredRuns { .. }
+                | Effect::OperationResult(_)
+                | Effect::OperationPending
                 | Effect::ScopeSyncPending => {
                     panic!("a run knows no nodes, no users and no pages")
                 }

@@ -1,0 +1,170 @@
+//! Warns of unknown users and empty roles in a plan, and of results that may be missing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use holdpoint_contracts::hold::OnTimeout;
+use holdpoint_contracts::problem::FieldError;
+use holdpoint_holds::Recipient;
+use holdpoint_ids::{UserName, Workspace};
+use holdpoint_store::StoreError;
+use holdpoint_user_directory::table as directory;
+use serde_json::Value;
+
+use super::super::ExecutorQueries;
+use crate::domain::definition::nearest;
+use crate::domain::plan::{Action, Plan, PlannedStep};
+
+/// Recipients of one agent that are looked for; further ones get no warning.
+const RECIPIENTS_MAX: usize = 100;
+
+/// Names of users and roles that an unknown one is compared with, in their order.
+const COMPARED_MAX: u64 = 500;
+
+impl ExecutorQueries {
+    /// One warning for each unknown user and each role without a user, at the first step that names it.
+    pub(super) async fn people_warnings(
+        &self,
+        workspace: &Workspace,
+        plan: &Plan,
+    ) -> Result<Vec<FieldError>, StoreError> {
+        let mut named: BTreeMap<Recipient, &str> = BTreeMap::new();
+        for step in &plan.steps {
+            for recipient in recipients(step) {
+                named.entry(recipient).or_insert(&step.id);
+            }
+        }
+        // A workspace without users gets them later.
+        if named.is_empty() || !directory::any_in(&self.db, workspace).await? {
+            return Ok(Vec::new());
+        }
+        let users = named
+            .keys()
+            .take(RECIPIENTS_MAX)
+            .filter_map(|one| match one {
+                Recipient::User(name) => Some(name.clone()),
+                Recipient::Role(_) => None,
+            });
+        let users: Vec<UserName> = users.collect();
+        let found = directory::find_all(&self.db, workspace, &users).await?;
+        let active = found.into_iter().filter(|user| user.active);
+        let active: BTreeSet<UserName> = active.map(|user| user.name).collect();
+        let roles = named.keys().take(RECIPIENTS_MAX);
+        let roles = roles.filter_map(|one| match one {
+            Recipient::Role(role) => Some(role),
+            Recipient::User(_) => None,
+        });
+        let roles: Vec<_> = roles.collect();
+        let staffed = directory::staffed_roles(&self.db, workspace, &roles).await?;
+        let mut warnings = Vec::new();
+        for (recipient, step) in named.into_iter().take(RECIPIENTS_MAX) {
+            let message = match &recipient {
+                Recipient::User(name) if active.contains(name) => continue,
+                Recipient::User(name) => format!("No active user has the name `{name}`."),
+                Recipient::Role(role) if staffed.contains(role) => continue,
+                Recipient::Role(role) => {
+                    format!("No active user has the role `{role}`. Such a request escalates.")
+                }
+            };
+            warnings.push((recipient, warning(step, message)));
+        }
+        if warnings.is_empty() {
+            return Ok(Vec::new());
+        }
+        let known = directory::recipients(&self.db, workspace, COMPARED_MAX).await?;
+        let warnings = warnings.into_iter().map(|(recipient, warning)| FieldError {
+            nearest: nearest(&recipient.to_string(), known.iter().map(String::as_str)),
+            text: recipient.to_string(),
+            ..warning
+        });
+        Ok(warnings.collect())
+    }
+}
+
+/// One warning for each step whose arguments use the result of a step that may be skipped. The result is then `null`.
+/// A condition that names the step, or is the same, guards against that.
+pub(super) fn skipped_references(plan: &Plan) -> Vec<FieldError> {
+    let mut warnings = Vec::new();
+    for (step, used) in plan.steps.iter().zip(plan.unguarded_results()) {
+        for source in used.into_iter().filter_map(|index| plan.steps.get(index)) {
+            let is_same = step.when.is_some() && step.when == source.when;
+            if may_be_skipped(source) && !is_same {
+                let name = &source.id;
+                let message = format!("`{name}` may be skipped. Its result is then `null` here.");
+                let text = format!("${name}");
+                warnings.push(FieldError {
+                    text,
+                    ..warning(&step.id, message)
+                });
+            }
+        }
+    }
+    warnings
+}
+
+pub(super) fn may_be_skipped(step: &PlannedStep) -> bool {
+    let on_timeout = match &step.action {
+        Action::Ask(ask) => Some(ask.on_timeout),
+        Action::Handoff(handoff) => Some(handoff.on_timeout),
+        Action::Tool { .. }
+        | Action::Wait { .. }
+        | Action::WaitUntil(_)
+        | Action::WaitFor(_)
+        | Action::Finish(_) => None,
+    };
+    step.when.is_some() || on_timeout == Some(OnTimeout::Skip)
+}
+
+/// The recipients that a step names without a placeholder.
+fn recipients(step: &PlannedStep) -> Vec<Recipient> {
+    let to = match &step.action {
+        Action::Ask(ask) => ask.to.as_array(),
+        Action::Handoff(handoff) => handoff.to.as_array(),
+        Action::Tool { .. }
+        | Action::Wait { .. }
+        | Action::WaitUntil(_)
+        | Action::WaitFor(_)
+        | Action::Finish(_) => None,
+    };
+    let to = to.into_iter().flatten().filter_map(Value::as_str);
+    let from = step.approval.iter().flat_map(|rule| rule.from.iter());
+    to.chain(from.map(String::as_str))
+        .filter_map(|text| text.parse().ok())
+        .collect()
+}
+
+fn warning(step: &str, message: String) -> FieldError {
+    FieldError {
+        step: Some(step.to_owned()),
+        message,
+        ..FieldError::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gate: a plan warns of a result that may be missing.
+    #[test]
+    fn a_result_of_a_step_that_may_be_skipped_is_a_warning() {
+        let plan = |when: &str| {
+            let text = format!(
+                "agent: a\nsteps:\n  - id: find\n    tool: log\n    when: contact.replied == true\n    args: {{ message: hi }}\n  - id: tell\n    tool: log\n{when}    args: {{ message: \"{{{{ $find.message }}}}\" }}\n"
+            );
+            Plan::compile(&text).unwrap_or_else(|errors| panic!("{errors:?}"))
+        };
+        let warnings = skipped_references(&plan(""));
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert_eq!(warnings[0].step.as_deref(), Some("tell"));
+        assert_eq!(warnings[0].text, "$find");
+        for guard in [
+            "    when: $find != null\n",
+            "    when: contact.replied == true\n",
+        ] {
+            assert_eq!(skipped_references(&plan(guard)), []);
+        }
+        // It names another field `find`.
+        let other = plan("    when: contact.find == true\n");
+        assert_eq!(skipped_references(&other).len(), 1);
+    }
+}

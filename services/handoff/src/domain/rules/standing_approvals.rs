@@ -1,0 +1,131 @@
+//! Which standing approvals vote for a new request (S2-R4).
+//!
+//! A use is a vote of the person who created the standing approval. The rules of the request therefore apply to it: the
+//! person may decide it, is not excluded, and votes once. Every doubt means that people are asked as usual.
+
+use holdpoint_contracts::hold::{ApprovalItem, HoldOutcome, HoldSpec};
+use holdpoint_contracts::notification::RequestEventKind;
+use holdpoint_contracts::run::HoldKind;
+use serde_json::json;
+
+use super::authorization::may_decide;
+use crate::domain::decision::{Fact, Need, Undecided};
+use crate::domain::effect::Effect;
+use crate::domain::lookup::{DecisionContext, load_together};
+use crate::domain::model::progress::AuditStamp;
+use crate::domain::model::request::{Owner, Phase};
+use crate::domain::model::standing_approval::{CallKind, CountedStandingApproval};
+use crate::domain::transition::RequestTransition;
+
+/// The gated call of a new request, and the standing approvals of such calls.
+pub(crate) struct StandingVotes<'s> {
+    kind: CallKind,
+    item: &'s ApprovalItem,
+    /// Those that do not cover the call are among them.
+    approvals: Vec<CountedStandingApproval>,
+}
+
+/// Reads the standing approvals for a request of a run with one gated call. Other requests have none.
+pub(crate) fn read_standing_approvals<'s>(
+    transition: &RequestTransition,
+    spec: &'s HoldSpec,
+    context: &DecisionContext<'_>,
+) -> Result<Option<StandingVotes<'s>>, Undecided> {
+    let is_runs = transition.request.owner == Some(Owner::Executor);
+    // People look at a call that is asked again: its approval became void, or a person has sent it back.
+    let is_first = spec.asks_again.is_none();
+    let is_approval = is_runs && is_first && spec.kind == HoldKind::Approval;
+    let ([item], Some(agent), true) = (spec.items.as_slice(), &spec.agent, is_approval) else {
+        return Ok(None);
+    };
+    let kind = CallKind {
+        agent: agent.clone(),
+        tool: item.tool.clone(),
+    };
+    let mut approvals = context.facts.standing_approvals(&kind, context.now)?;
+    // The one that expires first is used first.
+    approvals.sort_by_key(|one| (one.approval.expires_at(), one.approval.id));
+    let creators = approvals.iter().map(|one| &one.approval.created_by);
+    load_together(creators.map(|name| context.facts.active_user(name).map(drop)))?;
+    Ok(Some(StandingVotes {
+        kind,
+        item,
+        approvals,
+    }))
+}
+
+impl StandingVotes<'_> {
+    /// Adds votes until the request is decided. Returns whether it is.
+    pub(crate) fn cast(
+        mut self,
+        transition: &mut RequestTransition,
+        need: u32,
+        context: &DecisionContext<'_>,
+    ) -> Result<bool, Undecided> {
+        let need = usize::try_from(need.max(1)).unwrap_or(usize::MAX);
+        let mut is_used = false;
+        for one in &mut self.approvals {
+            let votes = &transition.request.progress.votes;
+            if votes.len() >= need {
+                break;
+            }
+            let creator = &one.approval.created_by;
+            let has_voted = votes.iter().any(|vote| vote.by == creator.as_str());
+            // The schema comes last, because it costs most.
+            if has_voted
+                || !may_decide(&transition.request, creator, context)?
+                || !one.covers(self.item, context.now)
+            {
+                continue;
+            }
+            add_vote(transition, one);
+            is_used = true;
+        }
+        if is_used {
+            // Later requests of the same batch must count these uses.
+            let need =
+                Need::StandingApprovals(context.facts.workspace.clone(), self.kind, context.now);
+            let fact = Fact::StandingApprovals(self.approvals);
+            transition.facts.push((need, fact));
+        }
+        let is_decided = is_used && transition.request.progress.votes.len() >= need;
+        if is_decided {
+            approve(transition);
+        }
+        Ok(is_decided)
+    }
+}
+
+fn add_vote(transition: &mut RequestTransition, one: &mut CountedStandingApproval) {
+    one.used += 1;
+    let approval = &one.approval;
+    let by = approval.created_by.as_str();
+    let note = format!(
+        "standing approval {}, use {} of {}",
+        approval.id, one.used, approval.terms.max_uses
+    );
+    transition.add_history("approved", by, Some(note));
+    let vote = AuditStamp::new(by, transition.at);
+    transition.request.progress.votes.push(vote);
+    transition.effects.push(Effect::StandingApprovalUsed {
+        workspace: approval.workspace.clone(),
+        id: approval.id,
+        number: one.used,
+        request: transition.request.id,
+    });
+}
+
+/// Decides the request in the name of the last voter. Its recipients were not asked, so none is notified of the end.
+fn approve(transition: &mut RequestTransition) {
+    let Some(last) = transition.request.progress.history.last().cloned() else {
+        return;
+    };
+    transition.notify(RequestEventKind::Decided, Some(&last.by), Vec::new());
+    transition.request.phase = Phase::Decided {
+        outcome: HoldOutcome::Approved,
+        data: json!(last.note),
+        by: last.by,
+        at: transition.at,
+    };
+    transition.close();
+}

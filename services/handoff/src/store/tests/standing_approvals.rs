@@ -1,0 +1,125 @@
+//! Standing approvals and their uses.
+
+use holdpoint_contracts::handoff::StandingApprovalTerms;
+use holdpoint_kernel::Store as _;
+use holdpoint_store::{StoreError, begin_write, is_conflict};
+use sea_orm::DatabaseConnection;
+use serde_json::json;
+
+use super::{acme, handoff, now, save_all, sqlite};
+use crate::domain::{
+    Aggregate, AuditStamp, CallKind, CountedStandingApproval, Effect, Fact, Need, StandingApproval,
+};
+use crate::store::{list_standing_approvals, list_uses, standing_approval_use_row};
+
+#[tokio::test]
+async fn uses_of_a_standing_approval_are_counted_and_never_doubled() {
+    let (_dir, db) = sqlite().await;
+    are_counted(&db).await;
+}
+
+pub(super) fn standing(number: u32, tool: &str) -> StandingApproval {
+    StandingApproval {
+        workspace: acme(),
+        id: format!("sa_0193aaaabbbb7ccc8ddd{number:012x}")
+            .parse()
+            .unwrap(),
+        terms: StandingApprovalTerms {
+            agent: "refund".parse().unwrap(),
+            tool: tool.parse().unwrap(),
+            version: None,
+            args_schema: json!({}),
+            max_uses: 3,
+            expires_in: 60_000 * u64::from(number),
+            reason: None,
+        },
+        created_by: "ada".parse().unwrap(),
+        created_at: now(),
+        revoked: None,
+        version: 1,
+    }
+}
+
+pub(super) fn used(approval: &StandingApproval, number: u32) -> Effect {
+    let request = format!("hold_01920000000070008000000000000001-{number}");
+    Effect::StandingApprovalUsed {
+        workspace: approval.workspace.clone(),
+        id: approval.id,
+        number,
+        request: request.parse().unwrap(),
+    }
+}
+
+async fn insert(db: &DatabaseConnection, effects: &[Effect]) -> Result<(), StoreError> {
+    let tx = begin_write(db).await.unwrap();
+    standing_approval_use_row::insert(&tx, effects, now()).await?;
+    tx.commit().await
+}
+
+pub(super) async fn are_counted(db: &DatabaseConnection) {
+    let (one, other) = (standing(5, "refund"), standing(9, "deploy"));
+    let mut revoked = standing(7, "refund");
+    revoked.revoked = Some(AuditStamp {
+        by: "ada".to_owned(),
+        at: now(),
+    });
+    let expired = standing(0, "refund");
+    let all = [&one, &other, &revoked, &expired];
+    let states = all.map(|state| (Aggregate::StandingApproval(Box::new(state.clone())), 0));
+    assert_eq!(save_all(db, &states).await, []);
+    insert(db, &[used(&one, 1), used(&one, 2), used(&other, 1)])
+        .await
+        .unwrap();
+
+    // Another replica took the number 2 first.
+    let lost = insert(db, &[used(&one, 2), used(&one, 3)]).await;
+    assert!(is_conflict(&lost.unwrap_err()));
+
+    let kind = CallKind {
+        agent: "refund".parse().unwrap(),
+        tool: "refund".parse().unwrap(),
+    };
+    let (of_call, count) = (
+        Need::StandingApprovals(acme(), kind, now()),
+        Need::StandingApprovalCount(acme(), now()),
+    );
+    let tx = begin_write(db).await.unwrap();
+    let needs = [of_call.clone(), count.clone()];
+    let found = handoff().find(&tx, &needs).await.unwrap();
+    tx.commit().await.unwrap();
+    let counted = |approval: &StandingApproval, used| CountedStandingApproval {
+        approval: approval.clone(),
+        used,
+    };
+    let expected = [
+        (of_call, Fact::StandingApprovals(vec![counted(&one, 2)])),
+        (count, Fact::StandingApprovalCount(2)),
+    ];
+    assert_eq!(found, expected);
+
+    let listed = list_standing_approvals(db, &acme(), None, 10)
+        .await
+        .unwrap();
+    let order = [&other, &revoked, &one, &expired].map(|state| state.id);
+    assert_eq!(
+        listed.iter().map(|one| one.approval.id).collect::<Vec<_>>(),
+        order
+    );
+    let after = list_standing_approvals(db, &acme(), Some(one.id), 10)
+        .await
+        .unwrap();
+    assert_eq!(after, [counted(&expired, 0)]);
+    let uses = list_uses(db, &acme(), one.id).await.unwrap();
+    assert_eq!(
+        uses.iter().map(|one| one.number).collect::<Vec<_>>(),
+        [2, 1]
+    );
+    let elsewhere = "other".parse().unwrap();
+    assert_eq!(
+        list_standing_approvals(db, &elsewhere, None, 10)
+            .await
+            .unwrap(),
+        []
+    );
+    assert_eq!(list_uses(db, &elsewhere, one.id).await.unwrap(), []);
+}
