@@ -159,6 +159,10 @@ pub enum Refusal {
     NoLimitKey(&'static str, String),
     #[error("agent `{0}` starts once for each contact; name the `contact` of the run")]
     ContactRequired(AgentName),
+    #[error(
+        "the `rate` of agent `{0}` has a start only later than in 366 days, which is the most; start it later"
+    )]
+    TooManyStarts(AgentName),
     /// Pointers are into the inputs.
     #[error("the inputs do not match the agent's `inputs`")]
     InvalidInput(Vec<FieldError>),
@@ -244,6 +248,7 @@ impl Refusal {
             Self::RetryTooLate(..) => (409, "step_not_reached"),
             Self::ScopeBusy => (409, "scope_busy"),
             Self::TooManyOperations => (409, "too_many_operations"),
+            Self::TooManyStarts(_) => (409, "too_many_starts"),
             Self::TooManyQuestions(_) => (409, "too_many_questions"),
             Self::TooManyRetries(_) => (409, "too_many_retries"),
             Self::TooManySignals(_) => (409, "too_many_signals"),

@@ -8,7 +8,7 @@ use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::Clocks;
 use holdpoint_ids::{AgentName, ContactId, RunId, Workspace};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::domain::decision::{Decision, Lookup, LookupFn, Outcome, Undecided};
 use crate::domain::effect::Reply;
@@ -17,7 +17,7 @@ use crate::domain::model::agent::Agent;
 use crate::domain::model::plan::{OnPause, PlannedStep};
 use crate::domain::model::run::{LABEL_CHARS_MAX, LABELS_MAX, Phase, Run, Signals, Step};
 use crate::domain::model::scope::AppliedScopes;
-use crate::domain::need::{INPUT, Key, Need};
+use crate::domain::need::{INPUT, Key, Need, PlanFact};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::derived_effects::decided_with_effects;
 use crate::domain::rules::missing_inputs::check_inputs;
@@ -54,19 +54,35 @@ pub(crate) fn start_run(
     inherit_pauses(&mut fresh, &scopes)?;
     let mut transition = RunTransition::new(&fresh, lookup, now);
     let plan = transition.plan()?;
-    if let Some(started) = limit_start(&mut transition, &plan.plan.limits, input)? {
-        return Ok(Outcome::Unchanged(Reply::Run(started.started(false, now))));
+    match limit_start(&mut transition, &plan.plan.limits, input) {
+        Ok(None) => {}
+        Ok(Some(started)) => {
+            return Ok(Outcome::Unchanged(Reply::Run(started.started(false, now))));
+        }
+        // The kernel allows few rounds.
+        Err(undecided) => {
+            return Err(undecided.with_needs_of(|| begin(&mut transition, &plan, input)));
+        }
     }
+    begin(&mut transition, &plan, input)?;
+    let answer = Reply::Run(transition.run.started(true, transition.now));
+    decided_with_effects(transition, answer)
+}
+
+/// Takes the first steps.
+fn begin(
+    transition: &mut RunTransition<'_>,
+    plan: &PlanFact,
+    input: &Value,
+) -> Result<(), Undecided> {
     transition.run.steps = plan.plan.steps.iter().map(planned_step).collect();
     transition.run.on_pause = plan.plan.on_pause;
     transition.value(INPUT.to_owned(), input.clone());
-    record_start(&mut transition);
+    record_start(transition);
     if let Some(inputs) = &plan.plan.inputs {
-        check_inputs(&mut transition, inputs, input)?;
+        check_inputs(transition, inputs, input)?;
     }
-    start_next_steps(&mut transition)?;
-    let answer = Reply::Run(transition.run.started(true, transition.now));
-    decided_with_effects(transition, answer)
+    start_next_steps(transition)
 }
 
 /// A run that nothing is known of but its agent.

@@ -9,7 +9,7 @@ use holdpoint_contracts::run::{FailureClass, HoldKind, Spent};
 use serde_json::json;
 
 use crate::domain::model::plan::limits::Budget;
-use crate::domain::model::run::{HoldClosure, PersonHold, StepPhase};
+use crate::domain::model::run::{HoldClosure, PersonHold, Step, StepPhase};
 use crate::domain::rules::open_hold::{answer_form, next_hold_id, open_hold};
 use crate::domain::transition::{RowData, RunTransition};
 
@@ -25,6 +25,9 @@ const STOP: &str = "stop";
 /// Sums of costs are rounded. This is more than the error, and less than any price.
 const COST_EPSILON: f64 = 1e-9;
 
+/// Largest sum of costs that is counted, more than any budget. An infinite sum could not be stored.
+const COST_COUNTED_MAX: f64 = 1e15;
+
 /// Whether a call of a tool exceeds the budget. The step then waits, and people are asked once.
 pub(crate) fn hold_by_budget(transition: &mut RunTransition<'_>, index: usize) -> bool {
     let spent = transition.run.spent(transition.now);
@@ -39,11 +42,29 @@ pub(crate) fn hold_by_budget(transition: &mut RunTransition<'_>, index: usize) -
     if let Some(reason) = used_up.filter(|_| !is_asked) {
         ask_about_budget(transition, &reason);
     }
-    let is_planned = |phase: &StepPhase| matches!(phase, StepPhase::Planned);
-    if (transition.step(index)).is_some_and(|step| !is_planned(&step.phase)) {
+    // A step that was called before has a row that says more.
+    let is_new = |step: &Step| matches!(step.phase, StepPhase::Planned) && step.dispatch == 0;
+    if (transition.step(index)).is_some_and(|step| !is_new(step)) {
         transition.set_phase(index, StepPhase::Planned, RowData::default());
     }
     true
+}
+
+/// While people are asked, a step that was to be called again waits for its turn, and its row says so.
+pub(crate) fn write_held_rows(transition: &mut RunTransition<'_>) {
+    if transition.run.budget_hold().is_none() {
+        return;
+    }
+    let is_planned = |step: &Step| matches!(step.phase, StepPhase::Planned);
+    let steps = transition.run.steps.iter().enumerate();
+    let held = steps.filter(|(index, step)| {
+        let before = transition.run.step_before(transition.before, *index);
+        is_planned(step) && before.is_some_and(|before| !is_planned(before))
+    });
+    let held: Vec<_> = held.map(|(index, _)| index).collect();
+    for index in held {
+        transition.row(index, RowData::default());
+    }
 }
 
 /// Counts the call of a tool.
@@ -57,7 +78,7 @@ pub(crate) fn count_call(transition: &mut RunTransition<'_>) {
 pub(crate) fn add_cost(transition: &mut RunTransition<'_>, cost: Option<f64>) {
     let cost = cost.filter(|cost| cost.is_finite() && *cost > 0.0);
     if let (Some(budget), Some(cost)) = (transition.run.budget_mut(), cost) {
-        budget.cost += cost;
+        budget.cost = (budget.cost + cost).min(COST_COUNTED_MAX);
     }
 }
 

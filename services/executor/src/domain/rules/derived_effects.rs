@@ -20,6 +20,7 @@ use crate::domain::effect::{Effect, Reply};
 use crate::domain::model::node::Lease;
 use crate::domain::model::run::{Choice, PersonHold, Run, Step, StepGrant, StepPhase, Uncertain};
 use crate::domain::need::{Aggregate, Fact, Need};
+use crate::domain::rules::budgets::write_held_rows;
 use crate::domain::rules::failed_steps::continue_after_failures;
 use crate::domain::rules::limit_effects::limit_effects;
 use crate::domain::rules::open_hold::load_spec;
@@ -332,6 +333,7 @@ pub(crate) fn with_derived_effects(mut transition: RunTransition<'_>, reply: Rep
         step.questions.open = None;
     }
     let questions = question_effects(&transition)?;
+    write_held_rows(&mut transition);
     let person_holds = person_hold_effects(&transition)?;
     let leases = lease_effects(transition.before, &transition.run, transition.now);
     let run_end = notify_run_end(&transition)?;

@@ -47,7 +47,19 @@ struct StepInputs {
 /// Starts every step that can start, and completes the run when all its steps have ended. Does nothing while
 /// the run cannot move.
 pub(crate) fn start_next_steps(transition: &mut RunTransition<'_>) -> Result<(), Undecided> {
-    take_run_place(transition)?;
+    match take_run_place(transition) {
+        Ok(()) => start_ready_steps(transition),
+        // The kernel allows few rounds, so the first steps are looked at as if it had a place.
+        Err(undecided) => Err(undecided.with_needs_of(|| {
+            if let Some(place) = transition.run.place_mut() {
+                place.number = Some(0);
+            }
+            start_ready_steps(transition)
+        })),
+    }
+}
+
+fn start_ready_steps(transition: &mut RunTransition<'_>) -> Result<(), Undecided> {
     if !transition.run.moves() {
         return Ok(());
     }

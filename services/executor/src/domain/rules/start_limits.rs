@@ -9,10 +9,10 @@ use sha2::{Digest, Sha256};
 
 use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::expression::{self, Scope};
-use crate::domain::model::plan::limits::{Limits, Once, Rate};
+use crate::domain::model::plan::limits::{Limits, Once, Rate, START_AHEAD_MAX_MS};
 use crate::domain::model::plan::write_canonical;
 use crate::domain::model::run::{Place, Run, RunBudget, RunLimits, StartTimer, StartTurn};
-use crate::domain::model::time::after;
+use crate::domain::model::time::{after, millis_between};
 use crate::domain::need::{Fact, Key, Need};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::open_hold::next_hold_id;
@@ -58,6 +58,7 @@ pub(crate) fn limit_start(
     }
     let rate = limits.rate.as_ref().zip(rate_key);
     let rate = rate.map(|(rate, key)| reserve_start(transition, rate, key));
+    let rate = rate.transpose()?;
     let budget = limits.budget.clone();
     transition.run.limits = Some(Box::new(RunLimits {
         budget: budget.map(|budget| Box::new(RunBudget::new(budget, now))),
@@ -88,7 +89,11 @@ fn started_run(transition: &RunTransition<'_>, key: Option<&String>) -> Option<A
 
 /// The next start of the key, and when it is due: `per` after the start that is so many starts before it. A start that
 /// is due later has a timer.
-fn reserve_start(transition: &mut RunTransition<'_>, rate: &Rate, key: String) -> StartTurn {
+fn reserve_start(
+    transition: &mut RunTransition<'_>,
+    rate: &Rate,
+    key: String,
+) -> Result<StartTurn, Undecided> {
     let starts = match transition.lookup(&Need::Starts(key.clone())) {
         Lookup::Found(Fact::Starts(starts)) => starts,
         Lookup::NotLoaded | Lookup::Missing | Lookup::Found(_) => Arc::default(),
@@ -102,6 +107,9 @@ fn reserve_start(transition: &mut RunTransition<'_>, rate: &Rate, key: String) -
     let due = now
         .max(allowed.unwrap_or(now))
         .max(newest.map_or(now, |(_, due)| due));
+    if millis_between(now, due) > START_AHEAD_MAX_MS {
+        return Err(Refusal::TooManyStarts(transition.run.agent.clone()).into());
+    }
     let timer = (due > now).then(|| {
         let hold = next_hold_id(&mut transition.run);
         transition.timer(hold, Some(due));
@@ -110,12 +118,12 @@ fn reserve_start(transition: &mut RunTransition<'_>, rate: &Rate, key: String) -
             rev: transition.run.version,
         }
     });
-    StartTurn {
+    Ok(StartTurn {
         key,
         number: newest.map_or(1, |(number, _)| number + 1),
         due,
         timer,
-    }
+    })
 }
 
 fn contact_key(transition: &RunTransition<'_>) -> Result<String, Undecided> {

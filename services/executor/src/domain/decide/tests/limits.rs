@@ -1,5 +1,7 @@
 //! Budgets, places and starting once.
 
+use std::sync::Arc;
+
 use chrono::TimeDelta;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::HoldOutcome;
@@ -8,16 +10,27 @@ use holdpoint_contracts::steps::Grant;
 use holdpoint_ids::{HoldId, RunId};
 use serde_json::{Value, json};
 
-use super::world::{Heard, World, done, run_id, start_input};
+use super::world::{Heard, World, done, owner, run_id, start_input};
 use crate::domain::plan::Plan;
 use crate::domain::run::StepPhase;
-use crate::domain::{Refusal, Reply, RunInput, StepReport};
+use crate::domain::{PlanFact, Refusal, Reply, RunInput, StepReport};
 
 const THREE: &str = "  - tool: log\n  - tool: log\n  - tool: log\n";
 
-fn limited(limits: &str, steps: &str) -> World {
+fn plan(limits: &str, steps: &str) -> Plan {
     let text = format!("agent: outreach\nlimits: {limits}\nsteps:\n{steps}");
-    World::of_plan(Plan::compile(&text).unwrap_or_else(|errors| panic!("{errors:?}\n{text}")))
+    Plan::compile(&text).unwrap_or_else(|errors| panic!("{errors:?}\n{text}"))
+}
+
+fn limited(limits: &str, steps: &str) -> World {
+    World::of_plan(plan(limits, steps))
+}
+
+/// Moves the run to a version of its agent with other limits.
+fn migrate(world: &mut World, limits: &str) {
+    world.next_plan = Some(Arc::new(PlanFact::new(plan(limits, THREE))));
+    let by = owner();
+    world.give(RunInput::Migrate { by, version: None });
 }
 
 fn report_cost(world: &mut World, step: &str, cost: f64) {
@@ -218,7 +231,7 @@ fn a_retried_run_takes_a_place_again() {
     assert_eq!(world.limits.clone().unwrap().place, None);
     world.places.taken.insert(0, other(1));
     world.give(RunInput::Retry {
-        by: super::world::owner(),
+        by: owner(),
         from: None,
     });
     assert_eq!((world.status(), world.handed.len()), (RunStatus::Queued, 1));
@@ -332,4 +345,115 @@ fn a_delayed_start_can_be_cancelled_and_paused() {
     world.start();
     world.cancel();
     assert!(world.fire_next().is_none(), "its timer is cleared");
+}
+
+/// A place outlasts a pause and a suspension, and other runs stay queued.
+#[test]
+fn a_suspended_run_keeps_its_place() {
+    let mut world = limited("{ concurrency: { runs: 1 } }", THREE);
+    world.start();
+    let number = |world: &World| world.limits.clone().unwrap().place.unwrap().number;
+    world.give(RunInput::Suspend {
+        by: owner(),
+        reason: None,
+    });
+    assert_eq!(world.status(), RunStatus::PausedForIntervention);
+    assert_eq!((number(&world), world.freed.len()), (Some(0), 0));
+    world.cancel();
+    assert_eq!(world.limits.clone().unwrap().place, None);
+    assert_eq!(world.freed.len(), 1);
+}
+
+/// The number of its new version counts for a queued run, and what is used stays used.
+#[test]
+fn a_migrated_run_has_the_numbers_of_its_new_version() {
+    let mut world = limited("{ concurrency: { runs: 1 }, budget: { steps: 1 } }", THREE);
+    world.places.taken.insert(0, other(1));
+    world.start();
+    assert_eq!(world.status(), RunStatus::Queued);
+    migrate(
+        &mut world,
+        "{ concurrency: { runs: 2 }, budget: { steps: 2 } }",
+    );
+    assert_eq!(
+        (world.status(), world.handed.len()),
+        (RunStatus::Running, 1)
+    );
+    let place = world.limits.clone().unwrap().place.unwrap();
+    assert_eq!(place.number, Some(1));
+    world.report("step-01", done(Value::Null));
+    assert_eq!(world.handed.len(), 2, "the second of two calls");
+
+    let mut world = limited("{ concurrency: { runs: 1 } }", THREE);
+    world.places.taken.insert(0, other(1));
+    world.start();
+    migrate(
+        &mut world,
+        "{ concurrency: { runs: 2, key: $input.region } }",
+    );
+    assert_eq!(
+        world.status(),
+        RunStatus::Queued,
+        "another key has other places"
+    );
+}
+
+/// More runs are in progress than a newer version allows: they stay, and no other run starts.
+#[test]
+fn a_lowered_limit_takes_no_place_away() {
+    let mut world = limited("{ concurrency: { runs: 2 } }", THREE);
+    world
+        .places
+        .taken
+        .extend([(0, other(1)), (4, other(2)), (7, other(3))]);
+    world.start();
+    assert_eq!(world.status(), RunStatus::Queued);
+    world.places.taken.remove(&0);
+    world.give(RunInput::TakePlace);
+    assert_eq!(world.status(), RunStatus::Queued);
+    world.places.taken.remove(&4);
+    world.give(RunInput::TakePlace);
+    assert_eq!(world.status(), RunStatus::Running);
+}
+
+/// An approval, also of a standing approval, is no way around the budget. It is not used up by the question.
+#[test]
+fn an_approved_call_waits_for_the_budget() {
+    let steps = "  - id: pay\n    tool: send_email\n    args: { n: 1 }\n    approval: { from: \"@role.manager\" }\n    needs: []\n  - id: note\n    tool: log\n    needs: []\n";
+    let mut world = limited("{ budget: { cost: 1 } }", steps);
+    world.start();
+    let asked = world.run().people().next().unwrap().1.id;
+    assert_eq!(world.handed.len(), 1);
+    report_cost(&mut world, "note", 3.0);
+    world.close_as(asked, HoldOutcome::Approved, json!("go on"));
+    assert_eq!(world.handed.len(), 1, "the budget is used up");
+    answer(&mut world, "continue");
+    assert_eq!(world.handed.len(), 2);
+    assert_eq!(world.run().people().count(), 0, "nobody is asked again");
+}
+
+/// Sums are stored as JSON, which has no infinity.
+#[test]
+fn huge_costs_have_a_finite_sum() {
+    let mut world = limited("{ budget: { cost: 1000000000000 } }", THREE);
+    world.start();
+    report_cost(&mut world, "step-01", f64::MAX);
+    answer(&mut world, "continue");
+    report_cost(&mut world, "step-02", f64::MAX);
+    answer(&mut world, "continue");
+    report_cost(&mut world, "step-03", f64::MAX);
+    assert_eq!(world.status(), RunStatus::Completed);
+    let text = serde_json::to_string(world.run()).unwrap();
+    let read: crate::domain::Run = serde_json::from_str(&text).unwrap();
+    assert_eq!(read, *world.run());
+}
+
+#[test]
+fn a_rate_reserves_no_start_after_a_year() {
+    let mut world = limited("{ rate: { starts: 1, per: 90 days } }", THREE);
+    world.starts = vec![(5, world.now + TimeDelta::days(300))];
+    assert!(matches!(
+        world.give(start_input()),
+        Heard::Refused(Refusal::TooManyStarts(_))
+    ));
 }

@@ -9,6 +9,9 @@ pub const PLACES_MAX: u32 = 1_000;
 /// Most starts of a rate.
 pub const RATE_STARTS_MAX: u32 = 1_000;
 
+/// How far ahead a rate reserves starts, in milliseconds: 366 days.
+pub const START_AHEAD_MAX_MS: u64 = 366 * 86_400_000;
+
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -5,7 +5,7 @@ use holdpoint_contracts::run::Spent;
 use holdpoint_ids::{HoldId, RunId};
 use serde::{Deserialize, Serialize};
 
-use crate::domain::model::plan::limits::Budget;
+use crate::domain::model::plan::limits::{Budget, Limits};
 use crate::domain::model::run::{PersonHold, Run};
 use crate::domain::model::time::millis_between;
 
@@ -136,6 +136,22 @@ impl Run {
     #[must_use]
     pub fn places(&self) -> Option<u32> {
         Some(self.place()?.runs)
+    }
+
+    /// Takes the numbers of a newer version of its agent. It keeps its key and its turn, and what it has used.
+    pub fn renew_limits(&mut self, before: &Limits, after: &Limits) {
+        let Some(limits) = self.limits.as_deref_mut() else {
+            return;
+        };
+        if let (Some(budget), Some(allowed)) = (&mut limits.budget, &after.budget) {
+            budget.allowed.clone_from(allowed);
+        }
+        let counts = before.concurrency.as_ref().zip(after.concurrency.as_ref());
+        if let (Some(place), Some((old, new))) = (&mut limits.place, counts)
+            && old.key == new.key
+        {
+            place.runs = new.runs;
+        }
     }
 
     fn place(&self) -> Option<&Place> {

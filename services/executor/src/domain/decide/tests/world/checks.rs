@@ -385,12 +385,13 @@ fn check_phases(before: &Run, next: &Run, effects: &[Effect], items: &[&HistoryI
         };
         assert!(new.dispatch >= old.dispatch, "dispatch sinks");
         let is_revised = old.feedback != new.feedback;
-        // A resumed scope may have ended the wait first, in the same decision.
-        let is_waited = matches!(
-            (&old.phase, &new.phase),
-            (StepPhase::Waiting(_), StepPhase::Completed { .. })
-        );
-        if (is_retried || is_revised) && !is_waited && old.phase != new.phase {
+        // A resumed scope may have ended the step first, in the same decision. A retry keeps its result.
+        let mut earlier = items
+            .iter()
+            .take_while(|item| item.kind != EventType::RunRetried);
+        let has_ended_before =
+            new.phase.is_settled() && earlier.any(|item| item.step.as_ref() == Some(&old.id));
+        if (is_retried || is_revised) && !has_ended_before && old.phase != new.phase {
             assert!(new.dispatch > old.dispatch, "{} is not fenced", new.id);
         } else if old.phase.is_settled() && old.child_of.is_none() {
             assert_eq!(old.phase, new.phase, "what has ended stays as it is");
