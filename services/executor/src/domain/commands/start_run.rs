@@ -47,7 +47,7 @@ pub(crate) fn start_run(
     };
     check_labels(labels)?;
     let (known, scopes) = load_agent(workspace, agent, contact.as_ref(), lookup)?;
-    let mut fresh = fresh_run(workspace, id, (agent, known.newest), now);
+    let mut fresh = fresh_run(workspace, id, &known, now);
     fresh.contact.clone_from(contact);
     fresh.labels.clone_from(labels);
     fresh.started_by.clone_from(by);
@@ -86,17 +86,12 @@ fn begin(
 }
 
 /// A run that nothing is known of but its agent.
-fn fresh_run(
-    workspace: &Workspace,
-    id: RunId,
-    (agent, plan): (&AgentName, u32),
-    now: DateTime<Utc>,
-) -> Run {
+fn fresh_run(workspace: &Workspace, id: RunId, agent: &Agent, now: DateTime<Utc>) -> Run {
     Run {
         id,
         workspace: workspace.clone(),
-        agent: agent.clone(),
-        plan,
+        agent: agent.name.clone(),
+        plan: agent.newest,
         contact: None,
         labels: BTreeMap::new(),
         started_by: Actor(String::new()),

@@ -109,7 +109,7 @@ fn ask(world: &mut World, input: RunInput) {
     let read = world.read();
     let stands = |step: &str| {
         let found = world.run().steps.iter().find(|one| one.id == step);
-        !read.moves() && matches!(found.unwrap().phase, StepPhase::Queued(_))
+        !read.may_call() && matches!(found.unwrap().phase, StepPhase::Queued(_))
     };
     let never = matches!(&input, RunInput::StartStep(DeliveredStep { step, .. }) if stands(step));
     let heard = world.give(input);
