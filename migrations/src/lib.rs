@@ -125,6 +125,7 @@ service!(handoff:
     "0001_initial" => [super::KERNEL, include_str!("handoff/0001_initial.sql")],
     "0002_retention" => [super::DEAD_LETTERS_BY_AGE, include_str!("handoff/0002_retention.sql")],
     "0003_standing_approvals" => [include_str!("handoff/0003_standing_approvals.sql")],
+    "0004_early_approvals" => [include_str!("handoff/0004_early_approvals.sql")],
 );
 service!(notification:
     "0001_initial" => [super::KERNEL, super::USER_DIRECTORY, include_str!("notification/0001_initial.sql")],

@@ -16,6 +16,7 @@ mod shop;
 mod toolbox;
 mod world;
 
+mod a_call_is_approved_before_it_is_reached;
 mod a_call_is_sent_back;
 mod a_cancelled_run_never_goes_on;
 mod a_clock_that_is_set_back_ends_nothing;
@@ -93,6 +94,7 @@ mod requests_follow_their_named_policies;
 mod services_run_as_separate_processes;
 mod steps_see_what_came_before;
 mod streams_have_bounds;
+mod the_calls_of_a_fan_out_are_approved_together;
 mod the_command_line_speaks_to_a_running_system;
 mod the_demo_completes;
 mod the_examples_run_as_documented;

@@ -1,5 +1,6 @@
 //! Reads of the executor, answered from the rows beside the writer. They change nothing.
 
+mod early_calls;
 mod nodes;
 mod operations;
 mod overlay;
@@ -282,6 +283,7 @@ impl ExecutorQueries {
         let mut steps = run.step_views(&plan, stored);
         self.add_original_args(&run, &edited, &mut steps).await?;
         self.mark_risky_steps(&run, &mut steps).await?;
+        self.add_early_calls(&run, &plan, &mut steps).await?;
         let mut view = RunView {
             input: input.map(shown_input),
             steps,

@@ -31,8 +31,9 @@ pub use policies::{
     PolicyRung, PolicyView, PutPolicy, Repeat, StopOn, Weekday,
 };
 pub use standing_approvals::{
-    CreateStandingApproval, GetStandingApproval, ListStandingApprovals, RevokeStandingApproval,
-    StandingApprovalStatus, StandingApprovalTerms, StandingApprovalUse, StandingApprovalView,
+    CreateStandingApproval, GetStandingApproval, ListStandingApprovals, PlannedCall,
+    RevokeStandingApproval, StandingApprovalStatus, StandingApprovalTerms, StandingApprovalUse,
+    StandingApprovalView,
 };
 pub use users::{DisableUser, GetUser, ListUserChanges, ListUsers, PutUser, UserChange, UserView};
 

@@ -169,6 +169,12 @@ pub struct ApprovalItem {
     pub args_schema: Option<Value>,
     /// SHA-256, as hex, of the RFC 8785 form of `{tool, version, args}`. What was approved is what runs.
     pub digest: String,
+    /// The step with `for_each` of which it is a call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// The request of another call of the same parent. While that is open, its notification covers this call too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notified_with: Option<HoldId>,
 }
 
 impl HoldSpec {

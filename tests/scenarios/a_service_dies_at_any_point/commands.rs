@@ -217,7 +217,8 @@ impl Trial<'_> {
         self.delete(&format!("/schedules/{agent}")).await?;
         self.check_count("/schedules?limit=500", 0, is_it).await?;
 
-        let http = json!({ "name": tool, "http": { "url": self.shop.url("/orders") } });
+        let http =
+            json!({ "name": tool, "risk": "low", "http": { "url": self.shop.url("/orders") } });
         self.post("tool", "/tools", &http).await?;
         let is_it = |one: &Value| one["name"] == tool.as_str();
         self.check_count("/tools?limit=500", 1, is_it).await?;

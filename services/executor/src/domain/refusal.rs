@@ -100,6 +100,11 @@ pub enum Refusal {
     },
     #[error("`key` has 1 to {SIGNAL_KEY_CHARS_MAX} characters")]
     InvalidSignalKey,
+    /// A repetition has the same name and data.
+    #[error(
+        "run `{run}` has taken another signal with the key `{key}`; use a new key for a new signal"
+    )]
+    SignalKeyReused { run: RunId, key: String },
     #[error("`data` has {0} bytes of JSON; at most {SIGNAL_BYTES_MAX} are allowed")]
     SignalTooLarge(usize),
     #[error("run `{0}` keeps {KEPT_SIGNALS_MAX} signals that no step has used, which is the most")]
@@ -241,6 +246,7 @@ impl Refusal {
             Self::TooManyOperations => (409, "too_many_operations"),
             Self::TooManyQuestions(_) => (409, "too_many_questions"),
             Self::TooManyRetries(_) => (409, "too_many_retries"),
+            Self::SignalKeyReused { .. } => (409, "signal_key_reused"),
             Self::TooManySignals(_) => (409, "too_many_signals"),
             Self::TooManyTools => (409, "too_many_tools"),
             Self::ToolChanged(_) => (409, "tool_changed"),

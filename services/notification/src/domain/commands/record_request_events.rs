@@ -15,7 +15,7 @@ use crate::domain::need::{Fact, Need};
 use crate::domain::rules::call_summary::omit_large_args;
 use crate::domain::rules::context_summary::context_summary;
 use crate::domain::rules::recipients::{
-    request_lifecycle, request_recipients, subscriptions, watchers,
+    is_covered, request_lifecycle, request_recipients, subscriptions, watchers,
 };
 use crate::domain::rules::webhook_backlog::plan_calls;
 
@@ -27,7 +27,9 @@ pub(crate) fn record_request_event(
     now: DateTime<Utc>,
 ) -> Decision {
     let lifecycle = request_lifecycle(workspace, event.id, lookup);
-    let (mut lifecycle, webhooks) = both(lifecycle, subscriptions(workspace, lookup))?;
+    let loaded = both(lifecycle, subscriptions(workspace, lookup));
+    let ((mut lifecycle, webhooks), is_covered) =
+        both(loaded, is_covered(workspace, event, lookup))?;
     let reopened = event.kind == RequestEventKind::Opened && lifecycle.opened.is_some();
     lifecycle.record(event.kind, event.rev);
     let subject = Subject::Request {
@@ -35,7 +37,9 @@ pub(crate) fn record_request_event(
         reopened,
     };
     let recipients = request_recipients(event);
-    let fan_out = if !recipients.is_empty() {
+    let fan_out = if is_covered {
+        FanOutProgress::Done
+    } else if !recipients.is_empty() {
         FanOutProgress::to(recipients)
     } else if watchers(workspace, &subject, None, lookup)?.is_empty() {
         FanOutProgress::Done

@@ -1,6 +1,7 @@
 //! Who is notified how a request ended, and in which words.
 
 use holdpoint_contracts::hold::{HoldOutcome, OPERATOR_TAKEOVER};
+use holdpoint_ids::HoldId;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -133,6 +134,62 @@ fn it_says_how_it_ended() {
     (fact.kind, fact.by) = (RequestEventKind::Expired, None);
     assert_eq!(view(&fact).title, "Time was up: Deploy 4.2?");
     assert_eq!(view(&fact).message, "Time was up without a decision.");
+}
+
+/// Gate: the calls of a fan-out share one notification, as long as a person can still act on it.
+#[test]
+fn the_calls_of_a_fan_out_share_a_notification() {
+    use RequestEventKind::{Assigned, Escalated, Opened};
+    let world = world(&[("olga", &["owner"])]);
+    let other: HoldId = "hold_01920000000070008000000000000001-7".parse().unwrap();
+    let lifecycle = |opened, ended| RequestLifecycle {
+        opened,
+        ended,
+        taken: None,
+    };
+    for (kind, of_other, is_notified) in [
+        (Opened, lifecycle(Some(1), None), false),
+        (Escalated, lifecycle(Some(1), None), false),
+        (Assigned, lifecycle(Some(1), None), true),
+        (Opened, lifecycle(Some(1), Some(2)), true),
+        (Escalated, lifecycle(Some(1), Some(2)), true),
+        // A standing approval decided it, or its event comes later.
+        (Opened, lifecycle(None, Some(1)), true),
+        (Opened, lifecycle(None, None), true),
+    ] {
+        let mut event = fact(1, kind, &["@role.owner"]);
+        let item = json!({ "id": "pay-1", "tool": "pay", "args": {}, "digest": "8f43",
+            "parent": "pay", "notified_with": other });
+        event.request.kind = HoldKind::Approval;
+        event.request.items = vec![serde_json::from_value(item).unwrap()];
+        let input = Input::RecordRequestEvent {
+            workspace: acme(),
+            event: Box::new(event),
+        };
+        let lookup = |need: &Need| match need {
+            Need::RequestLifecycle(_, hold) if *hold == other => {
+                Lookup::Found(Fact::RequestLifecycle(of_other))
+            }
+            Need::RequestLifecycle(..)
+            | Need::Members { .. }
+            | Need::Person(..)
+            | Need::Webhooks(_)
+            | Need::Watchers { .. }
+            | Need::WatchCount(..)
+            | Need::Unread { .. } => found(&world, need),
+        };
+        let Ok(Outcome::Decided(change)) = asked(None, &input, &lookup) else {
+            panic!("not stored");
+        };
+        let Aggregate::Event(stored) = &change.state else {
+            panic!("no event");
+        };
+        assert_eq!(
+            stored.fan_out.is_pending(),
+            is_notified,
+            "{kind:?} {of_other:?}"
+        );
+    }
 }
 
 pub(super) fn kinds() -> impl Strategy<Value = RequestEventKind> {
