@@ -41,6 +41,7 @@ pub use model::{agent, contact, operation, plan, run, scope, time, tool};
 pub use need::{Aggregate, Fact, Key, Need, PlanFact, RunFact};
 pub use refusal::Refusal;
 pub use rules::lease_expiry::{LeaseStatus, lease_status};
+pub use rules::revisions::REVISIONS_MAX;
 pub use rules::operation_items::{check_action, input_of_action};
 pub use rules::scope_sync::overlay;
 pub use rules::scopes::Scopes;

@@ -6,7 +6,7 @@
 //! table of nine cells.
 
 use chrono::{DateTime, Utc};
-use holdpoint_ids::{AgentName, HoldId, PolicyName, ToolName};
+use holdpoint_ids::{AgentName, ContactId, HoldId, PolicyName, ToolName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use strum::{EnumString, IntoStaticStr, VariantArray};
@@ -62,6 +62,11 @@ pub enum HoldState {
         /// The user who ended the run; none: the run ended by itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
+    },
+    /// The contact of its run is erased: no longer wanted, and everything that may be personal is emptied. Decision,
+    /// time and actor stay.
+    Erased {
+        contact: ContactId,
     },
 }
 

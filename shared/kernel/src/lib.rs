@@ -33,6 +33,7 @@ mod status;
 mod suspects;
 mod sweeps;
 mod task;
+mod traces;
 mod writer;
 
 #[cfg(test)]
@@ -50,4 +51,5 @@ pub use service::{
 };
 pub use start::{Deps, Handle, KernelError, RETENTION_DEFAULT, start};
 pub use status::KernelStatus;
+pub use traces::{Traces, count_unacknowledged, erase_traces};
 pub use sweeps::{PendingSweep, Sweep, SweepPage, SweepTrigger, start_sweep};

@@ -51,7 +51,7 @@ fn found(world: &World, need: &Need) -> Lookup {
         | Need::Webhooks(_)
         | Need::Watchers { .. }
         | Need::WatchCount(..)
-        | Need::Unread { .. } => Lookup::Missing,
+        | Need::IsErased(..) | Need::Unread { .. } => Lookup::Missing,
     }
 }
 

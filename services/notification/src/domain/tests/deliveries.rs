@@ -46,7 +46,7 @@ fn lookup(person: &Person, course: RequestLifecycle) -> impl Fn(&Need) -> Lookup
         | Need::Webhooks(_)
         | Need::Watchers { .. }
         | Need::WatchCount(..)
-        | Need::Unread { .. } => Lookup::Missing,
+        | Need::IsErased(..) | Need::Unread { .. } => Lookup::Missing,
     }
 }
 
