@@ -63,14 +63,20 @@ async fn define(up: &Up, shop: &Shop) {
             "assignee": "@user.ada" } },
         { "wait": "5 days" },
     ]);
-    done(up, "/agents", &json!({ "agent": "refunds", "steps": steps })).await;
+    done(
+        up,
+        "/agents",
+        &json!({ "agent": "refunds", "steps": steps }),
+    )
+    .await;
     let fails = json!([{ "tool": "send_email",
         "args": { "to": "{{ contact.name }}", "subject": "x", "body": "{{ contact.name }}" } }]);
     done(up, "/agents", &json!({ "agent": "fails", "steps": fails })).await;
 }
 
 async fn start(up: &Up, agent: &str, contact: &str, marker: &str) -> String {
-    let body = json!({ "contact": contact, "input": { "note": marker }, "labels": { "who": marker } });
+    let body =
+        json!({ "contact": contact, "input": { "note": marker }, "labels": { "who": marker } });
     let run = done(up, &format!("/agents/{agent}/runs"), &body).await;
     run["id"].as_str().unwrap().to_owned()
 }
@@ -101,7 +107,8 @@ async fn play(up: &Up, ada: &Person, contact: &str, marker: &str) -> (String, [S
 }
 
 async fn put(up: &Up, path: &str, marker: &str) {
-    let fields = json!({ "name": marker, "email": format!("{marker}@example.org"), "note": marker });
+    let fields =
+        json!({ "name": marker, "email": format!("{marker}@example.org"), "note": marker });
     let (status, body) = up.put(path, &fields).await.unwrap();
     assert_eq!(status, 200, "{body}");
     let reply = json!({ "kind": "email_in", "subject": "Re", "text": format!("{marker} here") });
@@ -120,15 +127,22 @@ async fn dead_letter(up: &Up) {
     let stored = jetstream.publish(subject, body.to_string().into()).await;
     stored.unwrap().await.unwrap();
     let kept = until(PATIENCE, "the dead letter is kept", async || {
-        let (_, page) = up.get("/dead-letters").await.ok()?;
+        let (_, page) = up.get("/dead").await.ok()?;
         page.to_string().contains("patch_contact").then_some(())
     });
     kept.await.unwrap();
 }
 
 async fn erased(up: &Up) -> Value {
-    let (status, begun) = up.post(&format!("{PERSON}/erase"), &json!({})).await.unwrap();
-    assert_eq!((status, &begun["requested_by"]), (202, &json!("owner")), "{begun}");
+    let (status, begun) = up
+        .post(&format!("{PERSON}/erase"), &json!({}))
+        .await
+        .unwrap();
+    assert_eq!(
+        (status, &begun["requested_by"]),
+        (202, &json!("owner")),
+        "{begun}"
+    );
     let ended = until(PATIENCE, "the erasure is complete", async || {
         let (_, erasure) = up.get(&format!("{PERSON}/erasure")).await.ok()?;
         let is_over = erasure["state"] == "completed" && erasure["requests_left"] == 0;
@@ -140,9 +154,16 @@ async fn erased(up: &Up) -> Value {
 /// What is left of a request.
 async fn is_recorded(up: &Up, id: &str, outcome: &str) {
     let (status, request) = up.get(&format!("/requests/{id}")).await.unwrap();
-    assert_eq!((status, &request["erased"]), (200, &json!(true)), "{request}");
+    assert_eq!(
+        (status, &request["erased"]),
+        (200, &json!(true)),
+        "{request}"
+    );
     assert_eq!(request["outcome"], outcome, "{request}");
-    assert!(request["decided_by"].is_string() && request["decided_at"].is_string(), "{request}");
+    assert!(
+        request["decided_by"].is_string() && request["decided_at"].is_string(),
+        "{request}"
+    );
     assert_eq!(request["question"], "erased", "{request}");
     let history = request["history"].as_array().unwrap();
     assert_eq!(history.last().unwrap()["action"], "erased", "{request}");
@@ -153,14 +174,22 @@ fn files(dir: &Path) -> Vec<PathBuf> {
         return Vec::new();
     };
     let paths = entries.map(|entry| entry.unwrap().path());
-    let nested = paths.map(|path| if path.is_dir() { files(&path) } else { vec![path] });
+    let nested = paths.map(|path| {
+        if path.is_dir() {
+            files(&path)
+        } else {
+            vec![path]
+        }
+    });
     nested.flatten().collect()
 }
 
 fn files_with(dir: &Path, text: &str) -> Vec<PathBuf> {
     let has = |path: &PathBuf| {
         let bytes = std::fs::read(path).unwrap_or_default();
-        bytes.windows(text.len()).any(|window| window == text.as_bytes())
+        bytes
+            .windows(text.len())
+            .any(|window| window == text.as_bytes())
     };
     files(dir).into_iter().filter(has).collect()
 }
@@ -172,7 +201,11 @@ async fn columns_with(db: &DatabaseConnection, text: &str) -> Vec<String> {
         FROM information_schema.columns WHERE table_schema NOT IN ('pg_catalog', 'information_schema') \
         AND data_type IN ('text', 'character varying')";
     let mut found = Vec::new();
-    for row in db.query_all_raw(Statement::from_string(backend, columns)).await.unwrap() {
+    for row in db
+        .query_all_raw(Statement::from_string(backend, columns))
+        .await
+        .unwrap()
+    {
         let table: String = row.try_get_by_index(0).unwrap();
         let column: String = row.try_get_by_index(1).unwrap();
         let any = format!("SELECT 1 FROM {table} WHERE \"{column}\" LIKE '%{text}%' LIMIT 1");
@@ -186,7 +219,10 @@ async fn columns_with(db: &DatabaseConnection, text: &str) -> Vec<String> {
 
 async fn places_with(up: &Up, db: Option<&DatabaseConnection>, text: &str) -> Vec<String> {
     let paths = files_with(&up.data_dir(), text);
-    let mut places: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+    let mut places: Vec<_> = paths
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
     if let Some(db) = db {
         places.extend(columns_with(db, text).await);
     }
@@ -234,7 +270,10 @@ async fn leaves_no_trace(database: Option<&str>) {
     until_status(&up, &failed, "failed").await;
     dead_letter(&up).await;
     let before = places_with(&up, db.as_ref(), MARKER).await;
-    assert!(before.iter().any(|place| place.ends_with(".eml")), "{before:?}");
+    assert!(
+        before.iter().any(|place| place.ends_with(".eml")),
+        "{before:?}"
+    );
     assert!(before.len() > 5, "{before:?}");
 
     let erasure = erased(&up).await;
@@ -247,7 +286,11 @@ async fn leaves_no_trace(database: Option<&str>) {
     is_recorded(&up, &approval, "approved").await;
     let start_again = json!({ "contact": "c-17" });
     let (status, refused) = up.post("/agents/refunds/runs", &start_again).await.unwrap();
-    assert_eq!((status, &refused["code"]), (422, &json!("unknown_contact")), "{refused}");
+    assert_eq!(
+        (status, &refused["code"]),
+        (422, &json!("unknown_contact")),
+        "{refused}"
+    );
 
     let mut left = Vec::new();
     let gone = until(PATIENCE, "no place has the marker", async || {
@@ -259,9 +302,18 @@ async fn leaves_no_trace(database: Option<&str>) {
     up.kill9().await.unwrap();
     up.restart().await.unwrap();
     assert_eq!(erased(&up).await["state"], "completed");
-    assert_eq!(places_with(&up, db.as_ref(), MARKER).await, Vec::<String>::new());
+    assert_eq!(
+        places_with(&up, db.as_ref(), MARKER).await,
+        Vec::<String>::new()
+    );
 
-    assert_eq!(run_of(&up, &other).await["status"], "paused_for_intervention");
+    assert_eq!(
+        run_of(&up, &other).await["status"],
+        "paused_for_intervention"
+    );
     let (_, request) = up.get(&format!("/requests/{kept}")).await.unwrap();
-    assert!(request["question"].as_str().unwrap().contains(OTHER), "{request}");
+    assert!(
+        request["question"].as_str().unwrap().contains(OTHER),
+        "{request}"
+    );
 }

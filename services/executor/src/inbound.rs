@@ -111,15 +111,13 @@ fn decode_definition(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
         DeleteContact::VERB => caller.read_one(body, Right::Operate, |it: DeleteContact, _| {
             contact(it.contact, ContactInput::Delete)
         }),
-        EraseContact::VERB => {
-            caller.read_one(body, Right::Administer, |it: EraseContact, by| {
-                Input::EraseContact {
-                    workspace,
-                    contact: it.contact,
-                    by,
-                }
-            })
-        }
+        EraseContact::VERB => caller.read_one(body, Right::Administer, |it: EraseContact, by| {
+            Input::EraseContact {
+                workspace,
+                contact: it.contact,
+                by,
+            }
+        }),
         PauseScope::VERB => decode_scope(body, caller, |it: PauseScope, by| {
             let (waiting, new) = (it.waiting, it.new);
             (it.agent, ScopeInput::Pause { by, waiting, new })

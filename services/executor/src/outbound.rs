@@ -84,7 +84,8 @@ impl Outbound<ExecutorDomain> for Executor {
                     workspace: workspace.clone(),
                     id: end.run.to_string(),
                     // The erasure counts before the end itself.
-                    rev: u64::try_from(end.ended_at.timestamp_millis()).ok()? + u64::from(end.erased),
+                    rev: u64::try_from(end.ended_at.timestamp_millis()).ok()?
+                        + u64::from(end.erased),
                     body: write(end)?,
                 }),
                 Effect::AgentVersion { .. }

@@ -1,7 +1,7 @@
 //! Reads of the executor, answered from the rows beside the writer. They change nothing.
 
-mod nodes;
 mod erasure;
+mod nodes;
 mod operations;
 mod overlay;
 mod query_error;

@@ -79,7 +79,9 @@ use crate::executor::Executor;
 pub(crate) use activity_row::newest as activities_of;
 pub(crate) use agent_row::{list as list_agents, named as agents};
 pub(crate) use agent_version_row::{newest as agent_versions, one as plan};
-pub(crate) use contact_row::{erasing as unfinished_erasures, list as list_contacts, one as contact};
+pub(crate) use contact_row::{
+    erasing as unfinished_erasures, list as list_contacts, one as contact,
+};
 pub(crate) use history_row::after as history_after;
 pub(crate) use lease_event_row::{of_run as lease_events_of, of_steps as lease_events_of_steps};
 pub(crate) use lease_row::{

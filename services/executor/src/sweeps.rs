@@ -21,9 +21,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::executor::Executor;
 
+pub(crate) use erasures::runs_of as runs_of_erasure;
 #[cfg(test)]
 pub(crate) use operations::page as operations_page;
-pub(crate) use erasures::runs_of as runs_of_erasure;
 pub(crate) use redispatch::step_dispatches;
 
 /// Starts the sweeps that have no setting; they end with `stop`.

@@ -65,9 +65,7 @@ pub enum HoldState {
     },
     /// The contact of its run is erased: no longer wanted, and everything that may be personal is emptied. Decision,
     /// time and actor stay.
-    Erased {
-        contact: ContactId,
-    },
+    Erased { contact: ContactId },
 }
 
 /// [`HoldSpec::reason`] of a handoff to a user who owns the run already: an operator took it over.

@@ -10,6 +10,7 @@
 mod tests;
 
 use crate::asking::RequestInput;
+use crate::erasure::EraseContact;
 use crate::executor::{
     AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HandoffsUpdated,
     HoldsClosed, MigrateRun, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun,
@@ -26,7 +27,6 @@ use crate::notification::{
     AddWebhook, ChangeWebhook, PutPreferences, ReadNotification, ReadNotifications,
     RecordRequestEvents, RecordRunEnds, RemoveWebhook, ShowWebhookSecret, Unwatch, Watch,
 };
-use crate::erasure::EraseContact;
 use crate::operation::{CancelOperation, StartOperation};
 use crate::scheduler::{DeleteSchedule, PutSchedule, SetTimers};
 use crate::steps::{Deregister, Heartbeat, StartSteps, StepResults};

@@ -51,5 +51,5 @@ pub use service::{
 };
 pub use start::{Deps, Handle, KernelError, RETENTION_DEFAULT, start};
 pub use status::KernelStatus;
-pub use traces::{Traces, count_unacknowledged, erase_traces};
 pub use sweeps::{PendingSweep, Sweep, SweepPage, SweepTrigger, start_sweep};
+pub use traces::{Traces, count_unacknowledged, erase_traces};

@@ -4,7 +4,7 @@
 use holdpoint_ids::{ContactId, RunId, Workspace};
 use holdpoint_store::{StoreError, Transaction, is_sqlite, mark_for_compaction};
 use sea_orm::sea_query::{Expr, ExprTrait as _, Func, IntoColumnRef};
-use sea_orm::{ConnectionTrait, Condition};
+use sea_orm::{Condition, ConnectionTrait};
 
 use crate::{dead_letters, desired_states, idempotency};
 

@@ -138,7 +138,10 @@ pub(crate) fn erase(dir: &Path, texts: &[String]) -> io::Result<()> {
 
 /// Whether a mail has a text in its headers, or in a decoded part.
 fn contains(mail: &[u8], text: &str) -> bool {
-    if mail.windows(text.len()).any(|window| window == text.as_bytes()) {
+    if mail
+        .windows(text.len())
+        .any(|window| window == text.as_bytes())
+    {
         return true;
     }
     let Some(message) = MessageParser::new().parse(mail) else {
@@ -313,7 +316,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         stored(dir.path(), 0, None, "about run_17");
         stored(dir.path(), 1, None, "about run_18");
-        let encoded = "Subject: x\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\nrun=\r\n_17";
+        let encoded =
+            "Subject: x\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\nrun=\r\n_17";
         deliver(dir.path(), "encoded", encoded.as_bytes()).unwrap();
         erase(dir.path(), &["run_17".to_owned()]).unwrap();
         let left = files_in(&dir.path().join("new")).unwrap();

@@ -201,16 +201,21 @@ impl Trial<'_> {
     pub(super) async fn erase_contact(&self) -> anyhow::Result<()> {
         let contact = format!("/contacts/{}", self.unique_name("e"));
         self.put(&contact, &json!({ "company": "Acme" })).await?;
-        let ask = json!({ "ask": { "to": "@user.owner", "question": "Call {{ contact.company }}?" } });
+        let ask =
+            json!({ "ask": { "to": "@user.owner", "question": "Call {{ contact.company }}?" } });
         let agent = json!({ "agent": "asks-once", "steps": [ask] });
         self.post("agent", "/agents", &agent).await?;
         let of = json!({ "contact": self.unique_name("e") });
         let run = id_of(&self.post("run", "/agents/asks-once/runs", &of).await?)?;
         let run = format!("/runs/{run}");
         let asking = self
-            .until_seen("the question", &run, |run| run["waiting_on"][0]["id"].is_string())
+            .until_seen("the question", &run, |run| {
+                run["waiting_on"][0]["id"].is_string()
+            })
             .await?;
-        let request = asking["waiting_on"][0]["id"].as_str().context("a request")?;
+        let request = asking["waiting_on"][0]["id"]
+            .as_str()
+            .context("a request")?;
         let request = format!("/requests/{request}");
         self.until_seen("the request", &request, |one| one["status"] == "open")
             .await?;

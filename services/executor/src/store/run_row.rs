@@ -240,11 +240,7 @@ pub(crate) async fn of_contact(
     let id = serde_json::to_string(of.contact).map_err(Entity::broken)?;
     let mut query = Entity::find()
         .filter(COLUMN.workspace.eq(of.workspace.as_str()))
-        .filter(holds_text(
-            db,
-            Column::State,
-            format!("\"contact\":{id}"),
-        ));
+        .filter(holds_text(db, Column::State, format!("\"contact\":{id}")));
     if let Some(until) = of.created_until {
         query = query.filter(COLUMN.created_at.lte(until));
     }

@@ -172,17 +172,12 @@ pub(crate) async fn erase(
     let erased = Reply::<Value>::Problem(Problem::new(410, "erased", detail));
     let erased = serde_json::to_string(&erased).map_err(row::Entity::broken)?;
     let id = serde_json::to_string(contact).map_err(row::Entity::broken)?;
-    let place = if is_sqlite(writer) {
-        "instr"
-    } else {
-        "strpos"
-    };
+    let place = if is_sqlite(writer) { "instr" } else { "strpos" };
     let has = |text: String| {
         let found = Func::cust(place).args([Expr::col(row::Column::Answer), Expr::val(text)]);
         Expr::expr(found).gt(0)
     };
-    let names_it =
-        has(format!(r#""contact":{id}"#)).or(has(format!(r#"{{"ok":{{"id":{id}"#)));
+    let names_it = has(format!(r#""contact":{id}"#)).or(has(format!(r#"{{"ok":{{"id":{id}"#)));
     let tx = begin_write(writer).await?;
     row::Entity::update_many()
         .col_expr(row::Column::Answer, Expr::value(erased))

@@ -51,7 +51,8 @@ fn found(world: &World, need: &Need) -> Lookup {
         | Need::Webhooks(_)
         | Need::Watchers { .. }
         | Need::WatchCount(..)
-        | Need::IsErased(..) | Need::Unread { .. } => Lookup::Missing,
+        | Need::IsErased(..)
+        | Need::Unread { .. } => Lookup::Missing,
     }
 }
 

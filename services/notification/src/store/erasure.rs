@@ -18,7 +18,9 @@ pub(super) async fn erase(
     workspace: &Workspace,
     holds: &[HoldId],
 ) -> Result<(), StoreError> {
-    let rows = holds.iter().map(|hold| (workspace.to_string(), hold.to_string()));
+    let rows = holds
+        .iter()
+        .map(|hold| (workspace.to_string(), hold.to_string()));
     let rows: Vec<HoldRow> = rows.collect();
     inbox_entry_row::delete(db, &rows, ENTRIES).await?;
     let columns = [delivery_row::Column::Workspace, delivery_row::Column::Hold];

@@ -74,7 +74,10 @@ pub(crate) fn complete_erasure(
 /// Deletes a run that has ended, and wants its requests and notifications to be emptied. The sweep cancels a live run
 /// first and finds it again.
 pub(crate) fn erase_run(run: &Run, contact: &ContactId, tasks: &[HoldId]) -> Decision {
-    let Some(ended_at) = run.ended_at().filter(|_| run.contact.as_ref() == Some(contact)) else {
+    let Some(ended_at) = run
+        .ended_at()
+        .filter(|_| run.contact.as_ref() == Some(contact))
+    else {
         return Ok(Outcome::Unchanged(Reply::Nothing(())));
     };
     let next = Run {

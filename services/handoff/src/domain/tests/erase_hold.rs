@@ -40,9 +40,10 @@ fn stored(world: &World) -> String {
 }
 
 fn sends_an_erased_event(world: &World) -> bool {
-    world.effects.iter().any(|effect| {
-        matches!(effect, Effect::RequestEvent(_, event) if event.request.erased)
-    })
+    world
+        .effects
+        .iter()
+        .any(|effect| matches!(effect, Effect::RequestEvent(_, event) if event.request.erased))
 }
 
 #[test]
@@ -54,7 +55,10 @@ fn an_open_request_is_withdrawn_and_emptied() {
     assert!(matches!(world.phase(), Phase::Withdrawn { .. }));
     let view = world.view();
     assert!(view.erased && view.actions.is_empty(), "{view:?}");
-    assert_eq!((view.step.as_deref(), view.question.as_str()), (Some("step-02"), "erased"));
+    assert_eq!(
+        (view.step.as_deref(), view.question.as_str()),
+        (Some("step-02"), "erased")
+    );
     assert_eq!(view.items[0].digest, "8f43");
     assert!(sends_an_erased_event(&world));
 }
@@ -66,7 +70,10 @@ fn a_decision_stays_without_its_words() {
     world.desired_state(1, open(60));
     world.decide_as("ada", respond("yes")).unwrap();
     let before = world.view();
-    assert!(world.decide_as("oscar", respond("no")).is_err(), "a late answer");
+    assert!(
+        world.decide_as("oscar", respond("no")).is_err(),
+        "a late answer"
+    );
     world.desired_state(5, erased());
     let after = world.view();
     assert_eq!(after.outcome, Some(HoldOutcome::Answered));
@@ -74,8 +81,14 @@ fn a_decision_stays_without_its_words() {
     assert_eq!(after.decided_at, before.decided_at);
     assert_eq!(after.response, Some(json!({ "erased": true })));
     let late: Vec<&Value> = after.late.iter().map(|answer| &answer.data).collect();
-    assert!(late.iter().all(|data| **data == json!({ "erased": true })), "{late:?}");
-    assert!(after.history.iter().all(|entry| entry.note.is_none()), "{after:?}");
+    assert!(
+        late.iter().all(|data| **data == json!({ "erased": true })),
+        "{late:?}"
+    );
+    assert!(
+        after.history.iter().all(|entry| entry.note.is_none()),
+        "{after:?}"
+    );
 }
 
 /// Messages may be repeated, late, or overtake each other.

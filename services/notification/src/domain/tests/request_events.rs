@@ -67,7 +67,8 @@ fn how_it_ended_is_no_owners_news_and_leaves_nothing() {
         | Need::Webhooks(_)
         | Need::Watchers { .. }
         | Need::WatchCount(..)
-        | Need::IsErased(..) | Need::Unread { .. } => found(&world, need),
+        | Need::IsErased(..)
+        | Need::Unread { .. } => found(&world, need),
     };
     let notify = |names: &[&str]| {
         let mut note = noted(fact.clone(), false);
@@ -180,15 +181,25 @@ proptest! {
 /// Issue 17: an event of a request whose contact is erased notifies nobody and erases the others.
 #[test]
 fn an_erased_request_is_emptied() {
-    let mut fact = ended(RequestEventKind::Withdrawn, Some("service:executor"), &["cleo"]);
+    let mut fact = ended(
+        RequestEventKind::Withdrawn,
+        Some("service:executor"),
+        &["cleo"],
+    );
     fact.request.erased = true;
     let Ok(Outcome::Decided(change)) =
         record_request_event(&acme(), &fact, &|_| Lookup::NotLoaded, DateTime::UNIX_EPOCH)
     else {
         panic!("it needs nothing");
     };
-    assert!(matches!(change.effects.as_slice(), [Effect::EraseHold { .. }]), "{change:?}");
-    let mut opened = noted(super::fact(1, RequestEventKind::Opened, &["@user.nina"]), false);
+    assert!(
+        matches!(change.effects.as_slice(), [Effect::EraseHold { .. }]),
+        "{change:?}"
+    );
+    let mut opened = noted(
+        super::fact(1, RequestEventKind::Opened, &["@user.nina"]),
+        false,
+    );
     opened.erase();
     let stored = serde_json::to_string(&opened).unwrap();
     assert!(!stored.contains("Ann"), "{stored}");
@@ -216,7 +227,8 @@ fn a_late_event_of_an_erased_request_is_stored_empty() {
         }
     };
     let stored = |is_erased| {
-        let decision = record_request_event(&acme(), &fact, &lookup(is_erased), DateTime::UNIX_EPOCH);
+        let decision =
+            record_request_event(&acme(), &fact, &lookup(is_erased), DateTime::UNIX_EPOCH);
         let Ok(Outcome::Decided(change)) = decision else {
             panic!("{decision:?}");
         };

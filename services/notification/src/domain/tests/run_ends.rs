@@ -44,7 +44,8 @@ fn lookup<'w>(world: &'w World, watching: &'w [String]) -> impl Fn(&Need) -> Loo
         | Need::Members { .. }
         | Need::Person(..)
         | Need::Webhooks(_)
-        | Need::IsErased(..) | Need::Unread { .. } => found(world, need),
+        | Need::IsErased(..)
+        | Need::Unread { .. } => found(world, need),
     }
 }
 
@@ -374,7 +375,8 @@ fn webhooks_and_rights_are_looked_at() {
             Need::WatchCount(..)
             | Need::RequestLifecycle(..)
             | Need::Members { .. }
-            | Need::IsErased(..) | Need::Unread { .. } => Lookup::Missing,
+            | Need::IsErased(..)
+            | Need::Unread { .. } => Lookup::Missing,
         };
         let effects = effects_of(&end, &lookup);
         assert_eq!(people(&effects).0, names(&[]), "she may not look any more");

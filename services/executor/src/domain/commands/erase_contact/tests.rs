@@ -92,10 +92,17 @@ fn the_data_is_gone_at_once() {
     assert!(next.deleted && next.fields.is_empty() && next.version == 4);
     let view = next.erasure_view().unwrap();
     assert_eq!(view.state, ErasureState::Running);
-    assert_eq!((view.requested_by.as_str(), view.requested_at), ("owner", now()));
+    assert_eq!(
+        (view.requested_by.as_str(), view.requested_at),
+        ("owner", now())
+    );
     let forgets = |effect: &Effect| matches!(effect, Effect::ForgetActivities { .. });
     assert!(effects.iter().any(forgets));
-    assert!(effects.iter().any(|effect| matches!(effect, Effect::ErasurePending)));
+    assert!(
+        effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::ErasurePending))
+    );
 }
 
 /// A deleted contact may have runs. An unknown one cannot be erased.
@@ -117,9 +124,18 @@ fn a_deleted_contact_can_be_erased() {
 fn a_repetition_begins_again_only_after_the_end() {
     let running = erased(&contact());
     let later = now() + TimeDelta::minutes(1);
-    assert!(is_unchanged(&erase_contact(Some(&running), &ada(), &owner(), later)));
+    assert!(is_unchanged(&erase_contact(
+        Some(&running),
+        &ada(),
+        &owner(),
+        later
+    )));
     // The end of another erasure is not the end of this one.
-    assert!(is_unchanged(&complete_erasure(Some(&running), later, later)));
+    assert!(is_unchanged(&complete_erasure(
+        Some(&running),
+        later,
+        later
+    )));
     let (state, _) = changed(complete_erasure(Some(&running), now(), later));
     let ended = state.try_as_contact_ref().unwrap().clone();
     assert_eq!(ended.erasure_view().unwrap().completed_at, Some(later));
@@ -148,13 +164,18 @@ fn an_ended_run_is_deleted_and_its_holds_are_erased() {
             Some((desired_state.id, desired_state.rev))
         })
         .collect();
-    let own = (1..=3).map(|number| HoldId { run: run.id, number });
+    let own = (1..=3).map(|number| HoldId {
+        run: run.id,
+        number,
+    });
     let wanted: Vec<_> = own.chain([task]).map(|id| (id, 8)).collect();
     assert_eq!(holds, wanted);
     assert!(effects.iter().any(
         |effect| matches!(effect, Effect::RunEnded { end, .. } if end.erased && end.message.is_empty())
     ));
-    assert!(matches!(effects.last(), Some(Effect::DeleteRun { run: deleted, .. }) if *deleted == run.id));
+    assert!(
+        matches!(effects.last(), Some(Effect::DeleteRun { run: deleted, .. }) if *deleted == run.id)
+    );
 }
 
 /// The sweep read the run before it was retried, or before its contact was known.
