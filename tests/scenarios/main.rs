@@ -64,6 +64,7 @@ mod a_watcher_is_notified_of_the_end;
 mod a_wiped_bus_loses_no_work;
 mod a_worker_outlives_up;
 mod an_accepted_value_passes_every_stage;
+mod an_erased_person_leaves_no_trace;
 mod an_input_that_kills_becomes_a_dead_letter;
 mod an_operation_acts_on_many_runs;
 mod bad_input_gets_a_clear_answer;

@@ -43,6 +43,7 @@ pub use refusal::Refusal;
 pub(crate) use rules::approval_gate::call_digest;
 pub use rules::lease_expiry::{LeaseStatus, lease_status};
 pub use rules::operation_items::{check_action, input_of_action};
+pub use rules::revisions::REVISIONS_MAX;
 pub use rules::scope_sync::overlay;
 pub use rules::scopes::Scopes;
 pub use rules::suspension::snapshot::{TOOL_CALLS_MAX, bounded_calls, calls_of_row};

@@ -18,6 +18,8 @@ pub struct Executor {
     pub(crate) pages: Arc<PendingSweep>,
     /// Operations that have not reached all their runs.
     pub(crate) operations: Arc<PendingSweep>,
+    /// Erasures that have not deleted all their runs.
+    pub(crate) erasures: Arc<PendingSweep>,
     pub(crate) queues: Arc<Queues>,
 }
 
@@ -30,6 +32,7 @@ impl Executor {
             clock,
             pages: Arc::default(),
             operations: Arc::default(),
+            erasures: Arc::default(),
             queues: Arc::default(),
         }
     }

@@ -406,6 +406,9 @@ pub struct RequestView {
     /// Whether answers and contact data are left out for this reader.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub redacted: bool,
+    /// Whether the contact of its run is erased. Then only the record of its decision is left.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub erased: bool,
 }
 
 /// One user's snooze of a request.

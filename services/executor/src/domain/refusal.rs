@@ -43,6 +43,8 @@ pub enum Refusal {
     ScopeBusy,
     #[error("contact `{0}` not found in this workspace")]
     ContactNotFound(ContactId),
+    #[error("contact `{0}` was never erased in this workspace")]
+    NotErased(ContactId),
     /// The contact of a new run does not exist.
     #[error(
         "contact `{0}` not found; create it first, or start the run with the contact as an object with its `id`"
@@ -227,6 +229,7 @@ impl Refusal {
             Self::Disabled(_) | Self::NoPerson(_) => (403, "forbidden"),
             Self::AgentNotFound(_)
             | Self::ContactNotFound(_)
+            | Self::NotErased(_)
             | Self::RunNotFound(_)
             | Self::StepNotFound(..)
             | Self::OperationNotFound(_)

@@ -250,6 +250,16 @@ pub(crate) fn request_lifecycle(
     Ok(load(need, lookup, Fact::try_as_request_lifecycle)?.unwrap_or_default())
 }
 
+/// Whether the contact of the request's run is erased.
+pub(crate) fn is_erased(
+    workspace: &Workspace,
+    hold: HoldId,
+    lookup: LookupFn<'_>,
+) -> Result<bool, Undecided> {
+    let need = Need::IsErased(workspace.clone(), hold);
+    Ok(load(need, lookup, Fact::try_as_is_erased)?.unwrap_or_default())
+}
+
 pub(crate) fn subscriptions(
     workspace: &Workspace,
     lookup: LookupFn<'_>,

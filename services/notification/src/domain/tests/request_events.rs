@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::domain::commands::record_request_events::record_request_event;
 
 fn recipients_of(fact: &RequestEvent) -> Vec<Recipient> {
     request_recipients(fact)
@@ -67,6 +68,7 @@ fn how_it_ended_is_no_owners_news_and_leaves_nothing() {
         | Need::Webhooks(_)
         | Need::Watchers { .. }
         | Need::WatchCount(..)
+        | Need::IsErased(..)
         | Need::Unread { .. } => found(&world, need),
     };
     let notify = |names: &[&str]| {
@@ -231,4 +233,63 @@ proptest! {
             prop_assert_eq!(notified, Recipient::parse_all(&fact.to));
         }
     }
+}
+
+/// Issue 17: an event of a request whose contact is erased notifies nobody and erases the others.
+#[test]
+fn an_erased_request_is_emptied() {
+    let mut fact = ended(
+        RequestEventKind::Withdrawn,
+        Some("service:executor"),
+        &["cleo"],
+    );
+    fact.request.erased = true;
+    let Ok(Outcome::Decided(change)) =
+        record_request_event(&acme(), &fact, &|_| Lookup::NotLoaded, DateTime::UNIX_EPOCH)
+    else {
+        panic!("it needs nothing");
+    };
+    assert!(
+        matches!(change.effects.as_slice(), [Effect::EraseHold { .. }]),
+        "{change:?}"
+    );
+    let mut opened = noted(
+        super::fact(1, RequestEventKind::Opened, &["@user.nina"]),
+        false,
+    );
+    opened.erase();
+    let stored = serde_json::to_string(&opened).unwrap();
+    assert!(!stored.contains("Ann"), "{stored}");
+    assert!(opened.is_erased() && !opened.fan_out.is_pending());
+}
+
+/// Events may overtake each other: one that comes after the erasure is stored without its texts.
+#[test]
+fn a_late_event_of_an_erased_request_is_stored_empty() {
+    let fact = fact(1, RequestEventKind::Opened, &["@user.nina"]);
+    let lookup = |is_erased: bool| {
+        move |need: &Need| match need {
+            Need::RequestLifecycle(..) => Lookup::Found(Fact::RequestLifecycle(RequestLifecycle {
+                opened: None,
+                ended: Some(2),
+                taken: None,
+            })),
+            Need::IsErased(..) => Lookup::Found(Fact::IsErased(is_erased)),
+            Need::Members { .. }
+            | Need::Person(..)
+            | Need::Webhooks(_)
+            | Need::Watchers { .. }
+            | Need::WatchCount(..)
+            | Need::Unread { .. } => Lookup::Missing,
+        }
+    };
+    let stored = |is_erased| {
+        let decision =
+            record_request_event(&acme(), &fact, &lookup(is_erased), DateTime::UNIX_EPOCH);
+        let Ok(Outcome::Decided(change)) = decision else {
+            panic!("{decision:?}");
+        };
+        serde_json::to_string(change.state.as_event().unwrap()).unwrap()
+    };
+    assert!(stored(false).contains("Ann") && !stored(true).contains("Ann"));
 }
