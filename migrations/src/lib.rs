@@ -117,7 +117,8 @@ service!(executor:
     "0006_snapshots" => [include_str!("executor/0006_snapshots.sql")],
     "0030_operations" => [include_str!("executor/0030_operations.sql")],
     "0031_operations_by_age" => [include_str!("executor/0031_operations_by_age.sql")],
-    "0040_run_limits" => [include_str!("executor/0040_run_limits.sql")],
+    "0053_erasures" => [include_str!("executor/0053_erasures.sql")],
+    "0054_run_limits" => [include_str!("executor/0054_run_limits.sql")],
 );
 service!(gateway:
     "0001_initial" => [super::USER_DIRECTORY, include_str!("gateway/0001_initial.sql")],
@@ -126,6 +127,7 @@ service!(handoff:
     "0001_initial" => [super::KERNEL, include_str!("handoff/0001_initial.sql")],
     "0002_retention" => [super::DEAD_LETTERS_BY_AGE, include_str!("handoff/0002_retention.sql")],
     "0003_standing_approvals" => [include_str!("handoff/0003_standing_approvals.sql")],
+    "0004_early_approvals" => [include_str!("handoff/0004_early_approvals.sql")],
 );
 service!(notification:
     "0001_initial" => [super::KERNEL, super::USER_DIRECTORY, include_str!("notification/0001_initial.sql")],

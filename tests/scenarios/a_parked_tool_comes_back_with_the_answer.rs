@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use holdpoint_bus::Bus;
 use holdpoint_testkit::until;
-use holdpoint_worker::tool::{ToolCall, ToolSuccess, tool_fn};
+use holdpoint_worker::tool::{Risk, ToolCall, ToolSuccess, tool_fn};
 use holdpoint_worker::worker::{Worker, WorkerOptions};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -88,7 +88,7 @@ async fn a_parked_tool_gets_the_answer_after_days() {
 #[tokio::test]
 async fn the_sdk_parks_and_blocks() {
     let world = World::with_real_time().await;
-    let tool = tool_fn("order", |call: ToolCall| async move {
+    let tool = tool_fn("order", Risk::Low, |call: ToolCall| async move {
         let size = call.ask("Which size?").options(["S", "L"]).park().await?;
         let form = json!({ "type": "object", "required": ["street"],
             "properties": { "street": { "type": "string" } } });

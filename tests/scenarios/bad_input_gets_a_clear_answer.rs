@@ -90,7 +90,8 @@ async fn a_tool_that_nothing_offers_is_a_warning() {
     }
     let (_, shown) = world.up.get("/agents/typo").await.unwrap();
     assert_eq!(shown["warnings"][0]["text"], "send_emial", "{shown}");
-    let tool = json!({ "name": "send_emial", "http": { "url": "http://127.0.0.1:9/x" } });
+    let tool =
+        json!({ "name": "send_emial", "risk": "low", "http": { "url": "http://127.0.0.1:9/x" } });
     let (status, registered) = world.up.post("/tools", &tool).await.unwrap();
     assert_eq!(status, 201, "{registered}");
     let (_, shown) = world.up.get("/agents/typo").await.unwrap();

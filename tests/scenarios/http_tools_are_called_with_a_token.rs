@@ -119,6 +119,7 @@ async fn bad_tools_are_refused_with_a_reason() {
         (json!({ "name": "with space" }), 422),
         (json!({ "colour": "red" }), 422),
         (json!({ "risk": "enormous" }), 422),
+        (json!({ "risk": null }), 422),
     ] {
         let (got, refused) = registered(&world, &shop, tool.clone()).await;
         assert_eq!(got, status, "{tool}: {refused}");

@@ -104,7 +104,7 @@ async fn a_registered_risk_counts_until_an_operator_lowers_it() {
 #[tokio::test]
 async fn a_list_has_the_tools_of_all_sources() {
     let world = World::with_real_time().await;
-    let http = json!({ "name": "orders.find", "http": { "url": "https://x.example", "headers": { "a": "{{ secret.X }}" } } });
+    let http = json!({ "name": "orders.find", "risk": "low", "http": { "url": "https://x.example", "headers": { "a": "{{ secret.X }}" } } });
     assert_eq!(world.up.post("/tools", &http).await.unwrap().0, 201);
     let worker = Toolbox::of_entry(&world.up, entry("medium", &json!({}))).await;
     until_known(&world, |tool| tool["nodes"].is_array()).await;
@@ -152,7 +152,7 @@ async fn a_secret_is_known_to_the_node_only() {
     assert_eq!(world.up.workspace, workspace);
     let tool = |name: &str, secret: &str| {
         let headers = json!({ "Authorization": format!("Bearer {{{{ secret.{secret} }}}}") });
-        json!({ "name": name, "idempotent": false, "http": { "url": shop.url("/headers"), "headers": headers } })
+        json!({ "name": name, "risk": "low", "idempotent": false, "http": { "url": shop.url("/headers"), "headers": headers } })
     };
     for (name, secret) in [("orders.make", "SHOP_KEY"), ("orders.lose", "OTHER_KEY")] {
         assert_eq!(
@@ -205,7 +205,7 @@ async fn a_command_shows_no_secret() {
     let script = r#"printf '{"key": "%s", "code": %s}' "$KEY" "$CODE"
         if grep -q fails; then echo "no access with $KEY" >&2; exit 1; fi"#;
     let tool = json!({
-        "name": TOOL, "command": ["sh", "-c", script],
+        "name": TOOL, "risk": "low", "command": ["sh", "-c", script],
         "env": { "KEY": "{{ secret.CRM_KEY }}", "CODE": "{{ secret.CODE }}" },
     });
     let env = [

@@ -17,7 +17,7 @@ pub(crate) struct Toolbox {
 impl Toolbox {
     /// Starts a worker whose only tool is this script. `holdpoint` is on its path.
     pub(crate) async fn of(up: &Up, tool: &str, script: &str) -> Self {
-        let tool = json!({ "name": tool, "idempotent": true, "command": ["sh", "-c", script] });
+        let tool = json!({ "name": tool, "risk": "low", "idempotent": true, "command": ["sh", "-c", script] });
         Self::of_entry(up, tool).await
     }
 
@@ -33,7 +33,7 @@ impl Toolbox {
 
     /// The same, with the bus from the data directory of `up`.
     pub(crate) async fn found_by(up: &Up, tool: &str, script: &str) -> Self {
-        let tool = json!({ "name": tool, "idempotent": true, "command": ["sh", "-c", script] });
+        let tool = json!({ "name": tool, "risk": "low", "idempotent": true, "command": ["sh", "-c", script] });
         Self::start(up, tool, true, &[]).await
     }
 

@@ -8,11 +8,11 @@ use crate::requests::COVERAGE;
 use crate::service::Mutation;
 use crate::world::{HistoryConfig, TURNS, World};
 
-/// Default number of histories: about 15 s on two cores.
+/// Default number of histories: about 25 s on two cores.
 const HISTORIES: u64 = 500;
 
 /// Histories where `CI` is set: about 2.5 minutes on two cores.
-const HISTORIES_OF_CI: u64 = 6_000;
+const HISTORIES_OF_CI: u64 = 3_000;
 
 /// Histories that together cover everything in [`COVERAGE`].
 const COVERED_WITHIN: u64 = 400;

@@ -3,7 +3,7 @@
 //!
 //! A failing history is reported by its seed and the fewest turns that still fail.
 //! `HOLDPOINT_SEED=<n> cargo test --workspace --test simulation` plays it again.
-//! `HOLDPOINT_HISTORIES=<n>` sets the number of histories: 500 by default, 6,000 where `CI` is set.
+//! `HOLDPOINT_HISTORIES=<n>` sets the number of histories: 500 by default, 3,000 where `CI` is set.
 
 #![expect(
     clippy::unwrap_used,

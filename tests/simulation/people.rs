@@ -249,7 +249,7 @@ impl World {
         let id = ids[self.chance.place(ids.len())];
         let now = self.now;
         let state = match &self.people.scripted[&id].state {
-            HoldState::Withdrawn { .. } => return,
+            HoldState::Withdrawn { .. } | HoldState::Erased { .. } => return,
             _ if self.chance.one_in(8) => HoldState::Withdrawn {
                 reason: "The run has ended.".to_owned(),
                 by: None,

@@ -243,7 +243,8 @@ fn check_desired_state(request: &Request, scripted: &Scripted) {
         "a desired state was not applied: {request:#?}"
     );
     let agrees = match (&request.phase, &scripted.state) {
-        (Phase::Decided { .. }, _) | (Phase::Withdrawn { .. }, HoldState::Withdrawn { .. }) => true,
+        (Phase::Decided { .. }, _)
+        | (Phase::Withdrawn { .. }, HoldState::Withdrawn { .. } | HoldState::Erased { .. }) => true,
         (Phase::TimedOut { at }, HoldState::Open { deadline, .. }) => {
             deadline.is_some_and(|deadline| deadline <= *at)
         }
@@ -269,7 +270,7 @@ fn check_desired_state(request: &Request, scripted: &Scripted) {
         ) => since == it && remaining_ms == left,
         (
             Phase::Open { .. } | Phase::Frozen { .. } | Phase::TimedOut { .. },
-            HoldState::Withdrawn { .. },
+            HoldState::Withdrawn { .. } | HoldState::Erased { .. },
         )
         | (Phase::Withdrawn { .. } | Phase::Frozen { .. }, HoldState::Open { .. })
         | (Phase::Withdrawn { .. } | Phase::Open { .. }, HoldState::Frozen { .. }) => false,

@@ -6,8 +6,8 @@ use holdpoint_auth::Keys;
 use holdpoint_clock::Clock;
 use holdpoint_kernel::{PendingSweep, Vital};
 
+use crate::freed_places::FreedPlaces;
 use crate::queues::Queues;
-use crate::sweeps::queued_runs::FreedPlaces;
 
 /// The keys, the clock and the shared state of the executor's tasks.
 #[derive(Debug, Clone)]
@@ -19,6 +19,8 @@ pub struct Executor {
     pub(crate) pages: Arc<PendingSweep>,
     /// Operations that have not reached all their runs.
     pub(crate) operations: Arc<PendingSweep>,
+    /// Erasures that have not deleted all their runs.
+    pub(crate) erasures: Arc<PendingSweep>,
     pub(crate) queues: Arc<Queues>,
     /// Keys with a place that a queued run may take.
     pub(crate) places: Arc<FreedPlaces>,
@@ -33,6 +35,7 @@ impl Executor {
             clock,
             pages: Arc::default(),
             operations: Arc::default(),
+            erasures: Arc::default(),
             queues: Arc::default(),
             places: Arc::default(),
         }

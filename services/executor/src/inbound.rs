@@ -14,6 +14,7 @@ use std::cell::OnceCell;
 use chrono::{DateTime, Utc};
 use holdpoint_auth::{Keys, Right};
 use holdpoint_contracts::asking::RequestInput;
+use holdpoint_contracts::erasure::EraseContact;
 use holdpoint_contracts::executor::{
     AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HandoffsUpdated,
     HoldsClosed, MigrateRun, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun,
@@ -109,6 +110,13 @@ fn decode_definition(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
         }),
         DeleteContact::VERB => caller.read_one(body, Right::Operate, |it: DeleteContact, _| {
             contact(it.contact, ContactInput::Delete)
+        }),
+        EraseContact::VERB => caller.read_one(body, Right::Administer, |it: EraseContact, by| {
+            Input::EraseContact {
+                workspace,
+                contact: it.contact,
+                by,
+            }
         }),
         PauseScope::VERB => decode_scope(body, caller, |it: PauseScope, by| {
             let (waiting, new) = (it.waiting, it.new);

@@ -12,17 +12,20 @@ use holdpoint_bus::Outgoing;
 use holdpoint_contracts::executor::SERVICE;
 use holdpoint_contracts::handoff::SetHolds;
 use holdpoint_contracts::history::{EventType, HistoryItem, Nudge};
-use holdpoint_contracts::hold::HoldOutcome;
+use holdpoint_contracts::hold::{HoldOutcome, HoldState};
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::notification::{RecordRunEnds, RunEndRecorded};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::scheduler::{SetTimer, SetTimers};
 use holdpoint_contracts::steps::{HTTP_QUEUE, StepDispatch};
 use holdpoint_contracts::subject;
-use holdpoint_ids::{HoldId, Workspace};
+use holdpoint_ids::{ContactId, HoldId, Workspace};
 use holdpoint_kernel::{
-    AfterRefusal, DesiredState, Outbound, SentState, read_first, rows_as_command,
+    AfterRefusal, DesiredState, Outbound, SentState, count_unacknowledged, read_first,
+    rows_as_command,
 };
+use holdpoint_store::StoreError;
+use sea_orm::ConnectionTrait;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -80,13 +83,18 @@ impl Outbound<ExecutorDomain> for Executor {
                     kind: ENDED,
                     workspace: workspace.clone(),
                     id: end.run.to_string(),
-                    rev: u64::try_from(end.ended_at.timestamp_millis()).ok()?,
+                    // The erasure counts before the end itself.
+                    rev: u64::try_from(end.ended_at.timestamp_millis()).ok()?
+                        + u64::from(end.erased),
                     body: write(end)?,
                 }),
                 Effect::AgentVersion { .. }
                 | Effect::Value { .. }
                 | Effect::Activity { .. }
                 | Effect::ForgetActivities { .. }
+                | Effect::EraseContactTraces { .. }
+                | Effect::ErasurePending
+                | Effect::DeleteRun { .. }
                 | Effect::Step(_)
                 | Effect::StepDispatch(_)
                 | Effect::Lease(_)
@@ -200,6 +208,7 @@ impl Outbound<ExecutorDomain> for Executor {
         let mut grown: BTreeMap<&Workspace, BTreeMap<_, u64>> = BTreeMap::new();
         let (mut has_pending_scope, mut has_operation) = (false, false);
         let mut freed = Vec::new();
+        let mut has_erasure = false;
         for effect in effects {
             if let Effect::History {
                 workspace,
@@ -217,13 +226,17 @@ impl Outbound<ExecutorDomain> for Executor {
             }
             has_pending_scope |= matches!(effect, Effect::ScopeSyncPending);
             has_operation |= matches!(effect, Effect::OperationPending);
+            has_erasure |= matches!(effect, Effect::ErasurePending);
         }
-        // Nudges follow the commit, so the sweeps find the rows of the scope and the operation.
+        // Nudges follow the commit, so the sweeps find the rows of the scope, the operation and the contact.
         if has_pending_scope {
             self.pages.begin();
         }
         if has_operation {
             self.operations.begin();
+        }
+        if has_erasure {
+            self.erasures.begin();
         }
         self.places.add(freed);
         let histories = grown.into_iter().filter_map(|(workspace, runs)| {
@@ -263,6 +276,20 @@ pub(crate) fn signed(out: &StepDispatch, key: &StepKey, now: DateTime<Utc>) -> S
         token: token.ok(),
         ..out.clone()
     }
+}
+
+/// How many holds of a contact the handoff service has not confirmed as erased.
+pub(crate) async fn unconfirmed_erasures(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    contact: &ContactId,
+) -> Result<u64, StoreError> {
+    let state = HoldState::Erased {
+        contact: contact.clone(),
+    };
+    let text = serde_json::to_string(&state);
+    let text = text.map_err(|error| StoreError::broken("desired_states", error))?;
+    count_unacknowledged(db, HOLD, workspace, &text).await
 }
 
 fn timer(

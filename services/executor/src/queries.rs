@@ -1,5 +1,7 @@
 //! Reads of the executor, answered from the rows beside the writer. They change nothing.
 
+mod early_calls;
+mod erasure;
 mod nodes;
 mod operations;
 mod overlay;
@@ -20,6 +22,7 @@ use futures_util::future::BoxFuture;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::agent::{AgentView, GetAgentStats};
 use holdpoint_contracts::contact::{Activity, ContactView};
+use holdpoint_contracts::erasure::GetErasure;
 use holdpoint_contracts::executor::{
     GetAgent, GetContact, GetHistory, GetRun, GetTool, HistoryPage, ListActivities, ListAgents,
     ListClaims, ListContacts, ListNodes, ListRuns, ListTools, PlanAgent, PlannedAgent, SERVICE,
@@ -122,6 +125,7 @@ impl ExecutorQueries {
                 write_reply(self.agent_stats(workspace, &read_query(body)?).await?)
             }
             ListAgents::NAME => write_reply(self.agents(workspace, &read_query(body)?).await?),
+            GetErasure::NAME => write_reply(self.erasure(workspace, read_query(body)?).await?),
             GetContact::NAME => write_reply(self.contact(workspace, read_query(body)?).await?),
             ListActivities::NAME => {
                 write_reply(self.activities(workspace, &read_query(body)?).await?)
@@ -282,6 +286,7 @@ impl ExecutorQueries {
         let mut steps = run.step_views(&plan, stored);
         self.add_original_args(&run, &edited, &mut steps).await?;
         self.mark_risky_steps(&run, &mut steps).await?;
+        self.add_early_calls(&run, &plan, &mut steps).await?;
         let mut view = RunView {
             input: input.map(shown_input),
             steps,

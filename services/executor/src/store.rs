@@ -37,6 +37,7 @@ mod activity_row;
 mod agent_row;
 mod agent_version_row;
 mod contact_row;
+mod erasure;
 mod history_row;
 mod lease_event_row;
 mod lease_row;
@@ -79,7 +80,9 @@ use crate::executor::Executor;
 pub(crate) use activity_row::newest as activities_of;
 pub(crate) use agent_row::{list as list_agents, named as agents};
 pub(crate) use agent_version_row::{newest as agent_versions, one as plan};
-pub(crate) use contact_row::{list as list_contacts, one as contact};
+pub(crate) use contact_row::{
+    erasing as unfinished_erasures, list as list_contacts, one as contact,
+};
 pub(crate) use history_row::after as history_after;
 pub(crate) use lease_event_row::{of_run as lease_events_of, of_steps as lease_events_of_steps};
 pub(crate) use lease_row::{
@@ -93,11 +96,14 @@ pub(crate) use operation_row::{
 pub(crate) use retention::has_expired;
 pub(crate) use run_limit_row::{first_queued, queued_keys};
 pub(crate) use run_row::{
-    Filter, count as count_runs, list as list_runs, one as run, open as open_runs, with_ids as runs,
+    Filter, OfContact, count as count_runs, list as list_runs, of_contact as runs_of_contact,
+    one as run, open as open_runs, with_ids as runs,
 };
 pub(crate) use run_stats::{RunStatsRow, newest as newest_run_stats};
 pub(crate) use run_value_row::{find as values, input_of};
-pub(crate) use step_row::{named as steps_named, of_run as steps_of, queued as queued_steps};
+pub(crate) use step_row::{
+    named as steps_named, of_run as steps_of, queued as queued_steps, with_tool as steps_with_tool,
+};
 pub(crate) use suspension::snapshot_row::of_run as snapshot_of;
 pub(crate) use tool_row::{list as list_tools, named as tools, names as tool_names};
 pub(crate) use workspace_row::one as workspace_scope;
@@ -304,6 +310,9 @@ impl Store<ExecutorDomain> for Executor {
                 | Effect::ScopeSyncPending
                 | Effect::OperationResult(_)
                 | Effect::OperationPending
+                | Effect::EraseContactTraces { .. }
+                | Effect::ErasurePending
+                | Effect::DeleteRun { .. }
                 | Effect::Timer { .. }
                 | Effect::Hold { .. }
                 | Effect::RunEnded { .. }
@@ -319,7 +328,8 @@ impl Store<ExecutorDomain> for Executor {
         insert_rows(db, versions, None).await?;
         step_row::upsert(db, steps.into_values()).await?;
         write_histories_and_snapshots(db, values, histories, effects).await?;
-        // Last, so that no row of an expired run is written after its deletion.
+        // Last, so that no row of a deleted run is written after its deletion.
+        erasure::erase(db, effects).await?;
         delete_expired(db, expired).await
     }
 }

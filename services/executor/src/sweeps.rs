@@ -1,10 +1,11 @@
 //! Background passes over the executor's tables: expired leases, dispatches without a grant, queued runs, runs that do
-//! not follow a command for their agent or workspace yet, runs of operations, and runs past their retention. A sweep
-//! decides nothing; its finds become inputs.
+//! not follow a command for their agent or workspace yet, runs of operations and of erased contacts, and runs past their
+//! retention. A sweep decides nothing; its finds become inputs.
 
+mod erasures;
 mod leases;
 mod operations;
-pub(crate) mod queued_runs;
+mod queued_runs;
 mod redispatch;
 mod retention;
 mod scope_sync;
@@ -21,6 +22,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::executor::Executor;
 
+pub(crate) use erasures::runs_of as runs_of_erasure;
 #[cfg(test)]
 pub(crate) use operations::page as operations_page;
 pub(crate) use redispatch::step_dispatches;
@@ -49,4 +51,7 @@ pub(crate) fn start(
     let sweep = operations::Operations(Arc::clone(operations));
     let trigger = start_sweep(handle, db.clone(), sweep, stop.clone(), tracker);
     operations.connect(trigger, handle.status());
+    let sweep = erasures::Erasures::new(&service.erasures);
+    let trigger = start_sweep(handle, db.clone(), sweep, stop.clone(), tracker);
+    service.erasures.connect(trigger, handle.status());
 }

@@ -164,6 +164,7 @@ fn desired_state(effect: &Effect) -> Option<DesiredState> {
         Effect::Changed { .. }
         | Effect::UserChanged(..)
         | Effect::StandingApprovalUsed { .. }
+        | Effect::Erased { .. }
         | Effect::DeleteExpired { .. } => {
             return None;
         }

@@ -19,10 +19,12 @@ mod user_row;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use holdpoint_ids::Workspace;
-use holdpoint_kernel::{Changed, Store};
-use holdpoint_store::{ChangedState, StateRow as _, StoreError, Transaction};
+use holdpoint_kernel::{Changed, Store, Traces, erase_traces};
+use holdpoint_store::{BrokenRow as _, ChangedState, StateRow as _, StoreError, Transaction};
 
 use crate::domain::{Aggregate, Effect, Fact, HandoffDomain, Key, Need, User};
 use crate::service::Handoff;
@@ -160,6 +162,7 @@ impl Store<HandoffDomain> for Handoff {
                 retention::delete_expired(db, *before).await?;
             }
         }
+        erase_traces_of(db, effects).await?;
         standing_approval_use_row::insert(db, effects, now).await?;
         let changes: Vec<_> = effects
             .iter()
@@ -171,6 +174,28 @@ impl Store<HandoffDomain> for Handoff {
         let last = counter_row::take(db, changes.len()).await?;
         user_change_row::insert(db, &changes, last, now).await
     }
+}
+
+/// Deletes what the kernel has kept of messages about erased holds.
+async fn erase_traces_of(db: &Transaction, effects: &[Effect]) -> Result<(), StoreError> {
+    let mut traces: BTreeMap<&Workspace, Traces> = BTreeMap::new();
+    for effect in effects {
+        if let Effect::Erased {
+            workspace,
+            id,
+            contact,
+        } = effect
+        {
+            let of_workspace = traces.entry(workspace).or_default();
+            of_workspace.add_run(id.run);
+            let added = of_workspace.add_contact(contact);
+            added.map_err(Requests::broken)?;
+        }
+    }
+    for (workspace, traces) in traces {
+        erase_traces(db, workspace, &traces).await?;
+    }
+    Ok(())
 }
 
 /// Users of workspaces that have no active owner any more. Two replicas may each have removed one of two

@@ -93,12 +93,13 @@ pub async fn start(
 ) -> Result<Handle<Notification>, NotificationError> {
     migrate::<holdpoint_migrations::notification::Migrator>(&deps.store).await?;
     let client = outside.targets.client(CALLBACK_WITHIN)?;
-    let (service, jobs) = Notification::new(
+    let (mut service, jobs) = Notification::new(
         deps.keys.trust.clone(),
         outside.targets,
         deps.clock.clone(),
         outside.public_url.clone(),
     );
+    service.mailer = Some(outside.mailer.clone());
     let fan_out_wake = Arc::clone(&service.fan_out_wake);
     let delivery_wake = Arc::clone(&service.delivery_wake);
     let post = Arc::clone(&service.post);

@@ -1,5 +1,6 @@
 //! The notification service as the kernel knows it: its name, its domain, and how a command is read.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdpoint_auth::Trust;
@@ -8,8 +9,9 @@ use holdpoint_contracts::Problem;
 use holdpoint_contracts::subject::Parts;
 use holdpoint_egress::EgressPolicy;
 use holdpoint_kernel::{DecodedCommand, PendingSweep, Service, Vital};
+use holdpoint_mail::Mailer;
 
-use crate::domain::{Input, NotificationDomain};
+use crate::domain::{Effect, Input, NotificationDomain};
 use crate::inbound::Reader;
 use crate::sending::post::{Jobs, Post, PublicUrl};
 
@@ -23,6 +25,8 @@ pub struct Notification {
     pub(crate) fan_out_wake: Arc<PendingSweep>,
     pub(crate) delivery_wake: Arc<PendingSweep>,
     pub(crate) post: Arc<Post>,
+    /// Stores mails that no server takes.
+    pub(crate) mailer: Option<Mailer>,
 }
 
 impl Notification {
@@ -42,8 +46,27 @@ impl Notification {
             fan_out_wake: Arc::default(),
             delivery_wake: Arc::default(),
             post,
+            mailer: None,
         };
         (service, jobs)
+    }
+
+    /// Deletes the stored mails about erased requests and runs, before the commit, so that none is forgotten if the
+    /// process ends here.
+    pub(crate) async fn erase_mails(&self, effects: &[Effect]) {
+        let runs = effects.iter().filter_map(|effect| {
+            let Effect::EraseHold { hold, .. } = effect else {
+                return None;
+            };
+            Some(hold.run.uuid().simple().to_string())
+        });
+        let runs: BTreeSet<_> = runs.collect();
+        let Some(mailer) = self.mailer.as_ref().filter(|_| !runs.is_empty()) else {
+            return;
+        };
+        if let Err(error) = mailer.erase_files(runs.into_iter().collect()).await {
+            tracing::error!(%error, "stored mails of erased runs not deleted; delete them by hand");
+        }
     }
 }
 

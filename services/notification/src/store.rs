@@ -8,6 +8,7 @@
 mod change_row;
 mod delivery_row;
 mod effects;
+mod erasure;
 mod event_row;
 mod inbox;
 mod inbox_entry_row;
@@ -144,6 +145,7 @@ impl Store<NotificationDomain> for Notification {
         effects: &[Effect],
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
+        self.erase_mails(effects).await;
         effects::record(db, effects, now).await
     }
 }
@@ -164,6 +166,11 @@ async fn find(db: &Transaction, needs: &[Need]) -> Result<Vec<(Need, Fact)>, Sto
             }
             // Below, with all others of their kind.
             Need::Watchers { .. } => {}
+            Need::IsErased(workspace, hold) => {
+                let events = event_row::of_holds(db, workspace, &[*hold]).await?;
+                let is_erased = events.iter().any(NotificationEvent::is_erased);
+                found.push((need.clone(), Fact::IsErased(is_erased)));
+            }
             Need::Webhooks(workspace) => {
                 let limit = u64::try_from(WEBHOOKS_MAX).unwrap_or(u64::MAX);
                 let all = webhook_row::list(db, workspace, None, limit).await?;

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use crate::agent::{AgentStats, AgentView, GetAgentStats, PlannedStepView};
 use crate::asking::{RequestInput, RequestedInput};
 use crate::contact::{Activity, ContactView};
+use crate::erasure::{EraseContact, ErasureView, GetErasure};
 use crate::history::HistoryItem;
 use crate::hold::{CloseReply, HandoffUpdate, HandoffUpdateReply, HoldClosed};
 use crate::message::Reply;
@@ -51,6 +52,7 @@ commands! {
     PutContact:      "put_contact"(contact)            -> ContactView;
     PatchContact:    "patch_contact"(contact)          -> ContactView;
     DeleteContact:   "delete_contact"(contact)         -> ();
+    EraseContact:    "erase_contact"(contact)          -> ErasureView;
     AddActivity:     "add_activity"(contact)           -> ContactView;
     PutTool:         "put_tool"(tool.name)             -> ToolView;
     DeleteTool:      "delete_tool"(name)               -> ();
@@ -86,6 +88,7 @@ queries! {
     ListAgents:     "agents"     -> Page<AgentView>;
     GetContact:     "contact"    -> ContactView;
     ListContacts:   "contacts"   -> Page<ContactView>;
+    GetErasure:     "erasure"    -> ErasureView;
     ListActivities: "activities" -> Page<Activity>;
     ListTools:      "tools"      -> Page<ToolView>;
     GetTool:        "tool"       -> ToolView;

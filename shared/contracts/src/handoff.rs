@@ -31,8 +31,9 @@ pub use policies::{
     PolicyRung, PolicyView, PutPolicy, Repeat, StopOn, Weekday,
 };
 pub use standing_approvals::{
-    CreateStandingApproval, GetStandingApproval, ListStandingApprovals, RevokeStandingApproval,
-    StandingApprovalStatus, StandingApprovalTerms, StandingApprovalUse, StandingApprovalView,
+    CreateStandingApproval, GetStandingApproval, ListStandingApprovals, PlannedCall,
+    RevokeStandingApproval, StandingApprovalStatus, StandingApprovalTerms, StandingApprovalUse,
+    StandingApprovalView,
 };
 pub use users::{DisableUser, GetUser, ListUserChanges, ListUsers, PutUser, UserChange, UserView};
 
@@ -405,6 +406,9 @@ pub struct RequestView {
     /// Whether answers and contact data are left out for this reader.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub redacted: bool,
+    /// Whether the contact of its run is erased. Then only the record of its decision is left.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub erased: bool,
 }
 
 /// One user's snooze of a request.

@@ -6,7 +6,7 @@
 //! table of nine cells.
 
 use chrono::{DateTime, Utc};
-use holdpoint_ids::{AgentName, HoldId, PolicyName, ToolName};
+use holdpoint_ids::{AgentName, ContactId, HoldId, PolicyName, ToolName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use strum::{EnumString, IntoStaticStr, VariantArray};
@@ -63,6 +63,9 @@ pub enum HoldState {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
+    /// The contact of its run is erased: no longer wanted, and everything that may be personal is emptied. Decision,
+    /// time and actor stay.
+    Erased { contact: ContactId },
 }
 
 /// [`HoldSpec::reason`] of a handoff to a user who owns the run already: an operator took it over.
@@ -169,6 +172,12 @@ pub struct ApprovalItem {
     pub args_schema: Option<Value>,
     /// SHA-256, as hex, of the RFC 8785 form of `{tool, version, args}`. What was approved is what runs.
     pub digest: String,
+    /// The step with `for_each` of which it is a call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// The request of another call of the same parent. While that is open, its notification covers this call too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notified_with: Option<HoldId>,
 }
 
 impl HoldSpec {

@@ -14,6 +14,7 @@ mod catalogue;
 pub mod contact;
 pub mod dead_letter;
 pub mod duration;
+pub mod erasure;
 pub mod executor;
 pub mod form;
 pub mod handoff;

@@ -10,6 +10,7 @@
 mod tests;
 
 use crate::asking::RequestInput;
+use crate::erasure::EraseContact;
 use crate::executor::{
     AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HandoffsUpdated,
     HoldsClosed, MigrateRun, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun,
@@ -233,7 +234,7 @@ fn of_program(workspace: &Workspace) -> Vec<String> {
 fn of_gateway() -> Vec<String> {
     asked! {
         ApplyAgent, DeleteAgent, PutTool, DeleteTool, PutContact, PatchContact, AddActivity,
-        DeleteContact, StartRun, PauseRun, ResumeRun, CancelRun, RetryRun, MigrateRun, SignalRun, SuspendRun,
+        DeleteContact, EraseContact, StartRun, PauseRun, ResumeRun, CancelRun, RetryRun, MigrateRun, SignalRun, SuspendRun,
         TakeOverRun, PauseScope, ResumeScope, StartOperation, CancelOperation, RequestInput, OpenHold, AskAgain, WithdrawHold, DecideRequest, DecideRequests,
         ActOnRequest, PutUser, DisableUser, PutPolicy, DeletePolicy,
         CreateStandingApproval, RevokeStandingApproval, ReadNotification,

@@ -258,6 +258,9 @@ pub struct StepView {
     /// Whether it runs only with an approval (S2-R2).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waiting_confirm: bool,
+    /// The call of a gated step that has not been reached, if all its arguments are literal: people may approve it early.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub early_call: Option<EarlyCall>,
     /// The approval, once it has been asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval_state: Option<ApprovalView>,
@@ -275,6 +278,17 @@ pub struct StepView {
     pub started_at: Option<DateTime<Utc>>,
     #[serde(default, with = "crate::instant::option")]
     pub ended_at: Option<DateTime<Utc>>,
+}
+
+/// A call that people may approve before its step is reached (S2-R4).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EarlyCall {
+    /// Version and revision of a registered tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    pub args: Value,
+    /// SHA-256, as hex, of the RFC 8785 form of `{tool, version, args}`.
+    pub digest: String,
 }
 
 /// How many items of a step with `for_each` have which status (S2-R9).

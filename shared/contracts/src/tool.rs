@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{NodeName, ToolName};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::message::Actor;
@@ -26,17 +27,7 @@ pub fn is_built_in(name: &str) -> bool {
 
 /// How much harm a tool can do (S2-R2).
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    strum::Display,
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, strum::Display,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -44,7 +35,6 @@ pub enum Risk {
     /// None worth speaking of.
     Low,
     /// Some.
-    #[default]
     Medium,
     /// Never without an approval (S2-R3).
     High,
@@ -58,8 +48,7 @@ pub struct ToolSpec {
     pub name: ToolName,
     /// The tool's version; free text.
     pub version: Option<String>,
-    /// How much harm it can do.
-    #[serde(default)]
+    /// How much harm it can do. There is no default: a missing one is refused.
     pub risk: Risk,
     /// Whether calling it twice does no harm.
     #[serde(default)]
@@ -194,8 +183,25 @@ pub struct ToolChange {
 #[serde(deny_unknown_fields)]
 pub struct RegisterTools {
     pub node: NodeName,
-    /// 1 to 1,000, without `http`.
+    /// 1 to 1,000, without `http`. A tool without `risk` counts as `high`.
+    #[serde(deserialize_with = "read_offers")]
     pub tools: Vec<ToolSpec>,
+}
+
+/// A node of an older version may omit the risk. Such a tool starts only with an approval until an operator has decided,
+/// and its mistake does not keep the other tools of the node out of the registry.
+fn read_offers<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<ToolSpec>, D::Error> {
+    let offers: Vec<Value> = Deserialize::deserialize(input)?;
+    let read = |mut offer: Value| {
+        if let Some(fields) = offer.as_object_mut() {
+            let risk = fields.entry("risk").or_insert(Value::Null);
+            if risk.is_null() {
+                *risk = serde_json::to_value(Risk::High).map_err(D::Error::custom)?;
+            }
+        }
+        serde_json::from_value(offer).map_err(D::Error::custom)
+    };
+    offers.into_iter().map(read).collect()
 }
 
 /// The reply to one registered tool.
@@ -206,4 +212,24 @@ pub enum RegisteredTool {
     Agreed,
     /// The registry keeps a higher risk, another schema or `idempotent: false`, until an operator changes that.
     Differs,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Gate: a missing risk is refused, and a node of an older version cannot start its tool by that.
+    #[test]
+    fn a_tool_without_a_risk_is_not_guessed() {
+        let tool = json!({ "name": "crm.find" });
+        let refused = serde_json::from_value::<ToolSpec>(tool.clone()).unwrap_err();
+        assert!(refused.to_string().contains("missing field `risk`"));
+        let other = json!({ "name": "crm.list", "risk": "low" });
+        let offer = json!({ "node": "crm-1", "tools": [tool, other] });
+        let offer: RegisterTools = serde_json::from_value(offer).unwrap();
+        let risks: Vec<_> = offer.tools.iter().map(|tool| tool.risk).collect();
+        assert_eq!(risks, [Risk::High, Risk::Low]);
+    }
 }

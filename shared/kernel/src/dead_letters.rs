@@ -15,6 +15,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::{ConnectionTrait, FromQueryResult, QueryOrder as _, QuerySelect as _};
 
 use crate::task::Raw;
+use crate::traces::Traces;
 
 /// Dead letters of one workspace in a service. Beyond it the oldest are dropped.
 pub(crate) const DEAD_LETTERS_MAX: u64 = 1_000;
@@ -108,6 +109,20 @@ pub(crate) async fn trim(db: &TableWriter, before: DateTime<Utc>) -> Result<(), 
             "dead letters past their retention were deleted"
         );
     }
+    Ok(())
+}
+
+/// Deletes the dead letters of a workspace that name what is erased.
+pub(crate) async fn erase(
+    tx: &Transaction,
+    workspace: &Workspace,
+    traces: &Traces,
+) -> Result<(), StoreError> {
+    row::Entity::delete_many()
+        .filter(row::COLUMN.workspace.is_in([workspace.as_str(), ""]))
+        .filter(traces.are_in(tx, row::Column::Body))
+        .exec(tx)
+        .await?;
     Ok(())
 }
 

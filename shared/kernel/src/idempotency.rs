@@ -6,14 +6,16 @@ use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::message::IdempotencyKey;
 use holdpoint_contracts::problem::Problem;
+use holdpoint_ids::Workspace;
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, TableWriter, Transaction, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::OnConflict;
+use sea_orm::sea_query::{Expr, OnConflict};
 
 use crate::reply::{TaskReply, problem_json};
 use crate::service::Service;
 use crate::task::Task;
+use crate::traces::Traces;
 
 mod row {
     #![expect(
@@ -73,6 +75,27 @@ pub(crate) async fn trim(db: &TableWriter, now: DateTime<Utc>) -> Result<(), Sto
         .exec(&tx)
         .await?;
     tx.commit().await
+}
+
+/// Replaces the replies in a workspace that name what is erased. Their keys stay, so that a repetition is not handled
+/// again.
+pub(crate) async fn erase(
+    db: &Transaction,
+    workspace: &Workspace,
+    traces: &Traces,
+) -> Result<(), StoreError> {
+    let detail = "the reply to this Idempotency-Key was erased together with a contact";
+    let erased = problem_json(Problem::new(410, "erased", detail));
+    let erased = String::from_utf8_lossy(&erased).into_owned();
+    // Keys begin with their workspace and `/`, after which `0` is the next character.
+    row::Entity::update_many()
+        .col_expr(row::Column::Answer, Expr::value(erased))
+        .filter(row::COLUMN.key.gte(format!("{workspace}/")))
+        .filter(row::COLUMN.key.lt(format!("{workspace}0")))
+        .filter(traces.are_in(db, row::Column::Answer))
+        .exec(db)
+        .await?;
+    Ok(())
 }
 
 /// Loads the known keys of a batch with one query. A key that another replica is about to store is not

@@ -33,6 +33,7 @@ mod status;
 mod suspects;
 mod sweeps;
 mod task;
+mod traces;
 mod writer;
 
 #[cfg(test)]
@@ -51,3 +52,4 @@ pub use service::{
 pub use start::{Deps, Handle, KernelError, RETENTION_DEFAULT, start};
 pub use status::KernelStatus;
 pub use sweeps::{PendingSweep, Sweep, SweepPage, SweepTrigger, start_sweep};
+pub use traces::{Traces, count_unacknowledged, erase_traces};

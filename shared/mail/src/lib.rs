@@ -7,6 +7,7 @@
 mod maildir;
 mod transport;
 
+use std::io;
 use std::time::SystemTime;
 
 use chrono::{DateTime, Utc};
@@ -118,6 +119,20 @@ impl Mailer {
     pub async fn send(&self, letter: Letter, key: &str) -> Result<(), MailError> {
         let message = self.compose(letter).ok_or(MailError::NotComposed)?;
         self.transport.deliver(message, key).await
+    }
+
+    /// Deletes the stored mails that contain any of these texts in their headers or in a part of their text. With a mail
+    /// server there are none.
+    ///
+    /// # Errors
+    /// The folder cannot be read, or a file cannot be deleted.
+    pub async fn erase_files(&self, texts: Vec<String>) -> io::Result<()> {
+        let MailTransport::Maildir(dir) = &self.transport else {
+            return Ok(());
+        };
+        let dir = dir.clone();
+        let erased = tokio::task::spawn_blocking(move || maildir::erase(&dir, &texts));
+        erased.await.map_err(io::Error::other)?
     }
 
     fn compose(&self, letter: Letter) -> Option<Message> {

@@ -118,6 +118,39 @@ pub fn page(
     Ok(read_page(&heads, (skip, limit), |head| read(&head.path)))
 }
 
+/// Deletes the mails that contain any of these texts. It blocks on files.
+pub(crate) fn erase(dir: &Path, texts: &[String]) -> io::Result<()> {
+    for sub in ["tmp", "new", "cur"] {
+        for path in files_in(&dir.join(sub))? {
+            let mail = match fs::read(&path) {
+                Ok(mail) => mail,
+                // A mail reader can move a file between listing and reading, and a sender renames its own.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            if texts.iter().any(|text| contains(&mail, text)) {
+                fs::remove_file(&path)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a mail has a text in its headers, or in a decoded part.
+fn contains(mail: &[u8], text: &str) -> bool {
+    if mail
+        .windows(text.len())
+        .any(|window| window == text.as_bytes())
+    {
+        return true;
+    }
+    let Some(message) = MessageParser::new().parse(mail) else {
+        return false;
+    };
+    let mut parts = message.parts.iter().filter_map(|part| part.text_contents());
+    parts.any(|part| part.contains(text))
+}
+
 /// Reads one page; also returns where the next one begins.
 fn read_page(
     heads: &[MailHead],
@@ -276,6 +309,21 @@ mod tests {
              To: a@b.example\r\n{WORKSPACE}: acme\r\n{person}\r\n{body}\r\n"
         );
         deliver(dir, &format!("key-{number}"), mail.as_bytes()).unwrap();
+    }
+
+    #[test]
+    fn mails_with_a_text_are_deleted() {
+        let dir = tempfile::tempdir().unwrap();
+        stored(dir.path(), 0, None, "about run_17");
+        stored(dir.path(), 1, None, "about run_18");
+        let encoded =
+            "Subject: x\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\nrun=\r\n_17";
+        deliver(dir.path(), "encoded", encoded.as_bytes()).unwrap();
+        erase(dir.path(), &["run_17".to_owned()]).unwrap();
+        let left = files_in(&dir.path().join("new")).unwrap();
+        let left: Vec<_> = left.iter().map(|path| name_of(path)).collect();
+        assert_eq!(left, ["key-1.eml"]);
+        erase(&dir.path().join("missing"), &["run_17".to_owned()]).unwrap();
     }
 
     /// Mend A-M10: a page reads its mails, and only the headers of all others.

@@ -1,18 +1,40 @@
-//! Keeps SQLite's write-ahead log short, on a thread beside the writer's.
+//! Keeps SQLite's write-ahead log short, and writes its file anew after an erasure, on a thread beside the writer's.
 
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher as _, Hasher as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use sea_orm::{ConnectionTrait, DatabaseConnection};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DbBackend, Statement};
 use tokio::task::JoinHandle;
 
-use crate::{Location, StoreError, open_readers};
+use crate::{Location, StoreError, Transaction, begin_write, is_sqlite, open_readers};
 
 /// Length of the log in bytes that triggers a checkpoint.
 const LOG_BYTES: u64 = 12 << 20;
 
 /// How often the length of the log is checked.
 const CHECK_EVERY: Duration = Duration::from_millis(250);
+
+/// How often a mark of [`mark_for_compaction`] is looked for.
+const COMPACT_EVERY: Duration = Duration::from_secs(5);
+
+/// Marks the file of a SQLite database to be written anew, so that the bytes of deleted and replaced rows leave it and
+/// its log. The mark is a number in the file's header, so that it is committed with the rows and needs no table. On
+/// Postgres nothing happens: autovacuum frees the rows.
+///
+/// # Errors
+/// [`StoreError`] when the database refuses.
+pub async fn mark_for_compaction(db: &Transaction) -> Result<(), StoreError> {
+    if is_sqlite(db) {
+        // A new number each time: an erasure during a compaction is not finished with it.
+        let random = RandomState::new().build_hasher().finish();
+        let mark = i32::try_from(random >> 33).unwrap_or(0).max(1);
+        db.execute_unprepared(&format!("PRAGMA application_id = {mark}"))
+            .await?;
+    }
+    Ok(())
+}
 
 /// The checkpoints of one database; dropping it ends them.
 #[derive(Debug)]
@@ -43,8 +65,15 @@ impl Drop for Checkpoints {
 }
 
 async fn watch(db: DatabaseConnection, log: PathBuf) {
+    let mut looked_at = Instant::now();
     loop {
         tokio::time::sleep(CHECK_EVERY).await;
+        if looked_at.elapsed() >= COMPACT_EVERY {
+            looked_at = Instant::now();
+            if let Err(error) = compact_if_marked(&db).await {
+                tracing::warn!(%error, "compaction failed; erased bytes stay in the file until one succeeds");
+            }
+        }
         if length(&log) < LOG_BYTES {
             continue;
         }
@@ -56,6 +85,28 @@ async fn watch(db: DatabaseConnection, log: PathBuf) {
             }
         }
     }
+}
+
+async fn mark_of(db: &impl ConnectionTrait) -> Result<i32, StoreError> {
+    let ask = Statement::from_string(DbBackend::Sqlite, "PRAGMA application_id");
+    let row = db.query_one_raw(ask).await?;
+    Ok(row.map_or(Ok(0), |row| row.try_get_by_index(0))?)
+}
+
+/// Writes a marked file anew and empties its log. Writers wait for it, and repeat what they could not commit.
+async fn compact_if_marked(db: &DatabaseConnection) -> Result<(), StoreError> {
+    let mark = mark_of(db).await?;
+    if mark == 0 {
+        return Ok(());
+    }
+    db.execute_unprepared("VACUUM").await?;
+    db.execute_unprepared("PRAGMA wal_checkpoint(TRUNCATE)")
+        .await?;
+    let tx = begin_write(db).await?;
+    if mark_of(&tx).await? == mark {
+        tx.execute_unprepared("PRAGMA application_id = 0").await?;
+    }
+    tx.commit().await
 }
 
 fn length(log: &Path) -> u64 {

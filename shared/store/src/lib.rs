@@ -28,7 +28,7 @@ use sea_orm::{
 };
 use sea_orm_migration::MigratorTrait;
 
-pub use checkpoint::Checkpoints;
+pub use checkpoint::{Checkpoints, mark_for_compaction};
 pub use column_row::ColumnRow;
 pub use guard::{is_conflict, upsert_if_version};
 pub use rows::{SPARE_ROWS, insert_returning, insert_rows, readable};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use holdpoint_bus::Bus;
-use holdpoint_worker::tool::{ToolCall, ToolSuccess, tool_fn};
+use holdpoint_worker::tool::{Risk, ToolCall, ToolSuccess, tool_fn};
 use holdpoint_worker::worker::{Worker, WorkerOptions};
 use tokio_util::sync::CancellationToken;
 
@@ -21,7 +21,7 @@ async fn main() -> anyhow::Result<()> {
 
     // New at every start: a process id may come again, together with a run's id it does not.
     let node = format!("echo-{}", holdpoint_ids::RunId::fresh()).parse()?;
-    let echo = tool_fn("echo", |call: ToolCall| async move {
+    let echo = tool_fn("echo", Risk::Low, |call: ToolCall| async move {
         Ok(ToolSuccess {
             description: "Echoed the arguments".to_owned(),
             data: call.dispatch.args,

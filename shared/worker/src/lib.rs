@@ -8,12 +8,12 @@
 //! use std::sync::Arc;
 //!
 //! use holdpoint_bus::Bus;
-//! use holdpoint_worker::tool::{ToolCall, ToolSuccess, tool_fn};
+//! use holdpoint_worker::tool::{Risk, ToolCall, ToolSuccess, tool_fn};
 //! use holdpoint_worker::worker::{Worker, WorkerOptions};
 //! use tokio_util::sync::CancellationToken;
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let echo = tool_fn("echo", |call: ToolCall| async move {
+//! let echo = tool_fn("echo", Risk::Low, |call: ToolCall| async move {
 //!     Ok(ToolSuccess {
 //!         description: format!("Said it for {}", call.dispatch.idempotency_key()),
 //!         data: call.dispatch.args,

@@ -61,9 +61,7 @@ pub trait Tool: Send + Sync + 'static {
     fn name(&self) -> &str;
 
     /// How much harm it can do. A step on a tool of risk `high` starts only with an approval.
-    fn risk(&self) -> Risk {
-        Risk::default()
-    }
+    fn risk(&self) -> Risk;
 
     /// Whether calling it twice does no harm. A lost step of such a tool is dispatched again.
     fn is_idempotent(&self) -> bool {
@@ -97,15 +95,15 @@ pub struct ToolDefinition {
     pub result_schema: Option<Value>,
 }
 
-/// Makes a tool from an asynchronous closure.
-pub fn tool_fn<F, Fut>(name: impl Into<String>, run: F) -> ToolFn<F>
+/// Makes a tool from an asynchronous closure. A step on a tool of risk `high` starts only with an approval.
+pub fn tool_fn<F, Fut>(name: impl Into<String>, risk: Risk, run: F) -> ToolFn<F>
 where
     F: Fn(ToolCall) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = ToolResult> + Send + 'static,
 {
     ToolFn {
         name: name.into(),
-        risk: Risk::default(),
+        risk,
         is_idempotent: false,
         definition: ToolDefinition::default(),
         run,
@@ -121,13 +119,6 @@ pub struct ToolFn<F> {
 }
 
 impl<F> ToolFn<F> {
-    /// States how much harm the tool can do; `medium` if this is not called.
-    #[must_use]
-    pub fn with_risk(mut self, risk: Risk) -> Self {
-        self.risk = risk;
-        self
-    }
-
     /// States that calling the tool twice does no harm.
     #[must_use]
     pub fn idempotent(mut self) -> Self {

@@ -52,7 +52,7 @@ pub fn builtin(
         Arc::new(UpdateContact { patch_contact }),
         Arc::new(CreateTask { open_hold }),
         Arc::new(HttpTool {
-            risk: Risk::default(),
+            risk: Risk::Medium,
             is_idempotent: false,
             definition: ToolDefinition::default(),
             name: HTTP_QUEUE.to_owned(),

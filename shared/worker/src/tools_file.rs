@@ -60,6 +60,9 @@ pub enum ToolsFileError {
     /// Neither or both of `command` and `http`, or an empty command.
     #[error("tool `{0}` needs either `command: [program, argument, …]` or `http: {{url: …}}`")]
     Kind(ToolName),
+    /// How much harm a tool can do is never guessed.
+    #[error("tool `{0}` needs `risk: low`, `risk: medium` or `risk: high`")]
+    Risk(ToolName),
     #[error("tool `{tool}`: invalid `timeout`")]
     Timeout {
         tool: ToolName,
@@ -104,7 +107,7 @@ impl fmt::Debug for ToolsFile {
 }
 
 impl ToolsFile {
-    /// Reads YAML or JSON: `{node, tools: [{name, version?, risk?, idempotent?,
+    /// Reads YAML or JSON: `{node, tools: [{name, risk, version?, idempotent?,
     /// args_schema?, result_schema?, timeout?, env?, command: [..] | http: {method?, url, headers?}}]}`. `http` makes the HTTP
     /// calls, and `url` is the API's address for commands. `timeout` applies to commands; the default is
     /// [`COMMAND_TIMEOUT`].
@@ -150,8 +153,7 @@ struct Form {
 struct Entry {
     name: ToolName,
     version: Option<String>,
-    #[serde(default)]
-    risk: Risk,
+    risk: Option<Risk>,
     #[serde(default)]
     idempotent: bool,
     args_schema: Option<Value>,
@@ -201,6 +203,9 @@ impl Entry {
             let tool = self.name;
             return Err(ToolsFileError::Schema { tool, error });
         }
+        let Some(risk) = self.risk else {
+            return Err(ToolsFileError::Risk(self.name));
+        };
         let definition = ToolDefinition {
             version: self.version,
             args_schema: self.args_schema,
@@ -236,7 +241,7 @@ impl Entry {
                     name: self.name.to_string(),
                     program,
                     arguments: words.collect(),
-                    risk: self.risk,
+                    risk,
                     is_idempotent: self.idempotent,
                     definition,
                     timeout,
@@ -249,7 +254,7 @@ impl Entry {
             }
             (None, Some(target)) => Ok(Arc::new(HttpTool {
                 name: self.name.to_string(),
-                risk: self.risk,
+                risk,
                 is_idempotent: self.idempotent,
                 definition,
                 http: http.clone(),

@@ -15,7 +15,7 @@ use crate::world::{PATIENCE, log};
 
 /// Commands of people and programs. In CI the service dies after the commit and after publishing. `cargo xtask test
 /// --exhaustive` plays all points.
-pub(super) const COMMANDS: [Row; 40] = [
+pub(super) const COMMANDS: [Row; 41] = [
     Row("executor", "apply_agent", false, Workload::Definitions),
     Row("executor", "put_tool", false, Workload::Definitions),
     Row("executor", "delete_tool", false, Workload::Definitions),
@@ -23,6 +23,7 @@ pub(super) const COMMANDS: [Row; 40] = [
     Row("executor", "patch_contact", false, Workload::Definitions),
     Row("executor", "add_activity", false, Workload::Definitions),
     Row("executor", "delete_contact", false, Workload::Definitions),
+    Row("executor", "erase_contact", false, Workload::Erasure),
     Row("handoff", "put_user", false, Workload::Administration),
     Row("handoff", "disable_user", false, Workload::Administration),
     Row("scheduler", "put_schedule", false, Workload::Definitions),
@@ -155,7 +156,7 @@ impl Trial<'_> {
             sent += 1;
             last = Some(format!("{status} {answer}"));
             match status {
-                200 | 201 | 204 => Some(Ok(answer)),
+                200..=204 => Some(Ok(answer)),
                 status if sent > 1 && status == also => Some(Ok(answer)),
                 400..=499 => Some(Err(anyhow::anyhow!("{method} {path}: {status} {answer}"))),
                 _ => None,
@@ -196,6 +197,46 @@ impl Trial<'_> {
         Ok(())
     }
 
+    /// A contact with a run that waits and a question that is open.
+    pub(super) async fn erase_contact(&self) -> anyhow::Result<()> {
+        let contact = format!("/contacts/{}", self.unique_name("e"));
+        self.put(&contact, &json!({ "company": "Acme" })).await?;
+        let ask =
+            json!({ "ask": { "to": "@user.owner", "question": "Call {{ contact.company }}?" } });
+        let agent = json!({ "agent": "asks-once", "steps": [ask] });
+        self.post("agent", "/agents", &agent).await?;
+        let of = json!({ "contact": self.unique_name("e") });
+        let run = id_of(&self.post("run", "/agents/asks-once/runs", &of).await?)?;
+        let run = format!("/runs/{run}");
+        let asking = self
+            .until_seen("the question", &run, |run| {
+                run["waiting_on"][0]["id"].is_string()
+            })
+            .await?;
+        let request = asking["waiting_on"][0]["id"]
+            .as_str()
+            .context("a request")?;
+        let request = format!("/requests/{request}");
+        self.until_seen("the request", &request, |one| one["status"] == "open")
+            .await?;
+        let path = format!("{contact}/erase");
+        self.call(Method::POST, &path, (&json!({}), 202)).await?;
+        let is_over =
+            |erasure: &Value| erasure["state"] == "completed" && erasure["requests_left"] == 0;
+        self.until_seen("the end", &format!("{contact}/erasure"), is_over)
+            .await?;
+        let is_gone = until(PATIENCE, "the run is gone", async || {
+            let (status, _) = self.api.call(Method::GET, &run, &Value::Null).await;
+            (status == 404).then_some(())
+        });
+        is_gone.await?;
+        let erased = self
+            .until_seen("the record", &request, |one| one["erased"] == true)
+            .await?;
+        ensure!(erased["question"] == "erased", "{erased}");
+        Ok(())
+    }
+
     /// Agents, tools and contacts.
     pub(super) async fn change_definitions(&self) -> anyhow::Result<()> {
         let (agent, tool, contact) = (
@@ -217,7 +258,8 @@ impl Trial<'_> {
         self.delete(&format!("/schedules/{agent}")).await?;
         self.check_count("/schedules?limit=500", 0, is_it).await?;
 
-        let http = json!({ "name": tool, "http": { "url": self.shop.url("/orders") } });
+        let http =
+            json!({ "name": tool, "risk": "low", "http": { "url": self.shop.url("/orders") } });
         self.post("tool", "/tools", &http).await?;
         let is_it = |one: &Value| one["name"] == tool.as_str();
         self.check_count("/tools?limit=500", 1, is_it).await?;

@@ -2,6 +2,7 @@
 
 pub(crate) mod apply_agent;
 pub(crate) mod cancel_run;
+pub(crate) mod erase_contact;
 pub(crate) mod handoffs_updated;
 pub(crate) mod heartbeat;
 pub(crate) mod holds_closed;

@@ -12,6 +12,7 @@ use holdpoint_ids::{RunId, ToolName, UserName, Workspace};
 
 use crate::domain::commands::apply_agent::apply_agent;
 use crate::domain::commands::cancel_run::cancel_run;
+use crate::domain::commands::erase_contact::{complete_erasure, erase_contact, erase_run};
 use crate::domain::commands::handoffs_updated::update_handoff;
 use crate::domain::commands::heartbeat::change_node;
 use crate::domain::commands::holds_closed::close_hold;
@@ -194,6 +195,24 @@ pub fn decide(
         } => {
             let known = state.and_then(Aggregate::try_as_contact_ref);
             change_contact(known, workspace, id, input)
+        }
+        Input::EraseContact { contact, by, .. } => {
+            let known = state.and_then(Aggregate::try_as_contact_ref);
+            erase_contact(known, contact, by, now)
+        }
+        Input::ErasureCompleted { at, .. } => {
+            complete_erasure(state.and_then(Aggregate::try_as_contact_ref), *at, now)
+        }
+        Input::EraseRun {
+            workspace,
+            run,
+            contact,
+            tasks,
+        } => {
+            let known = state.and_then(Aggregate::try_as_run_ref);
+            let known = known.filter(|known| known.workspace == *workspace);
+            let known = known.ok_or(Refusal::RunNotFound(*run))?;
+            erase_run(known, contact, tasks)
         }
         Input::Scope {
             workspace,

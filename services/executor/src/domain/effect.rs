@@ -5,6 +5,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::asking::RequestedInput;
 use holdpoint_contracts::contact::{Activity, ContactView};
+use holdpoint_contracts::erasure::ErasureView;
 use holdpoint_contracts::executor::{
     AppliedAgent, ChangedScope, RunEndWatched, ScheduledStartReply, TimerReply,
 };
@@ -23,6 +24,7 @@ use serde::Serialize;
 use serde_json::Value;
 use strum::EnumTryAs;
 
+use crate::domain::model::contact::Contact;
 use crate::domain::model::node::Lease;
 use crate::domain::model::operation::OperationResult;
 use crate::domain::model::plan::Plan;
@@ -57,6 +59,15 @@ pub enum Effect {
         workspace: Workspace,
         contact: ContactId,
     },
+    /// Delete the replies and dead letters that name an erased contact.
+    EraseContactTraces {
+        workspace: Workspace,
+        contact: ContactId,
+    },
+    /// Wake the sweep that erases the runs of contacts.
+    ErasurePending,
+    /// Delete a run with all its rows, and the replies and dead letters that name it.
+    DeleteRun { workspace: Workspace, run: RunId },
     /// Store the row of a step. Unset fields keep their value.
     Step(Box<StepRow>),
     /// Publish a dispatch to the step's queue.
@@ -153,6 +164,15 @@ pub enum Reply {
     /// To a worker whose part of a snapshot is not kept, although its step was released.
     Refused(Box<Problem>),
     ScheduledStart(ScheduledStartReply),
+    Erasure(ErasureView),
     /// To any other command: it is done.
     Nothing(()),
+}
+
+impl Reply {
+    /// The erasure of a contact; without one, nothing.
+    pub(crate) fn of_erasure(contact: &Contact) -> Self {
+        let view = contact.erasure_view();
+        view.map_or(Self::Nothing(()), Self::Erasure)
+    }
 }

@@ -112,6 +112,27 @@ pub enum Input {
         contact: ContactId,
         input: ContactInput,
     },
+    /// An administrator erases a contact.
+    EraseContact {
+        workspace: Workspace,
+        contact: ContactId,
+        by: Actor,
+    },
+    /// The sweep found no run of an erased contact any more.
+    ErasureCompleted {
+        workspace: Workspace,
+        contact: ContactId,
+        /// When the erasure began.
+        at: DateTime<Utc>,
+    },
+    /// The sweep found an ended run of an erased contact.
+    EraseRun {
+        workspace: Workspace,
+        run: RunId,
+        contact: ContactId,
+        /// The tasks that its steps have created. They may not exist.
+        tasks: Vec<HoldId>,
+    },
     /// An operator commands something for all runs of an agent or of the whole workspace.
     Scope {
         workspace: Workspace,
@@ -352,6 +373,12 @@ impl Input {
             } => Key::Agent(workspace.clone(), agent.clone()),
             Self::Contact {
                 workspace, contact, ..
+            }
+            | Self::EraseContact {
+                workspace, contact, ..
+            }
+            | Self::ErasureCompleted {
+                workspace, contact, ..
             } => Key::Contact(workspace.clone(), contact.clone()),
             Self::Scope {
                 workspace, agent, ..
@@ -373,9 +400,9 @@ impl Input {
             Self::Users(_) => Key::Users,
             Self::DeleteExpiredRuns { .. } => Key::ExpiredRuns,
             Self::UnknownTimer { id } => Key::Unknown(id.clone()),
-            Self::Run { run, .. } | Self::OperationItem(OperationItem { run, .. }) => {
-                Key::Run(*run)
-            }
+            Self::Run { run, .. }
+            | Self::EraseRun { run, .. }
+            | Self::OperationItem(OperationItem { run, .. }) => Key::Run(*run),
         }
     }
 }

@@ -43,6 +43,8 @@ pub enum Refusal {
     ScopeBusy,
     #[error("contact `{0}` not found in this workspace")]
     ContactNotFound(ContactId),
+    #[error("contact `{0}` was never erased in this workspace")]
+    NotErased(ContactId),
     /// The contact of a new run does not exist.
     #[error(
         "contact `{0}` not found; create it first, or start the run with the contact as an object with its `id`"
@@ -100,6 +102,11 @@ pub enum Refusal {
     },
     #[error("`key` has 1 to {SIGNAL_KEY_CHARS_MAX} characters")]
     InvalidSignalKey,
+    /// A repetition has the same name and data.
+    #[error(
+        "run `{run}` has taken another signal with the key `{key}`; use a new key for a new signal"
+    )]
+    SignalKeyReused { run: RunId, key: String },
     #[error("`data` has {0} bytes of JSON; at most {SIGNAL_BYTES_MAX} are allowed")]
     SignalTooLarge(usize),
     #[error("run `{0}` keeps {KEPT_SIGNALS_MAX} signals that no step has used, which is the most")]
@@ -231,6 +238,7 @@ impl Refusal {
             Self::Disabled(_) | Self::NoPerson(_) => (403, "forbidden"),
             Self::AgentNotFound(_)
             | Self::ContactNotFound(_)
+            | Self::NotErased(_)
             | Self::RunNotFound(_)
             | Self::StepNotFound(..)
             | Self::OperationNotFound(_)
@@ -251,6 +259,7 @@ impl Refusal {
             Self::TooManyStarts(_) => (409, "too_many_starts"),
             Self::TooManyQuestions(_) => (409, "too_many_questions"),
             Self::TooManyRetries(_) => (409, "too_many_retries"),
+            Self::SignalKeyReused { .. } => (409, "signal_key_reused"),
             Self::TooManySignals(_) => (409, "too_many_signals"),
             Self::TooManyTools => (409, "too_many_tools"),
             Self::ToolChanged(_) => (409, "tool_changed"),

@@ -153,7 +153,7 @@ fn unregistered(name: ToolName) -> ToolView {
         idempotent: name.as_str() == "log",
         name,
         version: None,
-        risk: Risk::default(),
+        risk: Risk::Medium,
         args_schema: None,
         result_schema: None,
         http: None,

@@ -5,9 +5,11 @@ use holdpoint_store::{StateRow as _, StoreError};
 use sea_orm::ActiveValue::Set;
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::Expr;
 use serde_json::Value;
 
 use crate::domain::Contact;
+use crate::domain::contact::Erasure;
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -23,6 +25,7 @@ pub struct Model {
     pub deleted_at: Option<DateTimeUtc>,
     pub updated_at: DateTimeUtc,
     pub email: Option<String>,
+    pub erasing: bool,
 }
 
 state_row!(Contact, |contact, stored| ActiveModel {
@@ -38,6 +41,7 @@ state_row!(Contact, |contact, stored| ActiveModel {
         .get("email")
         .and_then(Value::as_str)
         .map(comparable_email)),
+    erasing: Set(contact.erasure.as_ref().is_some_and(Erasure::is_running)),
 });
 
 /// Addresses are compared in lower case.
@@ -53,6 +57,19 @@ pub(crate) async fn one(
 ) -> Result<Option<Contact>, StoreError> {
     let key = (workspace.to_string(), id.to_string());
     Entity::first(db, Entity::find_by_id(key)).await
+}
+
+/// Contacts of all workspaces whose erasure is not complete.
+pub(crate) async fn erasing(
+    db: &impl ConnectionTrait,
+    limit: u64,
+) -> Result<Vec<Contact>, StoreError> {
+    // In the words of its index.
+    let query = Entity::find().filter(Expr::col(Column::Erasing));
+    let query = query
+        .order_by_asc(Column::Workspace)
+        .order_by_asc(Column::Id);
+    Entity::page(db, query, limit).await
 }
 
 /// Contacts in the order of their ids, after the given id; with `email` only those with this mail address.

@@ -101,12 +101,29 @@ async fn delete_expired_runs(
         .filter(run_row::COLUMN.ended_at.lt(before));
     let deleted = deleted.exec_with_returning(db).await?;
     let runs: Vec<_> = deleted.into_iter().map(|run| run.id).collect();
-    delete::<run_value_row::Entity>(db, run_value_row::Column::RunId, &runs).await?;
-    delete::<step_row::Entity>(db, step_row::Column::RunId, &runs).await?;
-    delete::<history_row::Entity>(db, history_row::Column::RunId, &runs).await?;
-    delete::<run_limit_row::Entity>(db, run_limit_row::Column::RunId, &runs).await?;
-    delete::<snapshot_row::Entity>(db, snapshot_row::Column::RunId, &runs).await?;
-    delete::<lease_event_row::Entity>(db, lease_event_row::Column::RunId, &runs).await
+    delete_rows_of(db, &runs).await
+}
+
+/// Deletes the rows of an erasure: runs with all their rows.
+pub(super) async fn delete_erased(
+    db: &impl ConnectionTrait,
+    runs: &[Uuid],
+) -> Result<(), StoreError> {
+    if runs.is_empty() {
+        return Ok(());
+    }
+    delete::<run_row::Entity>(db, run_row::Column::Id, runs).await?;
+    delete_rows_of(db, runs).await
+}
+
+/// Deletes what other tables have of these runs.
+async fn delete_rows_of(db: &impl ConnectionTrait, runs: &[Uuid]) -> Result<(), StoreError> {
+    delete::<run_value_row::Entity>(db, run_value_row::Column::RunId, runs).await?;
+    delete::<step_row::Entity>(db, step_row::Column::RunId, runs).await?;
+    delete::<history_row::Entity>(db, history_row::Column::RunId, runs).await?;
+    delete::<run_limit_row::Entity>(db, run_limit_row::Column::RunId, runs).await?;
+    delete::<snapshot_row::Entity>(db, snapshot_row::Column::RunId, runs).await?;
+    delete::<lease_event_row::Entity>(db, lease_event_row::Column::RunId, runs).await
 }
 
 /// The first of these runs, as far as they have few steps together.

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::operation::{RunAction, RunFilter};
 use holdpoint_contracts::run::{HoldKind, RunStatus};
-use holdpoint_ids::{AgentName, RunId, Workspace};
+use holdpoint_ids::{AgentName, ContactId, RunId, Workspace};
 use holdpoint_store::{BrokenRow as _, StateRow as _, StoreError, is_sqlite};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
@@ -219,15 +219,48 @@ pub(crate) async fn open(
     places.collect()
 }
 
+/// The runs of a contact.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OfContact<'c> {
+    pub(crate) workspace: &'c Workspace,
+    pub(crate) contact: &'c ContactId,
+    /// Not later than this.
+    pub(crate) created_until: Option<DateTime<Utc>>,
+    /// Only runs with a greater id.
+    pub(crate) after: Option<RunId>,
+    pub(crate) limit: u64,
+}
+
+/// The runs of a contact in the order of their ids. No column has the contact: a column would cost every run, and only
+/// an erasure asks.
+pub(crate) async fn of_contact(
+    db: &impl ConnectionTrait,
+    of: OfContact<'_>,
+) -> Result<Vec<Run>, StoreError> {
+    let id = serde_json::to_string(of.contact).map_err(Entity::broken)?;
+    let mut query = Entity::find()
+        .filter(COLUMN.workspace.eq(of.workspace.as_str()))
+        .filter(holds_text(db, Column::State, format!("\"contact\":{id}")));
+    if let Some(until) = of.created_until {
+        query = query.filter(COLUMN.created_at.lte(until));
+    }
+    if let Some(after) = of.after {
+        query = query.filter(COLUMN.id.gt(after.uuid()));
+    }
+    Entity::page(db, query.order_by_asc(Column::Id), of.limit).await
+}
+
+/// Whether a column contains a text.
+fn holds_text(db: &impl ConnectionTrait, column: Column, text: String) -> Expr {
+    let place = if is_sqlite(db) { "instr" } else { "strpos" };
+    Expr::expr(Func::cust(place).args([Expr::col(column), Expr::val(text)])).gt(0)
+}
+
 /// Whether the column's JSON contains `"name":"value"`, first or after another label. The comparison is
 /// by bytes, because `LIKE` treats `%` and `_` as wildcards and, on SQLite, `A` like `a`.
 fn has_label(db: &impl ConnectionTrait, name: &str, value: &str) -> Result<Condition, StoreError> {
     let json = |text: &str| serde_json::to_string(text).map_err(Entity::broken);
     let pair = format!("{}:{}", json(name)?, json(value)?);
-    let place = if is_sqlite(db) { "instr" } else { "strpos" };
-    let contains = |before: char| {
-        let text = Expr::val(format!("{before}{pair}"));
-        Expr::expr(Func::cust(place).args([Expr::col(Column::Labels), text])).gt(0)
-    };
+    let contains = |before: char| holds_text(db, Column::Labels, format!("{before}{pair}"));
     Ok(Condition::any().add(contains('{')).add(contains(',')))
 }

@@ -132,6 +132,24 @@ pub(crate) async fn counts(
         .collect())
 }
 
+/// The steps of some runs that called a tool.
+pub(crate) async fn with_tool(
+    db: &impl ConnectionTrait,
+    runs: &[RunId],
+    tool: &str,
+) -> Result<Vec<(RunId, String)>, StoreError> {
+    let called = Entity::find()
+        .select_only()
+        .columns([Column::RunId, Column::StepId])
+        .filter(Column::RunId.is_in(runs.iter().map(|run| run.uuid())))
+        .filter(COLUMN.tool.eq(tool));
+    let rows: Vec<(Uuid, String)> = called.into_tuple().all(db).await?;
+    let rows = rows.into_iter();
+    Ok(rows
+        .map(|(run, step)| (RunId::from_uuid(run), step))
+        .collect())
+}
+
 pub(super) fn read(row: Model) -> Result<StepRow, StoreError> {
     let request = row.request.as_deref().map(serde_json::from_str);
     let response = row.response.as_deref().map(serde_json::from_str);

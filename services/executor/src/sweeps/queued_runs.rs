@@ -3,19 +3,19 @@
 //! A commit that frees a place wakes the sweep with the key. A pass over all keys finds what a kill or another replica
 //! has left. The sweep decides nothing: a run that is told of a place looks for one itself.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use holdpoint_kernel::{KernelStatus, PendingSweep, Sweep, SweepPage, SweepTrigger};
+use holdpoint_kernel::{Sweep, SweepPage};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 use tokio::time::Instant;
 
 use crate::domain::{Input, RunInput};
 use crate::executor::Executor;
+use crate::freed_places::FreedPlaces;
 use crate::store;
 
 /// Most keys of one page.
@@ -26,41 +26,6 @@ const WOKEN: usize = 16;
 
 /// Real time between two passes over all keys.
 const ALL_EVERY: Duration = Duration::from_secs(5);
-
-/// Keys whose runs hold fewer places, or wait for fewer, than before.
-#[derive(Debug, Default)]
-pub(crate) struct FreedPlaces {
-    keys: Mutex<BTreeSet<String>>,
-    pending: PendingSweep,
-}
-
-impl FreedPlaces {
-    /// Wakes the sweep for these keys, after the commit.
-    pub(crate) fn add(&self, keys: Vec<String>) {
-        if keys.is_empty() {
-            return;
-        }
-        self.keys().extend(keys);
-        self.pending.begin();
-    }
-
-    pub(super) fn connect(&self, trigger: SweepTrigger, status: KernelStatus) {
-        self.pending.connect(trigger, status);
-    }
-
-    fn take(&self) -> Vec<String> {
-        let mut keys = self.keys();
-        let rest = match keys.iter().nth(PAGE_KEYS).cloned() {
-            Some(next) => keys.split_off(&next),
-            None => BTreeSet::new(),
-        };
-        std::mem::replace(&mut *keys, rest).into_iter().collect()
-    }
-
-    fn keys(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 pub(super) struct QueuedRuns {
     freed: Arc<FreedPlaces>,
@@ -84,7 +49,7 @@ impl QueuedRuns {
         db: &DatabaseConnection,
     ) -> Result<SweepPage<Executor>, StoreError> {
         let begun = self.freed.pending.begun();
-        let freed = self.freed.take();
+        let freed = self.freed.take(PAGE_KEYS);
         if !freed.is_empty() {
             let inputs = inputs(db, &freed, WOKEN).await?;
             return Ok(SweepPage::of_inputs(inputs, true));

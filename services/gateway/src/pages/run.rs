@@ -22,12 +22,14 @@ use super::watch_buttons::watch_buttons;
 use super::{context, labels, timeline};
 use crate::auth::token_scope::grants;
 
+pub(super) mod calls;
 mod clocks;
 pub(super) mod controls;
 
 /// Number of history items on the page, the newest ones.
 const HISTORY_MAX: u64 = 300;
-const REQUESTS_MAX: u64 = 50;
+/// As many calls of a fan-out as wait at the same time.
+const REQUESTS_MAX: u64 = 100;
 
 struct RunPage {
     run: RunView,
@@ -59,6 +61,7 @@ pub(super) async fn render(
         @if let Some(notice) = notice { (notice.render()) }
         (head(viewer, run))
         (buttons(viewer, run).await)
+        (calls::render(viewer, run, &page.requests))
         div.cards #cards { @for request in page.open_requests() { (card(viewer, request, None)) } }
         (decisions(&page.requests))
         (input(run))
@@ -85,6 +88,7 @@ pub(super) async fn fragments(viewer: &Viewer, run: RunId) -> Result<Vec<Fragmen
         head(viewer, run),
         clocks::render(run, viewer.now),
         decisions(&page.requests),
+        calls::render(viewer, run, &page.requests),
         timeline::steps(run, zone),
         timeline::history(&page.history, zone),
     ];

@@ -1,4 +1,5 @@
-//! The actions of a run's page: pause, resume, suspend, cancel, retry and take over (D-14).
+//! The actions of a run's page: pause, resume, suspend, cancel, retry and take over (D-14), and decisions about lists of
+//! calls.
 
 use axum::extract::Path;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -35,6 +36,9 @@ pub(super) async fn act(
 
 /// If the executor is down, a command is stored and the page shows its effect later.
 async fn perform(viewer: &Viewer, run: RunId, fields: &Fields) -> Result<(), Problem> {
+    if let Some("approve_calls" | "reject_calls") = fields.get("do") {
+        return run::calls::decide(viewer, run, fields).await;
+    }
     viewer.caller.may(Right::Operate)?;
     match fields.get("do") {
         Some("take_over") => take_over(viewer, run).await,
@@ -60,7 +64,7 @@ async fn perform(viewer: &Viewer, run: RunId, fields: &Fields) -> Result<(), Pro
             viewer.command(RetryRun { run, from_step }).await.map(drop)
         }
         Some(_) | None => Err(invalid_form(
-            "Invalid action; expected pause, resume, suspend, cancel, retry or take_over.",
+            "Invalid action; expected pause, resume, suspend, cancel, retry, take_over, approve_calls or reject_calls.",
         )),
     }
 }

@@ -40,6 +40,7 @@ fn step(step: &StepView, zone: Tz) -> Markup {
                 span.state { (labels::step_status_chip(step.status)) }
             }
             @if let Some(approval) = &step.approval_state { (decision(approval, zone)) }
+            @if step.early_call.is_some() { p.muted.approval { "May be approved before it is reached." } }
             @if let Some(response) = &step.response { (short(response)) }
             @if let Some(code) = step.error_code.as_ref().filter(|_| !has_error_text(step)) { p.error { (humanize(code)) } }
             @if has_more {

@@ -2,11 +2,12 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::contact::{Activity, ActivityKind, ContactView};
+use holdpoint_contracts::erasure::{EraseContact, ErasureView, GetErasure};
 use holdpoint_contracts::executor::{
     AddActivity, DeleteContact, GetContact, ListActivities, ListContacts, PatchContact, PutContact,
 };
@@ -16,12 +17,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::app::App;
-use crate::auth::may::{Ask, Operate};
+use crate::auth::may::{Administer, Ask, InPerson, Operate};
 use crate::auth::run_reader::RunReader;
 use crate::body::invalid_field;
 use crate::call::{Call, JsonBody, NoBody};
 use crate::params::Params;
 use crate::problem::{ApiResult, JsonResult};
+use crate::store::commands;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -30,6 +32,8 @@ pub(crate) fn routes() -> Router<App> {
             "/contacts/{contact}",
             get(show).put(put).patch(patch).delete(remove),
         )
+        .route("/contacts/{contact}/erase", post(erase))
+        .route("/contacts/{contact}/erasure", get(show_erasure))
         .route(
             "/contacts/{contact}/activities",
             get(list_activities).post(add_activity),
@@ -91,6 +95,21 @@ async fn remove(call: Call<Operate, ContactId>) -> ApiResult<Response> {
     let contact = call.id;
     let outcome = call.caller.command(None, DeleteContact { contact }).await?;
     Ok(outcome.without_content())
+}
+
+/// Erases everything about the contact. The executor's sweep and the other services do it after this reply.
+async fn erase(call: Call<InPerson<Administer>, ContactId>) -> ApiResult<Response> {
+    let (caller, contact) = (call.caller, call.id);
+    let command = EraseContact {
+        contact: contact.clone(),
+    };
+    let Json(erasure) = caller.ask(call.key, command).await?;
+    commands::erase(&caller.app.writer, &caller.workspace, &contact).await?;
+    Ok((StatusCode::ACCEPTED, Json(erasure)).into_response())
+}
+
+async fn show_erasure(call: Call<Administer, ContactId>) -> JsonResult<ErasureView> {
+    call.caller.query(GetErasure { contact: call.id }).await
 }
 
 /// The last activities, newest first.

@@ -81,6 +81,11 @@ async fn put(call: Call<Operate, NoId, JsonBody<Map<String, Value>>>) -> ApiResu
     let seen = fields.remove("seen").unwrap_or_default();
     let seen = serde_json::from_value(seen)
         .map_err(|_invalid| invalid_field("/seen", "must be the `seen` of `GET /tools/{tool}`"))?;
+    // How much harm a tool can do is never guessed (S2-R2).
+    if fields.get("risk").is_none_or(Value::is_null) {
+        let message = "is missing; expected low, medium or high";
+        return Err(invalid_field("/risk", message).into());
+    }
     let tool: ToolSpec = from_value(Value::Object(fields))?;
     let outcome = call
         .caller

@@ -4,10 +4,10 @@
 pub(super) mod row;
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::{IdempotencyKey, Reply};
-use holdpoint_ids::{CommandId, RoleName, UserName, Workspace};
-use holdpoint_store::{BrokenRow as _, StoreError, begin_write};
-use sea_orm::sea_query::{Expr, ExprTrait};
+use holdpoint_contracts::{IdempotencyKey, Problem, Reply};
+use holdpoint_ids::{CommandId, ContactId, RoleName, UserName, Workspace};
+use holdpoint_store::{BrokenRow as _, StoreError, begin_write, is_sqlite, mark_for_compaction};
+use sea_orm::sea_query::{Expr, ExprTrait, Func};
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseConnection, EntityTrait,
     PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
@@ -135,6 +135,8 @@ pub(crate) async fn done(
         .col_expr(row::Column::State, Expr::value(DONE))
         .col_expr(row::Column::Answer, Expr::value(answer))
         .col_expr(row::Column::DoneAt, Expr::value(now))
+        // Nothing reads it again, and it may be personal.
+        .col_expr(row::Column::Envelope, Expr::value("{}"))
         .filter(row::Column::Id.eq(id.to_string()))
         .filter(row::Column::State.eq(ACCEPTED))
         .exec(writer)
@@ -157,6 +159,35 @@ pub(crate) async fn tried(
         .exec(writer)
         .await?;
     Ok(())
+}
+
+/// Replaces the kept answers of a workspace that name an erased contact. A command without an answer is on its way and
+/// stays.
+pub(crate) async fn erase(
+    writer: &DatabaseConnection,
+    workspace: &Workspace,
+    contact: &ContactId,
+) -> Result<(), StoreError> {
+    let detail = "the answer to this command was erased together with a contact";
+    let erased = Reply::<Value>::Problem(Problem::new(410, "erased", detail));
+    let erased = serde_json::to_string(&erased).map_err(row::Entity::broken)?;
+    let id = serde_json::to_string(contact).map_err(row::Entity::broken)?;
+    let place = if is_sqlite(writer) { "instr" } else { "strpos" };
+    let has = |text: String| {
+        let found = Func::cust(place).args([Expr::col(row::Column::Answer), Expr::val(text)]);
+        Expr::expr(found).gt(0)
+    };
+    let names_it = has(format!(r#""contact":{id}"#)).or(has(format!(r#"{{"ok":{{"id":{id}"#)));
+    let tx = begin_write(writer).await?;
+    row::Entity::update_many()
+        .col_expr(row::Column::Answer, Expr::value(erased))
+        .filter(row::Column::State.eq(DONE))
+        .filter(row::Column::Workspace.eq(workspace.as_str()))
+        .filter(names_it)
+        .exec(&tx)
+        .await?;
+    mark_for_compaction(&tx).await?;
+    tx.commit().await
 }
 
 /// Deletes commands that were finished before an instant.

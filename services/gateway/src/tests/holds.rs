@@ -205,8 +205,9 @@ async fn a_tool_is_registered_listed_and_forgotten() {
         .unwrap();
     assert_eq!(gone.status(), 204);
     for wrong in [
-        json!({"http": {"url": "x"}}),
-        json!({"name": "x", "risks": 1, "http": {"url": "x"}}),
+        json!({"risk": "low", "http": {"url": "x"}}),
+        json!({"name": "x", "risks": 1, "risk": "low", "http": {"url": "x"}}),
+        json!({"name": "x", "http": {"url": "x"}}),
     ] {
         assert_eq!(refusal(edge.post("/tools", wrong).await).await.0, 422);
     }

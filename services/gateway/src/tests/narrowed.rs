@@ -127,6 +127,7 @@ async fn keys_of_tools_are_shown_to_operators_only() {
     let url = "https://crm.example/find?api_key=s1";
     let tool = json!({
         "name": "crm.find",
+        "risk": "low",
         "http": { "url": url, "headers": { "Authorization": "Bearer s2" } },
     });
     assert_eq!(edge.post("/tools", tool).await.status(), 201);

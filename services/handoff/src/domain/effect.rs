@@ -9,7 +9,7 @@ use holdpoint_contracts::handoff::{
 use holdpoint_contracts::hold::{HandoffUpdate, HoldClosed, SetHoldReply};
 use holdpoint_contracts::notification::RequestEvent;
 use holdpoint_contracts::scheduler::SetTimer;
-use holdpoint_ids::{HoldId, StandingApprovalId, Workspace};
+use holdpoint_ids::{ContactId, HoldId, StandingApprovalId, Workspace};
 use serde::Serialize;
 use strum::EnumTryAs;
 
@@ -41,6 +41,12 @@ pub enum Effect {
         id: StandingApprovalId,
         number: u32,
         request: HoldId,
+    },
+    /// Deletes the replies and dead letters that name an erased hold, or the contact of its run.
+    Erased {
+        workspace: Workspace,
+        id: HoldId,
+        contact: ContactId,
     },
     /// Deletes one page of the requests that asked no person and ended before this instant.
     DeleteExpired { before: DateTime<Utc> },

@@ -5,6 +5,7 @@ pub(super) mod audience;
 pub(super) mod authorization;
 pub(super) mod built_in_policies;
 pub(super) mod derived_effects;
+pub(super) mod erased_request;
 pub(super) mod escalation;
 pub(super) mod initial_assignment;
 pub(super) mod merge_desired_state;

@@ -26,6 +26,8 @@ pub struct Model {
     pub prior_version: i64,
     pub agent: String,
     pub tool: String,
+    /// `<run>/<step>` of an early approval, else empty.
+    pub planned_call: String,
     pub expires_at: DateTimeUtc,
     pub is_revoked: bool,
     pub state: String,
@@ -36,7 +38,12 @@ impl ActiveModelBehavior for ActiveModel {}
 impl StateRow for Entity {
     type State = StandingApproval;
 
-    const CONSTANT: &'static [Column] = &[Column::Agent, Column::Tool, Column::ExpiresAt];
+    const CONSTANT: &'static [Column] = &[
+        Column::Agent,
+        Column::Tool,
+        Column::PlannedCall,
+        Column::ExpiresAt,
+    ];
 
     fn state(row: &Model) -> &str {
         &row.state
@@ -54,6 +61,7 @@ impl StateRow for Entity {
             prior_version: Set(stored.prior_version),
             agent: Set(approval.terms.agent.to_string()),
             tool: Set(approval.terms.tool.to_string()),
+            planned_call: Set(approval.call_kind().planned.unwrap_or_default()),
             expires_at: Set(approval.expires_at()),
             is_revoked: Set(approval.revoked.is_some()),
             state: Set(stored.state),
@@ -74,6 +82,11 @@ pub(super) async fn find_for_calls(
             .add(COLUMN.workspace.eq(workspace.as_str()))
             .add(COLUMN.agent.eq(kind.agent.as_str()))
             .add(COLUMN.tool.eq(kind.tool.as_str()))
+            .add(
+                COLUMN
+                    .planned_call
+                    .eq(kind.planned.as_deref().unwrap_or_default()),
+            )
     };
     let mut found = Vec::new();
     for chunk in wanted.chunks(ROWS_PER_STATEMENT) {
@@ -109,7 +122,7 @@ async fn count_all(
     Ok(counted.collect())
 }
 
-/// How many of each workspace are neither revoked nor expired.
+/// How many of each workspace are neither revoked nor expired, without early approvals.
 pub(super) async fn count_live(
     db: &impl ConnectionTrait,
     wanted: &[(&Workspace, DateTime<Utc>)],
@@ -119,6 +132,7 @@ pub(super) async fn count_live(
     for (workspace, now) in wanted {
         let count = Entity::find()
             .filter(COLUMN.workspace.eq(workspace.as_str()))
+            .filter(COLUMN.planned_call.eq(""))
             .filter(COLUMN.is_revoked.eq(false))
             .filter(COLUMN.expires_at.gt(*now))
             .count(db)

@@ -168,6 +168,7 @@ fn acme() -> Workspace {
 
 fn request(workspace: &str, number: u32, phase: Phase) -> Request {
     Request {
+        erased_at: None,
         workspace: workspace.parse().unwrap(),
         id: HoldId {
             run: RunId::from_uuid("0193aaaa-bbbb-7ccc-8ddd-eeeeeeeeeeee".parse().unwrap()),

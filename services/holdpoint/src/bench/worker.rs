@@ -8,7 +8,7 @@ use std::time::Duration;
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_ids::RunId;
-use holdpoint_worker::tool::{ToolCall, ToolSuccess, tool_fn};
+use holdpoint_worker::tool::{Risk, ToolCall, ToolSuccess, tool_fn};
 use holdpoint_worker::worker::{Worker, WorkerOptions};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -37,7 +37,7 @@ pub(crate) async fn run(args: BenchChildArgs) -> anyhow::Result<ExitCode> {
     let bus = Bus::connect(&args.nats_url, "bench-worker").await?;
     let seen: Arc<Mutex<Seen>> = Arc::default();
     let counted = Arc::clone(&seen);
-    let tool = tool_fn(TOOL, move |call: ToolCall| {
+    let tool = tool_fn(TOOL, Risk::Low, move |call: ToolCall| {
         let mut seen = counted.lock().unwrap_or_else(PoisonError::into_inner);
         seen.after_answer
             .extend(micros_since_answer(&call.dispatch.args));

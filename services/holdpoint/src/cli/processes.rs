@@ -208,7 +208,7 @@ pub(crate) struct ServerTls {
 #[derive(Args)]
 #[command(group(ArgGroup::new("what").required(true).args(["tools", "builtin"])))]
 pub(crate) struct WorkerArgs {
-    /// Tools file in YAML or JSON: `{node, tools: [{name, command: [..] | http: {..}, idempotent}]}`
+    /// Tools file in YAML or JSON: `{node, tools: [{name, risk, command: [..] | http: {..}, idempotent}]}`
     #[arg(long, value_name = "FILE")]
     pub(crate) tools: Option<PathBuf>,
     /// Offer the built-in tools (log, http_request, send_email, update_contact, create_task) and

@@ -224,6 +224,16 @@ pub(crate) enum ContactCommand {
     Show(ById),
     /// List contacts
     List(PageArgs),
+    /// Erase a person's data: the contact, its runs, and what people wrote about it
+    Erase {
+        #[command(flatten)]
+        contact: ById,
+        /// Confirm: nothing brings the data back, and live runs are cancelled
+        #[arg(long, required = true)]
+        yes: bool,
+    },
+    /// Show what an erasure has left to do
+    Erasure(ById),
     /// Set fields: `replied=true score=7 note=` (an empty value removes a field)
     Set {
         #[command(flatten)]

@@ -1,7 +1,9 @@
 //! `contact`: the people and companies that runs are about.
 
 use holdpoint_contracts::contact::ContactView;
-use serde_json::{Map, Value};
+use holdpoint_contracts::erasure::ErasureView;
+use holdpoint_contracts::instant;
+use serde_json::{Map, Value, json};
 
 use super::{ClientCommand, Session, page_query};
 use crate::cli::runs::ContactCommand;
@@ -24,6 +26,16 @@ impl ClientCommand for ContactCommand {
                 let id = parsers::contact_id(&contact)?;
                 let path = path(id.as_str())?;
                 client.send_json(Method::PUT, &path, &contact).await?
+            }
+            Self::Erase { contact, yes: _ } => {
+                let path = format!("{}/erase", path(&contact.id)?);
+                let erasure = client.send_json(Method::POST, &path, &json!({})).await?;
+                return session.show(&erasure, erasure_table);
+            }
+            Self::Erasure(contact) => {
+                let path = format!("{}/erasure", path(&contact.id)?);
+                let erasure = client.get(&path, &[]).await?;
+                return session.show(&erasure, erasure_table);
             }
             Self::Show(contact) => client.get(&path(&contact.id)?, &[]).await?,
             Self::Set { contact, fields } => {
@@ -49,6 +61,22 @@ fn fields_table(contact: &ContactView) -> String {
     rows.push(["id", contact.id.as_str()]);
     for (name, value) in &contact.fields {
         rows.push([name, &field_text(value)]);
+    }
+    rows.render()
+}
+
+fn erasure_table(erasure: &ErasureView) -> String {
+    let mut rows = Rows::new(&["FIELD", "VALUE"]);
+    rows.push(["contact", erasure.contact.as_str()]);
+    rows.push(["state", erasure.state.into()]);
+    rows.push(["requested by", &erasure.requested_by]);
+    rows.push(["requested at", &instant::write(erasure.requested_at)]);
+    let counted = |left: Option<u64>| left.map(|left| left.to_string());
+    if let Some(runs) = counted(erasure.runs_left) {
+        rows.push(["runs left", &runs]);
+    }
+    if let Some(requests) = counted(erasure.requests_left) {
+        rows.push(["requests left", &requests]);
     }
     rows.render()
 }

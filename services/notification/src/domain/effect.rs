@@ -62,6 +62,8 @@ pub enum Effect {
         /// Entries that changed after this number stay unread.
         until: Option<u64>,
     },
+    /// Empties all events of a request or run, and deletes their inbox entries, deliveries and stored mails.
+    EraseHold { workspace: Workspace, hold: HoldId },
     /// Deletes one page of the rows that expired before this instant.
     DeleteExpired { before: DateTime<Utc> },
     /// Updates the user directory.
@@ -138,7 +140,9 @@ impl Effect {
                 let one = std::slice::from_ref(person);
                 Some((workspace, ChangedInboxes::Of(one)))
             }
-            Self::ReadRequestEntries { workspace, .. } => Some((workspace, ChangedInboxes::Any)),
+            Self::ReadRequestEntries { workspace, .. } | Self::EraseHold { workspace, .. } => {
+                Some((workspace, ChangedInboxes::Any))
+            }
             Self::StoreEvent(_)
             | Self::Deliver(_)
             | Self::NotifyChatsOfEnd { .. }

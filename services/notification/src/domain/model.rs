@@ -10,6 +10,7 @@ mod webhook;
 pub use aggregate::{Aggregate, Key, Secret};
 pub(crate) use delivery::ERROR_CHARS_MAX;
 pub use delivery::{AttemptReport, Delivery, DeliveryKey, DeliveryTarget, Phase, PlannedDelivery};
+pub(crate) use event::erase_request_event;
 pub use event::{
     EventKey, FanOutProgress, InboxEntry, NotificationEvent, Recipient, RequestLifecycle, Subject,
     SystemNotice,

@@ -27,6 +27,8 @@ pub enum Need {
     },
     Person(Workspace, UserName),
     RequestLifecycle(Workspace, HoldId),
+    /// Whether the contact of a request's run is erased. Only a late event asks.
+    IsErased(Workspace, HoldId),
     /// The webhooks of a workspace, with their backlogs.
     Webhooks(Workspace),
     WatchCount(Workspace, UserName),
@@ -48,6 +50,8 @@ pub enum Fact {
     Webhooks(Vec<Subscription>),
     /// For [`Need::Unread`] and [`Need::WatchCount`].
     Count(u64),
+    /// For [`Need::IsErased`].
+    IsErased(bool),
 }
 
 /// What decisions read of a user.

@@ -51,6 +51,7 @@ fn found(world: &World, need: &Need) -> Lookup {
         | Need::Webhooks(_)
         | Need::Watchers { .. }
         | Need::WatchCount(..)
+        | Need::IsErased(..)
         | Need::Unread { .. } => Lookup::Missing,
     }
 }

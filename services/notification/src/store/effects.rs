@@ -9,7 +9,7 @@ use holdpoint_user_directory::table as people;
 
 use super::delivery_row::{self, WaitingFor, make_due};
 use super::inbox_entry_row::{self, ChangedAt};
-use super::{change_row, event_row, retention};
+use super::{change_row, erasure, event_row, retention};
 use crate::domain::Effect;
 
 /// The number of this commit in each workspace whose inboxes it changes.
@@ -30,6 +30,7 @@ pub(super) async fn record(
     }
     insert(db, effects, &seqs, now).await?;
     let mut ended: BTreeMap<&Workspace, Vec<HoldId>> = BTreeMap::new();
+    let mut erased: BTreeMap<&Workspace, Vec<HoldId>> = BTreeMap::new();
     for effect in effects {
         match effect {
             Effect::ReadRequestEntries { workspace, hold } => {
@@ -48,6 +49,9 @@ pub(super) async fn record(
             Effect::RetryWebhook { workspace, id } => {
                 make_due(db, workspace, WaitingFor::Webhook(*id), now).await?;
             }
+            Effect::EraseHold { workspace, hold } => {
+                erased.entry(workspace).or_default().push(*hold);
+            }
             Effect::DeleteExpired { before } => retention::delete_expired(db, *before).await?,
             Effect::Users(changes) => people::apply(db, changes).await?,
             Effect::AddInboxEntries(_)
@@ -59,6 +63,9 @@ pub(super) async fn record(
             | Effect::WatchRunEnds { .. }
             | Effect::Send { .. } => {}
         }
+    }
+    for (workspace, holds) in erased {
+        erasure::erase(db, workspace, &holds).await?;
     }
     for (workspace, holds) in ended {
         let changed = changed_at(&seqs, workspace, now);

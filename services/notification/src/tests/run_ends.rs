@@ -19,6 +19,7 @@ use super::servers::Called;
 
 fn run_ended(watch: u64) -> RunEnded {
     RunEnded {
+        erased: false,
         run: "run_01920000000070008000000000000001".parse().unwrap(),
         agent: "outreach".parse().unwrap(),
         status: RunStatus::Failed,

@@ -3,7 +3,7 @@
 //! Each use is an ordinary vote of that person on an ordinary request, and the same rules of the request apply to it.
 
 use chrono::{DateTime, Utc};
-use holdpoint_ids::{AgentName, HoldId, StandingApprovalId, ToolName};
+use holdpoint_ids::{AgentName, HoldId, RunId, StandingApprovalId, ToolName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use strum::IntoStaticStr;
@@ -29,6 +29,19 @@ pub struct StandingApprovalTerms {
     /// Why it was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The only call that it covers: an early approval of a step that has not been reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<PlannedCall>,
+}
+
+/// One call of one run, before its step is reached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlannedCall {
+    pub run: RunId,
+    pub step: String,
+    /// [`ApprovalItem::digest`](crate::hold::ApprovalItem::digest): a changed call is asked as usual.
+    pub digest: String,
 }
 
 /// A person approves calls in advance. Needs a signed assertion.
@@ -88,6 +101,8 @@ pub struct StandingApprovalView {
     pub max_uses: u32,
     pub used: u32,
     pub reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<PlannedCall>,
     /// The approver of each use.
     pub created_by: String,
     #[serde(with = "crate::instant")]

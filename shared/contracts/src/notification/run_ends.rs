@@ -36,6 +36,9 @@ pub struct RunEnded {
     /// How often all ends of the workspace were asked for; 0: no user wants them, as far as is known.
     #[serde(default)]
     pub workspace_watch: u64,
+    /// Its contact is erased: every notification about it is emptied, and no user is notified.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub erased: bool,
 }
 
 /// Reply of the notification service to one [`RunEnded`].

@@ -5,13 +5,15 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
+use holdpoint_ids::Workspace;
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows, is_sqlite};
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Alias, ExprTrait, OnConflict};
-use sea_orm::{ActiveValue::Set, QueryOrder, QuerySelect, Statement, Value};
+use sea_orm::{ActiveValue::Set, PaginatorTrait, QueryOrder, QuerySelect, Statement, Value};
 
 use crate::outbox::rows::MESSAGE_BYTES_MAX;
 use crate::service::DesiredState;
+use crate::traces::holds_text;
 
 mod row {
     #![expect(
@@ -156,6 +158,20 @@ pub(crate) async fn delete(db: &Transaction, acknowledged: &[Sent]) -> Result<()
             .await?;
     }
     Ok(())
+}
+
+/// How many desired states of a kind have a body with this text.
+pub(crate) async fn count(
+    db: &impl ConnectionTrait,
+    kind: &str,
+    workspace: &Workspace,
+    text: &str,
+) -> Result<u64, StoreError> {
+    let rows = row::Entity::find()
+        .filter(row::COLUMN.kind.eq(kind))
+        .filter(row::COLUMN.workspace.eq(workspace.as_str()))
+        .filter(holds_text(db, row::Column::Body, text));
+    Ok(rows.count(db).await?)
 }
 
 /// A page of unacknowledged desired states after a key, in the order of keys.

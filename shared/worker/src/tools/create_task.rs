@@ -19,7 +19,7 @@ use serde_json::json;
 
 use super::send_command::SendCommand;
 use super::{invalid_args, quote, read_args};
-use crate::tool::{BoxFuture, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
+use crate::tool::{BoxFuture, Risk, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
 
 const NAME: &str = "create_task";
 
@@ -198,6 +198,10 @@ struct Args {
 impl Tool for CreateTask {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn risk(&self) -> Risk {
+        Risk::Medium
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {

@@ -17,7 +17,7 @@ use url::Url;
 use super::{MAX_INLINE_RESULT, invalid_args, quote, read_args};
 use crate::{
     targets::{self, EgressPolicy},
-    tool::{BoxFuture, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess},
+    tool::{BoxFuture, Risk, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess},
 };
 
 const NAME: &str = "http_request";
@@ -182,6 +182,10 @@ impl HttpRequest {
 impl Tool for HttpRequest {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn risk(&self) -> Risk {
+        Risk::Medium
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {

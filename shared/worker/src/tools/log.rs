@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{quote, read_args};
-use crate::tool::{BoxFuture, Tool, ToolCall, ToolResult, ToolSuccess};
+use crate::tool::{BoxFuture, Risk, Tool, ToolCall, ToolResult, ToolSuccess};
 
 /// The tool `log`. The message goes to the log with run and step, and is the result's data.
 pub(crate) struct Log;
@@ -35,6 +35,10 @@ enum Level {
 impl Tool for Log {
     fn name(&self) -> &'static str {
         "log"
+    }
+
+    fn risk(&self) -> Risk {
+        Risk::Medium
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{invalid_args, quote, read_args};
-use crate::tool::{BoxFuture, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
+use crate::tool::{BoxFuture, Risk, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
 
 pub use holdpoint_mail::{DEFAULT_FROM, Mail, MailTransport, MailTransportError, list, page};
 
@@ -85,6 +85,10 @@ impl SendEmail {
 impl Tool for SendEmail {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn risk(&self) -> Risk {
+        Risk::Medium
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {

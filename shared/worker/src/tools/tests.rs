@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{HttpRequest, Log, MailTransport, SendCommand, SendEmail, UpdateContact, builtin};
 use crate::{
     targets::EgressPolicy,
-    tool::{CallCost, Tool, ToolCall, ToolFailure, ToolSuccess, tool_fn},
+    tool::{CallCost, Risk, Tool, ToolCall, ToolFailure, ToolSuccess, tool_fn},
 };
 
 mod create_task;
@@ -149,7 +149,7 @@ async fn wrong_arguments_are_named_and_their_values_are_not_quoted() {
 /// S2-R10
 #[tokio::test]
 async fn a_closure_is_a_tool_that_sees_the_whole_call() {
-    let tool = tool_fn("greet", |call: ToolCall| async move {
+    let tool = tool_fn("greet", Risk::Low, |call: ToolCall| async move {
         Ok(ToolSuccess {
             description: {
                 let StepDispatch {

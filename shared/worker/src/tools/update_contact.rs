@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::send_command::SendCommand;
 use super::{invalid_args, quote, read_args};
-use crate::tool::{BoxFuture, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
+use crate::tool::{BoxFuture, Risk, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
 
 const NAME: &str = "update_contact";
 
@@ -94,6 +94,10 @@ struct Args {
 impl Tool for UpdateContact {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn risk(&self) -> Risk {
+        Risk::Medium
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {

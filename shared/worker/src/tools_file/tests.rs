@@ -31,7 +31,7 @@ fn read(text: &str) -> Result<ToolsFile, ToolsFileError> {
 fn shell(script: &str, timeout: &str) -> Arc<dyn Tool> {
     let file = json!({
         "node": "n",
-        "tools": [{ "name": "x", "timeout": timeout, "command": ["sh", "-c", script] }],
+        "tools": [{ "name": "x", "risk": "low", "timeout": timeout, "command": ["sh", "-c", script] }],
     });
     read(&file.to_string()).unwrap().tools.remove(0)
 }
@@ -100,7 +100,9 @@ fn a_file_names_commands_and_http_calls() {
     let names: Vec<_> = file.tools.iter().map(|tool| tool.name()).collect();
     assert_eq!(names, ["crm.find", "payments.refund"]);
     assert!(file.node.as_str().starts_with("crm-"));
-    let again = read(r#"{"node": "crm", "tools": [{"name": "a", "command": ["cat"]}]}"#).unwrap();
+    let again =
+        read(r#"{"node": "crm", "tools": [{"name": "a", "risk": "low", "command": ["cat"]}]}"#)
+            .unwrap();
     assert_ne!(again.node, file.node, "new at every start");
 }
 
@@ -109,52 +111,56 @@ fn a_wrong_file_is_refused_with_what_is_wrong_and_where() {
     let tool = |entry: &str| format!("node: crm\ntools:\n- {entry}\n");
     let many = format!(
         "node: crm\ntools: [{}]",
-        "{name: a, command: [cat]},".repeat(201)
+        "{name: a, risk: low, command: [cat]},".repeat(201)
     );
     for (text, said) in [
         (tool("{name: a, comand: [cat]}"), "unknown field `comand`"),
         (tool("{name: a, comand: [cat]}"), "tools[0]"),
         (
-            tool("{name: a, command: [cat], risk: huge}"),
+            tool("{name: a, risk: huge, command: [cat]}"),
             "tools[0].risk",
         ),
         (tool("{name: 'a b', command: [cat]}"), "invalid tool name"),
-        (tool("{name: a}"), "needs either `command"),
-        (tool("{name: a, command: []}"), "needs either `command"),
+        (tool("{name: a, risk: low}"), "needs either `command"),
+        (tool("{name: a, command: [cat]}"), "needs `risk: low`"),
         (
-            tool("{name: a, command: [cat], http: {url: 'http://x'}}"),
+            tool("{name: a, risk: low, command: []}"),
             "needs either `command",
         ),
         (
-            tool("{name: a, http: {uri: 'http://x'}}"),
+            tool("{name: a, risk: low, command: [cat], http: {url: 'http://x'}}"),
+            "needs either `command",
+        ),
+        (
+            tool("{name: a, risk: low, http: {uri: 'http://x'}}"),
             "unknown field `uri`",
         ),
         (
-            tool("{name: a, command: [cat], env: [HOLDPOINT_NATS_SEED]}"),
+            tool("{name: a, risk: low, command: [cat], env: [HOLDPOINT_NATS_SEED]}"),
             "none that begins with HOLDPOINT_",
         ),
         (
-            tool("{name: a, command: [cat], env: ['A=B']}"),
+            tool("{name: a, risk: low, command: [cat], env: ['A=B']}"),
             "`env` cannot name \"A=B\"",
         ),
         (
-            tool("{name: a, command: [cat], timeout: soon}"),
+            tool("{name: a, risk: low, command: [cat], timeout: soon}"),
             "invalid `timeout`",
         ),
         (
-            tool("{name: a, command: [cat], env: {K: '{{ secret.k }}'}}"),
+            tool("{name: a, risk: low, command: [cat], env: {K: '{{ secret.k }}'}}"),
             "tool `a`: a `{{` must begin a reference",
         ),
         (
-            tool("{name: a, http: {url: 'http://x/?k={{ secret.K }}'}}"),
+            tool("{name: a, risk: low, http: {url: 'http://x/?k={{ secret.K }}'}}"),
             "tool `a`: `http.url` cannot contain a secret",
         ),
         (
-            tool("{name: a, command: [cat], args_schema: {$ref: '#'}}"),
+            tool("{name: a, risk: low, command: [cat], args_schema: {$ref: '#'}}"),
             "tool `a`: the schema has `$ref`",
         ),
         (
-            tool("{name: a, command: [cat]}\n- {name: a, command: [cat]}"),
+            tool("{name: a, risk: low, command: [cat]}\n- {name: a, risk: low, command: [cat]}"),
             "two tools have the name `a`",
         ),
         ("node: crm\ntools: []".to_owned(), "the file lists 0 tools"),
@@ -247,7 +253,7 @@ async fn an_output_that_cannot_be_kept_fails_the_step() {
         .await
         .unwrap_err();
     assert_eq!(failure.code, "result_too_large");
-    let file = r#"{"node": "n", "tools": [{"name": "x", "command": ["/no/such/program"]}]}"#;
+    let file = r#"{"node": "n", "tools": [{"name": "x", "risk": "low", "command": ["/no/such/program"]}]}"#;
     let tool = read(file).unwrap().tools.remove(0);
     let failure = tool.call(&asked(json!({}))).await.unwrap_err();
     assert_eq!(failure.code, "command_not_started");
@@ -312,8 +318,8 @@ async fn a_command_gets_no_variable_of_its_worker_that_is_not_listed() {
     let file = json!({
         "node": "n",
         "tools": [
-            { "name": "plain", "command": ["sh", "-c", script] },
-            { "name": "named", "env": ["CARGO_PKG_NAME"], "command": ["sh", "-c", "echo \"\\\"$CARGO_PKG_NAME\\\"\""] },
+            { "name": "plain", "risk": "low", "command": ["sh", "-c", script] },
+            { "name": "named", "risk": "low", "env": ["CARGO_PKG_NAME"], "command": ["sh", "-c", "echo \"\\\"$CARGO_PKG_NAME\\\"\""] },
         ],
     });
     let tools = read(&file.to_string()).unwrap().tools;

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use self::fixture::{Executor, Fixture, Manner, RunningWorker, step, until};
 use super::job::FRESH;
 use super::{Worker, WorkerError, WorkerOptions};
-use crate::tool::{CallCost, Tool, ToolCall, ToolFailure, tool_fn};
+use crate::tool::{CallCost, Risk, Tool, ToolCall, ToolFailure, tool_fn};
 use crate::tools::{CreateTask, UpdateContact, send_over};
 
 /// S4-R2
@@ -412,7 +412,7 @@ fn opened(id: &Value) -> Value {
 async fn a_tool_that_does_not_end_in_time_is_stopped() {
     let stopped = Arc::new(std::sync::Mutex::new(None));
     let kept = Arc::clone(&stopped);
-    let tool = tool_fn("slow", move |call: ToolCall| {
+    let tool = tool_fn("slow", Risk::Low, move |call: ToolCall| {
         *kept.lock().unwrap() = Some(call.stop);
         std::future::pending()
     });
@@ -435,7 +435,9 @@ async fn a_worker_says_what_is_wrong_with_its_tools() {
             WorkerOptions::new("n".parse().unwrap()),
         );
         for name in names {
-            let tool = tool_fn(*name, |_| async { Err(ToolFailure::new("no", "no")) });
+            let tool = tool_fn(*name, Risk::Low, |_| async {
+                Err(ToolFailure::new("no", "no"))
+            });
             worker = worker.tool(Arc::new(tool) as Arc<dyn Tool>);
         }
         worker.run(tokio_util::sync::CancellationToken::new()).await

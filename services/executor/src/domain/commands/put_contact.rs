@@ -52,6 +52,7 @@ pub(crate) fn change_contact(
         version: contact.map_or(0, |contact| contact.version) + 1,
         fields: without_id(fields),
         deleted,
+        erasure: contact.and_then(|contact| contact.erasure.clone()),
     };
     let bytes = json_bytes(&next.fields);
     if bytes > CONTACT_BYTES_MAX {

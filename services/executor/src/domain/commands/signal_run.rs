@@ -25,15 +25,21 @@ pub(crate) fn signal_run<'a>(
     by: &Actor,
     signal: &Signal,
 ) -> RunDecision<'a> {
-    let keys = &transition.run.signals.keys;
-    let is_repeated = signal.key.as_ref().is_some_and(|key| keys.contains(key));
-    if is_repeated {
-        return Ok(unchanged_run(&transition));
+    if let Some(key) = signal.key.as_deref() {
+        let mut known = transition.run.signals.keys.iter();
+        match known.find(|known| known.key() == key) {
+            Some(known) if known.is_of(signal) => return Ok(unchanged_run(&transition)),
+            Some(_) => {
+                let (run, key) = (transition.run.id, cut(key, SIGNAL_KEY_CHARS_MAX));
+                return Err(Refusal::SignalKeyReused { run, key }.into());
+            }
+            None => {}
+        }
     }
     refuse_ended_run(&transition)?;
     check_signal(&transition, signal)?;
     if let Some(key) = &signal.key {
-        transition.run.signals.remember(key);
+        transition.run.signals.remember(key, signal.digest());
     }
     let name = &signal.name;
     let awaiting = awaiting_step(&transition.run, name);

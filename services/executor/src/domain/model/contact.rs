@@ -1,7 +1,10 @@
 //! A contact: the person or company that a run is about. Conditions see its current fields.
 
+use chrono::{DateTime, Utc};
 use holdpoint_contracts::contact::{Activity, ContactView};
+use holdpoint_contracts::erasure::{ErasureState, ErasureView};
 use holdpoint_contracts::form::plain;
+use holdpoint_contracts::message::Actor;
 use holdpoint_ids::{ContactId, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -40,9 +43,49 @@ pub struct Contact {
     pub fields: Map<String, Value>,
     /// Deleted: as if it did not exist, until it is put again.
     pub deleted: bool,
+    /// Its newest erasure. It outlives the data, so that callers see what is left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub erasure: Option<Erasure>,
+}
+
+/// The erasure of a contact. A sweep cancels and deletes its runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Erasure {
+    pub by: Actor,
+    /// Runs that were created later are not part of it.
+    pub at: DateTime<Utc>,
+    /// When the sweep found no run any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<DateTime<Utc>>,
+}
+
+impl Erasure {
+    #[must_use]
+    pub const fn is_running(&self) -> bool {
+        self.completed_at.is_none()
+    }
 }
 
 impl Contact {
+    /// Its erasure as the API shows it, without what is left.
+    #[must_use]
+    pub fn erasure_view(&self) -> Option<ErasureView> {
+        let erasure = self.erasure.as_ref()?;
+        Some(ErasureView {
+            contact: self.id.clone(),
+            state: if erasure.is_running() {
+                ErasureState::Running
+            } else {
+                ErasureState::Completed
+            },
+            requested_by: erasure.by.to_string(),
+            requested_at: erasure.at,
+            completed_at: erasure.completed_at,
+            runs_left: None,
+            requests_left: None,
+        })
+    }
+
     /// The contact as the API shows it.
     #[must_use]
     pub fn view(&self) -> ContactView {

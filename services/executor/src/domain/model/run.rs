@@ -23,7 +23,7 @@ pub use person_hold::{
 };
 pub use signals::{
     AwaitedSignal, KEPT_SIGNALS_MAX, SIGNAL_BYTES_MAX, SIGNAL_KEY_CHARS_MAX, SIGNAL_KEYS_MAX,
-    Signal, Signals, signal_name,
+    Signal, SignalKey, Signals, signal_name,
 };
 pub use step::{
     Answered, AtWorker, Choice, Dispatched, Hold, LATE_RESULTS_MAX, Step, StepGrant, StepPhase,

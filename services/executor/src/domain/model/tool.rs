@@ -16,6 +16,9 @@ use super::is_default;
 /// Most tools that nodes register, over all nodes: as many as there may be queues.
 pub const OFFERED_TOOLS_MAX: u64 = 10_000;
 
+/// Risk of a tool that nobody has registered. A worker that starts a step on it may still name the risk `high`.
+const UNREGISTERED_RISK: Risk = Risk::Medium;
+
 /// A tool's control state. A forgotten one stays known as such: steps that call it fail, instead of
 /// waiting for a worker that never comes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -136,7 +139,7 @@ impl ToolEntry {
                 operator.spec.risk.max(nodes.spec.risk)
             }
             (Some(tool), _) | (None, Some(tool)) => tool.spec.risk,
-            (None, None) => Risk::default(),
+            (None, None) => UNREGISTERED_RISK,
         }
     }
 

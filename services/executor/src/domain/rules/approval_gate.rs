@@ -11,7 +11,7 @@ use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::tool::Risk;
 use holdpoint_contracts::value_limits::{EXACT_INTEGER_MAX, has_inexact_integer};
 use holdpoint_holds::limits::APPROVED_ARGS_BYTES_MAX;
-use holdpoint_ids::ToolName;
+use holdpoint_ids::{HoldId, ToolName};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -19,7 +19,7 @@ use crate::domain::decision::Lookup;
 use crate::domain::model::plan::PlannedStep;
 use crate::domain::model::plan::person_steps::{ApprovalRule, whom};
 use crate::domain::model::run::{
-    Run, Step, StepApproval, StepPhase, edited_args_name, original_args_name,
+    ChildOf, Run, Step, StepApproval, StepPhase, edited_args_name, original_args_name,
 };
 use crate::domain::model::tool::ToolEntry;
 use crate::domain::need::{Fact, Need};
@@ -103,6 +103,8 @@ pub(crate) fn pass_gate(
     }
     let item = ApprovalItem {
         id,
+        parent: parent_id(transition, index),
+        notified_with: open_sibling(transition, index),
         tool: call.tool.clone(),
         version: call.entry.version(),
         args_schema: call.entry.args_schema().cloned(),
@@ -199,6 +201,25 @@ pub(crate) fn may_start_gated(transition: &RunTransition<'_>, step: &Step) -> bo
     approval.is_some_and(|approval| approval.valid_decision(transition.now).is_some())
 }
 
+fn parent_id(transition: &RunTransition<'_>, index: usize) -> Option<String> {
+    let of = transition.step(index)?.child_of?;
+    transition.step(of.parent).map(|parent| parent.id.clone())
+}
+
+/// The open request of another child of the same step, whose notification covers a further child. A call that is asked
+/// again has a notification of its own.
+fn open_sibling(transition: &RunTransition<'_>, index: usize) -> Option<HoldId> {
+    let step = transition.step(index)?;
+    let parent = step.child_of.filter(|_| step.approval.is_none())?.parent;
+    let is_sibling = |of: Option<ChildOf>| of.is_some_and(|of| of.parent == parent);
+    let steps = transition.run.steps.iter();
+    let mut siblings = steps.filter(|step| is_sibling(step.child_of));
+    siblings.find_map(|step| {
+        let on = step.phase.try_as_awaiting_person_ref()?;
+        (on.kind == HoldKind::Approval && on.closing.is_none()).then_some(on.id)
+    })
+}
+
 /// Opens the request for an approval. An earlier approval is void from here on.
 fn ask_approval(
     transition: &mut RunTransition<'_>,
@@ -216,6 +237,9 @@ fn ask_approval(
     let (step, tool) = (item.id.clone(), item.tool.clone());
     let again = void.as_deref().map(|why| format!(" {why}"));
     let again = again.unwrap_or_default();
+    let list = item.parent.as_ref();
+    let list = list.map(|parent| format!(" The page of the run lists all calls of {parent}."));
+    let list = list.unwrap_or_default();
     let spec = HoldSpec {
         step: Some(step.clone()),
         agent: Some(agent.clone()),
@@ -232,7 +256,7 @@ fn ask_approval(
         asks_again: earlier,
         ..HoldSpec::asking(
             HoldKind::Approval,
-            format!("Agent {agent} wants to call {tool} ({step}).{again}"),
+            format!("Agent {agent} wants to call {tool} ({step}).{again}{list}"),
         )
     };
     let on = open_hold(transition, id, &spec, Some(rule.decide_within_ms));

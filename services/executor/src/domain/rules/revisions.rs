@@ -14,7 +14,7 @@ use crate::domain::rules::retried_steps::{depending_on, needed_by};
 use crate::domain::transition::{RowData, RunTransition};
 
 /// How often the result of one step may be sent back.
-pub(crate) const REVISIONS_MAX: u32 = 5;
+pub const REVISIONS_MAX: u32 = 5;
 
 /// The step that makes the arguments of the step at `index`: the last tool call, in the order of the plan, whose result
 /// they contain. Built-in tools take no feedback, and the work of people is not sent back. Neither the source nor the gated

@@ -41,6 +41,7 @@ pub(crate) fn run_end(
 ) -> Option<RunEnded> {
     let ended_at = run.ended_at()?;
     Some(RunEnded {
+        erased: false,
         run: run.id,
         agent: run.agent.clone(),
         status: run.status(),

@@ -324,6 +324,7 @@ impl Run {
                 claimed_by: row.claimed_by,
                 claimed_at: row.claimed_at,
                 waiting_confirm: planned.approval.is_some() || approval.is_some() || is_high_risk,
+                early_call: None,
                 approval_state: approval.as_ref().map(StepApproval::view),
                 handoff_history: lease_events.remove(&id).unwrap_or_default(),
                 item,

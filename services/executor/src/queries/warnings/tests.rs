@@ -142,7 +142,7 @@ async fn a_deleted_tool_is_told_and_shown_as_such() {
     let queries = queries(&folder).await;
     let deleted = json!({
         "workspace": "acme",
-        "spec": { "name": "crm.find", "version": "1", "http": { "url": "https://x.example" } },
+        "spec": { "name": "crm.find", "version": "1", "risk": "low", "http": { "url": "https://x.example" } },
         "version": 2,
         "deleted": true,
     });

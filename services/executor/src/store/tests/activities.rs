@@ -89,6 +89,7 @@ pub(super) async fn forgotten(db: &DatabaseConnection) {
         version: 1,
         fields: Map::new(),
         deleted: true,
+        erasure: None,
     };
     save_all(db, &[(Aggregate::Contact(gone), 0)]).await;
     record_all(db, &[forget]).await;

@@ -58,6 +58,7 @@ pub(super) fn contact(id: &str) -> Contact {
         version: 1,
         fields: fields.as_object().unwrap().clone(),
         deleted: false,
+        erasure: None,
     }
 }
 

@@ -82,6 +82,7 @@ pub(super) async fn shows_calls(db: &DatabaseConnection) {
         tool: Some("log".to_owned()),
         request: Some(json!({ "n": number, "text": text })),
         started_at: Some(now() + TimeDelta::seconds(i64::try_from(number).unwrap())),
+        dispatch: 1,
         ..StepRow::new(run.id, &run.steps[0])
     };
     let response = ActionResult {
@@ -100,9 +101,14 @@ pub(super) async fn shows_calls(db: &DatabaseConnection) {
         error_code: "http_status".to_owned(),
         response,
     }];
+    // A call that people are asked about, or a fan-out.
+    let undispatched = StepRow {
+        dispatch: 0,
+        ..row(151, String::new())
+    };
     let rows = (0..150)
         .map(|number| row(number, String::new()))
-        .chain([last]);
+        .chain([last, undispatched]);
     let effects: Vec<_> = rows.map(|row| Effect::Step(Box::new(row))).collect();
     record_all(db, &effects).await;
     let Some(Fact::ToolCalls(calls)) = find(db, Need::ToolCalls(run.id)).await else {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use axum::Json;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::{Decision, Effect, Votes};
-use holdpoint_ids::{HoldId, RunId};
+use holdpoint_ids::{HoldId, RunId, StandingApprovalId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -32,7 +32,7 @@ pub(super) struct ApproveStepsBody {
     /// The comment of approvals and the reason of rejections.
     #[serde(default)]
     comment: Option<String>,
-    /// By approved step: the digest of the arguments that the person has seen.
+    /// By approved step: the digest of the arguments that the person has seen. For a step with `for_each`, by call.
     #[serde(default)]
     digests: BTreeMap<String, String>,
 }
@@ -55,7 +55,11 @@ enum StepOutcome {
     Decided {
         recorded: bool,
         effect: Effect,
-        request: HoldId,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        request: Option<HoldId>,
+        /// The early approval of a step that has not been reached.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        standing_approval: Option<StandingApprovalId>,
         #[serde(skip_serializing_if = "Option::is_none")]
         votes: Option<Votes>,
     },
@@ -84,21 +88,39 @@ impl ApproveStepsBody {
     fn decisions(mut self) -> Result<Vec<StepDecision>, Problem> {
         self.check()?;
         let comment = self.comment;
-        let approved = self.approved_steps.into_iter().map(|step| StepDecision {
+        let named: HashSet<_> = self
+            .approved_steps
+            .iter()
+            .chain(&self.rejected_steps)
+            .collect();
+        let is_call = |id: &String| !named.contains(id);
+        let (seen, own): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.digests)
+            .into_iter()
+            .partition(|(id, _)| is_call(id));
+        let mut digests = own;
+        let seen_of = |step: &str| {
+            let calls = seen.iter().filter(|(id, _)| parent_of(id) == Some(step));
+            calls
+                .map(|(id, digest)| (id.clone(), digest.clone()))
+                .collect()
+        };
+        let approved = self.approved_steps.iter().map(|step| StepDecision {
             decision: Decision::Approve {
                 comment: comment.clone(),
-                edited_args: self.edited_args.remove(&step),
-                digest: self.digests.remove(&step),
+                edited_args: self.edited_args.remove(step),
+                digest: digests.remove(step),
             },
-            step,
+            seen: seen_of(step),
+            step: step.clone(),
         });
         let mut decisions: Vec<_> = approved.collect();
         let reason = comment.unwrap_or_default();
-        decisions.extend(self.rejected_steps.into_iter().map(|step| StepDecision {
+        decisions.extend(self.rejected_steps.iter().map(|step| StepDecision {
             decision: Decision::Reject {
                 reason: reason.clone(),
             },
-            step,
+            seen: seen_of(step),
+            step: step.clone(),
         }));
         Ok(decisions)
     }
@@ -112,12 +134,26 @@ impl ApproveStepsBody {
             return Err(invalid_field("/approved_steps", &message));
         }
         self.check_unique()?;
-        let approved: HashSet<_> = self.approved_steps.iter().collect();
-        let edited = self.edited_args.keys().map(|step| ("edited_args", step));
-        let digests = self.digests.keys().map(|step| ("digests", step));
-        if let Some((member, step)) = edited.chain(digests).find(|it| !approved.contains(it.1)) {
-            let pointer = format!("/{member}/{step}");
+        let approved: HashSet<_> = self.approved_steps.iter().map(String::as_str).collect();
+        let rejected: HashSet<_> = self.rejected_steps.iter().map(String::as_str).collect();
+        let is_approved = |step: &str| approved.contains(step);
+        if let Some(step) = self.edited_args.keys().find(|step| !is_approved(step)) {
+            let pointer = format!("/edited_args/{step}");
             return Err(invalid_field(&pointer, "must be one of `approved_steps`"));
+        }
+        let is_call = |step: &str| {
+            let parent = parent_of(step).filter(|_| !rejected.contains(step));
+            parent.is_some_and(|parent| is_approved(parent) || rejected.contains(parent))
+        };
+        let is_digest_of = |step: &str| is_approved(step) || is_call(step);
+        if let Some(step) = self.digests.keys().find(|step| !is_digest_of(step)) {
+            let pointer = format!("/digests/{step}");
+            let message = "must be one of `approved_steps`, or a call of a named step";
+            return Err(invalid_field(&pointer, message));
+        }
+        if self.digests.len() > STEPS_MAX {
+            let message = format!("must name at most {STEPS_MAX} calls");
+            return Err(invalid_field("/digests", &message));
         }
         let comment = self.comment.as_deref().unwrap_or_default();
         if !self.rejected_steps.is_empty() && comment.trim().is_empty() {
@@ -152,6 +188,7 @@ impl StepOutcome {
                 recorded: decided.recorded,
                 effect: decided.effect,
                 request: decided.request,
+                standing_approval: decided.early,
                 votes: decided.votes,
             },
             Err(problem) => Self::Refused {
@@ -159,6 +196,13 @@ impl StepOutcome {
             },
         }
     }
+}
+
+/// The step with `for_each` of which this may be a call.
+fn parent_of(step: &str) -> Option<&str> {
+    let (parent, item) = step.rsplit_once('-')?;
+    let is_number = !item.is_empty() && item.chars().all(|c| c.is_ascii_digit());
+    is_number.then_some(parent)
 }
 
 /// Where the body has a member of the command for one step.

@@ -17,11 +17,15 @@ use crate::domain::model::limits::{
     STANDING_APPROVAL_LIFE_MS, STANDING_APPROVAL_LIFE_TEXT, STANDING_APPROVAL_USES,
     STANDING_APPROVALS_MAX, STANDING_APPROVALS_PER_CALL_MAX, VERSION_CHARS_MAX,
 };
-use crate::domain::model::standing_approval::{
-    CallKind, CountedStandingApproval, StandingApproval,
-};
+use crate::domain::model::standing_approval::{CountedStandingApproval, StandingApproval};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::authorization::require_right;
+
+/// Longest id of a step of a planned call, in characters.
+const STEP_CHARS_MAX: usize = 200;
+
+/// Length of SHA-256 as hex.
+const DIGEST_CHARS: usize = 64;
 
 /// Any person who may decide creates one. Each use checks whether that person may decide the request at hand.
 pub(crate) fn create_standing_approval(
@@ -53,20 +57,6 @@ pub(crate) fn create_standing_approval(
     if !errors.is_empty() {
         return Err(Refusal::InvalidFields(errors).into());
     }
-    let kind = CallKind {
-        agent: terms.agent.clone(),
-        tool: terms.tool.clone(),
-    };
-    let mut of_call = facts.standing_approvals(&kind, now)?;
-    if of_call.len() >= STANDING_APPROVALS_PER_CALL_MAX {
-        return Err(Refusal::TooManyOfOneCall(kind).into());
-    }
-    let need = Need::StandingApprovalCount(facts.workspace.clone(), now);
-    let count = facts.find(need.clone(), Fact::try_as_standing_approval_count)?;
-    let count = count.unwrap_or_default();
-    if count >= STANDING_APPROVALS_MAX {
-        return Err(Refusal::TooManyStandingApprovals.into());
-    }
     let approval = StandingApproval {
         workspace: facts.workspace.clone(),
         id,
@@ -76,6 +66,19 @@ pub(crate) fn create_standing_approval(
         revoked: None,
         version: 1,
     };
+    let kind = approval.call_kind();
+    let mut of_call = facts.standing_approvals(&kind, now)?;
+    if of_call.len() >= STANDING_APPROVALS_PER_CALL_MAX {
+        return Err(Refusal::TooManyOfOneCall(kind).into());
+    }
+    let need = Need::StandingApprovalCount(facts.workspace.clone(), now);
+    let count = facts.find(need.clone(), Fact::try_as_standing_approval_count)?;
+    let count = count.unwrap_or_default();
+    // Those of one call are bounded by their call.
+    let is_counted = kind.planned.is_none();
+    if is_counted && count >= STANDING_APPROVALS_MAX {
+        return Err(Refusal::TooManyStandingApprovals.into());
+    }
     let reply = reply(&approval, now);
     of_call.push(CountedStandingApproval {
         approval: approval.clone(),
@@ -87,7 +90,10 @@ pub(crate) fn create_standing_approval(
         effects: Vec::new(),
         // Later decisions of the same batch must count it.
         facts: vec![
-            (need, Fact::StandingApprovalCount(count + 1)),
+            (
+                need,
+                Fact::StandingApprovalCount(count + u64::from(is_counted)),
+            ),
             (of_kind, Fact::StandingApprovals(of_call)),
         ],
         reply,
@@ -119,6 +125,18 @@ fn find_errors(terms: &StandingApprovalTerms) -> Vec<FieldError> {
     if version.is_empty() || version.chars().count() > VERSION_CHARS_MAX {
         let message = format!("expected 1 to {VERSION_CHARS_MAX} characters");
         errors.push(FieldError::at("/version", message));
+    }
+    if let Some(call) = &terms.call {
+        if call.step.is_empty() || call.step.chars().count() > STEP_CHARS_MAX {
+            let message = format!("expected 1 to {STEP_CHARS_MAX} characters");
+            errors.push(FieldError::at("/call/step", message));
+        }
+        let is_hex = call.digest.chars().all(|c| c.is_ascii_hexdigit());
+        if call.digest.len() != DIGEST_CHARS || !is_hex {
+            let message =
+                format!("expected the digest of a call: {DIGEST_CHARS} characters of hex");
+            errors.push(FieldError::at("/call/digest", message));
+        }
     }
     if let Some(Err(message)) = terms.reason.as_deref().map(check_text) {
         errors.push(FieldError::at("/reason", message));

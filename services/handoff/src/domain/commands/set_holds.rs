@@ -6,11 +6,13 @@ use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_holds::sanitized;
 
+use super::erase_hold::erase_hold;
 use crate::domain::decision::{Outcome, Undecided};
 use crate::domain::effect::Reply;
 use crate::domain::lookup::DecisionContext;
 use crate::domain::model::request::{BY_EXECUTOR, Owner, Phase, Request};
 use crate::domain::refusal::Refusal;
+use crate::domain::rules::erased_request::ERASED;
 use crate::domain::rules::escalation;
 use crate::domain::rules::initial_assignment::assign_new_request;
 use crate::domain::rules::merge_desired_state::{MergeAction, OwnerState, merge_desired_state};
@@ -24,6 +26,9 @@ pub(crate) fn set_hold(
     state: &HoldState,
     context: &DecisionContext<'_>,
 ) -> Result<Outcome, Undecided> {
+    if let HoldState::Erased { contact } = state {
+        return Ok(erase_hold(request, rev, contact, context));
+    }
     if context.id.is_standalone() {
         return Err(Refusal::StandsAlone(context.id).into());
     }
@@ -94,7 +99,7 @@ fn keep_end_by_rung(
 const fn spec_of(state: &HoldState) -> Option<&HoldSpec> {
     match state {
         HoldState::Open { spec, .. } | HoldState::Frozen { spec, .. } => Some(spec),
-        HoldState::Withdrawn { .. } => None,
+        HoldState::Withdrawn { .. } | HoldState::Erased { .. } => None,
     }
 }
 
@@ -143,6 +148,11 @@ fn adopt_state(
             by: by.clone(),
             at: context.now,
         },
+        HoldState::Erased { .. } => Phase::Withdrawn {
+            reason: ERASED.to_owned(),
+            by: None,
+            at: context.now,
+        },
     };
     match state {
         HoldState::Open { .. } | HoldState::Frozen { .. } if is_first => {
@@ -158,6 +168,8 @@ fn adopt_state(
                 reopen(transition);
             }
         }
+        // `erase_hold` does the rest.
+        HoldState::Erased { .. } => {}
         HoldState::Withdrawn { reason, by } => {
             let to = transition.request.deciders();
             let by = by.as_deref().unwrap_or(BY_EXECUTOR);

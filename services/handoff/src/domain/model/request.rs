@@ -70,6 +70,9 @@ pub struct Request {
     pub created_at: DateTime<Utc>,
     #[serde(default)]
     pub progress: RequestProgress,
+    /// When the contact of its run was erased. Then only the record of its decision is left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub erased_at: Option<DateTime<Utc>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -152,6 +155,7 @@ impl Request {
             timeout_ms: 0,
             created_at: now,
             progress: RequestProgress::default(),
+            erased_at: None,
         }
     }
 
@@ -327,8 +331,11 @@ impl Request {
     }
 
     /// Whether it ended without a person's decision: by timeout (even with a default answer), by
-    /// withdrawal, or because no recipient was active.
+    /// withdrawal, or because no recipient was active. An erased request cannot be asked again.
     pub(crate) fn is_unanswered(&self) -> bool {
+        if self.erased_at.is_some() {
+            return false;
+        }
         match &self.phase {
             Phase::Open { .. } | Phase::Frozen { .. } => false,
             Phase::TimedOut { .. } | Phase::Withdrawn { .. } => true,

@@ -2,11 +2,12 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::handoff::{
-    StandingApprovalStatus, StandingApprovalTerms, StandingApprovalUse, StandingApprovalView,
+    PlannedCall, StandingApprovalStatus, StandingApprovalTerms, StandingApprovalUse,
+    StandingApprovalView,
 };
 use holdpoint_contracts::hold::ApprovalItem;
 use holdpoint_holds::json_schema::value_errors;
-use holdpoint_ids::{AgentName, StandingApprovalId, ToolName, UserName, Workspace};
+use holdpoint_ids::{AgentName, RunId, StandingApprovalId, ToolName, UserName, Workspace};
 use serde::{Deserialize, Serialize};
 
 use super::progress::AuditStamp;
@@ -31,6 +32,19 @@ pub struct StandingApproval {
 pub struct CallKind {
     pub agent: AgentName,
     pub tool: ToolName,
+    /// One call of one run, as `<run>/<step>`; none: every call of the tool by the agent.
+    pub planned: Option<String>,
+}
+
+impl CallKind {
+    /// The kind of one call of one run.
+    #[must_use]
+    pub fn of_planned(&self, run: RunId, step: &str) -> Self {
+        Self {
+            planned: Some(format!("{run}/{step}")),
+            ..self.clone()
+        }
+    }
 }
 
 /// A standing approval with the number of its uses.
@@ -43,9 +57,14 @@ pub struct CountedStandingApproval {
 impl StandingApproval {
     #[must_use]
     pub fn call_kind(&self) -> CallKind {
-        CallKind {
+        let kind = CallKind {
             agent: self.terms.agent.clone(),
             tool: self.terms.tool.clone(),
+            planned: None,
+        };
+        match &self.terms.call {
+            Some(call) => kind.of_planned(call.run, &call.step),
+            None => kind,
         }
     }
 
@@ -75,11 +94,15 @@ impl CountedStandingApproval {
     }
 
     /// Whether it approves a call now. The version must be the same, because another one may do something else.
-    pub(crate) fn covers(&self, item: &ApprovalItem, now: DateTime<Utc>) -> bool {
+    pub(crate) fn covers(&self, run: RunId, item: &ApprovalItem, now: DateTime<Utc>) -> bool {
         let terms = &self.approval.terms;
+        let is_it = |call: &PlannedCall| {
+            (call.run, &call.step, &call.digest) == (run, &item.id, &item.digest)
+        };
         self.status(now) == StandingApprovalStatus::Active
             && terms.tool == item.tool
             && terms.version == item.version
+            && terms.call.as_ref().is_none_or(is_it)
             && item.args.is_object()
             && value_errors(&terms.args_schema, &item.args).is_empty()
     }
@@ -100,6 +123,7 @@ impl CountedStandingApproval {
             max_uses: terms.max_uses,
             used: self.used,
             reason: terms.reason.clone(),
+            call: terms.call.clone(),
             created_by: approval.created_by.to_string(),
             created_at: approval.created_at,
             expires_at: approval.expires_at(),

@@ -59,13 +59,16 @@ pub enum MergeAction {
     Reopen,
 }
 
-/// Every cell. A new state or desired state must be thought about here.
+/// Every cell. An erasure is merged like a withdrawal, and then empties the row. A new state or desired state must be thought about here.
 #[must_use]
 pub fn merge_desired_state(owner: OwnerState, state: &HoldState) -> MergeAction {
     match (owner, state) {
         (
             OwnerState::Unknown,
-            HoldState::Open { .. } | HoldState::Frozen { .. } | HoldState::Withdrawn { .. },
+            HoldState::Open { .. }
+            | HoldState::Frozen { .. }
+            | HoldState::Withdrawn { .. }
+            | HoldState::Erased { .. },
         ) => MergeAction::Create,
         (
             OwnerState::Open | OwnerState::Withdrawn,
@@ -73,11 +76,13 @@ pub fn merge_desired_state(owner: OwnerState, state: &HoldState) -> MergeAction 
         ) => MergeAction::Adopt,
         (
             OwnerState::Open | OwnerState::Withdrawn | OwnerState::TimedOut(_),
-            HoldState::Withdrawn { .. },
+            HoldState::Withdrawn { .. } | HoldState::Erased { .. },
         ) => MergeAction::Withdraw,
         (OwnerState::Decided, HoldState::Open { .. }) => MergeAction::KeepDecisionAndResend,
         (OwnerState::Decided, HoldState::Frozen { .. }) => MergeAction::KeepDecisionUntilResume,
-        (OwnerState::Decided, HoldState::Withdrawn { .. }) => MergeAction::KeepDecisionRunEnded,
+        (OwnerState::Decided, HoldState::Withdrawn { .. } | HoldState::Erased { .. }) => {
+            MergeAction::KeepDecisionRunEnded
+        }
         (OwnerState::TimedOut(at), HoldState::Open { deadline, .. }) => {
             if deadline.is_none_or(|deadline| deadline > at) {
                 MergeAction::Reopen

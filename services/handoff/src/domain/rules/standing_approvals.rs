@@ -19,7 +19,8 @@ use crate::domain::transition::RequestTransition;
 
 /// The gated call of a new request, and the standing approvals of such calls.
 pub(crate) struct StandingVotes<'s> {
-    kind: CallKind,
+    /// The kind of the call, and the call itself.
+    kinds: [CallKind; 2],
     item: &'s ApprovalItem,
     /// Those that do not cover the call are among them.
     approvals: Vec<CountedStandingApproval>,
@@ -41,14 +42,29 @@ pub(crate) fn read_standing_approvals<'s>(
     let kind = CallKind {
         agent: agent.clone(),
         tool: item.tool.clone(),
+        planned: None,
     };
-    let mut approvals = context.facts.standing_approvals(&kind, context.now)?;
-    // The one that expires first is used first.
-    approvals.sort_by_key(|one| (one.approval.expires_at(), one.approval.id));
+    let planned = kind.of_planned(transition.request.id.run, &item.id);
+    let kinds = [kind, planned];
+    let find = |kind| context.facts.standing_approvals(kind, context.now);
+    load_together(kinds.iter().map(|kind| find(kind).map(drop)))?;
+    let mut approvals = Vec::new();
+    for kind in &kinds {
+        approvals.extend(find(kind)?);
+    }
+    // Approvals of this call come first, and then the one that expires first.
+    approvals.sort_by_key(|one| {
+        let approval = &one.approval;
+        (
+            approval.terms.call.is_none(),
+            approval.expires_at(),
+            approval.id,
+        )
+    });
     let creators = approvals.iter().map(|one| &one.approval.created_by);
     load_together(creators.map(|name| context.facts.active_user(name).map(drop)))?;
     Ok(Some(StandingVotes {
-        kind,
+        kinds,
         item,
         approvals,
     }))
@@ -62,6 +78,7 @@ impl StandingVotes<'_> {
         need: u32,
         context: &DecisionContext<'_>,
     ) -> Result<bool, Undecided> {
+        let run = transition.request.id.run;
         let need = usize::try_from(need.max(1)).unwrap_or(usize::MAX);
         let mut is_used = false;
         for one in &mut self.approvals {
@@ -74,7 +91,7 @@ impl StandingVotes<'_> {
             // The schema comes last, because it costs most.
             if has_voted
                 || !may_decide(&transition.request, creator, context)?
-                || !one.covers(self.item, context.now)
+                || !one.covers(run, self.item, context.now)
             {
                 continue;
             }
@@ -83,10 +100,15 @@ impl StandingVotes<'_> {
         }
         if is_used {
             // Later requests of the same batch must count these uses.
-            let need =
-                Need::StandingApprovals(context.facts.workspace.clone(), self.kind, context.now);
-            let fact = Fact::StandingApprovals(self.approvals);
-            transition.facts.push((need, fact));
+            for kind in self.kinds {
+                let is_of_kind = |one: &&CountedStandingApproval| one.approval.call_kind() == kind;
+                let of_kind = self.approvals.iter().filter(is_of_kind).cloned().collect();
+                let workspace = context.facts.workspace.clone();
+                let need = Need::StandingApprovals(workspace, kind, context.now);
+                transition
+                    .facts
+                    .push((need, Fact::StandingApprovals(of_kind)));
+            }
         }
         let is_decided = is_used && transition.request.progress.votes.len() >= need;
         if is_decided {
@@ -100,10 +122,13 @@ fn add_vote(transition: &mut RequestTransition, one: &mut CountedStandingApprova
     one.used += 1;
     let approval = &one.approval;
     let by = approval.created_by.as_str();
-    let note = format!(
-        "standing approval {}, use {} of {}",
-        approval.id, one.used, approval.terms.max_uses
-    );
+    let note = match approval.terms.call {
+        Some(_) => format!("early approval {}", approval.id),
+        None => format!(
+            "standing approval {}, use {} of {}",
+            approval.id, one.used, approval.terms.max_uses
+        ),
+    };
     transition.add_history("approved", by, Some(note));
     let vote = AuditStamp::new(by, transition.at);
     transition.request.progress.votes.push(vote);

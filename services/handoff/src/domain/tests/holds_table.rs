@@ -5,7 +5,7 @@ use std::path::Path;
 
 use holdpoint_contracts::hold::{CloseReply, HoldState, SetHoldReply};
 
-use super::world::{World, frozen, gone, minute, open, respond};
+use super::world::{World, erased, frozen, gone, minute, open, respond};
 use crate::domain::{OwnerState, Phase, merge_desired_state};
 
 /// The deadline is at minute 60 in every scene.
@@ -53,7 +53,7 @@ fn scenes() -> Vec<(&'static str, World)> {
     ]
 }
 
-fn desired_states() -> [(&'static str, HoldState); 6] {
+fn desired_states() -> [(&'static str, HoldState); 7] {
     [
         ("open, same deadline", open(60)),
         ("open, later deadline", open(90)),
@@ -64,6 +64,7 @@ fn desired_states() -> [(&'static str, HoldState); 6] {
             frozen(61, 29 * 60_000),
         ),
         ("withdrawn", gone()),
+        ("erased", erased()),
     ]
 }
 

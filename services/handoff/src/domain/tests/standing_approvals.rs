@@ -2,7 +2,7 @@
 
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::{
-    CreateStandingApproval, StandingApprovalStatus, StandingApprovalTerms,
+    CreateStandingApproval, PlannedCall, StandingApprovalStatus, StandingApprovalTerms,
 };
 use holdpoint_contracts::hold::{ApprovalItem, HoldOutcome, HoldSpec, HoldState, Policy};
 use holdpoint_contracts::notification::RequestEventKind;
@@ -32,6 +32,7 @@ fn terms() -> StandingApprovalTerms {
         max_uses: 2,
         expires_in: 60 * 60_000,
         reason: None,
+        call: None,
     }
 }
 
@@ -86,6 +87,70 @@ fn ask(standing: Vec<CountedStandingApproval>, spec: HoldSpec) -> (World, Vec<u3
     let uses = world.effects.iter().filter_map(use_number);
     let uses = uses.collect();
     (world, uses)
+}
+
+/// Of the call of [`gated`] with an early approval by ada.
+fn early(change: impl FnOnce(&mut PlannedCall)) -> CountedStandingApproval {
+    let mut one = standing(1);
+    let item = gated(&json!({ "amount": 100 })).items.remove(0);
+    let mut call = PlannedCall {
+        run: hold(1).run,
+        step: item.id,
+        digest: item.digest,
+    };
+    change(&mut call);
+    one.approval.terms.call = Some(call);
+    one.approval.terms.args_schema = json!({});
+    one.approval.terms.max_uses = 1;
+    one
+}
+
+/// Gate: an early approval covers one call of one run, and nothing else.
+#[test]
+fn an_early_approval_covers_its_call_only() {
+    let call = || gated(&json!({ "amount": 100 }));
+    let (world, uses) = ask(vec![early(|_| {})], call());
+    assert_eq!(uses, [1]);
+    assert!(!is_open(&world));
+    let other_run = "run_01920000000070008000000000000099".parse().unwrap();
+    let others = [
+        early(|call| call.digest = "00".repeat(32)),
+        early(|call| call.step = "step-03".to_owned()),
+        early(|call| call.run = other_run),
+    ];
+    for other in others {
+        let (world, uses) = ask(vec![other], call());
+        assert!(uses.is_empty() && is_open(&world));
+    }
+    // Its creator has lost the right: people are asked.
+    let mut gone = World::new();
+    gone.standing = vec![early(|_| {})];
+    gone.standing[0].approval.created_by = "nobody".parse().unwrap();
+    gone.now = minute(5);
+    gone.desired_state(1, open(call()));
+    assert!(is_open(&gone));
+    // A retry of the run asks again, and so does a void approval.
+    let again = HoldSpec {
+        asks_again: Some(hold(2)),
+        ..call()
+    };
+    let (world, uses) = ask(vec![early(|_| {})], again);
+    assert!(uses.is_empty() && is_open(&world));
+}
+
+/// It counts as one vote of its creator.
+#[test]
+fn an_early_approval_is_one_of_the_needed_votes() {
+    let spec = HoldSpec {
+        policy: Policy {
+            need: 2,
+            not_requester: false,
+        },
+        ..gated(&json!({ "amount": 100 }))
+    };
+    let (world, uses) = ask(vec![early(|_| {}), standing(2)], spec);
+    assert_eq!(uses, [1], "ada votes once");
+    assert!(is_open(&world));
 }
 
 fn is_open(world: &World) -> bool {
@@ -387,7 +452,7 @@ fn a_program_creates_none() {
 fn terms_outside_of_the_limits_are_refused_with_their_place() {
     let world = World::new();
     type Change = fn(&mut StandingApprovalTerms);
-    let changes: [(&str, Change); 8] = [
+    let changes: [(&str, Change); 9] = [
         ("/max_uses", |terms| terms.max_uses = 0),
         ("/max_uses", |terms| terms.max_uses = 10_001),
         ("/expires_in", |terms| terms.expires_in = 59_999),
@@ -400,6 +465,13 @@ fn terms_outside_of_the_limits_are_refused_with_their_place() {
         }),
         ("/version", |terms| terms.version = Some("v".repeat(201))),
         ("/reason", |terms| terms.reason = Some("r".repeat(10_001))),
+        ("/call/digest", |terms| {
+            terms.call = Some(PlannedCall {
+                run: hold(1).run,
+                step: "pay".to_owned(),
+                digest: "8f43".to_owned(),
+            });
+        }),
     ];
     for (pointer, change) in changes {
         let mut wanted = terms();

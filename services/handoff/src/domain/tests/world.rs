@@ -94,6 +94,12 @@ pub(super) fn gone() -> HoldState {
     }
 }
 
+pub(super) fn erased() -> HoldState {
+    HoldState::Erased {
+        contact: "c-ada".parse().unwrap(),
+    }
+}
+
 pub(super) fn respond(answer: &str) -> Decision {
     Decision::Respond {
         answer: json!(answer),

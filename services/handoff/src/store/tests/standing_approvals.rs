@@ -1,6 +1,6 @@
 //! Standing approvals and their uses.
 
-use holdpoint_contracts::handoff::StandingApprovalTerms;
+use holdpoint_contracts::handoff::{PlannedCall, StandingApprovalTerms};
 use holdpoint_kernel::Store as _;
 use holdpoint_store::{StoreError, begin_write, is_conflict};
 use sea_orm::DatabaseConnection;
@@ -32,6 +32,7 @@ pub(super) fn standing(number: u32, tool: &str) -> StandingApproval {
             max_uses: 3,
             expires_in: 60_000 * u64::from(number),
             reason: None,
+            call: None,
         },
         created_by: "ada".parse().unwrap(),
         created_at: now(),
@@ -64,7 +65,14 @@ pub(super) async fn are_counted(db: &DatabaseConnection) {
         at: now(),
     });
     let expired = standing(0, "refund");
-    let all = [&one, &other, &revoked, &expired];
+    let early = PlannedCall {
+        run: "run_01920000000070008000000000000001".parse().unwrap(),
+        step: "pay".to_owned(),
+        digest: "00".repeat(32),
+    };
+    let mut planned = standing(11, "refund");
+    planned.terms.call = Some(early.clone());
+    let all = [&one, &other, &revoked, &expired, &planned];
     let states = all.map(|state| (Aggregate::StandingApproval(Box::new(state.clone())), 0));
     assert_eq!(save_all(db, &states).await, []);
     insert(db, &[used(&one, 1), used(&one, 2), used(&other, 1)])
@@ -78,13 +86,16 @@ pub(super) async fn are_counted(db: &DatabaseConnection) {
     let kind = CallKind {
         agent: "refund".parse().unwrap(),
         tool: "refund".parse().unwrap(),
+        planned: None,
     };
+    let of_planned = kind.of_planned(early.run, &early.step);
+    let of_planned = Need::StandingApprovals(acme(), of_planned, now());
     let (of_call, count) = (
         Need::StandingApprovals(acme(), kind, now()),
         Need::StandingApprovalCount(acme(), now()),
     );
     let tx = begin_write(db).await.unwrap();
-    let needs = [of_call.clone(), count.clone()];
+    let needs = [of_call.clone(), of_planned.clone(), count.clone()];
     let found = handoff().find(&tx, &needs).await.unwrap();
     tx.commit().await.unwrap();
     let counted = |approval: &StandingApproval, used| CountedStandingApproval {
@@ -93,6 +104,10 @@ pub(super) async fn are_counted(db: &DatabaseConnection) {
     };
     let expected = [
         (of_call, Fact::StandingApprovals(vec![counted(&one, 2)])),
+        (
+            of_planned,
+            Fact::StandingApprovals(vec![counted(&planned, 0)]),
+        ),
         (count, Fact::StandingApprovalCount(2)),
     ];
     assert_eq!(found, expected);
@@ -100,7 +115,7 @@ pub(super) async fn are_counted(db: &DatabaseConnection) {
     let listed = list_standing_approvals(db, &acme(), None, 10)
         .await
         .unwrap();
-    let order = [&other, &revoked, &one, &expired].map(|state| state.id);
+    let order = [&planned, &other, &revoked, &one, &expired].map(|state| state.id);
     assert_eq!(
         listed.iter().map(|one| one.approval.id).collect::<Vec<_>>(),
         order

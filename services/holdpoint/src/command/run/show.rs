@@ -52,6 +52,9 @@ pub(super) fn facts(run: &RunView, now: Option<DateTime<Utc>>) -> String {
         let approval = step.approval_state.as_ref();
         let text = approval.and_then(|approval| approval_text(&step.id, approval));
         facts.extend(text.map(|text| ("approval", text)));
+        let early = step.early_call.as_ref();
+        let early = early.map(|_| format!("{} may be approved before it is reached", step.id));
+        facts.extend(early.map(|text| ("approval", text)));
         let edited = approval.and(step.request.as_ref());
         let edited = edited.filter(|_| approval.is_some_and(|one| one.original_args.is_some()));
         facts.extend(edited.map(|args| ("edited", format!("{} to {}", step.id, short_args(args)))));

@@ -6,16 +6,17 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::notification::{EventRecorded, RequestEvent, RequestEventKind};
 use holdpoint_ids::Workspace;
 
-use crate::domain::decision::{Decision, LookupFn, both, with_fact};
+use crate::domain::decision::{Decision, LookupFn, Outcome, both, decided, with_fact};
 use crate::domain::effect::{Effect, NewDeliveries, Reply};
 use crate::domain::model::{
     DeliveryTarget, FanOutProgress, NotificationEvent, PlannedDelivery, Subject,
+    erase_request_event,
 };
 use crate::domain::need::{Fact, Need};
 use crate::domain::rules::call_summary::omit_large_args;
 use crate::domain::rules::context_summary::context_summary;
 use crate::domain::rules::recipients::{
-    request_lifecycle, request_recipients, subscriptions, watchers,
+    is_covered, is_erased, request_lifecycle, request_recipients, subscriptions, watchers,
 };
 use crate::domain::rules::webhook_backlog::plan_calls;
 
@@ -26,8 +27,19 @@ pub(crate) fn record_request_event(
     lookup: LookupFn<'_>,
     now: DateTime<Utc>,
 ) -> Decision {
+    if event.request.erased {
+        return Ok(record_erased(workspace, event));
+    }
     let lifecycle = request_lifecycle(workspace, event.id, lookup);
-    let (mut lifecycle, webhooks) = both(lifecycle, subscriptions(workspace, lookup))?;
+    let loaded = both(lifecycle, subscriptions(workspace, lookup));
+    let ((mut lifecycle, webhooks), is_covered) =
+        both(loaded, is_covered(workspace, event, lookup))?;
+    let is_late = lifecycle.ended.is_some_and(|ended| ended > event.rev);
+    if is_late && is_erased(workspace, event.id, lookup)? {
+        let mut erased = event.clone();
+        erase_request_event(&mut erased);
+        return Ok(record_erased(workspace, &erased));
+    }
     let reopened = event.kind == RequestEventKind::Opened && lifecycle.opened.is_some();
     lifecycle.record(event.kind, event.rev);
     let subject = Subject::Request {
@@ -35,7 +47,9 @@ pub(crate) fn record_request_event(
         reopened,
     };
     let recipients = request_recipients(event);
-    let fan_out = if !recipients.is_empty() {
+    let fan_out = if is_covered {
+        FanOutProgress::Done
+    } else if !recipients.is_empty() {
         FanOutProgress::to(recipients)
     } else if watchers(workspace, &subject, None, lookup)?.is_empty() {
         FanOutProgress::Done
@@ -84,6 +98,21 @@ pub(crate) fn record_request_event(
         Reply::EventRecorded(EventRecorded::Stored),
         std::iter::once(lifecycle).chain(calls.fact),
     ))
+}
+
+/// Stores an event of a request whose contact is erased, and erases all its notifications. Nobody is notified.
+fn record_erased(workspace: &Workspace, event: &RequestEvent) -> Outcome {
+    let subject = Subject::Request {
+        event: Box::new(without_details(event)),
+        reopened: false,
+    };
+    let erase = Effect::EraseHold {
+        workspace: workspace.clone(),
+        hold: event.id,
+    };
+    let new = NotificationEvent::new(workspace, subject, FanOutProgress::Done);
+    let reply = Reply::EventRecorded(EventRecorded::Stored);
+    decided(new, vec![erase], reply)
 }
 
 /// The stored part of an event. Its context becomes a few lines, and large arguments of a call are left out; the

@@ -6,6 +6,10 @@ use holdpoint_contracts::notification::{RequestEnd, RequestEvent, RequestEventKi
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_ids::{HoldId, NotificationId, RoleName, UserName, Workspace};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The text that takes the place of a question.
+const ERASED: &str = "erased";
 
 /// Identifies an event. A request has its hold id. Run ends and notices use number 0 of their run or of a
 /// fresh id, which no request has.
@@ -242,6 +246,30 @@ impl NotificationEvent {
         }
     }
 
+    /// Whether its contact is erased.
+    #[must_use]
+    pub fn is_erased(&self) -> bool {
+        match &self.subject {
+            Subject::Request { event, .. } => event.request.erased,
+            Subject::RunEnd(end) => end.erased,
+            Subject::System(_) => false,
+        }
+    }
+
+    /// Empties it, and notifies nobody any more. Its row stays until its retention, so that a repeated message is known.
+    pub fn erase(&mut self) {
+        match &mut self.subject {
+            Subject::Request { event, .. } => erase_request_event(event),
+            Subject::RunEnd(end) => {
+                end.message.clear();
+                end.erased = true;
+            }
+            Subject::System(_) => {}
+        }
+        self.fan_out = FanOutProgress::Done;
+        self.version += 1;
+    }
+
     #[must_use]
     pub fn is_request_end(&self) -> bool {
         self.as_request().is_some_and(|event| event.kind.is_end())
@@ -259,6 +287,25 @@ impl NotificationEvent {
             at: event.at,
         })
     }
+}
+
+/// Empties what people or agents have written.
+pub(crate) fn erase_request_event(event: &mut RequestEvent) {
+    let request = &mut *event.request;
+    ERASED.clone_into(&mut request.question);
+    request.options.clear();
+    request.history.clear();
+    request.late.clear();
+    request.context = Value::Null;
+    for item in &mut request.items {
+        item.args = Value::Null;
+        item.args_schema = None;
+    }
+    (request.response, request.default, request.schema) = (None, None, None);
+    (request.title, request.task) = (None, None);
+    (request.link, request.callback) = (None, None);
+    request.erased = true;
+    event.to.clear();
 }
 
 /// A failed run may need a person; a completed one does not.

@@ -55,6 +55,26 @@ fn askers(event: &RequestEvent) -> Vec<Recipient> {
     names.map(Recipient::User).collect()
 }
 
+/// Whether the notification of another call of the same fan-out covers this event. People open one page, which lists
+/// all calls, and a list of a hundred calls must not notify them a hundred times.
+pub(crate) fn is_covered(
+    workspace: &Workspace,
+    event: &RequestEvent,
+    lookup: LookupFn<'_>,
+) -> Result<bool, Undecided> {
+    let asks = matches!(
+        event.kind,
+        RequestEventKind::Opened | RequestEventKind::Escalated
+    );
+    let item = event.request.items.first().filter(|_| asks);
+    let Some(other) = item.and_then(|item| item.notified_with) else {
+        return Ok(false);
+    };
+    // A standing approval may have decided the other one before anybody was notified of it.
+    let other = request_lifecycle(workspace, other, lookup)?;
+    Ok(other.opened.is_some() && !other.has_ended())
+}
+
 /// What a person may watch to be notified of an event. Empty: watchers are not notified of it.
 #[must_use]
 pub(crate) fn watch_targets(subject: &Subject) -> Vec<Watched> {
@@ -228,6 +248,16 @@ pub(crate) fn request_lifecycle(
 ) -> Result<RequestLifecycle, Undecided> {
     let need = Need::RequestLifecycle(workspace.clone(), hold);
     Ok(load(need, lookup, Fact::try_as_request_lifecycle)?.unwrap_or_default())
+}
+
+/// Whether the contact of the request's run is erased.
+pub(crate) fn is_erased(
+    workspace: &Workspace,
+    hold: HoldId,
+    lookup: LookupFn<'_>,
+) -> Result<bool, Undecided> {
+    let need = Need::IsErased(workspace.clone(), hold);
+    Ok(load(need, lookup, Fact::try_as_is_erased)?.unwrap_or_default())
 }
 
 pub(crate) fn subscriptions(

@@ -46,6 +46,7 @@ fn lookup(person: &Person, course: RequestLifecycle) -> impl Fn(&Need) -> Lookup
         | Need::Webhooks(_)
         | Need::Watchers { .. }
         | Need::WatchCount(..)
+        | Need::IsErased(..)
         | Need::Unread { .. } => Lookup::Missing,
     }
 }

@@ -1,10 +1,12 @@
 //! Who is notified how a request ended, and in which words.
 
 use holdpoint_contracts::hold::{HoldOutcome, OPERATOR_TAKEOVER};
+use holdpoint_ids::HoldId;
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::domain::commands::record_request_events::record_request_event;
 
 fn recipients_of(fact: &RequestEvent) -> Vec<Recipient> {
     request_recipients(fact)
@@ -66,6 +68,7 @@ fn how_it_ended_is_no_owners_news_and_leaves_nothing() {
         | Need::Webhooks(_)
         | Need::Watchers { .. }
         | Need::WatchCount(..)
+        | Need::IsErased(..)
         | Need::Unread { .. } => found(&world, need),
     };
     let notify = |names: &[&str]| {
@@ -135,6 +138,62 @@ fn it_says_how_it_ended() {
     assert_eq!(view(&fact).message, "Time was up without a decision.");
 }
 
+/// Gate: the calls of a fan-out share one notification, as long as a person can still act on it.
+#[test]
+fn the_calls_of_a_fan_out_share_a_notification() {
+    use RequestEventKind::{Assigned, Escalated, Opened};
+    let world = world(&[("olga", &["owner"])]);
+    let other: HoldId = "hold_01920000000070008000000000000001-7".parse().unwrap();
+    let lifecycle = |opened, ended| RequestLifecycle {
+        opened,
+        ended,
+        taken: None,
+    };
+    for (kind, of_other, is_notified) in [
+        (Opened, lifecycle(Some(1), None), false),
+        (Escalated, lifecycle(Some(1), None), false),
+        (Assigned, lifecycle(Some(1), None), true),
+        (Opened, lifecycle(Some(1), Some(2)), true),
+        (Escalated, lifecycle(Some(1), Some(2)), true),
+        // A standing approval decided it, or its event comes later.
+        (Opened, lifecycle(None, Some(1)), true),
+        (Opened, lifecycle(None, None), true),
+    ] {
+        let mut event = fact(1, kind, &["@role.owner"]);
+        let item = json!({ "id": "pay-1", "tool": "pay", "args": {}, "digest": "8f43",
+            "parent": "pay", "notified_with": other });
+        event.request.kind = HoldKind::Approval;
+        event.request.items = vec![serde_json::from_value(item).unwrap()];
+        let input = Input::RecordRequestEvent {
+            workspace: acme(),
+            event: Box::new(event),
+        };
+        let lookup = |need: &Need| match need {
+            Need::RequestLifecycle(_, hold) if *hold == other => {
+                Lookup::Found(Fact::RequestLifecycle(of_other))
+            }
+            Need::RequestLifecycle(..)
+            | Need::Members { .. }
+            | Need::Person(..)
+            | Need::Webhooks(_)
+            | Need::Watchers { .. }
+            | Need::WatchCount(..)
+            | Need::Unread { .. } => found(&world, need),
+        };
+        let Ok(Outcome::Decided(change)) = asked(None, &input, &lookup) else {
+            panic!("not stored");
+        };
+        let Aggregate::Event(stored) = &change.state else {
+            panic!("no event");
+        };
+        assert_eq!(
+            stored.fan_out.is_pending(),
+            is_notified,
+            "{kind:?} {of_other:?}"
+        );
+    }
+}
+
 pub(super) fn kinds() -> impl Strategy<Value = RequestEventKind> {
     prop::sample::select(vec![
         RequestEventKind::Opened,
@@ -174,4 +233,63 @@ proptest! {
             prop_assert_eq!(notified, Recipient::parse_all(&fact.to));
         }
     }
+}
+
+/// Issue 17: an event of a request whose contact is erased notifies nobody and erases the others.
+#[test]
+fn an_erased_request_is_emptied() {
+    let mut fact = ended(
+        RequestEventKind::Withdrawn,
+        Some("service:executor"),
+        &["cleo"],
+    );
+    fact.request.erased = true;
+    let Ok(Outcome::Decided(change)) =
+        record_request_event(&acme(), &fact, &|_| Lookup::NotLoaded, DateTime::UNIX_EPOCH)
+    else {
+        panic!("it needs nothing");
+    };
+    assert!(
+        matches!(change.effects.as_slice(), [Effect::EraseHold { .. }]),
+        "{change:?}"
+    );
+    let mut opened = noted(
+        super::fact(1, RequestEventKind::Opened, &["@user.nina"]),
+        false,
+    );
+    opened.erase();
+    let stored = serde_json::to_string(&opened).unwrap();
+    assert!(!stored.contains("Ann"), "{stored}");
+    assert!(opened.is_erased() && !opened.fan_out.is_pending());
+}
+
+/// Events may overtake each other: one that comes after the erasure is stored without its texts.
+#[test]
+fn a_late_event_of_an_erased_request_is_stored_empty() {
+    let fact = fact(1, RequestEventKind::Opened, &["@user.nina"]);
+    let lookup = |is_erased: bool| {
+        move |need: &Need| match need {
+            Need::RequestLifecycle(..) => Lookup::Found(Fact::RequestLifecycle(RequestLifecycle {
+                opened: None,
+                ended: Some(2),
+                taken: None,
+            })),
+            Need::IsErased(..) => Lookup::Found(Fact::IsErased(is_erased)),
+            Need::Members { .. }
+            | Need::Person(..)
+            | Need::Webhooks(_)
+            | Need::Watchers { .. }
+            | Need::WatchCount(..)
+            | Need::Unread { .. } => Lookup::Missing,
+        }
+    };
+    let stored = |is_erased| {
+        let decision =
+            record_request_event(&acme(), &fact, &lookup(is_erased), DateTime::UNIX_EPOCH);
+        let Ok(Outcome::Decided(change)) = decision else {
+            panic!("{decision:?}");
+        };
+        serde_json::to_string(change.state.as_event().unwrap()).unwrap()
+    };
+    assert!(stored(false).contains("Ann") && !stored(true).contains("Ann"));
 }

@@ -14,6 +14,7 @@ use super::*;
 
 fn run_ended(status: RunStatus) -> RunEnded {
     RunEnded {
+        erased: false,
         run: request(HoldKind::Handoff).id.run,
         agent: "outreach".parse().unwrap(),
         status,
@@ -43,6 +44,7 @@ fn lookup<'w>(world: &'w World, watching: &'w [String]) -> impl Fn(&Need) -> Loo
         | Need::Members { .. }
         | Need::Person(..)
         | Need::Webhooks(_)
+        | Need::IsErased(..)
         | Need::Unread { .. } => found(world, need),
     }
 }
@@ -373,6 +375,7 @@ fn webhooks_and_rights_are_looked_at() {
             Need::WatchCount(..)
             | Need::RequestLifecycle(..)
             | Need::Members { .. }
+            | Need::IsErased(..)
             | Need::Unread { .. } => Lookup::Missing,
         };
         let effects = effects_of(&end, &lookup);

@@ -23,6 +23,7 @@ fn lookup<'w>(world: &'w World, watching: &'w [&'w str]) -> impl Fn(&Need) -> Lo
         | Need::Members { .. }
         | Need::Person(..)
         | Need::Webhooks(_)
+        | Need::IsErased(..)
         | Need::Unread { .. } => found(world, need),
     }
 }

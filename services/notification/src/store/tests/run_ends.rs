@@ -25,6 +25,7 @@ pub(super) fn run(number: u32) -> RunId {
 
 pub(super) fn end(number: u32) -> RunEnded {
     RunEnded {
+        erased: false,
         run: run(number),
         agent: "outreach".parse().unwrap(),
         status: RunStatus::Failed,

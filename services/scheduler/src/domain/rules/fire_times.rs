@@ -87,13 +87,38 @@ fn read_cron(text: &str) -> Result<Cron, Box<FieldError>> {
         .seconds(Seconds::Disallowed)
         .year(Year::Disallowed)
         .build();
-    parser.parse(text).map_err(|error| {
+    parser.parse(&with_wildcards(text)).map_err(|error| {
         let error = error.to_string();
         let reason = error.trim_end_matches('.');
         wrong(format!(
             "invalid cron expression ({reason}); expected minute, hour, day of the month, month and day of the week, such as `30 9 * * MON-FRI`"
         ))
     })
+}
+
+/// Writes minutes and hours that name their whole range, such as `0-59/15`, with `*`, because they mean the same.
+fn with_wildcards(text: &str) -> String {
+    let mut fields: Vec<_> = text.split_whitespace().map(str::to_owned).collect();
+    for (field, last) in fields.iter_mut().zip([59, 23]) {
+        let range = field
+            .split_once('-')
+            .filter(|(first, _)| is_number(first, 0));
+        let Some((_, rest)) = range else {
+            continue;
+        };
+        let (end, step) = match rest.split_once('/') {
+            Some((end, step)) => (end, format!("/{step}")),
+            None => (rest, String::new()),
+        };
+        if is_number(end, last) {
+            *field = format!("*{step}");
+        }
+    }
+    fields.join(" ")
+}
+
+fn is_number(text: &str, number: u32) -> bool {
+    text.parse() == Ok(number)
 }
 
 fn read_zone(name: &str) -> Result<Tz, Box<FieldError>> {

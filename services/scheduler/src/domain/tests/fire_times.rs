@@ -70,6 +70,18 @@ fn an_expression_for_every_hour_follows_the_time_that_passes() {
     assert_eq!(of_day("*/30 2 * * *", "2026-03-29"), Vec::<String>::new());
     let both = ["02:00+0200", "02:30+0200", "02:00+0100", "02:30+0100"];
     assert_eq!(of_day("*/30 2 * * *", "2026-10-25"), both);
+    for (range, wildcard) in [
+        ("0-59/15 * * * *", "*/15 * * * *"),
+        ("0-59/30 2 * * *", "*/30 2 * * *"),
+        ("0 0-23/2 * * *", "0 */2 * * *"),
+        ("00-59 0-23 * * *", "* * * * *"),
+    ] {
+        for day in ["2026-03-29", "2026-10-25"] {
+            assert_eq!(of_day(range, day), of_day(wildcard, day), "{range}");
+        }
+    }
+    // Less than the whole range stays a list of fixed times.
+    assert_eq!(of_day("0-45/15 2 * * *", "2026-10-25").len(), 4);
 }
 
 /// In a zone of half an hour, and one whose day begins in a gap.

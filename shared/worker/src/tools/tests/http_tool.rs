@@ -16,7 +16,7 @@ fn registered(policy: EgressPolicy) -> HttpTool {
     HttpTool {
         definition: ToolDefinition::default(),
         name: HTTP_QUEUE.to_owned(),
-        risk: crate::tool::Risk::default(),
+        risk: crate::tool::Risk::Medium,
         is_idempotent: false,
         http: tool(policy),
         target: None,

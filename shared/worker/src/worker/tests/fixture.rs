@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::super::{Worker, WorkerError, WorkerOptions};
-use crate::tool::{ToolCall, ToolSuccess, tool_fn};
+use crate::tool::{Risk, ToolCall, ToolSuccess, tool_fn};
 
 /// Counts up when it is dropped: a finished call as well as one that was cut.
 struct Left(Arc<AtomicUsize>);
@@ -136,7 +136,7 @@ impl RunningWorker {
         let leaves = Arc::new(Semaphore::new(leaves));
         let left = Arc::new(AtomicUsize::new(0));
         let (counted, gate, ended) = (Arc::clone(&calls), Arc::clone(&leaves), Arc::clone(&left));
-        let tool = tool_fn("work", move |call: ToolCall| {
+        let tool = tool_fn("work", Risk::Low, move |call: ToolCall| {
             counted.fetch_add(1, Ordering::SeqCst);
             let (gate, leaving) = (Arc::clone(&gate), Left(Arc::clone(&ended)));
             async move {

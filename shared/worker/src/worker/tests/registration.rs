@@ -59,10 +59,10 @@ async fn the_risk_of_a_refused_definition_is_registered_all_the_same() {
         args_schema: Some(json!({ "$ref": "#" })),
         result_schema: None,
     };
-    let tool = tool_fn("work", |_: ToolCall| async {
+    let tool = tool_fn("work", Risk::High, |_: ToolCall| async {
         Err(ToolFailure::new("no", "no"))
     });
-    let tool = tool.with_risk(Risk::High).with_definition(definition);
+    let tool = tool.with_definition(definition);
     let options = WorkerOptions::new("local-7f3a".parse().unwrap());
     let worker = Worker::new(fixture.bus.clone(), options).tool(Arc::new(tool));
     let _running = AbortOnDropHandle::new(tokio::spawn(worker.run(CancellationToken::new())));

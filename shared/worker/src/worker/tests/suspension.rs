@@ -8,13 +8,13 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::super::{Worker, WorkerError, WorkerOptions};
 use super::fixture::{Executor, Fixture, Manner, RunningWorker, step, until};
-use crate::tool::{ToolCall, ToolFailure, ToolResult, tool_fn};
+use crate::tool::{Risk, ToolCall, ToolFailure, ToolResult, tool_fn};
 
 type Running = AbortOnDropHandle<Result<(), WorkerError>>;
 
 /// A worker whose tool saves a checkpoint, and stops when it is asked to.
 fn stoppable(fixture: &Fixture) -> (CancellationToken, Running) {
-    let tool = tool_fn("work", |call: ToolCall| async move {
+    let tool = tool_fn("work", Risk::Low, |call: ToolCall| async move {
         call.suspension.save_checkpoint(json!({ "page": 7 }));
         call.suspension.requested().await;
         ToolResult::Err(ToolFailure::suspended())
@@ -125,7 +125,7 @@ async fn a_stopping_worker_reports_its_steps() {
 async fn a_tool_that_stops_without_a_wish_has_failed() {
     let fixture = Fixture::new().await;
     let executor = Executor::start(&fixture, Manner::default()).await;
-    let tool = tool_fn("work", |_: ToolCall| async {
+    let tool = tool_fn("work", Risk::Low, |_: ToolCall| async {
         ToolResult::Err(ToolFailure::suspended())
     });
     let options = WorkerOptions::new("local-7f3a".parse().unwrap());

@@ -1,11 +1,14 @@
 //! Steps with `for_each` (S2-R9).
 
+use chrono::TimeDelta;
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::hold::HoldOutcome;
+use holdpoint_contracts::hold::{ApprovalItem, HoldOutcome, HoldState};
 use holdpoint_contracts::run::{ResumeMode, RunStatus, StepStatus};
 use holdpoint_contracts::steps::ResultReply;
+use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
+use super::approvals::start_as;
 use super::world::{Heard, World, broken, done, owner, start_input};
 use crate::domain::RunInput;
 use crate::domain::run::StepPhase;
@@ -393,4 +396,53 @@ fn children_wait_for_a_source_that_is_revised() {
     assert_eq!(queued(&world), ["draft"]);
     world.report("draft", done(json!({ "text": "second" })));
     assert_eq!(sent_for(&world, "mail-1"), "second");
+}
+
+/// The open requests of gated calls, in their order.
+fn asked_calls(world: &World) -> Vec<(HoldId, ApprovalItem)> {
+    let open = world
+        .holds
+        .iter()
+        .filter_map(|(id, (_, state))| match state {
+            HoldState::Open { spec, .. } => Some((*id, spec.items.first()?.clone())),
+            HoldState::Frozen { .. } | HoldState::Withdrawn { .. } => None,
+        });
+    open.collect()
+}
+
+/// Gate: gated calls name their step. People are notified of the first open one; a call that is asked again notifies
+/// them again.
+#[test]
+fn gated_calls_share_a_notification() {
+    let mut world = World::started(
+        "
+  - id: pay
+    for_each: [a, b, c]
+    parallel: 2
+    tool: send_email
+    args: { to: $item }
+    approval: { valid_for: 1h }
+",
+    );
+    let asked = asked_calls(&world);
+    let parents = asked.iter().map(|(_, item)| item.parent.as_deref());
+    assert!(parents.eq([Some("pay"), Some("pay")]));
+    let [(first, one), (second, other)] = asked.as_slice() else {
+        panic!("{asked:?}");
+    };
+    assert_eq!(
+        (one.notified_with, other.notified_with),
+        (None, Some(*first))
+    );
+    world.close_as(*first, HoldOutcome::Rejected, json!("no"));
+    let calls = asked_calls(&world);
+    let third = calls.iter().find(|(_, item)| item.id == "pay-2").unwrap();
+    assert_eq!(third.1.notified_with, Some(*second));
+    // It expires before a worker starts it.
+    world.close_as(*second, HoldOutcome::Approved, json!(null));
+    world.pass(TimeDelta::hours(2));
+    start_as(&mut world, "pay-1", false);
+    let calls = asked_calls(&world);
+    let again = calls.iter().rev().find(|(_, item)| item.id == "pay-1");
+    assert_eq!(again.unwrap().1.notified_with, None);
 }

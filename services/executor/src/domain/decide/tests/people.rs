@@ -47,6 +47,7 @@ pub(super) fn spec(world: &World) -> &HoldSpec {
     match state(world, hold(world)) {
         HoldState::Open { spec, .. } | HoldState::Frozen { spec, .. } => spec,
         HoldState::Withdrawn { reason, .. } => panic!("gone: {reason}"),
+        HoldState::Erased { .. } => panic!("erased"),
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::world::{Heard, World, done, owner};
 use crate::domain::RunInput;
-use crate::domain::run::{KEPT_SIGNALS_MAX, SIGNAL_BYTES_MAX, SIGNAL_KEYS_MAX, Signal};
+use crate::domain::run::{KEPT_SIGNALS_MAX, SIGNAL_BYTES_MAX, SIGNAL_KEYS_MAX, Signal, SignalKey};
 
 const PAID: &str = "
   - id: paid
@@ -138,15 +138,30 @@ fn steps_side_by_side_take_one_signal_each() {
     assert_eq!(world.status(), RunStatus::Completed);
 }
 
-/// Gate 4: a repeated key is ignored, also after the run has ended.
+/// Gate 4: a repeated key is ignored, also after the run has ended. With another signal it is a mistake of the sender.
 #[test]
 fn a_repeated_key_changes_nothing() {
     let mut world = World::started(PAID);
     let paid = || keyed("payment", json!({ "amount": 1 }), Some("tx-1"));
     assert!(is_decided(&world.give(paid())));
     assert!(matches!(world.give(paid()), Heard::Unchanged(_)));
+    let other = || keyed("payment", json!({ "amount": 2 }), Some("tx-1"));
+    let renamed = || keyed("refund", json!({ "amount": 1 }), Some("tx-1"));
+    assert_eq!(code(&world.give(other())), "signal_key_reused");
+    assert_eq!(code(&world.give(renamed())), "signal_key_reused");
     world.report("thanks", done(json!({})));
     assert!(matches!(world.give(paid()), Heard::Unchanged(_)));
+    assert_eq!(code(&world.give(other())), "signal_key_reused");
+    let older: SignalKey = serde_json::from_value(json!("tx-1")).unwrap();
+    let signal = Signal {
+        name: "payment".to_owned(),
+        data: json!(1),
+        key: None,
+    };
+    assert!(
+        older.is_of(&signal),
+        "a row of an older version has no digest"
+    );
 }
 
 /// Every limit is named: names, keys, sizes and numbers.
@@ -186,7 +201,8 @@ fn a_run_remembers_the_newest_keys() {
         world.give(keyed("payment", json!(n), Some(&format!("tx-{n}"))));
     }
     assert_eq!(world.run().signals.keys.len(), SIGNAL_KEYS_MAX);
-    assert!(!world.run().signals.keys.contains(&"tx-0".to_owned()));
+    let mut keys = world.run().signals.keys.iter();
+    assert!(keys.all(|key| key.key() != "tx-0"));
 }
 
 #[test]

@@ -368,3 +368,31 @@ fn a_suspended_run_can_be_taken_over_and_cancelled() {
     world.close_as(hold, HoldOutcome::Completed, data);
     assert_eq!(world.status(), RunStatus::Completed);
 }
+
+/// A call that waits for an approval has not been made, and a fan-out calls nothing itself.
+#[test]
+fn a_snapshot_has_only_calls_that_were_dispatched() {
+    let mut world = World::started(
+        "
+  - id: send
+    tool: send_email
+    args: { to: x@x.example }
+  - id: pay
+    needs: []
+    tool: send_email
+    args: { to: y@x.example }
+    approval: {}
+  - id: each
+    needs: []
+    for_each: [a, b]
+    tool: log
+    args: { message: $item }
+",
+    );
+    world.ask("node-a", "send");
+    suspend(&mut world);
+    let snapshot = world.snapshot.clone().unwrap().snapshot_json;
+    let mut calls: Vec<_> = snapshot.tool_calls.iter().map(|call| &*call.step).collect();
+    calls.sort_unstable();
+    assert_eq!(calls, ["each-0", "each-1", "send"]);
+}

@@ -341,6 +341,7 @@ fn word(answer: &Reply) -> String {
         | Reply::Contact(_)
         | Reply::Scope(_)
         | Reply::Operation(_)
+        | Reply::Erasure(_)
         | Reply::Nothing(()) => String::new(),
     }
 }

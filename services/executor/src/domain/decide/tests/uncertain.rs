@@ -36,6 +36,7 @@ fn spec(world: &World) -> &HoldSpec {
     match state(world) {
         HoldState::Open { spec, .. } | HoldState::Frozen { spec, .. } => spec,
         HoldState::Withdrawn { reason, .. } => panic!("gone: {reason}"),
+        HoldState::Erased { .. } => panic!("erased"),
     }
 }
 

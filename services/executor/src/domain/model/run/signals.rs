@@ -1,7 +1,8 @@
 //! The signals of a run: those that no step has used yet, and the keys of those that arrived.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::domain::model::plan::signal_steps::OnSignalTimeout;
 
@@ -33,10 +34,57 @@ pub struct Signals {
     pub kept: Vec<KeptSignal>,
     /// Keys of the newest signals. A repeated one changes nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub keys: Vec<String>,
+    pub keys: Vec<SignalKey>,
     /// Number of signals so far.
     #[serde(default)]
     pub count: u32,
+}
+
+/// A key that has arrived.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum SignalKey {
+    /// Of an older version, which kept no digest. Every signal with this key counts as a repetition.
+    Undigested(String),
+    Digested {
+        key: String,
+        /// Of name and data of its signal.
+        digest: String,
+    },
+}
+
+impl SignalKey {
+    #[must_use]
+    pub fn key(&self) -> &str {
+        match self {
+            Self::Undigested(key) | Self::Digested { key, .. } => key,
+        }
+    }
+
+    /// Whether it came with this signal, as far as that is known.
+    #[must_use]
+    pub fn is_of(&self, signal: &Signal) -> bool {
+        match self {
+            Self::Undigested(_) => true,
+            Self::Digested { digest, .. } => *digest == signal.digest(),
+        }
+    }
+}
+
+/// Characters of a digest that a run keeps of a signal.
+const DIGEST_CHARS: usize = 32;
+
+impl Signal {
+    /// The same for every order of the fields.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let signal = json!({ "name": self.name, "data": self.data });
+        let bytes = serde_json_canonicalizer::to_vec(&signal);
+        let bytes = bytes.unwrap_or_else(|_inexact| signal.to_string().into_bytes());
+        let mut digest = format!("{:x}", Sha256::digest(&bytes));
+        digest.truncate(DIGEST_CHARS);
+        digest
+    }
 }
 
 /// A signal that waits for its step. Its data is a value of the run.
@@ -67,8 +115,9 @@ impl Signals {
     }
 
     /// Remembers a key, and forgets the oldest ones.
-    pub fn remember(&mut self, key: &str) {
-        self.keys.push(key.to_owned());
+    pub fn remember(&mut self, key: &str, digest: String) {
+        let key = key.to_owned();
+        self.keys.push(SignalKey::Digested { key, digest });
         let surplus = self.keys.len().saturating_sub(SIGNAL_KEYS_MAX);
         self.keys.drain(..surplus);
     }

@@ -33,12 +33,14 @@ pub(crate) fn inline_or_reference(value: Value, left: &mut usize) -> Value {
     }
 }
 
-/// The calls of a step, oldest first: its failed attempts, and its newest one.
+/// The calls of a step, oldest first: its failed attempts, and its newest one. A step that was never dispatched has
+/// called nothing, and the row of one that waits for an approval describes the call that is asked for.
 #[must_use]
 pub fn calls_of_row(row: StepRow) -> Vec<ToolCallView> {
-    let Some(tool) = row.tool else {
+    let Some(tool) = row.tool.filter(|_| row.dispatch > 0) else {
         return Vec::new();
     };
+    let is_asked = row.status == StepStatus::WaitingConfirm;
     let mut left = usize::MAX;
     let newest = ToolCallView {
         step: row.step,
@@ -54,7 +56,7 @@ pub fn calls_of_row(row: StepRow) -> Vec<ToolCallView> {
         ended_at: row.ended_at,
     };
     let failed = row.failed_attempts.into_iter();
-    let failed = failed.filter(|failed| failed.dispatch < newest.dispatch);
+    let failed = failed.filter(|failed| is_asked || failed.dispatch < newest.dispatch);
     let failed = failed.map(|failed| ToolCallView {
         attempt: failed.attempt,
         dispatch: failed.dispatch,
@@ -68,7 +70,9 @@ pub fn calls_of_row(row: StepRow) -> Vec<ToolCallView> {
         ..newest.clone()
     });
     let mut calls: Vec<_> = failed.collect();
-    calls.push(newest);
+    if !is_asked {
+        calls.push(newest);
+    }
     calls
 }
 

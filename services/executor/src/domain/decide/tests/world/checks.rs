@@ -183,7 +183,7 @@ impl World {
                 }
                 HoldState::Open { deadline, .. } => Some((*id, (None, *deadline))),
                 HoldState::Frozen { since, .. } => Some((*id, (Some(*since), None))),
-                HoldState::Withdrawn { .. } => None,
+                HoldState::Withdrawn { .. } | HoldState::Erased { .. } => None,
             })
             .collect();
         let sent_of = |id| sent.get(id).copied();

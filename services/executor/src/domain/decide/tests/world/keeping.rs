@@ -33,7 +33,10 @@ impl World {
                 Effect::Activity { id, activity, .. } => {
                     self.said.entry(id).or_insert(activity);
                 }
-                Effect::ForgetActivities { .. } => panic!("a run forgets no contact"),
+                Effect::ForgetActivities { .. }
+                | Effect::EraseContactTraces { .. }
+                | Effect::ErasurePending
+                | Effect::DeleteRun { .. } => panic!("a run erases no contact"),
                 Effect::Hold { desired_state, .. } => self.take_desired_state(*desired_state),
                 Effect::Lease(lease) => {
                     self.leases.insert(lease.step.clone(), *lease);
