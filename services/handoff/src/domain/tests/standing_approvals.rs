@@ -313,7 +313,7 @@ fn a_second_request_of_a_batch_counts_the_use_of_the_first() {
         };
         numbers.extend(change.effects.iter().filter_map(use_number));
         for (_, fact) in change.facts {
-            if let Some(standing) = fact.try_as_standing_approvals() {
+            if let Some(standing) = fact.try_as_standing_approvals().filter(|it| !it.is_empty()) {
                 world.standing = standing;
             }
         }
