@@ -405,7 +405,9 @@ fn asked_calls(world: &World) -> Vec<(HoldId, ApprovalItem)> {
         .iter()
         .filter_map(|(id, (_, state))| match state {
             HoldState::Open { spec, .. } => Some((*id, spec.items.first()?.clone())),
-            HoldState::Frozen { .. } | HoldState::Withdrawn { .. } => None,
+            HoldState::Frozen { .. } | HoldState::Withdrawn { .. } | HoldState::Erased { .. } => {
+                None
+            }
         });
     open.collect()
 }
