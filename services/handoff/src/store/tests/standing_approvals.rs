@@ -41,6 +41,17 @@ pub(super) fn standing(number: u32, tool: &str) -> StandingApproval {
     }
 }
 
+/// Of one call of one run.
+fn early(number: u32) -> StandingApproval {
+    let mut approval = standing(number, "refund");
+    approval.terms.call = Some(PlannedCall {
+        run: "run_01920000000070008000000000000001".parse().unwrap(),
+        step: "pay".to_owned(),
+        digest: "00".repeat(32),
+    });
+    approval
+}
+
 pub(super) fn used(approval: &StandingApproval, number: u32) -> Effect {
     let request = format!("hold_01920000000070008000000000000001-{number}");
     Effect::StandingApprovalUsed {
@@ -65,13 +76,7 @@ pub(super) async fn are_counted(db: &DatabaseConnection) {
         at: now(),
     });
     let expired = standing(0, "refund");
-    let early = PlannedCall {
-        run: "run_01920000000070008000000000000001".parse().unwrap(),
-        step: "pay".to_owned(),
-        digest: "00".repeat(32),
-    };
-    let mut planned = standing(11, "refund");
-    planned.terms.call = Some(early.clone());
+    let planned = early(11);
     let all = [&one, &other, &revoked, &expired, &planned];
     let states = all.map(|state| (Aggregate::StandingApproval(Box::new(state.clone())), 0));
     assert_eq!(save_all(db, &states).await, []);
@@ -88,8 +93,7 @@ pub(super) async fn are_counted(db: &DatabaseConnection) {
         tool: "refund".parse().unwrap(),
         planned: None,
     };
-    let of_planned = kind.of_planned(early.run, &early.step);
-    let of_planned = Need::StandingApprovals(acme(), of_planned, now());
+    let of_planned = Need::StandingApprovals(acme(), planned.call_kind(), now());
     let (of_call, count) = (
         Need::StandingApprovals(acme(), kind, now()),
         Need::StandingApprovalCount(acme(), now()),
