@@ -71,6 +71,7 @@ use sea_orm::{
     ColumnTrait as _, DatabaseConnection, EntityTrait, QueryFilter as _, QuerySelect as _, Select,
 };
 
+use self::erasure::erase;
 use self::retention::delete_expired;
 use crate::domain::scope::Scope;
 use crate::domain::{Aggregate, Effect, ExecutorDomain, Fact, Key, Lease, Need};
@@ -282,8 +283,7 @@ impl Store<ExecutorDomain> for Executor {
                     lease_events.push(lease_event_row::active(*run, step, entry)?);
                 }
                 Effect::LeasesRenewed { working } => {
-                    let ids = working.iter();
-                    heartbeats.extend(ids.map(|step| lease_row::id(step.run, &step.step)));
+                    heartbeats.extend(working.iter().map(|it| lease_row::id(it.run, &it.step)));
                 }
                 Effect::Activity {
                     workspace,
@@ -316,10 +316,7 @@ impl Store<ExecutorDomain> for Executor {
         activity_row::replace(db, &forgotten, activities).await?;
         insert_rows(db, versions, None).await?;
         step_row::upsert(db, steps.into_values()).await?;
-        write_histories_and_snapshots(db, values, histories, effects).await?;
-        // Last, so that no row of a deleted run is written after its deletion.
-        erasure::erase(db, effects).await?;
-        delete_expired(db, expired).await
+        write_histories_and_delete(db, values, histories, effects, expired).await
     }
 }
 
@@ -386,17 +383,21 @@ fn states<'c, S>(
     changed.collect()
 }
 
-/// Writes values, what happened, what operations did, and the snapshots of suspended runs.
-async fn write_histories_and_snapshots(
+/// Writes values, what happened, what operations did, and the snapshots of suspended runs. Deletions come last, so that
+/// no row of a deleted run is written after its deletion.
+async fn write_histories_and_delete(
     db: &Transaction,
     values: Vec<run_value_row::ActiveModel>,
     histories: Vec<history_row::ActiveModel>,
     effects: &[Effect],
+    expired: Option<DateTime<Utc>>,
 ) -> Result<(), StoreError> {
     run_value_row::insert(db, values).await?;
     insert_rows(db, histories, None).await?;
     operation_result_row::insert(db, effects).await?;
-    snapshot_row::upsert(db, effects).await
+    snapshot_row::upsert(db, effects).await?;
+    erase(db, effects).await?;
+    delete_expired(db, expired).await
 }
 
 /// The last effect on each lease of a batch counts. The leases of heartbeats are renewed.

@@ -1,12 +1,9 @@
-//! Erases what the kernel has kept of messages about a contact or a run: replies under idempotency keys, and dead
-//! letters.
+//! The texts by which messages about a contact or a run are found.
 
-use holdpoint_ids::{ContactId, RunId, Workspace};
-use holdpoint_store::{StoreError, Transaction, is_sqlite, mark_for_compaction};
+use holdpoint_ids::{ContactId, RunId};
+use holdpoint_store::is_sqlite;
 use sea_orm::sea_query::{Expr, ExprTrait as _, Func, IntoColumnRef};
 use sea_orm::{Condition, ConnectionTrait};
-
-use crate::{dead_letters, desired_states, idempotency};
 
 /// Texts that name what is erased. A message that names it in no other way is not found.
 #[derive(Debug, Default)]
@@ -30,6 +27,10 @@ impl Traces {
         Ok(())
     }
 
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether a column contains one of the texts.
     pub(crate) fn are_in(
         &self,
@@ -50,34 +51,4 @@ pub(crate) fn holds_text(
 ) -> Expr {
     let place = if is_sqlite(db) { "instr" } else { "strpos" };
     Expr::expr(Func::cust(place).args([Expr::col(column), Expr::val(text)])).gt(0)
-}
-
-/// Replaces the replies and deletes the dead letters of a workspace that name what is erased. SQLite then writes its
-/// file anew, because deleted bytes stay in it until then.
-///
-/// # Errors
-/// [`StoreError`] when the database refuses.
-pub async fn erase_traces(
-    db: &Transaction,
-    workspace: &Workspace,
-    traces: &Traces,
-) -> Result<(), StoreError> {
-    if !traces.0.is_empty() {
-        idempotency::erase(db, workspace, traces).await?;
-        dead_letters::erase(db, workspace, traces).await?;
-    }
-    mark_for_compaction(db).await
-}
-
-/// The desired states of a kind and workspace that are not acknowledged and whose body contains a text.
-///
-/// # Errors
-/// [`StoreError`] when the database is unavailable.
-pub async fn count_unacknowledged(
-    db: &impl ConnectionTrait,
-    kind: &str,
-    workspace: &Workspace,
-    text: &str,
-) -> Result<u64, StoreError> {
-    desired_states::rows::count(db, kind, workspace, text).await
 }

@@ -112,3 +112,43 @@ async fn compact_if_marked(db: &DatabaseConnection) -> Result<(), StoreError> {
 fn length(log: &Path) -> u64 {
     std::fs::metadata(log).map_or(0, |file| file.len())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MARKER: &str = "zq7marker";
+
+    fn has_marker(dir: &Path) -> bool {
+        let files = std::fs::read_dir(dir).unwrap();
+        files.into_iter().any(|file| {
+            let bytes = std::fs::read(file.unwrap().path()).unwrap();
+            bytes
+                .windows(MARKER.len())
+                .any(|window| window == MARKER.as_bytes())
+        })
+    }
+
+    /// A deleted row stays in the file and its log until the file is written anew.
+    #[tokio::test]
+    async fn a_marked_file_keeps_no_deleted_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let location = Location::Sqlite(dir.path().join("a.db"));
+        let db = open_readers(&location, 1).await.unwrap();
+        db.execute_unprepared("CREATE TABLE t (x text)")
+            .await
+            .unwrap();
+        let insert = format!("INSERT INTO t VALUES ('{MARKER}'), ('other')");
+        db.execute_unprepared(&insert).await.unwrap();
+        let tx = begin_write(&db).await.unwrap();
+        let delete = format!("DELETE FROM t WHERE x = '{MARKER}'");
+        tx.execute_unprepared(&delete).await.unwrap();
+        mark_for_compaction(&tx).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_ne!(mark_of(&db).await.unwrap(), 0);
+        assert!(has_marker(dir.path()));
+        compact_if_marked(&db).await.unwrap();
+        assert!(!has_marker(dir.path()));
+        assert_eq!(mark_of(&db).await.unwrap(), 0);
+    }
+}

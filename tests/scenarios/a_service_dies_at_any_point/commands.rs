@@ -231,7 +231,7 @@ impl Trial<'_> {
         });
         is_gone.await?;
         let erased = self
-            .until_seen("the record", &request, |one| one["erased"] == true)
+            .until_seen("the record", &request, |one| one["erased_at"].is_string())
             .await?;
         ensure!(erased["question"] == "erased", "{erased}");
         Ok(())

@@ -2,6 +2,7 @@
 
 mod activities;
 mod drift;
+mod erasures;
 mod golden;
 mod leases;
 mod only_writer;
@@ -74,6 +75,7 @@ async fn postgres_behaves_as_sqlite_does() {
     leases::queued_in_pages(&database("queued").await).await;
     leases::nodes_go(&database("nodes").await).await;
     retention::expired_runs_go(&database("retention").await).await;
+    erasures::leave_nothing(&database("erasures").await).await;
     operations::keep_results(&database("operations").await).await;
     operations::have_bounds(&database("bounds").await).await;
     operations::outlasts_its_results(&database("replicas").await, &database("replicas").await)

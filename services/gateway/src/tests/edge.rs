@@ -403,6 +403,9 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
         "agent" => problem(404, "not_found"),
         "agent_stats" => problem(503, "unavailable"),
         "patch_contact" | "add_activity" => json!({"ok": {"id": body["command"]["contact"]}}),
+        "erase_contact" | "erasure" => json!({"ok": {
+            "contact": "c1", "state": "running", "requested_by": "owner", "requested_at": at(),
+        }}),
         "delete_contact" | "delete_tool" => json!({"ok": null}),
         "put_tool" => json!({ "ok": tool_view(&body) }),
         "pause_scope" | "resume_scope" | "delete_agent" => json!({"ok": {

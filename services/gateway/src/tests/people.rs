@@ -36,7 +36,7 @@ async fn every_command_says_who_asks_in_a_way_that_can_be_checked() {
 }
 
 /// Method, path and what is needed.
-const ROUTES: [(&str, &str, Right); 62] = [
+const ROUTES: [(&str, &str, Right); 64] = [
     ("GET", "/agents", Right::Look),
     ("GET", "/runs", Right::Look),
     ("GET", "/runs/R", Right::Look),
@@ -95,6 +95,8 @@ const ROUTES: [(&str, &str, Right); 62] = [
     ("GET", "/schedules/daily", Right::Look),
     ("POST", "/schedules", Right::Operate),
     ("DELETE", "/schedules/daily", Right::Operate),
+    ("POST", "/contacts/c/erase", Right::Administer),
+    ("GET", "/contacts/c/erasure", Right::Administer),
     ("GET", "/tokens", Right::Administer),
     ("GET", "/hooks/inbound", Right::Administer),
     ("GET", "/webhooks", Right::Administer),

@@ -7,7 +7,7 @@ use sea_orm::{ConnectionTrait, Statement};
 use super::*;
 
 /// Tables with rows of a run, and the column that names it.
-const TABLES: [(&str, &str); 6] = [
+pub(super) const TABLES: [(&str, &str); 6] = [
     ("runs", "id"),
     ("run_values", "run_id"),
     ("steps", "run_id"),
@@ -60,7 +60,7 @@ pub(super) async fn expired_runs_go(db: &DatabaseConnection) {
     assert_eq!(load_all(db, &keys).await.len(), kept.len());
 }
 
-fn rows_of(run: &Run) -> [Effect; 5] {
+pub(super) fn rows_of(run: &Run) -> [Effect; 5] {
     let step = || "step-01".to_owned();
     [
         Effect::Value {

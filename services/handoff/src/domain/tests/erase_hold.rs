@@ -43,7 +43,7 @@ fn sends_an_erased_event(world: &World) -> bool {
     world
         .effects
         .iter()
-        .any(|effect| matches!(effect, Effect::RequestEvent(_, event) if event.request.erased))
+        .any(|effect| matches!(effect, Effect::RequestEvent(_, event) if event.request.erased_at.is_some()))
 }
 
 #[test]
@@ -54,7 +54,10 @@ fn an_open_request_is_withdrawn_and_emptied() {
     assert!(!stored(&world).contains(MARKER), "{}", stored(&world));
     assert!(matches!(world.phase(), Phase::Withdrawn { .. }));
     let view = world.view();
-    assert!(view.erased && view.actions.is_empty(), "{view:?}");
+    assert!(
+        view.erased_at.is_some() && view.actions.is_empty(),
+        "{view:?}"
+    );
     assert_eq!(
         (view.step.as_deref(), view.question.as_str()),
         (Some("step-02"), "erased")

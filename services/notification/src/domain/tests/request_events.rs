@@ -243,7 +243,7 @@ fn an_erased_request_is_emptied() {
         Some("service:executor"),
         &["cleo"],
     );
-    fact.request.erased = true;
+    fact.request.erased_at = Some(DateTime::UNIX_EPOCH);
     let Ok(Outcome::Decided(change)) =
         record_request_event(&acme(), &fact, &|_| Lookup::NotLoaded, DateTime::UNIX_EPOCH)
     else {
@@ -257,7 +257,7 @@ fn an_erased_request_is_emptied() {
         super::fact(1, RequestEventKind::Opened, &["@user.nina"]),
         false,
     );
-    opened.erase();
+    opened.erase(DateTime::UNIX_EPOCH);
     let stored = serde_json::to_string(&opened).unwrap();
     assert!(!stored.contains("Ann"), "{stored}");
     assert!(opened.is_erased() && !opened.fan_out.is_pending());
