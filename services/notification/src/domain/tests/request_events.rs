@@ -176,6 +176,7 @@ fn the_calls_of_a_fan_out_share_a_notification() {
             | Need::Members { .. }
             | Need::Person(..)
             | Need::Webhooks(_)
+            | Need::IsErased(..)
             | Need::Watchers { .. }
             | Need::WatchCount(..)
             | Need::Unread { .. } => found(&world, need),
@@ -278,6 +279,7 @@ fn a_late_event_of_an_erased_request_is_stored_empty() {
             Need::Members { .. }
             | Need::Person(..)
             | Need::Webhooks(_)
+            | Need::IsErased(..)
             | Need::Watchers { .. }
             | Need::WatchCount(..)
             | Need::Unread { .. } => Lookup::Missing,
