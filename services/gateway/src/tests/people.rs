@@ -449,3 +449,15 @@ async fn an_admin_does_not_act_for_others() {
         }
     }
 }
+
+/// Plays the owner of contacts.
+pub(super) fn contact(verb: &str, body: &Value) -> Value {
+    match verb {
+        "contact" => json!({"ok": {"id": body["contact"]}}),
+        "delete_contact" => json!({"ok": null}),
+        "erase_contact" | "erasure" => json!({"ok": {
+            "contact": "c1", "state": "running", "requested_by": "owner", "requested_at": at(),
+        }}),
+        _ => json!({"ok": {"id": body["command"]["contact"]}}),
+    }
+}

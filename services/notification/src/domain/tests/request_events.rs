@@ -279,7 +279,6 @@ fn a_late_event_of_an_erased_request_is_stored_empty() {
             Need::Members { .. }
             | Need::Person(..)
             | Need::Webhooks(_)
-            | Need::IsErased(..)
             | Need::Watchers { .. }
             | Need::WatchCount(..)
             | Need::Unread { .. } => Lookup::Missing,
