@@ -92,6 +92,10 @@ fn a_decision_stays_without_its_words() {
         after.history.iter().all(|entry| entry.note.is_none()),
         "{after:?}"
     );
+    // An open tab may send an answer later.
+    let before = stored(&world);
+    assert!(world.decide_as("oscar", respond(MARKER)).is_err());
+    assert_eq!(stored(&world), before);
 }
 
 /// Messages may be repeated, late, or overtake each other.
@@ -117,7 +121,7 @@ fn an_unknown_hold_of_a_run_cannot_be_opened_later() {
     let deadline = None;
     world.desired_state(2, HoldState::Open { spec, deadline });
     assert!(!stored(&world).contains(MARKER));
-    assert!(!sends_an_erased_event(&world), "nobody was notified");
+    assert!(!sends_an_erased_event(&world), "no user was notified");
 }
 
 #[test]

@@ -100,7 +100,7 @@ pub(crate) fn record_request_event(
     ))
 }
 
-/// Stores an event of a request whose contact is erased, and erases all its notifications. Nobody is notified.
+/// Stores an event of a request whose contact is erased, and erases all its notifications. It notifies no user.
 fn record_erased(workspace: &Workspace, event: &RequestEvent) -> Outcome {
     let subject = Subject::Request {
         event: Box::new(without_details(event)),

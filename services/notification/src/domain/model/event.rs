@@ -256,7 +256,7 @@ impl NotificationEvent {
         }
     }
 
-    /// Empties it, and notifies nobody any more. Its row stays until its retention, so that a repeated message is known.
+    /// Empties it and ends its notifications. Its row stays until its retention, so that a repeated message is recognized.
     pub fn erase(&mut self, now: DateTime<Utc>) {
         match &mut self.subject {
             Subject::Request { event, .. } => erase_request_event(event, now),
