@@ -102,7 +102,7 @@ async fn approves_a_part(args: &[&str]) {
     assert_eq!(keys.len(), 5, "only approved calls are made");
 }
 
-/// The three calls that nobody has decided.
+/// The three calls that are undecided.
 async fn rejects_the_rest(api: &Api, id: &str) {
     let path = format!("/runs/{id}/approve");
     let left = until_open(api, id, 3).await;
