@@ -126,6 +126,16 @@ async fn approves_the_literal_call(api: &Api, run: &str) {
         assert_eq!((status, &refused["code"]), (409, &json!(code)), "{refused}");
     }
     let body = json!({ "approved_steps": ["first"], "digests": { "first": call["digest"] } });
+    // It outlasts the token.
+    let token = json!({ "user": "owner", "role": "member" });
+    let (status, made) = api.post("/tokens", &token).await;
+    assert_eq!(status, 201, "{made}");
+    let narrowed = api.with_token(made["token"].as_str().unwrap());
+    let refused = narrowed.post(&path, &body).await.1;
+    assert_eq!(
+        refused["items"][0]["problem"]["code"], "narrowed_token",
+        "{refused}"
+    );
     let (status, decided) = api.post(&path, &body).await;
     assert_eq!(status, 200, "{decided}");
     let item = &decided["items"][0];

@@ -154,9 +154,8 @@ async fn erased(up: &Up) -> Value {
 /// What is left of a request.
 async fn is_recorded(up: &Up, id: &str, outcome: &str) {
     let (status, request) = up.get(&format!("/requests/{id}")).await.unwrap();
-    assert_eq!(
-        (status, &request["erased"]),
-        (200, &json!(true)),
+    assert!(
+        status == 200 && request["erased_at"].is_string(),
         "{request}"
     );
     assert_eq!(request["outcome"], outcome, "{request}");
@@ -270,11 +269,12 @@ async fn leaves_no_trace(database: Option<&str>) {
     until_status(&up, &failed, "failed").await;
     dead_letter(&up).await;
     let before = places_with(&up, db.as_ref(), MARKER).await;
-    assert!(
-        before.iter().any(|place| place.ends_with(".eml")),
-        "{before:?}"
-    );
-    assert!(before.len() > 5, "{before:?}");
+    for part in ["executor", "handoff", "notification", ".eml"] {
+        assert!(
+            before.iter().any(|place| place.contains(part)),
+            "{part}: {before:?}"
+        );
+    }
 
     let erasure = erased(&up).await;
     assert_eq!(erasure["runs_left"], 0, "{erasure}");

@@ -52,6 +52,7 @@ mod run_value_row;
 mod step_row;
 mod suspension;
 mod tool_row;
+mod workspace_counts;
 mod workspace_row;
 
 use self::suspension::{snapshot_row, tool_calls};
@@ -64,14 +65,11 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{AgentName, RunId, UserName, Workspace};
 use holdpoint_kernel::{Changed, Store};
-use holdpoint_store::{
-    BrokenRow as _, ChangedState, StateRow as _, StoreError, Transaction, insert_rows,
-};
+use holdpoint_store::{ChangedState, StateRow as _, StoreError, Transaction, insert_rows};
 use holdpoint_user_directory::table as directory;
-use sea_orm::{
-    ColumnTrait as _, DatabaseConnection, EntityTrait, QueryFilter as _, QuerySelect as _, Select,
-};
+use sea_orm::DatabaseConnection;
 
+use self::erasure::erase;
 use self::retention::delete_expired;
 use crate::domain::scope::Scope;
 use crate::domain::{Aggregate, Effect, ExecutorDomain, Fact, Key, Lease, Need};
@@ -259,7 +257,7 @@ impl Store<ExecutorDomain> for Executor {
         let (mut versions, mut values, mut expired) = (Vec::new(), Vec::new(), None);
         let (mut histories, mut lease_events) = (Vec::new(), Vec::new());
         let mut leases: BTreeMap<String, Option<&Lease>> = BTreeMap::new();
-        let (mut heartbeats, mut activities, mut forgotten) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut activities, mut forgotten) = (Vec::new(), Vec::new());
         let mut steps: BTreeMap<(RunId, &str), step_row::Merged<'_>> = BTreeMap::new();
         for effect in effects {
             match effect {
@@ -290,10 +288,6 @@ impl Store<ExecutorDomain> for Executor {
                 Effect::LeaseEvent { run, step, entry } => {
                     lease_events.push(lease_event_row::active(*run, step, entry)?);
                 }
-                Effect::LeasesRenewed { working } => {
-                    let ids = working.iter();
-                    heartbeats.extend(ids.map(|step| lease_row::id(step.run, &step.step)));
-                }
                 Effect::Activity {
                     workspace,
                     contact,
@@ -307,6 +301,7 @@ impl Store<ExecutorDomain> for Executor {
                 Effect::Users(changes) => directory::apply(db, changes).await?,
                 Effect::DeleteExpiredRuns { before } => expired = Some(*before),
                 Effect::StepDispatch(_)
+                | Effect::LeasesRenewed { .. }
                 | Effect::ScopeSyncPending
                 | Effect::OperationResult(_)
                 | Effect::OperationPending
@@ -323,14 +318,11 @@ impl Store<ExecutorDomain> for Executor {
                 | Effect::ProbeNode { .. } => {}
             }
         }
-        write_leases(db, leases, lease_events, &heartbeats, now).await?;
+        write_leases(db, leases, lease_events, effects, now).await?;
         activity_row::replace(db, &forgotten, activities).await?;
         insert_rows(db, versions, None).await?;
         step_row::upsert(db, steps.into_values()).await?;
-        write_histories_and_snapshots(db, values, histories, effects).await?;
-        // Last, so that no row of a deleted run is written after its deletion.
-        erasure::erase(db, effects).await?;
-        delete_expired(db, expired).await
+        write_histories_and_delete(db, values, histories, effects, expired).await
     }
 }
 
@@ -345,32 +337,6 @@ fn key_of(state: &Aggregate) -> Key {
         Aggregate::Operation(operation) => Key::Operation(operation.id),
         Aggregate::Stateless => Key::Users,
     }
-}
-
-/// How many rows of a query each workspace has. A workspace without any is left out.
-async fn counts_by_workspace<E: EntityTrait>(
-    db: &Transaction,
-    query: Select<E>,
-    column: E::Column,
-    workspaces: &[&Workspace],
-) -> Result<Vec<(Workspace, Fact)>, StoreError> {
-    if workspaces.is_empty() {
-        return Ok(Vec::new());
-    }
-    let names = workspaces.iter().map(|workspace| workspace.as_str());
-    let counts = query
-        .select_only()
-        .column(column)
-        .column_as(column.count(), "counted")
-        .filter(column.is_in(names))
-        .group_by(column);
-    let rows: Vec<(String, i64)> = counts.into_tuple().all(db).await?;
-    let counts = rows.into_iter().map(|(workspace, count)| {
-        let workspace = workspace.parse().map_err(E::broken)?;
-        let count = u64::try_from(count).map_err(E::broken)?;
-        Ok((workspace, Fact::Count(count)))
-    });
-    counts.collect()
 }
 
 /// The keys of one table whose key is a workspace and a name.
@@ -397,18 +363,22 @@ fn states<'c, S>(
     changed.collect()
 }
 
-/// Writes values, what happened, what operations did, the snapshots of suspended runs, and the limits of runs.
-async fn write_histories_and_snapshots(
+/// Writes values, what happened, what operations did, the snapshots of suspended runs, and the limits of runs. Deletions
+/// come last, so that no row of a deleted run is written after its deletion.
+async fn write_histories_and_delete(
     db: &Transaction,
     values: Vec<run_value_row::ActiveModel>,
     histories: Vec<history_row::ActiveModel>,
     effects: &[Effect],
+    expired: Option<DateTime<Utc>>,
 ) -> Result<(), StoreError> {
     run_value_row::insert(db, values).await?;
     insert_rows(db, histories, None).await?;
     operation_result_row::insert(db, effects).await?;
     snapshot_row::upsert(db, effects).await?;
-    run_limit_row::upsert(db, effects).await
+    run_limit_row::upsert(db, effects).await?;
+    erase(db, effects).await?;
+    delete_expired(db, expired).await
 }
 
 /// The last effect on each lease of a batch counts. The leases of heartbeats are renewed.
@@ -416,14 +386,20 @@ async fn write_leases(
     db: &Transaction,
     leases: BTreeMap<String, Option<&Lease>>,
     lease_events: Vec<lease_event_row::ActiveModel>,
-    heartbeats: &[String],
+    effects: &[Effect],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
+    let mut renewed = Vec::new();
+    for effect in effects {
+        if let Effect::LeasesRenewed { working } = effect {
+            renewed.extend(working.iter().map(|it| lease_row::id(it.run, &it.step)));
+        }
+    }
     let held: Vec<_> = leases.values().filter_map(|lease| *lease).collect();
     let ended = leases.iter().filter(|(_, lease)| lease.is_none());
     let ended: Vec<_> = ended.map(|(id, _)| id.clone()).collect();
     lease_row::forget(db, &ended).await?;
     lease_row::upsert(db, &held).await?;
-    lease_row::renew(db, heartbeats, now).await?;
+    lease_row::renew(db, &renewed, now).await?;
     insert_rows(db, lease_events, None).await
 }

@@ -22,6 +22,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::executor::Executor;
 
+#[cfg(test)]
+pub(crate) use erasures::ErasurePages;
 pub(crate) use erasures::runs_of as runs_of_erasure;
 #[cfg(test)]
 pub(crate) use operations::page as operations_page;

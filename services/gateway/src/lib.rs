@@ -44,7 +44,7 @@ use std::time::Duration;
 use axum::Router;
 use holdpoint_contracts::Problem;
 use holdpoint_ids::Workspace;
-use holdpoint_store::StoreError;
+use holdpoint_store::{Checkpoints, StoreError};
 use holdpoint_telemetry::Vital;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -85,6 +85,7 @@ pub struct Gateway {
     listener: TcpListener,
     router: Router,
     app: App,
+    checkpoints: Checkpoints,
 }
 
 impl fmt::Debug for Gateway {
@@ -103,6 +104,7 @@ pub async fn start(deps: Deps, config: Config) -> Result<Gateway, GatewayError> 
     holdpoint_store::migrate::<holdpoint_migrations::gateway::Migrator>(&deps.store).await?;
     let writer = holdpoint_store::open_writer(&deps.store).await?;
     let readers = holdpoint_store::open_readers(&deps.store, READERS).await?;
+    let checkpoints = Checkpoints::start(&deps.store).await?;
     let listen = |source| GatewayError::Listen {
         address: config.http,
         source,
@@ -123,6 +125,7 @@ pub async fn start(deps: Deps, config: Config) -> Result<Gateway, GatewayError> 
         listener,
         router: router::router(app.clone()),
         app,
+        checkpoints,
     })
 }
 
@@ -189,6 +192,7 @@ impl Gateway {
     /// Serves until `stop`, keeps the user directory current and sends deferred commands. After `stop` it ends
     /// live streams and waits at most ten seconds for open requests.
     pub async fn serve(self, stop: CancellationToken) {
+        let _until_the_end = self.checkpoints;
         let closing = self.app.closing.clone();
         let tasks = self.app.tasks.clone();
         let users = self.app.people.clone().keep(closing.clone());

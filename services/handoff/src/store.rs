@@ -96,7 +96,7 @@ impl Store<HandoffDomain> for Handoff {
                 Need::StandingApprovals(workspace, kind, now) => {
                     standing.push((workspace, kind, *now));
                 }
-                Need::StandingApprovalCount(workspace, now) => counted.push((workspace, *now)),
+                Need::StandingApprovalCount { .. } => counted.push(need),
                 // The kernel loads aggregates through `load`.
                 Need::User(..) | Need::Policy(..) | Need::Request(..) => {}
             }

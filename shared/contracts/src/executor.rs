@@ -252,8 +252,7 @@ pub struct TakeOverRun {
     pub run: RunId,
 }
 
-/// Freezes an agent, or the whole workspace: every waiting run of it, whatever their number, and
-/// every later one (S0-AC4, S0-T6).
+/// Freezes an agent, or the whole workspace: every waiting run of it, and every later one (S0-AC4, S0-T6).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PauseScope {

@@ -406,9 +406,10 @@ pub struct RequestView {
     /// Whether answers and contact data are left out for this reader.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub redacted: bool,
-    /// Whether the contact of its run is erased. Then only the record of its decision is left.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub erased: bool,
+    /// When the contact of its run was erased. Then only the record of its decision is left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "crate::instant::option")]
+    pub erased_at: Option<DateTime<Utc>>,
 }
 
 /// One user's snooze of a request.

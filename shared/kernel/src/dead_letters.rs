@@ -118,11 +118,13 @@ pub(crate) async fn erase(
     workspace: &Workspace,
     traces: &Traces,
 ) -> Result<(), StoreError> {
-    row::Entity::delete_many()
-        .filter(row::COLUMN.workspace.is_in([workspace.as_str(), ""]))
-        .filter(traces.are_in(tx, row::Column::Body))
-        .exec(tx)
-        .await?;
+    for names_it in traces.conditions(tx, row::Column::Body) {
+        row::Entity::delete_many()
+            .filter(row::COLUMN.workspace.is_in(column_values(workspace)))
+            .filter(names_it)
+            .exec(tx)
+            .await?;
+    }
     Ok(())
 }
 

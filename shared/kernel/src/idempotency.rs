@@ -87,14 +87,16 @@ pub(crate) async fn erase(
     let detail = "the reply to this Idempotency-Key was erased together with a contact";
     let erased = problem_json(Problem::new(410, "erased", detail));
     let erased = String::from_utf8_lossy(&erased).into_owned();
-    // Keys begin with their workspace and `/`, after which `0` is the next character.
-    row::Entity::update_many()
-        .col_expr(row::Column::Answer, Expr::value(erased))
-        .filter(row::COLUMN.key.gte(format!("{workspace}/")))
-        .filter(row::COLUMN.key.lt(format!("{workspace}0")))
-        .filter(traces.are_in(db, row::Column::Answer))
-        .exec(db)
-        .await?;
+    for names_it in traces.conditions(db, row::Column::Answer) {
+        // Keys begin with their workspace and `/`, after which `0` is the next character.
+        row::Entity::update_many()
+            .col_expr(row::Column::Answer, Expr::value(erased.as_str()))
+            .filter(row::COLUMN.key.gte(format!("{workspace}/")))
+            .filter(row::COLUMN.key.lt(format!("{workspace}0")))
+            .filter(names_it)
+            .exec(db)
+            .await?;
+    }
     Ok(())
 }
 

@@ -18,6 +18,7 @@ mod completion;
 pub mod crash;
 mod dead_letters;
 mod desired_states;
+mod erasure;
 mod error_chain;
 mod idempotency;
 mod intake;
@@ -40,6 +41,7 @@ mod writer;
 mod tests;
 
 pub use desired_states::command::{read_first, rows_as_command};
+pub use erasure::{count_unacknowledged, erase_traces};
 pub use holdpoint_telemetry::Vital;
 pub use queries::{
     LIMIT_MAX, Queries, check_limit, cut_items, cut_page, read_query, serve_queries, write_reply,
@@ -52,4 +54,4 @@ pub use service::{
 pub use start::{Deps, Handle, KernelError, RETENTION_DEFAULT, start};
 pub use status::KernelStatus;
 pub use sweeps::{PendingSweep, Sweep, SweepPage, SweepTrigger, start_sweep};
-pub use traces::{Traces, count_unacknowledged, erase_traces};
+pub use traces::Traces;

@@ -127,12 +127,7 @@ impl Mailer {
     /// # Errors
     /// The folder cannot be read, or a file cannot be deleted.
     pub async fn erase_files(&self, texts: Vec<String>) -> io::Result<()> {
-        let MailTransport::Maildir(dir) = &self.transport else {
-            return Ok(());
-        };
-        let dir = dir.clone();
-        let erased = tokio::task::spawn_blocking(move || maildir::erase(&dir, &texts));
-        erased.await.map_err(io::Error::other)?
+        self.transport.erase_files(texts).await
     }
 
     fn compose(&self, letter: Letter) -> Option<Message> {

@@ -118,20 +118,26 @@ pub fn page(
     Ok(read_page(&heads, (skip, limit), |head| read(&head.path)))
 }
 
-/// Deletes the mails that contain any of these texts. It blocks on files.
+/// Deletes the mails that contain any of these texts, and returns the first error. It blocks on files.
 pub(crate) fn erase(dir: &Path, texts: &[String]) -> io::Result<()> {
+    let mut first = Ok(());
     for sub in ["tmp", "new", "cur"] {
         for path in files_in(&dir.join(sub))? {
-            let mail = match fs::read(&path) {
-                Ok(mail) => mail,
-                // A mail reader can move a file between listing and reading, and a sender renames its own.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(error),
-            };
-            if texts.iter().any(|text| contains(&mail, text)) {
-                fs::remove_file(&path)?;
+            let erased = erase_file(&path, texts);
+            // A mail reader can move a file after it was listed, and a sender renames its own.
+            let is_moved = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+            if erased.as_ref().is_err_and(|error| !is_moved(error)) {
+                first = first.and(erased);
             }
         }
+    }
+    first
+}
+
+fn erase_file(path: &Path, texts: &[String]) -> io::Result<()> {
+    let mail = fs::read(path)?;
+    if texts.iter().any(|text| contains(&mail, text)) {
+        fs::remove_file(path)?;
     }
     Ok(())
 }

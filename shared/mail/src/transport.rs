@@ -3,7 +3,7 @@
 //! Owns the choice between the two, and which of their errors may be shown. A server's URL contains a
 //! password and a folder is a path: neither may appear in any text (S0-R5).
 
-use std::{fmt, path::PathBuf, time::Duration};
+use std::{fmt, io, path::PathBuf, time::Duration};
 
 use lettre::{
     AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor, transport::smtp::PoolConfig,
@@ -95,6 +95,16 @@ impl MailTransport {
                 }
             }
         }
+    }
+
+    /// Deletes the stored mails that contain any of these texts.
+    pub(crate) async fn erase_files(&self, texts: Vec<String>) -> io::Result<()> {
+        let Self::Maildir(dir) = self else {
+            return Ok(());
+        };
+        let dir = dir.clone();
+        let erased = tokio::task::spawn_blocking(move || maildir::erase(&dir, &texts));
+        erased.await.map_err(io::Error::other)?
     }
 }
 

@@ -65,14 +65,14 @@ impl Drop for Checkpoints {
 }
 
 async fn watch(db: DatabaseConnection, log: PathBuf) {
-    let mut looked_at = Instant::now();
+    let (mut looked_at, mut seen) = (Instant::now(), 0);
     loop {
         tokio::time::sleep(CHECK_EVERY).await;
         if looked_at.elapsed() >= COMPACT_EVERY {
-            looked_at = Instant::now();
-            if let Err(error) = compact_if_marked(&db).await {
+            if let Err(error) = compact_if_marked(&db, &mut seen).await {
                 tracing::warn!(%error, "compaction failed; erased bytes stay in the file until one succeeds");
             }
+            looked_at = Instant::now();
         }
         if length(&log) < LOG_BYTES {
             continue;
@@ -93,15 +93,21 @@ async fn mark_of(db: &impl ConnectionTrait) -> Result<i32, StoreError> {
     Ok(row.map_or(Ok(0), |row| row.try_get_by_index(0))?)
 }
 
-/// Writes a marked file anew and empties its log. Writers wait for it, and repeat what they could not commit.
-async fn compact_if_marked(db: &DatabaseConnection) -> Result<(), StoreError> {
+/// Writes a file anew and empties its log, if it had the same mark at the last look: a new one tells that an erasure is
+/// going on, and each compaction holds the lock of the writer. Writers repeat what they could not commit.
+async fn compact_if_marked(db: &DatabaseConnection, seen: &mut i32) -> Result<(), StoreError> {
     let mark = mark_of(db).await?;
-    if mark == 0 {
+    if mark == 0 || std::mem::replace(seen, mark) != mark {
         return Ok(());
     }
     db.execute_unprepared("VACUUM").await?;
-    db.execute_unprepared("PRAGMA wal_checkpoint(TRUNCATE)")
-        .await?;
+    let truncate = Statement::from_string(DbBackend::Sqlite, "PRAGMA wal_checkpoint(TRUNCATE)");
+    let row = db.query_one_raw(truncate).await?;
+    let is_blocked: i32 = row.map_or(Ok(0), |row| row.try_get_by_index(0))?;
+    if is_blocked != 0 {
+        // A reader needs the log. The next look tries again.
+        return Ok(());
+    }
     let tx = begin_write(db).await?;
     if mark_of(&tx).await? == mark {
         tx.execute_unprepared("PRAGMA application_id = 0").await?;
@@ -111,4 +117,47 @@ async fn compact_if_marked(db: &DatabaseConnection) -> Result<(), StoreError> {
 
 fn length(log: &Path) -> u64 {
     std::fs::metadata(log).map_or(0, |file| file.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MARKER: &str = "zq7marker";
+
+    fn has_marker(dir: &Path) -> bool {
+        let files = std::fs::read_dir(dir).unwrap();
+        files.into_iter().any(|file| {
+            let bytes = std::fs::read(file.unwrap().path()).unwrap();
+            bytes
+                .windows(MARKER.len())
+                .any(|window| window == MARKER.as_bytes())
+        })
+    }
+
+    /// A deleted row stays in the file and its log until the file is written anew.
+    #[tokio::test]
+    async fn a_marked_file_keeps_no_deleted_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let location = Location::Sqlite(dir.path().join("a.db"));
+        let db = open_readers(&location, 1).await.unwrap();
+        db.execute_unprepared("CREATE TABLE t (x text)")
+            .await
+            .unwrap();
+        let insert = format!("INSERT INTO t VALUES ('{MARKER}'), ('other')");
+        db.execute_unprepared(&insert).await.unwrap();
+        let tx = begin_write(&db).await.unwrap();
+        let delete = format!("DELETE FROM t WHERE x = '{MARKER}'");
+        tx.execute_unprepared(&delete).await.unwrap();
+        mark_for_compaction(&tx).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_ne!(mark_of(&db).await.unwrap(), 0);
+        assert!(has_marker(dir.path()));
+        let mut seen = 0;
+        compact_if_marked(&db, &mut seen).await.unwrap();
+        assert!(has_marker(dir.path()), "the erasure may go on");
+        compact_if_marked(&db, &mut seen).await.unwrap();
+        assert!(!has_marker(dir.path()));
+        assert_eq!(mark_of(&db).await.unwrap(), 0);
+    }
 }

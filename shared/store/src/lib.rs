@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::Duration;
 
+use sea_orm::sea_query::{Expr, ExprTrait as _, Func, IntoColumnRef};
 use sea_orm::sqlx::pool::PoolConnectionMetadata;
 use sea_orm::sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous,
@@ -267,4 +268,15 @@ END $$"#;
 #[must_use]
 pub fn is_sqlite(db: &impl ConnectionTrait) -> bool {
     db.get_database_backend() == DbBackend::Sqlite
+}
+
+/// Whether a column contains a text. The comparison is by bytes, because `LIKE` treats `%` and `_` as wildcards and, on
+/// SQLite, `A` like `a`.
+pub fn contains_text(
+    db: &impl ConnectionTrait,
+    column: impl IntoColumnRef,
+    text: impl Into<String>,
+) -> Expr {
+    let place = if is_sqlite(db) { "instr" } else { "strpos" };
+    Expr::expr(Func::cust(place).args([Expr::col(column), Expr::val(text.into())])).gt(0)
 }

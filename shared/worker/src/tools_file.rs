@@ -188,15 +188,17 @@ impl Default for Variables {
 }
 
 impl Entry {
+    fn read_timeout(&self) -> Result<Duration, ToolsFileError> {
+        let timeout = self.timeout.as_deref();
+        let timeout = timeout.map_or(Ok(COMMAND_TIMEOUT), duration::parse);
+        timeout.map_err(|source| ToolsFileError::Timeout {
+            tool: self.name.clone(),
+            source,
+        })
+    }
+
     fn tool(self, http: &HttpRequest, url: Option<&str>) -> Result<Arc<dyn Tool>, ToolsFileError> {
-        let timeout = self
-            .timeout
-            .as_deref()
-            .map_or(Ok(COMMAND_TIMEOUT), duration::parse)
-            .map_err(|source| ToolsFileError::Timeout {
-                tool: self.name.clone(),
-                source,
-            })?;
+        let timeout = self.read_timeout()?;
         let schemas = [&self.args_schema, &self.result_schema];
         let wrong = schemas.into_iter().flatten().find_map(schema_error);
         if let Some(error) = wrong {

@@ -196,23 +196,8 @@ pub fn decide(
             let known = state.and_then(Aggregate::try_as_contact_ref);
             change_contact(known, workspace, id, input)
         }
-        Input::EraseContact { contact, by, .. } => {
-            let known = state.and_then(Aggregate::try_as_contact_ref);
-            erase_contact(known, contact, by, now)
-        }
-        Input::ErasureCompleted { at, .. } => {
-            complete_erasure(state.and_then(Aggregate::try_as_contact_ref), *at, now)
-        }
-        Input::EraseRun {
-            workspace,
-            run,
-            contact,
-            tasks,
-        } => {
-            let known = state.and_then(Aggregate::try_as_run_ref);
-            let known = known.filter(|known| known.workspace == *workspace);
-            let known = known.ok_or(Refusal::RunNotFound(*run))?;
-            erase_run(known, contact, tasks)
+        Input::EraseContact { .. } | Input::ErasureCompleted { .. } | Input::EraseRun { .. } => {
+            decide_erasure(state, input, now)
         }
         Input::Scope {
             workspace,
@@ -262,6 +247,32 @@ pub fn decide(
             input,
         } => start_or_change_run(state, InWorkspace::new(workspace, *run), input, lookup, now),
     }
+}
+
+/// An erasure of a contact or of one of its runs.
+fn decide_erasure(state: Option<&Aggregate>, input: &Input, now: DateTime<Utc>) -> Decision {
+    let contact = state.and_then(Aggregate::try_as_contact_ref);
+    if let Input::EraseContact {
+        contact: id, by, ..
+    } = input
+    {
+        return erase_contact(contact, id, by, now);
+    }
+    if let Input::ErasureCompleted { at, .. } = input {
+        return complete_erasure(contact, *at, now);
+    }
+    let Input::EraseRun {
+        workspace,
+        run,
+        contact,
+        tasks,
+    } = input
+    else {
+        return Ok(Outcome::Unchanged(Reply::Nothing(())));
+    };
+    let known = state.and_then(Aggregate::try_as_run_ref);
+    let known = known.filter(|known| known.workspace == *workspace);
+    erase_run(known.ok_or(Refusal::RunNotFound(*run))?, contact, tasks)
 }
 
 /// A decision without a state of its own: only its effect writes rows.

@@ -25,8 +25,8 @@ impl ExecutorQueries {
             return Ok(());
         }
         let args_of = |step: &StepView| {
-            let planned = plan.steps.iter().find(|planned| planned.id == step.id)?;
-            is_early(step).then(|| literal_args(planned))?
+            let mut steps = plan.steps.iter().filter(|_| is_early(step));
+            literal_args(steps.find(|planned| planned.id == step.id)?)
         };
         let early: Vec<_> = steps.iter().map(args_of).collect();
         let names = steps.iter().zip(&early);
@@ -57,11 +57,12 @@ impl ExecutorQueries {
     }
 }
 
-/// Whether a gated step was never asked about. After a retry of the run, people are asked again when it is reached.
+/// Whether a gated step was never asked about. After a retry or a revision, people are asked again when it is reached.
 fn is_early(step: &StepView) -> bool {
     step.status == StepStatus::Planned
         && step.waiting_confirm
         && step.approval_state.is_none()
+        && step.dispatch == 0
         && step.item.is_none()
 }
 

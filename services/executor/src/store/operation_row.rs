@@ -6,7 +6,7 @@ use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{QueryOrder, Select};
 
-use super::counts_by_workspace;
+use super::workspace_counts::counts_by_workspace;
 use crate::domain::{Fact, Need, Operation};
 
 #[sea_orm::model]

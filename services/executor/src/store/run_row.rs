@@ -4,10 +4,10 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::operation::{RunAction, RunFilter};
 use holdpoint_contracts::run::{HoldKind, RunStatus};
 use holdpoint_ids::{AgentName, ContactId, RunId, Workspace};
-use holdpoint_store::{BrokenRow as _, StateRow as _, StoreError, is_sqlite};
+use holdpoint_store::{BrokenRow as _, StateRow as _, StoreError, contains_text, is_sqlite};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{Expr, ExprTrait, Func, Query};
+use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{Condition, QueryOrder, QuerySelect, QueryTrait as _, Select};
 
 use crate::domain::scope::Cursor;
@@ -238,9 +238,20 @@ pub(crate) async fn of_contact(
     of: OfContact<'_>,
 ) -> Result<Vec<Run>, StoreError> {
     let id = serde_json::to_string(of.contact).map_err(Entity::broken)?;
+    // Only states that name the contact somewhere are parsed.
+    let contact = if is_sqlite(db) {
+        "json_extract(state, '$.contact')"
+    } else {
+        "state::json ->> 'contact'"
+    };
     let mut query = Entity::find()
         .filter(COLUMN.workspace.eq(of.workspace.as_str()))
-        .filter(holds_text(db, Column::State, format!("\"contact\":{id}")));
+        .filter(contains_text(
+            db,
+            Column::State,
+            format!("\"contact\":{id}"),
+        ))
+        .filter(Expr::cust(contact).eq(of.contact.as_str()));
     if let Some(until) = of.created_until {
         query = query.filter(COLUMN.created_at.lte(until));
     }
@@ -250,17 +261,10 @@ pub(crate) async fn of_contact(
     Entity::page(db, query.order_by_asc(Column::Id), of.limit).await
 }
 
-/// Whether a column contains a text.
-fn holds_text(db: &impl ConnectionTrait, column: Column, text: String) -> Expr {
-    let place = if is_sqlite(db) { "instr" } else { "strpos" };
-    Expr::expr(Func::cust(place).args([Expr::col(column), Expr::val(text)])).gt(0)
-}
-
-/// Whether the column's JSON contains `"name":"value"`, first or after another label. The comparison is
-/// by bytes, because `LIKE` treats `%` and `_` as wildcards and, on SQLite, `A` like `a`.
+/// Whether the column's JSON contains `"name":"value"`, first or after another label.
 fn has_label(db: &impl ConnectionTrait, name: &str, value: &str) -> Result<Condition, StoreError> {
     let json = |text: &str| serde_json::to_string(text).map_err(Entity::broken);
     let pair = format!("{}:{}", json(name)?, json(value)?);
-    let contains = |before: char| holds_text(db, Column::Labels, format!("{before}{pair}"));
+    let contains = |before: char| contains_text(db, Column::Labels, format!("{before}{pair}"));
     Ok(Condition::any().add(contains('{')).add(contains(',')))
 }

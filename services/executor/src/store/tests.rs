@@ -2,6 +2,7 @@
 
 mod activities;
 mod drift;
+mod erasures;
 mod golden;
 mod leases;
 mod only_writer;
@@ -77,6 +78,7 @@ async fn postgres_behaves_as_sqlite_does() {
     retention::expired_runs_go(&database("retention").await).await;
     run_limits::come_back(&database("places").await).await;
     run_limits::have_one_winner(&database("places_won").await).await;
+    erasures::leave_nothing(&database("erasures").await).await;
     operations::keep_results(&database("operations").await).await;
     operations::have_bounds(&database("bounds").await).await;
     operations::outlasts_its_results(&database("replicas").await, &database("replicas").await)

@@ -19,7 +19,7 @@ use crate::domain::{Contact, Input, REVISIONS_MAX, Run, RunInput};
 use crate::executor::Executor;
 use crate::store::{self, OfContact};
 
-/// Most runs of one page of an erasure. Other commands wait for its commit.
+/// Most runs of one page of all erasures. Other commands wait for its commit.
 const PAGE_RUNS: u64 = 50;
 
 /// Most holds of the runs of one page, unless the first run alone has more.
@@ -80,8 +80,10 @@ impl ErasurePages {
         let contacts = store::unfinished_erasures(db, PAGE_ERASURES).await?;
         let mut inputs = Vec::new();
         for contact in &contacts {
-            if let Some(erasure) = &contact.erasure {
-                inputs.extend(self.page_of(db, contact, erasure).await?);
+            // One commit has the pages of all contacts.
+            let runs = PAGE_RUNS.saturating_sub(u64::try_from(inputs.len()).unwrap_or(u64::MAX));
+            if let Some(erasure) = contact.erasure.as_ref().filter(|_| runs > 0) {
+                inputs.extend(self.page_of(db, contact, erasure, runs).await?);
             }
         }
         Ok((inputs, !contacts.is_empty()))
@@ -92,21 +94,19 @@ impl ErasurePages {
         db: &DatabaseConnection,
         contact: &Contact,
         erasure: &Erasure,
+        runs: u64,
     ) -> Result<Vec<Input>, StoreError> {
         let key = (contact.workspace.clone(), contact.id.clone());
         let after = self.0.remove(&key);
         let of = OfContact {
             after,
-            limit: PAGE_RUNS,
+            limit: runs,
             ..runs_of(contact, erasure)
         };
-        let mut runs = store::runs_of_contact(db, of).await?;
-        let last = runs.last().map(|run| run.id);
-        runs.retain(|run| run.contact.as_ref() == Some(&contact.id));
-        let runs = within_holds(runs);
+        let runs = within_holds(store::runs_of_contact(db, of).await?);
         if runs.is_empty() {
             // Runs before the place of the last page may have been live or retried then.
-            let is_complete = after.is_none() && last.is_none();
+            let is_complete = after.is_none();
             return Ok(Vec::from_iter(is_complete.then(|| {
                 Input::ErasureCompleted {
                     workspace: contact.workspace.clone(),

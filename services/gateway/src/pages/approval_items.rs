@@ -15,13 +15,20 @@ pub(super) fn calls(request: &RequestView) -> Markup {
         @for item in &request.items {
             section.context.call {
                 h3 { "Call " code { (one_line(item.tool.as_str(), 100)) } }
-                (context::value(&item.args, 0))
-                details {
-                    summary { "Show as JSON" }
-                    pre { (args_text(item)) }
-                    p.muted { "Digest " code { (item.digest) } }
-                }
+                (arguments(&item.args, &item.digest))
             }
+        }
+    }
+}
+
+/// Arguments as people read them, and in full as the JSON that will run.
+pub(super) fn arguments(args: &Value, digest: &str) -> Markup {
+    html! {
+        (context::value(args, 0))
+        details {
+            summary { "Show as JSON" }
+            pre { (json_text(args)) }
+            p.muted { "Digest " code { (digest) } }
         }
     }
 }
@@ -68,7 +75,11 @@ pub(super) fn edited_args(
 }
 
 fn args_text(item: &ApprovalItem) -> String {
-    serde_json::to_string_pretty(&item.args).unwrap_or_default()
+    json_text(&item.args)
+}
+
+fn json_text(args: &Value) -> String {
+    serde_json::to_string_pretty(args).unwrap_or_default()
 }
 
 /// A browser sends lines with CRLF.

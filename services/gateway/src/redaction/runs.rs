@@ -268,7 +268,7 @@ impl RunRedaction {
 }
 
 /// The step of which this one may be a child: `step-02` of `step-02-0`.
-fn parent_of(step: &str) -> Option<&str> {
+pub(crate) fn parent_of(step: &str) -> Option<&str> {
     let (parent, item) = step.rsplit_once('-')?;
     (!item.is_empty() && item.bytes().all(|digit| digit.is_ascii_digit())).then_some(parent)
 }

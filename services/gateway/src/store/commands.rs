@@ -6,8 +6,10 @@ pub(super) mod row;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::{IdempotencyKey, Problem, Reply};
 use holdpoint_ids::{CommandId, ContactId, RoleName, UserName, Workspace};
-use holdpoint_store::{BrokenRow as _, StoreError, begin_write, is_sqlite, mark_for_compaction};
-use sea_orm::sea_query::{Expr, ExprTrait, Func};
+use holdpoint_store::{
+    BrokenRow as _, StoreError, begin_write, contains_text, mark_for_compaction,
+};
+use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseConnection, EntityTrait,
     PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
@@ -172,11 +174,7 @@ pub(crate) async fn erase(
     let erased = Reply::<Value>::Problem(Problem::new(410, "erased", detail));
     let erased = serde_json::to_string(&erased).map_err(row::Entity::broken)?;
     let id = serde_json::to_string(contact).map_err(row::Entity::broken)?;
-    let place = if is_sqlite(writer) { "instr" } else { "strpos" };
-    let has = |text: String| {
-        let found = Func::cust(place).args([Expr::col(row::Column::Answer), Expr::val(text)]);
-        Expr::expr(found).gt(0)
-    };
+    let has = |text: String| contains_text(writer, row::Column::Answer, text);
     let names_it = has(format!(r#""contact":{id}"#)).or(has(format!(r#"{{"ok":{{"id":{id}"#)));
     let tx = begin_write(writer).await?;
     row::Entity::update_many()

@@ -376,7 +376,6 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
             let new = played.asked.iter().all(|(verb, _)| verb != "watch");
             json!({"ok": { "watch": watch, "new": new }})
         }
-        "unwatch" => problem(404, "not_found"),
         "plan_agent" => problem(422, "invalid_agent"),
         "apply_agent" => json!({"ok": {
             "agent": body["command"]["agent"], "version": 1, "status": "active",
@@ -387,8 +386,8 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
             "priority": "normal", "action_url": "/", "link": "/", "run": null,
             "request": super::handoff::REQUEST, "at": at(), "read_at": null, "decided": null,
         }}),
-        "put_contact" => json!({"ok": {"id": body["command"]["contact"]}}),
-        "contact" => json!({"ok": {"id": body["contact"]}}),
+        "put_contact" | "contact" | "patch_contact" | "add_activity" | "erase_contact"
+        | "erasure" | "delete_contact" => super::people::contact(verb, &body),
         "run" => {
             let mut view = run_view(&json!({"command": body}));
             view.waiting_on.clone_from(&played.waiting_on);
@@ -400,10 +399,9 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
         "agent" if body["agent"] == "books" => json!({"ok": {
             "agent": "books", "version": 1, "status": "active", "updated_at": at(),
         }}),
-        "agent" => problem(404, "not_found"),
+        "agent" | "unwatch" => problem(404, "not_found"),
         "agent_stats" => problem(503, "unavailable"),
-        "patch_contact" | "add_activity" => json!({"ok": {"id": body["command"]["contact"]}}),
-        "delete_contact" | "delete_tool" => json!({"ok": null}),
+        "delete_tool" | "snapshot" => json!({"ok": null}),
         "put_tool" => json!({ "ok": tool_view(&body) }),
         "pause_scope" | "resume_scope" | "delete_agent" => json!({"ok": {
             "agent": body["command"]["agent"], "status": "paused", "paused_by": null, "changed": true,
@@ -415,7 +413,6 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
             "request_id": super::handoff::REQUEST, "step": "step-01", "key": "k", "status": "open",
             "deadline": at(),
         }}),
-        "snapshot" => json!({ "ok": null }),
         "pause_run" | "resume_run" | "cancel_run" | "retry_run" | "signal_run" | "suspend_run"
         | "take_over_run" => {
             let mut run = serde_json::to_value(run_view(&body)).unwrap();

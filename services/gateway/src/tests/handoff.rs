@@ -51,6 +51,15 @@ pub(super) fn answer(verb: &str, workspace: &str, body: &Value, played: &mut Pla
             let effect = effect(played);
             json!({"ok": {"recorded": true, "effect": effect, "request": request("decided")}})
         }
+        "create_standing_approval" => {
+            let mut view = command["terms"].clone();
+            let own = json!({ "id": command["id"], "status": "active", "used": 0, "created_by": "ann",
+                "created_at": at(), "expires_at": at() });
+            view.as_object_mut()
+                .unwrap()
+                .extend(own.as_object().unwrap().clone());
+            json!({ "ok": view })
+        }
         other => panic!("not played: {other}"),
     };
     if body.get("command").is_some() {

@@ -32,6 +32,7 @@ async fn a_narrowed_token_has_no_say_in_what_outlasts_it() {
         (Method::POST, "/tokens", token),
         (Method::POST, "/hooks/inbound", json!({ "name": "crm" })),
         (Method::POST, "/standing-approvals", standing),
+        (Method::POST, "/contacts/c1/erase", json!({})),
     ] {
         let asked = async |token: &str| {
             let request = edge.bare(method.clone(), &format!("/v1/workspaces/default{path}"));

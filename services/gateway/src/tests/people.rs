@@ -36,7 +36,7 @@ async fn every_command_says_who_asks_in_a_way_that_can_be_checked() {
 }
 
 /// Method, path and what is needed.
-const ROUTES: [(&str, &str, Right); 62] = [
+const ROUTES: [(&str, &str, Right); 64] = [
     ("GET", "/agents", Right::Look),
     ("GET", "/runs", Right::Look),
     ("GET", "/runs/R", Right::Look),
@@ -95,6 +95,8 @@ const ROUTES: [(&str, &str, Right); 62] = [
     ("GET", "/schedules/daily", Right::Look),
     ("POST", "/schedules", Right::Operate),
     ("DELETE", "/schedules/daily", Right::Operate),
+    ("POST", "/contacts/c/erase", Right::Administer),
+    ("GET", "/contacts/c/erasure", Right::Administer),
     ("GET", "/tokens", Right::Administer),
     ("GET", "/hooks/inbound", Right::Administer),
     ("GET", "/webhooks", Right::Administer),
@@ -445,5 +447,17 @@ async fn an_admin_does_not_act_for_others() {
         if token["user"] == "bob" {
             assert_eq!(token["made_by"], "ann", "who made it is on record");
         }
+    }
+}
+
+/// Plays the owner of contacts.
+pub(super) fn contact(verb: &str, body: &Value) -> Value {
+    match verb {
+        "contact" => json!({"ok": {"id": body["contact"]}}),
+        "delete_contact" => json!({"ok": null}),
+        "erase_contact" | "erasure" => json!({"ok": {
+            "contact": "c1", "state": "running", "requested_by": "owner", "requested_at": at(),
+        }}),
+        _ => json!({"ok": {"id": body["command"]["contact"]}}),
     }
 }

@@ -19,6 +19,7 @@ use crate::app::App;
 use crate::auth::caller::Caller;
 use crate::body::{invalid_field, key_of_part};
 use crate::command_outcome::CommandOutcome;
+use crate::redaction::runs::parent_of;
 
 /// Decisions that are sent at the same time.
 const AT_ONCE: usize = 16;
@@ -90,8 +91,11 @@ pub(crate) async fn decide_steps(
 
 fn check_known(run: &RunView, decisions: &[StepDecision]) -> Result<(), Problem> {
     let known: HashSet<_> = run.steps.iter().map(|step| step.id.as_str()).collect();
-    let mut unknown = decisions.iter().map(|one| &one.step);
-    match unknown.find(|step| !known.contains(step.as_str())) {
+    // The view leaves ended calls of a large step out.
+    let parents = parents(run);
+    let is_call = |step: &str| parent_of(step).is_some_and(|parent| parents.contains(parent));
+    let mut steps = decisions.iter().map(|one| one.step.as_str());
+    match steps.find(|step| !known.contains(step) && !is_call(step)) {
         None => Ok(()),
         Some(step) => {
             let detail = format!("run `{}` has no step `{step}`; see its `steps`", run.id);
@@ -100,14 +104,24 @@ fn check_known(run: &RunView, decisions: &[StepDecision]) -> Result<(), Problem>
     }
 }
 
+/// The steps with `for_each` that have begun.
+fn parents(run: &RunView) -> HashSet<&str> {
+    let parents = run.steps.iter().filter(|step| step.items.is_some());
+    parents.map(|step| step.id.as_str()).collect()
+}
+
 /// Replaces the decision for a step with `for_each` by one for each call of it that the person has seen. Calls that came
 /// later stay undecided.
 fn with_calls(run: &RunView, decisions: Vec<StepDecision>) -> Result<Vec<StepDecision>, Problem> {
-    let parents = run.steps.iter().filter(|step| step.items.is_some());
-    let parents: HashSet<_> = parents.map(|step| step.id.as_str()).collect();
+    let parents = parents(run);
     let mut all = Vec::with_capacity(decisions.len());
     for one in decisions {
         let is_parent = parents.contains(one.step.as_str());
+        if is_parent && has_edited_args(&one.decision) {
+            let pointer = format!("/edited_args/{}", one.step);
+            let message = "must be one call, because each call of a step with `for_each` has arguments of its own";
+            return Err(invalid_field(&pointer, message));
+        }
         match one.seen.keys().next() {
             None if is_parent => {
                 let step = &one.step;
@@ -134,6 +148,16 @@ fn with_calls(run: &RunView, decisions: Vec<StepDecision>) -> Result<Vec<StepDec
         }
     }
     Ok(all)
+}
+
+const fn has_edited_args(decision: &Decision) -> bool {
+    matches!(
+        decision,
+        Decision::Approve {
+            edited_args: Some(_),
+            ..
+        }
+    )
 }
 
 /// The same decision about a call with this digest. A rejection needs none: it starts nothing.
@@ -172,10 +196,10 @@ async fn find_targets(
     let open = run.waiting_on.iter();
     let open = open.filter(|on| on.kind == HoldKind::Approval && !on.step.is_empty());
     let mut requests: HashMap<_, _> = open.map(|on| (on.step.clone(), on.id)).collect();
-    if decisions
-        .iter()
-        .any(|one| !requests.contains_key(&one.step))
-    {
+    let early = run.steps.iter().filter(|step| step.early_call.is_some());
+    let early: HashSet<_> = early.map(|step| &step.id).collect();
+    let is_found = |step: &String| requests.contains_key(step) || early.contains(step);
+    if !decisions.iter().all(|one| is_found(&one.step)) {
         add_decided(app, caller, run.id, &mut requests).await?;
     }
     let found = decisions.iter().map(|one| match requests.get(&one.step) {
@@ -227,6 +251,7 @@ async fn approve_early(
     key: Option<IdempotencyKey>,
     terms: StandingApprovalTerms,
 ) -> Result<DecidedStep, Problem> {
+    caller.in_person()?;
     let id = StandingApprovalId::fresh();
     let command = CreateStandingApproval { id, terms };
     let outcome = app.command(caller, key, command).await?;
@@ -280,7 +305,7 @@ async fn add_decided(
 
 fn not_reviewable_yet(step: &str) -> Problem {
     let detail = format!(
-        "step `{step}` has not asked for an approval; it can be decided once the run's `waiting_on` names it. A step with `early_call` can be approved as it is before"
+        "step `{step}` has not asked for an approval; it can be decided once the run's `waiting_on` names it. A step with `early_call` can be approved before it asks, without edits"
     );
     Problem::new(409, "not_reviewable_yet", detail).with_data(json!({ "step": step }))
 }
@@ -352,7 +377,14 @@ mod tests {
         let plain = approve("note", &[], None);
         let kept = with_calls(&run(), vec![plain.clone()]).unwrap();
         assert_eq!(kept, [plain]);
-        for wrong in [approve("pay", &[], None), approve("note", &seen, None)] {
+        let mut edited = approve("pay", &seen, None);
+        edited.decision = Decision::Approve {
+            comment: None,
+            edited_args: Some(json!({ "amount": 1 })),
+            digest: None,
+        };
+        let unseen = approve("pay", &[], None);
+        for wrong in [unseen, approve("note", &seen, None), edited] {
             let refused = with_calls(&run(), vec![wrong]).unwrap_err();
             assert_eq!((refused.status, &*refused.code), (422, "invalid_body"));
         }

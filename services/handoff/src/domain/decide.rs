@@ -129,7 +129,7 @@ impl Decider for HandoffDomain {
             | Need::Loads(_)
             | Need::Policies(_)
             | Need::StandingApprovals(..)
-            | Need::StandingApprovalCount(..) => None,
+            | Need::StandingApprovalCount { .. } => None,
         }
     }
 

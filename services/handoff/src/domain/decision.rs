@@ -47,8 +47,13 @@ pub enum Need {
     Request(Workspace, HoldId),
     /// The standing approvals of such calls that are neither revoked nor expired at the instant.
     StandingApprovals(Workspace, CallKind, DateTime<Utc>),
-    /// How many standing approvals of a workspace are neither revoked nor expired at the instant.
-    StandingApprovalCount(Workspace, DateTime<Utc>),
+    /// How many standing approvals of a workspace are neither revoked nor expired at the instant: either the early ones,
+    /// or all others.
+    StandingApprovalCount {
+        workspace: Workspace,
+        is_early: bool,
+        now: DateTime<Utc>,
+    },
 }
 
 /// The value of the need with the same name.

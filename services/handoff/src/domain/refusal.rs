@@ -9,7 +9,9 @@ use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::{HoldId, PolicyName, StandingApprovalId, UserName};
 use serde_json::{Value, json};
 
-use super::model::limits::{STANDING_APPROVALS_MAX, STANDING_APPROVALS_PER_CALL_MAX};
+use super::model::limits::{
+    EARLY_APPROVALS_MAX, STANDING_APPROVALS_MAX, STANDING_APPROVALS_PER_CALL_MAX,
+};
 use super::model::progress::AuditStamp;
 use super::model::request::End;
 use super::model::standing_approval::CallKind;
@@ -112,6 +114,10 @@ pub enum Refusal {
     )]
     TooManyStandingApprovals,
     #[error(
+        "a workspace has at most {EARLY_APPROVALS_MAX} early approvals; revoke one, or wait until one expires"
+    )]
+    TooManyEarlyApprovals,
+    #[error(
         "`{}` has {STANDING_APPROVALS_PER_CALL_MAX} standing approvals for calls of `{}`, and no more are allowed; revoke one, or wait until one expires",
         .0.agent, .0.tool
     )]
@@ -184,9 +190,9 @@ impl Refusal {
             Self::TimerOfRun(_) => Problem::invalid_body(detail),
             Self::BuiltIn(_) => conflict("built_in_policy"),
             Self::Taken(_) | Self::StandingApprovalTaken(_) => conflict("already_exists"),
-            Self::TooManyStandingApprovals | Self::TooManyOfOneCall(_) => {
-                conflict("too_many_standing_approvals")
-            }
+            Self::TooManyStandingApprovals
+            | Self::TooManyEarlyApprovals
+            | Self::TooManyOfOneCall(_) => conflict("too_many_standing_approvals"),
             Self::OfRun(_) | Self::AskAgainOfRun(_) => conflict("not_standalone"),
             Self::StandsAlone(_) => conflict("stands_alone"),
             Self::StillOpen(_) => conflict("still_open"),

@@ -3,6 +3,7 @@
 mod approved_items;
 mod ask_again;
 mod decide_request;
+mod early_approvals;
 mod erase_hold;
 mod escalation;
 mod handoff_events;

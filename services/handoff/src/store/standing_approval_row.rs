@@ -122,23 +122,36 @@ async fn count_all(
     Ok(counted.collect())
 }
 
-/// How many of each workspace are neither revoked nor expired, without early approvals.
+/// The counts that are wanted ([`Need::StandingApprovalCount`]).
 pub(super) async fn count_live(
     db: &impl ConnectionTrait,
-    wanted: &[(&Workspace, DateTime<Utc>)],
+    wanted: &[&Need],
 ) -> Result<Vec<(Need, Fact)>, StoreError> {
     let mut found = Vec::with_capacity(wanted.len());
     // People create standing approvals by hand, so that a batch rarely has more than one workspace.
-    for (workspace, now) in wanted {
+    for need in wanted {
+        let Need::StandingApprovalCount {
+            workspace,
+            is_early,
+            now,
+        } = need
+        else {
+            continue;
+        };
+        let planned = COLUMN.planned_call;
+        let is_of_kind = if *is_early {
+            planned.ne("")
+        } else {
+            planned.eq("")
+        };
         let count = Entity::find()
             .filter(COLUMN.workspace.eq(workspace.as_str()))
-            .filter(COLUMN.planned_call.eq(""))
+            .filter(is_of_kind)
             .filter(COLUMN.is_revoked.eq(false))
             .filter(COLUMN.expires_at.gt(*now))
             .count(db)
             .await?;
-        let need = Need::StandingApprovalCount((*workspace).clone(), *now);
-        found.push((need, Fact::StandingApprovalCount(count)));
+        found.push(((*need).clone(), Fact::StandingApprovalCount(count)));
     }
     Ok(found)
 }

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::notification::{EventRecorded, PendingReason, RunEndRecorded};
+use holdpoint_contracts::notification::{EventRecorded, PendingReason};
 use holdpoint_decision::Decider;
 
 use super::commands::add_webhook::add_webhook;
@@ -22,7 +22,7 @@ use super::commands::watch_run_ends::watch_run_ends;
 use super::decision::{Decision, LookupFn, NotificationDomain, Outcome, decided};
 use super::effect::{Effect, Reply};
 use super::input::Input;
-use super::model::{Aggregate, EventKey, Key, Watch};
+use super::model::{Aggregate, Key, Watch};
 use super::need::{Fact, Need};
 use super::refusal::Refusal;
 use super::rules::digest::create_digest;
@@ -105,14 +105,6 @@ pub(crate) fn decide(
         }
         Input::RecordRequestEvent { workspace, event } => {
             record_request_event(workspace, event, lookup, now)
-        }
-        Input::RecordRunEnd { workspace, end } if end.erased => {
-            let erase = Effect::EraseHold {
-                workspace: workspace.clone(),
-                hold: EventKey::of_run_end(workspace, end).hold,
-            };
-            let reply = Reply::RunEndRecorded(RunEndRecorded::Known);
-            Ok(decided(Aggregate::Stateless, vec![erase], reply))
         }
         Input::RecordRunEnd { workspace, end } => {
             record_run_end(event, workspace, end, lookup, now)

@@ -65,7 +65,7 @@ pub(super) async fn record(
         }
     }
     for (workspace, holds) in erased {
-        erasure::erase(db, workspace, &holds).await?;
+        erasure::erase(db, workspace, &holds, now).await?;
     }
     for (workspace, holds) in ended {
         let changed = changed_at(&seqs, workspace, now);

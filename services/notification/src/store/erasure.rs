@@ -1,5 +1,6 @@
 //! Empties the notifications of erased requests and runs.
 
+use chrono::{DateTime, Utc};
 use holdpoint_ids::{HoldId, Workspace};
 use holdpoint_kernel::{Traces, erase_traces};
 use holdpoint_store::{BrokenRow as _, StoreError, Transaction};
@@ -17,6 +18,7 @@ pub(super) async fn erase(
     db: &Transaction,
     workspace: &Workspace,
     holds: &[HoldId],
+    now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
     let rows = holds
         .iter()
@@ -27,7 +29,7 @@ pub(super) async fn erase(
     delete_rows::<delivery_row::Entity>(db, columns, rows).await?;
     for mut event in event_row::of_holds(db, workspace, holds).await? {
         if !event.is_erased() {
-            event.erase();
+            event.erase(now);
             replace(db, &event).await?;
         }
     }

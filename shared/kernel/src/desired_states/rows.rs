@@ -6,14 +6,15 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::Workspace;
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows, is_sqlite};
+use holdpoint_store::{
+    ROWS_PER_STATEMENT, StoreError, Transaction, contains_text, insert_rows, is_sqlite,
+};
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Alias, ExprTrait, OnConflict};
 use sea_orm::{ActiveValue::Set, PaginatorTrait, QueryOrder, QuerySelect, Statement, Value};
 
 use crate::outbox::rows::MESSAGE_BYTES_MAX;
 use crate::service::DesiredState;
-use crate::traces::holds_text;
 
 mod row {
     #![expect(
@@ -170,7 +171,7 @@ pub(crate) async fn count(
     let rows = row::Entity::find()
         .filter(row::COLUMN.kind.eq(kind))
         .filter(row::COLUMN.workspace.eq(workspace.as_str()))
-        .filter(holds_text(db, row::Column::Body, text));
+        .filter(contains_text(db, row::Column::Body, text));
     Ok(rows.count(db).await?)
 }
 

@@ -15,7 +15,8 @@ use crate::domain::model::run::Run;
 use crate::domain::need::Aggregate;
 use crate::domain::refusal::Refusal;
 
-/// Begins an erasure, unless one is running. A contact that was deleted before may still have runs.
+/// Begins an erasure, unless one is running. A contact that was deleted before may still have runs, and one that was put
+/// again during an erasure has new data.
 pub(crate) fn erase_contact(
     known: Option<&Contact>,
     id: &ContactId,
@@ -23,7 +24,7 @@ pub(crate) fn erase_contact(
     now: DateTime<Utc>,
 ) -> Decision {
     let known = known.ok_or_else(|| Refusal::ContactNotFound(id.clone()))?;
-    if known.erasure.as_ref().is_some_and(Erasure::is_running) {
+    if known.deleted && known.erasure.as_ref().is_some_and(Erasure::is_running) {
         return Ok(Outcome::Unchanged(Reply::of_erasure(known)));
     }
     let next = Contact {

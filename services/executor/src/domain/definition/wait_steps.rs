@@ -61,7 +61,7 @@ impl StepReader<'_, '_> {
     fn until(&mut self, value: &Value) -> Option<Until> {
         let text = value.as_str().unwrap_or_default().trim();
         let is_date = read_local(text).is_some() || DateTime::parse_from_rfc3339(text).is_ok();
-        if has_placeholder(text.trim_start()) || is_date {
+        if has_placeholder(text) || is_date {
             return Some(Until::Text(text.to_owned()));
         }
         let message = "The end of a wait is a date such as `2026-12-24`, a time such as `2026-12-24T09:00`, or a placeholder.";

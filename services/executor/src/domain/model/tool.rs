@@ -16,7 +16,7 @@ use super::is_default;
 /// Most tools that nodes register, over all nodes: as many as there may be queues.
 pub const OFFERED_TOOLS_MAX: u64 = 10_000;
 
-/// Risk of a tool that nobody has registered. A worker that starts a step on it may still name the risk `high`.
+/// Risk of a tool that is not registered. A worker that starts a step on it may still name the risk `high`.
 const UNREGISTERED_RISK: Risk = Risk::Medium;
 
 /// A tool's control state. A forgotten one stays known as such: steps that call it fail, instead of

@@ -206,8 +206,8 @@ fn parent_id(transition: &RunTransition<'_>, index: usize) -> Option<String> {
     transition.step(of.parent).map(|parent| parent.id.clone())
 }
 
-/// The open request of another child of the same step, whose notification covers a further child. A call that is asked
-/// again has a notification of its own.
+/// The open request of another child of the same step, whose own notification covers a further child. A call that is
+/// asked again has a notification of its own.
 fn open_sibling(transition: &RunTransition<'_>, index: usize) -> Option<HoldId> {
     let step = transition.step(index)?;
     let parent = step.child_of.filter(|_| step.approval.is_none())?.parent;
@@ -216,6 +216,7 @@ fn open_sibling(transition: &RunTransition<'_>, index: usize) -> Option<HoldId> 
     let mut siblings = steps.filter(|step| is_sibling(step.child_of));
     siblings.find_map(|step| {
         let on = step.phase.try_as_awaiting_person_ref()?;
+        step.approval.as_ref().filter(|asked| !asked.is_covered)?;
         (on.kind == HoldKind::Approval && on.closing.is_none()).then_some(on.id)
     })
 }
@@ -238,7 +239,7 @@ fn ask_approval(
     let again = void.as_deref().map(|why| format!(" {why}"));
     let again = again.unwrap_or_default();
     let list = item.parent.as_ref();
-    let list = list.map(|parent| format!(" The page of the run lists all calls of {parent}."));
+    let list = list.map(|parent| format!(" The page of the run lists the calls of {parent}."));
     let list = list.unwrap_or_default();
     let spec = HoldSpec {
         step: Some(step.clone()),
@@ -277,6 +278,7 @@ fn ask_approval(
             valid_ms: rule.valid_ms,
             state: ApprovalState::Requested,
             decision: None,
+            is_covered: item.notified_with.is_some(),
         }));
     }
     transition.set_phase(index, StepPhase::AwaitingPerson(Box::new(on)), row);

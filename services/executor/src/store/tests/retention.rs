@@ -8,7 +8,7 @@ use super::*;
 use crate::domain::run::LimitRow;
 
 /// Tables with rows of a run, and the column that names it.
-const TABLES: [(&str, &str); 7] = [
+pub(super) const TABLES: [(&str, &str); 7] = [
     ("runs", "id"),
     ("run_values", "run_id"),
     ("steps", "run_id"),
@@ -62,7 +62,7 @@ pub(super) async fn expired_runs_go(db: &DatabaseConnection) {
     assert_eq!(load_all(db, &keys).await.len(), kept.len());
 }
 
-fn rows_of(run: &Run) -> [Effect; 6] {
+pub(super) fn rows_of(run: &Run) -> [Effect; 6] {
     let step = || "step-01".to_owned();
     [
         Effect::Value {

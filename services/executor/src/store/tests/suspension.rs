@@ -83,6 +83,7 @@ pub(super) async fn shows_calls(db: &DatabaseConnection) {
         request: Some(json!({ "n": number, "text": text })),
         started_at: Some(now() + TimeDelta::seconds(i64::try_from(number).unwrap())),
         dispatch: 1,
+        attempts: 1,
         ..StepRow::new(run.id, &run.steps[0])
     };
     let response = ActionResult {
@@ -103,7 +104,7 @@ pub(super) async fn shows_calls(db: &DatabaseConnection) {
     }];
     // A call that people are asked about, or a fan-out.
     let undispatched = StepRow {
-        dispatch: 0,
+        attempts: 0,
         ..row(151, String::new())
     };
     let rows = (0..150)

@@ -21,7 +21,7 @@
   const formOf = (field) => field.form && field.form.elements.do ? field.form.elements.do.value : "";
   const twin = (root, field) => [...root.querySelectorAll("input, textarea, select")].find((one) =>
     one.name === field.name && formOf(one) === formOf(field) &&
-    (field.type !== "radio" || one.value === field.value));
+    (!["radio", "checkbox"].includes(field.type) || one.value === field.value));
 
   // Keeps typed text and opened details. Text without a field in the new part is shown below it.
   const replace = (fresh, keep) => {

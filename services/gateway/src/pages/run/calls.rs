@@ -12,7 +12,7 @@ use maud::{Markup, html};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::super::context;
+use super::super::approval_items;
 use super::super::fragment::Fragment;
 use super::super::sanitize::one_line;
 use super::super::session::{Fields, SignedInUser, Viewer, invalid_form};
@@ -102,7 +102,7 @@ fn form(user: &SignedInUser, run: RunId, name: &str, calls: &[ListedCall<'_>]) -
                         input type="checkbox" name={ (BOX) (call.step) } value=(call.digest);
                         " " code { (one_line(call.step, 100)) }
                     }
-                    (context::value(call.args, 0))
+                    (approval_items::arguments(call.args, call.digest))
                     @if let Some(request) = call.request {
                         a href={ "/requests/" (request) } { "Show the request" }
                     }

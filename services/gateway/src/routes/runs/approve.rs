@@ -13,6 +13,7 @@ use crate::auth::may::Decide;
 use crate::body::{invalid_field, rewrite_pointers};
 use crate::call::{Call, JsonBody};
 use crate::problem::{JsonResult, ProblemBody};
+use crate::redaction::runs::parent_of;
 use crate::routes::requests::decisions::check_length;
 use crate::use_cases::decide_steps::{DecidedStep, StepDecision, decide_steps};
 
@@ -93,11 +94,10 @@ impl ApproveStepsBody {
             .iter()
             .chain(&self.rejected_steps)
             .collect();
-        let is_call = |id: &String| !named.contains(id);
-        let (seen, own): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.digests)
-            .into_iter()
-            .partition(|(id, _)| is_call(id));
-        let mut digests = own;
+        let (mut digests, seen): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(&mut self.digests)
+                .into_iter()
+                .partition(|(id, _)| named.contains(id));
         let seen_of = |step: &str| {
             let calls = seen.iter().filter(|(id, _)| parent_of(id) == Some(step));
             calls
@@ -196,13 +196,6 @@ impl StepOutcome {
             },
         }
     }
-}
-
-/// The step with `for_each` of which this may be a call.
-fn parent_of(step: &str) -> Option<&str> {
-    let (parent, item) = step.rsplit_once('-')?;
-    let is_number = !item.is_empty() && item.chars().all(|c| c.is_ascii_digit());
-    is_number.then_some(parent)
 }
 
 /// Where the body has a member of the command for one step.

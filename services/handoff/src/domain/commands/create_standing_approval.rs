@@ -14,8 +14,9 @@ use crate::domain::input::Caller;
 use crate::domain::lookup::Facts;
 use crate::domain::model::aggregate::Aggregate;
 use crate::domain::model::limits::{
-    STANDING_APPROVAL_LIFE_MS, STANDING_APPROVAL_LIFE_TEXT, STANDING_APPROVAL_USES,
-    STANDING_APPROVALS_MAX, STANDING_APPROVALS_PER_CALL_MAX, VERSION_CHARS_MAX,
+    EARLY_APPROVALS_MAX, STANDING_APPROVAL_LIFE_MS, STANDING_APPROVAL_LIFE_TEXT,
+    STANDING_APPROVAL_USES, STANDING_APPROVALS_MAX, STANDING_APPROVALS_PER_CALL_MAX,
+    VERSION_CHARS_MAX,
 };
 use crate::domain::model::standing_approval::{CountedStandingApproval, StandingApproval};
 use crate::domain::refusal::Refusal;
@@ -71,12 +72,18 @@ pub(crate) fn create_standing_approval(
     if of_call.len() >= STANDING_APPROVALS_PER_CALL_MAX {
         return Err(Refusal::TooManyOfOneCall(kind).into());
     }
-    let need = Need::StandingApprovalCount(facts.workspace.clone(), now);
+    let is_early = kind.planned.is_some();
+    let need = Need::StandingApprovalCount {
+        workspace: facts.workspace.clone(),
+        is_early,
+        now,
+    };
     let count = facts.find(need.clone(), Fact::try_as_standing_approval_count)?;
     let count = count.unwrap_or_default();
-    // Those of one call are bounded by their call.
-    let is_counted = kind.planned.is_none();
-    if is_counted && count >= STANDING_APPROVALS_MAX {
+    if is_early && count >= EARLY_APPROVALS_MAX {
+        return Err(Refusal::TooManyEarlyApprovals.into());
+    }
+    if !is_early && count >= STANDING_APPROVALS_MAX {
         return Err(Refusal::TooManyStandingApprovals.into());
     }
     let reply = reply(&approval, now);
@@ -90,10 +97,7 @@ pub(crate) fn create_standing_approval(
         effects: Vec::new(),
         // Later decisions of the same batch must count it.
         facts: vec![
-            (
-                need,
-                Fact::StandingApprovalCount(count + u64::from(is_counted)),
-            ),
+            (need, Fact::StandingApprovalCount(count + 1)),
             (of_kind, Fact::StandingApprovals(of_call)),
         ],
         reply,
@@ -127,6 +131,9 @@ fn find_errors(terms: &StandingApprovalTerms) -> Vec<FieldError> {
         errors.push(FieldError::at("/version", message));
     }
     if let Some(call) = &terms.call {
+        if terms.max_uses != 1 {
+            errors.push(FieldError::at("/max_uses", "expected 1 for one call"));
+        }
         if call.step.is_empty() || call.step.chars().count() > STEP_CHARS_MAX {
             let message = format!("expected 1 to {STEP_CHARS_MAX} characters");
             errors.push(FieldError::at("/call/step", message));

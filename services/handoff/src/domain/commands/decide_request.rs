@@ -269,7 +269,7 @@ pub(crate) fn reply_decided(request: &Request) -> Reply {
     })
 }
 
-/// Keeps a late decision if it is new and the limits allow it.
+/// Keeps a late decision if it is new, the limits allow it, and the request is not erased.
 fn keep_late_answer(
     request: &Request,
     end: End,
@@ -280,7 +280,9 @@ fn keep_late_answer(
     let is_same = |one: &LateAnswer| one.by == verdict.by && one.data == data;
     let is_known = request.late.iter().any(is_same);
     let kept: usize = request.late.iter().map(|one| json_bytes(&one.data)).sum();
-    let has_room = request.late.len() < LATE_MAX && kept + json_bytes(&data) <= LATE_BYTES_MAX;
+    let has_room = request.erased_at.is_none()
+        && request.late.len() < LATE_MAX
+        && kept + json_bytes(&data) <= LATE_BYTES_MAX;
     let refusal = Refusal::already_decided(request.id, end, is_known || has_room);
     if is_known || !has_room {
         return Err(refusal.into());

@@ -1,5 +1,6 @@
 //! `handoff.set_holds`: the executor sends the states that it wants of its holds.
 
+use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::Effect as DecisionEffect;
 use holdpoint_contracts::hold::{HoldSpec, HoldState, SetHoldReply};
 use holdpoint_contracts::notification::RequestEventKind;
@@ -131,29 +132,7 @@ fn adopt_state(
     if transition.request.progress.ladder.ended.take().is_some() {
         transition.request.progress.ladder.fired -= 1;
     }
-    transition.request.phase = match state {
-        HoldState::Open { deadline, .. } => Phase::Open {
-            deadline: deadline.filter(|_| !is_owned),
-        },
-        HoldState::Frozen {
-            since,
-            remaining_ms,
-            ..
-        } => Phase::Frozen {
-            since: *since,
-            remaining_ms: remaining_ms.filter(|_| !is_owned),
-        },
-        HoldState::Withdrawn { reason, by } => Phase::Withdrawn {
-            reason: reason.clone(),
-            by: by.clone(),
-            at: context.now,
-        },
-        HoldState::Erased { .. } => Phase::Withdrawn {
-            reason: ERASED.to_owned(),
-            by: None,
-            at: context.now,
-        },
-    };
+    transition.request.phase = phase_of(state, is_owned, context.now);
     match state {
         HoldState::Open { .. } | HoldState::Frozen { .. } if is_first => {
             assign_new_request(transition, context)?;
@@ -185,6 +164,33 @@ fn adopt_state(
     } else {
         SetHoldReply::Set
     })
+}
+
+/// The phase that a desired state wants. A run that a person owns has no deadline.
+fn phase_of(state: &HoldState, is_owned: bool, now: DateTime<Utc>) -> Phase {
+    match state {
+        HoldState::Open { deadline, .. } => Phase::Open {
+            deadline: deadline.filter(|_| !is_owned),
+        },
+        HoldState::Frozen {
+            since,
+            remaining_ms,
+            ..
+        } => Phase::Frozen {
+            since: *since,
+            remaining_ms: remaining_ms.filter(|_| !is_owned),
+        },
+        HoldState::Withdrawn { reason, by } => Phase::Withdrawn {
+            reason: reason.clone(),
+            by: by.clone(),
+            at: now,
+        },
+        HoldState::Erased { .. } => Phase::Withdrawn {
+            reason: ERASED.to_owned(),
+            by: None,
+            at: now,
+        },
+    }
 }
 
 /// Undoes a timeout and notifies the audience again.

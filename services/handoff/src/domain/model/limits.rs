@@ -15,6 +15,9 @@ pub(crate) const POLICIES_MAX: usize = 200;
 /// Most standing approvals of a workspace that have not expired and are not revoked.
 pub(crate) const STANDING_APPROVALS_MAX: u64 = 200;
 
+/// Most early approvals of a workspace that have not expired and are not revoked. Each covers one call.
+pub(crate) const EARLY_APPROVALS_MAX: u64 = 100_000;
+
 /// Most of them for calls of one tool by one agent: a new request checks the schema of each.
 pub(crate) const STANDING_APPROVALS_PER_CALL_MAX: usize = 10;
 

@@ -50,7 +50,10 @@ pub(crate) fn read_standing_approvals<'s>(
     load_together(kinds.iter().map(|kind| find(kind).map(drop)))?;
     let mut approvals = Vec::new();
     for kind in &kinds {
-        approvals.extend(find(kind)?);
+        let of_kind = find(kind)?;
+        // An early approval is for the first request about its call. A surplus one never decides a later request.
+        let is_spent = kind.planned.is_some() && of_kind.iter().any(|one| one.used > 0);
+        approvals.extend(of_kind.into_iter().filter(|_| !is_spent));
     }
     // Approvals of this call come first, and then the one that expires first.
     approvals.sort_by_key(|one| {

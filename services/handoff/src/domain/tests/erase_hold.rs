@@ -43,7 +43,7 @@ fn sends_an_erased_event(world: &World) -> bool {
     world
         .effects
         .iter()
-        .any(|effect| matches!(effect, Effect::RequestEvent(_, event) if event.request.erased))
+        .any(|effect| matches!(effect, Effect::RequestEvent(_, event) if event.request.erased_at.is_some()))
 }
 
 #[test]
@@ -54,7 +54,10 @@ fn an_open_request_is_withdrawn_and_emptied() {
     assert!(!stored(&world).contains(MARKER), "{}", stored(&world));
     assert!(matches!(world.phase(), Phase::Withdrawn { .. }));
     let view = world.view();
-    assert!(view.erased && view.actions.is_empty(), "{view:?}");
+    assert!(
+        view.erased_at.is_some() && view.actions.is_empty(),
+        "{view:?}"
+    );
     assert_eq!(
         (view.step.as_deref(), view.question.as_str()),
         (Some("step-02"), "erased")
@@ -89,6 +92,10 @@ fn a_decision_stays_without_its_words() {
         after.history.iter().all(|entry| entry.note.is_none()),
         "{after:?}"
     );
+    // An open tab may send an answer later.
+    let before = stored(&world);
+    assert!(world.decide_as("oscar", respond(MARKER)).is_err());
+    assert_eq!(stored(&world), before);
 }
 
 /// Messages may be repeated, late, or overtake each other.
@@ -114,7 +121,7 @@ fn an_unknown_hold_of_a_run_cannot_be_opened_later() {
     let deadline = None;
     world.desired_state(2, HoldState::Open { spec, deadline });
     assert!(!stored(&world).contains(MARKER));
-    assert!(!sends_an_erased_event(&world), "nobody was notified");
+    assert!(!sends_an_erased_event(&world), "no user was notified");
 }
 
 #[test]

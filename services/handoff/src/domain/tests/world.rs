@@ -242,8 +242,10 @@ impl World {
                 let of_call = of_call.filter(|one| one.approval.call_kind() == *kind);
                 Lookup::Found(Fact::StandingApprovals(of_call.cloned().collect()))
             }
-            Need::StandingApprovalCount(..) => {
-                Lookup::Found(Fact::StandingApprovalCount(self.standing.len() as u64))
+            Need::StandingApprovalCount { is_early, .. } => {
+                let of_kind = self.standing.iter();
+                let of_kind = of_kind.filter(|one| one.approval.terms.call.is_some() == *is_early);
+                Lookup::Found(Fact::StandingApprovalCount(of_kind.count() as u64))
             }
         }
     }

@@ -41,6 +41,17 @@ pub(super) fn standing(number: u32, tool: &str) -> StandingApproval {
     }
 }
 
+/// Of one call of one run.
+fn early(number: u32) -> StandingApproval {
+    let mut approval = standing(number, "refund");
+    approval.terms.call = Some(PlannedCall {
+        run: "run_01920000000070008000000000000001".parse().unwrap(),
+        step: "pay".to_owned(),
+        digest: "00".repeat(32),
+    });
+    approval
+}
+
 pub(super) fn used(approval: &StandingApproval, number: u32) -> Effect {
     let request = format!("hold_01920000000070008000000000000001-{number}");
     Effect::StandingApprovalUsed {
@@ -57,6 +68,14 @@ async fn insert(db: &DatabaseConnection, effects: &[Effect]) -> Result<(), Store
     tx.commit().await
 }
 
+fn live_count(is_early: bool) -> Need {
+    Need::StandingApprovalCount {
+        workspace: acme(),
+        is_early,
+        now: now(),
+    }
+}
+
 pub(super) async fn are_counted(db: &DatabaseConnection) {
     let (one, other) = (standing(5, "refund"), standing(9, "deploy"));
     let mut revoked = standing(7, "refund");
@@ -65,13 +84,7 @@ pub(super) async fn are_counted(db: &DatabaseConnection) {
         at: now(),
     });
     let expired = standing(0, "refund");
-    let early = PlannedCall {
-        run: "run_01920000000070008000000000000001".parse().unwrap(),
-        step: "pay".to_owned(),
-        digest: "00".repeat(32),
-    };
-    let mut planned = standing(11, "refund");
-    planned.terms.call = Some(early.clone());
+    let planned = early(11);
     let all = [&one, &other, &revoked, &expired, &planned];
     let states = all.map(|state| (Aggregate::StandingApproval(Box::new(state.clone())), 0));
     assert_eq!(save_all(db, &states).await, []);
@@ -88,28 +101,24 @@ pub(super) async fn are_counted(db: &DatabaseConnection) {
         tool: "refund".parse().unwrap(),
         planned: None,
     };
-    let of_planned = kind.of_planned(early.run, &early.step);
-    let of_planned = Need::StandingApprovals(acme(), of_planned, now());
-    let (of_call, count) = (
-        Need::StandingApprovals(acme(), kind, now()),
-        Need::StandingApprovalCount(acme(), now()),
-    );
-    let tx = begin_write(db).await.unwrap();
-    let needs = [of_call.clone(), of_planned.clone(), count.clone()];
-    let found = handoff().find(&tx, &needs).await.unwrap();
-    tx.commit().await.unwrap();
     let counted = |approval: &StandingApproval, used| CountedStandingApproval {
         approval: approval.clone(),
         used,
     };
+    let of_calls = |kind, found| {
+        let need = Need::StandingApprovals(acme(), kind, now());
+        (need, Fact::StandingApprovals(found))
+    };
     let expected = [
-        (of_call, Fact::StandingApprovals(vec![counted(&one, 2)])),
-        (
-            of_planned,
-            Fact::StandingApprovals(vec![counted(&planned, 0)]),
-        ),
-        (count, Fact::StandingApprovalCount(2)),
+        of_calls(kind, vec![counted(&one, 2)]),
+        of_calls(planned.call_kind(), vec![counted(&planned, 0)]),
+        (live_count(false), Fact::StandingApprovalCount(2)),
+        (live_count(true), Fact::StandingApprovalCount(1)),
     ];
+    let needs = expected.clone().map(|(need, _)| need);
+    let tx = begin_write(db).await.unwrap();
+    let found = handoff().find(&tx, &needs).await.unwrap();
+    tx.commit().await.unwrap();
     assert_eq!(found, expected);
 
     let listed = list_standing_approvals(db, &acme(), None, 10)

@@ -27,7 +27,7 @@ pub(crate) fn record_request_event(
     lookup: LookupFn<'_>,
     now: DateTime<Utc>,
 ) -> Decision {
-    if event.request.erased {
+    if event.request.erased_at.is_some() {
         return Ok(record_erased(workspace, event));
     }
     let lifecycle = request_lifecycle(workspace, event.id, lookup);
@@ -37,7 +37,7 @@ pub(crate) fn record_request_event(
     let is_late = lifecycle.ended.is_some_and(|ended| ended > event.rev);
     if is_late && is_erased(workspace, event.id, lookup)? {
         let mut erased = event.clone();
-        erase_request_event(&mut erased);
+        erase_request_event(&mut erased, now);
         return Ok(record_erased(workspace, &erased));
     }
     let reopened = event.kind == RequestEventKind::Opened && lifecycle.opened.is_some();
@@ -100,7 +100,7 @@ pub(crate) fn record_request_event(
     ))
 }
 
-/// Stores an event of a request whose contact is erased, and erases all its notifications. Nobody is notified.
+/// Stores an event of a request whose contact is erased, and erases all its notifications. It notifies no user.
 fn record_erased(workspace: &Workspace, event: &RequestEvent) -> Outcome {
     let subject = Subject::Request {
         event: Box::new(without_details(event)),

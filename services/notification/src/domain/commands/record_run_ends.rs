@@ -9,7 +9,9 @@ use crate::domain::decision::{
     Decision, Lookup, LookupFn, Outcome, Undecided, both, decided, with_fact,
 };
 use crate::domain::effect::{Effect, NewDeliveries, Reply};
-use crate::domain::model::{DeliveryRules, FanOutProgress, NotificationEvent, Subject, Watch};
+use crate::domain::model::{
+    Aggregate, DeliveryRules, EventKey, FanOutProgress, NotificationEvent, Subject, Watch,
+};
 use crate::domain::need::{Need, Person};
 use crate::domain::rules::fan_out::notify_watchers;
 use crate::domain::rules::recipients::{active_person, subscriptions, watchers};
@@ -24,6 +26,9 @@ pub(crate) fn record_run_end(
     lookup: LookupFn<'_>,
     now: DateTime<Utc>,
 ) -> Decision {
+    if end.erased {
+        return Ok(erase_run_end(workspace, end));
+    }
     if known.is_some_and(|known| known.fan_out != FanOutProgress::NotStarted) {
         let reply = Reply::RunEndRecorded(RunEndRecorded::Known);
         return Ok(Outcome::Unchanged(reply));
@@ -67,6 +72,16 @@ pub(crate) fn record_run_end(
         Reply::RunEndRecorded(RunEndRecorded::Told),
         calls.fact,
     ))
+}
+
+/// The contact of the run is erased: all notifications of its ends are.
+fn erase_run_end(workspace: &Workspace, end: &RunEnded) -> Outcome {
+    let erase = Effect::EraseHold {
+        workspace: workspace.clone(),
+        hold: EventKey::of_run_end(workspace, end).hold,
+    };
+    let reply = Reply::RunEndRecorded(RunEndRecorded::Known);
+    decided(Aggregate::Stateless, vec![erase], reply)
 }
 
 /// The executor replies that a run had ended before a person began to watch it. The person is notified at once,

@@ -250,16 +250,16 @@ impl NotificationEvent {
     #[must_use]
     pub fn is_erased(&self) -> bool {
         match &self.subject {
-            Subject::Request { event, .. } => event.request.erased,
+            Subject::Request { event, .. } => event.request.erased_at.is_some(),
             Subject::RunEnd(end) => end.erased,
             Subject::System(_) => false,
         }
     }
 
-    /// Empties it, and notifies nobody any more. Its row stays until its retention, so that a repeated message is known.
-    pub fn erase(&mut self) {
+    /// Empties it and ends its notifications. Its row stays until its retention, so that a repeated message is recognized.
+    pub fn erase(&mut self, now: DateTime<Utc>) {
         match &mut self.subject {
-            Subject::Request { event, .. } => erase_request_event(event),
+            Subject::Request { event, .. } => erase_request_event(event, now),
             Subject::RunEnd(end) => {
                 end.message.clear();
                 end.erased = true;
@@ -290,7 +290,7 @@ impl NotificationEvent {
 }
 
 /// Empties what people or agents have written.
-pub(crate) fn erase_request_event(event: &mut RequestEvent) {
+pub(crate) fn erase_request_event(event: &mut RequestEvent, now: DateTime<Utc>) {
     let request = &mut *event.request;
     ERASED.clone_into(&mut request.question);
     request.options.clear();
@@ -304,7 +304,7 @@ pub(crate) fn erase_request_event(event: &mut RequestEvent) {
     (request.response, request.default, request.schema) = (None, None, None);
     (request.title, request.task) = (None, None);
     (request.link, request.callback) = (None, None);
-    request.erased = true;
+    request.erased_at = Some(now);
     event.to.clear();
 }
 

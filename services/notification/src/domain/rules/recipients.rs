@@ -55,18 +55,16 @@ fn askers(event: &RequestEvent) -> Vec<Recipient> {
     names.map(Recipient::User).collect()
 }
 
-/// Whether the notification of another call of the same fan-out covers this event. People open one page, which lists
-/// all calls, and a list of a hundred calls must not notify them a hundred times.
+/// Whether the notification of another call of the same fan-out covers the opening of this one. People open one page,
+/// which lists the calls, and a list of a hundred calls must not notify them a hundred times. Reminders are not covered:
+/// those of the other call may go to other users.
 pub(crate) fn is_covered(
     workspace: &Workspace,
     event: &RequestEvent,
     lookup: LookupFn<'_>,
 ) -> Result<bool, Undecided> {
-    let asks = matches!(
-        event.kind,
-        RequestEventKind::Opened | RequestEventKind::Escalated
-    );
-    let item = event.request.items.first().filter(|_| asks);
+    let is_opening = event.kind == RequestEventKind::Opened;
+    let item = event.request.items.first().filter(|_| is_opening);
     let Some(other) = item.and_then(|item| item.notified_with) else {
         return Ok(false);
     };

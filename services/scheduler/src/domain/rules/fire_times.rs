@@ -118,7 +118,7 @@ fn with_wildcards(text: &str) -> String {
 }
 
 fn is_number(text: &str, number: u32) -> bool {
-    text.parse() == Ok(number)
+    text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse() == Ok(number)
 }
 
 fn read_zone(name: &str) -> Result<Tz, Box<FieldError>> {

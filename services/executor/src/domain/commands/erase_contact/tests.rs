@@ -145,6 +145,18 @@ fn a_repetition_begins_again_only_after_the_end() {
     assert!(again.erasure.unwrap().is_running());
 }
 
+/// A put during an erasure brings new data, which the running erasure does not concern.
+#[test]
+fn data_that_was_put_again_is_erased_by_another_erasure() {
+    let put_again = Contact {
+        deleted: false,
+        fields: contact().fields,
+        ..erased(&contact())
+    };
+    let next = erased(&put_again);
+    assert!(next.deleted && next.fields.is_empty());
+}
+
 /// Each hold and task is wanted erased with a higher `rev` than anything before, and the run goes.
 #[test]
 fn an_ended_run_is_deleted_and_its_holds_are_erased() {

@@ -220,7 +220,7 @@ fn a_new_definition_without_the_promise_counts_as_new() {
     assert!(!registry.entry().is_idempotent());
 }
 
-/// S2-R2: nobody lowers the gate for a definition that nobody has looked at.
+/// S2-R2: an operator cannot lower the risk of a definition that the operator has not seen.
 #[test]
 fn an_operator_lowers_only_what_it_has_seen() {
     let mut registry = Registry::default();

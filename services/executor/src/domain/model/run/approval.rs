@@ -19,6 +19,9 @@ pub struct StepApproval {
     pub state: ApprovalState,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<ApprovalDecision>,
+    /// Whether the notification of another request announced it. Then it announces no further one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_covered: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

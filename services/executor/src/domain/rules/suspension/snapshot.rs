@@ -33,11 +33,12 @@ pub(crate) fn inline_or_reference(value: Value, left: &mut usize) -> Value {
     }
 }
 
-/// The calls of a step, oldest first: its failed attempts, and its newest one. A step that was never dispatched has
-/// called nothing, and the row of one that waits for an approval describes the call that is asked for.
+/// The calls of a step, oldest first: its failed attempts, and its newest one. A step without an attempt has called
+/// nothing; the end of a run fences it, so its dispatch says nothing. The row of one that waits for an approval describes
+/// the call that is asked for.
 #[must_use]
 pub fn calls_of_row(row: StepRow) -> Vec<ToolCallView> {
-    let Some(tool) = row.tool.filter(|_| row.dispatch > 0) else {
+    let Some(tool) = row.tool.filter(|_| row.attempts > 0) else {
         return Vec::new();
     };
     let is_asked = row.status == StepStatus::WaitingConfirm;

@@ -133,7 +133,7 @@ impl Request {
             items: spec.items.clone(),
             asked_by: self.asked_by(spec),
             redacted: false,
-            erased: self.erased_at.is_some(),
+            erased_at: self.erased_at,
         })
     }
 }
