@@ -228,7 +228,7 @@ async fn a_full_disk_of_the_tables_loses_no_work() {
             std::fs::copy(entry.path(), copies.path().join(entry.file_name())).unwrap();
         }
     }
-    assert_eq!(dead_letters(copies.path()).unwrap(), 0);
+    assert_eq!(dead_letters(copies.path()).await.unwrap(), 0);
 }
 
 /// The same for JetStream, with tables on another disk. Commands are still handled and answered. A server that has

@@ -82,7 +82,7 @@ async fn results_gather_in_the_order_of_the_items() {
         assert_eq!(run["failure"]["code"], code, "{run}");
         assert_eq!(step(&run, "each")["error_code"], code);
     }
-    assert_eq!(dead_letters(&world.up.data_dir()).unwrap(), 0);
+    assert_eq!(dead_letters(&world.up.data_dir()).await.unwrap(), 0);
 }
 
 /// The most items that are allowed end within seconds, and reading the run shows a bounded part of them.
@@ -99,7 +99,7 @@ async fn ten_thousand_items_end_within_seconds() {
     assert_eq!(step(&run, "all")["request"]["message"], "10000: n9999");
     assert_eq!(step(&run, "each")["items"]["completed"], 10_000);
     assert_eq!(run["steps"].as_array().unwrap().len(), 102);
-    assert_eq!(dead_letters(&world.up.data_dir()).unwrap(), 0);
+    assert_eq!(dead_letters(&world.up.data_dir()).await.unwrap(), 0);
 }
 
 /// Kill -9 in the middle: every item is done, each under one idempotency key, and the results keep their order.

@@ -322,7 +322,7 @@ async fn an_accepted_value_stops_nothing() {
     assert!(rest.await.unwrap() > 0, "HOLDPOINT_SEED={seed}");
     let used = doors.0.iter().filter(|(_, [_, taken])| *taken > 0);
     assert!(used.count() >= 7, "HOLDPOINT_SEED={seed}: {doors:?}");
-    assert_eq!(dead_letters(&world.up.data_dir()).unwrap(), 0);
+    assert_eq!(dead_letters(&world.up.data_dir()).await.unwrap(), 0);
     let ready = Client::new()
         .get(format!("{}/readyz", world.up.url))
         .send()

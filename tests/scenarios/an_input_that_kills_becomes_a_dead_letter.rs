@@ -6,7 +6,7 @@ use std::time::Duration;
 use holdpoint_testkit::{Up, UpOptions, holdpoint_binary, until};
 use serde_json::{Value, json};
 
-use crate::world::{PATIENCE, at_rest, log, rows, tables_of};
+use crate::world::{PATIENCE, at_rest, dead_letters, log, tables_of};
 
 /// Allowed deaths until the killing input is a dead letter: one in a batch, three alone, and one more for another
 /// input in flight.
@@ -64,7 +64,7 @@ async fn a_killing_input_is_a_dead_letter_after_three_deaths() {
     done(&up, &other).await;
     let data = up.data_dir();
     let kept = until(PATIENCE, "the dead letter", async || {
-        (rows(&data, "dead_letters").ok()? == 1).then_some(())
+        (dead_letters(&data).await.ok()? == 1).then_some(())
     });
     kept.await.unwrap();
     let (_, events) = up.get(&format!("/runs/{run}/events")).await.unwrap();

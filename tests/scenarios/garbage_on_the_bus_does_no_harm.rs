@@ -99,7 +99,7 @@ async fn ten_thousand_garbage_messages_do_no_harm() {
         .await
         .unwrap();
     }
-    let kept = dead_letters(&world.up.data_dir()).unwrap();
+    let kept = dead_letters(&world.up.data_dir()).await.unwrap();
     assert!(kept > 100, "{kept} of them are kept");
 }
 
@@ -156,6 +156,6 @@ async fn a_poisoned_command_stops_no_other_of_its_batch() {
     })
     .await
     .unwrap();
-    let kept = dead_letters(&world.up.data_dir()).unwrap();
+    let kept = dead_letters(&world.up.data_dir()).await.unwrap();
     assert_eq!(kept, 1, "the poisoned one");
 }

@@ -42,7 +42,7 @@ async fn a_request_that_is_too_large_is_413_with_the_limit() {
     let (_, runs) = world.up.get("/runs").await.unwrap();
     assert_eq!(runs["items"], json!([]), "nothing was started");
     goes_on(&world).await;
-    assert_eq!(dead_letters(&world.up.data_dir()).unwrap(), 0);
+    assert_eq!(dead_letters(&world.up.data_dir()).await.unwrap(), 0);
 }
 
 /// S3-R3, People "Must": an answer of 1 MB is refused and the question stays open. The largest allowed answer counts.
@@ -85,7 +85,7 @@ async fn an_answer_of_a_megabyte_is_refused_and_the_question_stays() {
     let ended = world.until_status(&run, "completed").await;
     let kept = ended["steps"][0]["response"]["data"]["answer"].as_str();
     assert_eq!(kept.map(str::len), Some(most - 2), "{ended}");
-    assert_eq!(dead_letters(&world.up.data_dir()).unwrap(), 0);
+    assert_eq!(dead_letters(&world.up.data_dir()).await.unwrap(), 0);
 }
 
 /// `arguments_too_large`: the arguments of a step are larger than a dispatch may be.
@@ -136,5 +136,5 @@ async fn a_run_that_is_too_large_names_its_omitted_results() {
     let (status, refused) = world.up.post(&pause, &json!({})).await.unwrap();
     assert_eq!((status, &refused["code"]), (409, &json!("run_final")));
     goes_on(&world).await;
-    assert_eq!(dead_letters(&world.up.data_dir()).unwrap(), 0);
+    assert_eq!(dead_letters(&world.up.data_dir()).await.unwrap(), 0);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use holdpoint_bus::{Bus, StreamUse};
 use holdpoint_testkit::{TestNats, Up, UpOptions, nats, until};
-use sea_orm::{ConnectionTrait as _, Database, Statement};
+use sea_orm::{ConnectionTrait as _, Database, DatabaseConnection, Statement};
 use serde_json::{Value, json};
 
 /// Longest wait for a condition in real time.
@@ -153,14 +153,16 @@ pub(crate) fn log(message: &str) -> Value {
 }
 
 /// Rows in the dead-letter tables of all services.
-pub(crate) fn dead_letters(data: &std::path::Path) -> anyhow::Result<u64> {
-    rows(data, "dead_letters")
+pub(crate) async fn dead_letters(data: &std::path::Path) -> anyhow::Result<u64> {
+    let tables = KernelTables::open(&format!("sqlite:{}", data.display())).await?;
+    tables.count("dead_letters").await
 }
 
 /// Waits until all desired states are acknowledged, all outboxes and streams are empty, and checks that there is no
 /// dead letter. `database` is `sqlite:` with a folder, or the address of a Postgres.
 pub(crate) async fn at_rest(database: &str, nats_url: &str) -> anyhow::Result<()> {
     let bus = Bus::connect(nats_url, "test").await?;
+    let tables = KernelTables::open(database).await?;
     let mut last = String::new();
     let rest = until(PATIENCE, "all work is finished", async || {
         let mut left = Vec::new();
@@ -172,7 +174,7 @@ pub(crate) async fn at_rest(database: &str, nats_url: &str) -> anyhow::Result<()
         }
         // Messages move from rows to streams and never back.
         for table in ["outbox", "desired_states", "dead_letters"] {
-            left.push((table, rows_at(database, table).await.ok()?));
+            left.push((table, tables.count(table).await.ok()?));
         }
         last = format!("{left:?}");
         left.iter().all(|(_, count)| *count == 0).then_some(())
@@ -189,40 +191,39 @@ pub(crate) fn tables_of(up: &Up) -> String {
 /// Services with a command stream and tables of the kernel.
 const SERVICES: [&str; 4] = ["executor", "scheduler", "handoff", "notification"];
 
-/// [`rows`], also on Postgres.
-async fn rows_at(database: &str, table: &str) -> anyhow::Result<u64> {
-    if let Some(folder) = database.strip_prefix("sqlite:") {
-        return rows(folder.as_ref(), table);
-    }
-    let db = Database::connect(database).await?;
-    let mut all = 0;
-    for service in SERVICES {
-        let count = format!("SELECT count(*) FROM {service}.{table}");
-        let count = Statement::from_string(db.get_database_backend(), count);
-        let row = db.query_one_raw(count).await?.context("a count")?;
-        all += u64::try_from(row.try_get_by_index::<i64>(0)?)?;
-    }
-    db.close().await?;
-    Ok(all)
-}
+/// The tables that the kernel keeps in each service.
+struct KernelTables(Vec<OfService>);
 
-/// The rows of a kernel table of all services.
-pub(crate) fn rows(data: &std::path::Path, table: &str) -> anyhow::Result<u64> {
-    let mut all = 0;
-    for service in SERVICES {
-        let file = data.join(format!("{service}.db"));
-        let script = "import sqlite3, sys; print(sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True)\
-                      .execute(f'select count(*) from {sys.argv[2]}').fetchone()[0])";
-        let output = std::process::Command::new("python3")
-            .args(["-c", script])
-            .arg(&file)
-            .arg(table)
-            .output()?;
-        let said = String::from_utf8(output.stdout)?;
-        all += said
-            .trim()
-            .parse::<u64>()
-            .with_context(|| format!("{service}: {}", String::from_utf8_lossy(&output.stderr)))?;
+/// A connection, and what precedes the name of a table.
+struct OfService(DatabaseConnection, String);
+
+impl KernelTables {
+    /// `database` is `sqlite:` with a folder, or the address of a Postgres.
+    async fn open(database: &str) -> anyhow::Result<Self> {
+        let mut services = Vec::new();
+        if let Some(folder) = database.strip_prefix("sqlite:") {
+            for service in SERVICES {
+                let file = format!("sqlite://{folder}/{service}.db?mode=ro");
+                services.push(OfService(Database::connect(file).await?, String::new()));
+            }
+            return Ok(Self(services));
+        }
+        let db = Database::connect(database).await?;
+        for service in SERVICES {
+            services.push(OfService(db.clone(), format!("{service}.")));
+        }
+        Ok(Self(services))
     }
-    Ok(all)
+
+    /// The rows of a table of all services.
+    async fn count(&self, table: &str) -> anyhow::Result<u64> {
+        let mut all = 0;
+        for OfService(db, prefix) in &self.0 {
+            let count = format!("SELECT count(*) FROM {prefix}{table}");
+            let count = Statement::from_string(db.get_database_backend(), count);
+            let row = db.query_one_raw(count).await?.context("a count")?;
+            all += u64::try_from(row.try_get_by_index::<i64>(0)?)?;
+        }
+        Ok(all)
+    }
 }

@@ -11,8 +11,8 @@ use crate::world::{HistoryConfig, TURNS, World};
 /// Default number of histories: about 25 s on two cores.
 const HISTORIES: u64 = 500;
 
-/// Histories where `CI` is set: about 2.5 minutes on two cores.
-const HISTORIES_OF_CI: u64 = 3_000;
+/// Histories where `CI` is set: about 3 minutes on two cores.
+const HISTORIES_OF_CI: u64 = 2_000;
 
 /// Histories that together cover everything in [`COVERAGE`].
 const COVERED_WITHIN: u64 = 400;

@@ -16,8 +16,16 @@ use crate::{docker, skip};
 const READY: &str = "database system is ready to accept connections";
 /// Images that `cargo xtask images` makes: initialised already, so they say [`READY`] once.
 const LOCAL: &str = "holdpoint-test/";
-/// A crash table runs some thirty processes on one server.
-const MORE_CONNECTIONS: &str = "max_connections=400";
+/// Settings of the server. A crash table runs some thirty processes on one server. No test cuts the power of the
+/// machine, so no commit waits for the disk.
+const SETTINGS: [&str; 6] = [
+    "-c",
+    "max_connections=400",
+    "-c",
+    "fsync=off",
+    "-c",
+    "full_page_writes=off",
+];
 
 /// An empty Postgres database. Its container ends at drop.
 #[derive(Debug)]
@@ -81,6 +89,15 @@ impl TestPostgres {
     pub async fn another(&self) -> anyhow::Result<String> {
         fresh_database(&self.url).await
     }
+
+    /// A copy of one of its databases, to which nothing may be connected.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub async fn copy_of(&self, database: &str) -> anyhow::Result<String> {
+        let (_, name) = database.rsplit_once('/').context("no path")?;
+        fresh_database_with(&self.url, &format!("TEMPLATE {name} STRATEGY file_copy")).await
+    }
 }
 
 async fn container(name: &str, tag: &str) -> anyhow::Result<TestPostgres> {
@@ -92,7 +109,7 @@ async fn container(name: &str, tag: &str) -> anyhow::Result<TestPostgres> {
         .with_exposed_port(5432.tcp())
         .with_wait_for(WaitFor::Log(ready))
         .with_env_var("POSTGRES_PASSWORD", "postgres")
-        .with_cmd(["-c", MORE_CONNECTIONS])
+        .with_cmd(SETTINGS)
         .start();
     let container = timeout(docker::START_WAIT, start)
         .await

@@ -7,6 +7,7 @@
 mod approvals;
 mod ending;
 mod fan_out;
+mod gate_entries;
 mod histories;
 mod leases;
 mod limits;

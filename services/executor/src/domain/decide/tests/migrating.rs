@@ -29,7 +29,7 @@ fn world(before: &str, after: &str) -> World {
 }
 
 /// Applies a new version of the agent.
-fn edit(world: &mut World, head: &str, steps: &str) {
+pub(super) fn edit(world: &mut World, head: &str, steps: &str) {
     let text = format!("agent: outreach\non_pause: cancel\n{head}steps:\n{steps}");
     let plan = Plan::compile(&text).unwrap_or_else(|errors| panic!("{errors:?}\n{text}"));
     world.next_plan = Some(Arc::new(PlanFact::new(plan)));
