@@ -137,7 +137,7 @@ async fn runs_above_the_limit_wait_for_a_place() {
     assert_eq!(world.run(cancelled).await["status"], "cancelled");
     let most = most_at_once(&world, &runs).await;
     assert!(most <= 4, "2 for each of 2 keys, and not {most}");
-    assert_eq!(dead_letters(&world.up.data_dir()).unwrap(), 0);
+    assert_eq!(dead_letters(&world.up.data_dir()).await.unwrap(), 0);
     at_rest(&tables_of(&world.up), &world.up.nats_url)
         .await
         .unwrap();

@@ -19,9 +19,7 @@ use crate::operation::{
     PlanOperation, PlannedOperation, RunResultView, StartOperation,
 };
 use crate::problem::FieldError;
-use crate::run::{
-    ChangedRun, HoldKind, Page, PausedBy, ResumeMode, RunStatus, RunView, StartedRun,
-};
+use crate::run::{ChangedRun, HoldKind, Page, PausedBy, ResumeMode, RunStatus, RunView};
 use crate::steps::{
     ClaimView, Deregister, Grant, Heartbeat, HeartbeatReply, NodeView, ResultReply, StartSteps,
     StepResults,
@@ -57,7 +55,7 @@ commands! {
     PutTool:         "put_tool"(tool.name)             -> ToolView;
     DeleteTool:      "delete_tool"(name)               -> ();
     RegisterTools:   "register_tools"(node)            -> Vec<Reply<RegisteredTool>>;
-    StartRun:        "start_run"(run)                  -> StartedRun;
+    StartRun:        "start_run"(run)                  -> crate::run::StartedRun;
     StartScheduled:  "start_scheduled"(starts[0].run)  -> Vec<Reply<ScheduledStartReply>>;
     PauseRun:        "pause_run"(run)                  -> ChangedRun;
     ResumeRun:       "resume_run"(run)                 -> ChangedRun;

@@ -18,7 +18,8 @@ use crate::domain::model::run::{AtWorker, FanOut, Phase, Run, Step, StepApproval
 use crate::domain::model::step_row::StepRow;
 use crate::domain::model::time::millis_between;
 use crate::domain::views::hold_messages::{
-    accepted_message, hold_message, hold_outcome_message, timer_message, timer_outcome_message,
+    accepted_message, hold_message, hold_outcome_message, time_left, timer_message,
+    timer_outcome_message,
 };
 
 /// Name of the node that is the executor itself (S2-R7).
@@ -35,13 +36,6 @@ pub const STEP_CHILDREN_SHOWN_MAX: usize = 100;
 
 /// Most children of all steps that the view of a run shows.
 pub const CHILDREN_SHOWN_MAX: usize = 500;
-
-/// Units of the remaining time, in milliseconds.
-const SECOND_MS: u64 = 1_000;
-
-const MINUTE_MS: u64 = 60_000;
-
-const DAY_MS: u64 = 86_400_000;
 
 /// The input of a run as its view shows it.
 #[must_use]
@@ -85,13 +79,6 @@ fn within(left: &mut usize, mut row: StepRow) -> StepRow {
     row
 }
 
-/// The remaining time of a wait, rounded up: to minutes from one day on, else to seconds. A wait of five days
-/// shows as five days right after it began (S0-AC1).
-fn time_left(ms: u64) -> Duration {
-    let unit_ms = if ms >= DAY_MS { MINUTE_MS } else { SECOND_MS };
-    Duration::from_millis(ms.div_ceil(unit_ms).saturating_mul(unit_ms))
-}
-
 impl Run {
     /// The run without its steps, at this instant.
     #[must_use]
@@ -125,8 +112,10 @@ impl Run {
 
     #[must_use]
     pub fn started(&self, changed: bool, now: DateTime<Utc>) -> Box<StartedRun> {
-        let run = self.view(now);
-        Box::new(StartedRun { run, changed })
+        Box::new(StartedRun {
+            run: self.view(now),
+            changed,
+        })
     }
 
     #[must_use]
@@ -198,8 +187,11 @@ impl Run {
             (Some(message), _) => message,
             (None, Some((step, hold, ms))) => timer_message(&step.id, hold, time_left(ms)),
             (None, None) => {
-                let due = self.delayed_start().map(|(_, due)| due);
-                accepted_message(self, due.map(|due| time_left(millis_between(now, due))))
+                let start = self.delayed_start();
+                accepted_message(
+                    self,
+                    start.map(|(_, due)| time_left(millis_between(now, due))),
+                )
             }
         }
     }
