@@ -146,7 +146,7 @@ impl Tables for Executor {
                     rows.leases.remove(&(*run, step.clone()));
                 }
                 Effect::Limits { row, .. } => {
-                    rows.limits.insert(row.run, row.clone());
+                    rows.limits.insert(row.run, (**row).clone());
                 }
                 Effect::OperationResult(it) => {
                     let is_first = rows.results.insert((it.operation, it.run));

@@ -254,10 +254,9 @@ impl Store<ExecutorDomain> for Executor {
         effects: &[Effect],
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        let (mut versions, mut values, mut expired) = (Vec::new(), Vec::new(), None);
-        let (mut histories, mut lease_events) = (Vec::new(), Vec::new());
+        let (mut versions, mut values, mut forgotten) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut histories, mut lease_events, mut activities) = (vec![], vec![], vec![]);
         let mut leases: BTreeMap<String, Option<&Lease>> = BTreeMap::new();
-        let (mut activities, mut forgotten) = (Vec::new(), Vec::new());
         let mut steps: BTreeMap<(RunId, &str), step_row::Merged<'_>> = BTreeMap::new();
         for effect in effects {
             match effect {
@@ -299,8 +298,8 @@ impl Store<ExecutorDomain> for Executor {
                     forgotten.push((workspace, contact));
                 }
                 Effect::Users(changes) => directory::apply(db, changes).await?,
-                Effect::DeleteExpiredRuns { before } => expired = Some(*before),
-                Effect::StepDispatch(_)
+                Effect::DeleteExpiredRuns { .. }
+                | Effect::StepDispatch(_)
                 | Effect::LeasesRenewed { .. }
                 | Effect::ScopeSyncPending
                 | Effect::OperationResult(_)
@@ -322,7 +321,7 @@ impl Store<ExecutorDomain> for Executor {
         activity_row::replace(db, &forgotten, activities).await?;
         insert_rows(db, versions, None).await?;
         step_row::upsert(db, steps.into_values()).await?;
-        write_histories_and_delete(db, values, histories, effects, expired).await
+        write_histories_and_delete(db, values, histories, effects).await
     }
 }
 
@@ -370,7 +369,6 @@ async fn write_histories_and_delete(
     values: Vec<run_value_row::ActiveModel>,
     histories: Vec<history_row::ActiveModel>,
     effects: &[Effect],
-    expired: Option<DateTime<Utc>>,
 ) -> Result<(), StoreError> {
     run_value_row::insert(db, values).await?;
     insert_rows(db, histories, None).await?;
@@ -378,7 +376,7 @@ async fn write_histories_and_delete(
     snapshot_row::upsert(db, effects).await?;
     run_limit_row::upsert(db, effects).await?;
     erase(db, effects).await?;
-    delete_expired(db, expired).await
+    delete_expired(db, effects).await
 }
 
 /// The last effect on each lease of a batch counts. The leases of heartbeats are renewed.

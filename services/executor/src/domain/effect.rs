@@ -39,7 +39,7 @@ pub enum Effect {
         workspace: Workspace,
         agent: AgentName,
         version: u32,
-        plan: Plan,
+        plan: Box<Plan>,
     },
     /// Store the input of a run, or the result of a step.
     Value {
@@ -129,7 +129,10 @@ pub enum Effect {
     /// Store the snapshot of a suspended run. The newest one counts.
     Snapshot(Arc<SnapshotView>),
     /// Store which place a run holds or wants, and for which start it counts.
-    Limits { workspace: Workspace, row: LimitRow },
+    Limits {
+        workspace: Workspace,
+        row: Box<LimitRow>,
+    },
     /// Wake the sweep that starts queued runs: a run of this key has ended or has left the queue.
     PlacesChanged { key: String },
     /// Append to a run's history, and nudge its subscribers.

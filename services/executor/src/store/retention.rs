@@ -13,6 +13,7 @@ use super::{
     history_row, lease_event_row, operation_result_row, operation_row, run_limit_row, run_row,
     run_value_row, step_row,
 };
+use crate::domain::Effect;
 
 /// Runs of one page. A run may have thousands of rows in other tables, and callers wait for the commit.
 const RUNS: u64 = 50;
@@ -34,13 +35,15 @@ pub(crate) async fn has_expired(
 /// Deletes a page of runs, and a page of the results of an operation.
 pub(super) async fn delete_expired(
     db: &impl ConnectionTrait,
-    before: Option<DateTime<Utc>>,
+    effects: &[Effect],
 ) -> Result<(), StoreError> {
-    let Some(before) = before else {
-        return Ok(());
-    };
-    delete_expired_runs(db, before).await?;
-    delete_expired_operation(db, before).await
+    for effect in effects {
+        if let Effect::DeleteExpiredRuns { before } = effect {
+            delete_expired_runs(db, *before).await?;
+            delete_expired_operation(db, *before).await?;
+        }
+    }
+    Ok(())
 }
 
 async fn expired_operation(

@@ -228,7 +228,7 @@ async fn values_and_history_come_back(db: &DatabaseConnection) {
             workspace: acme(),
             agent: "outreach".parse().unwrap(),
             version: 1,
-            plan: plan(),
+            plan: Box::new(plan()),
         },
         value("$input", json!({ "n": 1 })),
         value("step-01", json!(null)),

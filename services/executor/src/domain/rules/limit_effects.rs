@@ -51,7 +51,7 @@ pub(crate) fn limit_effects(transition: &RunTransition<'_>) -> (Vec<Effect>, Vec
     }
     effects.push(Effect::Limits {
         workspace: transition.run.workspace.clone(),
-        row: after,
+        row: Box::new(after),
     });
     (effects, facts)
 }

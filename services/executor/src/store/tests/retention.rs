@@ -75,12 +75,12 @@ pub(super) fn rows_of(run: &Run) -> [Effect; 6] {
         Effect::Snapshot(Arc::new(suspension::snapshot(run.id, "odd"))),
         Effect::Limits {
             workspace: acme(),
-            row: LimitRow {
+            row: Box::new(LimitRow {
                 run: run.id,
                 once: Some(run.id.to_string()),
                 start: None,
                 place: None,
-            },
+            }),
         },
         Effect::LeaseEvent {
             run: run.id,

@@ -38,7 +38,7 @@ async fn queues_are_found_by_an_index() {
 fn row(run: RunId, key: &str, seconds: i64, number: Option<u32>) -> Effect {
     Effect::Limits {
         workspace: acme(),
-        row: LimitRow {
+        row: Box::new(LimitRow {
             run,
             once: None,
             start: None,
@@ -47,19 +47,19 @@ fn row(run: RunId, key: &str, seconds: i64, number: Option<u32>) -> Effect {
                 since: now() + TimeDelta::seconds(seconds),
                 number,
             }),
-        },
+        }),
     }
 }
 
 fn free(run: RunId) -> Effect {
     Effect::Limits {
         workspace: acme(),
-        row: LimitRow {
+        row: Box::new(LimitRow {
             run,
             once: None,
             start: None,
             place: None,
-        },
+        }),
     }
 }
 
@@ -122,21 +122,21 @@ pub(super) async fn come_back(db: &DatabaseConnection) {
 pub(super) async fn have_one_winner(db: &DatabaseConnection) {
     let once = |run: RunId| Effect::Limits {
         workspace: acme(),
-        row: LimitRow {
+        row: Box::new(LimitRow {
             run,
             once: Some("order 7".to_owned()),
             start: None,
             place: None,
-        },
+        }),
     };
     let start = |run: RunId| Effect::Limits {
         workspace: acme(),
-        row: LimitRow {
+        row: Box::new(LimitRow {
             run,
             once: None,
             start: Some(("rate".to_owned(), 7, now())),
             place: None,
-        },
+        }),
     };
     let place = |run: RunId| row(run, "won", 0, Some(0));
     let of_each = |run: fn() -> RunId| [place(run()), once(run()), start(run())];
