@@ -126,9 +126,10 @@ async fn answer_all(mut stream: TcpStream, calls: Arc<Mutex<Vec<Call>>>, after: 
             "/headers" => &shown,
             _ => body,
         };
-        let location = match to {
-            "" => String::new(),
-            to => format!("location: {to}\r\n"),
+        let location = match (path, to) {
+            ("/priced", _) => "holdpoint-cost: 0.25\r\n".to_owned(),
+            (_, "") => String::new(),
+            (_, to) => format!("location: {to}\r\n"),
         };
         let answer = format!(
             "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{location}content-length: {}\r\n\r\n{body}",

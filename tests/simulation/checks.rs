@@ -151,7 +151,9 @@ impl Checks {
                 run.is_final()
                     || !run.pauses.is_empty()
                     || run.questions().next().is_some()
-                    || run.people().next().is_some(),
+                    || run.people().next().is_some()
+                    // The sweep of queued runs has found no place for it.
+                    || run.wanted_place().is_some(),
                 "{run:#?} waits without a waker"
             );
             let granted = |phase: &StepPhase| matches!(phase, StepPhase::Granted(_));

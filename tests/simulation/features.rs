@@ -36,9 +36,11 @@ pub(crate) enum Feature {
     FanningOut,
     /// One action is done with many runs.
     Operations,
+    /// Agents limit their runs, their starts and their calls.
+    Limits,
 }
 
-const COUNT: usize = Feature::Operations as usize + 1;
+const COUNT: usize = Feature::Limits as usize + 1;
 
 /// The features of one history.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +64,7 @@ impl Features {
             Feature::Schedules,
             Feature::FanningOut,
             Feature::Operations,
+            Feature::Limits,
         ] {
             drawn[last as usize] = chance.one_in(2);
         }

@@ -18,6 +18,7 @@ impl World {
         if self.chance.one_in(4) {
             text.push_str(INPUTS);
         }
+        text.push_str(&self.limits());
         text.push_str("steps:\n");
         for step in 0..1 + self.chance.place(5) {
             let what = self.step();
@@ -26,6 +27,25 @@ impl World {
             if step > 0 && self.chance.one_in(4) {
                 text.push_str("    needs: []\n");
             }
+        }
+        text
+    }
+
+    fn limits(&mut self) -> String {
+        if !self.features.has(Feature::Limits) || self.chance.one_in(2) {
+            return String::new();
+        }
+        let (runs, calls) = (1 + self.chance.below(2), 1 + self.chance.below(4));
+        let all = [
+            format!("concurrency: {{ runs: {runs} }}"),
+            format!("budget: {{ steps: {calls} }}"),
+            format!("rate: {{ starts: {runs}, per: {calls}m }}"),
+        ];
+        let first = self.chance.place(all.len());
+        let second = self.chance.place(all.len());
+        let mut text = format!("limits:\n  {}\n", all[first]);
+        if second != first {
+            text.push_str(&format!("  {}\n", all[second]));
         }
         text
     }

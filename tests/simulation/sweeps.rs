@@ -185,10 +185,29 @@ pub(crate) fn operation_pages(executor: &SimService<Executor>) -> Vec<Input> {
     inputs
 }
 
+/// `sweeps/queued_runs.rs`: the first run of each queue, if there is a place.
+pub(crate) fn queued_runs(executor: &SimService<Executor>) -> Vec<Input> {
+    let runs = runs(executor);
+    let keys = executor.rows.queued_keys().into_iter();
+    let first = keys.filter_map(|key| {
+        let places = executor.rows.places(&key);
+        let first = places.queue.first()?;
+        let run = runs.iter().find(|run| run.id == *first)?;
+        let taken = u32::try_from(places.taken.len()).unwrap();
+        run.places().filter(|most| taken < *most)?;
+        Some(Input::Run {
+            workspace: run.workspace.clone(),
+            run: run.id,
+            input: RunInput::TakePlace,
+        })
+    });
+    first.collect()
+}
+
 /// `sweeps/redispatch.rs`: subject and dispatch of each queued step in a run that may proceed.
 pub(crate) fn step_dispatches(executor: &SimService<Executor>) -> Vec<(String, StepDispatch)> {
     let mut out = Vec::new();
-    for run in runs(executor).into_iter().filter(|run| run.moves()) {
+    for run in runs(executor).into_iter().filter(|run| run.may_call()) {
         for step in &run.steps {
             if !matches!(step.phase, StepPhase::Queued(_)) {
                 continue;

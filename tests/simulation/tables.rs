@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdpoint_executor::Executor;
+use holdpoint_executor::domain::need::Places;
+use holdpoint_executor::domain::run::LimitRow;
 use holdpoint_executor::domain::time::after;
 use holdpoint_executor::domain::{Aggregate, Effect, Fact, Key, Lease, Need};
 use holdpoint_handoff::Handoff;
@@ -72,9 +74,49 @@ pub(crate) struct ExecutorRows {
     pub(crate) leases: BTreeMap<StepKey, Lease>,
     /// The runs that have the result of an operation.
     results: BTreeSet<(OperationId, RunId)>,
+    limits: BTreeMap<RunId, LimitRow>,
 }
 
 impl ExecutorRows {
+    /// Who holds the places of a key, and who waits for one, in order.
+    pub(crate) fn places(&self, key: &str) -> Places {
+        let mut places = Places::default();
+        let mut queue = Vec::new();
+        for row in self.limits.values() {
+            let Some(place) = row.place.as_ref().filter(|place| place.key == key) else {
+                continue;
+            };
+            match place.number {
+                Some(number) => {
+                    let other = places.taken.insert(number, row.run);
+                    assert_eq!(other, None, "two runs have place {number} of {key}");
+                }
+                None => queue.push((place.since, row.run)),
+            }
+        }
+        queue.sort();
+        places.queue = queue.into_iter().map(|(_, run)| run).collect();
+        places
+    }
+
+    /// Keys with a queue.
+    pub(crate) fn queued_keys(&self) -> BTreeSet<String> {
+        let places = self.limits.values().filter_map(|row| row.place.as_ref());
+        let queued = places.filter(|place| place.number.is_none());
+        queued.map(|place| place.key.clone()).collect()
+    }
+
+    /// The starts of a key, newest first.
+    fn starts(&self, key: &str) -> Vec<(u64, DateTime<Utc>)> {
+        let starts = self.limits.values().filter_map(|row| row.start.as_ref());
+        let starts = starts.filter(|(of, ..)| of == key);
+        let mut starts: Vec<_> = starts.map(|(_, number, due)| (*number, *due)).collect();
+        starts.sort_by(|one, other| other.cmp(one));
+        let is_unique = starts.windows(2).all(|two| two[0].0 != two[1].0);
+        assert!(is_unique, "two starts of {key} have one number");
+        starts
+    }
+
     /// Expired leases, and all leases of nodes that are down.
     pub(crate) fn due(&self, now: DateTime<Utc>, is_down: impl Fn(&Lease) -> bool) -> Vec<&Lease> {
         let leases = self.leases.values();
@@ -102,6 +144,9 @@ impl Tables for Executor {
                 }
                 Effect::LeaseEnded { run, step } => {
                     rows.leases.remove(&(*run, step.clone()));
+                }
+                Effect::Limits { row, .. } => {
+                    rows.limits.insert(row.run, (**row).clone());
                 }
                 Effect::OperationResult(it) => {
                     let is_first = rows.results.insert((it.operation, it.run));
@@ -132,6 +177,12 @@ impl Tables for Executor {
         if let Need::OperationResult(operation, run) = need {
             let has_result = rows.results.contains(&(*operation, *run));
             return has_result.then_some(Fact::Count(1));
+        }
+        if let Need::Places(key) = need {
+            return Some(Fact::Places(Arc::new(rows.places(key))));
+        }
+        if let Need::Starts(key) = need {
+            return Some(Fact::Starts(Arc::new(rows.starts(key))));
         }
         let Need::Request(run, step) = need else {
             return None;

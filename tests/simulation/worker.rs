@@ -338,6 +338,7 @@ impl SimWorker {
                     duration_ms: 5,
                 },
                 error_code: None,
+                cost: None,
                 parks: stage == Stage::Parked,
             }],
         };

@@ -343,6 +343,10 @@ impl World {
         if !inputs.is_empty() {
             self.executor.submit(inputs, &mut env_of!(self));
         }
+        let inputs = sweeps::queued_runs(&self.executor);
+        if !inputs.is_empty() {
+            self.executor.submit(inputs, &mut env_of!(self));
+        }
         let inputs = sweeps::operation_pages(&self.executor);
         if !inputs.is_empty() {
             self.executor.submit(inputs, &mut env_of!(self));
@@ -462,6 +466,7 @@ impl World {
             || !self.executor.rows.leases.is_empty()
             || !sweeps::step_dispatches(&self.executor).is_empty()
             || !sweeps::scope_pages(&self.executor).is_empty()
+            || !sweeps::queued_runs(&self.executor).is_empty()
             || !sweeps::operation_pages(&self.executor).is_empty();
         if is_busy {
             return Some(self.now + TimeDelta::seconds(10));

@@ -6,6 +6,7 @@ use holdpoint_auth::Keys;
 use holdpoint_clock::Clock;
 use holdpoint_kernel::{PendingSweep, Vital};
 
+use crate::freed_places::FreedPlaces;
 use crate::queues::Queues;
 
 /// The keys, the clock and the shared state of the executor's tasks.
@@ -21,6 +22,8 @@ pub struct Executor {
     /// Erasures that have not deleted all their runs.
     pub(crate) erasures: Arc<PendingSweep>,
     pub(crate) queues: Arc<Queues>,
+    /// Keys with a place that a queued run may take.
+    pub(crate) places: Arc<FreedPlaces>,
 }
 
 impl Executor {
@@ -34,6 +37,7 @@ impl Executor {
             operations: Arc::default(),
             erasures: Arc::default(),
             queues: Arc::default(),
+            places: Arc::default(),
         }
     }
 }

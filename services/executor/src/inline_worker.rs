@@ -217,6 +217,7 @@ impl InlineWorker {
             dispatch: out.dispatch,
             result,
             error_code,
+            cost: None,
         });
         Some(about(out, input))
     }

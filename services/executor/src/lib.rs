@@ -5,6 +5,7 @@
 
 pub mod domain;
 mod executor;
+mod freed_places;
 mod inbound;
 mod inline_worker;
 mod outbound;

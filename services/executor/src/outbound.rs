@@ -104,6 +104,8 @@ impl Outbound<ExecutorDomain> for Executor {
                 | Effect::ProbeNode { .. }
                 | Effect::Snapshot(_)
                 | Effect::ScopeSyncPending
+                | Effect::Limits { .. }
+                | Effect::PlacesChanged { .. }
                 | Effect::OperationPending
                 | Effect::OperationResult(_)
                 | Effect::Users(_)
@@ -205,6 +207,7 @@ impl Outbound<ExecutorDomain> for Executor {
         let mut probes = Vec::new();
         let mut grown: BTreeMap<&Workspace, BTreeMap<_, u64>> = BTreeMap::new();
         let (mut has_pending_scope, mut has_operation) = (false, false);
+        let mut freed = Vec::new();
         let mut has_erasure = false;
         for effect in effects {
             if let Effect::History {
@@ -218,6 +221,8 @@ impl Outbound<ExecutorDomain> for Executor {
                 grown.entry(workspace).or_default().insert(*run, last);
             } else if let Effect::ProbeNode { node } = effect {
                 probes.push((subject::node(node), Bytes::from_static(b"null")));
+            } else if let Effect::PlacesChanged { key } = effect {
+                freed.push(key.clone());
             }
             has_pending_scope |= matches!(effect, Effect::ScopeSyncPending);
             has_operation |= matches!(effect, Effect::OperationPending);
@@ -233,6 +238,7 @@ impl Outbound<ExecutorDomain> for Executor {
         if has_erasure {
             self.erasures.begin();
         }
+        self.places.add(freed);
         let histories = grown.into_iter().filter_map(|(workspace, runs)| {
             let body = write(&Nudge {
                 runs: runs.into_iter().collect(),

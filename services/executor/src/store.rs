@@ -45,6 +45,7 @@ mod node_row;
 mod operation_result_row;
 mod operation_row;
 mod retention;
+mod run_limit_row;
 mod run_row;
 mod run_stats;
 mod run_value_row;
@@ -91,6 +92,7 @@ pub(crate) use operation_row::{
     list as list_operations, one as operation, unfinished as unfinished_operations,
 };
 pub(crate) use retention::has_expired;
+pub(crate) use run_limit_row::{first_queued, queued_keys};
 pub(crate) use run_row::{
     Filter, OfContact, count as count_runs, list as list_runs, of_contact as runs_of_contact,
     one as run, open as open_runs, with_ids as runs,
@@ -175,6 +177,7 @@ impl Store<ExecutorDomain> for Executor {
         let mut values: Vec<(RunId, &str)> = Vec::new();
         let (mut plans, mut requests, mut activities) = (Vec::new(), Vec::new(), Vec::new());
         let (mut failed, mut tool_calls, mut snapshots) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut places, mut starts, mut once) = (Vec::new(), Vec::new(), Vec::new());
         let (mut results, mut operations) = (Vec::new(), Vec::new());
         let mut counted = Vec::new();
         let mut users: BTreeMap<&Workspace, Vec<UserName>> = BTreeMap::new();
@@ -191,6 +194,9 @@ impl Store<ExecutorDomain> for Executor {
                 Need::Snapshot(run) => snapshots.push(*run),
                 Need::ToolCount(workspace) => counted.push(workspace),
                 Need::Activities(workspace, contact) => activities.push((workspace, contact)),
+                Need::Places(key) => places.push(key.as_str()),
+                Need::Starts(key) => starts.push(key.as_str()),
+                Need::StartedOnce(key) => once.push(key.as_str()),
                 Need::OperationResult(operation, run) => results.push((*operation, *run)),
                 Need::RunningOperations(workspace) => operations.push(workspace),
                 Need::State(_) => {}
@@ -203,6 +209,9 @@ impl Store<ExecutorDomain> for Executor {
         found.extend(activity_row::find(db, &activities).await?);
         found.extend(tool_calls::find(db, &tool_calls).await?);
         found.extend(snapshot_row::find(db, &snapshots).await?);
+        found.extend(run_limit_row::find_places(db, &places).await?);
+        found.extend(run_limit_row::find_starts(db, &starts).await?);
+        found.extend(run_limit_row::find_started(db, &once).await?);
         found.extend(operation_result_row::find(db, &results).await?);
         found.extend(operation_row::find_counts(db, &operations).await?);
         found.extend(tool_row::find_counts(db, &counted).await?);
@@ -245,10 +254,9 @@ impl Store<ExecutorDomain> for Executor {
         effects: &[Effect],
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        let (mut versions, mut values, mut expired) = (Vec::new(), Vec::new(), None);
-        let (mut histories, mut lease_events) = (Vec::new(), Vec::new());
+        let (mut versions, mut values, mut forgotten) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut histories, mut lease_events, mut activities) = (vec![], vec![], vec![]);
         let mut leases: BTreeMap<String, Option<&Lease>> = BTreeMap::new();
-        let (mut activities, mut forgotten) = (Vec::new(), Vec::new());
         let mut steps: BTreeMap<(RunId, &str), step_row::Merged<'_>> = BTreeMap::new();
         for effect in effects {
             match effect {
@@ -290,8 +298,8 @@ impl Store<ExecutorDomain> for Executor {
                     forgotten.push((workspace, contact));
                 }
                 Effect::Users(changes) => directory::apply(db, changes).await?,
-                Effect::DeleteExpiredRuns { before } => expired = Some(*before),
-                Effect::StepDispatch(_)
+                Effect::DeleteExpiredRuns { .. }
+                | Effect::StepDispatch(_)
                 | Effect::LeasesRenewed { .. }
                 | Effect::ScopeSyncPending
                 | Effect::OperationResult(_)
@@ -304,6 +312,8 @@ impl Store<ExecutorDomain> for Executor {
                 | Effect::RunEnded { .. }
                 | Effect::NodeTimer { .. }
                 | Effect::Snapshot(_)
+                | Effect::Limits { .. }
+                | Effect::PlacesChanged { .. }
                 | Effect::ProbeNode { .. } => {}
             }
         }
@@ -311,7 +321,7 @@ impl Store<ExecutorDomain> for Executor {
         activity_row::replace(db, &forgotten, activities).await?;
         insert_rows(db, versions, None).await?;
         step_row::upsert(db, steps.into_values()).await?;
-        write_histories_and_delete(db, values, histories, effects, expired).await
+        write_histories_and_delete(db, values, histories, effects).await
     }
 }
 
@@ -352,21 +362,21 @@ fn states<'c, S>(
     changed.collect()
 }
 
-/// Writes values, what happened, what operations did, and the snapshots of suspended runs. Deletions come last, so that
-/// no row of a deleted run is written after its deletion.
+/// Writes values, what happened, what operations did, the snapshots of suspended runs, and the limits of runs. Deletions
+/// come last, so that no row of a deleted run is written after its deletion.
 async fn write_histories_and_delete(
     db: &Transaction,
     values: Vec<run_value_row::ActiveModel>,
     histories: Vec<history_row::ActiveModel>,
     effects: &[Effect],
-    expired: Option<DateTime<Utc>>,
 ) -> Result<(), StoreError> {
     run_value_row::insert(db, values).await?;
     insert_rows(db, histories, None).await?;
     operation_result_row::insert(db, effects).await?;
     snapshot_row::upsert(db, effects).await?;
+    run_limit_row::upsert(db, effects).await?;
     erase(db, effects).await?;
-    delete_expired(db, expired).await
+    delete_expired(db, effects).await
 }
 
 /// The last effect on each lease of a batch counts. The leases of heartbeats are renewed.

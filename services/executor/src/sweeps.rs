@@ -1,10 +1,11 @@
-//! Background passes over the executor's tables: expired leases, dispatches without a grant, runs that do not
-//! follow a command for their agent or workspace yet, runs of operations and of erased contacts, and runs past their
+//! Background passes over the executor's tables: expired leases, dispatches without a grant, queued runs, runs that do
+//! not follow a command for their agent or workspace yet, runs of operations and of erased contacts, and runs past their
 //! retention. A sweep decides nothing; its finds become inputs.
 
 mod erasures;
 mod leases;
 mod operations;
+mod queued_runs;
 mod redispatch;
 mod retention;
 mod scope_sync;
@@ -44,6 +45,10 @@ pub(crate) fn start(
     let scope_sync = scope_sync::ScopeSync(Arc::clone(pages));
     let trigger = start_sweep(handle, db.clone(), scope_sync, stop.clone(), tracker);
     pages.connect(trigger, handle.status());
+    let places = &service.places;
+    let queued_runs = queued_runs::QueuedRuns::new(Arc::clone(places));
+    let trigger = start_sweep(handle, db.clone(), queued_runs, stop.clone(), tracker);
+    places.connect(trigger, handle.status());
     let operations = &service.operations;
     let sweep = operations::Operations(Arc::clone(operations));
     let trigger = start_sweep(handle, db.clone(), sweep, stop.clone(), tracker);

@@ -55,7 +55,7 @@ commands! {
     PutTool:         "put_tool"(tool.name)             -> ToolView;
     DeleteTool:      "delete_tool"(name)               -> ();
     RegisterTools:   "register_tools"(node)            -> Vec<Reply<RegisteredTool>>;
-    StartRun:        "start_run"(run)                  -> RunView;
+    StartRun:        "start_run"(run)                  -> crate::run::StartedRun;
     StartScheduled:  "start_scheduled"(starts[0].run)  -> Vec<Reply<ScheduledStartReply>>;
     PauseRun:        "pause_run"(run)                  -> ChangedRun;
     ResumeRun:       "resume_run"(run)                 -> ChangedRun;

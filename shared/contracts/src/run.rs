@@ -208,6 +208,19 @@ pub struct Clocks {
     pub human_ms: u64,
 }
 
+/// What a run has used of its budget since its start, or since a person granted the budget again.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Spent {
+    /// Calls of tools.
+    pub steps: u32,
+    /// Time from then on, in milliseconds.
+    pub wall_time_ms: u64,
+    /// Time of tools, in milliseconds.
+    pub active_time_ms: u64,
+    /// As tools report it.
+    pub cost: f64,
+}
+
 /// One step as the API shows it (S2-R15).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepView {
@@ -397,6 +410,9 @@ pub struct RunView {
     /// Why it failed or was cancelled.
     pub failure: Option<Failure>,
     pub clocks: Clocks,
+    /// What it has used of its budget, if its agent has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent: Option<Spent>,
     /// When it was accepted.
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
@@ -423,6 +439,21 @@ pub struct ChangedRun {
     pub run: RunView,
     /// False: it had this state already.
     pub changed: bool,
+}
+
+/// The run of a start.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StartedRun {
+    #[serde(flatten)]
+    pub run: RunView,
+    /// False: its agent starts once for such a start, and this is the run of the first one.
+    #[serde(default = "is_new", skip_serializing_if = "Clone::clone")]
+    pub changed: bool,
+}
+
+/// An older executor does not say it.
+const fn is_new() -> bool {
+    true
 }
 
 /// One page of a list.

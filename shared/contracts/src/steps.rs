@@ -180,6 +180,9 @@ pub struct StepResult {
     /// dispatched again with the answer; `result` is for people only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub parks: bool,
+    /// What the call has cost, in the unit of the budgets of the workspace's agents; none: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
 }
 
 /// Answer to one [`StepResult`]; either way the worker may forget it.

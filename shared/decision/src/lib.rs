@@ -128,6 +128,20 @@ pub enum Undecided<D: Decider> {
     Refused(D::Refusal),
 }
 
+impl<D: Decider> Undecided<D> {
+    /// Adds the needs of what follows, so that one round loads both.
+    #[must_use]
+    pub fn with_needs_of<T>(self, following: impl FnOnce() -> Result<T, Self>) -> Self {
+        let Self::NeedsMore(mut needs) = self else {
+            return self;
+        };
+        if let Err(Self::NeedsMore(more)) = following() {
+            needs.extend(more);
+        }
+        Self::NeedsMore(needs)
+    }
+}
+
 // A derive would ask for `D: PartialEq` and miss the boxed types.
 impl<D: Decider> PartialEq for Outcome<D>
 where

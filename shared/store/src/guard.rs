@@ -46,19 +46,27 @@ pub(crate) fn upsert_or_fail(
         .to_owned()
 }
 
+/// Prefix of the unique indexes for which several writers compete.
+const CONTENDED: &str = "contended_";
+
 /// Whether a transaction failed because another one was faster: a row did not have the version that its writer had
-/// read, or a new row exists.
+/// read, a new row exists, or a value of a new row is taken.
 #[must_use]
 pub fn is_conflict(error: &StoreError) -> bool {
     let error = match error {
-        StoreError::Database(DbErr::Exec(RuntimeErr::SqlxError(error))) => error,
+        StoreError::Database(
+            DbErr::Exec(RuntimeErr::SqlxError(error)) | DbErr::Query(RuntimeErr::SqlxError(error)),
+        ) => error,
         StoreError::Conflict { .. } => return true,
         StoreError::Database(_) | StoreError::Folder { .. } | StoreError::BrokenRow { .. } => {
             return false;
         }
     };
     error.as_database_error().is_some_and(|error| {
-        error.kind() == ErrorKind::NotNullViolation && error.message().ends_with(PRIOR_VERSION)
+        let has_changed =
+            error.kind() == ErrorKind::NotNullViolation && error.message().ends_with(PRIOR_VERSION);
+        let is_taken = |index: &str| index.starts_with(CONTENDED);
+        has_changed || error.is_unique_violation() && error.constraint().is_some_and(is_taken)
     })
 }
 

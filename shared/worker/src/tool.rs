@@ -3,6 +3,7 @@
 //! Owns the types of a call and of its result. It must know nothing of leases or retries: the caller
 //! decides whether and when a tool is called again.
 
+mod cost;
 mod result;
 
 use std::fmt;
@@ -15,6 +16,7 @@ pub use holdpoint_contracts::tool::Risk;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+pub use self::cost::CallCost;
 pub use self::result::{PARKED, SUSPENDED, ToolFailure, ToolResult, ToolSuccess};
 use crate::suspension::CallSuspension;
 
@@ -35,6 +37,8 @@ pub struct ToolCall {
     pub stop: CancellationToken,
     /// The request to stop, and what the tool saves if its run is suspended or the worker shuts down.
     pub suspension: CallSuspension,
+    /// What the call costs, if the tool says so.
+    pub cost: CallCost,
 }
 
 impl fmt::Debug for ToolCall {

@@ -47,7 +47,7 @@ use self::start_requests::StartRequester;
 use self::suspension::{SuspendableStep, Suspender};
 use crate::suspension::CallSuspension;
 use crate::suspension::sandbox::Sandboxes;
-use crate::tool::{Tool, ToolCall};
+use crate::tool::{CallCost, Tool, ToolCall};
 use crate::tools::MAX_INLINE_RESULT;
 
 /// Default number of steps at once.
@@ -78,6 +78,7 @@ pub async fn call_tool(
         now: clock.now(),
         stop: CancellationToken::new(),
         suspension: CallSuspension::default(),
+        cost: CallCost::default(),
     };
     let done = outcome::call(tool, call, MAX_INLINE_RESULT).await;
     (done.result, done.error_code)

@@ -25,5 +25,6 @@ pub(crate) mod start_steps;
 pub(crate) mod step_results;
 pub(crate) mod suspension;
 pub(crate) mod take_over_run;
+pub(crate) mod take_place;
 pub(crate) mod timers_fired;
 pub(crate) mod watch_run_ends;

@@ -36,6 +36,7 @@ use crate::domain::commands::step_results::{park_step, report_result};
 use crate::domain::commands::suspension::suspend_run::suspend_run;
 use crate::domain::commands::suspension::suspend_steps::suspend_step;
 use crate::domain::commands::take_over_run::take_over_run;
+use crate::domain::commands::take_place::try_place;
 use crate::domain::commands::timers_fired::fire_timer;
 use crate::domain::commands::watch_run_ends::{unwatch_scope, watch_run, watch_scope};
 use crate::domain::decision::{
@@ -88,7 +89,10 @@ impl Decider for ExecutorDomain {
             | Need::OperationResult(..)
             | Need::RunningOperations(_)
             | Need::ToolCount(_)
-            | Need::User(..) => None,
+            | Need::User(..)
+            | Need::Places(_)
+            | Need::Starts(_)
+            | Need::StartedOnce(_) => None,
         }
     }
 
@@ -130,7 +134,10 @@ impl Decider for ExecutorDomain {
             | Aggregate::Tool(_) => true,
             Aggregate::Contact(_) | Aggregate::Operation(_) | Aggregate::Stateless => false,
             // A waiting run gets no input for long. The next one loads it.
-            Aggregate::Run(run) => matches!(run.status(), RunStatus::Queued | RunStatus::Running),
+            Aggregate::Run(run) => {
+                let is_hot = matches!(run.status(), RunStatus::Queued | RunStatus::Running);
+                is_hot && !run.is_queued_by_limits()
+            }
         }
     }
 
@@ -390,7 +397,7 @@ fn decide_run<'a>(
     let transition = RunTransition::new(run, lookup, now);
     match input {
         // The caller repeats the start under the same id and gets the run.
-        RunInput::Start { .. } => Ok(RunOutcome::Unchanged(Reply::Run(Box::new(run.view(now))))),
+        RunInput::Start { .. } => Ok(RunOutcome::Unchanged(Reply::Run(run.started(true, now)))),
         RunInput::StartScheduled(_) => Ok(RunOutcome::Unchanged(Reply::ScheduledStart(
             ScheduledStartReply::Started,
         ))),
@@ -403,6 +410,7 @@ fn decide_run<'a>(
         RunInput::Signal { by, signal } => signal_run(transition, by, signal),
         // Scopes are applied before every input. This input only triggers that.
         RunInput::ApplyScopes => Ok(RunOutcome::Unchanged(Reply::Nothing(()))),
+        RunInput::TakePlace => try_place(transition),
         RunInput::Watch => watch_run(transition),
         RunInput::TimerFired { hold, rev } => fire_timer(transition, *hold, *rev),
         RunInput::StartStep(delivered) => start_delivered_step(transition, delivered),

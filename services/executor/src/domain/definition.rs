@@ -14,6 +14,7 @@ mod diagnostics;
 mod fields;
 mod for_each;
 mod graph;
+mod limits;
 mod lines;
 pub(in crate::domain) mod people;
 mod read;
@@ -82,6 +83,7 @@ impl AgentChecker<'_> {
         let description = self.description(fields.get("description"));
         let on_pause = self.on_pause(fields.get("on_pause"));
         let inputs = self.inputs(fields);
+        let limits = self.limits(fields.get("limits"));
         let drafts = self.drafts(fields)?;
         let steps = self.steps(drafts);
         Some(Plan {
@@ -89,6 +91,7 @@ impl AgentChecker<'_> {
             description,
             on_pause,
             inputs,
+            limits,
             steps,
         })
     }

@@ -15,7 +15,7 @@ use holdpoint_contracts::hold::{CloseReply, DesiredHold, HandoffUpdateReply};
 use holdpoint_contracts::notification::RunEnded;
 use holdpoint_contracts::operation::OperationView;
 use holdpoint_contracts::problem::Problem;
-use holdpoint_contracts::run::{ChangedRun, LeaseEvent, RunView};
+use holdpoint_contracts::run::{ChangedRun, LeaseEvent, StartedRun};
 use holdpoint_contracts::steps::{Grant, HeartbeatReply, ResultReply, StepDispatch, StepRef};
 use holdpoint_contracts::suspension::SnapshotView;
 use holdpoint_contracts::tool::{RegisteredTool, ToolView};
@@ -28,6 +28,7 @@ use crate::domain::model::contact::Contact;
 use crate::domain::model::node::Lease;
 use crate::domain::model::operation::OperationResult;
 use crate::domain::model::plan::Plan;
+use crate::domain::model::run::LimitRow;
 use crate::domain::model::step_row::StepRow;
 
 /// Something to store beside the state, to send, or both.
@@ -38,7 +39,7 @@ pub enum Effect {
         workspace: Workspace,
         agent: AgentName,
         version: u32,
-        plan: Plan,
+        plan: Box<Plan>,
     },
     /// Store the input of a run, or the result of a step.
     Value {
@@ -127,6 +128,13 @@ pub enum Effect {
     DeleteExpiredRuns { before: DateTime<Utc> },
     /// Store the snapshot of a suspended run. The newest one counts.
     Snapshot(Arc<SnapshotView>),
+    /// Store which place a run holds or wants, and for which start it counts.
+    Limits {
+        workspace: Workspace,
+        row: Box<LimitRow>,
+    },
+    /// Wake the sweep that starts queued runs: a run of this key has ended or has left the queue.
+    PlacesChanged { key: String },
     /// Append to a run's history, and nudge its subscribers.
     History {
         workspace: Workspace,
@@ -142,7 +150,7 @@ pub enum Effect {
 pub enum Reply {
     Agent(AppliedAgent),
     Contact(ContactView),
-    Run(Box<RunView>),
+    Run(Box<StartedRun>),
     Changed(Box<ChangedRun>),
     Scope(Box<ChangedScope>),
     Operation(Box<OperationView>),

@@ -232,6 +232,8 @@ pub enum RunInput {
     Watch,
     /// The sweep makes the run apply what was commanded for its agent or workspace.
     ApplyScopes,
+    /// The sweep says that a place of its agent may be free.
+    TakePlace,
     /// The scheduler says that a timer is due.
     TimerFired { hold: HoldId, rev: u64 },
     /// A worker asks whether it may start a delivered step.
@@ -312,6 +314,8 @@ pub struct StepReport {
     pub result: ActionResult,
     /// Stable code of a failure.
     pub error_code: Option<String>,
+    /// What the call has cost.
+    pub cost: Option<f64>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

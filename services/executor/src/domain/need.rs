@@ -113,6 +113,12 @@ pub enum Need {
     ToolCount(Workspace),
     /// A user in the user directory.
     User(Workspace, UserName),
+    /// The runs that hold or want a place, by the digest of agent and key.
+    Places(String),
+    /// The newest starts of an agent with `rate`, by the digest of agent and key.
+    Starts(String),
+    /// The run that a start of an agent has in common with an earlier one, by digest.
+    StartedOnce(String),
 }
 
 /// Name of the value with the input of a run. No step can have this name.
@@ -137,6 +143,27 @@ pub enum Fact {
     Count(u64),
     /// For [`Need::User`]: whether they are active.
     User(bool),
+    Places(Arc<Places>),
+    /// For [`Need::Starts`]: number and due time, newest first, at most [`STARTS_SEEN_MAX`].
+    Starts(Arc<Vec<(u64, DateTime<Utc>)>>),
+    /// For [`Need::StartedOnce`].
+    StartedRun(Arc<Run>),
+}
+
+/// Most queued runs that [`Places`] has. A later run takes no place before they have.
+pub const QUEUE_SEEN_MAX: usize = 100;
+
+/// Most earlier starts that a start looks at: the largest rate.
+pub const STARTS_SEEN_MAX: usize = 1_000;
+
+/// Who holds the places of an agent or key, and who waits for one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Places {
+    pub taken: BTreeMap<u32, RunId>,
+    /// The first ones, in order.
+    pub queue: Vec<RunId>,
+    /// Whether others wait behind them.
+    pub has_more: bool,
 }
 
 /// Who works on what in a run.

@@ -161,6 +161,15 @@ pub enum Refusal {
     QuestionOpen(HoldId, String),
     #[error("the tool of `{0}` has asked {QUESTIONS_MAX} questions, which is the most")]
     TooManyQuestions(String),
+    /// The field of `limits`, and why its key has no value.
+    #[error("the `key` of `{0}` has no value for this start: {1}")]
+    NoLimitKey(&'static str, String),
+    #[error("agent `{0}` starts once for each contact; name the `contact` of the run")]
+    ContactRequired(AgentName),
+    #[error(
+        "the `rate` of agent `{0}` has a start only later than in 366 days, which is the most; start it later"
+    )]
+    TooManyStarts(AgentName),
     /// Pointers are into the inputs.
     #[error("the inputs do not match the agent's `inputs`")]
     InvalidInput(Vec<FieldError>),
@@ -247,6 +256,7 @@ impl Refusal {
             Self::RetryTooLate(..) => (409, "step_not_reached"),
             Self::ScopeBusy => (409, "scope_busy"),
             Self::TooManyOperations => (409, "too_many_operations"),
+            Self::TooManyStarts(_) => (409, "too_many_starts"),
             Self::TooManyQuestions(_) => (409, "too_many_questions"),
             Self::TooManyRetries(_) => (409, "too_many_retries"),
             Self::SignalKeyReused { .. } => (409, "signal_key_reused"),
@@ -277,7 +287,8 @@ impl Refusal {
             | Self::WhichStep(_)
             | Self::InvalidQuestion(_)
             | Self::InvalidTool(_) => (422, "invalid_body"),
-            Self::InvalidInput(_) => (422, "invalid_input"),
+            Self::InvalidInput(_) | Self::NoLimitKey(..) => (422, "invalid_input"),
+            Self::ContactRequired(_) => (422, "contact_required"),
             Self::MissingInput(_) => (422, "missing_input"),
             Self::UnknownContact(_) => (422, "unknown_contact"),
             Self::SpecMissing(_) => (500, "hold_missing"),

@@ -1,6 +1,7 @@
 //! One file per rule that several commands share.
 
 pub(crate) mod approval_gate;
+pub(crate) mod budgets;
 pub(crate) mod close_approval;
 pub(crate) mod close_person_hold;
 pub(crate) mod conditions;
@@ -17,6 +18,7 @@ pub(crate) mod handoff_events;
 pub(crate) mod handoff_spec;
 pub(crate) mod kept_answers;
 pub(crate) mod lease_expiry;
+pub(crate) mod limit_effects;
 pub(crate) mod missing_inputs;
 pub(crate) mod next_steps;
 pub(crate) mod open_hold;
@@ -30,10 +32,12 @@ pub(crate) mod resolved_args;
 pub(crate) mod result_schema;
 pub(crate) mod retried_steps;
 pub(crate) mod revisions;
+pub(crate) mod run_places;
 pub(crate) mod run_watchers;
 pub(crate) mod scope_sync;
 pub(crate) mod scopes;
 pub(crate) mod signals;
+pub(crate) mod start_limits;
 pub(crate) mod step_retries;
 pub(crate) mod suspension;
 pub(crate) mod take_over;

@@ -334,10 +334,24 @@ impl<'a> RunTransition<'a> {
         self.run.suspension = None;
         self.run.missing_inputs_hold = None;
         self.run.takeover_hold = None;
+        self.close_limit_holds();
+        if let Some(place) = self.run.place_mut() {
+            place.number = None;
+        }
+    }
+
+    fn close_limit_holds(&mut self) {
+        if let Some(budget) = self.run.budget_mut() {
+            budget.hold = None;
+        }
+        if let Some(timer) = self.run.take_start_timer() {
+            self.timer(timer.hold, None);
+        }
     }
 
     /// Skips the open steps. Each event has `data`.
     pub(crate) fn skip_rest(&mut self, message: &str, data: &Value) {
+        self.close_limit_holds();
         let skipped = StepPhase::Skipped { at: self.now };
         for index in 0..self.run.steps.len() {
             let left = self.step(index).filter(|step| !step.phase.is_settled());

@@ -67,6 +67,7 @@ pub(super) fn decode(body: &[u8], caller: &Caller<'_>) -> Result<DecodedCommand<
                 dispatch: it.dispatch,
                 result: it.result,
                 error_code: it.error_code.map(|code| printable_code(&code)),
+                cost: it.cost,
             })
         };
         caller.run_input(it.run, input)
@@ -109,6 +110,7 @@ fn read(raw: &str) -> Result<StepResult, Problem> {
         },
         error_code: Some(NOT_ALLOWED.to_owned()),
         parks: false,
+        cost: None,
     })
 }
 

@@ -10,9 +10,10 @@ use sea_orm::{ConnectionTrait, QueryOrder as _, QuerySelect as _, QueryTrait as 
 
 use super::suspension::snapshot_row;
 use super::{
-    history_row, lease_event_row, operation_result_row, operation_row, run_row, run_value_row,
-    step_row,
+    history_row, lease_event_row, operation_result_row, operation_row, run_limit_row, run_row,
+    run_value_row, step_row,
 };
+use crate::domain::Effect;
 
 /// Runs of one page. A run may have thousands of rows in other tables, and callers wait for the commit.
 const RUNS: u64 = 50;
@@ -34,13 +35,15 @@ pub(crate) async fn has_expired(
 /// Deletes a page of runs, and a page of the results of an operation.
 pub(super) async fn delete_expired(
     db: &impl ConnectionTrait,
-    before: Option<DateTime<Utc>>,
+    effects: &[Effect],
 ) -> Result<(), StoreError> {
-    let Some(before) = before else {
-        return Ok(());
-    };
-    delete_expired_runs(db, before).await?;
-    delete_expired_operation(db, before).await
+    for effect in effects {
+        if let Effect::DeleteExpiredRuns { before } = effect {
+            delete_expired_runs(db, *before).await?;
+            delete_expired_operation(db, *before).await?;
+        }
+    }
+    Ok(())
 }
 
 async fn expired_operation(
@@ -121,6 +124,7 @@ async fn delete_rows_of(db: &impl ConnectionTrait, runs: &[Uuid]) -> Result<(), 
     delete::<run_value_row::Entity>(db, run_value_row::Column::RunId, runs).await?;
     delete::<step_row::Entity>(db, step_row::Column::RunId, runs).await?;
     delete::<history_row::Entity>(db, history_row::Column::RunId, runs).await?;
+    delete::<run_limit_row::Entity>(db, run_limit_row::Column::RunId, runs).await?;
     delete::<snapshot_row::Entity>(db, snapshot_row::Column::RunId, runs).await?;
     delete::<lease_event_row::Entity>(db, lease_event_row::Column::RunId, runs).await
 }

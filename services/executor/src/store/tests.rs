@@ -10,6 +10,7 @@ mod operations;
 mod page_order;
 mod pauses;
 mod retention;
+mod run_limits;
 mod samples;
 mod stats;
 mod step_rows;
@@ -75,6 +76,8 @@ async fn postgres_behaves_as_sqlite_does() {
     leases::queued_in_pages(&database("queued").await).await;
     leases::nodes_go(&database("nodes").await).await;
     retention::expired_runs_go(&database("retention").await).await;
+    run_limits::come_back(&database("places").await).await;
+    run_limits::have_one_winner(&database("places_won").await).await;
     erasures::leave_nothing(&database("erasures").await).await;
     operations::keep_results(&database("operations").await).await;
     operations::have_bounds(&database("bounds").await).await;
@@ -225,7 +228,7 @@ async fn values_and_history_come_back(db: &DatabaseConnection) {
             workspace: acme(),
             agent: "outreach".parse().unwrap(),
             version: 1,
-            plan: plan(),
+            plan: Box::new(plan()),
         },
         value("$input", json!({ "n": 1 })),
         value("step-01", json!(null)),

@@ -136,7 +136,7 @@ pub(crate) async fn step_dispatches(
     let runs = store::runs(db, &ids).await?;
     let runs: HashMap<_, _> = runs
         .iter()
-        .filter(|run| run.moves())
+        .filter(|run| run.may_call())
         .map(|run| (run.id, run))
         .collect();
     let names: BTreeSet<_> = rows

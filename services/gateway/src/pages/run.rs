@@ -131,6 +131,7 @@ fn head(user: &SignedInUser, run: &RunView) -> Fragment {
     // Without clocks, which move while nothing happens.
     let data = RunView {
         clocks: Clocks::default(),
+        spent: None,
         steps: Vec::new(),
         ..run.clone()
     };

@@ -477,6 +477,7 @@ fn run_view(body: &Value) -> RunView {
         result: None,
         failure: None,
         clocks: Clocks::default(),
+        spent: None,
         created_at: at(),
         ended_at: None,
     }

@@ -211,6 +211,12 @@ impl ToolResponse {
         outcome.is_some_and(|outcome| outcome.eq_ignore_ascii_case("parked"))
     }
 
+    /// What the tool says that the call has cost (`Holdpoint-Cost: 0.02`).
+    pub(super) fn cost(&self) -> f64 {
+        let cost = self.headers.get("holdpoint-cost");
+        cost.and_then(|cost| cost.parse().ok()).unwrap_or_default()
+    }
+
     /// JSON if the content type and the body are JSON, otherwise the text.
     pub(super) fn value(&self) -> Value {
         let parsed = serde_json::from_slice(&self.bytes).ok();

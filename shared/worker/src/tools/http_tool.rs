@@ -64,7 +64,7 @@ impl Tool for HttpTool {
 }
 
 /// Calls `target` with the arguments as JSON body. A 2xx response is the result: JSON unchanged, an empty
-/// body as null, anything else as text. With `Holdpoint-Outcome: parked` the step parks.
+/// body as null, anything else as text. With `Holdpoint-Outcome: parked` the step parks, and `Holdpoint-Cost` is its cost.
 async fn perform(
     http: &HttpRequest,
     target: &HttpCall,
@@ -87,7 +87,9 @@ async fn perform(
         let request = Outgoing::new(call.dispatch.tool.as_str(), args, call)?
             .with_step_token(call)?
             .json(&call.dispatch.args_with_feedback())?;
-        http.exchange(request).await.and_then(result)
+        let response = http.exchange(request).await?;
+        call.cost.add(response.cost());
+        result(response)
     };
     let mut result = http.in_time(exchange).await;
     // A server may send back what it got.

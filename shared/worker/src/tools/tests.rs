@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{HttpRequest, Log, MailTransport, SendCommand, SendEmail, UpdateContact, builtin};
 use crate::{
     targets::EgressPolicy,
-    tool::{Risk, Tool, ToolCall, ToolFailure, ToolSuccess, tool_fn},
+    tool::{CallCost, Risk, Tool, ToolCall, ToolFailure, ToolSuccess, tool_fn},
 };
 
 mod create_task;
@@ -45,6 +45,7 @@ pub(super) fn call(args: Value) -> ToolCall {
         now: "2026-03-01T09:00:00Z".parse().unwrap(),
         stop: tokio_util::sync::CancellationToken::new(),
         suspension: crate::suspension::CallSuspension::default(),
+        cost: CallCost::default(),
     }
 }
 

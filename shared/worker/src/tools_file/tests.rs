@@ -12,7 +12,7 @@ use super::command::quoted;
 use super::{ToolsFile, ToolsFileError};
 use crate::redaction::{Redaction, SECRET};
 use crate::targets::EgressPolicy;
-use crate::tool::{Tool, ToolCall, ToolFailure, ToolResult};
+use crate::tool::{CallCost, Tool, ToolCall, ToolFailure, ToolResult};
 use crate::tools::HttpRequest;
 use crate::tools::http_request::DEFAULT_TIMEOUT;
 
@@ -63,6 +63,7 @@ fn asked(args: Value) -> ToolCall {
         now: "2026-03-01T09:00:00Z".parse().unwrap(),
         stop: tokio_util::sync::CancellationToken::new(),
         suspension: crate::suspension::CallSuspension::default(),
+        cost: CallCost::default(),
     }
 }
 

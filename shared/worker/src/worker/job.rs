@@ -20,7 +20,7 @@ use super::start_requests::{StartDecision, StartRequester};
 use super::suspension::Suspender;
 use crate::suspension::CallSuspension;
 use crate::suspension::sandbox::Sandboxes;
-use crate::tool::{Risk, Tool, ToolCall};
+use crate::tool::{CallCost, Risk, Tool, ToolCall};
 
 /// A step in an older message may be withdrawn, so the worker asks first.
 pub(super) const FRESH: Duration = Duration::from_secs(1);
@@ -152,6 +152,7 @@ impl JobContext {
             now: self.clock.now(),
             stop: delivery.stop().clone(),
             suspension,
+            cost: CallCost::default(),
         };
         let mut calling = pin!(outcome::call(tool, call, self.result_max));
         if !is_leased {
@@ -209,6 +210,7 @@ impl JobContext {
             result: done.result,
             error_code: done.error_code,
             parks: done.parks,
+            cost: done.cost,
         };
         let pending = PendingResult { result, delivery };
         self.reporter.keep(step_dispatch.workspace, pending).await;

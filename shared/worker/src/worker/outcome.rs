@@ -31,6 +31,7 @@ pub(super) struct Outcome {
     pub(super) parks: bool,
     /// The step has not ended: its tool has stopped, because it was asked to.
     pub(super) is_suspended: bool,
+    pub(super) cost: Option<f64>,
 }
 
 /// Largest result in bytes: two must fit into one message of at most `max_payload`.
@@ -46,6 +47,7 @@ pub(super) async fn call(tool: Arc<dyn Tool>, call: ToolCall, result_max: usize)
     // Also cancelled at the timeout, and only for the tool: the step is held until its failure is reported.
     let stop = call.stop.child_token();
     let suspension = call.suspension.clone();
+    let cost = call.cost.clone();
     let call = ToolCall {
         stop: stop.clone(),
         ..call
@@ -73,6 +75,7 @@ pub(super) async fn call(tool: Arc<dyn Tool>, call: ToolCall, result_max: usize)
         suspension.is_requested() && matches!(&result, Err(failure) if failure.code == SUSPENDED);
     Outcome {
         is_suspended,
+        cost: cost.total(),
         ..outcome(within(result, result_max), began.elapsed())
     }
 }
@@ -108,6 +111,7 @@ fn outcome(result: ToolResult, took: Duration) -> Outcome {
             error_code: None,
             parks: false,
             is_suspended: false,
+            cost: None,
         },
         Err(ToolFailure { code, message }) => {
             let parks = code == PARKED;
@@ -123,6 +127,7 @@ fn outcome(result: ToolResult, took: Duration) -> Outcome {
                 error_code: (!parks).then(|| clean(&code, CODE_MAX)),
                 parks,
                 is_suspended: false,
+                cost: None,
             }
         }
     }

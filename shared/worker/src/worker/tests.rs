@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use self::fixture::{Executor, Fixture, Manner, RunningWorker, step, until};
 use super::job::FRESH;
 use super::{Worker, WorkerError, WorkerOptions};
-use crate::tool::{Risk, Tool, ToolCall, ToolFailure, tool_fn};
+use crate::tool::{CallCost, Risk, Tool, ToolCall, ToolFailure, tool_fn};
 use crate::tools::{CreateTask, UpdateContact, send_over};
 
 /// S4-R2
@@ -392,6 +392,7 @@ fn call(step_id: &str, args: Value) -> ToolCall {
         now: "2026-03-01T09:00:00Z".parse().unwrap(),
         stop: tokio_util::sync::CancellationToken::new(),
         suspension: crate::suspension::CallSuspension::default(),
+        cost: CallCost::default(),
     }
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn apply_agent(
         workspace: workspace.clone(),
         agent: name.clone(),
         version: next.newest,
-        plan,
+        plan: Box::new(plan),
     };
     Ok(Outcome::Decided(Box::new(Decided {
         state: Aggregate::Agent(next),

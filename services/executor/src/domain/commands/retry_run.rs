@@ -42,6 +42,10 @@ pub(crate) fn retry_run<'a>(
     let retried = retried_steps(&plan.plan, &transition.run, from)?;
     transition.run.phase = Phase::Live;
     transition.run.retries += 1;
+    let now = transition.now;
+    if let Some(place) = transition.run.place_mut() {
+        place.since = now;
+    }
     inherit_pauses(&mut transition.run, &scopes)?;
     let first = from.or_else(|| failed_step(&transition, &retried));
     let first = first.and_then(|index| transition.step(index));

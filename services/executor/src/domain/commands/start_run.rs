@@ -5,24 +5,26 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::Clocks;
 use holdpoint_ids::{AgentName, ContactId, RunId, Workspace};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::domain::decision::{Decision, Lookup, LookupFn, Undecided};
+use crate::domain::decision::{Decision, Lookup, LookupFn, Outcome, Undecided};
 use crate::domain::effect::Reply;
 use crate::domain::input::RunInput;
 use crate::domain::model::agent::Agent;
 use crate::domain::model::plan::{OnPause, PlannedStep};
 use crate::domain::model::run::{LABEL_CHARS_MAX, LABELS_MAX, Phase, Run, Signals, Step};
 use crate::domain::model::scope::AppliedScopes;
-use crate::domain::need::{INPUT, Key, Need};
+use crate::domain::need::{INPUT, Key, Need, PlanFact};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::derived_effects::decided_with_effects;
 use crate::domain::rules::missing_inputs::check_inputs;
 use crate::domain::rules::next_steps::start_next_steps;
 use crate::domain::rules::scope_sync::inherit_pauses;
 use crate::domain::rules::scopes::Scopes;
+use crate::domain::rules::start_limits::limit_start;
 use crate::domain::transition::RunTransition;
 
 /// Accepts a run of the agent's newest version and takes its first steps.
@@ -45,14 +47,54 @@ pub(crate) fn start_run(
     };
     check_labels(labels)?;
     let (known, scopes) = load_agent(workspace, agent, contact.as_ref(), lookup)?;
-    let mut fresh = Run {
+    let mut fresh = fresh_run(workspace, id, &known, now);
+    fresh.contact.clone_from(contact);
+    fresh.labels.clone_from(labels);
+    fresh.started_by.clone_from(by);
+    inherit_pauses(&mut fresh, &scopes)?;
+    let mut transition = RunTransition::new(&fresh, lookup, now);
+    let plan = transition.plan()?;
+    match limit_start(&mut transition, &plan.plan.limits, input) {
+        Ok(None) => {}
+        Ok(Some(started)) => {
+            return Ok(Outcome::Unchanged(Reply::Run(started.started(false, now))));
+        }
+        // The kernel allows few rounds.
+        Err(undecided) => {
+            return Err(undecided.with_needs_of(|| begin(&mut transition, &plan, input)));
+        }
+    }
+    begin(&mut transition, &plan, input)?;
+    let answer = Reply::Run(transition.run.started(true, transition.now));
+    decided_with_effects(transition, answer)
+}
+
+/// Takes the first steps.
+fn begin(
+    transition: &mut RunTransition<'_>,
+    plan: &PlanFact,
+    input: &Value,
+) -> Result<(), Undecided> {
+    transition.run.steps = plan.plan.steps.iter().map(planned_step).collect();
+    transition.run.on_pause = plan.plan.on_pause;
+    transition.value(INPUT.to_owned(), input.clone());
+    record_start(transition);
+    if let Some(inputs) = &plan.plan.inputs {
+        check_inputs(transition, inputs, input)?;
+    }
+    start_next_steps(transition)
+}
+
+/// A run that nothing is known of but its agent.
+fn fresh_run(workspace: &Workspace, id: RunId, agent: &Agent, now: DateTime<Utc>) -> Run {
+    Run {
         id,
         workspace: workspace.clone(),
-        agent: agent.clone(),
-        plan: known.newest,
-        contact: contact.clone(),
-        labels: labels.clone(),
-        started_by: by.clone(),
+        agent: agent.name.clone(),
+        plan: agent.newest,
+        contact: None,
+        labels: BTreeMap::new(),
+        started_by: Actor(String::new()),
         created_at: now,
         version: 0,
         seq: 0,
@@ -72,20 +114,8 @@ pub(crate) fn start_run(
         incidents: Vec::new(),
         retries: 0,
         signals: Signals::default(),
-    };
-    inherit_pauses(&mut fresh, &scopes)?;
-    let mut transition = RunTransition::new(&fresh, lookup, now);
-    let plan = transition.plan()?;
-    transition.run.steps = plan.plan.steps.iter().map(planned_step).collect();
-    transition.run.on_pause = plan.plan.on_pause;
-    transition.value(INPUT.to_owned(), input.clone());
-    record_start(&mut transition);
-    if let Some(inputs) = &plan.plan.inputs {
-        check_inputs(&mut transition, inputs, input)?;
+        limits: None,
     }
-    start_next_steps(&mut transition)?;
-    let answer = Reply::Run(Box::new(transition.run.view(transition.now)));
-    decided_with_effects(transition, answer)
 }
 
 fn record_start(transition: &mut RunTransition<'_>) {

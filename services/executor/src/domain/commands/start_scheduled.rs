@@ -37,11 +37,16 @@ pub(crate) fn start_scheduled(
         labels,
         by: Actor(format!("schedule:{}", start.schedule)),
     };
-    let mut outcome = start_run(workspace, run, &input, lookup, now)?;
-    if let Outcome::Decided(decided) = &mut outcome {
-        decided.reply = Reply::ScheduledStart(ScheduledStartReply::Started);
-    }
-    Ok(outcome)
+    Ok(match start_run(workspace, run, &input, lookup, now)? {
+        Outcome::Decided(mut decided) => {
+            decided.reply = Reply::ScheduledStart(ScheduledStartReply::Started);
+            Outcome::Decided(decided)
+        }
+        // The agent starts once for such a start.
+        Outcome::Unchanged(_) => {
+            Outcome::Unchanged(Reply::ScheduledStart(ScheduledStartReply::Open))
+        }
+    })
 }
 
 /// Why a fire starts nothing. The scopes and the last run are loaded together, because the kernel allows few rounds. A

@@ -28,17 +28,19 @@ pub(crate) fn start_delivered_step<'a>(
     let Some(current) = current else {
         return Ok(granted(Grant::Drop));
     };
-    if delivered.is_high_risk && current.phase.try_as_queued_ref().is_some() {
+    let queued = current.phase.try_as_queued_ref();
+    let is_high = delivered.is_high_risk;
+    if queued.is_some_and(|handed| needs_approval(&transition, current, handed, is_high)) {
         // It is probably dispatched again, and the kernel loads needs at most four times.
         load_open_hold_needs(&transition, &[index])?;
     }
     let entry = queued_entry(&transition, index, current)?;
     let is_changed = has_changed_tool(&entry, current);
     // A worker registers its definition before it takes steps, so the registry knows a new risk.
-    let is_high_risk = delivered.is_high_risk && !entry.is_high_at_nodes();
+    let is_high_risk = is_high && !entry.is_high_at_nodes();
     let handed = match current.phase.at_worker() {
         // Paused: it is dispatched anew on resume.
-        Some(AtWorker::Queued(_)) if !transition.run.moves() => return Ok(granted(Grant::Drop)),
+        Some(AtWorker::Queued(_)) if !transition.run.may_call() => return Ok(granted(Grant::Drop)),
         // An idempotent step on its first delivery needs no row: a repetition does no harm, and it can still
         // be refused.
         Some(AtWorker::Queued(handed))
@@ -134,6 +136,9 @@ fn redispatch_before_start<'a>(
         step.is_high_risk |= is_high_risk;
         // It never ran.
         step.attempts = step.attempts.saturating_sub(1);
+    }
+    if let Some(budget) = transition.run.budget_mut() {
+        budget.steps = budget.steps.saturating_sub(1);
     }
     redispatch_step(&mut transition, index)?;
     transition.decided(Reply::Grant(Grant::Drop))

@@ -15,6 +15,7 @@ use crate::domain::model::contact::{SUBJECT_CHARS_MAX, cleaned};
 use crate::domain::model::plan::Action;
 use crate::domain::model::run::{AtWorker, LATE_RESULTS_MAX, Step, StepPhase};
 use crate::domain::model::time::millis_between;
+use crate::domain::rules::budgets::add_cost;
 use crate::domain::rules::next_steps::start_next_steps;
 use crate::domain::rules::open_hold_needs::load_open_hold_needs;
 use crate::domain::rules::result_schema::check_result;
@@ -63,6 +64,7 @@ pub(crate) fn report_result<'a>(
     }
     let took = report.result.duration_ms;
     transition.run.clocks.active_ms += working_time(&transition, index, took);
+    add_cost(&mut transition, report.cost);
     if let Some(at) = queued {
         transition.run.clocks.queued_ms += millis_between(at, transition.now).saturating_sub(took);
     }

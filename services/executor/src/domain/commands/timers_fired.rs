@@ -19,6 +19,12 @@ pub(crate) fn fire_timer<'a>(
     hold: HoldId,
     rev: u64,
 ) -> RunDecision<'a> {
+    let start = transition.run.delayed_start();
+    if start.is_some_and(|(timer, _)| timer.hold == hold && timer.rev == rev) {
+        transition.run.take_start_timer();
+        start_next_steps(&mut transition)?;
+        return transition.decided(Reply::Timer(TimerReply::Applied));
+    }
     let waiting = transition.run.holds().find(|(_, open)| open.id == hold);
     let is_current = waiting.is_some_and(|(_, open)| match open.timer {
         Timer::Set { rev: set, .. } => set == rev,

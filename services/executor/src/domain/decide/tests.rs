@@ -10,6 +10,7 @@ mod fan_out;
 mod gate_entries;
 mod histories;
 mod leases;
+mod limits;
 mod many;
 mod migrating;
 mod on_error;

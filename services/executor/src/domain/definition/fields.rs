@@ -8,12 +8,13 @@ use super::diagnostics::shown;
 use crate::domain::expression::diagnostic;
 use crate::domain::nearest_names::nearest;
 
-const AGENT: [&str; 6] = [
+const AGENT: [&str; 7] = [
     "agent",
     "description",
     "on_pause",
     "inputs",
     "ask_missing_inputs",
+    "limits",
     "steps",
 ];
 const AGENT_LATER: [&str; 2] = ["instructions", "planner"];

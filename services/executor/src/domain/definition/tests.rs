@@ -58,7 +58,7 @@ steps:
     assert_eq!(
         sent(text),
         [
-            "2 - on_puase | An agent has no field `on_puase`; this release knows `agent`, `description`, `on_pause`, `inputs`, `ask_missing_inputs`, `steps`. | on_pause",
+            "2 - on_puase | An agent has no field `on_puase`; this release knows `agent`, `description`, `on_pause`, `inputs`, `ask_missing_inputs`, `limits`, `steps`. | on_pause",
             "1 - my agent | The name of an agent has 1 to 100 letters, digits, dots, underscores or hyphens and starts with a letter or digit. | ",
             "6 step-01 arg | A step has no field `arg`; this release knows `id`, `tool`, `args`, `wait`, `wait_for`, `ask`, `handoff`, `finish`, `when`, `needs`, `claim_timeout`, `approval`, `retry`, `timeout`, `on_error`, `for_each`, `parallel`. | args",
             "8 step-02 step-01 | `step-01` is the id of another position; here write `step-02`, a name, or nothing. | ",

@@ -6,6 +6,7 @@
 
 pub mod for_each;
 pub mod inputs;
+pub mod limits;
 pub mod on_error;
 pub mod person_steps;
 pub mod retry;
@@ -14,6 +15,7 @@ pub mod wait_until;
 
 pub use for_each::ForEach;
 pub use inputs::Inputs;
+pub use limits::Limits;
 pub use on_error::OnError;
 pub use retry::Retry;
 
@@ -45,6 +47,8 @@ pub struct Plan {
     /// The inputs that a run needs at its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Inputs>,
+    #[serde(default, skip_serializing_if = "holdpoint_contracts::is_default")]
+    pub limits: Limits,
     /// The steps in the order they were written; at least one.
     pub steps: Vec<PlannedStep>,
 }
@@ -370,7 +374,7 @@ impl Plan {
 }
 
 /// JSON without spaces and with the keys of every object in order.
-fn write_canonical(value: &Value, out: &mut String) {
+pub(in crate::domain) fn write_canonical(value: &Value, out: &mut String) {
     match value {
         Value::Object(fields) => {
             let sorted: BTreeMap<&String, &Value> = fields.iter().collect();

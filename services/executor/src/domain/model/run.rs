@@ -7,6 +7,7 @@ pub mod approval;
 mod children;
 pub mod failures;
 pub mod fan_out;
+pub mod limits;
 pub mod person_hold;
 pub mod signals;
 pub mod step;
@@ -16,6 +17,7 @@ pub mod tool_questions;
 pub use approval::{ApprovalDecision, StepApproval, edited_args_name, original_args_name};
 pub use failures::{Backoff, Failures};
 pub use fan_out::{ChildOf, FanOut};
+pub use limits::{LimitRow, Place, PlaceRow, RunBudget, RunLimits, StartTimer, StartTurn};
 pub use person_hold::{
     Deadline, HoldClosure, INTERVENTION, Ownership, PersonHold, condition_name, spec_name,
 };
@@ -52,7 +54,8 @@ impl Run {
         let steps = self.steps.iter();
         let steps = steps.filter_map(|step| Some((Some(step), step.on_people()?)));
         let whole = self.missing_inputs_hold.iter().chain(&self.takeover_hold);
-        steps.chain(whole.map(|on| (None, on.as_ref())))
+        let whole = whole.map(Box::as_ref).chain(self.budget_hold());
+        steps.chain(whole.map(|on| (None, on)))
     }
 
     /// A copy of an open hold on people.
@@ -69,7 +72,9 @@ impl Run {
             .missing_inputs_hold
             .iter_mut()
             .chain(&mut self.takeover_hold);
-        steps.chain(whole.map(Box::as_mut))
+        let budget = self.limits.iter_mut();
+        let budget = budget.filter_map(|it| it.budget.as_mut()?.hold.as_deref_mut());
+        steps.chain(whole.map(Box::as_mut)).chain(budget)
     }
 
     /// Who owns the run, if a person does.
@@ -148,6 +153,8 @@ pub struct Run {
     pub retries: u32,
     #[serde(default, skip_serializing_if = "is_default")]
     pub signals: Signals,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Box<RunLimits>>,
 }
 
 #[cfg_attr(test, derive(strum::IntoStaticStr, strum::VariantNames))]
@@ -185,10 +192,22 @@ impl Run {
         }
     }
 
-    /// Whether steps may start: the run is live, not paused, not owned by a person, and not waiting for
-    /// missing inputs.
+    /// Whether steps may start: the run is live, not paused, not owned by a person, and does not wait for
+    /// missing inputs, for a decision about its budget, for its turn or for a place.
     #[must_use]
     pub fn moves(&self) -> bool {
+        self.moves_with_place() && !self.lacks_place()
+    }
+
+    /// As [`Self::moves`], once it has a place.
+    #[must_use]
+    pub fn moves_with_place(&self) -> bool {
+        self.may_call() && self.budget_hold().is_none() && self.delayed_start().is_none()
+    }
+
+    /// Whether a worker may start a step that was dispatched. The call counts in the budget already.
+    #[must_use]
+    pub fn may_call(&self) -> bool {
         !self.is_final()
             && self.pauses.is_empty()
             && self.missing_inputs_hold.is_none()
@@ -218,6 +237,8 @@ impl Run {
             RunStatus::AwaitingInput
         } else if is_on(HoldKind::Approval) {
             RunStatus::AwaitingApproval
+        } else if self.is_queued_by_limits() {
+            RunStatus::Queued
         } else if any(StepPhase::is_active) {
             RunStatus::Running
         } else if any(|phase| matches!(phase, StepPhase::Waiting(_) | StepPhase::AwaitingPerson(_)))
@@ -253,7 +274,11 @@ impl Run {
         match self.taken() {
             // Nothing of the agent starts before the person hands it back.
             Some(_) => None,
-            None => waits.chain(handed).min(),
+            None => {
+                let start = self.delayed_start().filter(|_| self.pauses.is_empty());
+                let start = start.map(|(_, due)| due);
+                waits.chain(handed).chain(start).min()
+            }
         }
     }
 

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::domain::decision::Undecided;
 use crate::domain::model::run::{HoldClosure, PersonHold};
 use crate::domain::model::time::millis_between;
+use crate::domain::rules::budgets::end_budget_hold;
 use crate::domain::rules::close_approval::close_approval;
 use crate::domain::rules::end_person_step::{
     answer_text, complete_person_step, fail_on_timeout, fail_refused, skip_on_timeout,
@@ -32,6 +33,8 @@ enum HoldPlace {
     MissingInputs,
     /// Beside them: an operator owns the run.
     Takeover,
+    /// Beside them: the budget of the run is used up.
+    Budget,
 }
 
 pub(crate) fn apply_closure(
@@ -49,6 +52,7 @@ pub(crate) fn apply_closure(
     }
     match (place, on.kind) {
         (HoldPlace::Takeover, _) => end_takeover(transition, closing),
+        (HoldPlace::Budget, _) => end_budget_hold(transition, on, closing),
         (HoldPlace::MissingInputs, _) => end_missing_inputs(transition, on, closing)?,
         (HoldPlace::Step(index), HoldKind::Handoff) => end_handoff(transition, index, on, closing)?,
         (HoldPlace::Step(index), HoldKind::Approval) => {
@@ -76,6 +80,9 @@ fn place_of(transition: &RunTransition<'_>, hold: HoldId) -> Option<HoldPlace> {
     }
     if transition.run.takeover_hold.as_deref().is_some_and(is_it) {
         return Some(HoldPlace::Takeover);
+    }
+    if transition.run.budget_hold().is_some_and(is_it) {
+        return Some(HoldPlace::Budget);
     }
     let mut steps = transition.run.steps.iter();
     let index = steps.position(|step| step.on_people().is_some_and(is_it));

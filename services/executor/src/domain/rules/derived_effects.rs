@@ -20,7 +20,9 @@ use crate::domain::effect::{Effect, Reply};
 use crate::domain::model::node::Lease;
 use crate::domain::model::run::{Choice, PersonHold, Run, Step, StepGrant, StepPhase, Uncertain};
 use crate::domain::need::{Aggregate, Fact, Need};
+use crate::domain::rules::budgets::write_held_rows;
 use crate::domain::rules::failed_steps::continue_after_failures;
+use crate::domain::rules::limit_effects::limit_effects;
 use crate::domain::rules::open_hold::load_spec;
 use crate::domain::rules::run_watchers::notify_run_end;
 use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
@@ -331,9 +333,11 @@ pub(crate) fn with_derived_effects(mut transition: RunTransition<'_>, reply: Rep
         step.questions.open = None;
     }
     let questions = question_effects(&transition)?;
+    write_held_rows(&mut transition);
     let person_holds = person_hold_effects(&transition)?;
     let leases = lease_effects(transition.before, &transition.run, transition.now);
     let run_end = notify_run_end(&transition)?;
+    let (limits, limit_facts) = limit_effects(&transition);
     // Last, because effects come from comparing steps by their places.
     transition.run.remove_counted_children(0);
     let RunTransition {
@@ -349,7 +353,8 @@ pub(crate) fn with_derived_effects(mut transition: RunTransition<'_>, reply: Rep
             .into_iter()
             .chain(person_holds)
             .chain(leases)
-            .chain(run_end),
+            .chain(run_end)
+            .chain(limits),
     );
     if !items.is_empty() {
         effects.push(Effect::History {
@@ -360,6 +365,7 @@ pub(crate) fn with_derived_effects(mut transition: RunTransition<'_>, reply: Rep
     }
     let fact = |(name, value)| (Need::Value(run.id, name), Fact::Value(value));
     let mut facts: Vec<_> = values.into_iter().map(fact).collect();
+    facts.extend(limit_facts);
     if let Some(snapshot) = snapshot {
         let snapshot = Arc::new(*snapshot);
         let fact = Fact::Snapshot(Arc::clone(&snapshot));

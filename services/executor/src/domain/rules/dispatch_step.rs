@@ -15,6 +15,7 @@ use crate::domain::model::run::{Dispatched, Run, Step, StepPhase, ToolInvocation
 use crate::domain::model::tool::{ToolEntry, is_built_in};
 use crate::domain::need::{Fact, Key, Need};
 use crate::domain::rules::approval_gate::{Gate, ToolCall, gate_needs, may_repeat, pass_gate};
+use crate::domain::rules::budgets::{count_call, hold_by_budget};
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::transition::{RowData, RunTransition};
 
@@ -43,6 +44,10 @@ pub(crate) fn dispatch_step(
     let Action::Tool { tool, .. } = &planned.action else {
         return;
     };
+    // Before the gate, so that no approval is used up.
+    if hold_by_budget(transition, index) {
+        return;
+    }
     let (entry, tool_name) = match callable(transition, planned, tool, &args) {
         Ok(found) => found,
         Err((code, message)) => return fail_step(transition, index, code, &message, None),
@@ -79,7 +84,33 @@ pub(crate) fn dispatch_step(
     step.attempts += 1;
     step.phase = StepPhase::Queued(handed);
     step.questions.blocked_ms = 0;
+    record_call(transition, index, tool, &args, planned);
+    let called = ToolInvocation {
+        tool: tool_name,
+        args,
+        http: entry.http().cloned(),
+        answers: given_answers(transition, index),
+    };
+    if let Some(step) = transition.step(index)
+        && let Some(step_dispatch) = transition.run.step_dispatch(step, called)
+    {
+        transition.effect(Effect::StepDispatch(Box::new(step_dispatch)));
+    }
+}
+
+/// Stores the request of a call, counts it, and adds it to the history.
+fn record_call(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    tool: &str,
+    args: &Value,
+    planned: &PlannedStep,
+) {
+    let Some(step) = transition.step(index) else {
+        return;
+    };
     let (id, dispatch, attempt) = (step.id.clone(), step.dispatch, step.attempts);
+    count_call(transition);
     let data = RowData {
         tool: Some(tool.to_owned()),
         request: Some(args.clone()),
@@ -92,17 +123,6 @@ pub(crate) fn dispatch_step(
         planned.action.describe(),
         json!({ "tool": tool, "dispatch": dispatch, "attempt": attempt }),
     );
-    let called = ToolInvocation {
-        tool: tool_name,
-        args,
-        http: entry.http().cloned(),
-        answers: given_answers(transition, index),
-    };
-    if let Some(step) = transition.step(index)
-        && let Some(step_dispatch) = transition.run.step_dispatch(step, called)
-    {
-        transition.effect(Effect::StepDispatch(Box::new(step_dispatch)));
-    }
 }
 
 /// Whether a step may be dispatched with the arguments of its earlier dispatch.

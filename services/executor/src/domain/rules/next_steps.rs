@@ -24,6 +24,7 @@ use crate::domain::rules::fan_out::{load_item, start_fan_out, tend_fan_outs};
 use crate::domain::rules::finish_step::finish_by_step;
 use crate::domain::rules::handoff_spec::load_step_briefing;
 use crate::domain::rules::person_holds::{ask_person, start_handoff};
+use crate::domain::rules::run_places::take_run_place;
 use crate::domain::rules::signals::{signal_needs, start_wait_for};
 use crate::domain::rules::uncertain_steps::{Doubt, ask_about_step};
 use crate::domain::rules::wait_steps::{start_wait, start_wait_until};
@@ -46,13 +47,26 @@ struct StepInputs {
 /// Starts every step that can start, and completes the run when all its steps have ended. Does nothing while
 /// the run cannot move.
 pub(crate) fn start_next_steps(transition: &mut RunTransition<'_>) -> Result<(), Undecided> {
+    match take_run_place(transition) {
+        Ok(()) => start_ready_steps(transition),
+        // The kernel allows few rounds, so the first steps are looked at as if it had a place.
+        Err(undecided) => Err(undecided.with_needs_of(|| {
+            if let Some(place) = transition.run.place_mut() {
+                place.number = Some(0);
+            }
+            start_ready_steps(transition)
+        })),
+    }
+}
+
+fn start_ready_steps(transition: &mut RunTransition<'_>) -> Result<(), Undecided> {
     if !transition.run.moves() {
         return Ok(());
     }
     let plan = transition.plan()?;
     loop {
         tend_fan_outs(transition, &plan)?;
-        if transition.run.is_final() {
+        if !transition.run.moves() {
             return Ok(());
         }
         let ready = ready_steps(transition, &plan, &BTreeSet::new());
@@ -82,7 +96,8 @@ pub(crate) fn start_next_steps(transition: &mut RunTransition<'_>) -> Result<(),
                 continue;
             }
             start_step(transition, &plan, index, seen);
-            if transition.run.is_final() {
+            // It has ended, or its budget is used up.
+            if !transition.run.moves() {
                 return Ok(());
             }
         }
@@ -101,7 +116,7 @@ fn unknown_call(transition: &RunTransition<'_>, index: usize) -> Option<Need> {
 
 /// Completes the run if all its steps have ended and no person owns it.
 pub(crate) fn complete_if_ended(transition: &mut RunTransition<'_>) {
-    if transition.run.moves()
+    if transition.run.moves_with_place()
         && transition
             .run
             .steps

@@ -78,6 +78,8 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         let name = signal_name(kept.number);
         Need::Value(run.id, name)
     }));
+    let wanted = run.wanted_place();
+    needs.extend(wanted.map(|place| Need::Places(place.key.clone())));
     if may_end_child(input) {
         needs.extend(fan_out_needs(run));
     }
@@ -119,6 +121,7 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         | RunInput::Signal { .. }
         | RunInput::Watch
         | RunInput::ApplyScopes
+        | RunInput::TakePlace
         | RunInput::TimerFired { .. }
         | RunInput::StartStep(_)
         | RunInput::AskPeople { .. }
@@ -138,6 +141,7 @@ const fn may_end_child(input: &RunInput) -> bool {
         | RunInput::Migrate { .. }
         | RunInput::Signal { .. }
         | RunInput::ApplyScopes
+        | RunInput::TakePlace
         | RunInput::TimerFired { .. }
         | RunInput::StepParks { .. }
         | RunInput::SuspendStep(_)

@@ -9,7 +9,21 @@ use holdpoint_contracts::run::HoldKind;
 
 use crate::domain::model::plan::person_steps::whom;
 use crate::domain::model::plan::signal_steps::OnSignalTimeout;
-use crate::domain::model::run::{Backoff, Hold, PersonHold, Step};
+use crate::domain::model::run::{Backoff, Hold, PersonHold, Run, Step};
+
+/// Units of the remaining time, in milliseconds.
+const SECOND_MS: u64 = 1_000;
+
+const MINUTE_MS: u64 = 60_000;
+
+const DAY_MS: u64 = 86_400_000;
+
+/// The remaining time of a wait, rounded up: to minutes from one day on, else to seconds. A wait of five days
+/// shows as five days right after it began (S0-AC1).
+pub(crate) fn time_left(ms: u64) -> Duration {
+    let unit_ms = if ms >= DAY_MS { MINUTE_MS } else { SECOND_MS };
+    Duration::from_millis(ms.div_ceil(unit_ms).saturating_mul(unit_ms))
+}
 
 /// Why a passed deadline changed something.
 pub(crate) fn timeout_message(on: &PersonHold) -> String {
@@ -24,6 +38,21 @@ pub(crate) fn timeout_message(on: &PersonHold) -> String {
         HoldKind::Input | HoldKind::Timer | HoldKind::Signal => {
             format!("{who} did not answer{length}: {}", on.asks)
         }
+    }
+}
+
+/// Nothing of the run has begun. Its turn comes after some time, if the rate of its agent delays it.
+pub(crate) fn accepted_message(run: &Run, turn: Option<Duration>) -> String {
+    let agent = &run.agent;
+    match (turn, run.places().filter(|_| run.lacks_place())) {
+        (Some(left), _) => {
+            let left = describe(left);
+            format!("Queued: the rate of {agent} lets it start in {left}.")
+        }
+        (None, Some(runs)) => {
+            format!("Queued: at most {runs} such runs of {agent} are in progress.")
+        }
+        (None, None) => "Accepted.".to_owned(),
     }
 }
 

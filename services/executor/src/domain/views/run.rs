@@ -6,8 +6,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::run::{
-    ApprovalView, ChangedRun, Failure, HoldKind, LeaseEvent, Question, RunView, StepItems,
-    StepView, WaitingOn,
+    ApprovalView, ChangedRun, Failure, HoldKind, LeaseEvent, Question, RunView, StartedRun,
+    StepItems, StepView, WaitingOn,
 };
 use holdpoint_contracts::size::json_bytes;
 use serde_json::{Value, json};
@@ -18,7 +18,8 @@ use crate::domain::model::run::{AtWorker, FanOut, Phase, Run, Step, StepApproval
 use crate::domain::model::step_row::StepRow;
 use crate::domain::model::time::millis_between;
 use crate::domain::views::hold_messages::{
-    hold_message, hold_outcome_message, timer_message, timer_outcome_message,
+    accepted_message, hold_message, hold_outcome_message, time_left, timer_message,
+    timer_outcome_message,
 };
 
 /// Name of the node that is the executor itself (S2-R7).
@@ -35,13 +36,6 @@ pub const STEP_CHILDREN_SHOWN_MAX: usize = 100;
 
 /// Most children of all steps that the view of a run shows.
 pub const CHILDREN_SHOWN_MAX: usize = 500;
-
-/// Units of the remaining time, in milliseconds.
-const SECOND_MS: u64 = 1_000;
-
-const MINUTE_MS: u64 = 60_000;
-
-const DAY_MS: u64 = 86_400_000;
 
 /// The input of a run as its view shows it.
 #[must_use]
@@ -85,13 +79,6 @@ fn within(left: &mut usize, mut row: StepRow) -> StepRow {
     row
 }
 
-/// The remaining time of a wait, rounded up: to minutes from one day on, else to seconds. A wait of five days
-/// shows as five days right after it began (S0-AC1).
-fn time_left(ms: u64) -> Duration {
-    let unit_ms = if ms >= DAY_MS { MINUTE_MS } else { SECOND_MS };
-    Duration::from_millis(ms.div_ceil(unit_ms).saturating_mul(unit_ms))
-}
-
 impl Run {
     /// The run without its steps, at this instant.
     #[must_use]
@@ -117,9 +104,18 @@ impl Run {
             result: self.result(),
             failure: self.failure().cloned(),
             clocks: self.clocks,
+            spent: self.spent(now),
             created_at: self.created_at,
             ended_at: self.ended_at(),
         }
+    }
+
+    #[must_use]
+    pub fn started(&self, changed: bool, now: DateTime<Utc>) -> Box<StartedRun> {
+        Box::new(StartedRun {
+            run: self.view(now),
+            changed,
+        })
     }
 
     #[must_use]
@@ -190,7 +186,13 @@ impl Run {
         match (at_work.or(asked), next) {
             (Some(message), _) => message,
             (None, Some((step, hold, ms))) => timer_message(&step.id, hold, time_left(ms)),
-            (None, None) => "Accepted.".to_owned(),
+            (None, None) => {
+                let start = self.delayed_start();
+                accepted_message(
+                    self,
+                    start.map(|(_, due)| time_left(millis_between(now, due))),
+                )
+            }
         }
     }
 

@@ -5,15 +5,17 @@ use holdpoint_contracts::run::{LeaseAction, LeaseEvent};
 use sea_orm::{ConnectionTrait, Statement};
 
 use super::*;
+use crate::domain::run::LimitRow;
 
 /// Tables with rows of a run, and the column that names it.
-pub(super) const TABLES: [(&str, &str); 6] = [
+pub(super) const TABLES: [(&str, &str); 7] = [
     ("runs", "id"),
     ("run_values", "run_id"),
     ("steps", "run_id"),
     ("history", "run_id"),
     ("lease_events", "run_id"),
     ("snapshots", "run_id"),
+    ("run_limits", "run_id"),
 ];
 
 /// S0-NFR, B-11
@@ -60,7 +62,7 @@ pub(super) async fn expired_runs_go(db: &DatabaseConnection) {
     assert_eq!(load_all(db, &keys).await.len(), kept.len());
 }
 
-pub(super) fn rows_of(run: &Run) -> [Effect; 5] {
+pub(super) fn rows_of(run: &Run) -> [Effect; 6] {
     let step = || "step-01".to_owned();
     [
         Effect::Value {
@@ -71,6 +73,15 @@ pub(super) fn rows_of(run: &Run) -> [Effect; 5] {
         Effect::Step(Box::new(StepRow::new(run.id, &run.steps[0]))),
         history_of(run, 1),
         Effect::Snapshot(Arc::new(suspension::snapshot(run.id, "odd"))),
+        Effect::Limits {
+            workspace: acme(),
+            row: Box::new(LimitRow {
+                run: run.id,
+                once: Some(run.id.to_string()),
+                start: None,
+                place: None,
+            }),
+        },
         Effect::LeaseEvent {
             run: run.id,
             step: step(),

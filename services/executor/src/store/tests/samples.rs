@@ -123,6 +123,7 @@ pub(super) fn run() -> Run {
         incidents: Vec::new(),
         retries: 0,
         signals: Signals::default(),
+        limits: None,
     }
 }
 

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::http::StatusCode;
 use futures_util::{StreamExt, stream};
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::run::RunView;
+use holdpoint_contracts::run::StartedRun;
 use holdpoint_ids::{AgentName, CommandId};
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use super::start;
 use crate::auth::may::Ask;
 use crate::body::{Body, from_json, key_of_part};
 use crate::call::Call;
-use crate::command_outcome::CommandOutcome;
+use crate::command_outcome::{CommandOutcome, created_or_ok};
 use crate::problem::{JsonResult, ProblemBody, status};
 
 /// Most lines of a batch; a longer batch is refused.
@@ -38,7 +38,7 @@ struct LineResult {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Outcome {
-    Run(Box<RunView>),
+    Run(Box<StartedRun>),
     Problem(ProblemBody),
     /// Accepted while the executor is down.
     CommandId(CommandId),
@@ -60,9 +60,11 @@ pub(super) async fn start_many(call: Call<Ask, AgentName, Body>) -> JsonResult<R
 }
 
 impl LineResult {
-    fn new(line: usize, result: Result<CommandOutcome<RunView>, Problem>) -> Self {
+    fn new(line: usize, result: Result<CommandOutcome<StartedRun>, Problem>) -> Self {
         let (status, outcome) = match result {
-            Ok(CommandOutcome::Done(run)) => (StatusCode::CREATED, Outcome::Run(Box::new(run))),
+            Ok(CommandOutcome::Done(run)) => {
+                (created_or_ok(run.changed), Outcome::Run(Box::new(run)))
+            }
             Ok(CommandOutcome::Accepted(id)) => (StatusCode::ACCEPTED, Outcome::CommandId(id)),
             Err(problem) => (status(&problem), Outcome::Problem(problem.into())),
         };

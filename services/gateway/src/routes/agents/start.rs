@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use axum::http::StatusCode;
 use axum::response::Response;
 use holdpoint_contracts::executor::{PutContact, StartRun};
-use holdpoint_contracts::run::RunView;
+use holdpoint_contracts::run::StartedRun;
 use holdpoint_contracts::{IdempotencyKey, Problem};
 use holdpoint_ids::{AgentName, ContactId, RunId};
 use serde::{Deserialize, Deserializer};
@@ -40,7 +39,7 @@ pub(super) async fn start_one(
     call: Call<Ask, AgentName, OptionalJson<StartBody>>,
 ) -> ApiResult<Response> {
     let run = start(&call.caller, call.id, call.body, call.key).await?;
-    Ok(run.with_status(StatusCode::CREATED))
+    Ok(run.created_if(|run| run.changed))
 }
 
 /// Stores the contact of the body, if it has one, then starts the run.
@@ -49,7 +48,7 @@ pub(super) async fn start(
     agent: AgentName,
     body: StartBody,
     key: Option<IdempotencyKey>,
-) -> Result<CommandOutcome<RunView>, Problem> {
+) -> Result<CommandOutcome<StartedRun>, Problem> {
     let app = &caller.app;
     let mut after = None;
     let contact = match body.contact {

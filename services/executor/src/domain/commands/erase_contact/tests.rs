@@ -82,6 +82,7 @@ fn run(phase: Phase) -> Run {
         incidents: Vec::new(),
         retries: 0,
         signals: Signals::default(),
+        limits: None,
     }
 }
 

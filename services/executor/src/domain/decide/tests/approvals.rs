@@ -212,6 +212,17 @@ fn a_queued_step_whose_approval_has_expired_does_not_start() {
     assert_eq!(world.status(), RunStatus::AwaitingApproval);
 }
 
+/// The kernel loads needs at most four times. The briefing of a handoff on failure is one more load.
+#[test]
+fn an_expired_approval_loads_all_that_it_needs_at_once() {
+    let plan = TWO.replace("    approval:", "    on_error: handoff\n    approval:");
+    let mut world = World::started(&plan);
+    decide(&mut world, HoldOutcome::Approved, json!(null));
+    world.pass(TimeDelta::minutes(61));
+    start(&mut world, "pay");
+    assert_eq!(world.status(), RunStatus::AwaitingApproval);
+}
+
 /// Gate: the approver's right is checked again at dispatch.
 #[test]
 fn the_approval_of_a_disabled_user_is_void() {

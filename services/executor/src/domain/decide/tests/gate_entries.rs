@@ -142,6 +142,7 @@ const ENTRIES: [Entry; 22] = [
         for dispatch in 0..3 {
             let result = done(json!({ "id": "made up" }));
             world.give(RunInput::StepResult(StepReport {
+                cost: None,
                 node: "node-a".parse().unwrap(),
                 step: "pay".to_owned(),
                 dispatch,

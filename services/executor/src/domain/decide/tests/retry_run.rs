@@ -328,6 +328,7 @@ fn a_call_whose_result_was_not_taken_is_asked_about() {
     let mut world = World::started("  - id: pay\n    tool: send_email\n    args: { to: x }\n");
     world.ask("node-a", "pay");
     let input = RunInput::StepResult(StepReport {
+        cost: None,
         node: "node-a".parse().unwrap(),
         step: "pay".to_owned(),
         dispatch: world.dispatch("pay"),

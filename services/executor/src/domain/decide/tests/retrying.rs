@@ -146,6 +146,7 @@ fn only_failures_that_another_attempt_may_avoid_are_retried() {
     let retried = |retry: &str, code: &str| {
         let mut world = send_with(retry);
         world.give(RunInput::StepResult(StepReport {
+            cost: None,
             node: "node-a".parse().unwrap(),
             step: "send".to_owned(),
             dispatch: 1,
@@ -290,6 +291,7 @@ fn the_backoff_has_jitter_that_a_replay_repeats() {
 
 fn time_out(world: &mut World, step: &str) -> ResultReply {
     let reply = world.give(RunInput::StepResult(StepReport {
+        cost: None,
         node: "node-a".parse().unwrap(),
         step: step.to_owned(),
         dispatch: world.dispatch(step),

@@ -57,7 +57,7 @@ fn the_same_start_twice_starts_one_run() {
     let Heard::Unchanged(Reply::Run(second)) = world.give(start_input()) else {
         panic!("started again");
     };
-    assert_eq!(*second, first);
+    assert_eq!(second.run, first);
 }
 
 /// API: somebody else's workspace does not exist.

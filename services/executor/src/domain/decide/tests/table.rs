@@ -77,9 +77,10 @@ fn table_of(input: &RunInput) -> &'static str {
         | RunInput::Signal { .. }
         | RunInput::Suspend { .. }
         | RunInput::Cancel { .. } => "What people do",
-        RunInput::TimerFired { .. } | RunInput::ApplyScopes | RunInput::StartScheduled(_) => {
-            "What time does"
-        }
+        RunInput::TimerFired { .. }
+        | RunInput::ApplyScopes
+        | RunInput::TakePlace
+        | RunInput::StartScheduled(_) => "What time does",
         RunInput::LeaseEnded { .. }
         | RunInput::HoldClosed { .. }
         | RunInput::HandoffUpdate { .. }

@@ -320,6 +320,7 @@ fn a_run_ends_when_all_branches_have() {
     world.report("b", done(json!({})));
     assert_eq!(world.handed.len(), 3);
     let heard = world.give(RunInput::StepResult(StepReport {
+        cost: None,
         node: "node-a".parse().unwrap(),
         step: "c".to_owned(),
         dispatch: 1,

@@ -25,8 +25,9 @@ use holdpoint_ids::{HoldId, RunId, Workspace};
 use serde_json::{Value, json};
 
 use crate::domain::decision::{Decision, Lookup, Outcome, Undecided};
+use crate::domain::need::Places;
 use crate::domain::plan::Plan;
-use crate::domain::run::{Run, Step, StepPhase};
+use crate::domain::run::{LimitRow, Run, Step, StepPhase};
 use crate::domain::scope::{EndsWatch, Scope, WorkspaceScope};
 use crate::domain::{
     Agent, Aggregate, DeliveredStep, Fact, Input, Key, Lease, Need, PlanFact, Refusal, Reply,
@@ -90,6 +91,14 @@ pub(super) struct World {
     pub(super) probed: Vec<String>,
     /// Every decision's effects, as text.
     pub(super) trace: Vec<String>,
+    /// Its row of limits.
+    pub(super) limits: Option<LimitRow>,
+    /// The keys whose queued runs were woken.
+    pub(super) freed: Vec<String>,
+    /// Other runs that hold or want its place.
+    pub(super) places: Places,
+    /// Earlier starts of its agent.
+    pub(super) starts: Vec<(u64, DateTime<Utc>)>,
     plan: Arc<PlanFact>,
     /// Version 4 of the agent, if there is one.
     pub(super) next_plan: Option<Arc<PlanFact>>,
@@ -166,6 +175,10 @@ impl World {
             snapshot: None,
             probed: Vec::new(),
             trace: Vec::new(),
+            limits: None,
+            freed: Vec::new(),
+            places: Places::default(),
+            starts: Vec::new(),
             plan: Arc::new(PlanFact::new(plan)),
             next_plan: None,
             values: BTreeMap::new(),
@@ -182,7 +195,7 @@ impl World {
 
     pub(super) fn start(&mut self) -> RunView {
         match self.give(start_input()) {
-            Heard::Decided(Reply::Run(view)) => *view,
+            Heard::Decided(Reply::Run(started)) => started.run,
             other => panic!("{other:?}"),
         }
     }
@@ -268,6 +281,7 @@ impl World {
         result: ActionResult,
     ) -> ResultReply {
         let input = RunInput::StepResult(StepReport {
+            cost: None,
             node: "node-a".parse().unwrap(),
             step: step.to_owned(),
             dispatch,
@@ -445,6 +459,12 @@ impl World {
                 let snapshot = self.snapshot.clone();
                 snapshot.map(|snapshot| Fact::Snapshot(Arc::new(snapshot)))
             }
+            Need::Places(_) => {
+                let own = self.limits.as_ref().and_then(|row| row.place.as_ref());
+                Some(Fact::Places(Arc::new(self.places.with_row(run_id(), own))))
+            }
+            Need::StartedOnce(_) => None,
+            Need::Starts(_) => Some(Fact::Starts(Arc::new(self.starts.clone()))),
             Need::OperationResult(..) | Need::RunningOperations(_) => None,
             Need::State(Key::Run(_)) => self.other_run.clone().map(|it| Fact::Run(Arc::new(it))),
             Need::State(_) => None,

@@ -4,10 +4,13 @@ use holdpoint_contracts::hold::{Assign, OnTimeout, Priority};
 use proptest::prelude::*;
 use serde_json::json;
 
+use crate::domain::plan::limits::{Budget, Concurrency};
 use crate::domain::plan::person_steps::{ApprovalRule, Ask, Handoff};
 use crate::domain::plan::signal_steps::{Finish, FinishStatus, OnSignalTimeout, WaitFor};
 use crate::domain::plan::wait_until::{DAYS, Until, WaitUntil};
-use crate::domain::plan::{Action, ForEach, Inputs, OnError, OnPause, Plan, PlannedStep, Retry};
+use crate::domain::plan::{
+    Action, ForEach, Inputs, Limits, OnError, OnPause, Plan, PlannedStep, Retry,
+};
 
 fn on_people() -> impl Strategy<Value = Action> {
     let ends = [
@@ -135,10 +138,23 @@ fn on_error(chance: u8, action: &Action) -> OnError {
     }
 }
 
+/// Most agents have none.
+fn limits() -> impl Strategy<Value = Limits> {
+    let budget = prop::option::weighted(0.3, 1_u32..4);
+    (budget, prop::bool::weighted(0.2)).prop_map(|(steps, has_places)| Limits {
+        budget: steps.map(|steps| Budget {
+            steps: Some(steps),
+            ..Budget::default()
+        }),
+        concurrency: has_places.then_some(Concurrency { runs: 1, key: None }),
+        ..Limits::default()
+    })
+}
+
 /// Up to six steps, each after any of those before it.
 pub(in super::super) fn a_plan() -> impl Strategy<Value = Plan> {
     let steps = prop::collection::vec(a_step(), 1..=6);
-    (steps, prop::bool::weighted(0.2)).prop_map(|(steps, lacks)| Plan {
+    (steps, prop::bool::weighted(0.2), limits()).prop_map(|(steps, lacks, limits)| Plan {
         inputs: lacks.then(|| Inputs {
             schema: json!({
                 "type": "object",
@@ -150,6 +166,7 @@ pub(in super::super) fn a_plan() -> impl Strategy<Value = Plan> {
         agent: "outreach".to_owned(),
         description: None,
         on_pause: OnPause::Hold,
+        limits,
         steps: steps
             .into_iter()
             .enumerate()

@@ -56,6 +56,7 @@ pub(super) fn by_workers(world: &World, next: &Move) -> Option<RunInput> {
         } => {
             let (step, dispatch) = place(world, *step, *dispatch)?;
             Some(RunInput::StepResult(StepReport {
+                cost: None,
                 node: "node-a".parse().unwrap(),
                 step,
                 dispatch,

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::super::histories::{self as runs, Move, a_move, a_plan};
 use super::*;
 use crate::domain::DeliveredStep;
-use crate::domain::plan::{Action, OnError, OnPause, Plan, PlannedStep};
+use crate::domain::plan::{Action, Limits, OnError, OnPause, Plan, PlannedStep};
 use crate::domain::run::{Phase, Timer};
 
 /// What happens to a scope, or to the run in it.
@@ -67,6 +67,7 @@ fn a_flat_plan() -> impl Strategy<Value = Plan> {
     ];
     prop::collection::vec(action, 1..=4).prop_map(|actions| Plan {
         inputs: None,
+        limits: Limits::default(),
         steps: actions
             .into_iter()
             .enumerate()
@@ -108,7 +109,7 @@ fn ask(world: &mut World, input: RunInput) {
     let read = world.read();
     let stands = |step: &str| {
         let found = world.run().steps.iter().find(|one| one.id == step);
-        !read.moves() && matches!(found.unwrap().phase, StepPhase::Queued(_))
+        !read.may_call() && matches!(found.unwrap().phase, StepPhase::Queued(_))
     };
     let never = matches!(&input, RunInput::StartStep(DeliveredStep { step, .. }) if stands(step));
     let heard = world.give(input);

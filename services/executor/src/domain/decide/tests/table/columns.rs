@@ -78,6 +78,7 @@ fn asked(world: &World, node: &str, back: u64, delivery: u64) -> RunInput {
 
 fn reported(world: &World, is_ok: bool, back: u64) -> RunInput {
     RunInput::StepResult(StepReport {
+        cost: None,
         node: "node-a".parse().unwrap(),
         step: STEP.to_owned(),
         dispatch: world.dispatch(STEP).saturating_sub(back),

@@ -73,7 +73,7 @@ impl World {
                 assert!(!changed.changed);
                 assert_eq!(changed.run, self.view());
             }
-            Reply::Run(view) => assert_eq!(**view, self.view()),
+            Reply::Run(started) => assert_eq!(started.run, self.view()),
             _ => {}
         }
     }
@@ -134,12 +134,16 @@ impl World {
 
     /// What the scheduler was told is what the run wants.
     fn check_timers(&self, run: &Run) {
+        // A pause does not move the turn of a start.
+        let delayed = run.delayed_start();
+        let delayed = delayed.map(|(timer, due)| (timer.hold, (timer.rev, Some(due))));
         let wanted: BTreeMap<_, _> = run
             .holds()
             .filter_map(|(_, hold)| match hold.timer {
                 Timer::Set { rev, due, .. } => Some((hold.id, (rev, Some(due)))),
                 Timer::Frozen { .. } => None,
             })
+            .chain(delayed)
             .collect();
         let mut sent = self.timers.clone();
         sent.retain(|_, (_, due)| due.is_some());
@@ -318,6 +322,13 @@ impl World {
             return;
         }
         let mut wakers = run.holds().count() + run.people().count();
+        wakers += usize::from(run.delayed_start().is_some());
+        if run.wanted_place().is_some() {
+            // The sweep of queued runs finds its row.
+            let row = self.limits.as_ref().and_then(|row| row.place.as_ref());
+            assert!(row.is_some_and(|place| place.number.is_none()), "{row:?}");
+            wakers += 1;
+        }
         for step in &run.steps {
             let is_out = match &step.phase {
                 StepPhase::Queued(_) => true,
@@ -374,12 +385,13 @@ fn check_phases(before: &Run, next: &Run, effects: &[Effect], items: &[&HistoryI
         };
         assert!(new.dispatch >= old.dispatch, "dispatch sinks");
         let is_revised = old.feedback != new.feedback;
-        // A resumed scope may have ended the wait first, in the same decision.
-        let is_waited = matches!(
-            (&old.phase, &new.phase),
-            (StepPhase::Waiting(_), StepPhase::Completed { .. })
-        );
-        if (is_retried || is_revised) && !is_waited && old.phase != new.phase {
+        // A resumed scope may have ended the step first, in the same decision. A retry keeps its result.
+        let mut earlier = items
+            .iter()
+            .take_while(|item| item.kind != EventType::RunRetried);
+        let has_ended_before =
+            new.phase.is_settled() && earlier.any(|item| item.step.as_ref() == Some(&old.id));
+        if (is_retried || is_revised) && !has_ended_before && old.phase != new.phase {
             assert!(new.dispatch > old.dispatch, "{} is not fenced", new.id);
         } else if old.phase.is_settled() && old.child_of.is_none() {
             assert_eq!(old.phase, new.phase, "what has ended stays as it is");

@@ -63,6 +63,8 @@ impl World {
                     assert!(newest, "the scheduler would ignore rev {rev} of {hold}");
                     self.timers.insert(hold, (rev, due));
                 }
+                Effect::Limits { row, .. } => self.limits = Some(*row),
+                Effect::PlacesChanged { key } => self.freed.push(key),
                 Effect::RunEnded { end, .. } => self.ended.push(*end),
                 Effect::History { items, .. } => self.history.extend(items),
             }
