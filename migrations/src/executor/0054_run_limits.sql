@@ -1,4 +1,5 @@
--- Places of agents with `concurrency`, and starts of agents that start once. Other runs have no row.
+-- Places of agents with `concurrency`, turns of agents with `rate`, and starts of agents that start once. Other runs
+-- have no row.
 -- Indexes that are named `contended_…` decide between replicas, and the loser decides again.
 
 CREATE TABLE run_limits (
@@ -18,4 +19,5 @@ CREATE TABLE run_limits (
 CREATE UNIQUE INDEX contended_once ON run_limits (once_key) WHERE once_key IS NOT NULL;
 CREATE UNIQUE INDEX contended_places ON run_limits (place_key, place) WHERE place IS NOT NULL;
 CREATE UNIQUE INDEX contended_starts ON run_limits (rate_key, start_number) WHERE rate_key IS NOT NULL;
-CREATE INDEX run_limits_queued ON run_limits (place_key, wanted_at, run_id) WHERE place IS NULL;
+CREATE INDEX run_limits_queued ON run_limits (place_key, wanted_at, run_id)
+    WHERE place IS NULL AND place_key IS NOT NULL;

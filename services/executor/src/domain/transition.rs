@@ -346,6 +346,7 @@ impl<'a> RunTransition<'a> {
         }
         if let Some(timer) = self.run.take_start_timer() {
             self.timer(timer.hold, None);
+            self.run.give_turn_up();
         }
     }
 

@@ -234,15 +234,30 @@ pub(crate) async fn upsert(db: &Transaction, effects: &[Effect]) -> Result<(), S
         return Ok(());
     }
     let mut rows: Vec<_> = newest.into_values().collect();
-    let holds = |row: &LimitRow| row.place.as_ref().is_some_and(|it| it.number.is_some());
-    rows.sort_by_key(|(row, _)| (holds(row), row.run));
+    // Two replicas take the keys in the same order, so that neither waits for the other.
+    rows.sort_by(|(one, _), (other, _)| order_of(one).cmp(&order_of(other)));
     let rows = rows
         .into_iter()
         .map(|(row, workspace)| active(row, workspace));
     let newest = OnConflict::column(Column::RunId)
-        .update_columns([Column::PlaceKey, Column::Place, Column::WantedAt])
+        .update_columns([
+            Column::PlaceKey,
+            Column::Place,
+            Column::WantedAt,
+            Column::RateKey,
+            Column::StartNumber,
+            Column::StartsAt,
+        ])
         .to_owned();
     insert_rows(db, rows.collect::<Result<Vec<_>, _>>()?, Some(&newest)).await
+}
+
+fn order_of(row: &LimitRow) -> impl Ord {
+    let place = row.place.as_ref();
+    let number = place.and_then(|place| place.number);
+    let turn = row.start.as_ref().map(|(key, number, _)| (key, *number));
+    let key = place.map(|place| &place.key);
+    (number.is_some(), &row.once, turn, key, number, row.run)
 }
 
 fn active(row: &LimitRow, workspace: &Workspace) -> Result<ActiveModel, StoreError> {

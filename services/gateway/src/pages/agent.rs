@@ -315,7 +315,8 @@ async fn start(viewer: &Viewer, agent: &AgentName, fields: &Fields) -> Result<St
         labels: BTreeMap::new(),
     };
     Ok(match viewer.command(command).await? {
-        CommandOutcome::Done(_) => format!("/runs/{run}"),
+        // An agent that starts once may have started it before.
+        CommandOutcome::Done(started) => format!("/runs/{}", started.run.id),
         // The run begins when the executor is back.
         CommandOutcome::Accepted(_) => format!("/agents/{agent}"),
     })

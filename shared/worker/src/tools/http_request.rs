@@ -17,7 +17,7 @@ use url::Url;
 use super::{MAX_INLINE_RESULT, invalid_args, quote, read_args};
 use crate::{
     targets::{self, EgressPolicy},
-    tool::{BoxFuture, Risk, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess},
+    tool::{BoxFuture, CallCost, Risk, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess},
 };
 
 const NAME: &str = "http_request";
@@ -73,7 +73,7 @@ impl HttpRequest {
     async fn run(&self, call: &ToolCall) -> ToolResult {
         let args: Args = read_args(NAME, &call.dispatch.args)?;
         let request = Outgoing::new(NAME, args, call)?;
-        let response = self.exchange(request).await?;
+        let response = self.exchange(request, &CallCost::default()).await?;
         let (status, body) = (response.status.as_u16(), response.value());
         let data = json!({ "status": status, "headers": response.headers, "body": body });
         // Escapes and headers can make the stored text longer than the body.
@@ -92,17 +92,21 @@ impl HttpRequest {
         result.unwrap_or_else(|_elapsed| Err(self.timed_out()))
     }
 
-    /// Sends the request, follows redirects, and reads the whole response. A status of 400 or above is a
-    /// failure.
+    /// Sends the request, follows redirects, adds the cost, and reads the whole response. A status of 400 or above is a
+    /// failure, and has a cost too.
     pub(super) async fn exchange(
         &self,
         mut request: Outgoing,
+        cost: &CallCost,
     ) -> Result<ToolResponse, ToolFailure> {
         for _hop in 0..=MAX_REDIRECTS {
             let response = self.send(&request).await?;
             match redirect_target(&response, &request.url)? {
                 Some(next) => request.follow(response.status(), next)?,
-                None => return self.read(response, &request).await,
+                None => {
+                    cost.add(cost_of(response.headers()));
+                    return self.read(response, &request).await;
+                }
             }
         }
         Err(ToolFailure::new(
@@ -211,18 +215,19 @@ impl ToolResponse {
         outcome.is_some_and(|outcome| outcome.eq_ignore_ascii_case("parked"))
     }
 
-    /// What the tool says that the call has cost (`Holdpoint-Cost: 0.02`).
-    pub(super) fn cost(&self) -> f64 {
-        let cost = self.headers.get("holdpoint-cost");
-        cost.and_then(|cost| cost.parse().ok()).unwrap_or_default()
-    }
-
     /// JSON if the content type and the body are JSON, otherwise the text.
     pub(super) fn value(&self) -> Value {
         let parsed = serde_json::from_slice(&self.bytes).ok();
         let parsed = parsed.filter(|_| self.is_json);
         parsed.unwrap_or_else(|| Value::from(String::from_utf8_lossy(&self.bytes).into_owned()))
     }
+}
+
+/// What the tool says that the call has cost (`Holdpoint-Cost: 0.02`).
+fn cost_of(headers: &HeaderMap) -> f64 {
+    let cost = headers.get("holdpoint-cost");
+    let cost = cost.and_then(|cost| cost.to_str().ok()?.parse().ok());
+    cost.unwrap_or_default()
 }
 
 /// Names host and status, but not the body, which may contain a secret.

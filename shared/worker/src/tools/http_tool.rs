@@ -87,9 +87,7 @@ async fn perform(
         let request = Outgoing::new(call.dispatch.tool.as_str(), args, call)?
             .with_step_token(call)?
             .json(&call.dispatch.args_with_feedback())?;
-        let response = http.exchange(request).await?;
-        call.cost.add(response.cost());
-        result(response)
+        result(http.exchange(request, &call.cost).await?)
     };
     let mut result = http.in_time(exchange).await;
     // A server may send back what it got.

@@ -238,6 +238,7 @@ fn record_late_result<'a>(
         return Ok(RunOutcome::Unchanged(Reply::Result(ResultReply::Late)));
     }
     step.late.push(report.dispatch);
+    add_cost(&mut transition, report.cost);
     let result = if report.result.success {
         report.result.clone()
     } else {

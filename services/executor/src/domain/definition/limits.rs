@@ -3,6 +3,7 @@
 //! A key is checked here as far as its text allows. Its value is computed when a run starts.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use holdpoint_contracts::duration::{self, MAX_WAIT};
 use holdpoint_contracts::problem::FieldError;
@@ -20,6 +21,12 @@ const LIMITS: &str = "limits";
 
 /// Largest cost of a budget.
 const COST_MAX: f64 = 1e12;
+
+/// Smallest budget of costs. Sums of costs are rounded, and the error must be smaller.
+const COST_MIN: f64 = 1e-6;
+
+/// Longest time of a rate: the shortest retention. A start counts until its run is deleted.
+const RATE_PER_MAX: Duration = Duration::from_hours(7 * 24);
 
 impl AgentChecker<'_> {
     pub(super) fn limits(&mut self, value: Option<&Value>) -> Limits {
@@ -62,8 +69,9 @@ impl AgentChecker<'_> {
         let present = |name: &str| budget.get(name).filter(|it| !it.is_null());
         let read = Budget {
             steps: present("steps").and_then(|it| self.count("steps", it, u32::MAX)),
-            wall_time_ms: present("wall_time").and_then(|it| self.time("wall_time", it)),
-            active_time_ms: present("active_time").and_then(|it| self.time("active_time", it)),
+            wall_time_ms: present("wall_time").and_then(|it| self.time("wall_time", it, MAX_WAIT)),
+            active_time_ms: present("active_time")
+                .and_then(|it| self.time("active_time", it, MAX_WAIT)),
             cost: present("cost").and_then(|it| self.cost(it)),
             to: present("to").map_or_else(Vec::new, |it| self.budget_recipients(it)),
         };
@@ -87,13 +95,14 @@ impl AgentChecker<'_> {
         })
     }
 
-    fn time(&mut self, name: &str, value: &Value) -> Option<u64> {
+    fn time(&mut self, name: &str, value: &Value, max: Duration) -> Option<u64> {
         let length = value.as_str().and_then(|text| duration::parse(text).ok());
-        let length = length.filter(|length| !length.is_zero() && *length <= MAX_WAIT);
+        let length = length.filter(|length| !length.is_zero() && *length <= max);
         let ms = length.and_then(|length| u64::try_from(length.as_millis()).ok());
         ms.or_else(|| {
+            let max = duration::describe(max);
             let message =
-                format!("`{name}` is a duration of at most 90 days, such as `2 days` or `30m`.");
+                format!("`{name}` is a duration of at most {max}, such as `2 days` or `30m`.");
             self.refuse_limit(value, message)
         })
     }
@@ -101,9 +110,9 @@ impl AgentChecker<'_> {
     fn cost(&mut self, value: &Value) -> Option<f64> {
         let cost = value
             .as_f64()
-            .filter(|cost| *cost > 0.0 && *cost <= COST_MAX);
+            .filter(|cost| (COST_MIN..=COST_MAX).contains(cost));
         cost.or_else(|| {
-            let message = "`cost` is a number above 0 and up to 1,000,000,000,000.";
+            let message = "`cost` is a number from 0.000001 to 1,000,000,000,000.";
             self.refuse_limit(value, message)
         })
     }
@@ -151,7 +160,7 @@ impl AgentChecker<'_> {
         let field = |name: &str| rate.get(name).unwrap_or(&Value::Null);
         let starts = self.count("starts", field("starts"), RATE_STARTS_MAX);
         Some(Rate {
-            per_ms: self.time("per", field("per"))?,
+            per_ms: self.time("per", field("per"), RATE_PER_MAX)?,
             starts: starts?,
             key: key.cloned(),
         })

@@ -22,7 +22,8 @@ pub(crate) fn release_step(
     }
     if !lost.handed.idempotent {
         ask_about_step(transition, index, lost, doubt);
-    } else if transition.run.moves() {
+    } else if transition.run.may_call() {
+        // While people are asked about the budget, it waits for their decision.
         redispatch_step(transition, index)?;
     } else {
         // Nothing starts while paused: queued, so that resume hands it out.

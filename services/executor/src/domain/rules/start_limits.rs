@@ -123,6 +123,7 @@ fn reserve_start(
         number: newest.map_or(1, |(number, _)| number + 1),
         due,
         timer,
+        given_up: false,
     })
 }
 
@@ -130,11 +131,8 @@ fn contact_key(transition: &RunTransition<'_>) -> Result<String, Undecided> {
     let run = &transition.run;
     let missing = || Refusal::ContactRequired(run.agent.clone());
     let contact: &ContactId = run.contact.as_ref().ok_or_else(missing)?;
-    Ok(digest_of(
-        run,
-        "contact",
-        &Value::String(contact.to_string()),
-    ))
+    let value = Value::String(contact.to_string());
+    Ok(digest_of(transition, "contact", &Value::Null, &value))
 }
 
 /// A digest, because a value may be large. Without a key all runs of the agent have the same.
@@ -146,7 +144,7 @@ fn digest(
 ) -> Result<String, Undecided> {
     let run = &transition.run;
     let Some(key) = key else {
-        return Ok(digest_of(run, field, &Value::Null));
+        return Ok(digest_of(transition, field, &Value::Null, &Value::Null));
     };
     let contact = run.contact.clone();
     let contact = contact.map(|id| Need::State(Key::Contact(run.workspace.clone(), id)));
@@ -167,11 +165,20 @@ fn digest(
     if value.is_null() {
         return Err(Refusal::NoLimitKey(field, "it is `null`.".to_owned()).into());
     }
-    Ok(digest_of(run, field, &value))
+    Ok(digest_of(transition, field, key, &value))
 }
 
-fn digest_of(run: &Run, field: &str, value: &Value) -> String {
-    let mut text = format!("{}\0{}\0{field}\0", run.workspace, run.agent);
+/// Runs of a deleted agent and of another `key` do not count together with these.
+fn digest_of(transition: &RunTransition<'_>, field: &str, key: &Value, value: &Value) -> String {
+    let run = &transition.run;
+    let agent = Need::State(Key::Agent(run.workspace.clone(), run.agent.clone()));
+    let deleted = match transition.lookup(&agent) {
+        Lookup::Found(Fact::Agent(agent)) => agent.scope.dead_up_to,
+        Lookup::NotLoaded | Lookup::Missing | Lookup::Found(_) => 0,
+    };
+    let mut text = format!("{}\0{}\0{deleted}\0{field}\0", run.workspace, run.agent);
+    write_canonical(key, &mut text);
+    text.push('\0');
     write_canonical(value, &mut text);
     format!("{:x}", Sha256::digest(text.as_bytes()))
 }

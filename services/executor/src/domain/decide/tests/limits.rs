@@ -1,5 +1,7 @@
 //! Budgets, places and starting once.
 
+mod starts;
+
 use std::sync::Arc;
 
 use chrono::TimeDelta;
@@ -10,10 +12,10 @@ use holdpoint_contracts::steps::Grant;
 use holdpoint_ids::{HoldId, RunId};
 use serde_json::{Value, json};
 
-use super::world::{Heard, World, done, owner, run_id, start_input};
+use super::world::{Heard, World, done, owner, run_id};
 use crate::domain::plan::Plan;
 use crate::domain::run::StepPhase;
-use crate::domain::{PlanFact, Refusal, Reply, RunInput, StepReport};
+use crate::domain::{PlanFact, Reply, RunInput, StepReport};
 
 const THREE: &str = "  - tool: log\n  - tool: log\n  - tool: log\n";
 
@@ -241,25 +243,12 @@ fn a_retried_run_takes_a_place_again() {
 }
 
 #[test]
-fn a_key_without_a_value_refuses_the_start() {
-    for limits in [
-        "{ concurrency: { runs: 1, key: $input.nothing } }",
-        "{ once: { key: \"{{ input.nothing }}\" } }",
-    ] {
-        let mut world = limited(limits, THREE);
-        let Heard::Refused(Refusal::NoLimitKey(..)) = world.give(start_input()) else {
-            panic!("{limits}");
-        };
-    }
-}
-
-#[test]
 fn wrong_limits_are_refused_when_the_agent_is_applied() {
     for (limits, says) in [
         ("7", "is an object"),
         ("{ budget: {} }", "at least one of"),
         ("{ budget: { steps: 0 } }", "from 1 to"),
-        ("{ budget: { cost: 0 } }", "above 0"),
+        ("{ budget: { cost: 0 } }", "from 0.000001"),
         ("{ budget: { wall_time: 0s } }", "at most 90 days"),
         ("{ budget: { cost: 1, to: ada } }", "@user."),
         ("{ budgets: { cost: 1 } }", "budgets"),
@@ -269,6 +258,8 @@ fn wrong_limits_are_refused_when_the_agent_is_applied() {
         ("{ concurrency: { runs: 1, key: $run.id } }", "placeholders"),
         ("{ rate: { starts: 1 } }", "`per` is a duration"),
         ("{ rate: { starts: 0, per: 1m } }", "from 1 to 1000"),
+        ("{ rate: { starts: 1, per: 8 days } }", "at most 7 days"),
+        ("{ budget: { cost: 0.0000001 } }", "from 0.000001"),
         ("{ once: sometimes }", "`once` is"),
         ("{ once: { key: \"{{ 1 + }}\" } }", ""),
     ] {
@@ -292,59 +283,6 @@ fn a_call_in_progress_ends_while_people_are_asked() {
     assert!(matches!(world.phase("b"), StepPhase::Planned));
     assert_eq!(world.limits, None, "a budget needs no row");
     assert_eq!(world.run().id, run_id());
-}
-
-/// A start above the rate waits for its time, in order, and a timer wakes it.
-#[test]
-fn a_start_above_the_rate_waits_for_its_turn() {
-    let mut world = limited("{ rate: { starts: 2, per: 1m } }", THREE);
-    let begun = world.now;
-    world.starts = vec![
-        (8, begun - TimeDelta::seconds(10)),
-        (7, begun - TimeDelta::seconds(40)),
-        (6, begun - TimeDelta::seconds(41)),
-    ];
-    let view = world.start();
-    assert_eq!((view.status, world.handed.len()), (RunStatus::Queued, 0));
-    assert_eq!(view.resume_at, Some(begun + TimeDelta::seconds(20)));
-    assert!(
-        view.message.contains("start in 20 seconds"),
-        "{}",
-        view.message
-    );
-    let start = world.limits.clone().unwrap().start.unwrap();
-    assert_eq!((start.1, start.2), (9, begun + TimeDelta::seconds(20)));
-    assert!(world.fire_next().is_some());
-    assert_eq!(
-        (world.status(), world.handed.len()),
-        (RunStatus::Running, 1)
-    );
-
-    let mut world = limited("{ rate: { starts: 2, per: 1m } }", THREE);
-    world.starts = vec![(8, begun), (7, begun - TimeDelta::minutes(2))];
-    world.start();
-    assert_eq!(world.handed.len(), 1, "one of two in this minute");
-}
-
-#[test]
-fn a_delayed_start_can_be_cancelled_and_paused() {
-    let mut world = limited("{ rate: { starts: 1, per: 1m } }", THREE);
-    world.starts = vec![(1, world.now)];
-    world.start();
-    world.pause();
-    assert!(world.fire_next().is_some());
-    assert!(
-        world.handed.is_empty(),
-        "its turn has come, and it is paused"
-    );
-    world.resume(holdpoint_contracts::run::ResumeMode::Continue);
-    assert_eq!(world.handed.len(), 1);
-
-    let mut world = limited("{ rate: { starts: 1, per: 1m } }", THREE);
-    world.starts = vec![(1, world.now)];
-    world.start();
-    world.cancel();
-    assert!(world.fire_next().is_none(), "its timer is cleared");
 }
 
 /// A place outlasts a pause and a suspension, and other runs stay queued.
@@ -448,12 +386,52 @@ fn huge_costs_have_a_finite_sum() {
     assert_eq!(read, *world.run());
 }
 
+/// A call that was dispatched before the question is lost: the next one needs the budget, and fences the first.
 #[test]
-fn a_rate_reserves_no_start_after_a_year() {
-    let mut world = limited("{ rate: { starts: 1, per: 90 days } }", THREE);
-    world.starts = vec![(5, world.now + TimeDelta::days(300))];
-    assert!(matches!(
-        world.give(start_input()),
-        Heard::Refused(Refusal::TooManyStarts(_))
-    ));
+fn a_lost_call_waits_for_the_budget_too() {
+    let steps = "  - id: a\n    tool: log\n    args: { idempotent: true }\n  - id: b\n    tool: log\n    needs: []\n";
+    let mut world = limited("{ budget: { steps: 1 } }", steps);
+    world.start();
+    assert_eq!(world.ask("node-a", "a"), Grant::Go);
+    world.lose("a");
+    assert!(matches!(world.phase("a"), StepPhase::Planned));
+    assert_eq!(world.handed.len(), 1);
+    answer(&mut world, "continue");
+    assert_eq!(world.dispatch("a"), 2, "the first worker is fenced");
+}
+
+/// A new version may add a budget, and take it away.
+#[test]
+fn a_migrated_run_has_the_budget_of_its_new_version() {
+    let mut world = limited("{ concurrency: { runs: 1 } }", THREE);
+    world.start();
+    migrate(&mut world, "{ budget: { steps: 1 } }");
+    world.report("step-01", done(Value::Null));
+    world.report("step-02", done(Value::Null));
+    assert_eq!(world.status(), RunStatus::AwaitingInput);
+
+    let mut world = limited("{ budget: { steps: 1 } }", THREE);
+    world.start();
+    migrate(&mut world, "{ concurrency: { runs: 1 } }");
+    world.report("step-01", done(Value::Null));
+    assert_eq!(world.handed.len(), 2);
+}
+
+/// A result that comes too late has a cost all the same.
+#[test]
+fn a_late_result_costs_too() {
+    let steps = "  - id: a\n    tool: log\n    args: { idempotent: true }\n";
+    let mut world = limited("{ budget: { cost: 5 } }", steps);
+    world.start();
+    assert_eq!(world.ask("node-a", "a"), Grant::Go);
+    world.lose("a");
+    world.give(RunInput::StepResult(StepReport {
+        cost: Some(2.0),
+        node: "node-a".parse().unwrap(),
+        step: "a".to_owned(),
+        dispatch: 1,
+        error_code: None,
+        result: done(Value::Null),
+    }));
+    assert!(world.view().spent.unwrap().cost > 1.5);
 }

@@ -62,6 +62,9 @@ pub struct StartTurn {
     /// The timer of a start that is still to come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timer: Option<StartTimer>,
+    /// Whether the run ended before its turn. It does not count then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub given_up: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,7 +80,7 @@ pub struct LimitRow {
     pub run: RunId,
     pub once: Option<String>,
     pub place: Option<PlaceRow>,
-    /// Key, number and due time of its start; never changes.
+    /// Key, number and due time of its start, unless it has given its turn up.
     pub start: Option<(String, u64, DateTime<Utc>)>,
 }
 
@@ -138,13 +141,31 @@ impl Run {
         Some(self.place()?.runs)
     }
 
-    /// Takes the numbers of a newer version of its agent. It keeps its key and its turn, and what it has used.
-    pub fn renew_limits(&mut self, before: &Limits, after: &Limits) {
+    /// Takes the budget and the number of places of a newer version of its agent. It keeps its key and its turn, and what
+    /// it has used. A budget that is new counts from now.
+    pub fn renew_limits(&mut self, before: &Limits, after: &Limits, now: DateTime<Utc>) {
+        if after.budget.is_some() && self.limits.is_none() {
+            self.limits = Some(Box::default());
+        }
+        let active_ms = self.clocks.active_ms;
         let Some(limits) = self.limits.as_deref_mut() else {
             return;
         };
-        if let (Some(budget), Some(allowed)) = (&mut limits.budget, &after.budget) {
-            budget.allowed.clone_from(allowed);
+        match (&mut limits.budget, &after.budget) {
+            (Some(budget), Some(allowed)) => budget.allowed.clone_from(allowed),
+            (None, Some(allowed)) => {
+                let budget = RunBudget::new(allowed.clone(), now);
+                limits.budget = Some(Box::new(RunBudget {
+                    active_ms,
+                    ..budget
+                }));
+            }
+            // An open question is decided first.
+            (budget, None) => {
+                if budget.as_ref().is_some_and(|it| it.hold.is_none()) {
+                    *budget = None;
+                }
+            }
         }
         let counts = before.concurrency.as_ref().zip(after.concurrency.as_ref());
         if let (Some(place), Some((old, new))) = (&mut limits.place, counts)
@@ -180,6 +201,14 @@ impl Run {
         self.limits.as_deref_mut()?.rate.as_mut()?.timer.take()
     }
 
+    /// It ended before its turn, so later starts need not wait for that.
+    pub fn give_turn_up(&mut self) {
+        let limits = self.limits.as_deref_mut();
+        if let Some(turn) = limits.and_then(|limits| limits.rate.as_mut()) {
+            turn.given_up = true;
+        }
+    }
+
     /// Whether its first step waits for a place or for its turn.
     #[must_use]
     pub fn is_queued_by_limits(&self) -> bool {
@@ -202,10 +231,11 @@ impl Run {
         }
         let held = self.place().filter(|place| place.number.is_some());
         let place = held.or_else(|| self.wanted_place());
+        let turn = limits.rate.as_ref().filter(|turn| !turn.given_up);
         Some(LimitRow {
             run: self.id,
             once: limits.once.clone(),
-            start: (limits.rate.as_ref()).map(|turn| (turn.key.clone(), turn.number, turn.due)),
+            start: turn.map(|turn| (turn.key.clone(), turn.number, turn.due)),
             place: place.map(|place| PlaceRow {
                 key: place.key.clone(),
                 since: place.since,
