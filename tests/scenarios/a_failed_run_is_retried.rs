@@ -9,7 +9,9 @@ use crate::world::{PATIENCE, World, at_rest, log, tables_of};
 /// A run that asked a person, and whose payment was refused.
 async fn failed(world: &World, shop: &Shop) -> String {
     let ask = json!({ "id": "go", "ask": { "to": "@user.owner", "question": "Pay?" } });
-    let args = json!({ "method": "POST", "url": shop.url("/repaired-later") });
+    // Idempotent, so that a call that a kill interrupts is made again and not asked about.
+    let url = shop.url("/repaired-later");
+    let args = json!({ "method": "POST", "url": url, "idempotent": true });
     let pay = json!({ "id": "pay", "tool": "http_request", "args": args, "retry": "none" });
     world.agent("pays", json!([ask, pay, log("after")])).await;
     let id = world.start_run("pays", json!({})).await;
