@@ -95,8 +95,9 @@ impl TestPostgres {
     /// # Errors
     /// When the server refuses.
     pub async fn copy_of(&self, database: &str) -> anyhow::Result<String> {
-        let (_, name) = database.rsplit_once('/').context("no path")?;
-        fresh_database_with(&self.url, &format!("TEMPLATE {name} STRATEGY file_copy")).await
+        let (base, _) = database.split_once('?').unwrap_or((database, ""));
+        let (_, name) = base.rsplit_once('/').context("no path")?;
+        fresh_database_with(&self.url, &format!("TEMPLATE {name}")).await
     }
 }
 

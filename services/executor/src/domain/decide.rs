@@ -36,7 +36,7 @@ use crate::domain::commands::step_results::{park_step, report_result};
 use crate::domain::commands::suspension::suspend_run::suspend_run;
 use crate::domain::commands::suspension::suspend_steps::suspend_step;
 use crate::domain::commands::take_over_run::take_over_run;
-use crate::domain::commands::take_place::try_place;
+use crate::domain::commands::take_place::take_place;
 use crate::domain::commands::timers_fired::fire_timer;
 use crate::domain::commands::watch_run_ends::{unwatch_scope, watch_run, watch_scope};
 use crate::domain::decision::{
@@ -410,7 +410,7 @@ fn decide_run<'a>(
         RunInput::Signal { by, signal } => signal_run(transition, by, signal),
         // Scopes are applied before every input. This input only triggers that.
         RunInput::ApplyScopes => Ok(RunOutcome::Unchanged(Reply::Nothing(()))),
-        RunInput::TakePlace => try_place(transition),
+        RunInput::TakePlace => take_place(transition),
         RunInput::Watch => watch_run(transition),
         RunInput::TimerFired { hold, rev } => fire_timer(transition, *hold, *rev),
         RunInput::StartStep(delivered) => start_delivered_step(transition, delivered),

@@ -117,7 +117,7 @@ pub enum Need {
     Places(String),
     /// The newest starts of an agent with `rate`, by the digest of agent and key.
     Starts(String),
-    /// The run that a start of an agent has in common with an earlier one, by digest.
+    /// The run that an agent has started for the same contact or key, by digest.
     StartedOnce(String),
 }
 

@@ -167,7 +167,7 @@ pub enum Refusal {
     #[error("agent `{0}` starts once for each contact; name the `contact` of the run")]
     ContactRequired(AgentName),
     #[error(
-        "the `rate` of agent `{0}` has a start only later than in 366 days, which is the most; start it later"
+        "the starts that the `rate` of agent `{0}` allows are reserved for 366 days, which is the most; start the run later"
     )]
     TooManyStarts(AgentName),
     /// Pointers are into the inputs.

@@ -340,13 +340,14 @@ impl<'a> RunTransition<'a> {
         }
     }
 
+    /// Ends the question about the budget and the wait for the turn.
     fn close_limit_holds(&mut self) {
         if let Some(budget) = self.run.budget_mut() {
             budget.hold = None;
         }
         if let Some(timer) = self.run.take_start_timer() {
             self.timer(timer.hold, None);
-            self.run.give_turn_up();
+            self.run.give_up_turn();
         }
     }
 

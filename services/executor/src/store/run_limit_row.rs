@@ -1,7 +1,7 @@
-//! Table `run_limits`: the places of agents with `concurrency`, the runs that wait for one, and the starts of agents
-//! that start once. Runs without such limits have no row.
+//! Table `run_limits`: the places of agents with `concurrency`, the runs that wait for one, the turns of agents with
+//! `rate`, and the starts of agents that start once. Runs without such limits have no row.
 //!
-//! Two unique indexes decide between replicas. The loser of a race decides again.
+//! Three unique indexes decide between replicas. The loser of a race decides again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -10,7 +10,9 @@ impl CallCost {
     /// Adds a cost in the unit of the agent's budget. Anything but a positive number is ignored.
     pub fn add(&self, cost: f64) {
         if cost.is_finite() && cost > 0.0 {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) += cost;
+            let mut sum = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            // JSON has no infinity.
+            *sum = (*sum + cost).min(f64::MAX);
         }
     }
 

@@ -56,8 +56,7 @@ pub(crate) fn migrate_run<'a>(
     replace_steps(&mut transition.run, &after.plan);
     transition.run.on_pause = after.plan.on_pause;
     let (old, new) = (&before.plan.limits, &after.plan.limits);
-    let now = transition.now;
-    transition.run.renew_limits(old, new, now);
+    transition.run.renew_limits(old, new, transition.now);
     let message = format!("Moved from version {kept} to version {version} by {by}.");
     let data = json!({ "by": by, "from": kept, "version": version });
     transition.event(EventType::RunMigrated, None, message, data);

@@ -47,10 +47,11 @@ pub(crate) fn start_run(
     };
     check_labels(labels)?;
     let (known, scopes) = load_agent(workspace, agent, contact.as_ref(), lookup)?;
-    let mut fresh = fresh_run(workspace, id, &known, now);
-    fresh.contact.clone_from(contact);
-    fresh.labels.clone_from(labels);
-    fresh.started_by.clone_from(by);
+    let mut fresh = Run {
+        contact: contact.clone(),
+        labels: labels.clone(),
+        ..fresh_run(workspace, id, &known, by, now)
+    };
     inherit_pauses(&mut fresh, &scopes)?;
     let mut transition = RunTransition::new(&fresh, lookup, now);
     let plan = transition.plan()?;
@@ -59,7 +60,7 @@ pub(crate) fn start_run(
         Ok(Some(started)) => {
             return Ok(Outcome::Unchanged(Reply::Run(started.started(false, now))));
         }
-        // The kernel allows few rounds.
+        // The kernel loads needs at most four times, so those of the first steps are loaded as well.
         Err(undecided) => {
             return Err(undecided.with_needs_of(|| begin(&mut transition, &plan, input)));
         }
@@ -85,8 +86,14 @@ fn begin(
     start_next_steps(transition)
 }
 
-/// A run that nothing is known of but its agent.
-fn fresh_run(workspace: &Workspace, id: RunId, agent: &Agent, now: DateTime<Utc>) -> Run {
+/// A run without contact, labels and steps.
+fn fresh_run(
+    workspace: &Workspace,
+    id: RunId,
+    agent: &Agent,
+    by: &Actor,
+    now: DateTime<Utc>,
+) -> Run {
     Run {
         id,
         workspace: workspace.clone(),
@@ -94,7 +101,7 @@ fn fresh_run(workspace: &Workspace, id: RunId, agent: &Agent, now: DateTime<Utc>
         plan: agent.newest,
         contact: None,
         labels: BTreeMap::new(),
-        started_by: Actor(String::new()),
+        started_by: by.clone(),
         created_at: now,
         version: 0,
         seq: 0,

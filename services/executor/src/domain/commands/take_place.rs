@@ -1,10 +1,10 @@
-//! A place of its agent may be free: a queued run takes it and starts.
+//! A queued run takes a place of its agent, if one is free, and starts.
 
 use crate::domain::effect::Reply;
 use crate::domain::rules::next_steps::start_next_steps;
 use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
 
-pub(crate) fn try_place(mut transition: RunTransition<'_>) -> RunDecision<'_> {
+pub(crate) fn take_place(mut transition: RunTransition<'_>) -> RunDecision<'_> {
     if transition.run.wanted_place().is_some() {
         start_next_steps(&mut transition)?;
     }

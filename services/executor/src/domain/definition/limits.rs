@@ -1,4 +1,4 @@
-//! The field `limits` of an agent: budgets of a run, concurrency, and starting once.
+//! The field `limits` of an agent: budgets of a run, concurrency, rates, and starting once.
 //!
 //! A key is checked here as far as its text allows. Its value is computed when a run starts.
 
@@ -180,7 +180,7 @@ impl AgentChecker<'_> {
         Some(Once::Key(key.clone()))
     }
 
-    /// A key is a text with placeholders. It can use what is known at the start.
+    /// A key is a text with placeholders for the input and the contact.
     fn key(&mut self, key: &Value) {
         let steps = BTreeMap::new();
         let names = Names {

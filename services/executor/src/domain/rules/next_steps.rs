@@ -49,7 +49,7 @@ struct StepInputs {
 pub(crate) fn start_next_steps(transition: &mut RunTransition<'_>) -> Result<(), Undecided> {
     match take_run_place(transition) {
         Ok(()) => start_ready_steps(transition),
-        // The kernel allows few rounds, so the first steps are looked at as if it had a place.
+        // The kernel loads needs at most four times, so those of the first steps are loaded as if it had a place.
         Err(undecided) => Err(undecided.with_needs_of(|| {
             if let Some(place) = transition.run.place_mut() {
                 place.number = Some(0);

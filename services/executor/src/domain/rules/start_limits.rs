@@ -1,4 +1,5 @@
-//! What the limits of an agent mean for a start: its place in a queue, and whether the agent has started for it already.
+//! The limits of a new run: its budget, its place in a queue, its turn, and whether the agent has started for the same
+//! contact or key before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -61,7 +62,7 @@ pub(crate) fn limit_start(
     let rate = rate.transpose()?;
     let budget = limits.budget.clone();
     transition.run.limits = Some(Box::new(RunLimits {
-        budget: budget.map(|budget| Box::new(RunBudget::new(budget, now))),
+        budget: budget.map(|budget| Box::new(RunBudget::new(budget, now, 0))),
         place,
         rate,
         once,

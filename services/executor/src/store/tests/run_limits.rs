@@ -35,32 +35,30 @@ async fn queues_are_found_by_an_index() {
     assert_eq!(whole, Vec::<String>::new());
 }
 
-fn row(run: RunId, key: &str, seconds: i64, number: Option<u32>) -> Effect {
-    Effect::Limits {
-        workspace: acme(),
-        row: Box::new(LimitRow {
-            run,
-            once: None,
-            start: None,
-            place: Some(PlaceRow {
-                key: key.to_owned(),
-                since: now() + TimeDelta::seconds(seconds),
-                number,
-            }),
-        }),
+/// The row of a run that has no limits.
+fn free(run: RunId) -> LimitRow {
+    LimitRow {
+        run,
+        once: None,
+        start: None,
+        place: None,
     }
 }
 
-fn free(run: RunId) -> Effect {
+fn effect(row: LimitRow) -> Effect {
     Effect::Limits {
         workspace: acme(),
-        row: Box::new(LimitRow {
-            run,
-            once: None,
-            start: None,
-            place: None,
-        }),
+        row: Box::new(row),
     }
+}
+
+fn row(run: RunId, key: &str, seconds: i64, number: Option<u32>) -> Effect {
+    let place = Some(PlaceRow {
+        key: key.to_owned(),
+        since: now() + TimeDelta::seconds(seconds),
+        number,
+    });
+    effect(LimitRow { place, ..free(run) })
 }
 
 async fn places_of(db: &DatabaseConnection, keys: &[&str]) -> BTreeMap<String, Places> {
@@ -102,7 +100,7 @@ pub(super) async fn come_back(db: &DatabaseConnection) {
     assert_eq!(first, [runs[2], runs[3]]);
 
     // One batch hands the place on: the place is free before it is taken.
-    let handed = [row(runs[2], "a", 5, Some(1)), free(runs[0])];
+    let handed = [row(runs[2], "a", 5, Some(1)), effect(free(runs[0]))];
     record_all(db, &handed).await;
     let found = places_of(db, &["a"]).await;
     assert_eq!(found["a"].taken, BTreeMap::from([(1, runs[2])]));
@@ -120,23 +118,13 @@ pub(super) async fn come_back(db: &DatabaseConnection) {
 
 /// The loser decides again: its error is a conflict, and no broken row.
 pub(super) async fn have_one_winner(db: &DatabaseConnection) {
-    let once = |run: RunId| Effect::Limits {
-        workspace: acme(),
-        row: Box::new(LimitRow {
-            run,
-            once: Some("order 7".to_owned()),
-            start: None,
-            place: None,
-        }),
+    let once = |run: RunId| {
+        let once = Some("order 7".to_owned());
+        effect(LimitRow { once, ..free(run) })
     };
-    let start = |run: RunId| Effect::Limits {
-        workspace: acme(),
-        row: Box::new(LimitRow {
-            run,
-            once: None,
-            start: Some(("rate".to_owned(), 7, now())),
-            place: None,
-        }),
+    let start = |run: RunId| {
+        let start = Some(("rate".to_owned(), 7, now()));
+        effect(LimitRow { start, ..free(run) })
     };
     let place = |run: RunId| row(run, "won", 0, Some(0));
     let of_each = |run: fn() -> RunId| [place(run()), once(run()), start(run())];

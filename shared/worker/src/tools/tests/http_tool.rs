@@ -146,3 +146,27 @@ async fn a_tool_parks_by_a_header() {
     let ended = called(EgressPolicy::AllowPrivate, url, json!({})).await;
     assert_eq!(ended, Err(ToolFailure::parked()));
 }
+
+/// Gate: a call costs what its reply says, whatever its status. Anything but a positive number is nothing.
+#[tokio::test]
+async fn a_failed_call_costs_too() {
+    for (status, header, cost) in [
+        ("200 OK", "0.5", Some(0.5)),
+        ("503 Service Unavailable", "0.5", Some(0.5)),
+        ("200 OK", "-1", None),
+        ("200 OK", "inf", None),
+        ("200 OK", "cheap", None),
+    ] {
+        let headers = format!("Holdpoint-Cost: {header}\r\n");
+        let (at, _requests) = server(vec![answer(status, &headers, "")]).await;
+        let mut call = call(json!({}));
+        call.dispatch.http = Some(HttpCall {
+            method: "POST".to_owned(),
+            url: format!("http://{at}/"),
+            headers: BTreeMap::new(),
+        });
+        let result = registered(EgressPolicy::AllowPrivate).call(&call).await;
+        assert_eq!(result.is_ok(), status.starts_with("200"), "{status}");
+        assert_eq!(call.cost.total(), cost, "{status} {header}");
+    }
+}

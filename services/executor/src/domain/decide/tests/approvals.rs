@@ -212,11 +212,19 @@ fn a_queued_step_whose_approval_has_expired_does_not_start() {
     assert_eq!(world.status(), RunStatus::AwaitingApproval);
 }
 
-/// The kernel loads needs at most four times. The briefing of a handoff on failure is one more load.
+/// The kernel loads needs at most four times. The tool, the approver and the briefing of a handoff on failure are three
+/// loads after the first one.
 #[test]
 fn an_expired_approval_loads_all_that_it_needs_at_once() {
-    let plan = TWO.replace("    approval:", "    on_error: handoff\n    approval:");
-    let mut world = World::started(&plan);
+    let plan = "  - id: pay
+    tool: own.pay
+    args: { n: 1 }
+    on_error: handoff
+    approval: { valid_for: 1h }
+  - id: rest
+    wait: 1 day
+";
+    let mut world = World::started(plan);
     decide(&mut world, HoldOutcome::Approved, json!(null));
     world.pass(TimeDelta::minutes(61));
     start(&mut world, "pay");

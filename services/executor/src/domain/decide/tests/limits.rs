@@ -354,7 +354,7 @@ fn a_lowered_limit_takes_no_place_away() {
     assert_eq!(world.status(), RunStatus::Running);
 }
 
-/// An approval, also of a standing approval, is no way around the budget. It is not used up by the question.
+/// An approval does not replace the question about the budget, and the question does not use the approval up.
 #[test]
 fn an_approved_call_waits_for_the_budget() {
     let steps = "  - id: pay\n    tool: send_email\n    args: { n: 1 }\n    approval: { from: \"@role.manager\" }\n    needs: []\n  - id: note\n    tool: log\n    needs: []\n";
@@ -367,7 +367,11 @@ fn an_approved_call_waits_for_the_budget() {
     assert_eq!(world.handed.len(), 1, "the budget is used up");
     answer(&mut world, "continue");
     assert_eq!(world.handed.len(), 2);
-    assert_eq!(world.run().people().count(), 0, "nobody is asked again");
+    assert_eq!(
+        world.run().people().count(),
+        0,
+        "the approval is not asked again"
+    );
 }
 
 /// Sums are stored as JSON, which has no infinity.

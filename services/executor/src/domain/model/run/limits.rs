@@ -18,7 +18,7 @@ pub struct RunLimits {
     pub place: Option<Place>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<StartTurn>,
-    /// Digest of what a second start of the agent would have in common with this one.
+    /// Digest of the contact or key for which its agent starts once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub once: Option<String>,
 }
@@ -51,7 +51,8 @@ pub struct Place {
     pub number: Option<u32>,
 }
 
-/// Its start among those of an agent with `rate`. It is reserved when the run is accepted, so that no later run passes.
+/// The turn of a run among the starts of an agent with `rate`. It is reserved when the run is accepted, so that no later
+/// run passes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartTurn {
     /// Digest of the agent and the key.
@@ -59,7 +60,7 @@ pub struct StartTurn {
     /// From 1.
     pub number: u64,
     pub due: DateTime<Utc>,
-    /// The timer of a start that is still to come.
+    /// The timer until its turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timer: Option<StartTimer>,
     /// Whether the run ended before its turn. It does not count then.
@@ -94,13 +95,13 @@ pub struct PlaceRow {
 
 impl RunBudget {
     #[must_use]
-    pub const fn new(allowed: Budget, since: DateTime<Utc>) -> Self {
+    pub const fn new(allowed: Budget, since: DateTime<Utc>, active_ms: u64) -> Self {
         Self {
             allowed,
             steps: 0,
             cost: 0.0,
             since,
-            active_ms: 0,
+            active_ms,
             hold: None,
         }
     }
@@ -154,18 +155,11 @@ impl Run {
         match (&mut limits.budget, &after.budget) {
             (Some(budget), Some(allowed)) => budget.allowed.clone_from(allowed),
             (None, Some(allowed)) => {
-                let budget = RunBudget::new(allowed.clone(), now);
-                limits.budget = Some(Box::new(RunBudget {
-                    active_ms,
-                    ..budget
-                }));
+                let budget = RunBudget::new(allowed.clone(), now, active_ms);
+                limits.budget = Some(Box::new(budget));
             }
             // An open question is decided first.
-            (budget, None) => {
-                if budget.as_ref().is_some_and(|it| it.hold.is_none()) {
-                    *budget = None;
-                }
-            }
+            (budget, None) => drop(budget.take_if(|it| it.hold.is_none())),
         }
         let counts = before.concurrency.as_ref().zip(after.concurrency.as_ref());
         if let (Some(place), Some((old, new))) = (&mut limits.place, counts)
@@ -196,13 +190,13 @@ impl Run {
         Some((turn.timer?, turn.due))
     }
 
-    /// Its start is no longer to come.
+    /// Takes the timer of its delayed start.
     pub fn take_start_timer(&mut self) -> Option<StartTimer> {
         self.limits.as_deref_mut()?.rate.as_mut()?.timer.take()
     }
 
-    /// It ended before its turn, so later starts need not wait for that.
-    pub fn give_turn_up(&mut self) {
+    /// It ends before its turn, and later starts do not wait for the turn.
+    pub fn give_up_turn(&mut self) {
         let limits = self.limits.as_deref_mut();
         if let Some(turn) = limits.and_then(|limits| limits.rate.as_mut()) {
             turn.given_up = true;
