@@ -24,10 +24,18 @@ impl Call {
     }
 }
 
+/// What the server has seen.
+#[derive(Default)]
+struct Record {
+    calls: Vec<Call>,
+    in_progress: usize,
+    most_in_progress: usize,
+}
+
 /// The server, which ends with the test.
 pub(crate) struct Shop {
     address: std::net::SocketAddr,
-    calls: Arc<Mutex<Vec<Call>>>,
+    record: Arc<Mutex<Record>>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -47,8 +55,8 @@ impl Shop {
     pub(crate) async fn slow(answer_after: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let calls = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&calls);
+        let record = Arc::<Mutex<Record>>::default();
+        let seen = Arc::clone(&record);
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 tokio::spawn(answer_all(stream, Arc::clone(&seen), answer_after));
@@ -56,7 +64,7 @@ impl Shop {
         });
         Self {
             address,
-            calls,
+            record,
             task,
         }
     }
@@ -68,11 +76,16 @@ impl Shop {
 
     /// The calls so far.
     pub(crate) fn calls(&self) -> Vec<Call> {
-        self.calls.lock().unwrap().clone()
+        self.record.lock().unwrap().calls.clone()
+    }
+
+    /// How many calls it had at the same time, at most.
+    pub(crate) fn most_in_progress(&self) -> usize {
+        self.record.lock().unwrap().most_in_progress
     }
 }
 
-async fn answer_all(mut stream: TcpStream, calls: Arc<Mutex<Vec<Call>>>, after: Duration) {
+async fn answer_all(mut stream: TcpStream, record: Arc<Mutex<Record>>, after: Duration) {
     let mut bytes = Vec::new();
     loop {
         let Some((head, length)) = read_head(&mut stream, &mut bytes).await else {
@@ -103,13 +116,17 @@ async fn answer_all(mut stream: TcpStream, calls: Arc<Mutex<Vec<Call>>>, after: 
         };
         let shown = serde_json::to_string(&call.headers).unwrap();
         let (is_first, is_first_of_key) = {
-            let mut calls = calls.lock().unwrap();
+            let mut record = record.lock().unwrap();
             let key = call.header("idempotency-key");
-            let is_first_of_key = !calls.iter().any(|one| one.header("idempotency-key") == key);
-            calls.push(call);
-            (calls.len() == 1, is_first_of_key)
+            let mut of_key = record.calls.iter();
+            let is_first_of_key = !of_key.any(|one| one.header("idempotency-key") == key);
+            record.calls.push(call);
+            record.in_progress += 1;
+            record.most_in_progress = record.most_in_progress.max(record.in_progress);
+            (record.calls.len() == 1, is_first_of_key)
         };
         tokio::time::sleep(after).await;
+        record.lock().unwrap().in_progress -= 1;
         let (path, to) = path.split_once("?to=").unwrap_or((&path, ""));
         let (status, body) = match path {
             "/away" => ("302 Found", "{}"),
