@@ -16,10 +16,10 @@ use holdpoint_auth::{Keys, Right};
 use holdpoint_contracts::asking::RequestInput;
 use holdpoint_contracts::erasure::EraseContact;
 use holdpoint_contracts::executor::{
-    AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HandoffsUpdated,
-    HoldsClosed, MigrateRun, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun,
-    ResumeScope, RetryRun, RunEndsOf, ScheduledStart, SignalRun, StartRun, StartScheduled,
-    TakeOverRun, TimerFired, TimersFired, WatchRunEnds,
+    AddActivity, ApplyAgent, CancelRun, ChildRunsEnded, DeleteAgent, DeleteContact, DeleteTool,
+    HandoffsUpdated, HoldsClosed, MigrateRun, PatchContact, PauseRun, PauseScope, PutContact,
+    PutTool, ResumeRun, ResumeScope, RetryRun, RunEndsOf, ScheduledStart, SetChildRuns, SignalRun,
+    StartRun, StartScheduled, TakeOverRun, TimerFired, TimersFired, WatchRunEnds,
 };
 use holdpoint_contracts::hold::HoldClosed;
 use holdpoint_contracts::message::{Actor, Command, Envelope};
@@ -38,7 +38,7 @@ use crate::domain::run::person_hold::HoldClosure;
 use crate::domain::{
     ContactInput, DeliveredStep, Input, NodeInput, RunInput, ScopeInput, ToolInput, ToolPut,
 };
-use crate::outbound::NODE_TIMER;
+use crate::outbound::{NODE_TIMER, child_run_place};
 
 use caller::{Caller, ITEMS_MAX, run_input};
 use results::printable_code;
@@ -225,6 +225,18 @@ fn decode_report(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
             let it: Envelope<StartScheduled> = caller.read(body, None)?;
             Caller::inputs(it.command.starts, |start| start_input(caller, start))
         }
+        SetChildRuns::VERB => {
+            let it: Envelope<SetChildRuns> = caller.read(body, None)?;
+            Caller::inputs(it.command.children, |child| {
+                caller.run_input(child.run, RunInput::SetChildRun(Box::new(child)))
+            })
+        }
+        ChildRunsEnded::VERB => {
+            let it: Envelope<ChildRunsEnded> = caller.read(body, None)?;
+            Caller::inputs(it.command.ends, |end| {
+                caller.run_input(end.id.run, RunInput::ChildRunEnded(Box::new(end)))
+            })
+        }
         HoldsClosed::VERB => {
             let it: Envelope<HoldsClosed> = caller.read(body, None)?;
             Caller::inputs(it.command.closed, |closed| closure_input(caller, closed))
@@ -361,7 +373,7 @@ pub(crate) fn incident(subject: &str, body: &[u8], reason: &str) -> Vec<Input> {
     };
     let command = envelope.get("command").unwrap_or(&Value::Null);
     let mut runs: Vec<RunId> = run_of(command).into_iter().collect();
-    for list in ["steps", "results", "fired", "closed", "handled"] {
+    for list in ["steps", "results", "fired", "closed", "handled", "ends"] {
         let items = command.get(list).and_then(Value::as_array);
         runs.extend(items.into_iter().flatten().filter_map(run_of));
     }
@@ -386,7 +398,11 @@ pub(crate) fn incident_of(input: &Input, reason: &str) -> Option<Input> {
             workspace,
             run: id,
             input: given,
-        } if !matches!(given, RunInput::Start { .. } | RunInput::StartScheduled(_)) => {
+        } if !matches!(
+            given,
+            RunInput::Start { .. } | RunInput::StartScheduled(_) | RunInput::SetChildRun(_)
+        ) =>
+        {
             let reason = reason.to_owned();
             Some(run_input(workspace, *id, RunInput::Incident { reason }))
         }
@@ -399,7 +415,10 @@ fn run_of_desired_state(subject: &str) -> Option<(Workspace, RunId)> {
     let mut tokens = subject.strip_prefix("desired_state.")?.splitn(3, '.');
     let workspace = tokens.next()?.parse().ok()?;
     let id = tokens.nth(1)?;
-    let by_hold = || id.parse::<HoldId>().ok().map(|hold| hold.run);
+    let by_hold = || {
+        let hold = id.parse().ok().or_else(|| Some(child_run_place(id)?.0));
+        hold.map(|hold: HoldId| hold.run)
+    };
     Some((workspace, id.parse().ok().or_else(by_hold)?))
 }
 

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_auth::{StepClaims, StepKey};
 use holdpoint_bus::Outgoing;
-use holdpoint_contracts::executor::SERVICE;
+use holdpoint_contracts::executor::{ChildRunsEnded, SERVICE, SetChildRuns};
 use holdpoint_contracts::handoff::SetHolds;
 use holdpoint_contracts::history::{EventType, HistoryItem, Nudge};
 use holdpoint_contracts::hold::{HoldOutcome, HoldState};
@@ -30,7 +30,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::domain::run::person_hold::HoldClosure;
-use crate::domain::{Effect, ExecutorDomain, Input, RunInput};
+use crate::domain::{Effect, ExecutorDomain, Input, RefusedChildRun, RunInput};
 use crate::executor::Executor;
 
 /// How long a step token is valid: longer than any tool runs.
@@ -39,6 +39,8 @@ const STEP_TOKEN_LIFE: TimeDelta = TimeDelta::days(7);
 const TIMER: &str = "timer";
 const HOLD: &str = "hold";
 const ENDED: &str = "ended";
+const CHILD_RUN: &str = "child_run";
+const CHILD_RUN_END: &str = "child_run_end";
 
 /// Prefix of the id of a node's timer. No id of a hold begins with it.
 pub(crate) const NODE_TIMER: &str = "node_";
@@ -86,6 +88,24 @@ impl Outbound<ExecutorDomain> for Executor {
                     // The erasure counts before the end itself.
                     rev: u64::try_from(end.ended_at.timestamp_millis()).ok()?
                         + u64::from(end.erased),
+                    body: write(end)?,
+                }),
+                Effect::ChildRun {
+                    workspace,
+                    place,
+                    desired_state,
+                } => Some(DesiredState {
+                    kind: CHILD_RUN,
+                    workspace: workspace.clone(),
+                    id: format!("{}.{place}", desired_state.hold),
+                    rev: desired_state.rev,
+                    body: write(desired_state)?,
+                }),
+                Effect::ChildRunEnded { workspace, end } => Some(DesiredState {
+                    kind: CHILD_RUN_END,
+                    workspace: workspace.clone(),
+                    id: end.child.to_string(),
+                    rev: end.rev,
                     body: write(end)?,
                 }),
                 Effect::AgentVersion { .. }
@@ -142,6 +162,18 @@ impl Outbound<ExecutorDomain> for Executor {
                 };
                 rows_as_command(SERVICE, workspace, &first, ("ends", bodies))
             }
+            CHILD_RUN => {
+                let first = SetChildRuns {
+                    children: read_first(bodies)?,
+                };
+                rows_as_command(SERVICE, workspace, &first, ("children", bodies))
+            }
+            CHILD_RUN_END => {
+                let first = ChildRunsEnded {
+                    ends: read_first(bodies)?,
+                };
+                rows_as_command(SERVICE, workspace, &first, ("ends", bodies))
+            }
             other => Err(serde::ser::Error::custom(format!(
                 "unknown kind of desired state: `{other}`"
             ))),
@@ -169,8 +201,15 @@ impl Outbound<ExecutorDomain> for Executor {
         })
     }
 
-    /// A refused hold ends as a withdrawn one, so its step fails. A refused timer is an incident of the run.
+    /// A refused hold ends as a withdrawn one, so its step fails. A refused child run is one that has failed. A refused
+    /// timer is an incident of the run.
     fn refused(&self, sent: &SentState<'_>, problem: &Problem) -> AfterRefusal<Input> {
+        match sent.kind {
+            CHILD_RUN => return refused_child_run(sent, problem),
+            // The parent is in another workspace, or its id is taken: no run waits for the end.
+            CHILD_RUN_END => return AfterRefusal::Drop,
+            _ => {}
+        }
         let Ok(hold) = sent.id.parse::<HoldId>() else {
             return AfterRefusal::Keep;
         };
@@ -247,6 +286,29 @@ impl Outbound<ExecutorDomain> for Executor {
         });
         histories.chain(probes).collect()
     }
+}
+
+fn refused_child_run(sent: &SentState<'_>, problem: &Problem) -> AfterRefusal<Input> {
+    let Some((hold, place)) = child_run_place(sent.id) else {
+        return AfterRefusal::Keep;
+    };
+    AfterRefusal::Decide(Input::Run {
+        workspace: sent.workspace.clone(),
+        run: hold.run,
+        input: RunInput::ChildRunRefused(Box::new(RefusedChildRun {
+            hold,
+            place,
+            rev: sent.rev,
+            code: problem.code.clone(),
+            message: problem.detail.clone(),
+        })),
+    })
+}
+
+/// The hold and the place that the id of a desired child run names.
+pub(crate) fn child_run_place(id: &str) -> Option<(HoldId, u32)> {
+    let (hold, place) = id.split_once('.')?;
+    Some((hold.parse().ok()?, place.parse().ok()?))
 }
 
 /// The message of a dispatch, signed here because the domain knows no keys.

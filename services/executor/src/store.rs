@@ -311,6 +311,8 @@ impl Store<ExecutorDomain> for Executor {
                 | Effect::Hold { .. }
                 | Effect::RunEnded { .. }
                 | Effect::NodeTimer { .. }
+                | Effect::ChildRun { .. }
+                | Effect::ChildRunEnded { .. }
                 | Effect::Snapshot(_)
                 | Effect::Limits { .. }
                 | Effect::PlacesChanged { .. }

@@ -76,6 +76,12 @@ impl App {
     }
 }
 
+fn remove_output(result: &mut Value) {
+    if let Some(fields) = result.as_object_mut() {
+        fields.remove("output");
+    }
+}
+
 /// History items as the reader may see them.
 pub(crate) async fn redact_items(
     reader: &RunReader,
@@ -150,10 +156,31 @@ impl RunRedaction {
         } else if let Some(input) = run.input.as_mut().and_then(Value::as_object_mut) {
             input.retain(|name, _| !self.inputs.contains(name));
         }
+        let hides_any = self.is_incomplete || !self.steps.is_empty();
+        if let Some(result) = run.result.as_mut().filter(|_| hides_any) {
+            remove_output(result);
+        }
         for step in &mut run.steps {
             self.redact_step(step);
+            self.redact_output(step);
         }
         run
+    }
+
+    /// An output may contain answers. Those of child runs are shown, or hidden, with these runs.
+    fn redact_output(&self, step: &mut StepView) {
+        let hides = match step.kind.as_str() {
+            "run" => true,
+            "finish" => self.is_incomplete || !self.steps.is_empty(),
+            _ => false,
+        };
+        let Some(response) = step.response.as_mut().filter(|_| hides) else {
+            return;
+        };
+        match &mut response.data {
+            Value::Array(results) => results.iter_mut().for_each(remove_output),
+            one => remove_output(one),
+        }
     }
 
     fn redact_step(&self, step: &mut StepView) {

@@ -50,7 +50,7 @@ impl Answers {
                 Some(Err(_)) => Self::Free,
                 None => Self::options(request),
             },
-            HoldKind::Handoff | HoldKind::Timer | HoldKind::Signal => Self::Free,
+            HoldKind::Handoff | HoldKind::Timer | HoldKind::Signal | HoldKind::Child => Self::Free,
         }
     }
 

@@ -100,7 +100,7 @@ impl StepReader<'_, '_> {
 
     /// Reports a field that only a tool can have.
     fn require_tool(&mut self, step: &Map<String, Value>, field: &str) -> Option<()> {
-        let others = ["wait", "wait_for", "ask", "handoff", "finish"];
+        let others = ["wait", "wait_for", "ask", "handoff", "run", "finish"];
         let Some(kind) = others.into_iter().find(|kind| step.contains_key(*kind)) else {
             return Some(());
         };

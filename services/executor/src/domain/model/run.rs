@@ -4,6 +4,7 @@
 //! overlay beside the phase: resuming needs no memory of what was before.
 
 pub mod approval;
+pub mod child_runs;
 mod children;
 pub mod failures;
 pub mod fan_out;
@@ -15,6 +16,7 @@ pub mod suspension;
 pub mod tool_questions;
 
 pub use approval::{ApprovalDecision, StepApproval, edited_args_name, original_args_name};
+pub use child_runs::{ChildRuns, ParentRun};
 pub use failures::{Backoff, Failures};
 pub use fan_out::{ChildOf, FanOut};
 pub use limits::{LimitRow, Place, PlaceRow, RunBudget, RunLimits, StartTimer, StartTurn};
@@ -155,6 +157,9 @@ pub struct Run {
     pub signals: Signals,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Box<RunLimits>>,
+    /// The step that has started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Box<ParentRun>>,
 }
 
 #[cfg_attr(test, derive(strum::IntoStaticStr, strum::VariantNames))]

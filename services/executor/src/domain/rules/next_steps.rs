@@ -25,6 +25,7 @@ use crate::domain::rules::finish_step::finish_by_step;
 use crate::domain::rules::handoff_spec::load_step_briefing;
 use crate::domain::rules::person_holds::{ask_person, start_handoff};
 use crate::domain::rules::run_places::take_run_place;
+use crate::domain::rules::run_steps::start_runs;
 use crate::domain::rules::signals::{signal_needs, start_wait_for};
 use crate::domain::rules::uncertain_steps::{Doubt, ask_about_step};
 use crate::domain::rules::wait_steps::{start_wait, start_wait_until};
@@ -336,6 +337,7 @@ fn start_step(
             }
         }
         Action::Tool { .. } => dispatch_step(transition, index, resolved, planned),
+        Action::Run(run) => start_runs(transition, index, run, resolved),
         Action::Ask(ask) => ask_person(transition, index, ask, &resolved),
         Action::Handoff(handoff) => {
             let facts = HandoffFacts {

@@ -252,7 +252,7 @@ fn pending_changes<'s>(run: &Run, scopes: &'s Scopes) -> Vec<(PauseScope, &'s Ch
 
 const fn applied_epoch(run: &Run, kind: PauseScope) -> u64 {
     match kind {
-        PauseScope::Run => 0,
+        PauseScope::Run | PauseScope::Parent => 0,
         PauseScope::Agent => run.followed.agent,
         PauseScope::Workspace => run.followed.workspace,
     }
@@ -260,7 +260,7 @@ const fn applied_epoch(run: &Run, kind: PauseScope) -> u64 {
 
 const fn set_applied_epoch(run: &mut Run, kind: PauseScope, epoch: u64) {
     match kind {
-        PauseScope::Run => {}
+        PauseScope::Run | PauseScope::Parent => {}
         PauseScope::Agent => run.followed.agent = epoch,
         PauseScope::Workspace => run.followed.workspace = epoch,
     }

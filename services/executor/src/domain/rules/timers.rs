@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::domain::model::run::{Hold, StepPhase, Timer};
 use crate::domain::model::time::{after, millis_between};
+use crate::domain::rules::run_steps::time_out_runs;
 use crate::domain::rules::signals::time_out_signal;
 use crate::domain::step_response::success;
 use crate::domain::transition::{RowData, RunTransition};
@@ -83,8 +84,10 @@ fn thaw_timer(
         return true;
     };
     let due = match mode {
-        // `now` only ends waits: a signal keeps its remaining time.
-        ResumeMode::Now if hold.signal.is_some() => after(transition.now, remaining_ms),
+        // `now` only ends waits: a signal and child runs keep their remaining time.
+        ResumeMode::Now if hold.signal.is_some() || hold.child_runs.is_some() => {
+            after(transition.now, remaining_ms)
+        }
         ResumeMode::Now => transition.now,
         ResumeMode::KeepDeadline => before,
         ResumeMode::Continue | ResumeMode::Restart if hold.keeps_due => before,
@@ -120,6 +123,10 @@ pub(crate) fn end_wait(transition: &mut RunTransition<'_>, index: usize) {
     if let Some(signal) = &hold.signal {
         let (hold, signal) = (hold.clone(), signal.clone());
         return time_out_signal(transition, index, &hold, &signal);
+    }
+    if let Some(on_timeout) = hold.child_runs {
+        let hold = hold.clone();
+        return time_out_runs(transition, index, &hold, on_timeout);
     }
     let waited_ms = millis_between(hold.since, now);
     let data = json!({ "waited_ms": waited_ms, "resumed_at": instant::write(now) });

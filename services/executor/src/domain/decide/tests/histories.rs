@@ -1,13 +1,14 @@
 //! What holds in every history: the checks of [`World::give`] after each of many random inputs.
 
 mod plans;
+mod services;
 mod workers;
 
 use chrono::TimeDelta;
 use holdpoint_contracts::asking::{AskMode, ToolQuestion};
 use holdpoint_contracts::hold::{HoldOutcome, OnTimeout};
 use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::run::{HoldKind, ResumeMode};
+use holdpoint_contracts::run::{HoldKind, ResumeMode, RunStatus};
 use holdpoint_contracts::suspension::StepOnResume;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -18,6 +19,7 @@ use crate::domain::RunInput;
 use crate::domain::plan::Plan;
 use crate::domain::run::{Choice, Signal};
 pub(super) use plans::a_plan;
+use services::{by_child_runs, sent};
 use workers::by_workers;
 
 /// What happens next. Steps and hold numbers are taken modulo what there is.
@@ -78,6 +80,16 @@ pub(super) enum Move {
     Retry(Option<usize>),
     /// A program sends a signal, perhaps under a key that it has used.
     Signal(u8),
+    /// A child run ends, perhaps one that has ended before.
+    ChildEnds {
+        which: usize,
+        status: RunStatus,
+    },
+    /// The start of a child run is refused, perhaps of an older desired state.
+    ChildRefused {
+        which: usize,
+        is_old: bool,
+    },
     /// A hold on people is closed, perhaps one that is none.
     Closed {
         hold: u32,
@@ -158,6 +170,14 @@ pub(super) fn a_move() -> impl Strategy<Value = Move> {
             |(hold, choice)| Move::Closed { hold, choice: Choice::VARIANTS[choice] }
         ),
         8 => (0_usize..3, 0_usize..WAYS).prop_map(|(which, what)| Move::People { which, what }),
+        8 => (0_usize..6, prop_oneof![
+            3 => Just(RunStatus::Completed),
+            1 => Just(RunStatus::Failed),
+            1 => Just(RunStatus::Cancelled),
+        ]).prop_map(|(which, status)| Move::ChildEnds { which, status }),
+        1 => (0_usize..6, any::<bool>()).prop_map(
+            |(which, is_old)| Move::ChildRefused { which, is_old }
+        ),
         1 => any::<bool>().prop_map(Move::TakeOver),
         1 => any::<bool>().prop_map(Move::Incident),
         1 => any::<bool>().prop_map(Move::Replied),
@@ -251,6 +271,7 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
         | Move::Signal(_) => by_people(world, next),
         Move::AskPeople { .. } | Move::Parks { .. } => by_tools(world, next),
         Move::Lost { .. } | Move::Closed { .. } | Move::Incident(_) => sent(world, next),
+        Move::ChildEnds { .. } | Move::ChildRefused { .. } => by_child_runs(world, next),
         Move::Replied(replied) => {
             let contact = json!({ "id": "ada", "email": "ada@x.example", "replied": replied });
             world.contact = Some(contact);
@@ -343,44 +364,6 @@ fn by_tools(world: &World, next: &Move) -> Option<RunInput> {
     }
 }
 
-/// What the sweep, the handoff service and the kernel say.
-fn sent(world: &World, next: &Move) -> Option<RunInput> {
-    match next {
-        Move::Lost {
-            step,
-            dispatch,
-            node,
-        } => {
-            let index = *step;
-            let (step, dispatch) = place(world, index, *dispatch)?;
-            let node = if *node { "node-a" } else { "node-b" };
-            Some(RunInput::LeaseEnded {
-                node: node.parse().unwrap(),
-                step,
-                dispatch,
-            })
-        }
-        Move::Closed { hold, choice } => {
-            // Mostly one that is open, where there is any.
-            let open = world.run.as_ref()?.questions().map(|(_, asked)| asked.hold);
-            let open: Vec<_> = open.collect();
-            let stray = holdpoint_ids::HoldId {
-                run: super::world::run_id(),
-                number: *hold,
-            };
-            let place = usize::try_from(*hold).unwrap();
-            Some(RunInput::HoldClosed {
-                hold: open.get(place).copied().unwrap_or(stray),
-                closing: closing(HoldOutcome::Answered, json!(choice), world.now),
-            })
-        }
-        Move::Incident(one) => Some(RunInput::Incident {
-            reason: if *one { "unreadable" } else { "too large" }.to_owned(),
-        }),
-        _ => None,
-    }
-}
-
 fn live(plan: Plan, moves: &[Move], times: usize) -> World {
     let mut world = World::of_plan(plan);
     world.give(start_input());
@@ -419,7 +402,7 @@ pub(super) fn lives_on(world: &mut World) {
             let what = match kind {
                 HoldKind::Input => 0,
                 HoldKind::Approval => 6,
-                HoldKind::Handoff | HoldKind::Timer | HoldKind::Signal => 2,
+                HoldKind::Handoff | HoldKind::Timer | HoldKind::Signal | HoldKind::Child => 2,
             };
             let (outcome, mut data) = way(what);
             if kind == HoldKind::Input {

@@ -6,14 +6,16 @@ mod inputs;
 mod keeping;
 mod starting;
 
-pub(super) use inputs::{closing, handoff_event, pause_input, scheduled_start, start_input};
+pub(super) use inputs::{
+    child_end, closing, handoff_event, pause_input, scheduled_start, start_input,
+};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::contact::Activity;
-use holdpoint_contracts::executor::{PauseWaiting, TimerReply};
+use holdpoint_contracts::executor::{ChildRunEnd, DesiredChildRun, PauseWaiting, TimerReply};
 use holdpoint_contracts::history::{EventType, HistoryItem};
 use holdpoint_contracts::hold::{CloseReply, HoldOutcome, HoldState};
 use holdpoint_contracts::message::Actor;
@@ -99,6 +101,10 @@ pub(super) struct World {
     pub(super) places: Places,
     /// Earlier starts of its agent.
     pub(super) starts: Vec<(u64, DateTime<Utc>)>,
+    /// What each child run was told last.
+    pub(super) children: BTreeMap<RunId, DesiredChildRun>,
+    /// What the parent was told of its end.
+    pub(super) child_ends: Vec<ChildRunEnd>,
     plan: Arc<PlanFact>,
     /// Version 4 of the agent, if there is one.
     pub(super) next_plan: Option<Arc<PlanFact>>,
@@ -179,6 +185,8 @@ impl World {
             freed: Vec::new(),
             places: Places::default(),
             starts: Vec::new(),
+            children: BTreeMap::new(),
+            child_ends: Vec::new(),
             plan: Arc::new(PlanFact::new(plan)),
             next_plan: None,
             values: BTreeMap::new(),

@@ -10,8 +10,9 @@ use strum::{EnumTryAs, IntoStaticStr, VariantArray};
 
 use crate::domain::model::is_default;
 use crate::domain::model::plan::OnError;
-use crate::domain::model::plan::signal_steps::OnSignalTimeout;
+use crate::domain::model::plan::signal_steps::OnWaitTimeout;
 use crate::domain::model::run::approval::StepApproval;
+use crate::domain::model::run::child_runs::ChildRuns;
 use crate::domain::model::run::failures::{Backoff, Failures};
 use crate::domain::model::run::fan_out::{ChildOf, FanOut};
 use crate::domain::model::run::person_hold::PersonHold;
@@ -71,6 +72,9 @@ pub struct Step {
     /// Of a child: its item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child_of: Option<ChildOf>,
+    /// The runs that it has started last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child_runs: Option<Box<ChildRuns>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, EnumTryAs)]
@@ -176,6 +180,9 @@ pub struct Hold {
     /// The signal that ends it; none: only time does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<Box<AwaitedSignal>>,
+    /// The ends of child runs end it; what follows if they do not end in time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child_runs: Option<OnWaitTimeout>,
     /// It ends at an instant of the calendar. A pause does not move that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keeps_due: bool,
@@ -185,15 +192,17 @@ impl Hold {
     /// Whether the run goes on by itself when the time is over.
     #[must_use]
     pub fn continues_on_timeout(&self) -> bool {
-        let signal = self.signal.as_deref();
-        signal.is_none_or(|signal| signal.on_timeout == OnSignalTimeout::Skip)
+        let signal = self.signal.as_deref().map(|signal| signal.on_timeout);
+        let on_timeout = signal.or(self.child_runs);
+        on_timeout.is_none_or(|on_timeout| on_timeout == OnWaitTimeout::Skip)
     }
 
     #[must_use]
     pub const fn kind(&self) -> HoldKind {
-        match self.signal {
-            Some(_) => HoldKind::Signal,
-            None => HoldKind::Timer,
+        match (&self.signal, &self.child_runs) {
+            (Some(_), _) => HoldKind::Signal,
+            (None, Some(_)) => HoldKind::Child,
+            (None, None) => HoldKind::Timer,
         }
     }
 }
@@ -403,6 +412,7 @@ impl Step {
             on_error,
             fan_out: None,
             child_of: None,
+            child_runs: None,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use holdpoint_contracts::executor::ChildRunState;
 use holdpoint_contracts::history::{EventType, HistoryItem};
 use holdpoint_contracts::hold::HoldState;
 use holdpoint_contracts::run::{RunStatus, StepStatus};
@@ -95,6 +96,7 @@ impl World {
         self.check_wakers(run);
         self.check_suspension(run);
         self.check_fan_outs(run);
+        self.check_child_runs(run);
         for step in &run.steps {
             let row = self.rows.get(&step.id);
             let said = row.map(|row| (row.status, row.dispatch));
@@ -312,6 +314,35 @@ impl World {
                         StepStatus::Completed | StepStatus::Failed | StepStatus::Skipped
                     ));
                 }
+            }
+        }
+    }
+
+    /// An open child run is wanted, and frozen with its parent. Any other one that has not ended is cancelled.
+    fn check_child_runs(&self, run: &Run) {
+        let awaited = run.steps.iter().filter_map(Step::awaited_runs);
+        let awaited: Vec<_> = awaited.flat_map(|runs| &runs.runs).collect();
+        for child in &awaited {
+            assert!(
+                self.children.contains_key(&child.run),
+                "{child:?} never starts"
+            );
+        }
+        assert!(awaited.is_empty() || awaited.iter().any(|child| child.end.is_none()));
+        let known = run
+            .steps
+            .iter()
+            .filter_map(|step| step.child_runs.as_deref());
+        let known: Vec<_> = known.flat_map(|runs| &runs.runs).collect();
+        for (id, desired) in &self.children {
+            let has_ended = known.iter().any(|it| it.run == *id && it.end.is_some());
+            let is_awaited = awaited.iter().any(|it| it.run == *id) && !has_ended;
+            match &desired.state {
+                ChildRunState::Open { .. } if has_ended => {}
+                ChildRunState::Frozen { .. } if has_ended => {}
+                ChildRunState::Open { .. } => assert!(is_awaited && run.pauses.is_empty()),
+                ChildRunState::Frozen { .. } => assert!(is_awaited && !run.pauses.is_empty()),
+                ChildRunState::Cancelled { .. } => assert!(!is_awaited),
             }
         }
     }

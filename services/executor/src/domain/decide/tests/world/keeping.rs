@@ -63,6 +63,12 @@ impl World {
                     assert!(newest, "the scheduler would ignore rev {rev} of {hold}");
                     self.timers.insert(hold, (rev, due));
                 }
+                Effect::ChildRun { desired_state, .. } => {
+                    let known = self.children.get(&desired_state.run);
+                    assert!(known.is_none_or(|known| desired_state.rev > known.rev));
+                    self.children.insert(desired_state.run, *desired_state);
+                }
+                Effect::ChildRunEnded { end, .. } => self.child_ends.push(*end),
                 Effect::Limits { row, .. } => self.limits = Some(*row),
                 Effect::PlacesChanged { key } => self.freed.push(key),
                 Effect::RunEnded { end, .. } => self.ended.push(*end),

@@ -1,0 +1,284 @@
+//! How a step starts runs of other agents, and what their ends make of it. [`child_runs`](super::child_runs) says how
+//! the runs learn what their parent wants.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::duration::describe;
+use holdpoint_contracts::executor::ChildRunEnd;
+use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::instant;
+use holdpoint_contracts::run::RunStatus;
+use holdpoint_contracts::size::json_bytes;
+use holdpoint_ids::{HoldId, RunId};
+use serde_json::{Value, json};
+
+use crate::domain::decision::Lookup;
+use crate::domain::model::plan::run_steps::{RunStep, RunsUntil};
+use crate::domain::model::plan::signal_steps::OnWaitTimeout;
+use crate::domain::model::run::child_runs::{
+    CHILD_DEPTH_MAX, ChildRun, ChildRuns, OUTPUTS_BYTES_MAX, child_output_name,
+};
+use crate::domain::model::run::{Hold, Run, Step, StepPhase, Timer};
+use crate::domain::model::time::{after, millis_between};
+use crate::domain::need::{Fact, Need};
+use crate::domain::rules::budgets::hold_by_budget;
+use crate::domain::rules::conditions::skip_because;
+use crate::domain::rules::fail_step::{CHILD_CANCELLED, CHILD_FAILED, CHILD_TIMEOUT, fail_step};
+use crate::domain::rules::open_hold::next_hold_id;
+use crate::domain::step_response::success;
+use crate::domain::transition::{RowData, RunTransition};
+
+/// Code of a step that would start a run too far below the first one.
+const CHILD_DEPTH: &str = "child_depth";
+
+/// Code of a step that would start a run of an agent that is above it.
+const CHILD_CYCLE: &str = "child_cycle";
+
+/// Code of a step whose outputs together are too large.
+const RESULT_TOO_LARGE: &str = "result_too_large";
+
+/// Starts the runs of the step and waits for them. A used-up budget holds it, as it holds a call of a tool.
+pub(crate) fn start_runs(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    planned: &RunStep,
+    inputs: Value,
+) {
+    if hold_by_budget(transition, index) {
+        return;
+    }
+    if let Some((code, message)) = forbidden(transition, planned) {
+        return fail_step(transition, index, code, &message, None);
+    }
+    let (now, rev) = (transition.now, transition.run.version);
+    let hold = next_hold_id(&mut transition.run);
+    let due = after(now, planned.timeout_ms);
+    let places = (0_u32..).zip(&planned.runs);
+    let runs = places.map(|(place, run)| ChildRun {
+        run: RunId::of_child(hold, place, now.timestamp_millis()),
+        agent: run.agent.clone(),
+        end: None,
+        is_refused: false,
+    });
+    let runs: Vec<_> = runs.collect();
+    let ids: Vec<_> = runs.iter().map(|run| run.run).collect();
+    if let Some(step) = transition.step_mut(index) {
+        step.child_runs = Some(Box::new(ChildRuns {
+            hold,
+            until: planned.until,
+            rev,
+            runs,
+        }));
+    }
+    let phase = StepPhase::Waiting(Hold {
+        id: hold,
+        since: now,
+        length_ms: planned.timeout_ms,
+        timer: Timer::Set { rev, at: now, due },
+        backoff: None,
+        signal: None,
+        child_runs: Some(planned.on_timeout),
+        keeps_due: false,
+    });
+    open_step(transition, index, phase, (inputs, ids, due));
+}
+
+/// Inputs and ids of the runs, and when the time is over.
+type Opened = (Value, Vec<RunId>, DateTime<Utc>);
+
+fn open_step(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    phase: StepPhase,
+    (inputs, ids, due): Opened,
+) {
+    let Some(hold) = phase.try_as_waiting_ref().map(|hold| hold.id) else {
+        return;
+    };
+    let count = match ids.len() {
+        1 => "the end of a run".to_owned(),
+        count => format!("the ends of {count} runs"),
+    };
+    let message = format!("Waiting for {count}.");
+    let deadline = instant::write(due);
+    let data = json!({ "runs": ids, "deadline": deadline });
+    let row = RowData {
+        request: Some(inputs),
+        ..RowData::response(success(message.clone(), data, 0))
+    };
+    let Some(step) = transition.set_phase(index, phase, row) else {
+        return;
+    };
+    transition.timer(hold, Some(due));
+    let data = json!({ "hold": hold, "kind": "child", "runs": ids, "deadline": deadline });
+    transition.event(EventType::RunWaiting, Some(&step), message, data);
+}
+
+/// Why the runs may not start: code and message.
+fn forbidden(transition: &RunTransition<'_>, planned: &RunStep) -> Option<(&'static str, String)> {
+    let chain = transition.run.agent_chain();
+    if let Some(run) = planned.runs.iter().find(|run| chain.contains(&run.agent)) {
+        let chain: Vec<_> = chain.iter().map(ToString::to_string).collect();
+        let (agent, chain) = (&run.agent, chain.join(", "));
+        let message = format!("{agent} cannot run below itself; the agents above are {chain}");
+        return Some((CHILD_CYCLE, message));
+    }
+    (chain.len() > CHILD_DEPTH_MAX).then(|| {
+        let message =
+            format!("a child run is at most {CHILD_DEPTH_MAX} levels below the first run");
+        (CHILD_DEPTH, message)
+    })
+}
+
+/// The outputs that the result of a step has, if the end of its last run completes it.
+pub(crate) fn output_needs(run: &Run, hold: HoldId) -> Vec<Need> {
+    let steps = run.steps.iter().filter_map(Step::awaited_runs);
+    let runs = steps.filter(|runs| runs.hold == hold && runs.until == RunsUntil::All);
+    let ended = runs.flat_map(|runs| &runs.runs);
+    let ended = ended.filter(|run| run.end == Some(RunStatus::Completed));
+    ended
+        .map(|child| Need::Value(run.id, child_output_name(child.run)))
+        .collect()
+}
+
+/// What the recorded end of one child makes of its step, if that still waits.
+pub(crate) fn apply_child_end(transition: &mut RunTransition<'_>, index: usize, end: &ChildRunEnd) {
+    let Some(runs) = transition.step(index).and_then(|step| step.awaited_runs()) else {
+        return;
+    };
+    let (until, have_ended) = (runs.until, runs.have_ended());
+    let count = runs.runs.len();
+    let is_completed = end.status == RunStatus::Completed;
+    match until {
+        RunsUntil::Ended if is_completed => complete_with_run(transition, index, end.child),
+        RunsUntil::First if is_completed => complete_with_run(transition, index, end.child),
+        RunsUntil::All if is_completed && have_ended => complete_with_all(transition, index),
+        RunsUntil::All if is_completed => {}
+        RunsUntil::First if !have_ended => {}
+        RunsUntil::First if count > 1 => {
+            let message = format!(
+                "none of its {count} runs completed; the last one: {}",
+                end.message
+            );
+            fail_with_run(transition, index, end, &message);
+        }
+        RunsUntil::Ended | RunsUntil::First | RunsUntil::All => {
+            let message = format!("{} {}: {}", end.child, end.status, end.message);
+            fail_with_run(transition, index, end, &message);
+        }
+    }
+}
+
+/// A refused start has the code of its refusal.
+fn fail_with_run(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    end: &ChildRunEnd,
+    message: &str,
+) {
+    let is_refused = transition.step(index).is_some_and(|step| {
+        let runs = step.child_runs.iter().flat_map(|runs| &runs.runs);
+        let mut refused = runs.filter(|run| run.is_refused);
+        refused.any(|run| run.run == end.child)
+    });
+    let code = match (&end.code, end.status) {
+        (Some(code), _) if is_refused => code.as_str(),
+        (_, RunStatus::Cancelled) => CHILD_CANCELLED,
+        (Some(_) | None, _) => CHILD_FAILED,
+    };
+    clear_timer(transition, index);
+    fail_step(transition, index, code, message, None);
+}
+
+fn complete_with_run(transition: &mut RunTransition<'_>, index: usize, child: RunId) {
+    let result = run_result(transition, index, child);
+    complete(transition, index, result.unwrap_or_default());
+}
+
+/// The result is the list in the order of the plan.
+fn complete_with_all(transition: &mut RunTransition<'_>, index: usize) {
+    let runs = transition
+        .step(index)
+        .and_then(|step| step.child_runs.as_deref());
+    let children: Vec<_> = runs.into_iter().flat_map(|runs| &runs.runs).collect();
+    let children: Vec<_> = children.into_iter().map(|run| run.run).collect();
+    let results = children.into_iter();
+    let results = results.filter_map(|child| run_result(transition, index, child));
+    let results = Value::Array(results.collect());
+    let bytes = json_bytes(&results);
+    if bytes > OUTPUTS_BYTES_MAX {
+        clear_timer(transition, index);
+        let message = format!(
+            "the outputs of its runs are {bytes} bytes of JSON; at most {OUTPUTS_BYTES_MAX} are allowed"
+        );
+        return fail_step(transition, index, RESULT_TOO_LARGE, &message, None);
+    }
+    complete(transition, index, results);
+}
+
+/// What the result of the step has of one run.
+fn run_result(transition: &RunTransition<'_>, index: usize, child: RunId) -> Option<Value> {
+    let runs = transition.step(index)?.child_runs.as_deref()?;
+    let run = runs.runs.iter().find(|run| run.run == child)?;
+    let need = Need::Value(transition.run.id, child_output_name(child));
+    let ended = match transition.lookup(&need) {
+        Lookup::Found(Fact::Value(ended)) => Value::clone(&ended),
+        Lookup::NotLoaded | Lookup::Missing | Lookup::Found(_) => Value::Null,
+    };
+    Some(json!({
+        "run": run.run,
+        "agent": run.agent,
+        "status": run.end,
+        "summary": ended.get("summary"),
+        "output": ended.get("output"),
+    }))
+}
+
+fn complete(transition: &mut RunTransition<'_>, index: usize, result: Value) {
+    let since = clear_timer(transition, index);
+    let waited_ms = since.map_or(0, |since| millis_between(since, transition.now));
+    let message = "The awaited runs completed.".to_owned();
+    let response = success(message.clone(), result.clone(), waited_ms);
+    let phase = StepPhase::Completed { at: transition.now };
+    if let Some(id) = transition.set_phase(index, phase, RowData::response(response)) {
+        transition.value(id.clone(), result);
+        transition.event(
+            EventType::RunResumed,
+            Some(&id),
+            message,
+            json!({ "by": "runs" }),
+        );
+    }
+}
+
+/// Clears the timer of the step, and returns since when it waits.
+fn clear_timer(transition: &mut RunTransition<'_>, index: usize) -> Option<DateTime<Utc>> {
+    let hold = transition.step(index)?.phase.try_as_waiting_ref()?;
+    let (id, since) = (hold.id, hold.since);
+    if matches!(hold.timer, Timer::Set { .. }) {
+        transition.timer(id, None);
+    }
+    Some(since)
+}
+
+/// The runs have not ended in time. Those that are open are cancelled.
+pub(crate) fn time_out_runs(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    hold: &Hold,
+    on_timeout: OnWaitTimeout,
+) {
+    let longest = describe(Duration::from_millis(hold.length_ms));
+    match on_timeout {
+        OnWaitTimeout::Fail => {
+            let message = format!("its runs did not end within {longest}");
+            fail_step(transition, index, CHILD_TIMEOUT, &message, None);
+        }
+        OnWaitTimeout::Skip => {
+            let message = format!("Skipped: its runs did not end within {longest}.");
+            let data = json!({ "hold": hold.id, "reason": "timeout" });
+            skip_because(transition, index, message, data);
+        }
+    }
+}
