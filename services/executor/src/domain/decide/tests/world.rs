@@ -103,6 +103,8 @@ pub(super) struct World {
     pub(super) starts: Vec<(u64, DateTime<Utc>)>,
     /// What each child run was told last.
     pub(super) children: BTreeMap<RunId, DesiredChildRun>,
+    /// Child runs whose end it has recorded.
+    pub(super) ended_children: BTreeSet<RunId>,
     /// What the parent was told of its end.
     pub(super) child_ends: Vec<ChildRunEnd>,
     plan: Arc<PlanFact>,
@@ -186,6 +188,7 @@ impl World {
             places: Places::default(),
             starts: Vec::new(),
             children: BTreeMap::new(),
+            ended_children: BTreeSet::new(),
             child_ends: Vec::new(),
             plan: Arc::new(PlanFact::new(plan)),
             next_plan: None,
@@ -361,6 +364,11 @@ impl World {
                 {
                     self.holds.remove(&hold);
                 }
+                let runs = next.steps.iter().flat_map(|step| &step.child_runs);
+                let ended = runs
+                    .flat_map(|runs| &runs.runs)
+                    .filter(|run| run.end.is_some());
+                self.ended_children.extend(ended.map(|run| run.run));
                 self.run = Some(next);
                 self.trace.push(format!("{:?}", decision.effects));
                 self.keep(decision.effects);

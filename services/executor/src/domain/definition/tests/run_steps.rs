@@ -73,7 +73,10 @@ fn a_wrong_run_is_refused_with_the_reason() {
             "run: { agent: b, on_timeout: skp }",
             "`on_timeout` is one of `fail`, `skip`. | skip",
         ),
-        ("run: { agent: b, input: $nothing.x }", "no step `nothing`"),
+        (
+            "run: { agent: b, input: \"{{ contcat.x }}\" }",
+            "`contcat` is not known here",
+        ),
         (
             "run: b\nfor_each: [1]",
             "This release does not have `for_each` with `run` yet",
@@ -107,6 +110,9 @@ fn a_finish_has_an_output() {
         panic!();
     };
     assert_eq!(finish.output.unwrap()["n"], "$input.n");
-    let errors = one_step("finish: { summary: Done., output: $nothing.x }");
-    assert!(errors[0].contains("no step `nothing`"), "{errors:?}");
+    let errors = one_step("finish: { summary: Done., output: \"{{ contcat.x }}\" }");
+    assert!(
+        errors[0].contains("`contcat` is not known here"),
+        "{errors:?}"
+    );
 }

@@ -329,13 +329,8 @@ impl World {
             );
         }
         assert!(awaited.is_empty() || awaited.iter().any(|child| child.end.is_none()));
-        let known = run
-            .steps
-            .iter()
-            .filter_map(|step| step.child_runs.as_deref());
-        let known: Vec<_> = known.flat_map(|runs| &runs.runs).collect();
         for (id, desired) in &self.children {
-            let has_ended = known.iter().any(|it| it.run == *id && it.end.is_some());
+            let has_ended = self.ended_children.contains(id);
             let is_awaited = awaited.iter().any(|it| it.run == *id) && !has_ended;
             match &desired.state {
                 ChildRunState::Open { .. } if has_ended => {}
