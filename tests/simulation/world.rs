@@ -32,7 +32,7 @@ use crate::worker::{Effects, SimWorker};
 pub(crate) const TURNS: usize = 120;
 
 /// Turns without chaos until the world is quiescent.
-const QUIESCENCE_TURNS: usize = 1_500;
+const QUIESCENCE_TURNS: usize = 20_000;
 
 const WORKERS: usize = 2;
 /// A clock is set back by fewer seconds than this, which is less than a rung of a policy waits.

@@ -177,10 +177,10 @@ impl RunRedaction {
         let Some(response) = step.response.as_mut().filter(|_| hides) else {
             return;
         };
-        match &mut response.data {
-            Value::Array(results) => results.iter_mut().for_each(remove_output),
-            one => remove_output(one),
+        if let Some(results) = response.data.as_array_mut() {
+            results.iter_mut().for_each(remove_output);
         }
+        remove_output(&mut response.data);
     }
 
     fn redact_step(&self, step: &mut StepView) {

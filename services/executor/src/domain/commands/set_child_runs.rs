@@ -36,8 +36,8 @@ pub(crate) fn start_child_run(
     let (start_of, paused_by) = match &desired.state {
         ChildRunState::Open { start, .. } => (start, None),
         ChildRunState::Frozen { start, by } => (start, Some(by)),
-        ChildRunState::Cancelled { reason } => {
-            return store_cancelled(workspace, (desired, reason), lookup, now);
+        ChildRunState::Cancelled { .. } => {
+            return store_cancelled(workspace, desired, lookup, now);
         }
     };
     let ChildRunStart {
@@ -89,7 +89,7 @@ fn parent_of(desired: &DesiredChildRun, ancestors: &[holdpoint_ids::AgentName]) 
 /// Without its agent a start is refused, and nothing has to be stored.
 fn store_cancelled(
     workspace: &Workspace,
-    (desired, reason): (&DesiredChildRun, &str),
+    desired: &DesiredChildRun,
     lookup: LookupFn<'_>,
     now: DateTime<Utc>,
 ) -> Decision {
@@ -103,7 +103,7 @@ fn store_cancelled(
     let mut fresh = fresh_run(workspace, desired.run, &agent, &by, now);
     fresh.parent = Some(Box::new(parent_of(desired, &[])));
     let mut transition = RunTransition::new(&fresh, lookup, now);
-    cancel(&mut transition, &by, reason);
+    cancel(&mut transition, desired);
     decided_with_effects(transition, Reply::Nothing(()))
 }
 
@@ -111,10 +111,15 @@ fn parent_actor(desired: &DesiredChildRun) -> Actor {
     Actor(desired.hold.run.to_string())
 }
 
-fn cancel(transition: &mut RunTransition<'_>, by: &Actor, reason: &str) {
+fn cancel(transition: &mut RunTransition<'_>, desired: &DesiredChildRun) {
+    let by = parent_actor(desired);
+    let reason = match &desired.state {
+        ChildRunState::Cancelled { reason } => reason.as_str(),
+        ChildRunState::Open { .. } | ChildRunState::Frozen { .. } => "",
+    };
     let message = format!("Cancelled: {reason}.");
     let data = json!({ "by": by, "reason": reason });
-    transition.cancel(by, PARENT_ENDED, message, data);
+    transition.cancel(&by, PARENT_ENDED, message, data);
 }
 
 /// Brings a child run into its desired state. An older one changes nothing, and a final run neither.
@@ -139,7 +144,7 @@ pub(crate) fn set_child_run<'a>(
             add_pause(&mut transition, PauseScope::Parent, &Actor(by.clone()));
         }
         ChildRunState::Open { .. } | ChildRunState::Frozen { .. } => {}
-        ChildRunState::Cancelled { reason } => cancel(&mut transition, &by, reason),
+        ChildRunState::Cancelled { .. } => cancel(&mut transition, desired),
     }
     transition.decided(Reply::Nothing(()))
 }

@@ -4,6 +4,7 @@
 //! overlay beside the phase: resuming needs no memory of what was before.
 
 pub mod approval;
+mod awaited_runs;
 pub mod child_runs;
 mod children;
 pub mod failures;

@@ -81,21 +81,31 @@ pub(crate) fn start_runs(
         child_runs: Some(planned.on_timeout),
         keeps_due: false,
     });
-    open_step(transition, index, phase, (inputs, ids, due));
+    let opened = OpenedStep {
+        phase,
+        inputs,
+        ids,
+        due,
+    };
+    open_step(transition, index, hold, opened);
 }
 
-/// Inputs and ids of the runs, and when the time is over.
-type Opened = (Value, Vec<RunId>, DateTime<Utc>);
-
-fn open_step(
-    transition: &mut RunTransition<'_>,
-    index: usize,
+struct OpenedStep {
     phase: StepPhase,
-    (inputs, ids, due): Opened,
-) {
-    let Some(hold) = phase.try_as_waiting_ref().map(|hold| hold.id) else {
-        return;
-    };
+    inputs: Value,
+    /// Of the runs.
+    ids: Vec<RunId>,
+    /// When the time is over.
+    due: DateTime<Utc>,
+}
+
+fn open_step(transition: &mut RunTransition<'_>, index: usize, hold: HoldId, opened: OpenedStep) {
+    let OpenedStep {
+        phase,
+        inputs,
+        ids,
+        due,
+    } = opened;
     let count = match ids.len() {
         1 => "the end of a run".to_owned(),
         count => format!("the ends of {count} runs"),

@@ -65,8 +65,8 @@ fn refuse(world: &mut World, place: u32, rev: u64) -> Heard {
     })))
 }
 
-/// What a child was told last: `open`, `frozen` or `cancelled`.
-fn told(world: &World, child: RunId) -> String {
+/// The newest desired state of a child: `open`, `frozen` or `cancelled`.
+fn newest_state(world: &World, child: RunId) -> String {
     let state = json!(world.children[&child].state);
     state.as_object().unwrap().keys().next().unwrap().clone()
 }
@@ -157,8 +157,8 @@ fn one_failed_run_fails_all_and_cancels_the_others() {
         end(&mut world, ids[0], RunStatus::Completed);
         end(&mut world, ids[1], status);
         assert_eq!(failure(&world), code);
-        let all: Vec<_> = ids.iter().map(|id| told(&world, *id)).collect();
-        // The ends of two are known, so only one is told.
+        let all: Vec<_> = ids.iter().map(|id| newest_state(&world, *id)).collect();
+        // The ends of two are known, so only one gets another state.
         assert_eq!(all, ["open", "open", "cancelled"]);
     }
 }
@@ -169,7 +169,7 @@ fn an_error_may_be_passed() {
     let ids = children(&world);
     end(&mut world, ids[0], RunStatus::Failed);
     assert_eq!(world.handed[0].args, json!({ "message": null }));
-    assert_eq!(told(&world, ids[1]), "cancelled");
+    assert_eq!(newest_state(&world, ids[1]), "cancelled");
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn the_first_run_that_completes_wins() {
     assert!(matches!(world.phase("ask"), StepPhase::Waiting(_)));
     end(&mut world, ids[1], RunStatus::Completed);
     assert_eq!(world.handed[0].args, json!({ "message": "writer" }));
-    assert_eq!(told(&world, ids[2]), "cancelled");
+    assert_eq!(newest_state(&world, ids[2]), "cancelled");
     // It ends because of that, and changes nothing but what is known of it.
     assert_eq!(
         end(&mut world, ids[2], RunStatus::Cancelled),
@@ -212,7 +212,10 @@ fn runs_that_do_not_end_in_time_are_cancelled() {
     world.fire_next();
     assert!(matches!(world.phase("ask"), StepPhase::Skipped { .. }));
     let ids = children(&world);
-    assert!(ids.iter().all(|id| told(&world, *id) == "cancelled"));
+    assert!(
+        ids.iter()
+            .all(|id| newest_state(&world, *id) == "cancelled")
+    );
     let mut world = World::started(ONE);
     world.fire_next();
     assert_eq!(failure(&world), "child_timeout");
@@ -237,7 +240,7 @@ fn a_cancel_and_a_failure_pass_down() {
     assert!(
         children(&world)
             .iter()
-            .all(|id| told(&world, *id) == "cancelled")
+            .all(|id| newest_state(&world, *id) == "cancelled")
     );
 }
 
@@ -248,7 +251,11 @@ fn a_pause_and_a_resume_pass_down() {
     end(&mut world, ids[0], RunStatus::Completed);
     world.pass(TimeDelta::hours(1));
     world.pause();
-    let all = |world: &World| ids.iter().map(|id| told(world, *id)).collect::<Vec<_>>();
+    let all = |world: &World| {
+        ids.iter()
+            .map(|id| newest_state(world, *id))
+            .collect::<Vec<_>>()
+    };
     assert_eq!(all(&world), ["open", "frozen", "frozen"]);
     let ChildRunState::Frozen { start, by } = &world.children[&ids[1]].state else {
         panic!();

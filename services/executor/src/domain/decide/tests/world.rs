@@ -364,11 +364,7 @@ impl World {
                 {
                     self.holds.remove(&hold);
                 }
-                let runs = next.steps.iter().flat_map(|step| &step.child_runs);
-                let ended = runs
-                    .flat_map(|runs| &runs.runs)
-                    .filter(|run| run.end.is_some());
-                self.ended_children.extend(ended.map(|run| run.run));
+                self.record_child_ends(&next);
                 self.run = Some(next);
                 self.trace.push(format!("{:?}", decision.effects));
                 self.keep(decision.effects);

@@ -1,13 +1,13 @@
 //! Runs that a step of a run has started, and the step that has started a run.
 
 use holdpoint_contracts::executor::RemainingBudget;
-use holdpoint_contracts::run::{ChildRunView, ParentRunView, RunStatus};
+use holdpoint_contracts::run::{ParentRunView, RunStatus};
 use holdpoint_ids::{AgentName, HoldId, RunId};
 use serde::{Deserialize, Serialize};
 
 use crate::domain::model::plan::limits::Budget;
 use crate::domain::model::plan::run_steps::RunsUntil;
-use crate::domain::model::run::{Run, RunBudget, Step};
+use crate::domain::model::run::{Run, RunBudget};
 
 /// Longest chain of child runs below the first run.
 pub const CHILD_DEPTH_MAX: usize = 8;
@@ -76,28 +76,6 @@ impl ChildRuns {
     #[must_use]
     pub fn have_ended(&self) -> bool {
         self.runs.iter().all(|run| run.end.is_some())
-    }
-}
-
-impl Step {
-    /// The child runs that the step waits for.
-    #[must_use]
-    pub fn awaited_runs(&self) -> Option<&ChildRuns> {
-        let hold = self.phase.try_as_waiting_ref()?;
-        hold.child_runs?;
-        self.child_runs.as_deref()
-    }
-
-    /// The runs that it has started. The status of an open one is in its row.
-    #[must_use]
-    pub fn child_run_views(&self) -> Vec<ChildRunView> {
-        let runs = self.child_runs.iter().flat_map(|runs| &runs.runs);
-        let views = runs.map(|run| ChildRunView {
-            run: run.run,
-            agent: run.agent.clone(),
-            status: run.end.filter(|_| !run.is_refused),
-        });
-        views.collect()
     }
 }
 

@@ -3,7 +3,7 @@
 use holdpoint_contracts::hold::DesiredHold;
 
 use super::World;
-use crate::domain::Effect;
+use crate::domain::{Effect, Run};
 
 impl World {
     pub(super) fn keep(&mut self, effects: Vec<Effect>) {
@@ -75,6 +75,13 @@ impl World {
                 Effect::History { items, .. } => self.history.extend(items),
             }
         }
+    }
+
+    pub(super) fn record_child_ends(&mut self, next: &Run) {
+        let runs = next.steps.iter().flat_map(|step| &step.child_runs);
+        let ended = runs.flat_map(|runs| &runs.runs);
+        let ended = ended.filter(|run| run.end.is_some());
+        self.ended_children.extend(ended.map(|run| run.run));
     }
 
     /// As the handoff service keeps it: lower or equal changes nothing, so none may be.
