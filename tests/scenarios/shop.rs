@@ -85,6 +85,19 @@ impl Shop {
     }
 }
 
+impl Record {
+    /// Records a call, and returns whether it is the first one, and the first one of its key.
+    fn begin(&mut self, call: Call) -> (bool, bool) {
+        let key = call.header("idempotency-key");
+        let mut of_key = self.calls.iter();
+        let is_first_of_key = !of_key.any(|one| one.header("idempotency-key") == key);
+        self.calls.push(call);
+        self.in_progress += 1;
+        self.most_in_progress = self.most_in_progress.max(self.in_progress);
+        (self.calls.len() == 1, is_first_of_key)
+    }
+}
+
 async fn answer_all(mut stream: TcpStream, record: Arc<Mutex<Record>>, after: Duration) {
     let mut bytes = Vec::new();
     loop {
@@ -115,16 +128,7 @@ async fn answer_all(mut stream: TcpStream, record: Arc<Mutex<Record>>, after: Du
             body: sent.clone(),
         };
         let shown = serde_json::to_string(&call.headers).unwrap();
-        let (is_first, is_first_of_key) = {
-            let mut record = record.lock().unwrap();
-            let key = call.header("idempotency-key");
-            let mut of_key = record.calls.iter();
-            let is_first_of_key = !of_key.any(|one| one.header("idempotency-key") == key);
-            record.calls.push(call);
-            record.in_progress += 1;
-            record.most_in_progress = record.most_in_progress.max(record.in_progress);
-            (record.calls.len() == 1, is_first_of_key)
-        };
+        let (is_first, is_first_of_key) = record.lock().unwrap().begin(call);
         tokio::time::sleep(after).await;
         record.lock().unwrap().in_progress -= 1;
         let (path, to) = path.split_once("?to=").unwrap_or((&path, ""));

@@ -1,6 +1,7 @@
 //! Translates commands into inputs and checks the rights of their senders.
 
 mod caller;
+mod child_runs;
 mod operations;
 mod results;
 mod suspension;
@@ -57,6 +58,9 @@ pub(crate) fn decode(parts: &Parts, body: &[u8], keys: &Keys, now: DateTime<Utc>
     };
     let request = match parts.verb.as_str() {
         RequestInput::VERB => tool_questions::decode(body, &caller, &keys.steps),
+        verb @ (SetChildRuns::VERB | ChildRunsEnded::VERB) => {
+            child_runs::decode(verb, body, &caller)
+        }
         verb => decode_definition(verb, body, &caller),
     }?;
     Ok(caller.require_active_user(request))
@@ -224,18 +228,6 @@ fn decode_report(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
         StartScheduled::VERB => {
             let it: Envelope<StartScheduled> = caller.read(body, None)?;
             Caller::inputs(it.command.starts, |start| start_input(caller, start))
-        }
-        SetChildRuns::VERB => {
-            let it: Envelope<SetChildRuns> = caller.read(body, None)?;
-            Caller::inputs(it.command.children, |child| {
-                caller.run_input(child.run, RunInput::SetChildRun(Box::new(child)))
-            })
-        }
-        ChildRunsEnded::VERB => {
-            let it: Envelope<ChildRunsEnded> = caller.read(body, None)?;
-            Caller::inputs(it.command.ends, |end| {
-                caller.run_input(end.id.run, RunInput::ChildRunEnded(Box::new(end)))
-            })
         }
         HoldsClosed::VERB => {
             let it: Envelope<HoldsClosed> = caller.read(body, None)?;

@@ -90,24 +90,7 @@ impl Outbound<ExecutorDomain> for Executor {
                         + u64::from(end.erased),
                     body: write(end)?,
                 }),
-                Effect::ChildRun {
-                    workspace,
-                    place,
-                    desired_state,
-                } => Some(DesiredState {
-                    kind: CHILD_RUN,
-                    workspace: workspace.clone(),
-                    id: format!("{}.{place}", desired_state.hold),
-                    rev: desired_state.rev,
-                    body: write(desired_state)?,
-                }),
-                Effect::ChildRunEnded { workspace, end } => Some(DesiredState {
-                    kind: CHILD_RUN_END,
-                    workspace: workspace.clone(),
-                    id: end.child.to_string(),
-                    rev: end.rev,
-                    body: write(end)?,
-                }),
+                Effect::ChildRun { .. } | Effect::ChildRunEnded { .. } => child_run_state(effect),
                 Effect::AgentVersion { .. }
                 | Effect::Value { .. }
                 | Effect::Activity { .. }
@@ -286,6 +269,34 @@ impl Outbound<ExecutorDomain> for Executor {
         });
         histories.chain(probes).collect()
     }
+}
+
+/// The desired state of a child run, or the end of one for its parent.
+fn child_run_state(effect: &Effect) -> Option<DesiredState> {
+    if let Effect::ChildRun {
+        workspace,
+        place,
+        desired_state,
+    } = effect
+    {
+        return Some(DesiredState {
+            kind: CHILD_RUN,
+            workspace: workspace.clone(),
+            id: format!("{}.{place}", desired_state.hold),
+            rev: desired_state.rev,
+            body: write(desired_state)?,
+        });
+    }
+    let Effect::ChildRunEnded { workspace, end } = effect else {
+        return None;
+    };
+    Some(DesiredState {
+        kind: CHILD_RUN_END,
+        workspace: workspace.clone(),
+        id: end.child.to_string(),
+        rev: end.rev,
+        body: write(end)?,
+    })
 }
 
 fn refused_child_run(sent: &SentState<'_>, problem: &Problem) -> AfterRefusal<Input> {

@@ -111,7 +111,8 @@ pub(crate) fn start(
             return Err(undecided.with_needs_of(|| begin(&mut transition, &plan, input)));
         }
     }
-    if let Some(left) = start.child.as_ref().and_then(|child| child.budget.clone()) {
+    let child = start.child.as_ref();
+    if let Some(left) = child.and_then(|child| child.budget.as_ref()) {
         transition.run.bound_budget(left);
     }
     begin(&mut transition, &plan, input)?;

@@ -39,12 +39,8 @@ impl ExecutorQueries {
             for (name, step) in &next {
                 let agent = found.iter().find(|agent| agent.name == *name);
                 let Some(agent) = agent.filter(|agent| !agent.is_deleted()) else {
-                    if is_direct {
-                        let message = format!(
-                            "No agent `{name}` exists. The step fails until it is applied."
-                        );
-                        warnings.push(warning(step, name, message));
-                    }
+                    let missing = is_direct.then(|| missing_agent(step, name));
+                    warnings.extend(missing);
                     continue;
                 };
                 let runs = self.agents_run_by(agent).await?;
@@ -81,6 +77,11 @@ fn agents_of(action: &Action) -> impl Iterator<Item = &AgentName> {
         | Action::Finish(_) => &[],
     };
     runs.iter().map(|run| &run.agent)
+}
+
+fn missing_agent(step: &str, agent: &AgentName) -> FieldError {
+    let message = format!("No agent `{agent}` exists. The step fails until it is applied.");
+    warning(step, agent, message)
 }
 
 fn warning(step: &str, agent: &AgentName, message: String) -> FieldError {

@@ -196,11 +196,6 @@ fn table_rows() -> Vec<TableRow> {
         same("waiting (frozen), paused", after(again_waiting(), hold)),
         same("waiting for a signal", awaits.clone()),
         same("waiting for a signal (frozen), paused", after(awaits, hold)),
-        same("waiting for runs", World::started(RUNS)),
-        same(
-            "waiting for runs (frozen), paused",
-            after(World::started(RUNS), hold),
-        ),
         both("backoff (timer set)", &failed_once),
         both("backoff (frozen), paused", &|steps| {
             after(failed_once(steps), hold)
@@ -225,8 +220,20 @@ fn table_rows() -> Vec<TableRow> {
             })
         }),
     ];
+    rows.extend(run_rows());
     rows.extend(suspended_rows());
     rows
+}
+
+/// The step waits for a child run.
+fn run_rows() -> [TableRow; 2] {
+    let waits = World::started(RUNS);
+    let mut paused = waits.clone();
+    paused.pause();
+    [
+        same("waiting for runs", waits),
+        same("waiting for runs (frozen), paused", paused),
+    ]
 }
 
 /// A row that is the same for both kinds of steps.

@@ -97,7 +97,7 @@ impl Run {
     }
 
     /// Bounds its budget by what is left of that of its parent.
-    pub fn bound_budget(&mut self, left: RemainingBudget) {
+    pub fn bound_budget(&mut self, left: &RemainingBudget) {
         let since = self.created_at;
         let limits = self.limits.get_or_insert_default();
         let budget = limits.budget.get_or_insert_with(|| {

@@ -65,6 +65,31 @@ fn items() -> impl Strategy<Value = Option<ForEach>> {
     prop_oneof![2 => Just(None), 1 => for_each.prop_map(Some)]
 }
 
+/// One run, the first of some, or all.
+fn runs() -> impl Strategy<Value = Action> {
+    (1_usize..4, 0_u8..6).prop_map(|(count, how)| {
+        let until = match how % 3 {
+            0 => RunsUntil::Ended,
+            1 => RunsUntil::First,
+            _ => RunsUntil::All,
+        };
+        let count = if until == RunsUntil::Ended { 1 } else { count };
+        let run = AgentRun {
+            agent: "helper".parse().unwrap(),
+            input: json!("$input.customer"),
+        };
+        Action::Run(Box::new(RunStep {
+            until,
+            runs: vec![run; count],
+            timeout_ms: 86_400_000,
+            on_timeout: match how < 3 {
+                true => OnWaitTimeout::Skip,
+                false => OnWaitTimeout::Fail,
+            },
+        }))
+    })
+}
+
 type AStep = (Action, Option<String>, u8, bool, Option<ForEach>);
 
 fn a_step() -> impl Strategy<Value = AStep> {
@@ -87,27 +112,6 @@ fn a_step() -> impl Strategy<Value = AStep> {
                 false => OnWaitTimeout::Fail,
             },
         })
-    });
-    let run = (1_usize..4, 0_u8..6).prop_map(|(count, how)| {
-        let until = match how % 3 {
-            0 => RunsUntil::Ended,
-            1 => RunsUntil::First,
-            _ => RunsUntil::All,
-        };
-        let count = if until == RunsUntil::Ended { 1 } else { count };
-        let run = AgentRun {
-            agent: "helper".parse().unwrap(),
-            input: json!("$input.customer"),
-        };
-        Action::Run(Box::new(RunStep {
-            until,
-            runs: vec![run; count],
-            timeout_ms: 86_400_000,
-            on_timeout: match how < 3 {
-                true => OnWaitTimeout::Skip,
-                false => OnWaitTimeout::Fail,
-            },
-        }))
     });
     let finish = any::<bool>().prop_map(|fails| {
         Action::Finish(Finish {
@@ -135,7 +139,7 @@ fn a_step() -> impl Strategy<Value = AStep> {
         1 => Just(Some("input.go == true".to_owned())),
     ];
     (
-        prop_oneof![8 => wait, 3 => until, 6 => wait_for, 6 => run, 1 => finish, 15 => tool, 10 => on_people()],
+        prop_oneof![8 => wait, 3 => until, 6 => wait_for, 6 => runs(), 1 => finish, 15 => tool, 10 => on_people()],
         when,
         any::<u8>(),
         prop::bool::weighted(0.3),
