@@ -2,12 +2,17 @@
 
 use holdpoint_contracts::executor::{ChildRunsEnded, SetChildRuns};
 use holdpoint_contracts::message::{Command as _, Envelope};
+use holdpoint_contracts::problem::Problem;
+use holdpoint_kernel::DecodedCommand;
 
-use super::Decoded;
 use super::caller::Caller;
-use crate::domain::RunInput;
+use crate::domain::{Input, RunInput};
 
-pub(super) fn decode(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
+pub(super) fn decode(
+    verb: &str,
+    body: &[u8],
+    caller: &Caller<'_>,
+) -> Result<DecodedCommand<Input>, Problem> {
     if verb == SetChildRuns::VERB {
         let it: Envelope<SetChildRuns> = caller.read(body, None)?;
         return Caller::inputs(it.command.children, |child| {
