@@ -415,8 +415,10 @@ fn check_phases(before: &Run, next: &Run, effects: &[Effect], items: &[&HistoryI
         let mut earlier = items
             .iter()
             .take_while(|item| item.kind != EventType::RunRetried);
-        let has_ended_before =
-            new.phase.is_settled() && earlier.any(|item| item.step.as_ref() == Some(&old.id));
+        // A wait that a resume ends has no event.
+        let was_waiting = old.phase.try_as_waiting_ref().is_some();
+        let has_ended_before = new.phase.is_settled()
+            && (was_waiting || earlier.any(|item| item.step.as_ref() == Some(&old.id)));
         if (is_retried || is_revised) && !has_ended_before && old.phase != new.phase {
             assert!(new.dispatch > old.dispatch, "{} is not fenced", new.id);
         } else if old.phase.is_settled() && old.child_of.is_none() {
