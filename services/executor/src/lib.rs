@@ -14,6 +14,7 @@ mod queues;
 mod store;
 mod sweeps;
 mod user_directory;
+mod workspace_shares;
 
 #[cfg(test)]
 mod tests;

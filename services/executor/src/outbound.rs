@@ -50,7 +50,7 @@ impl Outbound<ExecutorDomain> for Executor {
             let Effect::StepDispatch(out) = effect else {
                 return None;
             };
-            step_dispatch(out, &self.keys.steps, out.at)
+            step_dispatch(self, out, out.at)
         });
         dispatches.collect()
     }
@@ -223,6 +223,8 @@ impl Outbound<ExecutorDomain> for Executor {
                 probes.push((subject::node(node), Bytes::from_static(b"null")));
             } else if let Effect::PlacesChanged { key } = effect {
                 freed.push(key.clone());
+            } else if let Effect::Step(row) = effect {
+                self.shares.note(row);
             }
             has_pending_scope |= matches!(effect, Effect::ScopeSyncPending);
             has_operation |= matches!(effect, Effect::OperationPending);
@@ -251,13 +253,14 @@ impl Outbound<ExecutorDomain> for Executor {
 
 /// The message of a dispatch, signed here because the domain knows no keys.
 pub(crate) fn step_dispatch(
+    service: &Executor,
     out: &StepDispatch,
-    key: &StepKey,
     now: DateTime<Utc>,
 ) -> Option<Outgoing> {
     let queue = out.http.as_ref().map_or(out.tool.as_str(), |_| HTTP_QUEUE);
-    let signed = signed(out, key, now);
-    outgoing(subject::steps(&out.workspace, queue), &signed)
+    let lane = service.shares.lane(out, queue);
+    let signed = signed(out, &service.keys.steps, now);
+    outgoing(subject::steps(&out.workspace, queue, lane), &signed)
 }
 
 /// A dispatch with its step token, which authorizes the tool to ask, report and act for the step.

@@ -146,22 +146,46 @@ pub fn live_users() -> String {
     format!("hp.{SYSTEM_WORKSPACE}.live.{}", crate::handoff::SERVICE)
 }
 
-/// Hand-outs of one queue; the queue is the tool by default.
-#[must_use]
-pub fn steps(workspace: &Workspace, queue: &str) -> String {
-    format!("hp.{workspace}.steps.{}", subject_token(queue))
+/// Which messages of a queue of steps. Workers keep some slots free of the backlog (finding B-6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    Normal,
+    /// Calls of workspaces that have many calls of the queue in progress.
+    Backlog,
 }
 
-/// Hand-outs of one queue in all workspaces.
-#[must_use]
-pub fn steps_queue_filter(queue: &str) -> String {
-    format!("hp.*.steps.{}", subject_token(queue))
+impl Lane {
+    pub const ALL: [Self; 2] = [Self::Normal, Self::Backlog];
 }
 
-/// Durable consumer of one queue.
+/// Dispatches of one queue; the queue is the tool by default.
 #[must_use]
-pub fn steps_consumer(queue: &str) -> String {
-    format!("steps-{}", subject_token(queue))
+pub fn steps(workspace: &Workspace, queue: &str, lane: Lane) -> String {
+    steps_of(workspace.as_str(), queue, lane)
+}
+
+/// Dispatches of one queue in all workspaces.
+#[must_use]
+pub fn steps_queue_filter(queue: &str, lane: Lane) -> String {
+    steps_of("*", queue, lane)
+}
+
+fn steps_of(workspace: &str, queue: &str, lane: Lane) -> String {
+    let queue = subject_token(queue);
+    match lane {
+        Lane::Normal => format!("hp.{workspace}.steps.{queue}"),
+        Lane::Backlog => format!("hp.{workspace}.steps.{queue}.backlog"),
+    }
+}
+
+/// Durable consumer of one queue and lane.
+#[must_use]
+pub fn steps_consumer(queue: &str, lane: Lane) -> String {
+    let queue = subject_token(queue);
+    match lane {
+        Lane::Normal => format!("steps-{queue}"),
+        Lane::Backlog => format!("backlog-{queue}"),
+    }
 }
 
 /// Where the schedule of one bucket lies: all timers of a shard that are due within one second.
@@ -288,7 +312,16 @@ mod tests {
 
     #[test]
     fn a_queue_with_a_dot_stays_one_token() {
-        assert_eq!(steps_queue_filter("crm.find"), "hp.*.steps.crm~find");
-        assert_eq!(steps_consumer("crm.find"), "steps-crm~find");
+        let (normal, backlog) = (Lane::Normal, Lane::Backlog);
+        assert_eq!(
+            steps_queue_filter("crm.find", normal),
+            "hp.*.steps.crm~find"
+        );
+        assert_eq!(
+            steps_queue_filter("crm.find", backlog),
+            "hp.*.steps.crm~find.backlog"
+        );
+        assert_eq!(steps_consumer("crm.find", normal), "steps-crm~find");
+        assert_eq!(steps_consumer("crm.find", backlog), "backlog-crm~find");
     }
 }

@@ -90,10 +90,9 @@ impl Redispatch {
             );
         }
         let now = self.service.clock.now();
-        let key = &self.service.keys.steps;
         let messages = out
             .iter()
-            .filter_map(|(out, _)| outbound::step_dispatch(out, key, now));
+            .filter_map(|(out, _)| outbound::step_dispatch(&self.service, out, now));
         Ok(SweepPage {
             inputs: Vec::new(),
             messages: messages.collect(),

@@ -15,7 +15,7 @@ use holdpoint_contracts::steps::{
     Deregister, Grant, Heartbeat, HeartbeatReply, ResultReply, StartStep, StartSteps, StepDispatch,
     StepResult, StepResults,
 };
-use holdpoint_contracts::subject;
+use holdpoint_contracts::subject::{self, Lane};
 use holdpoint_contracts::suspension::{SuspendSteps, SuspendedStep};
 use holdpoint_contracts::tool::{RegisterTools, RegisteredTool, ToolSpec};
 use holdpoint_ids::{RunId, Workspace};
@@ -62,7 +62,7 @@ impl Fixture {
         .unwrap();
         let bus = Bus::connect(&server.url, "test").await.unwrap();
         bus.provide_stream(StreamUse::Steps).await.unwrap();
-        bus.provide_queue("work").await.unwrap();
+        bus.provide_queue("work", Lane::Normal).await.unwrap();
         Self {
             bus,
             server,
@@ -72,7 +72,7 @@ impl Fixture {
 
     pub(super) async fn publish(&self, steps: &[StepDispatch]) {
         let messages = steps.iter().map(|step| {
-            let subject = subject::steps(&step.workspace, step.tool.as_str());
+            let subject = subject::steps(&step.workspace, step.tool.as_str(), Lane::Normal);
             Outgoing::json(subject, step).unwrap()
         });
         self.bus.publish_all(messages.collect()).await.unwrap();
@@ -337,7 +337,9 @@ async fn answer(
         let heartbeat: Envelope<Heartbeat> = serde_json::from_slice(body).unwrap();
         bus.provide_stream(StreamUse::Steps).await.unwrap();
         for tool in &heartbeat.command.tools {
-            bus.provide_queue(tool.as_str()).await.unwrap();
+            bus.provide_queue(tool.as_str(), Lane::Normal)
+                .await
+                .unwrap();
         }
     }
     let is_refused = verb == StepResults::VERB && manner.lock().unwrap().refusals > 0;
