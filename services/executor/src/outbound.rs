@@ -1,7 +1,7 @@
 //! Translates effects into messages and desired states. It decides nothing.
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 

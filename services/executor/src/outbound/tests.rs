@@ -18,11 +18,11 @@ fn acme() -> Workspace {
     "acme".parse().unwrap()
 }
 
-fn executor() -> Executor {
+pub(crate) fn executor() -> Executor {
     Executor::new(Secrets::fresh().unwrap().keys().unwrap(), Clock::system())
 }
 
-fn out() -> StepDispatch {
+pub(crate) fn out() -> StepDispatch {
     StepDispatch {
         workspace: acme(),
         run: RunId::fresh(),

@@ -1,4 +1,5 @@
-//! Publishes dispatches again that no worker has started, so that a wiped or truncated stream costs only time.
+//! Publishes dispatches again that no worker has started, so that a wiped or truncated stream costs only time. If no
+//! live node offers the tool of a step, it makes one run of its workspace ask people.
 //!
 //! A message is built from the rows of the step and the run and never read from the bus. Time is counted
 //! in passes, so that a moved test clock cannot flood the queues.
@@ -9,8 +10,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use holdpoint_contracts::steps::StepDispatch;
-use holdpoint_ids::{RunId, ToolName};
+use holdpoint_contracts::steps::{NodeStatus, StepDispatch};
+use holdpoint_ids::{RunId, ToolName, Workspace};
 use holdpoint_kernel::{Sweep, SweepPage};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
@@ -18,7 +19,7 @@ use serde_json::Value;
 
 use crate::domain::run::ToolInvocation;
 use crate::domain::tool::is_built_in;
-use crate::domain::{Fact, Need, Run, StepRow, Tool};
+use crate::domain::{Fact, Input, Need, Run, RunInput, StepRow, Tool};
 use crate::executor::Executor;
 use crate::{outbound, store};
 
@@ -29,6 +30,13 @@ const COUNTED_MAX: usize = 200_000;
 
 /// Passes between two repetitions at most: 10 minutes.
 const PASSES_MAX: u32 = 30;
+
+/// The pass from which a tool is looked up that no worker has started: after 5 minutes. A node that restarts is back
+/// by then.
+const MISSING_PASSES: u32 = 16;
+
+/// Nodes that are looked at. With more of them, no tool is taken as missing.
+const NODES_MAX: u64 = 500;
 
 type Place = (RunId, String, u64);
 
@@ -44,6 +52,8 @@ pub(super) struct Redispatch {
     passes: HashMap<Place, u32>,
     /// The same for the current pass.
     counted: HashMap<Place, u32>,
+    /// The queued step that asks people, for each tool that no node offers.
+    asking: HashMap<(Workspace, ToolName), Place>,
 }
 
 impl Redispatch {
@@ -53,7 +63,53 @@ impl Redispatch {
             after: None,
             passes: HashMap::new(),
             counted: HashMap::new(),
+            asking: HashMap::new(),
         }
+    }
+
+    /// Makes runs ask people about tools that no live node offers.
+    async fn ask_about_missing_tools(
+        &mut self,
+        db: &DatabaseConnection,
+        out: &[(StepDispatch, bool)],
+    ) -> Result<Vec<Input>, StoreError> {
+        let needs_node =
+            |out: &&StepDispatch| out.http.is_none() && !is_built_in(out.tool.as_str());
+        let late = out.iter().map(|(out, _)| out).filter(needs_node);
+        let late: Vec<_> = late.filter(|out| self.is_late(out)).collect();
+        if late.is_empty() {
+            return Ok(Vec::new());
+        }
+        let nodes = store::list_nodes(db, NODES_MAX).await?;
+        if nodes.len() >= usize::try_from(NODES_MAX).unwrap_or(usize::MAX) {
+            return Ok(Vec::new());
+        }
+        let live = nodes.iter().filter(|node| node.status != NodeStatus::Down);
+        let offered: BTreeSet<_> = live.flat_map(|node| &node.tools).collect();
+        let missing = late.into_iter().filter(|out| !offered.contains(&out.tool));
+        Ok(missing.filter_map(|out| self.ask(out)).collect())
+    }
+
+    fn is_late(&self, out: &StepDispatch) -> bool {
+        let place = place(out);
+        let passes = self.counted.get(&place).or_else(|| self.passes.get(&place));
+        passes.is_some_and(|passes| *passes >= MISSING_PASSES)
+    }
+
+    /// One run for each workspace and tool asks, and not each of a thousand. Another one follows when it no longer
+    /// waits. The run ignores a repetition.
+    fn ask(&mut self, out: &StepDispatch) -> Option<Input> {
+        let key = (out.workspace.clone(), out.tool.clone());
+        let asking = self.asking.entry(key).or_insert_with(|| place(out));
+        (*asking == place(out)).then(|| Input::Run {
+            workspace: out.workspace.clone(),
+            run: out.run,
+            input: RunInput::ToolMissing {
+                step: out.step.clone(),
+                dispatch: out.dispatch,
+                tool: out.tool.clone(),
+            },
+        })
     }
 
     /// Counts a dispatch; returns whether it is published again now.
@@ -65,6 +121,12 @@ impl Redispatch {
         let passes = self.passes.get(&place).map_or(1, |passes| passes + 1);
         self.counted.insert(place, passes);
         is_due_in(passes)
+    }
+
+    fn end_pass(&mut self) {
+        self.passes = std::mem::take(&mut self.counted);
+        let passes = &self.passes;
+        self.asking.retain(|_, place| passes.contains_key(place));
     }
 
     async fn read_page(
@@ -80,7 +142,7 @@ impl Redispatch {
             .map(|row| (row.run, row.step.clone()));
         let due: Vec<_> = rows.into_iter().filter(|row| self.is_due(row)).collect();
         if !more {
-            self.passes = std::mem::take(&mut self.counted);
+            self.end_pass();
         }
         let out = step_dispatches(db, due).await?;
         if !out.is_empty() {
@@ -89,12 +151,13 @@ impl Redispatch {
                 "no worker has started these steps; published again"
             );
         }
+        let inputs = self.ask_about_missing_tools(db, &out).await?;
         let now = self.service.clock.now();
         let messages = out
             .iter()
             .filter_map(|(out, _)| outbound::step_dispatch(&self.service, out, now));
         Ok(SweepPage {
-            inputs: Vec::new(),
+            inputs,
             messages: messages.collect(),
             more,
         })
@@ -111,6 +174,10 @@ impl Sweep<Executor> for Redispatch {
     ) -> BoxFuture<'a, Result<SweepPage<Executor>, StoreError>> {
         self.read_page(db).boxed()
     }
+}
+
+fn place(out: &StepDispatch) -> Place {
+    (out.run, out.step.clone(), out.dispatch)
 }
 
 /// The passes that publish again: the second, fourth, eighth and so on, then every 10 minutes.
@@ -206,4 +273,58 @@ fn rebuild_dispatch(
     };
     let is_idempotent = step.phase.try_as_queued_ref()?.idempotent;
     Some((run.step_dispatch(step, called)?, is_idempotent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outbound::tests::{executor, out};
+
+    fn dispatch(workspace: &str, tool: &str) -> StepDispatch {
+        StepDispatch {
+            workspace: workspace.parse().unwrap(),
+            tool: tool.parse().unwrap(),
+            run: RunId::fresh(),
+            ..out()
+        }
+    }
+
+    /// Gate 1: people hear of a missing tool once, however many runs wait for it.
+    #[test]
+    fn one_run_of_a_workspace_asks_about_a_tool() {
+        let mut sweep = Redispatch::new(executor());
+        let waiting = [
+            dispatch("acme", "own.pay"),
+            dispatch("acme", "own.pay"),
+            dispatch("acme", "own.ship"),
+            dispatch("other", "own.pay"),
+        ];
+        let pass = |sweep: &mut Redispatch, from: usize| {
+            for out in &waiting[from..] {
+                let passes = sweep.passes.get(&place(out)).map_or(1, |passes| passes + 1);
+                sweep.counted.insert(place(out), passes);
+            }
+            let late = waiting[from..].iter().filter(|out| sweep.is_late(out));
+            let late: Vec<_> = late.cloned().collect();
+            let asking = late
+                .iter()
+                .filter_map(|out| sweep.ask(out))
+                .map(|input| match input {
+                    Input::Run { run, .. } => run,
+                    other => panic!("{other:?}"),
+                });
+            let asking: Vec<_> = asking.collect();
+            sweep.end_pass();
+            asking
+        };
+        for _ in 1..MISSING_PASSES {
+            assert_eq!(pass(&mut sweep, 0), []);
+        }
+        let [first, second, ship, other] = waiting.each_ref().map(|out| out.run);
+        assert_eq!(pass(&mut sweep, 0), [first, ship, other]);
+        assert_eq!(pass(&mut sweep, 0), [first, ship, other]);
+        // The first one has started.
+        assert_eq!(pass(&mut sweep, 1), [ship, other]);
+        assert_eq!(pass(&mut sweep, 1), [second, ship, other]);
+    }
 }

@@ -62,6 +62,7 @@ pub(crate) fn start_delivered_step<'a>(
         Some(AtWorker::Queued(handed)) => Dispatched {
             idempotent: handed.idempotent
                 || (delivered.is_idempotent && (!entry.is_known() || entry.is_idempotent())),
+            missing_tool: None,
             ..handed.clone()
         },
         // The reply to its first request was lost. A pause since then lets it finish.

@@ -76,6 +76,8 @@ pub(crate) fn dispatch_step(
         revision: entry.revision(),
         has_result_schema: entry.result_schema().is_some(),
         timeout_ms: planned.timeout_ms,
+        is_asked: false,
+        missing_tool: None,
     };
     let Some(step) = transition.step_mut(index) else {
         return;

@@ -121,6 +121,7 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         | RunInput::Signal { .. }
         | RunInput::Watch
         | RunInput::ApplyScopes
+        | RunInput::ToolMissing { .. }
         | RunInput::TakePlace
         | RunInput::TimerFired { .. }
         | RunInput::StartStep(_)
@@ -154,6 +155,7 @@ const fn may_end_child(input: &RunInput) -> bool {
         | RunInput::Suspend { .. }
         | RunInput::Cancel { .. }
         | RunInput::TakeOver { .. }
+        | RunInput::ToolMissing { .. }
         | RunInput::Watch
         | RunInput::StartStep(_)
         | RunInput::AskPeople { .. }

@@ -74,6 +74,11 @@ pub(super) enum Move {
         dispatch: Dispatch,
         node: bool,
     },
+    /// The sweep finds no node that offers the tool of a step.
+    ToolMissing {
+        step: usize,
+        dispatch: Dispatch,
+    },
     /// An operator continues the run, perhaps from a step.
     Retry(Option<usize>),
     /// A program sends a signal, perhaps under a key that it has used.
@@ -153,6 +158,9 @@ pub(super) fn a_move() -> impl Strategy<Value = Move> {
         ),
         6 => (0_usize..6, a_dispatch(), any::<bool>()).prop_map(
             |(step, dispatch, node)| Move::Lost { step, dispatch, node }
+        ),
+        3 => (0_usize..6, a_dispatch()).prop_map(
+            |(step, dispatch)| Move::ToolMissing { step, dispatch }
         ),
         6 => (0_u32..6, 0_usize..3).prop_map(
             |(hold, choice)| Move::Closed { hold, choice: Choice::VARIANTS[choice] }
@@ -358,6 +366,15 @@ fn sent(world: &World, next: &Move) -> Option<RunInput> {
                 node: node.parse().unwrap(),
                 step,
                 dispatch,
+            })
+        }
+        Move::ToolMissing { step, dispatch } => {
+            let (step, dispatch) = place(world, *step, *dispatch)?;
+            let tool = "own.pay".parse().unwrap();
+            Some(RunInput::ToolMissing {
+                step,
+                dispatch,
+                tool,
             })
         }
         Move::Closed { hold, choice } => {

@@ -82,6 +82,7 @@ fn table_of(input: &RunInput) -> &'static str {
         | RunInput::TakePlace
         | RunInput::StartScheduled(_) => "What time does",
         RunInput::LeaseEnded { .. }
+        | RunInput::ToolMissing { .. }
         | RunInput::HoldClosed { .. }
         | RunInput::HandoffUpdate { .. }
         | RunInput::Incident { .. } => "What leases, answers and dead letters do",

@@ -131,6 +131,12 @@ pub struct Dispatched {
     /// Longest time of the attempt, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// Whether people were asked about this dispatch, because no node offers its tool.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_asked: bool,
+    /// That question, while it is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing_tool: Option<Box<PersonHold>>,
 }
 
 /// How much longer than its timeout a tool may run before its worker loses the step, in milliseconds. A worker
@@ -425,12 +431,19 @@ impl Step {
         parked.map(Box::as_ref).or(blocking)
     }
 
-    /// The hold on people that keeps it, or that its tool waits for.
+    /// The question about its tool, which no node offers.
+    #[must_use]
+    pub fn missing_tool(&self) -> Option<&PersonHold> {
+        self.phase.try_as_queued_ref()?.missing_tool.as_deref()
+    }
+
+    /// The hold on people that keeps it, that its tool waits for, or that is about its tool.
     #[must_use]
     pub fn on_people(&self) -> Option<&PersonHold> {
         let of_tool = || self.open_question().map(|open| &open.on);
         let own = self.phase.try_as_awaiting_person_ref();
-        own.map(Box::as_ref).or_else(of_tool)
+        let own = own.map(Box::as_ref).or_else(|| self.missing_tool());
+        own.or_else(of_tool)
     }
 
     pub fn on_people_mut(&mut self) -> Option<&mut PersonHold> {
@@ -438,6 +451,10 @@ impl Step {
         match &mut self.phase {
             StepPhase::AwaitingPerson(on) => Some(on),
             StepPhase::Parked(open) => Some(&mut open.on),
+            StepPhase::Queued(Dispatched {
+                missing_tool: Some(on),
+                ..
+            }) => Some(on),
             StepPhase::Planned
             | StepPhase::FannedOut
             | StepPhase::Queued(_)

@@ -1,0 +1,115 @@
+//! People are asked about a queued step whose tool no node offers.
+
+use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::hold::{HoldOutcome, HoldState};
+use holdpoint_contracts::run::{FailureClass, ResumeMode, RunStatus, StepStatus};
+use holdpoint_ids::HoldId;
+use serde_json::json;
+
+use super::world::{World, done};
+use crate::domain::{DeliveredStep, RunInput};
+
+fn missing(world: &mut World, dispatch: u64) {
+    world.give(RunInput::ToolMissing {
+        step: "pay".to_owned(),
+        dispatch,
+        tool: "own.pay".parse().unwrap(),
+    });
+}
+
+fn queued(on_error: &str) -> World {
+    let world = World::started(&format!(
+        "  - {{ id: pay, tool: own.pay, on_error: {on_error} }}\n  - {{ id: after, tool: log }}\n"
+    ));
+    assert_eq!(world.status(), RunStatus::Running);
+    world
+}
+
+fn asked(world: &World) -> HoldId {
+    world.step("pay").missing_tool().unwrap().id
+}
+
+#[test]
+fn people_are_asked_once_for_each_dispatch() {
+    let mut world = queued("fail");
+    missing(&mut world, 9);
+    assert_eq!(world.status(), RunStatus::Running, "of another dispatch");
+    missing(&mut world, 1);
+    assert_eq!(world.status(), RunStatus::AwaitingInput);
+    let item = world.event(EventType::RunAwaitingInput);
+    assert!(
+        item.message
+            .contains("offers the tool own.pay, so pay waits since 2026-")
+    );
+    assert_eq!(item.data["reason"], "tool_missing");
+    assert_eq!(world.view().waiting_on[0].id, asked(&world));
+    missing(&mut world, 1);
+    world.close_as(asked(&world), HoldOutcome::Answered, json!("keep waiting"));
+    missing(&mut world, 1);
+    assert_eq!(world.status(), RunStatus::Running);
+    assert_eq!(world.run().holds, 1);
+    assert_eq!(world.view().steps[0].status, StepStatus::Queued);
+}
+
+#[test]
+fn a_step_that_starts_withdraws_the_question() {
+    for starts in [true, false] {
+        let mut world = queued("fail");
+        missing(&mut world, 1);
+        let hold = asked(&world);
+        if starts {
+            world.give(RunInput::StartStep(DeliveredStep {
+                node: "node-a".parse().unwrap(),
+                step: "pay".to_owned(),
+                dispatch: 1,
+                delivery: 1,
+                without_lease: false,
+                is_high_risk: false,
+                is_idempotent: false,
+            }));
+            assert_eq!(world.view().steps[0].status, StepStatus::InProgress);
+        } else {
+            world.report("pay", done(json!({ "n": 1 })));
+        }
+        assert!(world.run().person_hold(hold).is_none());
+        let (_, state) = &world.holds[&hold];
+        assert!(matches!(state, HoldState::Withdrawn { .. }), "{state:?}");
+        missing(&mut world, 1);
+        assert_eq!(world.status(), RunStatus::Running);
+    }
+}
+
+#[test]
+fn a_person_may_fail_the_step() {
+    let mut world = queued("fail");
+    missing(&mut world, 1);
+    world.close_as(asked(&world), HoldOutcome::Answered, json!("fail the step"));
+    let failure = world.view().failure.unwrap();
+    assert_eq!(
+        (failure.code.as_str(), failure.class),
+        ("tool_missing", FailureClass::Infra)
+    );
+
+    let mut world = queued("continue");
+    missing(&mut world, 1);
+    world.close_as(asked(&world), HoldOutcome::Answered, json!("fail the step"));
+    assert_eq!(world.view().steps[0].status, StepStatus::Failed);
+    assert_eq!(world.view().steps[1].status, StepStatus::Queued);
+}
+
+#[test]
+fn a_paused_run_asks_no_person_and_keeps_an_answer_for_later() {
+    let mut world = queued("fail");
+    world.pause();
+    missing(&mut world, 1);
+    assert_eq!(world.run().holds, 0);
+    world.resume(ResumeMode::Continue);
+    let dispatch = world.dispatch("pay");
+    missing(&mut world, dispatch);
+    let hold = asked(&world);
+    world.pause();
+    world.close_as(hold, HoldOutcome::Answered, json!("fail the step"));
+    assert_eq!(world.view().steps[0].status, StepStatus::Queued);
+    world.resume(ResumeMode::Continue);
+    assert_eq!(world.status(), RunStatus::Failed);
+}

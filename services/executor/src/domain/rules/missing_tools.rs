@@ -1,0 +1,87 @@
+//! A queued step whose tool no node offers: people are asked whether it keeps waiting.
+
+use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, OnTimeout};
+use holdpoint_contracts::instant;
+use holdpoint_contracts::run::HoldKind;
+use holdpoint_ids::ToolName;
+use serde_json::json;
+
+use crate::domain::model::run::{HoldClosure, PersonHold, StepPhase};
+use crate::domain::rules::fail_step::{TOOL_MISSING, fail_step};
+use crate::domain::rules::open_hold::{answer_form, next_hold_id, open_hold};
+use crate::domain::transition::RunTransition;
+
+/// Time until the question escalates, in milliseconds: 1 day. It stays open.
+const ASK_MS: u64 = 86_400_000;
+
+const KEEP_WAITING: &str = "keep waiting";
+const FAIL: &str = "fail the step";
+
+/// Asks once for each dispatch. The question is withdrawn when the step is no longer queued.
+pub(crate) fn ask_about_missing_tool(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    tool: &ToolName,
+) {
+    let Some((step, handed)) = transition
+        .step(index)
+        .and_then(|step| Some((step, step.phase.try_as_queued_ref()?)))
+    else {
+        return;
+    };
+    if handed.is_asked || step.on_people().is_some() {
+        return;
+    }
+    let (step, since) = (step.id.clone(), instant::write(handed.at));
+    let id = next_hold_id(&mut transition.run);
+    let question = format!(
+        "No live node offers the tool {tool}, so {step} waits since {since}. Start a worker that offers it. Should the step keep waiting?"
+    );
+    let spec = HoldSpec {
+        agent: Some(transition.run.agent.clone()),
+        step: Some(step.clone()),
+        options: vec![KEEP_WAITING.to_owned(), FAIL.to_owned()],
+        reason: Some(TOOL_MISSING.to_owned()),
+        requester: Some(transition.run.started_by.0.clone()),
+        on_timeout: OnTimeout::Escalate,
+        ..HoldSpec::asking(HoldKind::Input, question.clone())
+    };
+    let on = open_hold(transition, id, &spec, Some(ASK_MS));
+    if let Some(StepPhase::Queued(handed)) = transition.step_mut(index).map(|step| &mut step.phase)
+    {
+        handed.is_asked = true;
+        handed.missing_tool = Some(Box::new(on));
+    }
+    let data = json!({
+        "request": id, "reason": TOOL_MISSING, "tool": tool,
+        "questions": [{ "id": id, "question": question, "schema": answer_form(&spec) }],
+    });
+    transition.event(EventType::RunAwaitingInput, Some(&step), question, data);
+}
+
+/// The step fails if a person says so. Else it keeps waiting, and its dispatch is not asked about again.
+pub(crate) fn end_missing_tool(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    on: &PersonHold,
+    closing: &HoldClosure,
+) {
+    let Some(step) = transition.step_mut(index) else {
+        return;
+    };
+    if let StepPhase::Queued(handed) = &mut step.phase {
+        handed.missing_tool = None;
+    }
+    let (step, by) = (step.id.clone(), &closing.by);
+    let answer = closing.data.get("answer").unwrap_or(&closing.data);
+    if closing.outcome == HoldOutcome::Answered && answer == FAIL {
+        let message = format!("No node offers its tool, and {by} ended the wait");
+        return fail_step(transition, index, TOOL_MISSING, &message, None);
+    }
+    if closing.outcome == HoldOutcome::Answered {
+        let message = format!("{by}: {step} keeps waiting for a node that offers its tool.");
+        let data = json!({ "by": by, "hold": on.id, "answer": answer });
+        transition.event(EventType::InputAnswered, Some(&step), message, data);
+    }
+}
