@@ -242,24 +242,24 @@ class Worker:
 
     def run(self):
         token = TOOL.replace(".", "~")
-        # The backlog has the steps of workspaces with many calls in progress.
-        normal, backlog = f"steps-{token}", f"backlog-{token}"
+        # The overflow has the steps of workspaces with many calls in progress.
+        normal, overflow = f"steps-{token}", f"overflow-{token}"
         self.register()
         threading.Thread(target=self.answer_probes, daemon=True).start()
         threading.Thread(target=self.heartbeat, daemon=True).start()
         # The executor creates the consumers of the queue after a heartbeat with the tool.
         missing = b'{"error": {}}'
-        for name in (normal, backlog):
+        for name in (normal, overflow):
             info = f"$JS.API.CONSUMER.INFO.HP_STEPS.{name}"
             while "error" in json.loads((self.nats.request(info, b"", 5) or (None, missing))[1] or missing):
                 time.sleep(0.1)
         print(f"{NODE} takes steps of {TOOL}")
         try:
-            has_backlog = False
+            has_overflow = False
             while True:
-                # A call of another workspace must not wait long for the backlog, nor the backlog for it.
-                self.take(normal, {"batch": 1, "no_wait": True} if has_backlog else {"batch": 1, "expires": 1_000_000_000})
-                has_backlog = self.take(backlog, {"batch": 1, "no_wait": True})
+                # A step of the overflow waits one second at most for the normal lane.
+                self.take(normal, {"batch": 1, "no_wait": True} if has_overflow else {"batch": 1, "expires": 1_000_000_000})
+                has_overflow = self.take(overflow, {"batch": 1, "no_wait": True})
         except KeyboardInterrupt:
             self.is_running = False
             ask(self.nats, "sys", "deregister", NODE, {"node": NODE}, 1)

@@ -18,7 +18,7 @@ const FAST: usize = 5;
 
 /// Finding B-6: 1,500 calls of 2 s take the built-in node more than 10 s, and a call of another workspace less than 1 s.
 #[tokio::test]
-async fn a_fast_call_does_not_wait_for_the_backlog_of_another_workspace() {
+async fn a_fast_call_does_not_wait_for_the_overflow_of_another_workspace() {
     let world = World::with_real_time().await;
     let (slow, fast) = (Shop::slow(Duration::from_secs(2)).await, Shop::open().await);
     let call =
@@ -64,7 +64,7 @@ async fn a_fast_call_does_not_wait_for_the_backlog_of_another_workspace() {
     let waiting = RUNS * CALLS - slow.calls().len();
     assert!(
         waiting > 256,
-        "the backlog was there all the time: {waiting}"
+        "the overflow was there all the time: {waiting}"
     );
     took.sort();
     assert!(took[FAST / 2] < Duration::from_secs(1), "{took:?}");

@@ -152,12 +152,12 @@ async fn each_does_what_it_is_for(url: &str, dir: &Path) {
         executor.provide_queue("log", lane).await.unwrap();
     }
     for key in ["worker", "worker-emea"] {
-        let step = Outgoing::json("hp.default.steps.log.backlog".to_owned(), &json!({}));
+        let step = Outgoing::json("hp.default.steps.log.overflow".to_owned(), &json!({}));
         executor.publish_all(vec![step.unwrap()]).await.unwrap();
         let worker = connect(key).await;
         let refused = worker.provide_stream(StreamUse::Steps).await;
         assert!(refused.is_err(), "a worker creates no stream");
-        let queue = worker.queue("log", Lane::Backlog).await.unwrap();
+        let queue = worker.queue("log", Lane::Overflow).await.unwrap();
         let mut taken = queue.fetch().max_messages(1).messages().await.unwrap();
         let message = taken.next().await.unwrap().unwrap();
         message.double_ack().await.unwrap();

@@ -25,7 +25,7 @@ pub struct Executor {
     pub(crate) queues: Arc<Queues>,
     /// Keys with a place that a queued run may take.
     pub(crate) places: Arc<FreedPlaces>,
-    /// Which dispatches go to the backlog of their queue.
+    /// Which dispatches go to the overflow of their queue.
     pub(crate) shares: Arc<WorkspaceShares>,
 }
 

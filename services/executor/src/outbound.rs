@@ -1,4 +1,4 @@
-//! Translates effects into messages and desired states. It decides nothing.
+//! Translates effects into messages and desired states. It decides only which lane of its queue a dispatch takes.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -201,8 +201,8 @@ impl Outbound<ExecutorDomain> for Executor {
         })
     }
 
-    /// One nudge for each workspace, with the last number of each history that has grown, and one for each
-    /// node that has to send a heartbeat.
+    /// One nudge for each workspace, with the last number of each history that has grown, one for each node that has to
+    /// send a heartbeat, and one about ended calls for the other replicas.
     fn nudges(&self, effects: &[Effect]) -> Vec<(String, Bytes)> {
         let mut probes = Vec::new();
         let mut grown: BTreeMap<&Workspace, BTreeMap<_, u64>> = BTreeMap::new();
@@ -223,8 +223,6 @@ impl Outbound<ExecutorDomain> for Executor {
                 probes.push((subject::node(node), Bytes::from_static(b"null")));
             } else if let Effect::PlacesChanged { key } = effect {
                 freed.push(key.clone());
-            } else if let Effect::Step(row) = effect {
-                self.shares.note(row);
             }
             has_pending_scope |= matches!(effect, Effect::ScopeSyncPending);
             has_operation |= matches!(effect, Effect::OperationPending);
@@ -241,13 +239,19 @@ impl Outbound<ExecutorDomain> for Executor {
             self.erasures.begin();
         }
         self.places.add(freed);
+        let rows = effects.iter().filter_map(|effect| match effect {
+            Effect::Step(row) => Some(row.as_ref()),
+            _ => None,
+        });
+        let ended = self.shares.note(rows);
+        let ended = ended.map(|body| (subject::ended_calls(), body));
         let histories = grown.into_iter().filter_map(|(workspace, runs)| {
             let body = write(&Nudge {
                 runs: runs.into_iter().collect(),
             })?;
             Some((subject::live(workspace, SERVICE), Bytes::from(body)))
         });
-        histories.chain(probes).collect()
+        histories.chain(probes).chain(ended).collect()
     }
 }
 
@@ -258,7 +262,7 @@ pub(crate) fn step_dispatch(
     now: DateTime<Utc>,
 ) -> Option<Outgoing> {
     let queue = out.http.as_ref().map_or(out.tool.as_str(), |_| HTTP_QUEUE);
-    let lane = service.shares.lane(out, queue);
+    let lane = service.shares.assign_lane(out, queue);
     let signed = signed(out, &service.keys.steps, now);
     outgoing(subject::steps(&out.workspace, queue, lane), &signed)
 }

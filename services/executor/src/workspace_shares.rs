@@ -1,32 +1,45 @@
 //! Fair queueing between workspaces (finding B-6, decision 55).
 //!
-//! A workspace with many calls of one queue in progress sends further ones to the backlog of that queue. Workers keep
-//! some slots free of the backlog, so a call of another workspace does not wait behind it.
+//! A workspace with many calls of one queue in progress sends further ones to the overflow of that queue. Workers keep
+//! some slots free of the overflow, so a call of another workspace does not wait behind it.
+//!
+//! Each replica counts the calls that it has dispatched. Another replica may decide how a call ends. It then tells all
+//! replicas, because it does not know the call.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use holdpoint_bus::Bus;
 use holdpoint_contracts::run::StepStatus;
 use holdpoint_contracts::steps::StepDispatch;
-use holdpoint_contracts::subject::Lane;
+use holdpoint_contracts::subject::{self, Lane};
 use holdpoint_ids::{RunId, Workspace};
+use tokio_util::sync::CancellationToken;
 
 use crate::domain::StepRow;
 
-/// Calls of one workspace in one queue that are in progress before the next ones go to the backlog.
+/// Calls of one workspace in one queue that are in progress before the next ones go to the overflow.
 pub(crate) const SHARE: usize = 16;
 
-/// Most calls that are counted. Further ones are in the backlog, if the counted ones of their workspace are.
+/// Most calls that are counted. Further ones are in the overflow, if the counted ones of their workspace are.
 const COUNTED_MAX: usize = 200_000;
 
-/// How long a call counts whose end another replica has decided.
-const COUNTED_FOR: Duration = Duration::from_hours(1);
+/// How long a call counts at most. Its end may be lost with the connection to the bus.
+const COUNTED_FOR: Duration = Duration::from_mins(10);
 
 /// How often calls are searched that no longer count.
-const SEARCH_EVERY: Duration = Duration::from_mins(10);
+const SEARCH_EVERY: Duration = Duration::from_mins(1);
 
-/// The calls in progress that this replica has dispatched. A lane is no right, so a wrong count only delays.
+/// Ends of calls in one message. Further calls count until [`COUNTED_FOR`] has passed.
+const ENDED_MAX: usize = 5_000;
+
+/// A call: the run and its step.
+type CallRef = (RunId, String);
+
+/// The calls in progress that this replica has dispatched.
 #[derive(Debug, Default)]
 pub(crate) struct WorkspaceShares {
     calls: Mutex<Calls>,
@@ -52,27 +65,69 @@ struct Call {
 }
 
 impl WorkspaceShares {
-    /// The lane of a dispatch, which counts from now on. A call that is dispatched again keeps its lane.
-    pub(crate) fn lane(&self, dispatch: &StepDispatch, queue: &str) -> Lane {
+    /// Counts a dispatch and chooses its lane. A call that is dispatched again keeps its lane.
+    pub(crate) fn assign_lane(&self, dispatch: &StepDispatch, queue: &str) -> Lane {
         let share = (dispatch.workspace.clone(), queue.to_owned());
         let step = (dispatch.run, dispatch.step.as_str());
         self.calls().add(step, share, Instant::now())
     }
 
-    /// Notes the new state of a step. One that a worker has or will get counts, and no other one.
-    pub(crate) fn note(&self, row: &StepRow) {
-        let is_in_progress = matches!(
-            row.status,
-            StepStatus::Queued | StepStatus::Claimed | StepStatus::InProgress | StepStatus::Stale
-        );
-        if !is_in_progress {
-            self.calls().remove(row.run, &row.step);
+    /// Discounts the calls that have ended by their newest rows. Returns the message to the other replicas, if this one
+    /// does not know some of them.
+    pub(crate) fn note<'r>(&self, rows: impl Iterator<Item = &'r StepRow>) -> Option<Bytes> {
+        // A retry resets a row and dispatches its step in one decision.
+        let newest: BTreeMap<_, _> = rows.map(|row| ((row.run, &row.step), row)).collect();
+        let mut calls = self.calls();
+        let ended = newest.into_values().filter(|row| !is_in_progress(row));
+        let unknown = ended.filter(|row| !calls.remove(row.run, &row.step) && row.dispatch > 0);
+        let unknown: Vec<_> = unknown.map(|row| (row.run, &row.step)).collect();
+        let sent = unknown.get(..ENDED_MAX).unwrap_or(&unknown);
+        if sent.is_empty() {
+            return None;
+        }
+        let body = serde_json::to_vec(sent);
+        let body = body.inspect_err(|error| tracing::error!(%error, "ended calls not written"));
+        body.ok().map(Bytes::from)
+    }
+
+    /// Discounts calls that another replica has ended.
+    fn discount(&self, message: &[u8]) -> serde_json::Result<()> {
+        let ended: Vec<CallRef> = serde_json::from_slice(message)?;
+        let mut calls = self.calls();
+        for (run, step) in ended {
+            calls.remove(run, &step);
+        }
+        Ok(())
+    }
+
+    /// Follows the other replicas until `stop`.
+    pub(crate) async fn follow(self: Arc<Self>, bus: Bus, stop: CancellationToken) {
+        let subject = subject::ended_calls();
+        let mut ended = match bus.client().subscribe(subject).await {
+            Ok(ended) => ended,
+            Err(error) => {
+                tracing::warn!(%error, "ends of calls at other replicas are not followed");
+                return;
+            }
+        };
+        while let Some(Some(message)) = stop.run_until_cancelled(ended.next()).await {
+            if let Err(error) = self.discount(&message.payload) {
+                tracing::warn!(%error, "ends of calls at another replica cannot be read");
+            }
         }
     }
 
     fn calls(&self) -> MutexGuard<'_, Calls> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a worker has the step or will get it.
+fn is_in_progress(row: &StepRow) -> bool {
+    matches!(
+        row.status,
+        StepStatus::Queued | StepStatus::Claimed | StepStatus::InProgress | StepStatus::Stale
+    )
 }
 
 impl Calls {
@@ -86,7 +141,7 @@ impl Calls {
         let lane = if count < SHARE {
             Lane::Normal
         } else {
-            Lane::Backlog
+            Lane::Overflow
         };
         if self.total < COUNTED_MAX {
             self.total += 1;
@@ -101,18 +156,20 @@ impl Calls {
         lane
     }
 
-    fn remove(&mut self, run: RunId, step: &str) {
+    /// Whether it was counted.
+    fn remove(&mut self, run: RunId, step: &str) -> bool {
         let Some(calls) = self.by_run.get_mut(&run) else {
-            return;
+            return false;
         };
         let Some(index) = calls.iter().position(|call| call.step == step) else {
-            return;
+            return false;
         };
         let call = calls.swap_remove(index);
         if calls.is_empty() {
             self.by_run.remove(&run);
         }
         self.discount(&call.share);
+        true
     }
 
     fn discount(&mut self, share: &ShareKey) {
@@ -161,7 +218,7 @@ mod tests {
 
     /// B-6
     #[test]
-    fn calls_above_the_share_of_a_workspace_go_to_the_backlog() {
+    fn calls_above_the_share_of_a_workspace_go_to_the_overflow() {
         let (mut calls, now) = (Calls::default(), Instant::now());
         let acme = share("acme", "http_request");
         let runs = add_many(&mut calls, &acme, SHARE, now);
@@ -171,14 +228,14 @@ mod tests {
             calls.remove(run, "step-01");
             lane
         };
-        assert_eq!(lane(&mut calls, &acme), Lane::Backlog);
+        assert_eq!(lane(&mut calls, &acme), Lane::Overflow);
         assert_eq!(
             lane(&mut calls, &share("other", "http_request")),
             Lane::Normal
         );
         assert_eq!(lane(&mut calls, &share("acme", "log")), Lane::Normal);
         calls.remove(runs[3], "another-step");
-        assert_eq!(lane(&mut calls, &acme), Lane::Backlog);
+        assert_eq!(lane(&mut calls, &acme), Lane::Overflow);
         calls.remove(runs[3], "step-01");
         assert_eq!(lane(&mut calls, &acme), Lane::Normal);
     }
@@ -195,7 +252,7 @@ mod tests {
             );
             assert_eq!(
                 calls.add((runs[SHARE], "step-01"), acme.clone(), now),
-                Lane::Backlog
+                Lane::Overflow
             );
         }
         for run in runs {
@@ -207,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_whose_end_is_not_seen_counts_for_an_hour() {
+    fn a_call_whose_end_is_not_seen_counts_for_some_minutes() {
         let (mut calls, now) = (Calls::default(), Instant::now());
         let acme = share("acme", "http_request");
         add_many(&mut calls, &acme, SHARE, now);
@@ -215,9 +272,56 @@ mod tests {
             let run = RunId::fresh();
             calls.add((run, "step-01"), acme.clone(), now + after)
         };
-        assert_eq!(later(&mut calls, COUNTED_FOR - SEARCH_EVERY), Lane::Backlog);
+        assert_eq!(
+            later(&mut calls, COUNTED_FOR - SEARCH_EVERY),
+            Lane::Overflow
+        );
         assert_eq!(later(&mut calls, COUNTED_FOR), Lane::Normal);
         assert_eq!(calls.total, 2);
+    }
+
+    fn row(run: RunId, status: StepStatus) -> StepRow {
+        crate::outbound::tests::step_row(run, status)
+    }
+
+    /// Two replicas: one dispatches, and the other one decides how the call ends.
+    #[test]
+    fn a_call_that_another_replica_ends_counts_no_more() {
+        let [first, second] = [WorkspaceShares::default(), WorkspaceShares::default()];
+        let now = Instant::now();
+        let runs = add_many(&mut first.calls(), &share("acme", "log"), 3, now);
+        let rows = [
+            row(runs[0], StepStatus::Completed),
+            row(runs[1], StepStatus::InProgress),
+        ];
+        let message = second.note(rows.iter()).unwrap();
+        first.discount(&message).unwrap();
+        assert_eq!(first.calls().total, 2);
+        assert!(
+            first
+                .note(std::iter::once(&row(runs[2], StepStatus::Failed)))
+                .is_none()
+        );
+        assert_eq!(first.calls().total, 1);
+        assert!(first.discount(b"{}").is_err());
+    }
+
+    /// A retry resets the row and dispatches the step in one decision.
+    #[test]
+    fn the_newest_row_of_a_batch_counts() {
+        let shares = WorkspaceShares::default();
+        let runs = add_many(
+            &mut shares.calls(),
+            &share("acme", "log"),
+            1,
+            Instant::now(),
+        );
+        let rows = [
+            row(runs[0], StepStatus::Planned),
+            row(runs[0], StepStatus::Queued),
+        ];
+        assert!(shares.note(rows.iter()).is_none());
+        assert_eq!(shares.calls().total, 1);
     }
 
     #[test]

@@ -146,16 +146,22 @@ pub fn live_users() -> String {
     format!("hp.{SYSTEM_WORKSPACE}.live.{}", crate::handoff::SERVICE)
 }
 
-/// Which messages of a queue of steps. Workers keep some slots free of the backlog (finding B-6).
+/// Calls that a replica of the executor has ended and another one may count.
+#[must_use]
+pub fn ended_calls() -> String {
+    format!("hp.{SYSTEM_WORKSPACE}.calls.ended")
+}
+
+/// Which messages of a queue of steps. Workers keep some slots free of the overflow (finding B-6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
     Normal,
     /// Calls of workspaces that have many calls of the queue in progress.
-    Backlog,
+    Overflow,
 }
 
 impl Lane {
-    pub const ALL: [Self; 2] = [Self::Normal, Self::Backlog];
+    pub const ALL: [Self; 2] = [Self::Normal, Self::Overflow];
 }
 
 /// Dispatches of one queue; the queue is the tool by default.
@@ -174,7 +180,7 @@ fn steps_of(workspace: &str, queue: &str, lane: Lane) -> String {
     let queue = subject_token(queue);
     match lane {
         Lane::Normal => format!("hp.{workspace}.steps.{queue}"),
-        Lane::Backlog => format!("hp.{workspace}.steps.{queue}.backlog"),
+        Lane::Overflow => format!("hp.{workspace}.steps.{queue}.overflow"),
     }
 }
 
@@ -184,7 +190,7 @@ pub fn steps_consumer(queue: &str, lane: Lane) -> String {
     let queue = subject_token(queue);
     match lane {
         Lane::Normal => format!("steps-{queue}"),
-        Lane::Backlog => format!("backlog-{queue}"),
+        Lane::Overflow => format!("overflow-{queue}"),
     }
 }
 
@@ -312,16 +318,16 @@ mod tests {
 
     #[test]
     fn a_queue_with_a_dot_stays_one_token() {
-        let (normal, backlog) = (Lane::Normal, Lane::Backlog);
+        let (normal, overflow) = (Lane::Normal, Lane::Overflow);
         assert_eq!(
             steps_queue_filter("crm.find", normal),
             "hp.*.steps.crm~find"
         );
         assert_eq!(
-            steps_queue_filter("crm.find", backlog),
-            "hp.*.steps.crm~find.backlog"
+            steps_queue_filter("crm.find", overflow),
+            "hp.*.steps.crm~find.overflow"
         );
         assert_eq!(steps_consumer("crm.find", normal), "steps-crm~find");
-        assert_eq!(steps_consumer("crm.find", backlog), "backlog-crm~find");
+        assert_eq!(steps_consumer("crm.find", overflow), "overflow-crm~find");
     }
 }

@@ -234,11 +234,12 @@ pub enum RunInput {
     ApplyScopes,
     /// The sweep says that a place of its agent may be free.
     TakePlace,
-    /// The sweep says that no live node offers the tool of a queued step.
-    ToolMissing {
+    /// The sweep says that no live node offers the tool of a queued step, or that one offers it again.
+    ToolAvailability {
         step: String,
         dispatch: u64,
         tool: ToolName,
+        is_offered: bool,
     },
     /// The scheduler says that a timer is due.
     TimerFired { hold: HoldId, rev: u64 },

@@ -88,7 +88,7 @@ fn an_http_tool_goes_to_its_own_queue() {
 
 /// B-6: a workspace with many calls in progress does not delay the others.
 #[test]
-fn calls_above_the_share_of_a_workspace_go_to_the_backlog() {
+fn calls_above_the_share_of_a_workspace_go_to_the_overflow() {
     let executor = executor();
     let dispatched = |workspace: &str| {
         let out = StepDispatch {
@@ -100,13 +100,13 @@ fn calls_above_the_share_of_a_workspace_go_to_the_backlog() {
         let messages = executor.messages(&[Effect::StepDispatch(Box::new(out))]);
         (run, messages[0].subject.clone())
     };
-    let (normal, backlog) = (
+    let (normal, overflow) = (
         "hp.acme.steps.orders~find",
-        "hp.acme.steps.orders~find.backlog",
+        "hp.acme.steps.orders~find.overflow",
     );
     let of_share: Vec<_> = (0..SHARE).map(|_| dispatched("acme")).collect();
     assert!(of_share.iter().all(|(_, subject)| subject == normal));
-    assert_eq!(dispatched("acme").1, backlog);
+    assert_eq!(dispatched("acme").1, overflow);
     assert_eq!(dispatched("other").1, "hp.other.steps.orders~find");
 
     let noted = |status| {
@@ -117,11 +117,11 @@ fn calls_above_the_share_of_a_workspace_go_to_the_backlog() {
         executor.nudges(&rows.collect::<Vec<_>>());
         dispatched("acme").1
     };
-    assert_eq!(noted(StepStatus::InProgress), backlog);
+    assert_eq!(noted(StepStatus::InProgress), overflow);
     assert_eq!(noted(StepStatus::Completed), normal);
 }
 
-fn step_row(run: RunId, status: StepStatus) -> StepRow {
+pub(crate) fn step_row(run: RunId, status: StepStatus) -> StepRow {
     StepRow {
         run,
         step: "step-01".to_owned(),

@@ -94,7 +94,7 @@ impl Queue {
                     tracing::info!(%missing, "queue does not exist yet; it is looked up until it does");
                 }
                 is_logged = true;
-                // An older executor makes no consumer of the backlog.
+                // An older executor makes no consumer of the overflow.
                 if self.lane == Lane::Normal {
                     self.context.leases.heartbeat_now();
                 }

@@ -1,6 +1,6 @@
 //! The steps that a worker may have at the same time.
 //!
-//! The backlog of its queues never gets all of them. A call of a workspace with few calls therefore finds a free slot,
+//! The overflow of its queues never gets all of them. A call of a workspace with few calls therefore finds a free slot,
 //! however long the calls of another workspace take (finding B-6).
 
 use std::sync::Arc;
@@ -8,61 +8,61 @@ use std::sync::Arc;
 use holdpoint_contracts::subject::Lane;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// One of so many slots is kept free of the backlog. A worker with fewer keeps none.
+/// One of so many slots is kept free of the overflow. A worker with fewer keeps none.
 const KEPT_PART: usize = 8;
 
 #[derive(Debug, Clone)]
 pub(super) struct Slots {
     all: Arc<Semaphore>,
-    backlog: Arc<Semaphore>,
+    overflow: Arc<Semaphore>,
 }
 
 /// Slots that are taken, until this is dropped.
 #[derive(Debug)]
 pub(super) struct TakenSlots {
     all: OwnedSemaphorePermit,
-    backlog: Option<OwnedSemaphorePermit>,
+    overflow: Option<OwnedSemaphorePermit>,
 }
 
 impl Slots {
     pub(super) fn new(number: usize) -> Self {
         Self {
             all: Arc::new(Semaphore::new(number)),
-            backlog: Arc::new(Semaphore::new(number - number / KEPT_PART)),
+            overflow: Arc::new(Semaphore::new(number - number / KEPT_PART)),
         }
     }
 
     /// Waits for one slot.
     pub(super) async fn take_one(&self, lane: Lane) -> Option<TakenSlots> {
-        let backlog = match lane {
+        let overflow = match lane {
             Lane::Normal => None,
-            Lane::Backlog => Some(Arc::clone(&self.backlog).acquire_owned().await.ok()?),
+            Lane::Overflow => Some(Arc::clone(&self.overflow).acquire_owned().await.ok()?),
         };
         let all = Arc::clone(&self.all).acquire_owned().await.ok()?;
-        Some(TakenSlots { all, backlog })
+        Some(TakenSlots { all, overflow })
     }
 
     /// Adds free slots, until `taken` has `most`.
     pub(super) fn add_free(&self, taken: &mut TakenSlots, most: usize) {
         let mut wanted = most.saturating_sub(taken.number());
         wanted = wanted.min(self.all.available_permits());
-        if taken.backlog.is_some() {
-            wanted = wanted.min(self.backlog.available_permits());
+        if taken.overflow.is_some() {
+            wanted = wanted.min(self.overflow.available_permits());
         }
         let wanted = u32::try_from(wanted).unwrap_or(0);
-        let backlog = match &taken.backlog {
+        let overflow = match &taken.overflow {
             None => None,
-            Some(_) => match Arc::clone(&self.backlog).try_acquire_many_owned(wanted) {
-                Ok(backlog) => Some(backlog),
-                Err(_taken_meanwhile) => return,
+            Some(_) => match Arc::clone(&self.overflow).try_acquire_many_owned(wanted) {
+                Ok(overflow) => Some(overflow),
+                Err(_none_is_free) => return,
             },
         };
         let Ok(all) = Arc::clone(&self.all).try_acquire_many_owned(wanted) else {
             return;
         };
         taken.all.merge(all);
-        if let (Some(of_backlog), Some(more)) = (&mut taken.backlog, backlog) {
-            of_backlog.merge(more);
+        if let (Some(of_overflow), Some(more)) = (&mut taken.overflow, overflow) {
+            of_overflow.merge(more);
         }
     }
 }
@@ -75,11 +75,11 @@ impl TakenSlots {
     /// Takes one of them out.
     pub(super) fn split_one(&mut self) -> Option<Self> {
         let all = self.all.split(1)?;
-        let backlog = match &mut self.backlog {
+        let overflow = match &mut self.overflow {
             None => None,
-            Some(backlog) => Some(backlog.split(1)?),
+            Some(overflow) => Some(overflow.split(1)?),
         };
-        Some(Self { all, backlog })
+        Some(Self { all, overflow })
     }
 }
 
@@ -95,17 +95,17 @@ mod tests {
 
     /// B-6
     #[test]
-    fn the_backlog_leaves_slots_free() {
+    fn the_overflow_leaves_slots_free() {
         let slots = Slots::new(16);
-        let mut backlog = take(&slots, Lane::Backlog).unwrap();
-        slots.add_free(&mut backlog, 100);
-        assert_eq!(backlog.number(), 14);
-        assert!(take(&slots, Lane::Backlog).is_none());
+        let mut overflow = take(&slots, Lane::Overflow).unwrap();
+        slots.add_free(&mut overflow, 100);
+        assert_eq!(overflow.number(), 14);
+        assert!(take(&slots, Lane::Overflow).is_none());
         let normal = [take(&slots, Lane::Normal), take(&slots, Lane::Normal)];
         assert!(normal.iter().all(Option::is_some));
         assert!(take(&slots, Lane::Normal).is_none());
-        drop(backlog.split_one().unwrap());
-        assert!(take(&slots, Lane::Backlog).is_some());
+        drop(overflow.split_one().unwrap());
+        assert!(take(&slots, Lane::Overflow).is_some());
     }
 
     #[test]
@@ -118,6 +118,6 @@ mod tests {
         assert_eq!(taken.number(), 16);
         drop(taken);
         let one = Slots::new(1);
-        assert!(take(&one, Lane::Backlog).is_some());
+        assert!(take(&one, Lane::Overflow).is_some());
     }
 }

@@ -48,6 +48,7 @@ pub(crate) fn start_delivered_step<'a>(
                 && !is_changed
                 && handed.idempotent
                 && !handed.is_gated
+                && handed.missing_tool.is_none()
                 && !is_high_risk
                 && delivered.delivery <= 1 =>
         {

@@ -48,7 +48,10 @@ pub(crate) fn apply_closure(
     let Some(place) = place_of(transition, on.id) else {
         return Ok(());
     };
-    transition.run.clocks.human_ms += millis_between(on.since, transition.now);
+    // The step waits for a node, which its own clock counts.
+    if !matches!(place, HoldPlace::MissingTool(_)) {
+        transition.run.clocks.human_ms += millis_between(on.since, transition.now);
+    }
     transition.run.closed.push(on.id.number);
     if closing.outcome == HoldOutcome::Timeout {
         transition.run.timed_out.push(on.id.number);
@@ -56,7 +59,7 @@ pub(crate) fn apply_closure(
     match (place, on.kind) {
         (HoldPlace::Takeover, _) => end_takeover(transition, closing),
         (HoldPlace::Budget, _) => end_budget_hold(transition, on, closing),
-        (HoldPlace::MissingTool(index), _) => end_missing_tool(transition, index, on, closing),
+        (HoldPlace::MissingTool(index), _) => end_missing_tool(transition, index, closing),
         (HoldPlace::MissingInputs, _) => end_missing_inputs(transition, on, closing)?,
         (HoldPlace::Step(index), HoldKind::Handoff) => end_handoff(transition, index, on, closing)?,
         (HoldPlace::Step(index), HoldKind::Approval) => {

@@ -7,7 +7,7 @@ use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::ToolName;
 use serde_json::json;
 
-use crate::domain::model::run::{HoldClosure, PersonHold, StepPhase};
+use crate::domain::model::run::{HoldClosure, StepPhase};
 use crate::domain::rules::fail_step::{TOOL_MISSING, fail_step};
 use crate::domain::rules::open_hold::{answer_form, next_hold_id, open_hold};
 use crate::domain::transition::RunTransition;
@@ -60,28 +60,33 @@ pub(crate) fn ask_about_missing_tool(
     transition.event(EventType::RunAwaitingInput, Some(&step), question, data);
 }
 
-/// The step fails if a person says so. Else it keeps waiting, and its dispatch is not asked about again.
+/// A node offers the tool again. The question is withdrawn, and asked again if the tool is missing later.
+pub(crate) fn withdraw_missing_tool(transition: &mut RunTransition<'_>, index: usize) {
+    if let Some(StepPhase::Queued(handed)) = transition.step_mut(index).map(|step| &mut step.phase)
+        && handed.missing_tool.take().is_some()
+    {
+        handed.is_asked = false;
+    }
+}
+
+/// The step fails if a person says so. Else it keeps waiting.
 pub(crate) fn end_missing_tool(
     transition: &mut RunTransition<'_>,
     index: usize,
-    on: &PersonHold,
     closing: &HoldClosure,
 ) {
     let Some(step) = transition.step_mut(index) else {
         return;
     };
+    let is_answered = closing.outcome == HoldOutcome::Answered;
     if let StepPhase::Queued(handed) = &mut step.phase {
         handed.missing_tool = None;
+        // A question without an answer is asked again.
+        handed.is_asked = is_answered;
     }
-    let (step, by) = (step.id.clone(), &closing.by);
     let answer = closing.data.get("answer").unwrap_or(&closing.data);
-    if closing.outcome == HoldOutcome::Answered && answer == FAIL {
-        let message = format!("No node offers its tool, and {by} ended the wait");
-        return fail_step(transition, index, TOOL_MISSING, &message, None);
-    }
-    if closing.outcome == HoldOutcome::Answered {
-        let message = format!("{by}: {step} keeps waiting for a node that offers its tool.");
-        let data = json!({ "by": by, "hold": on.id, "answer": answer });
-        transition.event(EventType::InputAnswered, Some(&step), message, data);
+    if is_answered && answer == FAIL {
+        let message = format!("No node offers its tool, and {} ended the wait", closing.by);
+        fail_step(transition, index, TOOL_MISSING, &message, None);
     }
 }

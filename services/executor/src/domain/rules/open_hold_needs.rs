@@ -121,7 +121,7 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         | RunInput::Signal { .. }
         | RunInput::Watch
         | RunInput::ApplyScopes
-        | RunInput::ToolMissing { .. }
+        | RunInput::ToolAvailability { .. }
         | RunInput::TakePlace
         | RunInput::TimerFired { .. }
         | RunInput::StartStep(_)
@@ -155,7 +155,7 @@ const fn may_end_child(input: &RunInput) -> bool {
         | RunInput::Suspend { .. }
         | RunInput::Cancel { .. }
         | RunInput::TakeOver { .. }
-        | RunInput::ToolMissing { .. }
+        | RunInput::ToolAvailability { .. }
         | RunInput::Watch
         | RunInput::StartStep(_)
         | RunInput::AskPeople { .. }

@@ -102,10 +102,11 @@ fn stays_owned(run: &Run) -> bool {
 }
 
 /// Dispatches of a paused run may have been dropped. So their steps start again: a higher number fences the
-/// old dispatch, and condition and arguments see the state after the pause.
+/// old dispatch, and condition and arguments see the state after the pause. A step about whose tool people are asked
+/// keeps its dispatch and the question; the sweep publishes it again.
 pub(crate) fn requeue_steps(transition: &mut RunTransition<'_>) {
     for step in &mut transition.run.steps {
-        if matches!(step.phase, StepPhase::Queued(_)) {
+        if matches!(step.phase, StepPhase::Queued(_)) && step.missing_tool().is_none() {
             step.phase = StepPhase::Planned;
         }
     }

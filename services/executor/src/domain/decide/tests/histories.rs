@@ -74,10 +74,11 @@ pub(super) enum Move {
         dispatch: Dispatch,
         node: bool,
     },
-    /// The sweep finds no node that offers the tool of a step.
-    ToolMissing {
+    /// The sweep finds no node that offers the tool of a step, or finds one again.
+    ToolAvailability {
         step: usize,
         dispatch: Dispatch,
+        is_offered: bool,
     },
     /// An operator continues the run, perhaps from a step.
     Retry(Option<usize>),
@@ -159,8 +160,8 @@ pub(super) fn a_move() -> impl Strategy<Value = Move> {
         6 => (0_usize..6, a_dispatch(), any::<bool>()).prop_map(
             |(step, dispatch, node)| Move::Lost { step, dispatch, node }
         ),
-        3 => (0_usize..6, a_dispatch()).prop_map(
-            |(step, dispatch)| Move::ToolMissing { step, dispatch }
+        3 => (0_usize..6, a_dispatch(), prop::bool::weighted(0.3)).prop_map(
+            |(step, dispatch, is_offered)| Move::ToolAvailability { step, dispatch, is_offered }
         ),
         6 => (0_u32..6, 0_usize..3).prop_map(
             |(hold, choice)| Move::Closed { hold, choice: Choice::VARIANTS[choice] }
@@ -174,7 +175,7 @@ pub(super) fn a_move() -> impl Strategy<Value = Move> {
 }
 
 /// Ways to close a hold on people.
-pub(super) const WAYS: usize = 12;
+pub(super) const WAYS: usize = 13;
 
 /// The owner says that time is up: perhaps it has not heard of a later deadline.
 const TOO_EARLY: usize = 4;
@@ -198,6 +199,7 @@ pub(super) fn way(what: usize) -> (HoldOutcome, Value) {
         }
         9 => (HoldOutcome::Rejected, json!("too dear")),
         10 => (HoldOutcome::Revised, json!("shorter")),
+        11 => (HoldOutcome::Answered, json!("fail the step")),
         TOO_EARLY | IN_TIME => (HoldOutcome::Timeout, Value::Null),
         _ => (
             HoldOutcome::Cancelled,
@@ -368,13 +370,17 @@ fn sent(world: &World, next: &Move) -> Option<RunInput> {
                 dispatch,
             })
         }
-        Move::ToolMissing { step, dispatch } => {
+        Move::ToolAvailability {
+            step,
+            dispatch,
+            is_offered,
+        } => {
             let (step, dispatch) = place(world, *step, *dispatch)?;
-            let tool = "own.pay".parse().unwrap();
-            Some(RunInput::ToolMissing {
+            Some(RunInput::ToolAvailability {
                 step,
                 dispatch,
-                tool,
+                tool: "own.pay".parse().unwrap(),
+                is_offered: *is_offered,
             })
         }
         Move::Closed { hold, choice } => {

@@ -1,19 +1,25 @@
 //! People are asked about a queued step whose tool no node offers.
 
+use holdpoint_contracts::asking::ToolQuestion;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::{HoldOutcome, HoldState};
 use holdpoint_contracts::run::{FailureClass, ResumeMode, RunStatus, StepStatus};
 use holdpoint_ids::HoldId;
 use serde_json::json;
 
-use super::world::{World, done};
+use super::world::{World, done, owner};
 use crate::domain::{DeliveredStep, RunInput};
 
 fn missing(world: &mut World, dispatch: u64) {
-    world.give(RunInput::ToolMissing {
+    look(world, dispatch, false);
+}
+
+fn look(world: &mut World, dispatch: u64, is_offered: bool) {
+    world.give(RunInput::ToolAvailability {
         step: "pay".to_owned(),
         dispatch,
         tool: "own.pay".parse().unwrap(),
+        is_offered,
     });
 }
 
@@ -53,17 +59,17 @@ fn people_are_asked_once_for_each_dispatch() {
 
 #[test]
 fn a_step_that_starts_withdraws_the_question() {
-    for starts in [true, false] {
+    for starts in [Some(true), Some(false), None] {
         let mut world = queued("fail");
         missing(&mut world, 1);
         let hold = asked(&world);
-        if starts {
+        if let Some(without_lease) = starts {
             world.give(RunInput::StartStep(DeliveredStep {
                 node: "node-a".parse().unwrap(),
                 step: "pay".to_owned(),
                 dispatch: 1,
                 delivery: 1,
-                without_lease: false,
+                without_lease,
                 is_high_risk: false,
                 is_idempotent: false,
             }));
@@ -72,11 +78,57 @@ fn a_step_that_starts_withdraws_the_question() {
             world.report("pay", done(json!({ "n": 1 })));
         }
         assert!(world.run().person_hold(hold).is_none());
-        let (_, state) = &world.holds[&hold];
-        assert!(matches!(state, HoldState::Withdrawn { .. }), "{state:?}");
+        assert_withdrawn(&world, hold);
         missing(&mut world, 1);
         assert_eq!(world.status(), RunStatus::Running);
     }
+}
+
+fn assert_withdrawn(world: &World, hold: HoldId) {
+    let (_, state) = &world.holds[&hold];
+    assert!(matches!(state, HoldState::Withdrawn { .. }), "{state:?}");
+}
+
+#[test]
+fn a_node_that_offers_the_tool_again_withdraws_the_question() {
+    let mut world = queued("fail");
+    look(&mut world, 1, true);
+    assert_eq!(world.run().holds, 0);
+    missing(&mut world, 1);
+    let hold = asked(&world);
+    look(&mut world, 1, true);
+    assert_withdrawn(&world, hold);
+    assert_eq!(world.status(), RunStatus::Running);
+    missing(&mut world, 1);
+    assert_ne!(asked(&world), hold, "it is missing once more");
+}
+
+/// The tool began without a grant, and its question replaces the one about the tool.
+#[test]
+fn a_question_of_the_tool_withdraws_the_question_about_it() {
+    let mut world = queued("fail");
+    missing(&mut world, 1);
+    let hold = asked(&world);
+    world.give(RunInput::AskPeople {
+        by: owner(),
+        step: Some("pay".to_owned()),
+        dispatch: Some(1),
+        question: Box::new(ToolQuestion::new("Which account?")),
+    });
+    assert_withdrawn(&world, hold);
+    let (_, open) = world.run().people().next().unwrap();
+    assert_eq!(open.asks, "Which account?");
+}
+
+#[test]
+fn a_question_that_ends_without_an_answer_is_asked_again() {
+    let mut world = queued("fail");
+    missing(&mut world, 1);
+    let hold = asked(&world);
+    world.close_as(hold, HoldOutcome::Cancelled, json!(null));
+    assert_eq!(world.status(), RunStatus::Running);
+    missing(&mut world, 1);
+    assert_ne!(asked(&world), hold);
 }
 
 #[test]

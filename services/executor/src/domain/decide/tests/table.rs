@@ -82,7 +82,7 @@ fn table_of(input: &RunInput) -> &'static str {
         | RunInput::TakePlace
         | RunInput::StartScheduled(_) => "What time does",
         RunInput::LeaseEnded { .. }
-        | RunInput::ToolMissing { .. }
+        | RunInput::ToolAvailability { .. }
         | RunInput::HoldClosed { .. }
         | RunInput::HandoffUpdate { .. }
         | RunInput::Incident { .. } => "What leases, answers and dead letters do",

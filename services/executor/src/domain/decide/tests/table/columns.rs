@@ -116,10 +116,11 @@ fn lost(world: &World, back: u64) -> RunInput {
 }
 
 fn tool_missing(world: &World) -> RunInput {
-    RunInput::ToolMissing {
+    RunInput::ToolAvailability {
         step: STEP.to_owned(),
         dispatch: world.dispatch(STEP),
         tool: "crm.find".parse().unwrap(),
+        is_offered: false,
     }
 }
 
