@@ -109,6 +109,25 @@ async fn a_redelivered_step_asks_before_it_starts() {
     fixture.end().await;
 }
 
+/// B-6: the overflow has seven of eight slots, so the step of another workspace starts at once.
+#[tokio::test]
+async fn a_step_of_the_normal_lane_does_not_wait_for_the_overflow() {
+    let fixture = Fixture::new().await;
+    let _executor = Executor::start(&fixture, Manner::default()).await;
+    let working = RunningWorker::start(&fixture, 8, 0);
+    let steps: Vec<_> = (0..20).map(|_| step(true)).collect();
+    fixture.publish_to(Lane::Overflow, &steps).await;
+    working.called(7).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(working.calls(), 7);
+    fixture.publish(&[step(true)]).await;
+    working.called(8).await;
+    working.leaves.add_permits(21);
+    fixture.all_acked().await;
+    assert_eq!(working.calls(), 21);
+    fixture.end().await;
+}
+
 /// S4-R2: a second delivery of a granted step would be uncertain, the same one is not.
 #[tokio::test]
 async fn a_silent_executor_is_asked_again_under_the_same_delivery() {

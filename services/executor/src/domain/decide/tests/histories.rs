@@ -260,7 +260,10 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
         | Move::Retry(_)
         | Move::Signal(_) => by_people(world, next),
         Move::AskPeople { .. } | Move::Parks { .. } => by_tools(world, next),
-        Move::Lost { .. } | Move::Closed { .. } | Move::Incident(_) => sent(world, next),
+        Move::Lost { .. }
+        | Move::ToolAvailability { .. }
+        | Move::Closed { .. }
+        | Move::Incident(_) => sent(world, next),
         Move::Replied(replied) => {
             let contact = json!({ "id": "ada", "email": "ada@x.example", "replied": replied });
             world.contact = Some(contact);

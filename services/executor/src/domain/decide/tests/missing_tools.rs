@@ -54,7 +54,7 @@ fn people_are_asked_once_for_each_dispatch() {
     missing(&mut world, 1);
     assert_eq!(world.status(), RunStatus::Running);
     assert_eq!(world.run().holds, 1);
-    assert_eq!(world.view().steps[0].status, StepStatus::Queued);
+    assert_eq!(world.step("pay").phase.status(), StepStatus::Queued);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_step_that_starts_withdraws_the_question() {
                 is_high_risk: false,
                 is_idempotent: false,
             }));
-            assert_eq!(world.view().steps[0].status, StepStatus::InProgress);
+            assert_eq!(world.step("pay").phase.status(), StepStatus::InProgress);
         } else {
             world.report("pay", done(json!({ "n": 1 })));
         }
@@ -145,8 +145,8 @@ fn a_person_may_fail_the_step() {
     let mut world = queued("continue");
     missing(&mut world, 1);
     world.close_as(asked(&world), HoldOutcome::Answered, json!("fail the step"));
-    assert_eq!(world.view().steps[0].status, StepStatus::Failed);
-    assert_eq!(world.view().steps[1].status, StepStatus::Queued);
+    assert_eq!(world.step("pay").phase.status(), StepStatus::Failed);
+    assert_eq!(world.step("after").phase.status(), StepStatus::Queued);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_paused_run_asks_no_person_and_keeps_an_answer_for_later() {
     let hold = asked(&world);
     world.pause();
     world.close_as(hold, HoldOutcome::Answered, json!("fail the step"));
-    assert_eq!(world.view().steps[0].status, StepStatus::Queued);
+    assert_eq!(world.step("pay").phase.status(), StepStatus::Queued);
     world.resume(ResumeMode::Continue);
     assert_eq!(world.status(), RunStatus::Failed);
 }

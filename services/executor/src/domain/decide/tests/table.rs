@@ -17,7 +17,7 @@ use super::suspension::suspend_input;
 use super::world::{Heard, World, broken, done};
 use crate::domain::run::{Step, StepPhase, Timer};
 use crate::domain::{Reply, RunInput};
-use columns::{Column, columns};
+use columns::{Column, columns, tool_missing};
 use texts::{HEAD, LEGEND};
 
 /// The step that is looked at; one more follows it, so that its end need not end the run.
@@ -111,6 +111,7 @@ fn row_of(step: &Step) -> &'static str {
     match &step.phase {
         StepPhase::Planned => "planned",
         StepPhase::FannedOut => "fanned out",
+        StepPhase::Queued(handed) if handed.missing_tool.is_some() => "queued, tool missing",
         StepPhase::Queued(_) => "queued",
         StepPhase::Granted(_) if asks => "asking",
         StepPhase::Granted(_) => "in_progress",
@@ -244,8 +245,29 @@ fn table_rows() -> Vec<TableRow> {
             })
         }),
     ];
+    rows.extend(missing_rows());
     rows.extend(suspended_rows());
     rows
+}
+
+/// People are asked about the tool of the step.
+fn missing_rows() -> [TableRow; 2] {
+    let missing = |steps: &str| {
+        after(queued(steps), |world| {
+            world.give(tool_missing(world));
+        })
+    };
+    let row = |name: &'static str, then: fn(&mut World)| TableRow {
+        name,
+        idempotent: after(missing(IDEMPOTENT), then),
+        once_only: after(missing(ONCE_ONLY), then),
+    };
+    [
+        row("queued, tool missing", |_| {}),
+        row("queued, tool missing, paused", |world| {
+            world.pause();
+        }),
+    ]
 }
 
 /// A row that is the same for both kinds of steps.

@@ -115,7 +115,7 @@ fn lost(world: &World, back: u64) -> RunInput {
     }
 }
 
-fn tool_missing(world: &World) -> RunInput {
+pub(super) fn tool_missing(world: &World) -> RunInput {
     RunInput::ToolAvailability {
         step: STEP.to_owned(),
         dispatch: world.dispatch(STEP),
