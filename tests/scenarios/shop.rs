@@ -32,6 +32,21 @@ struct Record {
     most_in_progress: usize,
 }
 
+impl Record {
+    /// Whether it is the first call of its key.
+    fn add(&mut self, call: Call) -> bool {
+        let key = call.header("idempotency-key");
+        let is_first_of_key = !self
+            .calls
+            .iter()
+            .any(|one| one.header("idempotency-key") == key);
+        self.calls.push(call);
+        self.in_progress += 1;
+        self.most_in_progress = self.most_in_progress.max(self.in_progress);
+        is_first_of_key
+    }
+}
+
 /// The server, which ends with the test.
 pub(crate) struct Shop {
     address: std::net::SocketAddr,
@@ -117,12 +132,7 @@ async fn answer_all(mut stream: TcpStream, record: Arc<Mutex<Record>>, after: Du
         let shown = serde_json::to_string(&call.headers).unwrap();
         let (is_first, is_first_of_key) = {
             let mut record = record.lock().unwrap();
-            let key = call.header("idempotency-key");
-            let mut of_key = record.calls.iter();
-            let is_first_of_key = !of_key.any(|one| one.header("idempotency-key") == key);
-            record.calls.push(call);
-            record.in_progress += 1;
-            record.most_in_progress = record.most_in_progress.max(record.in_progress);
+            let is_first_of_key = record.add(call);
             (record.calls.len() == 1, is_first_of_key)
         };
         tokio::time::sleep(after).await;

@@ -239,9 +239,11 @@ impl Outbound<ExecutorDomain> for Executor {
             self.erasures.begin();
         }
         self.places.add(freed);
-        let rows = effects.iter().filter_map(|effect| match effect {
-            Effect::Step(row) => Some(row.as_ref()),
-            _ => None,
+        let rows = effects.iter().filter_map(|effect| {
+            let Effect::Step(row) = effect else {
+                return None;
+            };
+            Some(row.as_ref())
         });
         let ended = self.shares.note(rows);
         let ended = ended.map(|body| (subject::ended_calls(), body));

@@ -68,8 +68,7 @@ impl WorkspaceShares {
     /// Counts a dispatch and chooses its lane. A call that is dispatched again keeps its lane.
     pub(crate) fn assign_lane(&self, dispatch: &StepDispatch, queue: &str) -> Lane {
         let share = (dispatch.workspace.clone(), queue.to_owned());
-        let step = (dispatch.run, dispatch.step.as_str());
-        self.calls().add(step, share, Instant::now())
+        (self.calls()).add(dispatch.run, &dispatch.step, share, Instant::now())
     }
 
     /// Discounts the calls that have ended by their newest rows. Returns the message to the other replicas, if this one
@@ -131,7 +130,7 @@ fn is_in_progress(row: &StepRow) -> bool {
 }
 
 impl Calls {
-    fn add(&mut self, (run, step): (RunId, &str), share: ShareKey, now: Instant) -> Lane {
+    fn add(&mut self, run: RunId, step: &str, share: ShareKey, now: Instant) -> Lane {
         self.forget_old(now);
         let mut of_run = self.by_run.get(&run).into_iter().flatten();
         if let Some(call) = of_run.find(|call| call.step == step) {
@@ -211,7 +210,7 @@ mod tests {
     fn add_many(calls: &mut Calls, share: &ShareKey, number: usize, now: Instant) -> Vec<RunId> {
         let runs: Vec<_> = (0..number).map(|_| RunId::fresh()).collect();
         for run in &runs {
-            calls.add((*run, "step-01"), share.clone(), now);
+            calls.add(*run, "step-01", share.clone(), now);
         }
         runs
     }
@@ -224,7 +223,7 @@ mod tests {
         let runs = add_many(&mut calls, &acme, SHARE, now);
         let lane = |calls: &mut Calls, share: &ShareKey| {
             let run = RunId::fresh();
-            let lane = calls.add((run, "step-01"), share.clone(), now);
+            let lane = calls.add(run, "step-01", share.clone(), now);
             calls.remove(run, "step-01");
             lane
         };
@@ -247,11 +246,11 @@ mod tests {
         let runs = add_many(&mut calls, &acme, SHARE + 1, now);
         for _ in 0..3 {
             assert_eq!(
-                calls.add((runs[0], "step-01"), acme.clone(), now),
+                calls.add(runs[0], "step-01", acme.clone(), now),
                 Lane::Normal
             );
             assert_eq!(
-                calls.add((runs[SHARE], "step-01"), acme.clone(), now),
+                calls.add(runs[SHARE], "step-01", acme.clone(), now),
                 Lane::Overflow
             );
         }
@@ -270,7 +269,7 @@ mod tests {
         add_many(&mut calls, &acme, SHARE, now);
         let later = |calls: &mut Calls, after: Duration| {
             let run = RunId::fresh();
-            calls.add((run, "step-01"), acme.clone(), now + after)
+            calls.add(run, "step-01", acme.clone(), now + after)
         };
         assert_eq!(
             later(&mut calls, COUNTED_FOR - SEARCH_EVERY),

@@ -417,7 +417,7 @@ fn decide_run<'a>(
             dispatch,
             tool,
             is_offered,
-        } => report_tool_availability(transition, (step, *dispatch), tool, *is_offered),
+        } => report_tool_availability(transition, step, *dispatch, tool, *is_offered),
         RunInput::Watch => watch_run(transition),
         RunInput::TimerFired { hold, rev } => fire_timer(transition, *hold, *rev),
         RunInput::StartStep(delivered) => start_delivered_step(transition, delivered),

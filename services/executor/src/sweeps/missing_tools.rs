@@ -144,13 +144,14 @@ mod tests {
 
     /// The runs of inputs, each with whether its tool is offered.
     fn runs(inputs: Vec<Input>) -> Vec<(RunId, bool)> {
-        let runs = inputs.into_iter().map(|input| match input {
-            Input::Run {
-                run,
-                input: RunInput::ToolAvailability { is_offered, .. },
-                ..
-            } => (run, is_offered),
-            other => panic!("{other:?}"),
+        let runs = inputs.into_iter().map(|input| {
+            let Input::Run { run, input, .. } = input else {
+                panic!("{input:?}");
+            };
+            let RunInput::ToolAvailability { is_offered, .. } = input else {
+                panic!("{input:?}");
+            };
+            (run, is_offered)
         });
         runs.collect()
     }

@@ -8,7 +8,8 @@ use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
 
 pub(crate) fn report_tool_availability<'a>(
     mut transition: RunTransition<'a>,
-    (step, dispatch): (&str, u64),
+    step: &str,
+    dispatch: u64,
     tool: &ToolName,
     is_offered: bool,
 ) -> RunDecision<'a> {

@@ -7,7 +7,7 @@ use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::ToolName;
 use serde_json::json;
 
-use crate::domain::model::run::{HoldClosure, StepPhase};
+use crate::domain::model::run::{HoldClosure, MissingTool, StepPhase};
 use crate::domain::rules::fail_step::{TOOL_MISSING, fail_step};
 use crate::domain::rules::open_hold::{answer_form, next_hold_id, open_hold};
 use crate::domain::transition::RunTransition;
@@ -30,7 +30,7 @@ pub(crate) fn ask_about_missing_tool(
     else {
         return;
     };
-    if handed.is_asked || step.on_people().is_some() {
+    if handed.missing_tool != MissingTool::NotAsked || step.on_people().is_some() {
         return;
     }
     let (step, since) = (step.id.clone(), instant::write(handed.at));
@@ -48,11 +48,7 @@ pub(crate) fn ask_about_missing_tool(
         ..HoldSpec::asking(HoldKind::Input, question.clone())
     };
     let on = open_hold(transition, id, &spec, Some(ASK_MS));
-    if let Some(StepPhase::Queued(handed)) = transition.step_mut(index).map(|step| &mut step.phase)
-    {
-        handed.is_asked = true;
-        handed.missing_tool = Some(Box::new(on));
-    }
+    set_missing_tool(transition, index, MissingTool::Open(Box::new(on)));
     let data = json!({
         "request": id, "reason": TOOL_MISSING, "tool": tool,
         "questions": [{ "id": id, "question": question, "schema": answer_form(&spec) }],
@@ -62,10 +58,9 @@ pub(crate) fn ask_about_missing_tool(
 
 /// A node offers the tool again. The question is withdrawn, and asked again if the tool is missing later.
 pub(crate) fn withdraw_missing_tool(transition: &mut RunTransition<'_>, index: usize) {
-    if let Some(StepPhase::Queued(handed)) = transition.step_mut(index).map(|step| &mut step.phase)
-        && handed.missing_tool.take().is_some()
-    {
-        handed.is_asked = false;
+    let step = transition.step(index);
+    if step.is_some_and(|step| step.missing_tool().is_some()) {
+        set_missing_tool(transition, index, MissingTool::NotAsked);
     }
 }
 
@@ -75,18 +70,36 @@ pub(crate) fn end_missing_tool(
     index: usize,
     closing: &HoldClosure,
 ) {
-    let Some(step) = transition.step_mut(index) else {
-        return;
-    };
     let is_answered = closing.outcome == HoldOutcome::Answered;
-    if let StepPhase::Queued(handed) = &mut step.phase {
-        handed.missing_tool = None;
-        // A question without an answer is asked again.
-        handed.is_asked = is_answered;
-    }
     let answer = closing.data.get("answer").unwrap_or(&closing.data);
+    // A question without an answer is asked again.
+    let next = if is_answered {
+        MissingTool::KeepsWaiting
+    } else {
+        MissingTool::NotAsked
+    };
+    set_missing_tool(transition, index, next);
     if is_answered && answer == FAIL {
         let message = format!("No node offers its tool, and {} ended the wait", closing.by);
         fail_step(transition, index, TOOL_MISSING, &message, None);
+    }
+}
+
+/// Questions that were answered during a pause.
+pub(crate) fn end_kept_missing_tools(transition: &mut RunTransition<'_>) {
+    for index in 0..transition.run.steps.len() {
+        let on = (transition.step(index)).and_then(|step| step.missing_tool());
+        let Some((id, closing)) = on.and_then(|on| Some((on.id, on.closing.clone()?))) else {
+            continue;
+        };
+        transition.run.closed.push(id.number);
+        end_missing_tool(transition, index, &closing);
+    }
+}
+
+fn set_missing_tool(transition: &mut RunTransition<'_>, index: usize, next: MissingTool) {
+    if let Some(StepPhase::Queued(handed)) = transition.step_mut(index).map(|step| &mut step.phase)
+    {
+        handed.missing_tool = next;
     }
 }

@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use crate::domain::decision::Undecided;
 use crate::domain::model::plan::{PlannedStep, Retry};
 use crate::domain::model::run::{
-    AtWorker, Backoff, Dispatched, Hold, Step, StepGrant, StepPhase, Timer,
+    AtWorker, Backoff, Dispatched, Hold, MissingTool, Step, StepGrant, StepPhase, Timer,
 };
 use crate::domain::model::time::{after, millis_between};
 use crate::domain::need::Need;
@@ -149,7 +149,7 @@ fn non_idempotent_grant(
         // No row shows that it was granted, and its worker reports it all the same.
         AtWorker::Queued(handed) => StepGrant {
             handed: Dispatched {
-                missing_tool: None,
+                missing_tool: MissingTool::NotAsked,
                 ..handed.clone()
             },
             node: node.clone(),

@@ -1,6 +1,7 @@
 //! What holds in every history: the checks of [`World::give`] after each of many random inputs.
 
 mod plans;
+mod services;
 mod workers;
 
 use chrono::TimeDelta;
@@ -18,6 +19,7 @@ use crate::domain::RunInput;
 use crate::domain::plan::Plan;
 use crate::domain::run::{Choice, Signal};
 pub(super) use plans::a_plan;
+use services::sent;
 use workers::by_workers;
 
 /// What happens next. Steps and hold numbers are taken modulo what there is.
@@ -352,57 +354,6 @@ fn by_tools(world: &World, next: &Move) -> Option<RunInput> {
                 duration_ms: 3,
             })
         }
-        _ => None,
-    }
-}
-
-/// What the sweep, the handoff service and the kernel say.
-fn sent(world: &World, next: &Move) -> Option<RunInput> {
-    match next {
-        Move::Lost {
-            step,
-            dispatch,
-            node,
-        } => {
-            let index = *step;
-            let (step, dispatch) = place(world, index, *dispatch)?;
-            let node = if *node { "node-a" } else { "node-b" };
-            Some(RunInput::LeaseEnded {
-                node: node.parse().unwrap(),
-                step,
-                dispatch,
-            })
-        }
-        Move::ToolAvailability {
-            step,
-            dispatch,
-            is_offered,
-        } => {
-            let (step, dispatch) = place(world, *step, *dispatch)?;
-            Some(RunInput::ToolAvailability {
-                step,
-                dispatch,
-                tool: "own.pay".parse().unwrap(),
-                is_offered: *is_offered,
-            })
-        }
-        Move::Closed { hold, choice } => {
-            // Mostly one that is open, where there is any.
-            let open = world.run.as_ref()?.questions().map(|(_, asked)| asked.hold);
-            let open: Vec<_> = open.collect();
-            let stray = holdpoint_ids::HoldId {
-                run: super::world::run_id(),
-                number: *hold,
-            };
-            let place = usize::try_from(*hold).unwrap();
-            Some(RunInput::HoldClosed {
-                hold: open.get(place).copied().unwrap_or(stray),
-                closing: closing(HoldOutcome::Answered, json!(choice), world.now),
-            })
-        }
-        Move::Incident(one) => Some(RunInput::Incident {
-            reason: if *one { "unreadable" } else { "too large" }.to_owned(),
-        }),
         _ => None,
     }
 }

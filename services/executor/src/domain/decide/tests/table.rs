@@ -2,14 +2,13 @@
 
 mod columns;
 mod texts;
+mod worlds;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
 use chrono::TimeDelta;
-use holdpoint_contracts::asking::ToolQuestion;
-use holdpoint_contracts::hold::HoldOutcome;
 use holdpoint_contracts::run::{HoldKind, ResumeMode, RunStatus};
 use serde_json::json;
 
@@ -19,6 +18,7 @@ use crate::domain::run::{Step, StepPhase, Timer};
 use crate::domain::{Reply, RunInput};
 use columns::{Column, columns, tool_missing};
 use texts::{HEAD, LEGEND};
+use worlds::{after, ask, asks, lose, park, queued, take};
 
 /// The step that is looked at; one more follows it, so that its end need not end the run.
 const STEP: &str = "it";
@@ -111,7 +111,7 @@ fn row_of(step: &Step) -> &'static str {
     match &step.phase {
         StepPhase::Planned => "planned",
         StepPhase::FannedOut => "fanned out",
-        StepPhase::Queued(handed) if handed.missing_tool.is_some() => "queued, tool missing",
+        StepPhase::Queued(_) if step.missing_tool().is_some() => "queued, tool missing",
         StepPhase::Queued(_) => "queued",
         StepPhase::Granted(_) if asks => "asking",
         StepPhase::Granted(_) => "in_progress",
@@ -137,44 +137,6 @@ fn row_of(step: &Step) -> &'static str {
         StepPhase::Skipped { .. } => "skipped",
         StepPhase::Cancelled { .. } => "cancelled",
     }
-}
-
-/// Handed out for the second time, so that there is an older dispatch.
-fn queued(steps: &str) -> World {
-    let mut world = World::started(steps);
-    world.pause();
-    world.resume(ResumeMode::Continue);
-    assert_eq!(world.dispatch(STEP), 2);
-    world
-}
-
-fn after(mut world: World, then: fn(&mut World)) -> World {
-    then(&mut world);
-    world
-}
-
-fn ask(world: &mut World) {
-    world.ask("node-a", STEP);
-}
-
-fn asks(world: &mut World) {
-    world.ask("node-a", STEP);
-    world.ask_people(STEP, ToolQuestion::new("Go on?"));
-}
-
-fn park(world: &mut World) {
-    asks(world);
-    world.parks(STEP);
-}
-
-fn lose(world: &mut World) {
-    world.ask("node-a", STEP);
-    world.lose(STEP);
-}
-
-fn take(world: &mut World) {
-    let id = world.run().people().next().unwrap().1.id;
-    world.close_as(id, HoldOutcome::TakenOver, json!(null));
 }
 
 fn table_rows() -> Vec<TableRow> {

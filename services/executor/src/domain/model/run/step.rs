@@ -131,12 +131,19 @@ pub struct Dispatched {
     /// Longest time of the attempt, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// Whether people were asked about this dispatch, because no node offers its tool.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_asked: bool,
-    /// That question, while it is open.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub missing_tool: Option<Box<PersonHold>>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub missing_tool: MissingTool,
+}
+
+/// What people were asked about a dispatch, because no node offers its tool.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MissingTool {
+    #[default]
+    NotAsked,
+    Open(Box<PersonHold>),
+    /// They answered that the step keeps waiting.
+    KeepsWaiting,
 }
 
 /// How much longer than its timeout a tool may run before its worker loses the step, in milliseconds. A worker
@@ -434,7 +441,10 @@ impl Step {
     /// The question about its tool, which no node offers.
     #[must_use]
     pub fn missing_tool(&self) -> Option<&PersonHold> {
-        self.phase.try_as_queued_ref()?.missing_tool.as_deref()
+        match &self.phase.try_as_queued_ref()?.missing_tool {
+            MissingTool::Open(on) => Some(on),
+            MissingTool::NotAsked | MissingTool::KeepsWaiting => None,
+        }
     }
 
     /// The hold on people that keeps it, that its tool waits for, or that is about its tool.
@@ -452,7 +462,7 @@ impl Step {
             StepPhase::AwaitingPerson(on) => Some(on),
             StepPhase::Parked(open) => Some(&mut open.on),
             StepPhase::Queued(Dispatched {
-                missing_tool: Some(on),
+                missing_tool: MissingTool::Open(on),
                 ..
             }) => Some(on),
             StepPhase::Planned
