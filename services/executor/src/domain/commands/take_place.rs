@@ -8,7 +8,8 @@ pub(crate) fn take_place(mut transition: RunTransition<'_>) -> RunDecision<'_> {
     if transition.run.wanted_place().is_some() {
         start_next_steps(&mut transition)?;
     }
-    if transition.run.limits == transition.before.limits {
+    // A run that ends at once has freed its place in the same decision.
+    if transition.run.limits == transition.before.limits && !transition.run.is_final() {
         return Ok(RunOutcome::Unchanged(Reply::Nothing(())));
     }
     transition.decided(Reply::Nothing(()))

@@ -206,6 +206,19 @@ fn a_run_without_a_place_is_queued_and_starts_in_order() {
     ));
 }
 
+/// Its only step fails at once, so the run has ended before it holds the place.
+#[test]
+fn a_queued_run_may_end_when_it_takes_its_place() {
+    let steps = "  - tool: log\n    args: { message: $input.nobody }\n";
+    let mut world = limited("{ concurrency: { runs: 1 } }", steps);
+    world.places.taken.insert(0, other(1));
+    assert_eq!(world.start().status, RunStatus::Queued);
+    world.places.taken.clear();
+    world.give(RunInput::TakePlace);
+    assert_eq!(world.status(), RunStatus::Failed);
+    assert_eq!(world.limits.clone().unwrap().place, None);
+}
+
 /// A paused run leaves the queue, so that others pass it, and keeps a place that it has.
 #[test]
 fn a_paused_run_does_not_hold_up_the_queue() {
