@@ -231,23 +231,35 @@ class Worker:
             time.sleep(pause)
             pause = min(pause * 2, 2)
 
+    def take(self, consumer, pull):
+        """Takes one step and does it. Returns whether there was one."""
+        pull = json.dumps(pull).encode()
+        message = self.nats.request(f"$JS.API.CONSUMER.MSG.NEXT.HP_STEPS.{consumer}", pull, 6)
+        if not message or message[0]:  # a status without a message
+            return False
+        self.step(message[1], message[2])
+        return True
+
     def run(self):
         token = TOOL.replace(".", "~")
-        name = f"steps-{token}"
+        # The overflow has the steps of workspaces with many calls in progress.
+        normal, overflow = f"steps-{token}", f"overflow-{token}"
         self.register()
         threading.Thread(target=self.answer_probes, daemon=True).start()
         threading.Thread(target=self.heartbeat, daemon=True).start()
-        # The executor creates the consumer of the queue after a heartbeat with the tool.
-        info, missing = f"$JS.API.CONSUMER.INFO.HP_STEPS.{name}", b'{"error": {}}'
-        while "error" in json.loads((self.nats.request(info, b"", 5) or (None, missing))[1] or missing):
-            time.sleep(0.1)
+        # The executor creates the consumers of the queue after a heartbeat with the tool.
+        missing = b'{"error": {}}'
+        for name in (normal, overflow):
+            info = f"$JS.API.CONSUMER.INFO.HP_STEPS.{name}"
+            while "error" in json.loads((self.nats.request(info, b"", 5) or (None, missing))[1] or missing):
+                time.sleep(0.1)
         print(f"{NODE} takes steps of {TOOL}")
-        pull = json.dumps({"batch": 1, "expires": 5_000_000_000}).encode()
         try:
+            has_overflow = False
             while True:
-                message = self.nats.request(f"$JS.API.CONSUMER.MSG.NEXT.HP_STEPS.{name}", pull, 6)
-                if message and not message[0]:  # else a status without a message
-                    self.step(message[1], message[2])
+                # A step of the overflow waits one second at most for the normal lane.
+                self.take(normal, {"batch": 1, "no_wait": True} if has_overflow else {"batch": 1, "expires": 1_000_000_000})
+                has_overflow = self.take(overflow, {"batch": 1, "no_wait": True})
         except KeyboardInterrupt:
             self.is_running = False
             ask(self.nats, "sys", "deregister", NODE, {"node": NODE}, 1)

@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_nats::ConnectOptions;
 use futures_util::StreamExt as _;
 use holdpoint_bus::{Access, Bus, Outgoing, PartitionShare, StreamUse};
+use holdpoint_contracts::subject::Lane;
 use holdpoint_testkit::{TestNats, holdpoint_binary, nats_with_config, until};
 use serde_json::json;
 use tokio::process::Command;
@@ -147,14 +148,16 @@ async fn each_does_what_it_is_for(url: &str, dir: &Path) {
         .await
         .unwrap();
     executor.provide_stream(StreamUse::Steps).await.unwrap();
-    executor.provide_queue("log").await.unwrap();
+    for lane in Lane::ALL {
+        executor.provide_queue("log", lane).await.unwrap();
+    }
     for key in ["worker", "worker-emea"] {
-        let step = Outgoing::json("hp.default.steps.log".to_owned(), &json!({}));
+        let step = Outgoing::json("hp.default.steps.log.overflow".to_owned(), &json!({}));
         executor.publish_all(vec![step.unwrap()]).await.unwrap();
         let worker = connect(key).await;
         let refused = worker.provide_stream(StreamUse::Steps).await;
         assert!(refused.is_err(), "a worker creates no stream");
-        let queue = worker.queue("log").await.unwrap();
+        let queue = worker.queue("log", Lane::Overflow).await.unwrap();
         let mut taken = queue.fetch().max_messages(1).messages().await.unwrap();
         let message = taken.next().await.unwrap().unwrap();
         message.double_ack().await.unwrap();

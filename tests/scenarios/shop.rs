@@ -32,6 +32,21 @@ struct Record {
     most_in_progress: usize,
 }
 
+impl Record {
+    /// Whether it is the first call of its key.
+    fn add(&mut self, call: Call) -> bool {
+        let key = call.header("idempotency-key");
+        let is_first_of_key = !self
+            .calls
+            .iter()
+            .any(|one| one.header("idempotency-key") == key);
+        self.calls.push(call);
+        self.in_progress += 1;
+        self.most_in_progress = self.most_in_progress.max(self.in_progress);
+        is_first_of_key
+    }
+}
+
 /// The server, which ends with the test.
 pub(crate) struct Shop {
     address: std::net::SocketAddr,
@@ -85,19 +100,6 @@ impl Shop {
     }
 }
 
-impl Record {
-    /// Records a call, and returns whether it is the first one, and the first one of its key.
-    fn begin(&mut self, call: Call) -> (bool, bool) {
-        let key = call.header("idempotency-key");
-        let mut of_key = self.calls.iter();
-        let is_first_of_key = !of_key.any(|one| one.header("idempotency-key") == key);
-        self.calls.push(call);
-        self.in_progress += 1;
-        self.most_in_progress = self.most_in_progress.max(self.in_progress);
-        (self.calls.len() == 1, is_first_of_key)
-    }
-}
-
 async fn answer_all(mut stream: TcpStream, record: Arc<Mutex<Record>>, after: Duration) {
     let mut bytes = Vec::new();
     loop {
@@ -128,7 +130,11 @@ async fn answer_all(mut stream: TcpStream, record: Arc<Mutex<Record>>, after: Du
             body: sent.clone(),
         };
         let shown = serde_json::to_string(&call.headers).unwrap();
-        let (is_first, is_first_of_key) = record.lock().unwrap().begin(call);
+        let (is_first, is_first_of_key) = {
+            let mut record = record.lock().unwrap();
+            let is_first_of_key = record.add(call);
+            (record.calls.len() == 1, is_first_of_key)
+        };
         tokio::time::sleep(after).await;
         record.lock().unwrap().in_progress -= 1;
         let (path, to) = path.split_once("?to=").unwrap_or((&path, ""));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdpoint_contracts::steps::{NodeStatus, StepDispatch};
-use holdpoint_contracts::subject;
+use holdpoint_contracts::subject::{self, Lane};
 use holdpoint_executor::domain::run::{StepPhase, ToolInvocation};
 use holdpoint_executor::domain::scope::Cursor;
 use holdpoint_executor::domain::{
@@ -214,7 +214,7 @@ pub(crate) fn step_dispatches(executor: &SimService<Executor>) -> Vec<(String, S
             }
             let called = &executor.rows.called[&(run.id, step.id.clone())];
             let (tool, args) = called.clone();
-            let subject = subject::steps(&run.workspace, &tool);
+            let subject = subject::steps(&run.workspace, &tool, Lane::Normal);
             let find = |name: &str| match executor.fact(&Need::Value(run.id, name.to_owned())) {
                 Some(Fact::Value(value)) => Some(value.clone()),
                 _ => None,

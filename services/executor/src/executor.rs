@@ -8,6 +8,7 @@ use holdpoint_kernel::{PendingSweep, Vital};
 
 use crate::freed_places::FreedPlaces;
 use crate::queues::Queues;
+use crate::workspace_shares::WorkspaceShares;
 
 /// The keys, the clock and the shared state of the executor's tasks.
 #[derive(Debug, Clone)]
@@ -24,6 +25,8 @@ pub struct Executor {
     pub(crate) queues: Arc<Queues>,
     /// Keys with a place that a queued run may take.
     pub(crate) places: Arc<FreedPlaces>,
+    /// Which dispatches go to the overflow of their queue.
+    pub(crate) shares: Arc<WorkspaceShares>,
 }
 
 impl Executor {
@@ -38,6 +41,7 @@ impl Executor {
             erasures: Arc::default(),
             queues: Arc::default(),
             places: Arc::default(),
+            shares: Arc::default(),
         }
     }
 }

@@ -168,10 +168,8 @@ impl InlineWorker {
             }
         }
         let found = step_dispatches(&self.db, waiting).await?;
-        let found = found
-            .into_iter()
-            .filter(|(_, is_idempotent)| *is_idempotent);
-        let mut found: Vec<_> = found.map(|(out, _)| out).collect();
+        let found = found.into_iter().filter(|call| call.is_idempotent);
+        let mut found: Vec<_> = found.map(|call| call.out).collect();
         if found.len() > AT_ONCE_MAX {
             // The next round begins with the first step beyond the limit.
             found.truncate(AT_ONCE_MAX);

@@ -14,6 +14,7 @@ mod queues;
 mod store;
 mod sweeps;
 mod user_directory;
+mod workspace_shares;
 
 #[cfg(test)]
 mod tests;
@@ -97,6 +98,8 @@ pub async fn start(
     user_directory::keep(deps, &handle, &readers, stop.clone(), tracker);
     let (queues, bus, queues_stop) = (Arc::clone(&service.queues), deps.bus.clone(), stop.clone());
     tracker.spawn(vital("queues").run(async move { queues.keep(bus, queues_stop).await }));
+    let (shares, bus, shares_stop) = (Arc::clone(&service.shares), deps.bus.clone(), stop.clone());
+    tracker.spawn(vital("ended calls").run(async move { shares.follow(bus, shares_stop).await }));
     sweeps::start(&service, &handle, &readers, &stop, tracker);
     start_retention(&handle, deps, &readers, &stop, tracker);
     if let Some(tools) = inline {

@@ -1,7 +1,7 @@
-//! Translates effects into messages and desired states. It decides nothing.
+//! Translates effects into messages and desired states. It decides only which lane of its queue a dispatch takes.
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ impl Outbound<ExecutorDomain> for Executor {
             let Effect::StepDispatch(out) = effect else {
                 return None;
             };
-            step_dispatch(out, &self.keys.steps, out.at)
+            step_dispatch(self, out, out.at)
         });
         dispatches.collect()
     }
@@ -223,8 +223,8 @@ impl Outbound<ExecutorDomain> for Executor {
         })
     }
 
-    /// One nudge for each workspace, with the last number of each history that has grown, and one for each
-    /// node that has to send a heartbeat.
+    /// One nudge for each workspace, with the last number of each history that has grown, one for each node that has to
+    /// send a heartbeat, and one about ended calls for the other replicas.
     fn nudges(&self, effects: &[Effect]) -> Vec<(String, Bytes)> {
         let mut probes = Vec::new();
         let mut grown: BTreeMap<&Workspace, BTreeMap<_, u64>> = BTreeMap::new();
@@ -261,13 +261,21 @@ impl Outbound<ExecutorDomain> for Executor {
             self.erasures.begin();
         }
         self.places.add(freed);
+        let rows = effects.iter().filter_map(|effect| {
+            let Effect::Step(row) = effect else {
+                return None;
+            };
+            Some(row.as_ref())
+        });
+        let ended = self.shares.note(rows);
+        let ended = ended.map(|body| (subject::ended_calls(), body));
         let histories = grown.into_iter().filter_map(|(workspace, runs)| {
             let body = write(&Nudge {
                 runs: runs.into_iter().collect(),
             })?;
             Some((subject::live(workspace, SERVICE), Bytes::from(body)))
         });
-        histories.chain(probes).collect()
+        histories.chain(probes).chain(ended).collect()
     }
 }
 
@@ -324,13 +332,14 @@ pub(crate) fn child_run_place(id: &str) -> Option<(HoldId, u32)> {
 
 /// The message of a dispatch, signed here because the domain knows no keys.
 pub(crate) fn step_dispatch(
+    service: &Executor,
     out: &StepDispatch,
-    key: &StepKey,
     now: DateTime<Utc>,
 ) -> Option<Outgoing> {
     let queue = out.http.as_ref().map_or(out.tool.as_str(), |_| HTTP_QUEUE);
-    let signed = signed(out, key, now);
-    outgoing(subject::steps(&out.workspace, queue), &signed)
+    let lane = service.shares.assign_lane(out, queue);
+    let signed = signed(out, &service.keys.steps, now);
+    outgoing(subject::steps(&out.workspace, queue, lane), &signed)
 }
 
 /// A dispatch with its step token, which authorizes the tool to ask, report and act for the step.

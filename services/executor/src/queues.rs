@@ -1,5 +1,5 @@
-//! Creates a consumer on the steps stream for each tool that a node offers, and creates it again after the
-//! server has lost it.
+//! Creates two consumers on the steps stream for each tool that a node offers, one for each lane, and creates them again
+//! after the server has lost them.
 //!
 //! Workers have no right to create consumers, because the settings of a consumer name a subject to which
 //! the server delivers.
@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use holdpoint_bus::{Bus, BusError, StreamUse};
-use holdpoint_contracts::subject;
+use holdpoint_contracts::subject::{self, Lane};
 use holdpoint_ids::ToolName;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -86,8 +86,10 @@ impl Queues {
             }
         };
         for tool in wanted {
-            if !existing.contains(&subject::steps_consumer(tool.as_str())) {
-                bus.provide_queue(tool.as_str()).await?;
+            for lane in Lane::ALL {
+                if !existing.contains(&subject::steps_consumer(tool.as_str(), lane)) {
+                    bus.provide_queue(tool.as_str(), lane).await?;
+                }
             }
         }
         Ok(())
@@ -98,7 +100,7 @@ impl Queues {
 mod tests {
     use super::*;
 
-    /// Mend A-C1: a node that sends heartbeats names tools, and each tool costs the server a consumer.
+    /// Mend A-C1: a node that sends heartbeats names tools, and each tool costs the server two consumers.
     #[test]
     fn queues_have_a_bound() {
         let queues = Queues::default();

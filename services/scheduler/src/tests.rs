@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use holdpoint_bus::{Outgoing, StreamUse};
 use holdpoint_clock::Clock;
 use holdpoint_contracts::scheduler::{DueBucket, SetTimer, SetTimerReply};
-use holdpoint_contracts::subject;
+use holdpoint_contracts::subject::{self, Lane};
 
 use crate::buckets::CONSUMER;
 use holdpoint_store::Location;
@@ -179,7 +179,7 @@ async fn a_timer_without_a_bucket_fires_during_the_wait_for_quiescence() {
 async fn a_step_that_no_worker_takes_does_not_delay_the_clock() {
     let fixture = Fixture::with(Clock::standing_at("2026-01-01T00:00:00Z".parse().unwrap())).await;
     let running = fixture.start().await;
-    let step = Outgoing::json(subject::steps(&workspace(), "nobody"), &()).unwrap();
+    let step = Outgoing::json(subject::steps(&workspace(), "nobody", Lane::Normal), &()).unwrap();
     fixture.bus.publish_all(vec![step]).await.unwrap();
     let now = fixture.clock.now();
     let timers = (1..=20).map(|n| SetTimer {

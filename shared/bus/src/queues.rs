@@ -1,4 +1,4 @@
-//! Queues of steps: one durable consumer per queue. The executor creates them, and workers receive from them.
+//! Queues of steps: one durable consumer for each lane of a queue. The executor creates them, and workers receive from them.
 //!
 //! A worker must not create one: a consumer's settings contain a subject to which the server delivers.
 
@@ -9,7 +9,7 @@ use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::{Consumer, pull};
 use async_nats::jetstream::stream::{ConsumerError, ConsumerErrorKind};
 use futures_util::TryStreamExt;
-use holdpoint_contracts::subject;
+use holdpoint_contracts::subject::{self, Lane};
 
 use crate::streams::read_error;
 use crate::{Bus, BusError, StreamUse};
@@ -18,24 +18,24 @@ use crate::{Bus, BusError, StreamUse};
 pub const STEPS_ACK_WAIT: Duration = Duration::from_secs(2);
 
 impl Bus {
-    /// Creates the consumer of a queue if it does not exist.
+    /// Creates the consumer of a lane of a queue if it does not exist.
     ///
     /// # Errors
     /// [`BusError::Consumer`]: the server refuses.
-    pub async fn provide_queue(&self, queue: &str) -> Result<(), BusError> {
-        let name = subject::steps_consumer(queue);
-        let filter = subject::steps_queue_filter(queue);
+    pub async fn provide_queue(&self, queue: &str, lane: Lane) -> Result<(), BusError> {
+        let name = subject::steps_consumer(queue, lane);
+        let filter = subject::steps_queue_filter(queue, lane);
         self.consumer(StreamUse::Steps, &name, &filter, STEPS_ACK_WAIT)
             .await
             .map(drop)
     }
 
-    /// The consumer of a queue.
+    /// The consumer of a lane of a queue.
     ///
     /// # Errors
     /// [`BusError::NoQueue`]: it does not exist yet. [`BusError::Consumer`]: the server refuses.
-    pub async fn queue(&self, queue: &str) -> Result<Consumer<pull::Config>, BusError> {
-        let consumer = subject::steps_consumer(queue);
+    pub async fn queue(&self, queue: &str, lane: Lane) -> Result<Consumer<pull::Config>, BusError> {
+        let consumer = subject::steps_consumer(queue, lane);
         let found = self
             .jetstream
             .get_consumer_from_stream(&consumer, subject::STEPS)

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::message::{Command, Envelope, Query, Reply};
-use crate::subject;
+use crate::subject::{self, Lane};
 
 /// The kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,7 +157,9 @@ fn messages() -> Vec<Entry> {
         message::<steps::StepDispatch>(
             executor::SERVICE,
             "step_dispatch",
-            vec![subject::steps(&acme(), "crm.find")],
+            Lane::ALL
+                .map(|lane| subject::steps(&acme(), "crm.find", lane))
+                .to_vec(),
         ),
         message::<()>(
             executor::SERVICE,

@@ -115,6 +115,8 @@ pub fn permissions(client: &Client, inboxes: &str) -> Permissions {
                 SetTimers, SetHolds, RecordRunEnds, SetChildRuns, ChildRunsEnded
             });
             publish.extend(["hp.*.steps.>".into(), "hp.sys.node.*".into()]);
+            publish.push(subject::ended_calls());
+            subscribe.push(subject::ended_calls());
             // The built-in tools that it runs itself.
             publish.extend(built_in_tools());
             publish.extend(stream_owner(STEPS));

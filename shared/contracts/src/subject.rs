@@ -146,22 +146,52 @@ pub fn live_users() -> String {
     format!("hp.{SYSTEM_WORKSPACE}.live.{}", crate::handoff::SERVICE)
 }
 
-/// Hand-outs of one queue; the queue is the tool by default.
+/// Calls that a replica of the executor has ended and another one may count.
 #[must_use]
-pub fn steps(workspace: &Workspace, queue: &str) -> String {
-    format!("hp.{workspace}.steps.{}", subject_token(queue))
+pub fn ended_calls() -> String {
+    format!("hp.{SYSTEM_WORKSPACE}.calls.ended")
 }
 
-/// Hand-outs of one queue in all workspaces.
-#[must_use]
-pub fn steps_queue_filter(queue: &str) -> String {
-    format!("hp.*.steps.{}", subject_token(queue))
+/// Which messages of a queue of steps. Workers keep some slots free of the overflow (finding B-6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    Normal,
+    /// Calls of workspaces that have many calls of the queue in progress.
+    Overflow,
 }
 
-/// Durable consumer of one queue.
+impl Lane {
+    pub const ALL: [Self; 2] = [Self::Normal, Self::Overflow];
+}
+
+/// Dispatches of one queue; the queue is the tool by default.
 #[must_use]
-pub fn steps_consumer(queue: &str) -> String {
-    format!("steps-{}", subject_token(queue))
+pub fn steps(workspace: &Workspace, queue: &str, lane: Lane) -> String {
+    steps_of(workspace.as_str(), queue, lane)
+}
+
+/// Dispatches of one queue in all workspaces.
+#[must_use]
+pub fn steps_queue_filter(queue: &str, lane: Lane) -> String {
+    steps_of("*", queue, lane)
+}
+
+fn steps_of(workspace: &str, queue: &str, lane: Lane) -> String {
+    let queue = subject_token(queue);
+    match lane {
+        Lane::Normal => format!("hp.{workspace}.steps.{queue}"),
+        Lane::Overflow => format!("hp.{workspace}.steps.{queue}.overflow"),
+    }
+}
+
+/// Durable consumer of one queue and lane.
+#[must_use]
+pub fn steps_consumer(queue: &str, lane: Lane) -> String {
+    let queue = subject_token(queue);
+    match lane {
+        Lane::Normal => format!("steps-{queue}"),
+        Lane::Overflow => format!("overflow-{queue}"),
+    }
 }
 
 /// Where the schedule of one bucket lies: all timers of a shard that are due within one second.
@@ -288,7 +318,16 @@ mod tests {
 
     #[test]
     fn a_queue_with_a_dot_stays_one_token() {
-        assert_eq!(steps_queue_filter("crm.find"), "hp.*.steps.crm~find");
-        assert_eq!(steps_consumer("crm.find"), "steps-crm~find");
+        let (normal, overflow) = (Lane::Normal, Lane::Overflow);
+        assert_eq!(
+            steps_queue_filter("crm.find", normal),
+            "hp.*.steps.crm~find"
+        );
+        assert_eq!(
+            steps_queue_filter("crm.find", overflow),
+            "hp.*.steps.crm~find.overflow"
+        );
+        assert_eq!(steps_consumer("crm.find", normal), "steps-crm~find");
+        assert_eq!(steps_consumer("crm.find", overflow), "overflow-crm~find");
     }
 }

@@ -15,6 +15,7 @@ mod outcome;
 mod registration;
 mod results;
 mod sandbox_removal;
+mod slots;
 mod start_requests;
 mod suspension;
 #[cfg(test)]
@@ -30,9 +31,8 @@ use holdpoint_bus::{Bus, BusError};
 use holdpoint_clock::Clock;
 use holdpoint_contracts::run::ActionResult;
 use holdpoint_contracts::steps::StepDispatch;
-use holdpoint_contracts::subject;
+use holdpoint_contracts::subject::{self, Lane};
 use holdpoint_ids::{IdError, NodeName, RunId, ToolName, Workspace};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
@@ -43,6 +43,7 @@ use self::job::JobContext;
 use self::lease_table::LeaseTable;
 use self::registration::Registration;
 use self::results::Reporter;
+use self::slots::Slots;
 use self::start_requests::StartRequester;
 use self::suspension::{SuspendableStep, Suspender};
 use crate::suspension::CallSuspension;
@@ -229,7 +230,7 @@ impl Worker {
         let slots = self.options.concurrency.clamp(1, CONCURRENCY_MAX);
         let worker_tasks = WorkerTasks {
             bus: bus.clone(),
-            slots: Arc::new(Semaphore::new(slots)),
+            slots: Slots::new(slots),
             waiting,
             jobs: TaskTracker::new(),
             given_up: given_up.clone(),
@@ -278,7 +279,7 @@ fn start_sandbox_removal(
 /// Shared by all queues of a worker.
 struct WorkerTasks {
     bus: Bus,
-    slots: Arc<Semaphore>,
+    slots: Slots,
     waiting: Arc<AtomicU64>,
     jobs: TaskTracker,
     given_up: CancellationToken,
@@ -293,17 +294,20 @@ impl WorkerTasks {
     ) {
         let mut queues = JoinSet::new();
         for (name, tool) in tools {
-            let queue = Queue {
-                name,
-                tool,
-                bus: self.bus.clone(),
-                slots: Arc::clone(&self.slots),
-                waiting: Arc::clone(&self.waiting),
-                context: Arc::clone(context),
-                jobs: self.jobs.clone(),
-                given_up: self.given_up.clone(),
-            };
-            queues.spawn(queue.take_until(stop.clone()));
+            for lane in Lane::ALL {
+                let queue = Queue {
+                    name: name.clone(),
+                    lane,
+                    tool: Arc::clone(&tool),
+                    bus: self.bus.clone(),
+                    slots: self.slots.clone(),
+                    waiting: Arc::clone(&self.waiting),
+                    context: Arc::clone(context),
+                    jobs: self.jobs.clone(),
+                    given_up: self.given_up.clone(),
+                };
+                queues.spawn(queue.take_until(stop.clone()));
+            }
         }
         while let Some(ended) = queues.join_next().await {
             if let Err(error) = ended {

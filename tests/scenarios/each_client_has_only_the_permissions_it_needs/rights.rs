@@ -141,7 +141,9 @@ pub(super) fn may_publish(key: &str, subject: &str) -> bool {
         ["hp", workspace, "get", service, name] => asks(key, workspace, (service, name)),
         ["hp", _, "live", service] => key == *service,
         ["hp", _, "dead", _] => key == "gateway",
-        ["hp", _, "steps", _] | ["hp", "sys", "node", _] => key == "executor",
+        ["hp", _, "steps", ..] | ["hp", "sys", "node", _] | ["hp", "sys", "calls", "ended"] => {
+            key == "executor"
+        }
         ["hp", "timers", ..] => key == "scheduler",
         ["hp", "sys", "clock", "advance"] => key == "gateway",
         _ => STREAMS.iter().any(|(stream, owner)| {
@@ -222,6 +224,7 @@ pub(super) fn filters() -> Vec<String> {
         "hp.*.live.executor",
         "hp.sys.live.handoff",
         "hp.sys.node.*",
+        "hp.sys.calls.ended",
         "hp.sys.clock.advance",
     ];
     let of_services = ["executor", "scheduler", "handoff", "notification"];
@@ -248,6 +251,7 @@ pub(super) fn may_hear(key: &str, filter: &str) -> bool {
         ("worker", ["hp", "sys", "node", "*"] | ["hp", _, "live", "executor"]) => true,
         ("program", ["hp", workspace, "live", ..]) => key == format!("program-{workspace}"),
         ("executor" | "notification", ["hp", "sys", "live", "handoff"]) => true,
+        ("executor", ["hp", "sys", "calls", "ended"]) => true,
         ("scheduler", ["hp", "sys", "clock", "advance"]) => true,
         (service, ["hp", _, "ask" | "get" | "dead", of, ..]) => service == *of,
         _ => false,

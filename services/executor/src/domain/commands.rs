@@ -15,6 +15,7 @@ pub(crate) mod put_contact;
 pub(crate) mod put_tool;
 pub(crate) mod record_incident;
 pub(crate) mod register_tools;
+pub(crate) mod report_tool_availability;
 pub(crate) mod request_input;
 pub(crate) mod resume_run;
 pub(crate) mod retry_run;

@@ -25,6 +25,7 @@ use crate::domain::commands::put_contact::change_contact;
 use crate::domain::commands::put_tool::{delete_tool, put_tool};
 use crate::domain::commands::record_incident::record_incident;
 use crate::domain::commands::register_tools::{Registration, register_tool};
+use crate::domain::commands::report_tool_availability::report_tool_availability;
 use crate::domain::commands::request_input::request_input;
 use crate::domain::commands::resume_run::resume_run;
 use crate::domain::commands::retry_run::retry_run;
@@ -425,6 +426,12 @@ fn decide_run<'a>(
         // Scopes are applied before every input. This input only triggers that.
         RunInput::ApplyScopes => Ok(RunOutcome::Unchanged(Reply::Nothing(()))),
         RunInput::TakePlace => take_place(transition),
+        RunInput::ToolAvailability {
+            step,
+            dispatch,
+            tool,
+            is_offered,
+        } => report_tool_availability(transition, step, *dispatch, tool, *is_offered),
         RunInput::Watch => watch_run(transition),
         RunInput::TimerFired { hold, rev } => fire_timer(transition, *hold, *rev),
         RunInput::StartStep(delivered) => start_delivered_step(transition, delivered),

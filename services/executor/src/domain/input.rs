@@ -242,6 +242,13 @@ pub enum RunInput {
     ApplyScopes,
     /// The sweep says that a place of its agent may be free.
     TakePlace,
+    /// The sweep says that no live node offers the tool of a queued step, or that one offers it again.
+    ToolAvailability {
+        step: String,
+        dispatch: u64,
+        tool: ToolName,
+        is_offered: bool,
+    },
     /// The scheduler says that a timer is due.
     TimerFired { hold: HoldId, rev: u64 },
     /// A worker asks whether it may start a delivered step.

@@ -21,6 +21,7 @@ pub(crate) mod kept_answers;
 pub(crate) mod lease_expiry;
 pub(crate) mod limit_effects;
 pub(crate) mod missing_inputs;
+pub(crate) mod missing_tools;
 pub(crate) mod next_steps;
 pub(crate) mod open_hold;
 pub(crate) mod open_hold_needs;

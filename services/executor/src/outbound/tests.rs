@@ -5,21 +5,24 @@ use holdpoint_clock::Clock;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::message::Envelope;
 use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::run::StepStatus;
 use holdpoint_contracts::tool::HttpCall;
 use holdpoint_ids::{HoldId, RunId};
 use serde_json::json;
 
 use super::*;
+use crate::domain::StepRow;
+use crate::workspace_shares::SHARE;
 
 fn acme() -> Workspace {
     "acme".parse().unwrap()
 }
 
-fn executor() -> Executor {
+pub(crate) fn executor() -> Executor {
     Executor::new(Secrets::fresh().unwrap().keys().unwrap(), Clock::system())
 }
 
-fn out() -> StepDispatch {
+pub(crate) fn out() -> StepDispatch {
     StepDispatch {
         workspace: acme(),
         run: RunId::fresh(),
@@ -71,7 +74,6 @@ fn every_dispatch_carries_a_step_token_for_it_alone() {
 /// API "Tools": a registered HTTP call goes to the built-in node.
 #[test]
 fn an_http_tool_goes_to_its_own_queue() {
-    let key = Secrets::fresh().unwrap().keys().unwrap().steps;
     let out = StepDispatch {
         http: Some(HttpCall {
             method: "POST".to_owned(),
@@ -80,8 +82,64 @@ fn an_http_tool_goes_to_its_own_queue() {
         }),
         ..out()
     };
-    let message = step_dispatch(&out, &key, out.at).unwrap();
+    let message = step_dispatch(&executor(), &out, out.at).unwrap();
     assert_eq!(message.subject, "hp.acme.steps.http-tool");
+}
+
+/// B-6: a workspace with many calls in progress does not delay the others.
+#[test]
+fn calls_above_the_share_of_a_workspace_go_to_the_overflow() {
+    let executor = executor();
+    let dispatched = |workspace: &str| {
+        let out = StepDispatch {
+            workspace: workspace.parse().unwrap(),
+            run: RunId::fresh(),
+            ..out()
+        };
+        let run = out.run;
+        let messages = executor.messages(&[Effect::StepDispatch(Box::new(out))]);
+        (run, messages[0].subject.clone())
+    };
+    let (normal, overflow) = (
+        "hp.acme.steps.orders~find",
+        "hp.acme.steps.orders~find.overflow",
+    );
+    let of_share: Vec<_> = (0..SHARE).map(|_| dispatched("acme")).collect();
+    assert!(of_share.iter().all(|(_, subject)| subject == normal));
+    assert_eq!(dispatched("acme").1, overflow);
+    assert_eq!(dispatched("other").1, "hp.other.steps.orders~find");
+
+    let noted = |status| {
+        let rows = of_share.iter().map(|(run, _)| {
+            let row = step_row(*run, status);
+            Effect::Step(Box::new(row))
+        });
+        executor.nudges(&rows.collect::<Vec<_>>());
+        dispatched("acme").1
+    };
+    assert_eq!(noted(StepStatus::InProgress), overflow);
+    assert_eq!(noted(StepStatus::Completed), normal);
+}
+
+pub(crate) fn step_row(run: RunId, status: StepStatus) -> StepRow {
+    StepRow {
+        run,
+        step: "step-01".to_owned(),
+        status,
+        tool: None,
+        request: None,
+        response: None,
+        error_code: None,
+        raw_error: None,
+        failed_attempts: Vec::new(),
+        claimed_by: None,
+        claimed_at: None,
+        started_at: None,
+        ended_at: None,
+        attempts: 1,
+        dispatch: 4,
+        is_reset: false,
+    }
 }
 
 /// DESIGN, "Four messages": timers are desired states, and one command carries many.

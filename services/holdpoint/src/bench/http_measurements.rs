@@ -19,6 +19,9 @@ const WARM_UP: u64 = 100;
 /// Steps of a run that the worker executes after the answer.
 const ANSWERED_STEPS: usize = 1;
 
+/// Measured reads of the inbox.
+const INBOX_CALLS: u64 = 200;
+
 /// Starts of one request of a batch.
 const LINES: u64 = 500;
 
@@ -59,6 +62,30 @@ pub(super) async fn measure_answers(
         "tables": { "runs_completed": completed, "ok": is_complete },
     });
     Ok((result, is_complete))
+}
+
+/// The first page of open approvals.
+pub(super) async fn measure_inbox(
+    system: &mut TemporarySystem,
+    args: &BenchArgs,
+) -> anyhow::Result<Measured> {
+    let runs = args.runs.unwrap_or(10_000);
+    let api = start_all(system).await?;
+    let inbox = Instruction::Inbox {
+        runs,
+        calls: INBOX_CALLS,
+        api,
+    };
+    let load = system.process(LOAD)?.perform(&inbox).await?;
+    let stored = check::count_runs(&system.tables.of(EXECUTOR)).await?;
+    let result = json!({
+        "bench": "inbox",
+        "up": args.up,
+        "durability": durability(&args.database),
+        "load": load,
+        "tables": { "runs": stored, "ok": stored == runs },
+    });
+    Ok((result, stored == runs))
 }
 
 /// Starts of runs, one in a request and many in a request.

@@ -31,6 +31,8 @@ pub(super) enum Instruction {
     Block { runs: u64 },
     /// Answer all open requests over HTTP, and wait until their runs are completed.
     Answer(Pace),
+    /// Start runs that wait for an approval, and read the first page of open approvals some times.
+    Inbox { runs: u64, calls: u64, api: Api },
     /// Start runs over HTTP, `lines` in each request.
     HttpStarts { pace: Pace, lines: u64, api: Api },
 }
@@ -137,6 +139,8 @@ pub(super) enum BenchAgent {
     SlowStep,
     /// A question, and a step that gets the answer.
     Question,
+    /// A step that needs an approval.
+    Approval,
     /// A wait of a day.
     Wait,
 }
@@ -165,6 +169,11 @@ impl BenchAgent {
                     json!({ "id": "ask", "ask": ask }),
                     json!({ "tool": TOOL, "args": args }),
                 ]
+            }
+            Self::Approval => {
+                let args = json!({ "idempotent": true, "text": text });
+                let approval = json!({ "from": "@user.owner", "decide_within": "1 day" });
+                vec![json!({ "tool": TOOL, "args": args, "approval": approval })]
             }
             Self::Wait => vec![json!({ "wait": "1 day" })],
         };

@@ -11,7 +11,7 @@ use anyhow::Context;
 use holdpoint_bus::Bus;
 use serde_json::json;
 
-use super::instruction::{Instruction, Instructions, print_result};
+use super::instruction::{BenchAgent, Instruction, Instructions, print_result};
 use crate::cli::processes::BenchChildArgs;
 use crate::exit::ExitKind;
 
@@ -56,6 +56,10 @@ pub(crate) async fn run(args: BenchChildArgs) -> anyhow::Result<ExitCode> {
             Instruction::Answer(pace) => {
                 let answerer = answerer.as_mut().context("no runs are blocked")?;
                 answerer.answer(&pace).await?
+            }
+            Instruction::Inbox { runs, calls, api } => {
+                let answerer = answers::Answerer::new(bus.clone(), &api, BenchAgent::Approval);
+                answerer.await?.measure_inbox(runs, calls).await?
             }
             Instruction::HttpStarts { pace, lines, api } => {
                 http::start_runs(&bus, &api, &pace, lines).await?

@@ -253,6 +253,8 @@ pub(crate) enum Shape {
     P4,
     /// Take-over: one of two workers is killed while each step takes 5 s
     P5,
+    /// Inbox: the first page of open approvals over HTTP
+    Inbox,
     /// Starts over HTTP, one in a request and 500 in a request
     Start,
 }
@@ -265,7 +267,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "sqlite|URL", default_value = "sqlite")]
     pub(crate) database: String,
     /// Number of runs or due timers [default: p1 20000, p2 2000, p3 100000, p4 5000,
-    /// p5 1000, start 10000]
+    /// p5 1000, inbox 10000, start 10000]
     #[arg(long, value_name = "N")]
     pub(crate) runs: Option<u64>,
     /// Maximum of unanswered starts (p1), incomplete runs (p2) or unanswered calls (p4, start)

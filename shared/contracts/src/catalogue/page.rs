@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::source::{self, Field};
 use super::{Entry, Kind, all, pattern};
 use crate::history::EventType;
+use crate::subject::Lane;
 use crate::{executor, scheduler, subject};
 
 /// What people bring: its inside is theirs.
@@ -168,11 +169,15 @@ fn streams() -> String {
         )
         .unwrap();
     }
-    let consumer = subject::steps_consumer("{queue}");
-    let filter = subject::steps_queue_filter("{queue}");
+    let consumers = Lane::ALL.map(|lane| {
+        let consumer = subject::steps_consumer("{queue}", lane);
+        let filter = subject::steps_queue_filter("{queue}", lane);
+        format!("`{consumer}` on `{filter}`")
+    });
+    let consumers = consumers.join(", ");
     writeln!(
         text,
-        "| `{}` | `{}` | work queue, file | `{consumer}` on `{filter}`, one a queue | 2 s |",
+        "| `{}` | `{}` | work queue, file | {consumers}, two a queue | 2 s |",
         subject::STEPS,
         subject::STEPS_FILTER
     )

@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_bus::Outgoing;
 use holdpoint_contracts::message::{Command, Envelope, Reply};
 use holdpoint_contracts::problem::Problem;
-use holdpoint_contracts::subject::{self, Parts};
+use holdpoint_contracts::subject::{self, Lane, Parts};
 use holdpoint_decision::{Decided, Decider, Decision, LookupFn, Outcome, Undecided};
 use holdpoint_ids::Workspace;
 use holdpoint_store::{StoreError, Transaction};
@@ -308,7 +308,7 @@ impl Store<Counter> for Counter {
 
 impl Outbound<Counter> for Counter {
     fn messages(&self, effects: &[Count]) -> Vec<Outgoing> {
-        let subject = subject::steps(&acme(), "count");
+        let subject = subject::steps(&acme(), "count", Lane::Normal);
         let messages = effects.iter().map(|count| match count.name.as_str() {
             VERBOSE => Outgoing::json(subject.clone(), &"9".repeat(100_000)),
             _ => Outgoing::json(subject.clone(), count),

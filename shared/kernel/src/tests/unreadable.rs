@@ -1,7 +1,7 @@
 //! Rows of the outbox that nobody can read.
 
 use holdpoint_bus::{Outgoing, StreamUse};
-use holdpoint_contracts::subject::steps;
+use holdpoint_contracts::subject::{Lane, steps};
 use holdpoint_testkit::until;
 use sea_orm::ConnectionTrait;
 
@@ -18,7 +18,7 @@ pub(super) async fn holds_up_no_other(world: &World) {
     let bus = &world.deps.bus;
     bus.provide_stream(StreamUse::Steps).await.unwrap();
     // As it was written before bodies were kept as they are.
-    let message = Outgoing::json(steps(&acme(), "count"), &"two\nlines").unwrap();
+    let message = Outgoing::json(steps(&acme(), "count", Lane::Normal), &"two\nlines").unwrap();
     let readable = serde_json::to_string(&[message]).unwrap();
     for messages in ["later", &readable, "later"] {
         let row = format!(

@@ -1,4 +1,4 @@
-//! Receives deliveries of one queue, and never more than can start.
+//! Receives deliveries of one lane of a queue, and never more than can start.
 //!
 //! Owns the pulls. A buffered message is neither executed nor kept alive. Each pull therefore requests only as
 //! many messages as there are free slots, and is closed again.
@@ -13,13 +13,13 @@ use async_nats::jetstream::consumer::pull::{self, MessagesErrorKind};
 use async_nats::jetstream::{AckKind, Message};
 use futures_util::StreamExt;
 use holdpoint_bus::{Bus, BusError, PULL_EXPIRES, PULL_HEARTBEAT};
-use holdpoint_contracts::subject;
+use holdpoint_contracts::subject::{self, Lane};
 use holdpoint_ids::ToolName;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::job::{self, JobContext};
+use super::slots::{Slots, TakenSlots};
 use crate::tool::Tool;
 
 /// Messages of one fetch at most.
@@ -41,9 +41,10 @@ const REOPEN_AFTER: Duration = Duration::from_secs(1);
 
 pub(super) struct Queue {
     pub(super) name: ToolName,
+    pub(super) lane: Lane,
     pub(super) tool: Arc<dyn Tool>,
     pub(super) bus: Bus,
-    pub(super) slots: Arc<Semaphore>,
+    pub(super) slots: Slots,
     /// Deliveries of all queues that wait for a slot.
     pub(super) waiting: Arc<AtomicU64>,
     pub(super) context: Arc<JobContext>,
@@ -66,7 +67,7 @@ impl Queue {
         let consumer = self.consumer(name).await?;
         let mut more = true;
         loop {
-            let Some(slot) = self.wait_for_slot().await else {
+            let Some(slot) = self.slots.take_one(self.lane).await else {
                 return Err(self.broken("the slots are closed"));
             };
             if more {
@@ -84,7 +85,7 @@ impl Queue {
     async fn consumer(&self, name: &str) -> Result<Consumer<pull::Config>, BusError> {
         let (mut pause, mut is_logged) = (LOOK_FIRST, false);
         loop {
-            let missing = match self.bus.queue(name).await {
+            let missing = match self.bus.queue(name, self.lane).await {
                 Err(error @ BusError::NoQueue { .. }) => error,
                 other => return other,
             };
@@ -93,7 +94,10 @@ impl Queue {
                     tracing::info!(%missing, "queue does not exist yet; it is looked up until it does");
                 }
                 is_logged = true;
-                self.context.leases.heartbeat_now();
+                // An older executor makes no consumer of the overflow.
+                if self.lane == Lane::Normal {
+                    self.context.leases.heartbeat_now();
+                }
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LOOK_MAX);
@@ -104,14 +108,10 @@ impl Queue {
     async fn fetch(
         &self,
         consumer: &Consumer<pull::Config>,
-        mut slots: OwnedSemaphorePermit,
+        mut slots: TakenSlots,
     ) -> Result<bool, BusError> {
-        let others = self.slots.available_permits().min(FETCH_MAX - 1);
-        let others = u32::try_from(others).unwrap_or(0);
-        if let Ok(others) = Arc::clone(&self.slots).try_acquire_many_owned(others) {
-            slots.merge(others);
-        }
-        let fetched = consumer.fetch().max_messages(slots.num_permits());
+        self.slots.add_free(&mut slots, FETCH_MAX);
+        let fetched = consumer.fetch().max_messages(slots.number());
         let mut messages = fetched
             .messages()
             .await
@@ -119,7 +119,7 @@ impl Queue {
         let mut more = false;
         while let Ok(Some(next)) = tokio::time::timeout(FETCH_WAIT, messages.next()).await {
             let message = next.map_err(|error| self.broken(&error.to_string()))?;
-            let Some(slot) = slots.split(1) else {
+            let Some(slot) = slots.split_one() else {
                 break;
             };
             more = has_more(&message);
@@ -152,7 +152,7 @@ impl Queue {
         drop(messages);
         let more = has_more(&message);
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        let slot = tokio::time::timeout(SLOT_WAIT, self.wait_for_slot()).await;
+        let slot = tokio::time::timeout(SLOT_WAIT, self.slots.take_one(self.lane)).await;
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         match slot {
             Ok(Some(slot)) => self.begin(message, slot),
@@ -165,11 +165,7 @@ impl Queue {
         Ok(more)
     }
 
-    async fn wait_for_slot(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.slots).acquire_owned().await.ok()
-    }
-
-    fn begin(&self, message: Message, slot: OwnedSemaphorePermit) {
+    fn begin(&self, message: Message, slot: TakenSlots) {
         let (context, tool) = (Arc::clone(&self.context), Arc::clone(&self.tool));
         let work = job::run_step(context, tool, message, slot);
         let given_up = self.given_up.clone();
@@ -178,7 +174,7 @@ impl Queue {
 
     fn broken(&self, reason: &str) -> BusError {
         BusError::Pull {
-            consumer: subject::steps_consumer(self.name.as_str()),
+            consumer: subject::steps_consumer(self.name.as_str(), self.lane),
             reason: reason.to_owned(),
         }
     }

@@ -11,11 +11,11 @@ use async_nats::jetstream::{AckKind, Message};
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::steps::{StartStep, StepDispatch, StepResult};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::lease_table::{Delivery, LeaseTable};
 use super::outcome::{self, Outcome};
 use super::results::{PendingResult, Reporter};
+use super::slots::TakenSlots;
 use super::start_requests::{StartDecision, StartRequester};
 use super::suspension::Suspender;
 use crate::suspension::CallSuspension;
@@ -58,7 +58,7 @@ pub(super) async fn run_step(
     context: Arc<JobContext>,
     tool: Arc<dyn Tool>,
     message: Message,
-    slot: OwnedSemaphorePermit,
+    slot: TakenSlots,
 ) {
     let Some(arrival) = arrival(&message) else {
         tracing::error!(subject = %message.subject, "step dropped because its delivery has no JetStream reply subject");

@@ -13,7 +13,7 @@ use futures_util::StreamExt as _;
 use holdpoint_bus::StreamUse;
 use holdpoint_contracts::message::Envelope;
 use holdpoint_contracts::steps::{Grant, StepDispatch, StepResults};
-use holdpoint_contracts::subject;
+use holdpoint_contracts::subject::{self, Lane};
 use serde_json::{Value, json};
 
 use self::fixture::{Executor, Fixture, Manner, RunningWorker, step, until};
@@ -95,7 +95,7 @@ async fn a_step_that_is_not_idempotent_asks_and_is_not_started_after_drop() {
 async fn a_redelivered_step_asks_before_it_starts() {
     let fixture = Fixture::new().await;
     fixture.publish(&[step(true)]).await;
-    let consumer = fixture.bus.queue("work").await.unwrap();
+    let consumer = fixture.bus.queue("work", Lane::Normal).await.unwrap();
     let mut first = consumer.fetch().max_messages(1).messages().await.unwrap();
     let message = first.next().await.unwrap().unwrap();
     message.ack_with(AckKind::Nak(None)).await.unwrap();
@@ -106,6 +106,25 @@ async fn a_redelivered_step_asks_before_it_starts() {
     assert_eq!(executor.received().starts.len(), 1);
     assert_eq!(executor.received().starts[0].delivery, 2);
     assert_eq!(working.calls(), 1);
+    fixture.end().await;
+}
+
+/// B-6: the overflow has seven of eight slots, so the step of another workspace starts at once.
+#[tokio::test]
+async fn a_step_of_the_normal_lane_does_not_wait_for_the_overflow() {
+    let fixture = Fixture::new().await;
+    let _executor = Executor::start(&fixture, Manner::default()).await;
+    let working = RunningWorker::start(&fixture, 8, 0);
+    let steps: Vec<_> = (0..20).map(|_| step(true)).collect();
+    fixture.publish_to(Lane::Overflow, &steps).await;
+    working.called(7).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(working.calls(), 7);
+    fixture.publish(&[step(true)]).await;
+    working.called(8).await;
+    working.leaves.add_permits(21);
+    fixture.all_acked().await;
+    assert_eq!(working.calls(), 21);
     fixture.end().await;
 }
 
@@ -133,7 +152,7 @@ async fn a_step_comes_again_while_there_is_no_executor() {
     let fixture = Fixture::new().await;
     let working = RunningWorker::start_and_lose_executor(&fixture, 8).await;
     fixture.publish(&[step(false)]).await;
-    let consumer = subject::steps_consumer("work");
+    let consumer = subject::steps_consumer("work", Lane::Normal);
     until(5, "it is given back", async || {
         let backlog = fixture.bus.backlog(StreamUse::Steps, &consumer).await;
         backlog.unwrap().unacked == 1
@@ -222,7 +241,7 @@ async fn a_worker_takes_only_steps_that_can_start() {
     let steps: Vec<_> = (0..5).map(|_| step(true)).collect();
     fixture.publish(&steps).await;
     working.called(2).await;
-    let consumer = subject::steps_consumer("work");
+    let consumer = subject::steps_consumer("work", Lane::Normal);
     let backlog = fixture
         .bus
         .backlog(StreamUse::Steps, &consumer)

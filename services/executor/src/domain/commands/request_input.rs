@@ -22,6 +22,7 @@ use crate::domain::model::plan::person_steps::whom;
 use crate::domain::model::run::{AtWorker, OpenQuestion, QUESTIONS_MAX, StepPhase, answer_name};
 use crate::domain::need::Need;
 use crate::domain::refusal::Refusal;
+use crate::domain::rules::missing_tools::withdraw_missing_tool;
 use crate::domain::rules::open_hold::{answer_form, next_hold_id, open_hold, steps_left};
 use crate::domain::text::cut;
 use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
@@ -51,6 +52,7 @@ pub(crate) fn request_input<'a>(
         ))));
     }
     check_may_ask(&transition, index, dispatch.is_some())?;
+    withdraw_missing_tool(&mut transition, index);
     let id = open_question(&mut transition, index, by, &key, asked)?;
     let answer = match known_question(&transition, index, &key)? {
         Some(asked) => asked,

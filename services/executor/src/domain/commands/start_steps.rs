@@ -5,7 +5,7 @@ use holdpoint_contracts::steps::Grant;
 use crate::domain::decision::Undecided;
 use crate::domain::effect::Reply;
 use crate::domain::input::DeliveredStep;
-use crate::domain::model::run::{AtWorker, Dispatched, Step, StepGrant, StepPhase};
+use crate::domain::model::run::{AtWorker, Dispatched, MissingTool, Step, StepGrant, StepPhase};
 use crate::domain::model::time::millis_between;
 use crate::domain::model::tool::ToolEntry;
 use crate::domain::rules::approval_gate::may_start_gated;
@@ -48,6 +48,7 @@ pub(crate) fn start_delivered_step<'a>(
                 && !is_changed
                 && handed.idempotent
                 && !handed.is_gated
+                && current.missing_tool().is_none()
                 && !is_high_risk
                 && delivered.delivery <= 1 =>
         {
@@ -62,6 +63,7 @@ pub(crate) fn start_delivered_step<'a>(
         Some(AtWorker::Queued(handed)) => Dispatched {
             idempotent: handed.idempotent
                 || (delivered.is_idempotent && (!entry.is_known() || entry.is_idempotent())),
+            missing_tool: MissingTool::NotAsked,
             ..handed.clone()
         },
         // The reply to its first request was lost. A pause since then lets it finish.

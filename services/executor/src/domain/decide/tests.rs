@@ -14,6 +14,7 @@ mod leases;
 mod limits;
 mod many;
 mod migrating;
+mod missing_tools;
 mod on_error;
 mod operations;
 mod pausing;

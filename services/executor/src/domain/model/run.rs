@@ -29,8 +29,8 @@ pub use signals::{
     Signal, SignalKey, Signals, signal_name,
 };
 pub use step::{
-    Answered, AtWorker, Choice, Dispatched, Hold, LATE_RESULTS_MAX, Step, StepGrant, StepPhase,
-    Timer, Uncertain,
+    Answered, AtWorker, Choice, Dispatched, Hold, LATE_RESULTS_MAX, MissingTool, Step, StepGrant,
+    StepPhase, Timer, Uncertain,
 };
 pub use suspension::{InFlightStep, SUPPLEMENT_MS, Suspension};
 pub use tool_questions::{AnsweredQuestion, OpenQuestion, QUESTIONS_MAX, Questions, answer_name};

@@ -19,6 +19,7 @@ use crate::domain::rules::end_person_step::{
 };
 use crate::domain::rules::handoff_ends::{end_handoff, end_takeover};
 use crate::domain::rules::missing_inputs::end_missing_inputs;
+use crate::domain::rules::missing_tools::end_missing_tool;
 use crate::domain::rules::open_hold::load_spec;
 use crate::domain::rules::timers::continue_waits;
 use crate::domain::rules::tool_questions::answer_tool_question;
@@ -29,6 +30,8 @@ use crate::domain::transition::RunTransition;
 enum HoldPlace {
     /// In a step of the plan, or of its tool.
     Step(usize),
+    /// Beside a queued step: no node offers its tool.
+    MissingTool(usize),
     /// Before all steps.
     MissingInputs,
     /// Beside them: an operator owns the run.
@@ -45,7 +48,10 @@ pub(crate) fn apply_closure(
     let Some(place) = place_of(transition, on.id) else {
         return Ok(());
     };
-    transition.run.clocks.human_ms += millis_between(on.since, transition.now);
+    // The step waits for a node, which its own clock counts.
+    if !matches!(place, HoldPlace::MissingTool(_)) {
+        transition.run.clocks.human_ms += millis_between(on.since, transition.now);
+    }
     transition.run.closed.push(on.id.number);
     if closing.outcome == HoldOutcome::Timeout {
         transition.run.timed_out.push(on.id.number);
@@ -53,6 +59,7 @@ pub(crate) fn apply_closure(
     match (place, on.kind) {
         (HoldPlace::Takeover, _) => end_takeover(transition, closing),
         (HoldPlace::Budget, _) => end_budget_hold(transition, on, closing),
+        (HoldPlace::MissingTool(index), _) => end_missing_tool(transition, index, closing),
         (HoldPlace::MissingInputs, _) => end_missing_inputs(transition, on, closing)?,
         (HoldPlace::Step(index), HoldKind::Handoff) => end_handoff(transition, index, on, closing)?,
         (HoldPlace::Step(index), HoldKind::Approval) => {
@@ -88,8 +95,12 @@ fn place_of(transition: &RunTransition<'_>, hold: HoldId) -> Option<HoldPlace> {
         return Some(HoldPlace::Budget);
     }
     let mut steps = transition.run.steps.iter();
-    let index = steps.position(|step| step.on_people().is_some_and(is_it));
-    index.map(HoldPlace::Step)
+    let index = steps.position(|step| step.on_people().is_some_and(is_it))?;
+    let step = transition.step(index)?;
+    Some(match step.missing_tool() {
+        Some(_) => HoldPlace::MissingTool(index),
+        None => HoldPlace::Step(index),
+    })
 }
 
 /// A step's question has ended (S3-R3, S3-R5).

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::effect::Effect;
 use crate::domain::model::plan::{Action, PlannedStep};
-use crate::domain::model::run::{Dispatched, Run, Step, StepPhase, ToolInvocation};
+use crate::domain::model::run::{Dispatched, MissingTool, Run, Step, StepPhase, ToolInvocation};
 use crate::domain::model::tool::{ToolEntry, is_built_in};
 use crate::domain::need::{Fact, Key, Need};
 use crate::domain::rules::approval_gate::{Gate, ToolCall, gate_needs, may_repeat, pass_gate};
@@ -76,6 +76,7 @@ pub(crate) fn dispatch_step(
         revision: entry.revision(),
         has_result_schema: entry.result_schema().is_some(),
         timeout_ms: planned.timeout_ms,
+        missing_tool: MissingTool::NotAsked,
     };
     let Some(step) = transition.step_mut(index) else {
         return;

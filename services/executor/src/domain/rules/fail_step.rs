@@ -14,7 +14,7 @@ fn failure_class(code: &str) -> FailureClass {
         APPROVAL_REJECTED | ASSIGNEE_INACTIVE | "withdrawn" => FailureClass::Policy,
         HUMAN_TIMEOUT | SIGNAL_TIMEOUT => FailureClass::HumanTimeout,
         // Its worker was lost. A person only says that nothing more is known.
-        "given_up" => FailureClass::Infra,
+        "given_up" | TOOL_MISSING => FailureClass::Infra,
         _ => FailureClass::Agent,
     }
 }
@@ -90,6 +90,9 @@ pub(crate) const ASSIGNEE_INACTIVE: &str = "assignee_inactive";
 
 /// Code of a step that uses the result of a rejected step (S2-R4).
 pub(crate) const APPROVAL_REJECTED: &str = "approval_rejected";
+
+/// Code of a step that a person fails because no node offers its tool.
+pub(crate) const TOOL_MISSING: &str = "tool_missing";
 
 /// Code of a step that was not answered in time.
 pub(crate) const HUMAN_TIMEOUT: &str = "human_timeout";

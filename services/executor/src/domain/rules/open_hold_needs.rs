@@ -125,6 +125,7 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         | RunInput::Signal { .. }
         | RunInput::Watch
         | RunInput::ApplyScopes
+        | RunInput::ToolAvailability { .. }
         | RunInput::TakePlace
         | RunInput::TimerFired { .. }
         | RunInput::StartStep(_)
@@ -161,6 +162,7 @@ const fn may_end_child(input: &RunInput) -> bool {
         | RunInput::Suspend { .. }
         | RunInput::Cancel { .. }
         | RunInput::TakeOver { .. }
+        | RunInput::ToolAvailability { .. }
         | RunInput::Watch
         | RunInput::StartStep(_)
         | RunInput::AskPeople { .. }

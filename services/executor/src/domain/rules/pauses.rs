@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::domain::model::run::{Deadline, PersonHold, Run, StepPhase};
 use crate::domain::model::time::{after, millis_between};
 use crate::domain::rules::end_person_step::completion;
+use crate::domain::rules::missing_tools::end_kept_missing_tools;
 use crate::domain::rules::next_steps::complete_if_ended;
 use crate::domain::rules::timers::{end_wait, freeze_timers, thaw_timers};
 use crate::domain::transition::RunTransition;
@@ -103,8 +104,10 @@ fn stays_owned(run: &Run) -> bool {
 }
 
 /// Dispatches of a paused run may have been dropped. So their steps start again: a higher number fences the
-/// old dispatch, and condition and arguments see the state after the pause.
+/// old dispatch, and condition and arguments see the state after the pause. A question about the tool of such a step
+/// ends with its dispatch, unless it was answered during the pause.
 pub(crate) fn requeue_steps(transition: &mut RunTransition<'_>) {
+    end_kept_missing_tools(transition);
     for step in &mut transition.run.steps {
         if matches!(step.phase, StepPhase::Queued(_)) {
             step.phase = StepPhase::Planned;

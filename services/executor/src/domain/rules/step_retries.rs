@@ -15,7 +15,9 @@ use sha2::{Digest as _, Sha256};
 
 use crate::domain::decision::Undecided;
 use crate::domain::model::plan::{PlannedStep, Retry};
-use crate::domain::model::run::{AtWorker, Backoff, Hold, Step, StepGrant, StepPhase, Timer};
+use crate::domain::model::run::{
+    AtWorker, Backoff, Dispatched, Hold, MissingTool, Step, StepGrant, StepPhase, Timer,
+};
 use crate::domain::model::time::{after, millis_between};
 use crate::domain::need::Need;
 use crate::domain::rules::fail_step::fail_step;
@@ -146,7 +148,10 @@ fn non_idempotent_grant(
     let grant = match transition.step(index)?.phase.at_worker()? {
         // No row shows that it was granted, and its worker reports it all the same.
         AtWorker::Queued(handed) => StepGrant {
-            handed: handed.clone(),
+            handed: Dispatched {
+                missing_tool: MissingTool::NotAsked,
+                ..handed.clone()
+            },
             node: node.clone(),
             delivery: 0,
             since: handed.at,

@@ -132,6 +132,9 @@ pub(crate) fn hold_outcome_message(step: Option<&Step>, on: &PersonHold) -> Stri
         HoldKind::Input if asks == Some(AskMode::Park) => {
             "Once it is answered the tool is called again, with the answer."
         }
+        HoldKind::Input if step.and_then(Step::missing_tool).is_some() => {
+            "The step keeps waiting or fails, as it is answered."
+        }
         HoldKind::Approval => {
             "Once it is approved the step runs. If it is rejected the step is skipped."
         }

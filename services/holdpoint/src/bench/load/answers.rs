@@ -24,6 +24,12 @@ const AT_ONCE: usize = 64;
 /// The answer of a run that is not measured.
 const WARM_UP_ANSWER: &str = "warm-up";
 
+/// Calls of the inbox that are not measured.
+const INBOX_WARM_UP: u64 = 20;
+
+/// Requests on a page.
+const PAGE: usize = 100;
+
 /// Longest time until a request is open.
 const OPEN_MAX: Duration = Duration::from_secs(60);
 
@@ -37,15 +43,43 @@ pub(super) struct Answerer {
 }
 
 impl Answerer {
-    /// Stores the agent, and answers the requests of some runs. The first run shows the length of a complete
-    /// history.
-    pub(super) async fn warm_up(bus: Bus, api: &Api, runs: u64) -> anyhow::Result<Self> {
-        let mut answerer = Self {
-            starter: RunStarter::new(bus, BenchAgent::Question).await?,
+    /// Stores the agent.
+    pub(super) async fn new(bus: Bus, api: &Api, agent: BenchAgent) -> anyhow::Result<Self> {
+        Ok(Self {
+            starter: RunStarter::new(bus, agent).await?,
             client: HttpClient::new(api)?,
             requests: Vec::new(),
             is_measured: false,
-        };
+        })
+    }
+
+    /// Reads the first page of open approvals, one call after the other.
+    pub(super) async fn measure_inbox(mut self, runs: u64, calls: u64) -> anyhow::Result<Value> {
+        let blocked = self.block(runs).await?;
+        let mut times = Vec::new();
+        for number in 0..calls + INBOX_WARM_UP {
+            let (page, time) = self
+                .client
+                .get("requests?kind=approval&status=open")
+                .await?;
+            let items = page
+                .get("items")
+                .and_then(Value::as_array)
+                .map_or(0, Vec::len);
+            if items != PAGE.min(usize::try_from(runs)?) {
+                bail!("a page has {items} approvals");
+            }
+            if number >= INBOX_WARM_UP {
+                times.push(time);
+            }
+        }
+        Ok(json!({ "blocked": blocked, "calls": calls, "page": percentiles(times) }))
+    }
+
+    /// Stores the agent, and answers the requests of some runs. The first run shows the length of a complete
+    /// history.
+    pub(super) async fn warm_up(bus: Bus, api: &Api, runs: u64) -> anyhow::Result<Self> {
+        let mut answerer = Self::new(bus, api, BenchAgent::Question).await?;
         let first = answerer.open_request(0).await?;
         answerer.respond(first).await?;
         answerer.starter.learn_length(first.run).await?;

@@ -38,6 +38,12 @@ impl HttpClient {
         })
     }
 
+    /// Reads a path, and returns the reply with the microseconds that the call took.
+    pub(super) async fn get(&self, path: &str) -> anyhow::Result<(Value, u64)> {
+        let request = self.http.get(format!("{}/{path}", self.base));
+        reply(path, request.bearer_auth(&self.token)).await
+    }
+
     /// Sends a body, and returns the reply with the microseconds that the call took. Any other status than 2xx is an
     /// error.
     pub(super) async fn post(
@@ -46,20 +52,24 @@ impl HttpClient {
         media_type: &'static str,
         body: String,
     ) -> anyhow::Result<(Value, u64)> {
-        let began = Instant::now();
         let request = self.http.post(format!("{}/{path}", self.base));
         let request = request
             .bearer_auth(&self.token)
             .header(CONTENT_TYPE, media_type);
-        let response = request.body(body).send().await?;
-        let status = response.status();
-        let body = response.bytes().await?;
-        let time = micros(began.elapsed());
-        if !status.is_success() {
-            bail!("{path}: {status}: {}", String::from_utf8_lossy(&body));
-        }
-        Ok((serde_json::from_slice(&body)?, time))
+        reply(&path, request.body(body)).await
     }
+}
+
+async fn reply(path: &str, request: reqwest::RequestBuilder) -> anyhow::Result<(Value, u64)> {
+    let began = Instant::now();
+    let response = request.send().await?;
+    let status = response.status();
+    let body = response.bytes().await?;
+    let time = micros(began.elapsed());
+    if !status.is_success() {
+        bail!("{path}: {status}: {}", String::from_utf8_lossy(&body));
+    }
+    Ok((serde_json::from_slice(&body)?, time))
 }
 
 /// Starts runs that wait for a day. A request starts one run, or `lines` runs as a batch.

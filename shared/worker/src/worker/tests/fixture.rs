@@ -15,7 +15,7 @@ use holdpoint_contracts::steps::{
     Deregister, Grant, Heartbeat, HeartbeatReply, ResultReply, StartStep, StartSteps, StepDispatch,
     StepResult, StepResults,
 };
-use holdpoint_contracts::subject;
+use holdpoint_contracts::subject::{self, Lane};
 use holdpoint_contracts::suspension::{SuspendSteps, SuspendedStep};
 use holdpoint_contracts::tool::{RegisterTools, RegisteredTool, ToolSpec};
 use holdpoint_ids::{RunId, Workspace};
@@ -62,7 +62,7 @@ impl Fixture {
         .unwrap();
         let bus = Bus::connect(&server.url, "test").await.unwrap();
         bus.provide_stream(StreamUse::Steps).await.unwrap();
-        bus.provide_queue("work").await.unwrap();
+        provide_queue(&bus, "work").await;
         Self {
             bus,
             server,
@@ -71,8 +71,12 @@ impl Fixture {
     }
 
     pub(super) async fn publish(&self, steps: &[StepDispatch]) {
+        self.publish_to(Lane::Normal, steps).await;
+    }
+
+    pub(super) async fn publish_to(&self, lane: Lane, steps: &[StepDispatch]) {
         let messages = steps.iter().map(|step| {
-            let subject = subject::steps(&step.workspace, step.tool.as_str());
+            let subject = subject::steps(&step.workspace, step.tool.as_str(), lane);
             Outgoing::json(subject, step).unwrap()
         });
         self.bus.publish_all(messages.collect()).await.unwrap();
@@ -88,6 +92,12 @@ impl Fixture {
 
     pub(super) async fn end(self) {
         self.server.stop().await;
+    }
+}
+
+async fn provide_queue(bus: &Bus, queue: &str) {
+    for lane in Lane::ALL {
+        bus.provide_queue(queue, lane).await.unwrap();
     }
 }
 
@@ -337,7 +347,7 @@ async fn answer(
         let heartbeat: Envelope<Heartbeat> = serde_json::from_slice(body).unwrap();
         bus.provide_stream(StreamUse::Steps).await.unwrap();
         for tool in &heartbeat.command.tools {
-            bus.provide_queue(tool.as_str()).await.unwrap();
+            provide_queue(bus, tool.as_str()).await;
         }
     }
     let is_refused = verb == StepResults::VERB && manner.lock().unwrap().refusals > 0;

@@ -76,6 +76,12 @@ pub(super) enum Move {
         dispatch: Dispatch,
         node: bool,
     },
+    /// The sweep finds no node that offers the tool of a step, or finds one again.
+    ToolAvailability {
+        step: usize,
+        dispatch: Dispatch,
+        is_offered: bool,
+    },
     /// An operator continues the run, perhaps from a step.
     Retry(Option<usize>),
     /// A program sends a signal, perhaps under a key that it has used.
@@ -166,6 +172,9 @@ pub(super) fn a_move() -> impl Strategy<Value = Move> {
         6 => (0_usize..6, a_dispatch(), any::<bool>()).prop_map(
             |(step, dispatch, node)| Move::Lost { step, dispatch, node }
         ),
+        3 => (0_usize..6, a_dispatch(), prop::bool::weighted(0.3)).prop_map(
+            |(step, dispatch, is_offered)| Move::ToolAvailability { step, dispatch, is_offered }
+        ),
         6 => (0_u32..6, 0_usize..3).prop_map(
             |(hold, choice)| Move::Closed { hold, choice: Choice::VARIANTS[choice] }
         ),
@@ -186,7 +195,7 @@ pub(super) fn a_move() -> impl Strategy<Value = Move> {
 }
 
 /// Ways to close a hold on people.
-pub(super) const WAYS: usize = 12;
+pub(super) const WAYS: usize = 13;
 
 /// The owner says that time is up: perhaps it has not heard of a later deadline.
 const TOO_EARLY: usize = 4;
@@ -210,6 +219,7 @@ pub(super) fn way(what: usize) -> (HoldOutcome, Value) {
         }
         9 => (HoldOutcome::Rejected, json!("too dear")),
         10 => (HoldOutcome::Revised, json!("shorter")),
+        11 => (HoldOutcome::Answered, json!("fail the step")),
         TOO_EARLY | IN_TIME => (HoldOutcome::Timeout, Value::Null),
         _ => (
             HoldOutcome::Cancelled,
@@ -270,7 +280,10 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
         | Move::Retry(_)
         | Move::Signal(_) => by_people(world, next),
         Move::AskPeople { .. } | Move::Parks { .. } => by_tools(world, next),
-        Move::Lost { .. } | Move::Closed { .. } | Move::Incident(_) => sent(world, next),
+        Move::Lost { .. }
+        | Move::ToolAvailability { .. }
+        | Move::Closed { .. }
+        | Move::Incident(_) => sent(world, next),
         Move::ChildEnds { .. } | Move::ChildRefused { .. } => by_child_runs(world, next),
         Move::Replied(replied) => {
             let contact = json!({ "id": "ada", "email": "ada@x.example", "replied": replied });

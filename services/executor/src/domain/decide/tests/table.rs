@@ -3,14 +3,13 @@
 mod columns;
 mod plans;
 mod texts;
+mod worlds;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
 use chrono::TimeDelta;
-use holdpoint_contracts::asking::ToolQuestion;
-use holdpoint_contracts::hold::HoldOutcome;
 use holdpoint_contracts::run::{HoldKind, ResumeMode, RunStatus};
 use serde_json::json;
 
@@ -18,11 +17,12 @@ use super::suspension::suspend_input;
 use super::world::{Heard, World, broken, done};
 use crate::domain::run::{Step, StepPhase, Timer};
 use crate::domain::{Reply, RunInput};
-use columns::{Column, columns};
+use columns::{Column, columns, tool_missing};
 use plans::{
     ASKED, FANNED_OUT, HANDED, IDEMPOTENT, ONCE_ONLY, PLANNED, RUNS, SIGNAL, SKIPPED, WAITING,
 };
 use texts::{HEAD, LEGEND};
+use worlds::{after, ask, asks, lose, park, queued, take};
 
 /// The step that is looked at; one more follows it, so that its end need not end the run.
 const STEP: &str = "it";
@@ -54,6 +54,7 @@ fn table_of(input: &RunInput) -> &'static str {
             "What parent and child runs do"
         }
         RunInput::LeaseEnded { .. }
+        | RunInput::ToolAvailability { .. }
         | RunInput::HoldClosed { .. }
         | RunInput::HandoffUpdate { .. }
         | RunInput::Incident { .. } => "What leases, answers and dead letters do",
@@ -83,6 +84,7 @@ fn row_of(step: &Step) -> &'static str {
     match &step.phase {
         StepPhase::Planned => "planned",
         StepPhase::FannedOut => "fanned out",
+        StepPhase::Queued(_) if step.missing_tool().is_some() => "queued, tool missing",
         StepPhase::Queued(_) => "queued",
         StepPhase::Granted(_) if asks => "asking",
         StepPhase::Granted(_) => "in_progress",
@@ -112,44 +114,6 @@ fn row_of(step: &Step) -> &'static str {
         StepPhase::Skipped { .. } => "skipped",
         StepPhase::Cancelled { .. } => "cancelled",
     }
-}
-
-/// Handed out for the second time, so that there is an older dispatch.
-fn queued(steps: &str) -> World {
-    let mut world = World::started(steps);
-    world.pause();
-    world.resume(ResumeMode::Continue);
-    assert_eq!(world.dispatch(STEP), 2);
-    world
-}
-
-fn after(mut world: World, then: fn(&mut World)) -> World {
-    then(&mut world);
-    world
-}
-
-fn ask(world: &mut World) {
-    world.ask("node-a", STEP);
-}
-
-fn asks(world: &mut World) {
-    world.ask("node-a", STEP);
-    world.ask_people(STEP, ToolQuestion::new("Go on?"));
-}
-
-fn park(world: &mut World) {
-    asks(world);
-    world.parks(STEP);
-}
-
-fn lose(world: &mut World) {
-    world.ask("node-a", STEP);
-    world.lose(STEP);
-}
-
-fn take(world: &mut World) {
-    let id = world.run().people().next().unwrap().1.id;
-    world.close_as(id, HoldOutcome::TakenOver, json!(null));
 }
 
 fn table_rows() -> Vec<TableRow> {
@@ -220,7 +184,7 @@ fn table_rows() -> Vec<TableRow> {
             })
         }),
     ];
-    rows.extend(run_rows());
+    rows.extend(run_rows().into_iter().chain(missing_rows()));
     rows.extend(suspended_rows());
     rows
 }
@@ -233,6 +197,26 @@ fn run_rows() -> [TableRow; 2] {
     [
         same("waiting for runs", waits),
         same("waiting for runs (frozen), paused", paused),
+    ]
+}
+
+/// People are asked about the tool of the step.
+fn missing_rows() -> [TableRow; 2] {
+    let missing = |steps: &str| {
+        after(queued(steps), |world| {
+            world.give(tool_missing(world));
+        })
+    };
+    let row = |name: &'static str, then: fn(&mut World)| TableRow {
+        name,
+        idempotent: after(missing(IDEMPOTENT), then),
+        once_only: after(missing(ONCE_ONLY), then),
+    };
+    [
+        row("queued, tool missing", |_| {}),
+        row("queued, tool missing, paused", |world| {
+            world.pause();
+        }),
     ]
 }
 

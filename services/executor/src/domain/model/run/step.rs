@@ -135,6 +135,19 @@ pub struct Dispatched {
     /// Longest time of the attempt, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub missing_tool: MissingTool,
+}
+
+/// What people were asked about a dispatch, because no node offers its tool.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MissingTool {
+    #[default]
+    NotAsked,
+    Open(Box<PersonHold>),
+    /// They answered that the step keeps waiting.
+    KeepsWaiting,
 }
 
 /// How much longer than its timeout a tool may run before its worker loses the step, in milliseconds. A worker
@@ -435,12 +448,22 @@ impl Step {
         parked.map(Box::as_ref).or(blocking)
     }
 
-    /// The hold on people that keeps it, or that its tool waits for.
+    /// The question about its tool, which no node offers.
+    #[must_use]
+    pub fn missing_tool(&self) -> Option<&PersonHold> {
+        match &self.phase.try_as_queued_ref()?.missing_tool {
+            MissingTool::Open(on) => Some(on),
+            MissingTool::NotAsked | MissingTool::KeepsWaiting => None,
+        }
+    }
+
+    /// The hold on people that keeps it, that its tool waits for, or that is about its tool.
     #[must_use]
     pub fn on_people(&self) -> Option<&PersonHold> {
         let of_tool = || self.open_question().map(|open| &open.on);
         let own = self.phase.try_as_awaiting_person_ref();
-        own.map(Box::as_ref).or_else(of_tool)
+        let own = own.map(Box::as_ref).or_else(|| self.missing_tool());
+        own.or_else(of_tool)
     }
 
     pub fn on_people_mut(&mut self) -> Option<&mut PersonHold> {
@@ -448,6 +471,10 @@ impl Step {
         match &mut self.phase {
             StepPhase::AwaitingPerson(on) => Some(on),
             StepPhase::Parked(open) => Some(&mut open.on),
+            StepPhase::Queued(Dispatched {
+                missing_tool: MissingTool::Open(on),
+                ..
+            }) => Some(on),
             StepPhase::Planned
             | StepPhase::FannedOut
             | StepPhase::Queued(_)

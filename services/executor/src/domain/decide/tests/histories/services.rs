@@ -54,6 +54,19 @@ pub(super) fn sent(world: &World, next: &Move) -> Option<RunInput> {
                 dispatch,
             })
         }
+        Move::ToolAvailability {
+            step,
+            dispatch,
+            is_offered,
+        } => {
+            let (step, dispatch) = place(world, *step, *dispatch)?;
+            Some(RunInput::ToolAvailability {
+                step,
+                dispatch,
+                tool: "own.pay".parse().unwrap(),
+                is_offered: *is_offered,
+            })
+        }
         Move::Closed { hold, choice } => {
             // Mostly one that is open, where there is any.
             let open = world.run.as_ref()?.questions().map(|(_, asked)| asked.hold);

@@ -116,6 +116,15 @@ fn lost(world: &World, back: u64) -> RunInput {
     }
 }
 
+pub(super) fn tool_missing(world: &World) -> RunInput {
+    RunInput::ToolAvailability {
+        step: STEP.to_owned(),
+        dispatch: world.dispatch(STEP),
+        tool: "crm.find".parse().unwrap(),
+        is_offered: false,
+    }
+}
+
 /// About the step that is looked at; where nothing is asked, about a hold that never was.
 fn answered(world: &World, choice: Choice) -> RunInput {
     RunInput::HoldClosed {
@@ -268,6 +277,7 @@ pub(super) fn columns() -> Vec<Column> {
         on(true, "lease ended, idempotent", |it| lost(it, 0)),
         on(false, "lease ended, not idempotent", |it| lost(it, 0)),
         on(false, "lease ended, older dispatch", |it| lost(it, 1)),
+        on(false, "tool missing", tool_missing),
         on(false, "answered `it_happened`", |it| {
             answered(it, Choice::ItHappened)
         }),
