@@ -39,7 +39,8 @@ use crate::domain::run::person_hold::HoldClosure;
 use crate::domain::{
     ContactInput, DeliveredStep, Input, NodeInput, RunInput, ScopeInput, ToolInput, ToolPut,
 };
-use crate::outbound::{NODE_TIMER, child_run_place};
+use crate::outbound::NODE_TIMER;
+use crate::outbound::child_runs::parent_of;
 
 use caller::{Caller, ITEMS_MAX, run_input};
 use results::printable_code;
@@ -365,7 +366,9 @@ pub(crate) fn incident(subject: &str, body: &[u8], reason: &str) -> Vec<Input> {
     };
     let command = envelope.get("command").unwrap_or(&Value::Null);
     let mut runs: Vec<RunId> = run_of(command).into_iter().collect();
-    for list in ["steps", "results", "fired", "closed", "handled", "ends"] {
+    for list in [
+        "steps", "results", "fired", "closed", "handled", "ends", "children",
+    ] {
         let items = command.get(list).and_then(Value::as_array);
         runs.extend(items.into_iter().flatten().filter_map(run_of));
     }
@@ -390,11 +393,7 @@ pub(crate) fn incident_of(input: &Input, reason: &str) -> Option<Input> {
             workspace,
             run: id,
             input: given,
-        } if !matches!(
-            given,
-            RunInput::Start { .. } | RunInput::StartScheduled(_) | RunInput::SetChildRun(_)
-        ) =>
-        {
+        } if !matches!(given, RunInput::Start { .. } | RunInput::StartScheduled(_)) => {
             let reason = reason.to_owned();
             Some(run_input(workspace, *id, RunInput::Incident { reason }))
         }
@@ -408,8 +407,8 @@ fn run_of_desired_state(subject: &str) -> Option<(Workspace, RunId)> {
     let workspace = tokens.next()?.parse().ok()?;
     let id = tokens.nth(1)?;
     let by_hold = || {
-        let hold = id.parse().ok().or_else(|| Some(child_run_place(id)?.0));
-        hold.map(|hold: HoldId| hold.run)
+        let hold = id.parse().ok();
+        hold.map_or_else(|| parent_of(id), |hold: HoldId| Some(hold.run))
     };
     Some((workspace, id.parse().ok().or_else(by_hold)?))
 }

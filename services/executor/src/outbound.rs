@@ -1,5 +1,6 @@
 //! Translates effects into messages and desired states. It decides only which lane of its queue a dispatch takes.
 
+pub(crate) mod child_runs;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -30,8 +31,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::domain::run::person_hold::HoldClosure;
-use crate::domain::{Effect, ExecutorDomain, Input, RefusedChildRun, RunInput};
+use crate::domain::{Effect, ExecutorDomain, Input, RunInput};
 use crate::executor::Executor;
+use child_runs::{
+    CHILD_RUN, CHILD_RUN_CANCEL, CHILD_RUN_END, child_run_state, refused_cancel, refused_child_run,
+    refused_end,
+};
 
 /// How long a step token is valid: longer than any tool runs.
 const STEP_TOKEN_LIFE: TimeDelta = TimeDelta::days(7);
@@ -39,8 +44,6 @@ const STEP_TOKEN_LIFE: TimeDelta = TimeDelta::days(7);
 const TIMER: &str = "timer";
 const HOLD: &str = "hold";
 const ENDED: &str = "ended";
-const CHILD_RUN: &str = "child_run";
-const CHILD_RUN_END: &str = "child_run_end";
 
 /// Prefix of the id of a node's timer. No id of a hold begins with it.
 pub(crate) const NODE_TIMER: &str = "node_";
@@ -145,7 +148,7 @@ impl Outbound<ExecutorDomain> for Executor {
                 };
                 rows_as_command(SERVICE, workspace, &first, ("ends", bodies))
             }
-            CHILD_RUN => {
+            CHILD_RUN | CHILD_RUN_CANCEL => {
                 let first = SetChildRuns {
                     children: read_first(bodies)?,
                 };
@@ -184,13 +187,13 @@ impl Outbound<ExecutorDomain> for Executor {
         })
     }
 
-    /// A refused hold ends as a withdrawn one, so its step fails. A refused child run is one that has failed. A refused
-    /// timer is an incident of the run.
+    /// A refused hold ends as a withdrawn one, so its step fails. A refused child run, or a refused end of one, is one
+    /// that has failed. A refused timer is an incident of the run.
     fn refused(&self, sent: &SentState<'_>, problem: &Problem) -> AfterRefusal<Input> {
         match sent.kind {
             CHILD_RUN => return refused_child_run(sent, problem),
-            // The parent is in another workspace, or its id is taken: no run waits for the end.
-            CHILD_RUN_END => return AfterRefusal::Drop,
+            CHILD_RUN_CANCEL => return refused_cancel(problem),
+            CHILD_RUN_END => return refused_end(sent, problem, self.clock.now()),
             _ => {}
         }
         let Ok(hold) = sent.id.parse::<HoldId>() else {
@@ -277,57 +280,6 @@ impl Outbound<ExecutorDomain> for Executor {
         });
         histories.chain(probes).chain(ended).collect()
     }
-}
-
-/// The desired state of a child run, or the end of one for its parent.
-fn child_run_state(effect: &Effect) -> Option<DesiredState> {
-    if let Effect::ChildRun {
-        workspace,
-        place,
-        desired_state,
-    } = effect
-    {
-        return Some(DesiredState {
-            kind: CHILD_RUN,
-            workspace: workspace.clone(),
-            id: format!("{}.{place}", desired_state.hold),
-            rev: desired_state.rev,
-            body: write(desired_state)?,
-        });
-    }
-    let Effect::ChildRunEnded { workspace, end } = effect else {
-        return None;
-    };
-    Some(DesiredState {
-        kind: CHILD_RUN_END,
-        workspace: workspace.clone(),
-        id: end.child.to_string(),
-        rev: end.rev,
-        body: write(end)?,
-    })
-}
-
-fn refused_child_run(sent: &SentState<'_>, problem: &Problem) -> AfterRefusal<Input> {
-    let Some((hold, place)) = child_run_place(sent.id) else {
-        return AfterRefusal::Keep;
-    };
-    AfterRefusal::Decide(Input::Run {
-        workspace: sent.workspace.clone(),
-        run: hold.run,
-        input: RunInput::ChildRunRefused(Box::new(RefusedChildRun {
-            hold,
-            place,
-            rev: sent.rev,
-            code: problem.code.clone(),
-            message: problem.detail.clone(),
-        })),
-    })
-}
-
-/// The hold and the place that the id of a desired child run names.
-pub(crate) fn child_run_place(id: &str) -> Option<(HoldId, u32)> {
-    let (hold, place) = id.split_once('.')?;
-    Some((hold.parse().ok()?, place.parse().ok()?))
 }
 
 /// The message of a dispatch, signed here because the domain knows no keys.

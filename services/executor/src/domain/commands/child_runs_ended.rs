@@ -3,16 +3,14 @@
 use holdpoint_contracts::executor::{ChildRunEnd, ChildRunEndReply};
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_ids::HoldId;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::effect::Reply;
 use crate::domain::input::RefusedChildRun;
 use crate::domain::model::run::Run;
-use crate::domain::model::run::child_runs::child_output_name;
+use crate::domain::model::run::child_runs::{ChildRunFailure, child_output_name};
 use crate::domain::rules::budgets::count_child_run;
 use crate::domain::rules::next_steps::start_next_steps;
-use crate::domain::rules::run_steps::{apply_child_end, output_needs};
 use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
 
 /// Records the end once. It counts in the budget also if the step no longer waits.
@@ -29,18 +27,20 @@ pub(crate) fn end_child_run<'a>(
     if transition.run.is_final() {
         return Ok(ignored());
     }
-    let mut needs = output_needs(&transition.run, end.id);
-    needs.retain(|need| matches!(transition.lookup(need), Lookup::NotLoaded));
-    if !needs.is_empty() {
-        return Err(Undecided::NeedsMore(needs));
-    }
-    record_end(&mut transition, index, place, end.status);
-    if end.status == RunStatus::Completed {
+    let is_completed = end.status == RunStatus::Completed;
+    let failure = (!is_completed).then(|| ChildRunFailure {
+        run: end.child,
+        status: end.status,
+        code: None,
+        message: end.message.clone(),
+    });
+    record_end(&mut transition, index, place, failure);
+    if is_completed {
         let value = json!({ "summary": end.message, "output": end.output });
         transition.value(child_output_name(end.child), value);
     }
     count_child_run(&mut transition, end.steps, end.cost);
-    continue_parent(transition, index, end)
+    continue_parent(transition)
 }
 
 /// A refused start is the end of the child. A newer desired state gets a reply of its own.
@@ -60,25 +60,14 @@ pub(crate) fn refuse_child_run<'a>(
     if transition.run.is_final() {
         return Ok(ignored());
     }
-    record_end(&mut transition, index, place, RunStatus::Failed);
-    let runs = transition.step_mut(index);
-    let runs = runs.and_then(|step| step.child_runs.as_deref_mut());
-    if let Some(run) = runs.and_then(|runs| runs.runs.get_mut(place)) {
-        run.is_refused = true;
-    }
-    let end = ChildRunEnd {
-        id: refused.hold,
-        child,
-        rev: 0,
+    let failure = ChildRunFailure {
+        run: child,
         status: RunStatus::Failed,
         code: Some(refused.code.clone()),
         message: format!("its start was refused: {}", refused.message),
-        output: Value::Null,
-        steps: 0,
-        cost: 0.0,
-        at: transition.now,
     };
-    continue_parent(transition, index, &end)
+    record_end(&mut transition, index, place, Some(failure));
+    continue_parent(transition)
 }
 
 /// A run that ended or was deleted absorbs the ends of its children.
@@ -94,20 +83,24 @@ fn step_of(run: &Run, hold: HoldId) -> Option<usize> {
     })
 }
 
-fn record_end(transition: &mut RunTransition<'_>, index: usize, place: usize, status: RunStatus) {
+/// Without a failure, the child has completed.
+fn record_end(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    place: usize,
+    failure: Option<ChildRunFailure>,
+) {
+    let status = failure
+        .as_ref()
+        .map_or(RunStatus::Completed, |failure| failure.status);
     let step = transition.step_mut(index);
-    let runs = step.and_then(|step| step.child_runs.as_deref_mut());
-    if let Some(run) = runs.and_then(|runs| runs.runs.get_mut(place)) {
-        run.end = Some(status);
+    if let Some(runs) = step.and_then(|step| step.child_runs.as_deref_mut()) {
+        runs.record_end(place, status, failure);
     }
 }
 
-fn continue_parent<'a>(
-    mut transition: RunTransition<'a>,
-    index: usize,
-    end: &ChildRunEnd,
-) -> RunDecision<'a> {
-    apply_child_end(&mut transition, index, end);
+/// The outcome of the step waits while a person owns the run.
+fn continue_parent(mut transition: RunTransition<'_>) -> RunDecision<'_> {
     start_next_steps(&mut transition)?;
     transition.decided(Reply::ChildRunEnd(ChildRunEndReply::Applied))
 }

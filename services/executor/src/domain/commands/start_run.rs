@@ -92,13 +92,17 @@ pub(crate) fn start(
     let mut fresh = Run {
         contact: start.contact.cloned(),
         labels: start.labels.clone(),
+        parent: start
+            .child
+            .as_ref()
+            .map(|child| Box::new(child.parent.clone())),
         ..fresh_run(workspace, id, &known, start.by, now)
     };
     inherit_pauses(&mut fresh, &scopes)?;
-    if let Some(child) = &start.child {
-        fresh.parent = Some(Box::new(child.parent.clone()));
-        fresh.pauses.extend(child.pause.clone());
-    }
+    let child = start.child.as_ref();
+    fresh
+        .pauses
+        .extend(child.and_then(|child| child.pause.clone()));
     let mut transition = RunTransition::new(&fresh, lookup, now);
     let plan = transition.plan()?;
     match limit_start(&mut transition, &plan.plan.limits, input) {
@@ -111,7 +115,6 @@ pub(crate) fn start(
             return Err(undecided.with_needs_of(|| begin(&mut transition, &plan, input)));
         }
     }
-    let child = start.child.as_ref();
     if let Some(left) = child.and_then(|child| child.budget.as_ref()) {
         transition.run.bound_budget(left);
     }

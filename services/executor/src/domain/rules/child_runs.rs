@@ -108,14 +108,14 @@ pub(crate) fn child_run_effects(
     Ok(effects)
 }
 
-/// Whether the run knows that a child run has ended.
+/// Whether the run knows that a child run has ended. One whose desired state was refused may have started.
 fn has_ended(run: &Run, child: RunId) -> bool {
     let runs = run
         .steps
         .iter()
         .filter_map(|step| step.child_runs.as_deref());
     let mut runs = runs.flat_map(|runs| &runs.runs);
-    runs.any(|one| one.run == child && one.end.is_some())
+    runs.any(|one| one.run == child && one.end.is_some() && !one.is_refused)
 }
 
 fn end_reason(run: &Run) -> String {

@@ -9,7 +9,7 @@ use crate::domain::need::{INPUT, Key, Need};
 use crate::domain::rules::child_runs::child_run_needs;
 use crate::domain::rules::dispatch_step::{dispatch_needs, tool_needs};
 use crate::domain::rules::fan_out::fan_out_needs;
-use crate::domain::rules::run_steps::output_needs;
+use crate::domain::rules::run_steps::{last_end_needs, outcome_needs};
 use crate::domain::rules::step_retries::failed_attempts_need;
 use crate::domain::transition::RunTransition;
 
@@ -79,6 +79,7 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         let name = signal_name(kept.number);
         Need::Value(run.id, name)
     }));
+    needs.extend(outcome_needs(run));
     let wanted = run.wanted_place();
     needs.extend(wanted.map(|place| Need::Places(place.key.clone())));
     if may_end_child(input) {
@@ -105,7 +106,7 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
             let plan = |version| Need::Plan(workspace, run.agent.clone(), version);
             needs.extend(version.map(plan));
         }
-        RunInput::ChildRunEnded(end) => needs.extend(output_needs(run, end.id)),
+        RunInput::ChildRunEnded(end) => needs.extend(last_end_needs(run, end.id, end.child)),
         RunInput::Suspend { .. } => needs.push(Need::ToolCalls(run.id)),
         RunInput::SuspendStep(report) => {
             needs.push(Need::Request(run.id, report.step.clone()));

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::duration::describe;
-use holdpoint_contracts::executor::ChildRunEnd;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::instant;
 use holdpoint_contracts::run::RunStatus;
@@ -13,11 +12,12 @@ use holdpoint_contracts::size::json_bytes;
 use holdpoint_ids::{HoldId, RunId};
 use serde_json::{Value, json};
 
-use crate::domain::decision::Lookup;
+use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::model::plan::run_steps::{RunStep, RunsUntil};
 use crate::domain::model::plan::signal_steps::OnWaitTimeout;
 use crate::domain::model::run::child_runs::{
-    CHILD_DEPTH_MAX, ChildRun, ChildRuns, OUTPUTS_BYTES_MAX, child_output_name,
+    CHILD_DEPTH_MAX, ChildRun, ChildRunFailure, ChildRuns, OUTPUTS_BYTES_MAX, RunsOutcome,
+    child_output_name,
 };
 use crate::domain::model::run::{Hold, Run, Step, StepPhase, Timer};
 use crate::domain::model::time::{after, millis_between};
@@ -69,6 +69,7 @@ pub(crate) fn start_runs(
             until: planned.until,
             rev,
             runs,
+            failure: None,
         }));
     }
     let phase = StepPhase::Waiting(Hold {
@@ -141,64 +142,89 @@ fn forbidden(transition: &RunTransition<'_>, planned: &RunStep) -> Option<(&'sta
     })
 }
 
-/// The outputs that the result of a step has, if the end of its last run completes it.
-pub(crate) fn output_needs(run: &Run, hold: HoldId) -> Vec<Need> {
-    let steps = run.steps.iter().filter_map(Step::awaited_runs);
-    let runs = steps.filter(|runs| runs.hold == hold && runs.until == RunsUntil::All);
-    let ended = runs.flat_map(|runs| &runs.runs);
-    let ended = ended.filter(|run| run.end == Some(RunStatus::Completed));
-    ended
-        .map(|child| Need::Value(run.id, child_output_name(child.run)))
-        .collect()
+/// The outputs of earlier runs, if the end of this one completes its step.
+pub(crate) fn last_end_needs(run: &Run, hold: HoldId, child: RunId) -> Vec<Need> {
+    let mut runs = run.steps.iter().filter_map(Step::awaited_runs);
+    let runs = runs.find(|runs| runs.hold == hold);
+    let runs = runs.filter(|runs| {
+        let place = runs.open_place(child);
+        place.is_some_and(|place| runs.completes_with(place))
+    });
+    let others = runs.into_iter().flat_map(|runs| &runs.runs);
+    let others = others.filter(|other| other.run != child);
+    others.map(|other| output_need(run, other.run)).collect()
 }
 
-/// What the recorded end of one child makes of its step, if that still waits.
-pub(crate) fn apply_child_end(transition: &mut RunTransition<'_>, index: usize, end: &ChildRunEnd) {
-    let Some(runs) = transition.step(index).and_then(|step| step.awaited_runs()) else {
-        return;
-    };
-    let (until, have_ended) = (runs.until, runs.have_ended());
-    let count = runs.runs.len();
-    let is_completed = end.status == RunStatus::Completed;
-    match until {
-        RunsUntil::Ended if is_completed => complete_with_run(transition, index, end.child),
-        RunsUntil::First if is_completed => complete_with_run(transition, index, end.child),
-        RunsUntil::All if is_completed && have_ended => complete_with_all(transition, index),
-        RunsUntil::All if is_completed => {}
-        RunsUntil::First if !have_ended => {}
-        RunsUntil::First if count > 1 => {
-            let message = format!(
-                "none of its {count} runs completed; the last one: {}",
-                end.message
-            );
-            fail_with_run(transition, index, end, &message);
+fn output_need(run: &Run, child: RunId) -> Need {
+    Need::Value(run.id, child_output_name(child))
+}
+
+/// The outputs of the steps that end with the recorded ends.
+pub(crate) fn outcome_needs(run: &Run) -> Vec<Need> {
+    let awaited = run.steps.iter().filter_map(Step::awaited_runs);
+    let needs = awaited.flat_map(|runs| match runs.outcome() {
+        Some(RunsOutcome::One(child)) => vec![output_need(run, child)],
+        Some(RunsOutcome::All) => {
+            let all = runs.runs.iter();
+            all.map(|child| output_need(run, child.run)).collect()
         }
-        RunsUntil::Ended | RunsUntil::First | RunsUntil::All => {
-            let message = format!("{} {}: {}", end.child, end.status, end.message);
-            fail_with_run(transition, index, end, &message);
+        Some(RunsOutcome::Failed(_)) | None => Vec::new(),
+    });
+    needs.collect()
+}
+
+/// Ends the steps whose child runs have ended. A person who owns the run decides first, so that their outcomes wait
+/// until the run is handed back.
+pub(crate) fn apply_child_ends(transition: &mut RunTransition<'_>) -> Result<(), Undecided> {
+    let run = &transition.run;
+    if run.is_final() || run.taken().is_some() {
+        return Ok(());
+    }
+    let mut needs = outcome_needs(run);
+    needs.retain(|need| matches!(transition.lookup(need), Lookup::NotLoaded));
+    if !needs.is_empty() {
+        return Err(Undecided::NeedsMore(needs));
+    }
+    for index in 0..transition.run.steps.len() {
+        let runs = transition.step(index).and_then(Step::awaited_runs);
+        match runs.and_then(ChildRuns::outcome) {
+            None => {}
+            Some(RunsOutcome::One(child)) => complete_with_run(transition, index, child),
+            Some(RunsOutcome::All) => complete_with_all(transition, index),
+            Some(RunsOutcome::Failed(failure)) => fail_with_run(transition, index, &failure),
         }
     }
+    Ok(())
 }
 
 /// A refused start has the code of its refusal.
-fn fail_with_run(
-    transition: &mut RunTransition<'_>,
-    index: usize,
-    end: &ChildRunEnd,
-    message: &str,
-) {
-    let is_refused = transition.step(index).is_some_and(|step| {
-        let runs = step.child_runs.iter().flat_map(|runs| &runs.runs);
-        let mut refused = runs.filter(|run| run.is_refused);
-        refused.any(|run| run.run == end.child)
-    });
-    let code = match (&end.code, end.status) {
-        (Some(code), _) if is_refused => code.as_str(),
-        (_, RunStatus::Cancelled) => CHILD_CANCELLED,
-        (Some(_) | None, _) => CHILD_FAILED,
+fn fail_with_run(transition: &mut RunTransition<'_>, index: usize, failure: &ChildRunFailure) {
+    let ChildRunFailure {
+        run,
+        status,
+        code,
+        message,
+    } = failure;
+    let step = transition.step_mut(index);
+    let Some(runs) = step.and_then(|step| step.child_runs.as_deref_mut()) else {
+        return;
+    };
+    runs.failure = None;
+    let message = match (runs.until, runs.runs.len()) {
+        (RunsUntil::First, count @ 2..) => {
+            format!("none of its {count} runs completed; the last one: {message}")
+        }
+        (RunsUntil::Ended | RunsUntil::First | RunsUntil::All, _) => {
+            format!("{run} {status}: {message}")
+        }
+    };
+    let code = match (code, status) {
+        (Some(code), _) => code.as_str(),
+        (None, RunStatus::Cancelled) => CHILD_CANCELLED,
+        (None, _) => CHILD_FAILED,
     };
     clear_timer(transition, index);
-    fail_step(transition, index, code, message, None);
+    fail_step(transition, index, code, &message, None);
 }
 
 fn complete_with_run(transition: &mut RunTransition<'_>, index: usize, child: RunId) {
@@ -231,8 +257,7 @@ fn complete_with_all(transition: &mut RunTransition<'_>, index: usize) {
 fn run_result(transition: &RunTransition<'_>, index: usize, child: RunId) -> Option<Value> {
     let runs = transition.step(index)?.child_runs.as_deref()?;
     let run = runs.runs.iter().find(|run| run.run == child)?;
-    let need = Need::Value(transition.run.id, child_output_name(child));
-    let ended = match transition.lookup(&need) {
+    let ended = match transition.lookup(&output_need(&transition.run, child)) {
         Lookup::Found(Fact::Value(ended)) => Value::clone(&ended),
         Lookup::NotLoaded | Lookup::Missing | Lookup::Found(_) => Value::Null,
     };

@@ -111,7 +111,8 @@ pub fn overlay(run: Run, scopes: &Scopes) -> Run {
     }
 }
 
-/// Adds the pauses of its scopes to a new run. Refuses the run if a paused scope accepts none.
+/// Adds the pauses of its scopes to a new run. Refuses the run if a paused scope accepts none. A paused workspace
+/// accepts a child run, because it has accepted the parent.
 pub(crate) fn inherit_pauses(run: &mut Run, scopes: &Scopes) -> Result<(), Undecided> {
     for kind in KINDS {
         let Some(scope) = scopes.of(kind) else {
@@ -119,6 +120,7 @@ pub(crate) fn inherit_pauses(run: &mut Run, scopes: &Scopes) -> Result<(), Undec
         };
         if let Some(pause) = &scope.paused
             && pause.new == PauseNew::Refuse
+            && !(kind == PauseScope::Workspace && run.parent.is_some())
         {
             let agent = (kind == PauseScope::Agent).then(|| run.agent.clone());
             return Err(Refusal::AgentPaused {

@@ -1,6 +1,7 @@
 //! Runs that the step of another run starts: the parent, and the child.
 
 pub(super) mod children;
+mod owned;
 
 use chrono::TimeDelta;
 use holdpoint_contracts::executor::{ChildRunEndReply, ChildRunState};

@@ -101,6 +101,7 @@ pub(super) struct World {
     pub(super) places: Places,
     /// Earlier starts of its agent.
     pub(super) starts: Vec<(u64, DateTime<Utc>)>,
+    pub(super) started_once: Option<Arc<Run>>,
     /// What each child run was told last.
     pub(super) children: BTreeMap<RunId, DesiredChildRun>,
     /// Child runs whose end it has recorded.
@@ -187,6 +188,7 @@ impl World {
             freed: Vec::new(),
             places: Places::default(),
             starts: Vec::new(),
+            started_once: None,
             children: BTreeMap::new(),
             ended_children: BTreeSet::new(),
             child_ends: Vec::new(),
@@ -475,7 +477,7 @@ impl World {
                 let own = self.limits.as_ref().and_then(|row| row.place.as_ref());
                 Some(Fact::Places(Arc::new(self.places.with_row(run_id(), own))))
             }
-            Need::StartedOnce(_) => None,
+            Need::StartedOnce(_) => self.started_once.clone().map(Fact::StartedRun),
             Need::Starts(_) => Some(Fact::Starts(Arc::new(self.starts.clone()))),
             Need::OperationResult(..) | Need::RunningOperations(_) => None,
             Need::State(Key::Run(_)) => self.other_run.clone().map(|it| Fact::Run(Arc::new(it))),

@@ -39,6 +39,32 @@ pub struct ChildRuns {
     pub rev: u64,
     /// In the order of the plan.
     pub runs: Vec<ChildRun>,
+    /// The failure that decides about the step: the first one, or the last one with [`RunsUntil::First`]. It is kept
+    /// until the step ends, because a person may own the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Box<ChildRunFailure>>,
+}
+
+/// Why a child run has not completed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChildRunFailure {
+    pub run: RunId,
+    /// `failed` or `cancelled`.
+    pub status: RunStatus,
+    /// Code of a refused start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    pub message: String,
+}
+
+/// What the ends of child runs make of their step.
+#[derive(Debug)]
+pub enum RunsOutcome {
+    /// The end of this run completes it.
+    One(RunId),
+    /// All have completed.
+    All,
+    Failed(ChildRunFailure),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,9 +99,38 @@ impl ChildRuns {
         runs.position(|run| run.run == child && run.end.is_none())
     }
 
+    /// Records the end of the run at a place, and why it has not completed.
+    pub fn record_end(&mut self, place: usize, end: RunStatus, failure: Option<ChildRunFailure>) {
+        if let Some(run) = self.runs.get_mut(place) {
+            run.end = Some(end);
+            run.is_refused = failure.as_ref().is_some_and(|it| it.code.is_some());
+        }
+        if self.failure.is_none() || self.until == RunsUntil::First {
+            self.failure = failure.map(Box::new).or_else(|| self.failure.take());
+        }
+    }
+
+    /// What the recorded ends make of the step; none: it waits for more of them.
     #[must_use]
-    pub fn have_ended(&self) -> bool {
-        self.runs.iter().all(|run| run.end.is_some())
+    pub fn outcome(&self) -> Option<RunsOutcome> {
+        let have_ended = self.runs.iter().all(|run| run.end.is_some());
+        let failure = self.failure.as_deref().cloned().map(RunsOutcome::Failed);
+        match self.until {
+            RunsUntil::Ended | RunsUntil::First => {
+                let mut runs = self.runs.iter();
+                let completed = runs.find(|run| run.end == Some(RunStatus::Completed));
+                let completed = completed.map(|run| RunsOutcome::One(run.run));
+                completed.or_else(|| failure.filter(|_| have_ended))
+            }
+            RunsUntil::All => failure.or_else(|| have_ended.then_some(RunsOutcome::All)),
+        }
+    }
+
+    /// Whether the step completes with all outputs when the run at a place completes.
+    #[must_use]
+    pub fn completes_with(&self, place: usize) -> bool {
+        let mut others = self.runs.iter().enumerate().filter(|(at, _)| *at != place);
+        self.until == RunsUntil::All && others.all(|(_, run)| run.end == Some(RunStatus::Completed))
     }
 }
 

@@ -1,5 +1,7 @@
 //! The child: how it starts, follows its parent, and reports its end.
 
+use std::sync::Arc;
+
 use holdpoint_contracts::executor::{
     ChildRunStart, ChildRunState, DesiredChildRun, PauseNew, PauseWaiting, RemainingBudget,
 };
@@ -217,6 +219,17 @@ fn a_start_may_be_refused() {
     };
     world.command(PauseScope::Agent, pause);
     assert_eq!(refused(&mut world), "agent_paused");
+    // A paused workspace has accepted the parent, so it accepts the child.
+    let mut world = World::of(STEPS);
+    let pause = ScopeInput::Pause {
+        by: owner(),
+        waiting: PauseWaiting::default(),
+        new: PauseNew::Refuse,
+    };
+    world.command(PauseScope::Workspace, pause);
+    set(&mut world, 3, open(ResumeMode::Continue));
+    assert!(is_paused_by(&world, PauseScope::Workspace));
+    assert!(world.handed.is_empty());
     // A run that another one, or nothing, has started.
     let mut world = World::started(STEPS);
     assert_eq!(refused(&mut world), "id_taken");
@@ -275,4 +288,34 @@ fn a_chain_of_runs_has_an_end() {
     set(&mut world, 3, open(ResumeMode::Continue));
     assert_eq!(world.view().failure.unwrap().code, "child_cycle");
     assert!(world.children.is_empty());
+}
+
+/// The child of an earlier attempt keeps the key of `once`, but not the step from being retried.
+#[test]
+fn a_step_that_is_retried_may_start_an_agent_that_starts_once() {
+    let text = format!("agent: outreach\nlimits: {{ once: contact }}\nsteps:{STEPS}");
+    let plan = || Plan::compile(&text).unwrap();
+    let mut earlier = World::of_plan(plan());
+    set(&mut earlier, 3, open(ResumeMode::Continue));
+    let started_after = |earlier: &World, hold: HoldId| {
+        let mut world = World::of_plan(plan());
+        world.started_once = Some(Arc::new(earlier.run().clone()));
+        match set_by(&mut world, hold, 9, open(ResumeMode::Continue)) {
+            Heard::Refused(refusal) => Err(refusal.problem().code),
+            Heard::Decided(_) | Heard::Unchanged(_) => Ok(world.status()),
+        }
+    };
+    let again = HoldId {
+        number: 5,
+        ..parent()
+    };
+    let refused = Err("started_before".to_owned());
+    assert_eq!(started_after(&earlier, again), refused, "it is live");
+    set(&mut earlier, 4, cancelled());
+    assert_eq!(started_after(&earlier, again), Ok(RunStatus::Running));
+    let other = HoldId {
+        run: run_id(),
+        number: 5,
+    };
+    assert_eq!(started_after(&earlier, other), refused);
 }
