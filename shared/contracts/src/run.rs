@@ -141,7 +141,7 @@ pub enum HoldKind {
     /// A program or a user sends the named signal. Only runs have it.
     Signal,
     /// Other runs end, which a step of the run has started. Only runs have it.
-    Child,
+    ChildRun,
 }
 
 /// One hold that keeps a run.

@@ -23,7 +23,7 @@ pub const fn default_timeout_ms(kind: HoldKind) -> u64 {
         | HoldKind::Handoff
         | HoldKind::Timer
         | HoldKind::Signal
-        | HoldKind::Child => 7 * 86_400_000,
+        | HoldKind::ChildRun => 7 * 86_400_000,
     }
 }
 
@@ -40,6 +40,6 @@ pub fn timeout_error(kind: HoldKind, timeout_ms: u64) -> Option<&'static str> {
         | HoldKind::Approval
         | HoldKind::Input
         | HoldKind::Signal
-        | HoldKind::Child => RANGE_TEXT,
+        | HoldKind::ChildRun => RANGE_TEXT,
     })
 }

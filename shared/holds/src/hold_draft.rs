@@ -48,7 +48,7 @@ impl HoldDraft<'_> {
             errors.add("/timeout_ms", message);
         }
         errors.add_if(
-            matches!(spec.kind, HoldKind::Signal | HoldKind::Child),
+            matches!(spec.kind, HoldKind::Signal | HoldKind::ChildRun),
             "/kind",
             "expected `timer`, `approval`, `input` or `handoff`; only a run waits for a signal or a child run",
         );

@@ -381,7 +381,7 @@ const fn kind_field(kind: HoldKind) -> &'static str {
         | HoldKind::Approval
         | HoldKind::Timer
         | HoldKind::Signal
-        | HoldKind::Child => "ask",
+        | HoldKind::ChildRun => "ask",
     }
 }
 

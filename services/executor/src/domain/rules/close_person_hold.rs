@@ -67,7 +67,7 @@ pub(crate) fn apply_closure(
         }
         (
             HoldPlace::Step(index),
-            HoldKind::Input | HoldKind::Timer | HoldKind::Signal | HoldKind::Child,
+            HoldKind::Input | HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun,
         ) => {
             close_question(transition, index, on, closing)?;
         }

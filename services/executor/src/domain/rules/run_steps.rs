@@ -122,7 +122,7 @@ fn open_step(transition: &mut RunTransition<'_>, index: usize, hold: HoldId, ope
         return;
     };
     transition.timer(hold, Some(due));
-    let data = json!({ "hold": hold, "kind": "child", "runs": ids, "deadline": deadline });
+    let data = json!({ "hold": hold, "kind": "child_run", "runs": ids, "deadline": deadline });
     transition.event(EventType::RunWaiting, Some(&step), message, data);
 }
 

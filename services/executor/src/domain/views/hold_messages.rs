@@ -35,7 +35,7 @@ pub(crate) fn timeout_message(on: &PersonHold) -> String {
     match on.kind {
         HoldKind::Handoff => format!("{who} did not complete the handoff{length}"),
         HoldKind::Approval => format!("{who} did not decide{length}: {}", on.asks),
-        HoldKind::Input | HoldKind::Timer | HoldKind::Signal | HoldKind::Child => {
+        HoldKind::Input | HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun => {
             format!("{who} did not answer{length}: {}", on.asks)
         }
     }
@@ -111,7 +111,7 @@ pub(crate) fn hold_message(step: Option<&Step>, on: &PersonHold) -> String {
     match on.kind {
         HoldKind::Handoff => format!("{what}handed off to {who}."),
         HoldKind::Approval => format!("{what}waiting for the approval of {who}."),
-        HoldKind::Input | HoldKind::Timer | HoldKind::Signal | HoldKind::Child => {
+        HoldKind::Input | HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun => {
             format!("{what}waiting for an answer of {who}: {}", on.asks)
         }
     }
@@ -138,7 +138,7 @@ pub(crate) fn hold_outcome_message(step: Option<&Step>, on: &PersonHold) -> Stri
         HoldKind::Approval => {
             "Once it is approved the step runs. If it is rejected the step is skipped."
         }
-        HoldKind::Input | HoldKind::Timer | HoldKind::Signal | HoldKind::Child => {
+        HoldKind::Input | HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun => {
             "Once it is answered the remaining steps run."
         }
     };

@@ -28,7 +28,7 @@ pub(crate) const fn default_times(kind: HoldKind, priority: Priority) -> (u64, u
         | HoldKind::Handoff
         | HoldKind::Timer
         | HoldKind::Signal
-        | HoldKind::Child => (audience, owners),
+        | HoldKind::ChildRun => (audience, owners),
     }
 }
 

@@ -112,7 +112,7 @@ fn cancel(transition: &mut RequestTransition, name: &str, kind: HoldKind) {
         | HoldKind::Input
         | HoldKind::Timer
         | HoldKind::Signal
-        | HoldKind::Child => inactive,
+        | HoldKind::ChildRun => inactive,
     };
     transition.add_history("withdrawn", BY_SERVICE, Some(message.clone()));
     transition.request.phase = Phase::Decided {

@@ -60,7 +60,7 @@ pub(super) fn spec(kind: HoldKind) -> HoldSpec {
             | HoldKind::Approval
             | HoldKind::Handoff
             | HoldKind::Signal
-            | HoldKind::Child => Vec::new(),
+            | HoldKind::ChildRun => Vec::new(),
         },
         to: vec!["@user.ada".to_owned(), "@role.ops".to_owned()],
         on_timeout: OnTimeout::Fail,

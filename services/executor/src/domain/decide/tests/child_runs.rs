@@ -93,7 +93,7 @@ fn a_step_starts_a_run_and_its_output_is_the_result() {
     assert_eq!(start.contact.as_ref().unwrap().as_str(), "ada");
     let view = world.view();
     assert_eq!(view.status, RunStatus::Waiting);
-    assert_eq!(view.waiting_on[0].kind, HoldKind::Child);
+    assert_eq!(view.waiting_on[0].kind, HoldKind::ChildRun);
     assert_eq!(
         view.message,
         "ask: waiting for its runs, at most 90 days more."

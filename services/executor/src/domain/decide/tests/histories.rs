@@ -415,7 +415,7 @@ pub(super) fn lives_on(world: &mut World) {
             let what = match kind {
                 HoldKind::Input => 0,
                 HoldKind::Approval => 6,
-                HoldKind::Handoff | HoldKind::Timer | HoldKind::Signal | HoldKind::Child => 2,
+                HoldKind::Handoff | HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun => 2,
             };
             let (outcome, mut data) = way(what);
             if kind == HoldKind::Input {

@@ -214,7 +214,7 @@ impl Hold {
     pub const fn kind(&self) -> HoldKind {
         match (&self.signal, &self.child_runs) {
             (Some(_), _) => HoldKind::Signal,
-            (None, Some(_)) => HoldKind::Child,
+            (None, Some(_)) => HoldKind::ChildRun,
             (None, None) => HoldKind::Timer,
         }
     }
