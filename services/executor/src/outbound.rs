@@ -1,6 +1,7 @@
 //! Translates effects into messages and desired states. It decides only which lane of its queue a dispatch takes.
 
 pub(crate) mod child_runs;
+mod json;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -27,7 +28,6 @@ use holdpoint_kernel::{
 };
 use holdpoint_store::StoreError;
 use sea_orm::ConnectionTrait;
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::domain::run::person_hold::HoldClosure;
@@ -37,6 +37,7 @@ use child_runs::{
     CHILD_RUN, CHILD_RUN_CANCEL, CHILD_RUN_END, child_run_state, refused_cancel, refused_child_run,
     refused_end,
 };
+use json::write;
 
 /// How long a step token is valid: longer than any tool runs.
 const STEP_TOKEN_LIFE: TimeDelta = TimeDelta::days(7);
@@ -400,13 +401,4 @@ fn outgoing<T: Serialize>(subject: String, body: &T) -> Option<Outgoing> {
         body: write(body)?,
         headers: Vec::new(),
     })
-}
-
-/// Our types always become JSON. If one does not, the log says so and a sweep repairs the loss.
-fn write<T: Serialize>(body: &T) -> Option<String> {
-    serde_json::to_string(body)
-        .inspect_err(
-            |error| tracing::error!(%error, "message cannot be written; a sweep sends it again"),
-        )
-        .ok()
 }

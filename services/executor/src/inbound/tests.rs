@@ -286,10 +286,10 @@ fn a_buried_desired_state_of_a_child_run_is_told_to_the_child() {
         state: ChildRunState::Cancelled { reason },
     };
     let input = run_input(&acme(), child, RunInput::SetChildRun(Box::new(desired)));
-    let told = incident_of(&input, "unreadable");
+    let incident = incident_of(&input, "unreadable");
     assert!(
-        matches!(&told, Some(Input::Run { run, input: RunInput::Incident { .. }, .. }) if *run == child),
-        "{told:?}"
+        matches!(&incident, Some(Input::Run { run, input: RunInput::Incident { .. }, .. }) if *run == child),
+        "{incident:?}"
     );
 }
 

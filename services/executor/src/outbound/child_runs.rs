@@ -8,7 +8,7 @@ use holdpoint_ids::{HoldId, RunId};
 use holdpoint_kernel::{AfterRefusal, DesiredState, SentState};
 use serde_json::Value;
 
-use super::write;
+use super::json::write;
 use crate::domain::{Effect, Input, RefusedChildRun, RunInput};
 
 pub(super) const CHILD_RUN: &str = "child_run";

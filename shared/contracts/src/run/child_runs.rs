@@ -10,7 +10,7 @@ use super::RunStatus;
 pub struct ChildRunView {
     pub run: RunId,
     pub agent: AgentName,
-    /// None: it has not started yet, or it was refused or deleted.
+    /// None: it has not started yet, or it was deleted. A run whose start was refused has none, or `cancelled`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<RunStatus>,
 }

@@ -14,6 +14,7 @@ pub mod person_hold;
 pub mod signals;
 pub mod step;
 pub mod suspension;
+pub mod timer;
 pub mod tool_questions;
 
 pub use approval::{ApprovalDecision, StepApproval, edited_args_name, original_args_name};
@@ -30,9 +31,10 @@ pub use signals::{
 };
 pub use step::{
     Answered, AtWorker, Choice, Dispatched, Hold, LATE_RESULTS_MAX, MissingTool, Step, StepGrant,
-    StepPhase, Timer, Uncertain,
+    StepPhase, Uncertain,
 };
 pub use suspension::{InFlightStep, SUPPLEMENT_MS, Suspension};
+pub use timer::Timer;
 pub use tool_questions::{AnsweredQuestion, OpenQuestion, QUESTIONS_MAX, Questions, answer_name};
 
 use std::collections::BTreeMap;

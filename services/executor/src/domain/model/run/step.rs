@@ -17,6 +17,7 @@ use crate::domain::model::run::failures::{Backoff, Failures};
 use crate::domain::model::run::fan_out::{ChildOf, FanOut};
 use crate::domain::model::run::person_hold::PersonHold;
 use crate::domain::model::run::signals::AwaitedSignal;
+use crate::domain::model::run::timer::Timer;
 use crate::domain::model::run::tool_questions::{OpenQuestion, Questions};
 use crate::domain::model::time::after;
 
@@ -218,26 +219,6 @@ impl Hold {
             (None, None) => HoldKind::Timer,
         }
     }
-}
-
-/// The timer of a hold. The desired state itself is with the scheduler.
-#[cfg_attr(test, derive(strum::IntoStaticStr, strum::VariantNames))]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
-pub enum Timer {
-    /// The scheduler will say when it is due.
-    Set {
-        /// Version of the run that set it.
-        rev: u64,
-        at: DateTime<Utc>,
-        due: DateTime<Utc>,
-    },
-    /// A pause has stopped the clock.
-    Frozen {
-        remaining_ms: u64,
-        /// When it would have been due.
-        due: DateTime<Utc>,
-    },
 }
 
 /// A step that may have happened, and the question whether it has.
