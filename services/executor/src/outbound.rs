@@ -28,6 +28,7 @@ use holdpoint_kernel::{
 };
 use holdpoint_store::StoreError;
 use sea_orm::ConnectionTrait;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::domain::run::person_hold::HoldClosure;

@@ -64,6 +64,9 @@ pub struct ChildRunStart {
     /// What is left of the budget of its parent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<RemainingBudget>,
+    /// How many runs may be in progress below it; none: as many as below the first run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs_below: Option<u32>,
 }
 
 /// What a child run may use at most.

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::executor::{ChildRunStart, ChildRunState, DesiredChildRun};
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{PauseScope, PausedBy, ResumeMode};
-use holdpoint_ids::Workspace;
+use holdpoint_ids::{AgentName, Workspace};
 use serde_json::json;
 
 use crate::domain::commands::start_run::{RunStart, StartOfChild, fresh_run, start};
@@ -46,9 +46,10 @@ pub(crate) fn start_child_run(
         by,
         ancestors,
         budget,
+        runs_below,
     } = &**start_of;
     let child = StartOfChild {
-        parent: parent_of(desired, ancestors),
+        parent: parent_of(desired, ancestors, *runs_below),
         budget: budget.clone(),
         pause: paused_by.map(|by| PausedBy {
             scope: PauseScope::Parent,
@@ -77,12 +78,17 @@ pub(crate) fn start_child_run(
     })
 }
 
-fn parent_of(desired: &DesiredChildRun, ancestors: &[holdpoint_ids::AgentName]) -> ParentRun {
+fn parent_of(
+    desired: &DesiredChildRun,
+    ancestors: &[AgentName],
+    runs_below: Option<u32>,
+) -> ParentRun {
     ParentRun {
         hold: desired.hold,
         step: desired.step.clone(),
         rev: desired.rev,
         ancestors: ancestors.to_vec(),
+        runs_below,
     }
 }
 
@@ -101,7 +107,7 @@ fn store_cancelled(
     };
     let by = parent_actor(desired);
     let mut fresh = fresh_run(workspace, desired.run, &agent, &by, now);
-    fresh.parent = Some(Box::new(parent_of(desired, &[])));
+    fresh.parent = Some(Box::new(parent_of(desired, &[], None)));
     let mut transition = RunTransition::new(&fresh, lookup, now);
     cancel(&mut transition, desired);
     decided_with_effects(transition, Reply::Nothing(()))

@@ -164,6 +164,11 @@ fn child_start(
         by: run.started_by.clone(),
         ancestors: run.agent_chain(),
         budget: remaining_budget(transition),
+        runs_below: awaited
+            .step
+            .child_runs
+            .as_deref()
+            .and_then(|runs| runs.runs_below),
     })
 }
 

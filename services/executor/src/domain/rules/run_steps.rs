@@ -16,8 +16,8 @@ use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::model::plan::run_steps::{RunStep, RunsUntil};
 use crate::domain::model::plan::signal_steps::OnWaitTimeout;
 use crate::domain::model::run::child_runs::{
-    CHILD_DEPTH_MAX, ChildRun, ChildRunFailure, ChildRuns, OUTPUTS_BYTES_MAX, RunsOutcome,
-    child_output_name,
+    CHILD_DEPTH_MAX, ChildRun, ChildRunFailure, ChildRuns, OUTPUTS_BYTES_MAX, RUNS_BELOW_MAX,
+    RunsOutcome, child_output_name,
 };
 use crate::domain::model::run::{Hold, Run, Step, StepPhase, Timer};
 use crate::domain::model::time::{after, millis_between};
@@ -34,6 +34,9 @@ const CHILD_DEPTH: &str = "child_depth";
 
 /// Code of a step that would start a run of an agent that is above it.
 const CHILD_CYCLE: &str = "child_cycle";
+
+/// Code of a step that would start more runs than the share of its run allows.
+const TOO_MANY_CHILD_RUNS: &str = "too_many_child_runs";
 
 /// Code of a step whose outputs together are too large.
 const RESULT_TOO_LARGE: &str = "result_too_large";
@@ -52,6 +55,7 @@ pub(crate) fn start_runs(
         return fail_step(transition, index, code, &message, None);
     }
     let (now, rev) = (transition.now, transition.run.version);
+    let runs_below = transition.run.share_of_child(planned.runs.len());
     let hold = next_hold_id(&mut transition.run);
     let due = after(now, planned.timeout_ms);
     let places = (0_u32..).zip(&planned.runs);
@@ -69,6 +73,7 @@ pub(crate) fn start_runs(
             until: planned.until,
             rev,
             runs,
+            runs_below,
             failure: None,
         }));
     }
@@ -135,10 +140,17 @@ fn forbidden(transition: &RunTransition<'_>, planned: &RunStep) -> Option<(&'sta
         let message = format!("{agent} cannot run below itself; the agents above are {chain}");
         return Some((CHILD_CYCLE, message));
     }
-    (chain.len() > CHILD_DEPTH_MAX).then(|| {
+    if chain.len() > CHILD_DEPTH_MAX {
         let message =
             format!("a child run is at most {CHILD_DEPTH_MAX} levels below the first run");
-        (CHILD_DEPTH, message)
+        return Some((CHILD_DEPTH, message));
+    }
+    let share = transition.run.share_of_child(planned.runs.len());
+    share.is_none().then(|| {
+        let message = format!(
+            "at most {RUNS_BELOW_MAX} runs are in progress below the first run, and the share of this run is used up"
+        );
+        (TOO_MANY_CHILD_RUNS, message)
     })
 }
 

@@ -12,6 +12,9 @@ use crate::domain::model::run::{Run, RunBudget};
 /// Longest chain of child runs below the first run.
 pub const CHILD_DEPTH_MAX: usize = 8;
 
+/// Most runs in progress below the first run. Each run has a share, which its open child runs divide.
+pub const RUNS_BELOW_MAX: u32 = 10_000;
+
 /// Most bytes of the output of a run, as JSON.
 pub const OUTPUT_BYTES_MAX: usize = 64 * 1024;
 
@@ -39,6 +42,9 @@ pub struct ChildRuns {
     pub rev: u64,
     /// In the order of the plan.
     pub runs: Vec<ChildRun>,
+    /// How many runs may be in progress below each of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs_below: Option<u32>,
     /// The failure that decides about the step: the first one, or the last one with [`RunsUntil::First`]. It is kept
     /// until the step ends, because a person may own the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,6 +95,9 @@ pub struct ParentRun {
     pub rev: u64,
     /// The agents of the runs above, from the first one to the parent.
     pub ancestors: Vec<AgentName>,
+    /// How many runs may be in progress below the run; none: [`RUNS_BELOW_MAX`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs_below: Option<u32>,
 }
 
 impl ChildRuns {

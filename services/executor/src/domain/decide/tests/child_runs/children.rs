@@ -40,6 +40,7 @@ fn child_start() -> Box<ChildRunStart> {
         by: owner(),
         ancestors: vec!["first".parse().unwrap()],
         budget: None,
+        runs_below: None,
     })
 }
 
@@ -318,4 +319,40 @@ fn a_step_that_is_retried_may_start_an_agent_that_starts_once() {
         number: 5,
     };
     assert_eq!(started_after(&earlier, other), refused);
+}
+
+/// The open runs of all steps divide the share of their run.
+#[test]
+fn the_runs_below_a_run_are_bounded() {
+    let started = |runs_below: Option<u32>, steps: &str| {
+        let mut world = World::of(steps);
+        let mut start = child_start();
+        start.runs_below = runs_below;
+        let mode = ResumeMode::Continue;
+        set(&mut world, 3, ChildRunState::Open { start, mode });
+        world
+    };
+    let shares = |world: &World| {
+        let steps = world.run().steps.iter();
+        let runs = steps.filter_map(|step| step.child_runs.as_deref());
+        runs.map(|runs| runs.runs_below).collect::<Vec<_>>()
+    };
+    let one = "  - id: ask\n    run: helper\n";
+    assert_eq!(shares(&started(None, one)), [Some(9_999)]);
+    assert_eq!(shares(&started(Some(1), one)), [Some(0)]);
+    let two = "  - run: { all: [helper, writer] }\n  - needs: []\n    run: other\n";
+    let world = started(Some(23), two);
+    assert_eq!(shares(&world), [Some(10), Some(6)]);
+    let sent = world
+        .children
+        .values()
+        .filter_map(|child| match &child.state {
+            ChildRunState::Open { start, .. } => start.runs_below,
+            ChildRunState::Frozen { .. } | ChildRunState::Cancelled { .. } => None,
+        });
+    assert_eq!(sent.sum::<u32>(), 26);
+    for (runs_below, steps) in [(0, one), (2, two)] {
+        let world = started(Some(runs_below), steps);
+        assert_eq!(world.view().failure.unwrap().code, "too_many_child_runs");
+    }
 }
