@@ -120,7 +120,7 @@ pub(crate) fn inherit_pauses(run: &mut Run, scopes: &Scopes) -> Result<(), Undec
         };
         if let Some(pause) = &scope.paused
             && pause.new == PauseNew::Refuse
-            && !(kind == PauseScope::Workspace && run.parent.is_some())
+            && (kind != PauseScope::Workspace || run.parent.is_none())
         {
             let agent = (kind == PauseScope::Agent).then(|| run.agent.clone());
             return Err(Refusal::AgentPaused {
