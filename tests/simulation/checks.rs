@@ -185,8 +185,13 @@ fn check_child_runs(run: &Run, states: &HashMap<Key, Aggregate>) {
     for step in &run.steps {
         let is_awaited = step.awaited_runs().is_some();
         let runs = step.child_runs.iter().flat_map(|runs| &runs.runs);
-        for child in runs.filter(|child| child.end.is_none()) {
+        for child in runs.filter(|child| child.end.is_none() || child.is_refused) {
             match states.get(&Key::Run(child.run)) {
+                // Its desired state was refused, so it is cancelled if it has started.
+                found if child.is_refused => {
+                    let found = found.and_then(Aggregate::try_as_run_ref);
+                    assert!(found.is_none_or(Run::is_final), "{found:#?}");
+                }
                 Some(Aggregate::Run(state)) if is_awaited => {
                     assert_eq!(
                         run.pauses.is_empty(),
