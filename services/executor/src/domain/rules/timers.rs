@@ -7,7 +7,7 @@ use holdpoint_contracts::instant;
 use holdpoint_contracts::run::ResumeMode;
 use serde_json::json;
 
-use crate::domain::model::run::{Hold, StepPhase, Timer};
+use crate::domain::model::run::{Hold, Step, StepPhase, Timer};
 use crate::domain::model::time::{after, millis_between};
 use crate::domain::rules::run_steps::time_out_runs;
 use crate::domain::rules::signals::time_out_signal;
@@ -39,6 +39,11 @@ pub(crate) fn continue_waits(transition: &mut RunTransition<'_>) {
 pub(crate) fn thaw_timers(transition: &mut RunTransition<'_>, mode: ResumeMode) -> Vec<usize> {
     let mut elapsed = Vec::new();
     for index in 0..transition.run.steps.len() {
+        // Its recorded ends apply in this decision, and a timer of the same version could not be cleared.
+        let runs = transition.step(index).and_then(Step::awaited_runs);
+        if runs.is_some_and(|runs| runs.outcome().is_some()) {
+            continue;
+        }
         if let Some(StepPhase::Waiting(hold)) =
             transition.step(index).map(|step| step.phase.clone())
             && !thaw_timer(transition, index, &hold, mode)
