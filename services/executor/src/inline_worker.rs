@@ -24,7 +24,7 @@ use crate::domain::tool::BUILT_IN;
 use crate::domain::view::INLINE_NODE;
 use crate::domain::{DeliveredStep, Input, RunInput, StepReport, StepRow};
 use crate::executor::{Executor, vital};
-use crate::sweeps::step_dispatches;
+use crate::sweeps::{Place, place_of, step_dispatches};
 use crate::{outbound, store};
 
 /// How often it searches for steps that no worker takes.
@@ -59,8 +59,6 @@ impl std::fmt::Debug for dyn InlineTools {
         f.write_str("InlineTools")
     }
 }
-
-type Place = (RunId, String, u64);
 
 pub(crate) struct InlineWorker {
     pub(crate) service: Executor,
@@ -185,7 +183,7 @@ impl InlineWorker {
 
     /// Whether workers had enough time to take a step.
     fn has_waited(&mut self, row: &StepRow, now: Instant) -> bool {
-        let place = (row.run, row.step.clone(), row.dispatch);
+        let place = place_of(row);
         if self.queued.len() >= QUEUED_MAX && !self.queued.contains_key(&place) {
             return false;
         }

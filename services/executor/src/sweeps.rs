@@ -29,7 +29,7 @@ pub(crate) use erasures::ErasurePages;
 pub(crate) use erasures::runs_of as runs_of_erasure;
 #[cfg(test)]
 pub(crate) use operations::page as operations_page;
-pub(crate) use queued_calls::step_dispatches;
+pub(crate) use queued_calls::{Place, place_of, step_dispatches};
 
 /// Starts the sweeps that have no setting; they end with `stop`.
 pub(crate) fn start(

@@ -33,8 +33,9 @@ const COUNTED_FOR: Duration = Duration::from_mins(10);
 /// How often calls are searched that no longer count.
 const SEARCH_EVERY: Duration = Duration::from_mins(1);
 
-/// Ends of calls in one message. Further calls count until [`COUNTED_FOR`] has passed.
-const ENDED_MAX: usize = 5_000;
+/// Ends of calls in one message, so that it stays far below the largest message of the bus. Further calls count until
+/// [`COUNTED_FOR`] has passed.
+const ENDED_MAX: usize = 1_000;
 
 /// A call: the run and its step.
 type CallRef = (RunId, String);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use holdpoint_contracts::executor::{GetTool, ListTools};
 use holdpoint_contracts::run::Page;
-use holdpoint_contracts::steps::{HTTP_QUEUE, NodeStatus};
+use holdpoint_contracts::steps::HTTP_QUEUE;
 use holdpoint_contracts::subject::SYSTEM_WORKSPACE;
 use holdpoint_contracts::tool::{
     BUILT_IN, NODES_SHOWN, Risk, ToolSource, ToolSpec, ToolView, is_built_in,
@@ -44,9 +44,7 @@ impl ExecutorQueries {
     /// Tools that nodes offer which are not down. Nodes of older releases only name them.
     pub(super) async fn offered_tools(&self) -> Result<Offered, StoreError> {
         let nodes = store::list_nodes(&self.db, LIMIT_MAX).await?;
-        let live = nodes
-            .into_iter()
-            .filter(|node| node.status != NodeStatus::Down);
+        let live = nodes.into_iter().filter(Node::is_live);
         let mut offered = Offered::new();
         for Node { name, tools, .. } in live {
             for tool in tools {

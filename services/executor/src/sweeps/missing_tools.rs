@@ -1,16 +1,17 @@
-//! Finds queued steps whose tool no live node has offered for some time, and makes one run of each workspace ask people.
+//! Finds queued steps whose tool no live node has offered for some time. One run of each workspace and tool then asks
+//! people.
 //!
 //! It is a part of the sweep of dispatches, and time is counted in its passes.
 
 use std::collections::{BTreeSet, HashMap};
 
-use holdpoint_contracts::steps::{HTTP_QUEUE, NodeStatus, StepDispatch};
+use holdpoint_contracts::steps::{HTTP_QUEUE, StepDispatch};
 use holdpoint_ids::{ToolName, Workspace};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 
 use super::queued_calls::{Place, QueuedCall};
-use crate::domain::{Input, RunInput};
+use crate::domain::{Input, Node, RunInput};
 use crate::store;
 
 /// Passes without a node that offers a tool: 5 minutes. A node that restarts is back by then.
@@ -19,7 +20,7 @@ pub(super) const MISSING_PASSES: u32 = 16;
 /// Nodes that are looked at, live ones first. If all of them live, more may offer a tool, so none is taken as missing.
 const NODES_MAX: u64 = 500;
 
-/// The queues of a tool: each is a tool that a node offers.
+/// A queue has the name of the tool for which nodes take its steps.
 type Queue = ToolName;
 
 #[derive(Debug, Default)]
@@ -39,13 +40,12 @@ impl MissingTools {
     ) -> Result<Vec<Input>, StoreError> {
         let nodes = store::list_nodes(db, NODES_MAX).await?;
         let is_full = nodes.len() >= usize::try_from(NODES_MAX).unwrap_or(usize::MAX);
-        let is_live = |status: NodeStatus| status != NodeStatus::Down;
-        if is_full && nodes.last().is_some_and(|node| is_live(node.status)) {
+        if is_full && nodes.last().is_some_and(Node::is_live) {
             // Counts from here again when all nodes are seen.
             *self = Self::default();
             return Ok(Vec::new());
         }
-        let live = nodes.into_iter().filter(|node| is_live(node.status));
+        let live = nodes.into_iter().filter(Node::is_live);
         Ok(self.count_pass(&live.flat_map(|node| node.tools).collect()))
     }
 

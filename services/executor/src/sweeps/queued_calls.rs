@@ -15,7 +15,7 @@ use crate::domain::{Fact, Need, Run, StepRow, Tool};
 use crate::store;
 
 /// A dispatch: the run, the step and the number.
-pub(super) type Place = (RunId, String, u64);
+pub(crate) type Place = (RunId, String, u64);
 
 /// A queued step with its dispatch.
 #[derive(Debug)]
@@ -31,6 +31,10 @@ impl QueuedCall {
     pub(super) fn place(&self) -> Place {
         (self.out.run, self.out.step.clone(), self.out.dispatch)
     }
+}
+
+pub(crate) fn place_of(row: &StepRow) -> Place {
+    (row.run, row.step.clone(), row.dispatch)
 }
 
 /// Answers of users, by run and name of the value.

@@ -15,7 +15,7 @@ use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 
 use super::missing_tools::{MISSING_PASSES, MissingTools};
-use super::queued_calls::{Place, step_dispatches};
+use super::queued_calls::{Place, place_of, step_dispatches};
 use crate::domain::StepRow;
 use crate::executor::Executor;
 use crate::{outbound, store};
@@ -59,7 +59,7 @@ impl Redispatch {
         if self.counted.len() >= COUNTED_MAX {
             return None;
         }
-        let place = (row.run, row.step.clone(), row.dispatch);
+        let place = place_of(row);
         let passes = self.passes.get(&place).map_or(1, |passes| passes + 1);
         self.counted.insert(place, passes);
         is_due_in(passes).then_some(passes)
@@ -84,7 +84,7 @@ impl Redispatch {
         let mut passes = HashMap::new();
         for row in rows {
             if let Some(counted) = self.due_passes(&row) {
-                passes.insert((row.run, row.step.clone(), row.dispatch), counted);
+                passes.insert(place_of(&row), counted);
                 due.push(row);
             }
         }

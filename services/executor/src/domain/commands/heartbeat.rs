@@ -49,7 +49,7 @@ pub(crate) fn change_node(
             };
             renew_leases(fresh, &heartbeat.working, lookup)
         }
-        NodeInput::Deregister => match known.filter(|node| node.status != NodeStatus::Down) {
+        NodeInput::Deregister => match known.filter(|node| node.is_live()) {
             Some(node) => {
                 let timer = Effect::NodeTimer {
                     node: name.clone(),

@@ -24,6 +24,14 @@ pub struct Node {
     pub forgotten: bool,
 }
 
+impl Node {
+    /// Whether it may take steps. A silent node may still live.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.status != NodeStatus::Down
+    }
+}
+
 /// A node's time-limited right to a started step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {

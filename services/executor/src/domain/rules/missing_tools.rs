@@ -18,7 +18,7 @@ const ASK_MS: u64 = 86_400_000;
 const KEEP_WAITING: &str = "keep waiting";
 const FAIL: &str = "fail the step";
 
-/// Asks once for each dispatch. The question is withdrawn when the step is no longer queued.
+/// Asks, unless people were asked about this dispatch. The question is a part of the queued state, so it ends with it.
 pub(crate) fn ask_about_missing_tool(
     transition: &mut RunTransition<'_>,
     index: usize,

@@ -209,7 +209,7 @@ fn a_run_without_a_place_is_queued_and_starts_in_order() {
 /// Its only step fails at once, so the run has ended before it holds the place.
 #[test]
 fn a_queued_run_may_end_when_it_takes_its_place() {
-    let steps = "  - tool: log\n    args: { message: $input.nobody }\n";
+    let steps = "  - tool: log\n    args: { message: $input.missing }\n";
     let mut world = limited("{ concurrency: { runs: 1 } }", steps);
     world.places.taken.insert(0, other(1));
     assert_eq!(world.start().status, RunStatus::Queued);
