@@ -115,7 +115,10 @@ async fn load(viewer: &Viewer, run: RunId) -> Result<RunPage, Problem> {
     let (history, requests) = tokio::join!(viewer.query(&history), app.requests(caller, &requests));
     let mut history = history?;
     let claims = Some(&*caller.claims);
-    if let Some(hidden) = app.redaction_of(&caller.workspace, claims, run, &view.steps).await {
+    if let Some(hidden) = app
+        .redaction_of(&caller.workspace, claims, run, &view.steps)
+        .await
+    {
         let items = history.items.into_iter();
         history.items = items.map(|item| hidden.redact_item(item)).collect();
         view = hidden.redact_run(view);
