@@ -34,6 +34,8 @@ enum Workload {
     /// A run fails at a call, and an operator retries it.
     Retries,
     Signals,
+    /// A run starts three child runs, and cancels two of them.
+    ChildRuns,
     /// A run is suspended and resumed.
     Suspensions,
     /// An operation acts on all runs of an agent, and is cancelled.
@@ -290,6 +292,7 @@ impl Fleet {
                 Workload::RunRequests => trial.ask_in_runs().await,
                 Workload::Retries => trial.retry_run().await,
                 Workload::Signals => trial.signal_run().await,
+                Workload::ChildRuns => trial.start_child_runs().await,
                 Workload::Suspensions => trial.suspend_run().await,
                 Workload::ManyRuns => trial.act_on_many_runs().await,
                 Workload::StandaloneHolds => {

@@ -37,6 +37,8 @@ impl Noise {
             "set_timers",
             "put_schedule",
             "start_scheduled",
+            "set_child_runs",
+            "child_runs_ended",
             "set_holds",
             "heartbeat",
             "",

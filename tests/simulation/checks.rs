@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::history::{EventType, HistoryItem};
-use holdpoint_contracts::run::HoldKind;
+use holdpoint_contracts::run::{HoldKind, PauseScope};
 use holdpoint_executor::domain::run::person_hold::Deadline;
 use holdpoint_executor::domain::run::{Phase, Run, StepPhase};
 use holdpoint_executor::domain::{Aggregate, Effect, Key};
@@ -162,6 +162,7 @@ impl Checks {
                 "a lease does not end: {run:#?}"
             );
             check_items(run);
+            check_child_runs(run, states);
             for step in &run.steps {
                 let key = (*id, step.id.clone());
                 // A person answered that it has happened, so it may have no observed effect.
@@ -177,6 +178,39 @@ impl Checks {
             }
         }
     }
+}
+
+/// A child run of a run that does not wait for it has ended, and each that is awaited has started.
+fn check_child_runs(run: &Run, states: &HashMap<Key, Aggregate>) {
+    for step in &run.steps {
+        let is_awaited = step.awaited_runs().is_some();
+        let runs = step.child_runs.iter().flat_map(|runs| &runs.runs);
+        for child in runs.filter(|child| child.end.is_none() || child.is_refused) {
+            match states.get(&Key::Run(child.run)) {
+                // Its desired state was refused, so it is cancelled if it has started.
+                found if child.is_refused => {
+                    let found = found.and_then(Aggregate::try_as_run_ref);
+                    assert!(found.is_none_or(Run::is_final), "{found:#?}");
+                }
+                Some(Aggregate::Run(state)) if is_awaited => {
+                    assert_eq!(
+                        run.pauses.is_empty(),
+                        !is_paused_by_parent(state),
+                        "{state:#?}"
+                    );
+                }
+                Some(Aggregate::Run(state)) => assert!(state.is_final(), "{state:#?}"),
+                // Its run ended in the decision that would have started it.
+                None if !is_awaited => {}
+                _ => panic!("{} never started: {run:#?}", child.run),
+            }
+        }
+    }
+}
+
+fn is_paused_by_parent(run: &Run) -> bool {
+    let mut pauses = run.pauses.iter();
+    pauses.any(|pause| pause.scope == PauseScope::Parent)
 }
 
 /// A step that is done for each item has as many children as it may have (S2-R9).

@@ -38,9 +38,11 @@ pub(crate) enum Feature {
     Operations,
     /// Agents limit their runs, their starts and their calls.
     Limits,
+    /// Steps start runs of another agent.
+    ChildRuns,
 }
 
-const COUNT: usize = Feature::Limits as usize + 1;
+const COUNT: usize = Feature::ChildRuns as usize + 1;
 
 /// The features of one history.
 #[derive(Debug, Clone, Copy)]
@@ -65,6 +67,7 @@ impl Features {
             Feature::FanningOut,
             Feature::Operations,
             Feature::Limits,
+            Feature::ChildRuns,
         ] {
             drawn[last as usize] = chance.one_in(2);
         }

@@ -347,7 +347,7 @@ impl World {
                     false => Disposition::ReturnToAgent,
                 },
             }),
-            HoldKind::Approval | HoldKind::Timer | HoldKind::Signal => {
+            HoldKind::Approval | HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun => {
                 match self.chance.one_in(2) {
                     true => Decision::approve(None),
                     false => Decision::Reject {

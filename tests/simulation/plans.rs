@@ -21,7 +21,7 @@ impl World {
         text.push_str(&self.limits());
         text.push_str("steps:\n");
         for step in 0..1 + self.chance.place(5) {
-            let what = self.step();
+            let what = self.step(number);
             text.push_str(&format!("  - {what}\n"));
             // Most steps are sequential; some are parallel.
             if step > 0 && self.chance.one_in(4) {
@@ -50,7 +50,11 @@ impl World {
         text
     }
 
-    fn step(&mut self) -> String {
+    fn step(&mut self, number: usize) -> String {
+        // The second agent runs no other one, because it would be below itself.
+        if number == 0 && self.features.has(Feature::ChildRuns) && self.chance.one_in(3) {
+            return self.run();
+        }
         if self.features.has(Feature::Signals) && self.chance.one_in(4) {
             let end = ["fail", "skip"][self.chance.place(2)];
             let seconds = 1 + self.chance.below(600);
@@ -85,6 +89,20 @@ impl World {
         let ends = ["fail", "continue", "skip_rest"];
         let end = ends[self.chance.place(ends.len())];
         format!("for_each: {items:?}\n    parallel: {parallel}\n    on_error: {end}\n    ")
+    }
+
+    fn run(&mut self) -> String {
+        let what = [
+            "agent: agent-1",
+            "first: [agent-1, agent-1]",
+            "all: [agent-1, agent-1]",
+            // It does not exist.
+            "agent: agent-9",
+        ];
+        let what = what[self.chance.place(what.len())];
+        let hours = 1 + self.chance.below(200);
+        let end = ["fail", "skip"][self.chance.place(2)];
+        format!("run: {{ {what}, timeout: {hours}h, on_timeout: {end} }}\n    on_error: continue")
     }
 
     fn ask(&mut self) -> String {

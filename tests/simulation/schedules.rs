@@ -81,7 +81,9 @@ impl World {
     pub(crate) fn scheduled_runs(&self) -> Vec<RunId> {
         let states = self.executor.states.values();
         let runs = states.filter_map(Aggregate::try_as_run_ref);
-        let scheduled = runs.filter(|run| run.started_by.0.starts_with("schedule:"));
+        // A child run has the starter of its parent.
+        let scheduled = runs.filter(|run| run.parent.is_none());
+        let scheduled = scheduled.filter(|run| run.started_by.0.starts_with("schedule:"));
         let scheduled: Vec<_> = scheduled.map(|run| run.id).collect();
         let is_wanted = |run: &RunId| self.scheduled_runs.0.contains(run);
         assert!(scheduled.iter().all(is_wanted), "a run that no fire wanted");

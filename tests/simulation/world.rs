@@ -32,7 +32,7 @@ use crate::worker::{Effects, SimWorker};
 pub(crate) const TURNS: usize = 120;
 
 /// Turns without chaos until the world is quiescent.
-const QUIESCENCE_TURNS: usize = 1_500;
+const QUIESCENCE_TURNS: usize = 3_000;
 
 const WORKERS: usize = 2;
 /// A clock is set back by fewer seconds than this, which is less than a rung of a policy waits.
@@ -439,7 +439,10 @@ impl World {
             }
         }
         panic!(
-            "not quiescent after {QUIESCENCE_TURNS} turns: {} messages, {} leases, unconfirmed {:?} {:?} {:?}",
+            "not quiescent after {QUIESCENCE_TURNS} turns: queued {:?}, {} steps, {} pages, {} messages, {} leases, unconfirmed {:?} {:?} {:?}",
+            sweeps::queued_runs(&self.executor),
+            sweeps::step_dispatches(&self.executor).len(),
+            sweeps::scope_pages(&self.executor).len(),
             self.bus.count(),
             self.executor.rows.leases.len(),
             self.executor.unconfirmed(),

@@ -26,8 +26,8 @@ pub use decide::decide;
 pub use decision::{Decided, Decision, ExecutorDomain, Lookup, LookupFn, Outcome, Undecided};
 pub use effect::{Effect, Reply};
 pub use input::{
-    ContactInput, DeliveredStep, Input, NodeInput, OperationInput, OperationItem, RunInput,
-    ScopeInput, StepReport, SuspensionReport, ToolInput, ToolPut,
+    ContactInput, DeliveredStep, Input, NodeInput, OperationInput, OperationItem, RefusedChildRun,
+    RunInput, ScopeInput, StepReport, SuspensionReport, ToolInput, ToolPut,
 };
 pub use model::agent::Agent;
 pub use model::contact::Contact;

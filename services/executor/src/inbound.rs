@@ -1,6 +1,7 @@
 //! Translates commands into inputs and checks the rights of their senders.
 
 mod caller;
+mod child_runs;
 mod operations;
 mod results;
 mod suspension;
@@ -16,10 +17,10 @@ use holdpoint_auth::{Keys, Right};
 use holdpoint_contracts::asking::RequestInput;
 use holdpoint_contracts::erasure::EraseContact;
 use holdpoint_contracts::executor::{
-    AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HandoffsUpdated,
-    HoldsClosed, MigrateRun, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun,
-    ResumeScope, RetryRun, RunEndsOf, ScheduledStart, SignalRun, StartRun, StartScheduled,
-    TakeOverRun, TimerFired, TimersFired, WatchRunEnds,
+    AddActivity, ApplyAgent, CancelRun, ChildRunsEnded, DeleteAgent, DeleteContact, DeleteTool,
+    HandoffsUpdated, HoldsClosed, MigrateRun, PatchContact, PauseRun, PauseScope, PutContact,
+    PutTool, ResumeRun, ResumeScope, RetryRun, RunEndsOf, ScheduledStart, SetChildRuns, SignalRun,
+    StartRun, StartScheduled, TakeOverRun, TimerFired, TimersFired, WatchRunEnds,
 };
 use holdpoint_contracts::hold::HoldClosed;
 use holdpoint_contracts::message::{Actor, Command, Envelope};
@@ -39,6 +40,7 @@ use crate::domain::{
     ContactInput, DeliveredStep, Input, NodeInput, RunInput, ScopeInput, ToolInput, ToolPut,
 };
 use crate::outbound::NODE_TIMER;
+use crate::outbound::child_runs::parent_of;
 
 use caller::{Caller, ITEMS_MAX, run_input};
 use results::printable_code;
@@ -57,6 +59,9 @@ pub(crate) fn decode(parts: &Parts, body: &[u8], keys: &Keys, now: DateTime<Utc>
     };
     let request = match parts.verb.as_str() {
         RequestInput::VERB => tool_questions::decode(body, &caller, &keys.steps),
+        verb @ (SetChildRuns::VERB | ChildRunsEnded::VERB) => {
+            child_runs::decode(verb, body, &caller)
+        }
         verb => decode_definition(verb, body, &caller),
     }?;
     Ok(caller.require_active_user(request))
@@ -361,7 +366,9 @@ pub(crate) fn incident(subject: &str, body: &[u8], reason: &str) -> Vec<Input> {
     };
     let command = envelope.get("command").unwrap_or(&Value::Null);
     let mut runs: Vec<RunId> = run_of(command).into_iter().collect();
-    for list in ["steps", "results", "fired", "closed", "handled"] {
+    for list in [
+        "steps", "results", "fired", "closed", "handled", "ends", "children",
+    ] {
         let items = command.get(list).and_then(Value::as_array);
         runs.extend(items.into_iter().flatten().filter_map(run_of));
     }
@@ -399,7 +406,10 @@ fn run_of_desired_state(subject: &str) -> Option<(Workspace, RunId)> {
     let mut tokens = subject.strip_prefix("desired_state.")?.splitn(3, '.');
     let workspace = tokens.next()?.parse().ok()?;
     let id = tokens.nth(1)?;
-    let by_hold = || id.parse::<HoldId>().ok().map(|hold| hold.run);
+    let by_hold = || {
+        let hold = id.parse().ok();
+        hold.map_or_else(|| parent_of(id), |hold: HoldId| Some(hold.run))
+    };
     Some((workspace, id.parse().ok().or_else(by_hold)?))
 }
 

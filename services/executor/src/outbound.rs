@@ -1,5 +1,7 @@
 //! Translates effects into messages and desired states. It decides only which lane of its queue a dispatch takes.
 
+pub(crate) mod child_runs;
+mod json;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -9,7 +11,7 @@ use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_auth::{StepClaims, StepKey};
 use holdpoint_bus::Outgoing;
-use holdpoint_contracts::executor::SERVICE;
+use holdpoint_contracts::executor::{ChildRunsEnded, SERVICE, SetChildRuns};
 use holdpoint_contracts::handoff::SetHolds;
 use holdpoint_contracts::history::{EventType, HistoryItem, Nudge};
 use holdpoint_contracts::hold::{HoldOutcome, HoldState};
@@ -32,6 +34,11 @@ use serde_json::{Value, json};
 use crate::domain::run::person_hold::HoldClosure;
 use crate::domain::{Effect, ExecutorDomain, Input, RunInput};
 use crate::executor::Executor;
+use child_runs::{
+    CHILD_RUN, CHILD_RUN_CANCEL, CHILD_RUN_END, child_run_state, refused_cancel, refused_child_run,
+    refused_end,
+};
+use json::write;
 
 /// How long a step token is valid: longer than any tool runs.
 const STEP_TOKEN_LIFE: TimeDelta = TimeDelta::days(7);
@@ -88,6 +95,7 @@ impl Outbound<ExecutorDomain> for Executor {
                         + u64::from(end.erased),
                     body: write(end)?,
                 }),
+                Effect::ChildRun { .. } | Effect::ChildRunEnded { .. } => child_run_state(effect),
                 Effect::AgentVersion { .. }
                 | Effect::Value { .. }
                 | Effect::Activity { .. }
@@ -142,6 +150,18 @@ impl Outbound<ExecutorDomain> for Executor {
                 };
                 rows_as_command(SERVICE, workspace, &first, ("ends", bodies))
             }
+            CHILD_RUN | CHILD_RUN_CANCEL => {
+                let first = SetChildRuns {
+                    children: read_first(bodies)?,
+                };
+                rows_as_command(SERVICE, workspace, &first, ("children", bodies))
+            }
+            CHILD_RUN_END => {
+                let first = ChildRunsEnded {
+                    ends: read_first(bodies)?,
+                };
+                rows_as_command(SERVICE, workspace, &first, ("ends", bodies))
+            }
             other => Err(serde::ser::Error::custom(format!(
                 "unknown kind of desired state: `{other}`"
             ))),
@@ -169,8 +189,15 @@ impl Outbound<ExecutorDomain> for Executor {
         })
     }
 
-    /// A refused hold ends as a withdrawn one, so its step fails. A refused timer is an incident of the run.
+    /// A refused hold ends as a withdrawn one, so its step fails. A refused child run, or a refused end of one, is one
+    /// that has failed. A refused timer is an incident of the run.
     fn refused(&self, sent: &SentState<'_>, problem: &Problem) -> AfterRefusal<Input> {
+        match sent.kind {
+            CHILD_RUN => return refused_child_run(sent, problem),
+            CHILD_RUN_CANCEL => return refused_cancel(problem),
+            CHILD_RUN_END => return refused_end(sent, problem, self.clock.now()),
+            _ => {}
+        }
         let Ok(hold) = sent.id.parse::<HoldId>() else {
             return AfterRefusal::Keep;
         };
@@ -375,13 +402,4 @@ fn outgoing<T: Serialize>(subject: String, body: &T) -> Option<Outgoing> {
         body: write(body)?,
         headers: Vec::new(),
     })
-}
-
-/// Our types always become JSON. If one does not, the log says so and a sweep repairs the loss.
-fn write<T: Serialize>(body: &T) -> Option<String> {
-    serde_json::to_string(body)
-        .inspect_err(
-            |error| tracing::error!(%error, "message cannot be written; a sweep sends it again"),
-        )
-        .ok()
 }

@@ -1,5 +1,6 @@
 //! Reads of the executor, answered from the rows beside the writer. They change nothing.
 
+mod child_runs;
 mod early_calls;
 mod erasure;
 mod nodes;
@@ -287,11 +288,13 @@ impl ExecutorQueries {
         self.add_original_args(&run, &edited, &mut steps).await?;
         self.mark_risky_steps(&run, &mut steps).await?;
         self.add_early_calls(&run, &plan, &mut steps).await?;
+        self.add_child_statuses(workspace, &mut steps).await?;
         let mut view = RunView {
             input: input.map(shown_input),
             steps,
             ..run.view(self.clock.now())
         };
+        self.add_output(&mut view).await?;
         self.name_unoffered_tool(workspace, &mut view).await?;
         Ok(view)
     }

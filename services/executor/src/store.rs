@@ -256,7 +256,6 @@ impl Store<ExecutorDomain> for Executor {
     ) -> Result<(), StoreError> {
         let (mut versions, mut values, mut forgotten) = (Vec::new(), Vec::new(), Vec::new());
         let (mut histories, mut lease_events, mut activities) = (vec![], vec![], vec![]);
-        let mut leases: BTreeMap<String, Option<&Lease>> = BTreeMap::new();
         let mut steps: BTreeMap<(RunId, &str), step_row::Merged<'_>> = BTreeMap::new();
         for effect in effects {
             match effect {
@@ -278,12 +277,6 @@ impl Store<ExecutorDomain> for Executor {
                 Effect::History { run, items, .. } => {
                     histories.push(history_row::active(*run, items)?);
                 }
-                Effect::Lease(lease) => {
-                    leases.insert(lease_row::id(lease.run, &lease.step), Some(lease));
-                }
-                Effect::LeaseEnded { run, step } => {
-                    leases.insert(lease_row::id(*run, step), None);
-                }
                 Effect::LeaseEvent { run, step, entry } => {
                     lease_events.push(lease_event_row::active(*run, step, entry)?);
                 }
@@ -300,6 +293,8 @@ impl Store<ExecutorDomain> for Executor {
                 Effect::Users(changes) => directory::apply(db, changes).await?,
                 Effect::DeleteExpiredRuns { .. }
                 | Effect::StepDispatch(_)
+                | Effect::Lease(_)
+                | Effect::LeaseEnded { .. }
                 | Effect::LeasesRenewed { .. }
                 | Effect::ScopeSyncPending
                 | Effect::OperationResult(_)
@@ -311,13 +306,15 @@ impl Store<ExecutorDomain> for Executor {
                 | Effect::Hold { .. }
                 | Effect::RunEnded { .. }
                 | Effect::NodeTimer { .. }
+                | Effect::ChildRun { .. }
+                | Effect::ChildRunEnded { .. }
                 | Effect::Snapshot(_)
                 | Effect::Limits { .. }
                 | Effect::PlacesChanged { .. }
                 | Effect::ProbeNode { .. } => {}
             }
         }
-        write_leases(db, leases, lease_events, effects, now).await?;
+        write_leases(db, lease_events, effects, now).await?;
         activity_row::replace(db, &forgotten, activities).await?;
         insert_rows(db, versions, None).await?;
         step_row::upsert(db, steps.into_values()).await?;
@@ -382,15 +379,19 @@ async fn write_histories_and_delete(
 /// The last effect on each lease of a batch counts. The leases of heartbeats are renewed.
 async fn write_leases(
     db: &Transaction,
-    leases: BTreeMap<String, Option<&Lease>>,
     lease_events: Vec<lease_event_row::ActiveModel>,
     effects: &[Effect],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
     let mut renewed = Vec::new();
+    let mut leases: BTreeMap<String, Option<&Lease>> = BTreeMap::new();
     for effect in effects {
         if let Effect::LeasesRenewed { working } = effect {
             renewed.extend(working.iter().map(|it| lease_row::id(it.run, &it.step)));
+        } else if let Effect::Lease(lease) = effect {
+            leases.insert(lease_row::id(lease.run, &lease.step), Some(lease));
+        } else if let Effect::LeaseEnded { run, step } = effect {
+            leases.insert(lease_row::id(*run, step), None);
         }
     }
     let held: Vec<_> = leases.values().filter_map(|lease| *lease).collect();

@@ -109,10 +109,10 @@ fn buttons(event: &RequestEvent, base: &str) -> Vec<Value> {
 
 /// The headline prefix.
 fn label(event: &RequestEvent) -> &'static str {
-    use holdpoint_contracts::run::HoldKind::{Approval, Handoff, Input, Signal, Timer};
+    use holdpoint_contracts::run::HoldKind::{Approval, ChildRun, Handoff, Input, Signal, Timer};
     match (event.kind, event.request.kind) {
         (RequestEventKind::Opened, Approval) => "Approval wanted",
-        (RequestEventKind::Opened, Input | Timer | Signal) => "Answer wanted",
+        (RequestEventKind::Opened, Input | Timer | Signal | ChildRun) => "Answer wanted",
         (RequestEventKind::Opened, Handoff) => "Person wanted",
         (RequestEventKind::Assigned, _) => "Reassigned",
         (RequestEventKind::Escalated, _) => "Escalated",

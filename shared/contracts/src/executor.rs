@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use holdpoint_ids::{AgentName, ContactId, RunId, ToolName};
+use holdpoint_ids::{AgentName, ContactId, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -27,16 +27,23 @@ use crate::steps::{
 use crate::suspension::{
     EndedRuns, GetSnapshot, SnapshotView, StepOnResume, SuspendRun, SuspendSteps,
 };
-use crate::tool::{RegisterTools, RegisteredTool, ToolSpec, ToolView};
+use crate::tool::{RegisterTools, RegisteredTool, ToolView};
 
+mod child_runs;
 mod migrate_run;
 mod pauses;
 mod scheduled_starts;
+mod tools;
 mod watch_run_ends;
 
+pub use child_runs::{
+    ChildRunEnd, ChildRunEndReply, ChildRunStart, ChildRunState, ChildRunsEnded, DesiredChildRun,
+    RemainingBudget, SetChildRuns,
+};
 pub use migrate_run::MigrateRun;
 pub use pauses::{PauseNew, PauseWaiting};
 pub use scheduled_starts::{ScheduledStart, ScheduledStartReply, StartScheduled};
+pub use tools::{DeleteTool, GetTool, ListTools, PutTool};
 pub use watch_run_ends::{RunEndWatched, RunEndsOf, WatchRunEnds};
 
 /// Name of the service, as in subjects.
@@ -57,6 +64,8 @@ commands! {
     RegisterTools:   "register_tools"(node)            -> Vec<Reply<RegisteredTool>>;
     StartRun:        "start_run"(run)                  -> crate::run::StartedRun;
     StartScheduled:  "start_scheduled"(starts[0].run)  -> Vec<Reply<ScheduledStartReply>>;
+    SetChildRuns:    "set_child_runs"(children[0].run) -> Vec<Reply<()>>;
+    ChildRunsEnded:  "child_runs_ended"(ends[0].id)    -> Vec<Reply<ChildRunEndReply>>;
     PauseRun:        "pause_run"(run)                  -> ChangedRun;
     ResumeRun:       "resume_run"(run)                 -> ChangedRun;
     CancelRun:       "cancel_run"(run)                 -> ChangedRun;
@@ -310,24 +319,6 @@ pub struct HandoffsUpdated {
     pub handled: Vec<HandoffUpdate>,
 }
 
-/// Registers a tool that is an HTTP call, or states what counts for a tool of workers (`POST /tools`).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PutTool {
-    pub tool: ToolSpec,
-    /// The `seen` of the tool that the operator has looked at. Required to lower what counts below a registration of
-    /// nodes that is newer than the last put.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seen: Option<u64>,
-}
-
-/// Forgets a registered tool; steps that call it then fail.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DeleteTool {
-    pub name: ToolName,
-}
-
 /// Timers that have fired; one message a batch of the scheduler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimersFired {
@@ -428,22 +419,6 @@ impl GetRun {
             raw_errors: false,
         }
     }
-}
-
-/// One tool, with the registrations of nodes and the changes of operators.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GetTool {
-    pub tool: ToolName,
-}
-
-/// All tools by name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ListTools {
-    /// 1 to 500.
-    pub limit: u64,
-    pub cursor: Option<String>,
 }
 
 /// Nodes that work for this workspace, by name.

@@ -366,7 +366,7 @@ impl OnTimeout {
     #[must_use]
     pub const fn of(kind: HoldKind) -> Self {
         match kind {
-            HoldKind::Timer | HoldKind::Input | HoldKind::Signal => Self::Fail,
+            HoldKind::Timer | HoldKind::Input | HoldKind::Signal | HoldKind::ChildRun => Self::Fail,
             HoldKind::Handoff => Self::Continue,
             HoldKind::Approval => Self::Escalate,
         }

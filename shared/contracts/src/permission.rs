@@ -12,10 +12,10 @@ mod tests;
 use crate::asking::RequestInput;
 use crate::erasure::EraseContact;
 use crate::executor::{
-    AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HandoffsUpdated,
-    HoldsClosed, MigrateRun, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun,
-    ResumeScope, RetryRun, SignalRun, StartRun, StartScheduled, TakeOverRun, TimersFired,
-    WatchRunEnds,
+    AddActivity, ApplyAgent, CancelRun, ChildRunsEnded, DeleteAgent, DeleteContact, DeleteTool,
+    HandoffsUpdated, HoldsClosed, MigrateRun, PatchContact, PauseRun, PauseScope, PutContact,
+    PutTool, ResumeRun, ResumeScope, RetryRun, SetChildRuns, SignalRun, StartRun, StartScheduled,
+    TakeOverRun, TimersFired, WatchRunEnds,
 };
 use crate::handoff::{
     ActOnRequest, AskAgain, CreateStandingApproval, DecideRequest, DecideRequests, DeletePolicy,
@@ -111,7 +111,9 @@ pub fn permissions(client: &Client, inboxes: &str) -> Permissions {
     match client {
         Client::Executor => {
             serves(executor::SERVICE, &mut publish, &mut subscribe);
-            publish.extend(stored! { SetTimers, SetHolds, RecordRunEnds });
+            publish.extend(stored! {
+                SetTimers, SetHolds, RecordRunEnds, SetChildRuns, ChildRunsEnded
+            });
             publish.extend(["hp.*.steps.>".into(), "hp.sys.node.*".into()]);
             publish.push(subject::ended_calls());
             subscribe.push(subject::ended_calls());

@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
+mod child_runs;
+
+pub use child_runs::{ChildRunView, ParentRunView};
+
 words!(RunStatus, StepStatus, HoldKind, LeaseAction);
 all_variants!(RunStatus);
 
@@ -136,6 +140,8 @@ pub enum HoldKind {
     Handoff,
     /// A program or a user sends the named signal. Only runs have it.
     Signal,
+    /// Other runs end, which a step of the run has started. Only runs have it.
+    ChildRun,
 }
 
 /// One hold that keeps a run.
@@ -168,6 +174,8 @@ pub enum PauseScope {
     Agent,
     /// Everything in the workspace.
     Workspace,
+    /// The run whose step has started this one.
+    Parent,
 }
 
 /// One pause; a run moves only when none is left.
@@ -226,7 +234,7 @@ pub struct Spent {
 pub struct StepView {
     /// The same in plan, log, event and row (S2-R1).
     pub id: String,
-    /// `tool`, `wait`, `ask` or `handoff`.
+    /// `tool`, `wait`, `wait_for`, `ask`, `handoff`, `run` or `finish`.
     pub kind: String,
     pub status: StepStatus,
     pub tool: Option<ToolName>,
@@ -273,6 +281,9 @@ pub struct StepView {
     /// The progress of a step with `for_each`, once it has begun. Its children follow it in the list of steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<StepItems>,
+    /// The runs that a step with `run` has started, in the order of the list.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub child_runs: Vec<ChildRunView>,
     /// When it began: started, or began to wait.
     #[serde(default, with = "crate::instant::option")]
     pub started_at: Option<DateTime<Utc>>,
@@ -380,6 +391,9 @@ pub struct RunView {
     /// One sentence: what is going on.
     pub message: String,
     pub contact: Option<ContactId>,
+    /// The step that has started it, if it is a child run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ParentRunView>,
     pub labels: BTreeMap<String, String>,
     pub waiting_on: Vec<WaitingOn>,
     pub paused_by: Vec<PausedBy>,
@@ -405,7 +419,7 @@ pub struct RunView {
     /// In the order of the plan; only in the view of a single run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepView>,
-    /// `{summary}` once completed.
+    /// `{summary}` once completed; with `output` if its `finish` has one, in the view of a single run.
     pub result: Option<Value>,
     /// Why it failed or was cancelled.
     pub failure: Option<Failure>,

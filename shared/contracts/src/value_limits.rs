@@ -23,13 +23,15 @@ const MESSAGE_DEPTH_MAX: usize = 64;
 pub const VALUES_MAX: usize = 100_000;
 
 /// Commands that services send to each other.
-const BETWEEN_SERVICES: [&str; 9] = [
+const BETWEEN_SERVICES: [&str; 11] = [
     "set_holds",
     "holds_closed",
     "handoffs_updated",
     "set_timers",
     "timers_fired",
     "start_scheduled",
+    "set_child_runs",
+    "child_runs_ended",
     "record_request_events",
     "record_run_ends",
     "watch_run_ends",

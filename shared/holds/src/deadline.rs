@@ -19,9 +19,11 @@ pub const RANGE_TEXT: &str = "expected 1 second to 90 days";
 pub const fn default_timeout_ms(kind: HoldKind) -> u64 {
     match kind {
         HoldKind::Input => 5 * 60_000,
-        HoldKind::Approval | HoldKind::Handoff | HoldKind::Timer | HoldKind::Signal => {
-            7 * 86_400_000
-        }
+        HoldKind::Approval
+        | HoldKind::Handoff
+        | HoldKind::Timer
+        | HoldKind::Signal
+        | HoldKind::ChildRun => 7 * 86_400_000,
     }
 }
 
@@ -34,6 +36,10 @@ pub fn timeout_error(kind: HoldKind, timeout_ms: u64) -> Option<&'static str> {
     }
     Some(match kind {
         HoldKind::Handoff => "expected 1 second to 90 days, or 0 for no automatic end",
-        HoldKind::Timer | HoldKind::Approval | HoldKind::Input | HoldKind::Signal => RANGE_TEXT,
+        HoldKind::Timer
+        | HoldKind::Approval
+        | HoldKind::Input
+        | HoldKind::Signal
+        | HoldKind::ChildRun => RANGE_TEXT,
     })
 }

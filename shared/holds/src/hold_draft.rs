@@ -48,9 +48,9 @@ impl HoldDraft<'_> {
             errors.add("/timeout_ms", message);
         }
         errors.add_if(
-            spec.kind == HoldKind::Signal,
+            matches!(spec.kind, HoldKind::Signal | HoldKind::ChildRun),
             "/kind",
-            "expected `timer`, `approval`, `input` or `handoff`; only a run waits for a signal",
+            "expected `timer`, `approval`, `input` or `handoff`; only a run waits for a signal or a child run",
         );
         if spec.step.is_none() && !spec.items.is_empty() {
             errors.add(

@@ -133,12 +133,25 @@ impl RunId {
         created_ms: i64,
         fired_ms: i64,
     ) -> Self {
-        let from = format!("{workspace} {schedule} {created_ms} {fired_ms}");
+        Self::derived(
+            &format!("{workspace} {schedule} {created_ms} {fired_ms}"),
+            fired_ms,
+        )
+    }
+
+    /// The id of a run that a step of another run starts. Derived, so that a repeated start is the same run. `place`
+    /// distinguishes the runs that the hold of the step waits for.
+    #[must_use]
+    pub fn of_child(hold: HoldId, place: u32, started_ms: i64) -> Self {
+        Self::derived(&format!("{hold} {place}"), started_ms)
+    }
+
+    fn derived(from: &str, at_ms: i64) -> Self {
         let mut drawn = [0; 10];
         for (byte, digest) in drawn.iter_mut().zip(Sha256::digest(from)) {
             *byte = digest;
         }
-        let millis = u64::try_from(fired_ms).unwrap_or_default();
+        let millis = u64::try_from(at_ms).unwrap_or_default();
         Self::from_uuid(uuid::Builder::from_unix_timestamp_millis(millis, &drawn).into_uuid())
     }
 }

@@ -15,7 +15,7 @@ use crate::world::{PATIENCE, log};
 
 /// Commands of people and programs. In CI the service dies after the commit and after publishing. `cargo xtask test
 /// --exhaustive` plays all points.
-pub(super) const COMMANDS: [Row; 41] = [
+pub(super) const COMMANDS: [Row; 43] = [
     Row("executor", "apply_agent", false, Workload::Definitions),
     Row("executor", "put_tool", false, Workload::Definitions),
     Row("executor", "delete_tool", false, Workload::Definitions),
@@ -83,6 +83,8 @@ pub(super) const COMMANDS: [Row; 41] = [
     Row("executor", "resume_run", false, Workload::RunRequests),
     Row("executor", "retry_run", false, Workload::Retries),
     Row("executor", "signal_run", false, Workload::Signals),
+    Row("executor", "set_child_runs", true, Workload::ChildRuns),
+    Row("executor", "child_runs_ended", true, Workload::ChildRuns),
     Row("executor", "suspend_run", false, Workload::Suspensions),
     Row("executor", "migrate_run", false, Workload::ManyRuns),
     Row("executor", "start_operation", false, Workload::ManyRuns),

@@ -132,6 +132,44 @@ impl Trial<'_> {
         self.check_history(&run, &all).await
     }
 
+    /// The first child run that completes is the result, and the two that wait are cancelled. Each starts and ends once.
+    pub(super) async fn start_child_runs(&self) -> anyhow::Result<()> {
+        let steps = json!([log("hi"), { "finish": { "summary": "Done.", "output": 7 } }]);
+        let quick = json!({ "agent": "quick-child", "steps": steps });
+        let slow = json!({ "agent": "slow-child", "steps": [{ "wait": "1 day" }] });
+        let first = json!(["slow-child", "quick-child", "slow-child"]);
+        let steps = json!([{ "id": "ask", "run": { "first": first } }, log("after")]);
+        let parent = json!({ "agent": "parent", "steps": steps });
+        for agent in [quick, slow, parent] {
+            let name = agent["agent"].as_str().context("a name")?.to_owned();
+            self.post(&name, "/agents", &agent).await?;
+        }
+        let run = id_of(&self.post("run", "/agents/parent/runs", &json!({})).await?)?;
+        let run = format!("/runs/{run}");
+        let ended = self
+            .until_seen("the end", &run, |run| run["status"] == "completed")
+            .await?;
+        let step = &ended["steps"][0];
+        ensure!(step["response"]["data"]["output"] == 7, "{ended}");
+        let statuses = ["cancelled", "completed", "cancelled"];
+        let children = step["child_runs"].as_array().context("child runs")?;
+        ensure!(children.len() == statuses.len(), "{ended}");
+        for (child, status) in children.iter().zip(statuses) {
+            let path = format!("/runs/{}", child["run"].as_str().context("a run")?);
+            self.until_seen("the end of a child", &path, |run| run["status"] == status)
+                .await?;
+            let end = format!("run.{status}");
+            let all = [("run.started", 1), (end.as_str(), 1)];
+            self.check_history(&path, &all).await?;
+        }
+        let all = [
+            ("run.resumed", 1),
+            ("step.succeeded", 1),
+            ("run.completed", 1),
+        ];
+        self.check_history(&run, &all).await
+    }
+
     /// A run that waits is suspended and resumed. Status, snapshot and event come together (S1-R7, S1-R10).
     pub(super) async fn suspend_run(&self) -> anyhow::Result<()> {
         let steps = json!([log("before"), { "wait": "1 day" }]);

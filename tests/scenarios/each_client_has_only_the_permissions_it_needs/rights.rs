@@ -82,7 +82,9 @@ pub(super) const SERVER_API: [&str; 12] = [
 ];
 
 /// Messages between services: the only sender, and the subject in the stream of the receiver.
-const FACTS: [(&str, &str); 8] = [
+const FACTS: [(&str, &str); 10] = [
+    ("executor.set_child_runs", "executor"),
+    ("executor.child_runs_ended", "executor"),
     ("executor.start_scheduled", "scheduler"),
     ("executor.timers_fired", "scheduler"),
     ("executor.holds_closed", "handoff"),

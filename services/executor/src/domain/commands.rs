@@ -2,6 +2,7 @@
 
 pub(crate) mod apply_agent;
 pub(crate) mod cancel_run;
+pub(crate) mod child_runs_ended;
 pub(crate) mod erase_contact;
 pub(crate) mod handoffs_updated;
 pub(crate) mod heartbeat;
@@ -18,6 +19,7 @@ pub(crate) mod report_tool_availability;
 pub(crate) mod request_input;
 pub(crate) mod resume_run;
 pub(crate) mod retry_run;
+pub(crate) mod set_child_runs;
 pub(crate) mod signal_run;
 pub(crate) mod start_operation;
 pub(crate) mod start_run;

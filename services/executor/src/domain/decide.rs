@@ -12,6 +12,7 @@ use holdpoint_ids::{RunId, ToolName, UserName, Workspace};
 
 use crate::domain::commands::apply_agent::apply_agent;
 use crate::domain::commands::cancel_run::cancel_run;
+use crate::domain::commands::child_runs_ended::{end_child_run, ignored, refuse_child_run};
 use crate::domain::commands::erase_contact::{complete_erasure, erase_contact, erase_run};
 use crate::domain::commands::handoffs_updated::update_handoff;
 use crate::domain::commands::heartbeat::change_node;
@@ -28,6 +29,7 @@ use crate::domain::commands::report_tool_availability::report_tool_availability;
 use crate::domain::commands::request_input::request_input;
 use crate::domain::commands::resume_run::resume_run;
 use crate::domain::commands::retry_run::retry_run;
+use crate::domain::commands::set_child_runs::{set_child_run, start_child_run};
 use crate::domain::commands::signal_run::signal_run;
 use crate::domain::commands::start_operation::change_operation;
 use crate::domain::commands::start_run::start_run;
@@ -356,11 +358,20 @@ fn start_fresh_run(
     if let RunInput::StartScheduled(start) = input {
         return start_scheduled(workspace, run, start, lookup, now);
     }
+    if let RunInput::SetChildRun(desired) = input {
+        return start_child_run(workspace, desired, lookup, now);
+    }
+    if let RunInput::ChildRunEnded(_) | RunInput::ChildRunRefused(_) = input {
+        return finish(Ok(ignored()));
+    }
     start_run(workspace, run, input, lookup, now)
 }
 
 const fn is_start(input: &RunInput) -> bool {
-    matches!(input, RunInput::Start { .. } | RunInput::StartScheduled(_))
+    matches!(
+        input,
+        RunInput::Start { .. } | RunInput::StartScheduled(_) | RunInput::SetChildRun(_)
+    )
 }
 
 /// A command counts while its user is active: it may have waited. The gateway knows users that this copy does
@@ -402,6 +413,9 @@ fn decide_run<'a>(
         RunInput::StartScheduled(_) => Ok(RunOutcome::Unchanged(Reply::ScheduledStart(
             ScheduledStartReply::Started,
         ))),
+        RunInput::SetChildRun(desired) => set_child_run(transition, desired),
+        RunInput::ChildRunEnded(end) => end_child_run(transition, end),
+        RunInput::ChildRunRefused(refused) => refuse_child_run(transition, refused),
         RunInput::Pause { by, waiting } => pause_run(transition, by, *waiting),
         RunInput::Resume { by, mode, step } => resume_run(transition, by, *mode, step.as_ref()),
         RunInput::Suspend { by, reason } => suspend_run(transition, by, reason.as_deref()),

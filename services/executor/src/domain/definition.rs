@@ -18,6 +18,7 @@ mod limits;
 mod lines;
 pub(in crate::domain) mod people;
 mod read;
+mod run_steps;
 pub(in crate::domain) mod signal_steps;
 mod step;
 mod tool_failures;
@@ -85,6 +86,7 @@ impl AgentChecker<'_> {
         let inputs = self.inputs(fields);
         let limits = self.limits(fields.get("limits"));
         let drafts = self.drafts(fields)?;
+        self.own_runs(agent.as_deref(), &drafts);
         let steps = self.steps(drafts);
         Some(Plan {
             agent: agent?,
@@ -328,6 +330,7 @@ impl AgentChecker<'_> {
             | Action::WaitFor(_)
             | Action::Ask(_)
             | Action::Handoff(_)
+            | Action::Run(_)
             | Action::Finish(_) => action.kind(),
         };
         let names = Names {

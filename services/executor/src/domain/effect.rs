@@ -7,7 +7,8 @@ use holdpoint_contracts::asking::RequestedInput;
 use holdpoint_contracts::contact::{Activity, ContactView};
 use holdpoint_contracts::erasure::ErasureView;
 use holdpoint_contracts::executor::{
-    AppliedAgent, ChangedScope, RunEndWatched, ScheduledStartReply, TimerReply,
+    AppliedAgent, ChangedScope, ChildRunEnd, ChildRunEndReply, DesiredChildRun, RunEndWatched,
+    ScheduledStartReply, TimerReply,
 };
 use holdpoint_contracts::handoff::UserChange;
 use holdpoint_contracts::history::HistoryItem;
@@ -91,6 +92,18 @@ pub enum Effect {
         workspace: Workspace,
         end: Box<RunEnded>,
     },
+    /// Send the desired state of a run that a step has started.
+    ChildRun {
+        workspace: Workspace,
+        /// Among the runs of the step.
+        place: u32,
+        desired_state: Box<DesiredChildRun>,
+    },
+    /// Send the end of a child run to its parent.
+    ChildRunEnded {
+        workspace: Workspace,
+        end: Box<ChildRunEnd>,
+    },
     /// Store a lease: a step was granted.
     Lease(Box<Lease>),
     /// Delete a lease: the step is no longer with a worker.
@@ -167,6 +180,7 @@ pub enum Reply {
     /// To a worker whose part of a snapshot is not kept, although its step was released.
     Refused(Box<Problem>),
     ScheduledStart(ScheduledStartReply),
+    ChildRunEnd(ChildRunEndReply),
     Erasure(ErasureView),
     /// To any other command: it is done.
     Nothing(()),

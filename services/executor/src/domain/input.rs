@@ -6,7 +6,9 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::asking::ToolQuestion;
 use holdpoint_contracts::contact::Activity;
-use holdpoint_contracts::executor::{PauseNew, PauseWaiting, ScheduledStart};
+use holdpoint_contracts::executor::{
+    ChildRunEnd, DesiredChildRun, PauseNew, PauseWaiting, ScheduledStart,
+};
 use holdpoint_contracts::handoff::UserChange;
 use holdpoint_contracts::hold::HandoffEvent;
 use holdpoint_contracts::message::Actor;
@@ -208,6 +210,12 @@ pub enum RunInput {
     },
     /// A schedule starts it.
     StartScheduled(Box<ScheduledStart>),
+    /// The run whose step starts it wants it to go on, to pause or to end.
+    SetChildRun(Box<DesiredChildRun>),
+    /// A run that its step has started has ended.
+    ChildRunEnded(Box<ChildRunEnd>),
+    /// The start of a run by its step was refused.
+    ChildRunRefused(Box<RefusedChildRun>),
     /// A person freezes it.
     Pause { by: Actor, waiting: PauseWaiting },
     /// An operator resumes it, and says what happens with the steps that were in progress at its suspension.
@@ -282,6 +290,19 @@ pub enum RunInput {
     },
     /// The kernel reports a dead letter that concerns the run.
     Incident { reason: String },
+}
+
+/// A child run that cannot start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedChildRun {
+    pub hold: HoldId,
+    /// Among the runs of the step.
+    pub place: u32,
+    /// Of the refused desired state.
+    pub rev: u64,
+    /// Code of the refusal.
+    pub code: String,
+    pub message: String,
 }
 
 /// A delivered step that a worker wants to start.

@@ -170,6 +170,10 @@ pub enum Refusal {
         "the starts that the `rate` of agent `{0}` allows are reserved for 366 days, which is the most; start the run later"
     )]
     TooManyStarts(AgentName),
+    #[error(
+        "agent `{0}` has started a run for the same contact or key before, so it starts no other one"
+    )]
+    StartedBefore(AgentName),
     /// Pointers are into the inputs.
     #[error("the inputs do not match the agent's `inputs`")]
     InvalidInput(Vec<FieldError>),
@@ -257,6 +261,7 @@ impl Refusal {
             Self::ScopeBusy => (409, "scope_busy"),
             Self::TooManyOperations => (409, "too_many_operations"),
             Self::TooManyStarts(_) => (409, "too_many_starts"),
+            Self::StartedBefore(_) => (409, "started_before"),
             Self::TooManyQuestions(_) => (409, "too_many_questions"),
             Self::TooManyRetries(_) => (409, "too_many_retries"),
             Self::SignalKeyReused { .. } => (409, "signal_key_reused"),

@@ -2,6 +2,7 @@
 
 pub(crate) mod approval_gate;
 pub(crate) mod budgets;
+pub(crate) mod child_runs;
 pub(crate) mod close_approval;
 pub(crate) mod close_person_hold;
 pub(crate) mod conditions;
@@ -34,6 +35,7 @@ pub(crate) mod result_schema;
 pub(crate) mod retried_steps;
 pub(crate) mod revisions;
 pub(crate) mod run_places;
+pub(crate) mod run_steps;
 pub(crate) mod run_watchers;
 pub(crate) mod scope_sync;
 pub(crate) mod scopes;

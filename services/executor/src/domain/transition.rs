@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::history::{EventType, HistoryItem};
 use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::run::{ActionResult, FailedAttempt, Failure, FailureClass};
+use holdpoint_contracts::run::{ActionResult, FailedAttempt, Failure, FailureClass, ResumeMode};
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::suspension::SnapshotView;
 use holdpoint_ids::{HoldId, NAME_CHARS_MAX};
@@ -100,6 +100,8 @@ pub(crate) struct RunTransition<'a> {
     pub(crate) values: Vec<(String, Arc<Value>)>,
     /// The snapshot to store.
     pub(crate) snapshot: Option<Box<SnapshotView>>,
+    /// How the waits of a resumed run continue. Its child runs do the same.
+    pub(crate) resume_mode: ResumeMode,
 }
 
 impl<'a> RunTransition<'a> {
@@ -118,6 +120,7 @@ impl<'a> RunTransition<'a> {
             items: Vec::new(),
             values: Vec::new(),
             snapshot: None,
+            resume_mode: ResumeMode::default(),
         }
     }
 

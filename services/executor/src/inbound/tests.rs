@@ -11,8 +11,9 @@
 use chrono::TimeDelta;
 use holdpoint_auth::{Claims, Secrets, StepClaims};
 use holdpoint_contracts::asking::ToolQuestion;
-use holdpoint_contracts::executor::PauseWaiting;
-use holdpoint_contracts::executor::{StartRun, TimerFired};
+use holdpoint_contracts::executor::{
+    ChildRunState, DesiredChildRun, PauseWaiting, StartRun, TimerFired,
+};
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::ResumeMode;
 use holdpoint_contracts::suspension::StepOnResume;
@@ -255,6 +256,8 @@ fn a_buried_message_is_told_to_the_runs_it_names() {
     for subject in [
         format!("desired_state.acme.hold.{hold}"),
         format!("desired_state.acme.ended.{one}"),
+        format!("desired_state.acme.child_run_cancel.{hold}.0"),
+        format!("desired_state.acme.child_run_end.{hold}.{two}"),
     ] {
         let inputs = incident(&subject, b"{}", "too large");
         assert!(
@@ -263,6 +266,31 @@ fn a_buried_message_is_told_to_the_runs_it_names() {
         );
     }
     assert!(incident("desired_state.sys.timer.node_a", b"{}", "too large").is_empty());
+}
+
+/// A cancel that its child cannot handle shows there, because the child runs on.
+#[test]
+fn a_buried_desired_state_of_a_child_run_is_told_to_the_child() {
+    let child = RunId::fresh();
+    let hold = HoldId {
+        run: RunId::fresh(),
+        number: 2,
+    };
+    let reason = "its parent failed".to_owned();
+    let desired = DesiredChildRun {
+        run: child,
+        rev: 4,
+        hold,
+        step: "ask".to_owned(),
+        agent: "helper".parse().unwrap(),
+        state: ChildRunState::Cancelled { reason },
+    };
+    let input = run_input(&acme(), child, RunInput::SetChildRun(Box::new(desired)));
+    let incident = incident_of(&input, "unreadable");
+    assert!(
+        matches!(&incident, Some(Input::Run { run, input: RunInput::Incident { .. }, .. }) if *run == child),
+        "{incident:?}"
+    );
 }
 
 /// S3-R2: a step token alone says which dispatch asks; to it another run does not exist. Whoever has

@@ -14,7 +14,7 @@ use super::*;
 use crate::domain::StepRow;
 use crate::workspace_shares::SHARE;
 
-fn acme() -> Workspace {
+pub(super) fn acme() -> Workspace {
     "acme".parse().unwrap()
 }
 

@@ -4,6 +4,7 @@
 //! warns [`WARNINGS_MAX`] times at most, and compares spellings and schemas on a blocking thread.
 
 mod plan;
+mod runs;
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -98,6 +99,7 @@ impl ExecutorQueries {
     ) -> Result<Vec<FieldError>, QueryError> {
         let mut warnings = self.tool_warnings(workspace, steps).await?;
         warnings.extend(self.people_warnings(workspace, plan).await?);
+        warnings.extend(self.run_warnings(workspace, plan).await?);
         if plan.steps.iter().any(may_be_skipped) {
             let plan = plan.clone();
             let found = self.on_blocking_thread(move || skipped_references(&plan));

@@ -48,7 +48,7 @@ impl Erasures {
 impl Sweep<Executor> for Erasures {
     const NAME: &'static str = "erasures";
     /// A command starts the sweep at once. This finds what a stopped replica has not finished.
-    const EVERY: Duration = Duration::from_secs(1);
+    const EVERY: Duration = Duration::from_secs(5);
 
     fn page<'a>(
         &'a mut self,

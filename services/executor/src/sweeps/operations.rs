@@ -28,7 +28,7 @@ pub(super) struct Operations(pub(super) Arc<PendingSweep>);
 impl Sweep<Executor> for Operations {
     const NAME: &'static str = "operations";
     /// A command starts the sweep at once. This finds what a stopped replica has not finished.
-    const EVERY: Duration = Duration::from_secs(1);
+    const EVERY: Duration = Duration::from_secs(5);
 
     fn page<'a>(
         &'a mut self,

@@ -28,7 +28,8 @@ pub(super) struct ScopeSync(pub(super) Arc<PendingSweep>);
 
 impl Sweep<Executor> for ScopeSync {
     const NAME: &'static str = "scope_sync";
-    const EVERY: Duration = Duration::from_millis(200);
+    /// A command starts the sweep at once. This finds what a stopped replica has not finished.
+    const EVERY: Duration = Duration::from_secs(5);
 
     fn page<'a>(
         &'a mut self,

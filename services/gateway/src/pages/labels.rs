@@ -38,6 +38,7 @@ pub(super) const fn hold_kind(kind: HoldKind) -> &'static str {
     match kind {
         HoldKind::Timer => "Timer",
         HoldKind::Signal => "Signal",
+        HoldKind::ChildRun => "Child runs",
         HoldKind::Approval => "Approval",
         HoldKind::Input => "Question",
         HoldKind::Handoff => "Handoff",

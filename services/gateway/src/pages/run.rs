@@ -115,7 +115,10 @@ async fn load(viewer: &Viewer, run: RunId) -> Result<RunPage, Problem> {
     let (history, requests) = tokio::join!(viewer.query(&history), app.requests(caller, &requests));
     let mut history = history?;
     let claims = Some(&*caller.claims);
-    if let Some(hidden) = app.redaction_of(&caller.workspace, claims, run).await {
+    if let Some(hidden) = app
+        .redaction_of(&caller.workspace, claims, run, &view.steps)
+        .await
+    {
         let items = history.items.into_iter();
         history.items = items.map(|item| hidden.redact_item(item)).collect();
         view = hidden.redact_run(view);
@@ -147,6 +150,9 @@ fn head(user: &SignedInUser, run: &RunView) -> Fragment {
                 p.meta {
                     span { code { (run.id) } }
                     span { "Version " (run.version) }
+                    @if let Some(parent) = &run.parent {
+                        span { "Started by " a href={ "/runs/" (parent.run) } { (one_line(&parent.step, 100)) " of " (parent.run) } }
+                    }
                     span { "Started " (labels::instant(run.created_at, user.zone)) }
                     @if let Some(at) = run.ended_at { span { "Ended " (labels::instant(at, user.zone)) } }
                     @for (name, value) in &run.labels { span { (one_line(name, 60)) ": " (one_line(value, 100)) } }
@@ -184,6 +190,7 @@ const fn pause_label(pause: &PausedBy) -> &'static str {
         PauseScope::Run => "Paused",
         PauseScope::Agent => "Agent paused",
         PauseScope::Workspace => "Workspace paused",
+        PauseScope::Parent => "Parent run paused",
     }
 }
 

@@ -40,6 +40,12 @@ fn step(step: &StepView, zone: Tz) -> Markup {
                 span.state { (labels::step_status_chip(step.status)) }
             }
             @if let Some(approval) = &step.approval_state { (decision(approval, zone)) }
+            @for child in &step.child_runs {
+                p.muted {
+                    "Run of " (child.agent) " · " a href={ "/runs/" (child.run) } { (child.run) }
+                    @if let Some(status) = child.status { " · " (labels::run_status_chip(status)) }
+                }
+            }
             @if step.early_call.is_some() { p.muted.approval { "May be approved before it is reached." } }
             @if let Some(response) = &step.response { (short(response)) }
             @if let Some(code) = step.error_code.as_ref().filter(|_| !has_error_text(step)) { p.error { (humanize(code)) } }

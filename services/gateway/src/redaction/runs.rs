@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use holdpoint_auth::{Claims, Right};
+use holdpoint_contracts::executor::GetRun;
 use holdpoint_contracts::handoff::{ListRequests, RequestView};
 use holdpoint_contracts::history::{EventType, HistoryItem};
 use holdpoint_contracts::run::{ActionResult, ApprovalState, HoldKind, Page, RunView, StepView};
@@ -32,6 +33,8 @@ const RESULT_SHOWN: [&str; 10] = [
     "by",
     "at",
 ];
+/// Fields of the result of a child run that every reader sees.
+const RUN_RESULT_SHOWN: [&str; 4] = ["run", "agent", "status", "summary"];
 /// Fields of an answer in the history that every reader sees.
 const ANSWER_SHOWN: [&str; 5] = ["hold", "request", "question", "by", "at"];
 /// Fields of a rejection in the history that every reader sees.
@@ -48,18 +51,22 @@ pub(crate) struct RunRedaction {
     handed_off: BTreeSet<String>,
     /// Fields of the input that a person supplied.
     inputs: BTreeSet<String>,
+    /// Steps that start runs. The outputs of these runs may contain answers that the runs hide.
+    run_steps: BTreeSet<String>,
     /// Not all requests are known, so everything that may be an answer is hidden.
     is_incomplete: bool,
 }
 
 impl App {
     /// The redaction of a run for a user; none for operators and steps. It must be read after the run, so that it
-    /// includes all requests of the run.
+    /// includes all requests of the run. Without its steps, the outputs of child runs are known only to
+    /// [`RunRedaction::redact_run`].
     pub(crate) async fn redaction_of(
         &self,
         workspace: &Workspace,
         user: Option<&Claims>,
         run: RunId,
+        steps: &[StepView],
     ) -> Option<RunRedaction> {
         // A step sees its whole run, because its tool works with the answers.
         let claims = user.filter(|claims| !grants(&claims.roles, Right::Operate))?;
@@ -72,7 +79,13 @@ impl App {
         if let Err(problem) = &found {
             tracing::info!(%problem, %run, "requests of a run cannot be read; all its answers are hidden");
         }
-        Some(RunRedaction::of(claims, found.ok()))
+        Some(RunRedaction::of(claims, found.ok(), steps))
+    }
+}
+
+fn remove_output(result: &mut Value) {
+    if let Some(fields) = result.as_object_mut() {
+        fields.remove("output");
     }
 }
 
@@ -87,16 +100,23 @@ pub(crate) async fn redact_items(
     }
     let redaction = reader
         .app
-        .redaction_of(&reader.workspace, reader.user(), run);
-    let Some(redaction) = redaction.await else {
+        .redaction_of(&reader.workspace, reader.user(), run, &[]);
+    let Some(mut redaction) = redaction.await else {
         return items;
     };
+    // Only the values of a condition have paths.
+    if items.iter().any(|item| item.data.get("values").is_some()) {
+        match reader.query(GetRun::of(run)).await {
+            Ok(view) => redaction.run_steps = run_steps(&view.steps),
+            Err(_unreadable) => redaction.is_incomplete = true,
+        }
+    }
     let items = items.into_iter();
     items.map(|item| redaction.redact_item(item)).collect()
 }
 
 impl RunRedaction {
-    fn of(claims: &Claims, requests: Option<Page<RequestView>>) -> Self {
+    fn of(claims: &Claims, requests: Option<Page<RequestView>>, steps: &[StepView]) -> Self {
         let Some(requests) = requests else {
             return Self {
                 is_incomplete: true,
@@ -105,6 +125,7 @@ impl RunRedaction {
         };
         let mut redaction = Self {
             is_incomplete: requests.next_cursor.is_some(),
+            run_steps: run_steps(steps),
             ..Self::default()
         };
         for request in requests.items {
@@ -150,10 +171,30 @@ impl RunRedaction {
         } else if let Some(input) = run.input.as_mut().and_then(Value::as_object_mut) {
             input.retain(|name, _| !self.inputs.contains(name));
         }
+        let has_child_runs = run.steps.iter().any(starts_runs);
+        let hides_any = self.is_incomplete || !self.steps.is_empty() || has_child_runs;
+        if let Some(result) = run.result.as_mut().filter(|_| hides_any) {
+            remove_output(result);
+        }
         for step in &mut run.steps {
             self.redact_step(step);
+            // Outputs of child runs are shown, or hidden, with these runs.
+            if starts_runs(step) || (step.kind == "finish" && hides_any) {
+                Self::redact_output(step);
+            }
         }
         run
+    }
+
+    /// An output may contain answers.
+    fn redact_output(step: &mut StepView) {
+        let Some(response) = &mut step.response else {
+            return;
+        };
+        if let Some(results) = response.data.as_array_mut() {
+            results.iter_mut().for_each(remove_output);
+        }
+        remove_output(&mut response.data);
     }
 
     fn redact_step(&self, step: &mut StepView) {
@@ -262,9 +303,31 @@ impl RunRedaction {
             }
             ("input", None) => self.is_incomplete || !self.inputs.is_empty(),
             ("contact" | "run" | "item", _) => false,
-            (step, _) => self.hides(step),
+            (step, _) if self.hides(step) => true,
+            (step, member) => {
+                self.run_steps.contains(step) && !is_shown_of_run(member.into_iter().chain(parts))
+            }
         }
     }
+}
+
+/// After a migration, the step may be of another kind.
+fn starts_runs(step: &StepView) -> bool {
+    step.kind == "run" || !step.child_runs.is_empty()
+}
+
+fn run_steps(steps: &[StepView]) -> BTreeSet<String> {
+    let steps = steps.iter().filter(|step| starts_runs(step));
+    steps.map(|step| step.id.clone()).collect()
+}
+
+/// Whether every reader sees this part of the result of a child run: `.status`, or `[2].status` of a list.
+fn is_shown_of_run<'p>(members: impl Iterator<Item = &'p str>) -> bool {
+    let mut members = members.map(|part| part.trim_end_matches(']').trim_matches('"'));
+    let first = members.next();
+    let is_place = first.is_some_and(|part| part.bytes().all(|digit| digit.is_ascii_digit()));
+    let member = if is_place { members.next() } else { first };
+    member.is_some_and(|member| RUN_RESULT_SHOWN.contains(&member))
 }
 
 /// The step of which this one may be a child: `step-02` of `step-02-0`.
@@ -299,161 +362,4 @@ fn keep_fields(data: &mut Value, shown: &[&str]) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::testing::request;
-    use super::*;
-    use crate::testing::claims;
-    use holdpoint_contracts::handoff::RequestView;
-
-    fn asked(number: u32, step: Option<&str>, to: &str) -> RequestView {
-        let mut asked = request();
-        asked.id.number = number;
-        asked.step = step.map(str::to_owned);
-        asked.to = vec![to.to_owned()];
-        (asked.also, asked.assignee, asked.asked_by) = (Vec::new(), None, Vec::new());
-        asked
-    }
-
-    fn page(items: Vec<RequestView>) -> Option<Page<RequestView>> {
-        Some(items.into())
-    }
-
-    fn item(kind: EventType, step: Option<&str>, message: &str, data: Value) -> HistoryItem {
-        HistoryItem {
-            seq: 1,
-            kind,
-            at: chrono::DateTime::UNIX_EPOCH,
-            run: request().run.unwrap(),
-            step: step.map(str::to_owned),
-            message: message.to_owned(),
-            data,
-        }
-    }
-
-    /// History items about one answer, which alone contains `s3cret`.
-    fn history() -> Vec<HistoryItem> {
-        let id = asked(1, None, "").id;
-        vec![
-            item(
-                EventType::InputAnswered,
-                Some("q"),
-                "bob answered: s3cret.",
-                json!({ "hold": id, "question": "?", "answer": "s3cret", "by": "bob" }),
-            ),
-            item(
-                EventType::RunResumed,
-                Some("q"),
-                "bob answered: s3cret.",
-                json!({ "by": "bob" }),
-            ),
-            item(
-                EventType::HandoffCompleted,
-                Some("q"),
-                "Handoff completed by bob at noon",
-                json!({ "request": id, "by": "bob", "notes": "s3cret" }),
-            ),
-            item(
-                EventType::StepSkipped,
-                Some("q"),
-                "bob rejected it: s3cret.",
-                json!({ "reason": "rejected", "by": "bob", "comment": "s3cret" }),
-            ),
-            item(
-                EventType::StepRevised,
-                Some("draft"),
-                "bob sent q back: s3cret. draft runs again (revision 1 of 5).",
-                json!({ "by": "bob", "instructions": "s3cret", "gated": "q", "revision": 1 }),
-            ),
-            item(
-                EventType::RunAwaitingApproval,
-                Some("q"),
-                "q needs the approval of bob to call pay.",
-                json!({ "request": id, "items": [{ "args": "s3cret" }] }),
-            ),
-            item(
-                EventType::StepSkipped,
-                Some("next"),
-                "Skipped",
-                json!({ "values": { "$q.answer": "s3cret", "contact.replied": true } }),
-            ),
-        ]
-    }
-
-    /// Mend A-M2: the history hides an answer from the same users as its request.
-    #[test]
-    fn an_answer_is_hidden_in_the_history_as_in_its_request() {
-        let requests = || {
-            page(vec![
-                asked(1, Some("q"), "@user.bob"),
-                asked(2, Some("r"), "@user.eva"),
-            ])
-        };
-        for (user, roles, requests, is_hidden) in [
-            ("eva", &["viewer"][..], requests(), true),
-            ("eva", &["member"], requests(), true),
-            ("bob", &["member"], requests(), false),
-            ("bob", &["member"], None, true),
-        ] {
-            let hidden = RunRedaction::of(&claims(user, roles), requests);
-            for before in history() {
-                let after = hidden.redact_item(before.clone());
-                let text = serde_json::to_string(&after).unwrap();
-                assert_eq!(text.contains("s3cret"), !is_hidden, "{user}: {text}");
-                assert_eq!(after == before, !is_hidden, "{user}: {text}");
-                assert!(
-                    after.kind == EventType::StepSkipped || text.contains("bob"),
-                    "{text}"
-                );
-            }
-        }
-        let hidden = RunRedaction::of(&claims("eva", &["viewer"]), requests());
-        let wait = item(
-            EventType::RunResumed,
-            Some("wait"),
-            "Going on.",
-            json!({ "by": "time" }),
-        );
-        assert_eq!(hidden.redact_item(wait.clone()), wait);
-        let resumed = item(
-            EventType::RunResumed,
-            None,
-            "Resumed.",
-            json!({ "mode": "now" }),
-        );
-        assert_eq!(hidden.redact_item(resumed.clone()), resumed);
-    }
-
-    /// Mend A-M2: what people were asked for before the first step, and what an operator left behind.
-    #[test]
-    fn paths_to_answers_are_known() {
-        let mut first = asked(1, None, "@user.bob");
-        first.reason = Some(MISSING_INPUT.to_owned());
-        first.schema = Some(json!({ "properties": { "amount": {} } }));
-        let hidden = RunRedaction::of(&claims("eva", &["viewer"]), page(vec![first]));
-        for (path, is_hidden) in [
-            ("input.amount", true),
-            ("input[\"amount\"]", true),
-            ("input", true),
-            ("input.order", false),
-            ("run.intervention.notes", true),
-            ("run.id", false),
-            ("contact.replied", false),
-            ("$q.answer", false),
-        ] {
-            assert_eq!(hidden.hides_path(path), is_hidden, "{path}");
-        }
-    }
-
-    /// S2-R9: the list of results has the answers that are hidden in a child.
-    #[test]
-    fn the_results_of_a_fan_out_hide_what_a_child_hides() {
-        let mut handed = asked(1, Some("each-1"), "@user.bob");
-        handed.kind = HoldKind::Handoff;
-        let hidden = RunRedaction::of(&claims("eva", &["viewer"]), page(vec![handed]));
-        for (step, is_hidden) in [("each", true), ("each-1", true), ("each-2", false)] {
-            assert_eq!(hidden.hides(step), is_hidden, "{step}");
-            assert_eq!(hidden.handed_off.contains(step), is_hidden, "{step}");
-        }
-        assert!(hidden.hides_path("$each[1].notes"));
-    }
-}
+mod tests;

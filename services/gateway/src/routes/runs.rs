@@ -152,7 +152,7 @@ async fn show(call: Call<RunReader, RunId>) -> JsonResult<RunView> {
     };
     let view = reader.query(query).await?;
     let app = &reader.app;
-    let redaction = app.redaction_of(&reader.workspace, reader.user(), run);
+    let redaction = app.redaction_of(&reader.workspace, reader.user(), run, &view.steps);
     Ok(Json(match redaction.await {
         Some(redaction) => redaction.redact_run(view),
         None => view,

@@ -467,6 +467,7 @@ fn run_view(body: &Value) -> RunView {
         resume_at: None,
         message: "Queued.".to_owned(),
         contact: command["contact"].as_str().map(|id| id.parse().unwrap()),
+        parent: None,
         labels: serde_json::from_value(command["labels"].clone()).unwrap_or_default(),
         waiting_on: Vec::new(),
         paused_at: None,

@@ -32,7 +32,7 @@ pub(crate) struct Reassignment {
 
 impl Sweep<Handoff> for Reassignment {
     const NAME: &'static str = "leaving";
-    const EVERY: Duration = Duration::from_millis(500);
+    const EVERY: Duration = Duration::from_secs(2);
 
     fn page<'a>(
         &'a mut self,

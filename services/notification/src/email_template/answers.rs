@@ -50,7 +50,9 @@ impl Answers {
                 Some(Err(_)) => Self::Free,
                 None => Self::options(request),
             },
-            HoldKind::Handoff | HoldKind::Timer | HoldKind::Signal => Self::Free,
+            HoldKind::Handoff | HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun => {
+                Self::Free
+            }
         }
     }
 

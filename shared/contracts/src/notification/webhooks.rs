@@ -28,7 +28,7 @@ pub enum WebhookFormat {
 #[must_use]
 pub const fn event_name(kind: HoldKind, what: RequestEventKind) -> Option<&'static str> {
     Some(match (kind, what) {
-        (HoldKind::Timer | HoldKind::Signal, _) => return None,
+        (HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun, _) => return None,
         (HoldKind::Approval, RequestEventKind::Opened) => "approval.requested",
         (HoldKind::Approval, RequestEventKind::Assigned) => "approval.reassigned",
         (HoldKind::Approval, RequestEventKind::Escalated) => "approval.escalated",

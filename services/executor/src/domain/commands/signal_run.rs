@@ -98,6 +98,7 @@ fn awaited_signals(plan: &Plan) -> Vec<&str> {
         | Action::WaitUntil(_)
         | Action::Ask(_)
         | Action::Handoff(_)
+        | Action::Run(_)
         | Action::Finish(_) => None,
     });
     names.collect()

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use holdpoint_contracts::executor::RemainingBudget;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::run::Clocks;
+use holdpoint_contracts::run::{Clocks, PausedBy};
 use holdpoint_ids::{AgentName, ContactId, RunId, Workspace};
 use serde_json::{Value, json};
 
@@ -15,6 +16,7 @@ use crate::domain::effect::Reply;
 use crate::domain::input::RunInput;
 use crate::domain::model::agent::Agent;
 use crate::domain::model::plan::{OnPause, PlannedStep};
+use crate::domain::model::run::child_runs::ParentRun;
 use crate::domain::model::run::{LABEL_CHARS_MAX, LABELS_MAX, Phase, Run, Signals, Step};
 use crate::domain::model::scope::AppliedScopes;
 use crate::domain::need::{INPUT, Key, Need, PlanFact};
@@ -25,6 +27,7 @@ use crate::domain::rules::next_steps::start_next_steps;
 use crate::domain::rules::scope_sync::inherit_pauses;
 use crate::domain::rules::scopes::Scopes;
 use crate::domain::rules::start_limits::limit_start;
+use crate::domain::step_response::add_fields;
 use crate::domain::transition::RunTransition;
 
 /// Accepts a run of the agent's newest version and takes its first steps.
@@ -45,14 +48,61 @@ pub(crate) fn start_run(
     else {
         return Err(Refusal::RunNotFound(id).into());
     };
-    check_labels(labels)?;
-    let (known, scopes) = load_agent(workspace, agent, contact.as_ref(), lookup)?;
+    let contact = contact.as_ref();
+    let fresh = RunStart {
+        agent,
+        input,
+        contact,
+        labels,
+        by,
+        child: None,
+    };
+    start(workspace, id, &fresh, lookup, now)
+}
+
+/// A run that starts.
+pub(crate) struct RunStart<'s> {
+    pub(crate) agent: &'s AgentName,
+    pub(crate) input: &'s Value,
+    pub(crate) contact: Option<&'s ContactId>,
+    pub(crate) labels: &'s BTreeMap<String, String>,
+    pub(crate) by: &'s Actor,
+    pub(crate) child: Option<StartOfChild>,
+}
+
+/// What a child run has from its parent.
+pub(crate) struct StartOfChild {
+    pub(crate) parent: ParentRun,
+    pub(crate) budget: Option<RemainingBudget>,
+    pub(crate) pause: Option<PausedBy>,
+}
+
+/// Accepts a run of the agent's newest version and takes its first steps. Unchanged: the agent has started a run for
+/// the same contact or key before.
+pub(crate) fn start(
+    workspace: &Workspace,
+    id: RunId,
+    start: &RunStart<'_>,
+    lookup: LookupFn<'_>,
+    now: DateTime<Utc>,
+) -> Decision {
+    let input = start.input;
+    check_labels(start.labels)?;
+    let (known, scopes) = load_agent(workspace, start.agent, start.contact, lookup)?;
     let mut fresh = Run {
-        contact: contact.clone(),
-        labels: labels.clone(),
-        ..fresh_run(workspace, id, &known, by, now)
+        contact: start.contact.cloned(),
+        labels: start.labels.clone(),
+        parent: start
+            .child
+            .as_ref()
+            .map(|child| Box::new(child.parent.clone())),
+        ..fresh_run(workspace, id, &known, start.by, now)
     };
     inherit_pauses(&mut fresh, &scopes)?;
+    let child = start.child.as_ref();
+    fresh
+        .pauses
+        .extend(child.and_then(|child| child.pause.clone()));
     let mut transition = RunTransition::new(&fresh, lookup, now);
     let plan = transition.plan()?;
     match limit_start(&mut transition, &plan.plan.limits, input) {
@@ -64,6 +114,9 @@ pub(crate) fn start_run(
         Err(undecided) => {
             return Err(undecided.with_needs_of(|| begin(&mut transition, &plan, input)));
         }
+    }
+    if let Some(left) = child.and_then(|child| child.budget.as_ref()) {
+        transition.run.bound_budget(left);
     }
     begin(&mut transition, &plan, input)?;
     let answer = Reply::Run(transition.run.started(true, transition.now));
@@ -87,7 +140,7 @@ fn begin(
 }
 
 /// A run without contact, labels and steps.
-fn fresh_run(
+pub(crate) fn fresh_run(
     workspace: &Workspace,
     id: RunId,
     agent: &Agent,
@@ -122,6 +175,7 @@ fn fresh_run(
         retries: 0,
         signals: Signals::default(),
         limits: None,
+        parent: None,
     }
 }
 
@@ -133,7 +187,10 @@ fn record_start(transition: &mut RunTransition<'_>) {
         .map(|contact| format!(" for {contact}"))
         .unwrap_or_default();
     let message = format!("Run of {agent} (version {version}){about} started by {by}.");
-    let data = json!({ "agent": agent, "version": version, "contact": contact, "by": by });
+    let mut data = json!({ "agent": agent, "version": version, "contact": contact, "by": by });
+    if let Some(parent) = run.parent_view() {
+        add_fields(&mut data, json!({ "parent": parent }));
+    }
     transition.event(EventType::RunStarted, None, message, data);
     if !transition.run.pauses.is_empty() {
         let message = transition.run.message(transition.now);

@@ -44,7 +44,7 @@ pub(crate) fn fire_timer<'a>(
         redispatch_step(&mut transition, index)?;
         return transition.decided(Reply::Timer(TimerReply::Applied));
     }
-    if waiting.is_some_and(|(_, open)| open.signal.is_none()) {
+    if waiting.is_some_and(|(_, open)| open.signal.is_none() && open.child_runs.is_none()) {
         let step = transition.step(index).map(|step| step.id.clone());
         transition.event(
             EventType::RunResumed,

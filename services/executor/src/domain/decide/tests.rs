@@ -5,6 +5,7 @@
 )]
 
 mod approvals;
+mod child_runs;
 mod ending;
 mod fan_out;
 mod gate_entries;

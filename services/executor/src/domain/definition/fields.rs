@@ -18,7 +18,7 @@ const AGENT: [&str; 7] = [
     "steps",
 ];
 const AGENT_LATER: [&str; 2] = ["instructions", "planner"];
-const STEP: [&str; 17] = [
+const STEP: [&str; 18] = [
     "id",
     "tool",
     "args",
@@ -26,6 +26,7 @@ const STEP: [&str; 17] = [
     "wait_for",
     "ask",
     "handoff",
+    "run",
     "finish",
     "when",
     "needs",
@@ -37,9 +38,9 @@ const STEP: [&str; 17] = [
     "for_each",
     "parallel",
 ];
-const STEP_LATER: [&str; 2] = ["delegate", "run"];
+const STEP_LATER: [&str; 1] = ["delegate"];
 /// Kinds of step that are documented and that this release does not have.
-const KINDS_LATER: [&str; 2] = ["delegate", "run"];
+const KINDS_LATER: [&str; 1] = ["delegate"];
 
 /// What is wrong with a field name of the agent, if anything is.
 pub(super) fn agent_field(name: &str) -> Option<FieldError> {

@@ -32,7 +32,7 @@ impl StepReader<'_, '_> {
             }
             return None;
         };
-        if let Some(kind) = ["wait", "wait_for", "ask", "handoff", "finish"]
+        if let Some(kind) = ["wait", "wait_for", "ask", "handoff", "run", "finish"]
             .into_iter()
             .find(|kind| step.contains_key(*kind))
         {

@@ -377,7 +377,11 @@ impl StepReader<'_, '_> {
 const fn kind_field(kind: HoldKind) -> &'static str {
     match kind {
         HoldKind::Handoff => "handoff",
-        HoldKind::Input | HoldKind::Approval | HoldKind::Timer | HoldKind::Signal => "ask",
+        HoldKind::Input
+        | HoldKind::Approval
+        | HoldKind::Timer
+        | HoldKind::Signal
+        | HoldKind::ChildRun => "ask",
     }
 }
 

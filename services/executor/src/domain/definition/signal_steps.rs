@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::diagnostics::is_name;
 use super::step::StepReader;
 use crate::domain::model::plan::Action;
-use crate::domain::model::plan::signal_steps::{Finish, FinishStatus, OnSignalTimeout, WaitFor};
+use crate::domain::model::plan::signal_steps::{Finish, FinishStatus, OnWaitTimeout, WaitFor};
 
 /// How long a step waits for a signal if its author does not say it: 7 days, in milliseconds.
 const TIMEOUT_DEFAULT_MS: u64 = 7 * 86_400_000;
@@ -14,7 +14,7 @@ const TIMEOUT_DEFAULT_MS: u64 = 7 * 86_400_000;
 pub(in crate::domain) const SUMMARY_CHARS_MAX: usize = 2_000;
 
 const WAIT_FOR: [&str; 3] = ["signal", "timeout", "on_timeout"];
-const FINISH: [&str; 2] = ["summary", "status"];
+const FINISH: [&str; 3] = ["summary", "status", "output"];
 
 impl StepReader<'_, '_> {
     /// Reads a `wait_for`: the name of a signal, or an object.
@@ -35,10 +35,7 @@ impl StepReader<'_, '_> {
             None | Some(Value::Null) => Some(TIMEOUT_DEFAULT_MS),
             Some(timeout) => self.duration_within_ms("wait_for", "timeout", timeout),
         };
-        let allowed = [
-            ("fail", OnSignalTimeout::Fail),
-            ("skip", OnSignalTimeout::Skip),
-        ];
+        let allowed = [("fail", OnWaitTimeout::Fail), ("skip", OnWaitTimeout::Skip)];
         let on_timeout = self.word("wait_for", "on_timeout", fields.get("on_timeout"), &allowed)?;
         Some(Action::WaitFor(WaitFor {
             signal: signal?,
@@ -71,6 +68,7 @@ impl StepReader<'_, '_> {
         Some(Action::Finish(Finish {
             summary: summary?,
             status: status.unwrap_or_default(),
+            output: fields.get("output").cloned(),
         }))
     }
 }

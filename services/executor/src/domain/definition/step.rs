@@ -17,7 +17,9 @@ use crate::domain::model::plan::{Action, ForEach, OnError, Retry};
 
 /// Shortest wait and claim timeout (S3-R7).
 const MIN_WAIT: Duration = Duration::from_secs(1);
-const KINDS: [&str; 6] = ["tool", "wait", "wait_for", "ask", "handoff", "finish"];
+const KINDS: [&str; 7] = [
+    "tool", "wait", "wait_for", "ask", "handoff", "run", "finish",
+];
 /// Ids that placeholders use for something else.
 const RESERVED: [&str; 4] = ["input", "contact", "run", "item"];
 
@@ -179,7 +181,7 @@ impl StepReader<'_, '_> {
         let Some((kind, value)) = kinds.next() else {
             // A kind that is still to come has been refused by name already.
             if !step.keys().any(|name| fields::is_later_kind(name)) {
-                let message = "A step says what it does: `tool: NAME`, `wait: DURATION`, `wait_for: SIGNAL`, `ask: …`, `handoff: …` or `finish: SUMMARY`.";
+                let message = "A step says what it does: `tool: NAME`, `wait: DURATION`, `wait_for: SIGNAL`, `ask: …`, `handoff: …`, `run: AGENT` or `finish: SUMMARY`.";
                 self.report("id", diagnostic("", message));
             }
             return None;
@@ -198,6 +200,7 @@ impl StepReader<'_, '_> {
             "ask" => self.ask(value),
             "handoff" => self.handoff(value),
             "wait_for" => self.wait_for(value),
+            "run" => self.run(value),
             "finish" => self.finish(value),
             _ => self.wait(value),
         }

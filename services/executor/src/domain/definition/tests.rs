@@ -2,6 +2,7 @@
 
 mod for_each;
 mod people;
+mod run_steps;
 mod tool_failures;
 mod waits_and_signals;
 
@@ -60,7 +61,7 @@ steps:
         [
             "2 - on_puase | An agent has no field `on_puase`; this release knows `agent`, `description`, `on_pause`, `inputs`, `ask_missing_inputs`, `limits`, `steps`. | on_pause",
             "1 - my agent | The name of an agent has 1 to 100 letters, digits, dots, underscores or hyphens and starts with a letter or digit. | ",
-            "6 step-01 arg | A step has no field `arg`; this release knows `id`, `tool`, `args`, `wait`, `wait_for`, `ask`, `handoff`, `finish`, `when`, `needs`, `claim_timeout`, `approval`, `retry`, `timeout`, `on_error`, `for_each`, `parallel`. | args",
+            "6 step-01 arg | A step has no field `arg`; this release knows `id`, `tool`, `args`, `wait`, `wait_for`, `ask`, `handoff`, `run`, `finish`, `when`, `needs`, `claim_timeout`, `approval`, `retry`, `timeout`, `on_error`, `for_each`, `parallel`. | args",
             "8 step-02 step-01 | `step-01` is the id of another position; here write `step-02`, a name, or nothing. | ",
             "9 step-02 91 days | `wait` is at most 90 days. | ",
             "10 step-03 0s | `wait` cannot be 0; the shortest is 1 second. | ",
@@ -120,15 +121,11 @@ fn documented_fields_of_later_releases_are_refused_as_such() {
         sent("agent: a\ninstructions: |\n  Wait 5 days\n"),
         ["2 - instructions | This release does not have `instructions` yet. | "]
     );
-    for field in ["delegate", "run"] {
-        let said = one_step(&format!("wait: 1d\n{field}: {{}}"));
-        assert_eq!(
-            said,
-            [format!(
-                "4 step-01 {field} | This release does not have `{field}` yet. | "
-            )]
-        );
-    }
+    let said = one_step("wait: 1d\ndelegate: {}");
+    assert_eq!(
+        said,
+        ["4 step-01 delegate | This release does not have `delegate` yet. | "]
+    );
     assert_eq!(
         one_step("delegate: {}"),
         ["3 step-01 delegate | This release does not have `delegate` yet. | "]
@@ -189,7 +186,7 @@ fn a_step_does_exactly_one_thing() {
     assert_eq!(
         one_step("id: x"),
         [
-            "3 x  | A step says what it does: `tool: NAME`, `wait: DURATION`, `wait_for: SIGNAL`, `ask: …`, `handoff: …` or `finish: SUMMARY`. | "
+            "3 x  | A step says what it does: `tool: NAME`, `wait: DURATION`, `wait_for: SIGNAL`, `ask: …`, `handoff: …`, `run: AGENT` or `finish: SUMMARY`. | "
         ]
     );
     assert_eq!(
@@ -355,7 +352,7 @@ fn faults_are_answered_in_the_documented_form() {
     assert_eq!(
         serde_json::to_value(error).unwrap(),
         json!({"line": 3, "step": "step-01", "text": "wiat", "nearest": ["wait"],
-            "message": "A step has no field `wiat`; this release knows `id`, `tool`, `args`, `wait`, `wait_for`, `ask`, `handoff`, `finish`, `when`, `needs`, `claim_timeout`, `approval`, `retry`, `timeout`, `on_error`, `for_each`, `parallel`."})
+            "message": "A step has no field `wiat`; this release knows `id`, `tool`, `args`, `wait`, `wait_for`, `ask`, `handoff`, `run`, `finish`, `when`, `needs`, `claim_timeout`, `approval`, `retry`, `timeout`, `on_error`, `for_each`, `parallel`."})
     );
 }
 

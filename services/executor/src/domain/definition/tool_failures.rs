@@ -100,11 +100,16 @@ impl StepReader<'_, '_> {
 
     /// Reports a field that only a tool can have.
     fn require_tool(&mut self, step: &Map<String, Value>, field: &str) -> Option<()> {
-        let others = ["wait", "wait_for", "ask", "handoff", "finish"];
+        let others = ["wait", "wait_for", "ask", "handoff", "run", "finish"];
         let Some(kind) = others.into_iter().find(|kind| step.contains_key(*kind)) else {
             return Some(());
         };
-        let message = format!("`{field}` belongs to a `tool`; a `{kind}` has none.");
+        let has_its_own = field == "timeout" && !matches!(kind, "wait" | "finish");
+        let message = if has_its_own {
+            format!("`timeout` beside a `{kind}` is not allowed; write it inside `{kind}`.")
+        } else {
+            format!("`{field}` belongs to a `tool`; a `{kind}` has none.")
+        };
         let place = field.split(':').next().unwrap_or(field);
         self.report(place, diagnostic(field, message));
         None

@@ -82,6 +82,7 @@ pub fn planned_steps(plan: &Plan) -> Vec<PlannedStepView> {
                 | Action::WaitFor(_)
                 | Action::Ask(_)
                 | Action::Handoff(_)
+                | Action::Run(_)
                 | Action::Finish(_) => (None, None),
             };
             PlannedStepView {

@@ -10,6 +10,7 @@ pub mod limits;
 pub mod on_error;
 pub mod person_steps;
 pub mod retry;
+pub mod run_steps;
 pub mod signal_steps;
 pub mod wait_until;
 
@@ -31,6 +32,7 @@ use sha2::{Digest, Sha256};
 use crate::domain::expression;
 use crate::domain::expression::{Names, Reference};
 use crate::domain::model::plan::person_steps::{ApprovalRule, Ask, Handoff, written};
+use crate::domain::model::plan::run_steps::RunStep;
 use crate::domain::model::plan::signal_steps::{Finish, WaitFor};
 use crate::domain::model::plan::wait_until::WaitUntil;
 use crate::domain::text::cut;
@@ -116,12 +118,14 @@ pub enum Action {
     Ask(Box<Ask>),
     /// Hands the run to people for a while (S0-AC6).
     Handoff(Box<Handoff>),
+    /// Starts runs of other agents.
+    Run(Box<RunStep>),
     /// Ends the run.
     Finish(Finish),
 }
 
 impl Action {
-    /// `tool`, `wait`, `wait_for`, `ask`, `handoff` or `finish`.
+    /// `tool`, `wait`, `wait_for`, `ask`, `handoff`, `run` or `finish`.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -130,6 +134,7 @@ impl Action {
             Self::WaitFor(_) => "wait_for",
             Self::Ask(_) => "ask",
             Self::Handoff(_) => "handoff",
+            Self::Run(_) => "run",
             Self::Finish(_) => "finish",
         }
     }
@@ -147,7 +152,7 @@ impl Action {
     #[must_use]
     pub const fn has_request(&self) -> bool {
         match self {
-            Self::Tool { .. } | Self::Ask(_) | Self::Handoff(_) => true,
+            Self::Tool { .. } | Self::Ask(_) | Self::Handoff(_) | Self::Run(_) => true,
             Self::Wait { .. } | Self::WaitUntil(_) | Self::WaitFor(_) | Self::Finish(_) => false,
         }
     }
@@ -169,6 +174,7 @@ impl Action {
             }
             Self::Ask(ask) => ask.describe(&ask.question),
             Self::Handoff(handoff) => format!("Hand off to {}", written(&handoff.to)),
+            Self::Run(run) => run.describe(),
             Self::Finish(finish) => format!("End the run: {}", cut(&finish.summary, 100)),
         }
     }
@@ -190,6 +196,7 @@ impl Action {
             Self::Tool { args, .. } => Some(Cow::Borrowed(args)),
             Self::Wait { .. } | Self::WaitFor(_) => None,
             Self::WaitUntil(wait) => Some(Cow::Owned(wait.template())),
+            Self::Run(run) => Some(Cow::Owned(run.template())),
             Self::Finish(finish) => Some(Cow::Owned(finish.template())),
             Self::Ask(ask) => Some(Cow::Owned(ask.template())),
             Self::Handoff(handoff) => Some(Cow::Owned(handoff.template())),

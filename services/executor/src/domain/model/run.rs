@@ -4,6 +4,8 @@
 //! overlay beside the phase: resuming needs no memory of what was before.
 
 pub mod approval;
+mod awaited_runs;
+pub mod child_runs;
 mod children;
 pub mod failures;
 pub mod fan_out;
@@ -12,9 +14,11 @@ pub mod person_hold;
 pub mod signals;
 pub mod step;
 pub mod suspension;
+pub mod timer;
 pub mod tool_questions;
 
 pub use approval::{ApprovalDecision, StepApproval, edited_args_name, original_args_name};
+pub use child_runs::{ChildRuns, ParentRun};
 pub use failures::{Backoff, Failures};
 pub use fan_out::{ChildOf, FanOut};
 pub use limits::{LimitRow, Place, PlaceRow, RunBudget, RunLimits, StartTimer, StartTurn};
@@ -27,9 +31,10 @@ pub use signals::{
 };
 pub use step::{
     Answered, AtWorker, Choice, Dispatched, Hold, LATE_RESULTS_MAX, MissingTool, Step, StepGrant,
-    StepPhase, Timer, Uncertain,
+    StepPhase, Uncertain,
 };
 pub use suspension::{InFlightStep, SUPPLEMENT_MS, Suspension};
+pub use timer::Timer;
 pub use tool_questions::{AnsweredQuestion, OpenQuestion, QUESTIONS_MAX, Questions, answer_name};
 
 use std::collections::BTreeMap;
@@ -155,6 +160,9 @@ pub struct Run {
     pub signals: Signals,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Box<RunLimits>>,
+    /// The step that has started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Box<ParentRun>>,
 }
 
 #[cfg_attr(test, derive(strum::IntoStaticStr, strum::VariantNames))]

@@ -74,6 +74,14 @@ pub(crate) fn count_call(transition: &mut RunTransition<'_>) {
     }
 }
 
+/// Adds what a child run has used.
+pub(crate) fn count_child_run(transition: &mut RunTransition<'_>, steps: u32, cost: f64) {
+    if let Some(budget) = transition.run.budget_mut() {
+        budget.steps = budget.steps.saturating_add(steps);
+    }
+    add_cost(transition, Some(cost));
+}
+
 /// Adds what a worker says that a call has cost. Anything but a positive number counts as nothing.
 pub(crate) fn add_cost(transition: &mut RunTransition<'_>, cost: Option<f64>) {
     let cost = cost.filter(|cost| cost.is_finite() && *cost > 0.0);
@@ -141,6 +149,7 @@ pub(crate) fn end_budget_hold(
     if let Some(budget) = transition.run.budget_mut() {
         budget.hold = None;
         if continues {
+            (budget.earlier_steps, budget.earlier_cost) = budget.used();
             (budget.steps, budget.cost) = (0, 0.0);
             (budget.since, budget.active_ms) = (now, active_ms);
         }

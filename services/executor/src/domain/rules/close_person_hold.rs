@@ -65,7 +65,10 @@ pub(crate) fn apply_closure(
         (HoldPlace::Step(index), HoldKind::Approval) => {
             close_approval(transition, index, on, closing)?;
         }
-        (HoldPlace::Step(index), HoldKind::Input | HoldKind::Timer | HoldKind::Signal) => {
+        (
+            HoldPlace::Step(index),
+            HoldKind::Input | HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun,
+        ) => {
             close_question(transition, index, on, closing)?;
         }
     }

@@ -21,6 +21,7 @@ use crate::domain::model::node::Lease;
 use crate::domain::model::run::{Choice, PersonHold, Run, Step, StepGrant, StepPhase, Uncertain};
 use crate::domain::need::{Aggregate, Fact, Need};
 use crate::domain::rules::budgets::write_held_rows;
+use crate::domain::rules::child_runs::{child_run_effects, report_to_parent};
 use crate::domain::rules::failed_steps::continue_after_failures;
 use crate::domain::rules::limit_effects::limit_effects;
 use crate::domain::rules::open_hold::load_spec;
@@ -337,6 +338,8 @@ pub(crate) fn with_derived_effects(mut transition: RunTransition<'_>, reply: Rep
     let person_holds = person_hold_effects(&transition)?;
     let leases = lease_effects(transition.before, &transition.run, transition.now);
     let run_end = notify_run_end(&transition)?;
+    let child_runs = child_run_effects(&mut transition)?;
+    let report = report_to_parent(&transition);
     let (limits, limit_facts) = limit_effects(&transition);
     // Last, because effects come from comparing steps by their places.
     transition.run.remove_counted_children(0);
@@ -354,6 +357,8 @@ pub(crate) fn with_derived_effects(mut transition: RunTransition<'_>, reply: Rep
             .chain(person_holds)
             .chain(leases)
             .chain(run_end)
+            .chain(child_runs)
+            .chain(report)
             .chain(limits),
     );
     if !items.is_empty() {

@@ -99,3 +99,12 @@ pub(crate) const HUMAN_TIMEOUT: &str = "human_timeout";
 
 /// Code of a step whose signal did not arrive in time.
 pub(crate) const SIGNAL_TIMEOUT: &str = "signal_timeout";
+
+/// Code of a step whose run failed, or all whose runs did.
+pub(crate) const CHILD_FAILED: &str = "child_failed";
+
+/// Code of a step whose run was cancelled.
+pub(crate) const CHILD_CANCELLED: &str = "child_cancelled";
+
+/// Code of a step whose runs did not end in time.
+pub(crate) const CHILD_TIMEOUT: &str = "child_timeout";

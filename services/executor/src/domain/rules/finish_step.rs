@@ -1,17 +1,23 @@
 //! A `finish` step ends its run: open steps are skipped, and its author says how.
 
 use holdpoint_contracts::run::FailureClass;
+use holdpoint_contracts::size::json_bytes;
 use serde_json::{Value, json};
 
 use crate::domain::definition::signal_steps::SUMMARY_CHARS_MAX;
 use crate::domain::model::plan::signal_steps::{Finish, FinishStatus};
 use crate::domain::model::run::StepPhase;
-use crate::domain::step_response::success;
+use crate::domain::model::run::child_runs::{OUTPUT, OUTPUT_BYTES_MAX};
+use crate::domain::rules::fail_step::fail_step;
+use crate::domain::step_response::{add_fields, success};
 use crate::domain::text::cut;
 use crate::domain::transition::{RowData, RunTransition};
 
 /// Code of a run that a `finish` has ended as failed.
 const FINISHED_AS_FAILED: &str = "finished_as_failed";
+
+/// Code of a `finish` whose output is too large.
+const OUTPUT_TOO_LARGE: &str = "output_too_large";
 
 /// Completes the step, and returns the summary of the run if that completes too.
 pub(crate) fn finish_by_step(
@@ -27,7 +33,20 @@ pub(crate) fn finish_by_step(
         None => String::new(),
     };
     let summary = cut(&summary, SUMMARY_CHARS_MAX);
-    let data = json!({ "summary": summary });
+    let output = resolved.get("output");
+    let bytes = output.map_or(0, json_bytes);
+    if bytes > OUTPUT_BYTES_MAX {
+        let message = format!(
+            "the `output` is {bytes} bytes of JSON; at most {OUTPUT_BYTES_MAX} are allowed"
+        );
+        fail_step(transition, index, OUTPUT_TOO_LARGE, &message, None);
+        return None;
+    }
+    let mut data = json!({ "summary": summary });
+    if let Some(output) = output {
+        add_fields(&mut data, json!({ "output": output }));
+        transition.value(OUTPUT.to_owned(), output.clone());
+    }
     let response = success(summary.clone(), data.clone(), 0);
     let phase = StepPhase::Completed { at: transition.now };
     let id = transition.set_phase(index, phase, RowData::response(response))?;

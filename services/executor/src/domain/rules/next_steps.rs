@@ -25,6 +25,7 @@ use crate::domain::rules::finish_step::finish_by_step;
 use crate::domain::rules::handoff_spec::load_step_briefing;
 use crate::domain::rules::person_holds::{ask_person, start_handoff};
 use crate::domain::rules::run_places::take_run_place;
+use crate::domain::rules::run_steps::{apply_child_ends, start_runs};
 use crate::domain::rules::signals::{signal_needs, start_wait_for};
 use crate::domain::rules::uncertain_steps::{Doubt, ask_about_step};
 use crate::domain::rules::wait_steps::{start_wait, start_wait_until};
@@ -47,6 +48,7 @@ struct StepInputs {
 /// Starts every step that can start, and completes the run when all its steps have ended. Does nothing while
 /// the run cannot move.
 pub(crate) fn start_next_steps(transition: &mut RunTransition<'_>) -> Result<(), Undecided> {
+    apply_child_ends(transition)?;
     match take_run_place(transition) {
         Ok(()) => start_ready_steps(transition),
         // The kernel loads needs at most four times, so those of the first steps are loaded as if it had a place.
@@ -336,6 +338,7 @@ fn start_step(
             }
         }
         Action::Tool { .. } => dispatch_step(transition, index, resolved, planned),
+        Action::Run(run) => start_runs(transition, index, run, resolved),
         Action::Ask(ask) => ask_person(transition, index, ask, &resolved),
         Action::Handoff(handoff) => {
             let facts = HandoffFacts {

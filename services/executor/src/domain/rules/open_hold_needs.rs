@@ -6,8 +6,10 @@ use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::input::RunInput;
 use crate::domain::model::run::{Run, StepPhase, signal_name, spec_name};
 use crate::domain::need::{INPUT, Key, Need};
+use crate::domain::rules::child_runs::child_run_needs;
 use crate::domain::rules::dispatch_step::{dispatch_needs, tool_needs};
 use crate::domain::rules::fan_out::fan_out_needs;
+use crate::domain::rules::run_steps::{last_end_needs, outcome_needs};
 use crate::domain::rules::step_retries::failed_attempts_need;
 use crate::domain::transition::RunTransition;
 
@@ -56,12 +58,11 @@ pub(crate) fn load_open_hold_needs(
     }
 }
 
-/// What the open holds on people need for their desired states and their ends.
+/// What the open holds on people and on child runs need for their desired states and their ends.
 pub(crate) fn person_hold_needs(run: &Run) -> Vec<Need> {
-    let mut needs: Vec<_> = run
-        .people()
-        .map(|(_, on)| Need::Value(run.id, spec_name(on.id)))
-        .collect();
+    let specs = run.people();
+    let specs = specs.map(|(_, on)| Need::Value(run.id, spec_name(on.id)));
+    let mut needs: Vec<_> = specs.chain(child_run_needs(run)).collect();
     if run.missing_inputs_hold.is_some() {
         needs.push(Need::Value(run.id, INPUT.to_owned()));
     }
@@ -78,6 +79,7 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         let name = signal_name(kept.number);
         Need::Value(run.id, name)
     }));
+    needs.extend(outcome_needs(run));
     let wanted = run.wanted_place();
     needs.extend(wanted.map(|place| Need::Places(place.key.clone())));
     if may_end_child(input) {
@@ -104,6 +106,7 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
             let plan = |version| Need::Plan(workspace, run.agent.clone(), version);
             needs.extend(version.map(plan));
         }
+        RunInput::ChildRunEnded(end) => needs.extend(last_end_needs(run, end.id, end.child)),
         RunInput::Suspend { .. } => needs.push(Need::ToolCalls(run.id)),
         RunInput::SuspendStep(report) => {
             needs.push(Need::Request(run.id, report.step.clone()));
@@ -114,6 +117,8 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         }
         RunInput::Start { .. }
         | RunInput::StartScheduled(_)
+        | RunInput::SetChildRun(_)
+        | RunInput::ChildRunRefused(_)
         | RunInput::Pause { .. }
         | RunInput::Resume { .. }
         | RunInput::Cancel { .. }
@@ -137,7 +142,10 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
 /// Whether an input may end the child of a fan-out, or let the next one begin.
 const fn may_end_child(input: &RunInput) -> bool {
     match input {
-        RunInput::Resume { .. }
+        RunInput::SetChildRun(_)
+        | RunInput::ChildRunEnded(_)
+        | RunInput::ChildRunRefused(_)
+        | RunInput::Resume { .. }
         | RunInput::Retry { .. }
         | RunInput::Migrate { .. }
         | RunInput::Signal { .. }

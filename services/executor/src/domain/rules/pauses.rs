@@ -50,6 +50,7 @@ pub(crate) fn freeze_run(transition: &mut RunTransition<'_>, scope: PauseScope, 
 /// Sets the timers of frozen waits from the instant of the transition on, and ends waits that have no time
 /// left.
 pub(crate) fn resume_holds(transition: &mut RunTransition<'_>, by: &Actor, mode: ResumeMode) {
+    transition.resume_mode = mode;
     // The waits of a run that a person owns stay frozen. If that person has handed the run back during the
     // pause, they continue by `mode` from this instant on, however late the run applies both.
     let elapsed = if stays_owned(&transition.run) {

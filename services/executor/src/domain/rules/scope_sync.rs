@@ -111,7 +111,8 @@ pub fn overlay(run: Run, scopes: &Scopes) -> Run {
     }
 }
 
-/// Adds the pauses of its scopes to a new run. Refuses the run if a paused scope accepts none.
+/// Adds the pauses of its scopes to a new run. Refuses the run if a paused scope accepts none. A paused workspace
+/// accepts a child run, because it has accepted the parent.
 pub(crate) fn inherit_pauses(run: &mut Run, scopes: &Scopes) -> Result<(), Undecided> {
     for kind in KINDS {
         let Some(scope) = scopes.of(kind) else {
@@ -119,6 +120,7 @@ pub(crate) fn inherit_pauses(run: &mut Run, scopes: &Scopes) -> Result<(), Undec
         };
         if let Some(pause) = &scope.paused
             && pause.new == PauseNew::Refuse
+            && (kind != PauseScope::Workspace || run.parent.is_none())
         {
             let agent = (kind == PauseScope::Agent).then(|| run.agent.clone());
             return Err(Refusal::AgentPaused {
@@ -252,7 +254,7 @@ fn pending_changes<'s>(run: &Run, scopes: &'s Scopes) -> Vec<(PauseScope, &'s Ch
 
 const fn applied_epoch(run: &Run, kind: PauseScope) -> u64 {
     match kind {
-        PauseScope::Run => 0,
+        PauseScope::Run | PauseScope::Parent => 0,
         PauseScope::Agent => run.followed.agent,
         PauseScope::Workspace => run.followed.workspace,
     }
@@ -260,7 +262,7 @@ const fn applied_epoch(run: &Run, kind: PauseScope) -> u64 {
 
 const fn set_applied_epoch(run: &mut Run, kind: PauseScope, epoch: u64) {
     match kind {
-        PauseScope::Run => {}
+        PauseScope::Run | PauseScope::Parent => {}
         PauseScope::Agent => run.followed.agent = epoch,
         PauseScope::Workspace => run.followed.workspace = epoch,
     }

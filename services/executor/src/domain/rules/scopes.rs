@@ -69,7 +69,7 @@ impl Scopes {
 
     pub(crate) fn of(&self, kind: PauseScope) -> Option<&Scope> {
         match kind {
-            PauseScope::Run => None,
+            PauseScope::Run | PauseScope::Parent => None,
             PauseScope::Agent => self.agent.as_ref().map(|agent| &agent.scope),
             PauseScope::Workspace => self.workspace.as_ref().map(|it| &it.scope),
         }

@@ -10,7 +10,7 @@ use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::instant;
 use serde_json::{Value, json};
 
-use crate::domain::model::plan::signal_steps::{OnSignalTimeout, WaitFor};
+use crate::domain::model::plan::signal_steps::{OnWaitTimeout, WaitFor};
 use crate::domain::model::plan::{Action, PlannedStep};
 use crate::domain::model::run::{AwaitedSignal, Hold, Run, StepPhase, Timer, signal_name};
 use crate::domain::model::time::{after, millis_between};
@@ -54,6 +54,7 @@ pub(crate) fn start_wait_for(transition: &mut RunTransition<'_>, index: usize, w
             name: wait.signal.clone(),
             on_timeout: wait.on_timeout,
         })),
+        child_runs: None,
         keeps_due: false,
     });
     let longest = describe(Duration::from_millis(wait.timeout_ms));
@@ -129,11 +130,11 @@ pub(crate) fn time_out_signal(
     let longest = describe(Duration::from_millis(hold.length_ms));
     let name = &signal.name;
     match signal.on_timeout {
-        OnSignalTimeout::Fail => {
+        OnWaitTimeout::Fail => {
             let message = format!("the signal {name} did not arrive within {longest}");
             fail_step(transition, index, SIGNAL_TIMEOUT, &message, None);
         }
-        OnSignalTimeout::Skip => {
+        OnWaitTimeout::Skip => {
             let message = format!("Skipped: the signal {name} did not arrive within {longest}.");
             let data = json!({ "hold": hold.id, "reason": "timeout" });
             skip_because(transition, index, message, data);

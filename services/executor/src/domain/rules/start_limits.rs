@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use holdpoint_contracts::run::RunStatus;
 use holdpoint_ids::ContactId;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -54,9 +55,12 @@ pub(crate) fn limit_start(
         rate_key.as_ref().map(|key| Need::Starts(key.clone())),
     ];
     load_needs(transition, needs)?;
-    if let Some(run) = started_run(transition, once_key) {
-        return Ok(Some(run));
-    }
+    let once = match started_run(transition, once_key) {
+        // The failed run keeps the key.
+        Some(started) if is_ended_sibling(&transition.run, &started) => None,
+        Some(started) => return Ok(Some(started)),
+        None => once,
+    };
     let rate = limits.rate.as_ref().zip(rate_key);
     let rate = rate.map(|(rate, key)| reserve_start(transition, rate, key));
     let rate = rate.transpose()?;
@@ -86,6 +90,17 @@ fn started_run(transition: &RunTransition<'_>, key: Option<&String>) -> Option<A
         Lookup::Found(Fact::StartedRun(run)) => Some(run),
         Lookup::NotLoaded | Lookup::Missing | Lookup::Found(_) => None,
     }
+}
+
+/// Whether an earlier attempt of the same step has started the run, and it has not completed. It must not keep the step
+/// from being retried.
+fn is_ended_sibling(run: &Run, started: &Run) -> bool {
+    let step = |run: &Run| {
+        let parent = run.parent.as_deref()?;
+        Some((parent.hold.run, parent.step.clone()))
+    };
+    let has_failed = matches!(started.status(), RunStatus::Failed | RunStatus::Cancelled);
+    has_failed && step(run).is_some() && step(run) == step(started)
 }
 
 /// The next start of the key, and when it is due: `per` after the start that is so many starts before it. A start that

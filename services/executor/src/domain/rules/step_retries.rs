@@ -307,6 +307,7 @@ fn start_backoff(
         timer,
         backoff: Some(next.backoff),
         signal: None,
+        child_runs: None,
         keeps_due: false,
     });
     let code = kept.last().map(|failed| failed.error_code.clone());

@@ -7,8 +7,9 @@ use holdpoint_contracts::instant;
 use holdpoint_contracts::run::ResumeMode;
 use serde_json::json;
 
-use crate::domain::model::run::{Hold, StepPhase, Timer};
+use crate::domain::model::run::{Hold, Step, StepPhase, Timer};
 use crate::domain::model::time::{after, millis_between};
+use crate::domain::rules::run_steps::time_out_runs;
 use crate::domain::rules::signals::time_out_signal;
 use crate::domain::step_response::success;
 use crate::domain::transition::{RowData, RunTransition};
@@ -38,6 +39,11 @@ pub(crate) fn continue_waits(transition: &mut RunTransition<'_>) {
 pub(crate) fn thaw_timers(transition: &mut RunTransition<'_>, mode: ResumeMode) -> Vec<usize> {
     let mut elapsed = Vec::new();
     for index in 0..transition.run.steps.len() {
+        // Its recorded ends apply in this decision, and a timer of the same version could not be cleared.
+        let runs = transition.step(index).and_then(Step::awaited_runs);
+        if runs.is_some_and(|runs| runs.outcome().is_some()) {
+            continue;
+        }
         if let Some(StepPhase::Waiting(hold)) =
             transition.step(index).map(|step| step.phase.clone())
             && !thaw_timer(transition, index, &hold, mode)
@@ -83,8 +89,10 @@ fn thaw_timer(
         return true;
     };
     let due = match mode {
-        // `now` only ends waits: a signal keeps its remaining time.
-        ResumeMode::Now if hold.signal.is_some() => after(transition.now, remaining_ms),
+        // `now` only ends waits: a signal and child runs keep their remaining time.
+        ResumeMode::Now if hold.signal.is_some() || hold.child_runs.is_some() => {
+            after(transition.now, remaining_ms)
+        }
         ResumeMode::Now => transition.now,
         ResumeMode::KeepDeadline => before,
         ResumeMode::Continue | ResumeMode::Restart if hold.keeps_due => before,
@@ -120,6 +128,10 @@ pub(crate) fn end_wait(transition: &mut RunTransition<'_>, index: usize) {
     if let Some(signal) = &hold.signal {
         let (hold, signal) = (hold.clone(), signal.clone());
         return time_out_signal(transition, index, &hold, &signal);
+    }
+    if let Some(on_timeout) = hold.child_runs {
+        let hold = hold.clone();
+        return time_out_runs(transition, index, &hold, on_timeout);
     }
     let waited_ms = millis_between(hold.since, now);
     let data = json!({ "waited_ms": waited_ms, "resumed_at": instant::write(now) });

@@ -64,6 +64,7 @@ fn open_wait(
         timer: Timer::Set { rev, at: now, due },
         backoff: None,
         signal: None,
+        child_runs: None,
         keeps_due,
     });
     // The response that every action returns (S0-R5): a wait says when it will end.

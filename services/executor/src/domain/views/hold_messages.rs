@@ -8,7 +8,7 @@ use holdpoint_contracts::hold::OnTimeout;
 use holdpoint_contracts::run::HoldKind;
 
 use crate::domain::model::plan::person_steps::whom;
-use crate::domain::model::plan::signal_steps::OnSignalTimeout;
+use crate::domain::model::plan::signal_steps::OnWaitTimeout;
 use crate::domain::model::run::{Backoff, Hold, PersonHold, Run, Step};
 
 /// Units of the remaining time, in milliseconds.
@@ -35,7 +35,7 @@ pub(crate) fn timeout_message(on: &PersonHold) -> String {
     match on.kind {
         HoldKind::Handoff => format!("{who} did not complete the handoff{length}"),
         HoldKind::Approval => format!("{who} did not decide{length}: {}", on.asks),
-        HoldKind::Input | HoldKind::Timer | HoldKind::Signal => {
+        HoldKind::Input | HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun => {
             format!("{who} did not answer{length}: {}", on.asks)
         }
     }
@@ -59,6 +59,9 @@ pub(crate) fn accepted_message(run: &Run, turn: Option<Duration>) -> String {
 /// What a step does until its time is over.
 pub(crate) fn timer_message(step: &str, hold: &Hold, left: Duration) -> String {
     let left = describe(left);
+    if hold.child_runs.is_some() {
+        return format!("{step}: waiting for its runs, at most {left} more.");
+    }
     match (&hold.signal, hold.backoff) {
         (Some(signal), _) => {
             let name = &signal.name;
@@ -73,13 +76,20 @@ pub(crate) fn timer_message(step: &str, hold: &Hold, left: Duration) -> String {
 
 /// What follows when a timer ends.
 pub(crate) fn timer_outcome_message(hold: &Hold) -> String {
+    if let Some(on_timeout) = hold.child_runs {
+        let then = match on_timeout {
+            OnWaitTimeout::Fail => "After the deadline the step fails.",
+            OnWaitTimeout::Skip => "After the deadline the step is skipped.",
+        };
+        return format!("After its runs the remaining steps run. {then}");
+    }
     let awaited = hold.signal.as_deref();
     match (awaited.map(|signal| signal.on_timeout), hold.backoff) {
-        (Some(OnSignalTimeout::Fail), _) => {
+        (Some(OnWaitTimeout::Fail), _) => {
             "After the signal the remaining steps run. After the deadline the step fails."
                 .to_owned()
         }
-        (Some(OnSignalTimeout::Skip), _) => {
+        (Some(OnWaitTimeout::Skip), _) => {
             "After the signal the remaining steps run. After the deadline the step is skipped."
                 .to_owned()
         }
@@ -101,7 +111,7 @@ pub(crate) fn hold_message(step: Option<&Step>, on: &PersonHold) -> String {
     match on.kind {
         HoldKind::Handoff => format!("{what}handed off to {who}."),
         HoldKind::Approval => format!("{what}waiting for the approval of {who}."),
-        HoldKind::Input | HoldKind::Timer | HoldKind::Signal => {
+        HoldKind::Input | HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun => {
             format!("{what}waiting for an answer of {who}: {}", on.asks)
         }
     }
@@ -128,7 +138,7 @@ pub(crate) fn hold_outcome_message(step: Option<&Step>, on: &PersonHold) -> Stri
         HoldKind::Approval => {
             "Once it is approved the step runs. If it is rejected the step is skipped."
         }
-        HoldKind::Input | HoldKind::Timer | HoldKind::Signal => {
+        HoldKind::Input | HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun => {
             "Once it is answered the remaining steps run."
         }
     };

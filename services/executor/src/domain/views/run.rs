@@ -91,6 +91,7 @@ impl Run {
             resume_at: self.resume_at(),
             message: self.message(now),
             contact: self.contact.clone(),
+            parent: self.parent_view(),
             labels: self.labels.clone(),
             waiting_on: self.waiting_on(),
             paused_by: self.pauses.clone(),
@@ -265,7 +266,7 @@ impl Run {
         }
     }
 
-    const fn failure(&self) -> Option<&Failure> {
+    pub(crate) const fn failure(&self) -> Option<&Failure> {
         match &self.phase {
             Phase::Failed { failure, .. } | Phase::Cancelled { failure, .. } => Some(failure),
             Phase::Live | Phase::Completed { .. } => None,
@@ -321,6 +322,7 @@ impl Run {
                 handoff_history: lease_events.remove(&id).unwrap_or_default(),
                 item,
                 items: step.and_then(|step| self.items_view(step)),
+                child_runs: step.map(Step::child_run_views).unwrap_or_default(),
                 started_at: row.started_at,
                 ended_at: row.ended_at,
                 id,

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::super::ExecutorQueries;
 use crate::domain::definition::nearest;
+use crate::domain::plan::signal_steps::OnWaitTimeout;
 use crate::domain::plan::{Action, Plan, PlannedStep};
 
 /// Recipients of one agent that are looked for; further ones get no warning.
@@ -105,10 +106,12 @@ pub(super) fn may_be_skipped(step: &PlannedStep) -> bool {
     let on_timeout = match &step.action {
         Action::Ask(ask) => Some(ask.on_timeout),
         Action::Handoff(handoff) => Some(handoff.on_timeout),
+        Action::Run(run) if run.on_timeout == OnWaitTimeout::Skip => Some(OnTimeout::Skip),
         Action::Tool { .. }
         | Action::Wait { .. }
         | Action::WaitUntil(_)
         | Action::WaitFor(_)
+        | Action::Run(_)
         | Action::Finish(_) => None,
     };
     step.when.is_some() || on_timeout == Some(OnTimeout::Skip)
@@ -123,6 +126,7 @@ fn recipients(step: &PlannedStep) -> Vec<Recipient> {
         | Action::Wait { .. }
         | Action::WaitUntil(_)
         | Action::WaitFor(_)
+        | Action::Run(_)
         | Action::Finish(_) => None,
     };
     let to = to.into_iter().flatten().filter_map(Value::as_str);

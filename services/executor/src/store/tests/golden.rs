@@ -49,6 +49,8 @@ fn runs_of_every_phase_are_read() {
     assert!(runs.iter().any(|run| !run.pauses.is_empty()));
     assert!(runs.iter().any(|run| run.suspension.is_some()));
     assert!(runs.iter().any(|run| !run.incidents.is_empty()));
+    assert!(runs.iter().any(|run| run.parent.is_some()), "a child run");
+    assert!(steps().any(|step| step.awaited_runs().is_some()));
     let answered = runs.iter().flat_map(Run::questions);
     assert!(
         answered

@@ -75,6 +75,7 @@ pub(super) fn run() -> Run {
         },
         backoff: None,
         signal: None,
+        child_runs: None,
         keeps_due: false,
     };
     Run {
@@ -109,6 +110,7 @@ pub(super) fn run() -> Run {
             on_error: OnError::default(),
             fan_out: None,
             child_of: None,
+            child_runs: None,
         }],
         pauses: Vec::new(),
         suspension: None,
@@ -124,6 +126,7 @@ pub(super) fn run() -> Run {
         retries: 0,
         signals: Signals::default(),
         limits: None,
+        parent: None,
     }
 }
 

@@ -203,7 +203,7 @@ impl Request {
         End {
             outcome: match self.kind() {
                 _ if is_answered => HoldOutcome::Answered,
-                Some(HoldKind::Timer | HoldKind::Signal) => HoldOutcome::Fired,
+                Some(HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun) => HoldOutcome::Fired,
                 Some(HoldKind::Approval | HoldKind::Input | HoldKind::Handoff) | None => {
                     HoldOutcome::Timeout
                 }

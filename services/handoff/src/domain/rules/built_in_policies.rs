@@ -24,9 +24,11 @@ pub(crate) const fn default_times(kind: HoldKind, priority: Priority) -> (u64, u
     match kind {
         // An answer takes little time, and a step waits for it.
         HoldKind::Input => (audience / 4, owners / 4),
-        HoldKind::Approval | HoldKind::Handoff | HoldKind::Timer | HoldKind::Signal => {
-            (audience, owners)
-        }
+        HoldKind::Approval
+        | HoldKind::Handoff
+        | HoldKind::Timer
+        | HoldKind::Signal
+        | HoldKind::ChildRun => (audience, owners),
     }
 }
 

@@ -108,7 +108,11 @@ fn cancel(transition: &mut RequestTransition, name: &str, kind: HoldKind) {
     let inactive = audience::inactive_text(name);
     let message = match kind {
         HoldKind::Handoff => format!("Handoff failed: {inactive}"),
-        HoldKind::Approval | HoldKind::Input | HoldKind::Timer | HoldKind::Signal => inactive,
+        HoldKind::Approval
+        | HoldKind::Input
+        | HoldKind::Timer
+        | HoldKind::Signal
+        | HoldKind::ChildRun => inactive,
     };
     transition.add_history("withdrawn", BY_SERVICE, Some(message.clone()));
     transition.request.phase = Phase::Decided {

@@ -26,7 +26,7 @@ pub(crate) fn check_quorum(
     context: &DecisionContext<'_>,
 ) -> Result<Option<QuorumShortfall>, Undecided> {
     let need = match spec.kind {
-        HoldKind::Timer | HoldKind::Signal => return Ok(None),
+        HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun => return Ok(None),
         HoldKind::Approval => spec.policy.need.max(1),
         HoldKind::Input | HoldKind::Handoff => 1,
     };

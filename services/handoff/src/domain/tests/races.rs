@@ -85,7 +85,7 @@ fn decision(kind: HoldKind, yes: bool) -> Decision {
             outcome_type: OutcomeType::Resolved,
             disposition: Disposition::Finish,
         }),
-        HoldKind::Input | HoldKind::Timer | HoldKind::Signal => {
+        HoldKind::Input | HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun => {
             respond(if yes { "yes" } else { "no" })
         }
     }

@@ -56,9 +56,11 @@ pub(super) fn spec(kind: HoldKind) -> HoldSpec {
     HoldSpec {
         options: match kind {
             HoldKind::Input => vec!["yes".to_owned(), "no".to_owned()],
-            HoldKind::Timer | HoldKind::Approval | HoldKind::Handoff | HoldKind::Signal => {
-                Vec::new()
-            }
+            HoldKind::Timer
+            | HoldKind::Approval
+            | HoldKind::Handoff
+            | HoldKind::Signal
+            | HoldKind::ChildRun => Vec::new(),
         },
         to: vec!["@user.ada".to_owned(), "@role.ops".to_owned()],
         on_timeout: OnTimeout::Fail,

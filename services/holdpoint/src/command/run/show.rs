@@ -3,7 +3,7 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::run::{
-    ApprovalState, ApprovalView, FailedAttempt, PausedBy, RunView, StepView, WaitingOn,
+    ApprovalState, ApprovalView, FailedAttempt, PausedBy, RunStatus, RunView, StepView, WaitingOn,
 };
 
 use super::super::{Session, api_text, cells, instant, short_args};
@@ -42,6 +42,8 @@ pub(super) fn facts(run: &RunView, now: Option<DateTime<Utc>>) -> String {
     ];
     let contact = run.contact.iter();
     facts.extend(contact.map(|contact| ("contact", contact.to_string())));
+    let parent = run.parent.iter();
+    facts.extend(parent.map(|parent| ("parent", format!("{} ({})", parent.run, parent.step))));
     let labels = run.labels.iter();
     facts.extend(labels.map(|(name, value)| ("label", format!("{name}={value}"))));
     facts.push(("created", instant(run.created_at)));
@@ -52,6 +54,11 @@ pub(super) fn facts(run: &RunView, now: Option<DateTime<Utc>>) -> String {
         let approval = step.approval_state.as_ref();
         let text = approval.and_then(|approval| approval_text(&step.id, approval));
         facts.extend(text.map(|text| ("approval", text)));
+        facts.extend(step.child_runs.iter().map(|child| {
+            let status = child.status.map_or("not started", RunStatus::as_str);
+            let text = format!("{} of {}: {} {status}", child.run, step.id, child.agent);
+            ("child", text)
+        }));
         let early = step.early_call.as_ref();
         let early = early.map(|_| format!("{} may be approved before it is reached", step.id));
         facts.extend(early.map(|text| ("approval", text)));

@@ -91,7 +91,7 @@ fn watcher_view(event: &RequestEvent, view: NotificationView) -> NotificationVie
 #[must_use]
 pub(crate) fn type_of(event: &RequestEvent) -> Option<NotificationType> {
     let asked = match event.request.kind {
-        HoldKind::Timer | HoldKind::Signal => return None,
+        HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun => return None,
         HoldKind::Approval => NotificationType::ApprovalRequested,
         HoldKind::Input => NotificationType::InputRequested,
         // A step has created a task, and its run goes on.
@@ -137,7 +137,7 @@ pub(crate) fn action_url(request: &RequestView) -> String {
     let action = match request.kind {
         HoldKind::Handoff => "handoff",
         HoldKind::Approval => "approve",
-        HoldKind::Input | HoldKind::Timer | HoldKind::Signal => "respond",
+        HoldKind::Input | HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun => "respond",
     };
     let own = request.id.to_string();
     let task = request.task.as_ref().map_or(&own, |task| &task.id);

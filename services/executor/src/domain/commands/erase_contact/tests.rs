@@ -83,6 +83,7 @@ fn run(phase: Phase) -> Run {
         retries: 0,
         signals: Signals::default(),
         limits: None,
+        parent: None,
     }
 }
 

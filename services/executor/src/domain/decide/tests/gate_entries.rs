@@ -13,6 +13,7 @@ use holdpoint_contracts::suspension::StepOnResume;
 use holdpoint_ids::{HoldId, OperationId};
 use serde_json::{Value, json};
 
+use super::child_runs::children::{frozen, open as open_child, set};
 use super::migrating::edit;
 use super::world::{Heard, World, acme, closing, done, owner, run_id};
 use crate::domain::model::operation::OperationPhase;
@@ -72,9 +73,17 @@ const FAILS: &str = "
     args: { message: $pay.id }
 ";
 
+/// The plan of a run that a step of another run has started.
+const CHILD: &str = "
+  - id: pay
+    tool: send_email
+    args: { to: $input.topic }
+    approval: {}
+";
+
 struct Entry(&'static str, &'static str, fn(&mut World));
 
-const ENTRIES: [Entry; 22] = [
+const ENTRIES: [Entry; 23] = [
     Entry("start", CALL, |_| {}),
     Entry("inline", INLINE, |_| {}),
     Entry("fan-out child", FAN_OUT, |_| {}),
@@ -163,6 +172,15 @@ const ENTRIES: [Entry; 22] = [
         let other = HoldId { run, number };
         world.close_as(other, HoldOutcome::Approved, Value::Null);
     }),
+    Entry("child run", CHILD, |world| {
+        for (rev, mode) in (4..).step_by(2).zip(MODES) {
+            set(world, rev, frozen());
+            set(world, rev + 1, open_child(mode));
+        }
+        // A repeated start, and one that arrives late.
+        set(world, 3, open_child(ResumeMode::Now));
+        set(world, 40, open_child(ResumeMode::Now));
+    }),
     Entry("timer", CALL, |world| {
         world.pass(TimeDelta::days(400));
         while world.fire_next().is_some() {}
@@ -199,7 +217,7 @@ fn no_way_starts_a_step_without_its_approval() {
 /// The decision of a request that was rejected comes once more, as an approval.
 #[test]
 fn a_rejection_is_final() {
-    for plan in [CALL, INLINE, FAN_OUT, DRAFTED, FAILS] {
+    for plan in [CALL, INLINE, FAN_OUT, DRAFTED, FAILS, CHILD] {
         let mut world = waiting(plan);
         let asked = open(&world);
         reject_all(&mut world);
@@ -213,7 +231,7 @@ fn a_rejection_is_final() {
 /// The same worlds start the step after an approval, so the table does not pass because nothing can start.
 #[test]
 fn the_same_ways_start_an_approved_step() {
-    for plan in [CALL, INLINE, FAN_OUT, DRAFTED, FAILS] {
+    for plan in [CALL, INLINE, FAN_OUT, DRAFTED, FAILS, CHILD] {
         let mut world = waiting(plan);
         for hold in open(&world) {
             world.close_as(hold, HoldOutcome::Approved, Value::Null);
@@ -224,7 +242,12 @@ fn the_same_ways_start_an_approved_step() {
 
 /// A run whose gated steps are asked about.
 fn waiting(plan: &str) -> World {
-    let mut world = World::started(plan);
+    let mut world = World::of(plan);
+    if plan == CHILD {
+        set(&mut world, 3, open_child(ResumeMode::Continue));
+    } else {
+        world.start();
+    }
     if plan == DRAFTED {
         world.report("draft", done(json!({ "text": "Dear Zoe" })));
     }

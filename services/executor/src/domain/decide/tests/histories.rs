@@ -8,7 +8,7 @@ use chrono::TimeDelta;
 use holdpoint_contracts::asking::{AskMode, ToolQuestion};
 use holdpoint_contracts::hold::{HoldOutcome, OnTimeout};
 use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::run::{HoldKind, ResumeMode};
+use holdpoint_contracts::run::{HoldKind, ResumeMode, RunStatus};
 use holdpoint_contracts::suspension::StepOnResume;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use crate::domain::RunInput;
 use crate::domain::plan::Plan;
 use crate::domain::run::{Choice, Signal};
 pub(super) use plans::a_plan;
-use services::sent;
+use services::{by_child_runs, sent};
 use workers::by_workers;
 
 /// What happens next. Steps and hold numbers are taken modulo what there is.
@@ -86,6 +86,16 @@ pub(super) enum Move {
     Retry(Option<usize>),
     /// A program sends a signal, perhaps under a key that it has used.
     Signal(u8),
+    /// A child run ends, perhaps one that has ended before.
+    ChildEnds {
+        which: usize,
+        status: RunStatus,
+    },
+    /// The start of a child run is refused, perhaps of an older desired state.
+    ChildRefused {
+        which: usize,
+        is_old: bool,
+    },
     /// A hold on people is closed, perhaps one that is none.
     Closed {
         hold: u32,
@@ -169,6 +179,14 @@ pub(super) fn a_move() -> impl Strategy<Value = Move> {
             |(hold, choice)| Move::Closed { hold, choice: Choice::VARIANTS[choice] }
         ),
         8 => (0_usize..3, 0_usize..WAYS).prop_map(|(which, what)| Move::People { which, what }),
+        8 => (0_usize..6, prop_oneof![
+            3 => Just(RunStatus::Completed),
+            1 => Just(RunStatus::Failed),
+            1 => Just(RunStatus::Cancelled),
+        ]).prop_map(|(which, status)| Move::ChildEnds { which, status }),
+        1 => (0_usize..6, any::<bool>()).prop_map(
+            |(which, is_old)| Move::ChildRefused { which, is_old }
+        ),
         1 => any::<bool>().prop_map(Move::TakeOver),
         1 => any::<bool>().prop_map(Move::Incident),
         1 => any::<bool>().prop_map(Move::Replied),
@@ -266,6 +284,7 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
         | Move::ToolAvailability { .. }
         | Move::Closed { .. }
         | Move::Incident(_) => sent(world, next),
+        Move::ChildEnds { .. } | Move::ChildRefused { .. } => by_child_runs(world, next),
         Move::Replied(replied) => {
             let contact = json!({ "id": "ada", "email": "ada@x.example", "replied": replied });
             world.contact = Some(contact);
@@ -396,7 +415,7 @@ pub(super) fn lives_on(world: &mut World) {
             let what = match kind {
                 HoldKind::Input => 0,
                 HoldKind::Approval => 6,
-                HoldKind::Handoff | HoldKind::Timer | HoldKind::Signal => 2,
+                HoldKind::Handoff | HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun => 2,
             };
             let (outcome, mut data) = way(what);
             if kind == HoldKind::Input {

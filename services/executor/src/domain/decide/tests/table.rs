@@ -1,6 +1,7 @@
 //! `docs/states.md`: what every input does in every phase, found out by trying it.
 
 mod columns;
+mod plans;
 mod texts;
 mod worlds;
 
@@ -17,46 +18,14 @@ use super::world::{Heard, World, broken, done};
 use crate::domain::run::{Step, StepPhase, Timer};
 use crate::domain::{Reply, RunInput};
 use columns::{Column, columns, tool_missing};
+use plans::{
+    ASKED, FANNED_OUT, HANDED, IDEMPOTENT, ONCE_ONLY, PLANNED, RUNS, SIGNAL, SKIPPED, WAITING,
+};
 use texts::{HEAD, LEGEND};
 use worlds::{after, ask, asks, lose, park, queued, take};
 
 /// The step that is looked at; one more follows it, so that its end need not end the run.
 const STEP: &str = "it";
-const IDEMPOTENT: &str = "
-  - id: it
-    tool: log
-    args: { message: hi }
-  - wait: 1 day
-";
-const ONCE_ONLY: &str = "
-  - id: it
-    tool: send_email
-    args: { to: x@x.example }
-  - wait: 1 day
-";
-const PLANNED: [&str; 2] = [
-    "  - wait: 1 day\n  - id: it\n    tool: log\n    args: { message: hi }\n",
-    "  - wait: 1 day\n  - id: it\n    tool: send_email\n    args: { to: x@x.example }\n",
-];
-const SKIPPED: &str = "
-  - id: it
-    when: contact.replied == true
-    tool: log
-    args: { message: hi }
-  - wait: 1 day
-";
-const ASKED: &str = "  - id: it\n    ask: { question: Go on? }\n  - wait: 1 day\n";
-const HANDED: &str = "  - id: it\n    handoff: { to: \"@user.ada\" }\n  - wait: 1 day\n";
-const SIGNAL: &str = "  - id: it\n    wait_for: paid\n  - wait: 1 day\n";
-const FANNED_OUT: &str = "
-  - id: it
-    for_each: [1, 2]
-    tool: log
-    args: { message: hi }
-  - wait: 1 day
-";
-const WAITING: &str = "  - id: it\n    wait: 1 day\n  - wait: 1 day\n";
-
 /// A phase to be tried, for a step that may be done twice and for one that may not.
 struct TableRow {
     name: &'static str,
@@ -81,6 +50,9 @@ fn table_of(input: &RunInput) -> &'static str {
         | RunInput::ApplyScopes
         | RunInput::TakePlace
         | RunInput::StartScheduled(_) => "What time does",
+        RunInput::SetChildRun(_) | RunInput::ChildRunEnded(_) | RunInput::ChildRunRefused(_) => {
+            "What parent and child runs do"
+        }
         RunInput::LeaseEnded { .. }
         | RunInput::ToolAvailability { .. }
         | RunInput::HoldClosed { .. }
@@ -95,10 +67,11 @@ fn table_of(input: &RunInput) -> &'static str {
     }
 }
 
-const TABLES: [&str; 7] = [
+const TABLES: [&str; 8] = [
     "What people do",
     "What time does",
     "What leases, answers and dead letters do",
+    "What parent and child runs do",
     "What workers ask: `start_steps`",
     "What tools ask, and how they park: `request_input`, `step_results` with `parks`",
     "What workers report: `step_results`",
@@ -119,6 +92,10 @@ fn row_of(step: &Step) -> &'static str {
         StepPhase::Waiting(hold) if hold.signal.is_some() => match hold.timer {
             Timer::Set { .. } => "waiting for a signal",
             Timer::Frozen { .. } => "waiting for a signal (frozen)",
+        },
+        StepPhase::Waiting(hold) if hold.child_runs.is_some() => match hold.timer {
+            Timer::Set { .. } => "waiting for runs",
+            Timer::Frozen { .. } => "waiting for runs (frozen)",
         },
         StepPhase::Waiting(hold) => match (&hold.timer, hold.backoff) {
             (Timer::Set { .. }, None) => "waiting (timer set)",
@@ -207,9 +184,20 @@ fn table_rows() -> Vec<TableRow> {
             })
         }),
     ];
-    rows.extend(missing_rows());
+    rows.extend(run_rows().into_iter().chain(missing_rows()));
     rows.extend(suspended_rows());
     rows
+}
+
+/// The step waits for a child run.
+fn run_rows() -> [TableRow; 2] {
+    let waits = World::started(RUNS);
+    let mut paused = waits.clone();
+    paused.pause();
+    [
+        same("waiting for runs", waits),
+        same("waiting for runs (frozen), paused", paused),
+    ]
 }
 
 /// People are asked about the tool of the step.
@@ -311,6 +299,7 @@ fn word(answer: &Reply) -> String {
         Reply::Closed(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
         Reply::HandoffUpdated(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
         Reply::ScheduledStart(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
+        Reply::ChildRunEnd(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
         Reply::InputRequested(asked) => format!(" → {}", json!(asked.status).as_str().unwrap()),
         Reply::Watched(watched) => watched
             .ended

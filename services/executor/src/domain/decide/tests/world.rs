@@ -6,14 +6,16 @@ mod inputs;
 mod keeping;
 mod starting;
 
-pub(super) use inputs::{closing, handoff_event, pause_input, scheduled_start, start_input};
+pub(super) use inputs::{
+    child_end, closing, handoff_event, pause_input, scheduled_start, start_input,
+};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::contact::Activity;
-use holdpoint_contracts::executor::{PauseWaiting, TimerReply};
+use holdpoint_contracts::executor::{ChildRunEnd, DesiredChildRun, PauseWaiting, TimerReply};
 use holdpoint_contracts::history::{EventType, HistoryItem};
 use holdpoint_contracts::hold::{CloseReply, HoldOutcome, HoldState};
 use holdpoint_contracts::message::Actor;
@@ -99,6 +101,13 @@ pub(super) struct World {
     pub(super) places: Places,
     /// Earlier starts of its agent.
     pub(super) starts: Vec<(u64, DateTime<Utc>)>,
+    pub(super) started_once: Option<Arc<Run>>,
+    /// What each child run was told last.
+    pub(super) children: BTreeMap<RunId, DesiredChildRun>,
+    /// Child runs whose end it has recorded.
+    pub(super) ended_children: BTreeSet<RunId>,
+    /// What the parent was told of its end.
+    pub(super) child_ends: Vec<ChildRunEnd>,
     plan: Arc<PlanFact>,
     /// Version 4 of the agent, if there is one.
     pub(super) next_plan: Option<Arc<PlanFact>>,
@@ -179,6 +188,10 @@ impl World {
             freed: Vec::new(),
             places: Places::default(),
             starts: Vec::new(),
+            started_once: None,
+            children: BTreeMap::new(),
+            ended_children: BTreeSet::new(),
+            child_ends: Vec::new(),
             plan: Arc::new(PlanFact::new(plan)),
             next_plan: None,
             values: BTreeMap::new(),
@@ -353,6 +366,7 @@ impl World {
                 {
                     self.holds.remove(&hold);
                 }
+                self.record_child_ends(&next);
                 self.run = Some(next);
                 self.trace.push(format!("{:?}", decision.effects));
                 self.keep(decision.effects);
@@ -463,7 +477,7 @@ impl World {
                 let own = self.limits.as_ref().and_then(|row| row.place.as_ref());
                 Some(Fact::Places(Arc::new(self.places.with_row(run_id(), own))))
             }
-            Need::StartedOnce(_) => None,
+            Need::StartedOnce(_) => self.started_once.clone().map(Fact::StartedRun),
             Need::Starts(_) => Some(Fact::Starts(Arc::new(self.starts.clone()))),
             Need::OperationResult(..) | Need::RunningOperations(_) => None,
             Need::State(Key::Run(_)) => self.other_run.clone().map(|it| Fact::Run(Arc::new(it))),

@@ -11,13 +11,13 @@ pub struct WaitFor {
     /// How long, in milliseconds: from 1 s to 90 days.
     pub timeout_ms: u64,
     #[serde(default, skip_serializing_if = "holdpoint_contracts::is_default")]
-    pub on_timeout: OnSignalTimeout,
+    pub on_timeout: OnWaitTimeout,
 }
 
-/// What follows if no signal comes in time.
+/// What follows if no signal comes, or no child run ends, in time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum OnSignalTimeout {
+pub enum OnWaitTimeout {
     /// The step fails.
     #[default]
     Fail,
@@ -32,6 +32,9 @@ pub struct Finish {
     pub summary: String,
     #[serde(default, skip_serializing_if = "holdpoint_contracts::is_default")]
     pub status: FinishStatus,
+    /// What a parent run gets of the run, perhaps with placeholders.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
 }
 
 /// How a `finish` ends its run.
@@ -47,6 +50,9 @@ impl Finish {
     /// What may hold placeholders.
     #[must_use]
     pub fn template(&self) -> Value {
-        json!({ "summary": self.summary })
+        match &self.output {
+            Some(output) => json!({ "summary": self.summary, "output": output }),
+            None => json!({ "summary": self.summary }),
+        }
     }
 }

@@ -5,6 +5,7 @@ use holdpoint_contracts::run::Spent;
 use holdpoint_ids::{HoldId, RunId};
 use serde::{Deserialize, Serialize};
 
+use crate::domain::model::is_default;
 use crate::domain::model::plan::limits::{Budget, Limits};
 use crate::domain::model::run::{PersonHold, Run};
 use crate::domain::model::time::millis_between;
@@ -32,6 +33,12 @@ pub struct RunBudget {
     pub since: DateTime<Utc>,
     /// The active time of the run at that instant, in milliseconds.
     pub active_ms: u64,
+    /// Calls before a person granted it again. They count in the budget of a parent run.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub earlier_steps: u32,
+    /// Costs before that.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub earlier_cost: f64,
     /// The open question whether the run continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Box<PersonHold>>,
@@ -102,8 +109,17 @@ impl RunBudget {
             cost: 0.0,
             since,
             active_ms,
+            earlier_steps: 0,
+            earlier_cost: 0.0,
             hold: None,
         }
+    }
+
+    /// All calls and costs of the run.
+    #[must_use]
+    pub fn used(&self) -> (u32, f64) {
+        let steps = self.earlier_steps.saturating_add(self.steps);
+        (steps, self.earlier_cost + self.cost)
     }
 }
 
@@ -149,10 +165,13 @@ impl Run {
             self.limits = Some(Box::default());
         }
         let active_ms = self.clocks.active_ms;
+        let is_child = self.parent.is_some();
         let Some(limits) = self.limits.as_deref_mut() else {
             return;
         };
         match (&mut limits.budget, &after.budget) {
+            // Its budget is bounded by that of its parent.
+            (Some(_), _) if is_child => {}
             (Some(budget), Some(allowed)) => budget.allowed.clone_from(allowed),
             (None, Some(allowed)) => {
                 let budget = RunBudget::new(allowed.clone(), now, active_ms);

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::domain::model::plan::signal_steps::OnSignalTimeout;
+use crate::domain::model::plan::signal_steps::OnWaitTimeout;
 
 /// Unused signals that a run keeps.
 pub const KEPT_SIGNALS_MAX: usize = 100;
@@ -100,7 +100,7 @@ pub struct KeptSignal {
 pub struct AwaitedSignal {
     pub name: String,
     #[serde(default, skip_serializing_if = "holdpoint_contracts::is_default")]
-    pub on_timeout: OnSignalTimeout,
+    pub on_timeout: OnWaitTimeout,
 }
 
 impl Signals {

@@ -10,12 +10,14 @@ use strum::{EnumTryAs, IntoStaticStr, VariantArray};
 
 use crate::domain::model::is_default;
 use crate::domain::model::plan::OnError;
-use crate::domain::model::plan::signal_steps::OnSignalTimeout;
+use crate::domain::model::plan::signal_steps::OnWaitTimeout;
 use crate::domain::model::run::approval::StepApproval;
+use crate::domain::model::run::child_runs::ChildRuns;
 use crate::domain::model::run::failures::{Backoff, Failures};
 use crate::domain::model::run::fan_out::{ChildOf, FanOut};
 use crate::domain::model::run::person_hold::PersonHold;
 use crate::domain::model::run::signals::AwaitedSignal;
+use crate::domain::model::run::timer::Timer;
 use crate::domain::model::run::tool_questions::{OpenQuestion, Questions};
 use crate::domain::model::time::after;
 
@@ -71,6 +73,9 @@ pub struct Step {
     /// Of a child: its item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child_of: Option<ChildOf>,
+    /// The runs that it has started last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child_runs: Option<Box<ChildRuns>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, EnumTryAs)]
@@ -189,6 +194,9 @@ pub struct Hold {
     /// The signal that ends it; none: only time does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<Box<AwaitedSignal>>,
+    /// The ends of child runs end it; what follows if they do not end in time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child_runs: Option<OnWaitTimeout>,
     /// It ends at an instant of the calendar. A pause does not move that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keeps_due: bool,
@@ -198,37 +206,19 @@ impl Hold {
     /// Whether the run goes on by itself when the time is over.
     #[must_use]
     pub fn continues_on_timeout(&self) -> bool {
-        let signal = self.signal.as_deref();
-        signal.is_none_or(|signal| signal.on_timeout == OnSignalTimeout::Skip)
+        let signal = self.signal.as_deref().map(|signal| signal.on_timeout);
+        let on_timeout = signal.or(self.child_runs);
+        on_timeout.is_none_or(|on_timeout| on_timeout == OnWaitTimeout::Skip)
     }
 
     #[must_use]
     pub const fn kind(&self) -> HoldKind {
-        match self.signal {
-            Some(_) => HoldKind::Signal,
-            None => HoldKind::Timer,
+        match (&self.signal, &self.child_runs) {
+            (Some(_), _) => HoldKind::Signal,
+            (None, Some(_)) => HoldKind::ChildRun,
+            (None, None) => HoldKind::Timer,
         }
     }
-}
-
-/// The timer of a hold. The desired state itself is with the scheduler.
-#[cfg_attr(test, derive(strum::IntoStaticStr, strum::VariantNames))]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
-pub enum Timer {
-    /// The scheduler will say when it is due.
-    Set {
-        /// Version of the run that set it.
-        rev: u64,
-        at: DateTime<Utc>,
-        due: DateTime<Utc>,
-    },
-    /// A pause has stopped the clock.
-    Frozen {
-        remaining_ms: u64,
-        /// When it would have been due.
-        due: DateTime<Utc>,
-    },
 }
 
 /// A step that may have happened, and the question whether it has.
@@ -416,6 +406,7 @@ impl Step {
             on_error,
             fan_out: None,
             child_of: None,
+            child_runs: None,
         }
     }
 

@@ -22,7 +22,7 @@ impl Request {
             HoldKind::Approval => vec!["approve", "reject"],
             HoldKind::Input => vec!["respond"],
             HoldKind::Handoff => vec!["complete"],
-            HoldKind::Timer | HoldKind::Signal => Vec::new(),
+            HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun => Vec::new(),
         };
         if self
             .spec

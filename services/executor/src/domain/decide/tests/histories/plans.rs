@@ -6,7 +6,8 @@ use serde_json::json;
 
 use crate::domain::plan::limits::{Budget, Concurrency};
 use crate::domain::plan::person_steps::{ApprovalRule, Ask, Handoff};
-use crate::domain::plan::signal_steps::{Finish, FinishStatus, OnSignalTimeout, WaitFor};
+use crate::domain::plan::run_steps::{AgentRun, RunStep, RunsUntil};
+use crate::domain::plan::signal_steps::{Finish, FinishStatus, OnWaitTimeout, WaitFor};
 use crate::domain::plan::wait_until::{DAYS, Until, WaitUntil};
 use crate::domain::plan::{
     Action, ForEach, Inputs, Limits, OnError, OnPause, Plan, PlannedStep, Retry,
@@ -64,6 +65,31 @@ fn items() -> impl Strategy<Value = Option<ForEach>> {
     prop_oneof![2 => Just(None), 1 => for_each.prop_map(Some)]
 }
 
+/// One run, the first of some, or all.
+fn runs() -> impl Strategy<Value = Action> {
+    (1_usize..4, 0_u8..6).prop_map(|(count, how)| {
+        let until = match how % 3 {
+            0 => RunsUntil::Ended,
+            1 => RunsUntil::First,
+            _ => RunsUntil::All,
+        };
+        let count = if until == RunsUntil::Ended { 1 } else { count };
+        let run = AgentRun {
+            agent: "helper".parse().unwrap(),
+            input: json!("$input.customer"),
+        };
+        Action::Run(Box::new(RunStep {
+            until,
+            runs: vec![run; count],
+            timeout_ms: 86_400_000,
+            on_timeout: match how < 3 {
+                true => OnWaitTimeout::Skip,
+                false => OnWaitTimeout::Fail,
+            },
+        }))
+    })
+}
+
 type AStep = (Action, Option<String>, u8, bool, Option<ForEach>);
 
 fn a_step() -> impl Strategy<Value = AStep> {
@@ -82,8 +108,8 @@ fn a_step() -> impl Strategy<Value = AStep> {
             signal: "go".to_owned(),
             timeout_ms: 86_400_000,
             on_timeout: match skips {
-                true => OnSignalTimeout::Skip,
-                false => OnSignalTimeout::Fail,
+                true => OnWaitTimeout::Skip,
+                false => OnWaitTimeout::Fail,
             },
         })
     });
@@ -94,6 +120,7 @@ fn a_step() -> impl Strategy<Value = AStep> {
                 true => FinishStatus::Failed,
                 false => FinishStatus::Completed,
             },
+            output: None,
         })
     });
     let tool = (any::<bool>(), 0_u8..8).prop_map(|(idempotent, kind)| Action::Tool {
@@ -112,7 +139,7 @@ fn a_step() -> impl Strategy<Value = AStep> {
         1 => Just(Some("input.go == true".to_owned())),
     ];
     (
-        prop_oneof![8 => wait, 3 => until, 6 => wait_for, 1 => finish, 15 => tool, 10 => on_people()],
+        prop_oneof![8 => wait, 3 => until, 6 => wait_for, 6 => runs(), 1 => finish, 15 => tool, 10 => on_people()],
         when,
         any::<u8>(),
         prop::bool::weighted(0.3),

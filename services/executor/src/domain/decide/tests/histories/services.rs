@@ -1,11 +1,41 @@
-//! Moves of other services.
+//! What other services, child runs, the sweep and the kernel say.
 
 use holdpoint_contracts::hold::HoldOutcome;
 use serde_json::json;
 
-use super::super::world::{World, closing, run_id};
+use super::super::world::{World, child_end, closing, run_id};
 use super::{Move, place};
-use crate::domain::RunInput;
+use crate::domain::{RefusedChildRun, RunInput};
+
+/// What child runs report.
+pub(super) fn by_child_runs(world: &World, next: &Move) -> Option<RunInput> {
+    let child = |which: &usize| {
+        let mut children = world.children.values();
+        children.nth(which % world.children.len().max(1))
+    };
+    match next {
+        Move::ChildEnds { which, status } => {
+            let child = child(which)?;
+            let end = child_end(child.run, child.hold, *status);
+            Some(RunInput::ChildRunEnded(Box::new(end)))
+        }
+        Move::ChildRefused { which, is_old } => {
+            let child = child(which)?;
+            let runs = world.run.as_ref()?.steps.iter();
+            let mut runs = runs.filter_map(|step| step.child_runs.as_deref());
+            let runs = runs.find(|runs| runs.hold == child.hold)?;
+            let place = runs.runs.iter().position(|run| run.run == child.run)?;
+            Some(RunInput::ChildRunRefused(Box::new(RefusedChildRun {
+                hold: child.hold,
+                place: u32::try_from(place).unwrap(),
+                rev: child.rev - u64::from(*is_old),
+                code: "agent_paused".to_owned(),
+                message: "paused".to_owned(),
+            })))
+        }
+        _ => None,
+    }
+}
 
 /// What the sweep, the handoff service and the kernel say.
 pub(super) fn sent(world: &World, next: &Move) -> Option<RunInput> {

@@ -1,20 +1,21 @@
 //! The inputs that are tried, in the order of the page.
 
 use holdpoint_contracts::asking::ToolQuestion;
+use holdpoint_contracts::executor::{ChildRunState, DesiredChildRun};
 use holdpoint_contracts::hold::{HandoffEventKind, HoldOutcome};
-use holdpoint_contracts::run::ResumeMode;
+use holdpoint_contracts::run::{ResumeMode, RunStatus};
 use holdpoint_contracts::suspension::StepOnResume;
-use holdpoint_ids::HoldId;
+use holdpoint_ids::{HoldId, RunId};
 use serde_json::{Value, json};
 
 use super::super::suspension::{supplement, suspend_input};
 use super::super::world::{
-    World, broken, closing, done, handoff_event, owner, pause_input, run_id, scheduled_start,
-    start_input,
+    World, broken, child_end, closing, done, handoff_event, owner, pause_input, run_id,
+    scheduled_start, start_input,
 };
 use super::STEP;
 use crate::domain::run::{Choice, Signal, StepPhase, Timer};
-use crate::domain::{DeliveredStep, RunInput, StepReport, SuspensionReport};
+use crate::domain::{DeliveredStep, RefusedChildRun, RunInput, StepReport, SuspensionReport};
 
 /// An input to be tried.
 pub(super) struct Column {
@@ -324,9 +325,70 @@ pub(super) fn columns() -> Vec<Column> {
         }),
         on(false, "older dispatch", |it| asked(it, "node-a", 1, 1)),
     ]);
+    columns.extend(of_runs());
     columns.extend(of_tools_and_results());
     columns.extend(of_suspension());
     columns
+}
+
+/// What child runs and a parent run say.
+fn of_runs() -> [Column; 5] {
+    let on = |name, input| Column {
+        name,
+        on_idempotent: false,
+        input,
+    };
+    [
+        on("child run completed", |it| {
+            child_ended(it, RunStatus::Completed)
+        }),
+        on("child run failed", |it| child_ended(it, RunStatus::Failed)),
+        on("child run cancelled", |it| {
+            child_ended(it, RunStatus::Cancelled)
+        }),
+        on("start of the child run refused", |it| {
+            RunInput::ChildRunRefused(Box::new(RefusedChildRun {
+                hold: child(it).1,
+                place: 0,
+                rev: it.run().version,
+                code: "agent_paused".to_owned(),
+                message: "paused".to_owned(),
+            }))
+        }),
+        on("a parent run that it does not have", |_| {
+            RunInput::SetChildRun(Box::new(DesiredChildRun {
+                run: run_id(),
+                rev: 1,
+                hold: HoldId {
+                    run: run_id(),
+                    number: 99,
+                },
+                step: "other".to_owned(),
+                agent: "outreach".parse().unwrap(),
+                state: ChildRunState::Cancelled {
+                    reason: String::new(),
+                },
+            }))
+        }),
+    ]
+}
+
+/// The child run of the step, and its hold; otherwise one that never was.
+fn child(world: &World) -> (RunId, HoldId) {
+    let children = world.children.values().next();
+    let none = (
+        run_id(),
+        HoldId {
+            run: run_id(),
+            number: 99,
+        },
+    );
+    children.map_or(none, |child| (child.run, child.hold))
+}
+
+fn child_ended(world: &World, status: RunStatus) -> RunInput {
+    let (child, hold) = child(world);
+    RunInput::ChildRunEnded(Box::new(child_end(child, hold, status)))
 }
 
 /// What tools ask, that they park, and what they came to.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use holdpoint_contracts::executor::ChildRunState;
 use holdpoint_contracts::history::{EventType, HistoryItem};
 use holdpoint_contracts::hold::HoldState;
 use holdpoint_contracts::run::{RunStatus, StepStatus};
@@ -95,6 +96,7 @@ impl World {
         self.check_wakers(run);
         self.check_suspension(run);
         self.check_fan_outs(run);
+        self.check_child_runs(run);
         for step in &run.steps {
             let row = self.rows.get(&step.id);
             let said = row.map(|row| (row.status, row.dispatch));
@@ -316,6 +318,31 @@ impl World {
         }
     }
 
+    /// An open child run is wanted, and frozen with its parent. Any other one that has not ended is cancelled.
+    fn check_child_runs(&self, run: &Run) {
+        let awaited = run.steps.iter().filter_map(Step::awaited_runs);
+        let awaited: Vec<_> = awaited.flat_map(|runs| &runs.runs).collect();
+        for child in &awaited {
+            assert!(
+                self.children.contains_key(&child.run),
+                "{child:?} never starts"
+            );
+        }
+        let is_open = awaited.iter().any(|child| child.end.is_none());
+        assert!(awaited.is_empty() || is_open || run.taken().is_some());
+        for (id, desired) in &self.children {
+            let has_ended = self.ended_children.contains(id);
+            let is_awaited = awaited.iter().any(|it| it.run == *id) && !has_ended;
+            match &desired.state {
+                ChildRunState::Open { .. } if has_ended => {}
+                ChildRunState::Frozen { .. } if has_ended => {}
+                ChildRunState::Open { .. } => assert!(is_awaited && run.pauses.is_empty()),
+                ChildRunState::Frozen { .. } => assert!(is_awaited && !run.pauses.is_empty()),
+                ChildRunState::Cancelled { .. } => assert!(!is_awaited),
+            }
+        }
+    }
+
     /// Nothing waits without a waker.
     fn check_wakers(&self, run: &Run) {
         if run.is_final() || !run.pauses.is_empty() {
@@ -389,8 +416,10 @@ fn check_phases(before: &Run, next: &Run, effects: &[Effect], items: &[&HistoryI
         let mut earlier = items
             .iter()
             .take_while(|item| item.kind != EventType::RunRetried);
-        let has_ended_before =
-            new.phase.is_settled() && earlier.any(|item| item.step.as_ref() == Some(&old.id));
+        // A wait that a resume ends has no event.
+        let was_waiting = old.phase.try_as_waiting_ref().is_some();
+        let has_ended_before = new.phase.is_settled()
+            && (was_waiting || earlier.any(|item| item.step.as_ref() == Some(&old.id)));
         if (is_retried || is_revised) && !has_ended_before && old.phase != new.phase {
             assert!(new.dispatch > old.dispatch, "{} is not fenced", new.id);
         } else if old.phase.is_settled() && old.child_of.is_none() {

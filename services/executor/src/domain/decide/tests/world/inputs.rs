@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::executor::{PauseWaiting, ScheduledStart};
+use holdpoint_contracts::executor::{ChildRunEnd, PauseWaiting, ScheduledStart};
 use holdpoint_contracts::hold::{HandoffEvent, HandoffEventKind, HoldOutcome};
+use holdpoint_contracts::run::RunStatus;
 use holdpoint_contracts::scheduler::WhenPaused;
+use holdpoint_ids::{HoldId, RunId};
 use serde_json::{Value, json};
 
 use super::{owner, run_id};
@@ -25,6 +27,27 @@ pub(in super::super) fn closing(
         at,
         handoff_events: Vec::new(),
         by_rung: None,
+    }
+}
+
+/// How a child run ends.
+pub(in super::super) fn child_end(child: RunId, hold: HoldId, status: RunStatus) -> ChildRunEnd {
+    let is_completed = status == RunStatus::Completed;
+    ChildRunEnd {
+        id: hold,
+        child,
+        rev: 3,
+        status,
+        code: (!is_completed).then(|| "http_status".to_owned()),
+        message: "That is all.".to_owned(),
+        output: if is_completed {
+            json!({ "of": child })
+        } else {
+            Value::Null
+        },
+        steps: 2,
+        cost: 0.5,
+        at: DateTime::UNIX_EPOCH,
     }
 }
 

@@ -3,7 +3,7 @@
 use holdpoint_contracts::hold::DesiredHold;
 
 use super::World;
-use crate::domain::Effect;
+use crate::domain::{Effect, Run};
 
 impl World {
     pub(super) fn keep(&mut self, effects: Vec<Effect>) {
@@ -63,12 +63,25 @@ impl World {
                     assert!(newest, "the scheduler would ignore rev {rev} of {hold}");
                     self.timers.insert(hold, (rev, due));
                 }
+                Effect::ChildRun { desired_state, .. } => {
+                    let known = self.children.get(&desired_state.run);
+                    assert!(known.is_none_or(|known| desired_state.rev > known.rev));
+                    self.children.insert(desired_state.run, *desired_state);
+                }
+                Effect::ChildRunEnded { end, .. } => self.child_ends.push(*end),
                 Effect::Limits { row, .. } => self.limits = Some(*row),
                 Effect::PlacesChanged { key } => self.freed.push(key),
                 Effect::RunEnded { end, .. } => self.ended.push(*end),
                 Effect::History { items, .. } => self.history.extend(items),
             }
         }
+    }
+
+    pub(super) fn record_child_ends(&mut self, next: &Run) {
+        let runs = next.steps.iter().flat_map(|step| &step.child_runs);
+        let ended = runs.flat_map(|runs| &runs.runs);
+        let ended = ended.filter(|run| run.end.is_some());
+        self.ended_children.extend(ended.map(|run| run.run));
     }
 
     /// As the handoff service keeps it: lower or equal changes nothing, so none may be.

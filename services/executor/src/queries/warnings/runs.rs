@@ -1,0 +1,94 @@
+//! Warns of agents that a plan runs and that do not exist, and of runs below themselves.
+
+use std::collections::BTreeSet;
+
+use holdpoint_contracts::problem::FieldError;
+use holdpoint_ids::{AgentName, Workspace};
+use holdpoint_store::StoreError;
+
+use super::super::ExecutorQueries;
+use crate::domain::Agent;
+use crate::domain::plan::{Action, Plan};
+use crate::store;
+
+/// Agents that are looked at for one plan; further ones get no warning.
+const AGENTS_MAX: usize = 50;
+
+/// An agent that a plan runs, perhaps through others, and the step that does.
+type Named = (AgentName, String);
+
+impl ExecutorQueries {
+    /// Follows the newest versions of the agents that the plan runs. The runs themselves are bounded when they start.
+    pub(super) async fn run_warnings(
+        &self,
+        workspace: &Workspace,
+        plan: &Plan,
+    ) -> Result<Vec<FieldError>, StoreError> {
+        let mut warnings = Vec::new();
+        let mut seen = BTreeSet::new();
+        let mut next: Vec<Named> = Vec::new();
+        for step in &plan.steps {
+            next.extend(agents_of(&step.action).map(|agent| (agent.clone(), step.id.clone())));
+        }
+        let mut is_direct = true;
+        while !next.is_empty() {
+            next.retain(|(agent, _)| seen.len() < AGENTS_MAX && seen.insert(agent.clone()));
+            let names: Vec<_> = next.iter().map(|(agent, _)| agent).collect();
+            let found = store::agents(&self.db, workspace, &names).await?;
+            let mut below = Vec::new();
+            for (name, step) in &next {
+                let agent = found.iter().find(|agent| agent.name == *name);
+                let Some(agent) = agent.filter(|agent| !agent.is_deleted()) else {
+                    let missing = is_direct.then(|| missing_agent(step, name));
+                    warnings.extend(missing);
+                    continue;
+                };
+                let runs = self.agents_run_by(agent).await?;
+                if runs.iter().any(|run| run.as_str() == plan.agent) {
+                    let own = &plan.agent;
+                    let message =
+                        format!("`{name}` runs `{own}`. A run of `{own}` below itself is refused.");
+                    warnings.push(warning(step, name, message));
+                }
+                below.extend(runs.into_iter().map(|run| (run, step.clone())));
+            }
+            (next, is_direct) = (below, false);
+        }
+        Ok(warnings)
+    }
+
+    async fn agents_run_by(&self, agent: &Agent) -> Result<Vec<AgentName>, StoreError> {
+        let plan = store::plan(&self.db, &agent.workspace, &agent.name, agent.newest).await?;
+        let steps = plan.into_iter().flat_map(|plan| plan.steps);
+        let runs = steps.flat_map(|step| agents_of(&step.action).cloned().collect::<Vec<_>>());
+        Ok(runs.collect())
+    }
+}
+
+fn agents_of(action: &Action) -> impl Iterator<Item = &AgentName> {
+    let runs = match action {
+        Action::Run(run) => run.runs.as_slice(),
+        Action::Tool { .. }
+        | Action::Wait { .. }
+        | Action::WaitUntil(_)
+        | Action::WaitFor(_)
+        | Action::Ask(_)
+        | Action::Handoff(_)
+        | Action::Finish(_) => &[],
+    };
+    runs.iter().map(|run| &run.agent)
+}
+
+fn missing_agent(step: &str, agent: &AgentName) -> FieldError {
+    let message = format!("No agent `{agent}` exists. The step fails until it is applied.");
+    warning(step, agent, message)
+}
+
+fn warning(step: &str, agent: &AgentName, message: String) -> FieldError {
+    FieldError {
+        step: Some(step.to_owned()),
+        text: agent.to_string(),
+        message,
+        ..FieldError::default()
+    }
+}
