@@ -87,7 +87,7 @@ async fn a_standing_approval_is_created_used_and_revoked() {
     browser.picture("standing-approvals").await;
     browser.click("payments.refund").await;
     browser.reads("Use 1: request").await;
-    revoke(&browser).await;
+    revoke(&browser, "standing-approval-revoking").await;
     browser.picture("standing-approval-revoked").await;
     let (_, list) = world.up.get("/standing-approvals").await.unwrap();
     assert_eq!(list["items"][0]["status"], "revoked", "{list}");
@@ -98,13 +98,13 @@ async fn a_standing_approval_is_created_used_and_revoked() {
 }
 
 /// Opens the button, reads the consequence and confirms.
-async fn revoke(browser: &Browser) {
+async fn revoke(browser: &Browser, picture: &str) {
     browser.click("Revoke…").await;
     browser
         .reads("Later calls are asked of people again.")
         .await;
-    browser.picture("standing-approval-revoking").await;
     let confirm = browser.find("details[open] button.danger").await;
+    browser.picture(picture).await;
     confirm.click().await.unwrap();
     browser.reads("Standing approval revoked.").await;
     browser.reads("Revoked by owner").await;
@@ -140,7 +140,7 @@ async fn standing_approvals_work_on_a_phone_without_the_script() {
     let plain = browsers.open(&world, PHONE, false).await;
     plain.sign_in(&world.up.token).await;
     plain.click("Standing approvals").await;
-    revoke(&plain).await;
+    revoke(&plain, "standing-approval-revoking-phone").await;
     let (_, list) = world.up.get("/standing-approvals").await.unwrap();
     let items = list["items"].as_array().unwrap().iter();
     let revoked = items.filter(|one| one["status"] == "revoked").count();

@@ -17,6 +17,7 @@ use holdpoint_contracts::{FieldError, Problem};
 use holdpoint_ids::StandingApprovalId;
 use maud::{Markup, html};
 
+use self::entry::{PATH, path_of};
 use super::attempt::Banner;
 use super::navigation::{self, Section};
 use super::request_actions::STORED;
@@ -26,8 +27,6 @@ use crate::auth::may::{Decide, InPerson};
 use crate::command_outcome::CommandOutcome;
 use crate::params::Params;
 use crate::problem;
-
-pub(super) const PATH: &str = "/standing-approvals";
 
 /// Entries of one page, newest first.
 const ENTRIES_MAX: u64 = 50;
@@ -58,10 +57,6 @@ fn redirect_done(path: &str, done: &str) -> Response {
     Redirect::to(&format!("{path}?done={done}")).into_response()
 }
 
-fn path_of(id: StandingApprovalId) -> String {
-    format!("{PATH}/{id}")
-}
-
 async fn list_page(viewer: Viewer, params: Params) -> Result<Markup, PageError> {
     let params = params.only(&["cursor", "done"])?;
     let notice = read_notice(&params)?;
@@ -73,20 +68,20 @@ async fn list_page(viewer: Viewer, params: Params) -> Result<Markup, PageError> 
     let found: Page<StandingApprovalView> = viewer.query(&query).await?;
     let main = html! {
         p.back { a href="/inbox" { "← Inbox" } }
+        @if let Some(notice) = &notice { (notice.render()) }
         div.title {
             h1 { "Standing approvals" }
             @if viewer.may_approve_in_advance() {
                 a.button.aside href="/standing-approvals/new" { "Create a standing approval" }
             }
         }
-        @if let Some(notice) = &notice { (notice.render()) }
         p.muted.intro {
             "A standing approval approves calls of a tool by an agent in advance. Each use counts as an approval by the person who created it."
         }
         @if found.items.is_empty() {
             div.empty {
                 h2 { "No standing approvals" }
-                p { "All gated calls are asked. To create a standing approval, open the request of such a call and choose " strong { "Approve such calls in advance" } "." }
+                p { "People are asked about every gated call. To create a standing approval, open the request of such a call and choose " strong { "Approve such calls in advance" } "." }
             }
         } @else {
             ul.hooks #standing-approvals { @for one in &found.items { li { (entry::render(&viewer, one)) } } }

@@ -71,6 +71,8 @@ async fn a_standing_approval_is_revoked_on_its_page() {
     ] {
         assert!(list.contains(part), "{part}: {list}");
     }
+    let live = browser.get("/live?page=/standing-approvals").await;
+    assert_eq!(live.status(), 200, "the unread count is live");
     let csrf = browser.csrf().await;
     let path = format!("{PATH}/{ONE}/revoke");
     let revoked = browser.post(&path, &[("csrf", &csrf)]).await;

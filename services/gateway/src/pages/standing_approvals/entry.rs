@@ -2,6 +2,7 @@
 
 use holdpoint_auth::Right;
 use holdpoint_contracts::handoff::{StandingApprovalStatus, StandingApprovalView};
+use holdpoint_ids::StandingApprovalId;
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
@@ -9,10 +10,15 @@ use super::super::labels::{self, Tone};
 use super::super::request_forms::unfold;
 use super::super::sanitize::{clean, one_line};
 use super::super::session::SignedInUser;
-use super::path_of;
+
+pub(super) const PATH: &str = "/standing-approvals";
 
 /// A longer schema opens by a click, in lines.
-const LINES_MAX: usize = 12;
+const LINES_MAX: usize = 20;
+
+pub(super) fn path_of(id: StandingApprovalId) -> String {
+    format!("{PATH}/{id}")
+}
 
 pub(in crate::pages) fn render(user: &SignedInUser, approval: &StandingApprovalView) -> Markup {
     let path = path_of(approval.id);

@@ -10,8 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::inputs::{Input, error_hint, field_error};
 use super::super::session::{Fields, SignedInUser};
-use super::PATH;
-use super::entry::json_text;
+use super::entry::{PATH, json_text};
 
 /// The form with these values, and the errors of the last attempt.
 pub(in crate::pages) fn render(
@@ -68,7 +67,7 @@ fn schema_input(typed: &str, error: Option<&String>) -> Markup {
             "A call with other arguments is asked as usual. Further arguments are allowed unless the schema has "
             code { "\"additionalProperties\": false" } ". " code { "{}" } " allows all arguments."
         }
-        textarea #args_schema name="args_schema" rows="10" required spellcheck="false" autocomplete="off"
+        textarea #args_schema name="args_schema" rows="12" required spellcheck="false" autocomplete="off"
             aria-describedby="args_schema-about args_schema-wrong" autofocus[error.is_some()]
             aria-invalid=[error.map(|_| "true")] { (typed) }
         (error_hint("args_schema-wrong", error))
