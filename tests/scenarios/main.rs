@@ -85,6 +85,8 @@ mod notifications_are_live;
 mod other_users_of_the_machine_are_shut_out;
 mod people_act_on_requests;
 mod people_answer_late_twice_or_never;
+mod people_approve_a_part_in_the_browser;
+mod people_approve_in_advance_in_the_browser;
 mod people_are_mailed;
 mod people_are_notified_in_the_browser;
 mod people_decide_in_the_browser;

@@ -19,6 +19,7 @@ mod email_link;
 mod filter;
 mod fragment;
 mod inbox;
+mod inputs;
 mod labels;
 mod layout;
 mod live;
@@ -35,6 +36,7 @@ mod sanitize;
 mod schema;
 mod session;
 mod settings;
+mod standing_approvals;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -91,6 +93,7 @@ pub(crate) fn routes() -> Router<App> {
         .route("/assets/{file}", get(assets::file))
         .merge(email_link::routes())
         .merge(settings::routes())
+        .merge(standing_approvals::routes())
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .layer(middleware::map_response(async |response: Response| {
             layout::add_security_headers(response)

@@ -22,4 +22,5 @@ mod runs;
 mod sessions;
 mod settings;
 mod slow;
+mod standing_approvals;
 mod tokens;

@@ -7,14 +7,17 @@ use serde_json::Value;
 
 use super::context;
 use super::sanitize::one_line;
-use super::session::Fields;
+use super::session::{Fields, SignedInUser};
 
 /// Tool and arguments in readable form, with the JSON that will run.
 pub(super) fn calls(request: &RequestView) -> Markup {
     html! {
         @for item in &request.items {
             section.context.call {
-                h3 { "Call " code { (one_line(item.tool.as_str(), 100)) } }
+                h3 {
+                    "Call " code { (one_line(item.tool.as_str(), 100)) }
+                    @if let Some(version) = &item.version { " version " code { (one_line(version, 200)) } }
+                }
                 (arguments(&item.args, &item.digest))
             }
         }
@@ -29,6 +32,16 @@ pub(super) fn arguments(args: &Value, digest: &str) -> Markup {
             summary { "Show as JSON" }
             pre { (json_text(args)) }
             p.muted { "Digest " code { (digest) } }
+        }
+    }
+}
+
+/// A link to the form that approves later calls of this kind; empty for a user who may not create a standing approval.
+pub(super) fn advance_link(user: &SignedInUser, request: &RequestView) -> Markup {
+    let is_one_call = request.items.len() == 1 && request.agent.is_some();
+    html! {
+        @if is_one_call && user.may_approve_in_advance() {
+            p.hint { a href={ "/standing-approvals/new?like=" (request.id) } { "Approve such calls in advance" } }
         }
     }
 }

@@ -126,7 +126,11 @@ pub(super) async fn page(viewer: Viewer, params: Params) -> Result<Markup, PageE
     let filter = Filter::read(params, &viewer)?;
     let list = load(&viewer, &filter).await?;
     let main = html! {
-        div.title { h1 { "Inbox" } (count_badge(&list)) }
+        div.title {
+            h1 { "Inbox" }
+            (count_badge(&list))
+            a.aside href="/standing-approvals" { "Standing approvals" }
+        }
         (filter_form(&viewer, &filter))
         (snoozed_link(&viewer, &filter).await?)
         div.cards #cards { @for request in &list.cards { (card(&viewer, request, None)) } }

@@ -86,7 +86,9 @@ impl OpenPage {
                 None => Ok(Self::Notifications),
                 Some(_) => Ok(Self::UnreadCount),
             },
-            None if path == "settings" || path == "agents" => Ok(Self::UnreadCount),
+            None if matches!(path, "settings" | "agents" | "standing-approvals") => {
+                Ok(Self::UnreadCount)
+            }
             None if path == "runs" => Ok(Self::Runs(runs::Filter::read(params)?)),
             Some(("requests" | "tasks", id)) => {
                 let id = id.split('/').next().unwrap_or(id);
@@ -94,7 +96,7 @@ impl OpenPage {
                 Ok(Self::Request(parse_id("request", id)?))
             }
             // The page after its form was posted.
-            Some(("settings" | "agents", _)) => Ok(Self::UnreadCount),
+            Some(("settings" | "agents" | "standing-approvals", _)) => Ok(Self::UnreadCount),
             Some(("runs", id)) => Ok(Self::Run(parse_id("run", id)?)),
             None | Some(_) => Err(none()),
         }

@@ -28,7 +28,7 @@ use crate::use_cases::decide_request::decide_request;
 /// The script sends this header and gets only the card.
 pub(super) const FRAGMENT_HEADER: &str = "x-holdpoint-fragment";
 
-const STORED: &str =
+pub(super) const STORED: &str =
     "Stored. The action takes effect as soon as the responsible service is available again.";
 const NEEDS_RECIPIENT: &str = "Enter a recipient: @user.name or @role.name.";
 

@@ -277,6 +277,7 @@ impl<'a> RequestForms<'a> {
                 @if self.allows("revise") { (self.form("revise", "row", &revise)) }
                 @if self.allows("reject") { (self.form("reject", "row", &reject)) }
             }
+            (approval_items::advance_link(self.user, self.request))
         }
     }
 

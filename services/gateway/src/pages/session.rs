@@ -246,6 +246,11 @@ impl SignedInUser {
         self.caller.may(right).is_ok()
     }
 
+    /// Whether the user may create standing approvals. A narrowed token may not, because they outlast it.
+    pub(super) fn may_approve_in_advance(&self) -> bool {
+        self.may(Right::Decide) && self.caller.in_person().is_ok()
+    }
+
     pub(super) fn secret(&self) -> &str {
         &self.secret
     }

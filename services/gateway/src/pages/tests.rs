@@ -4,6 +4,7 @@ mod approvals;
 mod cards;
 mod forms;
 mod lists;
+mod standing_approvals;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::RequestView;

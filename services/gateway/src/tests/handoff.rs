@@ -51,15 +51,10 @@ pub(super) fn answer(verb: &str, workspace: &str, body: &Value, played: &mut Pla
             let effect = effect(played);
             json!({"ok": {"recorded": true, "effect": effect, "request": request("decided")}})
         }
-        "create_standing_approval" => {
-            let mut view = command["terms"].clone();
-            let own = json!({ "id": command["id"], "status": "active", "used": 0, "created_by": "ann",
-                "created_at": at(), "expires_at": at() });
-            view.as_object_mut()
-                .unwrap()
-                .extend(own.as_object().unwrap().clone());
-            json!({ "ok": view })
-        }
+        "standing_approvals"
+        | "standing_approval"
+        | "create_standing_approval"
+        | "revoke_standing_approval" => super::standing_approvals::answer(verb, body),
         other => panic!("not played: {other}"),
     };
     if body.get("command").is_some() {

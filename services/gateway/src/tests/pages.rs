@@ -433,6 +433,8 @@ async fn every_page_is_served_under_a_policy() {
         (format!("/tasks/task_{REQUEST}"), 200),
         ("/runs".to_owned(), 200),
         ("/runs/run_0193aaaabbbb7ccc8dddeeeeeeeeeeee".to_owned(), 200),
+        ("/standing-approvals".to_owned(), 200),
+        ("/standing-approvals/%3Cscript%3E".to_owned(), 404),
         ("/login".to_owned(), 200),
         ("/login/nothing".to_owned(), 410),
         ("/requests/%3Cscript%3E".to_owned(), 404),

@@ -8,9 +8,10 @@ use holdpoint_contracts::notification::{
 };
 use maud::{Markup, html};
 
+use super::super::inputs::{Input, error_hint, field_error};
 use super::super::sanitize::{humanize, one_line};
 use super::super::session::{Fields, SignedInUser};
-use super::form::{Input, choice, error_hint, field_error, format_select};
+use super::form::{choice, format_select};
 
 /// Times in fields that the user has not set.
 const QUIET_HOURS: (&str, &str) = ("22:00", "07:00");

@@ -7,11 +7,12 @@ use holdpoint_contracts::notification::{
 use holdpoint_ids::WebhookId;
 use maud::{Markup, html};
 
+use super::super::inputs::{Input, field_error};
 use super::super::labels::{self, Tone};
 use super::super::request_forms::unfold;
 use super::super::sanitize::one_line;
 use super::super::session::{Fields, SignedInUser};
-use super::form::{Input, PATH, choice, field_error, format_select};
+use super::form::{PATH, choice, format_select};
 
 /// Groups of events that the form offers.
 const EVENT_GROUPS: [(&str, &str); 5] = [
