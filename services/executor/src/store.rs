@@ -77,7 +77,7 @@ use crate::executor::Executor;
 
 pub(crate) use activity_row::newest as activities_of;
 pub(crate) use agent_row::{list as list_agents, named as agents};
-pub(crate) use agent_version_row::{newest as agent_versions, one as plan};
+pub(crate) use agent_version_row::{find as plans, newest as agent_versions, one as plan};
 pub(crate) use contact_row::{
     erasing as unfinished_erasures, list as list_contacts, one as contact,
 };
@@ -95,7 +95,7 @@ pub(crate) use retention::has_expired;
 pub(crate) use run_limit_row::{first_queued, queued_keys};
 pub(crate) use run_row::{
     Filter, OfContact, count as count_runs, list as list_runs, of_contact as runs_of_contact,
-    one as run, open as open_runs, with_ids as runs,
+    one as run, open as open_runs, statuses as run_statuses, with_ids as runs,
 };
 pub(crate) use run_stats::{RunStatsRow, newest as newest_run_stats};
 pub(crate) use run_value_row::{find as values, input_of};

@@ -1,8 +1,6 @@
 //! What the view of a run has of its child runs, and of its output.
 
-use std::collections::HashMap;
-
-use holdpoint_contracts::run::{RunStatus, RunView, StepView};
+use holdpoint_contracts::run::{RunView, StepView};
 use holdpoint_ids::{RunId, Workspace};
 use holdpoint_store::StoreError;
 use serde_json::{Value, json};
@@ -28,9 +26,7 @@ impl ExecutorQueries {
         if open.is_empty() {
             return Ok(());
         }
-        let found = store::runs(&self.db, &open).await?.into_iter();
-        let found = found.filter(|run| run.workspace == *workspace);
-        let statuses: HashMap<RunId, RunStatus> = found.map(|run| (run.id, run.status())).collect();
+        let statuses = store::run_statuses(&self.db, workspace, &open).await?;
         for child in steps.iter_mut().flat_map(|step| &mut step.child_runs) {
             child.status = child.status.or_else(|| statuses.get(&child.run).copied());
         }

@@ -1,5 +1,7 @@
 //! Table `runs`: control state, and the columns that runs are found by.
 
+use std::collections::HashMap;
+
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::operation::{RunAction, RunFilter};
 use holdpoint_contracts::run::{HoldKind, RunStatus};
@@ -109,6 +111,29 @@ pub(crate) async fn with_ids(
 ) -> Result<Vec<Run>, StoreError> {
     let ids: Vec<_> = ids.iter().map(|id| id.uuid()).collect();
     Entity::load_states(db, &ids).await
+}
+
+/// The statuses of the runs that exist. Their states are not read.
+pub(crate) async fn statuses(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    ids: &[RunId],
+) -> Result<HashMap<RunId, RunStatus>, StoreError> {
+    let ids = ids.iter().map(|id| id.uuid());
+    let rows: Vec<(Uuid, String)> = Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .column(Column::Status)
+        .filter(COLUMN.workspace.eq(workspace.as_str()))
+        .filter(COLUMN.id.is_in(ids))
+        .into_tuple()
+        .all(db)
+        .await?;
+    let read = |(id, status): (Uuid, String)| {
+        let status = status.parse().map_err(Entity::broken)?;
+        Ok((RunId::from_uuid(id), status))
+    };
+    rows.into_iter().map(read).collect()
 }
 
 pub(crate) async fn one(

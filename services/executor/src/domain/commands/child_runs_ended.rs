@@ -2,13 +2,14 @@
 
 use holdpoint_contracts::executor::{ChildRunEnd, ChildRunEndReply};
 use holdpoint_contracts::run::RunStatus;
+use holdpoint_contracts::size::json_bytes;
 use holdpoint_ids::HoldId;
 use serde_json::json;
 
 use crate::domain::effect::Reply;
 use crate::domain::input::RefusedChildRun;
 use crate::domain::model::run::Run;
-use crate::domain::model::run::child_runs::{ChildRunFailure, child_output_name};
+use crate::domain::model::run::child_runs::{ChildRunFailure, ChildRuns, child_output_name};
 use crate::domain::rules::budgets::count_child_run;
 use crate::domain::rules::next_steps::start_next_steps;
 use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
@@ -27,17 +28,20 @@ pub(crate) fn end_child_run<'a>(
     if transition.run.is_final() {
         return Ok(ignored());
     }
-    let is_completed = end.status == RunStatus::Completed;
-    let failure = (!is_completed).then(|| ChildRunFailure {
-        run: end.child,
-        status: end.status,
-        code: None,
-        message: end.message.clone(),
-    });
-    record_end(&mut transition, index, place, failure);
-    if is_completed {
+    if end.status == RunStatus::Completed {
         let value = json!({ "summary": end.message, "output": end.output });
+        if let Some(runs) = runs_of(&mut transition, index) {
+            runs.record_completed(place, json_bytes(&value));
+        }
         transition.value(child_output_name(end.child), value);
+    } else if let Some(runs) = runs_of(&mut transition, index) {
+        let failure = ChildRunFailure {
+            run: end.child,
+            status: end.status,
+            code: None,
+            message: end.message.clone(),
+        };
+        runs.record_failure(place, failure);
     }
     count_child_run(&mut transition, end.steps, end.cost);
     continue_parent(transition)
@@ -66,7 +70,9 @@ pub(crate) fn refuse_child_run<'a>(
         code: Some(refused.code.clone()),
         message: format!("its start was refused: {}", refused.message),
     };
-    record_end(&mut transition, index, place, Some(failure));
+    if let Some(runs) = runs_of(&mut transition, index) {
+        runs.record_failure(place, failure);
+    }
     continue_parent(transition)
 }
 
@@ -83,20 +89,8 @@ fn step_of(run: &Run, hold: HoldId) -> Option<usize> {
     })
 }
 
-/// Without a failure, the child has completed.
-fn record_end(
-    transition: &mut RunTransition<'_>,
-    index: usize,
-    place: usize,
-    failure: Option<ChildRunFailure>,
-) {
-    let status = failure
-        .as_ref()
-        .map_or(RunStatus::Completed, |failure| failure.status);
-    let step = transition.step_mut(index);
-    if let Some(runs) = step.and_then(|step| step.child_runs.as_deref_mut()) {
-        runs.record_end(place, status, failure);
-    }
+fn runs_of<'t>(transition: &'t mut RunTransition<'_>, index: usize) -> Option<&'t mut ChildRuns> {
+    transition.step_mut(index)?.child_runs.as_deref_mut()
 }
 
 /// The outcome of the step waits while a person owns the run.

@@ -89,6 +89,7 @@ fn parent_of(
         rev: desired.rev,
         ancestors: ancestors.to_vec(),
         runs_below,
+        has_report: false,
     }
 }
 
@@ -128,7 +129,8 @@ fn cancel(transition: &mut RunTransition<'_>, desired: &DesiredChildRun) {
     transition.cancel(&by, PARENT_ENDED, message, data);
 }
 
-/// Brings a child run into its desired state. An older one changes nothing, and a final run neither.
+/// Brings a child run into its desired state. An older one changes nothing. A run that has ended is free of its parent,
+/// also if an operator retries it.
 pub(crate) fn set_child_run<'a>(
     mut transition: RunTransition<'a>,
     desired: &DesiredChildRun,
@@ -137,7 +139,8 @@ pub(crate) fn set_child_run<'a>(
     let Some(parent) = parent.filter(|parent| parent.hold == desired.hold) else {
         return Err(Refusal::RunIdTaken(desired.run).into());
     };
-    if desired.rev <= parent.rev || transition.before.is_final() {
+    let is_free = parent.has_report || transition.before.is_final();
+    if desired.rev <= parent.rev || is_free {
         return Ok(RunOutcome::Unchanged(Reply::Nothing(())));
     }
     parent.rev = desired.rev;

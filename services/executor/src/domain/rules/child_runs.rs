@@ -3,6 +3,7 @@
 //! Both follow from the states before and after a decision, so that no command can forget them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use holdpoint_contracts::executor::{
     ChildRunEnd, ChildRunStart, ChildRunState, DesiredChildRun, RemainingBudget,
@@ -56,6 +57,32 @@ pub(crate) fn child_run_needs(run: &Run) -> Vec<Need> {
     steps
         .map(|step| Need::Request(run.id, step.id.clone()))
         .collect()
+}
+
+/// The inputs of the child runs that this decision starts. The next decision of a batch may pause them before the row
+/// of their step is stored.
+pub(crate) fn child_run_inputs(transition: &RunTransition<'_>) -> Vec<(Need, Fact)> {
+    let run = &transition.run;
+    let mut facts = Vec::new();
+    for step in run
+        .steps
+        .iter()
+        .filter(|step| step.awaited_runs().is_some())
+    {
+        if let Some(inputs) = new_inputs(transition, &step.id) {
+            let need = Need::Request(run.id, step.id.clone());
+            facts.push((need, Fact::Value(Arc::new(inputs.clone()))));
+        }
+    }
+    facts
+}
+
+/// The request that this decision writes into the row of a step.
+fn new_inputs<'t>(transition: &'t RunTransition<'_>, step: &str) -> Option<&'t Value> {
+    let rows = transition.effects.iter().rev();
+    let rows = rows.filter_map(Effect::try_as_step_ref);
+    let mut rows = rows.filter(|row| row.step == step);
+    rows.find_map(|row| row.request.as_ref())
 }
 
 /// Desired states of child runs that begin, freeze, go on or are no longer needed with the transition.
@@ -175,12 +202,8 @@ fn child_start(
 /// The inputs are in the row of the step.
 fn child_input(transition: &RunTransition<'_>, awaited: Awaited<'_>) -> Result<Value, Undecided> {
     let step = &awaited.step.id;
-    // The row of this decision is not stored yet.
-    let rows = transition.effects.iter().rev();
-    let mut rows = rows.filter_map(Effect::try_as_step_ref);
-    let own = rows.find(|row| row.step == *step && row.request.is_some());
     let at_place = |inputs: &Value| inputs.get(awaited.place).cloned().unwrap_or_default();
-    if let Some(inputs) = own.and_then(|row| row.request.as_ref()) {
+    if let Some(inputs) = new_inputs(transition, step) {
         return Ok(at_place(inputs));
     }
     let need = Need::Request(transition.run.id, step.clone());

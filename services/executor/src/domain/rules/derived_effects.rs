@@ -21,7 +21,7 @@ use crate::domain::model::node::Lease;
 use crate::domain::model::run::{Choice, PersonHold, Run, Step, StepGrant, StepPhase, Uncertain};
 use crate::domain::need::{Aggregate, Fact, Need};
 use crate::domain::rules::budgets::write_held_rows;
-use crate::domain::rules::child_runs::{child_run_effects, report_to_parent};
+use crate::domain::rules::child_runs::{child_run_effects, child_run_inputs, report_to_parent};
 use crate::domain::rules::failed_steps::continue_after_failures;
 use crate::domain::rules::limit_effects::limit_effects;
 use crate::domain::rules::open_hold::load_spec;
@@ -339,7 +339,13 @@ pub(crate) fn with_derived_effects(mut transition: RunTransition<'_>, reply: Rep
     let leases = lease_effects(transition.before, &transition.run, transition.now);
     let run_end = notify_run_end(&transition)?;
     let child_runs = child_run_effects(&mut transition)?;
+    let inputs = child_run_inputs(&transition);
     let report = report_to_parent(&transition);
+    if report.is_some()
+        && let Some(parent) = transition.run.parent.as_deref_mut()
+    {
+        parent.has_report = true;
+    }
     let (limits, limit_facts) = limit_effects(&transition);
     // Last, because effects come from comparing steps by their places.
     transition.run.remove_counted_children(0);
@@ -371,6 +377,7 @@ pub(crate) fn with_derived_effects(mut transition: RunTransition<'_>, reply: Rep
     let fact = |(name, value)| (Need::Value(run.id, name), Fact::Value(value));
     let mut facts: Vec<_> = values.into_iter().map(fact).collect();
     facts.extend(limit_facts);
+    facts.extend(inputs);
     if let Some(snapshot) = snapshot {
         let snapshot = Arc::new(*snapshot);
         let fact = Fact::Snapshot(Arc::clone(&snapshot));

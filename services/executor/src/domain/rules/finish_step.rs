@@ -45,7 +45,10 @@ pub(crate) fn finish_by_step(
     let mut data = json!({ "summary": summary });
     if let Some(output) = output {
         add_fields(&mut data, json!({ "output": output }));
-        transition.value(OUTPUT.to_owned(), output.clone());
+        // A run that is retried may end without an output.
+        if finish.status == FinishStatus::Completed {
+            transition.value(OUTPUT.to_owned(), output.clone());
+        }
     }
     let response = success(summary.clone(), data.clone(), 0);
     let phase = StepPhase::Completed { at: transition.now };

@@ -79,7 +79,10 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         let name = signal_name(kept.number);
         Need::Value(run.id, name)
     }));
-    needs.extend(outcome_needs(run));
+    // The outcomes wait while a person owns the run. Only the end of their hold hands it back.
+    if run.taken().is_none() || matches!(input, RunInput::HoldClosed { .. }) {
+        needs.extend(outcome_needs(run));
+    }
     let wanted = run.wanted_place();
     needs.extend(wanted.map(|place| Need::Places(place.key.clone())));
     if may_end_child(input) {

@@ -75,6 +75,8 @@ pub(crate) fn start_runs(
             runs,
             runs_below,
             failure: None,
+            first_completed: None,
+            output_bytes: 0,
         }));
     }
     let phase = StepPhase::Waiting(Hold {
@@ -180,7 +182,7 @@ pub(crate) fn outcome_needs(run: &Run) -> Vec<Need> {
             let all = runs.runs.iter();
             all.map(|child| output_need(run, child.run)).collect()
         }
-        Some(RunsOutcome::Failed(_)) | None => Vec::new(),
+        Some(RunsOutcome::Failed(_) | RunsOutcome::TooLarge(_)) | None => Vec::new(),
     });
     needs.collect()
 }
@@ -203,6 +205,7 @@ pub(crate) fn apply_child_ends(transition: &mut RunTransition<'_>) -> Result<(),
             None => {}
             Some(RunsOutcome::One(child)) => complete_with_run(transition, index, child),
             Some(RunsOutcome::All) => complete_with_all(transition, index),
+            Some(RunsOutcome::TooLarge(bytes)) => fail_too_large(transition, index, bytes),
             Some(RunsOutcome::Failed(failure)) => fail_with_run(transition, index, &failure),
         }
     }
@@ -256,13 +259,17 @@ fn complete_with_all(transition: &mut RunTransition<'_>, index: usize) {
     let results = Value::Array(results.collect());
     let bytes = json_bytes(&results);
     if bytes > OUTPUTS_BYTES_MAX {
-        clear_timer(transition, index);
-        let message = format!(
-            "the outputs of its runs are {bytes} bytes of JSON; at most {OUTPUTS_BYTES_MAX} are allowed"
-        );
-        return fail_step(transition, index, RESULT_TOO_LARGE, &message, None);
+        return fail_too_large(transition, index, bytes);
     }
     complete(transition, index, results);
+}
+
+fn fail_too_large(transition: &mut RunTransition<'_>, index: usize, bytes: usize) {
+    clear_timer(transition, index);
+    let message = format!(
+        "the outputs of its runs are {bytes} bytes of JSON; at most {OUTPUTS_BYTES_MAX} are allowed"
+    );
+    fail_step(transition, index, RESULT_TOO_LARGE, &message, None);
 }
 
 /// What the result of the step has of one run.

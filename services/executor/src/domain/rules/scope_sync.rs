@@ -136,11 +136,11 @@ pub(crate) fn inherit_pauses(run: &mut Run, scopes: &Scopes) -> Result<(), Undec
 }
 
 impl SyncedRun {
-    /// Looks up facts of the applied changes before stored ones.
+    /// Looks up facts of the applied changes, the newest first, before stored ones.
     fn lookup<'l>(&self, lookup: LookupFn<'l>) -> impl Fn(&Need) -> Lookup + use<'l> {
         let facts = self.facts.clone();
         move |need| {
-            let fresh = facts.iter().find(|(known, _)| known == need);
+            let fresh = facts.iter().rev().find(|(known, _)| known == need);
             fresh.map_or_else(|| lookup(need), |(_, fact)| Lookup::Found(fact.clone()))
         }
     }

@@ -1,14 +1,14 @@
 //! Warns of agents that a plan runs and that do not exist, and of runs below themselves.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_ids::{AgentName, Workspace};
 use holdpoint_store::StoreError;
 
 use super::super::ExecutorQueries;
-use crate::domain::Agent;
 use crate::domain::plan::{Action, Plan};
+use crate::domain::{Agent, Fact, Need};
 use crate::store;
 
 /// Agents that are looked at for one plan; further ones get no warning.
@@ -35,6 +35,7 @@ impl ExecutorQueries {
             next.retain(|(agent, _)| seen.len() < AGENTS_MAX && seen.insert(agent.clone()));
             let names: Vec<_> = next.iter().map(|(agent, _)| agent).collect();
             let found = store::agents(&self.db, workspace, &names).await?;
+            let runs_of = self.agents_run_by(&found).await?;
             let mut below = Vec::new();
             for (name, step) in &next {
                 let agent = found.iter().find(|agent| agent.name == *name);
@@ -43,24 +44,40 @@ impl ExecutorQueries {
                     warnings.extend(missing);
                     continue;
                 };
-                let runs = self.agents_run_by(agent).await?;
+                let runs = runs_of.get(&agent.name).map_or(&[][..], Vec::as_slice);
                 if runs.iter().any(|run| run.as_str() == plan.agent) {
                     let own = &plan.agent;
                     let message =
                         format!("`{name}` runs `{own}`. A run of `{own}` below itself is refused.");
                     warnings.push(warning(step, name, message));
                 }
-                below.extend(runs.into_iter().map(|run| (run, step.clone())));
+                below.extend(runs.iter().map(|run| (run.clone(), step.clone())));
             }
             (next, is_direct) = (below, false);
         }
         Ok(warnings)
     }
 
-    async fn agents_run_by(&self, agent: &Agent) -> Result<Vec<AgentName>, StoreError> {
-        let plan = store::plan(&self.db, &agent.workspace, &agent.name, agent.newest).await?;
-        let steps = plan.into_iter().flat_map(|plan| plan.steps);
-        let runs = steps.flat_map(|step| agents_of(&step.action).cloned().collect::<Vec<_>>());
+    /// The agents that the newest plans of these agents run.
+    async fn agents_run_by(
+        &self,
+        agents: &[Agent],
+    ) -> Result<HashMap<AgentName, Vec<AgentName>>, StoreError> {
+        let wanted = agents.iter();
+        let wanted = wanted.map(|agent| (&agent.workspace, &agent.name, agent.newest));
+        let wanted: Vec<_> = wanted.collect();
+        let found = store::plans(&self.db, &wanted).await?;
+        let plans = found
+            .into_iter()
+            .filter_map(|(need, fact)| match (need, fact) {
+                (Need::Plan(_, agent, _), Fact::Plan(plan)) => Some((agent, plan)),
+                _ => None,
+            });
+        let runs = plans.map(|(agent, plan)| {
+            let steps = plan.plan.steps.iter();
+            let runs = steps.flat_map(|step| agents_of(&step.action)).cloned();
+            (agent, runs.collect())
+        });
         Ok(runs.collect())
     }
 }

@@ -377,6 +377,37 @@ fn outputs_that_are_too_large_together_fail_the_step() {
     assert_eq!(failure(&world), "result_too_large");
 }
 
+/// Once they are too large, no further end is awaited and no output is loaded.
+#[test]
+fn outputs_that_are_too_large_cancel_the_open_runs() {
+    let mut world = World::started(ALL);
+    let ids = children(&world);
+    for id in &ids[..2] {
+        let hold = world.children[id].hold;
+        let mut end = child_end(*id, hold, RunStatus::Completed);
+        end.output = json!("x".repeat(150 * 1024));
+        world.give(RunInput::ChildRunEnded(Box::new(end)));
+    }
+    assert_eq!(failure(&world), "result_too_large");
+    assert_eq!(newest_state(&world, ids[2]), "cancelled");
+}
+
+/// The kernel decides many inputs before it stores their rows.
+#[test]
+fn a_pause_in_the_batch_of_the_start_keeps_the_inputs() {
+    let mut world = World::of(ONE);
+    world.begin_batch();
+    world.start();
+    let [child] = children(&world)[..] else {
+        panic!()
+    };
+    world.pause();
+    let ChildRunState::Frozen { start, .. } = &world.children[&child].state else {
+        panic!("{:?}", world.children[&child]);
+    };
+    assert_eq!(start.input, json!({ "for": "c-7" }));
+}
+
 /// An end of a run that is not known, or that names another child, changes nothing.
 #[test]
 fn strange_ends_are_ignored() {

@@ -4,6 +4,7 @@ mod asking;
 mod checks;
 mod inputs;
 mod keeping;
+mod lookup;
 mod starting;
 
 pub(super) use inputs::{
@@ -32,8 +33,8 @@ use crate::domain::plan::Plan;
 use crate::domain::run::{LimitRow, Run, Step, StepPhase};
 use crate::domain::scope::{EndsWatch, Scope, WorkspaceScope};
 use crate::domain::{
-    Agent, Aggregate, DeliveredStep, Fact, Input, Key, Lease, Need, PlanFact, Refusal, Reply,
-    RunFact, RunInput, StepReport, StepRow, Tool, bounded_calls, calls_of_row, decide,
+    Aggregate, DeliveredStep, Fact, Input, Lease, Need, PlanFact, Refusal, Reply, RunFact,
+    RunInput, StepReport, StepRow, Tool, decide,
 };
 
 /// How often one decision may ask for more; the kernel gives up soon after.
@@ -112,8 +113,17 @@ pub(super) struct World {
     /// Version 4 of the agent, if there is one.
     pub(super) next_plan: Option<Arc<PlanFact>>,
     pub(super) values: BTreeMap<String, Arc<Value>>,
+    /// During a batch of the kernel: the rows before it, and the facts of its decisions.
+    batch: Option<Batch>,
     /// Hand-outs whose message was dropped: nobody brings them again.
     dropped: BTreeSet<(String, u64)>,
+}
+
+/// What the kernel finds during a batch.
+#[derive(Clone)]
+struct Batch {
+    rows: BTreeMap<String, StepRow>,
+    facts: Vec<(Need, Fact)>,
 }
 
 pub(super) fn owner() -> Actor {
@@ -195,6 +205,7 @@ impl World {
             plan: Arc::new(PlanFact::new(plan)),
             next_plan: None,
             values: BTreeMap::new(),
+            batch: None,
             dropped: BTreeSet::new(),
         }
     }
@@ -367,6 +378,9 @@ impl World {
                     self.holds.remove(&hold);
                 }
                 self.record_child_ends(&next);
+                if let Some(batch) = &mut self.batch {
+                    batch.facts.extend(decision.facts);
+                }
                 self.run = Some(next);
                 self.trace.push(format!("{:?}", decision.effects));
                 self.keep(decision.effects);
@@ -414,76 +428,6 @@ impl World {
             }
         }
         panic!("{input:?} asks for more again and again: {rounds:?}");
-    }
-
-    pub(super) fn find(&self, need: &Need) -> Lookup {
-        let fact = match need {
-            Need::State(Key::Agent(workspace, name)) => self.has_agent.then(|| {
-                Fact::Agent(Arc::new(Agent {
-                    workspace: workspace.clone(),
-                    name: name.clone(),
-                    version: 3,
-                    newest: if self.next_plan.is_some() { 4 } else { 3 },
-                    digest: String::new(),
-                    description: None,
-                    updated_at: self.now,
-                    scope: self.agent_scope.clone(),
-                    watch: self.agent_watch,
-                }))
-            }),
-            Need::State(Key::Workspace(_)) => self
-                .workspace_scope
-                .clone()
-                .map(|scope| Fact::Workspace(Arc::new(scope))),
-            Need::State(Key::Contact(..)) => {
-                let contact = self.contact.clone();
-                contact.map(|contact| Fact::Contact(Arc::new(contact)))
-            }
-            Need::Plan(_, _, 3) => Some(Fact::Plan(self.plan.clone())),
-            Need::Plan(_, _, 4) => self.next_plan.clone().map(Fact::Plan),
-            Need::Plan(..) => None,
-            Need::Value(_, name) => self.values.get(name).cloned().map(Fact::Value),
-            Need::Request(_, step) => {
-                let row = self.rows.get(step);
-                let request = row.and_then(|row| row.request.clone());
-                request.map(|request| Fact::Value(Arc::new(request)))
-            }
-            Need::FailedAttempts(_, step) => {
-                let row = self.rows.get(step);
-                row.map(|row| Fact::Value(Arc::new(json!(row.failed_attempts))))
-            }
-            Need::State(Key::Tool(workspace, name)) => {
-                let mut tools = self.tools.iter();
-                let tool =
-                    tools.find(|tool| tool.spec.name == *name && tool.workspace == *workspace);
-                tool.map(|tool| Fact::Tool(Arc::new(tool.clone())))
-            }
-            Need::Activities(..) => {
-                let said = json!({ "newest": self.activities, "older": self.older });
-                Some(Fact::Value(Arc::new(said)))
-            }
-            Need::ToolCount(_) => None,
-            Need::User(_, user) => (user.as_str() == "ada").then(|| Fact::User(self.is_ada_active)),
-            Need::ToolCalls(_) => {
-                let rows = self.rows.values().cloned();
-                let calls = bounded_calls(rows.flat_map(calls_of_row).collect());
-                Some(Fact::ToolCalls(Arc::new(calls)))
-            }
-            Need::Snapshot(_) => {
-                let snapshot = self.snapshot.clone();
-                snapshot.map(|snapshot| Fact::Snapshot(Arc::new(snapshot)))
-            }
-            Need::Places(_) => {
-                let own = self.limits.as_ref().and_then(|row| row.place.as_ref());
-                Some(Fact::Places(Arc::new(self.places.with_row(run_id(), own))))
-            }
-            Need::StartedOnce(_) => self.started_once.clone().map(Fact::StartedRun),
-            Need::Starts(_) => Some(Fact::Starts(Arc::new(self.starts.clone()))),
-            Need::OperationResult(..) | Need::RunningOperations(_) => None,
-            Need::State(Key::Run(_)) => self.other_run.clone().map(|it| Fact::Run(Arc::new(it))),
-            Need::State(_) => None,
-        };
-        fact.map_or(Lookup::Missing, Lookup::Found)
     }
 
     /// The node of a step falls silent, and its lease ends.

@@ -49,6 +49,12 @@ pub struct ChildRuns {
     /// until the step ends, because a person may own the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Box<ChildRunFailure>>,
+    /// The first run that has completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_completed: Option<RunId>,
+    /// Bytes of the outputs of the completed runs, as JSON.
+    #[serde(default, skip_serializing_if = "holdpoint_contracts::is_default")]
+    pub output_bytes: usize,
 }
 
 /// Why a child run has not completed.
@@ -70,6 +76,8 @@ pub enum RunsOutcome {
     One(RunId),
     /// All have completed.
     All,
+    /// The outputs of the completed runs have this many bytes, which is too many.
+    TooLarge(usize),
     Failed(ChildRunFailure),
 }
 
@@ -98,6 +106,9 @@ pub struct ParentRun {
     /// How many runs may be in progress below the run; none: [`RUNS_BELOW_MAX`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs_below: Option<u32>,
+    /// Its end was reported. The parent wants nothing more of the run then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_report: bool,
 }
 
 impl ChildRuns {
@@ -108,14 +119,23 @@ impl ChildRuns {
         runs.position(|run| run.run == child && run.end.is_none())
     }
 
-    /// Records the end of the run at a place, and why it has not completed.
-    pub fn record_end(&mut self, place: usize, end: RunStatus, failure: Option<ChildRunFailure>) {
+    /// Records that the run at a place has completed, with an output of this many bytes.
+    pub fn record_completed(&mut self, place: usize, output_bytes: usize) {
         if let Some(run) = self.runs.get_mut(place) {
-            run.end = Some(end);
-            run.is_refused = failure.as_ref().is_some_and(|it| it.code.is_some());
+            run.end = Some(RunStatus::Completed);
+            self.first_completed.get_or_insert(run.run);
+        }
+        self.output_bytes = self.output_bytes.saturating_add(output_bytes);
+    }
+
+    /// Records that the run at a place has ended without completing.
+    pub fn record_failure(&mut self, place: usize, failure: ChildRunFailure) {
+        if let Some(run) = self.runs.get_mut(place) {
+            run.end = Some(failure.status);
+            run.is_refused = failure.code.is_some();
         }
         if self.failure.is_none() || self.until == RunsUntil::First {
-            self.failure = failure.map(Box::new).or_else(|| self.failure.take());
+            self.failure = Some(Box::new(failure));
         }
     }
 
@@ -126,12 +146,15 @@ impl ChildRuns {
         let failure = self.failure.as_deref().cloned().map(RunsOutcome::Failed);
         match self.until {
             RunsUntil::Ended | RunsUntil::First => {
-                let mut runs = self.runs.iter();
-                let completed = runs.find(|run| run.end == Some(RunStatus::Completed));
-                let completed = completed.map(|run| RunsOutcome::One(run.run));
+                let completed = self.first_completed.map(RunsOutcome::One);
                 completed.or_else(|| failure.filter(|_| have_ended))
             }
-            RunsUntil::All => failure.or_else(|| have_ended.then_some(RunsOutcome::All)),
+            RunsUntil::All => {
+                let is_large = self.output_bytes > OUTPUTS_BYTES_MAX;
+                let too_large = is_large.then_some(RunsOutcome::TooLarge(self.output_bytes));
+                let outcome = failure.or(too_large);
+                outcome.or_else(|| have_ended.then_some(RunsOutcome::All))
+            }
         }
     }
 
@@ -139,7 +162,9 @@ impl ChildRuns {
     #[must_use]
     pub fn completes_with(&self, place: usize) -> bool {
         let mut others = self.runs.iter().enumerate().filter(|(at, _)| *at != place);
-        self.until == RunsUntil::All && others.all(|(_, run)| run.end == Some(RunStatus::Completed))
+        self.until == RunsUntil::All
+            && self.output_bytes <= OUTPUTS_BYTES_MAX
+            && others.all(|(_, run)| run.end == Some(RunStatus::Completed))
     }
 }
 

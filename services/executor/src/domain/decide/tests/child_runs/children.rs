@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::super::world::{Heard, World, broken, done, owner, run_id};
 use crate::domain::plan::Plan;
+use crate::domain::run::child_runs::OUTPUT;
 use crate::domain::{RunInput, ScopeInput};
 
 const STEPS: &str = "
@@ -128,9 +129,22 @@ fn a_failed_child_reports_its_failure_and_an_operator_may_retry_it() {
     );
     let by = owner();
     world.give(RunInput::Retry { by, from: None });
+    // The parent knows the end, so nothing would lift a pause of its own that is still on its way.
+    assert!(matches!(set(&mut world, 9, frozen()), Heard::Unchanged(_)));
     world.report("step-01", done(json!({})));
     assert_eq!(world.child_ends.len(), 2);
     assert!(world.child_ends[1].rev > end.rev);
+}
+
+/// A run that is retried may complete without an output.
+#[test]
+fn a_finish_that_fails_leaves_no_output() {
+    let failed = STEPS.replace("summary: Done.", "summary: Stop., status: failed");
+    let mut world = World::of(&failed);
+    set(&mut world, 3, open(ResumeMode::Continue));
+    world.report("step-01", done(json!({})));
+    assert_eq!(world.status(), RunStatus::Failed);
+    assert!(!world.values.contains_key(OUTPUT));
 }
 
 /// The order of arrival does not matter: an older desired state changes nothing.

@@ -68,6 +68,16 @@ fn all_ends_may_come_while_a_person_owns_the_parent() {
     assert_eq!(newest_state(&world, ids[1]), "cancelled");
 }
 
+/// The winner is the first run that completed, not the first one of the plan.
+#[test]
+fn the_first_end_wins_while_a_person_owns_the_parent() {
+    let (mut world, ids) = taken(FIRST);
+    end(&mut world, ids[1], RunStatus::Completed);
+    end(&mut world, ids[0], RunStatus::Completed);
+    hand_back(&mut world);
+    assert_eq!(world.handed[0].args, json!({ "message": "writer" }));
+}
+
 /// A pause, or its end, was refused, so that the child may run. It is cancelled, and no orphan.
 #[test]
 fn a_child_whose_desired_state_was_refused_is_cancelled() {

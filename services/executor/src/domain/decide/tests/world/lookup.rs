@@ -1,0 +1,95 @@
+//! What the kernel finds for a decision.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::{Batch, World, run_id};
+use crate::domain::decision::Lookup;
+use crate::domain::{Agent, Fact, Key, Need, bounded_calls, calls_of_row};
+
+impl World {
+    /// The next inputs are decided in one batch of the kernel: their rows are not stored yet.
+    pub(in crate::domain::decide::tests) fn begin_batch(&mut self) {
+        self.batch = Some(Batch {
+            rows: self.rows.clone(),
+            facts: Vec::new(),
+        });
+    }
+
+    pub(in crate::domain::decide::tests) fn find(&self, need: &Need) -> Lookup {
+        let facts = self.batch.iter().flat_map(|batch| batch.facts.iter().rev());
+        let mut facts = facts.filter(|(known, _)| known == need);
+        if let Some((_, fact)) = facts.next() {
+            return Lookup::Found(fact.clone());
+        }
+        let fact = match need {
+            Need::State(Key::Agent(workspace, name)) => self.has_agent.then(|| {
+                Fact::Agent(Arc::new(Agent {
+                    workspace: workspace.clone(),
+                    name: name.clone(),
+                    version: 3,
+                    newest: if self.next_plan.is_some() { 4 } else { 3 },
+                    digest: String::new(),
+                    description: None,
+                    updated_at: self.now,
+                    scope: self.agent_scope.clone(),
+                    watch: self.agent_watch,
+                }))
+            }),
+            Need::State(Key::Workspace(_)) => self
+                .workspace_scope
+                .clone()
+                .map(|scope| Fact::Workspace(Arc::new(scope))),
+            Need::State(Key::Contact(..)) => {
+                let contact = self.contact.clone();
+                contact.map(|contact| Fact::Contact(Arc::new(contact)))
+            }
+            Need::Plan(_, _, 3) => Some(Fact::Plan(self.plan.clone())),
+            Need::Plan(_, _, 4) => self.next_plan.clone().map(Fact::Plan),
+            Need::Plan(..) => None,
+            Need::Value(_, name) => self.values.get(name).cloned().map(Fact::Value),
+            Need::Request(_, step) => {
+                let stored = self.batch.as_ref().map(|batch| &batch.rows);
+                let row = stored.unwrap_or(&self.rows).get(step);
+                let request = row.and_then(|row| row.request.clone());
+                request.map(|request| Fact::Value(Arc::new(request)))
+            }
+            Need::FailedAttempts(_, step) => {
+                let row = self.rows.get(step);
+                row.map(|row| Fact::Value(Arc::new(json!(row.failed_attempts))))
+            }
+            Need::State(Key::Tool(workspace, name)) => {
+                let mut tools = self.tools.iter();
+                let tool =
+                    tools.find(|tool| tool.spec.name == *name && tool.workspace == *workspace);
+                tool.map(|tool| Fact::Tool(Arc::new(tool.clone())))
+            }
+            Need::Activities(..) => {
+                let said = json!({ "newest": self.activities, "older": self.older });
+                Some(Fact::Value(Arc::new(said)))
+            }
+            Need::ToolCount(_) => None,
+            Need::User(_, user) => (user.as_str() == "ada").then(|| Fact::User(self.is_ada_active)),
+            Need::ToolCalls(_) => {
+                let rows = self.rows.values().cloned();
+                let calls = bounded_calls(rows.flat_map(calls_of_row).collect());
+                Some(Fact::ToolCalls(Arc::new(calls)))
+            }
+            Need::Snapshot(_) => {
+                let snapshot = self.snapshot.clone();
+                snapshot.map(|snapshot| Fact::Snapshot(Arc::new(snapshot)))
+            }
+            Need::Places(_) => {
+                let own = self.limits.as_ref().and_then(|row| row.place.as_ref());
+                Some(Fact::Places(Arc::new(self.places.with_row(run_id(), own))))
+            }
+            Need::StartedOnce(_) => self.started_once.clone().map(Fact::StartedRun),
+            Need::Starts(_) => Some(Fact::Starts(Arc::new(self.starts.clone()))),
+            Need::OperationResult(..) | Need::RunningOperations(_) => None,
+            Need::State(Key::Run(_)) => self.other_run.clone().map(|it| Fact::Run(Arc::new(it))),
+            Need::State(_) => None,
+        };
+        fact.map_or(Lookup::Missing, Lookup::Found)
+    }
+}
