@@ -18,12 +18,19 @@ impl World {
     }
 
     pub(in crate::domain::decide::tests) fn find(&self, need: &Need) -> Lookup {
-        let facts = self.batch.iter().flat_map(|batch| batch.facts.iter().rev());
-        let mut facts = facts.filter(|(known, _)| known == need);
-        if let Some((_, fact)) = facts.next() {
-            return Lookup::Found(fact.clone());
-        }
-        let fact = match need {
+        let fact = self.fact_of_batch(need).or_else(|| self.stored_fact(need));
+        fact.map_or(Lookup::Missing, Lookup::Found)
+    }
+
+    /// The newest fact of an earlier decision of the batch.
+    fn fact_of_batch(&self, need: &Need) -> Option<Fact> {
+        let facts = &self.batch.as_ref()?.facts;
+        let mut facts = facts.iter().rev();
+        facts.find_map(|(known, fact)| (known == need).then(|| fact.clone()))
+    }
+
+    fn stored_fact(&self, need: &Need) -> Option<Fact> {
+        match need {
             Need::State(Key::Agent(workspace, name)) => self.has_agent.then(|| {
                 Fact::Agent(Arc::new(Agent {
                     workspace: workspace.clone(),
@@ -89,7 +96,6 @@ impl World {
             Need::OperationResult(..) | Need::RunningOperations(_) => None,
             Need::State(Key::Run(_)) => self.other_run.clone().map(|it| Fact::Run(Arc::new(it))),
             Need::State(_) => None,
-        };
-        fact.map_or(Lookup::Missing, Lookup::Found)
+        }
     }
 }
