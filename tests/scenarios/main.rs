@@ -110,6 +110,7 @@ mod the_requester_is_notified_of_the_end;
 mod the_same_key_starts_once;
 mod too_much_is_refused_and_delays_no_other_caller;
 mod two_hundred_wait_and_two_hundred_work;
+mod two_replicas_share_the_approvals;
 mod two_replicas_share_the_limits;
 mod two_replicas_share_the_work;
 mod two_versions_share_one_bus;

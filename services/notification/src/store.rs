@@ -41,7 +41,7 @@ use crate::domain::{
 };
 
 pub(crate) use change_row::newest;
-pub(crate) use delivery_row::{Last, due, last_digest, of_request, of_webhook};
+pub(crate) use delivery_row::{Last, any_due, due, last_digest, of_request, of_webhook};
 pub(crate) use event_row::FairQueue;
 pub(crate) use inbox::{entry, feed, list};
 pub(crate) use inbox_entry_row::{EntryFilter, PageStart, some_unread};

@@ -166,6 +166,25 @@ impl ColumnRow for Entity {
     }
 }
 
+/// Whether a delivery of one of the channels is due.
+pub(crate) async fn any_due(
+    db: &impl ConnectionTrait,
+    channels: &[Channel],
+    now: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    let channels = channels.iter().map(|channel| channel.as_str());
+    let found: Option<String> = Entity::find()
+        .select_only()
+        .column(Column::Hold)
+        .filter(COLUMN.channel.is_in(channels))
+        .filter(COLUMN.state.eq("pending"))
+        .filter(COLUMN.next_at.lte(now))
+        .into_tuple()
+        .one(db)
+        .await?;
+    Ok(found.is_some())
+}
+
 /// Due deliveries of one channel, the longest due first, except those to busy targets.
 pub(crate) async fn due(
     db: &impl ConnectionTrait,

@@ -168,6 +168,8 @@ async fn sweeps_read_no_whole_table() {
         .unwrap();
     let mail = Channel::Email;
     delivery_row::due(&plans, mail, now, &[], 9).await.unwrap();
+    let channels = [mail, Channel::Webhook];
+    delivery_row::any_due(&plans, &channels, now).await.unwrap();
     let webhooks = [webhook().id];
     delivery_row::pending_of_webhooks(&plans, &webhooks)
         .await

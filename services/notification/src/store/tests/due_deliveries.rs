@@ -48,4 +48,9 @@ pub(super) async fn a_busy_target_fills_no_page(db: &DatabaseConnection) {
     assert_eq!(due(&[(acme(), webhook(1))]).await, planned[300..]);
     let other: Workspace = "other".parse().unwrap();
     assert_eq!(due(&[(other, webhook(1))]).await, first);
+    let any = async |channels: &[Channel], at| delivery_row::any_due(db, channels, at).await;
+    assert!(any(&[Channel::Chat, Channel::Webhook], now).await.unwrap());
+    assert!(!any(&[Channel::Chat], now).await.unwrap());
+    let yesterday = now - TimeDelta::days(1);
+    assert!(!any(&[Channel::Webhook], yesterday).await.unwrap());
 }
