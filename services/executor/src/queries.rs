@@ -294,7 +294,7 @@ impl ExecutorQueries {
             steps,
             ..run.view(self.clock.now())
         };
-        self.add_output(&mut view).await?;
+        self.add_output(&plan, &mut view).await?;
         self.name_unoffered_tool(workspace, &mut view).await?;
         Ok(view)
     }

@@ -53,15 +53,12 @@ pub async fn start(
 ) -> Result<Handle<Handoff>, HandoffError> {
     migrate::<holdpoint_migrations::handoff::Migrator>(&deps.store).await?;
     let service = Arc::new(Handoff::new(deps.keys.trust.clone(), deps.clock.clone()));
+    let reassignment = Arc::clone(&service.reassignment);
     let handle = holdpoint_kernel::start(deps, service, stop.clone(), tracker).await?;
     let readers = open_readers(&deps.store, READERS).await?;
-    start_sweep(
-        &handle,
-        readers.clone(),
-        sweeps::Reassignment::default(),
-        stop.clone(),
-        tracker,
-    );
+    let sweep = sweeps::Reassignment::new(Arc::clone(&reassignment));
+    let trigger = start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
+    reassignment.connect(trigger, handle.status());
     start_retention(&handle, deps, &readers, &stop, tracker);
     let queries = Arc::new(HandoffQueries {
         db: readers,

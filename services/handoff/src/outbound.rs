@@ -134,6 +134,10 @@ impl Outbound<HandoffDomain> for Handoff {
         }
         let is_of_user = |effect: &Effect| matches!(effect, Effect::UserChanged(..));
         let has_users = effects.iter().any(is_of_user);
+        // Nudges follow the commit, so the sweep finds the row of the user.
+        if has_users {
+            self.reassignment.begin();
+        }
         let of_requests = changed.into_iter().filter_map(|(workspace, requests)| {
             let nudge = body(&RequestNudge { requests })?;
             Some((subject::live(workspace, SERVICE), nudge.into()))

@@ -1,10 +1,12 @@
 //! The handoff service as the kernel runs it: its domain, and how commands become inputs.
 
+use std::sync::Arc;
+
 use holdpoint_auth::Trust;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::Parts;
-use holdpoint_kernel::{DecodedCommand, Service};
+use holdpoint_kernel::{DecodedCommand, PendingSweep, Service};
 
 use crate::domain::{HandoffDomain, Input};
 use crate::inbound::Reader;
@@ -16,13 +18,19 @@ pub struct Handoff {
     trust: Trust,
     /// Determines whether an assertion has expired.
     clock: Clock,
+    /// Begins when a user has changed.
+    pub(crate) reassignment: Arc<PendingSweep>,
 }
 
 impl Handoff {
     /// Trusts these keys by this clock.
     #[must_use]
-    pub const fn new(trust: Trust, clock: Clock) -> Self {
-        Self { trust, clock }
+    pub fn new(trust: Trust, clock: Clock) -> Self {
+        Self {
+            trust,
+            clock,
+            reassignment: Arc::default(),
+        }
     }
 }
 

@@ -86,7 +86,7 @@ impl AgentChecker<'_> {
         let inputs = self.inputs(fields);
         let limits = self.limits(fields.get("limits"));
         let drafts = self.drafts(fields)?;
-        self.own_runs(agent.as_deref(), &drafts);
+        self.refuse_own_runs(agent.as_deref(), &drafts);
         let steps = self.steps(drafts);
         Some(Plan {
             agent: agent?,

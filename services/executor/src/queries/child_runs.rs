@@ -6,6 +6,7 @@ use holdpoint_store::StoreError;
 use serde_json::{Value, json};
 
 use super::ExecutorQueries;
+use crate::domain::plan::{Action, Plan, PlannedStep};
 use crate::domain::run::child_runs::OUTPUT;
 use crate::domain::{Fact, Need};
 use crate::store;
@@ -34,7 +35,20 @@ impl ExecutorQueries {
     }
 
     /// The output of a completed run is a value beside its state.
-    pub(super) async fn add_output(&self, view: &mut RunView) -> Result<(), StoreError> {
+    pub(super) async fn add_output(
+        &self,
+        plan: &Plan,
+        view: &mut RunView,
+    ) -> Result<(), StoreError> {
+        let has_output = |step: &PlannedStep| {
+            let Action::Finish(finish) = &step.action else {
+                return false;
+            };
+            finish.output.is_some()
+        };
+        if !plan.steps.iter().any(has_output) {
+            return Ok(());
+        }
         let Some(Value::Object(result)) = &mut view.result else {
             return Ok(());
         };

@@ -103,8 +103,8 @@ mod tests {
             ),
             (
                 "/events/1",
-                "`run.over` is no event",
-                "`run.over` is no event",
+                "`run.over` is not an event",
+                "`run.over` is not an event",
             ),
         ] {
             let errors = [FieldError::at(pointer, message)];

@@ -169,8 +169,8 @@ async fn only_people_who_decide_in_person_approve_in_advance() {
         }
         assert_eq!(edge.verbs().len(), before);
     }
-    let mut nobody = Browser::signed_in(&edge, &edge.token).await;
-    nobody.forget();
-    let redirected = nobody.get(PATH).await;
+    let mut signed_out = Browser::signed_in(&edge, &edge.token).await;
+    signed_out.forget();
+    let redirected = signed_out.get(PATH).await;
     assert_eq!(location(&redirected), "/login?next=/standing-approvals");
 }

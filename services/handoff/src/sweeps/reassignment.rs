@@ -3,13 +3,14 @@
 //! Each page finds the requests that are left, so that a restart continues. No caller waits for a page: a
 //! disabled user cannot decide from the commit on that disabled them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_contracts::message::Actor;
 use holdpoint_ids::{HoldId, UserName, Workspace};
-use holdpoint_kernel::{Sweep, SweepPage};
+use holdpoint_kernel::{PendingSweep, Sweep, SweepPage};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 
@@ -24,6 +25,9 @@ const PAGE_REQUESTS: u64 = 500;
 /// an unreadable row does not delay others.
 #[derive(Debug, Default)]
 pub(crate) struct Reassignment {
+    pending: Arc<PendingSweep>,
+    /// The changes of users that this round finds.
+    begun: u64,
     /// The last user who is finished in this round.
     user: Option<(Workspace, UserName)>,
     /// The last request of the page before, with its recipient.
@@ -32,15 +36,22 @@ pub(crate) struct Reassignment {
 
 impl Sweep<Handoff> for Reassignment {
     const NAME: &'static str = "leaving";
-    const EVERY: Duration = Duration::from_secs(2);
+    /// A change of a user starts the sweep at once. This finds what a stopped replica has not finished.
+    const EVERY: Duration = Duration::from_secs(5);
 
     fn page<'a>(
         &'a mut self,
         db: &'a DatabaseConnection,
     ) -> BoxFuture<'a, Result<SweepPage<Handoff>, StoreError>> {
         async move {
+            if self.user.is_none() && self.request.is_none() {
+                self.begun = self.pending.begun();
+            }
             let page = self.next(db).await?;
             let more = page.is_some();
+            if !more {
+                self.pending.end(self.begun);
+            }
             Ok(SweepPage::of_inputs(page.unwrap_or_default(), more))
         }
         .boxed()
@@ -48,10 +59,17 @@ impl Sweep<Handoff> for Reassignment {
 }
 
 impl Reassignment {
+    pub(crate) fn new(pending: Arc<PendingSweep>) -> Self {
+        Self {
+            pending,
+            ..Self::default()
+        }
+    }
+
     /// The next page of a round; none after the last one.
     async fn next(&mut self, db: &DatabaseConnection) -> Result<Option<Vec<Input>>, StoreError> {
         let Some(user) = store::find_leaving(db, self.user.as_ref()).await? else {
-            *self = Self::default();
+            (self.user, self.request) = (None, None);
             return Ok(None);
         };
         let lost = lost_recipients(db, &user).await?;

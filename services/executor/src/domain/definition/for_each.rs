@@ -32,10 +32,7 @@ impl StepReader<'_, '_> {
             }
             return None;
         };
-        if let Some(kind) = ["wait", "wait_for", "ask", "handoff", "run", "finish"]
-            .into_iter()
-            .find(|kind| step.contains_key(*kind))
-        {
+        if let Some(kind) = Self::other_kind(step) {
             let message = format!(
                 "This release does not have `for_each` with `{kind}` yet; only a `tool` has it."
             );

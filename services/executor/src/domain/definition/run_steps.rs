@@ -1,8 +1,5 @@
 //! `run` as its author writes it.
 
-use std::time::Duration;
-
-use holdpoint_contracts::duration::MAX_WAIT;
 use serde_json::{Map, Value};
 
 use super::diagnostics::{AgentChecker, is_name, shown};
@@ -11,6 +8,9 @@ use crate::domain::expression::diagnostic;
 use crate::domain::model::plan::Action;
 use crate::domain::model::plan::run_steps::{AgentRun, RunStep, RunsUntil, STEP_RUNS_MAX};
 use crate::domain::model::plan::signal_steps::OnWaitTimeout;
+
+/// How long a step waits for its runs if its author does not say it: 90 days, in milliseconds.
+const TIMEOUT_DEFAULT_MS: u64 = 90 * 86_400_000;
 
 const ONE: [&str; 4] = ["agent", "input", "timeout", "on_timeout"];
 const ANY: [&str; 6] = ["agent", "input", "first", "all", "timeout", "on_timeout"];
@@ -31,7 +31,7 @@ impl StepReader<'_, '_> {
             _ => self.object("run", value, known)?,
         };
         let timeout_ms = match fields.get("timeout") {
-            None | Some(Value::Null) => Some(millis(MAX_WAIT)),
+            None | Some(Value::Null) => Some(TIMEOUT_DEFAULT_MS),
             Some(timeout) => self.duration_within_ms("run", "timeout", timeout),
         };
         let allowed = [("fail", OnWaitTimeout::Fail), ("skip", OnWaitTimeout::Skip)];
@@ -98,7 +98,7 @@ impl StepReader<'_, '_> {
 
 impl AgentChecker<'_> {
     /// A run below a run of the same agent never starts, so an agent that names itself is wrong.
-    pub(super) fn own_runs(&mut self, agent: Option<&str>, drafts: &[Draft]) {
+    pub(super) fn refuse_own_runs(&mut self, agent: Option<&str>, drafts: &[Draft]) {
         for (at, draft) in drafts.iter().enumerate() {
             let Some(Action::Run(run)) = &draft.action else {
                 continue;
@@ -114,8 +114,4 @@ impl AgentChecker<'_> {
 
 fn is_list(fields: &Map<String, Value>) -> bool {
     fields.contains_key("first") || fields.contains_key("all")
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

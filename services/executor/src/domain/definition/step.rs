@@ -174,6 +174,12 @@ impl StepReader<'_, '_> {
         }
     }
 
+    /// The kind of the step that is not a `tool`, if it has one.
+    pub(super) fn other_kind(step: &Map<String, Value>) -> Option<&'static str> {
+        let mut others = KINDS.into_iter().filter(|kind| *kind != "tool");
+        others.find(|kind| step.contains_key(*kind))
+    }
+
     fn action(&mut self, step: &Map<String, Value>) -> Option<Action> {
         let mut kinds = KINDS
             .iter()

@@ -100,13 +100,12 @@ impl StepReader<'_, '_> {
 
     /// Reports a field that only a tool can have.
     fn require_tool(&mut self, step: &Map<String, Value>, field: &str) -> Option<()> {
-        let others = ["wait", "wait_for", "ask", "handoff", "run", "finish"];
-        let Some(kind) = others.into_iter().find(|kind| step.contains_key(*kind)) else {
+        let Some(kind) = Self::other_kind(step) else {
             return Some(());
         };
         let has_its_own = field == "timeout" && !matches!(kind, "wait" | "finish");
         let message = if has_its_own {
-            format!("`timeout` beside a `{kind}` is not allowed; write it inside `{kind}`.")
+            format!("`timeout` belongs inside `{kind}`.")
         } else {
             format!("`{field}` belongs to a `tool`; a `{kind}` has none.")
         };

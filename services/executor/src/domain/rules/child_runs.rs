@@ -9,13 +9,13 @@ use holdpoint_contracts::executor::{
     ChildRunEnd, ChildRunStart, ChildRunState, DesiredChildRun, RemainingBudget,
 };
 use holdpoint_contracts::run::RunStatus;
-use holdpoint_ids::{HoldId, RunId};
+use holdpoint_ids::RunId;
 use serde_json::Value;
 
 use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::effect::Effect;
 use crate::domain::model::run::child_runs::OUTPUT;
-use crate::domain::model::run::{Run, Step};
+use crate::domain::model::run::{ChildRuns, Run, Step};
 use crate::domain::need::{Fact, Need};
 use crate::domain::transition::RunTransition;
 
@@ -26,7 +26,7 @@ const MESSAGE_CHARS_MAX: usize = 1_000;
 #[derive(Clone, Copy)]
 struct Awaited<'r> {
     step: &'r Step,
-    hold: HoldId,
+    runs: &'r ChildRuns,
     place: usize,
 }
 
@@ -37,8 +37,7 @@ fn awaited(run: &Run) -> BTreeMap<RunId, Awaited<'_>> {
     let runs = steps.flat_map(|(step, runs)| {
         let open = runs.runs.iter().enumerate();
         let open = open.filter(|(_, run)| run.end.is_none());
-        let hold = runs.hold;
-        open.map(move |(place, run)| (run.run, Awaited { step, hold, place }))
+        open.map(move |(place, run)| (run.run, Awaited { step, runs, place }))
     });
     runs.collect()
 }
@@ -63,18 +62,14 @@ pub(crate) fn child_run_needs(run: &Run) -> Vec<Need> {
 /// of their step is stored.
 pub(crate) fn child_run_inputs(transition: &RunTransition<'_>) -> Vec<(Need, Fact)> {
     let run = &transition.run;
-    let mut facts = Vec::new();
-    for step in run
-        .steps
-        .iter()
-        .filter(|step| step.awaited_runs().is_some())
-    {
-        if let Some(inputs) = new_inputs(transition, &step.id) {
-            let need = Need::Request(run.id, step.id.clone());
-            facts.push((need, Fact::Value(Arc::new(inputs.clone()))));
-        }
-    }
-    facts
+    let facts = child_run_needs(run).into_iter().filter_map(|need| {
+        let Need::Request(_, step) = &need else {
+            return None;
+        };
+        let inputs = new_inputs(transition, step)?.clone();
+        Some((need, Fact::Value(Arc::new(inputs))))
+    });
+    facts.collect()
 }
 
 /// The request that this decision writes into the row of a step.
@@ -164,15 +159,14 @@ fn desired(
     awaited: Awaited<'_>,
     state: ChildRunState,
 ) -> Option<Effect> {
-    let runs = awaited.step.child_runs.as_deref()?;
-    let run = runs.runs.get(awaited.place)?;
+    let run = awaited.runs.runs.get(awaited.place)?;
     Some(Effect::ChildRun {
         workspace: transition.run.workspace.clone(),
         place: u32::try_from(awaited.place).ok()?,
         desired_state: Box::new(DesiredChildRun {
             run: run.run,
             rev: transition.run.version,
-            hold: awaited.hold,
+            hold: awaited.runs.hold,
             step: awaited.step.id.clone(),
             agent: run.agent.clone(),
             state,
@@ -191,11 +185,7 @@ fn child_start(
         by: run.started_by.clone(),
         ancestors: run.agent_chain(),
         budget: remaining_budget(transition),
-        runs_below: awaited
-            .step
-            .child_runs
-            .as_deref()
-            .and_then(|runs| runs.runs_below),
+        runs_below: awaited.runs.runs_below,
     })
 }
 

@@ -100,6 +100,9 @@ pub(crate) const HUMAN_TIMEOUT: &str = "human_timeout";
 /// Code of a step whose signal did not arrive in time.
 pub(crate) const SIGNAL_TIMEOUT: &str = "signal_timeout";
 
+/// Code of a step whose results, or the outputs of whose runs, are too large together.
+pub(crate) const RESULT_TOO_LARGE: &str = "result_too_large";
+
 /// Code of a step whose run failed, or all whose runs did.
 pub(crate) const CHILD_FAILED: &str = "child_failed";
 

@@ -15,7 +15,7 @@ use crate::domain::model::run::fan_out::{
 use crate::domain::model::run::{ChildOf, FanOut, Run, Step, StepPhase};
 use crate::domain::model::time::millis_between;
 use crate::domain::need::{Fact, Need, PlanFact};
-use crate::domain::rules::fail_step::fail_step;
+use crate::domain::rules::fail_step::{RESULT_TOO_LARGE, fail_step};
 use crate::domain::step_response::success;
 use crate::domain::transition::{RowData, RunTransition};
 use crate::domain::views::run::items_done;
@@ -28,9 +28,6 @@ const ITEMS_NOT_AN_ARRAY: &str = "items_not_an_array";
 
 /// Code of a step whose `for_each` has too many items.
 const TOO_MANY_ITEMS: &str = "too_many_items";
-
-/// Code of a step whose results together are too large for the step that uses them.
-const RESULT_TOO_LARGE: &str = "result_too_large";
 
 /// Stores the items and begins to wait for the children. A value that is not a list of items fails the step.
 pub(crate) fn start_fan_out(

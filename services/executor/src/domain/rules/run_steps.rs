@@ -24,7 +24,9 @@ use crate::domain::model::time::{after, millis_between};
 use crate::domain::need::{Fact, Need};
 use crate::domain::rules::budgets::hold_by_budget;
 use crate::domain::rules::conditions::skip_because;
-use crate::domain::rules::fail_step::{CHILD_CANCELLED, CHILD_FAILED, CHILD_TIMEOUT, fail_step};
+use crate::domain::rules::fail_step::{
+    CHILD_CANCELLED, CHILD_FAILED, CHILD_TIMEOUT, RESULT_TOO_LARGE, fail_step,
+};
 use crate::domain::rules::open_hold::next_hold_id;
 use crate::domain::step_response::success;
 use crate::domain::transition::{RowData, RunTransition};
@@ -38,9 +40,6 @@ const CHILD_CYCLE: &str = "child_cycle";
 /// Code of a step that would start more runs than the share of its run allows.
 const TOO_MANY_CHILD_RUNS: &str = "too_many_child_runs";
 
-/// Code of a step whose outputs together are too large.
-const RESULT_TOO_LARGE: &str = "result_too_large";
-
 /// Starts the runs of the step and waits for them. A used-up budget holds it, as it holds a call of a tool.
 pub(crate) fn start_runs(
     transition: &mut RunTransition<'_>,
@@ -51,11 +50,11 @@ pub(crate) fn start_runs(
     if hold_by_budget(transition, index) {
         return;
     }
-    if let Some((code, message)) = forbidden(transition, planned) {
-        return fail_step(transition, index, code, &message, None);
-    }
+    let runs_below = match share_of_each(transition, planned) {
+        Ok(share) => Some(share),
+        Err((code, message)) => return fail_step(transition, index, code, &message, None),
+    };
     let (now, rev) = (transition.now, transition.run.version);
-    let runs_below = transition.run.share_of_child(planned.runs.len());
     let hold = next_hold_id(&mut transition.run);
     let due = after(now, planned.timeout_ms);
     let places = (0_u32..).zip(&planned.runs);
@@ -133,22 +132,25 @@ fn open_step(transition: &mut RunTransition<'_>, index: usize, hold: HoldId, ope
     transition.event(EventType::RunWaiting, Some(&step), message, data);
 }
 
-/// Why the runs may not start: code and message.
-fn forbidden(transition: &RunTransition<'_>, planned: &RunStep) -> Option<(&'static str, String)> {
+/// How many runs may be in progress below each of the runs, or why they may not start: code and message.
+fn share_of_each(
+    transition: &RunTransition<'_>,
+    planned: &RunStep,
+) -> Result<u32, (&'static str, String)> {
     let chain = transition.run.agent_chain();
     if let Some(run) = planned.runs.iter().find(|run| chain.contains(&run.agent)) {
         let chain: Vec<_> = chain.iter().map(ToString::to_string).collect();
         let (agent, chain) = (&run.agent, chain.join(", "));
         let message = format!("{agent} cannot run below itself; the agents above are {chain}");
-        return Some((CHILD_CYCLE, message));
+        return Err((CHILD_CYCLE, message));
     }
     if chain.len() > CHILD_DEPTH_MAX {
         let message =
             format!("a child run is at most {CHILD_DEPTH_MAX} levels below the first run");
-        return Some((CHILD_DEPTH, message));
+        return Err((CHILD_DEPTH, message));
     }
     let share = transition.run.share_of_child(planned.runs.len());
-    share.is_none().then(|| {
+    share.ok_or_else(|| {
         let message = format!(
             "at most {RUNS_BELOW_MAX} runs are in progress below the first run, and the share of this run is used up"
         );

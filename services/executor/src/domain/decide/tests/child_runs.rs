@@ -182,7 +182,7 @@ fn the_first_run_that_completes_wins() {
     end(&mut world, ids[1], RunStatus::Completed);
     assert_eq!(world.handed[0].args, json!({ "message": "writer" }));
     assert_eq!(newest_state(&world, ids[2]), "cancelled");
-    // It ends because of that, and changes nothing but what is known of it.
+    // The cancelled run ends, too. The parent records its end, and the step keeps its result.
     assert_eq!(
         end(&mut world, ids[2], RunStatus::Cancelled),
         ChildRunEndReply::Applied

@@ -78,7 +78,7 @@ fn a_timeout_is_a_duration_of_a_tool() {
     );
     assert_eq!(
         one_step("ask: { question: Go on? }\ntimeout: 1h"),
-        ["4 step-01 timeout | `timeout` beside a `ask` is not allowed; write it inside `ask`. | "]
+        ["4 step-01 timeout | `timeout` belongs inside `ask`. | "]
     );
 }
 
